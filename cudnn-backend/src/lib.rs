@@ -1,5 +1,5 @@
 //! Provides RAII descriptors for cuDNN's backend API, and higher-level types: tensors, operations, graphs,
-//! engines and plans. The examples in `examples/`, `cudnn-doctor check --gpu` and the end-to-end tests share this crate. The
+//! engines and plans. The examples in `examples/`, `cudnn-doctor demo` and the end-to-end tests share this crate. The
 //! API follows their needs and may change in any release.
 //!
 //! # Loaded or linked

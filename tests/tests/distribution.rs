@@ -457,6 +457,7 @@ fn the_static_doctor_reads_files_in_a_bare_root_and_reports_its_limits() {
         (&["list"] as &[&str], [0, 1], "9.19.0"),
         (&["check", "--no-load"], [0, 1], "cuDNN   9.19.0"),
         (&["check"], [3, 3], "error[C055]: this program is static"),
+        (&["demo"], [3, 3], "this program is static"),
         (&["preload"], [3, 3], "this program is static"),
         (&["env"], [0, 0], "/cudnn"),
         (&["explain", "/cudnn/libcudnn_graph.so.9"], [0, 2], "libc.so.6"),

@@ -82,13 +82,14 @@ fn hostile_names_are_escaped_in_all_output() {
                 assert_safe(&format!("{situation}: doctor {args:?} with {variable}"), &text.concat());
             }
         };
-        let commands: [&[&str]; 7] = [
+        let commands: [&[&str]; 8] = [
             &["check"],
             &["check", "--json"],
             &["list", "--deep"],
             &["list", "--json"],
             &["explain"],
             &["env"],
+            &["demo", "--offline"],
             &["preload", "--no-context"],
         ];
         for command in commands {

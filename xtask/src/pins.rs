@@ -41,7 +41,7 @@ impl Version {
     }
 }
 
-/// The lines that stay at an old release, which the quick tests use as a small cuDNN.
+/// The lines that stay at an old release, which the demo and the quick tests use as a small cuDNN.
 const HELD: [&str; 2] = ["jit-cu12", "aarch64-jit-cu12"];
 
 /// Returns the newest pin of every line of cuDNN's wheels (`cu12`, `jit-cu13`, ...), in the order of the list, except
@@ -85,7 +85,7 @@ pub(crate) fn with(releases: &[Release], added: Release) -> Vec<Release> {
 pub(crate) fn source(releases: &[Release]) -> String {
     let mut text = String::from(
         "// Written by `cargo xtask release`, which keeps the entries and no comments.\n\n/// The pinned wheels. The JIT wheels \
-         are small, for quick tests; the others are for CI.\npub const RELEASES: &[Release] = &[\n",
+         are small, for quick tests and the demo; the others are for CI.\npub const RELEASES: &[Release] = &[\n",
     );
     for Release { id, package, version, sha256, platform, megabytes } in releases {
         let _ = write!(

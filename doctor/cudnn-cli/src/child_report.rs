@@ -23,6 +23,8 @@ pub enum Work {
     LoadCuda,
     /// Compute.
     Compute,
+    /// Fetch a release. pip enforces separate limits.
+    Fetch,
 }
 
 /// The length of the token in bytes.
@@ -41,6 +43,7 @@ impl Work {
             Work::OpenDriver | Work::QueryNvml | Work::StartDriver => "asking the driver",
             Work::Load | Work::LoadCuda => "loading libraries",
             Work::Compute => "computing",
+            Work::Fetch => "fetching",
         }
     }
 }

@@ -8,7 +8,7 @@ use cudnn_cli::programs::{doctor, lab};
 pub(crate) const GROUPS: Groups<'static> = &[
     ("Diagnose", &["check", "explain", "pid", "log", "facts"]),
     ("Fix", &["fix", "env", "fetch", "install", "uninstall"]),
-    ("Run a program", &["run", "preload"]),
+    ("Run a program", &["run", "demo", "preload"]),
     ("Look", &["list", "frameworks", "layers"]),
     ("Maintain", &["completions", "man", "help"]),
 ];

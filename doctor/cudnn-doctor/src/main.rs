@@ -18,6 +18,7 @@ use cudnn_rules::context::Context;
 
 mod cmd;
 mod command_line;
+mod demo;
 mod docs;
 mod drop_in;
 mod fix;
@@ -38,7 +39,7 @@ use observe::{driver, load_test, machine};
 struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Print one JSON document instead of text (not for `run`).
+    /// Print one JSON document instead of text (not for `demo` and `run`).
     #[arg(long, global = true)]
     json: bool,
     /// Stop child processes that make no progress for this time. Default: 10 to 30 seconds for the driver, 20 to load
@@ -50,7 +51,7 @@ struct Arguments {
     verbose: bool,
 }
 
-/// The first word of the child process of `preload`, which may crash or hang in cuDNN.
+/// The first word of the child process of `preload` or `demo`, which may crash or hang in cuDNN.
 const IN_CHILD: &str = "--in-child";
 
 #[derive(Subcommand)]
@@ -80,6 +81,9 @@ enum Command {
     /// Show which cuDNN and CUDA files a running process has loaded, and whether they belong together.
     #[command(after_help = include_str!("help/pid.txt").trim_end())]
     Pid(cmd::pid::Arguments),
+    /// Find or fetch a cuDNN and use it: create descriptors, and with a GPU also run a convolution.
+    #[command(after_help = include_str!("help/demo.txt").trim_end())]
+    Demo(cmd::demo::Arguments),
     /// Print the shell lines that make programs use an installation.
     #[command(after_help = include_str!("help/env.txt").trim_end())]
     Env(cmd::env::Arguments),
@@ -135,7 +139,7 @@ enum Child {
     /// Query NVML, for `check`.
     #[command(name = machine::COMMAND)]
     Machine,
-    /// Open the driver's library, after a crash of `preload`.
+    /// Open the driver's library, after a crash of `preload` or `demo`.
     #[command(name = driver::COMMAND)]
     Driver,
     /// Ask layers whether they accept their variables, for `run`.
@@ -197,13 +201,16 @@ fn run(arguments: Arguments, is_supervised: bool, format: Format) -> Result<Exit
         Some(command) => command,
     };
     match command {
+        Command::Demo(_) if arguments.json => {
+            return Err("demo does not support --json: use the other commands instead".into());
+        }
         Command::Run(_) if arguments.json => {
             return Err("run does not support --json: the output comes from the program".into());
         }
-        Command::Preload(_) if !CAN_LOAD => {
+        Command::Demo(_) | Command::Preload(_) if !CAN_LOAD => {
             return Err(format!("{}\nhelp: {}", STATIC, STATIC_HELP).into());
         }
-        Command::Preload(_) if !is_supervised => return supervise(format, &timeouts),
+        Command::Demo(_) | Command::Preload(_) if !is_supervised => return supervise(format, &timeouts),
         _ if is_supervised => cudnn_os::child::end_with_parent(),
         _ => {}
     }
@@ -217,6 +224,7 @@ fn run(arguments: Arguments, is_supervised: bool, format: Format) -> Result<Exit
         Command::Frameworks(arguments) => cmd::frameworks::run(&arguments, context, &timeouts, format)?,
         Command::Explain(arguments) => cmd::explain::run(&arguments, context, format)?,
         Command::Pid(arguments) => cmd::pid::run(&arguments, format)?,
+        Command::Demo(arguments) => cmd::demo::run(&arguments, context),
         Command::Env(arguments) => cmd::env::run(&arguments, context, format)?,
         Command::Fetch(arguments) => cmd::fetch::run(&arguments, format)?,
         Command::Preload(arguments) => cmd::preload::run(&arguments, format)?,

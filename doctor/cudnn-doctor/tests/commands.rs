@@ -1,4 +1,4 @@
-//! Tests the subcommands as a user runs them, except for `check`.
+//! Tests the subcommands as a user runs them, except for `check` and `demo`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::Write;
@@ -477,6 +477,7 @@ fn the_manual_and_the_completions_have_every_subcommand() {
         "pid",
         "fetch",
         "env",
+        "demo",
         "facts",
         "preload",
         "log",
@@ -535,7 +536,7 @@ fn every_example_of_the_help_texts_runs() {
     let search_path = format!("{}:/usr/bin:/bin", home.path().join("bin").display());
 
     let mut count = 0;
-    for subcommand in ["check", "list", "explain", "pid", "env", "fetch", "preload", "log"] {
+    for subcommand in ["check", "list", "explain", "pid", "demo", "env", "fetch", "preload", "log"] {
         let (_, help) = doctor(&[subcommand, "--help"], &[]);
         let examples = examples(&help);
         assert!(!examples.is_empty(), "{help}");
@@ -664,8 +665,10 @@ fn a_crash_of_cudnn_does_not_end_the_doctor() {
     let dir = TempDir::new();
     let code = "__attribute__((constructor)) static void crash(void) { __builtin_trap(); }\n";
     FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).with_code(code).build(&dir.file(Library::Graph));
-    let (code, _) = doctor(&["preload"], &[("CUDNN_LOADER_DIR", dir.path())]);
-    assert_eq!(code, Some(2));
+    for command in ["demo", "preload"] {
+        let (code, _) = doctor(&[command], &[("CUDNN_LOADER_DIR", dir.path())]);
+        assert_eq!(code, Some(2), "{command}");
+    }
     let value = json(&["preload"], &[("CUDNN_LOADER_DIR", dir.path())]);
     assert!(value.get("error").is_some_and(|error| error.to_string().contains("signal")), "{value}");
 }
@@ -751,7 +754,7 @@ fn list_searches_below_a_root_and_finds_nested_environments() {
 }
 
 #[test]
-fn a_pipe_or_a_damaged_file_in_place_of_cudnn_does_not_end_preload() {
+fn a_pipe_or_a_damaged_file_in_place_of_cudnn_does_not_end_demo_and_preload() {
     let dir = TempDir::new();
     let graph = dir.file(Library::Graph);
     let is_made = Command::new("mkfifo").arg(&graph).status().is_ok_and(|status| status.success());
@@ -761,8 +764,10 @@ fn a_pipe_or_a_damaged_file_in_place_of_cudnn_does_not_end_preload() {
             std::fs::remove_file(&graph).unwrap();
             std::fs::write(&graph, content).unwrap();
         }
-        let (code, stdout) = doctor(&["preload", "--no-context"], &[("CUDNN_LOADER_DIR", dir.path())]);
-        assert_eq!(code, Some(2), "{content:?}: {stdout}");
+        for arguments in [&["demo", "--offline"][..], &["preload", "--no-context"]] {
+            let (code, stdout) = doctor(arguments, &[("CUDNN_LOADER_DIR", dir.path())]);
+            assert_eq!(code, Some(2), "{arguments:?}: {stdout}");
+        }
     }
 }
 

@@ -224,7 +224,7 @@ fn explain_of_hostile_libraries_terminates() {
 }
 
 #[test]
-fn fetch_runs_no_module_of_the_working_directory() {
+fn fetch_and_demo_run_no_module_of_the_working_directory() {
     let dir = TempDir::new();
     let marker = dir.path().join("ran");
     for module in ["pip.py", "json.py", "runpy.py", "sitecustomize.py", "encodings.py"] {
@@ -233,7 +233,7 @@ fn fetch_runs_no_module_of_the_working_directory() {
     let cache = TempDir::new();
     let into = cache.path().join("into");
     for arguments in
-        [&["fetch", "jit-cu12-9.19.0"][..], &["fetch", "jit-cu12-9.19.0", "--into", into.to_str().unwrap()]]
+        [&["fetch", "jit-cu12-9.19.0"][..], &["fetch", "jit-cu12-9.19.0", "--into", into.to_str().unwrap()], &["demo"]]
     {
         let mut command = doctor(arguments);
         command.current_dir(dir.path()).env("CUDNN_FETCH_CACHE", cache.path()).env("HOME", cache.path());
@@ -311,6 +311,9 @@ fn a_driver_that_hangs_is_named_and_not_tried_again() {
     assert_eq!(status, Some(2), "{text}");
     assert!(text.contains("error: the driver hung: the process made no progress for 1 s"), "{text}");
     assert!(text.contains("a process that only opened libcuda.so.1"), "{text}");
+    let (status, text) = errors(8, &mut machine.doctor(&["demo", "--offline", "--timeout", "1"]));
+    assert_eq!(status, Some(2), "{text}");
+    assert!(text.contains("while it started the driver") && text.contains("nvidia-smi"), "{text}");
 }
 
 /// The health check of the guide ends, and has one of the two statuses that Docker knows.
@@ -377,7 +380,7 @@ fn a_cudnn_that_hangs_is_named_with_its_library() {
     let (status, text) = within(4, &mut machine.doctor(&["check", "--timeout", "1"]));
     assert!(status == Some(2) && text.contains("C050"), "{text}");
     assert!(text.contains("while it loaded libcudnn_ops.so.9") && text.contains("--timeout 600"), "{text}");
-    let (status, text) = errors(8, &mut machine.doctor(&["preload", "--no-context", "--timeout", "1"]));
+    let (status, text) = errors(8, &mut machine.doctor(&["demo", "--offline", "--timeout", "1"]));
     assert!(status == Some(2) && text.contains("error: cuDNN hung: the process made no progress for 1 s"), "{text}");
 }
 
@@ -458,8 +461,10 @@ fn insufficient_memory_is_not_blamed_on_cudnn() {
         assert!(status == Some(2) && text.contains("C054") && !text.contains("C050"), "{text}");
         assert!(text.contains("is limited to 2048 MB") && text.contains("ulimit -v unlimited"), "{text}");
         assert_eq!(text.contains("probably"), message.is_empty(), "{text}");
-        let (status, text) = errors(20, &mut limited(&machine, "preload --no-context"));
-        assert!(status == Some(2) && text.contains("ran out of memory: "), "{text}");
+        for arguments in ["demo --offline", "preload --no-context"] {
+            let (status, text) = errors(20, &mut limited(&machine, arguments));
+            assert!(status == Some(2) && text.contains("ran out of memory: "), "{arguments}: {text}");
+        }
         // Without the limit, the library works.
         let (_, text) = within(20, &mut machine.doctor(&["check"]));
         assert!(!text.contains("C054") && !text.contains("C050"), "{text}");
@@ -482,6 +487,7 @@ fn output_that_cannot_be_written_is_an_error() {
         &["list", "--json"],
         &["explain", "/bin/sh"],
         &["pid", &process],
+        &["demo", "--offline"],
         &["env", "--json"],
         &["fetch"],
         &["preload", "--json"],
@@ -556,7 +562,7 @@ fn check_runs_no_library_of_the_working_directory() {
     for name in ["libnvidia-ml.so.1", "libcuda.so.1"] {
         compile(&code, &["-shared", "-fPIC", &format!("-Wl,-soname,{name}")], &dir.path().join(name));
     }
-    for options in [&["check"][..], &["check", "--no-load"], &["preload"]] {
+    for options in [&["check"][..], &["check", "--no-load"], &["demo", "--offline"], &["preload"]] {
         let mut command = doctor(options);
         command.current_dir(dir.path()).env("CUDNN_LOADER_DIR", cudnn.path()).env("LD_LIBRARY_PATH", ":/nowhere");
         within(60, &mut command);

@@ -1,10 +1,10 @@
-//! Tests `fetch` of the doctor on Windows. A fake Python records the command line, and installs a small
+//! Tests `fetch` and `demo` of the doctor on Windows. A fake Python records the command line, and installs a small
 //! wheel as pip would. These tests do not cover a real pip on Windows.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use support::{ChildOutput, TempDir, windows};
+use support::{ChildOutput, TempDir, lib_dir, windows};
 
 const RELEASE: &str = windows::RELEASE;
 
@@ -183,4 +183,24 @@ fn features_that_are_missing_on_windows_are_reported() {
     assert!(output.stderr.contains(&expected), "{output:?}");
     let (list, _) = world.run(&[], &["fetch"]);
     assert!(!list.stdout.contains("this machine") && list.stdout.contains("MB, for win_amd64"), "{list:?}");
+}
+
+#[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
+fn demo_fetches_the_release_for_windows_or_uses_an_installed_one() {
+    let world = World::new().with("Python 3.12/python.exe");
+    let (offline, lines) = world.run(&[], &["demo", "--offline"]);
+    assert_eq!((offline.code, lines.len()), (Some(3), 0), "{offline:?}");
+    assert!(
+        offline.stderr.contains(&windows::of_release("nvidia-cudnn-cu13 WHEEL is not in the cache")),
+        "{offline:?}"
+    );
+    // The fake wheel contains no working cuDNN, and the loader reports that.
+    let (fetched, lines) = world.run(&[], &["demo"]);
+    assert!(fetched.code == Some(2) && lines.contains(&"pip".to_owned()), "{fetched:?}");
+    assert!(fetched.stderr.contains("cudnn_graph64_9.dll") && fetched.stderr.contains("is not a DLL"), "{fetched:?}");
+    let Some(real) = lib_dir(RELEASE) else { return };
+    let (demo, _) = world.run(&[("CUDNN_LOADER_DIR", &windows::path(&real))], &["demo", "--offline"]);
+    assert!(demo.code == Some(0) && demo.stdout.contains("cudnnCreateRNNDescriptor: "), "{demo:?}");
+    assert!(demo.stdout.contains("Everything up to this point works."), "{demo:?}");
 }

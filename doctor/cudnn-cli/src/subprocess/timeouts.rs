@@ -42,6 +42,8 @@ impl Timeouts {
             Work::Load | Work::LoadCuda => (20, 600),
             // Compiling a kernel takes long without reading from the disk.
             Work::Compute => (120, 600),
+            // pip enforces separate limits.
+            Work::Fetch => return (TOTAL_LIMIT, TOTAL_LIMIT),
         };
         let all = Duration::from_secs(all).max(self.timeout.unwrap_or_default());
         (self.timeout.unwrap_or(Duration::from_secs(idle)), all)

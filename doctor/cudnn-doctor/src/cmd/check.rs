@@ -84,7 +84,7 @@ pub(crate) struct Options {
     /// Only read files, without loading cuDNN.
     #[arg(long)]
     no_load: bool,
-    /// Also run a convolution and compare the result with the CPU, if there is a GPU.
+    /// Also run the convolution of `demo`, if there is a GPU.
     #[arg(long, conflicts_with = "no_load")]
     gpu: bool,
     /// Also compare the sha256 of libraries with the records of the wheels that installed them. This reads all files

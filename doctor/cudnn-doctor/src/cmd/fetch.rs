@@ -1,10 +1,10 @@
 //! `fetch`: lists the pinned releases, or fetches one through pip. Fetched files are always verified.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::{CommandResult, Format, Outcome, outln};
-use cudnn_fetch::{Network, RELEASES, Release};
+use cudnn_fetch::{FetchError, Network, RELEASES, Release};
 use cudnn_rules::shell::use_dir;
 use serde_json::{Value, json};
 
@@ -27,24 +27,38 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
         return Err(format!("{} is not a directory: --into requires one", file.printable()).into());
     }
     let into = arguments.into.as_deref().map(std::path::absolute).transpose()?;
-    let release = cudnn_fetch::release(id)?;
     // The remaining pinned wheels are for this project's build and tests.
-    if !release.is_cudnn() {
+    if cudnn_fetch::release(id).is_ok_and(|release| !release.is_cudnn()) {
         return Err(format!("`{id}` is not a cuDNN release: `fetch` without a name lists the releases").into());
     }
-    if format == Format::Text {
-        let Release { package, version, megabytes, .. } = release;
-        outln!("{package} {version} ({megabytes} MB, downloaded unless it is in the cache)");
-    }
-    let dir = release.lib_dir(&match into {
-        None => cudnn_fetch::fetch(release, Network::Allowed)?,
-        Some(dir) => cudnn_fetch::fetch_into(release, &dir, Network::Allowed)?,
-    });
+    let announce = |Release { package, version, megabytes, .. }: &Release| {
+        if format == Format::Text {
+            outln!("{package} {version} ({megabytes} MB, downloaded unless it is in the cache)");
+        }
+    };
+    let dir = fetch_libraries(id, into.as_deref(), Network::Allowed, announce)?;
     format.report(
         || json!({ "id": id, "directory": dir.to_string_lossy() }),
         || outln!("{}\nTo use it: {}", dir.printable(), use_dir(&dir)),
     );
     Ok(Outcome::Fine)
+}
+
+/// Returns the library directory of a pinned release, in the cache or under `into`. Fetches the release if necessary,
+/// after calling `announce`.
+pub(super) fn fetch_libraries(
+    id: &str,
+    into: Option<&Path>,
+    network: Network,
+    announce: impl FnOnce(&Release),
+) -> Result<PathBuf, FetchError> {
+    let release = cudnn_fetch::release(id)?;
+    announce(release);
+    let dir = match into {
+        None => cudnn_fetch::fetch(release, network)?,
+        Some(dir) => cudnn_fetch::fetch_into(release, dir, network)?,
+    };
+    Ok(release.lib_dir(&dir))
 }
 
 fn list(format: Format) {

@@ -1,6 +1,7 @@
 //! Provides the subcommands. They read their options, print their results, then return the exit status.
 
 pub(crate) mod check;
+pub(crate) mod demo;
 mod destinations;
 pub(crate) mod env;
 pub(crate) mod explain;

@@ -35,7 +35,8 @@ use cudnn_rules::platform::system_library;
 use cudnn_rules::system::{LOADER, LOADERS};
 use serde_json::json;
 
-use super::{convolution, driver};
+use super::driver;
+use crate::demo;
 
 /// The hidden subcommand that runs this test in a child process.
 pub(crate) const COMMAND: &str = "internal-load";
@@ -48,7 +49,7 @@ const VERSION_CHECKS: &[(Library, Function)] = &[
     (Library::Adv, Function::CudnnAdvVersionCheck),
 ];
 
-/// The prefix of help in the error of a convolution.
+/// The prefix of help texts printed by the demo.
 const HELP_PREFIX: &str = "help: ";
 
 /// Loads the cuDNN in this directory in a child process.
@@ -249,13 +250,13 @@ fn open(file: &Path) -> Result<cudnn_os::libraries::Library, String> {
 
 fn run_convolution() {
     begin(Work::Compute, "ran the convolution");
-    if let Err(error) = convolution::run() {
+    if let Err(error) = demo::run_convolution() {
         let text = format!("{error:#}");
         let mut lines = text.lines();
         let message = lines.next().unwrap_or_default();
         let (help, notes): (Vec<&str>, Vec<&str>) =
             lines.map(str::trim).filter(|line| !line.is_empty()).partition(|line| line.starts_with(HELP_PREFIX));
-        let help = help.first().and_then(|help| help.strip_prefix(HELP_PREFIX)).unwrap_or(convolution::HELP);
+        let help = help.first().and_then(|help| help.strip_prefix(HELP_PREFIX)).unwrap_or(demo::HELP);
         let notes = notes.into_iter().map(|note| note.trim_start_matches("note: ").to_owned()).collect();
         report_failure(CONVOLUTION, message, notes, help);
     }

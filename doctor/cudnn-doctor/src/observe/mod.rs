@@ -1,7 +1,6 @@
 //! Observes what only processes show: whether the driver answers, cuDNN loads, and frameworks run. `cudnn_rules` derives
 //! the findings.
 
-mod convolution;
 pub(crate) mod diagnosis;
 pub(crate) mod driver;
 mod framework_run;

@@ -1,6 +1,6 @@
 // Written by `cargo xtask release`, which keeps the entries and no comments.
 
-/// The pinned wheels. The JIT wheels are small, for quick tests; the others are for CI.
+/// The pinned wheels. The JIT wheels are small, for quick tests and the demo; the others are for CI.
 pub const RELEASES: &[Release] = &[
     Release {
         id: "jit-cu12-9.19.0",

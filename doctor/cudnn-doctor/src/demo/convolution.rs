@@ -1,32 +1,22 @@
-//! Runs a half-precision convolution with float accumulation on the first GPU. It uses the backend API, which JIT-only
+//! Runs the demo's half-precision convolution with float accumulation. It uses the backend API, which JIT-only
 //! releases support too.
 
-use std::collections::BTreeSet;
-use std::error::Error;
-use std::fmt::Display;
 use std::time::Instant;
 
 use cudnn_backend::device::Target;
 use cudnn_backend::execute::VariantPack;
-use cudnn_backend::gpu::{Gpu, NoGpu};
+use cudnn_backend::gpu::Gpu;
 use cudnn_backend::graph::{Convolution, graph};
 use cudnn_backend::handle::Handle;
 use cudnn_backend::plan::{NoPlan, Plan};
 use cudnn_backend::reference;
 use cudnn_backend::tensor::Tensor;
 use cudnn_cli::child_report::{Work, begin};
-use cudnn_cli::escape::Printable;
-use cudnn_cli::output::{milliseconds, outln};
-use cudnn_frameworks::mapped_libraries;
+use cudnn_cli::output::outln;
 use cudnn_loader::{self as cudnn, cudnnDataType_t as DataType};
 use cudnn_probe::Library;
 
-/// An error message that includes help.
-type Failure = Box<dyn Error>;
-
-/// The help for a failure inside cuDNN.
-pub(super) const HELP: &str = "to see cuDNN's own log, set CUDNN_LOGLEVEL_DBG=2 and CUDNN_LOGDEST_DBG=stderr; to try another \
-                    installation, set CUDNN_LOADER_DIR to its directory";
+use super::progress::{Failure, HELP, Progress, driver_failure, milliseconds};
 
 const HALF: DataType = DataType::CUDNN_DATA_HALF;
 const X_DIMS: [i64; 4] = [32, 64, 56, 56];
@@ -37,20 +27,13 @@ const TOLERANCE: f64 = 1e-3;
 /// The number of timed runs.
 const RUNS: u32 = 100;
 
-/// Runs the convolution with the loaded cuDNN. Prints a message if no GPU is available, which is no failure.
-pub(super) fn run() -> Result<(), Failure> {
-    match Gpu::first() {
-        Ok(gpu) => run_on(&gpu),
-        Err(error @ (NoGpu::Driver(_) | NoGpu::Start(_) | NoGpu::NoFunction(_))) => Err(driver_failure(error)),
-        Err(reason) => {
-            outln!("\nThere is no GPU to compute on: {reason}.");
-            Ok(())
-        }
-    }
+/// Returns the input tensor in half precision with channels innermost.
+pub(super) fn input() -> Tensor {
+    Tensor::channels_last(1, HALF, &X_DIMS)
 }
 
 /// Runs the convolution on this GPU, prints the timing of the steps, and compares the result with a CPU reference.
-fn run_on(gpu: &Gpu) -> Result<(), Failure> {
+pub(super) fn run(gpu: &Gpu, progress: &mut Progress) -> Result<(), Failure> {
     let (major, minor) = gpu.compute_capability;
     let ([n, c, h, w], [_, k, p, q]) = (X_DIMS, Y_DIMS);
     outln!(
@@ -61,17 +44,16 @@ fn run_on(gpu: &Gpu) -> Result<(), Failure> {
     begin(Work::Compute, "ran the convolution");
     let start = Instant::now();
     let handle = Handle::new().map_err(with_help)?;
-    outln!("  handle:             {:.2} ms", milliseconds(start.elapsed()));
+    outln!("  handle:             {:.2} ms", milliseconds(start));
     let convolution = Convolution::padded(1, 2);
-    let tensor = |uid, dims| Tensor::channels_last(uid, HALF, dims);
-    let (x, w, y) = (tensor(1, &X_DIMS), tensor(2, &W_DIMS), tensor(3, &Y_DIMS));
+    let (x, w, y) = (input(), Tensor::channels_last(2, HALF, &W_DIMS), Tensor::channels_last(3, HALF, &Y_DIMS));
     let start = Instant::now();
     let operation = convolution.forward([&x, &w, &y], 1.0, 0.0).map_err(with_help)?;
     let graph = graph(Some(&handle), &[&operation]).map_err(with_help)?;
     let first = Plan::first(&graph, Target::Handle(&handle));
-    let planned = milliseconds(start.elapsed());
+    let planned = milliseconds(start);
     // Print this even after a failure, because the libraries that cuDNN opened may explain it.
-    print_libraries();
+    progress.opened();
     let first = first.map_err(|error| no_engine(&error))?;
     let plan = first.plan;
     outln!(
@@ -95,13 +77,13 @@ fn run_on(gpu: &Gpu) -> Result<(), Failure> {
     let start = Instant::now();
     execute()?;
     gpu.synchronize().map_err(driver_failure)?;
-    outln!("  first convolution:  {:.2} ms", milliseconds(start.elapsed()));
+    outln!("  first convolution:  {:.2} ms", milliseconds(start));
     let start = Instant::now();
     for _ in 0..RUNS {
         execute()?;
     }
     gpu.synchronize().map_err(driver_failure)?;
-    let each = milliseconds(start.elapsed()) / f64::from(RUNS);
+    let each = milliseconds(start) / f64::from(RUNS);
     let operations = 2.0 * (n * k * p * q * c * 9) as f64;
     outln!("  each of {RUNS} more:   {each:.4} ms, {:.1} TFLOP/s", operations / each / 1e9);
 
@@ -109,31 +91,12 @@ fn run_on(gpu: &Gpu) -> Result<(), Failure> {
     let start = Instant::now();
     let zeros = vec![0.0; y.element_count()];
     let expected = reference::convolve(&convolution, [&x, &w, &y], [&x_values, &w_values, &zeros], (1.0, 0.0));
-    outln!("  on the CPU:         {:.0} ms", milliseconds(start.elapsed()));
+    outln!("  on the CPU:         {:.0} ms", milliseconds(start));
     let error = reference::compare(&result, &expected, TOLERANCE)
         .map_err(|error| format!("{error}\nhelp: try another cuDNN release"))?;
     outln!("  relative error:     {error:.2e}");
     outln!("The result is correct.");
     Ok(())
-}
-
-/// Prints the libraries of cuDNN in this process.
-fn print_libraries() {
-    let mapped = mapped_libraries(std::process::id()).unwrap_or_default();
-    let files: BTreeSet<_> = mapped.into_iter().map(|mapped| mapped.path).collect();
-    let is_cudnn = |name: &std::ffi::OsStr| name.as_encoded_bytes().starts_with(b"libcudnn");
-    for file in files.iter().filter(|file| file.file_name().is_some_and(is_cudnn)) {
-        outln!("     loaded {}", file.printable());
-    }
-}
-
-/// Adds help to a driver error.
-fn driver_failure(error: impl Display) -> Failure {
-    format!(
-        "the GPU cannot be used: {error}\nhelp: check that `nvidia-smi` works and lists the GPU as free; if it does not, \
-         reinstall the driver, or reboot if it was just updated"
-    )
-    .into()
 }
 
 fn with_help(error: cudnn::Error) -> Failure {
