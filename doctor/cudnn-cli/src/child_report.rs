@@ -27,17 +27,6 @@ pub enum Work {
     Fetch,
 }
 
-/// All types of work with their names in messages.
-const NAMES: [(Work, &str); 7] = [
-    (Work::OpenDriver, "open driver"),
-    (Work::QueryNvml, "query NVML"),
-    (Work::StartDriver, "start driver"),
-    (Work::Load, "load"),
-    (Work::LoadCuda, "load CUDA"),
-    (Work::Compute, "compute"),
-    (Work::Fetch, "fetch"),
-];
-
 /// The length of the token in bytes.
 pub const TOKEN_LEN: usize = 32;
 
@@ -71,9 +60,8 @@ pub struct Step {
 impl Step {
     /// Parses the step in a message.
     pub fn parse(message: &Value) -> Option<Step> {
-        let name = message.get(STEP)?.as_str()?;
-        let (work, _) = NAMES.iter().find(|(_, known)| *known == name)?;
-        Some(Step { work: *work, text: message.get("text")?.as_str()?.to_owned() })
+        let work = Work::deserialize(message.get(STEP)?).ok()?;
+        Some(Step { work, text: message.get("text")?.as_str()?.to_owned() })
     }
 
     /// Returns whether the step involves the driver rather than cuDNN.
@@ -84,8 +72,7 @@ impl Step {
 
 /// Notifies the parent that a step starts.
 pub fn begin(work: Work, text: impl Into<String>) {
-    let name = NAMES.iter().find(|(known, _)| *known == work).map(|(_, name)| *name);
-    send(&json!({ STEP: name, "text": text.into() }));
+    send(&json!({ STEP: work, "text": text.into() }));
 }
 
 /// Sends a message to the parent, if there is one. The first message must be sent before loading any library that
@@ -115,17 +102,4 @@ fn read_token() -> Option<String> {
     let len = cudnn_os::pipes::receive(&mut bytes)?;
     let text = bytes.strip_suffix(b"\n").filter(|_| len == bytes.len())?;
     String::from_utf8(text.to_vec()).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_kind_of_work_has_a_name() {
-        let works = [Work::OpenDriver, Work::QueryNvml, Work::StartDriver, Work::Load, Work::LoadCuda, Work::Compute];
-        for work in works.into_iter().chain([Work::Fetch]) {
-            assert_eq!(NAMES.iter().filter(|(known, _)| *known == work).count(), 1, "{work:?}");
-        }
-    }
 }

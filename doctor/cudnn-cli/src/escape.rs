@@ -36,6 +36,16 @@ pub fn json(document: &str) -> Cow<'_, str> {
     replace(document, |c| c != '\n' && is_unsafe(c), escape)
 }
 
+/// Removes the control sequences with which programs color text on terminals.
+pub fn text_without_colors(text: &str) -> String {
+    anstream::adapter::strip_str(text).to_string()
+}
+
+/// Like [`text_without_colors`], for text that need not be UTF-8.
+pub fn without_colors(text: Vec<u8>) -> Vec<u8> {
+    if text.contains(&0x1b) { anstream::adapter::strip_bytes(&text).into_vec() } else { text }
+}
+
 fn replace(text: &str, is_unsafe: impl Fn(char) -> bool, escape: impl Fn(char) -> String) -> Cow<'_, str> {
     if !text.chars().any(&is_unsafe) {
         return Cow::Borrowed(text);

@@ -58,126 +58,60 @@ const IN_CHILD: &str = "--in-child";
 enum Command {
     /// Check the driver, the GPUs, the installation and the CUDA libraries it needs, then load cuDNN in a child
     /// process.
-    #[command(after_help = "\
-Examples:
-  cudnn-doctor check              what is wrong, why, and how to fix it
-  cudnn-doctor check --gpu        also run a convolution
-  cudnn-doctor check --run torch  also run PyTorch
-  cudnn-doctor check --no-load    read files only, load nothing
-  cudnn-doctor check --only C014  look only for this finding; --list shows all codes
-  cudnn-doctor check --minimum 9.3 --cuda 12 --function cudnnConvolutionForward
-                                  for a program with these requirements
-  cudnn-doctor check --for ./my-program
-                                  for this program or library, by analyzing its file")]
+    #[command(after_help = include_str!("help/check.txt").trim_end())]
     Check(cmd::check::Command),
     /// Print the steps that fix the errors and warnings of `check`, or execute them with --yes.
     ///
     /// A step runs only if its files are unchanged since the plan was made. If a step fails, the doctor stops and
     /// prints how to undo the previous steps. At the end it checks again. As root, it does not change files that
     /// other users own.
-    #[command(after_help = "\
-Examples:
-  cudnn-doctor fix                              print the plan without changing anything
-  cudnn-doctor fix --yes                        execute the plan
-  cudnn-doctor fix --yes --python ~/venvs/train for this environment")]
+    #[command(after_help = include_str!("help/fix.txt").trim_end())]
     Fix(cmd::fix::Arguments),
     /// List all cuDNN installations and mark the one that the loader would use.
-    #[command(after_help = "\
-Examples:
-  cudnn-doctor list                     every installation that the search finds
-  cudnn-doctor list ~/venvs/* --deep    also search these environments, and show the GPUs that kernels were built for
-  cudnn-doctor list --json              for programs")]
+    #[command(after_help = include_str!("help/list.txt").trim_end())]
     List(cmd::list::Arguments),
     /// Show what the frameworks of Python environments were built for, which cuDNN they would load, and mismatches.
     ///
     /// Only reads files, without running Python.
-    #[command(after_help = "\
-Examples:
-  cudnn-doctor frameworks               the active environments
-  cudnn-doctor frameworks ~/venvs/*     these environments
-  cudnn-doctor frameworks --json        for programs")]
+    #[command(after_help = include_str!("help/frameworks.txt").trim_end())]
     Frameworks(cmd::frameworks::Arguments),
     /// Show which files ld.so would load for a program or library, and why, without loading them.
-    #[command(after_help = "\
-Examples:
-  cudnn-doctor explain                                  NVIDIA's shim of the installation that would be used
-  cudnn-doctor explain ./my-program                     a program linked to cuDNN
-  cudnn-doctor explain .../torch/lib/libtorch_cuda.so   a framework's library")]
+    #[command(after_help = include_str!("help/explain.txt").trim_end())]
     Explain(cmd::explain::Arguments),
     /// Show which cuDNN and CUDA files a running process has loaded, and whether they belong together.
-    #[command(after_help = "\
-Examples:
-  cudnn-doctor pid $(pgrep -n -f train.py)    the newest process whose command line contains train.py
-  cudnn-doctor pid $$ --json                  this shell, for programs")]
+    #[command(after_help = include_str!("help/pid.txt").trim_end())]
     Pid(cmd::pid::Arguments),
     /// Find or fetch a cuDNN and use it: create descriptors, and with a GPU also run a convolution.
-    #[command(after_help = "\
-Examples:
-  cudnn-doctor demo                                  the installed cuDNN, or a fetched one where there is none
-  cudnn-doctor demo --offline                        never fetch
-  CUDNN_LOADER_DIR=/opt/cudnn/lib cudnn-doctor demo  the cuDNN in this directory")]
+    #[command(after_help = include_str!("help/demo.txt").trim_end())]
     Demo(cmd::demo::Arguments),
     /// Print the shell lines that make programs use an installation.
-    #[command(after_help = "\
-Examples:
-  eval \"$(cudnn-doctor env ~/venvs/train)\"    use the cuDNN of this environment from now on
-  cudnn-doctor env                            the installation that the loader would use")]
+    #[command(after_help = include_str!("help/env.txt").trim_end())]
     Env(cmd::env::Arguments),
     /// List the cuDNN releases with a pinned sha256, or fetch one into the cache directory.
-    #[command(after_help = "\
-Examples:
-  cudnn-doctor fetch                     list the releases
-  cudnn-doctor fetch jit-cu12-9.19.0     fetch one of them
-  cudnn-doctor fetch cu13                fetch the newest release for CUDA 13
-The cache directory is CUDNN_FETCH_CACHE, or ~/.cache/cudnn-shim.")]
+    #[command(after_help = include_str!("help/fetch.txt").trim_end())]
     Fetch(cmd::fetch::Arguments),
     /// Load cuDNN before its first use, as a program can, and show the cost of the steps as a timeline.
-    #[command(after_help = "\
-Examples:
-  cudnn-doctor preload                  the libraries, the first device's context, and cuDNN's engines
-  cudnn-doctor preload --no-context     for a machine without a GPU
-  cudnn-doctor preload --all-devices    the contexts of all devices, in parallel")]
+    #[command(after_help = include_str!("help/preload.txt").trim_end())]
     Preload(cmd::preload::Arguments),
     /// Summarize a log written by cuDNN, or what a program printed, and explain the errors.
-    #[command(after_help = "\
-Examples:
-  CUDNN_LOGLEVEL_DBG=3 CUDNN_LOGDEST_DBG=cudnn.log python train.py
-  cudnn-doctor log cudnn.log
-  python train.py 2>&1 | cudnn-doctor log -")]
+    #[command(after_help = include_str!("help/log.txt").trim_end())]
     Log(cmd::log::Arguments),
     /// Put the drop-in in front of the cuDNN of a Python environment, so that programs get an error status where
     /// NVIDIA's shim would abort them.
     ///
     /// Replaces NVIDIA's libcudnn.so.9 and saves it in the same directory. If the exit status is 3, the message says
     /// which file is in place.
-    #[command(after_help = "\
-Examples:
-  cudnn-doctor install                         the active environment
-  cudnn-doctor install --python ~/venvs/train  this environment
-  cudnn-doctor install cudnn/lib               the cuDNN in this directory")]
+    #[command(after_help = include_str!("help/install.txt").trim_end())]
     Install(cmd::install::InstallArguments),
     /// Remove the drop-in and restore NVIDIA's shim.
-    #[command(after_help = "\
-Examples:
-  cudnn-doctor uninstall                         the active environment
-  cudnn-doctor uninstall --python ~/venvs/train  this environment
-  cudnn-doctor uninstall cudnn/lib               the cuDNN in this directory")]
+    #[command(after_help = include_str!("help/uninstall.txt").trim_end())]
     Uninstall(cmd::install::Place),
     /// Run one program with the drop-in in front of cuDNN, without changing files.
     ///
     /// The doctor is replaced by the program, which receives all signals and determines the exit status. The exit
     /// status is 127 if the program does not exist, 126 if it cannot be started, and 3 if the drop-in is missing or
     /// would have no effect.
-    #[command(after_help = "\
-Examples:
-  cudnn-doctor run -- python train.py
-  cudnn-doctor run --verbose-errors -- python train.py        exceptions say why cuDNN refused
-  cudnn-doctor run --trace trace.%i.json -- python train.py   all cuDNN calls, for https://ui.perfetto.dev
-  cudnn-doctor run --capture app.cudnncap -- python train.py  all graphs, for `cudnn-lab replay`
-  cudnn-doctor run --plans -- python train.py                 later runs reuse the plans of this run
-  cudnn-doctor run --explain -- python train.py               why no engine supports a graph
-  cudnn-doctor run --validate -- python train.py              report mistakes that cuDNN accepts
-  cudnn-doctor run --errata known -- python train.py          block engines that are known to be wrong")]
+    #[command(after_help = include_str!("help/run.txt").trim_end())]
     Run(cmd::run::Arguments),
     /// Print the completions for a shell.
     Completions {
@@ -185,10 +119,7 @@ Examples:
         shell: Shell,
     },
     /// Print the manual page of the doctor, or of one subcommand.
-    #[command(after_help = "\
-Examples:
-  cudnn-doctor man                              the page cudnn-doctor(1)
-  cudnn-doctor man check > cudnn-doctor-check.1 the page cudnn-doctor-check(1)")]
+    #[command(after_help = include_str!("help/man.txt").trim_end())]
     Man {
         /// The subcommand.
         subcommand: Option<String>,
@@ -196,10 +127,7 @@ Examples:
     /// Show which layers CUDNN_LAYERS turns on, from which files, and which other layers are available.
     ///
     /// Reads files without loading them.
-    #[command(after_help = "\
-Examples:
-  CUDNN_LAYERS=trace cudnn-doctor layers --beside /opt/cudnn-shim/lib
-                              whether a program with this drop-in would be traced")]
+    #[command(after_help = include_str!("help/layers.txt").trim_end())]
     Layers(cmd::layers::Arguments),
     /// Print the data behind the other commands: drivers, GPUs, releases, known issues, and the codes of findings.
     Facts(cmd::facts::Arguments),

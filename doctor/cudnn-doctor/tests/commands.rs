@@ -293,17 +293,14 @@ fn env_prints_shell_lines_that_select_the_installation() {
     }
     let (code, lines) = doctor(&["env", strange.to_str().unwrap()], &[]);
     assert_eq!(code, Some(0), "{lines}");
-    // ld.so would split or expand these names even if the shell quotes them. The first line creates a link.
+    // ld.so would split or expand these names even if the shell quotes them.
     for name in ["a:b", "a;b", "$LIB"] {
         let unusable = dir.path().join(name);
         std::fs::create_dir(&unusable).unwrap();
         for library in [Library::Shim, Library::Graph] {
             FakeLibrary::new(library, Version::new(9, 19, 0)).build(&unusable.join(library.file_name()));
         }
-        let (code, lines) = doctor(&["env", unusable.to_str().unwrap()], &[("HOME", dir.path())]);
-        let script = format!("{lines}\ncd -P \"$LD_LIBRARY_PATH\" && pwd -P");
-        let output = Command::new("/bin/sh").args(["-c", &script]).env_clear().output().unwrap();
-        assert_eq!((code, output.stdout), (Some(0), format!("{}\n", unusable.display()).into_bytes()), "{lines}");
+        assert_eq!(doctor(&["env", unusable.to_str().unwrap()], &[]), (Some(3), String::new()));
     }
     let program = env!("CARGO_BIN_EXE_cudnn-doctor");
     let script = format!("{lines}\nexec {program} list --json");

@@ -3,9 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::RELEASES;
 use crate::python;
-use crate::release::Release;
+use crate::release::{RELEASES, Release};
 use crate::variable::CACHE_VARIABLE;
 use crate::verify::Damage;
 

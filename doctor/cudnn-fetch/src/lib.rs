@@ -27,11 +27,9 @@ use std::sync::{Mutex, PoisonError};
 pub use cache::cache_dir;
 pub use error::FetchError;
 pub use pip::{pip, python};
-pub use release::Release;
+pub use release::{RELEASES, Release};
 pub use variable::CACHE_VARIABLE;
 pub use verify::{Damage, sha256};
-
-include!("generated/releases.rs");
 
 /// Controls whether a release that is missing in the cache may be downloaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use cudnn_os::IS_WINDOWS;
 
+include!("generated/releases.rs");
+
 /// A wheel: a pinned one, or one of [`unpinned`](crate::unpinned).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Release {

@@ -1,32 +1,12 @@
 //! Explains the statuses of cuDNN in a sentence each. docs/statuses.md explains them in detail.
 
+use std::sync::LazyLock;
+
 use cudnn_loader::cudnnStatus_t;
 
 /// The meanings of statuses by prefix, without `CUDNN_STATUS_`. Exact names come first.
-const MEANINGS: [(&str, &str); 22] = [
-    ("SUCCESS", "the call succeeded."),
-    ("NOT_INITIALIZED", "no driver, no GPU, or a GPU that it cannot use. Run `cudnn-doctor check`."),
-    ("SUBLIBRARY_VERSION_MISMATCH", "libraries of two releases are mixed. Run `cudnn-doctor check`."),
-    ("SERIALIZATION_VERSION_MISMATCH", "another release has written this plan: delete the stored plans."),
-    ("DEPRECATED", "this release no longer supports the function or value."),
-    ("LICENSE_ERROR", "cuDNN could not verify a license."),
-    ("RUNTIME_IN_PROGRESS", "the work is still running on the GPU."),
-    ("RUNTIME_FP_OVERFLOW", "a kernel exceeded the range of the floating-point type."),
-    ("SUBLIBRARY_LOADING_FAILED", "cuDNN, or a library that it needs, cannot be loaded. Run `cudnn-doctor check`."),
-    ("BAD_PARAM", "an argument or a descriptor's attribute is invalid; the reason names the check that failed."),
-    ("INVALID_VALUE", "an argument or a descriptor's attribute is invalid; the reason names the check that failed."),
-    ("NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE", "a library of cuDNN is missing or unusable. Run `cudnn-doctor check`."),
-    ("NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING", "CUDA lacks a library, often NVRTC. Run `cudnn-doctor check`."),
-    ("NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER", "the driver is too old for this cuDNN. Run `cudnn-doctor check`."),
-    ("NOT_SUPPORTED_INCOMPATIBLE_CUDART", "the program's CUDA runtime does not fit. Run `cudnn-doctor check`."),
-    ("NOT_SUPPORTED_ARCH_MISMATCH", "no engine has code for this GPU. Run `cudnn-doctor check`."),
-    ("NOT_SUPPORTED", "no engine supports this: try another layout, data type or algorithm, or a newer cuDNN."),
-    ("INTERNAL_ERROR_COMPILATION_FAILED", "NVRTC could not compile a kernel. Run `cudnn-doctor check`."),
-    ("INTERNAL_ERROR_HOST_ALLOCATION_FAILED", "the memory of the host is full or limited."),
-    ("INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED", "the memory of the GPU is full: use a smaller batch."),
-    ("INTERNAL_ERROR", "a failure inside cuDNN: often memory ran out, or a library was missing."),
-    ("EXECUTION_FAILED", "the GPU reported an error, perhaps of an earlier kernel."),
-];
+static MEANINGS: LazyLock<Vec<(&'static str, &'static str)>> =
+    LazyLock::new(|| serde_json::from_str(include_str!("../data/statuses.json")).unwrap_or_default());
 
 /// Returns the meaning of a status.
 pub fn meaning(status: &str) -> Option<&'static str> {

@@ -26,6 +26,7 @@ pub mod python;
 mod python_shim;
 pub mod refusal;
 pub mod remedy;
+mod runnable;
 pub mod shell;
 pub mod shim_release;
 mod surveys;

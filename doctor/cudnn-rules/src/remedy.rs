@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use cudnn_cli::command::Command;
 use cudnn_cli::escape::Printable;
-use cudnn_cli::shell::SEARCH_PATH;
-use cudnn_probe::Version;
+use cudnn_cli::shell::{SEARCH_PATH, SEPARATOR};
+use cudnn_probe::{DIR_VARIABLE, Version};
 
 use crate::drop_in::command::Command as DropInCommand;
 use crate::packages::PackageChange;
-use crate::shell::split_list;
+use crate::shell::{kept_entries, split_list};
 
 /// A fix for a finding: a sentence, and the actions that a person or the doctor can take.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,8 +54,6 @@ pub enum Action {
         /// Whether it is a directory.
         is_dir: bool,
     },
-    /// Creates a symbolic link to a directory, under a name that a search path can contain.
-    NameByLink(PathBuf),
     /// Changes packages.
     Packages(PackageChange),
     /// Creates the missing links of a release in this directory. The files exist under their full names.
@@ -201,7 +199,7 @@ impl Action {
     pub fn place(&self) -> Option<&Path> {
         match self {
             Action::Packages(change) => change.site.dir(),
-            Action::Python(dir) | Action::NameByLink(dir) | Action::CreateDir(dir) => Some(dir),
+            Action::Python(dir) | Action::CreateDir(dir) => Some(dir),
             Action::Permit { path: dir, .. } | Action::Link { dir, .. } | Action::DropIn { dir, .. } => Some(dir),
             Action::Variable(Variable::Search(dir) | Variable::Use(dir)) => Some(dir),
             Action::Variable(_) | Action::Remove { .. } | Action::Ldconfig | Action::Inspect(_) => None,
@@ -211,6 +209,39 @@ impl Action {
     /// Returns whether the remedy changes the search path of the system's loader.
     pub(crate) fn is_search(&self) -> bool {
         matches!(self, Action::Variable(Variable::Search(_)))
+    }
+}
+
+impl Variable {
+    /// Returns the variables that the change assigns, with their new values; `None` removes a variable. `current` returns
+    /// the value of a variable before the change, and `cudnn_below` the directory with cuDNN's libraries below a
+    /// directory. Returns `None` if there are no such libraries.
+    pub fn assigned(
+        &self,
+        current: impl Fn(&str) -> Option<OsString>,
+        cudnn_below: impl FnOnce(&Path) -> Option<PathBuf>,
+    ) -> Option<Vec<(String, Option<OsString>)>> {
+        let searched = |dir: &Path| {
+            let mut path = dir.as_os_str().to_owned();
+            if let Some(rest) = current(SEARCH_PATH).filter(|rest| !rest.is_empty()) {
+                path.push(SEPARATOR.to_string());
+                path.push(rest);
+            }
+            (SEARCH_PATH.to_owned(), Some(path))
+        };
+        Some(match self {
+            Variable::Set { name, value } => vec![(name.clone(), Some(value.clone()))],
+            Variable::Unset(name) => vec![(name.clone(), None)],
+            Variable::Without { name, entries } => {
+                let kept = kept_entries(name, &current(name).unwrap_or_default(), entries);
+                vec![((*name).to_owned(), Some(kept).filter(|kept| !kept.is_empty()))]
+            }
+            Variable::Search(dir) => vec![searched(dir)],
+            Variable::Use(dir) => {
+                let dir = cudnn_below(dir)?;
+                vec![searched(&dir), (DIR_VARIABLE.to_owned(), Some(dir.into_os_string()))]
+            }
+        })
     }
 }
 

@@ -10,7 +10,7 @@ use cudnn_frameworks::installation::{InstallationReport, Variant};
 use cudnn_os::rights::is_noexec;
 use cudnn_probe::{DIR_VARIABLE, Installation, Library, Os, Requirements, check_dir};
 use cudnn_rules::context::Context;
-use cudnn_rules::shell::{link_to, quoted_path, use_dir};
+use cudnn_rules::shell::quoted_path;
 use serde_json::json;
 
 /// The options of `env`.
@@ -33,18 +33,9 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> C
     };
     let report = InstallationReport::read(&selected.dir, &context.host);
     let shell = arguments.shell.unwrap_or_else(Shell::detect);
-    let mut dir = name_for(shell, &selected.dir, named);
+    let dir = name_for(shell, &selected.dir, named);
     let problem = report.as_ref().and_then(unusable_shim);
-    let mut lines = Vec::new();
-    if shell == Shell::Sh
-        && problem.is_none()
-        && shell.prepend(&dir).is_none()
-        && let Some(link) = link_to(&dir)
-    {
-        lines.push(link.line());
-        dir = link.name;
-    }
-    lines.push(shell.set(DIR_VARIABLE, &dir).ok_or_else(|| unfit(shell, &dir))?);
+    let mut lines = vec![shell.set(DIR_VARIABLE, &dir).ok_or_else(|| unfit(shell, &dir))?];
     if problem.is_none() {
         lines.push(shell.prepend(&dir).ok_or_else(|| unfit(shell, &dir))?);
     }
@@ -95,7 +86,6 @@ fn name_for(shell: Shell, dir: &Path, named: Option<&Path>) -> PathBuf {
 
 /// Explains why the directory is unsuitable for this shell.
 fn unfit(shell: Shell, dir: &Path) -> String {
-    let link = link_to(dir).map(|link| format!(":\n{}\n{}", link.line(), use_dir(&link.name)));
     let (variable, character, help) = match (shell, Os::HOST) {
         (Shell::Cmd, _) if dir.printable().contains(['%', '^', '"']) => {
             ("cmd", "a percent sign, a caret or a quote", "use PowerShell (--shell powershell)")
@@ -108,7 +98,7 @@ fn unfit(shell: Shell, dir: &Path) -> String {
         ),
     };
     let dir = dir.printable();
-    format!("{variable} cannot contain the name of {dir}, which has {character}: {help}{}", link.unwrap_or_default())
+    format!("{variable} cannot contain the name of {dir}, which has {character}: {help}")
 }
 
 /// Explains why programs fail to load libraries from this directory.

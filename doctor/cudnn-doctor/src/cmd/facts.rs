@@ -86,14 +86,14 @@ pub(super) fn finding(kind: &FindingKind) -> Value {
     json!({
         "code": kind.code,
         "severity": kind.severity.as_str(),
-        "title": kind.title,
-        "cause": kind.cause,
+        "title": kind.title(),
+        "cause": kind.cause(),
         "read_more": docs::page(kind.code),
     })
 }
 
-fn print(FindingKind { code, severity, title, cause, .. }: &FindingKind) {
-    outln!("  {code} {:<8} {title}\n       {cause}", severity.as_str());
+fn print(kind: &FindingKind) {
+    outln!("  {} {:<8} {}\n       {}", kind.code, kind.severity.as_str(), kind.title(), kind.cause());
 }
 
 fn cudnn(fact: &Fact) -> Option<String> {

@@ -152,7 +152,7 @@ fn value_of(finding: &Finding, advice: Option<&Advice>) -> Value {
     json!({
         "code": kind.code,
         "severity": kind.severity.as_str(),
-        "title": kind.title,
+        "title": kind.title(),
         "message": finding.message,
         "notes": finding.notes,
         "help": advice.map(|advice| &advice.text),

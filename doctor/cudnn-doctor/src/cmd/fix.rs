@@ -14,9 +14,7 @@ use serde_json::{Value, json};
 
 use super::prose::Prose;
 use super::{check, findings};
-use crate::fix::{
-    Consent, Done, Fixed, Output, Stopped, Undo, create_links, execute, is_of_shell, removed_by, variables,
-};
+use crate::fix::{Consent, Done, Fixed, Output, Stopped, Undo, execute, is_of_shell, removed_by, variables};
 
 /// The options of `fix`.
 #[derive(clap::Args)]
@@ -78,7 +76,6 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, timeouts: &Timeouts,
         let as_if = if paste.is_empty() { "" } else { ", as if you had pasted that" };
         outln!("\nChecking again{as_if}:\n");
     }
-    create_links(plan, context, output);
     let after = check_again(&variables(plan, context), format);
     let outcome = match &after {
         Ok((outcome, _)) => *outcome,

@@ -8,12 +8,13 @@ use cudnn_cli::escape::Printable;
 use cudnn_cli::programs::doctor;
 use cudnn_os::files::{is_executable, open_without_waiting, symlink};
 use cudnn_os::program::executable;
-use cudnn_os::rights::{belongs_to_user, changes_rights, create_own_dir, is_noexec, others_may_write};
+use cudnn_os::rights::{belongs_to_user, changes_rights, create_own_dir, is_noexec, is_root, others_may_write};
 use cudnn_probe::image::elf_interpreter;
 use cudnn_rules::drop_in::PRELOAD;
+use cudnn_rules::packages::data_dir;
 use cudnn_rules::refusal::Refusal;
 use cudnn_rules::remedy::Remedy;
-use cudnn_rules::shell::{link_name, split_list};
+use cudnn_rules::shell::split_list;
 
 /// The length of an ELF header up to the machine field, in bytes.
 const HEADER: usize = 20;
@@ -64,6 +65,18 @@ fn through_link(library: &Path) -> Result<PathBuf, Refusal> {
     make_link(dir, &links, &link)
         .map_err(|error| refusal(&format!("making the link {}: {error}", link.printable())))?;
     Ok(link.join(file))
+}
+
+/// Returns the directory for links, then the name of the link to this directory.
+fn link_name(dir: &Path) -> Option<(PathBuf, PathBuf)> {
+    let links = data_dir().filter(|dir| is_root() || !dir.starts_with("/opt"))?.join("cudnn-doctor-links");
+    // FNV-1a yields a stable name for the same directory.
+    let bytes = dir.as_os_str().as_encoded_bytes();
+    let hash = bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
+    let name = links.join(format!("{hash:016x}"));
+    Some((links, name))
 }
 
 /// Creates a link unless it exists, in which case other programs may be using it.

@@ -31,7 +31,7 @@ use cudnn_rules::remedy::Action;
 use installed::{Compared, Installed, OF_ENSUREPIP};
 use state::State;
 
-pub(crate) use pasted::{create_links, variables};
+pub(crate) use pasted::variables;
 pub(crate) use removal::removed_by;
 pub(crate) use run::Output;
 

@@ -264,21 +264,4 @@ fn libraries_below(prefix: &Path) -> Vec<PathBuf> {
 }
 
 #[cfg(all(test, unix))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_advice_fits_the_reason_why_a_directory_is_closed() {
-        let of_file_system = Error::from(ErrorKind::ReadOnlyFilesystem);
-        let of_mode = Error::from(ErrorKind::PermissionDenied);
-        for (is_own, error, expected) in [
-            (true, &of_file_system, "is on a read-only file system"),
-            (false, &of_file_system, "is on a read-only file system"),
-            (true, &of_mode, "but owns it: run `chmod u+rwx '/a b'`, and then `fix` again"),
-            (false, &of_mode, "run `fix` as the user that it belongs to"),
-        ] {
-            let text = explain_closed(Path::new("/a b"), is_own, error);
-            assert!(text.contains(expected), "{text}");
-        }
-    }
-}
+mod tests;

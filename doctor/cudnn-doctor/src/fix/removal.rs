@@ -23,7 +23,7 @@ pub(crate) fn removed_by(action: &Action) -> Vec<String> {
         Action::DropIn { command: DropInCommand::Uninstall, dir } => {
             vec![format!("the drop-in in {}", dir.printable())]
         }
-        Action::DropIn { .. } | Action::Permit { .. } | Action::NameByLink(_) | Action::Link { .. } => Vec::new(),
+        Action::DropIn { .. } | Action::Permit { .. } | Action::Link { .. } => Vec::new(),
         Action::Ldconfig | Action::CreateDir(_) | Action::Variable(_) | Action::Inspect(_) => Vec::new(),
     };
     let mut seen = BTreeSet::new();

@@ -100,9 +100,9 @@ pub(super) fn places(action: &Action) -> Vec<PathBuf> {
 /// Returns the directories and files below which an action may have made changes.
 fn changed_by(action: &Action) -> Vec<PathBuf> {
     match action {
-        // System packages and directory links can be anywhere.
+        // System packages can be anywhere.
         Action::Packages(change) if change.site == Site::System => vec!["/".into()],
-        Action::NameByLink(_) | Action::Ldconfig => vec!["/".into()],
+        Action::Ldconfig => vec!["/".into()],
         // Such a step may first install a system package.
         Action::Packages(_) | Action::Python(_) => places(action).into_iter().chain([DPKG.into()]).collect(),
         Action::CreateDir(dir) => dir.ancestors().filter(|dir| dir.parent().is_some()).map(Path::to_owned).collect(),

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use cudnn_probe::Library;
 use cudnn_probe::release_facts::has_library;
 
-use crate::world::{Case, World};
-use crate::{CU12, CU12_OLDER, V9_19, digest};
+use crate::world::{Case, World, digest};
+use crate::{CU12, CU12_OLDER, V9_19};
 
 /// After `eval "$(cudnn-doctor env)"`, the shell's variable names the directory that the commands remove.
 #[test]

@@ -1,6 +1,7 @@
 //! Gives advice about libraries that cuDNN needs but does not include.
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use cudnn_cli::escape::Printable;
 use cudnn_cli::shell::SEARCH_PATH;
@@ -65,33 +66,8 @@ fn is_cudnn(file: &Path) -> bool {
 }
 
 /// Prefixes of library names that CUDA programs need, with advice on where to get them.
-const KNOWN: [(&[&str], &str); 7] = [
-    (
-        &["vcruntime140", "msvcp140", "concrt140", "vcomp140", "vccorlib140", "mfc140"],
-        "install the Microsoft Visual C++ Redistributable for x64: https://aka.ms/vs/17/release/vc_redist.x64.exe",
-    ),
-    (
-        &["api-ms-win-crt-", "ucrtbase"],
-        "update Windows, or install the Microsoft Visual C++ Redistributable for x64: \
-         https://aka.ms/vs/17/release/vc_redist.x64.exe",
-    ),
-    (
-        &["zlibwapi"],
-        "cuDNN 8 needs zlibwapi.dll (zlib, x64), and NVIDIA does not ship it: put it next to cuDNN's DLLs; cuDNN 9 does \
-         not need it",
-    ),
-    (&["nvcuda", "nvml", "nvapi64"], "install NVIDIA's display driver; it contains this DLL"),
-    (
-        &["libcuda.so"],
-        "install NVIDIA's driver, or start the container with the GPU; under WSL the driver's library is in \
-         /usr/lib/wsl/lib",
-    ),
-    (
-        &["libgcc_s_", "libstdc++-", "libwinpthread-", "libgomp-"],
-        "put the run-time libraries of MinGW next to the program, or link them statically (-static)",
-    ),
-    (&["libz.so"], "install zlib (Debian and Ubuntu: zlib1g)"),
-];
+static KNOWN: LazyLock<Vec<(Vec<&'static str>, &'static str)>> =
+    LazyLock::new(|| serde_json::from_str(include_str!("../../data/missing_libraries.json")).unwrap_or_default());
 
 /// Returns where to get a library that cuDNN needs, or `None` if it belongs to cuDNN.
 fn missing_library(name: &str) -> Option<String> {

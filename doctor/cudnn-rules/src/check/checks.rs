@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use cudnn_frameworks::installation::InstallationReport;
 use cudnn_probe::facts::Facts;
 
-use super::finding::{DRIVER_CRASHED, FINDINGS, Finding, FindingKind, NO_DRIVER};
+use super::finding::{DRIVER_CRASHED, Finding, NO_DRIVER};
 use super::observations::Observations;
 use super::{by_name, companions, installation, kernels, symbol_versions};
 
-/// A function that derives findings from the observations, and the name by which the table refers to it.
+/// A function that derives findings from the observations, and its name.
 struct Check {
     name: &'static str,
     run: fn(&Observations<'_>) -> Vec<Finding>,
@@ -21,53 +21,41 @@ macro_rules! checks {
     };
 }
 
+// Findings with the same code are reported in this order.
 checks! {
-    driver
-    drop_in
-    framework_runs
-    frameworks
-    incomplete
-    known_issues
-    linked_programs
     load
-    lost_python
-    mixed
-    no_cudnn
-    no_kernels
-    not_as_installed
-    not_verified
+    driver
     old_driver
-    old_gpu
+    no_cudnn
+    rejected
+    incomplete
+    search
+    linked_programs
+    unusable
+    mixed
     other_installations
+    known_issues
+    requirements
     other_major
     overlapping_packages
-    program
-    rejected
+    not_as_installed
+    not_verified
     relative_path
-    requirements
-    search
-    unusable
+    lost_python
+    old_gpu
+    no_kernels
+    framework_runs
     variables
+    frameworks
+    program
+    drop_in
 }
 
-/// Runs each check of the requested findings once, and returns the findings in the order of the table.
+/// Runs all checks, and returns the requested findings in the order of their codes.
 pub fn findings(observations: &Observations<'_>) -> Vec<Finding> {
-    let is_requested = |kind: &FindingKind| observations.requested.includes(kind);
-    let mut names = Vec::new();
-    for name in FINDINGS.iter().filter(|kind| is_requested(kind)).flat_map(|kind| kind.checks) {
-        if !names.contains(name) {
-            names.push(*name);
-        }
-    }
-    let mut findings = Vec::new();
-    for check in names.iter().filter_map(|name| CHECKS.iter().find(|check| check.name == *name)) {
-        let found = (check.run)(observations);
-        let is_listed = |finding: &Finding| finding.kind.checks.contains(&check.name);
-        debug_assert!(found.iter().all(is_listed), "{}: {found:?}", check.name);
-        findings.extend(found);
-    }
-    findings.retain(|finding| is_requested(&finding.kind));
-    findings.sort_by_key(|finding| FINDINGS.iter().position(|kind| kind.code == finding.kind.code));
+    let mut findings: Vec<Finding> = CHECKS.iter().flat_map(|check| (check.run)(observations)).collect();
+    findings.retain(|finding| observations.requested.includes(&finding.kind));
+    findings.sort_by_key(|finding| finding.kind.code);
     findings
 }
 
@@ -248,15 +236,4 @@ fn frameworks(observations: &Observations<'_>) -> Vec<Finding> {
 
 fn framework_runs(observations: &Observations<'_>) -> Vec<Finding> {
     observations.runs.iter().filter_map(|run| run.finding.clone()).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_table_and_the_checks_name_each_other() {
-        let named: BTreeSet<&str> = FINDINGS.iter().flat_map(|kind| kind.checks).copied().collect();
-        assert_eq!(named, CHECKS.iter().map(|check| check.name).collect());
-    }
 }

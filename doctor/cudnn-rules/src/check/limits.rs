@@ -124,7 +124,7 @@ fn specifiers_of(demand: &FrameworkRequirement, versions: &str, cuda_major: u32)
 
 #[cfg(test)]
 mod tests {
-    use super::super::framework_requirement::requirement_for_test;
+    use super::super::framework_requirement::tests::requirement as requirement_for_test;
     use super::*;
 
     /// Wheels of cuDNN for CUDA 12, the newest first.

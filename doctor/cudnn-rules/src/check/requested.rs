@@ -9,7 +9,7 @@ use super::finding::{
     CHECK_FAILED, CRASHED, DRIVER_CRASHED, Finding, FindingKind, NO_BUILTINS, NO_CONVOLUTION, NO_CUBLAS, NO_DRIVER,
     NO_MEMORY, NO_NVRTC, NOT_LOADED, NOT_TESTED, OLD_DRIVER,
 };
-use crate::framework_run::Framework;
+use crate::runnable::Framework;
 
 /// The checks to run in addition to those of the machine itself.
 #[derive(Clone)]

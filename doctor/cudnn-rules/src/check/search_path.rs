@@ -4,46 +4,37 @@ use cudnn_cli::escape::Printable;
 use cudnn_cli::shell::SEARCH_PATH;
 use cudnn_probe::facts::{self, PathFacts};
 use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use cudnn_probe::Os;
 
 use super::finding::{Finding, RELATIVE_PATH};
-use crate::remedy::{Action, Remedy};
-use crate::shell::{link_to, split_search_path};
+use crate::shell::split_search_path;
 use crate::system::{LOADER, choose};
 
 /// The search path variable.
 pub(super) struct SearchPath {
     value: Option<OsString>,
-    split_dir: Option<SplitDir>,
-}
-
-/// A directory with a separator in the name. ld.so splits it into two directories.
-struct SplitDir {
-    /// The start and end of the name within the value.
-    start: usize,
-    end: usize,
-    /// A symbolic link to use instead.
-    link: Option<PathBuf>,
+    /// A directory with a separator in the name, which ld.so splits into two directories.
+    split_dir: Option<String>,
 }
 
 impl SearchPath {
     pub(super) fn read() -> SearchPath {
         let value = facts::variable(SEARCH_PATH);
         let is_list = Os::HOST != Os::Windows;
-        let split_dir = value.as_deref().filter(|_| is_list).and_then(OsStr::to_str).and_then(SplitDir::find);
+        let split_dir = value.as_deref().filter(|_| is_list).and_then(OsStr::to_str).and_then(split_dir);
         SearchPath { value, split_dir }
     }
 
     /// C027: relative directories. The system's loader resolves them from the working directory of the program, while this project's
     /// search ignores them.
     pub(super) fn finding(&self) -> Option<Finding> {
-        let value = self.value.as_deref()?;
-        match &self.split_dir {
-            Some(split) => split.finding(value.to_str()?),
-            None => relative_dirs(value),
-        }
+        let Some(dir) = &self.split_dir else { return relative_dirs(self.value.as_deref()?) };
+        let message = format!("LD_LIBRARY_PATH contains {dir}, which ld.so splits into two directories");
+        let help = "make a symbolic link to it, without a colon or semicolon in its name, and name the link there";
+        let note = "a colon or a semicolon separates directories there, always";
+        Some(Finding::new(RELATIVE_PATH, message).note(note).remedy(help))
     }
 }
 
@@ -74,33 +65,10 @@ fn relative_dirs(path: &OsStr) -> Option<Finding> {
     )
 }
 
-impl SplitDir {
-    fn find(path: &str) -> Option<SplitDir> {
-        let ends = || path.match_indices([':', ';']).map(|(at, _)| at).chain([path.len()]);
-        let starts = || std::iter::once(0).chain(ends().map(|at| at + 1));
-        let parts = starts().zip(ends().skip(1)).filter_map(|(start, end)| Some((start, end, path.get(start..end)?)));
-        let is_dir = |dir: &str| dir.starts_with('/') && Path::new(dir).leads_to_dir();
-        let (start, end, dir) = { parts }.find(|(_, _, dir)| is_dir(dir) && !dir.split([':', ';']).all(is_dir))?;
-        Some(SplitDir { start, end, link: link_to(Path::new(dir)).map(|link| link.name) })
-    }
-
-    fn finding(&self, path: &str) -> Option<Finding> {
-        let (before, dir, after) = (path.get(..self.start)?, path.get(self.start..self.end)?, path.get(self.end..)?);
-        let message = format!("LD_LIBRARY_PATH contains {dir}, which ld.so splits into two directories");
-        let finding =
-            Finding::new(RELATIVE_PATH, message).note("a colon or a semicolon separates directories there, always");
-        Some(match &self.link {
-            Some(link) => {
-                let value = format!("{before}{}{after}", link.to_str()?);
-                let text = format!(
-                    "name it by a symbolic link, since {SEARCH_PATH} cannot contain a name with a colon, a semicolon or a \
-                     dollar sign:"
-                );
-                finding.remedy(Remedy::new(text).action(Action::NameByLink(dir.into())).set(SEARCH_PATH, value))
-            }
-            None => finding.remedy(
-                "make a symbolic link to it, without a colon or semicolon in its name, and name the link there",
-            ),
-        })
-    }
+fn split_dir(path: &str) -> Option<String> {
+    let ends = || path.match_indices([':', ';']).map(|(at, _)| at).chain([path.len()]);
+    let starts = std::iter::once(0).chain(ends().map(|at| at + 1));
+    let mut dirs = starts.zip(ends().skip(1)).filter_map(|(start, end)| path.get(start..end));
+    let is_dir = |dir: &str| dir.starts_with('/') && Path::new(dir).leads_to_dir();
+    dirs.find(|dir| is_dir(dir) && !dir.split([':', ';']).all(is_dir)).map(str::to_owned)
 }

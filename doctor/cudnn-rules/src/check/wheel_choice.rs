@@ -139,7 +139,7 @@ fn add_upper_bounds(requirement: &mut String, other: &str, next: u32) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::framework_requirement::requirement_for_test;
+    use super::super::framework_requirement::tests::requirement as requirement_for_test;
     use super::*;
 
     #[test]

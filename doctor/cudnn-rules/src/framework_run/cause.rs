@@ -1,8 +1,12 @@
 //! Finds the first cause of a failed step in text written by frameworks, cuDNN or ld.so.
 
+use std::sync::LazyLock;
+
+use cudnn_cli::escape::text_without_colors;
 use cudnn_cli::subprocess::Ended;
 use cudnn_loader::logging::{Entry, Severity, parse};
 use cudnn_probe::Version;
+use serde::Deserialize;
 
 use super::step::{Outcome, Step, shortened};
 
@@ -69,20 +73,7 @@ fn stderr_of_step(stderr: &str, name: &str) -> Vec<String> {
 /// Splits text into nonempty lines, without ld.so's warnings about LD_PRELOAD entries that it ignores.
 fn lines(text: &str) -> Vec<String> {
     let lines = text.lines().filter(|line| !line.starts_with(STEP_MARK) && !line.contains("cannot be preloaded"));
-    lines.map(without_colors).filter(|line| !line.trim().is_empty()).take(MAX_LINES).collect()
-}
-
-/// Strips color sequences such as `ESC [ 1 ; 31 m` from a line.
-fn without_colors(line: &str) -> String {
-    let mut parts = line.split("\x1b[");
-    let mut plain = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        match part.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';').strip_prefix('m') {
-            Some(rest) => plain.push_str(rest),
-            None => plain.extend(["\x1b[", part]),
-        }
-    }
-    plain
+    lines.map(text_without_colors).filter(|line| !line.trim().is_empty()).take(MAX_LINES).collect()
 }
 
 /// Returns the first cuDNN status name in a text.
@@ -92,7 +83,7 @@ pub(super) fn status_in(text: &str) -> Option<&str> {
 }
 
 /// The kind of a cause, which determines the help.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(super) enum Kind {
     /// ld.so cannot find this library. The name is empty if the message does not contain it.
     MissingLibrary(String),
@@ -131,52 +122,19 @@ pub(super) struct Cause {
 }
 
 /// Substrings that a lowercase line must contain, with the kind of cause they indicate. The first match wins.
-const SIGNS: &[(&[&str], Kind)] = &[
-    (&["hides the gpus"], Kind::Hidden(String::new())),
-    (&["no module named"], Kind::NoModule(String::new())),
-    (&["cannot open shared object file"], Kind::MissingLibrary(String::new())),
-    (&["unable to load any of {"], Kind::MissingSubLibrary),
-    (&["could not load library", "libcudnn"], Kind::MissingSubLibrary),
-    (&["cannot load symbol cudnn"], Kind::MissingSubLibrary),
-    (&["could not load symbol cudnn"], Kind::MissingSubLibrary),
-    (&["undefined symbol"], Kind::MissingSymbol),
-    (&["version `", "' not found"], Kind::MissingSymbol),
-    (&["was compiled", "against (", "found runtime version ("], Kind::OldCudnn(None)),
-    (&["loaded runtime cudnn library:", "compiled with:"], Kind::OldCudnn(None)),
-    (&["found cudnn version", "was built against version"], Kind::OldCudnn(None)),
-    (&["outdated cudnn installation found"], Kind::OldCudnn(None)),
-    (&["cudnn_status_sublibrary_version_mismatch"], Kind::Mixed),
-    (&["cudnn_status_version_mismatch"], Kind::Mixed),
-    (&["no kernel image is available"], Kind::NoKernel),
-    (&["is not compatible with the current pytorch installation"], Kind::NoKernel),
-    (&["cuda", "out of memory"], Kind::NoGpuMemory),
-    (&["resource_exhausted", "memory"], Kind::NoGpuMemory),
-    (&["cudaerrormemoryallocation"], Kind::NoGpuMemory),
-    (&["driver on your system is too old"], Kind::OldDriver),
-    (&["cuda driver version is insufficient"], Kind::OldDriver),
-    (&["cuda_error_unsupported_ptx_version"], Kind::OldDriver),
-    (&["cuda-enabled jaxlib is not installed"], Kind::NoCuda),
-    (&["is built without cuda"], Kind::NoCuda),
-    (&["not compiled with cuda support"], Kind::NoCuda),
-    (&["torch not compiled with cuda enabled"], Kind::NoCuda),
-];
+type Sign = (Vec<&'static str>, Kind);
 
-/// Signs of mere consequences. Errors in cuDNN's log are more specific and take precedence over them.
-const WEAK_SIGNS: &[(&[&str], Kind)] = &[
-    (&["found no nvidia driver"], Kind::NoGpu),
-    (&["no cuda-capable device is detected"], Kind::NoGpu),
-    (&["could not find cuda drivers"], Kind::NoGpu),
-    (&["cuda_error_no_device"], Kind::NoGpu),
-    (&["failed call to cuinit"], Kind::NoGpu),
-    (&["no cuda gpus are available"], Kind::NoGpu),
-    (&["unable to load cudnn"], Kind::MissingLibrary(String::new())),
-    (&["cannot dlopen some gpu libraries"], Kind::MissingLibrary(String::new())),
-    (&["cudnn_status_sublibrary_loading_failed"], Kind::MissingSubLibrary),
-    (&["failed to create cudaexecutionprovider"], Kind::Other),
-    (&["cudnn_status_"], Kind::Other),
-    (&["dnn library initialization failed"], Kind::Other),
-    (&["dnn library is not found"], Kind::Other),
-];
+/// What the texts of frameworks, cuDNN and ld.so mean.
+#[derive(Default, Deserialize)]
+#[serde(bound(deserialize = "'de: 'static"))]
+struct Signs {
+    strong: Vec<Sign>,
+    /// Signs of mere consequences. Errors in cuDNN's log are more specific and take precedence over them.
+    weak: Vec<Sign>,
+}
+
+static SIGNS: LazyLock<Signs> =
+    LazyLock::new(|| serde_json::from_str(include_str!("../../data/signs.json")).unwrap_or_default());
 
 /// Returns the first cause. The sources are searched in this order: signs in the errors, signs in the output, cuDNN's
 /// log, weak signs, then the error itself.
@@ -186,7 +144,7 @@ pub(super) fn first_cause(evidence: &Evidence) -> Cause {
     let other = |text: String| Cause { kind: Kind::Other, text };
     let logged = || {
         let text = evidence.log_entry()?;
-        let kind = kind_of(&text, SIGNS).or_else(|| kind_of(&text, WEAK_SIGNS)).unwrap_or(Kind::Other);
+        let kind = kind_of(&text, &SIGNS.strong).or_else(|| kind_of(&text, &SIGNS.weak)).unwrap_or(Kind::Other);
         Some(Cause { kind, text })
     };
     let last = || {
@@ -197,22 +155,22 @@ pub(super) fn first_cause(evidence: &Evidence) -> Cause {
             (error, crash) => error.or(crash.map(String::as_str)).unwrap_or("without a message").trim().to_owned(),
         }
     };
-    find(raised(), SIGNS)
+    find(raised(), &SIGNS.strong)
         .or_else(|| evidence.memory.clone().map(other))
-        .or_else(|| find(printed(), SIGNS))
+        .or_else(|| find(printed(), &SIGNS.strong))
         .or_else(logged)
-        .or_else(|| find(raised(), WEAK_SIGNS))
-        .or_else(|| find(printed(), WEAK_SIGNS))
+        .or_else(|| find(raised(), &SIGNS.weak))
+        .or_else(|| find(printed(), &SIGNS.weak))
         .unwrap_or_else(|| other(last()))
 }
 
 /// Returns the first line that matches a sign.
-fn find<'a>(mut lines: impl Iterator<Item = &'a str>, signs: &[(&[&str], Kind)]) -> Option<Cause> {
+fn find<'a>(mut lines: impl Iterator<Item = &'a str>, signs: &[Sign]) -> Option<Cause> {
     lines.find_map(|line| Some(Cause { kind: kind_of(line, signs)?, text: shortened(line.trim()) }))
 }
 
 /// Returns the kind of cause that a line indicates.
-fn kind_of(line: &str, signs: &[(&[&str], Kind)]) -> Option<Kind> {
+fn kind_of(line: &str, signs: &[Sign]) -> Option<Kind> {
     let small = line.to_ascii_lowercase();
     let (_, kind) = signs.iter().find(|(parts, _)| parts.iter().all(|part| small.contains(part)))?;
     Some(match kind {
@@ -265,7 +223,7 @@ mod tests {
     fn a_step_has_the_lines_between_its_beginning_and_the_next() {
         let stderr = "a\n\n\x1eimport\nb\n\n\x1edevice\n\x1b[1;31mc\x1b[m\n\x1b[2Jd\n\n\x1ernn\n\
                       ERROR: ld.so: object '/nope.so' from LD_PRELOAD cannot be preloaded: ignored.\ne\n";
-        assert_eq!(stderr_of_step(stderr, "device"), ["c", "\x1b[2Jd"]);
+        assert_eq!(stderr_of_step(stderr, "device"), ["c", "d"]);
         assert_eq!(stderr_of_step(stderr, "rnn"), ["e"]);
         assert_eq!(stderr_of_step("lost\n", "rnn"), ["lost"]);
     }
@@ -304,8 +262,8 @@ mod tests {
             ("The NVIDIA driver on your system is too old (found version 12080).", Kind::OldDriver),
             ("ModuleNotFoundError: No module named 'torch'", Kind::NoModule("torch".into())),
         ] {
-            assert_eq!(kind_of(line, SIGNS), Some(expected), "{line}");
+            assert_eq!(kind_of(line, &SIGNS.strong), Some(expected), "{line}");
         }
-        assert_eq!(kind_of("RuntimeError: cuDNN error: CUDNN_STATUS_NOT_INITIALIZED", SIGNS), None);
+        assert_eq!(kind_of("RuntimeError: cuDNN error: CUDNN_STATUS_NOT_INITIALIZED", &SIGNS.strong), None);
     }
 }

@@ -3,7 +3,6 @@
 
 mod cause;
 mod finding;
-mod framework;
 mod help;
 mod outside_module;
 mod step;
@@ -26,7 +25,7 @@ use crate::remedy::Remedy;
 use crate::system::PYTHON;
 use step::{Outcome, Step, first_line};
 
-pub use framework::Framework;
+pub use crate::runnable::Framework;
 
 /// The maximum number of messages read from the child. A script sends about 20.
 const MAX_MESSAGES: usize = 1000;

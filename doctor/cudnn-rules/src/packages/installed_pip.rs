@@ -168,11 +168,6 @@ impl Python {
         Some(missing.into_iter().chain([pip]).collect())
     }
 
-    /// Returns the command that runs the installed pip with the packages in `PYTHONPATH`.
-    pub(super) fn run_pip_with_path(&self, action: &str, arguments: Vec<OsString>) -> Option<Command> {
-        Some(start(&self.program, [self.pip_dir()?], action, arguments))
-    }
-
     /// Returns the command that runs pip after another step has restored this Python with its pip, or another user has.
     pub(super) fn run_restored_pip(&self, action: &str, arguments: Vec<OsString>) -> Command {
         start(&self.program, PIP, action, arguments)

@@ -11,7 +11,7 @@ use cudnn_probe::Os;
 use cudnn_probe::facts::is_executable;
 
 use super::dirs::{data_dir, user_base};
-use super::environment::{is_closed, is_managed, is_virtual, records, version_name, version_of_program};
+use super::environment::{is_closed, is_managed, records, version_name, version_of_program};
 use super::installed_pip::{Python, in_new_environment, on_path, without_variables};
 use super::interpreter::{interpreters_on_path, is_in_unpacked_image};
 use super::requirement::package_name;
@@ -46,11 +46,11 @@ fn names(arguments: &[OsString]) -> Vec<String> {
 /// Returns the commands that run pip for the environment at this root. They use the environment's Python, because the
 /// scripts in `bin` break with some paths. If the environment was created without pip, they use uv (if uv created it),
 /// ensurepip, or the pip on `PATH`. Some packages are installed outside the Python's own directories: the user's
-/// packages, the packages of Debian's Python below `/usr/local`, and `pip install --prefix`. For these, the commands
-/// use the Python that imports them.
+/// packages, and the packages of Debian's Python below `/usr/local`. For these, the commands use the Python that imports
+/// them.
 ///
-/// Returns `None` if the directory is not an environment (`pip install --target`), or if the Python was not found. A
-/// different Python's pip would change the wrong packages.
+/// Returns `None` if the directory is not an environment (`pip install --target` or `--prefix`), or if the Python was not
+/// found. A different Python's pip would change the wrong packages.
 pub(super) fn pip(root: &Path, action: &str, arguments: Vec<OsString>) -> Option<Vec<Command>> {
     if !root.leads_to_dir() {
         return Some(vec![on_path()?.and([action]).and(arguments)]);
@@ -64,10 +64,8 @@ pub(super) fn pip(root: &Path, action: &str, arguments: Vec<OsString>) -> Option
         return Some(vec![python.run_restored_pip(action, arguments).changing(root)]);
     }
     if !python.program.leads_to_file() || is_of_image {
-        return match python_of_user(root, &names(&arguments)).or_else(|| python_of_debian(root)) {
-            Some(python) => with_python(&python, action, arguments),
-            None => for_prefix(root, action, arguments),
-        };
+        let python = python_of_user(root, &names(&arguments)).or_else(|| python_of_debian(root))?;
+        return with_python(&python, action, arguments);
     }
     match on_path().filter(|_| !python.has_pip() && !python.has_ensurepip()) {
         Some(pip) => {
@@ -159,74 +157,10 @@ fn python_of_debian(root: &Path) -> Option<Python> {
     is_executable(&program).then(|| Python { program, root: base.to_owned() })
 }
 
-/// Returns pip commands for a `pip install --prefix` directory. They use a Python of the same version, which finds the
-/// packages through PYTHONPATH and replaces them. Debian's Python writes to `PREFIX/local`.
-fn for_prefix(root: &Path, action: &str, arguments: Vec<OsString>) -> Option<Vec<Command>> {
-    let site = package_dir(root, &names(&arguments)).filter(|_| Os::HOST != Os::Windows)?;
-    let is_of_debian = site.ends_with("dist-packages");
-    let prefix = if is_of_debian { root.parent().filter(|_| root.ends_with("local"))? } else { root };
-    let fits = |base: &Path| !is_virtual(base) && is_of_debian == base.join("lib/python3/dist-packages").leads_to_dir();
-    let version = site.parent()?.file_name()?.to_owned();
-    let python = pythons_with_pip(version).find(|python| fits(&python.root))?;
-    let mut path = OsString::from("PYTHONPATH=");
-    path.push(&site);
-    let options: Vec<OsString> = match action {
-        "install" => vec!["--prefix".into(), prefix.into()],
-        _ => managed_option(&python.root).into_iter().collect(),
-    };
-    let arguments = options.into_iter().chain(arguments).collect();
-    let pip = python.run_pip_with_path(action, arguments)?;
-    Some(vec![pip.started_by("env", [path]).changing(prefix)])
-}
-
 /// Returns the version of a wheel in pip's records in these directories.
 pub(super) fn recorded_version(dirs: impl IntoIterator<Item = PathBuf>, wheel: &str) -> Option<String> {
     dirs.into_iter().flat_map(|dir| records(&dir)).find(|record| record.name == wheel)?.version
 }
 
 #[cfg(test)]
-#[allow(clippy::disallowed_methods, reason = "a test writes the files that the rules read")]
-#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-mod tests {
-    use super::*;
-    use cudnn_cli::command::command_line;
-    use cudnn_os::files::below;
-
-    #[test]
-    #[cfg_attr(not(windows), ignore = "needs the file layout of Windows")]
-    fn windows_environments_use_their_own_pip() {
-        for (files, expected) in [
-            (
-                &["Scripts/python.exe", "pyvenv.cfg", "Lib/site-packages/pip/x"][..],
-                r"$\Scripts\python.exe -I -m pip install x",
-            ),
-            // ensurepip comes from the base Python.
-            (
-                &["Scripts/python.exe", "pyvenv.cfg=home = $\\base", "Lib/site-packages/x", "base/Lib/ensurepip/x"],
-                r"$\Scripts\python.exe -I -m ensurepip; $\Scripts\python.exe -I -m pip install x",
-            ),
-            (
-                &["Scripts/python.exe", "pyvenv.cfg=uvx = 0.9", "Lib/site-packages/x"],
-                r"python -m pip --python $\Scripts\python.exe install x",
-            ),
-            (
-                &["python.exe", "python312.dll", "Lib/site-packages/pip/x"],
-                r"$\python.exe -E $\Lib\site-packages\pip install x",
-            ),
-            // The environment's Python is missing.
-            (&["pyvenv.cfg=version = 3.12.4", "Lib/site-packages/x"], r"$\Scripts\python.exe -I -m pip install x"),
-            (&["nvidia/cudnn/bin/x"], ""),
-        ] {
-            let world = tempfile::tempdir().unwrap();
-            let root = world.path().to_str().unwrap_or_default();
-            for file in files {
-                let (name, text) = file.split_once('=').unwrap_or((file, ""));
-                let file = below(world.path(), name);
-                std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-                std::fs::write(file, text.replace('$', root)).unwrap();
-            }
-            let commands = pip(world.path(), "install", vec!["x".into()]).unwrap_or_default();
-            assert_eq!(command_line(&commands).replace(root, "$"), expected, "{files:?}");
-        }
-    }
-}
+mod tests;

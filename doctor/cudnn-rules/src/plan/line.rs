@@ -118,11 +118,6 @@ impl Rendered {
     }
 }
 
-/// Explains why the lines use a symbolic link.
-pub(super) fn by_link(reason: &str) -> Remark {
-    Remark::Aside(format!("through a symbolic link, because {reason}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

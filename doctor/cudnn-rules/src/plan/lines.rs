@@ -4,13 +4,13 @@ use cudnn_cli::command::{Command, REMOVE_ITEM};
 use cudnn_cli::escape::Printable;
 use cudnn_cli::path::is_on_path;
 use cudnn_cli::rights::{is_of_root, is_root};
-use cudnn_cli::shell::{SEARCH_PATH, set_variable, unset_variable};
+use cudnn_cli::shell::{HERE, SEARCH_PATH, is_split, set_variable, unset_variable};
 use cudnn_probe::facts::{self, PathFacts};
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::{Os, Version};
 
-use super::line::{Line, Remark, Rendered, by_link};
+use super::line::{Line, Remark, Rendered};
 use super::python;
 use crate::drop_in::command::Command as DropInCommand;
 use crate::packages::{self, Aside, PackageChange, Site, package_name};
@@ -25,7 +25,6 @@ pub(super) fn render(action: &Action, after: &[Action]) -> Rendered {
         Action::Remove { paths, is_dir } => Rendered::lines(remove(paths, *is_dir)),
         Action::Packages(change) => packages(change, after),
         Action::Link { dir, version } => Rendered::lines([link(dir, *version)]),
-        Action::NameByLink(dir) => Rendered::lines(shell::link_to(dir).map(|link| Line::Run(link.commands))),
         Action::Ldconfig => Rendered::lines([Command::new("ldconfig", [""; 0])]),
         Action::CreateDir(dir) => Rendered::lines([Command::new("mkdir", ["-p"]).and([dir])]),
         Action::DropIn { command, dir } => Rendered::lines([command.command(dir)]),
@@ -117,32 +116,21 @@ fn packages(change: &PackageChange, after: &[Action]) -> Rendered {
 }
 
 fn variable(variable: &Variable) -> Rendered {
-    Rendered::lines([Line::Shell(match variable {
+    let line = match variable {
         Variable::Set { name, value } => set_variable(name, value),
         Variable::Unset(name) => unset_variable(name),
         Variable::Without { name, entries } => shell::without_entries(name, entries),
+        Variable::Use(dir) | Variable::Search(dir) if is_split(dir) => {
+            return Rendered::default().remark(Remark::Instead(format!(
+                "{SEARCH_PATH} cannot contain the name of {}: make a symbolic link to it, without a colon, semicolon or \
+                 dollar sign in its name, and put the link on {SEARCH_PATH}",
+                dir.printable()
+            )));
+        }
         Variable::Use(dir) => shell::use_dir(dir),
-        Variable::Search(dir) => return search(dir),
-    })])
-}
-
-/// Puts a directory first on the loader's search path. If the variable cannot contain its name, a link is used.
-fn search(dir: &Path) -> Rendered {
-    if let Some(line) = shell::search_first(dir) {
-        return Rendered::lines([Line::Shell(line)]);
-    }
-    let link = shell::link_to(dir);
-    let through_link = link.and_then(|link| Some(format!("{} && {}", link.line(), shell::search_first(&link.name)?)));
-    match through_link {
-        Some(line) => Rendered::lines([Line::Shell(line)]).remark(by_link(&format!(
-            "{SEARCH_PATH} cannot contain a name with a colon, a semicolon or a dollar sign"
-        ))),
-        None => Rendered::default().remark(Remark::Instead(format!(
-            "{SEARCH_PATH} cannot contain the name of {}: make a symbolic link to it, without a colon, semicolon or dollar \
-             sign in its name, and put the link on {SEARCH_PATH}",
-            dir.printable()
-        ))),
-    }
+        Variable::Search(dir) => HERE.prepend(dir).unwrap_or_default(),
+    };
+    Rendered::lines([Line::Shell(line)])
 }
 
 /// Returns a short description of an action.
@@ -156,7 +144,6 @@ pub(super) fn title(action: &Action) -> String {
         },
         Action::Packages(change) => title_of_change(change),
         Action::Link { dir, .. } => format!("create the missing links in {}", dir.printable()),
-        Action::NameByLink(dir) => format!("create a symbolic link to {}", dir.printable()),
         Action::Ldconfig => "link the system's libraries again".to_owned(),
         Action::CreateDir(dir) => format!("create {}", dir.printable()),
         Action::DropIn { command: DropInCommand::Install { .. }, dir } => {

@@ -149,7 +149,7 @@ fn rank(action: &Action) -> u32 {
         Action::Python(_) => 1,
         Action::Remove { .. } => 2,
         Action::Packages(_) => 3,
-        Action::Link { .. } | Action::NameByLink(_) => 4,
+        Action::Link { .. } => 4,
         Action::Ldconfig => 5,
         Action::CreateDir(_) => 6,
         Action::DropIn { .. } => 7,

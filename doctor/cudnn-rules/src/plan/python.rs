@@ -6,10 +6,9 @@ use cudnn_cli::escape::Printable;
 use cudnn_cli::programs::doctor;
 use cudnn_cli::shell::SEPARATOR;
 
-use super::line::{Line, Remark, Rendered, by_link};
+use super::line::{Line, Remark, Rendered};
 use crate::packages::{self, MissingPython, PackageChange, PythonProblem};
 use crate::remedy::{Action, Remedy};
-use crate::shell::link_to;
 
 /// Returns the root of the environment if this change needs its Python and that Python is broken.
 pub(super) fn needed_by(change: &PackageChange) -> Option<PathBuf> {
@@ -69,27 +68,12 @@ pub(super) fn restoring(root: &Path) -> Option<Rendered> {
     lines(&packages::restore_python(root).filter(|missing| !missing.commands.is_empty())?)
 }
 
-/// Renders these commands so that a failure stops the rest, even in a shell that continues after errors. venv refuses
-/// a root that contains the separator of PATH. If only a parent directory contains it, the lines use a link to that
-/// directory. Returns `None` if a link cannot help.
+/// Renders these commands so that a failure stops the rest, even in a shell that continues after errors. Returns `None` if
+/// venv refuses the root, because its name contains the separator of PATH.
 fn lines(missing: &MissingPython) -> Option<Rendered> {
-    let MissingPython { root, commands, .. } = missing;
-    let mut commands = packages::with_lists(commands.clone());
-    if !has_separator(root) || !commands.iter().any(|command| command.has("-m")) {
-        return Some(Rendered::lines([Line::Run(commands)]));
-    }
-    let name = root.file_name().filter(|name| !has_separator(Path::new(name)))?;
-    let link = link_to(root.parent()?)?;
-    let named = link.name.join(name);
-    for argument in commands.iter_mut().filter(|command| command.has("venv")).flat_map(|one| &mut one.arguments) {
-        if let Ok(below) = Path::new(argument).strip_prefix(root) {
-            // Joining an empty path would add a trailing slash.
-            let path = if below == Path::new("") { named.clone() } else { named.join(below) };
-            *argument = path.into_os_string();
-        }
-    }
-    let lines = Rendered::lines([Line::Run(link.commands), Line::Run(commands)]);
-    Some(lines.remark(by_link("no search path can contain a name with a colon")))
+    let commands = packages::with_lists(missing.commands.clone());
+    let is_refused = has_separator(&missing.root) && commands.iter().any(|command| command.has("-m"));
+    (!is_refused).then(|| Rendered::lines([Line::Run(commands)]))
 }
 
 fn has_separator(path: &Path) -> bool {

@@ -3,21 +3,17 @@
 //! Known are variables, links, removed files, and packages of pip, conda and apt. A removal deletes all files in the
 //! package's record, including files of other packages. An installation does nothing if the requirement is met.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use cudnn_cli::shell::SEARCH_PATH;
-use cudnn_cli::shell::SEPARATOR;
 use cudnn_frameworks::installation::site_packages;
 use cudnn_frameworks::normalized;
 use cudnn_probe::facts::{Changes, Facts, PathFacts};
 use cudnn_probe::image::links;
-use cudnn_probe::{Architecture, DIR_VARIABLE, Library, Os, canonicalize, identify_any};
+use cudnn_probe::{Architecture, Library, Os, canonicalize, identify_any};
 
 use super::records::{Files, Records};
 use crate::packages::{PackageChange, Record, Site, package_name, site_of_new};
 use crate::remedy::{Action, Variable};
-use crate::shell;
 
 /// A machine after some actions.
 pub(super) struct Simulation {
@@ -68,8 +64,7 @@ impl Simulation {
             Action::Packages(change) => return self.change_packages(change),
             Action::Variable(variable) => return self.set(variable),
             Action::Inspect(_) => {}
-            // They change permissions, the search of other programs, or the name of a directory.
-            Action::NameByLink(_) => return Err(Unknown),
+            // They change permissions, or the search of other programs.
             Action::Permit { .. } | Action::Python(_) | Action::Ldconfig | Action::DropIn { .. } => {
                 return Err(Unknown);
             }
@@ -87,45 +82,19 @@ impl Simulation {
     }
 
     fn set(&mut self, variable: &Variable) -> Result<(), Unknown> {
-        // A name that the variable cannot contain is replaced by that of a link.
-        if let Variable::Search(dir) = variable
-            && shell::name_for_search(dir) != *dir
-        {
-            return Err(Unknown);
-        }
         let current = |name: &str| self.within(|| cudnn_probe::facts::variable(name));
-        let first_on_path = |dir: &Path| {
-            let mut path = dir.as_os_str().to_owned();
-            if let Some(rest) = current(SEARCH_PATH).filter(|rest| !rest.is_empty()) {
-                path.push(SEPARATOR.to_string());
-                path.push(rest);
-            }
-            path
+        // Like `env`, which also finds a cuDNN below the directory.
+        let cudnn_below = |dir: &Path| {
+            let places = ["", "nvidia/cudnn/lib", "nvidia/cudnn_jit/lib", "lib", "lib64"];
+            let has_graph = |dir: &PathBuf| dir.join(Library::Graph.file_name()).target_exists();
+            self.within(|| {
+                let roots = site_packages(dir).chain([dir.to_owned()]);
+                { roots }.flat_map(|root| places.map(|place| root.join(place))).find(has_graph)
+            })
         };
-        let (name, value): (&str, Option<OsString>) = match variable {
-            Variable::Set { name, value } => (name, Some(value.clone())),
-            Variable::Unset(name) => (name, None),
-            Variable::Without { name, entries } => {
-                let kept = current(name).map(|value| shell::kept_entries(name, &value, entries));
-                (name, kept.filter(|value| !value.is_empty()))
-            }
-            Variable::Use(dir) => {
-                // Like `env`, which also finds a cuDNN below the directory.
-                let places = ["", "nvidia/cudnn/lib", "nvidia/cudnn_jit/lib", "lib", "lib64"];
-                let has_graph = |dir: &PathBuf| dir.join(Library::Graph.file_name()).target_exists();
-                let dir = self.within(|| {
-                    let roots = site_packages(dir).chain([dir.clone()]);
-                    let mut below = roots.flat_map(|root| places.map(|place| root.join(place)));
-                    below.find(has_graph)
-                });
-                let dir = dir.ok_or(Unknown)?;
-                let path = first_on_path(&dir);
-                self.change(|changes| changes.set_variable(SEARCH_PATH, Some(path)));
-                (DIR_VARIABLE, Some(dir.into()))
-            }
-            Variable::Search(dir) => (SEARCH_PATH, Some(first_on_path(dir))),
-        };
-        self.change(|changes| changes.set_variable(name, value));
+        for (name, value) in variable.assigned(current, cudnn_below).ok_or(Unknown)? {
+            self.change(|changes| changes.set_variable(&name, value));
+        }
         Ok(())
     }
 
@@ -268,150 +237,4 @@ impl Packages<'_> {
 }
 
 #[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
-#[allow(clippy::disallowed_methods, reason = "a test writes the files that the rules read")]
-#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-mod tests {
-    use cudnn_frameworks::installation::InstallationReport;
-    use cudnn_probe::Host;
-    use cudnn_probe::ld_so::SearchPath;
-    use serde_json::json;
-
-    use super::*;
-    use crate::packages::python_problem;
-
-    const SYSTEM: &str = "/usr/lib/x86_64-linux-gnu";
-
-    fn change(site: Site) -> PackageChange {
-        PackageChange::of(site)
-    }
-
-    /// Returns the newest release that a simulated installer knows.
-    fn newest(cuda_major: u32) -> String {
-        crate::plan::contents::wheel(&format!("nvidia-cudnn-cu{cuda_major}")).unwrap().version
-    }
-
-    fn names(names: &[&str]) -> Vec<String> {
-        names.iter().map(|name| (*name).to_owned()).collect()
-    }
-
-    impl Simulation {
-        fn knows(&mut self, change: PackageChange) -> bool {
-            self.take(&Action::Packages(change)).is_ok()
-        }
-
-        /// Returns the package, the CUDA major version and the number of libraries of a cuDNN.
-        fn cudnn(&self, dir: &Path) -> Option<(String, Option<u32>, usize)> {
-            let report = self.within(|| InstallationReport::read(dir, &Host::current()))?;
-            Some((report.package?.to_string(), report.cuda_major, report.libraries.len()))
-        }
-    }
-
-    #[test]
-    #[cfg_attr(miri, ignore = "it writes files")]
-    fn conda_installs_what_its_records_allow() {
-        let (of_12, of_13) = (newest(12), newest(13));
-        let pytorch = ("pytorch-2.8.0-cuda129_0", &["libcudnn >=9.10.1.4,<9.11"][..]);
-        for (others, install, again, expected) in [
-            (&[][..], &[][..], &["libcudnn=9.10.1.4"][..], Some(("9.10.1.4", 12, 8))),
-            (&[], &["libcudnn>=9.19.0"], &[], Some((of_12.as_str(), 12, 10))),
-            (&[], &["cudnn>=9.0.0"], &[], Some(("9.10.1.4", 12, 1))),
-            (&[], &["cudnn", "cuda-version=13"], &[], Some((of_13.as_str(), 13, 10))),
-            (&[pytorch], &["cudnn", "cuda-version=13"], &[], None),
-            (&[pytorch], &["libcudnn>=9.10.0,<9.11"], &["libcudnn=9.10.1.4"], Some(("9.10.1.4", 12, 8))),
-            (&[], &["another"], &[], None),
-        ] {
-            let root = tempfile::tempdir().unwrap();
-            let cuda = &["cuda-version >=12,<13.0a0"][..];
-            let meta = root.path().join("conda-meta");
-            std::fs::create_dir(&meta).unwrap();
-            std::fs::create_dir(root.path().join("lib")).unwrap();
-            std::fs::write(root.path().join("lib/libcudnn_graph.so.9"), "damaged").unwrap();
-            let known = [
-                ("cuda-version-12.9-h1_3", &[][..]),
-                ("libcublas-12.9.1.4-h1_0", cuda),
-                ("libcudnn-9.10.1.4-h1_0", cuda),
-                ("cudnn-9.10.1.4-h1_0", &["libcudnn 9.10.1.4"]),
-            ];
-            for (record, depends) in known.iter().chain(others) {
-                let files =
-                    if record.starts_with("libcudnn") { names(&["lib/libcudnn_graph.so.9"]) } else { Vec::new() };
-                let text = json!({ "files": files, "depends": depends }).to_string();
-                std::fs::write(meta.join(format!("{record}.json")), text).unwrap();
-            }
-            let mut simulation = Simulation::new(Facts::recorder());
-            let change = change(Site::Conda(root.path().to_owned())).install(names(install)).reinstall(names(again));
-            let is_known = simulation.knows(change);
-            let found = simulation.cudnn(&root.path().join("lib")).filter(|_| is_known);
-            let expected = expected.map(|(version, major, count)| {
-                (format!("conda libcudnn {version}"), Some(major).filter(|_| count > 1), count)
-            });
-            assert_eq!(found, expected, "{install:?} {again:?} {others:?}");
-            let is_for = |major: u32| root.path().join(format!("lib/libcublas.so.{major}")).leads_to_file();
-            assert_eq!(simulation.within(|| is_for(13)), install.contains(&"cuda-version=13"), "{install:?}");
-        }
-    }
-
-    #[test]
-    fn apt_changes_what_dpkg_records() {
-        let mut simulation = Simulation::new(Facts::from_value(json!({})).unwrap());
-        let system = Path::new(SYSTEM);
-        let apt = || change(Site::System);
-        let found = |version: &str, major, count| {
-            Some((format!("dpkg libcudnn9-cuda-{major} {version}-1"), Some(major), count))
-        };
-        for (change, expected) in [
-            (apt().install(names(&["libcudnn9-cuda-12=9.10.2.21-1"])), found("9.10.2.21", 12, 8)),
-            (apt().install(names(&["libcudnn9-cuda-12"])), found(&newest(12), 12, 10)),
-            (apt().reinstall(names(&["libcudnn9-cuda-12=9.19.0.56-1"])), found("9.19.0.56", 12, 8)),
-            // Both packages contain the same files.
-            (apt().install(names(&["libcudnn9-cuda-13"])), found(&newest(13), 13, 10)),
-            (apt().remove(names(&["libcudnn9-cuda-13"])), None),
-            (apt().install(names(&["libcudnn9-cuda-12=9.19.0.56-1", "libcublas-12-9"])), found("9.19.0.56", 12, 8)),
-        ] {
-            assert!(simulation.knows(change.clone()), "{change:?}");
-            assert_eq!(simulation.cudnn(system), expected, "{change:?}");
-        }
-        let cublas = || SearchPath::new(&Host::current()).resolve("libcublas.so.12", &[]);
-        let expected = Path::new("/usr/local/cuda-12.9/targets/x86_64-linux/lib/libcublas.so.12");
-        assert_eq!(simulation.within(cublas).as_deref(), Some(expected));
-        // A held package stays, unless a command releases it first.
-        let held = "Package: libcudnn9-cuda-12\nStatus: hold ok installed\nVersion: 9.19.0.56-1".to_owned();
-        simulation.change(|changes| changes.set_answer("Debian package", "libcudnn9-cuda-12", &held));
-        let newest = apt().install(names(&["libcudnn9-cuda-12"]));
-        assert!(!simulation.knows(newest.clone()));
-        assert!(simulation.knows(PackageChange { held: names(&["libcudnn9-cuda-12"]), ..newest }));
-        for unknown in ["libcudnn9-cuda-12=9.19.0.56-2", "libcudnn8", "another"] {
-            assert!(!simulation.knows(apt().install(names(&[unknown]))), "{unknown}");
-        }
-    }
-
-    #[test]
-    #[cfg_attr(miri, ignore = "it writes files")]
-    fn a_new_environment_has_the_version_of_its_python() {
-        let world = tempfile::tempdir().unwrap();
-        let program = world.path().join("base/bin/python3");
-        let dir = world.path().join("cudnn");
-        for (python, is_known) in [("python3", false), ("python3.12", true)] {
-            std::fs::create_dir_all(world.path().join("base/bin")).unwrap();
-            std::fs::write(program.with_file_name(python), "").unwrap();
-            if python != "python3" {
-                std::fs::remove_file(&program).unwrap();
-                std::os::unix::fs::symlink(python, &program).unwrap();
-            }
-            let mut simulation = Simulation::new(Facts::recorder());
-            let site = Site::NewEnvironment { dir: dir.clone(), program: program.clone() };
-            assert_eq!(simulation.knows(change(site).install(names(&["nvidia-cudnn-cu12"]))), is_known, "{python}");
-            if is_known {
-                assert!(simulation.take(&Action::Variable(Variable::Use(dir.clone()))).is_ok());
-                let lib = dir.join("lib/python3.12/site-packages/nvidia/cudnn/lib");
-                let used = simulation.within(|| cudnn_probe::facts::variable(DIR_VARIABLE));
-                assert_eq!(used.as_deref(), Some(lib.as_os_str()));
-                assert_eq!(
-                    simulation.cudnn(&lib),
-                    Some((format!("pip nvidia-cudnn-cu12 {}", newest(12)), Some(12), 10))
-                );
-                assert_eq!(simulation.within(|| python_problem(&dir)), None);
-            }
-        }
-    }
-}
+mod tests;

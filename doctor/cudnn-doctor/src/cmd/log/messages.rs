@@ -2,11 +2,13 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::outln;
 use cudnn_cli::programs::doctor_command;
 use cudnn_rules::cudnn_status::meaning;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// The maximum number of distinct reasons. If there are more, those that occurred once are dropped.
@@ -19,70 +21,21 @@ const MAX_REASON_LEN: usize = 500;
 const MAX_LISTED: usize = 10;
 
 /// A message that does not name its cause.
+#[derive(Deserialize)]
 struct Known {
     /// Texts of such messages. `*` stands for any characters.
-    texts: &'static [&'static str],
+    texts: Vec<&'static str>,
     explanation: &'static str,
     /// The command of the doctor that shows more.
-    command: &'static [&'static str],
+    command: Vec<&'static str>,
 }
 
-const CHECK: &[&str] = &["check"];
-const EXPLAIN: &[&str] = &["run", "--explain", "--", "PROGRAM"];
 const SUCCESS: &str = "CUDNN_STATUS_SUCCESS";
 
-/// cuDNN's own messages are in its libraries (read with `strings` in 9.28.1). docs/statuses.md lists messages of frameworks.
-/// SGLang's is in `check_torch_2_9_1_cudnn_compatibility`.
-const KNOWN: [Known; 7] = [
-    Known {
-        texts: &["Cannot load symbol cublasLt"],
-        explanation: "cuDNN could not use cuBLASLt for its CUDA major: another release was loaded before, or comes first on the \
-                      search path",
-        command: CHECK,
-    },
-    Known {
-        texts: &["cudaVersionMajor != nvrtcVersionMajor", "major version mismatch between cudart and nvrtc"],
-        explanation: "cuDNN opened an NVRTC for another CUDA major: it was loaded before, or comes first on the search path",
-        command: CHECK,
-    },
-    Known {
-        texts: &[
-            "libcudnn*cannot open shared object file",
-            "Unable to load any of {libcudnn",
-            "Could not load library libcudnn",
-            "Could not locate cudnn",
-            "Cannot load symbol cudnn",
-            "undefined symbol*libcudnn",
-            "DNN library initialization failed",
-            "DNN library is not found",
-        ],
-        explanation: "a library of cuDNN was not found, cannot be started, or is of another release than the others",
-        command: CHECK,
-    },
-    Known {
-        texts: &["cuDNN version incompatibility", "Loaded runtime CuDNN library"],
-        explanation: "the program was built for a newer cuDNN than the one that it gets",
-        command: CHECK,
-    },
-    Known {
-        texts: &["No valid engine configs", "No valid execution plans", "No execution plans"],
-        explanation: "every engine refused this operation. To see why each one did",
-        command: EXPLAIN,
-    },
-    Known {
-        texts: &["find an engine to execute", "find a valid cuDNN algorithm", "No algorithm worked"],
-        explanation: "no engine could run this operation, often because the GPU's memory is full, or because no engine supports \
-                      the data type on this GPU. To see why each one was refused",
-        command: EXPLAIN,
-    },
-    Known {
-        texts: &["CuDNN Compatibility Issue Detected"],
-        explanation: "SGLang refuses to start with PyTorch 2.9.1 and cuDNN before 9.15, which is slow for 3-d convolutions. \
-                      The command that it prints is for PyTorch with CUDA 12: with CUDA 13 (`+cu130`), install nvidia-cudnn-cu13 \
-                      in that version. For a model without 3-d convolutions, SGLANG_DISABLE_CUDNN_CHECK=1 suffices",
-        command: &["frameworks"],
-    },
-];
+/// The known messages. cuDNN's own are in its libraries (read with `strings` in 9.28.1), docs/statuses.md lists messages of
+/// frameworks, and SGLang's is in `check_torch_2_9_1_cudnn_compatibility`.
+static KNOWN: LazyLock<Vec<Known>> =
+    LazyLock::new(|| serde_json::from_str(include_str!("known_messages.json")).unwrap_or_default());
 
 /// What was found in all lines.
 #[derive(Default)]
@@ -91,8 +44,8 @@ pub(super) struct Messages {
     reasons: BTreeMap<(String, String), usize>,
     /// The number of reasons that were dropped, because there were too many distinct ones.
     dropped: usize,
-    /// The texts of known messages that were found.
-    known: [Option<&'static str>; KNOWN.len()],
+    /// The texts of known messages that were found, by the index of the message.
+    known: BTreeMap<usize, &'static str>,
     has_failure: bool,
     /// The numbers of innermost reasons, and of other reasons, that the next lines contain. Entries of several processes can
     /// alternate.
@@ -104,8 +57,10 @@ impl Messages {
     pub(super) fn add(&mut self, line: &str) {
         // A fallback to another library succeeds with a warning.
         let is_failure = !line.contains(SUCCESS);
-        for (known, found) in KNOWN.iter().zip(&mut self.known).filter(|_| is_failure) {
-            *found = found.or_else(|| known.texts.iter().copied().find(|text| matches(line, text)));
+        for (index, known) in KNOWN.iter().enumerate().filter(|_| is_failure) {
+            if let Some(text) = known.texts.iter().find(|text| matches(line, text)) {
+                self.known.entry(index).or_insert(text);
+            }
         }
         if line.trim().is_empty() {
             (self.inner, self.outer) = (0, 0);
@@ -153,12 +108,12 @@ impl Messages {
 
     /// Returns whether nothing was found.
     pub(super) fn is_empty(&self) -> bool {
-        self.reasons.is_empty() && self.known.iter().all(Option::is_none)
+        self.reasons.is_empty() && self.known.is_empty()
     }
 
     /// Returns whether something failed.
     pub(super) fn has_failure(&self) -> bool {
-        self.has_failure || self.known.iter().any(Option::is_some)
+        self.has_failure || !self.known.is_empty()
     }
 
     /// Prints the most frequent reasons, then the explanations.
@@ -209,8 +164,7 @@ impl Messages {
 
     /// Returns the known messages with the texts that were found.
     fn known(&self) -> impl Iterator<Item = (&Known, String)> {
-        let found = KNOWN.iter().zip(self.known);
-        found.filter_map(|(known, text)| Some((known, text?.replace('*', " ... "))))
+        self.known.iter().filter_map(|(index, text)| Some((KNOWN.get(*index)?, text.replace('*', " ... "))))
     }
 }
 

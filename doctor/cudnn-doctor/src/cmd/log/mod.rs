@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use cudnn_cli::escape::Printable;
+use cudnn_cli::escape::{Printable, without_colors};
 use cudnn_cli::output::{CommandResult, Format, Outcome, count, outln, remark};
 use cudnn_loader::logging::{Entry, Reason, Severity, parse};
 use cudnn_os::files::{open_without_waiting, skip_hole};
@@ -297,7 +297,7 @@ fn for_each_entry(mut reader: impl BufRead, mut add: impl FnMut(Part<'_>)) -> st
     loop {
         line.clear();
         reader.by_ref().take(MAX_LINE_LEN).read_until(b'\n', &mut line)?;
-        remove_colors(&mut line);
+        line = without_colors(line);
         if let Some(start) = mark(&line, is_prefixed) {
             line.drain(..start);
             is_prefixed |= start > 0;
@@ -323,25 +323,6 @@ fn for_each_entry(mut reader: impl BufRead, mut add: impl FnMut(Part<'_>)) -> st
             entry.extend_from_slice(&line);
         }
     }
-}
-
-/// Removes the control sequences with which terminals color text: `ESC [ 31 m`.
-fn remove_colors(line: &mut Vec<u8>) {
-    if !line.contains(&0x1b) {
-        return;
-    }
-    let (mut kept, mut rest) = (Vec::with_capacity(line.len()), line.as_slice());
-    while let Some((byte, after)) = rest.split_first() {
-        rest = after;
-        match after {
-            [b'[', sequence @ ..] if *byte == 0x1b => {
-                let end = sequence.iter().position(|byte| (0x40..=0x7e).contains(byte));
-                rest = end.and_then(|end| sequence.get(end + 1..)).unwrap_or_default();
-            }
-            _ => kept.push(*byte),
-        }
-    }
-    *line = kept;
 }
 
 /// Returns the position of cuDNN's mark (`E! `, `e! `) in a line. torchrun, kubectl and similar tools prepend a rank,

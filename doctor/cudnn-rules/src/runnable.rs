@@ -1,4 +1,4 @@
-//! Lists the supported frameworks.
+//! Lists the frameworks that the doctor can run.
 
 /// A framework that the doctor can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,13 +44,13 @@ impl Framework {
     }
 
     /// Returns the name of the package with CUDA support.
-    pub(super) fn wheel(self) -> &'static str {
+    pub(crate) fn wheel(self) -> &'static str {
         let [.., wheel] = self.facts();
         wheel
     }
 
     /// Returns a pip requirement for the framework with this CUDA major.
-    pub(super) fn package(self, cuda_major: u32) -> String {
+    pub(crate) fn package(self, cuda_major: u32) -> String {
         match self {
             Framework::Jax => format!("jax[cuda{cuda_major}]"),
             Framework::Tensorflow => "tensorflow[and-cuda]".to_owned(),
@@ -59,7 +59,7 @@ impl Framework {
     }
 
     /// Returns the CPU-only package that installs the same files as the CUDA package.
-    pub(super) fn cpu_package(self) -> Option<&'static str> {
+    pub(crate) fn cpu_package(self) -> Option<&'static str> {
         match self {
             Framework::Tensorflow => Some("tensorflow-cpu"),
             Framework::Onnxruntime => Some("onnxruntime"),
