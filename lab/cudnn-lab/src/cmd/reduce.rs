@@ -4,11 +4,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use cudnn_capture_file::{Device, Graph, GraphRecord, Node, Plan, Record};
+use cudnn_capture_file::{Device, GraphRecord, Plan, Record};
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::{CommandResult, Format, outln, remark};
 use cudnn_cli::subprocess::{Spinner, Timeouts};
 use cudnn_cli::temporary;
+use cudnn_graph::{Graph, Node};
 use cudnn_layers::capture::may_replace;
 use cudnn_replay::emit::Case;
 use cudnn_replay::reduce::{self, Condition, Observed, adapted, reduce};

@@ -1,10 +1,11 @@
 //! Removes padding, dilation, the steps of filters, and scales.
 
-use cudnn_capture_file::Graph;
-use cudnn_loader::cudnnBackendAttributeName_t as Name;
+use cudnn_graph::Graph;
+use cudnn_graph::edit::Edit;
+use cudnn_graph::{Attribute, Value};
+use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type};
 
 use super::Candidate;
-use super::edit::{Edit, scale};
 use super::extents::adjust_convolutions;
 
 const ARRAYS: [(Name, i64); 4] = [
@@ -47,4 +48,12 @@ pub(super) fn candidates(graph: &Graph) -> Vec<Candidate> {
 fn short(name: Name) -> String {
     let full = name.name().and_then(|name| name.to_str().ok()).unwrap_or_default();
     full.strip_prefix("CUDNN_ATTR_").unwrap_or(full).to_owned()
+}
+
+/// Returns an attribute with the integers 1 or 0, or with floats.
+fn scale(attribute: &Attribute, number: f64) -> Option<Value> {
+    match attribute.ty {
+        Type::CUDNN_TYPE_FLOAT | Type::CUDNN_TYPE_DOUBLE => Some(Value::Floats(vec![number])),
+        _ => None,
+    }
 }
