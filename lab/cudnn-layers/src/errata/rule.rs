@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cudnn_graph::{Operand, Operation, names, vocabulary};
+use cudnn_graph::{Node, Operation, names, vocabulary};
 use cudnn_os::files::{Opened, open_regular};
 use serde::Deserialize;
 
@@ -71,21 +71,8 @@ pub struct Rule {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct TensorRule {
-    roles: Vec<String>,
     types: Vec<String>,
     rank: Option<usize>,
-    /// By index. Negative indices count from the last dimension.
-    extents: BTreeMap<String, Extent>,
-}
-
-/// Conditions for the extent of one dimension.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Extent {
-    min: Option<i64>,
-    max: Option<i64>,
-    multiple_of: Option<i64>,
-    not_multiple_of: Option<i64>,
 }
 
 /// A range that includes the start and excludes the end. Both are optional.
@@ -378,81 +365,27 @@ impl Rule {
         };
         contains(&self.operations, Some(&operation.name))
             && contains(&self.compute_types, operation.compute_type().as_ref())
-            && self.tensors.iter().all(|rule| operation.operands().any(|operand| rule.matches(operand)))
+            && self.tensors.iter().all(|rule| operation.operands().any(|operand| rule.matches(operand.tensor)))
     }
 }
 
 impl TensorRule {
     fn check(&self) -> Result<(), String> {
-        if self.roles.is_empty() && self.types.is_empty() && self.rank.is_none() && self.extents.is_empty() {
+        if self.types.is_empty() && self.rank.is_none() {
             return Err("a tensor without conditions selects every operation".into());
-        }
-        let is_of_role = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-        if let Some(role) = self.roles.iter().find(|role| role.is_empty() || !role.chars().all(is_of_role)) {
-            return Err(format!("{role:?} is not the role of a tensor, such as \"x\""));
-        }
-        for (index, extent) in &self.extents {
-            if extent.is_empty() {
-                return Err(format!("the condition for dimension {index} selects all or no extents"));
-            }
-            if index.parse::<i8>().is_err() {
-                return Err(format!("{index:?} is not the index of a dimension"));
-            }
-            if [extent.multiple_of, extent.not_multiple_of].into_iter().flatten().any(|divisor| divisor < 1) {
-                return Err(format!("the divisor of dimension {index} must be positive"));
-            }
         }
         Ok(())
     }
 
     fn conditions(&self) -> String {
-        let mut texts = vec![self.types.join(" or ")];
-        texts.extend(self.rank.map(|rank| format!("rank {rank}")));
-        texts.extend(self.extents.iter().map(|(index, extent)| format!("dimension {index} {extent}")));
-        texts.retain(|text| !text.is_empty());
-        let name = if self.roles.is_empty() { "a tensor".to_owned() } else { self.roles.join(" or ") };
-        format!("{name}: {}", texts.join(", "))
+        let types = (!self.types.is_empty()).then(|| self.types.join(" or "));
+        let rank = self.rank.map(|rank| format!("rank {rank}"));
+        format!("a tensor: {}", types.into_iter().chain(rank).collect::<Vec<_>>().join(", "))
     }
 
-    fn matches(&self, Operand { role, tensor, .. }: &Operand<'_>) -> bool {
-        let extents = tensor.extents();
-        let extent = |index: &str| {
-            let index: i64 = index.parse().ok()?;
-            let place = if index < 0 { index + extents.len() as i64 } else { index };
-            extents.get(usize::try_from(place).ok()?).copied()
-        };
-        (self.roles.is_empty() || self.roles.contains(role))
-            && (self.types.is_empty() || self.types.contains(&tensor.type_name()))
-            && self.rank.is_none_or(|rank| rank == extents.len())
-            && self.extents.iter().all(|(index, rule)| extent(index).is_some_and(|extent| rule.matches(extent)))
-    }
-}
-
-impl Extent {
-    /// Returns whether there is no condition, or one that no extent meets.
-    fn is_empty(self) -> bool {
-        let is_missing = [self.min, self.max, self.multiple_of, self.not_multiple_of].iter().all(Option::is_none);
-        is_missing || self.min.zip(self.max).is_some_and(|(min, max)| min > max)
-    }
-
-    fn matches(self, extent: i64) -> bool {
-        let divides = |divisor: i64| extent.checked_rem(divisor) == Some(0);
-        self.min.is_none_or(|min| min <= extent)
-            && self.max.is_none_or(|max| extent <= max)
-            && self.multiple_of.is_none_or(divides)
-            && self.not_multiple_of.is_none_or(|divisor| !divides(divisor))
-    }
-}
-
-impl fmt::Display for Extent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let texts = [
-            self.min.map(|min| format!("at least {min}")),
-            self.max.map(|max| format!("at most {max}")),
-            self.multiple_of.map(|divisor| format!("a multiple of {divisor}")),
-            self.not_multiple_of.map(|divisor| format!("not a multiple of {divisor}")),
-        ];
-        f.write_str(&texts.into_iter().flatten().collect::<Vec<_>>().join(" and "))
+    fn matches(&self, tensor: &Node) -> bool {
+        (self.types.is_empty() || self.types.contains(&tensor.type_name()))
+            && self.rank.is_none_or(|rank| rank == tensor.extents().len())
     }
 }
 
@@ -488,17 +421,8 @@ mod tests {
             (r#""compute_types":["half"]"#, false),
             (r#""tensors":[{"types":["bfloat16"],"rank":5}]"#, true),
             (r#""tensors":[{"types":["bfloat16"],"rank":4}]"#, false),
-            (r#""tensors":[{"roles":["y"],"types":["bfloat16"]}]"#, false),
-            (r#""tensors":[{"roles":["x"]},{"roles":["y"]}]"#, true),
             // The conditions must hold for one operation, not for the graph.
             (r#""operations":["relu"],"tensors":[{"types":["bfloat16"]}]"#, false),
-            (r#""tensors":[{"extents":{"1":{"min":64,"max":64}}}]"#, true),
-            (r#""tensors":[{"extents":{"1":{"max":29}}}]"#, false),
-            (r#""tensors":[{"roles":["y"],"extents":{"1":{"multiple_of":8}}}]"#, false),
-            (r#""tensors":[{"roles":["y"],"extents":{"1":{"not_multiple_of":8}}}]"#, true),
-            (r#""tensors":[{"roles":["y"],"extents":{"-4":{"min":30},"-1":{"min":14}}}]"#, true),
-            (r#""tensors":[{"extents":{"5":{"min":0}}}]"#, false),
-            (r#""tensors":[{"extents":{"-6":{"min":0}}}]"#, false),
             // The engine is unknown.
             (r#""operations":["conv_fwd"],"engines":[3]"#, false),
             (r#""numerical_notes":["tensor_core"]"#, false),
@@ -532,15 +456,10 @@ mod tests {
             (r#""operation":["matmul"]"#, "unknown field `operation`"),
             (r#""knobs":{"TILE":1}"#, "unknown knob \"TILE\""),
             (r#""tensors":[{"types":["fp16"]}]"#, "unknown data type \"fp16\""),
-            (r#""tensors":[{"extents":{"x":{"min":1}}}]"#, "not the index of a dimension"),
-            (r#""tensors":[{"extents":{"1":{"multiple_of":0}}}]"#, "must be positive"),
             (r#""operations":["matmul"],"reason":"other""#, "duplicate field"),
             (r#""operations":["convolution_forward"]"#, "unknown operation"),
             (r#""operations":["matmul"],"cudnn":{"from":"9.8","before":"9.8"}"#, "ends before it begins"),
             (r#""tensors":[{}]"#, "selects every operation"),
-            (r#""tensors":[{"roles":["X"]}]"#, "not the role of a tensor"),
-            (r#""tensors":[{"extents":{"0":{}}}]"#, "selects all or no extents"),
-            (r#""tensors":[{"extents":{"0":{"min":2,"max":1}}}]"#, "selects all or no extents"),
         ] {
             let error = rule(conditions).unwrap_err();
             assert!(error.contains(expected), "{conditions}: {error}");
