@@ -210,3 +210,96 @@ fn target_attributes(kind: Kind) -> (Option<Name>, Option<Name>) {
         _ => (None, None),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    /// Records the calls. Descriptors are numbers from 1 on.
+    #[derive(Default)]
+    struct Recorder {
+        calls: RefCell<Vec<String>>,
+        /// Refused when it is finalized.
+        refused: Option<usize>,
+    }
+
+    impl Recorder {
+        fn call(&self, text: String) {
+            self.calls.borrow_mut().push(text);
+        }
+    }
+
+    impl Backend for Recorder {
+        type Error = &'static str;
+
+        fn create(&self, kind: Kind) -> Result<Raw, Self::Error> {
+            let number = 1 + self.calls.borrow().iter().filter(|call| call.starts_with("create")).count();
+            self.call(format!("create {number} {}", names::kind(kind)));
+            Ok(std::ptr::without_provenance_mut(number))
+        }
+
+        unsafe fn set(
+            &self,
+            descriptor: Raw,
+            name: Name,
+            ty: Type,
+            count: i64,
+            elements: *const c_void,
+        ) -> Result<(), Self::Error> {
+            assert!(elements.addr().is_multiple_of(8));
+            #[expect(clippy::disallowed_methods, reason = "the elements belong to this crate")]
+            // SAFETY: all elements here have eight bytes.
+            let elements = unsafe { std::slice::from_raw_parts(elements.cast::<u64>(), count as usize) };
+            self.call(format!("set {} {} {} {elements:?}", descriptor.addr(), names::attribute(name), ty.0));
+            Ok(())
+        }
+
+        unsafe fn finalize(&self, descriptor: Raw) -> Result<(), Self::Error> {
+            self.call(format!("finalize {}", descriptor.addr()));
+            if self.refused == Some(descriptor.addr()) { Err("refused") } else { Ok(()) }
+        }
+
+        unsafe fn destroy(&self, descriptor: Raw) {
+            self.call(format!("destroy {}", descriptor.addr()));
+        }
+    }
+
+    const GRAPH: &str = r#"[{"kind":"TENSOR","UNIQUE_ID:3":7},{"kind":"OPERATION_POINTWISE","XDESC:15":0},
+        {"kind":"OPERATIONGRAPH","HANDLE:0":1,"OPS:15":1}]"#;
+
+    #[track_caller]
+    fn check(target: Target, refused: Option<usize>, expected: Result<usize, &str>, calls: &[&str]) {
+        let recorder = Recorder { refused, ..Recorder::default() };
+        let graph = serde_json::from_str(GRAPH).unwrap();
+        // SAFETY: nothing is called.
+        let made = unsafe { rebuild(&graph, target, &recorder) };
+        assert_eq!(made.map(|raw| raw.addr()).map_err(|refused| refused.place), expected.map_err(str::to_owned));
+        assert_eq!(recorder.calls.into_inner(), calls);
+    }
+
+    #[test]
+    fn only_the_last_descriptor_remains() {
+        let start = [
+            "create 1 TENSOR",
+            "set 1 TENSOR_UNIQUE_ID 3 [7]",
+            "finalize 1",
+            "create 2 OPERATION_POINTWISE",
+            "set 2 OPERATION_POINTWISE_XDESC 15 [1]",
+            "finalize 2",
+        ];
+        let graph = ["create 3 OPERATIONGRAPH", "set 3 OPERATIONGRAPH_OPS 15 [2]"];
+        let handle = std::ptr::without_provenance_mut(99);
+        let with_handle = [&start[..], &graph, &["set 3 OPERATIONGRAPH_HANDLE 0 [99]", "finalize 3"]].concat();
+        check(Target::Handle(handle), None, Ok(3), &[&with_handle[..], &["destroy 2", "destroy 1"]].concat());
+        let device = [&start[..], &graph, &["finalize 3", "destroy 2", "destroy 1"]].concat();
+        check(Target::Device(handle.cast()), None, Ok(3), &device);
+        let all = ["destroy 3", "destroy 2", "destroy 1"];
+        let place = "descriptor 2 (CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)";
+        check(Target::None, None, Err(&format!("{place} needs a handle")), &[&start[..], &graph, &all].concat());
+        check(Target::Handle(handle), Some(3), Err(place), &[&with_handle[..], &all].concat());
+        let operation = "descriptor 1 (CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)";
+        check(Target::None, Some(2), Err(operation), &[&start[..], &["destroy 2", "destroy 1"]].concat());
+    }
+}
