@@ -62,6 +62,14 @@ impl Descriptor {
         Ok(Descriptor(raw))
     }
 
+    /// Takes over a descriptor, which is destroyed with this value.
+    ///
+    /// # Safety
+    /// The descriptor is live, and nothing else destroys it.
+    pub unsafe fn from_raw(raw: Raw) -> Self {
+        Descriptor(raw)
+    }
+
     /// Sets an attribute to these elements.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use crate::workspace::root;
 /// The directory of the generated files in the workspace.
 const BINDINGS: &str = "cudnn-sys/src/generated";
 const ANNOTATIONS: &str = "cudnn-sys/bindgen/src/generated";
-const ATTRIBUTES: &str = "lab/cudnn-layers/src/generated";
+const ATTRIBUTES: &str = "lab/cudnn-graph/src/generated";
 
 pub(crate) fn write() -> Result<()> {
     let root = root()?;

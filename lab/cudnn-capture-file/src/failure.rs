@@ -1,11 +1,10 @@
 //! Finds the descriptors that show a failure again.
 
+use cudnn_graph::names::ATTRIBUTES;
+use cudnn_graph::{Attribute, Graph, Value};
 use cudnn_sys::types::{cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type};
 
-use crate::graph::{Attribute, Graph};
-use crate::names::ATTRIBUTES;
 use crate::record::{Failure, from_hexadecimal};
-use crate::value::Value;
 
 impl Failure {
     /// Returns descriptors that show the failure when they are created again. The last one has the refused attribute, or

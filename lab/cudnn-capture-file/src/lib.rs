@@ -14,10 +14,6 @@
 //!
 //! | module | purpose |
 //! | --- | --- |
-//! | `names` | cuDNN's names of kinds and attributes |
-//! | `graph` | a graph as a list of descriptors, with an id that depends only on the content |
-//! | `value` | the elements of an attribute as JSON and as bytes |
-//! | `tensors` | the tensors that operations read and write, and the size of elements |
 //! | `record` | the records |
 //! | `ids` | compares the ids of graphs with their content |
 //! | `failure` | the descriptors that show a failure again |
@@ -29,19 +25,12 @@
 mod capture;
 mod failure;
 mod files;
-mod graph;
 mod ids;
-mod names;
 mod record;
-mod tensors;
-mod value;
 
 pub use capture::{Capture, Error, Problem};
 pub use files::{is_file_name, values_dir};
-pub use graph::{Attribute, Graph, MAX_NODES, Node};
 pub use record::{
     Call, Count, Data, Device, Engine, Execution, FORMAT, Failure, GraphRecord, Incomplete, Memory, Plan, Proposals,
-    Record, Start, Tensor, attribute_name, hexadecimal, status_name,
+    Record, Start, Tensor, hexadecimal, status_name,
 };
-pub use tensors::element_bits;
-pub use value::{Value, element_size};

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-use crate::graph::{Graph, Node};
+use cudnn_graph::names::{KNOBS, STATUSES};
+use cudnn_graph::{Graph, Node};
 
 /// The version of the format. It grows when a reader must understand a new record to read a file correctly.
 pub const FORMAT: u32 = 1;
@@ -138,13 +139,13 @@ impl Engine {
     /// Returns the number of a knob's name.
     #[must_use]
     pub fn knob_number(name: &str) -> Option<u32> {
-        crate::names::KNOBS.number(name)
+        KNOBS.number(name)
     }
 
     /// Returns the name of a knob.
     #[must_use]
     pub fn knob_name(number: u32) -> String {
-        crate::names::KNOBS.name(number)
+        KNOBS.name(number)
     }
 }
 
@@ -283,14 +284,8 @@ impl Record {
     }
 }
 
-/// Returns the name of an attribute without the prefix, such as `TENSOR_DIMENSIONS`.
-#[must_use]
-pub fn attribute_name(name: cudnn_sys::types::cudnnBackendAttributeName_t) -> String {
-    crate::names::ATTRIBUTES.name(i64::from(name.0) as u32)
-}
-
 /// Returns the name of a status without the prefix, such as `SUCCESS`.
 #[must_use]
 pub fn status_name(status: cudnn_sys::types::cudnnStatus_t) -> String {
-    crate::names::STATUSES.name(i64::from(status.0) as u32)
+    STATUSES.name(i64::from(status.0) as u32)
 }

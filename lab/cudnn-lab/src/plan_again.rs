@@ -9,18 +9,17 @@ use std::time::Instant;
 
 use clap::Args;
 use cudnn_backend::descriptor::Descriptor;
-use cudnn_backend::device;
+use cudnn_backend::device::{self, Target};
 use cudnn_backend::gpu::Gpu;
 use cudnn_backend::handle::Handle;
 use cudnn_cli::child_report::{Work, begin, send};
 use cudnn_cli::platform::{CAN_LOAD, STATIC, STATIC_HELP};
 use cudnn_cli::subprocess::{self, Ended, Timeouts};
 use cudnn_cli::temporary::Temporary;
-use cudnn_layers::plans::{Elements, Recorded, RecordedDescriptor, device_name, environment};
-use cudnn_loader::{
-    cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind, cudnnBackendKnobType_t as Knob,
-};
+use cudnn_layers::plans::{Recorded, device_name, environment};
+use cudnn_loader::cudnnBackendAttributeName_t as Name;
 use cudnn_plan_store::{About, Entry, Lookup, Problem, Settings, Store};
+use cudnn_replay::rebuild::{Refused, rebuild};
 use serde_json::json;
 
 use crate::devices;
@@ -166,75 +165,18 @@ fn plan_all(device: &Path, from: &Path, to: &Path, start: usize) -> Result<(), S
 }
 
 /// Builds a plan again. Returns its JSON and the workspace size.
-fn plan(recorded: &Recorded, device: &Descriptor) -> Result<(Vec<u8>, i64), cudnn_loader::Error> {
-    let mut made: Vec<Descriptor> = Vec::new();
-    // The engine levels above the graph are built below.
-    for recorded in recorded.descriptors.iter().take(recorded.graph + 1) {
-        let descriptor = set(Descriptor::new(recorded.kind)?, recorded, &made, &[])?;
-        made.push(if recorded.is_finalized { descriptor.finalize()? } else { descriptor });
-    }
-    let Some(graph) = made.get(recorded.graph) else { return Ok((Vec::new(), 0)) };
-    let mut engine = Descriptor::new(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR)?
-        .set_descriptors(Name::CUDNN_ATTR_ENGINE_OPERATION_GRAPH, &[graph])?
-        .set(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX, &[recorded.engine])?
-        .set_descriptors(Name::CUDNN_ATTR_ENGINE_DEVICEPROP, &[device])?;
-    if let Some(limit) = recorded.multiprocessors {
-        engine = engine.set(Name::CUDNN_ATTR_ENGINE_SM_COUNT_TARGET, &[limit])?;
-    }
-    // Other engine attributes that the program set.
-    let mut levels = recorded.levels.iter().filter_map(|place| recorded.descriptors.get(*place));
-    if let Some(level) = levels.find(|level| level.kind == Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR) {
-        let known = [Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX, Name::CUDNN_ATTR_ENGINE_SM_COUNT_TARGET];
-        engine = set(engine, level, &made, &known)?;
-    }
-    let engine = engine.finalize()?;
-    let knobs = recorded.knobs.iter().map(|(knob, value)| {
-        Descriptor::new(Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR)?
-            .set(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, &[Knob(*knob as _)])?
-            .set(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, &[*value])?
-            .finalize()
-    });
-    let knobs = knobs.collect::<Result<Vec<_>, _>>()?;
-    let mut configuration = Descriptor::new(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)?
-        .set_descriptors(Name::CUDNN_ATTR_ENGINECFG_ENGINE, &[&engine])?;
-    if !knobs.is_empty() {
-        let knobs: Vec<&Descriptor> = knobs.iter().collect();
-        configuration = configuration.set_descriptors(Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, &knobs)?;
-    }
-    let plan = Descriptor::new(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)?
-        .set_descriptors(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, &[&configuration.finalize()?])?
-        .set_descriptors(Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, &[device])?
-        .finalize()?;
-    let mut json = plan.get(Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, 0_u8)?;
+fn plan(recorded: &Recorded, device: &Descriptor) -> Result<(Vec<u8>, i64), String> {
+    let plan = rebuild(&recorded.plan()?, Target::Device(device)).map_err(|Refused { error, place }| match error {
+        Some(error) => error.to_string(),
+        None => place,
+    })?;
+    let read = || {
+        let json = plan.get(Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, 0_u8)?;
+        Ok((json, plan.number(Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)?))
+    };
+    let (mut json, workspace) = read().map_err(|error: cudnn_loader::Error| error.to_string())?;
     while json.last() == Some(&0) {
         json.pop();
     }
-    Ok((json, plan.number(Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)?))
-}
-
-/// Sets all recorded attributes except the given ones.
-fn set(
-    mut descriptor: Descriptor,
-    recorded: &RecordedDescriptor,
-    made: &[Descriptor],
-    without: &[Name],
-) -> Result<Descriptor, cudnn_loader::Error> {
-    for attribute in recorded.attributes.iter().filter(|attribute| !without.contains(&attribute.name)) {
-        descriptor = match &attribute.elements {
-            Elements::Descriptors(places) => {
-                let children: Vec<&Descriptor> = places.iter().filter_map(|place| made.get(*place)).collect();
-                descriptor.set_descriptors(attribute.name, &children)?
-            }
-            Elements::Bytes(bytes) => {
-                // Elements may need to be aligned to their size.
-                let mut aligned = vec![0_u64; bytes.len().div_ceil(8)];
-                // SAFETY: `aligned` is at least as long as `bytes`, and the two do not overlap.
-                unsafe { aligned.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
-                // SAFETY: a validated key contains that many elements of this type.
-                unsafe { descriptor.set_raw(attribute.name, attribute.ty, attribute.count, aligned.as_ptr().cast())? }
-            }
-            _ => descriptor,
-        };
-    }
-    Ok(descriptor)
+    Ok((json, workspace))
 }

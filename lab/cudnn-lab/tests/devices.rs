@@ -5,7 +5,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use cudnn_capture_file::{Capture, Graph, Record};
+use cudnn_capture_file::{Capture, Record};
+use cudnn_graph::Graph;
 use cudnn_replay::known_devices::known_devices;
 use serde_json::Value;
 use support::{PlanningLibraries, TempDir, lib_dir};

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use cudnn_capture_file::Graph;
+use cudnn_graph::Graph;
 use serde_json::Value;
 use support::{FakeLibrary, Library, PlanningLibraries, TempDir, Version, lib_dir};
 

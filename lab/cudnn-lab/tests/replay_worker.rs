@@ -9,7 +9,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use cudnn_capture_file::Graph;
+use cudnn_graph::Graph;
 use cudnn_loader::cudnnBackendAttributeName_t as Name;
 use serde_json::Value;
 use support::{FakeLibrary, Library, TempDir, Version, compile};

@@ -1,13 +1,16 @@
 //! Calls cuDNN's functions below this layer, for the program's calls and the layer's own.
 
+use std::ffi::c_void;
 use std::ops::Deref;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
+use cudnn_graph::rebuild::Backend;
 use cudnn_layer_api::Host;
 use cudnn_sys::types::cudnnStatus_t;
 
-use crate::shadow::elements::{Kind, Name, Raw, Type, element_size};
+use crate::shadow::devices::Device;
+use crate::shadow::elements::{Kind, Name, Raw, Type};
 use crate::shadow::handles::Handle;
 use crate::wrappers::{Id, Next};
 
@@ -107,6 +110,15 @@ impl Cudnn {
         }
     }
 
+    /// Returns the JSON description of a device.
+    pub(crate) fn description_of(&self, device: &Device) -> Option<Arc<[u8]>> {
+        match device {
+            Device::Described(text) => Some(text.as_slice().into()),
+            Device::Handle(handle) | Device::DescribedByHandle(handle) => self.device_of(*handle),
+            Device::Unknown => None,
+        }
+    }
+
     /// Returns the description of a handle's device. Returns `None` if cuDNN provides none, or if the handle was
     /// created without passing through this layer.
     ///
@@ -138,6 +150,36 @@ impl Cudnn {
     }
 }
 
+impl Backend for Cudnn {
+    type Error = Status;
+
+    fn create(&self, kind: Kind) -> Result<Raw, Status> {
+        Cudnn::create(self, kind).map(|descriptor| descriptor.raw)
+    }
+
+    unsafe fn set(
+        &self,
+        descriptor: Raw,
+        name: Name,
+        ty: Type,
+        count: i64,
+        elements: *const c_void,
+    ) -> Result<(), Status> {
+        let set = self.cudnnBackendSetAttribute().ok_or(ABSENT)?;
+        // SAFETY: guaranteed by the caller.
+        checked(unsafe { set(descriptor, name, ty, count, elements) })
+    }
+
+    unsafe fn finalize(&self, descriptor: Raw) -> Result<(), Status> {
+        // SAFETY: guaranteed by the caller.
+        checked(self.cudnnBackendFinalize().map_or(ABSENT, |finalize| unsafe { finalize(descriptor) }))
+    }
+
+    unsafe fn destroy(&self, descriptor: Raw) {
+        Cudnn::destroy(self, descriptor);
+    }
+}
+
 /// A descriptor that this layer created.
 pub(crate) struct Descriptor<'a> {
     cudnn: &'a Cudnn,
@@ -154,26 +196,6 @@ impl Descriptor<'_> {
         let set = self.cudnn.cudnnBackendSetAttribute().ok_or(ABSENT)?;
         // SAFETY: the caller passes elements of the named type.
         checked(unsafe { set(self.raw, name, ty, count, elements.as_ptr().cast()) })
-    }
-
-    /// Sets an attribute to elements that are stored as bytes. Missing bytes are zero, because a text is stored up to its
-    /// first NUL.
-    ///
-    /// # Safety
-    /// The bytes are elements of the type.
-    pub(crate) unsafe fn set_bytes(&self, name: Name, ty: Type, count: i64, bytes: &[u8]) -> Result<(), Status> {
-        // cuDNN may read the elements as numbers, which must be aligned.
-        let needed =
-            usize::try_from(count).ok().and_then(|count| count.checked_mul(element_size(ty)?)).ok_or(ABSENT)?;
-        let mut aligned = vec![0_u64; needed.max(bytes.len()).div_ceil(size_of::<u64>())];
-        for (to, from) in aligned.iter_mut().zip(bytes.chunks(size_of::<u64>())) {
-            let mut word = [0_u8; size_of::<u64>()];
-            word.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
-            *to = u64::from_ne_bytes(word);
-        }
-        let set = self.cudnn.cudnnBackendSetAttribute().ok_or(ABSENT)?;
-        // SAFETY: guaranteed by the caller; the buffer has room for `count` elements.
-        checked(unsafe { set(self.raw, name, ty, count, aligned.as_ptr().cast()) })
     }
 
     pub(crate) fn finalize(&self) -> Result<(), Status> {

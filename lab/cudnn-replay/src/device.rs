@@ -1,7 +1,7 @@
 //! Reads and completes cuDNN's descriptions of devices.
 
 use cudnn_backend::device::check_sizes;
-use cudnn_capture_file::{Attribute, Graph};
+use cudnn_graph::{Attribute, Graph};
 use cudnn_loader::cudnnBackendAttributeName_t as Name;
 use cudnn_loader::devices::H200;
 use serde_json::{Map, Value};

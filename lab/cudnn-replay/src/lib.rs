@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`mod@device`] | reads and completes cuDNN's descriptions of devices |
 //! | [`mod@known_devices`] | describes well-known GPUs |
+//! | [`mod@rebuild`] | creates the descriptors of a graph with the loaded cuDNN |
 //! | [`mod@emit`] | writes a graph as a program in C++ or Python |
 //! | [`mod@reduce`] | makes a graph smaller while a condition holds |
 //! | [`mod@replay`] | plans and executes a graph with the loaded cuDNN |
@@ -12,5 +13,6 @@
 pub mod device;
 pub mod emit;
 pub mod known_devices;
+pub mod rebuild;
 pub mod reduce;
 pub mod replay;

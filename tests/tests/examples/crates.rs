@@ -111,6 +111,17 @@ fn trace_calls_prints_each_call_and_writes_a_timeline() {
 }
 
 #[test]
+fn describe_graph_prints_the_label_and_the_roles() {
+    let output = run("cudnn-graph", "describe_graph", NOWHERE, &[]);
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{output:#?}");
+    for line in
+        ["conv_fwd x[8,64,56,56] w[64,64,3,3] half -> y[8,64,56,56] half / float, pad 1, nhwc\n", "conv_fwd y: ["]
+    {
+        assert!(output.stdout.contains(line), "{line}: {output:#?}");
+    }
+}
+
+#[test]
 fn the_examples_read_captures_and_replay_them() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
     let output = run("cudnn-capture-file", "list_graphs", NOWHERE, &[CAPTURE]);

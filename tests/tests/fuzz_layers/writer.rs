@@ -16,7 +16,7 @@ pub(super) struct Elements {
 }
 
 /// The attributes that the headers declare.
-pub(super) static ATTRIBUTES: &[(Name, Elements)] = &include!("../../../lab/cudnn-layers/src/generated/attributes.rs");
+pub(super) static ATTRIBUTES: &[(Name, Elements)] = &include!("../../../lab/cudnn-graph/src/generated/attributes.rs");
 
 /// A program in progress.
 pub(super) struct Writer {

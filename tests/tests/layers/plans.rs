@@ -676,7 +676,7 @@ fn all_attributes_that_the_frontend_sets_are_supported() {
         "CUDNN_ATTR_EXECUTION_PLAN_CUDA_GRAPH_RETENTION",
         "CUDNN_ATTR_VARIANT_PACK_",
     ];
-    let declared = include_str!("../../../lab/cudnn-layers/src/generated/attributes.rs");
+    let declared = include_str!("../../../lab/cudnn-graph/src/generated/attributes.rs");
     let Some(frontend) = FRONTEND.unpacked() else { return };
     let mut checked = HashSet::new();
     let mut dirs = vec![frontend.join("include")];

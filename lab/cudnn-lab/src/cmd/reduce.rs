@@ -4,11 +4,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use cudnn_capture_file::{Device, Graph, GraphRecord, Node, Plan, Record};
+use cudnn_capture_file::{Device, GraphRecord, Plan, Record};
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::{CommandResult, Format, outln, remark};
 use cudnn_cli::subprocess::{Spinner, Timeouts};
 use cudnn_cli::temporary;
+use cudnn_graph::{Graph, label};
 use cudnn_layers::capture::may_replace;
 use cudnn_replay::emit::Case;
 use cudnn_replay::reduce::{self, Condition, Observed, adapted, reduce};
@@ -196,16 +197,6 @@ fn observe(
     Ok(observed)
 }
 
-/// Returns the names of the operations, such as `convolution_forward, pointwise`.
-fn title(graph: &Graph) -> String {
-    let name = |operation: &Node| {
-        let name = operation.kind.name().unwrap_or_default().to_string_lossy().to_lowercase();
-        let name = name.strip_prefix("cudnn_backend_operation_").unwrap_or(&name);
-        name.strip_suffix("_descriptor").unwrap_or(name).to_owned()
-    };
-    graph.operations().into_iter().map(name).collect::<Vec<_>>().join(", ")
-}
-
 /// Returns the records of a capture with this graph.
 fn records(case: &Case, graph: &Graph, report: &Report) -> Vec<Record> {
     let (captured, id) = (&case.captured, graph.id());
@@ -218,7 +209,8 @@ fn records(case: &Case, graph: &Graph, report: &Report) -> Vec<Record> {
         records.push(Record::Device(Device { device: 0, description }));
     }
     let (before, after) = (captured.graph.nodes().len(), graph.nodes().len());
-    let label = format!("{}: {after} descriptors, reduced from the {before} of graph {}", title(graph), captured.id);
+    let label =
+        format!("{}: {after} descriptors, reduced from the {before} of graph {}", label::of(graph), captured.id);
     records.push(Record::Graph(GraphRecord { graph: id.clone(), label, nodes: graph.clone() }));
     let planned = working_plan(report).or(report.plans.first());
     records.push(Record::Plan(Plan {

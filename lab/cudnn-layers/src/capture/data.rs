@@ -8,7 +8,8 @@ use std::ffi::c_void;
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use cudnn_capture_file::{Data, Graph, Node, Record};
+use cudnn_capture_file::{Data, Record};
+use cudnn_graph::{Graph, Node};
 use cudnn_os::cancel::ThreadStateGuard;
 use cudnn_os::memory::MAX_COPY;
 use cudnn_sys::types::cudnnStatus_t as Status;
@@ -16,8 +17,6 @@ use cudnn_sys::types::cudnnStatus_t as Status;
 use super::driver::{self, Driver, Place};
 use super::execution::{self, pack_of, stream};
 use super::file::data_file;
-use super::layout::{span, tensor};
-use super::nodes;
 use super::options::Trigger;
 use super::plans::{self, LivePlan};
 use super::values;
@@ -104,7 +103,7 @@ pub(super) fn before(state: &State, call: &Call<'_>) -> Option<Candidate> {
     if driver.is_capturing(stream) || !driver.synchronize(stream) {
         return None;
     }
-    let graph = nodes::graph(&plan.graph).ok()?;
+    let graph = shadow::graph(&plan.graph).ok()?;
     let (mut tensors, is_complete) = tensors(driver, &graph, raw(pack))?;
     if !is_within_limit(state, BYTES.load(Ordering::Relaxed), &tensors) {
         return None;
@@ -122,9 +121,9 @@ fn tensors(driver: &Driver, graph: &Graph, pack: Raw) -> Option<(Vec<Tensor>, bo
     let outputs: Vec<i64> = operations.iter().flat_map(|operation| graph.outputs(operation)).collect();
     let (mut tensors, mut is_complete) = (Vec::new(), true);
     for (uid, address) in uids.into_iter().zip(addresses).filter(|(_, address)| *address != 0) {
-        let Some(node) = tensor(graph, uid) else { continue };
+        let Some(node) = graph.tensor(uid) else { continue };
         let is_readable = node.is_by_value() || driver.place(address) == Some(Place::Device);
-        match span(node).filter(|span| is_readable && (!node.is_by_value() || *span <= MAX_COPY as u64)) {
+        match node.span().filter(|span| is_readable && (!node.is_by_value() || *span <= MAX_COPY as u64)) {
             Some(span) => {
                 let before = (!node.is_by_value()).then(Vec::new);
                 tensors.push(Tensor { uid, address, span, before, is_output: outputs.contains(&uid) });
@@ -200,7 +199,7 @@ impl Candidate {
         self.tensors.iter().zip(after).filter(move |(tensor, _)| tensor.is_output == written).filter_map(
             move |(it, after)| {
                 let values = if written { after } else { it.before.as_ref().unwrap_or(after) };
-                Some((tensor(&self.graph, it.uid)?, values.as_slice()))
+                Some((self.graph.tensor(it.uid)?, values.as_slice()))
             },
         )
     }
@@ -221,7 +220,7 @@ impl Candidate {
         self.values(after, false).for_each(|(tensor, bytes)| values::hash(tensor, bytes, &mut inputs));
         if self.graph.reads_outputs() {
             let outputs = self.tensors.iter().filter(|tensor| tensor.is_output);
-            for (node, bytes) in outputs.filter_map(|it| Some((tensor(&self.graph, it.uid)?, it.before.as_ref()?))) {
+            for (node, bytes) in outputs.filter_map(|it| Some((self.graph.tensor(it.uid)?, it.before.as_ref()?))) {
                 values::hash(node, bytes, &mut inputs);
             }
         }

@@ -3,13 +3,13 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use cudnn_capture_file::{Execution, Graph, Node, Record, Tensor, hexadecimal, status_name};
+use cudnn_capture_file::{Execution, Record, Tensor, hexadecimal, status_name};
+use cudnn_graph::{Graph, Node};
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::State;
 use super::driver::{self, Driver, Place};
-use super::layout::{Range, buffers, span, tensor};
-use super::nodes;
+use super::layout::{Range, buffers};
 use super::packs;
 use super::plans::{LivePlan, Stored};
 use super::written::WrittenRecords;
@@ -81,7 +81,7 @@ fn layout(
     pack: &Content,
     status: Status,
 ) -> Option<Layout> {
-    let graph = nodes::graph(graph).ok()?;
+    let graph = shadow::graph(graph).ok()?;
     let (uids, pointers) = pack_of(pack)?;
     let mut ranges: Vec<Range> = Vec::new();
     // The tensors with their places in `ranges`; `None` for null pointers.
@@ -111,8 +111,8 @@ fn layout(
 
 /// Returns the range of a tensor, and the values as hexadecimal text if they are small and in host memory.
 fn memory(driver: Option<&Driver>, graph: &Graph, uid: i64, address: u64, status: Status) -> (Range, Option<String>) {
-    let node = tensor(graph, uid);
-    let span = node.and_then(span);
+    let node = graph.tensor(uid);
+    let span = node.and_then(Node::span);
     let is_by_value = node.is_some_and(Node::is_by_value);
     let place = match driver {
         Some(driver) if !is_by_value => driver.place(address),

@@ -1,16 +1,16 @@
 //! Records calls of the backend API that fail, with the attribute that cuDNN has refused.
 
-use cudnn_capture_file::{Failure, Node, Record, attribute_name, hexadecimal, status_name};
+use cudnn_capture_file::{Failure, Record, hexadecimal, status_name};
+use cudnn_graph::{Node, declared, element_size, names};
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::State;
-use super::nodes;
 use super::plans;
 use super::reason::reason;
 use super::written::WrittenRecords;
 use crate::program_memory;
-use crate::shadow::elements::{Name, Type, element_size};
-use crate::shadow::{self, calls, declared};
+use crate::shadow::elements::{Name, Type};
+use crate::shadow::{self, calls};
 use crate::wrappers::{Call, Id};
 
 pub(super) static FAILURES: WrittenRecords = WrittenRecords::new();
@@ -34,7 +34,7 @@ pub(super) fn record(state: &State, call: &Call<'_>, status: Status) {
         }
         _ => shadow::content(calls::descriptor(call)),
     };
-    let descriptors = subject.as_ref().map(nodes::known_parts).unwrap_or_default();
+    let descriptors = subject.as_ref().map(|subject| shadow::known_parts(subject).nodes().to_vec()).unwrap_or_default();
     let attribute = attribute(call);
     let function = call.function.name();
     let content = (function, status.0, &attribute, text(&descriptors));
@@ -62,7 +62,7 @@ fn attribute(call: &Call<'_>) -> Option<(String, u32, i64, Option<String>)> {
     let (name, ty, count) = (Name(calls::number(name)), Type(calls::number(ty)), count.cast_signed());
     let is_set = call.function == Id::CudnnBackendSetAttribute;
     let value = if is_set { elements_of(name, ty, count, elements) } else { None };
-    Some((attribute_name(name), i64::from(ty.0) as u32, count, value))
+    Some((names::attribute(name), i64::from(ty.0) as u32, count, value))
 }
 
 /// Returns the elements as hexadecimal text, if they are no addresses. cuDNN may have refused the call before it read them.

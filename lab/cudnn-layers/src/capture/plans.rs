@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use cudnn_capture_file::{Count, Device, Engine, GraphRecord, Incomplete, Plan, Proposals, Record, status_name};
+use cudnn_graph::names::{behavior_note, numerical_note};
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::State;
-use super::nodes;
 use super::reason::reason;
 use super::written::WrittenRecords;
 use super::{configurations, packs};
@@ -20,12 +20,9 @@ use crate::engine::Choice;
 use crate::last_error::own_calls;
 use crate::lock::Lock;
 use crate::serialized::SerializedPlans;
-use crate::shadow;
-use crate::shadow::canonical::Obstacle;
 use crate::shadow::content::Content;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
-use crate::shadow::handles::Handle;
-use crate::shadow::vocabulary;
+use crate::shadow::{self, Obstacle, devices};
 use crate::table::Table;
 
 pub(super) static GRAPHS: WrittenRecords = WrittenRecords::new();
@@ -93,7 +90,7 @@ fn graph_id(state: &State, graph: &Arc<Content>) -> Option<Arc<str>> {
         return known;
     }
     let label = shadow::describe(graph).unwrap_or_default();
-    let id = match nodes::graph(graph) {
+    let id = match shadow::graph(graph) {
         Ok(nodes) => {
             let id = nodes.id();
             GRAPHS
@@ -101,7 +98,7 @@ fn graph_id(state: &State, graph: &Arc<Content>) -> Option<Arc<str>> {
             Some(Arc::from(id))
         }
         Err(reason) => {
-            incomplete(state, &label, &reason);
+            incomplete(state, &label, &reason.to_string());
             None
         }
     };
@@ -123,35 +120,12 @@ fn incomplete(state: &State, label: &str, reason: &str) {
 /// Returns the ordinal of the device that a plan or a query of the heuristics refers to, and writes the device if it is
 /// new.
 fn device(state: &State, content: &Arc<Content>) -> Option<usize> {
-    let described = [Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP]
-        .into_iter()
-        .find_map(|name| content.child(name));
-    let described = described.or_else(|| {
-        let mut levels = std::iter::successors(Some(content), |content| shadow::toward_graph(content));
-        levels.find_map(|content| content.child(Name::CUDNN_ATTR_ENGINE_DEVICEPROP))
-    });
-    let handle_in =
-        |content: &Content, name| content.elements(name).and_then(|bytes| Handle::all_in(bytes.as_slice()).next());
-    let description = match described {
-        Some(device) => match device.elements(Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION) {
-            Some(text) => text.as_slice().to_vec(),
-            None => description_of(state, handle_in(device, Name::CUDNN_ATTR_DEVICEPROP_HANDLE)?),
-        },
-        None => {
-            let of_graph = || handle_in(shadow::graph_of(content)?, Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE);
-            let handle = handle_in(content, Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE).or_else(of_graph)?;
-            description_of(state, handle)
-        }
-    };
-    let description = String::from_utf8_lossy(&description).trim_end_matches('\0').to_owned();
+    let device = devices::device(content)?;
+    let description = own_calls(&state.cudnn, || state.cudnn.description_of(&device)).unwrap_or_default();
+    let description = String::from_utf8_lossy(&description).into_owned();
     DEVICES.write(&description, |device| {
         state.output.write(&Record::Device(Device { device, description: description.clone() }))
     })
-}
-
-fn description_of(state: &State, handle: Handle) -> Vec<u8> {
-    let description = own_calls(&state.cudnn, || state.cudnn.device_of(handle));
-    description.map(|description| description.to_vec()).unwrap_or_default()
 }
 
 /// Records that the heuristics have returned this number of proposals.
@@ -287,8 +261,8 @@ fn microseconds(duration: Duration) -> u64 {
 }
 
 fn engine(index: i64, choice: &Choice) -> Engine {
-    let numerical = choice.numerical_notes.iter().map(|note| vocabulary::numerical_note(*note));
-    let behavior = choice.behavior_notes.iter().map(|note| vocabulary::behavior_note(*note));
+    let numerical = choice.numerical_notes.iter().map(|note| numerical_note(i64::from(note.0)));
+    let behavior = choice.behavior_notes.iter().map(|note| behavior_note(i64::from(note.0)));
     Engine {
         index,
         knobs: choice.knobs.iter().map(|(knob, value)| (Engine::knob_name(*knob), *value)).collect(),

@@ -2,7 +2,7 @@
 
 use std::hash::Hasher;
 
-use cudnn_capture_file::{Node, element_bits};
+use cudnn_graph::{Node, element_bits};
 use cudnn_sys::types::{cudnnBackendAttributeName_t as Name, cudnnDataType_t as DataType};
 
 /// Calls `visit` with all runs of adjacent elements. Bytes between elements are left out, because they may belong to

@@ -4,20 +4,19 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use cudnn_graph::Operation;
 use cudnn_layer_api::Host;
 use cudnn_os::cancel::ThreadStateGuard;
 
 use super::rule::{Rule, Rules};
-use super::subject::Subject;
 use crate::active::Active;
 use crate::cudnn::Cudnn;
 use crate::engine::Choice;
 use crate::json::parsed;
 use crate::last_error::{self, own_calls};
-use crate::shadow;
 use crate::shadow::content::Content;
 use crate::shadow::elements::{Kind, Name, Raw};
-use crate::shadow::handles::{self, Handle};
+use crate::shadow::{self, devices};
 use crate::table::Table;
 
 /// The layer's state after it has started.
@@ -93,9 +92,12 @@ pub(super) fn is_blocked(state: &State, descriptor: Raw) -> bool {
     let configured = configured.filter(is_current);
     let choice = configured.as_ref().map(|configured| &*configured.choice);
     let capability = OnceCell::new();
-    let capability = || *capability.get_or_init(|| compute_capability(state, &plan, graph));
-    let subject = Subject::new(shadow::all_operations(graph), choice);
-    let Some(rule) = state.rules.iter().find(|rule| rule.matches(&subject, &capability)) else { return false };
+    let capability = || *capability.get_or_init(|| compute_capability(state, &plan));
+    let graph = shadow::known_parts(graph);
+    let operations = Operation::nested_in(&graph);
+    let Some(rule) = state.rules.iter().find(|rule| rule.matches(&operations, choice, &capability)) else {
+        return false;
+    };
     let label = shadow::label(descriptor);
     let text = explain(rule, choice, label.as_deref().unwrap_or("a plan"));
     // Only the first plan of each rule is a warning, because programs may build thousands.
@@ -114,24 +116,9 @@ fn explain(rule: &Rule, choice: Option<&Choice>, label: &str) -> String {
 }
 
 /// Returns the compute capability of the plan's device in tenths, or `None` if cuDNN does not describe the device.
-fn compute_capability(state: &State, plan: &Content, graph: &Content) -> Option<u32> {
-    let described = plan.child(Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP);
-    let json: Arc<[u8]> = match described.and_then(|it| it.elements(Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION)) {
-        Some(json) => json.as_slice().into(),
-        None => {
-            let places = [
-                (Some(plan), Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE),
-                (described.map(Arc::as_ref), Name::CUDNN_ATTR_DEVICEPROP_HANDLE),
-                (Some(graph), Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE),
-            ];
-            let living = |(content, name): (Option<&Content>, Name)| {
-                let handle = Handle::all_in(content?.elements(name)?.as_slice()).next()?;
-                (handles::living(handle.address) == handle).then_some(handle)
-            };
-            let handle = places.into_iter().find_map(living)?;
-            own_calls(&state.cudnn, || state.cudnn.device_of(handle))?
-        }
-    };
+fn compute_capability(state: &State, plan: &Arc<Content>) -> Option<u32> {
+    let device = devices::device(plan)?;
+    let json = own_calls(&state.cudnn, || state.cudnn.description_of(&device))?;
     let json = json.split(|byte| *byte == 0).next()?;
     let description: serde_json::Value = parsed(json)?;
     // 900 for 9.0, 1210 for 12.1.

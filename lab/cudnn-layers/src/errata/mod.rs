@@ -6,7 +6,6 @@
 //! | module | purpose |
 //! | --- | --- |
 //! | `rule` | the rules and the file format |
-//! | `subject` | the plan that rules are compared with |
 //! | `blocking` | decides whether a plan is blocked when the program finalizes it |
 //! | `options` | the rules that the environment or the program selects |
 //!
@@ -24,7 +23,6 @@
 mod blocking;
 mod options;
 mod rule;
-mod subject;
 
 use cudnn_layer_api::{Host, Layer, NextFunction};
 use cudnn_sys::types::cudnnStatus_t;

@@ -9,11 +9,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use cudnn_graph::{Operand, Operation, names, vocabulary};
 use cudnn_os::files::{Opened, open_regular};
 use serde::Deserialize;
 
-use super::subject::{OperationFacts, Subject, TensorFacts};
-use crate::shadow::vocabulary;
+use crate::engine::Choice;
 
 /// The version of the file format.
 const FORMAT: u32 = 1;
@@ -349,30 +349,36 @@ impl Rule {
     }
 
     /// Returns whether the rule selects a plan. A condition on an unknown value is not met.
-    pub(super) fn matches(&self, plan: &Subject<'_>, capability: &dyn Fn() -> Option<u32>) -> bool {
+    pub(super) fn matches(
+        &self,
+        operations: &[Operation<'_>],
+        choice: Option<&Choice>,
+        capability: &dyn Fn() -> Option<u32>,
+    ) -> bool {
         let has_choice = || {
-            let Some(choice) = plan.choice else { return false };
+            let Some(choice) = choice else { return false };
             let has_knob = |(name, value): (&String, &i64)| {
-                choice.knobs.iter().any(|(knob, set)| set == value && vocabulary::knob(*knob) == *name)
+                choice.knobs.iter().any(|(knob, set)| set == value && names::knob(i64::from(*knob)) == *name)
             };
-            let has_note =
-                |name: &String| choice.numerical_notes.iter().any(|note| vocabulary::numerical_note(*note) == *name);
+            let has_note = |name: &String| {
+                choice.numerical_notes.iter().any(|note| names::numerical_note(i64::from(note.0)) == *name)
+            };
             (self.engines.is_empty() || choice.engine.is_some_and(|engine| self.engines.contains(&engine)))
                 && self.numerical_notes.iter().all(has_note)
                 && self.knobs.iter().all(has_knob)
         };
         (!self.needs_configuration() || has_choice())
-            && plan.operations.iter().any(|operation| self.matches_operation(operation))
+            && operations.iter().any(|operation| self.matches_operation(operation))
             && (self.compute_capability.is_everything() || capability().is_some_and(|it| self.includes_capability(it)))
     }
 
-    fn matches_operation(&self, operation: &OperationFacts) -> bool {
+    fn matches_operation(&self, operation: &Operation<'_>) -> bool {
         let contains = |list: &[String], value: Option<&String>| {
             list.is_empty() || value.is_some_and(|value| list.contains(value))
         };
         contains(&self.operations, Some(&operation.name))
-            && contains(&self.compute_types, operation.compute_type.as_ref())
-            && self.tensors.iter().all(|rule| operation.tensors.iter().any(|tensor| rule.matches(tensor)))
+            && contains(&self.compute_types, operation.compute_type().as_ref())
+            && self.tensors.iter().all(|rule| operation.operands().any(|operand| rule.matches(operand)))
     }
 }
 
@@ -408,15 +414,16 @@ impl TensorRule {
         format!("{name}: {}", texts.join(", "))
     }
 
-    fn matches(&self, tensor: &TensorFacts) -> bool {
+    fn matches(&self, Operand { role, tensor, .. }: &Operand<'_>) -> bool {
+        let extents = tensor.extents();
         let extent = |index: &str| {
             let index: i64 = index.parse().ok()?;
-            let place = if index < 0 { index + tensor.extents.len() as i64 } else { index };
-            tensor.extents.get(usize::try_from(place).ok()?).copied()
+            let place = if index < 0 { index + extents.len() as i64 } else { index };
+            extents.get(usize::try_from(place).ok()?).copied()
         };
-        (self.roles.is_empty() || self.roles.contains(&tensor.role))
-            && (self.types.is_empty() || self.types.contains(&tensor.data_type))
-            && self.rank.is_none_or(|rank| rank == tensor.extents.len())
+        (self.roles.is_empty() || self.roles.contains(role))
+            && (self.types.is_empty() || self.types.contains(&tensor.type_name()))
+            && self.rank.is_none_or(|rank| rank == extents.len())
             && self.extents.iter().all(|(index, rule)| extent(index).is_some_and(|extent| rule.matches(extent)))
     }
 }
@@ -458,26 +465,21 @@ mod tests {
         Rules::parse(&format!(r#"{{"errata":1,"rules":[{{"name":"n","reason":"r",{conditions}}}]}}"#))
     }
 
-    /// A fused 3-d convolution, without a configuration.
-    fn convolution() -> Subject<'static> {
-        let tensor = |role: &str, data_type: &str, extents: &[i64]| TensorFacts {
-            role: role.to_owned(),
-            data_type: data_type.to_owned(),
-            extents: extents.to_vec(),
-        };
-        let x = tensor("x", "bfloat16", &[8, 64, 14, 14, 14]);
-        let y = tensor("y", "float", &[8, 30, 14, 14, 14]);
-        let operation = |name: &str, tensors| OperationFacts {
-            name: name.to_owned(),
-            compute_type: Some("float".to_owned()),
-            tensors,
-        };
-        let relu = operation("relu", vec![tensor("x", "float", &[8, 30, 14, 14, 14])]);
-        Subject { operations: vec![operation("conv_fwd", vec![x, y]), relu], choice: None }
-    }
+    /// A fused 3-d convolution.
+    const CONVOLUTION: &str = r#"[
+        {"kind":"TENSOR","UNIQUE_ID:3":1,"DATA_TYPE:1":9,"DIMENSIONS:3":[8,64,14,14,14]},
+        {"kind":"TENSOR","UNIQUE_ID:3":2,"DATA_TYPE:1":0,"DIMENSIONS:3":[8,30,14,14,14]},
+        {"kind":"CONVOLUTION","COMP_TYPE:1":0},
+        {"kind":"OPERATION_CONVOLUTION_FORWARD","X:15":0,"Y:15":1,"CONV_DESC:15":2},
+        {"kind":"POINTWISE","MODE:14":100,"MATH_PREC:1":0},
+        {"kind":"OPERATION_POINTWISE","PW_DESCRIPTOR:15":4,"XDESC:15":1},
+        {"kind":"OPERATIONGRAPH","OPS:15":[3,5]}
+    ]"#;
 
     #[test]
     fn a_plan_is_selected_if_one_operation_meets_all_conditions() {
+        let graph: cudnn_graph::Graph = serde_json::from_str(CONVOLUTION).unwrap();
+        let operations = Operation::all_of(&graph);
         for (conditions, expected) in [
             (r#""operations":["conv_fwd"]"#, true),
             (r#""operations":["matmul","conv_fwd"]"#, true),
@@ -504,10 +506,10 @@ mod tests {
             (r#""operations":["conv_fwd"],"compute_capability":{"from":"9.1"}"#, false),
         ] {
             let rules = rule(conditions).unwrap();
-            assert_eq!(rules.0[0].matches(&convolution(), &|| Some(90)), expected, "{conditions}");
+            assert_eq!(rules.0[0].matches(&operations, None, &|| Some(90)), expected, "{conditions}");
         }
         let rules = rule(r#""operations":["conv_fwd"],"compute_capability":{"from":"5.0"}"#).unwrap();
-        assert!(!rules.0[0].matches(&convolution(), &|| None));
+        assert!(!rules.0[0].matches(&operations, None, &|| None));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::reason::status_name;
 use crate::lock::Lock;
 use crate::serialized::SerializedPlans;
 use crate::shadow;
-use crate::shadow::content::{Child, Content, Value};
+use crate::shadow::content::Content;
 use crate::shadow::elements::{Kind, Name, Raw};
 
 /// What the program has tried with a graph.
@@ -150,7 +150,7 @@ pub(super) fn key(graph: &Arc<Content>) -> u64 {
         return key;
     }
     let mut hasher = DefaultHasher::new();
-    hash_content(graph, &mut hasher);
+    shadow::known_parts(graph).id().hash(&mut hasher);
     let key = hasher.finish();
     let _former = with(|state| {
         let is_full = state.keys.len() >= MAX_GRAPHS;
@@ -159,21 +159,6 @@ pub(super) fn key(graph: &Arc<Content>) -> u64 {
         former
     });
     key
-}
-
-/// Adds all attributes of a content, and of everything below it.
-fn hash_content(content: &Content, hasher: &mut DefaultHasher) {
-    (content.kind.0, content.attributes.len()).hash(hasher);
-    for attribute in &content.attributes {
-        (attribute.name.0, attribute.ty.0, attribute.count).hash(hasher);
-        match &attribute.value {
-            Value::Elements(bytes) => bytes.as_slice().hash(hasher),
-            Value::Descriptors(children) => {
-                children.iter().filter_map(Child::content).for_each(|child| hash_content(child, hasher));
-            }
-            Value::Undeclared | Value::TooLarge => {}
-        }
-    }
 }
 
 /// Runs a closure with the attempt of the graph that a descriptor belongs to. Returns the attempt if the program has tried

@@ -2,17 +2,16 @@
 
 use std::fmt::Write;
 
-use super::strides::packed;
-use crate::shadow::content::Content;
-use crate::shadow::{Named, Operation, all_operations};
+use cudnn_graph::layout::packed;
+use cudnn_graph::{Graph, Operand, Operation, label};
 
 /// Maximum number of operations in a drawing.
 const MAX_OPERATIONS: usize = 64;
 
 /// Returns a line for each operation, such as
 /// `1. conv_fwd  x=1 [4,16,14,14] half, w=2 [32,16,3,3] half -> y=3 [4,32,14,14] half virtual; compute float`.
-pub(super) fn draw(graph: &Content) -> String {
-    let operations = all_operations(graph);
+pub(super) fn draw(graph: &Graph) -> String {
+    let operations = Operation::nested_in(graph);
     let mut text = String::new();
     for (number, operation) in operations.iter().enumerate().take(MAX_OPERATIONS) {
         let _ = write!(text, "  {}. {}", number + 1, operation.name);
@@ -25,10 +24,7 @@ pub(super) fn draw(graph: &Content) -> String {
         if let Some(compute_type) = operation.compute_type() {
             let _ = write!(text, "; compute {compute_type}");
         }
-        let parameters = operation.parameters();
-        if !parameters.is_empty() {
-            text.push_str(&parameters);
-        }
+        text.push_str(&label::parameters(operation));
         text.push('\n');
     }
     if let Some(more) = operations.len().checked_sub(MAX_OPERATIONS + 1) {
@@ -39,22 +35,22 @@ pub(super) fn draw(graph: &Content) -> String {
 
 /// Formats a tensor as `x=1 [4,16,14,14] half nhwc`. Strides are shown if the tensor is neither row-major without gaps nor
 /// channels-last.
-fn tensor(named: &Named<'_>) -> String {
-    let extents = named.extents();
-    let uid = named.uid().map_or_else(|| "no id".to_owned(), |uid| uid.to_string());
-    let mut text = format!("{}={uid} {} {}", named.role, list(&extents), named.data_type());
-    if named.is_channels_last() {
+fn tensor(Operand { role, tensor, .. }: &Operand<'_>) -> String {
+    let extents = tensor.extents();
+    let uid = tensor.uid().map_or_else(|| "no id".to_owned(), |uid| uid.to_string());
+    let mut text = format!("{role}={uid} {} {}", list(extents), tensor.type_name());
+    if tensor.is_channels_last() == Some(true) {
         text.push_str(" nhwc");
-    } else if named.strides() != packed(&extents) {
-        let _ = write!(text, " strides {}", list(&named.strides()));
+    } else if tensor.strides() != packed(extents) {
+        let _ = write!(text, " strides {}", list(tensor.strides()));
     }
-    for (is_set, word) in [(named.is_virtual(), " virtual"), (named.is_by_value(), " by value")] {
+    for (is_set, word) in [(tensor.is_virtual(), " virtual"), (tensor.is_by_value(), " by value")] {
         if is_set {
             text.push_str(word);
         }
     }
-    match named.alignment() {
-        Some(alignment) if alignment < 16 && !named.is_virtual() && !named.is_by_value() => {
+    match tensor.alignment() {
+        Some(alignment) if alignment < 16 && !tensor.is_virtual() && !tensor.is_by_value() => {
             let _ = write!(text, " aligned to {alignment}");
         }
         _ => {}
@@ -67,7 +63,7 @@ fn list(numbers: &[i64]) -> String {
 }
 
 /// Returns the tensors of a graph with their roles, each id once.
-pub(super) fn tensors<'a>(operations: &'a [Operation<'a>]) -> Vec<&'a Named<'a>> {
+pub(super) fn tensors<'a>(operations: &'a [Operation<'a>]) -> Vec<&'a Operand<'a>> {
     let mut seen = std::collections::BTreeSet::new();
-    operations.iter().flat_map(Operation::tensors).filter(|named| seen.insert(named.uid())).collect()
+    operations.iter().flat_map(Operation::operands).filter(|operand| seen.insert(operand.tensor.uid())).collect()
 }

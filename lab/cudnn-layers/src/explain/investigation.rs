@@ -6,20 +6,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use cudnn_graph::Graph;
+use cudnn_graph::rebuild::{Target, rebuild};
 use cudnn_os::cancel::ThreadStateGuard;
+use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::State;
 use super::attempts::{Attempt, Failure, key};
 use super::candidates::{self, Planned};
 use super::messages;
 use super::reason::Reason;
-use super::rebuild::with_rebuilt;
 use super::report::{self, Findings};
 use super::variants::variants;
+use crate::cudnn::{ABSENT, Cudnn};
 use crate::last_error::own_calls;
 use crate::lock::Lock;
 use crate::report::{Destination, Shown, open, process_name};
 use crate::shadow;
+use crate::shadow::content::Content;
+use crate::shadow::devices::{self, Device};
 use crate::shadow::elements::Raw;
 
 /// The time for trying engines. Plans that cuDNN compiles take up to half a second each.
@@ -129,15 +134,20 @@ fn investigate(state: &State, attempt: &Attempt, failure: Failure, findings: &mu
         let with_device = |work: &mut dyn FnMut(Option<Raw>)| match &attempt.device {
             None => work(None),
             Some(device) => {
-                let _ = with_rebuilt(cudnn, device, |device| {
-                    work(Some(device));
-                    Ok(())
+                let described = shadow::graph(device).map_err(|_| ABSENT);
+                let _ = described.and_then(|described| {
+                    with_rebuilt(cudnn, &described, target(device), |device| {
+                        work(Some(device));
+                        Ok(())
+                    })
                 });
             }
         };
         with_device(&mut |device| {
             let deadline = Instant::now() + ENGINES_TIME;
-            let tried = with_rebuilt(cudnn, &attempt.graph, |graph| {
+            let Ok(graph) = shadow::graph(&attempt.graph) else { return };
+            let target = target(&attempt.graph);
+            let tried = with_rebuilt(cudnn, &graph, target, |graph| {
                 // SAFETY: the graph and the device are live.
                 unsafe { candidates::try_all(cudnn, messages, Planned { graph, device }, deadline) }
             });
@@ -150,16 +160,16 @@ fn investigate(state: &State, attempt: &Attempt, failure: Failure, findings: &mu
             let is_built = tried.iter().any(|tried| tried.failure.is_none());
             let lacks_prerequisite = reasons.any(Reason::is_prerequisite);
             let is_unsupported = matches!(failure, Failure::NoEngine | Failure::NoPlan) && !is_built;
-            if lacks_prerequisite || !is_unsupported || !attempt.graph.is_complete() {
+            if lacks_prerequisite || !is_unsupported {
                 return;
             }
             let deadline = Instant::now() + VARIANTS_TIME;
-            for variant in variants(&attempt.graph) {
+            for variant in variants(&graph) {
                 if Instant::now() > deadline {
                     break;
                 }
                 findings.changes_tried += 1;
-                let is_supported = with_rebuilt(cudnn, &variant.graph, |graph| {
+                let is_supported = with_rebuilt(cudnn, &variant.graph, target, |graph| {
                     Ok(candidates::has_plan(cudnn, Planned { graph, device }, deadline))
                 });
                 if is_supported == Ok(true) {
@@ -175,4 +185,30 @@ fn investigate(state: &State, attempt: &Attempt, failure: Failure, findings: &mu
             if tried.is_none() { "another thread tries engines" } else { "the graph could not be described again" };
         findings.omission = Some(format!("unknown, because {reason}"));
     }
+}
+
+/// Returns the handle of a graph or a device, if it is live.
+fn target(content: &Arc<Content>) -> Target {
+    match devices::device(content) {
+        Some(Device::Handle(handle) | Device::DescribedByHandle(handle)) => {
+            Target::Handle(std::ptr::with_exposed_provenance_mut(handle.address))
+        }
+        _ => Target::None,
+    }
+}
+
+/// Creates the descriptors of a graph, and runs a closure with the last one.
+///
+/// If a callback of the program throws an exception, the descriptor leaks: see [`Cudnn::with_descriptor`].
+fn with_rebuilt<T>(
+    cudnn: &Cudnn,
+    graph: &Graph,
+    target: Target,
+    work: impl FnOnce(Raw) -> Result<T, Status>,
+) -> Result<T, Status> {
+    // SAFETY: cuDNN has accepted these elements, or elements of the same type and number. The handle is live.
+    let descriptor = unsafe { rebuild(graph, target, cudnn) }.map_err(|refused| refused.error.unwrap_or(ABSENT))?;
+    let result = work(descriptor);
+    cudnn.destroy(descriptor);
+    result
 }

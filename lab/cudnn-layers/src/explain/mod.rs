@@ -11,10 +11,8 @@
 //! | `candidates` | tries the engines of a graph |
 //! | `chosen` | reads the engine of a plan that the program has built |
 //! | `variants` | changes one property of a graph |
-//! | `rebuild` | creates descriptors from the attributes that the shadow has recorded |
 //! | `messages` | receives cuDNN's messages, and hides them from the program |
 //! | `reason` | finds the reason of a failure in the messages |
-//! | `strides` | computes the strides of usual layouts |
 //! | `drawing`, `report` | format the reports |
 //! | `options` | the options from the environment or the program |
 //!
@@ -39,9 +37,7 @@ mod investigation;
 mod messages;
 mod options;
 mod reason;
-mod rebuild;
 mod report;
-mod strides;
 mod variants;
 
 use std::ffi::c_void;

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use cudnn_graph::names::heuristics_mode;
+
 use super::attempts::{Attempt, Failure};
 use super::candidates::Candidates;
 use super::drawing::draw;
 use super::reason::{Reason, UNRELATED};
 use crate::shadow;
-use crate::shadow::vocabulary;
 
 /// The results of the layer's own attempts.
 #[derive(Default)]
@@ -67,14 +68,14 @@ pub(super) fn failed(process: &str, attempt: &Attempt, failure: Failure, finding
             writeln!(text, "  none of {} changes of one property makes the graph supported", findings.changes_tried);
     }
     text.push_str("  graph:\n");
-    draw(&attempt.graph).lines().for_each(|line| _ = writeln!(text, "  {line}"));
+    draw(&shadow::known_parts(&attempt.graph)).lines().for_each(|line| _ = writeln!(text, "  {line}"));
     for (mode, proposals) in &attempt.proposals {
         let proposals = match proposals {
             Ok(1) => "1 proposal".to_owned(),
             Ok(count) => format!("{count} proposals"),
             Err(status) => format!("failed with {status}"),
         };
-        let _ = writeln!(text, "  heuristics {}: {proposals}", vocabulary::heuristics_mode(*mode));
+        let _ = writeln!(text, "  heuristics {}: {proposals}", heuristics_mode(*mode));
     }
     for (status, count) in &attempt.failed_plans {
         let _ = writeln!(text, "  {} of the program failed with {status}", counted(*count, "plan"));

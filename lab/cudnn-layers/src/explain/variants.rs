@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use cudnn_graph::edit::Edit;
+use cudnn_graph::layout::{channels_last, order, packed, strides_in};
+use cudnn_graph::names::data_type;
+use cudnn_graph::{Attribute, Graph, Node, Operand, Operation, Value};
 use cudnn_sys::types::cudnnDataType_t as DataType;
 
 use super::drawing::tensors;
-use super::rebuild::edited;
-use super::strides::{channels_last, packed, strides_in};
-use crate::shadow::content::{Attribute, Child, Content, Value};
 use crate::shadow::elements::{Kind, Name, Type};
-use crate::shadow::{Named, Operation, all_operations, data_type, operations};
 
 /// Maximum number of variants of a graph.
 const MAX_VARIANTS: usize = 64;
@@ -18,12 +18,12 @@ const MAX_VARIANTS: usize = 64;
 pub(super) struct Variant {
     /// The change, such as `w (tensor 2) is half instead of float`.
     pub(super) change: String,
-    pub(super) graph: Content,
+    pub(super) graph: Graph,
 }
 
 /// Returns the variants of a graph. The most likely changes come first, because each attempt may compile code.
-pub(super) fn variants(graph: &Content) -> Vec<Variant> {
-    let operations = all_operations(graph);
+pub(super) fn variants(graph: &Graph) -> Vec<Variant> {
+    let operations = Operation::nested_in(graph);
     let tensors = tensors(&operations);
     let search = Search { graph, operations: &operations, tensors: &tensors };
     let mut all = Vec::new();
@@ -44,66 +44,76 @@ pub(super) fn variants(graph: &Content) -> Vec<Variant> {
 const USUAL: [DataType; 3] = [DataType::CUDNN_DATA_HALF, DataType::CUDNN_DATA_BFLOAT16, DataType::CUDNN_DATA_FLOAT];
 
 struct Search<'a> {
-    graph: &'a Content,
+    graph: &'a Graph,
     operations: &'a [Operation<'a>],
-    tensors: &'a [&'a Named<'a>],
+    tensors: &'a [&'a Operand<'a>],
 }
 
 impl<'a> Search<'a> {
     /// Returns the graph with changed tensors.
-    fn with_tensors(&self, change: impl Fn(&Content) -> Option<Content>) -> Content {
-        edited(self.graph, &|content| {
-            let is_tensor = content.kind == Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR;
-            if is_tensor { change(&content).unwrap_or(content) } else { content }
+    fn with_tensors(&self, change: impl Fn(&mut Node)) -> Graph {
+        self.edited(|node| {
+            if node.kind == Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR {
+                change(node);
+            }
         })
     }
 
+    /// Returns the graph with changed elements. The descriptors still refer to the same others.
+    fn edited(&self, change: impl Fn(&mut Node)) -> Graph {
+        self.graph.edited(change).unwrap_or_default()
+    }
+
     /// Returns the graph with one changed tensor.
-    fn with_tensor(&self, named: &Named<'_>, change: impl Fn(Content) -> Content) -> Content {
+    fn with_tensor(&self, operand: &Operand<'_>, change: impl Fn(&mut Node)) -> Graph {
         self.with_tensors(|tensor| {
-            (tensor.number(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID) == named.uid()).then(|| change(tensor.clone()))
+            if tensor.uid() == operand.tensor.uid() {
+                change(tensor);
+            }
         })
     }
 
     /// Returns the tensors in device memory.
-    fn in_memory(&self) -> impl Iterator<Item = &'a Named<'a>> {
-        self.tensors.iter().copied().filter(|named| !named.is_by_value())
+    fn in_memory(&self) -> impl Iterator<Item = &'a Operand<'a>> {
+        self.tensors.iter().copied().filter(|operand| !operand.tensor.is_by_value())
     }
 
     fn alignment(&self) -> Option<Variant> {
         const NAME: Name = Name::CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT;
         const USUAL: i64 = 16;
-        let is_lower = |named: &Named<'_>| named.alignment().is_some_and(|alignment| alignment < USUAL);
+        let is_lower = |operand: &Operand<'_>| operand.tensor.alignment().is_some_and(|alignment| alignment < USUAL);
         self.in_memory().any(is_lower).then(|| Variant {
             change: format!("all tensors are aligned to {USUAL} bytes"),
-            graph: self.with_tensors(|tensor| Some(tensor.clone().with_numbers(NAME, &[USUAL]))),
+            graph: self.with_tensors(|tensor| tensor.replace(NAME, integers(&[USUAL]))),
         })
     }
 
     fn by_value(&self) -> Vec<Variant> {
-        let found = self.tensors.iter().filter(|named| named.is_by_value());
-        let larger = found.filter(|named| named.extents().iter().any(|extent| *extent > 1));
-        let variant = |named: &&Named<'_>| Variant {
-            change: format!("{} is in device memory instead of passed by value", name(named)),
-            graph: self.with_tensor(named, |tensor| tensor.with_numbers(Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE, &[0])),
+        let found = self.tensors.iter().filter(|operand| operand.tensor.is_by_value());
+        let larger = found.filter(|operand| operand.tensor.extents().iter().any(|extent| *extent > 1));
+        let variant = |operand: &&Operand<'_>| Variant {
+            change: format!("{} is in device memory instead of passed by value", name(operand)),
+            graph: self
+                .with_tensor(operand, |tensor| tensor.replace(Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE, integers(&[0]))),
         };
         larger.map(variant).collect()
     }
 
     fn types_of_tensors(&self) -> Vec<Variant> {
-        let present: BTreeSet<i64> = self.in_memory().filter_map(Named::data_type_number).collect();
+        let present: BTreeSet<i64> = self.in_memory().filter_map(|operand| operand.tensor.data_type()).collect();
         let mut types: Vec<i64> = present.iter().copied().collect();
         types.extend(USUAL.iter().map(|ty| i64::from(ty.0)).filter(|ty| !present.contains(ty)));
-        let variant = |named: &Named<'_>, ty: i64| Variant {
-            change: format!("{} is {} instead of {}", name(named), data_type(ty), named.data_type()),
-            graph: self.with_tensor(named, |tensor| tensor.with_numbers(Name::CUDNN_ATTR_TENSOR_DATA_TYPE, &[ty])),
+        let variant = |operand: &Operand<'_>, ty: i64| Variant {
+            change: format!("{} is {} instead of {}", name(operand), data_type(ty), operand.tensor.type_name()),
+            graph: self
+                .with_tensor(operand, |tensor| tensor.replace(Name::CUDNN_ATTR_TENSOR_DATA_TYPE, integers(&[ty]))),
         };
         // Types that the graph uses already are more plausible.
         types
             .iter()
-            .flat_map(|ty| self.in_memory().map(move |named| (named, *ty)))
-            .filter(|(named, ty)| named.data_type_number().is_some_and(|own| own != *ty))
-            .map(|(named, ty)| variant(named, ty))
+            .flat_map(|ty| self.in_memory().map(move |operand| (operand, *ty)))
+            .filter(|(operand, ty)| operand.tensor.data_type().is_some_and(|own| own != *ty))
+            .map(|(operand, ty)| variant(operand, ty))
             .collect()
     }
 
@@ -111,11 +121,11 @@ impl<'a> Search<'a> {
     fn broadcasts(&self) -> Vec<Variant> {
         let mut all = Vec::new();
         for operation in self.operations.iter().filter(|operation| operation.is_pointwise()) {
-            let Some(output) = operation.outputs.first().map(Named::extents) else { continue };
+            let Some(output) = operation.outputs.first().map(|output| output.tensor.extents()) else { continue };
             for input in &operation.inputs {
-                let extents = input.extents();
+                let extents = input.tensor.extents();
                 let fits = |(own, of_output): (&i64, &i64)| if own == of_output { *own } else { 1 };
-                let fitting: Vec<i64> = extents.iter().zip(&output).map(fits).collect();
+                let fitting: Vec<i64> = extents.iter().zip(output).map(fits).collect();
                 if fitting.len() == extents.len()
                     && extents.iter().zip(&fitting).any(|(own, fit)| own != fit && *own != 1)
                 {
@@ -141,13 +151,18 @@ impl<'a> Search<'a> {
         is_possible: impl Fn(&[i64]) -> bool,
         strides: impl Fn(&[i64]) -> Vec<i64>,
     ) -> Option<Variant> {
-        let differs = |named: &Named<'_>| is_possible(&named.extents()) && named.strides() != strides(&named.extents());
+        let differs = |operand: &Operand<'_>| {
+            let extents = operand.tensor.extents();
+            is_possible(extents) && operand.tensor.strides() != strides(extents)
+        };
         self.in_memory().any(differs).then(|| Variant {
             change: format!("all tensors are {name}"),
             graph: self.with_tensors(|tensor| {
-                let extents = tensor.numbers(Name::CUDNN_ATTR_TENSOR_DIMENSIONS);
-                let strides = strides(&extents);
-                is_possible(&extents).then(|| tensor.clone().with_numbers(Name::CUDNN_ATTR_TENSOR_STRIDES, &strides))
+                let extents = tensor.extents();
+                if is_possible(extents) {
+                    let strides = strides(extents);
+                    tensor.replace(Name::CUDNN_ATTR_TENSOR_STRIDES, Value::Integers(strides));
+                }
             }),
         })
     }
@@ -156,8 +171,10 @@ impl<'a> Search<'a> {
     fn extents(&self) -> Vec<Variant> {
         const UNIT: i64 = 8;
         const USUAL: [i64; 2] = [128, 64];
-        let distinct: BTreeSet<i64> = self.tensors.iter().flat_map(|named| named.extents()).collect();
-        let last: BTreeSet<i64> = self.tensors.iter().filter_map(|named| named.extents().last().copied()).collect();
+        let distinct: BTreeSet<i64> =
+            self.tensors.iter().flat_map(|operand| operand.tensor.extents()).copied().collect();
+        let last: BTreeSet<i64> =
+            self.tensors.iter().filter_map(|operand| operand.tensor.extents().last().copied()).collect();
         let rounded = distinct.iter().filter(|extent| **extent > 1 && *extent % UNIT != 0);
         let rounded = rounded.map(|extent| (*extent, extent.saturating_add(UNIT - extent % UNIT)));
         let smaller =
@@ -165,9 +182,11 @@ impl<'a> Search<'a> {
         let variant = |(from, to): (i64, i64)| Variant {
             change: format!("the extent {from} is {to} in all tensors"),
             graph: self.with_tensors(|tensor| {
-                let extents = tensor.numbers(Name::CUDNN_ATTR_TENSOR_DIMENSIONS);
+                let extents = tensor.extents();
                 let changed: Vec<i64> = extents.iter().map(|own| if *own == from { to } else { *own }).collect();
-                (changed != extents).then(|| with_extents(tensor.clone(), &changed))
+                if changed != extents {
+                    with_extents(tensor, &changed);
+                }
             }),
         };
         rounded.chain(smaller).map(variant).collect()
@@ -180,13 +199,12 @@ impl<'a> Search<'a> {
         let others = types.into_iter().filter(|(_, name)| !present.is_empty() && present.iter().any(|own| own != name));
         let variant = |(ty, name): (i64, String)| Variant {
             change: format!("all operations compute in {name}"),
-            graph: edited(self.graph, &|content| {
+            graph: self.edited(|node| {
                 let is_type = |attribute: &&Attribute| {
-                    attribute.ty == Type::CUDNN_TYPE_DATA_TYPE && content.kind != Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR
+                    attribute.ty == Type::CUDNN_TYPE_DATA_TYPE && node.kind != Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR
                 };
-                match content.attributes.iter().find(is_type).map(|attribute| attribute.name) {
-                    Some(name) => content.with_numbers(name, &[ty]),
-                    None => content,
+                if let Some(name) = node.attributes.iter().find(is_type).map(|attribute| attribute.name) {
+                    node.replace(name, integers(&[ty]));
                 }
             }),
         };
@@ -195,14 +213,16 @@ impl<'a> Search<'a> {
 
     /// Changes the type of all tensors that have the same type.
     fn types_of_all(&self) -> Vec<Variant> {
-        let present: BTreeSet<i64> = self.in_memory().filter_map(Named::data_type_number).collect();
+        let present: BTreeSet<i64> = self.in_memory().filter_map(|operand| operand.tensor.data_type()).collect();
         let pairs =
             present.iter().flat_map(|from| USUAL.map(|to| (*from, i64::from(to.0)))).filter(|(from, to)| from != to);
         let variant = |(from, to): (i64, i64)| Variant {
             change: format!("all {} tensors are {}", data_type(from), data_type(to)),
             graph: self.with_tensors(|tensor| {
                 let name = Name::CUDNN_ATTR_TENSOR_DATA_TYPE;
-                (tensor.number(name) == Some(from)).then(|| tensor.clone().with_numbers(name, &[to]))
+                if tensor.data_type() == Some(from) {
+                    tensor.replace(name, integers(&[to]));
+                }
             }),
         };
         pairs.map(variant).collect()
@@ -210,11 +230,12 @@ impl<'a> Search<'a> {
 
     /// Removes an operation whose inputs or outputs no other operation uses.
     fn without_operations(&self) -> Vec<Variant> {
-        let all = operations(self.graph);
+        let all = Operation::all_of(self.graph);
         if all.len() < 2 {
             return Vec::new();
         }
-        let ids = |tensors: &[Named<'_>]| tensors.iter().filter_map(Named::uid).collect::<BTreeSet<i64>>();
+        let ids =
+            |operands: &[Operand<'_>]| operands.iter().filter_map(|it| it.tensor.uid()).collect::<BTreeSet<i64>>();
         let mut variants = Vec::new();
         for (index, operation) in all.iter().enumerate().rev() {
             let others = || all.iter().enumerate().filter(|(other, _)| *other != index).map(|(_, operation)| operation);
@@ -225,57 +246,33 @@ impl<'a> Search<'a> {
             if !is_last && !is_first {
                 continue;
             }
-            let graph = edited(&without_operation(self.graph, index), &|content| {
-                let is_tensor = content.kind == Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR;
-                let id = content.number(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID);
-                let is_inner = id.is_some_and(|id| read.contains(&id) && written.contains(&id));
-                if !is_tensor || is_inner {
-                    return content;
-                }
-                content.with_numbers(Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL, &[0])
-            });
-            variants.push(Variant {
-                change: format!(
-                    "the graph {} {} (operation {} of {})",
-                    if is_last { "ends before" } else { "starts after" },
-                    operation.name,
-                    index + 1,
-                    all.len()
-                ),
-                graph,
-            });
+            let mut edit = Edit::new(self.graph);
+            edit.keep_operations(|place| place != index);
+            let change = format!(
+                "the graph {} {} (operation {} of {})",
+                if is_last { "ends before" } else { "starts after" },
+                operation.name,
+                index + 1,
+                all.len()
+            );
+            variants.extend(edit.finish().map(|graph| Variant { change, graph }));
         }
         variants
     }
 }
 
 /// Returns the name of a tensor in messages.
-fn name(named: &Named<'_>) -> String {
-    named.uid().map_or_else(|| named.role.clone(), |uid| format!("{} (tensor {uid})", named.role))
+fn name(operand: &Operand<'_>) -> String {
+    operand.tensor.uid().map_or_else(|| operand.role.clone(), |uid| format!("{} (tensor {uid})", operand.role))
 }
 
-fn without_operation(graph: &Content, index: usize) -> Content {
-    let mut graph = graph.clone();
-    for attribute in &mut graph.attributes {
-        if attribute.name == Name::CUDNN_ATTR_OPERATIONGRAPH_OPS
-            && let Value::Descriptors(children) = &attribute.value
-        {
-            let kept: Vec<Child> =
-                children.iter().enumerate().filter(|(own, _)| *own != index).map(|(_, child)| child.clone()).collect();
-            attribute.count = kept.len() as i64;
-            attribute.value = Value::Descriptors(kept.into());
-        }
-    }
-    graph
+fn integers(integers: &[i64]) -> Value {
+    Value::Integers(integers.to_vec())
 }
 
-/// Returns a tensor with other extents. The order of the dimensions in memory stays the same, without gaps.
-fn with_extents(tensor: Content, extents: &[i64]) -> Content {
-    let strides = tensor.numbers(Name::CUDNN_ATTR_TENSOR_STRIDES);
-    let mut order: Vec<usize> = (0..extents.len()).collect();
-    order.sort_by_key(|dimension| (strides.get(*dimension).copied().unwrap_or(0), std::cmp::Reverse(*dimension)));
-    let strides = strides_in(&order, extents);
-    tensor
-        .with_numbers(Name::CUDNN_ATTR_TENSOR_DIMENSIONS, extents)
-        .with_numbers(Name::CUDNN_ATTR_TENSOR_STRIDES, &strides)
+/// Changes the extents of a tensor. The order of the dimensions in memory stays the same, without gaps.
+fn with_extents(tensor: &mut Node, extents: &[i64]) {
+    let strides = strides_in(&order(extents, tensor.strides()), extents);
+    tensor.replace(Name::CUDNN_ATTR_TENSOR_DIMENSIONS, integers(extents));
+    tensor.replace(Name::CUDNN_ATTR_TENSOR_STRIDES, Value::Integers(strides));
 }

@@ -5,7 +5,6 @@ use cudnn_sys::types::cudnnStatus_t as Status;
 use super::graph_json;
 use crate::cudnn::Cudnn;
 use crate::engine::{compiles_code, index, knobs, with_engine};
-use crate::shadow::canonical::Bytes;
 use crate::shadow::elements::{Name, Raw, Type};
 
 /// An engine with its settings and its graph.
@@ -13,11 +12,11 @@ use crate::shadow::elements::{Name, Raw, Type};
 pub(super) struct Configuration {
     /// The graph as JSON: see [`graph_json`].
     pub(super) graph: Vec<u8>,
-    engine: i64,
+    pub(super) engine: i64,
     /// The maximum number of multiprocessors, if limited.
-    multiprocessors: Option<i32>,
+    pub(super) multiprocessors: Option<i32>,
     /// Knob types and values, sorted by type.
-    knobs: Vec<(u32, i64)>,
+    pub(super) knobs: Vec<(u32, i64)>,
 }
 
 impl Configuration {
@@ -47,20 +46,5 @@ impl Configuration {
         // SAFETY: guaranteed by the caller.
         let knobs = unsafe { knobs(cudnn, configuration) }?;
         Ok(Some(Configuration { graph, engine, multiprocessors, knobs }))
-    }
-
-    pub(super) fn engine(&self) -> i64 {
-        self.engine
-    }
-
-    /// Writes everything except for the graph, which the key contains as the program described it.
-    pub(super) fn write(&self, to: &mut Bytes) {
-        to.signed(self.engine);
-        to.signed(self.multiprocessors.map_or(-1, i64::from));
-        to.number(self.knobs.len() as u32);
-        for (knob, value) in &self.knobs {
-            to.number(*knob);
-            to.signed(*value);
-        }
     }
 }

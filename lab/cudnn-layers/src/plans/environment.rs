@@ -7,8 +7,8 @@ use std::path::Path;
 
 use object::{Object, ReadCache};
 
+use super::bytes::Bytes;
 use super::variables::Variables;
-use crate::shadow::canonical::Bytes;
 
 /// The number of bytes at the start and end of a library that identify it if it has no build ID. They include the
 /// headers and section offsets.

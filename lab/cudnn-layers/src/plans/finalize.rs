@@ -18,10 +18,9 @@ use super::variables::Variables;
 use super::{device, statistics};
 use crate::cudnn::{ABSENT, Cudnn, Descriptor, text};
 use crate::last_error::{hide_errors, own_calls};
-use crate::shadow;
-use crate::shadow::canonical::Obstacle;
 use crate::shadow::content::Content;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
+use crate::shadow::{self, Obstacle};
 use crate::table::Table;
 
 type Status = cudnnStatus_t;

@@ -3,22 +3,26 @@
 use std::fmt;
 use std::sync::Arc;
 
+use cudnn_graph::Graph;
 use serde_json::Value;
 
 use super::configuration::Configuration;
-use super::{device, graph_json};
+use super::graph_json;
+use super::recorded::Recorded;
 use crate::cudnn::Cudnn;
-use crate::shadow;
-use crate::shadow::canonical::{Bytes, Canonical, Device, Obstacle};
 use crate::shadow::content::Content;
-use crate::shadow::elements::Name;
+use crate::shadow::devices::{Device, devices};
+use crate::shadow::elements::{Kind, Name};
 use crate::shadow::handles::{self, Handle};
+use crate::shadow::{self, Obstacle};
 
 /// Reasons for not caching a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum NotCached {
     /// A part of the graph or the configuration is not understood.
     Unclear(Obstacle),
+    /// The kind of a descriptor is newer than these bindings.
+    UnknownKind(Kind),
     /// cuDNN does not report the engine configuration or its graph.
     Configuration,
     /// The plan has an attribute that this layer does not support.
@@ -45,6 +49,7 @@ impl fmt::Display for NotCached {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NotCached::Unclear(obstacle) => obstacle.fmt(f),
+            NotCached::UnknownKind(kind) => write!(f, "{kind:?} is unknown to this layer"),
             NotCached::Configuration => f.write_str("cuDNN did not return the engine configuration with its graph"),
             NotCached::PlanAttribute(name) => write!(f, "the attribute {name:?} of the plan is not supported"),
             NotCached::StatesOther => f.write_str("the plan's JSON describes a different graph, engine or device"),
@@ -90,9 +95,6 @@ pub(super) struct Key {
     pub(super) engine: i64,
 }
 
-/// The first bytes of every key. Changed whenever the format of a key changes.
-pub(super) const FORMAT: &[u8] = b"cudnn plan 2";
-
 /// The maximum number of levels between a plan and its graph, more than any program needs.
 const MAX_LEVELS: usize = 32;
 
@@ -122,37 +124,41 @@ impl Key {
         if graph.number(Name::CUDNN_ATTR_OPERATIONGRAPH_IS_DYNAMIC_SHAPE_ENABLED).is_some_and(|is| is != 0) {
             return Err(NotCached::DynamicShapes);
         }
-        let mut canonical = Canonical::default();
-        let graph_number = canonical.add(graph)?;
-        let mut levels = Vec::new();
+        let mut recorded = Recorded {
+            graph: canonical(shadow::graph(graph)?)?,
+            levels: Vec::new(),
+            engine: configuration.engine,
+            multiprocessors: configuration.multiprocessors,
+            knobs: configuration.knobs.clone(),
+        };
         let mut level = plan;
         while !Arc::ptr_eq(level, graph) {
-            if levels.len() >= MAX_LEVELS {
+            if recorded.levels.len() >= MAX_LEVELS {
                 return Err(unseen);
             }
-            levels.push(canonical.add(&Arc::new(settings(level)))?);
+            recorded.levels.push(canonical(shadow::graph(&Arc::new(settings(level)))?)?);
             level = shadow::toward_graph(level).ok_or(unseen)?;
         }
         let stated = graph_json::parse(&configuration.graph).ok_or(NotCached::Configuration)?;
-        let (target, device) = target(cudnn, plan, &canonical.devices)?;
+        let devices = devices(plan);
+        let (target, device) = target(cudnn, &devices)?;
         let handle = |device: &Device| if let Device::Handle(handle) = device { Some(*handle) } else { None };
-        let handles = canonical.devices.iter().filter_map(handle).collect();
-
-        let mut bytes = Bytes::default();
-        bytes.block(FORMAT);
-        bytes.block(environment);
-        bytes.block(&device::canonical(&device));
-        canonical.write(&mut bytes);
-        bytes.number(graph_number);
-        bytes.number(levels.len() as u32);
-        levels.iter().for_each(|level| bytes.number(*level));
-        configuration.write(&mut bytes);
-        Ok(Key { bytes: bytes.0, target, handles, device, graph: stated, engine: configuration.engine() })
+        let handles = devices.iter().filter_map(handle).collect();
+        let bytes = recorded.key_for(environment, &device);
+        Ok(Key { bytes, target, handles, device, graph: stated, engine: configuration.engine })
     }
 }
 
-/// Returns the attributes that the program set at one level, without references to lower levels, which the key contains
-/// separately. The heuristics mode is omitted because only the chosen engine affects the plan.
+/// Returns the part of a graph that plans depend on, except for the device.
+fn canonical(graph: Graph) -> Result<Graph, NotCached> {
+    match graph.nodes().iter().map(|node| node.kind).find(|kind| kind.name().is_none()) {
+        Some(kind) => Err(NotCached::UnknownKind(kind)),
+        None => graph.canonical().map_err(|_| NotCached::Unclear(Obstacle::TooMany)),
+    }
+}
+
+/// Returns the attributes that the program set at one level, without the device and references to lower levels, which the
+/// key contains separately. The heuristics mode is omitted because only the chosen engine affects the plan.
 fn settings(content: &Content) -> Content {
     content.without(&[
         Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
@@ -160,25 +166,23 @@ fn settings(content: &Content) -> Content {
         Name::CUDNN_ATTR_ENGINE_OPERATION_GRAPH,
         Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH,
         Name::CUDNN_ATTR_ENGINEHEUR_MODE,
+        Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP,
+        Name::CUDNN_ATTR_ENGINE_DEVICEPROP,
+        Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP,
     ])
 }
 
-/// Returns the device, if all levels refer to the same one.
-fn target(cudnn: &Cudnn, plan: &Content, devices: &[Device]) -> Result<(Target, Arc<[u8]>), NotCached> {
+/// Returns the device, if all levels refer to the same one. The first handle is the plan's own, if it has one.
+fn target(cudnn: &Cudnn, devices: &[Device]) -> Result<(Target, Arc<[u8]>), NotCached> {
     let mut found: Option<(Target, Arc<[u8]>)> = None;
     for device in devices {
         let (target, text) = match device {
             Device::Handle(handle) if handles::living(handle.address) == *handle => {
-                let text = cudnn.device_of(*handle).ok_or(NotCached::NoDevice)?;
-                (Target::Handle(*handle), text)
+                (Target::Handle(*handle), cudnn.device_of(*handle).ok_or(NotCached::NoDevice)?)
             }
             Device::Handle(_) => return Err(NotCached::Devices),
-            Device::Described(Some(text)) => {
-                // The program may have included the trailing NUL in the length.
-                let len = text.as_slice().iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-                (Target::Described, text.as_slice().get(..len).unwrap_or_default().into())
-            }
-            Device::Described(None) => return Err(NotCached::NoDevice),
+            Device::Described(text) => (Target::Described, text.as_slice().into()),
+            Device::DescribedByHandle(_) | Device::Unknown => return Err(NotCached::NoDevice),
         };
         match &found {
             Some((_, known)) if *known != text => return Err(NotCached::Devices),
@@ -186,8 +190,5 @@ fn target(cudnn: &Cudnn, plan: &Content, devices: &[Device]) -> Result<(Target, 
             _ => found = Some((target, text)),
         }
     }
-    let (target, text) = found.ok_or(NotCached::NoDevice)?;
-    let own = plan.elements(Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE);
-    let own = own.and_then(|own| Handle::all_in(own.as_slice()).next()).map(Target::Handle);
-    Ok((own.unwrap_or(target), text))
+    found.ok_or(NotCached::NoDevice)
 }

@@ -27,6 +27,7 @@
 //! # Ok::<(), std::fmt::Error>(())
 //! ```
 
+mod bytes;
 mod calls;
 mod configuration;
 mod device;
@@ -58,7 +59,7 @@ use crate::fork::{AtFork, Rank};
 use crate::report::{open, process_name, save_working_dir};
 
 pub use self::options::{Options, configure};
-pub use self::recorded::{Elements, Recorded, RecordedAttribute, RecordedDescriptor, device_name, environment};
+pub use self::recorded::{Recorded, device_name, environment};
 pub use self::variables::{VariableUse, variable_use};
 pub use crate::report::Destination;
 

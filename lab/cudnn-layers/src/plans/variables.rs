@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_layer_api::Host;
 
-use crate::shadow::canonical::Bytes;
+use super::bytes::Bytes;
 
 /// Prefixes of variables that may affect compiled code: cuDNN, the tensor-IR engines, NVRTC and NVVM. Newer releases
 /// may read additional variables with these prefixes.

@@ -5,14 +5,14 @@
 
 use std::sync::Arc;
 
-use super::elements::{Bytes, Kind, MAX_BYTES, Name, Type, element_size, numbers};
+use cudnn_graph::element_size;
+
+use super::elements::{Bytes, Kind, MAX_BYTES, Name, Type, numbers};
 use super::facts::Facts;
 use crate::program_memory::{accepted, accepted_text};
 
 /// More attributes than any kind of descriptor has.
 const MAX_ATTRIBUTES: usize = 256;
-/// Maximum number of descriptors that are searched for unknown attributes.
-const MAX_BELOW: usize = 20_000;
 /// Maximum nesting of descriptors. cuDNN uses about 8 levels: plan, configuration, engine, graph, operation, tensor,
 /// and a tensor of offsets.
 const MAX_DEPTH: u8 = 32;
@@ -58,7 +58,7 @@ pub(crate) enum Value {
     Elements(Bytes),
     /// The contents of the descriptors at the time when the attribute was set.
     Descriptors(Arc<[Child]>),
-    /// Not read, because cuDNN declares a different type or number of elements. See [`declared`](super::declared).
+    /// Not read, because cuDNN declares a different type or number of elements. See [`cudnn_graph::declared`].
     Undeclared,
     /// Not stored, because of the size.
     TooLarge,
@@ -178,17 +178,6 @@ impl Content {
         }
     }
 
-    /// Returns a copy with other integers, enums or booleans in an attribute that has been set.
-    pub(crate) fn with_numbers(mut self, name: Name, numbers: &[i64]) -> Content {
-        if let Some(attribute) = self.attributes.iter_mut().find(|known| known.name == name) {
-            let size = element_size(attribute.ty).unwrap_or(0);
-            let bytes = numbers.iter().flat_map(|number| number.to_le_bytes().into_iter().take(size));
-            attribute.value = Value::Elements(Bytes::new(&bytes.collect::<Vec<u8>>()));
-            attribute.count = numbers.len() as i64;
-        }
-        self
-    }
-
     /// Returns the attributes that the program has set, except for `names`.
     pub(crate) fn without(&self, names: &[Name]) -> Content {
         let kept = self.attributes.iter().filter(|attribute| !names.contains(&attribute.name));
@@ -210,27 +199,6 @@ impl Content {
         let ids = elements(Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, Type::CUDNN_TYPE_INT64)?;
         let addresses = elements(Name::CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, Type::CUDNN_TYPE_VOID_PTR)?;
         (ids.len() == addresses.len()).then_some([ids, addresses])
-    }
-
-    /// Returns whether all attributes are known, also of the descriptors below. Contents with too many descriptors count as
-    /// incomplete.
-    pub(crate) fn is_complete(&self) -> bool {
-        self.is_complete_within(&mut { MAX_BELOW })
-    }
-
-    fn is_complete_within(&self, remaining: &mut usize) -> bool {
-        let Some(rest) = remaining.checked_sub(1) else { return false };
-        *remaining = rest;
-        !self.is_uncertain
-            && !self.lacks_attributes
-            && self.origin.is_none()
-            && self.attributes.iter().all(|attribute| match &attribute.value {
-                Value::Elements(_) => true,
-                Value::Descriptors(children) => {
-                    children.iter().all(|child| child.content().is_some_and(|it| it.is_complete_within(remaining)))
-                }
-                Value::Undeclared | Value::TooLarge => false,
-            })
     }
 
     /// Returns an attribute that the program has set.

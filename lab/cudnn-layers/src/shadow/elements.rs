@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use cudnn_graph::element_size;
 pub(crate) use cudnn_sys::types::{
     cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type, cudnnBackendDescriptor_t as Raw,
     cudnnBackendDescriptorType_t as Kind,
@@ -64,43 +65,6 @@ impl std::fmt::Debug for Bytes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.as_slice().fmt(f)
     }
-}
-
-/// Returns the size of an element, or `None` if the type is newer than these bindings.
-#[inline]
-pub(crate) fn element_size(ty: Type) -> Option<usize> {
-    Some(match ty {
-        Type::CUDNN_TYPE_HANDLE | Type::CUDNN_TYPE_VOID_PTR | Type::CUDNN_TYPE_BACKEND_DESCRIPTOR => size_of::<usize>(),
-        Type::CUDNN_TYPE_BOOLEAN | Type::CUDNN_TYPE_CHAR => 1,
-        Type::CUDNN_TYPE_INT64 | Type::CUDNN_TYPE_DOUBLE => 8,
-        Type::CUDNN_TYPE_FLOAT | Type::CUDNN_TYPE_INT32 => 4,
-        Type::CUDNN_TYPE_FRACTION => size_of::<cudnn_sys::types::cudnnFraction_t>(),
-        Type::CUDNN_TYPE_DATA_TYPE
-        | Type::CUDNN_TYPE_CONVOLUTION_MODE
-        | Type::CUDNN_TYPE_HEUR_MODE
-        | Type::CUDNN_TYPE_KNOB_TYPE
-        | Type::CUDNN_TYPE_NAN_PROPOGATION
-        | Type::CUDNN_TYPE_NUMERICAL_NOTE
-        | Type::CUDNN_TYPE_LAYOUT_TYPE
-        | Type::CUDNN_TYPE_ATTRIB_NAME
-        | Type::CUDNN_TYPE_POINTWISE_MODE
-        | Type::CUDNN_TYPE_GENSTATS_MODE
-        | Type::CUDNN_TYPE_BN_FINALIZE_STATS_MODE
-        | Type::CUDNN_TYPE_REDUCTION_OPERATOR_TYPE
-        | Type::CUDNN_TYPE_BEHAVIOR_NOTE
-        | Type::CUDNN_TYPE_TENSOR_REORDERING_MODE
-        | Type::CUDNN_TYPE_RESAMPLE_MODE
-        | Type::CUDNN_TYPE_PADDING_MODE
-        | Type::CUDNN_TYPE_SIGNAL_MODE
-        | Type::CUDNN_TYPE_NORM_MODE
-        | Type::CUDNN_TYPE_NORM_FWD_PHASE
-        | Type::CUDNN_TYPE_RNG_DISTRIBUTION
-        | Type::CUDNN_TYPE_MOE_GROUPED_MATMUL_MODE
-        | Type::CUDNN_TYPE_RESHAPE_MODE
-        | Type::CUDNN_TYPE_OPERATIONGRAPH_MODE
-        | Type::CUDNN_TYPE_CUDA_GRAPH_RETENTION => size_of::<i32>(),
-        _ => return None,
-    })
 }
 
 /// Returns elements that are integers, enums or booleans. Empty for other types.

@@ -9,29 +9,31 @@
 //! | --- | --- |
 //! | [`calls`] | reports calls from the arguments of a generic wrapper |
 //! | [`content`] | the attributes of a descriptor as an immutable value, which includes the contents of children |
-//! | [`declared`] | the elements that cuDNN declares for each attribute; other elements are ignored |
+//! | [`mod@graph`] | converts a content to a graph |
 //! | [`facts`] | values that the program reads from cuDNN: engines, knobs, workspace sizes |
 //! | [`elements`] | copies of attribute elements |
 //! | [`label`] | describes a content in one line |
+//! | [`devices`] | the devices that a content refers to |
 //! | [`table`] | finds live descriptors by address |
 //!
 //! Memory use grows with the number of live descriptors and the contents that they refer to.
 
 pub(crate) mod calls;
-pub(crate) mod canonical;
 pub(crate) mod content;
-pub(crate) mod declared;
+pub(crate) mod devices;
 pub(crate) mod elements;
 pub(crate) mod facts;
+mod graph;
 pub(crate) mod handles;
 mod label;
 mod table;
 #[cfg(test)]
 mod tests;
-pub(crate) mod vocabulary;
 
 use std::ffi::c_void;
 use std::sync::Arc;
+
+use cudnn_graph::{declared, element_size};
 
 use content::{Attribute, Child, Content, Value};
 use elements::{Bytes, Kind, MAX_DESCRIPTORS, Name, Raw, Type};
@@ -40,9 +42,8 @@ use table::{CachedLabel, Record, TABLE};
 use crate::fork::AtFork;
 use crate::program_memory::{accepted, accepted_word, accepted_words};
 
-pub(crate) use label::{
-    Named, Operation, all_operations, bytes, data_type, descriptors, is_operation, operations, place,
-};
+pub(crate) use graph::{Obstacle, graph, known_parts};
+pub(crate) use label::{bytes, place};
 
 /// A forked child inherits all descriptors.
 pub(crate) static AT_FORK: &[AtFork] =
@@ -181,7 +182,7 @@ pub(crate) unsafe fn attribute_read(
         // SAFETY: guaranteed by the caller.
         unsafe { descriptors_read(&source, name, written, elements.cast()) };
     } else if let Some(facts) = &source.facts {
-        let len = elements::element_size(ty).and_then(|size| written.checked_mul(size));
+        let len = element_size(ty).and_then(|size| written.checked_mul(size));
         // Texts are ignored, because they are large (the JSON of a plan).
         let is_text = ty == Type::CUDNN_TYPE_CHAR;
         let is_known = is_text || source.attribute(name).is_some();

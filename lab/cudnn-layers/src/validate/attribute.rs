@@ -1,8 +1,10 @@
 //! Checks the attributes that the program sets.
 
+use cudnn_graph::operation::{attribute_prefix, is_operation};
+
 use super::message::State;
 use super::rules;
-use super::texts::{attribute, kind_name, subject};
+use super::texts::{ID, attribute, kind_name, subject};
 use crate::shadow;
 use crate::shadow::content::{Child, Content};
 use crate::shadow::elements::{Kind, Name, Raw};
@@ -19,7 +21,7 @@ impl Expected {
             // The kind is newer than these bindings.
             _ if content.kind.name().is_none() => true,
             Expected::Kind(kind) => content.kind == *kind,
-            Expected::Operation => shadow::is_operation(content),
+            Expected::Operation => is_operation(content.kind),
         }
     }
 }
@@ -73,7 +75,7 @@ pub(super) fn check_child(state: &State, parent: Kind, name: Name, child: &Conte
         Expected::Kind(kind) => kind_name(kind),
         Expected::Operation => "an operation".to_owned(),
     };
-    let (parent, name, child) = (kind_name(parent), attribute(name), subject(child));
+    let (parent, name, child) = (kind_name(parent), attribute(name), subject(child.kind, child.number(ID)));
     state.report(&rules::WRONG_KIND, &format!("{parent}: {name} is {child}, expected {expected}"));
 }
 
@@ -91,7 +93,7 @@ pub(super) fn accepted(state: &State, descriptor: Raw, name: Name) {
 /// Explains why cuDNN has refused an attribute.
 pub(super) fn refused(state: &State, descriptor: Raw, name: Name) {
     let Some(content) = shadow::content(descriptor) else { return };
-    let (of, name) = (subject(&content), (name, attribute(name)));
+    let (of, name) = (subject(content.kind, content.number(ID)), (name, attribute(name)));
     if let Some(owner) = owner(name.0).filter(|owner| *owner != content.kind) {
         let owner = kind_name(owner);
         state.report(&rules::WRONG_ATTRIBUTE, &format!("{of}: {} is an attribute of {owner}", name.1));
@@ -105,32 +107,22 @@ fn owner(name: Name) -> Option<Kind> {
     let name = name.name()?.to_str().ok()?.strip_prefix("CUDNN_ATTR_")?;
     let matching = |number| {
         let kind = Kind(number);
-        let prefix = prefix(kind)?;
+        let prefix = attribute_prefix(kind)?;
         name.strip_prefix(prefix.as_str())?.starts_with('_').then_some((prefix.len(), kind))
     };
     // More kinds than cuDNN has.
     (0..128).filter_map(matching).max_by_key(|(len, _)| *len).map(|(_, kind)| kind)
 }
 
-/// Returns the start of the names of a descriptor's attributes, such as `OPERATION_NORM_FWD`.
-fn prefix(kind: Kind) -> Option<String> {
-    let name = kind.name()?.to_str().ok()?.strip_prefix("CUDNN_BACKEND_")?.strip_suffix("_DESCRIPTOR")?;
-    Some(match name {
-        "OPERATION_GEN_STATS" => "OPERATION_GENSTATS".to_owned(),
-        "OPERATION_BN_FINALIZE_STATISTICS" => "OPERATION_BN_FINALIZE".to_owned(),
-        "OPERATION_CONVOLUTION_FORWARD" => name.to_owned(),
-        _ => name.replace("_FORWARD", "_FWD").replace("_BACKWARD", "_BWD"),
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use cudnn_graph::declared;
+
     use super::*;
-    use crate::shadow::declared;
 
     #[test]
     fn every_attribute_belongs_to_one_kind() {
-        let unknown: Vec<_> = declared::names().filter(|name| owner(*name).is_none()).collect();
+        let unknown: Vec<_> = declared::all().map(|(name, ..)| name).filter(|name| owner(*name).is_none()).collect();
         // The header lacks a part of this name.
         assert_eq!(unknown, [Name::CUDNN_ATTR_OPERATION_CONTRACT_BAND_MAX_TOKEN_VALUE]);
         for (name, kind) in [

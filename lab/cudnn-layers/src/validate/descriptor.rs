@@ -1,12 +1,13 @@
 //! Checks single descriptors when the program creates and finalizes them.
 
+use cudnn_graph::Value;
 use cudnn_sys::types::{cudnnDataType_t as DataType, cudnnPointwiseMode_t as Mode};
 
 use super::message::State;
 use super::rules::{self, Rule};
-use super::texts::{attribute, kind_name, shape, subject};
+use super::texts::{ID, attribute, kind_name, shape, subject};
 use crate::shadow::content::Content;
-use crate::shadow::elements::{Kind, Name, Type};
+use crate::shadow::elements::{Kind, Name};
 
 /// Required attributes and descriptors. If one is missing, cuDNN crashes (for the engine of a configuration), refuses the
 /// descriptor without a reason (for the index of an engine), or accepts it.
@@ -40,7 +41,10 @@ pub(super) fn finalizing(state: &State, content: &Content) {
     }
     for (_, name, rule) in NEEDED.iter().filter(|(kind, ..)| *kind == content.kind) {
         if content.attribute(*name).is_none() {
-            state.report(rule, &format!("{}: {} is not set", subject(content), attribute(*name)));
+            state.report(
+                rule,
+                &format!("{}: {} is not set", subject(content.kind, content.number(ID)), attribute(*name)),
+            );
         }
     }
     match content.kind {
@@ -60,7 +64,10 @@ pub(super) fn finalization_refused(state: &State, content: &Content) {
         Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR => {
             let index = content.number(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
             if let Some(index) = index.filter(|index| *index < 0) {
-                state.report(&rules::NEGATIVE_ENGINE, &format!("{}: the index is {index}", subject(content)));
+                state.report(
+                    &rules::NEGATIVE_ENGINE,
+                    &format!("{}: the index is {index}", subject(content.kind, content.number(ID))),
+                );
             }
         }
         _ => {}
@@ -68,7 +75,8 @@ pub(super) fn finalization_refused(state: &State, content: &Content) {
 }
 
 fn tensor(state: &State, content: &Content) {
-    let report = |rule, text: String| state.report(rule, &format!("{}: {text}", subject(content)));
+    let report =
+        |rule, text: String| state.report(rule, &format!("{}: {text}", subject(content.kind, content.number(ID))));
     let dims = content.numbers(Name::CUDNN_ATTR_TENSOR_DIMENSIONS);
     if dims.contains(&0) {
         report(&rules::ZERO_DIMENSION, format!("the dimensions are {}, expected at least 1 each", shape(&dims)));
@@ -98,7 +106,10 @@ fn pointwise(state: &State, content: &Content) {
     if let (true, Some(lower), Some(upper)) = (is_relu, lower, upper)
         && lower > upper
     {
-        let text = format!("{}: the lower clip {lower} is above the upper clip {upper}", subject(content));
+        let text = format!(
+            "{}: the lower clip {lower} is above the upper clip {upper}",
+            subject(content.kind, content.number(ID))
+        );
         state.report(&rules::CLIP, &text);
     }
 }
@@ -107,7 +118,8 @@ fn convolution(state: &State, content: &Content) {
     for name in [Name::CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, Name::CUDNN_ATTR_CONVOLUTION_POST_PADDINGS] {
         let padding = content.numbers(name);
         if padding.iter().any(|number| *number < 0) {
-            let text = format!("{}: {} is {}", subject(content), attribute(name), shape(&padding));
+            let text =
+                format!("{}: {} is {}", subject(content.kind, content.number(ID)), attribute(name), shape(&padding));
             state.report(&rules::NEGATIVE_PADDING, &format!("{text}, expected at least 0 each"));
         }
     }
@@ -115,10 +127,9 @@ fn convolution(state: &State, content: &Content) {
 
 /// Returns the floating-point number of an attribute.
 fn float(content: &Content, name: Name) -> Option<f64> {
-    let bytes = content.elements(name)?.as_slice();
-    match content.attribute(name)?.ty {
-        Type::CUDNN_TYPE_FLOAT => Some(f64::from(f32::from_ne_bytes(bytes.try_into().ok()?))),
-        Type::CUDNN_TYPE_DOUBLE => Some(f64::from_ne_bytes(bytes.try_into().ok()?)),
+    let attribute = content.attribute(name)?;
+    match Value::from_bytes(attribute.ty, attribute.count, content.elements(name)?.as_slice())? {
+        Value::Floats(floats) => floats.first().copied(),
         _ => None,
     }
 }

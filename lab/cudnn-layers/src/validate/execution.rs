@@ -4,14 +4,14 @@
 
 use std::sync::Arc;
 
+use cudnn_graph::{Node, Operation};
 use cudnn_sys::types::cudnnDataType_t as DataType;
 
 use super::descriptor::is_known;
-use super::graph::known_operations;
+use super::graph;
 use super::message::State;
-use super::operation::is_virtual;
 use super::rules::{self, Rule};
-use super::texts::{Place, id, tensor};
+use super::texts::{Place, tensor};
 use crate::shadow;
 use crate::shadow::content::Content;
 use crate::shadow::elements::{Kind, Name, Raw};
@@ -63,46 +63,47 @@ fn collect(plan: Raw, content: &Arc<Content>) -> Option<Tensors> {
     let mut levels = std::iter::successors(Some(content), |content| shadow::toward_graph(content));
     let graph =
         levels.find(|content| content.kind == Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR || content.is_uncertain)?;
-    let operations = known_operations(graph)?;
+    let graph = graph::known(graph)?;
+    let operations = Operation::all_of(&graph);
     let mut all: Vec<Entry> = Vec::new();
     for (index, operation) in operations.iter().enumerate() {
         let place = Place { operation, number: Some((index + 1, operations.len())), is_in_attention: false };
-        for named in operation.tensors().filter(|named| !is_virtual(named.tensor)) {
-            let text = format!("{} of {place}", tensor(operation, named));
-            all.extend(entry(named.tensor, text, true));
+        for operand in operation.operands().filter(|operand| !operand.tensor.is_virtual()) {
+            let text = format!("{} of {place}", tensor(operation, operand));
+            all.extend(entry(operand.tensor, text, true));
         }
-        for named in operation.tensors() {
-            if let Some(offset) = named.tensor.child(Name::CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC) {
-                let text = format!("the ragged offset of {} of {place}", tensor(operation, named));
+        for operand in operation.operands() {
+            if let Some(offset) = graph.children(operand.tensor, Name::CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC).first() {
+                let text = format!("the ragged offset of {} of {place}", tensor(operation, operand));
                 all.extend(entry(offset, text, false));
             }
         }
     }
     // The operations of nested graphs, whose tensors may be optional.
-    for operation in shadow::all_operations(graph).iter().skip(operations.len()) {
-        let tensors = operation.tensors().filter(|named| !is_virtual(named.tensor));
-        all.extend(tensors.filter_map(|named| entry(named.tensor, tensor(operation, named), false)));
+    for operation in Operation::nested_in(&graph).iter().skip(operations.len()) {
+        let tensors = operation.operands().filter(|operand| !operand.tensor.is_virtual());
+        all.extend(tensors.filter_map(|operand| entry(operand.tensor, tensor(operation, operand), false)));
     }
     all.sort_by_key(|entry| (entry.id, !entry.is_required));
     all.dedup_by_key(|entry| entry.id);
     Some(Tensors { all, label: shadow::label(plan) })
 }
 
-fn entry(tensor: &Content, text: String, is_required: bool) -> Option<Entry> {
-    let is_by_value = tensor.number(Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE) == Some(1);
-    let alignment = tensor.number(Name::CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT).filter(|_| !is_by_value);
+fn entry(tensor: &Node, text: String, is_required: bool) -> Option<Entry> {
+    let is_by_value = tensor.is_by_value();
+    let alignment = tensor.alignment().filter(|_| !is_by_value);
     let alignment = alignment.and_then(|alignment| usize::try_from(alignment).ok()).unwrap_or(1).max(1);
     // Frontends state the default alignment also for scalars, sequence lengths and offsets, which are read
     // one by one.
-    let data_type = tensor.number(Name::CUDNN_ATTR_TENSOR_DATA_TYPE).unwrap_or(0);
-    let is_one_element = tensor.numbers(Name::CUDNN_ATTR_TENSOR_DIMENSIONS).iter().all(|extent| *extent == 1);
+    let data_type = tensor.data_type().unwrap_or(0);
+    let is_one_element = tensor.extents().iter().all(|extent| *extent == 1);
     let alignment = match DataType(data_type as u32) {
         _ if is_one_element => 1,
         DataType::CUDNN_DATA_INT32 => alignment.min(4),
         DataType::CUDNN_DATA_INT64 => alignment.min(8),
         _ => alignment,
     };
-    Some(Entry { id: id(tensor)?, alignment, is_required: is_required && !is_by_value, text })
+    Some(Entry { id: tensor.uid()?, alignment, is_required: is_required && !is_by_value, text })
 }
 
 impl Tensors {

@@ -3,16 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use cudnn_graph::names::data_type;
+use cudnn_graph::operation::{has_known_roles, is_operation};
+use cudnn_graph::{Graph, Node, Operand, Operation};
 use cudnn_sys::types::cudnnDataType_t as DataType;
 
 use super::message::State;
-use super::operation::{self, is_virtual};
-use super::rules;
-use super::texts::{Place, id, shape, tensor};
+use super::texts::{Place, shape, tensor};
+use super::{operation, rules};
 use crate::lock::Lock;
-use crate::shadow::content::{Child, Content};
+use crate::shadow;
+use crate::shadow::content::Content;
 use crate::shadow::elements::{Kind, Name};
-use crate::shadow::{self, Named, Operation, data_type};
 
 /// The maximum number of operations. Larger graphs are not checked.
 const MAX_OPERATIONS: usize = 512;
@@ -20,12 +22,12 @@ const MAX_OPERATIONS: usize = 512;
 /// The graph that was checked last, because programs create many engines for one graph.
 pub(super) static CHECKED: Lock<Option<Arc<Content>>> = Lock::new(None);
 
-/// Returns the operations of a graph if all of them are known.
-pub(super) fn known_operations(graph: &Content) -> Option<Vec<Operation<'_>>> {
-    let children = graph.children(Name::CUDNN_ATTR_OPERATIONGRAPH_OPS);
-    let is_graph = graph.kind == Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR && children.len() <= MAX_OPERATIONS;
-    let are_operations = || children.iter().filter_map(Child::content).all(|child| shadow::is_operation(child));
-    (is_graph && graph.is_complete() && are_operations()).then(|| shadow::operations(graph))
+/// Returns a graph if all operations are known.
+pub(super) fn known(content: &Arc<Content>) -> Option<Graph> {
+    let is_graph = content.kind == Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR;
+    let count = content.children(Name::CUDNN_ATTR_OPERATIONGRAPH_OPS).len();
+    let graph = shadow::graph(content).ok().filter(|_| is_graph && count <= MAX_OPERATIONS)?;
+    graph.operations().iter().all(|operation| is_operation(operation.kind)).then_some(graph)
 }
 
 fn place<'a>(operations: &'a [Operation<'a>], index: usize) -> Option<Place<'a>> {
@@ -34,16 +36,18 @@ fn place<'a>(operations: &'a [Operation<'a>], index: usize) -> Option<Place<'a>>
 }
 
 /// Checks an operation that cuDNN has refused. The graph is unknown.
-pub(super) fn operation_refused(state: &State, content: &Content) {
-    if content.is_complete() {
-        let place = Place { operation: &Operation::new(content), number: None, is_in_attention: false };
+pub(super) fn operation_refused(state: &State, content: &Arc<Content>) {
+    let graph = shadow::graph(content);
+    if let Some((graph, root)) = graph.as_ref().ok().and_then(|graph| Some((graph, graph.root()?))) {
+        let place = Place { operation: &Operation::new(graph, root), number: None, is_in_attention: false };
         operation::check(state, &place, true);
     }
 }
 
 /// Checks a graph that cuDNN has finalized or refused.
-pub(super) fn finalized(state: &State, graph: &Content, has_failed: bool) {
-    let Some(operations) = known_operations(graph) else { return };
+pub(super) fn finalized(state: &State, graph: &Arc<Content>, has_failed: bool) {
+    let Some(graph) = known(graph) else { return };
+    let operations = Operation::all_of(&graph);
     let is_in_attention = is_attention(&operations);
     for index in 0..operations.len() {
         if let Some(place) = place(&operations, index) {
@@ -69,7 +73,8 @@ pub(super) fn used(state: &State, graph: &Arc<Content>) {
     let former = checked.replace(graph.clone());
     drop(checked);
     drop(former);
-    let Some(operations) = known_operations(graph) else { return };
+    let Some(graph) = known(graph) else { return };
+    let operations = Operation::all_of(&graph);
     let check = Check::new(state, &operations);
     check.whole();
     check.attention();
@@ -80,7 +85,7 @@ pub(super) fn used(state: &State, graph: &Arc<Content>) {
 struct Use<'a> {
     operation: usize,
     is_output: bool,
-    named: &'a Named<'a>,
+    operand: &'a Operand<'a>,
 }
 
 struct Check<'a> {
@@ -97,14 +102,14 @@ impl<'a> Check<'a> {
     fn new(state: &'a State, operations: &'a [Operation<'a>]) -> Self {
         let (mut uses, mut by_id, mut has_all_ids) = (Vec::new(), BTreeMap::<i64, Vec<usize>>::new(), true);
         for (index, operation) in operations.iter().enumerate() {
-            let outputs = operation.outputs.iter().map(|named| (true, named));
-            for (is_output, named) in operation.inputs.iter().map(|named| (false, named)).chain(outputs) {
-                let Some(id) = id(named.tensor) else {
+            let outputs = operation.outputs.iter().map(|operand| (true, operand));
+            for (is_output, operand) in operation.inputs.iter().map(|operand| (false, operand)).chain(outputs) {
+                let Some(id) = operand.tensor.uid() else {
                     has_all_ids = false;
                     continue;
                 };
                 by_id.entry(id).or_default().push(uses.len());
-                uses.push((id, Use { operation: index, is_output, named }));
+                uses.push((id, Use { operation: index, is_output, operand }));
             }
         }
         Check { state, operations, uses, by_id, has_all_ids }
@@ -119,14 +124,14 @@ impl<'a> Check<'a> {
     /// Returns the text of a tensor and of the operation, such as `output y (tensor 4) of relu, operation 2 of 2`.
     fn text(&self, found: Use<'_>) -> String {
         match place(self.operations, found.operation) {
-            Some(place) => format!("{} of {place}", tensor(place.operation, found.named)),
+            Some(place) => format!("{} of {place}", tensor(place.operation, found.operand)),
             None => String::new(),
         }
     }
 
     fn report(&self, rule: &rules::Rule, found: Use<'_>, what: &str) {
         if let Some(place) = place(self.operations, found.operation) {
-            self.state.report(rule, &format!("{place}: {} {what}", tensor(place.operation, found.named)));
+            self.state.report(rule, &format!("{place}: {} {what}", tensor(place.operation, found.operand)));
         }
     }
 
@@ -134,7 +139,7 @@ impl<'a> Check<'a> {
     fn ids(&self) {
         for (id, found) in &self.uses {
             let Some(first) = self.uses_of(*id).next() else { continue };
-            if let Some((one, other)) = difference(first.named.tensor, found.named.tensor) {
+            if let Some((one, other)) = difference(first.operand.tensor, found.operand.tensor) {
                 self.report(&rules::DUPLICATE_ID, *found, &format!("is {other}, but {} is {one}", self.text(first)));
             }
         }
@@ -179,14 +184,13 @@ impl<'a> Check<'a> {
 
     /// Checks the inputs and outputs of the whole graph.
     fn whole(&self) {
-        let are_roles_known = self.operations.iter().all(|operation| has_known_roles(operation.content));
+        let are_roles_known = self.operations.iter().all(has_known_roles);
         if !are_roles_known || !self.has_all_ids {
             return;
         }
         self.connections();
         let is_read = |found: &Use<'_>| {
-            let is_by_value = found.named.tensor.number(Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE) == Some(1);
-            !found.is_output && is_virtual(found.named.tensor) && !is_by_value
+            !found.is_output && found.operand.tensor.is_virtual() && !found.operand.tensor.is_by_value()
         };
         for (id, found) in self.uses.iter().filter(|(_, found)| is_read(found)) {
             if !self.uses_of(*id).any(|found| found.is_output) {
@@ -194,7 +198,7 @@ impl<'a> Check<'a> {
             }
         }
         let mut outputs = self.uses.iter().map(|(_, found)| *found).filter(|found| found.is_output);
-        if outputs.clone().all(|found| is_virtual(found.named.tensor))
+        if outputs.clone().all(|found| found.operand.tensor.is_virtual())
             && let Some(last) = outputs.next_back()
         {
             self.report(&rules::NO_OUTPUT, last, "is virtual, and so are all outputs; expected one that is not");
@@ -221,7 +225,7 @@ impl<'a> Check<'a> {
         }
         let first = is_connected.iter().position(|is_connected| !is_connected);
         if let Some(place) = first.and_then(|index| place(self.operations, index)) {
-            let tensors: Vec<_> = place.operation.tensors().map(|named| tensor(place.operation, named)).collect();
+            let tensors: Vec<_> = place.operation.operands().map(|operand| tensor(place.operation, operand)).collect();
             let what = format!("{place}: {} connect it to no operation before it", tensors.join(" and "));
             self.state.report(&rules::DISCONNECTED, &what);
         }
@@ -233,15 +237,15 @@ impl<'a> Check<'a> {
         let is_composed = is_attention(self.operations) && has_softmax;
         for (_, found) in &self.uses {
             let Some(operation) = self.operations.get(found.operation) else { continue };
-            let is_query = match operation.content.kind {
+            let is_query = match operation.node.kind {
                 Kind::CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR
-                | Kind::CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR => found.named.role == "q",
-                Kind::CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR => is_composed && found.named.role == "a",
+                | Kind::CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR => found.operand.role == "q",
+                Kind::CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR => is_composed && found.operand.role == "a",
                 _ => false,
             };
-            let number = found.named.tensor.number(Name::CUDNN_ATTR_TENSOR_DATA_TYPE);
+            let number = found.operand.tensor.data_type();
             let is_float = number == Some(i64::from(DataType::CUDNN_DATA_FLOAT.0));
-            if is_query && is_float && !found.is_output && !is_virtual(found.named.tensor) {
+            if is_query && is_float && !found.is_output && !found.operand.tensor.is_virtual() {
                 let what = "is float, but the engines for attention compute with 16 or 8 bits";
                 self.report(&rules::FLOAT_ATTENTION, *found, what);
                 return;
@@ -259,41 +263,17 @@ fn is_attention(operations: &[Operation<'_>]) -> bool {
     count(operations, "matmul") >= 2 && count(operations, "exp") > 0
 }
 
-/// Returns whether it is known which tensors an operation reads and writes.
-fn has_known_roles(operation: &Content) -> bool {
-    let has_graph =
-        shadow::descriptors(operation).any(|(_, child)| child.kind == Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-    !has_graph
-        && matches!(
-            operation.kind,
-            Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR
-                | Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR
-                | Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR
-                | Kind::CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR
-                | Kind::CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR
-                | Kind::CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR
-                | Kind::CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR
-                | Kind::CUDNN_BACKEND_OPERATION_RNG_DESCRIPTOR
-                | Kind::CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR
-                | Kind::CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR
-                | Kind::CUDNN_BACKEND_OPERATION_CONCAT_DESCRIPTOR
-                | Kind::CUDNN_BACKEND_OPERATION_PAGED_CACHE_LOAD_DESCRIPTOR
-                | Kind::CUDNN_BACKEND_OPERATION_BLOCK_SCALE_DEQUANTIZE_DESCRIPTOR
-                | Kind::CUDNN_BACKEND_OPERATION_BLOCK_SCALE_QUANTIZE_DESCRIPTOR
-        )
-}
-
 /// Returns the first difference between two tensors in words.
-fn difference(one: &Content, other: &Content) -> Option<(String, String)> {
+fn difference(one: &Node, other: &Node) -> Option<(String, String)> {
     if std::ptr::eq(one, other) {
         return None;
     }
     let numbers = |name, format: fn(&[i64]) -> String| {
-        let (one, other) = (one.numbers(name), other.numbers(name));
-        (one != other && !one.is_empty() && !other.is_empty()).then(|| (format(&one), format(&other)))
+        let (one, other) = (one.integers(name), other.integers(name));
+        (one != other && !one.is_empty() && !other.is_empty()).then(|| (format(one), format(other)))
     };
     let flag = |name, yes: &str| {
-        let (one, other) = (one.number(name) == Some(1), other.number(name) == Some(1));
+        let (one, other) = (one.integer(name) == Some(1), other.integer(name) == Some(1));
         let text = |is_set| if is_set { yes.to_owned() } else { format!("not {yes}") };
         (one != other).then(|| (text(one), text(other)))
     };

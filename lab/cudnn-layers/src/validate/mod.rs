@@ -8,7 +8,7 @@
 //! | `rules` | the rules with codes and names |
 //! | `attribute` | checks attributes when the program sets them |
 //! | `descriptor` | checks single descriptors |
-//! | `operation`, `shape` | check single operations, and compute the shapes of outputs |
+//! | `operation` | checks single operations |
 //! | `graph` | checks how operations are connected |
 //! | `execution` | compares variant packs with the graph |
 //! | `destroyed` | remembers destroyed descriptors |
@@ -35,11 +35,12 @@ mod message;
 mod operation;
 mod options;
 mod rules;
-mod shape;
 mod texts;
 
 use std::ffi::CStr;
 
+use cudnn_graph::declared;
+use cudnn_graph::operation::is_operation;
 use cudnn_layer_api::{Host, Layer, NextFunction};
 use cudnn_sys::types::cudnnStatus_t;
 
@@ -49,7 +50,7 @@ use crate::fork::{AtFork, Rank};
 use crate::program_memory;
 use crate::report;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
-use crate::shadow::{self, calls, declared};
+use crate::shadow::{self, calls};
 use crate::trial;
 use crate::wrappers::{Call, Id, Intercept, Next, Returned, intercept};
 
@@ -241,7 +242,7 @@ fn finalized(state: &State, descriptor: Raw, has_failed: bool) {
                 graph::used(state, graph);
             }
         }
-        _ if has_failed && shadow::is_operation(&content) => graph::operation_refused(state, &content),
+        _ if has_failed && is_operation(content.kind) => graph::operation_refused(state, &content),
         _ => {}
     }
 }

@@ -1,14 +1,15 @@
 //! Checks single operations: operands, types and shapes.
 
+use cudnn_graph::layout::overlaps;
+use cudnn_graph::operation::convolution_attributes;
+use cudnn_graph::shape::{self, Broadcast};
+use cudnn_graph::{Node, Operand};
 use cudnn_sys::types::{cudnnDataType_t as DataType, cudnnPointwiseMode_t as Mode};
 
 use super::message::State;
 use super::rules::{self, Rule};
-use super::shape::{self, Axis, Broadcast};
 use super::texts::{Place, attribute, shape as text, subject, tensor};
-use crate::shadow::content::Content;
 use crate::shadow::elements::{Kind, Name};
-use crate::shadow::{self, Named};
 
 /// The number of operands of a pointwise function.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -36,33 +37,15 @@ fn operands(mode: Mode) -> Operands {
 
 /// Checks an operation. `has_failed` means that cuDNN refused the operation or the graph.
 pub(super) fn check(state: &State, place: &Place<'_>, has_failed: bool) {
-    let check = Check { state, place, content: place.operation.content };
+    let check = Check { state, place, node: place.operation.node };
     if has_failed {
         check.finalized();
     }
-    match check.content.kind {
+    match check.node.kind {
         Kind::CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR => check.pointwise(has_failed),
         Kind::CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR => check.matmul(has_failed),
         Kind::CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR => check.reduction(),
-        Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR => check.convolution([
-            Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
-            Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
-            Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
-            Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
-        ]),
-        Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR => check.convolution([
-            Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
-            Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
-            Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
-            Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
-        ]),
-        Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR => check.convolution([
-            Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
-            Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
-            Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
-            Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
-        ]),
-        _ => {}
+        kind => convolution_attributes(kind).into_iter().for_each(|attributes| check.convolution(attributes)),
     }
     check.outputs();
 }
@@ -70,7 +53,7 @@ pub(super) fn check(state: &State, place: &Place<'_>, has_failed: bool) {
 struct Check<'a> {
     state: &'a State,
     place: &'a Place<'a>,
-    content: &'a Content,
+    node: &'a Node,
 }
 
 impl Check<'_> {
@@ -79,28 +62,27 @@ impl Check<'_> {
     }
 
     /// Returns the tensor of an attribute.
-    fn tensor(&self, name: Name) -> Option<&Named<'_>> {
-        let content = self.content.child(name)?;
-        self.place.operation.tensors().find(|named| std::ptr::eq(named.tensor, &raw const **content))
+    fn tensor(&self, name: Name) -> Option<&Operand<'_>> {
+        self.place.operation.operand(name)
     }
 
-    fn text(&self, named: &Named<'_>) -> String {
-        tensor(self.place.operation, named)
+    fn text(&self, operand: &Operand<'_>) -> String {
+        tensor(self.place.operation, operand)
     }
 
     /// Reports descriptors that were not finalized before they were set.
     fn finalized(&self) {
-        for (attribute, child) in shadow::descriptors(self.content).filter(|(_, child)| !child.is_finalized) {
-            let named = self.place.operation.tensors().find(|named| std::ptr::eq(named.tensor, &raw const **child));
-            let child = named.map_or_else(|| subject(child), |named| self.text(named));
+        for (attribute, child) in self.place.operation.descriptors().filter(|(_, child)| !child.is_finalized) {
+            let operand = self.tensor(attribute.name);
+            let child = operand.map_or_else(|| subject(child.kind, child.uid()), |operand| self.text(operand));
             let name = super::texts::attribute(attribute.name);
             self.report(&rules::NOT_FINALIZED, &format!("{child} was not finalized before {name} was set"));
         }
     }
 
     fn pointwise(&self, has_failed: bool) {
-        let mode = self.content.child(Name::CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
-        let mode = mode.and_then(|function| function.number(Name::CUDNN_ATTR_POINTWISE_MODE));
+        let mode = self.place.operation.child(Name::CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
+        let mode = mode.and_then(|function| function.integer(Name::CUDNN_ATTR_POINTWISE_MODE));
         let (Some(mode), operation) = (mode.map(|mode| Mode(mode as u32)), self.place.operation) else { return };
         let b = self.tensor(Name::CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
         match (operands(mode), b) {
@@ -110,7 +92,7 @@ impl Check<'_> {
                 return;
             }
             (Operands::Two, None)
-                if has_failed && self.content.attribute(Name::CUDNN_ATTR_OPERATION_POINTWISE_BDESC).is_none() =>
+                if has_failed && self.node.value(Name::CUDNN_ATTR_OPERATION_POINTWISE_BDESC).is_none() =>
             {
                 let name = attribute(Name::CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
                 self.report(&rules::MISSING_OPERAND, &format!("operand B is missing: {name} is not set"));
@@ -120,17 +102,19 @@ impl Check<'_> {
         let Some(output) = operation.outputs.first() else { return };
         // Engines for attention recognize the pattern of operations and ignore the shapes between them. cudnn-frontend
         // 1.32 sets a wrong one in an attention with sink tokens.
-        if self.place.is_in_attention && is_virtual(output.tensor) {
+        if self.place.is_in_attention && output.tensor.is_virtual() {
             return;
         }
-        if operation.tensors().any(|named| is_vectorized(named.tensor)) {
+        if operation.operands().any(|operand| operand.tensor.is_vectorized()) {
             return;
         }
-        let (output_dims, inputs) = (output.extents(), &operation.inputs);
-        let dims: Vec<_> = inputs.iter().map(Named::extents).filter(|dims| !dims.is_empty()).collect();
+        let (output_dims, inputs) = (output.tensor.extents(), &operation.inputs);
+        let dims: Vec<_> = inputs.iter().map(|input| input.tensor.extents()).filter(|dims| !dims.is_empty()).collect();
         let list = || {
-            let texts: Vec<_> =
-                inputs.iter().map(|input| format!("{} is {}", self.text(input), text(&input.extents()))).collect();
+            let texts: Vec<_> = inputs
+                .iter()
+                .map(|input| format!("{} is {}", self.text(input), text(input.tensor.extents())))
+                .collect();
             texts.join(" and ")
         };
         match shape::broadcast(&dims) {
@@ -138,15 +122,15 @@ impl Check<'_> {
                 let what = format!("{}, expected equal extents or 1 in dimension {index}", list());
                 self.report(&rules::BROADCAST, &what);
             }
-            Some(Broadcast::Shape(expected)) if !shape::is_broadcast_to(&expected, &output_dims) => {
+            Some(Broadcast::Shape(expected)) if !shape::is_broadcast_to(&expected, output_dims) => {
                 self.wrong_shape(output, &expected);
             }
             _ => {}
         }
     }
 
-    fn wrong_shape(&self, output: &Named<'_>, expected: &[i64]) {
-        let (output, actual, expected) = (self.text(output), text(&output.extents()), text(expected));
+    fn wrong_shape(&self, output: &Operand<'_>, expected: &[i64]) {
+        let (output, actual, expected) = (self.text(output), text(output.tensor.extents()), text(expected));
         self.report(&rules::WRONG_SHAPE, &format!("{output} is {actual}, expected {expected}"));
     }
 
@@ -159,54 +143,54 @@ impl Check<'_> {
         // cuDNN accepts an operation without a matmul descriptor, but refuses it without tensors.
         let needed =
             [Name::CUDNN_ATTR_OPERATION_MATMUL_DESC].into_iter().chain(TENSORS.into_iter().filter(|_| has_failed));
-        for name in needed.filter(|name| self.content.attribute(*name).is_none()) {
+        for name in needed.filter(|name| self.node.value(*name).is_none()) {
             self.report(&rules::MISSING_DESCRIPTOR, &format!("{} is not set", attribute(name)));
         }
         let [Some(a), Some(b), Some(c)] = TENSORS.map(|name| self.tensor(name)) else { return };
         let all = [a, b, c];
-        if all.iter().any(|named| is_vectorized(named.tensor)) {
+        if all.iter().any(|operand| operand.tensor.is_vectorized()) {
             return;
         }
-        let [dims_a, dims_b, dims_c] = all.map(Named::extents);
+        let [dims_a, dims_b, dims_c] = all.map(|operand| operand.tensor.extents());
         if dims_a.len() != dims_b.len() || dims_a.len() != dims_c.len() {
             if has_failed {
-                let texts = all.map(|named| format!("{} is {}", self.text(named), text(&named.extents())));
+                let texts = all.map(|operand| format!("{} is {}", self.text(operand), text(operand.tensor.extents())));
                 self.report(&rules::RANKS, &format!("{}, expected equal ranks", texts.join(", ")));
             }
             return;
         }
-        let irregular = self.content.number(Name::CUDNN_ATTR_OPERATION_MATMUL_IRREGULARLY_STRIDED_BATCH_COUNT);
-        if let Some(expected) = shape::product(&dims_a, &dims_b, &dims_c)
+        let irregular = self.node.integer(Name::CUDNN_ATTR_OPERATION_MATMUL_IRREGULARLY_STRIDED_BATCH_COUNT);
+        if let Some(expected) = shape::product(dims_a, dims_b, dims_c)
             && expected != dims_c
             && irregular.is_none_or(|count| count <= 1)
         {
             self.wrong_shape(c, &expected);
         }
         self.matmul_strides(all);
-        let types = [a, b].map(|named| named.tensor.number(Name::CUDNN_ATTR_TENSOR_DATA_TYPE));
+        let types = [a, b].map(|operand| operand.tensor.data_type());
         let types = types.map(|number| number.map(|number| DataType(number as u32)));
         let is_mixed = matches!(
             types,
             [Some(DataType::CUDNN_DATA_HALF), Some(DataType::CUDNN_DATA_BFLOAT16)]
                 | [Some(DataType::CUDNN_DATA_BFLOAT16), Some(DataType::CUDNN_DATA_HALF)]
         );
-        if is_mixed && !is_virtual(a.tensor) && !is_virtual(b.tensor) {
-            let texts = [a, b].map(|named| format!("{} is {}", self.text(named), named.data_type()));
+        if is_mixed && !a.tensor.is_virtual() && !b.tensor.is_virtual() {
+            let texts = [a, b].map(|operand| format!("{} is {}", self.text(operand), operand.tensor.type_name()));
             self.report(&rules::MIXED_MATMUL, &format!("{}, expected one type", texts.join(" and ")));
         }
     }
 
-    fn matmul_strides(&self, tensors: [&Named<'_>; 3]) {
-        let strides = |named: &Named<'_>| named.tensor.numbers(Name::CUDNN_ATTR_TENSOR_STRIDES);
-        let is_strided = |named: &Named<'_>| {
-            let (strides, dims) = (strides(named), named.extents());
-            !is_virtual(named.tensor)
+    fn matmul_strides(&self, tensors: [&Operand<'_>; 3]) {
+        let is_strided = |Operand { tensor, .. }: &Operand<'_>| {
+            let (strides, dims) = (tensor.strides(), tensor.extents());
+            !tensor.is_virtual()
                 && !strides.is_empty()
                 && !strides.contains(&1)
                 && dims.iter().rev().take(2).all(|extent| *extent > 1)
         };
-        if tensors.iter().all(|named| is_strided(named)) {
-            let texts = tensors.map(|named| format!("{} has the strides {}", self.text(named), text(&strides(named))));
+        if tensors.iter().all(|operand| is_strided(operand)) {
+            let texts = tensors
+                .map(|operand| format!("{} has the strides {}", self.text(operand), text(operand.tensor.strides())));
             self.report(&rules::STRIDED_MATMUL, &format!("{}, expected a stride of 1", texts.join(", ")));
         }
     }
@@ -217,14 +201,14 @@ impl Check<'_> {
         let x = self.tensor(Name::CUDNN_ATTR_OPERATION_REDUCTION_XDESC);
         let y = self.tensor(Name::CUDNN_ATTR_OPERATION_REDUCTION_YDESC);
         let (Some(x), Some(y)) = (x, y) else { return };
-        if is_new.iter().any(|name| self.content.attribute(*name).is_some()) || is_vectorized(x.tensor) {
+        if is_new.iter().any(|name| self.node.value(*name).is_some()) || x.tensor.is_vectorized() {
             return;
         }
-        let (dims, output) = (x.extents(), y.extents());
-        if !shape::is_reduced_to(&dims, &output) {
+        let (dims, output) = (x.tensor.extents(), y.tensor.extents());
+        if !shape::is_reduced_to(dims, output) {
             let (x, y) = (self.text(x), self.text(y));
             let what =
-                format!("{y} is {}, but {x} is {}, expected extents that divide those", text(&output), text(&dims));
+                format!("{y} is {}, but {x} is {}, expected extents that divide those", text(output), text(dims));
             self.report(&rules::WRONG_SHAPE, &what);
         }
     }
@@ -232,19 +216,19 @@ impl Check<'_> {
     /// Compares the tensors of a convolution. A backward pass has the same shapes as the forward pass.
     fn convolution(&self, [x, w, y, convolution]: [Name; 4]) {
         let [Some(x), Some(w), Some(y)] = [x, w, y].map(|name| self.tensor(name)) else { return };
-        let Some(axes) = self.content.child(convolution).and_then(|convolution| axes(convolution)) else { return };
-        if [x, w, y].iter().any(|named| is_vectorized(named.tensor)) {
+        let Some(axes) = self.place.operation.child(convolution).and_then(shape::axes) else { return };
+        if [x, w, y].iter().any(|operand| operand.tensor.is_vectorized()) {
             return;
         }
-        let (dims, filter, actual) = (x.extents(), w.extents(), y.extents());
-        let Some(expected) = shape::convolved(&dims, &filter, &axes).filter(|expected| *expected != actual) else {
+        let [dims, filter, actual] = [x, w, y].map(|operand| operand.tensor.extents());
+        let Some(expected) = shape::convolved(dims, filter, &axes).filter(|expected| *expected != actual) else {
             return;
         };
-        if self.place.operation.outputs.iter().any(|output| std::ptr::eq(output.tensor, y.tensor)) {
+        if self.place.operation.outputs.iter().any(|output| output.attribute == y.attribute) {
             self.wrong_shape(y, &expected);
         } else {
-            let [x, w, y] = [x, w, y].map(|named| self.text(named));
-            let (dims, filter, actual, expected) = (text(&dims), text(&filter), text(&actual), text(&expected));
+            let [x, w, y] = [x, w, y].map(|operand| self.text(operand));
+            let (dims, filter, actual, expected) = (text(dims), text(filter), text(actual), text(&expected));
             let what = format!("{x} is {dims} and {w} is {filter}, which gives {expected}, but {y} is {actual}");
             self.report(&rules::WRONG_SHAPE, &what);
         }
@@ -253,43 +237,17 @@ impl Check<'_> {
     fn outputs(&self) {
         for output in &self.place.operation.outputs {
             let tensor = output.tensor;
-            let is_plain = !is_virtual(tensor)
-                && !is_vectorized(tensor)
-                && tensor.attribute(Name::CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC).is_none();
-            let (dims, strides) = (output.extents(), tensor.numbers(Name::CUDNN_ATTR_TENSOR_STRIDES));
-            if is_plain && shape::overlaps(&dims, &strides) {
-                let (dims, strides) = (text(&dims), text(&strides));
+            let is_plain = !tensor.is_virtual()
+                && !tensor.is_vectorized()
+                && tensor.value(Name::CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC).is_none();
+            let (dims, strides) = (tensor.extents(), tensor.strides());
+            if is_plain && overlaps(dims, strides) {
+                let (dims, strides) = (text(dims), text(strides));
                 let what = format!("{} is {dims} with the strides {strides}, which overlap", self.text(output));
                 self.report(&rules::OVERLAP, &what);
             }
         }
     }
-}
-
-pub(super) fn is_virtual(tensor: &Content) -> bool {
-    tensor.number(Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL) == Some(1)
-}
-
-/// Returns whether the elements of a tensor are vectors, so that the dimensions have another meaning.
-fn is_vectorized(tensor: &Content) -> bool {
-    tensor.number(Name::CUDNN_ATTR_TENSOR_VECTOR_COUNT).is_some_and(|count| count != 1)
-}
-
-/// Returns the parameters of a convolution, if all are set.
-fn axes(convolution: &Content) -> Option<Vec<Axis>> {
-    let [before, after, strides, dilations] = [
-        Name::CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS,
-        Name::CUDNN_ATTR_CONVOLUTION_POST_PADDINGS,
-        Name::CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES,
-        Name::CUDNN_ATTR_CONVOLUTION_DILATIONS,
-    ]
-    .map(|name| convolution.numbers(name));
-    let spatial = usize::try_from(convolution.number(Name::CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS)?).ok()?;
-    let axis = |index| {
-        let of = |numbers: &[i64]| numbers.get(index).copied();
-        Some(Axis { before: of(&before)?, after: of(&after)?, stride: of(&strides)?, dilation: of(&dilations)? })
-    };
-    (spatial <= 8).then(|| (0..spatial).map(axis).collect()).flatten()
 }
 
 #[cfg(test)]

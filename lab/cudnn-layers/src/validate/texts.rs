@@ -2,9 +2,9 @@
 
 use std::fmt::{Display, Formatter};
 
-use crate::shadow::content::Content;
+use cudnn_graph::{Operand, Operation};
+
 use crate::shadow::elements::{Kind, Name};
-use crate::shadow::{Named, Operation};
 
 /// Returns the name of a kind, such as `CUDNN_BACKEND_TENSOR_DESCRIPTOR`.
 pub(super) fn kind_name(kind: Kind) -> String {
@@ -16,17 +16,12 @@ pub(super) fn attribute(name: Name) -> String {
     name.name().map_or_else(|| format!("attribute {}", name.0), |name| name.to_string_lossy().into_owned())
 }
 
-/// Names a descriptor that is not part of a graph.
-pub(super) fn subject(content: &Content) -> String {
-    match id(content) {
-        Some(id) => format!("tensor {id}"),
-        None => kind_name(content.kind),
-    }
-}
+/// The attribute with the id of a tensor.
+pub(super) const ID: Name = Name::CUDNN_ATTR_TENSOR_UNIQUE_ID;
 
-/// Returns the id of a tensor.
-pub(super) fn id(tensor: &Content) -> Option<i64> {
-    tensor.number(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID)
+/// Names a descriptor that is not part of a graph. Tensors have an id.
+pub(super) fn subject(kind: Kind, id: Option<i64>) -> String {
+    id.map_or_else(|| kind_name(kind), |id| format!("tensor {id}"))
 }
 
 /// Formats a shape as `[4,64,64]`.
@@ -36,12 +31,12 @@ pub(super) fn shape(dims: &[i64]) -> String {
 }
 
 /// Formats a tensor of an operation as `output y (tensor 4)`.
-pub(super) fn tensor(operation: &Operation<'_>, named: &Named<'_>) -> String {
-    let is_output = operation.outputs.iter().any(|output| output.role == named.role);
+pub(super) fn tensor(operation: &Operation<'_>, operand: &Operand<'_>) -> String {
+    let is_output = operation.outputs.iter().any(|output| output.attribute == operand.attribute);
     let side = if is_output { "output" } else { "input" };
-    match id(named.tensor) {
-        Some(id) => format!("{side} {} (tensor {id})", named.role),
-        None => format!("{side} {}", named.role),
+    match operand.tensor.uid() {
+        Some(id) => format!("{side} {} (tensor {id})", operand.role),
+        None => format!("{side} {}", operand.role),
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use cudnn_capture_file::{Capture, FORMAT, Failure, Graph, Record, Start, Tensor, values_dir};
+use cudnn_capture_file::{Capture, FORMAT, Failure, Record, Start, Tensor, values_dir};
+use cudnn_graph::Graph;
 use cudnn_loader::devices::H200;
 
 use super::values::Values;

@@ -1,6 +1,6 @@
 //! The elements of an attribute as numbers or bytes.
 
-use cudnn_capture_file::{Attribute, Value};
+use cudnn_graph::{Attribute, Value};
 use cudnn_loader::cudnnBackendAttributeType_t as Type;
 
 use super::constants::{self, Constant};

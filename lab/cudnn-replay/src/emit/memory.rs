@@ -5,7 +5,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use cudnn_capture_file::{Attribute, Graph, Memory as Range, Node, Tensor as Captured};
+use cudnn_capture_file::{Memory as Range, Tensor as Captured};
+use cudnn_graph::{Attribute, Graph, Node};
 use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnDataType_t as DataType};
 
 use super::case::Case;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cudnn_capture_file::Value;
+use cudnn_graph::Value;
 use cudnn_loader::{
     cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type, cudnnBackendDescriptorType_t as Kind,
     cudnnBackendHeurMode_t as Mode,

@@ -1,10 +1,10 @@
 //! Removes padding, dilation, the steps of filters, and scales.
 
-use cudnn_capture_file::Graph;
-use cudnn_loader::cudnnBackendAttributeName_t as Name;
+use cudnn_graph::edit::Edit;
+use cudnn_graph::{Attribute, Graph, Value, names};
+use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type};
 
 use super::Candidate;
-use super::edit::{Edit, scale};
 use super::extents::adjust_convolutions;
 
 const ARRAYS: [(Name, i64); 4] = [
@@ -24,11 +24,12 @@ pub(super) fn candidates(graph: &Graph) -> Vec<Candidate> {
             changed.replace(node, name, vec![number; length]);
         }
         let finished = adjust_convolutions(changed, graph).finish();
-        candidates.extend(finished.map(|graph| Candidate { graph, change: format!("{} {number}", short(name)) }));
+        candidates
+            .extend(finished.map(|graph| Candidate { graph, change: format!("{} {number}", names::attribute(name)) }));
     }
     for (place, node) in edit.nodes.iter().enumerate() {
         for attribute in &node.attributes {
-            let name = short(attribute.name);
+            let name = names::attribute(attribute.name);
             let number = match (name.contains("ALPHA"), name.ends_with("_BETA")) {
                 (true, _) => 1.0,
                 (_, true) => 0.0,
@@ -43,8 +44,10 @@ pub(super) fn candidates(graph: &Graph) -> Vec<Candidate> {
     candidates
 }
 
-/// Returns a name without the common prefix.
-fn short(name: Name) -> String {
-    let full = name.name().and_then(|name| name.to_str().ok()).unwrap_or_default();
-    full.strip_prefix("CUDNN_ATTR_").unwrap_or(full).to_owned()
+/// Returns an attribute with the integers 1 or 0, or with floats.
+fn scale(attribute: &Attribute, number: f64) -> Option<Value> {
+    match attribute.ty {
+        Type::CUDNN_TYPE_FLOAT | Type::CUDNN_TYPE_DOUBLE => Some(Value::Floats(vec![number])),
+        _ => None,
+    }
 }

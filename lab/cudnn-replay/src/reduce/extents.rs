@@ -5,34 +5,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cudnn_capture_file::Graph;
+use cudnn_graph::Graph;
+use cudnn_graph::edit::Edit;
+use cudnn_graph::layout::{packed_order, strides_in};
+use cudnn_graph::operation::convolution_attributes;
+use cudnn_graph::shape::{axes, spatial};
 use cudnn_loader::cudnnBackendAttributeName_t as Name;
 
 use super::Candidate;
-use super::edit::Edit;
-use super::strides::{packed, packed_order};
-
-/// The tensors of all kinds of convolutions: input, filter, output, and the descriptor of the convolution.
-const CONVOLUTIONS: [[Name; 4]; 3] = [
-    [
-        Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
-        Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
-        Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
-        Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
-    ],
-    [
-        Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
-        Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
-        Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
-        Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
-    ],
-    [
-        Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
-        Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
-        Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
-        Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
-    ],
-];
 
 pub(super) fn candidates(graph: &Graph) -> Vec<Candidate> {
     let edit = Edit::new(graph);
@@ -88,7 +68,7 @@ fn set_dims(edit: &mut Edit, tensor: usize, dims: Vec<i64>) {
     if former != dims {
         let strides = edit.integers(tensor, Name::CUDNN_ATTR_TENSOR_STRIDES);
         if let Some(order) = packed_order(&former, &strides) {
-            edit.replace(tensor, Name::CUDNN_ATTR_TENSOR_STRIDES, packed(&dims, &order));
+            edit.replace(tensor, Name::CUDNN_ATTR_TENSOR_STRIDES, strides_in(&order, &dims));
         }
         edit.replace(tensor, Name::CUDNN_ATTR_TENSOR_DIMENSIONS, dims);
     }
@@ -98,48 +78,48 @@ fn set_dims(edit: &mut Edit, tensor: usize, dims: Vec<i64>) {
 pub(super) fn adjust_convolutions(mut edit: Edit, original: &Graph) -> Edit {
     let mut changes = BTreeMap::new();
     for operation in 0..edit.nodes.len() {
-        for [x, w, y, convolution] in CONVOLUTIONS {
-            let child = |name| edit.children(operation, name).first().copied();
-            let (Some(x), Some(w), Some(y), Some(convolution)) = (child(x), child(w), child(y), child(convolution))
-            else {
-                continue;
-            };
-            let of = |node, name| edit.integers(node, name);
-            let dims = Name::CUDNN_ATTR_TENSOR_DIMENSIONS;
-            let former = |node: usize| original.nodes().get(node).map(|node| node.integers(dims).to_vec());
-            let (Some(former_w), Some(former_y)) = (former(w), former(y)) else { continue };
-            if let Some(spatial) = output(
-                &of(x, dims),
-                &of(w, dims),
-                &of(convolution, Name::CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS),
-                &of(convolution, Name::CUDNN_ATTR_CONVOLUTION_POST_PADDINGS),
-                &of(convolution, Name::CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES),
-                &of(convolution, Name::CUDNN_ATTR_CONVOLUTION_DILATIONS),
-            ) {
-                let mut now = of(y, dims);
-                let start = now.len().saturating_sub(spatial.len());
-                now.iter_mut().skip(start).zip(&spatial).for_each(|(dim, extent)| *dim = *extent);
-                // The number of filters is the number of channels, except for groups.
-                if former_w.first() == former_y.get(1)
-                    && let (Some(channels), Some(filters)) = (now.get_mut(1), of(w, dims).first())
-                {
-                    *channels = *filters;
-                }
-                set_dims(&mut edit, y, now.clone());
-                changes.insert(former_y, now);
-            }
+        let Some(attributes) = edit.nodes.get(operation).and_then(|node| convolution_attributes(node.kind)) else {
+            continue;
+        };
+        let [Some(x), Some(w), Some(y), Some(convolution)] =
+            attributes.map(|name| edit.children(operation, name).first().copied())
+        else {
+            continue;
+        };
+        let extents = |node| edit.integers(node, Name::CUDNN_ATTR_TENSOR_DIMENSIONS);
+        let former = |node: usize| original.nodes().get(node).map(|node| node.extents().to_vec());
+        let (Some(former_w), Some(former_y)) = (former(w), former(y)) else { continue };
+        let (image, filter, mut now) = (extents(x), extents(w), extents(y));
+        let Some(axes) = edit.nodes.get(convolution).and_then(axes) else { continue };
+        let tail = |extents: &[i64]| extents.get(extents.len().checked_sub(axes.len())?..).map(<[i64]>::to_vec);
+        let output = tail(&image).zip(tail(&filter)).and_then(|(image, filter)| spatial(&image, &filter, &axes));
+        let Some(output) = output else { continue };
+        let start = now.len().saturating_sub(output.len());
+        now.iter_mut().skip(start).zip(&output).for_each(|(extent, output)| *extent = *output);
+        // The number of filters is the number of channels, except for groups.
+        if former_w.first() == former_y.get(1)
+            && let (Some(channels), Some(filters)) = (now.get_mut(1), filter.first())
+        {
+            *channels = *filters;
         }
+        set_dims(&mut edit, y, now.clone());
+        changes.insert(former_y, now);
     }
     for tensor in edit.tensors() {
-        let dims = Name::CUDNN_ATTR_TENSOR_DIMENSIONS;
-        let former = original.nodes().get(tensor).map(|node| node.integers(dims).to_vec()).unwrap_or_default();
+        let former = original.nodes().get(tensor).map(|node| node.extents().to_vec()).unwrap_or_default();
         for (output, changed) in changes.iter().filter(|(output, _)| is_output_shape(&former, output)) {
             let follow = |(place, (dim, extent)): (usize, (&i64, &i64))| {
                 // Dimension 0 contains the images.
                 let follows = place > 0 && former.get(place) == output.get(place);
                 if follows { *extent } else { *dim }
             };
-            let now = edit.integers(tensor, dims).iter().zip(changed).enumerate().map(follow).collect();
+            let now = edit
+                .integers(tensor, Name::CUDNN_ATTR_TENSOR_DIMENSIONS)
+                .iter()
+                .zip(changed)
+                .enumerate()
+                .map(follow)
+                .collect();
             set_dims(&mut edit, tensor, now);
         }
     }
@@ -149,20 +129,6 @@ pub(super) fn adjust_convolutions(mut edit: Edit, original: &Graph) -> Edit {
 /// Returns whether a tensor has the shape of an output, perhaps broadcast along some dimensions.
 fn is_output_shape(dims: &[i64], output: &[i64]) -> bool {
     dims.len() == output.len() && dims.iter().zip(output).all(|(dim, extent)| dim == extent || *dim == 1)
-}
-
-/// Returns the spatial extents of a convolution's output.
-fn output(x: &[i64], w: &[i64], pre: &[i64], post: &[i64], strides: &[i64], dilations: &[i64]) -> Option<Vec<i64>> {
-    let rank = pre.len();
-    let spatial = |dims: &[i64], index: usize| dims.get(dims.len().checked_sub(rank)? + index).copied();
-    (0..rank)
-        .map(|index| {
-            let window = (spatial(w, index)? - 1).checked_mul(*dilations.get(index)?)? + 1;
-            let padded = spatial(x, index)?.checked_add(*pre.get(index)?)?.checked_add(*post.get(index)?)?;
-            let steps = padded.checked_sub(window)?.checked_div(*strides.get(index)?)?;
-            (padded >= window).then_some(steps + 1)
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cudnn_capture_file::{Execution, Graph, Node};
+use cudnn_capture_file::Execution;
+use cudnn_graph::{Graph, Node};
 use cudnn_loader::cudnnBackendAttributeName_t as Name;
 
 /// Returns the execution for a smaller graph.

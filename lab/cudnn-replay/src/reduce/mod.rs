@@ -8,7 +8,6 @@
 //! | --- | --- |
 //! | `condition` | whether a smaller graph shows the same problem |
 //! | `layout` | the memory of a captured execution for a smaller graph |
-//! | `edit` | a graph with nodes that can be changed |
 //! | `operations` | drops operations |
 //! | `extents` | makes dimensions smaller, and adjusts the outputs of convolutions |
 //! | `strides` | chooses usual layouts |
@@ -16,7 +15,6 @@
 
 mod attributes;
 mod condition;
-mod edit;
 mod extents;
 mod layout;
 mod operations;
@@ -24,7 +22,7 @@ mod strides;
 
 use std::collections::HashSet;
 
-use cudnn_capture_file::Graph;
+use cudnn_graph::Graph;
 
 pub use condition::{Condition, Observed};
 pub use layout::adapted;

@@ -1,4 +1,4 @@
-use cudnn_capture_file::Graph;
+use cudnn_graph::Graph;
 use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind};
 
 use super::{LIMIT, operations, reduce, strides};
@@ -74,7 +74,7 @@ fn a_convolution_remains_valid_and_becomes_small() {
         (Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, 1.0),
         (Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, 0.0),
     ] {
-        assert_eq!(operation.value(name), Some(&cudnn_capture_file::Value::Floats(vec![number])));
+        assert_eq!(operation.value(name), Some(&cudnn_graph::Value::Floats(vec![number])));
     }
 }
 

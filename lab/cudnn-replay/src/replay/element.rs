@@ -1,6 +1,6 @@
 //! Converts elements of tensors from bytes to `f64` and back.
 
-use cudnn_capture_file::element_bits;
+use cudnn_graph::element_bits;
 use cudnn_loader::cudnnDataType_t as DataType;
 use half::{bf16, f16};
 

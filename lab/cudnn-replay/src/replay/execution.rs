@@ -11,7 +11,8 @@ use cudnn_backend::gpu::{Gpu, Memory as GpuMemory};
 use cudnn_backend::handle::Handle;
 use cudnn_backend::plan::Plan;
 use cudnn_backend::{Failure, first_reason};
-use cudnn_capture_file::{Graph, Node, status_name};
+use cudnn_capture_file::status_name;
+use cudnn_graph::{Graph, Node};
 use cudnn_loader::{
     Error, check, cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind,
     cudnnDataType_t as DataType, cudnnPointwiseMode_t as Mode,

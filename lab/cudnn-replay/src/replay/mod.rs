@@ -8,7 +8,6 @@
 //! | --- | --- |
 //! | `request` | the request and the report |
 //! | [`mod@capture`] | the requests for the graphs of a capture |
-//! | `rebuild` | cuDNN's descriptors for a graph |
 //! | `planning` | heuristics, engines and plans |
 //! | `element` | the elements of tensors as bytes |
 //! | `tensor` | tensors, and walks through their elements |
@@ -33,7 +32,6 @@ mod memory;
 pub mod page;
 mod planning;
 mod queue;
-mod rebuild;
 mod reference;
 mod request;
 mod tensor;

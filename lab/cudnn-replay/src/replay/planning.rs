@@ -12,8 +12,8 @@ use cudnn_loader::{
     Error, cudnnBackendAttributeName_t as Name, cudnnBackendHeurMode_t as Mode, cudnnBackendKnobType_t as Knob,
 };
 
-use super::rebuild::{Refused, is_graph, rebuild};
 use super::request::{Engines, PlanReport, Report, Request};
+use crate::rebuild::{Refused, is_graph, rebuild};
 
 /// Receives a description of each step that may take long.
 pub(super) type Step<'a> = dyn FnMut(&str) + 'a;

@@ -12,8 +12,8 @@ use cudnn_loader::Error;
 
 use super::execution::{Executor, Preparation};
 use super::planning::{self, Step};
-use super::rebuild::is_graph;
 use super::request::{Report, Request};
+use crate::rebuild::is_graph;
 
 /// The GPU, and cuDNN's handle, which is dropped first.
 type Device = Result<(Result<Handle, Error>, Gpu), NoGpu>;

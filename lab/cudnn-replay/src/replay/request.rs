@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use cudnn_capture_file::{Data, Engine, Execution, Graph, status_name};
+use cudnn_capture_file::{Data, Engine, Execution, status_name};
+use cudnn_graph::Graph;
 use cudnn_loader::Error;
 use serde::{Deserialize, Serialize};
 

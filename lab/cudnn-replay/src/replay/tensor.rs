@@ -1,6 +1,6 @@
 //! Describes tensors, and walks through their elements.
 
-use cudnn_capture_file::Node;
+use cudnn_graph::Node;
 use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnDataType_t as DataType};
 
 use super::element;
@@ -238,7 +238,7 @@ impl<const N: usize> Iterator for Walk<N> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cudnn_capture_file::Graph;
+    use cudnn_graph::Graph;
 
     fn tensor(text: &str) -> Result<Tensor, String> {
         let graph: Graph = serde_json::from_str(&format!("[{{\"kind\":\"TENSOR\",{text}}}]")).unwrap();

@@ -15,7 +15,7 @@ const DESCRIPTOR: Type = Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
 fn with(kind: Kind, attributes: &[(Name, Type, i64)]) -> Raw {
     let descriptor = create(kind);
     for (name, ty, value) in attributes {
-        match elements::element_size(*ty) {
+        match element_size(*ty) {
             Some(4) => set(descriptor, *name, *ty, &[*value as u32]),
             Some(1) => set(descriptor, *name, *ty, &[*value as u8]),
             _ => set(descriptor, *name, *ty, &[*value]),

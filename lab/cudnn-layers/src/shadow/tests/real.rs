@@ -223,7 +223,7 @@ fn cudnn_reads_no_more_than_it_declares() {
                 ty,
                 Type::CUDNN_TYPE_BACKEND_DESCRIPTOR | Type::CUDNN_TYPE_HANDLE | Type::CUDNN_TYPE_VOID_PTR
             );
-            let size = elements::element_size(ty).unwrap();
+            let size = element_size(ty).unwrap();
             for count in [1, most.min(8)].into_iter().filter(|_| is_value) {
                 // SAFETY: there are at least `count` elements, and all of them are 0.
                 let status = unsafe {

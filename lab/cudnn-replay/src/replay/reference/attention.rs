@@ -1,6 +1,6 @@
 //! Scaled dot product attention, and the gradients.
 
-use cudnn_capture_file::Node;
+use cudnn_graph::Node;
 use cudnn_loader::cudnnBackendAttributeName_t as Name;
 
 use super::super::tensor::{Array, Walk};

@@ -3,7 +3,7 @@
 //! A graph with any other attribute has no reference: an attribute that is ignored could turn a correct result into an
 //! error.
 
-use cudnn_capture_file::{Graph, Node};
+use cudnn_graph::{Graph, Node};
 use cudnn_loader::cudnnBackendAttributeName_t as Name;
 
 use super::context::label;

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use cudnn_capture_file::{Graph, Node, Value};
+use cudnn_graph::{Graph, Node, Value};
 use cudnn_loader::cudnnBackendAttributeName_t as Name;
 
 use super::super::tensor::{Array, Tensor};

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use cudnn_capture_file::{Graph, Node};
+use cudnn_graph::{Graph, Node};
 use cudnn_loader::{
     cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind, cudnnBackendNormMode_t as Mode,
 };

@@ -1,6 +1,6 @@
 //! The mask of a diagonal band, for causal attention and for attention in a window.
 
-use cudnn_capture_file::Node;
+use cudnn_graph::Node;
 use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnPointwiseMode_t as Mode};
 
 use super::super::tensor::{Array, Walk};

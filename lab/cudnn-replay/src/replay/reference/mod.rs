@@ -38,7 +38,7 @@ mod statistics;
 
 use std::collections::BTreeMap;
 
-use cudnn_capture_file::{Graph, Node};
+use cudnn_graph::{Graph, Node};
 use cudnn_loader::cudnnBackendDescriptorType_t as Kind;
 
 use super::tensor::{Array, Tensor};

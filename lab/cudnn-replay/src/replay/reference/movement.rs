@@ -1,6 +1,6 @@
 //! Operations that move values without a computation.
 
-use cudnn_capture_file::Node;
+use cudnn_graph::Node;
 use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnBackendReshapeMode_t as Mode};
 
 use super::super::tensor::{Array, Walk, dense_strides};

@@ -1,6 +1,6 @@
 //! Normalizations over layers, instances and batches, and RMS normalization.
 
-use cudnn_capture_file::Node;
+use cudnn_graph::Node;
 use cudnn_loader::{
     cudnnBackendAttributeName_t as Name, cudnnBackendNormFwdPhase_t as Phase, cudnnBackendNormMode_t as Mode,
 };

@@ -1,6 +1,6 @@
 //! The gradients of normalizations.
 
-use cudnn_capture_file::Node;
+use cudnn_graph::Node;
 use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnBackendNormMode_t as Mode};
 
 use super::super::tensor::{Array, Walk};

@@ -2,7 +2,7 @@
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
-use cudnn_capture_file::Node;
+use cudnn_graph::Node;
 use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnPointwiseMode_t as Mode};
 
 use super::super::element::is_integer;

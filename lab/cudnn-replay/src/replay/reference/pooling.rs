@@ -1,6 +1,6 @@
 //! Maxima and averages of windows.
 
-use cudnn_capture_file::{Node, Value};
+use cudnn_graph::{Node, Value};
 use cudnn_loader::{
     cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type, cudnnPaddingMode_t as Padding,
     cudnnResampleMode_t as Mode,

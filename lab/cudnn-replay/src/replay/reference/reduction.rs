@@ -1,6 +1,6 @@
 //! Reductions along the dimensions whose extent becomes 1.
 
-use cudnn_capture_file::Node;
+use cudnn_graph::Node;
 use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnReduceTensorOp_t as Op};
 
 use super::super::tensor::{Array, Walk, maximum};

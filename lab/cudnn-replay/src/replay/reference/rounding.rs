@@ -3,7 +3,7 @@
 //! A value near a jump of a function, such as a comparison, has no reference, because a correct result of cuDNN may be
 //! on the other side. The estimate is generous: it costs a few elements of the comparison, and no error is false.
 
-use cudnn_capture_file::Graph;
+use cudnn_graph::Graph;
 use cudnn_loader::cudnnDataType_t as DataType;
 
 use super::super::element;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cudnn_capture_file::Node;
+use cudnn_graph::Node;
 use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind};
 
 use super::super::data::random;

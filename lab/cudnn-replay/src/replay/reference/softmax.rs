@@ -1,6 +1,6 @@
 //! Softmax along the last dimension, and the statistics of the rows.
 
-use cudnn_capture_file::Node;
+use cudnn_graph::Node;
 use cudnn_loader::cudnnBackendAttributeName_t as Name;
 
 use super::super::tensor::{Array, Walk, maximum};

@@ -1,6 +1,6 @@
 //! Sums for batch normalization, and the statistics that follow from them.
 
-use cudnn_capture_file::Node;
+use cudnn_graph::Node;
 use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnBnFinalizeStatsMode_t as Mode};
 
 use super::super::tensor::Array;

@@ -1,8 +1,6 @@
-//! Finds the tensors that operations read and write, and the size of elements.
+//! Finds the tensors that operations read and write.
 
-use cudnn_sys::types::{
-    cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind, cudnnDataType_t as DataType,
-};
+use cudnn_sys::types::{cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind};
 
 use crate::graph::{Graph, Node};
 use crate::value::Value;
@@ -73,8 +71,8 @@ const OUTPUTS: &[Name] = &[
     Name::CUDNN_ATTR_OPERATION_ROPE_BWD_DXDESC,
 ];
 
-/// Whether an operation writes the tensor of this attribute.
-fn is_output(operation: &Node, name: Name) -> bool {
+/// Returns whether an operation writes the tensor of this attribute.
+pub(crate) fn is_output(operation: &Node, name: Name) -> bool {
     let is = |name, value| operation.integer(name) == Some(value);
     match name {
         Name::CUDNN_ATTR_OPERATION_POINTWISE_YDESC => {
@@ -128,38 +126,8 @@ impl Graph {
         let tensors = children
             .flat_map(|name| self.children(operation, name))
             .filter(|child| child.kind == Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-        tensors.filter_map(|tensor| tensor.integer(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID)).collect()
+        tensors.filter_map(Node::uid).collect()
     }
-}
-
-/// Returns the size of a tensor's element in bits, or `None` if the type is unknown to these bindings.
-///
-/// A vectorized type such as `CUDNN_DATA_INT8x4` is one element. `CUDNN_DATA_BOOLEAN` needs one bit.
-#[must_use]
-#[allow(deprecated, reason = "captures contain the vectorized types")]
-pub fn element_bits(data_type: DataType) -> Option<u64> {
-    Some(match data_type {
-        DataType::CUDNN_DATA_DOUBLE | DataType::CUDNN_DATA_INT64 | DataType::CUDNN_DATA_COMPLEX_FP32 => 64,
-        DataType::CUDNN_DATA_FLOAT
-        | DataType::CUDNN_DATA_INT32
-        | DataType::CUDNN_DATA_UINT32
-        | DataType::CUDNN_DATA_INT8x4
-        | DataType::CUDNN_DATA_UINT8x4
-        | DataType::CUDNN_DATA_FAST_FLOAT_FOR_FP8 => 32,
-        DataType::CUDNN_DATA_HALF | DataType::CUDNN_DATA_BFLOAT16 => 16,
-        DataType::CUDNN_DATA_INT8
-        | DataType::CUDNN_DATA_UINT8
-        | DataType::CUDNN_DATA_BYTE_BOOLEAN
-        | DataType::CUDNN_DATA_FP8_E4M3
-        | DataType::CUDNN_DATA_FP8_E5M2
-        | DataType::CUDNN_DATA_FP8_E5M3
-        | DataType::CUDNN_DATA_FP8_E8M0 => 8,
-        DataType::CUDNN_DATA_COMPLEX_FP64 => 128,
-        DataType::CUDNN_DATA_INT8x32 => 256,
-        DataType::CUDNN_DATA_BOOLEAN => 1,
-        DataType::CUDNN_DATA_INT4 | DataType::CUDNN_DATA_UINT4 | DataType::CUDNN_DATA_FP4_E2M1 => 4,
-        _ => return None,
-    })
 }
 
 #[cfg(test)]
@@ -220,13 +188,5 @@ mod tests {
             assert!(written.count() > 0, "{kind}");
         }
         assert!(operations >= 30, "{operations}");
-    }
-
-    #[test]
-    fn the_size_of_each_type_is_known() {
-        for (data_type, name) in DataType::ENUMERATORS {
-            assert!(element_bits(*data_type).is_some(), "{name:?}");
-        }
-        assert_eq!(element_bits(DataType(9999)), None);
     }
 }

@@ -1,4 +1,6 @@
-//! A graph as a list of descriptors.
+//! A graph as a list of descriptors, with JSON and an id that depend only on the content.
+
+use std::collections::BTreeMap;
 
 use cudnn_sys::types::{
     cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type, cudnnBackendDescriptorType_t as Kind,
@@ -9,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value as Json};
 use sha2::{Digest, Sha256};
 
-use crate::names::{ATTRIBUTES, KINDS};
+use crate::names::{self, ATTRIBUTES, KINDS};
 use crate::value::Value;
 
 /// Maximum number of descriptors in a graph.
@@ -84,7 +86,15 @@ impl Graph {
         children.iter().filter_map(|child| self.nodes.get(*child)).collect()
     }
 
-    /// Returns the operations.
+    /// Returns the descriptors among the attributes of a descriptor.
+    pub fn descriptors<'a>(&'a self, node: &'a Node) -> impl Iterator<Item = (&'a Attribute, &'a Node)> {
+        node.attributes.iter().flat_map(move |attribute| {
+            let children = attribute.value.places();
+            children.iter().filter_map(move |child| Some((attribute, self.nodes.get(*child)?)))
+        })
+    }
+
+    /// Returns the descriptors of the operations.
     #[must_use]
     pub fn operations(&self) -> Vec<&Node> {
         self.root().map(|root| self.children(root, Name::CUDNN_ATTR_OPERATIONGRAPH_OPS)).unwrap_or_default()
@@ -95,11 +105,52 @@ impl Graph {
         self.nodes.iter().filter(|node| node.kind == Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR)
     }
 
+    /// Returns the tensor with this id.
+    #[must_use]
+    pub fn tensor(&self, uid: i64) -> Option<&Node> {
+        self.tensors().find(|tensor| tensor.uid() == Some(uid))
+    }
+
+    /// Returns the graph with changed descriptors, or `None` if one refers to a descriptor that does not precede it.
+    #[must_use]
+    pub fn edited(&self, edit: impl FnMut(&mut Node)) -> Option<Self> {
+        let mut nodes = self.nodes.clone();
+        nodes.iter_mut().for_each(edit);
+        Graph::new(nodes).ok()
+    }
+
     /// Returns 16 hexadecimal digits that depend only on the content: the first 8 bytes of the SHA-256 of the JSON.
     #[must_use]
     pub fn id(&self) -> String {
         let json = serde_json::to_vec(self).unwrap_or_default();
         Sha256::digest(&json).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// Collects descriptors, each different one once.
+#[derive(Debug, Default)]
+pub struct GraphBuilder {
+    nodes: Vec<Node>,
+    by_text: BTreeMap<String, usize>,
+}
+
+impl GraphBuilder {
+    /// Adds a descriptor after those that it refers to. Returns the index that other descriptors use to refer to it.
+    pub fn add(&mut self, node: Node) -> usize {
+        let next = self.nodes.len();
+        let place = *self.by_text.entry(serde_json::to_string(&node).unwrap_or_default()).or_insert(next);
+        if place == next {
+            self.nodes.push(node);
+        }
+        place
+    }
+
+    /// Returns the graph.
+    ///
+    /// # Errors
+    /// See [`Graph::new`].
+    pub fn finish(self) -> Result<Graph, String> {
+        Graph::new(self.nodes)
     }
 }
 
@@ -119,10 +170,20 @@ impl Node {
         }
     }
 
-    /// Returns whether this is a tensor of a scalar in host memory.
+    /// Returns the float of an attribute with one element.
     #[must_use]
-    pub fn is_by_value(&self) -> bool {
-        self.integer(Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE).is_some_and(|is| is != 0)
+    pub fn float(&self, name: Name) -> Option<f64> {
+        match self.value(name) {
+            Some(Value::Floats(floats)) => floats.first().copied(),
+            _ => None,
+        }
+    }
+
+    /// Replaces the elements of an attribute that is set.
+    pub fn replace(&mut self, name: Name, value: Value) {
+        if let Some(attribute) = self.attributes.iter_mut().find(|attribute| attribute.name == name) {
+            attribute.value = value;
+        }
     }
 
     /// Returns the integer of an attribute with one element.
@@ -135,7 +196,7 @@ impl Node {
 impl Serialize for Node {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        let kind = KINDS.name(i64::from(self.kind.0) as u32);
+        let kind = names::kind(self.kind);
         map.serialize_entry("kind", &kind)?;
         if !self.is_finalized {
             map.serialize_entry("finalized", &false)?;
@@ -174,7 +235,7 @@ impl<'de> Deserialize<'de> for Node {
 
 /// Returns the key of an attribute: its name, without the name of the kind if it begins with that, and the number of the type.
 fn key(kind: &str, name: Name, ty: Type) -> String {
-    let name = ATTRIBUTES.name(i64::from(name.0) as u32);
+    let name = names::attribute(name);
     let short = name.strip_prefix(kind).and_then(|name| name.strip_prefix('_')).unwrap_or(&name);
     format!("{short}:{}", ty.0)
 }

@@ -2,58 +2,69 @@
 
 use std::collections::BTreeSet;
 
-use cudnn_capture_file::{Attribute, Graph, Node, Value};
-use cudnn_loader::{
-    cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type, cudnnBackendDescriptorType_t as Kind,
-};
+use cudnn_sys::types::{cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind};
 
-/// The nodes of a graph.
+use crate::graph::{Graph, Node};
+use crate::value::Value;
+
+/// The nodes of a graph. They may be changed in any way.
 #[derive(Clone)]
-pub(super) struct Edit {
-    pub(super) nodes: Vec<Node>,
+pub struct Edit {
+    /// The descriptors, the graph last.
+    pub nodes: Vec<Node>,
     /// The ids of the tensors that operations wrote before the changes.
     written: BTreeSet<i64>,
 }
 
 impl Edit {
-    pub(super) fn new(graph: &Graph) -> Self {
+    /// Returns the nodes of a graph.
+    #[must_use]
+    pub fn new(graph: &Graph) -> Self {
         Edit { nodes: graph.nodes().to_vec(), written: written(graph) }
     }
 
     /// Returns the indices of the tensors.
-    pub(super) fn tensors(&self) -> Vec<usize> {
+    #[must_use]
+    pub fn tensors(&self) -> Vec<usize> {
         let is_tensor = |(_, node): &(usize, &Node)| node.kind == Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR;
         self.nodes.iter().enumerate().filter(is_tensor).map(|(index, _)| index).collect()
     }
 
     /// Returns the integers of an attribute. Empty if it is not set.
-    pub(super) fn integers(&self, node: usize, name: Name) -> Vec<i64> {
+    #[must_use]
+    pub fn integers(&self, node: usize, name: Name) -> Vec<i64> {
         self.nodes.get(node).map(|node| node.integers(name).to_vec()).unwrap_or_default()
     }
 
     /// Returns the indices of the descriptors of an attribute.
-    pub(super) fn children(&self, node: usize, name: Name) -> Vec<usize> {
-        match self.nodes.get(node).and_then(|node| node.value(name)) {
-            Some(Value::Nodes(children)) => children.clone(),
-            _ => Vec::new(),
-        }
+    #[must_use]
+    pub fn children(&self, node: usize, name: Name) -> Vec<usize> {
+        self.nodes.get(node).and_then(|node| node.value(name)).map(|value| value.places().to_vec()).unwrap_or_default()
     }
 
     /// Replaces the integers of an attribute that is set.
-    pub(super) fn replace(&mut self, node: usize, name: Name, integers: Vec<i64>) {
+    pub fn replace(&mut self, node: usize, name: Name, integers: Vec<i64>) {
         self.replace_value(node, name, Value::Integers(integers));
     }
 
     /// Replaces the value of an attribute that is set.
-    pub(super) fn replace_value(&mut self, node: usize, name: Name, value: Value) {
-        let attributes = self.nodes.get_mut(node).map(|node| node.attributes.iter_mut());
-        if let Some(attribute) = attributes.and_then(|mut all| all.find(|attribute| attribute.name == name)) {
-            attribute.value = value;
+    pub fn replace_value(&mut self, node: usize, name: Name, value: Value) {
+        if let Some(node) = self.nodes.get_mut(node) {
+            node.replace(name, value);
         }
     }
 
+    /// Keeps only these operations, by their place in the graph.
+    pub fn keep_operations(&mut self, is_kept: impl Fn(usize) -> bool) {
+        let root = self.nodes.len().saturating_sub(1);
+        let operations = self.children(root, Name::CUDNN_ATTR_OPERATIONGRAPH_OPS).into_iter().enumerate();
+        let kept = operations.filter(|(place, _)| is_kept(*place)).map(|(_, operation)| operation).collect();
+        self.replace_value(root, Name::CUDNN_ATTR_OPERATIONGRAPH_OPS, Value::Nodes(kept));
+    }
+
     /// Returns the graph without descriptors that nothing refers to, or `None` if there are no operations.
-    pub(super) fn finish(mut self) -> Option<Graph> {
+    #[must_use]
+    pub fn finish(mut self) -> Option<Graph> {
         let root = self.nodes.len().checked_sub(1)?;
         if self.children(root, Name::CUDNN_ATTR_OPERATIONGRAPH_OPS).is_empty() {
             return None;
@@ -80,9 +91,7 @@ impl Edit {
         while let Some(index) = next.pop() {
             if found.insert(index) {
                 for attribute in self.nodes.get(index).iter().flat_map(|node| &node.attributes) {
-                    if let Value::Nodes(children) = &attribute.value {
-                        next.extend(children);
-                    }
+                    next.extend(attribute.value.places());
                 }
             }
         }
@@ -116,12 +125,4 @@ impl Edit {
 /// Returns the ids of the tensors that operations write.
 fn written(graph: &Graph) -> BTreeSet<i64> {
     graph.operations().into_iter().flat_map(|operation| graph.outputs(operation)).collect()
-}
-
-/// Returns an attribute with the integers 1 or 0, or with floats.
-pub(super) fn scale(attribute: &Attribute, number: f64) -> Option<Value> {
-    match attribute.ty {
-        Type::CUDNN_TYPE_FLOAT | Type::CUDNN_TYPE_DOUBLE => Some(Value::Floats(vec![number])),
-        _ => None,
-    }
 }

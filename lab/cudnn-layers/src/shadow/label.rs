@@ -1,19 +1,56 @@
-//! Describes engines, knobs and plans, from the attributes that the program has set or read.
+//! Describes a descriptor in one line: the label of its graph, and for example `; engine 12 {TILE_SIZE=3} tensor_core;
+//! proposal 1 of 5; workspace 4.0 MiB`.
+//!
+//! The engine, the knobs and the workspace are those that the program has set or read. See [`cudnn_graph::label`] for the
+//! part before them.
 
 use std::fmt::Write;
 use std::sync::Arc;
 
-use super::names;
-use crate::shadow::content::Child;
-use crate::shadow::content::Content;
-use crate::shadow::elements::{Kind, Name, numbers};
-use crate::shadow::facts::Facts;
+use cudnn_graph::{label, names};
+
+use super::content::{Child, Content};
+use super::elements::{Kind, Name, numbers};
+use super::facts::Facts;
+use super::graph::known_parts;
+
+/// Returns the label of a descriptor, or `None` if it has no useful description.
+pub(super) fn of(content: &Arc<Content>) -> Option<String> {
+    Some(match content.kind {
+        Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR => return None,
+        Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR => {
+            let mode = content.number(Name::CUDNN_ATTR_ENGINEHEUR_MODE);
+            format!("{}; heuristics {}", graph_below(content), mode.map(names::heuristics_mode).unwrap_or_default())
+        }
+        Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR
+        | Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR
+        | Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR => {
+            let mut text = graph_below(content);
+            describe(content, &mut text);
+            text
+        }
+        Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR => knob_choice(content)?,
+        kind if kind.name().is_none() => return None,
+        _ => label::of(&known_parts(content)),
+    })
+}
+
+/// Returns the label of a descriptor's graph.
+fn graph_below(content: &Arc<Content>) -> String {
+    match super::graph_of(content) {
+        Some(graph) => label::of(&known_parts(graph)),
+        None if content.attribute(Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION).is_some() => {
+            "plan restored from JSON".to_owned()
+        }
+        None => "unknown graph".to_owned(),
+    }
+}
 
 /// Maximum number of knobs in a label.
 const MAX_KNOBS: usize = 16;
 
 /// Adds the engine, the knobs, the notes, the workspace size and the place among the proposals, if known.
-pub(super) fn describe(content: &Arc<Content>, text: &mut String) {
+fn describe(content: &Arc<Content>, text: &mut String) {
     if let Some(index) = engine(content) {
         let _ = write!(text, "; engine {index}");
         let knobs = knobs(content);
@@ -79,7 +116,7 @@ pub(crate) fn place(content: &Content) -> Option<(usize, usize)> {
 }
 
 /// Formats a knob as `TILE_SIZE=3`.
-pub(super) fn knob_choice(choice: &Content) -> Option<String> {
+fn knob_choice(choice: &Content) -> Option<String> {
     let knob = choice.number(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE)?;
     Some(format!("{}={}", names::knob(knob), choice.number(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE)?))
 }

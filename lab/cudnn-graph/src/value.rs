@@ -18,17 +18,41 @@ pub enum Value {
     Handles(usize),
 }
 
-/// Returns the size of an element in bytes, or `None` if the type is unknown to these bindings.
+/// Returns the size of an element in bytes, or `None` if the type is newer than these bindings.
+#[inline]
 #[must_use]
 pub fn element_size(ty: Type) -> Option<usize> {
-    ty.name()?;
     Some(match ty {
         Type::CUDNN_TYPE_HANDLE | Type::CUDNN_TYPE_VOID_PTR | Type::CUDNN_TYPE_BACKEND_DESCRIPTOR => size_of::<usize>(),
         Type::CUDNN_TYPE_BOOLEAN | Type::CUDNN_TYPE_CHAR => 1,
         Type::CUDNN_TYPE_INT64 | Type::CUDNN_TYPE_DOUBLE => 8,
+        Type::CUDNN_TYPE_FLOAT | Type::CUDNN_TYPE_INT32 => 4,
         Type::CUDNN_TYPE_FRACTION => size_of::<cudnnFraction_t>(),
-        // `float`, `int32_t` and C enums.
-        _ => 4,
+        Type::CUDNN_TYPE_DATA_TYPE
+        | Type::CUDNN_TYPE_CONVOLUTION_MODE
+        | Type::CUDNN_TYPE_HEUR_MODE
+        | Type::CUDNN_TYPE_KNOB_TYPE
+        | Type::CUDNN_TYPE_NAN_PROPOGATION
+        | Type::CUDNN_TYPE_NUMERICAL_NOTE
+        | Type::CUDNN_TYPE_LAYOUT_TYPE
+        | Type::CUDNN_TYPE_ATTRIB_NAME
+        | Type::CUDNN_TYPE_POINTWISE_MODE
+        | Type::CUDNN_TYPE_GENSTATS_MODE
+        | Type::CUDNN_TYPE_BN_FINALIZE_STATS_MODE
+        | Type::CUDNN_TYPE_REDUCTION_OPERATOR_TYPE
+        | Type::CUDNN_TYPE_BEHAVIOR_NOTE
+        | Type::CUDNN_TYPE_TENSOR_REORDERING_MODE
+        | Type::CUDNN_TYPE_RESAMPLE_MODE
+        | Type::CUDNN_TYPE_PADDING_MODE
+        | Type::CUDNN_TYPE_SIGNAL_MODE
+        | Type::CUDNN_TYPE_NORM_MODE
+        | Type::CUDNN_TYPE_NORM_FWD_PHASE
+        | Type::CUDNN_TYPE_RNG_DISTRIBUTION
+        | Type::CUDNN_TYPE_MOE_GROUPED_MATMUL_MODE
+        | Type::CUDNN_TYPE_RESHAPE_MODE
+        | Type::CUDNN_TYPE_OPERATIONGRAPH_MODE
+        | Type::CUDNN_TYPE_CUDA_GRAPH_RETENTION => size_of::<i32>(),
+        _ => return None,
     })
 }
 
@@ -57,6 +81,12 @@ impl Value {
             Type::CUDNN_TYPE_BOOLEAN => Value::Integers(bytes.iter().map(|byte| i64::from(*byte)).collect()),
             _ => Value::Integers(chunks(bytes, |chunk| i64::from(i32::from_ne_bytes(chunk)))),
         })
+    }
+
+    /// Returns the indices of descriptors. Empty for other elements.
+    #[must_use]
+    pub fn places(&self) -> &[usize] {
+        if let Value::Nodes(places) = self { places } else { &[] }
     }
 
     /// Returns the number of elements, as passed to cuDNN.
@@ -216,6 +246,14 @@ mod tests {
             let read = Value::from_json(Type::CUDNN_TYPE_DOUBLE, &serde_json::from_str(&text).unwrap()).unwrap();
             assert_eq!(read.to_bytes(Type::CUDNN_TYPE_DOUBLE), bytes, "{float} {text}");
         }
+    }
+
+    #[test]
+    fn the_size_of_each_type_is_known() {
+        for (ty, name) in Type::ENUMERATORS {
+            assert!(element_size(*ty).is_some(), "{name:?}");
+        }
+        assert_eq!(element_size(Type(9999)), None);
     }
 
     #[test]

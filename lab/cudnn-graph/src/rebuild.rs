@@ -1,0 +1,305 @@
+//! Creates cuDNN's descriptors for a graph, in a layer or in a tool.
+
+use std::ffi::c_void;
+
+use cudnn_sys::types::{
+    cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type, cudnnBackendDescriptor_t as Raw,
+    cudnnBackendDescriptorType_t as Kind, cudnnHandle_t,
+};
+
+use crate::graph::{Attribute, Graph, Node};
+use crate::names;
+use crate::value::Value;
+
+/// cuDNN's functions for descriptors.
+pub trait Backend {
+    /// The reason for a failure.
+    type Error;
+
+    /// Creates a descriptor.
+    ///
+    /// # Errors
+    /// cuDNN refuses the kind.
+    fn create(&self, kind: Kind) -> Result<Raw, Self::Error>;
+
+    /// Sets an attribute.
+    ///
+    /// # Safety
+    /// The descriptor is live, and there are `count` elements of the type.
+    ///
+    /// # Errors
+    /// cuDNN refuses the attribute or the elements.
+    unsafe fn set(
+        &self,
+        descriptor: Raw,
+        name: Name,
+        ty: Type,
+        count: i64,
+        elements: *const c_void,
+    ) -> Result<(), Self::Error>;
+
+    /// Finalizes a descriptor.
+    ///
+    /// # Safety
+    /// The descriptor is live.
+    ///
+    /// # Errors
+    /// cuDNN refuses the descriptor.
+    unsafe fn finalize(&self, descriptor: Raw) -> Result<(), Self::Error>;
+
+    /// Destroys a descriptor.
+    ///
+    /// # Safety
+    /// The descriptor is live and not used again.
+    unsafe fn destroy(&self, descriptor: Raw);
+}
+
+/// The device that replaces the program's handles.
+#[derive(Clone, Copy, Debug)]
+pub enum Target {
+    /// The device of a handle, which must be live.
+    Handle(cudnnHandle_t),
+    /// A descriptor of a device, which must be live.
+    Device(Raw),
+    /// No device: descriptors with a handle cannot be created.
+    None,
+}
+
+/// A descriptor that could not be created.
+#[derive(Debug)]
+pub struct Refused<E> {
+    /// cuDNN's error. `None` if the descriptor needs a handle.
+    pub error: Option<E>,
+    /// The descriptor and, if one was refused, the attribute.
+    pub place: String,
+}
+
+/// Creates the last descriptor of a graph with everything that it refers to. The caller destroys it. The others are
+/// destroyed before this returns, because cuDNN copies what it needs of them.
+///
+/// If a callback of the program throws an exception in between, the descriptors leak: destroying them while unwinding
+/// would call cuDNN, and a second exception would terminate the process.
+///
+/// # Safety
+/// cuDNN must accept the program's own elements, or the graph is known to be harmless. The target is live.
+///
+/// # Errors
+/// Returns the descriptor that cuDNN has refused, or that needs a handle.
+pub unsafe fn rebuild<B: Backend>(graph: &Graph, target: Target, backend: &B) -> Result<Raw, Refused<B::Error>> {
+    let mut made = Vec::with_capacity(graph.nodes().len());
+    let all = graph.nodes().iter().enumerate().try_for_each(|(index, node)| {
+        let attempt = Attempt { index, node, is_root: index + 1 == graph.nodes().len(), backend };
+        attempt.create(target, &mut made)
+    });
+    let root = if all.is_ok() { made.pop() } else { None };
+    for descriptor in made.into_iter().rev() {
+        // SAFETY: the descriptor was created above, and nothing else knows it.
+        unsafe { backend.destroy(descriptor) };
+    }
+    all?;
+    root.ok_or_else(|| Refused { error: None, place: "the graph has no descriptors".to_owned() })
+}
+
+/// A descriptor that is being created.
+struct Attempt<'a, B> {
+    index: usize,
+    node: &'a Node,
+    is_root: bool,
+    backend: &'a B,
+}
+
+impl<B: Backend> Attempt<'_, B> {
+    /// Creates the descriptor and adds it to those that were made.
+    fn create(&self, target: Target, made: &mut Vec<Raw>) -> Result<(), Refused<B::Error>> {
+        let descriptor = self.backend.create(self.node.kind).map_err(|error| self.refused(error, None))?;
+        made.push(descriptor);
+        for attribute in &self.node.attributes {
+            // SAFETY: the descriptor is live.
+            unsafe { self.set(descriptor, attribute, made) }
+                .map_err(|error| self.refused(error, Some(attribute.name)))?;
+        }
+        // SAFETY: the descriptor is live.
+        unsafe { self.select(descriptor, target) }?;
+        if self.node.is_finalized {
+            // SAFETY: the descriptor is live.
+            unsafe { self.backend.finalize(descriptor) }.map_err(|error| self.refused(error, None))?;
+        }
+        Ok(())
+    }
+
+    /// Sets an attribute, unless it depends on the process.
+    ///
+    /// # Safety
+    /// The descriptor is live.
+    unsafe fn set(&self, descriptor: Raw, attribute: &Attribute, made: &[Raw]) -> Result<(), B::Error> {
+        let Attribute { name, ty, value } = attribute;
+        match value {
+            Value::Handles(_) => Ok(()),
+            Value::Nodes(places) => {
+                let children: Vec<Raw> = places.iter().filter_map(|place| made.get(*place).copied()).collect();
+                let count = children.len() as i64;
+                // SAFETY: guaranteed by the caller; these are live descriptors.
+                unsafe { self.backend.set(descriptor, *name, *ty, count, children.as_ptr().cast()) }
+            }
+            value => {
+                let bytes = value.to_bytes(*ty);
+                // Texts are as long as their bytes, even if a damaged file states another count.
+                let count = if *ty == Type::CUDNN_TYPE_CHAR { bytes.len() as i64 } else { value.count(*ty) };
+                let aligned = aligned(&bytes);
+                // SAFETY: guaranteed by the caller; the buffer contains that many elements of this type.
+                unsafe { self.backend.set(descriptor, *name, *ty, count, aligned.as_ptr().cast()) }
+            }
+        }
+    }
+
+    /// Selects the device, if this kind of descriptor has one.
+    ///
+    /// # Safety
+    /// The descriptor and the target are live.
+    unsafe fn select(&self, descriptor: Raw, target: Target) -> Result<(), Refused<B::Error>> {
+        let has_handle = self.node.attributes.iter().any(|attribute| matches!(attribute.value, Value::Handles(_)));
+        let is_graph = self.node.kind == Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR && self.node.is_finalized;
+        let (name, ty, raw): (Name, Type, *mut c_void) = match (target, target_attributes(self.node.kind)) {
+            (Target::Handle(handle), (Some(name), _)) if is_graph && self.is_root || has_handle => {
+                (name, Type::CUDNN_TYPE_HANDLE, handle.cast())
+            }
+            (Target::Device(device), (_, Some(name))) if self.node.value(name).is_none() => {
+                (name, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, device.cast())
+            }
+            // Graphs for described devices work without a handle.
+            (Target::Device(_), _) if self.node.kind == Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR => return Ok(()),
+            _ if has_handle => return Err(Refused { error: None, place: format!("{} needs a handle", self.place()) }),
+            _ => return Ok(()),
+        };
+        // SAFETY: guaranteed by the caller.
+        let set = unsafe { self.backend.set(descriptor, name, ty, 1, (&raw const raw).cast()) };
+        set.map_err(|error| self.refused(error, None))
+    }
+
+    fn refused(&self, error: B::Error, attribute: Option<Name>) -> Refused<B::Error> {
+        let attribute = attribute.map(|name| format!(", CUDNN_ATTR_{}", names::attribute(name)));
+        Refused { error: Some(error), place: format!("{}{}", self.place(), attribute.unwrap_or_default()) }
+    }
+
+    fn place(&self) -> String {
+        format!("descriptor {} (CUDNN_BACKEND_{}_DESCRIPTOR)", self.index, names::kind(self.node.kind))
+    }
+}
+
+/// Copies elements to a buffer with the alignment of the largest type.
+fn aligned(bytes: &[u8]) -> Vec<u64> {
+    let words = bytes.chunks(size_of::<u64>()).map(|chunk| {
+        let mut word = [0_u8; size_of::<u64>()];
+        word.iter_mut().zip(chunk).for_each(|(to, from)| *to = *from);
+        u64::from_ne_bytes(word)
+    });
+    words.collect()
+}
+
+/// Returns the attributes of a kind that select the device: one for a handle, and one for a description.
+#[allow(deprecated, reason = "cuDNN 9.0 to 9.7 have no device property, which replaces the handle")]
+fn target_attributes(kind: Kind) -> (Option<Name>, Option<Name>) {
+    match kind {
+        Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR => (Some(Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE), None),
+        Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR => {
+            (Some(Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE), Some(Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP))
+        }
+        Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR => (Some(Name::CUDNN_ATTR_DEVICEPROP_HANDLE), None),
+        Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR => (None, Some(Name::CUDNN_ATTR_ENGINE_DEVICEPROP)),
+        Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR => (None, Some(Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP)),
+        _ => (None, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    /// Records the calls. Descriptors are numbers from 1 on.
+    #[derive(Default)]
+    struct Recorder {
+        calls: RefCell<Vec<String>>,
+        /// Refused when it is finalized.
+        refused: Option<usize>,
+    }
+
+    impl Recorder {
+        fn call(&self, text: String) {
+            self.calls.borrow_mut().push(text);
+        }
+    }
+
+    impl Backend for Recorder {
+        type Error = &'static str;
+
+        fn create(&self, kind: Kind) -> Result<Raw, Self::Error> {
+            let number = 1 + self.calls.borrow().iter().filter(|call| call.starts_with("create")).count();
+            self.call(format!("create {number} {}", names::kind(kind)));
+            Ok(std::ptr::without_provenance_mut(number))
+        }
+
+        unsafe fn set(
+            &self,
+            descriptor: Raw,
+            name: Name,
+            ty: Type,
+            count: i64,
+            elements: *const c_void,
+        ) -> Result<(), Self::Error> {
+            assert!(elements.addr().is_multiple_of(8));
+            #[expect(clippy::disallowed_methods, reason = "the elements belong to this crate")]
+            // SAFETY: all elements here have eight bytes.
+            let elements = unsafe { std::slice::from_raw_parts(elements.cast::<u64>(), count as usize) };
+            self.call(format!("set {} {} {} {elements:?}", descriptor.addr(), names::attribute(name), ty.0));
+            Ok(())
+        }
+
+        unsafe fn finalize(&self, descriptor: Raw) -> Result<(), Self::Error> {
+            self.call(format!("finalize {}", descriptor.addr()));
+            if self.refused == Some(descriptor.addr()) { Err("refused") } else { Ok(()) }
+        }
+
+        unsafe fn destroy(&self, descriptor: Raw) {
+            self.call(format!("destroy {}", descriptor.addr()));
+        }
+    }
+
+    const GRAPH: &str = r#"[{"kind":"TENSOR","UNIQUE_ID:3":7},{"kind":"OPERATION_POINTWISE","XDESC:15":0},
+        {"kind":"OPERATIONGRAPH","HANDLE:0":1,"OPS:15":1}]"#;
+
+    #[track_caller]
+    fn check(target: Target, refused: Option<usize>, expected: Result<usize, &str>, calls: &[&str]) {
+        let recorder = Recorder { refused, ..Recorder::default() };
+        let graph = serde_json::from_str(GRAPH).unwrap();
+        // SAFETY: nothing is called.
+        let made = unsafe { rebuild(&graph, target, &recorder) };
+        assert_eq!(made.map(|raw| raw.addr()).map_err(|refused| refused.place), expected.map_err(str::to_owned));
+        assert_eq!(recorder.calls.into_inner(), calls);
+    }
+
+    #[test]
+    fn only_the_last_descriptor_remains() {
+        let start = [
+            "create 1 TENSOR",
+            "set 1 TENSOR_UNIQUE_ID 3 [7]",
+            "finalize 1",
+            "create 2 OPERATION_POINTWISE",
+            "set 2 OPERATION_POINTWISE_XDESC 15 [1]",
+            "finalize 2",
+        ];
+        let graph = ["create 3 OPERATIONGRAPH", "set 3 OPERATIONGRAPH_OPS 15 [2]"];
+        let handle = std::ptr::without_provenance_mut(99);
+        let with_handle = [&start[..], &graph, &["set 3 OPERATIONGRAPH_HANDLE 0 [99]", "finalize 3"]].concat();
+        check(Target::Handle(handle), None, Ok(3), &[&with_handle[..], &["destroy 2", "destroy 1"]].concat());
+        let device = [&start[..], &graph, &["finalize 3", "destroy 2", "destroy 1"]].concat();
+        check(Target::Device(handle.cast()), None, Ok(3), &device);
+        let all = ["destroy 3", "destroy 2", "destroy 1"];
+        let place = "descriptor 2 (CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)";
+        check(Target::None, None, Err(&format!("{place} needs a handle")), &[&start[..], &graph, &all].concat());
+        check(Target::Handle(handle), Some(3), Err(place), &[&with_handle[..], &all].concat());
+        let operation = "descriptor 1 (CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)";
+        check(Target::None, Some(2), Err(operation), &[&start[..], &["destroy 2", "destroy 1"]].concat());
+    }
+}

@@ -1,0 +1,86 @@
+//! Finds the devices that a plan, an engine or a query of the heuristics refers to.
+
+use std::sync::Arc;
+
+use cudnn_graph::MAX_NODES;
+
+use super::content::{Child, Content, Value};
+use super::elements::{Bytes, Kind, Name, Type};
+use super::handles::{self, Handle};
+
+/// A device that a descriptor refers to.
+#[derive(Clone, Debug)]
+pub(crate) enum Device {
+    /// The device of a handle.
+    Handle(Handle),
+    /// A device with this JSON description, up to the first NUL.
+    Described(Bytes),
+    /// A device that a descriptor has taken from a handle.
+    DescribedByHandle(Handle),
+    /// A device that was described in a different way.
+    Unknown,
+}
+
+/// Returns the devices of a descriptor and of everything that it is based on, its own devices first.
+pub(crate) fn devices(content: &Arc<Content>) -> Vec<Device> {
+    let (mut found, mut remaining) = (Vec::new(), MAX_NODES);
+    for level in std::iter::successors(Some(content), |content| super::toward_graph(content)) {
+        add(level, super::toward_graph(level), &mut found, &mut remaining);
+    }
+    found
+}
+
+/// Returns the device of a descriptor and of everything that it is based on: a description if there is one, otherwise the
+/// first live handle.
+pub(crate) fn device(content: &Arc<Content>) -> Option<Device> {
+    let mut all = devices(content);
+    all.retain(|device| match device {
+        Device::Handle(handle) | Device::DescribedByHandle(handle) => handles::living(handle.address) == *handle,
+        Device::Described(_) => true,
+        Device::Unknown => false,
+    });
+    let described = all.iter().find(|device| !matches!(device, Device::Handle(_)));
+    described.or(all.first()).cloned()
+}
+
+/// Adds the devices of a content and its children, except for the next level toward the graph.
+fn add(content: &Content, below: Option<&Arc<Content>>, found: &mut Vec<Device>, remaining: &mut usize) {
+    let Some(rest) = remaining.checked_sub(1) else { return };
+    *remaining = rest;
+    if rest == 0 {
+        found.push(Device::Unknown);
+    }
+    if content.kind == Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR {
+        found.push(described(content));
+        return;
+    }
+    for attribute in &content.attributes {
+        match &attribute.value {
+            Value::Elements(elements) if attribute.ty == Type::CUDNN_TYPE_HANDLE => {
+                found.extend(Handle::all_in(elements.as_slice()).map(Device::Handle));
+            }
+            Value::Descriptors(children) => {
+                let others = children.iter().filter_map(Child::content);
+                others
+                    .filter(|child| below.is_none_or(|below| !Arc::ptr_eq(below, child)))
+                    .for_each(|child| add(child, None, found, remaining));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Returns the device that a descriptor describes.
+fn described(device: &Content) -> Device {
+    let [attribute] = device.attributes.as_slice() else { return Device::Unknown };
+    match &attribute.value {
+        _ if device.lacks_attributes || device.is_uncertain => Device::Unknown,
+        Value::Elements(text) if attribute.name == Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION => {
+            Device::Described(text.clone())
+        }
+        Value::Elements(handles) if attribute.name == Name::CUDNN_ATTR_DEVICEPROP_HANDLE => {
+            Handle::all_in(handles.as_slice()).next().map_or(Device::Unknown, Device::DescribedByHandle)
+        }
+        _ => Device::Unknown,
+    }
+}

@@ -1,0 +1,119 @@
+//! Converts the contents of descriptors to graphs, the model that everything outside of the shadow uses.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use cudnn_graph::{Attribute, Graph, GraphBuilder, MAX_NODES, Node, Value};
+
+use super::content::{self, Child, Content};
+use super::elements::{Name, Type};
+
+/// The reason why a content cannot be converted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Obstacle {
+    /// The creation of a descriptor, or the setting of an attribute, was not seen.
+    Unseen,
+    /// The attributes of a descriptor are uncertain.
+    Uncertain,
+    /// An attribute was set with elements that cuDNN does not declare.
+    Undeclared(Name),
+    /// The attribute has too many elements.
+    TooLarge(Name),
+    /// There are too many descriptors.
+    TooMany,
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Obstacle::Unseen => f.write_str("the history of a descriptor is incomplete"),
+            Obstacle::Uncertain => {
+                f.write_str("a descriptor was set twice, rejected a change, was reset, or was read from another one")
+            }
+            Obstacle::Undeclared(name) => write!(f, "{name:?} was set to undeclared elements"),
+            Obstacle::TooLarge(name) => write!(f, "{name:?} is too large"),
+            Obstacle::TooMany => write!(f, "there are more than {MAX_NODES} descriptors"),
+        }
+    }
+}
+
+/// Returns a descriptor with everything below it.
+///
+/// # Errors
+/// Returns the reason if a part is unknown.
+pub(crate) fn graph(content: &Arc<Content>) -> Result<Graph, Obstacle> {
+    let mut conversion = Conversion { is_strict: true, ..Conversion::default() };
+    conversion.add(content)?;
+    conversion.builder.finish().map_err(|_| Obstacle::TooMany)
+}
+
+/// Returns a descriptor with everything below it, as far as it is known. Empty if there are too many descriptors.
+pub(crate) fn known_parts(content: &Arc<Content>) -> Graph {
+    let mut conversion = Conversion::default();
+    let added = conversion.add(content);
+    added.ok().and_then(|_| conversion.builder.finish().ok()).unwrap_or_default()
+}
+
+/// Distinct descriptors, children before parents.
+#[derive(Default)]
+struct Conversion {
+    builder: GraphBuilder,
+    /// Keeps the contents alive, because a new content could otherwise reuse a known address.
+    by_address: BTreeMap<*const Content, (usize, Arc<Content>)>,
+    /// Unknown parts are errors.
+    is_strict: bool,
+}
+
+impl Conversion {
+    fn add(&mut self, content: &Arc<Content>) -> Result<usize, Obstacle> {
+        if let Some((place, _)) = self.by_address.get(&Arc::as_ptr(content)) {
+            return Ok(*place);
+        }
+        // The attributes of descriptors that cuDNN filled are unknown.
+        if self.is_strict && (content.lacks_attributes || content.origin.is_some()) {
+            return Err(Obstacle::Unseen);
+        }
+        if self.is_strict && content.is_uncertain {
+            return Err(Obstacle::Uncertain);
+        }
+        if self.by_address.len() > MAX_NODES {
+            return Err(Obstacle::TooMany);
+        }
+        let mut attributes = Vec::with_capacity(content.attributes.len());
+        for attribute in &content.attributes {
+            match self.value(attribute) {
+                Ok(value) => attributes.push(Attribute { name: attribute.name, ty: attribute.ty, value }),
+                Err(obstacle) if self.is_strict => return Err(obstacle),
+                Err(_) => {}
+            }
+        }
+        let place = self.builder.add(Node { kind: content.kind, is_finalized: content.is_finalized, attributes });
+        self.by_address.insert(Arc::as_ptr(content), (place, content.clone()));
+        Ok(place)
+    }
+
+    fn value(&mut self, attribute: &content::Attribute) -> Result<Value, Obstacle> {
+        let name = attribute.name;
+        match &attribute.value {
+            // Compiled plans are not part of a graph.
+            _ if name == Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION => Err(Obstacle::TooLarge(name)),
+            content::Value::Elements(_) if attribute.ty == Type::CUDNN_TYPE_HANDLE => {
+                Ok(Value::Handles(usize::try_from(attribute.count).unwrap_or(0)))
+            }
+            content::Value::Elements(bytes) => {
+                let value = Value::from_bytes(attribute.ty, attribute.count, bytes.as_slice());
+                value.ok_or(Obstacle::Undeclared(name))
+            }
+            content::Value::Descriptors(children) => {
+                let places = children.iter().map(|child| match child {
+                    Child::Known(child) => self.add(child),
+                    Child::Unknown => Err(Obstacle::Unseen),
+                });
+                Ok(Value::Nodes(places.collect::<Result<_, _>>()?))
+            }
+            content::Value::Undeclared => Err(Obstacle::Undeclared(name)),
+            content::Value::TooLarge => Err(Obstacle::TooLarge(name)),
+        }
+    }
+}
