@@ -11,6 +11,7 @@
 //! | `rebuild` | cuDNN's descriptors for a graph |
 //! | `planning` | heuristics, engines and plans |
 //! | `element` | the elements of tensors as bytes |
+//! | `threads` | threads on all processors |
 //! | `tensor` | tensors, and walks through their elements |
 //! | `reference` | the outputs of a graph, computed on the CPU |
 //! | `captured` | the captured values of tensors |
@@ -37,6 +38,7 @@ mod rebuild;
 mod reference;
 mod request;
 mod tensor;
+mod threads;
 
 pub use captured::open_values;
 pub use queue::Queue;
