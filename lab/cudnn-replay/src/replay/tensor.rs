@@ -126,12 +126,7 @@ impl Tensor {
     pub(super) fn read(&self, memory: &[u8]) -> Array {
         let size = element::size(self.ty).unwrap_or(1);
         let value = |offset: usize| element::decode(self.ty, memory.get(offset * size..).unwrap_or_default());
-        let mut array = Array::filled(&self.dims, 0.0);
-        array.values.par_chunks_mut(ELEMENTS_AT_ONCE).enumerate().for_each(|(number, values)| {
-            let walk = self.walk().starting_at(number * ELEMENTS_AT_ONCE);
-            values.iter_mut().zip(walk).for_each(|(to, [offset])| *to = value(offset));
-        });
-        array
+        Array { dims: self.dims.clone(), values: self.walk().values(|_, [offset]| value(offset)) }
     }
 }
 
@@ -243,6 +238,17 @@ impl<const N: usize> Walk<N> {
             }
         }
         Walk { axes, offsets: [0; N], left: dims.iter().product() }
+    }
+
+    /// Returns a function of each index and its offsets, which threads compute.
+    pub(super) fn values(&self, function: impl Fn(usize, [usize; N]) -> f64 + Sync) -> Vec<f64> {
+        let mut values = vec![0.0; self.left];
+        values.par_chunks_mut(ELEMENTS_AT_ONCE).enumerate().for_each(|(number, values)| {
+            let indices = number * ELEMENTS_AT_ONCE..;
+            let walk = self.clone().starting_at(indices.start);
+            values.iter_mut().zip(indices.zip(walk)).for_each(|(to, (index, offsets))| *to = function(index, offsets));
+        });
+        values
     }
 
     /// Leaves out the elements before this index.

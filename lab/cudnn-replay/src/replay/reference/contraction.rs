@@ -1,4 +1,4 @@
-//! Sums of products, which convolutions and matmuls consist of: each row of one operand with each lane of the other one.
+//! Sums of products, which convolutions, matmuls and attention consist of: each row of one operand with each lane of the other one.
 //!
 //! A sum adds its products one after the other, in the order of the terms. Its bits therefore depend neither on the
 //! processor nor on the number of threads.
@@ -60,6 +60,11 @@ impl<'a> Terms<'a> {
         };
         self.outer.iter().flat_map(move |outer| self.inner.iter().map(move |inner| add(*outer, inner)))
     }
+}
+
+/// Returns offsets with these steps.
+pub(super) fn offsets(count: usize, row: usize, panel: usize) -> Vec<Offsets> {
+    (0..count).map(|at| Offsets { row: at * row, panel: at * panel }).collect()
 }
 
 /// A row.
@@ -184,10 +189,7 @@ mod tests {
         let [a, b] = [rows * terms, terms * lanes]
             .map(|count| (0..count as u64).map(|index| value(DataSet::Normal, 7, index)).collect::<Vec<_>>());
         let panels = Panels::new(terms, lanes, |term, lane| b[term * lanes + lane]);
-        let offsets = |count, step| -> Vec<Offsets> {
-            (0..count).map(|at| Offsets { row: at * step, panel: at * step }).collect()
-        };
-        let all = Terms { outer: &offsets(outer, inner), inner: &offsets(inner, 1) };
+        let all = Terms { outer: &offsets(outer, inner, inner), inner: &offsets(inner, 1, 1) };
         let places: Vec<Row> = (0..rows).map(|row| Row { start: row * terms, sum: row * lanes }).collect();
         let sums = Sums::new(rows * lanes);
         sums.add(&a, &places, all, &panels, 1);

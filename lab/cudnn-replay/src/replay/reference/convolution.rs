@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 use super::super::tensor::Array;
 use super::context::{Context, Operand, Pull, Results, float};
-use super::contraction::{Offsets, Panels, Row, Sums, Terms};
+use super::contraction::{Offsets, Panels, Row, Sums, Terms, offsets};
 
 /// The products along a spatial dimension: the positions in the data, the filter and the output.
 type Taps = Vec<[usize; 3]>;
@@ -445,11 +445,6 @@ impl Class {
 fn pairs<A, B, C>(outer: &[A], inner: &[B], function: impl Fn(&A, &B) -> C) -> Vec<C> {
     let function = &function;
     outer.iter().flat_map(|outer| inner.iter().map(move |inner| function(outer, inner))).collect()
-}
-
-/// Returns offsets with these steps.
-fn offsets(count: usize, row: usize, panel: usize) -> Vec<Offsets> {
-    (0..count).map(|at| Offsets { row: at * row, panel: at * panel }).collect()
 }
 
 fn value(values: &[f64], index: usize) -> f64 {
