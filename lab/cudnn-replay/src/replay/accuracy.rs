@@ -1,9 +1,10 @@
 //! Measures the error of a result.
 
 use cudnn_loader::cudnnDataType_t as DataType;
+use rayon::prelude::*;
 
 use super::element::{decode, encode, is_integer, precision};
-use super::tensor::Array;
+use super::tensor::{Array, ELEMENTS_AT_ONCE};
 
 /// The element with the largest error.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,15 +33,17 @@ const MIN_COMPARED: f64 = 0.1;
 /// the side of a jump.
 pub(super) fn worst(ty: DataType, result: &Array, reference: &Array) -> Result<Worst, f64> {
     let limit = |value| {
-        let mut bytes = Vec::new();
+        let mut bytes = [0; 8];
         encode(ty, value, &mut bytes);
         decode(ty, &bytes)
     };
     // Unsigned types have no negative values.
     let (min, max) = (limit(f64::MIN).min(0.0), limit(f64::MAX));
     let in_range = |value: f64| value.clamp(min, max);
-    let largest =
-        reference.values.iter().filter(|value| value.is_finite()).fold(0.0_f64, |a, b| a.max(in_range(*b).abs()));
+    let largest_of = |values: &[f64]| {
+        values.iter().filter(|value| value.is_finite()).fold(0.0_f64, |a, b| a.max(in_range(*b).abs()))
+    };
+    let largest = reference.values.par_chunks(ELEMENTS_AT_ONCE).map(largest_of).reduce(|| 0.0, f64::max);
     let unit = if is_integer(ty) || largest == 0.0 { precision(ty) } else { precision(ty) * largest };
     let error = |value: f64, expected: f64| {
         if value.is_nan() {
@@ -51,21 +54,29 @@ pub(super) fn worst(ty: DataType, result: &Array, reference: &Array) -> Result<W
             ((in_range(value) - in_range(expected)).abs() / unit).min(f64::MAX)
         }
     };
-    let is_number = |(_, (_, expected)): &(usize, (&f64, &f64))| !expected.is_nan();
-    let elements = || result.values.iter().zip(&reference.values).enumerate();
-    let compared = elements().filter(is_number).count() as f64 / elements().count().max(1) as f64;
+    let measured = |(number, (values, expected)): (usize, (&[f64], &[f64]))| {
+        let mut worst: Option<Worst> = None;
+        let mut count = 0_usize;
+        for (at, (value, expected)) in values.iter().zip(expected).enumerate().filter(|(_, (_, e))| !e.is_nan()) {
+            count += 1;
+            let (value, expected, index) = (*value, *expected, number * ELEMENTS_AT_ONCE + at);
+            let error = error(value, expected);
+            if worst.is_none_or(|worst| error > worst.error) {
+                let is_out_of_range = expected < min || expected > max;
+                worst = Some(Worst { error, index, value, expected, is_out_of_range, compared: 0.0 });
+            }
+        }
+        (count, worst)
+    };
+    let values = result.values.par_chunks(ELEMENTS_AT_ONCE);
+    let parts: Vec<_> = values.zip(reference.values.par_chunks(ELEMENTS_AT_ONCE)).enumerate().map(measured).collect();
+    let count: usize = parts.iter().map(|(count, _)| count).sum();
+    let compared = count as f64 / result.values.len().min(reference.values.len()).max(1) as f64;
     if compared < MIN_COMPARED {
         return Err(compared);
     }
-    let measured = elements().filter(is_number).map(|(index, (value, expected))| Worst {
-        error: error(*value, *expected),
-        index,
-        value: *value,
-        expected: *expected,
-        is_out_of_range: *expected < min || *expected > max,
-        compared,
-    });
-    measured.reduce(|a, b| if b.error > a.error { b } else { a }).ok_or(compared)
+    let worst = parts.into_iter().filter_map(|(_, worst)| worst).reduce(|a, b| if b.error > a.error { b } else { a });
+    worst.map(|worst| Worst { compared, ..worst }).ok_or(compared)
 }
 
 #[cfg(test)]

@@ -21,11 +21,16 @@ pub(super) fn value(data: DataSet, seed: u64, index: u64) -> f64 {
             // Few mantissas, so that equal values are frequent.
             let mantissa = 1.0 + ((bits >> 1) % 4) as f64 / 4.0;
             let exponent = ((bits >> 8) % 13) as i32 - 6;
-            sign * mantissa * libm::exp2(f64::from(exponent))
+            sign * mantissa * power_of_two(exponent)
         }
         // The values come from files.
         DataSet::Captured => 0.0,
     }
+}
+
+/// Returns 2 to the power of a small number.
+fn power_of_two(exponent: i32) -> f64 {
+    f64::from_bits(u64::from((1023 + exponent).unsigned_abs()) << 52)
 }
 
 /// Returns a generator of pseudo-random bits (splitmix64).
@@ -59,6 +64,7 @@ mod tests {
         let variance = values(DataSet::Normal).map(|value| value * value).sum::<f64>() / 1e4;
         assert!(mean.abs() < 0.05 && (variance - 1.0).abs() < 0.1, "{mean} {variance}");
         assert!(values(DataSet::Adversarial).all(|value| (1.0 / 64.0..=112.0).contains(&value.abs())));
+        assert!((-6..=6).all(|exponent| power_of_two(exponent) == libm::exp2(f64::from(exponent))));
         assert!(values(DataSet::Normal).eq(values(DataSet::Normal)));
         assert_ne!(seed("g", 1), seed("g", 2));
     }

@@ -60,9 +60,11 @@ pub(super) fn precision(ty: DataType) -> f64 {
 /// Returns the value of an element. Bytes that are missing count as zeros.
 pub(super) fn decode(ty: DataType, bytes: &[u8]) -> f64 {
     fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
-        let mut array = [0; N];
-        array.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
-        array
+        bytes.first_chunk().copied().unwrap_or_else(|| {
+            let mut array = [0; N];
+            array.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+            array
+        })
     }
     let [byte] = array(bytes);
     match ty {
@@ -82,27 +84,33 @@ pub(super) fn decode(ty: DataType, bytes: &[u8]) -> f64 {
     }
 }
 
-/// Appends the nearest value of the type to `bytes`. Values that are too large become the largest finite one.
-pub(super) fn encode(ty: DataType, value: f64, bytes: &mut Vec<u8>) {
+/// Sets the first bytes to the nearest value of the type. Values that are too large become the largest finite one.
+pub(super) fn encode(ty: DataType, value: f64, bytes: &mut [u8]) {
+    fn set<const N: usize>(bytes: &mut [u8], value: [u8; N]) {
+        if let Some(bytes) = bytes.first_chunk_mut() {
+            *bytes = value;
+        }
+    }
     match ty {
-        DataType::CUDNN_DATA_DOUBLE => bytes.extend(value.to_le_bytes()),
-        DataType::CUDNN_DATA_FLOAT => bytes.extend((value as f32).clamp(f32::MIN, f32::MAX).to_le_bytes()),
-        DataType::CUDNN_DATA_HALF => bytes.extend(f16::from_f64(value.clamp(-65504.0, 65504.0)).to_le_bytes()),
+        DataType::CUDNN_DATA_DOUBLE => set(bytes, value.to_le_bytes()),
+        DataType::CUDNN_DATA_FLOAT => set(bytes, (value as f32).clamp(f32::MIN, f32::MAX).to_le_bytes()),
+        DataType::CUDNN_DATA_HALF => set(bytes, f16::from_f64(value.clamp(-65504.0, 65504.0)).to_le_bytes()),
         DataType::CUDNN_DATA_BFLOAT16 => {
             let max = bf16::MAX.to_f64();
-            bytes.extend(bf16::from_f64(value.clamp(-max, max)).to_le_bytes());
+            set(bytes, bf16::from_f64(value.clamp(-max, max)).to_le_bytes());
         }
-        DataType::CUDNN_DATA_INT64 => bytes.extend((value as i64).to_le_bytes()),
-        DataType::CUDNN_DATA_INT32 => bytes.extend((value as i32).to_le_bytes()),
-        DataType::CUDNN_DATA_UINT32 => bytes.extend((value as u32).to_le_bytes()),
-        DataType::CUDNN_DATA_INT8 => bytes.push((value as i8).cast_unsigned()),
-        DataType::CUDNN_DATA_UINT8 => bytes.push(value as u8),
-        DataType::CUDNN_DATA_FP8_E4M3 => bytes.push(encode_fp8(E4M3, value)),
-        DataType::CUDNN_DATA_FP8_E5M2 => bytes.push(encode_fp8(E5M2, value)),
+        DataType::CUDNN_DATA_INT64 => set(bytes, (value as i64).to_le_bytes()),
+        DataType::CUDNN_DATA_INT32 => set(bytes, (value as i32).to_le_bytes()),
+        DataType::CUDNN_DATA_UINT32 => set(bytes, (value as u32).to_le_bytes()),
+        DataType::CUDNN_DATA_INT8 => set(bytes, [(value as i8).cast_unsigned()]),
+        DataType::CUDNN_DATA_UINT8 => set(bytes, [value as u8]),
+        DataType::CUDNN_DATA_FP8_E4M3 => set(bytes, [encode_fp8(E4M3, value)]),
+        DataType::CUDNN_DATA_FP8_E5M2 => set(bytes, [encode_fp8(E5M2, value)]),
         DataType::CUDNN_DATA_FP8_E8M0 => {
-            bytes.push((libm::log2(value.abs().max(f64::MIN_POSITIVE)).round() + 127.0).clamp(0.0, 254.0) as u8);
+            let exponent = libm::log2(value.abs().max(f64::MIN_POSITIVE)).round();
+            set(bytes, [(exponent + 127.0).clamp(0.0, 254.0) as u8]);
         }
-        _ => bytes.push(u8::from(value > 0.0)),
+        _ => set(bytes, [u8::from(value > 0.0)]),
     }
 }
 
@@ -155,7 +163,7 @@ mod tests {
         for ty in [DataType::CUDNN_DATA_FP8_E4M3, DataType::CUDNN_DATA_FP8_E5M2, DataType::CUDNN_DATA_INT8] {
             for code in 0..=255_u8 {
                 let value = decode(ty, &[code]);
-                let mut bytes = Vec::new();
+                let mut bytes = [0];
                 encode(ty, value, &mut bytes);
                 assert!(!value.is_finite() || bytes == [code], "{ty:?} {code:x} is {value}, which is {bytes:x?}");
             }
@@ -192,9 +200,9 @@ mod tests {
             (DataType::CUDNN_DATA_BYTE_BOOLEAN, 2.0, 1.0),
             (DataType::CUDNN_DATA_INT32, -5.0, -5.0),
         ] {
-            let mut bytes = Vec::new();
+            let mut bytes = vec![0; size(ty).unwrap()];
             encode(ty, value, &mut bytes);
-            assert_eq!((bytes.len(), decode(ty, &bytes)), (size(ty).unwrap(), nearest), "{ty:?} {value}");
+            assert_eq!(decode(ty, &bytes), nearest, "{ty:?} {value}");
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::{Builder, JoinHandle};
+use std::sync::mpsc::{Receiver, sync_channel};
 
 use cudnn_backend::descriptor::Descriptor;
 use cudnn_backend::gpu::{Gpu, Memory as GpuMemory};
@@ -17,15 +17,17 @@ use cudnn_loader::{
     Error, check, cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind,
     cudnnDataType_t as DataType, cudnnPointwiseMode_t as Mode,
 };
+use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
 use super::accuracy::Worst;
 use super::captured::Values;
-use super::memory::{Memory, PATTERN, Place, RED_ZONE};
+use super::memory::{Buffer, Memory, PATTERN, Place, RED_ZONE};
 use super::planning::Step;
 use super::reference::Expected;
 use super::request::{DataSet, OutputError, PlanReport, Request, Run};
 use super::tensor::Tensor;
+use super::threads::Threads;
 use super::{accuracy, data, element, reference};
 
 /// The number of executions to measure the time.
@@ -42,6 +44,7 @@ const REFERENCE_BYTES: usize = 32;
 pub(super) struct Executor<'a> {
     gpu: &'a Gpu,
     handle: &'a Handle,
+    threads: &'a Threads,
     request: &'a Arc<Request>,
     /// The first data sets, until they are needed.
     ahead: Option<Preparation>,
@@ -66,9 +69,15 @@ struct Prepared {
 }
 
 impl<'a> Executor<'a> {
-    pub(super) fn new(gpu: &'a Gpu, handle: &'a Handle, request: &'a Arc<Request>, ahead: Option<Preparation>) -> Self {
+    pub(super) fn new(
+        gpu: &'a Gpu,
+        handle: &'a Handle,
+        threads: &'a Threads,
+        request: &'a Arc<Request>,
+        ahead: Option<Preparation>,
+    ) -> Self {
         let (prepared, refusal, problems) = (Vec::new(), None, Vec::new());
-        Executor { gpu, handle, request, ahead, prepared, prepared_for: &[], refusal, problems }
+        Executor { gpu, handle, threads, request, ahead, prepared, prepared_for: &[], refusal, problems }
     }
 
     /// Executes a plan with each data set.
@@ -129,7 +138,8 @@ impl<'a> Executor<'a> {
     fn prepare(&mut self, data: &'a [DataSet]) {
         self.prepared_for = data;
         let mut problems = Vec::new();
-        let preparation = self.ahead.take().unwrap_or_else(|| Preparation::start(self.request, data, None));
+        let preparation =
+            self.ahead.take().unwrap_or_else(|| Preparation::start(self.threads, self.request, data, None));
         for (data, prepared) in preparation.finish() {
             match prepared {
                 Ok(prepared) => self.prepared.push(prepared),
@@ -145,39 +155,38 @@ impl<'a> Executor<'a> {
     }
 
     fn run(&self, plan: &Plan, prepared: &Prepared, run: &mut Run) -> Result<(), Failure> {
-        for repetition in 0..self.request.repeat.max(1) {
-            let launch = Launch::new(self.gpu, &prepared.memory, plan)?;
-            launch.execute(self.handle, plan)?;
-            self.gpu.synchronize()?;
-            let after = launch.read(self.gpu)?;
-            let bits = prepared.digest(&after);
-            if repetition > 0 {
-                run.is_repeatable &= run.bits == bits;
-                continue;
-            }
-            run.bits = bits;
-            let (errors, unknown) = prepared.errors(&after);
-            let output =
-                |(uid, worst): &(i64, Worst)| OutputError { uid: *uid, error: worst.error, compared: worst.compared };
-            run.outputs = errors.iter().map(output).collect();
-            if !unknown.is_empty() {
-                run.no_reference = Some(unknown.join("; "));
-            }
-            let worst = errors.into_iter().reduce(|a, b| if b.1.error > a.1.error { b } else { a });
-            (run.error, run.worst_output) = (worst.map(|(_, worst)| worst.error), worst.map(|(uid, _)| uid));
-            run.worst_element = worst.filter(|(_, worst)| worst.error > 0.0).map(|(uid, worst)| describe(uid, &worst));
-            run.is_sampled = run.error.is_some() && prepared.is_sampled();
-            run.same_as_captured = prepared.same_as_captured(&after);
-            run.damage = after.iter().enumerate().filter_map(|(at, bytes)| prepared.memory.damage(at, bytes)).collect();
-            for start in [0, RED_ZONE + plan.workspace_size] {
-                let zone = self.gpu.download_part(&launch.workspace, start..start + RED_ZONE)?;
-                if let Some(at) = zone.iter().position(|byte| *byte != PATTERN) {
-                    let offset = (start + at) as i64 - RED_ZONE as i64;
-                    run.damage.push(format!("the byte at offset {offset} of the workspace was changed"));
-                }
+        let launch = self.launch(plan, prepared)?;
+        let after = launch.read(self.gpu, |_| true)?;
+        for start in [0, RED_ZONE + plan.workspace_size] {
+            let zone = self.gpu.download_part(&launch.workspace, start..start + RED_ZONE)?;
+            if let Some(at) = zone.iter().position(|byte| *byte != PATTERN) {
+                let offset = (start + at) as i64 - RED_ZONE as i64;
+                run.damage.push(format!("the byte at offset {offset} of the workspace was changed"));
             }
         }
-        Ok(())
+        drop(launch);
+        let repeated = self.repeat(plan, prepared, &after);
+        run.is_repeatable = *repeated.as_ref().unwrap_or(&true);
+        self.threads.now.install(|| prepared.compare(&after, run));
+        repeated.map(drop)
+    }
+
+    /// Executes a plan again and again. Returns whether the outputs are always the same.
+    fn repeat(&self, plan: &Plan, prepared: &Prepared, after: &[Vec<u8>]) -> Result<bool, Failure> {
+        let mut is_repeatable = true;
+        for _ in 1..self.request.repeat {
+            let again = self.launch(plan, prepared)?.read(self.gpu, |buffer| prepared.writes(buffer))?;
+            is_repeatable &= prepared.has_equal_outputs(after, &again);
+        }
+        Ok(is_repeatable)
+    }
+
+    /// Executes a plan once.
+    fn launch(&self, plan: &Plan, prepared: &Prepared) -> Result<Launch, Failure> {
+        let launch = Launch::new(self.gpu, &prepared.memory, plan)?;
+        launch.execute(self.handle, plan)?;
+        self.gpu.synchronize()?;
+        Ok(launch)
     }
 
     fn time(&self, plan: &Plan, prepared: &Prepared) -> Result<f64, Failure> {
@@ -186,10 +195,11 @@ impl<'a> Executor<'a> {
     }
 }
 
-/// Threads that prepare data sets of a graph, because references take seconds and data sets are independent.
-pub(super) struct Preparation(Vec<(DataSet, Option<Thread>)>);
+/// Data sets of a graph that threads prepare, because references take seconds.
+pub(super) struct Preparation(Vec<(DataSet, Receiver<Shared>)>);
 
-type Thread = JoinHandle<(Result<Prepared, String>, Option<Arc<Share>>)>;
+/// A prepared data set, with the share of the memory that it uses.
+type Shared = (Result<Prepared, String>, Option<Arc<Share>>);
 
 /// A share of [`MAX_AHEAD`], in bytes. It lasts until the data sets are used, or until the threads end.
 struct Share {
@@ -206,7 +216,7 @@ impl Drop for Share {
 impl Preparation {
     /// Starts to prepare the data sets that are needed first. Returns `None` if they and the `used` bytes exceed the limit
     /// for the memory.
-    pub(super) fn ahead(request: &Arc<Request>, used: &Arc<AtomicUsize>) -> Option<Self> {
+    pub(super) fn ahead(threads: &Threads, request: &Arc<Request>, used: &Arc<AtomicUsize>) -> Option<Self> {
         let data = request.data.chunks(at_once(request)).next()?;
         let bytes = host_bytes(&request.graph).saturating_mul(data.len());
         // Only this thread adds bytes.
@@ -214,23 +224,27 @@ impl Preparation {
             return None;
         }
         used.fetch_add(bytes, Ordering::Relaxed);
-        Some(Preparation::start(request, data, Some(Arc::new(Share { bytes, used: Arc::clone(used) }))))
+        Some(Preparation::start(threads, request, data, Some(Arc::new(Share { bytes, used: Arc::clone(used) }))))
     }
 
-    fn start(request: &Arc<Request>, data: &[DataSet], share: Option<Arc<Share>>) -> Self {
+    fn start(threads: &Threads, request: &Arc<Request>, data: &[DataSet], share: Option<Arc<Share>>) -> Self {
         let start = |data: &DataSet| {
             let (request, data, share) = (Arc::clone(request), *data, share.clone());
-            (data, Builder::new().spawn(move || (Prepared::new(&request, data), share)).ok())
+            let (sender, receiver) = sync_channel(1);
+            threads.ahead.spawn(move || {
+                // The graph may have failed in the meantime.
+                let _ = sender.send((Prepared::new(&request, data), share));
+            });
+            (data, receiver)
         };
         Preparation(data.iter().map(start).collect())
     }
 
     fn finish(self) -> impl Iterator<Item = (DataSet, Result<Prepared, String>)> {
-        let join = |thread: Thread| thread.join().ok();
-        let stopped = || Err("the reference cannot be computed".to_owned());
+        let stopped = |_| Err("the reference cannot be computed".to_owned());
         self.0
             .into_iter()
-            .map(move |(data, thread)| (data, thread.and_then(join).map_or_else(stopped, |(prepared, _)| prepared)))
+            .map(move |(data, receiver)| (data, receiver.recv().map_or_else(stopped, |(prepared, _)| prepared)))
     }
 }
 
@@ -251,7 +265,11 @@ impl Launch {
     fn new(gpu: &Gpu, memory: &Memory, plan: &Plan) -> Result<Self, Failure> {
         let (mut device, mut host) = (Vec::new(), Vec::new());
         for buffer in &memory.buffers {
-            device.push(if buffer.is_host { None } else { Some(gpu.upload(&buffer.bytes)?) });
+            device.push(match buffer {
+                Buffer { is_host: true, .. } => None,
+                Buffer { is_empty: true, bytes, .. } => Some(gpu.filled(PATTERN, bytes.len())?),
+                Buffer { bytes, .. } => Some(gpu.upload(bytes)?),
+            });
             // Host memory is aligned to 8 bytes.
             let words = if buffer.is_host { buffer.bytes.as_slice() } else { &[] };
             host.push(
@@ -286,9 +304,10 @@ impl Launch {
         unsafe { check!(cudnn_loader::cudnnBackendExecute(handle.raw(), plan.descriptor.raw(), self.pack.raw())) }
     }
 
-    /// Returns the bytes of all buffers after the execution.
-    fn read(&self, gpu: &Gpu) -> Result<Vec<Vec<u8>>, Failure> {
-        let buffers = self.device.iter().zip(&self.host).map(|(device, host)| match device {
+    /// Returns the bytes of these buffers after the execution, and nothing for the others.
+    fn read(&self, gpu: &Gpu, is_wanted: impl Fn(usize) -> bool) -> Result<Vec<Vec<u8>>, Failure> {
+        let buffers = self.device.iter().zip(&self.host).enumerate().map(|(buffer, (device, host))| match device {
+            _ if !is_wanted(buffer) => Ok(Vec::new()),
             Some(memory) => Ok(gpu.download(memory)?),
             None => Ok(host.iter().flat_map(|word| word.to_ne_bytes()).collect()),
         });
@@ -324,10 +343,12 @@ impl Prepared {
         let id = graph.id();
         let scratch = if is_attention_gradient(graph) { read.as_slice() } else { &[] };
         let is_scratch = |uid| written.contains(&uid) && scratch.contains(&uid);
+        // Other values before the execution are meaningless.
+        let is_read = |uid| !written.contains(&uid) || read.contains(&uid) || graph.reads_outputs();
         for place in memory.places.clone() {
             let Tensor { uid, ty, is_by_value, is_plain, .. } = place.tensor;
             let is_written = written.contains(&uid);
-            let is_read = !is_written || read.contains(&uid) || graph.reads_outputs();
+            let is_read = is_read(uid);
             let seed = data::seed(&id, uid);
             if let Some(bytes) = host_value(request, uid).filter(|_| is_by_value) {
                 memory.write(&place, &bytes);
@@ -350,7 +371,7 @@ impl Prepared {
             }
         }
         if is_readable && captured.is_none() {
-            for (uid, array) in reference::derived::inputs(graph, || memory.values()) {
+            for (uid, array) in reference::derived::inputs(graph, || memory.values(is_read)) {
                 let of_tensor = memory.places.iter().find(|place| place.tensor.uid == uid && !place.tensor.is_by_value);
                 if let Some(place) = of_tensor.cloned() {
                     memory.fill(&place, |index| array.get(index as usize));
@@ -358,7 +379,7 @@ impl Prepared {
             }
         }
         let expected = if is_readable {
-            reference::compute(graph, || memory.values(), &|uid, index| memory.element(uid, index))
+            reference::compute(graph, || memory.values(is_read), &|uid, index| memory.element(uid, index))
         } else {
             Err(reference::SPECIAL_LAYOUT.to_owned())
         };
@@ -373,6 +394,39 @@ impl Prepared {
             let range = place.offset..place.offset + place.tensor.span();
             Some((place, after.get(place.buffer)?.get(range)?))
         })
+    }
+
+    fn has_equal_outputs(&self, a: &[Vec<u8>], b: &[Vec<u8>]) -> bool {
+        self.outputs(a).map(|(_, bytes)| bytes).eq(self.outputs(b).map(|(_, bytes)| bytes))
+    }
+
+    /// Returns whether a buffer contains an output.
+    fn writes(&self, buffer: usize) -> bool {
+        self.memory.places.iter().any(|place| place.buffer == buffer && self.written.contains(&place.tensor.uid))
+    }
+
+    /// Describes the bytes of all buffers after an execution.
+    fn compare(&self, after: &[Vec<u8>], run: &mut Run) {
+        let damage = || {
+            let buffers = after.par_iter().enumerate();
+            buffers.filter_map(|(at, bytes)| self.memory.damage(at, bytes)).collect::<Vec<_>>()
+        };
+        let (bits, ((errors, unknown), damage)) =
+            rayon::join(|| self.digest(after), || rayon::join(|| self.errors(after), damage));
+        run.bits = bits;
+        let output =
+            |(uid, worst): &(i64, Worst)| OutputError { uid: *uid, error: worst.error, compared: worst.compared };
+        run.outputs = errors.iter().map(output).collect();
+        if !unknown.is_empty() {
+            run.no_reference = Some(unknown.join("; "));
+        }
+        let worst = errors.into_iter().reduce(|a, b| if b.1.error > a.1.error { b } else { a });
+        (run.error, run.worst_output) = (worst.map(|(_, worst)| worst.error), worst.map(|(uid, _)| uid));
+        run.worst_element = worst.filter(|(_, worst)| worst.error > 0.0).map(|(uid, worst)| describe(uid, &worst));
+        run.is_sampled = run.error.is_some() && self.is_sampled();
+        run.same_as_captured = self.same_as_captured(after);
+        // The workspace follows the buffers.
+        run.damage.splice(0..0, damage);
     }
 
     fn digest(&self, after: &[Vec<u8>]) -> String {
@@ -640,11 +694,12 @@ mod tests {
 
     #[test]
     fn data_sets_are_prepared_ahead_within_a_limit() {
+        let threads = Threads::start().unwrap();
         let data = vec![DataSet::Integers, DataSet::Normal];
         let used = Arc::new(AtomicUsize::new(0));
         let small = Arc::new(Request { data: data.clone(), ..request() });
         let bytes = 2 * host_bytes(&small.graph);
-        let preparations = [0, 1].map(|_| Preparation::ahead(&small, &used).unwrap());
+        let preparations = [0, 1].map(|_| Preparation::ahead(&threads, &small, &used).unwrap());
         assert_eq!(used.load(Ordering::Relaxed), 2 * bytes);
         for preparation in preparations {
             let prepared: Vec<_> = preparation.finish().map(|(data, prepared)| (data, prepared.is_ok())).collect();
@@ -652,12 +707,13 @@ mod tests {
         }
         assert_eq!(used.load(Ordering::Relaxed), 0);
         used.store(MAX_AHEAD - bytes + 1, Ordering::Relaxed);
-        assert!(Preparation::ahead(&small, &used).is_none());
+        assert!(Preparation::ahead(&threads, &small, &used).is_none());
         // Of a large graph, only the first data set is prepared.
         used.store(0, Ordering::Relaxed);
         let graph = serde_json::from_str(&MATMUL.replace("[1,3,5]", "[1,3,12000000]")).unwrap();
         let large = Arc::new(Request { graph, data, max_bytes: 1, ..request() });
-        let prepared: Vec<_> = Preparation::ahead(&large, &used).unwrap().finish().map(|(data, _)| data).collect();
+        let prepared: Vec<_> =
+            Preparation::ahead(&threads, &large, &used).unwrap().finish().map(|(data, _)| data).collect();
         assert_eq!(prepared, [DataSet::Integers]);
     }
 

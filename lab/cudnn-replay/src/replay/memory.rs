@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use cudnn_capture_file::Execution;
+use rayon::prelude::*;
 
 use super::element;
-use super::tensor::{Array, Tensor};
+use super::tensor::{Array, ELEMENTS_AT_ONCE, Tensor};
 
 /// The size of the red zone before and after each buffer.
 pub(super) const RED_ZONE: usize = 4096;
@@ -30,6 +31,8 @@ pub(super) struct Buffer {
     pub(super) is_host: bool,
     /// The bytes before the execution.
     pub(super) bytes: Vec<u8>,
+    /// Whether all bytes are the [`PATTERN`].
+    pub(super) is_empty: bool,
     /// The bytes that an execution may change.
     writable: ByteSet,
 }
@@ -119,22 +122,35 @@ impl Memory {
         }
         memory.buffers = sizes
             .into_iter()
-            .map(|(is_host, size)| Buffer { is_host, bytes: vec![PATTERN; size], writable: ByteSet::new(size) })
+            .map(|(is_host, size)| Buffer {
+                is_host,
+                bytes: vec![PATTERN; size],
+                is_empty: true,
+                writable: ByteSet::new(size),
+            })
             .collect();
         Ok(memory)
     }
 
     /// Sets the elements of a tensor.
-    pub(super) fn fill(&mut self, place: &Place, value: impl Fn(u64) -> f64) {
+    pub(super) fn fill(&mut self, place: &Place, value: impl Fn(u64) -> f64 + Sync) {
         let Some(buffer) = self.buffers.get_mut(place.buffer) else { return };
-        let size = element::size(place.tensor.ty).unwrap_or(1);
-        let mut bytes = Vec::with_capacity(8);
+        let Some(bytes) = buffer.bytes.get_mut(place.offset..) else { return };
+        buffer.is_empty = false;
+        let Tensor { ty, .. } = place.tensor;
+        let size = element::size(ty).unwrap_or(1);
+        if let Some(indices) = place.tensor.indices_in_memory() {
+            bytes.par_chunks_mut(ELEMENTS_AT_ONCE * size).enumerate().for_each(|(number, bytes)| {
+                let indices = indices.clone().starting_at(number * ELEMENTS_AT_ONCE);
+                for (bytes, [index]) in bytes.chunks_exact_mut(size).zip(indices) {
+                    element::encode(ty, value(index as u64), bytes);
+                }
+            });
+            return;
+        }
         for (index, offset) in place.tensor.offsets().enumerate() {
-            bytes.clear();
-            element::encode(place.tensor.ty, value(index as u64), &mut bytes);
-            let start = place.offset + offset * size;
-            if let Some(target) = buffer.bytes.get_mut(start..start + size) {
-                target.copy_from_slice(&bytes);
+            if let Some(bytes) = bytes.get_mut(offset * size..(offset + 1) * size) {
+                element::encode(ty, value(index as u64), bytes);
             }
         }
     }
@@ -144,10 +160,10 @@ impl Memory {
         self.buffers.get(place.buffer)?.bytes.get(place.offset..)
     }
 
-    /// Returns the values of all tensors by uid.
-    pub(super) fn values(&self) -> BTreeMap<i64, Array> {
+    /// Returns the values of tensors by uid.
+    pub(super) fn values(&self, is_wanted: impl Fn(i64) -> bool) -> BTreeMap<i64, Array> {
         let value = |place: &Place| Some((place.tensor.uid, place.tensor.read(self.start(place)?)));
-        self.places.iter().filter_map(value).collect()
+        self.places.iter().filter(|place| is_wanted(place.tensor.uid)).filter_map(value).collect()
     }
 
     /// Returns an element of a tensor.
@@ -159,9 +175,9 @@ impl Memory {
     /// Sets the first bytes of a tensor.
     pub(super) fn write(&mut self, place: &Place, bytes: &[u8]) {
         let end = place.offset + bytes.len().min(place.tensor.span());
-        if let Some(target) =
-            self.buffers.get_mut(place.buffer).and_then(|buffer| buffer.bytes.get_mut(place.offset..end))
-        {
+        let Some(buffer) = self.buffers.get_mut(place.buffer) else { return };
+        buffer.is_empty = false;
+        if let Some(target) = buffer.bytes.get_mut(place.offset..end) {
             target.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
         }
     }
@@ -185,7 +201,7 @@ impl Memory {
     pub(super) fn damage(&self, buffer: usize, after: &[u8]) -> Option<String> {
         let Buffer { bytes, writable, .. } = self.buffers.get(buffer)?;
         let blocks = bytes.chunks(ByteSet::BLOCK).zip(after.chunks(ByteSet::BLOCK)).enumerate();
-        let changed = blocks.filter(|(_, (before, after))| before != after);
+        let changed = blocks.filter(|(block, (before, after))| writable.block(*block) != u64::MAX && before != after);
         let mut damaged = changed.flat_map(|(block, (before, after))| {
             let writable = writable.block(block);
             let is_damaged =

@@ -10,6 +10,7 @@
 //! | [`mod@capture`] | the requests for the graphs of a capture |
 //! | `planning` | heuristics, engines and plans |
 //! | `element` | the elements of tensors as bytes |
+//! | `threads` | threads on all processors |
 //! | `tensor` | tensors, and walks through their elements |
 //! | `reference` | the outputs of a graph, computed on the CPU |
 //! | `captured` | the captured values of tensors |
@@ -35,6 +36,7 @@ mod queue;
 mod reference;
 mod request;
 mod tensor;
+mod threads;
 
 pub use captured::open_values;
 pub use queue::Queue;

@@ -3,20 +3,33 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::thread::available_parallelism;
 
 use cudnn_backend::device::{self, H200, Target};
-use cudnn_backend::gpu::{Gpu, NoGpu};
+use cudnn_backend::gpu::Gpu;
 use cudnn_backend::handle::Handle;
 use cudnn_loader::Error;
 
 use super::execution::{Executor, Preparation};
 use super::planning::{self, Step};
 use super::request::{Report, Request};
+use super::threads::{Threads, processors};
 use crate::rebuild::is_graph;
 
-/// The GPU, and cuDNN's handle, which is dropped first.
-type Device = Result<(Result<Handle, Error>, Gpu), NoGpu>;
+/// The GPU, cuDNN's handle, which is dropped first, and threads. Otherwise the reason why nothing can be executed.
+type Device = Result<Executing, String>;
+
+struct Executing {
+    handle: Result<Handle, Error>,
+    gpu: Gpu,
+    threads: Threads,
+}
+
+/// Starts the driver and the threads.
+fn start() -> Device {
+    let gpu = Gpu::first().map_err(|error| error.to_string())?;
+    let threads = Threads::start().map_err(|error| format!("cannot start threads: {error}"))?;
+    Ok(Executing { handle: Handle::new(), gpu, threads })
+}
 
 /// Graphs to replay in this process. Threads prepare the first ones while another graph is replayed.
 #[derive(Default)]
@@ -45,22 +58,22 @@ impl Queue {
     pub fn replay_next(&mut self, step: &mut dyn FnMut(&str)) -> Option<Report> {
         if self.device.is_none() && !self.waiting.front()?.request.plan_only {
             step("started the driver");
-            self.device = Some(Gpu::first().map(|gpu| (Handle::new(), gpu)));
+            self.device = Some(start());
         }
         self.prepare_ahead();
         let Waiting { request, preparation } = self.waiting.pop_front()?;
         // SAFETY: the call passes no pointers.
         let mut report = Report { cudnn: unsafe { cudnn_loader::cudnnGetVersion() }, ..Report::default() };
         let device = match self.device.as_ref().filter(|_| !request.plan_only) {
-            Some(device) => device.as_ref().map_err(ToString::to_string),
+            Some(device) => device.as_ref().map_err(String::clone),
             None => Err("the device is only described".to_owned()),
         };
         match device {
-            Ok((handle, gpu)) => {
+            Ok(Executing { handle, gpu, threads }) => {
                 report.device.clone_from(&gpu.name);
                 match handle {
                     Ok(handle) => {
-                        let mut executor = Executor::new(gpu, handle, &request, preparation);
+                        let mut executor = Executor::new(gpu, handle, threads, &request, preparation);
                         let execute =
                             &mut |plan: &_, planned: &mut _, step: &mut Step<'_>| executor.execute(plan, planned, step);
                         planning::plan(&request, Target::Handle(handle), &mut report, step, execute);
@@ -87,14 +100,11 @@ impl Queue {
 
     /// Prepares at least two graphs, and more on a machine with many processors.
     fn prepare_ahead(&mut self) {
-        if !matches!(self.device, Some(Ok((Ok(_), _)))) {
-            return;
-        }
-        let processors = available_parallelism().map_or(1, usize::from);
+        let Some(Ok(Executing { handle: Ok(_), threads, .. })) = &self.device else { return };
         let data_sets = self.waiting.front().map_or(1, |waiting| waiting.request.data.len().max(1));
-        for Waiting { request, preparation } in self.waiting.iter_mut().take((processors / data_sets).max(2)) {
+        for Waiting { request, preparation } in self.waiting.iter_mut().take((processors() / data_sets).max(2)) {
             if preparation.is_none() && request.graph.root().is_some_and(is_graph) {
-                *preparation = Preparation::ahead(request, &self.used);
+                *preparation = Preparation::ahead(threads, request, &self.used);
                 // The later graphs wait for the memory, too.
                 if preparation.is_none() {
                     return;

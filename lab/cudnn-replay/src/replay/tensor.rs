@@ -2,12 +2,15 @@
 
 use cudnn_graph::Node;
 use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnDataType_t as DataType};
+use rayon::prelude::*;
 
 use super::element;
 
 /// Maximum number of elements of a tensor, and of the distance between the first and the last one. Smaller than any
 /// memory, so that sizes in bytes never overflow.
 const MAX_ELEMENTS: usize = 1 << 48;
+/// The number of elements that a thread handles at once.
+pub(super) const ELEMENTS_AT_ONCE: usize = 1 << 15;
 
 /// A tensor of a graph.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,7 +84,23 @@ impl Tensor {
 
     /// Returns the offset of each element in elements, the last dimension first.
     pub(super) fn offsets(&self) -> impl Iterator<Item = usize> + use<> {
-        Walk::new(&self.dims, [&self.strides]).map(|[offset]| offset)
+        self.walk().map(|[offset]| offset)
+    }
+
+    fn walk(&self) -> Walk<1> {
+        Walk::new(&self.dims, [&self.strides])
+    }
+
+    /// Returns the index of each element in the order of their places in memory. `None` if there are gaps, or if
+    /// elements share memory.
+    pub(super) fn indices_in_memory(&self) -> Option<Walk<1>> {
+        let mut axes: Vec<_> = self.strides.iter().zip(&self.dims).zip(dense_strides(&self.dims)).collect();
+        axes.retain(|((_, extent), _)| **extent > 1);
+        axes.sort_by(|((a, _), _), ((b, _), _)| b.cmp(a));
+        let dims: Vec<usize> = axes.iter().map(|((_, extent), _)| **extent).collect();
+        let strides: Vec<usize> = axes.iter().map(|((stride, _), _)| **stride).collect();
+        let steps: Vec<usize> = axes.iter().map(|(_, step)| *step).collect();
+        (self.count() > 0 && strides == dense_strides(&dims)).then(|| Walk::new(&dims, [&steps]))
     }
 
     /// Returns whether two copies of the memory have the same elements. Gaps between elements may differ.
@@ -107,7 +126,7 @@ impl Tensor {
     pub(super) fn read(&self, memory: &[u8]) -> Array {
         let size = element::size(self.ty).unwrap_or(1);
         let value = |offset: usize| element::decode(self.ty, memory.get(offset * size..).unwrap_or_default());
-        Array { dims: self.dims.clone(), values: self.offsets().map(value).collect() }
+        Array { dims: self.dims.clone(), values: self.walk().values(|_, [offset]| value(offset)) }
     }
 }
 
@@ -190,12 +209,15 @@ pub(super) fn positions(index: usize, dims: &[usize]) -> Vec<usize> {
 }
 
 /// The offsets of the elements in several arrays, in the order of the indices.
+#[derive(Clone)]
 pub(super) struct Walk<const N: usize> {
+    /// The dimensions. Adjacent ones with a common step in each array are one axis.
     axes: Vec<Axis<N>>,
     offsets: [usize; N],
     left: usize,
 }
 
+#[derive(Clone)]
 struct Axis<const N: usize> {
     extent: usize,
     position: usize,
@@ -205,12 +227,41 @@ struct Axis<const N: usize> {
 impl<const N: usize> Walk<N> {
     /// Walks through these extents. Each array has its strides.
     pub(super) fn new(dims: &[usize], strides: [&[usize]; N]) -> Self {
-        let axis = |(index, extent): (usize, &usize)| Axis {
-            extent: *extent,
-            position: 0,
-            steps: strides.map(|strides| strides.get(index).copied().unwrap_or(0)),
-        };
-        Walk { axes: dims.iter().enumerate().map(axis).collect(), offsets: [0; N], left: dims.iter().product() }
+        let mut axes = Vec::<Axis<N>>::new();
+        for (index, extent) in dims.iter().enumerate().filter(|(_, extent)| **extent != 1) {
+            let steps = strides.map(|strides| strides.get(index).copied().unwrap_or(0));
+            match axes.last_mut() {
+                Some(axis) if axis.steps == steps.map(|step| step.wrapping_mul(*extent)) => {
+                    (axis.extent, axis.steps) = (axis.extent.wrapping_mul(*extent), steps);
+                }
+                _ => axes.push(Axis { extent: *extent, position: 0, steps }),
+            }
+        }
+        Walk { axes, offsets: [0; N], left: dims.iter().product() }
+    }
+
+    /// Returns a function of each index and its offsets, which threads compute.
+    pub(super) fn values(&self, function: impl Fn(usize, [usize; N]) -> f64 + Sync) -> Vec<f64> {
+        let mut values = vec![0.0; self.left];
+        values.par_chunks_mut(ELEMENTS_AT_ONCE).enumerate().for_each(|(number, values)| {
+            let indices = number * ELEMENTS_AT_ONCE..;
+            let walk = self.clone().starting_at(indices.start);
+            values.iter_mut().zip(indices.zip(walk)).for_each(|(to, (index, offsets))| *to = function(index, offsets));
+        });
+        values
+    }
+
+    /// Leaves out the elements before this index.
+    pub(super) fn starting_at(mut self, index: usize) -> Self {
+        let mut rest = index;
+        self.offsets = [0; N];
+        for axis in self.axes.iter_mut().rev() {
+            axis.position = rest % axis.extent.max(1);
+            rest /= axis.extent.max(1);
+            self.offsets.iter_mut().zip(&axis.steps).for_each(|(offset, step)| *offset += step * axis.position);
+        }
+        self.left = self.left.saturating_sub(index);
+        self
     }
 }
 
@@ -256,6 +307,23 @@ mod tests {
     }
 
     #[test]
+    fn elements_are_visited_in_the_order_of_memory() {
+        let text = r#""TENSOR_DIMENSIONS:3":[2,3,1,2],"TENSOR_STRIDES:3":<strides>,"TENSOR_DATA_TYPE:1":2"#;
+        let indices = |strides| {
+            let tensor = tensor(&text.replace("<strides>", strides)).unwrap();
+            let mut expected: Vec<_> = tensor.offsets().zip(0..).collect();
+            expected.sort_unstable();
+            let expected: Vec<usize> = expected.into_iter().map(|(_, index)| index).collect();
+            tensor.indices_in_memory().map(|walk| (walk.map(|[index]| index).collect::<Vec<_>>(), expected))
+        };
+        for strides in ["[6,1,1,3]", "[6,2,99,1]", "[1,4,1,2]"] {
+            let (found, expected) = indices(strides).unwrap();
+            assert_eq!(found, expected, "{strides}");
+        }
+        assert!(indices("[12,1,1,3]").is_none() && indices("[6,1,1,0]").is_none());
+    }
+
+    #[test]
     fn vectors_are_adjacent() {
         let text =
             r#""TENSOR_DIMENSIONS:3":[2,3],"TENSOR_STRIDES:3":[3,1],"TENSOR_DATA_TYPE:1":3,"TENSOR_VECTOR_COUNT:3":4"#;
@@ -274,6 +342,10 @@ mod tests {
         assert_eq!(walked, [[0, 0], [1, 1], [2, 0], [3, 1]]);
         assert_eq!(Walk::new(&[0, 2], [&[2, 1]]).count(), 0);
         assert_eq!(Walk::new(&[], [&[]]).count(), 1);
+        let walk = Walk::new(&[2, 1, 3, 4], [&[12, 7, 4, 1], &[1, 0, 8, 2]]);
+        for start in 0..=24 {
+            assert!(walk.clone().starting_at(start).eq(walk.clone().skip(start)), "{start}");
+        }
     }
 
     #[test]

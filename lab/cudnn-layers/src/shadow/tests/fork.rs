@@ -17,7 +17,7 @@ fn in_child(check: impl FnOnce() -> bool) -> bool {
 
 #[test]
 fn a_forked_child_never_waits_and_inherits_descriptors() {
-    let known = graph();
+    let known = operation_graph();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..8 {
@@ -34,7 +34,7 @@ fn a_forked_child_never_waits_and_inherits_descriptors() {
             !in_child(|| {
                 let start = Instant::now();
                 // Enough graphs to use every part of the table.
-                let graphs: Vec<_> = (0..100).map(|_| graph()).collect();
+                let graphs: Vec<_> = (0..100).map(|_| operation_graph()).collect();
                 let all = graphs.iter().chain([&known]).all(|graph| text(*graph) == GRAPH_LABEL);
                 let proposed = Proposed::new();
                 proposed.read_engine(1);
@@ -52,7 +52,7 @@ fn a_forked_child_never_waits_and_inherits_descriptors() {
 fn a_stuck_thread_delays_others_once_and_uncertain_contents_are_dropped() {
     // Runs in a child, because all tests of this process share the table.
     let is_well = in_child(|| {
-        let (descriptor, is_inside, leave) = (graph(), AtomicBool::new(false), AtomicBool::new(false));
+        let (descriptor, is_inside, leave) = (operation_graph(), AtomicBool::new(false), AtomicBool::new(false));
         let mut is_well = text(descriptor) == GRAPH_LABEL;
         let address = descriptor.addr();
         std::thread::scope(|scope| {

@@ -71,7 +71,7 @@ fn matmul() -> Raw {
     operation
 }
 
-fn graph() -> Raw {
+fn operation_graph() -> Raw {
     let operation = matmul();
     let graph = create(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
     set_children(graph, Name::CUDNN_ATTR_OPERATIONGRAPH_OPS, &[operation]);
@@ -88,7 +88,7 @@ fn text(descriptor: Raw) -> String {
 
 #[test]
 fn a_graph_is_described_after_its_operations_were_destroyed() {
-    let graph = graph();
+    let graph = operation_graph();
     assert_eq!(text(graph), GRAPH_LABEL);
     destroy(graph);
     assert_eq!(label(graph), None);
@@ -96,7 +96,7 @@ fn a_graph_is_described_after_its_operations_were_destroyed() {
 
 #[test]
 fn a_label_is_made_once() {
-    let graph = graph();
+    let graph = operation_graph();
     let (one, other) = (label(graph).unwrap(), label(graph).unwrap());
     assert!(Arc::ptr_eq(&one, &other));
     destroy(graph);
@@ -351,7 +351,7 @@ struct Proposed {
 
 impl Proposed {
     fn new() -> Self {
-        let graph = graph();
+        let graph = operation_graph();
         let heuristics = create(Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
         set_children(heuristics, Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, &[graph]);
         set(heuristics, Name::CUDNN_ATTR_ENGINEHEUR_MODE, Type::CUDNN_TYPE_HEUR_MODE, &[3u32]);
@@ -427,7 +427,7 @@ fn contents_are_freed_with_the_last_descriptor() {
 
 #[test]
 fn reading_a_descriptor_returns_the_content_the_program_set() {
-    let graph = graph();
+    let graph = operation_graph();
     let engine = create(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR);
     set_children(engine, Name::CUDNN_ATTR_ENGINE_OPERATION_GRAPH, &[graph]);
     set_numbers(engine, Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX, &[5]);
@@ -458,7 +458,7 @@ fn threads_make_use_and_destroy_each_others_descriptors() {
             let sender = sender.clone();
             scope.spawn(move || {
                 for _ in 0..ROUNDS {
-                    let graph = graph();
+                    let graph = operation_graph();
                     assert_eq!(text(graph), GRAPH_LABEL);
                     sender.send(graph.addr()).unwrap();
                 }
@@ -482,7 +482,7 @@ fn threads_make_use_and_destroy_each_others_descriptors() {
 
 #[test]
 fn a_step_leaves_nothing_behind() {
-    let graph = graph();
+    let graph = operation_graph();
     // The total size of the table varies, because other tests use it at the same time.
     for _ in 0..1000 {
         let pack = create(Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
@@ -502,7 +502,7 @@ fn a_step_leaves_nothing_behind() {
 #[test]
 #[ignore = "prints times"]
 fn cost() {
-    let graph = graph();
+    let graph = operation_graph();
     let plan = Proposed::new();
     plan.read_engine(3);
     let pack = address();

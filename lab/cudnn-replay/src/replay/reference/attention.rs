@@ -2,9 +2,11 @@
 
 use cudnn_graph::Node;
 use cudnn_loader::cudnnBackendAttributeName_t as Name;
+use rayon::prelude::*;
 
-use super::super::tensor::{Array, Walk};
+use super::super::tensor::{Array, Walk, dense_strides};
 use super::context::{Context, Results};
+use super::contraction::{Panels, Row, Sums, Terms, offsets};
 use super::softmax::Softmax;
 use super::{MAX_ELEMENTS, evaluate_inside};
 
@@ -98,24 +100,18 @@ pub(super) fn backward(context: &Context<'_>, operation: &Node) -> Results {
     if dq_dims != q.dims || dk_dims != k.dims || dv_dims != v.dims {
         return Err("an attention of tensors with contradictory extents".to_owned());
     }
-    let [mut dq, mut dk, mut dv] = [dq_dims, dk_dims, dv_dims].map(|dims| Array::filled(&dims, 0.0));
-    let dot = |a: &Array, a_row: usize, b: &Array, b_row: usize, length: usize| -> f64 {
-        (0..length).map(|column| a.get(a_row * length + column) * b.get(b_row * length + column)).sum()
-    };
-    shape.each(|at| {
-        let (k_row, v_row) = (at.k_plane * shape.keys + at.kv, at.v_plane * shape.keys + at.kv);
-        let p = libm::exp(scores.get(at.score) - stats.get(at.query));
-        let dp = dot(d_o, at.query, v, v_row, width) - dot(d_o, at.query, o, at.query, width);
-        let ds = scale * p * dp;
-        for column in 0..depth {
-            let (q_at, k_at) = (at.query * depth + column, k_row * depth + column);
-            dq.update(q_at, |sum| sum + ds * k.get(k_at));
-            dk.update(k_at, |sum| sum + ds * q.get(q_at));
-        }
-        for column in 0..width {
-            dv.update(v_row * width + column, |sum| sum + p * d_o.get(at.query * width + column));
-        }
-    });
+    let rows = Walk::new(&stats.dims, [&dense_strides(&stats.dims)]);
+    let d = rows.values(|row, _| (row * width..(row + 1) * width).map(|at| d_o.get(at) * o.get(at)).sum());
+    let d = |row| d.get(row).copied().unwrap_or(f64::NAN);
+    let dp = shape.products_of_rows(d_o, v, shape.v_heads, width);
+    let every = Walk::new(&scores.dims, [&dense_strides(&scores.dims)]);
+    let row = |index| index / shape.keys;
+    let array = |values| Array { dims: scores.dims.clone(), values };
+    let p = array(every.values(|index, _| libm::exp(scores.get(index) - stats.get(row(index)))));
+    let ds = array(every.values(|index, _| scale * p.get(index) * (dp.get(index) - d(row(index)))));
+    let dq = Array { values: shape.sums_over_keys(&ds, k, shape.k_heads, depth), dims: dq_dims };
+    let dk = Array { values: shape.sums_over_queries(&ds, q, shape.k_heads, depth), dims: dk_dims };
+    let dv = Array { values: shape.sums_over_queries(&p, d_o, shape.v_heads, width), dims: dv_dims };
     Ok(vec![(dq_uid, dq), (dk_uid, dk), (dv_uid, dv)])
 }
 
@@ -132,17 +128,6 @@ struct Shape {
     depth: usize,
     /// The length of a value.
     width: usize,
-}
-
-/// A pair of a query and a key.
-struct Pair {
-    score: usize,
-    /// The row of the query, which is also the row of the output.
-    query: usize,
-    k_plane: usize,
-    v_plane: usize,
-    /// The row of the key and of the value in the plane.
-    kv: usize,
 }
 
 impl Shape {
@@ -182,45 +167,67 @@ impl Shape {
         (pairs as u64).checked_mul((self.depth + self.width) as u64)
     }
 
-    /// Calls a function for all pairs.
-    fn each(&self, mut function: impl FnMut(Pair)) {
-        let steps = [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]];
-        let [batches, heads, queries, keys] = &steps;
-        let places = Walk::new(&self.score_dims(), [batches, heads, queries, keys]);
-        for (score, [batch, head, query, kv]) in places.enumerate() {
-            let plane = |own: usize| batch * own + head * own / self.heads.max(1);
-            function(Pair {
-                score,
-                query: (batch * self.heads + head) * self.queries + query,
-                k_plane: plane(self.k_heads),
-                v_plane: plane(self.v_heads),
-                kv,
-            });
-        }
+    /// Calls a function with all batches and heads of the queries, and with those of keys or values that they use.
+    fn each_head(&self, own_heads: usize, function: impl Fn(usize, usize) + Sync) {
+        (0..self.batches * self.heads).into_par_iter().for_each(|head| {
+            let own = head / self.heads * own_heads + head % self.heads * own_heads / self.heads;
+            function(head, own);
+        });
+    }
+
+    /// Returns the products of rows for queries with rows for keys, both of this length.
+    fn products_of_rows(&self, a: &Array, b: &Array, b_heads: usize, length: usize) -> Array {
+        let Shape { queries, keys, .. } = *self;
+        let dims = self.score_dims();
+        let sums = Sums::new(dims.iter().product());
+        let terms = Terms { outer: &offsets(1, 0, 0), inner: &offsets(length, 1, 1) };
+        self.each_head(b_heads, |head, own| {
+            let panels = Panels::new(length, keys, |term, key| b.get((own * keys + key) * length + term));
+            let row = |query| Row { start: query * length, sum: query * keys };
+            let rows: Vec<Row> = (head * queries..(head + 1) * queries).map(row).collect();
+            sums.add(&a.values, &rows, terms, &panels, 1);
+        });
+        Array { dims: dims.to_vec(), values: sums.into_values() }
+    }
+
+    /// Returns, for each query, the sum of the rows of this length for the keys, with weights for each pair.
+    fn sums_over_keys(&self, weights: &Array, values: &Array, own_heads: usize, length: usize) -> Vec<f64> {
+        let Shape { queries, keys, .. } = *self;
+        let sums = Sums::new(self.batches * self.heads * queries * length);
+        let terms = Terms { outer: &offsets(1, 0, 0), inner: &offsets(keys, 1, 1) };
+        self.each_head(own_heads, |head, own| {
+            let panels = Panels::new(keys, length, |key, lane| values.get((own * keys + key) * length + lane));
+            let row = |query| Row { start: query * keys, sum: query * length };
+            let rows: Vec<Row> = (head * queries..(head + 1) * queries).map(row).collect();
+            sums.add(&weights.values, &rows, terms, &panels, 1);
+        });
+        sums.into_values()
+    }
+
+    /// Returns, for each key, the sum of the rows of this length for the queries, with weights for each pair.
+    fn sums_over_queries(&self, weights: &Array, values: &Array, own_heads: usize, length: usize) -> Vec<f64> {
+        let Shape { queries, keys, .. } = *self;
+        let in_group = self.heads / own_heads;
+        let sums = Sums::new(self.batches * own_heads * keys * length);
+        let terms = Terms { outer: &offsets(in_group, queries * keys, queries), inner: &offsets(queries, keys, 1) };
+        (0..self.batches * own_heads).into_par_iter().for_each(|own| {
+            let first = own * in_group * queries;
+            let panels =
+                Panels::new(in_group * queries, length, |query, lane| values.get((first + query) * length + lane));
+            let row = |key| Row { start: first * keys + key, sum: (own * keys + key) * length };
+            sums.add(&weights.values, &(0..keys).map(row).collect::<Vec<_>>(), terms, &panels, 1);
+        });
+        sums.into_values()
     }
 
     /// Returns the sums of the values, weighted with the probabilities.
     fn output(&self, probabilities: &Array, v: &Array, dims: &[usize]) -> Array {
-        let mut o = Array::filled(dims, 0.0);
-        self.each(|at| {
-            let (p, start) = (probabilities.get(at.score), at.kv * self.width);
-            for column in 0..self.width {
-                let value = v.get(at.v_plane * self.keys * self.width + start + column);
-                o.update(at.query * self.width + column, |sum| sum + p * value);
-            }
-        });
-        o
+        Array { values: self.sums_over_keys(probabilities, v, self.v_heads, self.width), dims: dims.to_vec() }
     }
 
     fn scores(&self, q: &Array, k: &Array, scale: f64) -> Array {
-        let mut scores = Array::filled(&self.score_dims(), 0.0);
-        let depth = self.depth;
-        self.each(|at| {
-            let k_row = at.k_plane * self.keys + at.kv;
-            let products = (0..depth).map(|column| q.get(at.query * depth + column) * k.get(k_row * depth + column));
-            let sum: f64 = products.sum();
-            scores.update(at.score, |_| scale * sum);
-        });
+        let mut scores = self.products_of_rows(q, k, self.k_heads, self.depth);
+        scores.values.par_iter_mut().for_each(|score| *score *= scale);
         scores
     }
 }

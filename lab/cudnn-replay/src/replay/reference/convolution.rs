@@ -1,94 +1,18 @@
 //! Convolutions: forward, and the gradients of the data and of the filter. All three add the same products.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use cudnn_graph::Node;
 use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind};
+use rayon::prelude::*;
 
 use super::super::tensor::Array;
 use super::context::{Context, Operand, Pull, Results, float};
+use super::contraction::{Offsets, Panels, Row, Sums, Terms, offsets};
 
 /// The products along a spatial dimension: the positions in the data, the filter and the output.
 type Taps = Vec<[usize; 3]>;
-
-/// Products with one element of the filter, and with elements of a line of the data and of the output.
-#[derive(Clone)]
-struct Run {
-    /// The indices of the first product in the data, the filter and the output.
-    start: [usize; 3],
-    /// The distance of the elements in the data. Those in the output follow each other.
-    step: usize,
-    len: usize,
-}
-
-impl Run {
-    /// Divides the taps along the last spatial dimension into runs.
-    fn all(taps: &Taps) -> Vec<Run> {
-        let mut taps = taps.clone();
-        taps.sort_unstable_by_key(|[_, w, y]| (*w, *y));
-        let mut runs = Vec::<Run>::new();
-        for tap in taps {
-            let [x, w, y] = tap;
-            match runs.last_mut() {
-                // The distance to the second element is the step.
-                Some(run) if run.is_before(w, y) && run.len == 1 && run.start[0] < x => {
-                    (run.step, run.len) = (x - run.start[0], 2);
-                }
-                Some(run) if run.is_before(w, y) && run.start[0] + run.len * run.step == x => run.len += 1,
-                _ => runs.push(Run { start: tap, step: 1, len: 1 }),
-            }
-        }
-        runs
-    }
-
-    /// Returns whether this position in the output follows the run, with the same element of the filter.
-    fn is_before(&self, w: usize, y: usize) -> bool {
-        self.start[1] == w && self.start[2] + self.len == y
-    }
-
-    /// Returns the indices of each product in the data, the filter and the output.
-    fn products(&self) -> impl Iterator<Item = [usize; 3]> {
-        let ([x, w, y], step) = (self.start, self.step);
-        (0..self.len).map(move |at| [x + at * step, w, y + at])
-    }
-
-    /// Adds the products of two operands to the target.
-    fn add(&self, target: Target, sums: &mut [f64], a: &[f64], b: &[f64]) {
-        let ([x, w, y], step, len) = (self.start, self.step, self.len);
-        let (data, output) = (x..x + (len - 1) * step + 1, y..y + len);
-        match target {
-            Target::Data => {
-                let (Some(sums), Some(weight), Some(values)) = (sums.get_mut(data), a.get(w), b.get(output)) else {
-                    return;
-                };
-                add_scaled(sums, step, values, 1, *weight);
-            }
-            Target::Filter => {
-                let (Some(sum), Some(data), Some(values)) = (sums.get_mut(w), a.get(data), b.get(output)) else {
-                    return;
-                };
-                *sum += data.iter().step_by(step).zip(values).map(|(data, value)| data * value).sum::<f64>();
-            }
-            Target::Output => {
-                let (Some(sums), Some(data), Some(weight)) = (sums.get_mut(output), a.get(data), b.get(w)) else {
-                    return;
-                };
-                add_scaled(sums, 1, data, step, *weight);
-            }
-        }
-    }
-}
-
-/// Adds the values, multiplied by a factor, to the sums. The steps are the distances of the elements to use.
-fn add_scaled(sums: &mut [f64], sum_step: usize, values: &[f64], value_step: usize, factor: f64) {
-    let add = |(sum, value): (&mut f64, &f64)| *sum += factor * value;
-    if (sum_step, value_step) == (1, 1) {
-        // Iterators with steps are not vectorized.
-        sums.iter_mut().zip(values).for_each(add);
-    } else {
-        sums.iter_mut().step_by(sum_step).zip(values.iter().step_by(value_step)).for_each(add);
-    }
-}
 
 /// Maximum number of products to try along a spatial dimension.
 const MAX_TAPS: usize = 1 << 24;
@@ -99,8 +23,7 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
     context.spend(geometry.products())?;
     let [a, b] = operands;
     let (a, b) = (context.input(operation, a)?, context.input(operation, b)?);
-    let mut sums = Array::filled(&dims, 0.0);
-    geometry.each(|run| run.add(target, &mut sums.values, &a.values, &b.values));
+    let mut sums = Array { values: geometry.sums(target, &a.values, &b.values), dims };
     sums.values.iter_mut().for_each(|sum| *sum *= alpha);
     if beta != 0.0 {
         let former = context.former(uid)?;
@@ -121,12 +44,10 @@ pub(super) fn element(context: &Context<'_>, operation: &Node, index: usize, pul
     context.spend(geometry.products().and_then(|products| products.checked_add(geometry.tried)))?;
     let [a, b] = operands.map(|name| Operand::new(context, operation, name));
     let mut sum = Ok(0.0);
-    geometry.each(|run| {
-        for at in run.products() {
-            let [_, at_a, at_b] = target.order(at);
-            if let Ok(known) = &sum {
-                sum = a.get(at_a, pull).and_then(|a| Ok(known + a * b.get(at_b, pull)?));
-            }
+    geometry.each(|at| {
+        let [_, at_a, at_b] = target.order(at);
+        if let Ok(known) = &sum {
+            sum = a.get(at_a, pull).and_then(|a| Ok(known + a * b.get(at_b, pull)?));
         }
     });
     let former = if beta == 0.0 { 0.0 } else { context.former(uid)?.get(index) };
@@ -146,6 +67,15 @@ impl Target {
     fn order<T>(self, [x, w, y]: [T; 3]) -> [T; 3] {
         match self {
             Target::Data => [x, w, y],
+            Target::Filter => [w, x, y],
+            Target::Output => [y, x, w],
+        }
+    }
+
+    /// Returns the value for the target, followed by those for the rows and for the panels of the sums.
+    fn roles<T>(self, [x, w, y]: [T; 3]) -> [T; 3] {
+        match self {
+            Target::Data => [x, y, w],
             Target::Filter => [w, x, y],
             Target::Output => [y, x, w],
         }
@@ -330,12 +260,6 @@ impl Geometry {
             *taps = found;
             geometry.tried += tried as u64;
         }
-        // With a filter of one element, all positions are one line.
-        let positions = geometry.y.iter().product();
-        if only.is_none() && geometry.w == [1; 3] && geometry.x == geometry.y && geometry.is_whole() {
-            (geometry.x, geometry.y) = ([1, 1, positions], [1, 1, positions]);
-            geometry.taps = [vec![[0; 3]], vec![[0; 3]], (0..positions).map(|at| [at, 0, at]).collect()];
-        }
         Ok(geometry)
     }
 
@@ -373,11 +297,6 @@ impl Geometry {
         positions
     }
 
-    /// Returns whether every position in the output reads the same position in the data.
-    fn is_whole(&self) -> bool {
-        self.taps.iter().zip(self.y).all(|(taps, y)| taps.len() == y && taps.iter().all(|[x, _, y]| x == y))
-    }
-
     fn filters_in_group(&self) -> usize {
         let [_, filters, depth] = self.counts;
         (filters / (self.channels / depth.max(1)).max(1)).max(1)
@@ -388,28 +307,25 @@ impl Geometry {
         factors.into_iter().try_fold(1_u64, |product, factor| product.checked_mul(factor as u64))
     }
 
-    /// Calls a function with each run of products.
-    fn each(&self, mut function: impl FnMut(Run)) {
-        let Geometry { ranges: [images, filters, depths], channels, x, w, y, taps: [taps_d, taps_h, taps_w], .. } =
-            self;
+    /// Calls a function with the indices of each product in the data, the filter and the output.
+    fn each(&self, mut function: impl FnMut([usize; 3])) {
+        let [images, filters, depths] = &self.ranges;
         let [_, all_filters, depth] = self.counts;
         let filters_in_group = self.filters_in_group();
-        let line = |base: usize, [_, height, _]: &[usize; 3], d: usize, h: usize| base + d * height + h;
-        let runs = Run::all(taps_w);
+        let [taps_d, taps_h, taps_w] = &self.taps;
         for image in images.clone() {
             for filter in filters.clone() {
                 for channel in depths.clone() {
-                    let x_plane = image * channels + filter / filters_in_group * depth + channel;
+                    let x_plane = image * self.channels + filter / filters_in_group * depth + channel;
                     let (w_plane, y_plane) = (filter * depth + channel, image * all_filters + filter);
-                    let base = |plane: usize, [d, h, _]: &[usize; 3]| plane * d * h;
                     for [x_d, w_d, y_d] in taps_d {
                         for [x_h, w_h, y_h] in taps_h {
-                            let x_line = line(base(x_plane, x), x, *x_d, *x_h) * x[2];
-                            let w_line = line(base(w_plane, w), w, *w_d, *w_h) * w[2];
-                            let y_line = line(base(y_plane, y), y, *y_d, *y_h) * y[2];
-                            for run in &runs {
-                                let [x_w, w_w, y_w] = run.start;
-                                function(Run { start: [x_line + x_w, w_line + w_w, y_line + y_w], ..*run });
+                            for [x_w, w_w, y_w] in taps_w {
+                                function([
+                                    index(x_plane, self.x, [*x_d, *x_h, *x_w]),
+                                    index(w_plane, self.w, [*w_d, *w_h, *w_w]),
+                                    index(y_plane, self.y, [*y_d, *y_h, *y_w]),
+                                ]);
                             }
                         }
                     }
@@ -417,4 +333,130 @@ impl Geometry {
             }
         }
     }
+
+    /// Returns the sums of all products of two operands.
+    fn sums(&self, target: Target, a: &[f64], b: &[f64]) -> Vec<f64> {
+        let [images, filters, depth] = self.counts;
+        let [x, w, y] = [self.x, self.w, self.y].map(|extents| extents.iter().product::<usize>());
+        let filters_in_group = self.filters_in_group();
+        let (planes, count, values) = match target {
+            Target::Data => (images, images * self.channels * x, b),
+            Target::Filter => (depth, filters * depth * w, a),
+            Target::Output => (images, images * filters * y, a),
+        };
+        let sums = Sums::new(count);
+        let classes = self.classes(target);
+        (0..self.channels / depth.max(1)).into_par_iter().for_each(|group| {
+            let (filter, channel) = (group * filters_in_group, group * depth);
+            let weight = |filter, channel, at| (filter * depth + channel) * w + at;
+            // Filters are the lanes, because there are many. Data have only the lanes of its channels.
+            let (panels, outer, stride) = match target {
+                Target::Data => {
+                    let value = |term, lane| value(a, weight(filter + term / w, lane, term % w));
+                    (Panels::new(filters_in_group * w, depth, value), offsets(filters_in_group, y, w), x)
+                }
+                Target::Filter => {
+                    let value = |term, lane| value(b, (term / y * filters + filter + lane) * y + term % y);
+                    (Panels::new(images * y, filters_in_group, value), offsets(images, self.channels * x, y), depth * w)
+                }
+                Target::Output => {
+                    let value = |term, lane| value(b, weight(filter + lane, 0, term));
+                    (Panels::new(depth * w, filters_in_group, value), offsets(depth, x, w), y)
+                }
+            };
+            classes.par_iter().for_each(|Class { starts, inner }| {
+                let row = |plane: usize, start: &Start| {
+                    let (row, sum) = match target {
+                        Target::Data => ((plane * filters + filter) * y, (plane * self.channels + channel) * x),
+                        Target::Filter => ((channel + plane) * x, (filter * depth + plane) * w),
+                        Target::Output => ((plane * self.channels + channel) * x, (plane * filters + filter) * y),
+                    };
+                    Row { start: row.wrapping_add(start.row), sum: sum + start.sum }
+                };
+                let rows: Vec<Row> =
+                    (0..planes).flat_map(|plane| starts.iter().map(move |start| row(plane, start))).collect();
+                sums.add(values, &rows, Terms { outer: &outer, inner }, &panels, stride);
+            });
+        });
+        sums.into_values()
+    }
+
+    /// Divides the positions in a plane of the target into classes.
+    fn classes(&self, target: Target) -> Vec<Class> {
+        let mut classes = vec![Class { starts: vec![Start { row: 0, sum: 0 }], inner: offsets(1, 0, 0) }];
+        for (taps, extents) in self.taps.iter().zip(transposed([self.x, self.w, self.y])) {
+            let along = Class::all(target, taps);
+            let [sum_extent, row_extent, panel_extent] = target.roles(extents);
+            let extended = |class: &Class, along: &Class| {
+                let start = |outer: &Start, inner: &Start| Start {
+                    row: outer.row.wrapping_mul(row_extent).wrapping_add(inner.row),
+                    sum: outer.sum * sum_extent + inner.sum,
+                };
+                let offset = |outer: &Offsets, inner: &Offsets| Offsets {
+                    row: outer.row.wrapping_mul(row_extent).wrapping_add(inner.row),
+                    panel: outer.panel * panel_extent + inner.panel,
+                };
+                Class {
+                    starts: pairs(&class.starts, &along.starts, start),
+                    inner: pairs(&class.inner, &along.inner, offset),
+                }
+            };
+            classes = pairs(&classes, &along, extended);
+        }
+        classes
+    }
+}
+
+/// Positions of the target with products at the same distances in the operands.
+struct Class {
+    starts: Vec<Start>,
+    inner: Vec<Offsets>,
+}
+
+/// The position of the first product in a plane of the rows, and of the sum in a plane of the target.
+struct Start {
+    row: usize,
+    sum: usize,
+}
+
+impl Class {
+    /// Returns the classes along a spatial dimension.
+    fn all(target: Target, taps: &Taps) -> Vec<Class> {
+        let mut products = BTreeMap::<usize, Vec<[usize; 2]>>::new();
+        for tap in taps {
+            let [sum, row, panel] = target.roles(*tap);
+            products.entry(sum).or_default().push([row, panel]);
+        }
+        let mut classes = BTreeMap::<Vec<[usize; 2]>, Vec<Start>>::new();
+        for (sum, mut products) in products {
+            let first = products.first().map_or(0, |[row, _]| *row);
+            products.iter_mut().for_each(|[row, _]| *row = row.wrapping_sub(first));
+            classes.entry(products).or_default().push(Start { row: first, sum });
+        }
+        let class = |(products, starts): (Vec<[usize; 2]>, _)| {
+            let inner = products.into_iter().map(|[row, panel]| Offsets { row, panel }).collect();
+            Class { starts, inner }
+        };
+        classes.into_iter().map(class).collect()
+    }
+}
+
+/// Returns a function of all pairs, the second elements first.
+fn pairs<A, B, C>(outer: &[A], inner: &[B], function: impl Fn(&A, &B) -> C) -> Vec<C> {
+    let function = &function;
+    outer.iter().flat_map(|outer| inner.iter().map(move |inner| function(outer, inner))).collect()
+}
+
+fn value(values: &[f64], index: usize) -> f64 {
+    values.get(index).copied().unwrap_or(f64::NAN)
+}
+
+/// Returns the index of a position in a plane.
+fn index(plane: usize, [depth, height, width]: [usize; 3], [d, h, w]: [usize; 3]) -> usize {
+    ((plane * depth + d) * height + h) * width + w
+}
+
+fn transposed([a, b, c]: [[usize; 3]; 3]) -> [[usize; 3]; 3] {
+    let ([a0, a1, a2], [b0, b1, b2], [c0, c1, c2]) = (a, b, c);
+    [[a0, b0, c0], [a1, b1, c1], [a2, b2, c2]]
 }

@@ -33,16 +33,15 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
     let strides =
         [shift.strides_in(&dims)?, length_q.strides_in(&dims)?, length_kv.strides_in(&dims)?, other.strides_in(&dims)?];
     let [shift_s, q_s, kv_s, other_s] = &strides;
-    let mut values = Vec::with_capacity(x.values.len());
-    let places = Walk::new(&dims, [shift_s, q_s, kv_s, other_s]);
-    for (index, (value, [at_shift, at_q, at_kv, at_other])) in x.values.iter().zip(places).enumerate() {
+    let value = |index: usize, [at_shift, at_q, at_kv, at_other]: [usize; 4]| {
         let column = (index % columns) as f64;
         let row = (index / columns % rows) as f64 + length_kv.get(at_kv) - length_q.get(at_q);
         let is_inside = match left {
             Some(left) => compare(&(column + left.get(at_shift)), &row),
             None => compare(&(row + shift.get(at_shift)), &column),
         };
-        values.push(if is_inside { *value } else { other.get(at_other) });
-    }
+        if is_inside { x.get(index) } else { other.get(at_other) }
+    };
+    let values = Walk::new(&dims, [shift_s, q_s, kv_s, other_s]).values(value);
     Ok(vec![(uid, Array { dims, values })])
 }

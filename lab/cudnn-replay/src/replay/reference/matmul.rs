@@ -2,9 +2,11 @@
 
 use cudnn_graph::Node;
 use cudnn_loader::cudnnBackendAttributeName_t as Name;
+use rayon::prelude::*;
 
 use super::super::tensor::Array;
 use super::context::{Context, Operand, Pull, Results};
+use super::contraction::{Panels, Row, Sums, Terms, offsets};
 
 const A: Name = Name::CUDNN_ATTR_OPERATION_MATMUL_ADESC;
 const B: Name = Name::CUDNN_ATTR_OPERATION_MATMUL_BDESC;
@@ -50,22 +52,17 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
     let extents = Extents::new(context, operation)?;
     context.spend(extents.products())?;
     let (a, b) = (context.input(operation, A)?, context.input(operation, B)?);
-    let mut c = Array::filled(&extents.dims, 0.0);
     let Extents { m, n, k, .. } = extents;
-    for batch in 0..c.values.len() / (m * n).max(1) {
+    let sums = Sums::new(extents.dims.iter().product());
+    let terms = Terms { outer: &offsets(1, 0, 0), inner: &offsets(k, 1, 1) };
+    let batches: usize = extents.batches.iter().take(1).flatten().product();
+    (0..batches).into_par_iter().for_each(|batch| {
         let [a_plane, b_plane] = extents.planes(batch);
-        for row in 0..m {
-            let start = (batch * m + row) * n;
-            for inner in 0..k {
-                let factor = a.get(a_plane + row * k + inner);
-                let b_start = b_plane + inner * n;
-                let values = b.values.get(b_start..b_start + n).unwrap_or_default();
-                let sums = c.values.get_mut(start..start + n).unwrap_or_default();
-                sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += factor * value);
-            }
-        }
-    }
-    Ok(vec![(extents.uid, c)])
+        let panels = Panels::new(k, n, |term, lane| b.get(b_plane + term * n + lane));
+        let row = |row| Row { start: a_plane + row * k, sum: (batch * m + row) * n };
+        sums.add(&a.values, &(0..m).map(row).collect::<Vec<_>>(), terms, &panels, 1);
+    });
+    Ok(vec![(extents.uid, Array { values: sums.into_values(), dims: extents.dims })])
 }
 
 /// Returns the number of multiplications.

@@ -9,6 +9,7 @@
 //! | `attributes` | the attributes that are understood |
 //! | `rounding` | how far rounding may move a computed value |
 //! | `attention` | scaled dot product attention, and the gradients |
+//! | `contraction` | sums of products, which convolutions consist of |
 //! | `convolution`, `matmul`, `pointwise`, `reduction`, `softmax` | the operations with these names |
 //! | `derived` | inputs that follow from other inputs |
 //! | `mask` | the mask of a diagonal band |
@@ -21,6 +22,7 @@
 mod attention;
 mod attributes;
 mod context;
+mod contraction;
 mod convolution;
 pub(super) mod derived;
 mod mask;

@@ -45,7 +45,7 @@ pub(super) fn transpose(context: &Context<'_>, operation: &Node) -> Results {
     if extents != dims || dims.len() != x.dims.len() {
         return Err("a transpose of tensors with contradictory extents".to_owned());
     }
-    let values = Walk::new(&dims, [&strides]).map(|[at]| x.get(at)).collect();
+    let values = Walk::new(&dims, [&strides]).values(|_, [at]| x.get(at));
     Ok(vec![(uid, Array { dims, values })])
 }
 
@@ -70,7 +70,7 @@ pub(super) fn slice(context: &Context<'_>, operation: &Node) -> Results {
     if dims.len() != x.dims.len() {
         return Err("a slice of tensors with contradictory extents".to_owned());
     }
-    let values = Walk::new(&dims, [&strides]).map(|[at]| x.get(first + at)).collect();
+    let values = Walk::new(&dims, [&strides]).values(|_, [at]| x.get(first + at));
     Ok(vec![(uid, Array { dims, values })])
 }
 

@@ -7,6 +7,7 @@ use cudnn_loader::{
 
 use super::super::tensor::{Array, Walk};
 use super::context::{Context, Results};
+use super::reduction::fold;
 use super::statistics::{moving_average, unbiased};
 
 pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
@@ -57,9 +58,10 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
     let strides =
         [mean.strides_in(&dims)?, inverse.strides_in(&dims)?, scale.strides_in(&dims)?, bias.strides_in(&dims)?];
     let [mean_s, inverse_s, scale_s, bias_s] = &strides;
-    let places = Walk::new(&dims, [mean_s, inverse_s, scale_s, bias_s]);
-    let value = |(x, [m, i, s, b]): (&f64, [usize; 4])| (x - mean.get(m)) * inverse.get(i) * scale.get(s) + bias.get(b);
-    results.push((uid, Array { values: x.values.iter().zip(places).map(value).collect(), dims }));
+    let value =
+        |index, [m, i, s, b]: [usize; 4]| (x.get(index) - mean.get(m)) * inverse.get(i) * scale.get(s) + bias.get(b);
+    let values = Walk::new(&dims, [mean_s, inverse_s, scale_s, bias_s]).values(value);
+    results.push((uid, Array { dims, values }));
     Ok(results)
 }
 
@@ -104,11 +106,9 @@ pub(super) fn inverse_deviation(mut variance: Array, epsilon: f64) -> Array {
 
 /// Returns the mean of a power of the distances from a center, for each index of `dims`.
 pub(super) fn mean_of(x: &Array, center: &Array, dims: &[usize], power: i32) -> Result<Array, String> {
-    let mut mean = Array::filled(dims, 0.0);
-    let (center_strides, strides) = (center.strides_in(&x.dims)?, mean.strides_in(&x.dims)?);
-    for (value, [at_center, at]) in x.values.iter().zip(Walk::new(&x.dims, [&center_strides, &strides])) {
-        mean.update(at, |sum| sum + (value - center.get(at_center)).powi(power));
-    }
+    let centers = Walk::new(dims, [&center.strides_in(dims)?]).values(|_, [at]| center.get(at));
+    let center = |index| centers.get(index).copied().unwrap_or(f64::NAN);
+    let mut mean = fold(x, dims, 0.0, |sum, value, index| sum + (value - center(index)).powi(power))?;
     let count = x.values.len() as f64 / mean.values.len().max(1) as f64;
     mean.values.iter_mut().for_each(|sum| *sum /= count);
     Ok(mean)

@@ -31,20 +31,19 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
     let center = mean.unwrap_or(&zero);
     let strides = [center.strides_in(&dims)?, inverse.strides_in(&dims)?, scale.strides_in(&dims)?];
     let [mean_s, inverse_s, scale_s] = &strides;
-    let places: Vec<[usize; 3]> = Walk::new(&dims, [mean_s, inverse_s, scale_s]).collect();
+    let places = Walk::new(&dims, [mean_s, inverse_s, scale_s]);
     let array = |values: Vec<f64>| Array { dims: dims.clone(), values };
-    let normalized =
-        array(x.values.iter().zip(&places).map(|(x, [m, i, _])| (x - center.get(*m)) * inverse.get(*i)).collect());
-    let scaled = array(dy.values.iter().zip(&places).map(|(dy, [_, _, s])| dy * scale.get(*s)).collect());
-    let product = |a: &Array, b: &Array| array(a.values.iter().zip(&b.values).map(|(a, b)| a * b).collect());
+    let normalized = array(places.values(|index, [m, i, _]| (x.get(index) - center.get(m)) * inverse.get(i)));
+    let scaled = array(places.values(|index, [_, _, s]| dy.get(index) * scale.get(s)));
+    let product = |a: &Array, b: &Array| array(places.values(|index, _| a.get(index) * b.get(index)));
     let sums = sum_to(&scaled, &inverse.dims)?;
     let product_sums = sum_to(&product(&scaled, &normalized), &inverse.dims)?;
     let count = x.values.len() as f64 / inverse.values.len().max(1) as f64;
-    let dx = scaled.values.iter().zip(&normalized.values).zip(&places).map(|((g, n), [_, i, _])| {
-        let shift = if mean.is_some() { sums.get(*i) / count } else { 0.0 };
-        inverse.get(*i) * (g - shift - n * product_sums.get(*i) / count)
+    let dx = places.values(|index, [_, i, _]| {
+        let shift = if mean.is_some() { sums.get(i) / count } else { 0.0 };
+        inverse.get(i) * (scaled.get(index) - shift - normalized.get(index) * product_sums.get(i) / count)
     });
-    let mut results = vec![(uid, array(dx.collect()))];
+    let mut results = vec![(uid, array(dx))];
     for (name, values) in [
         (Name::CUDNN_ATTR_OPERATION_NORM_BWD_DSCALE_DESC, &product(dy, &normalized)),
         (Name::CUDNN_ATTR_OPERATION_NORM_BWD_DBIAS_DESC, dy),

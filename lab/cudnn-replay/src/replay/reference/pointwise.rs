@@ -67,10 +67,12 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
     let axis = pointwise.parameters.axis;
     let along: Vec<usize> = (0..dims.len()).map(|dimension| usize::from(Some(dimension) == axis)).collect();
     let [x_strides, b_strides, t_strides] = &strides;
-    let mut values = Vec::with_capacity(dims.iter().product());
-    for [at_x, at_b, at_t, index] in Walk::new(&dims, [x_strides, b_strides, t_strides, &along]) {
-        values.push(pointwise.value([x.get(at_x), b.get(at_b), t.get(at_t)], distances, index)?);
-    }
+    // Only the mode can be an error.
+    pointwise.value([0.0; 3], [0.0; 3], 0)?;
+    let value = |_, [at_x, at_b, at_t, index]: [usize; 4]| {
+        pointwise.value([x.get(at_x), b.get(at_b), t.get(at_t)], distances, index).unwrap_or(f64::NAN)
+    };
+    let values = Walk::new(&dims, [x_strides, b_strides, t_strides, &along]).values(value);
     Ok(vec![(pointwise.uid, Array { dims, values })])
 }
 
@@ -202,7 +204,7 @@ impl Parameters {
         // The argument of the tangent in the approximation of GELU, and its derivative.
         let inner = (2.0 / PI).sqrt() * (x + 0.044715 * x.powi(3));
         let inner_slope = (2.0 / PI).sqrt() * (1.0 + 3.0 * 0.044715 * x * x);
-        let normal = (1.0 + libm::erf(x * FRAC_1_SQRT_2)) / 2.0;
+        let normal = || (1.0 + libm::erf(x * FRAC_1_SQRT_2)) / 2.0;
         Ok(match self.mode {
             Mode::CUDNN_POINTWISE_ADD => x + b,
             Mode::CUDNN_POINTWISE_ADD_SQUARE => x + b * b,
@@ -277,8 +279,8 @@ impl Parameters {
                 let s = sigmoid(swish * x);
                 b * (s + swish * x * s * (1.0 - s))
             }
-            Mode::CUDNN_POINTWISE_GELU_FWD => x * normal,
-            Mode::CUDNN_POINTWISE_GELU_BWD => b * (normal + x * libm::exp(-x * x / 2.0) / (2.0 * PI).sqrt()),
+            Mode::CUDNN_POINTWISE_GELU_FWD => x * normal(),
+            Mode::CUDNN_POINTWISE_GELU_BWD => b * (normal() + x * libm::exp(-x * x / 2.0) / (2.0 * PI).sqrt()),
             Mode::CUDNN_POINTWISE_GELU_APPROX_TANH_FWD => x / 2.0 * (1.0 + libm::tanh(inner)),
             Mode::CUDNN_POINTWISE_GELU_APPROX_TANH_BWD => {
                 b * ((1.0 + libm::tanh(inner)) / 2.0 + x / 2.0 * (1.0 - libm::tanh(inner).powi(2)) * inner_slope)

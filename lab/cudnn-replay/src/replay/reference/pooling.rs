@@ -5,6 +5,7 @@ use cudnn_loader::{
     cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type, cudnnPaddingMode_t as Padding,
     cudnnResampleMode_t as Mode,
 };
+use rayon::prelude::*;
 
 use super::super::tensor::{Array, Walk, dense_strides, maximum, positions};
 use super::context::{Context, Results, float};
@@ -43,8 +44,7 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
     let x_strides = dense_strides(&x.dims);
     let (planes, spatial) = x_strides.split_at(2);
     let extents = x.dims.get(2..).unwrap_or_default();
-    let mut values = Vec::with_capacity(count);
-    for index in 0..count {
+    let value = |index| {
         let at = positions(index, &dims);
         let (plane, corner) = at.split_at(2);
         let base: usize = plane.iter().zip(planes).map(|(position, stride)| position * stride).sum();
@@ -68,8 +68,9 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
             max = maximum(max, 0.0);
         }
         let divisor = if mode == Mode::CUDNN_RESAMPLE_AVGPOOL_EXCLUDE_PADDING { inside } else { size };
-        values.push(alpha * if is_max { max } else { sum / divisor as f64 });
-    }
+        alpha * if is_max { max } else { sum / divisor as f64 }
+    };
+    let values = (0..count).into_par_iter().map(value).collect();
     Ok(vec![(uid, Array { dims, values })])
 }
 

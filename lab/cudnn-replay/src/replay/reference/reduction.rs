@@ -3,7 +3,7 @@
 use cudnn_graph::Node;
 use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnReduceTensorOp_t as Op};
 
-use super::super::tensor::{Array, Walk, maximum};
+use super::super::tensor::{Array, Walk, broadcast_strides, dense_strides, maximum};
 use super::context::{Context, Results};
 
 pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
@@ -36,12 +36,10 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
     if !stated.is_empty() && extents.any(|(axis, (_, y))| is_stated(axis) != (*y == 1)) {
         return Err("a reduction along other dimensions than those whose extent becomes 1".to_owned());
     }
-    let mut y = Array::filled(&dims, initial);
-    let strides = y.strides_in(&x.dims)?;
-    for (value, [at]) in x.values.iter().zip(Walk::new(&x.dims, [&strides])) {
+    let mut y = fold(x, &dims, initial, |sum, value, _| {
         let is_undecided = distance > 0.0 && value.abs() <= distance;
-        y.update(at, |sum| add(sum, if is_undecided { f64::NAN } else { *value }));
-    }
+        add(sum, if is_undecided { f64::NAN } else { value })
+    })?;
     let count = x.values.len() as f64 / y.values.len().max(1) as f64;
     match op {
         Op::CUDNN_REDUCE_TENSOR_AVG => y.values.iter_mut().for_each(|sum| *sum /= count),
@@ -53,10 +51,28 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
 
 /// Returns the sums along the dimensions with the extent 1 in `dims`.
 pub(super) fn sum_to(x: &Array, dims: &[usize]) -> Result<Array, String> {
-    let mut sums = Array::filled(dims, 0.0);
-    let strides = sums.strides_in(&x.dims)?;
-    for (value, [at]) in x.values.iter().zip(Walk::new(&x.dims, [&strides])) {
-        sums.update(at, |sum| sum + value);
+    fold(x, dims, 0.0, |sum, value, _| sum + value)
+}
+
+/// Combines, for each index of an array with these extents, the values that belong to it in the order of their indices.
+/// Along an extent of 1, all values belong to one index. The function receives the result so far, a value, and the index.
+pub(super) fn fold(
+    x: &Array,
+    dims: &[usize],
+    initial: f64,
+    function: impl Fn(f64, f64, usize) -> f64 + Sync,
+) -> Result<Array, String> {
+    let strides = broadcast_strides(dims, &x.dims)?;
+    let mut kept = (Vec::new(), Vec::new());
+    let mut combined = (Vec::new(), Vec::new());
+    for ((extent, own), stride) in x.dims.iter().zip(dense_strides(&x.dims)).zip(strides) {
+        let (extents, strides) = if stride == 0 { &mut combined } else { &mut kept };
+        extents.push(*extent);
+        strides.push(own);
     }
-    Ok(sums)
+    let combined = Walk::new(&combined.0, [&combined.1]);
+    let result = |index, [start]: [usize; 1]| {
+        combined.clone().fold(initial, |result, [offset]| function(result, x.get(start + offset), index))
+    };
+    Ok(Array { dims: dims.to_vec(), values: Walk::new(&kept.0, [&kept.1]).values(result) })
 }

@@ -5,9 +5,10 @@
 
 use cudnn_graph::Graph;
 use cudnn_loader::cudnnDataType_t as DataType;
+use rayon::prelude::*;
 
 use super::super::element;
-use super::super::tensor::Tensor;
+use super::super::tensor::{ELEMENTS_AT_ONCE, Tensor};
 
 /// The least error of a computed value in units of the largest one: engines may use TF32, which is as precise as half.
 const MIN_PRECISION: f64 = 1.0 / 1024.0;
@@ -26,11 +27,10 @@ pub(super) fn precision(graph: &Graph) -> f64 {
 /// Nothing was rounded if all values are multiples of a number, and the type has all multiples up to the largest value. That
 /// is how indices and sums and products of small integers look, and nothing else does by chance.
 pub(super) fn uncertainty(values: &[f64], ty: DataType, precision: f64) -> f64 {
-    let (mut largest, mut lowest) = (0.0_f64, f64::INFINITY);
-    for value in values.iter().filter(|value| value.is_finite() && **value != 0.0) {
-        largest = largest.max(value.abs());
-        lowest = lowest.min(lowest_bit(*value));
-    }
+    let nonzero = values.par_iter().with_min_len(ELEMENTS_AT_ONCE).filter(|value| value.is_finite() && **value != 0.0);
+    let (largest, lowest) = nonzero
+        .map(|value| (value.abs(), lowest_bit(*value)))
+        .reduce(|| (0.0, f64::INFINITY), |a, b| (a.0.max(b.0), a.1.min(b.1)));
     // Computations in double may be less precise.
     let own = element::precision(ty).max(element::precision(DataType::CUDNN_DATA_FLOAT));
     let is_exact = element::is_integer(ty) || largest * own <= 2.0 * lowest;
@@ -43,7 +43,7 @@ fn lowest_bit(value: f64) -> f64 {
     let bits = value.to_bits();
     let exponent = (bits >> MANTISSA & 0x7ff) as i32 - 1023;
     let zeros = bits.trailing_zeros().min(MANTISSA);
-    libm::exp2(f64::from(exponent) - f64::from(MANTISSA - zeros))
+    libm::scalbn(1.0, exponent - (MANTISSA - zeros).cast_signed())
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use cudnn_graph::Node;
 use cudnn_loader::cudnnBackendAttributeName_t as Name;
+use rayon::prelude::*;
 
 use super::super::tensor::{Array, Walk, maximum};
 use super::context::{Context, Results};
@@ -25,14 +26,14 @@ impl Softmax {
         let sink_strides = sink.strides_in(&row_dims)?;
         let mut softmax =
             Softmax { y: x.clone(), max: Array::filled(&row_dims, 0.0), sum: Array::filled(&row_dims, 0.0) };
-        let rows = softmax.y.values.chunks_mut(length.max(1)).zip(&mut softmax.max.values).zip(&mut softmax.sum.values);
-        for (((row, max), sum), [at]) in rows.zip(Walk::new(&row_dims, [&sink_strides])) {
-            let sink = sink.get(at);
-            *max = row.iter().copied().fold(sink, maximum);
+        let sinks = Walk::new(&row_dims, [&sink_strides]).values(|_, [at]| sink.get(at));
+        let rows = softmax.y.values.par_chunks_mut(length.max(1)).zip(&mut softmax.max.values);
+        rows.zip(&mut softmax.sum.values).zip(&sinks).for_each(|(((row, max), sum), sink)| {
+            *max = row.iter().copied().fold(*sink, maximum);
             row.iter_mut().for_each(|value| *value = libm::exp(*value - *max));
             *sum = row.iter().sum::<f64>() + libm::exp(sink - *max);
             row.iter_mut().for_each(|value| *value /= *sum);
-        }
+        });
         Ok(softmax)
     }
 

@@ -5,15 +5,15 @@ use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnBnFinalizeStatsMode
 
 use super::super::tensor::Array;
 use super::context::{Context, Results};
-use super::reduction::sum_to;
+use super::reduction::{fold, sum_to};
 
 /// Computes the sums of the values and of the squares.
 pub(super) fn sums(context: &Context<'_>, operation: &Node) -> Results {
     let x = context.input(operation, Name::CUDNN_ATTR_OPERATION_GENSTATS_XDESC)?;
     let (sum, dims) = context.output(operation, Name::CUDNN_ATTR_OPERATION_GENSTATS_SUMDESC)?;
     let (square_sum, square_dims) = context.output(operation, Name::CUDNN_ATTR_OPERATION_GENSTATS_SQSUMDESC)?;
-    let squares = Array { dims: x.dims.clone(), values: x.values.iter().map(|value| value * value).collect() };
-    Ok(vec![(sum, sum_to(x, &dims)?), (square_sum, sum_to(&squares, &square_dims)?)])
+    let squares = fold(x, &square_dims, 0.0, |sum, value, _| sum + value * value)?;
+    Ok(vec![(sum, sum_to(x, &dims)?), (square_sum, squares)])
 }
 
 /// Computes the mean, the inverse standard deviation, and the scale and bias that normalize the values.
