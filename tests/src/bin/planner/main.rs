@@ -18,8 +18,8 @@
 //! planner LAYERS throw | throw-in-each | ask-back | outlive | last-error | unfinalized | workspace    see `callbacks`
 //! ```
 //!
-//! The program adds layers itself: `none`, or some of `capture`, `errata`, `explain`, `plans`, `trace`, `validate`,
-//! `other` and `impostor`, which is `other` under the name `trace`. With `PLANNER_SETS_LATE` it sets the variable
+//! The program adds layers itself: `none`, or some of `capture`, `errata`, `explain`, `plans`, `trace`, `tuned`,
+//! `validate`, `other` and `impostor`, which is `other` under the name `trace`. With `PLANNER_SETS_LATE` it sets the variable
 //! `CUDNN_NVRTC_RUNTIME_LINKING` to that value after its first call. With `PLANNER_SETS_AFTER_LOAD` it sets
 //! `CUDNN_JIT_FLAGS_DBG` to that value once cuDNN is loaded, before its first call.
 //!
@@ -52,6 +52,7 @@ use cudnn_layers::errata::Errata;
 use cudnn_layers::explain::Explain;
 use cudnn_layers::plans::Plans;
 use cudnn_layers::trace::Trace;
+use cudnn_layers::tuned::Tuned;
 use cudnn_layers::validate::Validate;
 
 /// A layer unknown to `plans`.
@@ -78,6 +79,7 @@ fn main() -> ExitCode {
             "errata" => cudnn_loader::layers::add::<Errata>("errata"),
             "explain" => cudnn_loader::layers::add::<Explain>("explain"),
             "trace" => cudnn_loader::layers::add::<Trace>("trace"),
+            "tuned" => cudnn_loader::layers::add::<Tuned>("tuned"),
             "validate" => cudnn_loader::layers::add::<Validate>("validate"),
             "other" => cudnn_loader::layers::add::<Other>("other"),
             "impostor" => cudnn_loader::layers::add::<Other>("trace"),
