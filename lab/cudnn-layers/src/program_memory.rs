@@ -86,7 +86,6 @@ pub(crate) unsafe fn write_text(buffer: *mut c_char, size: usize, text: &[u8]) {
 ///
 /// # Safety
 /// cuDNN would write this number in the call of the program.
-#[expect(clippy::disallowed_methods, reason = "this module writes the program's memory")]
 pub(crate) unsafe fn write_word(address: u64, word: u64) {
     let to: *mut u64 = std::ptr::with_exposed_provenance_mut(address as usize);
     if !to.is_null() {

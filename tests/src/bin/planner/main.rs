@@ -13,6 +13,7 @@
 //! planner LAYERS explain DEVICE.json GRAPH...    graphs with and without an engine: see `explain`
 //! planner LAYERS mistakes WHICH [DEVICE.json]    one mistake, or `legitimate`: see `mistakes`
 //! planner LAYERS alike DEVICE.json WHICH...      plans that are easily confused: see `alike`
+//! planner LAYERS tuned DEVICE.json WAY...        the order of proposals: see `tuned`
 //! planner LAYERS classic                        functions outside of the backend API: see `classic`
 //! planner LAYERS classic-steps                  three thousand such calls
 //! planner LAYERS throw | throw-in-each | ask-back | outlive | last-error | unfinalized | workspace    see `callbacks`
@@ -42,6 +43,7 @@ mod random;
 mod real;
 mod script;
 mod streams;
+mod tuned;
 mod variants;
 
 use std::process::ExitCode;
@@ -146,6 +148,12 @@ fn main() -> ExitCode {
     {
         let device = device.first().map(|file| std::fs::read_to_string(file).unwrap_or_default());
         mistakes::run(which, device.as_deref());
+        return ExitCode::SUCCESS;
+    }
+    if let [mode, device, ways @ ..] = arguments.as_slice()
+        && mode == "tuned"
+    {
+        tuned::run(device, ways);
         return ExitCode::SUCCESS;
     }
     if let [mode, device, which @ ..] = arguments.as_slice()
