@@ -11,7 +11,7 @@
 //! | `query` | finds the ranking for a query of the program, and answers it |
 //! | `options` | the files that the environment or the program selects |
 //!
-//! The layer has no state that changes, so that threads and forked children need no locks.
+//! The layer's state is set once and never locked, so that threads and forked children need no preparation.
 //!
 //! Add the layer in a Rust program:
 //!
@@ -32,7 +32,7 @@ mod proposals;
 mod query;
 
 use cudnn_layer_api::{Host, Layer, NextFunction};
-use cudnn_plan_store::choices::Release;
+use once_cell::race::OnceBox;
 
 use self::query::{Query, STATE, State};
 use crate::cudnn::Cudnn;
@@ -53,18 +53,8 @@ static AT_FORK: &[AtFork] = &[];
 
 impl Layer for Tuned {
     fn begin(host: Host) -> Result<Self, String> {
-        let options = Options::chosen()?;
-        let (mut choices, problems) = options.read();
-        problems.iter().for_each(|problem| host.error(problem));
-        let release = Release::from_number(host.cudnn_version());
-        let count = choices.len();
-        choices.retain(|ranking| ranking.cudnn == release);
-        match (choices.len(), count) {
-            (0, _) if !problems.is_empty() => {}
-            (0, _) => host.warning(&format!("none of {count} rankings is for cuDNN {release}")),
-            (matching, _) => host.info(&format!("{matching} of {count} rankings are for cuDNN {release}")),
-        }
-        let state = State { host, cudnn: Cudnn::new(host), choices, release, is_only: options.only };
+        // Files are read when the program first asks the heuristics, because other threads wait until the layer has started.
+        let state = State { host, cudnn: Cudnn::new(host), options: Options::chosen()?, choices: OnceBox::new() };
         STATE.begin("tuned", state, Rank::Tuned, &AT_FORK)?;
         Ok(Tuned(()))
     }
@@ -75,10 +65,9 @@ impl Layer for Tuned {
     }
 
     fn wrap<'a>(&self, next: NextFunction<'a>) -> NextFunction<'a> {
-        let is_needed = STATE.get().is_some_and(|state| !state.choices.is_empty());
         // Executions are not wrapped.
         let is_followed = Id::from_name(next.name().to_bytes()).is_some_and(follow::is_followed);
-        if is_needed && is_followed { intercept::<Tuned>(next) } else { next }
+        if is_followed { intercept::<Tuned>(next) } else { next }
     }
 }
 

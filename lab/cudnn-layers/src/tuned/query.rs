@@ -7,7 +7,9 @@ use cudnn_layer_api::Host;
 use cudnn_os::cancel::ThreadStateGuard;
 use cudnn_plan_store::choices::{Capability, Choices, Device, Ranking, Release};
 use cudnn_sys::types::cudnnStatus_t as Status;
+use once_cell::race::OnceBox;
 
+use super::options::Options;
 use super::order::{Order, order};
 use super::proposals::{fill, proposals};
 use crate::active::Active;
@@ -26,11 +28,30 @@ use crate::wrappers::{Call, Id};
 pub(super) struct State {
     pub(super) host: Host,
     pub(super) cudnn: Cudnn,
-    /// The rankings for this release of cuDNN.
-    pub(super) choices: Choices,
-    pub(super) release: Release,
-    /// Only the best engine and the heuristics' choice are returned.
-    pub(super) is_only: bool,
+    pub(super) options: Options,
+    /// The rankings for this release of cuDNN, which the first query reads.
+    pub(super) choices: OnceBox<Choices>,
+}
+
+impl State {
+    fn release(&self) -> Release {
+        Release::from_number(self.host.cudnn_version())
+    }
+
+    fn choices(&self) -> &Choices {
+        self.choices.get_or_init(|| {
+            let (mut choices, problems) = self.options.read();
+            problems.iter().for_each(|problem| self.host.error(problem));
+            let (release, count) = (self.release(), choices.len());
+            choices.retain(|ranking| ranking.cudnn == release);
+            match choices.len() {
+                0 if !problems.is_empty() => {}
+                0 => self.host.warning(&format!("none of {count} rankings is for cuDNN {release}")),
+                matching => self.host.info(&format!("{matching} of {count} rankings are for cuDNN {release}")),
+            }
+            Box::new(choices)
+        })
+    }
 }
 
 /// Set when the layer starts.
@@ -132,7 +153,7 @@ fn find_order(state: &State, query: &Query) -> Option<Order> {
     let ranking = find_ranking(state, &content, graph)?;
     // SAFETY: the program passes the heuristics to this call.
     let proposals = unsafe { proposals(&state.cudnn, query.heuristics) }.ok()?;
-    let order = order(ranking, &proposals, state.is_only);
+    let order = order(ranking, &proposals, state.options.only);
     let text = match &order {
         Some(order) => format!("changes the order of {} proposals", proposals.len().min(order.places.len())),
         None => "confirms the order of the proposals".to_owned(),
@@ -150,8 +171,12 @@ const USUAL: [Name; 3] = [
 
 /// Returns the ranking of a graph on the device of a query.
 fn find_ranking<'a>(state: &'a State, query: &Arc<Content>, graph: &Arc<Content>) -> Option<&'a Ranking> {
+    let choices = state.choices();
+    if choices.is_empty() {
+        return None;
+    }
     let device = model(&device::description(&state.cudnn, query)?)?;
-    if !state.choices.iter().any(|ranking| ranking.device == device) {
+    if !choices.iter().any(|ranking| ranking.device == device) {
         static IS_REPORTED: AtomicBool = AtomicBool::new(false);
         if !IS_REPORTED.swap(true, Ordering::Relaxed) {
             let Device { name, compute_capability } = &device;
@@ -160,7 +185,7 @@ fn find_ranking<'a>(state: &'a State, query: &Arc<Content>, graph: &Arc<Content>
         return None;
     }
     let id = nodes::graph(graph).ok()?.id();
-    let ranking = state.choices.find(state.release, &device, &id);
+    let ranking = choices.find(state.release(), &device, &id);
     if ranking.is_none() {
         state.host.info(&format!("no ranking is for graph {id}: {}", shadow::describe(graph).unwrap_or_default()));
     }
