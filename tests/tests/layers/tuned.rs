@@ -114,6 +114,11 @@ fn choice(text: &str) -> Choice {
     Choice { engine: engine.parse().unwrap(), knobs, ..Choice::default() }
 }
 
+/// Returns whether the program and the layer have destroyed all descriptors. A forked child exits before.
+fn leaks_nothing(output: &ChildOutput) -> bool {
+    output.stderr.lines().rfind(|line| line.contains("not destroyed")).is_some_and(|line| line.starts_with("0 "))
+}
+
 /// Formats an engine without its knobs.
 fn text(choice: &Choice) -> String {
     format!("engine {}", choice.engine)
@@ -164,7 +169,7 @@ fn ranked_engines_come_first_in_every_way_of_asking() {
         ] {
             assert!(lines.contains(&line), "{layers}: {line}: {output:#?}");
         }
-        assert!(output.stderr.contains("\n0 descriptors were not destroyed"), "{layers}: {output:#?}");
+        assert!(leaks_nothing(&output), "{layers}: {output:#?}");
     }
 }
 
@@ -257,7 +262,7 @@ fn only_the_best_and_the_default_remain_if_requested() {
         ] {
             assert!(lines.contains(&line), "{layers}: {line}: {output:#?}");
         }
-        assert!(output.stderr.contains("\n0 descriptors were not destroyed"), "{layers}: {output:#?}");
+        assert!(leaks_nothing(&output), "{layers}: {output:#?}");
     }
 }
 
@@ -307,7 +312,7 @@ fn invalid_files_are_reported_and_the_program_continues() {
         assert!(valid.contains(from), "{valid}");
         valid.replacen(from, to, 1)
     };
-    let deep = format!(r#"{{"errata":1,"tuned":{}"#, "[".repeat(100_000));
+    let deep = format!(r#"{{"errata":1,"rules":{}"#, "[".repeat(100_000));
     let twice = {
         let ranking = serde_json::to_string(&asking.ranking(asking.reversed())).unwrap();
         format!(r#"{{"errata":1,"tuned":[{ranking},{ranking}]}}"#)

@@ -34,7 +34,7 @@ const NOT_STARTED: u8 = 126;
 /// The variables of the layers, which the layers document and check.
 const ERRATA_VARIABLE: &str = "CUDNN_ERRATA";
 const EXPLAIN_VARIABLE: &str = "CUDNN_EXPLAIN";
-const TUNED_VARIABLE: &str = "CUDNN_TUNED";
+pub(super) const TUNED_VARIABLE: &str = "CUDNN_TUNED";
 
 /// Explains why a trace may be missing after the program exits.
 const NO_TRACE: &str = "the program has not called cuDNN through the drop-in or cudnn-loader. A program that is linked to \
@@ -201,7 +201,7 @@ fn output_file(file: &Path) -> Result<OsString, Refusal> {
 }
 
 /// Returns the absolute path of a file, so that the program may change its working directory.
-fn absolute_file(file: &Path) -> Result<OsString, Refusal> {
+pub(super) fn absolute_file(file: &Path) -> Result<OsString, Refusal> {
     let refused = |error| Refusal::new(format!("{} has no absolute path: {error}", file.printable()));
     std::path::absolute(file).map(PathBuf::into_os_string).map_err(refused)
 }
@@ -306,7 +306,11 @@ fn layers(arguments: &Arguments) -> Option<OsString> {
 
 /// Returns the layers with the libraries that the loader tries first. Programs ignore unusable ones, but if the user
 /// requested them by an option, they are errors.
-fn usable_layers(layers: Option<&OsStr>, drop_in: &Path, context: &Context) -> Result<Vec<(String, PathBuf)>, Refusal> {
+pub(super) fn usable_layers(
+    layers: Option<&OsStr>,
+    drop_in: &Path,
+    context: &Context,
+) -> Result<Vec<(String, PathBuf)>, Refusal> {
     let (host, is_requested) = match layers {
         Some(layers) => (context.host.clone().with_variable(LAYERS_VARIABLE, layers), true),
         None => (context.host.clone(), false),

@@ -1,8 +1,11 @@
 //! Selects the files from the environment or the program.
 
+use std::ffi::c_void;
 use std::path::PathBuf;
 
 use cudnn_os::environment::is_secure_execution;
+use cudnn_os::files::is_like_tmp;
+use cudnn_os::objects::{absolute, read_list};
 use cudnn_plan_store::choices::Choices;
 
 use crate::configured::Configured;
@@ -11,6 +14,9 @@ use crate::configured::Configured;
 pub const VARIABLE: &str = "CUDNN_TUNED";
 /// The environment variable that leaves only the best engine and the heuristics' choice, if it is `1`.
 pub const ONLY_VARIABLE: &str = "CUDNN_TUNED_ONLY";
+
+/// The file next to the library with this layer, which `cudnn-doctor install --tuned` writes.
+const INSTALLED: &str = "cudnn_layers.tuned.json";
 
 /// What the layer does.
 #[derive(Clone, Debug, Default)]
@@ -39,15 +45,18 @@ impl Options {
         if let Some(options) = CONFIGURED.get() {
             return Ok(options);
         }
-        if is_secure_execution() {
-            return Err(format!("{VARIABLE} of a less privileged user is ignored in secure-execution mode"));
-        }
-        let value = std::env::var_os(VARIABLE).unwrap_or_default();
-        let files: Vec<PathBuf> = std::env::split_paths(&value).filter(|file| !file.as_os_str().is_empty()).collect();
+        // The environment may come from a less privileged user.
+        let variable = |name: &str| std::env::var_os(name).filter(|_| !is_secure_execution()).unwrap_or_default();
+        let files = std::env::split_paths(&variable(VARIABLE)).filter(|file| !file.as_os_str().is_empty());
+        let mut files: Vec<PathBuf> = files.collect();
         if files.is_empty() {
-            return Err(format!("{VARIABLE} is not set: it selects files that `cudnn-lab tune` has written"));
+            files.extend(installed());
         }
-        Ok(Options { files, only: std::env::var_os(ONLY_VARIABLE).is_some_and(|value| value == "1") })
+        match files.is_empty() {
+            true if is_secure_execution() => Err(format!("{VARIABLE} is ignored in secure-execution mode")),
+            true => Err(format!("{VARIABLE} is not set: it selects files that `cudnn-lab tune` has written")),
+            false => Ok(Options { files, only: variable(ONLY_VARIABLE) == "1" }),
+        }
     }
 
     /// Reads the files. Returns the rankings of those that can be read, and what is wrong with the others.
@@ -58,4 +67,12 @@ impl Options {
         let choices = read.fold(Choices::default(), Choices::merge);
         (choices, problems)
     }
+}
+
+/// Returns the file next to the library that contains this code, if there is one.
+fn installed() -> Option<PathBuf> {
+    let this_code = installed as *const c_void;
+    let library = read_list().into_iter().find(|library| library.contains(this_code) && !library.is_program())?;
+    let file = absolute(library.path).parent().filter(|dir| !is_like_tmp(dir))?.join(INSTALLED);
+    file.is_file().then_some(file)
 }

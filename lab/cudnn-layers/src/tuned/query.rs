@@ -140,6 +140,7 @@ fn find_order(state: &State, query: &Query) -> Option<Order> {
     let content = shadow::content(query.heuristics)?;
     let is_usual = content.kind == Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR
         && content.is_finalized
+        && !content.is_uncertain
         && content.attributes.iter().all(|attribute| USUAL.contains(&attribute.name));
     let graph = shadow::graph_of(&content).filter(|graph| is_usual && graph.is_finalized)?;
     // After a missed call, the graph may be a different one.
