@@ -192,17 +192,19 @@ mod tests {
 
     #[test]
     fn the_file_next_to_the_drop_in_counts_unless_the_variable_is_set() {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join(LAYERS_FILE), "tuned,plans\n").unwrap();
-        let requested = |host: Host| requested_layers(&host, Some(dir.path()));
+        let dir = std::env::temp_dir().join(format!("cudnn-probe-layers-file-{}", std::process::id()));
+        std::fs::create_dir(&dir).unwrap();
+        std::fs::write(dir.join(LAYERS_FILE), "tuned,plans\n").unwrap();
+        let requested = |host: Host| requested_layers(&host, Some(&dir));
         let sandbox = || Host::sandbox("/nowhere");
-        assert_eq!(names(&requested(sandbox())), ["tuned", "plans"]);
-        assert_eq!(names(&requested(sandbox().secure_execution(true))), ["tuned", "plans"]);
-        assert_eq!(names(&requested(sandbox().env(LAYERS_VARIABLE, "trace"))), ["trace"]);
-        assert!(requested(sandbox().env(LAYERS_VARIABLE, ",")).is_empty());
+        let (found, in_secure_mode) = (requested(sandbox()), requested(sandbox().secure_execution(true)));
+        let [other, none] = ["trace", ","].map(|list| requested(sandbox().env(LAYERS_VARIABLE, list)));
+        std::fs::write(dir.join(LAYERS_FILE), "x,".repeat(4000)).unwrap();
+        let too_large = requested(sandbox());
+        std::fs::remove_dir_all(&dir).unwrap();
+        assert_eq!((names(&found), names(&in_secure_mode)), (vec!["tuned", "plans"], vec!["tuned", "plans"]));
+        assert_eq!((names(&other), none, too_large), (vec!["trace"], Vec::new(), Vec::new()));
         assert!(requested_layers(&sandbox(), None).is_empty());
-        std::fs::write(dir.path().join(LAYERS_FILE), "x,".repeat(4000)).unwrap();
-        assert!(requested(sandbox()).is_empty());
     }
 
     #[test]

@@ -47,8 +47,9 @@ impl Options {
         }
         // The environment may come from a less privileged user.
         let variable = |name: &str| std::env::var_os(name).filter(|_| !is_secure_execution()).unwrap_or_default();
-        let files = std::env::split_paths(&variable(VARIABLE)).filter(|file| !file.as_os_str().is_empty());
-        let mut files: Vec<PathBuf> = files.collect();
+        let list = variable(VARIABLE);
+        let mut files: Vec<PathBuf> =
+            std::env::split_paths(&list).filter(|file| !file.as_os_str().is_empty()).collect();
         if files.is_empty() {
             files.extend(installed());
         }
