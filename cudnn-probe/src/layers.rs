@@ -88,8 +88,8 @@ impl fmt::Display for LayerError {
     }
 }
 
-/// Returns the layers that [`LAYERS_VARIABLE`] requests, or else [`LAYERS_FILE`]. `loader_dir` is the directory of the library that contains the
-/// loader, for example of the drop-in.
+/// Returns the layers that [`LAYERS_VARIABLE`] requests, or else [`LAYERS_FILE`]. `loader_dir` is the directory of the
+/// library that contains the loader, for example of the drop-in.
 #[must_use]
 pub fn requested_layers(host: &Host, loader_dir: Option<&Path>) -> Vec<RequestedLayer> {
     let installed = || installed_layers(loader_dir?);

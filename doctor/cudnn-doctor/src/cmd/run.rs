@@ -208,8 +208,15 @@ pub(super) fn absolute_file(file: &Path) -> Result<OsString, Refusal> {
 
 /// Returns the files as a list like `PATH`, with absolute paths.
 fn path_list(files: &[PathBuf]) -> Result<OsString, Refusal> {
-    let files = files.iter().map(|file| absolute_file(file)).collect::<Result<Vec<OsString>, Refusal>>()?;
-    std::env::join_paths(files).map_err(|error| Refusal::new(format!("--tuned cannot name these files: {error}")))
+    let absolute = |file: &PathBuf| {
+        let name = absolute_file(file)?;
+        match std::env::join_paths([&name]) {
+            Ok(_) => Ok(name),
+            Err(error) => Err(Refusal::new(format!("--tuned cannot name {}: {error}", file.printable()))),
+        }
+    };
+    let files = files.iter().map(absolute).collect::<Result<Vec<OsString>, Refusal>>()?;
+    std::env::join_paths(files).map_err(|error| Refusal::new(error.to_string()))
 }
 
 /// Returns the value of the variable with absolute paths, so that the program may change its working directory.
