@@ -20,6 +20,13 @@ pub const LAYERS_VARIABLE: &str = "CUDNN_LAYERS";
 /// Additional directories to search for named layers first, separated like in `PATH`.
 pub const LAYER_PATH_VARIABLE: &str = "CUDNN_LAYER_PATH";
 
+/// The file next to the drop-in with a list of layers for programs without [`LAYERS_VARIABLE`], in the same format.
+/// `cudnn-doctor install --layers` writes it.
+pub const LAYERS_FILE: &str = "cudnn_layers.list";
+
+/// The maximum size of the file in bytes.
+const MAX_LIST: u64 = 4096;
+
 /// The library with the layers of this project, without prefix and suffix.
 const BUILT_IN: &str = "cudnn_layers";
 
@@ -27,7 +34,7 @@ const BUILT_IN: &str = "cudnn_layers";
 const STEM: &str = "cudnn_layer_";
 
 /// The layers of this project.
-const BUILT_IN_LAYERS: &[&str] = &["capture", "errata", "explain", "plans", "trace", "validate"];
+const BUILT_IN_LAYERS: &[&str] = &["capture", "errata", "explain", "plans", "trace", "tuned", "validate"];
 
 /// A requested layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,16 +88,28 @@ impl fmt::Display for LayerError {
     }
 }
 
-/// Returns the layers that [`LAYERS_VARIABLE`] requests. `loader_dir` is the directory of the library that contains the
-/// loader, for example of the drop-in.
+/// Returns the layers that [`LAYERS_VARIABLE`] requests, or else [`LAYERS_FILE`]. `loader_dir` is the directory of the
+/// library that contains the loader, for example of the drop-in.
 #[must_use]
 pub fn requested_layers(host: &Host, loader_dir: Option<&Path>) -> Vec<RequestedLayer> {
-    let Some(list) = host.variable(LAYERS_VARIABLE) else { return Vec::new() };
+    let installed = || installed_layers(loader_dir?);
+    let Some(list) = host.variable(LAYERS_VARIABLE).or_else(installed) else { return Vec::new() };
     let dirs = layer_dirs(host, loader_dir);
     let bytes = bytes_of(&list);
     let names = bytes.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|name| !name.is_empty());
     let names = names.map(|name| path_from_bytes(name).into_os_string());
     names.map(|name| RequestedLayer { files: files(&name, &dirs), name }).collect()
+}
+
+/// Returns the list in [`LAYERS_FILE`] of a directory, if it is not empty. It is as trustworthy as the drop-in next to it,
+/// and also used in secure-execution mode.
+#[must_use]
+pub fn installed_layers(dir: &Path) -> Option<OsString> {
+    // Any user can add files to a directory like /tmp.
+    let is_trusted = !facts::is_like_tmp(dir);
+    let list = is_trusted.then(|| facts::read_bounded(&dir.join(LAYERS_FILE), MAX_LIST).ok())??;
+    let list = list.trim_ascii();
+    (!list.is_empty()).then(|| path_from_bytes(list).into_os_string())
 }
 
 /// Returns the directories to search for named layers, in order.
@@ -169,6 +188,23 @@ mod tests {
 
     fn names(requested: &[RequestedLayer]) -> Vec<&str> {
         requested.iter().map(|layer| layer.name.to_str().unwrap()).collect()
+    }
+
+    #[test]
+    fn the_file_next_to_the_drop_in_counts_unless_the_variable_is_set() {
+        let dir = std::env::temp_dir().join(format!("cudnn-probe-layers-file-{}", std::process::id()));
+        std::fs::create_dir(&dir).unwrap();
+        std::fs::write(dir.join(LAYERS_FILE), "tuned,plans\n").unwrap();
+        let requested = |host: Host| requested_layers(&host, Some(&dir));
+        let sandbox = || Host::sandbox("/nowhere");
+        let (found, in_secure_mode) = (requested(sandbox()), requested(sandbox().secure_execution(true)));
+        let [other, none] = ["trace", ","].map(|list| requested(sandbox().env(LAYERS_VARIABLE, list)));
+        std::fs::write(dir.join(LAYERS_FILE), "x,".repeat(4000)).unwrap();
+        let too_large = requested(sandbox());
+        std::fs::remove_dir_all(&dir).unwrap();
+        assert_eq!((names(&found), names(&in_secure_mode)), (vec!["tuned", "plans"], vec!["tuned", "plans"]));
+        assert_eq!((names(&other), none, too_large), (vec!["trace"], Vec::new(), Vec::new()));
+        assert!(requested_layers(&sandbox(), None).is_empty());
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod program_file;
 mod python_environment;
 mod release;
 mod temp_dir;
+mod tuned;
 mod wheel;
 pub mod windows;
 
@@ -65,4 +66,5 @@ pub use program_file::{copy_program, write_program};
 pub use python_environment::{PythonEnvironment, PythonPackage};
 pub use release::{OFFLINE_VARIABLE, full_releases, lib_dir, not_run, release, version};
 pub use temp_dir::TempDir;
+pub use tuned::tuned_for_all_releases;
 pub use wheel::Wheel;

@@ -7,7 +7,8 @@ use std::sync::Mutex;
 
 use cudnn_layer_api::abi::Begin;
 use cudnn_layer_api::{Layer, begin};
-use cudnn_probe::layers::{LAYER_PATH_VARIABLE, LAYERS_VARIABLE, RequestedLayer, requested_layers};
+use cudnn_probe::layers::{LAYER_PATH_VARIABLE, LAYERS_VARIABLE, RequestedLayer, installed_layers, requested_layers};
+use once_cell::race::OnceBool;
 
 use super::text::c_string;
 use crate::dl;
@@ -92,7 +93,7 @@ pub unsafe fn add_from(name: &str, begin: Begin) -> Result<(), AddError> {
 pub(super) fn close_if_empty() -> bool {
     let Some(mut added) = lock(&ADDED) else { return false };
     let is_empty = matches!(&*added, Added::Open(layers) if layers.is_empty());
-    if is_empty && dl::host().variable(LAYERS_VARIABLE).is_none() {
+    if is_empty && !are_listed() {
         *added = Added::None;
     }
     matches!(&*added, Added::None)
@@ -101,14 +102,25 @@ pub(super) fn close_if_empty() -> bool {
 /// Returns whether any layers have been requested so far.
 pub(super) fn has_any() -> bool {
     let is_added = lock(&ADDED).is_some_and(|added| matches!(&*added, Added::Open(layers) if !layers.is_empty()));
-    is_added || dl::host().variable(LAYERS_VARIABLE).is_some()
+    is_added || are_listed()
+}
+
+/// Returns whether the environment or the file next to the drop-in lists layers.
+fn are_listed() -> bool {
+    static ARE_INSTALLED: OnceBool = OnceBool::new();
+    let are_installed = || library_dir().and_then(|dir| installed_layers(&dir)).is_some();
+    dl::host().variable(LAYERS_VARIABLE).is_some() || ARE_INSTALLED.get_or_init(are_installed)
+}
+
+/// Returns the directory of the library that contains this code, if it is a library.
+fn library_dir() -> Option<PathBuf> {
+    Some(LoadedObjects::snapshot().containing_library()?.parent()?.to_owned())
 }
 
 /// Returns all layers to start, outermost first. Adding layers fails from now on.
 pub(super) fn take() -> Vec<Request> {
     let host = dl::host().with_variables(&[LAYERS_VARIABLE, LAYER_PATH_VARIABLE]);
-    let library = LoadedObjects::snapshot().containing_library();
-    let requested = requested_layers(&host, library.as_deref().and_then(std::path::Path::parent));
+    let requested = requested_layers(&host, library_dir().as_deref());
     let mut requests: Vec<Request> = requested.into_iter().map(request).collect();
     if let Some(mut added) = lock(&ADDED)
         && let Added::Open(layers) = std::mem::replace(&mut *added, Added::Taken)

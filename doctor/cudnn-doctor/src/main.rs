@@ -230,7 +230,7 @@ fn run(arguments: Arguments, is_supervised: bool, format: Format) -> Result<Exit
         Command::Preload(arguments) => cmd::preload::run(&arguments, format)?,
         Command::Log(arguments) => cmd::log::run(&arguments, format)?,
         Command::Layers(arguments) => cmd::layers::run(&arguments, context, format)?,
-        Command::Install(arguments) => cmd::install::install(&arguments, context, format)?,
+        Command::Install(arguments) => cmd::install::install(&arguments, context, &timeouts, format)?,
         Command::Uninstall(place) => cmd::install::uninstall(&place, context, format)?,
         Command::Run(arguments) => return cmd::run::run(&arguments, context, &timeouts),
         Command::Facts(arguments) => cmd::facts::run(&arguments, format)?,

@@ -259,6 +259,83 @@ fn succeed_text(dir: &Path) -> String {
 }
 
 /// `uninstall` cleans up after the drop-in, even if a new cuDNN is installed elsewhere.
+/// Calls cuDNN, and prints whether the library with the layers was loaded.
+const USE_LAYERS: &str = "
+import ctypes, sys
+cudnn = ctypes.CDLL(sys.argv[1])
+cudnn.cudnnBackendCreateDescriptor(15, ctypes.byref(ctypes.c_void_p()))
+print('libcudnn_layers' in open('/proc/self/maps').read())
+";
+
+#[test]
+fn layers_are_on_without_variables_until_uninstall() {
+    let Some(release) = lib_dir("jit-cu12-9.19.0") else { return };
+    let (prefix, dir, other) = (Prefix::new(), TempDir::new(), TempDir::new());
+    put_copies(&release, dir.path());
+    let start = entries(dir.path());
+    let [rankings, invalid] = ["app.tuned.json", "invalid.json"].map(|name| other.path().join(name));
+    std::fs::write(&rankings, r#"{"errata":1,"tuned":[]}"#).unwrap();
+    std::fs::write(&invalid, r#"{"errata":1}"#).unwrap();
+    let install = |options: &[&OsStr]| {
+        let arguments = [&["install".as_ref(), "--json".as_ref()], options, &["--".as_ref(), dir.path().as_os_str()]];
+        let output = run(&prefix, &arguments.concat());
+        let value: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        (output.status.code(), value, String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let uses = |variables: &[(&str, &str)]| {
+        let mut program = Command::new("python3");
+        program.args(["-I", "-c", USE_LAYERS]).arg(dir.path().join("libcudnn.so.9")).env("CUDNN_LOGLEVEL_DBG", "1");
+        let output = program.envs(variables.iter().copied()).output().unwrap();
+        let text = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+        (text[0].trim() == "True", text.concat())
+    };
+    // Without the rankings, and with invalid ones, the layer would stay off.
+    let [layers, tuned] = [OsStr::new("--layers=errata,tuned"), OsStr::new("--layers=tuned,plans")];
+    for (options, expected) in [
+        (vec![layers], "CUDNN_ERRATA is not set"),
+        (vec![tuned], "CUDNN_TUNED is not set"),
+        (vec![tuned, "--tuned".as_ref(), invalid.as_ref()], "neither \"rules\" nor \"tuned\""),
+        (vec!["--layers=nothing".as_ref()], "the layer nothing cannot be used"),
+    ] {
+        let (status, _, refused) = install(&options);
+        assert!(status == Some(3) && refused.contains(expected), "{refused}");
+        assert_eq!(entries(dir.path()), start);
+    }
+    let (_, installed, text) = install(&[tuned, "--tuned".as_ref(), rankings.as_ref()]);
+    assert_eq!((&installed["change"], &installed["layers_on"]), (&"installed".into(), &"tuned,plans".into()), "{text}");
+    let (is_on, text) = uses(&[]);
+    assert!(is_on && !text.contains(" is off"), "{text}");
+    // The variable has precedence.
+    assert!(!uses(&[("CUDNN_LAYERS", ",")]).0);
+    // Without options, the layers stay.
+    let (_, again, text) = install(&[]);
+    assert_eq!((&again["change"], &again["layers_on"]), (&"none".into(), &"tuned,plans".into()), "{text}");
+    for command in ["list", "layers"] {
+        let mut doctor = prefix.command(&[command.as_ref()]);
+        if command == "layers" {
+            doctor.arg("--beside");
+        }
+        let output = doctor.arg(dir.path()).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        let expected =
+            if command == "list" { ", with the layers tuned,plans" } else { "cudnn_layers.list):\n  tuned: " };
+        assert!(text.contains(expected), "{command}: {text}");
+    }
+    // The file with the rankings is next to the drop-in.
+    std::fs::remove_file(dir.path().join("cudnn_layers.tuned.json")).unwrap();
+    let (_, text) = uses(&[]);
+    assert!(text.contains("CUDNN_TUNED is not set"), "{text}");
+    let (_, configured, text) = install(&["--layers=plans".as_ref()]);
+    assert_eq!((&configured["change"], &configured["layers_on"]), (&"configured".into(), &"plans".into()), "{text}");
+    // Other users could add files.
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o1777)).unwrap();
+    assert!(!uses(&[]).0);
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
+    succeed(&prefix, "uninstall", dir.path());
+    let (now, start) = (entries(dir.path()), start);
+    assert_eq!(now.keys().collect::<Vec<_>>(), start.keys().collect::<Vec<_>>());
+}
+
 #[test]
 fn leftovers_are_removed_even_with_another_cudnn() {
     let Some(release) = lib_dir("jit-cu12-9.19.0") else { return };

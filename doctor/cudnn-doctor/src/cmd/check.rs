@@ -17,7 +17,7 @@ use cudnn_probe::{Version, VersionError};
 use cudnn_rules::check::kernels::description;
 use cudnn_rules::check::{FINDINGS, Finding, Requested};
 use cudnn_rules::context::Context;
-use cudnn_rules::cudnn_file::drop_in_before;
+use cudnn_rules::cudnn_file::{drop_in_before, layers_on};
 use cudnn_rules::framework_run::{Framework, Run};
 use cudnn_rules::packages::{CUDA_MAJORS, python_problem};
 use cudnn_rules::python::{Python, no_python};
@@ -321,6 +321,7 @@ fn value(diagnosis: &Diagnosis) -> Value {
         "installation": report.as_ref().map(|report| report.dir.to_string_lossy()),
         "version": report.as_ref().and_then(|report| report.version).map(|version| version.to_string()),
         "drop_in": report.as_ref().and_then(drop_in_before),
+        "layers_on": report.as_ref().and_then(layers_on),
         "convolution": convolution,
         "runs": runs.iter().map(Run::value).collect::<Vec<Value>>(),
         "verified": verified.as_deref().unwrap_or_default(),
@@ -389,7 +390,9 @@ fn text(diagnosis: &Diagnosis, arguments: &Options, words: &[OsString]) {
         outln!("Python  in {} (below: {ENVIRONMENT_NAME})", home.shorten(&root.printable()));
     }
     if let Some(version) = report.as_ref().and_then(drop_in_before) {
-        outln!("        in front of it: the drop-in {version}");
+        let layers = report.as_ref().and_then(layers_on);
+        let layers = layers.map_or(String::new(), |list| format!(", with the layers {}", list.printable()));
+        outln!("        in front of it: the drop-in {version}{layers}");
     }
     if let Some(program) = program {
         outln!("program {program}");

@@ -1,18 +1,25 @@
 //! `install`, `uninstall`: put the drop-in in front of a cuDNN, or remove it again.
 
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::{CommandResult, Format, Outcome, outln};
+use cudnn_cli::subprocess::Timeouts;
 use cudnn_probe::Library;
+use cudnn_probe::layers::LAYERS_VARIABLE;
 use cudnn_rules::context::Context;
 use cudnn_rules::drop_in::command::Command;
+use cudnn_rules::drop_in::source::Source;
 use cudnn_rules::drop_in::state::{DropInState, Layers, Shim};
 use cudnn_rules::drop_in::{KEPT, VERSION, source};
+use cudnn_rules::refusal::Refusal;
 use serde_json::{Value, json};
 
-use crate::drop_in::change::{self, Change, Done};
+use super::run::{TUNED_VARIABLE, absolute_file, usable_layers};
+use crate::drop_in::change::{self, Change, Done, Options};
 use crate::drop_in::target::{self, Named};
+use crate::layer_check;
 
 /// Selects the cuDNN directory of a command. These are the options of `uninstall`.
 #[derive(clap::Args)]
@@ -43,13 +50,26 @@ pub(crate) struct InstallArguments {
     /// The directory with the drop-in. Default: the drop-in shipped with this cudnn-doctor.
     #[arg(long, value_name = "DIR")]
     from: Option<PathBuf>,
+    /// Turn on these layers, outermost first, in all programs that do not set CUDNN_LAYERS. Without this option, an
+    /// earlier list stays. `uninstall` removes it.
+    #[arg(long, value_name = "LAYERS", value_delimiter = ',')]
+    layers: Vec<OsString>,
+    /// Copy this file next to the drop-in, for the layer `tuned` in programs that do not set CUDNN_TUNED.
+    #[arg(long, value_name = "FILE", requires = "layers")]
+    tuned: Option<PathBuf>,
 }
 
-pub(crate) fn install(arguments: &InstallArguments, context: &Context, format: Format) -> CommandResult {
+pub(crate) fn install(
+    arguments: &InstallArguments,
+    context: &Context,
+    timeouts: &Timeouts,
+    format: Format,
+) -> CommandResult {
     let command = Command::Install { from: arguments.from.as_deref() };
     let dir = target::find(arguments.place.named(), command, context)?;
     let source = source::find(arguments.from.as_deref())?;
-    let Done { change, state } = &change::install(&dir, &source, &context.host)?;
+    let options = options(arguments, &source, context, timeouts)?;
+    let Done { change, state } = &change::install(&dir, &source, options.as_ref(), &context.host)?;
     format.report(
         || value(*change, state, &dir),
         || {
@@ -57,11 +77,15 @@ pub(crate) fn install(arguments: &InstallArguments, context: &Context, format: F
             match change {
                 Change::None => outln!("The drop-in {VERSION} is already in front of {cudnn}."),
                 Change::Updated => outln!("The drop-in {VERSION} is in front of {cudnn}, in place of another drop-in."),
+                Change::Configured => outln!("The drop-in {VERSION} was in front of {cudnn} already."),
                 _ => outln!("The drop-in {VERSION} is in front of {cudnn}."),
             }
             outln!("NVIDIA's {} is saved next to it as {KEPT}.", Library::Shim);
             if state.layers != Layers::Ours {
                 outln!("Layers are unavailable: the drop-in was shipped without their library.");
+            }
+            if let Some(list) = &state.list {
+                outln!("These layers are on in programs that do not set {LAYERS_VARIABLE}: {}.", list.printable());
             }
             outln!("To remove the drop-in: {}", Command::Uninstall.command(&dir));
             let again = command.command(&dir);
@@ -69,6 +93,24 @@ pub(crate) fn install(arguments: &InstallArguments, context: &Context, format: F
         },
     );
     Ok(Outcome::Fine)
+}
+
+/// Returns the layers to turn on, if an option names them, after each has accepted the options.
+fn options(
+    arguments: &InstallArguments,
+    source: &Source,
+    context: &Context,
+    timeouts: &Timeouts,
+) -> Result<Option<Options>, Refusal> {
+    if arguments.layers.is_empty() {
+        return Ok(None);
+    }
+    let layers = arguments.layers.join(OsStr::new(","));
+    let checked = usable_layers(Some(&layers), &source.file, context)?;
+    let tuned = arguments.tuned.as_deref().map(absolute_file).transpose()?;
+    let variables: Vec<_> = tuned.iter().map(|file| (TUNED_VARIABLE, file.clone())).collect();
+    layer_check::check(&checked, &variables, timeouts)?;
+    Ok(Some(Options { layers, tuned: tuned.map(PathBuf::from) }))
 }
 
 pub(crate) fn uninstall(place: &Place, context: &Context, format: Format) -> CommandResult {
@@ -100,6 +142,7 @@ fn value(change: Change, state: &DropInState, dir: &Path) -> Value {
             Change::None => "none",
             Change::Installed => "installed",
             Change::Updated => "updated",
+            Change::Configured => "configured",
             Change::Restored => "restored",
             Change::Cleaned => "cleaned",
         },
@@ -110,5 +153,6 @@ fn value(change: Change, state: &DropInState, dir: &Path) -> Value {
         },
         "version": state.version().map(|version| version.to_string()),
         "layers": state.layers == Layers::Ours,
+        "layers_on": state.list,
     })
 }

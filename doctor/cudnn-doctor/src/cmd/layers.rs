@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use cudnn_cli::output::{CommandResult, Format, Outcome, outln};
-use cudnn_probe::layers::{LAYERS_VARIABLE, RequestedLayer, available_layers, layer_dirs, marker, requested_layers};
+use cudnn_probe::layers::{
+    LAYERS_FILE, LAYERS_VARIABLE, RequestedLayer, available_layers, installed_layers, layer_dirs, marker,
+    requested_layers,
+};
 use cudnn_probe::{exports, shown_path};
 use cudnn_rules::context::Context;
 use cudnn_rules::drop_in::source;
@@ -28,12 +31,18 @@ pub(super) struct Answer {
 pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> CommandResult {
     let of_drop_in = || Some(source::find(None).ok()?.file.parent()?.to_owned());
     let of_doctor = || Some(std::env::current_exe().ok()?.parent()?.to_owned());
-    let beside = arguments.beside.clone().or_else(of_drop_in).or_else(of_doctor);
+    // A list next to a drop-in counts for the programs that load it.
+    let has_list = |dir: &PathBuf| installed_layers(dir).is_some();
+    let of_installed = || Some(context.selected()?.dir.clone()).filter(has_list);
+    let beside = arguments.beside.clone().or_else(of_installed).or_else(of_drop_in).or_else(of_doctor);
+    let is_variable = context.host.variable(LAYERS_VARIABLE).is_some();
+    let list = beside.as_ref().filter(|dir| !is_variable && has_list(dir)).map(|dir| dir.join(LAYERS_FILE));
     let dirs = layer_dirs(&context.host, beside.as_deref());
     let answers: Vec<Answer> =
         requested_layers(&context.host, beside.as_deref()).into_iter().map(check_layer).collect();
     let available = available_layers(&dirs);
-    format.report(|| value(&answers, &dirs, &available), || text(&answers, &dirs, &available));
+    let listed_in = list.map_or(LAYERS_VARIABLE.to_owned(), |file| shown_path(&file).to_string());
+    format.report(|| value(&answers, &listed_in, &dirs, &available), || text(&answers, &listed_in, &dirs, &available));
     Ok(if answers.iter().all(|answer| answer.file.is_ok()) { Outcome::Fine } else { Outcome::Errors })
 }
 
@@ -64,12 +73,13 @@ fn refusal(name: &str, file: &Path) -> Option<String> {
     }
 }
 
-fn value(answers: &[Answer], dirs: &[PathBuf], available: &[(String, PathBuf)]) -> Value {
+fn value(answers: &[Answer], listed_in: &str, dirs: &[PathBuf], available: &[(String, PathBuf)]) -> Value {
     let requested = |Answer { name, file }: &Answer| {
         let (file, problem) = (file.as_ref().map(|file| file.to_string_lossy()).ok(), file.as_ref().err());
         json!({ "name": name, "file": file, "problem": problem })
     };
     json!({
+        "listed_in": (!answers.is_empty()).then_some(listed_in),
         "requested": answers.iter().map(requested).collect::<Vec<_>>(),
         "dirs": dirs.iter().map(|dir| dir.to_string_lossy()).collect::<Vec<_>>(),
         "available": available.iter().map(|(name, file)| json!({
@@ -79,11 +89,11 @@ fn value(answers: &[Answer], dirs: &[PathBuf], available: &[(String, PathBuf)]) 
     })
 }
 
-fn text(answers: &[Answer], dirs: &[PathBuf], available: &[(String, PathBuf)]) {
+fn text(answers: &[Answer], listed_in: &str, dirs: &[PathBuf], available: &[(String, PathBuf)]) {
     if answers.is_empty() {
         outln!("No layers are on: {LAYERS_VARIABLE} is not set.");
     } else {
-        outln!("On, outermost first ({LAYERS_VARIABLE}):");
+        outln!("On, outermost first ({listed_in}):");
     }
     for Answer { name, file } in answers {
         match file {

@@ -16,7 +16,7 @@ use cudnn_probe::{
 use cudnn_rules::check::installation::{repair, unusable_parts};
 use cudnn_rules::check::remedies::{denied_dir, reinstall};
 use cudnn_rules::context::Context;
-use cudnn_rules::cudnn_file::drop_in_before;
+use cudnn_rules::cudnn_file::{drop_in_before, layers_on};
 use cudnn_rules::plan::advice_of;
 use cudnn_rules::remedy::Remedy;
 use cudnn_rules::shell::use_dir;
@@ -200,7 +200,8 @@ fn details(Row { installed, problems, gpu_targets, .. }: &Row) {
         outln!("  found: {}{name}", origin.to_string().printable());
     }
     if let Some(version) = drop_in_before(report) {
-        outln!("  in front of it: the drop-in {version}");
+        let layers = layers_on(report).map_or(String::new(), |list| format!(", with the layers {}", list.printable()));
+        outln!("  in front of it: the drop-in {version}{layers}");
     }
     if !report.other_packages.is_empty() {
         let names = names_of_packages(report);
@@ -265,6 +266,7 @@ fn value(row: &Row) -> Value {
             "origin": candidate.origin.to_string(),
         })).collect::<Vec<_>>(),
         "drop_in": drop_in_before(report),
+        "layers_on": layers_on(report),
         "libraries": libraries.collect::<Vec<_>>(),
         "missing": report.missing.iter().map(|library| library.name_on(report.os)).collect::<Vec<_>>(),
         "problems": row.problems.iter().map(|problem| {

@@ -1,10 +1,10 @@
 //! Installs the drop-in in front of a cuDNN, or removes it. The directory is changed by renames only, so that it is
 //! in a valid state at any moment. This module prints no output.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{ErrorKind, Result as IoResult, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use cudnn_cli::escape::Printable;
@@ -38,6 +38,8 @@ pub(crate) enum Change {
     Installed,
     /// The drop-in replaced another drop-in.
     Updated,
+    /// The drop-in stayed, but other layers are on.
+    Configured,
     /// NVIDIA's shim was restored.
     Restored,
     /// Leftover files were removed. NVIDIA's shim was already in place, or cuDNN had been uninstalled.
@@ -51,8 +53,16 @@ pub(crate) struct Done {
     pub(crate) state: DropInState,
 }
 
-/// Installs the drop-in in front of the cuDNN in this directory.
-pub(crate) fn install(dir: &Path, source: &Source, host: &Host) -> Result<Done, Refusal> {
+/// The layers that are on without variables.
+pub(crate) struct Options {
+    /// The list of layers, with commas.
+    pub(crate) layers: OsString,
+    /// The rankings of the layer `tuned`.
+    pub(crate) tuned: Option<PathBuf>,
+}
+
+/// Installs the drop-in in front of the cuDNN in this directory. Without options, the layers stay as they are.
+pub(crate) fn install(dir: &Path, source: &Source, options: Option<&Options>, host: &Host) -> Result<Done, Refusal> {
     let lock = lock(dir)?;
     let state = DropInState::read(dir, host);
     let (place, name) = (dir.printable(), Library::Shim);
@@ -77,7 +87,7 @@ pub(crate) fn install(dir: &Path, source: &Source, host: &Host) -> Result<Done, 
         (Shim::DropIn | Shim::Missing, _) => return Err(stale(dir, &state)),
     };
     refuse_shared(&state)?;
-    let Files { shim, kept, layers } = &state.files;
+    let Files { shim, kept, layers, .. } = &state.files;
     refuse_older(&source.file, if state.shim == Shim::Nvidia { shim } else { kept })?;
     if state.layers == Layers::Other {
         let message = format!("{} is not this project's {LAYERS}; it was left unchanged", layers.printable());
@@ -87,6 +97,10 @@ pub(crate) fn install(dir: &Path, source: &Source, host: &Host) -> Result<Done, 
         refuse_used(dir, &state)?;
         put(dir, source, &state).map_err(|(what, error)| not_writable(dir, &what, &error))?;
     }
+    if let Some(options) = options {
+        put_options(dir, options, &state).map_err(|(what, error)| not_writable(dir, &what, &error))?;
+    }
+    let change = if change == Change::None && options.is_some() { Change::Configured } else { change };
     drop(lock);
     Ok(Done { change, state: DropInState::read(dir, host) })
 }
@@ -96,7 +110,7 @@ pub(crate) fn uninstall(dir: &Path, host: &Host) -> Result<Done, Refusal> {
     let lock = lock(dir)?;
     let state = DropInState::read(dir, host);
     let has_cudnn = state.has_cudnn();
-    let is_clean = state.kept == BackupState::Missing && state.layers != Layers::Ours;
+    let is_clean = state.kept == BackupState::Missing && state.layers != Layers::Ours && !state.has_options();
     let change = match (&state.shim, &state.kept) {
         (Shim::Other(reason), _) => return Err(unknown(&state, reason)),
         (Shim::DropIn, BackupState::Missing) => return Err(stale(dir, &state)),
@@ -119,8 +133,14 @@ pub(crate) fn uninstall(dir: &Path, host: &Host) -> Result<Done, Refusal> {
 
 /// Performs the steps of `uninstall`.
 fn take_away(change: Change, state: &DropInState) -> Result<(), Failure> {
-    let Files { shim, kept, layers } = &state.files;
+    let Files { shim, kept, layers, list, tuned } = &state.files;
     let remove = |file: &Path| std::fs::remove_file(file).map_err(at(file));
+    for options in [list, tuned] {
+        remove(options).or_else(|(what, error)| match error.kind() {
+            ErrorKind::NotFound => Ok(()),
+            _ => Err((what, error)),
+        })?;
+    }
     if change == Change::Restored {
         std::fs::rename(kept, shim).map_err(at(shim))?;
     } else if state.shim == Shim::DropIn {
@@ -144,7 +164,7 @@ fn at(file: &Path) -> impl FnOnce(std::io::Error) -> Failure {
 /// Performs the steps of `install`. If a step fails, all completed steps are undone, except that newer layers stay in
 /// place.
 fn put(dir: &Path, source: &Source, state: &DropInState) -> Result<(), Failure> {
-    let Files { shim, kept, layers } = &state.files;
+    let Files { shim, kept, layers, .. } = &state.files;
     let like = if state.shim == Shim::Missing { kept } else { shim };
     // Write complete copies first, so that a full disk is detected before any change.
     let copied = |from: &Path, to: &Path| {
@@ -171,6 +191,19 @@ fn put(dir: &Path, source: &Source, state: &DropInState) -> Result<(), Failure> 
     }
     sync_dir(dir);
     in_place
+}
+
+/// Writes the files that turn layers on. The rankings come first, because the list makes programs read them.
+fn put_options(dir: &Path, options: &Options, state: &DropInState) -> Result<(), Failure> {
+    let Files { shim, list, tuned, .. } = &state.files;
+    if let Some(from) = &options.tuned {
+        let content = std::fs::read(from).map_err(at(from))?;
+        copy(&content, dir, shim).and_then(|new| std::fs::rename(&new, tuned)).map_err(at(tuned))?;
+    }
+    let line = [options.layers.as_encoded_bytes(), b"\n"].concat();
+    copy(&line, dir, shim).and_then(|new| std::fs::rename(&new, list)).map_err(at(list))?;
+    sync_dir(dir);
+    Ok(())
 }
 
 /// Writes a library's contents to a temporary file, with the permissions of another file.
@@ -257,7 +290,7 @@ fn refuse_shared(state: &DropInState) -> Result<(), Refusal> {
 
 /// Refuses files in use on Windows, which cannot replace a loaded file.
 fn refuse_used(dir: &Path, state: &DropInState) -> Result<(), Refusal> {
-    let Files { shim, kept, layers } = &state.files;
+    let Files { shim, kept, layers, .. } = &state.files;
     let used = [shim, kept, layers].into_iter().find_map(|file| Some((file, users_of(file)?)));
     let Some((file, users)) = used else { return Ok(()) };
     let users = if users.is_empty() { "another program".to_owned() } else { users.join(", ").printable() };

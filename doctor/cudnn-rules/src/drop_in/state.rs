@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::installation::{InstallationReport, Installer, Package};
 use cudnn_loader::Function;
+use cudnn_probe::layers::{LAYERS_FILE, installed_layers};
 use cudnn_probe::{Architecture, Host, Library, Os, Version, exports, identify_any};
 
 use super::source::has_layers;
-use super::{KEPT, LAYERS};
+use super::{KEPT, LAYERS, TUNED};
 use crate::cudnn_file::{is_drop_in, is_drop_in_named, sha256};
 use crate::shim_release;
 
@@ -25,6 +26,8 @@ pub struct DropInState {
     pub kept: BackupState,
     /// The layers next to the drop-in.
     pub layers: Layers,
+    /// The layers that are on without CUDNN_LAYERS, as a list with commas.
+    pub list: Option<String>,
     /// The cuDNN in the directory, if present.
     pub report: Option<InstallationReport>,
     /// The files of the drop-in in the directory.
@@ -40,12 +43,22 @@ pub struct Files {
     pub kept: PathBuf,
     /// The library with the layers, [`LAYERS`].
     pub layers: PathBuf,
+    /// The list of layers that are on, [`LAYERS_FILE`].
+    pub list: PathBuf,
+    /// The rankings of the layer `tuned`, [`TUNED`].
+    pub tuned: PathBuf,
 }
 
 impl Files {
     /// Returns the paths in this directory, whether the files exist or not.
     pub fn in_dir(dir: &Path) -> Files {
-        Files { shim: dir.join(Library::Shim.file_name()), kept: dir.join(KEPT), layers: dir.join(LAYERS) }
+        Files {
+            shim: dir.join(Library::Shim.file_name()),
+            kept: dir.join(KEPT),
+            layers: dir.join(LAYERS),
+            list: dir.join(LAYERS_FILE),
+            tuned: dir.join(TUNED),
+        }
     }
 }
 
@@ -107,13 +120,19 @@ impl DropInState {
             Ok(_) if has_layers(&files.layers) => Layers::Ours,
             Ok(_) => Layers::Other,
         };
-        DropInState { shim, kept, layers, report, files }
+        let list = installed_layers(dir).map(|list| list.to_string_lossy().into_owned());
+        DropInState { shim, kept, layers, list, report, files }
     }
 
     /// Returns whether a cuDNN is present, even if it is incomplete.
     pub fn has_cudnn(&self) -> bool {
         let libraries = self.report.iter().flat_map(|report| &report.libraries);
         libraries.into_iter().any(|part| part.library != Library::Shim)
+    }
+
+    /// Returns whether there are files that turn layers on.
+    pub fn has_options(&self) -> bool {
+        [&self.files.list, &self.files.tuned].iter().any(|file| facts::symlink_metadata(file).is_ok())
     }
 
     /// Returns whether a package's records list a `libcudnn.so.9`.

@@ -16,13 +16,14 @@ use super::reason::reason;
 use super::written::WrittenRecords;
 use super::{configurations, packs};
 use crate::cudnn::read;
+use crate::device;
 use crate::engine::Choice;
 use crate::last_error::own_calls;
 use crate::lock::Lock;
 use crate::serialized::SerializedPlans;
 use crate::shadow::content::Content;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
-use crate::shadow::{self, Obstacle, devices};
+use crate::shadow::{self, Obstacle};
 use crate::table::Table;
 
 pub(super) static GRAPHS: WrittenRecords = WrittenRecords::new();
@@ -120,9 +121,7 @@ fn incomplete(state: &State, label: &str, reason: &str) {
 /// Returns the ordinal of the device that a plan or a query of the heuristics refers to, and writes the device if it is
 /// new.
 fn device(state: &State, content: &Arc<Content>) -> Option<usize> {
-    let device = devices::device(content)?;
-    let description = own_calls(&state.cudnn, || state.cudnn.description_of(&device)).unwrap_or_default();
-    let description = String::from_utf8_lossy(&description).into_owned();
+    let description = String::from_utf8_lossy(&device::description(&state.cudnn, content)?).into_owned();
     DEVICES.write(&description, |device| {
         state.output.write(&Record::Device(Device { device, description: description.clone() }))
     })

@@ -11,12 +11,13 @@ use cudnn_os::cancel::ThreadStateGuard;
 use super::rule::{Rule, Rules};
 use crate::active::Active;
 use crate::cudnn::Cudnn;
+use crate::device;
 use crate::engine::Choice;
 use crate::json::parsed;
 use crate::last_error::{self, own_calls};
+use crate::shadow;
 use crate::shadow::content::Content;
 use crate::shadow::elements::{Kind, Name, Raw};
-use crate::shadow::{self, devices};
 use crate::table::Table;
 
 /// The layer's state after it has started.
@@ -117,10 +118,7 @@ fn explain(rule: &Rule, choice: Option<&Choice>, label: &str) -> String {
 
 /// Returns the compute capability of the plan's device in tenths, or `None` if cuDNN does not describe the device.
 fn compute_capability(state: &State, plan: &Arc<Content>) -> Option<u32> {
-    let device = devices::device(plan)?;
-    let json = own_calls(&state.cudnn, || state.cudnn.description_of(&device))?;
-    let json = json.split(|byte| *byte == 0).next()?;
-    let description: serde_json::Value = parsed(json)?;
+    let description: serde_json::Value = parsed(&device::description(&state.cudnn, plan)?)?;
     // 900 for 9.0, 1210 for 12.1.
     u32::try_from(description.get("deviceVer")?.as_u64()? / 10).ok()
 }
