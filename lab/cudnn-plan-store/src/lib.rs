@@ -21,8 +21,11 @@
 //! A `Store` holds no open files or locks, so programs may fork or close descriptors at any time. Calls do not panic,
 //! change `errno`, or act as cancellation points.
 //!
+//! The module [`choices`] reads and writes files with tuned choices.
+//!
 //! This crate only manages files. It is independent of cuDNN's functions, of layers, and of the loader.
 
+pub mod choices;
 mod directory;
 mod entry;
 mod format;

@@ -1,0 +1,127 @@
+//! The rankings of one or more files.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::document::Document;
+use super::ranking::{Device, Ranking};
+use super::versions::Release;
+
+/// Rankings, at most one for each release, device and graph, and the rules of the same files.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Choices {
+    /// Sorted by key.
+    rankings: Vec<Ranking>,
+    /// The rules for the layer `errata`, unchanged.
+    rules: Vec<Value>,
+}
+
+impl Choices {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// Returns the file and the reason if it cannot be read, is too large, or is invalid.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        Self::of(Document::read(path)?)
+            .map_err(|reason| format!("{}: {reason}", cudnn_os::escape::one_line(&path.to_string_lossy())))
+    }
+
+    /// Parses the text of a file.
+    ///
+    /// # Errors
+    /// Returns the reason, with the line of a syntax error or the graph of an invalid ranking.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        Self::of(Document::parse(text)?)
+    }
+
+    fn of(document: Document<Value>) -> Result<Self, String> {
+        let mut rankings = document.tuned.unwrap_or_default();
+        rankings.sort_by(|a, b| a.key().cmp(&b.key()));
+        let twice = rankings.windows(2).find_map(|pair| match pair {
+            [a, b] if a.key() == b.key() => Some(&a.graph),
+            _ => None,
+        });
+        match twice {
+            Some(graph) => Err(format!("two rankings are for the graph {graph:?} on one device")),
+            None => Ok(Choices { rankings, rules: document.rules.unwrap_or_default() }),
+        }
+    }
+
+    /// Adds a ranking, and replaces an older one with the same key.
+    ///
+    /// # Errors
+    /// Returns the reason if the ranking is invalid.
+    pub fn insert(&mut self, ranking: Ranking) -> Result<(), String> {
+        ranking.check()?;
+        match self.position(ranking.key()) {
+            Ok(place) => self.rankings.splice(place..=place, [ranking]).for_each(drop),
+            Err(place) => self.rankings.insert(place, ranking),
+        }
+        Ok(())
+    }
+
+    /// Adds the rankings and rules of a newer file. They replace those with the same key or name.
+    #[must_use]
+    pub fn merge(mut self, newer: Choices) -> Self {
+        self.rankings.retain(|ranking| newer.position(ranking.key()).is_err());
+        self.rankings.extend(newer.rankings);
+        self.rankings.sort_by(|a, b| a.key().cmp(&b.key()));
+        let is_replaced = |rule: &Value| newer.rules.iter().any(|new| new.get("name") == rule.get("name"));
+        self.rules.retain(|rule| !is_replaced(rule));
+        self.rules.extend(newer.rules);
+        self
+    }
+
+    /// Returns the ranking of a graph on a device with a release of cuDNN.
+    #[must_use]
+    pub fn find(&self, cudnn: Release, device: &Device, graph: &str) -> Option<&Ranking> {
+        self.rankings.get(self.position((cudnn, device, graph)).ok()?)
+    }
+
+    /// Returns the place of a key, or the place where it belongs.
+    fn position(&self, key: (Release, &Device, &str)) -> Result<usize, usize> {
+        self.rankings.binary_search_by(|ranking| ranking.key().cmp(&key))
+    }
+
+    /// Returns the rankings, sorted by release, device and graph.
+    pub fn iter(&self) -> std::slice::Iter<'_, Ranking> {
+        self.rankings.iter()
+    }
+
+    /// Returns the number of rankings.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.rankings.len()
+    }
+
+    /// Returns whether there are no rankings.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rankings.is_empty()
+    }
+
+    /// Keeps only some rankings.
+    pub fn retain(&mut self, keep: impl FnMut(&Ranking) -> bool) {
+        self.rankings.retain(keep);
+    }
+
+    /// Returns the text of a file with these rankings and rules. Equal choices have equal texts.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let rules = (!self.rules.is_empty()).then(|| self.rules.clone());
+        let document = Document::new(rules, Some(self.rankings.clone()));
+        let mut text = serde_json::to_string_pretty(&document).unwrap_or_default();
+        text.push('\n');
+        text
+    }
+}
+
+impl<'a> IntoIterator for &'a Choices {
+    type Item = &'a Ranking;
+    type IntoIter = std::slice::Iter<'a, Ranking>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}

@@ -1,0 +1,73 @@
+//! Reads files with rules of the layer `errata`, rankings of the layer `tuned`, or both.
+
+use std::fmt;
+use std::io::Read;
+use std::path::Path;
+
+use cudnn_os::files::{Opened, open_regular};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::ranking::Ranking;
+
+/// The version of the file format.
+const FORMAT: u32 = 1;
+/// The maximum size of a file in bytes.
+pub const MAX_LEN: u64 = 16 << 20;
+
+/// The contents of a file. `R` is the type of a rule, which only the layer `errata` knows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, bound(deserialize = "R: Deserialize<'de>"))]
+pub struct Document<R> {
+    /// The version of the format.
+    errata: u32,
+    /// The rules, if the file has a list of them.
+    #[serde(default = "Option::default", skip_serializing_if = "Option::is_none")]
+    pub rules: Option<Vec<R>>,
+    /// The rankings, if the file has a list of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tuned: Option<Vec<Ranking>>,
+}
+
+impl<R> Document<R> {
+    /// Returns a document with these lists.
+    #[must_use]
+    pub fn new(rules: Option<Vec<R>>, tuned: Option<Vec<Ranking>>) -> Self {
+        Document { errata: FORMAT, rules, tuned }
+    }
+}
+
+impl<R: DeserializeOwned> Document<R> {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// Returns the file and the reason if it cannot be read, is larger than [`MAX_LEN`], or is invalid.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let name = cudnn_os::escape::one_line(&path.to_string_lossy());
+        let cannot_read = |reason: &dyn fmt::Display| format!("cannot read {name}: {reason}");
+        let file = match open_regular(path).map_err(|error| cannot_read(&error))? {
+            Opened::Regular(file, len) if len <= MAX_LEN => file,
+            Opened::Regular(_, len) => return Err(cannot_read(&format!("it has {len} bytes, more than {MAX_LEN}"))),
+            Opened::Other(kind) => return Err(cannot_read(&format!("it is {kind}, not a file"))),
+        };
+        let mut text = String::new();
+        file.take(MAX_LEN).read_to_string(&mut text).map_err(|error| cannot_read(&error))?;
+        Self::parse(&text).map_err(|reason| format!("{name}: {reason}"))
+    }
+
+    /// Parses the text of a file. Rankings are valid, but rules are checked only by their type.
+    ///
+    /// # Errors
+    /// Returns the reason, with the line of a syntax error or the graph of an invalid ranking.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let document: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        if document.errata != FORMAT {
+            return Err(format!("format {} is not supported, only {FORMAT}", document.errata));
+        }
+        if document.rules.is_none() && document.tuned.is_none() {
+            return Err("it contains neither \"rules\" nor \"tuned\"".to_owned());
+        }
+        document.tuned.iter().flatten().try_for_each(Ranking::check)?;
+        Ok(document)
+    }
+}
