@@ -204,6 +204,28 @@ impl Gpu {
         Ok(Memory::new(self.stream.clone_htod(bytes)?, &self.stream))
     }
 
+    /// Allocates this number of bytes, copies these bytes to the start, and fills the rest with zeros.
+    ///
+    /// # Errors
+    /// Returns an error if the size is too small, or the driver cannot allocate or copy.
+    pub fn upload_padded(&self, bytes: &[u8], size: usize) -> Result<Memory, DriverError> {
+        let mut memory = self.zeroed(size)?;
+        let part = memory.slice.try_slice_mut(..bytes.len());
+        let mut part = part.ok_or(DriverError(CUresult::CUDA_ERROR_INVALID_VALUE))?;
+        self.stream.memcpy_htod(bytes, &mut part)?;
+        Ok(memory)
+    }
+
+    /// Allocates memory with a copy of other memory.
+    ///
+    /// # Errors
+    /// Returns an error if the driver cannot allocate or copy.
+    pub fn copied(&self, from: &Memory) -> Result<Memory, DriverError> {
+        let mut copy = self.zeroed(from.len())?;
+        self.copy(from, &mut copy)?;
+        Ok(copy)
+    }
+
     /// Allocates memory and sets all bytes to this value.
     ///
     /// # Errors

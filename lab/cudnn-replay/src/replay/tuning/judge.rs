@@ -105,7 +105,9 @@ pub(super) fn error(inputs: &Prepared, reference: &Reference, after: &After) -> 
 impl RelativeError {
     fn include_worst(&mut self, tensor: &Tensor, worst: Worst) {
         let strict = worst.error / ALLOWED;
-        self.include(strict, strict * precision(tensor.ty) / coarse_precision(tensor.ty), || describe(tensor.uid, &worst));
+        self.include(strict, strict * precision(tensor.ty) / coarse_precision(tensor.ty), || {
+            describe(tensor.uid, &worst)
+        });
     }
 
     fn include(&mut self, strict: f64, coarse: f64, element: impl FnOnce() -> String) {

@@ -4,12 +4,16 @@ use std::sync::Arc;
 
 use cudnn_backend::Failure;
 use cudnn_backend::descriptor::Descriptor;
+use cudnn_backend::device::Target;
 use cudnn_backend::gpu::{Comparer, Gpu, Interval, Memory as GpuMemory};
 use cudnn_backend::handle::Handle;
 use cudnn_backend::plan::Plan;
+use cudnn_capture_file::status_name;
+use cudnn_loader::Error;
 
 use super::super::execution::{Prepared, aligned, execute, variant_pack, workspace_damage};
 use super::super::memory::{PATTERN, RED_ZONE};
+use super::super::planning::with_reason;
 
 /// The maximum number of distinct results that stay on the device.
 const MAX_RESULTS: usize = 6;
@@ -23,25 +27,35 @@ const MIN_FLUSH: usize = 16 << 20;
 /// The buffers of the device, or `None` for buffers of the host.
 type Buffers = Vec<Option<GpuMemory>>;
 
-/// What a GPU needs for all graphs.
-pub(super) struct Bench<'a> {
-    gpu: &'a Gpu,
-    handle: &'a Handle,
-    comparer: Comparer<'a>,
+/// The GPU, cuDNN's handle, and what all graphs need. The handle is dropped first.
+pub(super) struct Bench {
+    pub(super) handle: Handle,
+    comparer: Comparer,
     /// Larger than the L2 cache.
     flush: GpuMemory,
+    pub(super) gpu: Gpu,
 }
 
-impl<'a> Bench<'a> {
-    pub(super) fn new(gpu: &'a Gpu, handle: &'a Handle) -> Result<Self, Failure> {
-        let size = (gpu.l2_bytes()? * FLUSHED).max(MIN_FLUSH);
-        Ok(Bench { gpu, handle, comparer: Comparer::new(gpu)?, flush: gpu.zeroed(size)? })
+impl Bench {
+    /// Starts the driver, and creates a handle.
+    ///
+    /// # Errors
+    /// The reason why graphs cannot be tuned.
+    pub(super) fn new() -> Result<Self, String> {
+        let gpu = Gpu::first().map_err(|error| format!("no GPU can be used: {error}"))?;
+        let handle = Handle::new().map_err(|error| with_reason("cudnnCreate failed", &error.text))?;
+        let with_memory = || -> Result<_, Failure> {
+            let size = (gpu.l2_bytes()? * FLUSHED).max(MIN_FLUSH);
+            Ok((Comparer::new(&gpu)?, gpu.zeroed(size)?))
+        };
+        let (comparer, flush) = with_memory().map_err(|error| error.to_string())?;
+        Ok(Bench { handle, comparer, flush, gpu })
     }
 }
 
 /// The executions of the plans of a graph.
-pub(super) struct Trial<'a, 'b> {
-    bench: &'b mut Bench<'a>,
+pub(super) struct Trial<'a> {
+    bench: &'a mut Bench,
     inputs: Arc<Prepared>,
     /// The bytes before an execution.
     before: Buffers,
@@ -76,9 +90,9 @@ pub(super) struct Execution {
     pub(super) time: f64,
 }
 
-impl<'a, 'b> Trial<'a, 'b> {
+impl<'a> Trial<'a> {
     /// Copies the inputs to the device.
-    pub(super) fn new(bench: &'b mut Bench<'a>, inputs: Arc<Prepared>) -> Result<Self, Failure> {
+    pub(super) fn new(bench: &'a mut Bench, inputs: Arc<Prepared>) -> Result<Self, Failure> {
         let (mut before, mut buffers, mut host) = (Vec::new(), Vec::new(), Vec::new());
         for buffer in &inputs.memory.buffers {
             if buffer.is_host {
@@ -96,12 +110,29 @@ impl<'a, 'b> Trial<'a, 'b> {
         Ok(Trial { bench, inputs, before, buffers, host, results, distinct, workspace })
     }
 
+    /// Returns the device to plan for.
+    pub(super) fn target(&self) -> Target<'_> {
+        Target::Handle(&self.bench.handle)
+    }
+
+    /// Returns the reason of a failed execution.
+    ///
+    /// # Errors
+    /// The reason, if the device cannot be used any more: errors such as an illegal address are permanent.
+    pub(super) fn survive(&self, failure: Failure) -> Result<String, String> {
+        let reason = match failure.downcast_ref::<Error>() {
+            Some(error) => with_reason(&status_name(error.status), &error.text),
+            None => failure.to_string(),
+        };
+        if self.bench.gpu.synchronize().is_ok() { Ok(reason) } else { Err(reason) }
+    }
+
     /// Executes a plan twice, and looks for an equal result.
     pub(super) fn execute(&mut self, plan: &Plan) -> Result<Execution, Failure> {
         self.reserve(plan.workspace_size)?;
         self.run(plan)?;
         let workspace = self.workspace.as_ref().ok_or("the workspace is missing")?;
-        let damage = workspace_damage(self.bench.gpu, &workspace.memory, plan.workspace_size)?;
+        let damage = workspace_damage(&self.bench.gpu, &workspace.memory, plan.workspace_size)?;
         let known = self.known_result()?;
         let after = if known.is_none() { Some(self.download()?) } else { None };
         let result = match known {
@@ -117,18 +148,18 @@ impl<'a, 'b> Trial<'a, 'b> {
     pub(super) fn measure(&mut self, plan: &Plan) -> Result<Interval, Failure> {
         let workspace = self.workspace.as_ref().ok_or("the workspace is missing")?;
         self.bench.gpu.fill(&mut self.bench.flush, 0)?;
-        self.bench.gpu.between_events(|| Ok(execute(self.bench.handle, plan, &workspace.pack)?))
+        self.bench.gpu.between_events(|| Ok(execute(&self.bench.handle, plan, &workspace.pack)?))
     }
 
     /// Restores the buffers and executes a plan.
     fn run(&mut self, plan: &Plan) -> Result<Interval, Failure> {
-        let gpu = self.bench.gpu;
+        let gpu = &self.bench.gpu;
         for (before, buffer) in self.before.iter().flatten().zip(self.buffers.iter_mut().flatten()) {
             gpu.copy(before, buffer)?;
         }
         let workspace = self.workspace.as_mut().ok_or("the workspace is missing")?;
         gpu.fill(&mut workspace.memory, PATTERN)?;
-        let interval = gpu.between_events(|| Ok(execute(self.bench.handle, plan, &workspace.pack)?))?;
+        let interval = gpu.between_events(|| Ok(execute(&self.bench.handle, plan, &workspace.pack)?))?;
         gpu.synchronize()?;
         Ok(interval)
     }
@@ -149,7 +180,7 @@ impl<'a, 'b> Trial<'a, 'b> {
     fn known_result(&mut self) -> Result<Option<usize>, Failure> {
         for (number, buffers) in &self.results {
             let pairs = self.buffers.iter().flatten().zip(buffers.iter().flatten());
-            if self.bench.comparer.are_equal(pairs)? {
+            if self.bench.comparer.are_equal(&self.bench.gpu, pairs)? {
                 return Ok(Some(*number));
             }
         }
@@ -162,7 +193,7 @@ impl<'a, 'b> Trial<'a, 'b> {
         self.distinct += 1;
         // The newest result is needed for the second execution.
         self.results.truncate(MAX_RESULTS - 1);
-        let gpu = self.bench.gpu;
+        let gpu = &self.bench.gpu;
         let copy = |buffer: &Option<GpuMemory>| -> Result<Option<GpuMemory>, Failure> {
             buffer.as_ref().map(|buffer| Ok(gpu.copied(buffer)?)).transpose()
         };
@@ -182,7 +213,7 @@ impl<'a, 'b> Trial<'a, 'b> {
             let places = &prepared.memory.places;
             let is_written = |uid| prepared.written.contains(&uid);
             let has_outputs = places.iter().any(|place| place.buffer == number && is_written(place.tensor.uid));
-            let is_needed = has_outputs || !self.bench.comparer.are_equal([(before, buffer)])?;
+            let is_needed = has_outputs || !self.bench.comparer.are_equal(&self.bench.gpu, [(before, buffer)])?;
             after.push(if is_needed { self.bench.gpu.download(buffer)? } else { Vec::new() });
         }
         Ok(after)
