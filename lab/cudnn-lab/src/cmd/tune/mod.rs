@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
     let steps = arguments.steps.unwrap_or_else(|| steps(rankings.iter().map(|ranking| ranking.executions)));
     let summary =
         Summary { place: &place, rankings, refused: &refused, left, steps, older_searches: usages.older_searches };
-    format.report(|| summary.value(&captures.problems, &phases), || text::print(&summary));
+    format.report(|| summary.value(&captures.problems, &phases), || text::print(&summary, &phases));
     if let Some(html) = &html {
         let page = page::html(&summary, &captures.problems);
         html.write(|file| file.write_all(page.as_bytes()))?;

@@ -91,12 +91,6 @@ impl Summary<'_> {
         self.rankings.iter().filter(|ranking| is_out_of_reach(ranking)).count()
     }
 
-    /// Returns the graphs with engines that give wrong results or damage memory.
-    pub(super) fn dangerous(&self) -> impl Iterator<Item = (&Ranking, &Choice)> {
-        let all = self.rankings.iter().flat_map(|ranking| ranking.engines.iter().map(move |choice| (*ranking, choice)));
-        all.filter(|(_, choice)| is_dangerous(choice))
-    }
-
     /// Returns whether the program uses such an engine today.
     pub(super) fn has_dangerous_default(&self) -> bool {
         self.rankings.iter().any(|ranking| default(ranking).is_some_and(is_dangerous))
@@ -158,7 +152,7 @@ mod tests {
         let summary =
             Summary { place: &place, rankings: vec![&ranking], refused: &[], left: 0, steps: 3, older_searches: 0 };
         assert_eq!((summary.step(), summary.improved(), summary.out_of_reach()), ((200.0, 200.0), 0, 1));
-        assert_eq!((summary.dangerous().count(), summary.has_dangerous_default()), (1, false));
+        assert!(!summary.has_dangerous_default() && is_dangerous(&ranking.engines[2]));
     }
 
     #[test]

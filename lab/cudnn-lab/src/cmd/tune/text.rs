@@ -6,6 +6,7 @@ use cudnn_cli::escape::Printable;
 use cudnn_cli::output::{count, outln};
 use cudnn_plan_store::choices::{Choice, Ranking};
 use cudnn_replay::replay::capture::Captured;
+use cudnn_replay::tune::task::Phases;
 
 use super::session::Place;
 use super::summary::{self, Refused, Summary, best, default, gain, is_out_of_reach, reachable};
@@ -132,7 +133,7 @@ pub(super) fn remarks(ranking: &Ranking) -> Vec<String> {
 }
 
 /// Prints what is remarkable, and the sums.
-pub(super) fn print(summary: &Summary<'_>) {
+pub(super) fn print(summary: &Summary<'_>, phases: &Phases) {
     for ranking in &summary.rankings {
         let remarks = remarks(ranking);
         if !remarks.is_empty() {
@@ -141,4 +142,13 @@ pub(super) fn print(summary: &Summary<'_>) {
         }
     }
     sentences(summary).iter().for_each(|line| outln!("{line}"));
+    let Phases { inputs, heuristics, build, check, race, reference } = phases;
+    let seconds = |milliseconds: f64| format!("{:.1} s", milliseconds / 1e3);
+    outln!(
+        "time: plans {}, checks {}, measurements {}, waiting for the CPU {}",
+        seconds(heuristics + build),
+        seconds(*check),
+        seconds(*race),
+        seconds(inputs + reference)
+    );
 }

@@ -156,12 +156,12 @@ impl Tuner {
         !self.is_damaged
     }
 
-    /// Starts to prepare as many graphs as there are processors, and at least the first two.
+    /// Starts to prepare graphs, and leaves two processors to the GPU's work and to comparisons.
     fn prepare(&mut self) {
         if !matches!(self.bench, Some(Ok(_))) {
             return;
         }
-        let count = available_parallelism().map_or(1, usize::from).max(2);
+        let count = available_parallelism().map_or(1, usize::from).saturating_sub(2).max(2);
         for (place, Waiting { task, preparation }) in self.waiting.iter_mut().take(count).enumerate() {
             if preparation.is_none() && task.graph.root().is_some_and(is_graph) {
                 *preparation = Preparation::start(task, &self.used, place == 0);
