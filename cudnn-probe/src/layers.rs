@@ -27,7 +27,7 @@ const BUILT_IN: &str = "cudnn_layers";
 const STEM: &str = "cudnn_layer_";
 
 /// The layers of this project.
-const BUILT_IN_LAYERS: &[&str] = &["capture", "errata", "explain", "plans", "trace", "validate"];
+const BUILT_IN_LAYERS: &[&str] = &["capture", "errata", "explain", "plans", "trace", "tuned", "validate"];
 
 /// A requested layer.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -462,8 +462,12 @@ int cudnnBackendGetAttribute(descriptor *it, unsigned name, unsigned type, long 
         *count = known;
         return 0;
     }
-    case 202:
-        for (long long i = 0; i < 3 && i < requested; i++) {
+    case 202: {
+        /* Like cuDNN, announces more results than it fills, and stops at a descriptor that it cannot fill. */
+        long long filled = 0;
+        if (requested == 0) { *count = 5; return 0; }
+        for (long long i = 0; i < 3 && i < requested && out[i] && out[i]->kind == 3 && !out[i]->finalized; i++) {
+            filled++;
             clear(out[i]);
             attribute *graph = find(it, 201);
             out[i]->graph = strndup(graph->bytes, graph->len);
@@ -482,8 +486,9 @@ int cudnnBackendGetAttribute(descriptor *it, unsigned name, unsigned type, long 
             out[i]->config = made;
             out[i]->finalized = 1;
         }
-        *count = 3;
+        *count = filled;
         return 0;
+    }
     }
     attribute *known = find(it, name);
     if (!known) return fail(3000, "no such attribute");

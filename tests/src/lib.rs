@@ -20,6 +20,7 @@ mod python_environment;
 mod release;
 mod stand_in_driver;
 mod temp_dir;
+mod tuned;
 mod wheel;
 pub mod windows;
 
@@ -67,4 +68,5 @@ pub use python_environment::{PythonEnvironment, PythonPackage};
 pub use release::{OFFLINE_VARIABLE, full_releases, lib_dir, not_run, release, version};
 pub use stand_in_driver::stand_in_driver;
 pub use temp_dir::TempDir;
+pub use tuned::tuned_for_all_releases;
 pub use wheel::Wheel;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use support::{
     Child, ChildOutput, Library, PlanningLibraries, TempDir, check_document, client, compile, drop_in,
-    errata_for_all_releases, full_releases, lib_dir, not_run, put_drop_in,
+    errata_for_all_releases, full_releases, lib_dir, not_run, put_drop_in, tuned_for_all_releases,
 };
 
 /// Something that shares a process with cuDNN.
@@ -84,7 +84,7 @@ const COLUMNS: [(&str, &str, bool); 3] = [
 const WAYS: [&str; 2] = ["run path", "`LD_LIBRARY_PATH`"];
 /// The runs of a row: each column in each way.
 const RUNS: usize = COLUMNS.len() * WAYS.len();
-const LAYERS: &str = "explain,validate,errata,capture,plans,trace";
+const LAYERS: &str = "explain,validate,errata,tuned,capture,plans,trace";
 
 /// Programs and modules find cuDNN next to them.
 const RUN_PATH: &str = "-Wl,-rpath,$ORIGIN/cudnn";
@@ -216,6 +216,7 @@ impl Matrix {
                 ("CUDNN_LAYERS".to_owned(), LAYERS.to_owned()),
                 ("CUDNN_LAYER_PATH".to_owned(), drop_in().join("lib").display().to_string()),
                 ("CUDNN_ERRATA".to_owned(), errata_for_all_releases(own.path()).display().to_string()),
+                ("CUDNN_TUNED".to_owned(), tuned_for_all_releases(own.path()).display().to_string()),
                 ("CUDNN_CAPTURE".to_owned(), own_file("guest.cudnncap")),
                 ("CUDNN_PLANS_DIR".to_owned(), own_file("plans")),
                 ("CUDNN_TRACE".to_owned(), trace.clone()),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use cudnn_probe::Library;
 use support::{
     Child, ChildOutput, FakeLibrary, TempDir, Version, c_compiler, client, drop_in, drop_in_alone,
-    errata_for_all_releases, lib_dir, not_run, put_drop_in, run_compiler,
+    errata_for_all_releases, lib_dir, not_run, put_drop_in, run_compiler, tuned_for_all_releases,
 };
 
 const VERSION: &str = "91900";
@@ -155,13 +155,16 @@ fn an_exception_that_a_callback_throws_reaches_the_client() {
     assert_eq!(theirs, format!("{caught}another library: {not_thrown}\nthen = 3009"));
     assert_eq!(ours, format!("{caught}another library: {thrown}\nthen = 3009"));
     let (capture, rules) = (alone.path().join("app.cudnncap"), errata_for_all_releases(alone.path()));
-    for layers in ["trace", "plans", "explain", "validate", "errata", "capture", "capture,errata,explain,plans,trace"] {
-        let variables: [(&str, &Path); 6] = [
+    let rankings = tuned_for_all_releases(alone.path());
+    let all = "capture,errata,explain,tuned,plans,trace";
+    for layers in ["trace", "plans", "explain", "validate", "errata", "tuned", "capture", all] {
+        let variables: [(&str, &Path); 7] = [
             ("LD_LIBRARY_PATH", paths.as_ref()),
             ("CUDNN_LAYER_PATH", &drop_in().join("lib")),
             ("CUDNN_LAYERS", layers.as_ref()),
             ("CUDNN_CAPTURE", &capture),
             ("CUDNN_ERRATA", &rules),
+            ("CUDNN_TUNED", &rankings),
             ("CUDNN_TRACE", &alone.path().join("trace.json")),
         ];
         assert_eq!(run(&client, &variables, &[]).0, ours, "{layers}");

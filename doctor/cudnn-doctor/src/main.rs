@@ -177,7 +177,8 @@ Examples:
   cudnn-doctor run --plans -- python train.py                 later runs reuse the plans of this run
   cudnn-doctor run --explain -- python train.py               why no engine supports a graph
   cudnn-doctor run --validate -- python train.py              report mistakes that cuDNN accepts
-  cudnn-doctor run --errata known -- python train.py          block engines that are known to be wrong")]
+  cudnn-doctor run --errata known -- python train.py          block engines that are known to be wrong
+  cudnn-doctor run --tuned app.tuned.json -- python train.py  prefer engines that were measured as the fastest")]
     Run(cmd::run::Arguments),
     /// Print the completions for a shell.
     Completions {

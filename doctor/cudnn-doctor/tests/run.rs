@@ -580,6 +580,7 @@ fn a_frontend_whose_engines_layers_do_not_see_is_named_once() {
 fn run_turns_the_layer_on_and_refuses_invalid_rules() {
     let (prefix, dir) = (Prefix::new(), TempDir::new());
     std::fs::write(dir.path().join("rules.json"), "{").unwrap();
+    std::fs::write(dir.path().join("tuned.json"), r#"{"errata":1,"tuned":[]}"#).unwrap();
     let print = "echo \"$CUDNN_LAYERS|$CUDNN_ERRATA\"";
     let run = |options: &[&str]| {
         let arguments = [&["run"], options, &["--", "sh", "-c", print]].concat();
@@ -593,6 +594,11 @@ fn run_turns_the_layer_on_and_refuses_invalid_rules() {
         (&["--errata", "known", "--trace", "trace.json"], "trace,errata|known\n"),
         (&["--explain", "--errata", "known", "--plans"], "explain,errata,plans|known\n"),
         (&["--explain=used", "--validate", "--plans"], "validate,explain,plans|\n"),
+        (&["--tuned", "tuned.json", "--plans"], "tuned,plans|\n"),
+        (
+            &["--tuned", "tuned.json", "--errata", "known", "--layers", "trace,plans"],
+            "trace,errata,tuned,plans|known\n",
+        ),
         (&["--validate"], "validate|\n"),
         (&["--validate", "--errata", "known", "--trace", "trace.json"], "trace,validate,errata|known\n"),
     ] {
@@ -608,6 +614,28 @@ fn run_turns_the_layer_on_and_refuses_invalid_rules() {
     let output = run(&["--errata", "rules.json"]);
     let expected = format!("errata|{}\n", dir.path().join("rules.json").display());
     assert_eq!(text(&output.stdout), expected, "{output:?}");
+}
+
+#[test]
+fn run_names_tuned_files_by_absolute_paths_and_refuses_invalid_ones() {
+    let (prefix, dir) = (Prefix::new(), TempDir::new());
+    let run = |options: &[&str]| {
+        let arguments = [&["run"], options, &["--", "sh", "-c", "echo \"$CUDNN_LAYERS|$CUDNN_TUNED\""]].concat();
+        let arguments: Vec<&std::ffi::OsStr> = arguments.iter().map(std::ffi::OsStr::new).collect();
+        prefix.command(&arguments).current_dir(dir.path()).output().unwrap()
+    };
+    let file = |name: &str| dir.path().join(name).display().to_string();
+    std::fs::write(file("a.json"), r#"{"errata":1,"tuned":[]}"#).unwrap();
+    std::fs::write(file("b.json"), r#"{"errata":1,"rules":[]}"#).unwrap();
+    let output = run(&["--tuned", "a.json", "--tuned", "b.json"]);
+    let expected = format!("tuned|{}:{}\n", file("a.json"), file("b.json"));
+    assert_eq!(text(&output.stdout), expected, "{output:?}");
+    std::fs::write(file("b.json"), r#"{"errata":1}"#).unwrap();
+    for name in ["b.json", "missing.json", "a.json:b.json"] {
+        let refused = run(&["--tuned", "a.json", "--tuned", name]);
+        assert_eq!(refused.status.code(), Some(3), "{refused:?}");
+        assert!(text(&refused.stderr).contains(name), "{refused:?}");
+    }
 }
 
 /// A layer of somebody else, whose check runs this code.

@@ -31,6 +31,7 @@ pub(crate) enum Rank {
     Explain,
     Plans,
     Trace,
+    Tuned,
     Validate,
     Shadow,
     LastErrors,

@@ -7,6 +7,7 @@
 //! | [`explain`] | reports why a graph has no engine, and which engine a program uses |
 //! | [`plans`] | caches compiled execution plans on disk, so that later processes start faster |
 //! | [`trace`] | records every call with its time, arguments and status, for Perfetto, as text lines, or as a summary |
+//! | [`tuned`] | lets programs choose the engines that were measured as the fastest |
 //! | [`validate`] | reports mistakes that cuDNN accepts or does not explain |
 //!
 //! Rust programs add a layer in code before the first cuDNN call:
@@ -30,7 +31,8 @@
 //! other. They share private modules: `configured` keeps the options that a program sets in code, `wrappers` names the
 //! wrappers of `cudnn-layer-api`, `shadow` tracks the attributes of backend descriptors, `cudnn` and `engine` make calls
 //! below a layer, `last_error` hides the errors of these calls, `follow` restores them, `trial` hides the calls from
-//! other layers, `serialized` recognizes restored plans, `driver` calls NVIDIA's driver, `json` parses, and `report` opens
+//! other layers, `serialized` recognizes restored plans, `nodes` converts graphs for
+//! captures, `device` finds the device of a plan, `driver` calls NVIDIA's driver, `json` parses, and `report` opens
 //! the output files. `active` stores the state of a layer, `table` what it knows about descriptors, `lock` protects values
 //! for a few nanoseconds, `leaked` values that are replaced, and `fork` prepares all of them for forks. Only
 //! `program_memory` reads memory of the program.
@@ -40,6 +42,7 @@ mod active;
 pub mod capture;
 mod configured;
 mod cudnn;
+mod device;
 mod driver;
 mod engine;
 pub mod errata;
@@ -50,6 +53,7 @@ mod json;
 mod last_error;
 mod leaked;
 mod lock;
+mod nodes;
 pub mod plans;
 mod program_memory;
 mod report;
@@ -59,5 +63,6 @@ mod table;
 mod thread;
 pub mod trace;
 mod trial;
+pub mod tuned;
 pub mod validate;
 mod wrappers;

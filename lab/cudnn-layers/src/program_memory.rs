@@ -82,6 +82,18 @@ pub(crate) unsafe fn write_text(buffer: *mut c_char, size: usize, text: &[u8]) {
     }
 }
 
+/// Writes a 64-bit number to an address, unless it is null.
+///
+/// # Safety
+/// cuDNN would write this number in the call of the program.
+pub(crate) unsafe fn write_word(address: u64, word: u64) {
+    let to: *mut u64 = std::ptr::with_exposed_provenance_mut(address as usize);
+    if !to.is_null() {
+        // SAFETY: guaranteed by the caller.
+        unsafe { to.write_unaligned(word) };
+    }
+}
+
 /// Returns the lines of a message that cuDNN passes to a callback.
 ///
 /// # Safety

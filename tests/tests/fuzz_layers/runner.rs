@@ -6,13 +6,21 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
-use support::{PlanningLibraries, TempDir, drop_in, errata_for_all_releases, lib_dir};
+use support::{PlanningLibraries, TempDir, drop_in, errata_for_all_releases, lib_dir, tuned_for_all_releases};
 
 use crate::program::{Step, text};
 
 /// The layers of a run: none, each, and all.
-pub(super) const LAYERS: &[&str] =
-    &["trace", "plans", "explain", "validate", "errata", "capture", "explain,validate,errata,capture,plans,trace"];
+pub(super) const LAYERS: &[&str] = &[
+    "trace",
+    "plans",
+    "explain",
+    "validate",
+    "errata",
+    "tuned",
+    "capture",
+    "explain,validate,errata,tuned,capture,plans,trace",
+];
 
 /// What the programs printed, by seed.
 pub(super) type Outputs = BTreeMap<u64, String>;
@@ -52,6 +60,7 @@ impl Runner {
         }
         std::fs::write(dir.path().join("device.json"), cudnn_sys::devices::H200).unwrap();
         let _ = errata_for_all_releases(dir.path());
+        let _ = tuned_for_all_releases(dir.path());
         let path = libraries.path.clone();
         Some(Runner { dir: dir.path().to_owned(), cudnn, libraries: path, _temporary: Some((dir, libraries)) })
     }
@@ -65,7 +74,7 @@ impl Runner {
     /// Copies what another machine needs.
     pub(super) fn copy_to(&self, dir: &Path) {
         std::fs::create_dir_all(dir).unwrap();
-        for name in ["client", "libcudnn.so.9", "libcudnn_layers.so", "device.json", "errata.json"] {
+        for name in ["client", "libcudnn.so.9", "libcudnn_layers.so", "device.json", "errata.json", "tuned.json"] {
             std::fs::copy(self.dir.join(name), dir.join(name)).unwrap();
         }
     }
@@ -139,7 +148,8 @@ impl Runner {
             .env("LD_LIBRARY_PATH", path)
             .env("CUDA_VISIBLE_DEVICES", "-1")
             .env("CUDNN_LOADER_DIR", &self.cudnn);
-        command.env("CUDNN_LAYERS", layers).env("HOME", dir.path()).env("CUDNN_ERRATA", self.dir.join("errata.json"));
+        command.env("CUDNN_LAYERS", layers).env("HOME", dir.path());
+        command.env("CUDNN_ERRATA", self.dir.join("errata.json")).env("CUDNN_TUNED", self.dir.join("tuned.json"));
         command.env("CUDNN_EXPLAIN", "used").env("CUDNN_PLANS_DIR", self.dir.join("plans"));
         // The client writes other bytes to its heap and stack before each step. In addition, the C library fills memory
         // with a byte when it is allocated, and with another when it is freed, except memory in its caches of threads.

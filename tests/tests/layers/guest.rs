@@ -6,12 +6,21 @@ use std::sync::OnceLock;
 use cudnn_capture_file::{Capture, Record};
 use support::{
     Child, ChildOutput, TempDir, Version, c_compiler, client, copy_fake_set, drop_in, errata_for_all_releases, lib_dir,
-    root, run_compiler,
+    root, run_compiler, tuned_for_all_releases,
 };
 
 const JIT: &str = "jit-cu12-9.19.0";
-const LAYERS: [&str; 8] =
-    ["", "capture", "errata", "explain", "plans", "trace", "validate", "explain,validate,errata,capture,plans,trace"];
+const LAYERS: [&str; 9] = [
+    "",
+    "capture",
+    "errata",
+    "explain",
+    "plans",
+    "trace",
+    "tuned",
+    "validate",
+    "explain,validate,errata,tuned,capture,plans,trace",
+];
 
 /// Returns a directory with the client, a plugin and the layer `gate`.
 fn guest() -> Option<&'static TempDir> {
@@ -43,6 +52,7 @@ fn run(guest: &TempDir, cudnn: &Path, layers: &str, arguments: &[&str]) -> (Chil
         .env("CUDNN_LAYERS", layers)
         .env("CUDNN_CAPTURE", file("app.cudnncap"))
         .env("CUDNN_ERRATA", errata_for_all_releases(dir.path()))
+        .env("CUDNN_TUNED", tuned_for_all_releases(dir.path()))
         .env("CUDNN_PLANS_DIR", file("plans"))
         .env("CUDNN_TRACE", file("trace.json"))
         .env("CUDNN_EXPLAIN_OUTPUT", file("explain.txt"))

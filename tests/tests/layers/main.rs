@@ -10,4 +10,5 @@ mod mechanism;
 mod planning;
 mod plans;
 mod trace;
+mod tuned;
 mod validate;

@@ -431,7 +431,7 @@ fn the_doctor_predicts_which_layers_are_loaded() {
     assert_eq!(good["requested"][1]["file"], dir.join("libcudnn_layer_mine.so").to_str().unwrap(), "{good}");
     let names: Vec<_> =
         good["available"].as_array().unwrap().iter().map(|layer| layer["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["capture", "empty", "errata", "explain", "mine", "plans", "trace", "validate"]);
+    assert_eq!(names, ["capture", "empty", "errata", "explain", "mine", "plans", "trace", "tuned", "validate"]);
     for (layer, problem) in [
         ("nonsense", "has no layer nonsense"),
         ("empty", "does not export cudnnLayerBegin"),

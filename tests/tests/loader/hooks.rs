@@ -44,7 +44,7 @@ fn a_hook_of_dlsym_changes_neither_the_called_functions_nor_the_version() {
         let code =
             format!("{REAL_DLSYM} void *dlsym(void *at, const char *name) {{ {body} return real_dlsym()(at, name); }}");
         let hook = hook(&dir, &format!("libhook{number}.so"), &code);
-        for layers in ["", "explain,validate,errata,capture,plans,trace"] {
+        for layers in ["", "explain,validate,errata,tuned,capture,plans,trace"] {
             let child = Child::bare(client.path().join("client"))
                 .env("LD_LIBRARY_PATH", drop_in_dir.path())
                 .env("LD_PRELOAD", &hook)

@@ -34,6 +34,7 @@ const NOT_STARTED: u8 = 126;
 /// The variables of the layers, which the layers document and check.
 const ERRATA_VARIABLE: &str = "CUDNN_ERRATA";
 const EXPLAIN_VARIABLE: &str = "CUDNN_EXPLAIN";
+const TUNED_VARIABLE: &str = "CUDNN_TUNED";
 
 /// Explains why a trace may be missing after the program exits.
 const NO_TRACE: &str = "the program has not called cuDNN through the drop-in or cudnn-loader. A program that is linked to \
@@ -45,8 +46,8 @@ const PARTS: [&str; 4] = ["files", "libraries", "contexts", "engines"];
 /// The options of `run`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Turn on these layers, outermost first: `capture`, `trace`, `validate`, `explain`, `errata`, `plans`, or the path
-    /// of a layer. Replaces CUDNN_LAYERS.
+    /// Turn on these layers, outermost first: `capture`, `trace`, `validate`, `explain`, `errata`, `tuned`, `plans`, or
+    /// the path of a layer. Replaces CUDNN_LAYERS.
     #[arg(long, value_name = "LAYERS", value_delimiter = ',')]
     layers: Vec<OsString>,
     /// Write graphs, plans, executions and failed calls to this file, with the layer `capture`. The first `%i` in the
@@ -62,6 +63,10 @@ pub(crate) struct Arguments {
     /// Block plans that match these rules, with the layer `errata`: `known`, files, or both, separated by commas.
     #[arg(long, value_name = "RULES")]
     errata: Option<OsString>,
+    /// Prefer the engines that this file ranks as the best, with the layer `tuned`. Can be repeated: the first file that
+    /// ranks a graph decides.
+    #[arg(long, value_name = "FILE")]
+    tuned: Vec<PathBuf>,
     /// Report graphs that no engine supports, with the layer `explain`. `--explain=used` also shows the engines that
     /// run.
     #[arg(long, value_name = "REPORTS", num_args = 0..=1, require_equals = true, default_missing_value = "failures",
@@ -160,6 +165,9 @@ fn variables(
     if let Some(rules) = &arguments.errata {
         variables.push((ERRATA_VARIABLE, absolute_files(rules)?));
     }
+    if !arguments.tuned.is_empty() {
+        variables.push((TUNED_VARIABLE, path_list(&arguments.tuned)?));
+    }
     if let Some(reports) = &arguments.explain {
         variables.push((EXPLAIN_VARIABLE, reports.into()));
     }
@@ -196,6 +204,12 @@ fn output_file(file: &Path) -> Result<OsString, Refusal> {
 fn absolute_file(file: &Path) -> Result<OsString, Refusal> {
     let refused = |error| Refusal::new(format!("{} has no absolute path: {error}", file.printable()));
     std::path::absolute(file).map(PathBuf::into_os_string).map_err(refused)
+}
+
+/// Returns the files as a list like `PATH`, with absolute paths.
+fn path_list(files: &[PathBuf]) -> Result<OsString, Refusal> {
+    let files = files.iter().map(|file| absolute_file(file)).collect::<Result<Vec<OsString>, Refusal>>()?;
+    std::env::join_paths(files).map_err(|error| Refusal::new(format!("--tuned cannot name these files: {error}")))
 }
 
 /// Returns the value of the variable with absolute paths, so that the program may change its working directory.
@@ -247,8 +261,9 @@ fn layer_path(library: &Path) -> Option<OsString> {
 
 /// Returns the new value of CUDNN_LAYERS if an option changes it.
 fn layers(arguments: &Arguments) -> Option<OsString> {
-    let Arguments { layers, capture, trace, plans, errata, explain, validate, .. } = arguments;
-    let is_any = capture.is_some() || trace.is_some() || *plans || errata.is_some() || explain.is_some() || *validate;
+    let Arguments { layers, capture, trace, plans, errata, tuned, explain, validate, .. } = arguments;
+    let writes_file = capture.is_some() || trace.is_some();
+    let is_any = writes_file || *plans || errata.is_some() || !tuned.is_empty() || explain.is_some() || *validate;
     if layers.is_empty() && !is_any {
         return None;
     }
@@ -278,6 +293,11 @@ fn layers(arguments: &Arguments) -> Option<OsString> {
     if explain.is_some() && !has("explain") {
         list.insert(before_errata, "explain".into());
     }
+    // Inside of `errata`, which blocks engines also if they are ranked.
+    let before_plans = list.iter().position(|layer| layer == "plans").unwrap_or(list.len());
+    if !tuned.is_empty() && !has("tuned") {
+        list.insert(before_plans, "tuned".into());
+    }
     if *plans && !has("plans") {
         list.push("plans".into());
     }
@@ -293,8 +313,8 @@ fn usable_layers(layers: Option<&OsStr>, drop_in: &Path, context: &Context) -> R
     };
     let requested = requested_layers(&host, drop_in.parent());
     let refused = |name: &str, reason: &str| {
-        let help = "`capture`, `trace`, `validate`, `explain`, `errata` and `plans` are in the library next to the \
-                    drop-in; for other layers, set CUDNN_LAYER_PATH or give the path";
+        let help = "`capture`, `trace`, `validate`, `explain`, `errata`, `tuned` and `plans` are in the library next \
+                    to the drop-in; for other layers, set CUDNN_LAYER_PATH or give the path";
         Refusal::new(format!("the layer {} cannot be used: {reason}", name.printable())).help(help)
     };
     let mut usable = Vec::new();

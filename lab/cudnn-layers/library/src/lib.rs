@@ -10,6 +10,7 @@ use cudnn_layers::errata::Errata;
 use cudnn_layers::explain::Explain;
 use cudnn_layers::plans::Plans;
 use cudnn_layers::trace::Trace;
+use cudnn_layers::tuned::Tuned;
 use cudnn_layers::validate::Validate;
 
 /// Marks that this library contains the layer. The loader and `cudnn-doctor layers` look for this symbol.
@@ -42,6 +43,11 @@ pub static cudnn_layer_validate: u8 = 1;
 #[allow(non_upper_case_globals, reason = "an exported symbol")]
 pub static cudnn_layer_capture: u8 = 1;
 
+/// Marks that this library contains the layer, like [`cudnn_layer_trace`].
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals, reason = "an exported symbol")]
+pub static cudnn_layer_tuned: u8 = 1;
+
 /// Starts the layer with the requested name: see `cudnn_layer.h`. Rejects unknown names.
 ///
 /// # Safety
@@ -65,6 +71,8 @@ pub unsafe extern "C" fn cudnnLayerBegin(host: *const abi::Host, layer: *mut abi
         // SAFETY: guaranteed by the caller.
         b"trace" => unsafe { begin::<Trace>(host, layer) },
         // SAFETY: guaranteed by the caller.
+        b"tuned" => unsafe { begin::<Tuned>(host, layer) },
+        // SAFETY: guaranteed by the caller.
         b"validate" => unsafe { begin::<Validate>(host, layer) },
         _ => 2,
     }
@@ -84,6 +92,7 @@ pub unsafe extern "C" fn cudnnLayerCheck(name: *const c_char) -> *const c_char {
         b"explain" => check::<Explain>(),
         b"plans" => check::<Plans>(),
         b"trace" => check::<Trace>(),
+        b"tuned" => check::<Tuned>(),
         b"validate" => check::<Validate>(),
         _ => std::ptr::null(),
     }

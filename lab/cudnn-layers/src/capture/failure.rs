@@ -4,10 +4,10 @@ use cudnn_capture_file::{Failure, Node, Record, attribute_name, hexadecimal, sta
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::State;
-use super::nodes;
 use super::plans;
 use super::reason::reason;
 use super::written::WrittenRecords;
+use crate::nodes;
 use crate::program_memory;
 use crate::shadow::elements::{Name, Type, element_size};
 use crate::shadow::{self, calls, declared};

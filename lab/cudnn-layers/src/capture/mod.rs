@@ -10,7 +10,6 @@
 //! | `call`, `functions`, `descriptors` | record calls outside of the backend API, and read their descriptors |
 //! | `data`, `values` | store the values of tensors on request, and examine them |
 //! | `failure`, `reason` | record failed calls, and cuDNN's reasons |
-//! | `nodes` | converts descriptors for the file |
 //! | `layout` | describes memory without addresses |
 //! | `driver` | asks the driver about memory and streams |
 //! | `written` | remembers which records are written |
@@ -38,7 +37,6 @@ mod failure;
 mod file;
 mod functions;
 mod layout;
-mod nodes;
 mod options;
 mod packs;
 mod plans;

@@ -11,20 +11,20 @@ use cudnn_capture_file::{Count, Device, Engine, GraphRecord, Incomplete, Plan, P
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::State;
-use super::nodes;
 use super::reason::reason;
 use super::written::WrittenRecords;
 use super::{configurations, packs};
 use crate::cudnn::read;
+use crate::device;
 use crate::engine::Choice;
 use crate::last_error::own_calls;
 use crate::lock::Lock;
+use crate::nodes;
 use crate::serialized::SerializedPlans;
 use crate::shadow;
 use crate::shadow::canonical::Obstacle;
 use crate::shadow::content::Content;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
-use crate::shadow::handles::Handle;
 use crate::shadow::vocabulary;
 use crate::table::Table;
 
@@ -123,35 +123,10 @@ fn incomplete(state: &State, label: &str, reason: &str) {
 /// Returns the ordinal of the device that a plan or a query of the heuristics refers to, and writes the device if it is
 /// new.
 fn device(state: &State, content: &Arc<Content>) -> Option<usize> {
-    let described = [Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP]
-        .into_iter()
-        .find_map(|name| content.child(name));
-    let described = described.or_else(|| {
-        let mut levels = std::iter::successors(Some(content), |content| shadow::toward_graph(content));
-        levels.find_map(|content| content.child(Name::CUDNN_ATTR_ENGINE_DEVICEPROP))
-    });
-    let handle_in =
-        |content: &Content, name| content.elements(name).and_then(|bytes| Handle::all_in(bytes.as_slice()).next());
-    let description = match described {
-        Some(device) => match device.elements(Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION) {
-            Some(text) => text.as_slice().to_vec(),
-            None => description_of(state, handle_in(device, Name::CUDNN_ATTR_DEVICEPROP_HANDLE)?),
-        },
-        None => {
-            let of_graph = || handle_in(shadow::graph_of(content)?, Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE);
-            let handle = handle_in(content, Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE).or_else(of_graph)?;
-            description_of(state, handle)
-        }
-    };
-    let description = String::from_utf8_lossy(&description).trim_end_matches('\0').to_owned();
+    let description = String::from_utf8_lossy(&device::description(&state.cudnn, content)?).into_owned();
     DEVICES.write(&description, |device| {
         state.output.write(&Record::Device(Device { device, description: description.clone() }))
     })
-}
-
-fn description_of(state: &State, handle: Handle) -> Vec<u8> {
-    let description = own_calls(&state.cudnn, || state.cudnn.device_of(handle));
-    description.map(|description| description.to_vec()).unwrap_or_default()
 }
 
 /// Records that the heuristics have returned this number of proposals.

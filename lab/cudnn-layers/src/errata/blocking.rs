@@ -11,13 +11,13 @@ use super::rule::{Rule, Rules};
 use super::subject::Subject;
 use crate::active::Active;
 use crate::cudnn::Cudnn;
+use crate::device;
 use crate::engine::Choice;
 use crate::json::parsed;
 use crate::last_error::{self, own_calls};
 use crate::shadow;
 use crate::shadow::content::Content;
 use crate::shadow::elements::{Kind, Name, Raw};
-use crate::shadow::handles::{self, Handle};
 use crate::table::Table;
 
 /// The layer's state after it has started.
@@ -93,7 +93,7 @@ pub(super) fn is_blocked(state: &State, descriptor: Raw) -> bool {
     let configured = configured.filter(is_current);
     let choice = configured.as_ref().map(|configured| &*configured.choice);
     let capability = OnceCell::new();
-    let capability = || *capability.get_or_init(|| compute_capability(state, &plan, graph));
+    let capability = || *capability.get_or_init(|| compute_capability(state, &plan));
     let subject = Subject::new(shadow::all_operations(graph), choice);
     let Some(rule) = state.rules.iter().find(|rule| rule.matches(&subject, &capability)) else { return false };
     let label = shadow::label(descriptor);
@@ -114,26 +114,8 @@ fn explain(rule: &Rule, choice: Option<&Choice>, label: &str) -> String {
 }
 
 /// Returns the compute capability of the plan's device in tenths, or `None` if cuDNN does not describe the device.
-fn compute_capability(state: &State, plan: &Content, graph: &Content) -> Option<u32> {
-    let described = plan.child(Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP);
-    let json: Arc<[u8]> = match described.and_then(|it| it.elements(Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION)) {
-        Some(json) => json.as_slice().into(),
-        None => {
-            let places = [
-                (Some(plan), Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE),
-                (described.map(Arc::as_ref), Name::CUDNN_ATTR_DEVICEPROP_HANDLE),
-                (Some(graph), Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE),
-            ];
-            let living = |(content, name): (Option<&Content>, Name)| {
-                let handle = Handle::all_in(content?.elements(name)?.as_slice()).next()?;
-                (handles::living(handle.address) == handle).then_some(handle)
-            };
-            let handle = places.into_iter().find_map(living)?;
-            own_calls(&state.cudnn, || state.cudnn.device_of(handle))?
-        }
-    };
-    let json = json.split(|byte| *byte == 0).next()?;
-    let description: serde_json::Value = parsed(json)?;
+fn compute_capability(state: &State, plan: &Arc<Content>) -> Option<u32> {
+    let description: serde_json::Value = parsed(&device::description(&state.cudnn, plan)?)?;
     // 900 for 9.0, 1210 for 12.1.
     u32::try_from(description.get("deviceVer")?.as_u64()? / 10).ok()
 }

@@ -4,35 +4,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cudnn_os::files::{Opened, open_regular};
+use cudnn_plan_store::choices::{Capability, Document, Release};
 use serde::Deserialize;
 
 use super::subject::{OperationFacts, Subject, TensorFacts};
 use crate::shadow::vocabulary;
 
-/// The version of the file format.
-const FORMAT: u32 = 1;
-/// The maximum size of a file with rules in bytes.
-const MAX_LEN: u64 = 1 << 20;
 /// The rules that ship with this crate.
 const KNOWN: &str = include_str!("known.json");
 
 /// Rules that block plans.
 #[derive(Clone, Debug, Default)]
 pub struct Rules(Vec<Rule>);
-
-/// A file with rules.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    errata: u32,
-    rules: Vec<Rule>,
-}
 
 /// A rule that selects plans.
 #[derive(Clone, Debug, Deserialize)]
@@ -118,54 +105,6 @@ impl<T: PartialOrd> Range<T> {
     }
 }
 
-/// A release in the form of `cudnnGetVersion`, written as `9.10.2` or `9.10`.
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Deserialize)]
-#[serde(try_from = "String")]
-struct Release(u32);
-
-impl TryFrom<String> for Release {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        let parts: Option<Vec<u32>> =
-            text.split('.').map(|part| part.parse().ok().filter(|part| *part < 100)).collect();
-        match parts.as_deref() {
-            Some([major, minor]) => Ok(Release(major * 10_000 + minor * 100)),
-            Some([major, minor, patch]) => Ok(Release(major * 10_000 + minor * 100 + patch)),
-            _ => Err(format!("{text:?} is not a release of cuDNN, such as \"9.10.2\"")),
-        }
-    }
-}
-
-impl fmt::Display for Release {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}.{}", self.0 / 10_000, self.0 / 100 % 100, self.0 % 100)
-    }
-}
-
-/// A compute capability in tenths, written as `9.0`.
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Deserialize)]
-#[serde(try_from = "String")]
-struct Capability(u32);
-
-impl TryFrom<String> for Capability {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        let parts = text.split_once('.').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
-        match parts {
-            Some((major @ 0..100_u32, minor @ 0..10_u32)) => Ok(Capability(major * 10 + minor)),
-            _ => Err(format!("{text:?} is not a compute capability, such as \"9.0\"")),
-        }
-    }
-}
-
-impl fmt::Display for Capability {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.0 / 10, self.0 % 10)
-    }
-}
-
 impl<T: fmt::Display> fmt::Display for Range<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.from, &self.before) {
@@ -187,18 +126,10 @@ impl Rules {
     /// Reads a file with rules.
     ///
     /// # Errors
-    /// Returns the file and the reason if it cannot be read, has more than 1 MiB, or contains an invalid rule.
+    /// Returns the file and the reason if it cannot be read, is too large, or contains an invalid rule.
     pub fn read(path: &Path) -> Result<Rules, String> {
         let name = cudnn_os::escape::one_line(&path.to_string_lossy());
-        let cannot_read = |reason: &dyn fmt::Display| format!("cannot read {name}: {reason}");
-        let file = match open_regular(path).map_err(|error| cannot_read(&error))? {
-            Opened::Regular(file, len) if len <= MAX_LEN => file,
-            Opened::Regular(_, len) => return Err(cannot_read(&format!("it has {len} bytes, more than {MAX_LEN}"))),
-            Opened::Other(kind) => return Err(cannot_read(&format!("it is {kind}, not a file"))),
-        };
-        let mut text = String::new();
-        file.take(MAX_LEN).read_to_string(&mut text).map_err(|error| cannot_read(&error))?;
-        Rules::parse(&text).map_err(|reason| format!("{name}: {reason}"))
+        Self::of(Document::read(path)?).map_err(|reason| format!("{name}: {reason}"))
     }
 
     /// Parses the text of a file with rules.
@@ -206,12 +137,12 @@ impl Rules {
     /// # Errors
     /// Returns the reason, with the line of a syntax error or the name of an invalid rule.
     pub fn parse(text: &str) -> Result<Rules, String> {
-        let file: File = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        if file.errata != FORMAT {
-            return Err(format!("format {} is not supported, only {FORMAT}", file.errata));
-        }
+        Self::of(Document::parse(text)?)
+    }
+
+    fn of(document: Document<Rule>) -> Result<Rules, String> {
         let mut rules = Rules::default();
-        rules.extend(Rules(file.rules))?;
+        rules.extend(Rules(document.rules.unwrap_or_default()))?;
         rules.iter().try_for_each(Rule::check)?;
         Ok(rules)
     }
@@ -256,13 +187,13 @@ impl Rule {
     /// Returns whether the rule applies to a release, as returned by `cudnnGetVersion`.
     #[must_use]
     pub fn includes_release(&self, release: u32) -> bool {
-        self.cudnn.contains(&Release(release))
+        self.cudnn.contains(&Release::from_number(release))
     }
 
     /// Returns whether the rule applies to GPUs of this compute capability, in tenths.
     #[must_use]
     pub fn includes_capability(&self, capability: u32) -> bool {
-        self.compute_capability.contains(&Capability(capability))
+        self.compute_capability.contains(&Capability::from_tenths(capability))
     }
 
     /// Returns the releases that the rule applies to, such as `9.8.0 to before 9.11.0`.

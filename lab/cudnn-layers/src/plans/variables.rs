@@ -135,6 +135,8 @@ const HARMLESS: &[&str] = &[
     "CUDNN_TRACE_LIMIT",
     "CUDNN_TRACE_LINES",
     "CUDNN_TRACE_SUMMARY",
+    "CUDNN_TUNED",
+    "CUDNN_TUNED_ONLY",
     "CUDNN_VALIDATE",
     // cudnn-frontend.
     "CUDNN_FRONTEND_LOG_FILE",

@@ -7,7 +7,7 @@
 //! refers to the configuration. This avoids reference cycles.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::elements::{Bytes, Name, Type};
 use crate::lock::{Guard, Lock};
@@ -22,6 +22,8 @@ pub(crate) struct Facts {
     /// Incremented with every new fact, and shared with the facts below. A label is rebuilt when it has changed.
     version: Arc<AtomicU32>,
     list: FactList,
+    /// The layer `tuned` recommends this engine.
+    is_tuned: AtomicBool,
 }
 
 struct FactList(Lock<Vec<Fact>>);
@@ -54,6 +56,16 @@ pub(super) static GATE: Lock<()> = Lock::new(());
 impl Facts {
     pub(super) fn version(&self) -> u32 {
         self.version.load(Ordering::Acquire)
+    }
+
+    /// Call this if the layer `tuned` recommends this engine.
+    pub(crate) fn set_tuned(&self) {
+        self.is_tuned.store(true, Ordering::Relaxed);
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    pub(crate) fn is_tuned(&self) -> bool {
+        self.is_tuned.load(Ordering::Relaxed)
     }
 
     /// Returns the elements of an attribute, if the program has read it.

@@ -39,6 +39,7 @@ use table::{CachedLabel, Record, TABLE};
 
 use crate::fork::AtFork;
 use crate::program_memory::{accepted, accepted_word, accepted_words};
+use crate::trial;
 
 pub(crate) use label::{
     Named, Operation, all_operations, bytes, data_type, descriptors, is_operation, operations, place,
@@ -184,7 +185,8 @@ pub(crate) unsafe fn attribute_read(
         let len = elements::element_size(ty).and_then(|size| written.checked_mul(size));
         // Texts are ignored, because they are large (the JSON of a plan).
         let is_text = ty == Type::CUDNN_TYPE_CHAR;
-        let is_known = is_text || source.attribute(name).is_some();
+        // A layer's own descriptors share the facts of the program's, which may have another order: see the layer `tuned`.
+        let is_known = is_text || trial::is_running() || source.attribute(name).is_some();
         if let Some(len) = len.filter(|len| !is_known && *len <= MAX_FACT_BYTES) {
             // SAFETY: guaranteed by the caller.
             facts.learn(name, ty, unsafe { accepted(elements.expose_provenance() as u64, len) });

@@ -18,18 +18,18 @@
 //! | --- | --- |
 //! | `document` | a file with rules, rankings, or both |
 //! | `ranking` | the engines of one graph, best first |
-//! | `choices` | the rankings of all files |
+//! | `rankings` | the rankings of all files |
 //! | `versions` | releases and compute capabilities as text |
 //!
 //! A choice is an engine with its knobs. An index among the proposals of the heuristics is never stored, because it
 //! changes between releases.
 
-mod choices;
 mod document;
 mod ranking;
+mod rankings;
 mod versions;
 
-pub use choices::Choices;
 pub use document::{Document, MAX_LEN};
 pub use ranking::{Choice, Device, Problem, Ranking};
+pub use rankings::Choices;
 pub use versions::{Capability, Release};

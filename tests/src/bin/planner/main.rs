@@ -13,13 +13,14 @@
 //! planner LAYERS explain DEVICE.json GRAPH...    graphs with and without an engine: see `explain`
 //! planner LAYERS mistakes WHICH [DEVICE.json]    one mistake, or `legitimate`: see `mistakes`
 //! planner LAYERS alike DEVICE.json WHICH...      plans that are easily confused: see `alike`
+//! planner LAYERS tuned DEVICE.json WAY...        the order of proposals: see `tuned`
 //! planner LAYERS classic                        functions outside of the backend API: see `classic`
 //! planner LAYERS classic-steps                  three thousand such calls
 //! planner LAYERS throw | throw-in-each | ask-back | outlive | last-error | unfinalized | workspace    see `callbacks`
 //! ```
 //!
-//! The program adds layers itself: `none`, or some of `capture`, `errata`, `explain`, `plans`, `trace`, `validate`,
-//! `other` and `impostor`, which is `other` under the name `trace`. With `PLANNER_SETS_LATE` it sets the variable
+//! The program adds layers itself: `none`, or some of `capture`, `errata`, `explain`, `plans`, `trace`, `tuned`,
+//! `validate`, `other` and `impostor`, which is `other` under the name `trace`. With `PLANNER_SETS_LATE` it sets the variable
 //! `CUDNN_NVRTC_RUNTIME_LINKING` to that value after its first call. With `PLANNER_SETS_AFTER_LOAD` it sets
 //! `CUDNN_JIT_FLAGS_DBG` to that value once cuDNN is loaded, before its first call.
 //!
@@ -42,6 +43,7 @@ mod random;
 mod real;
 mod script;
 mod streams;
+mod tuned;
 mod variants;
 
 use std::process::ExitCode;
@@ -52,6 +54,7 @@ use cudnn_layers::errata::Errata;
 use cudnn_layers::explain::Explain;
 use cudnn_layers::plans::Plans;
 use cudnn_layers::trace::Trace;
+use cudnn_layers::tuned::Tuned;
 use cudnn_layers::validate::Validate;
 
 /// A layer unknown to `plans`.
@@ -78,6 +81,7 @@ fn main() -> ExitCode {
             "errata" => cudnn_loader::layers::add::<Errata>("errata"),
             "explain" => cudnn_loader::layers::add::<Explain>("explain"),
             "trace" => cudnn_loader::layers::add::<Trace>("trace"),
+            "tuned" => cudnn_loader::layers::add::<Tuned>("tuned"),
             "validate" => cudnn_loader::layers::add::<Validate>("validate"),
             "other" => cudnn_loader::layers::add::<Other>("other"),
             "impostor" => cudnn_loader::layers::add::<Other>("trace"),
@@ -144,6 +148,12 @@ fn main() -> ExitCode {
     {
         let device = device.first().map(|file| std::fs::read_to_string(file).unwrap_or_default());
         mistakes::run(which, device.as_deref());
+        return ExitCode::SUCCESS;
+    }
+    if let [mode, device, ways @ ..] = arguments.as_slice()
+        && mode == "tuned"
+    {
+        tuned::run(device, ways);
         return ExitCode::SUCCESS;
     }
     if let [mode, device, which @ ..] = arguments.as_slice()

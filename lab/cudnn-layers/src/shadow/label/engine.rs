@@ -28,7 +28,8 @@ pub(super) fn describe(content: &Arc<Content>, text: &mut String) {
             let _ = write!(text, " {}", notes.join(" "));
         }
         if let Some((place, count)) = place(content) {
-            let _ = write!(text, "; proposal {place} of {count}");
+            let tuned = if is_tuned(content) { ", tuned" } else { "" };
+            let _ = write!(text, "; proposal {place} of {count}{tuned}");
         }
     }
     match content.number(Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE) {
@@ -76,6 +77,13 @@ pub(crate) fn place(content: &Content) -> Option<(usize, usize)> {
     let proposals = heuristics.facts.as_ref()?.children(Name::CUDNN_ATTR_ENGINEHEUR_RESULTS);
     let place = proposals.iter().position(|proposal| Arc::ptr_eq(proposal, facts))?;
     Some((place + 1, proposals.len()))
+}
+
+/// Returns whether the layer `tuned` recommends the engine of a configuration or a plan.
+fn is_tuned(content: &Content) -> bool {
+    let configuration = content.child(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+    let configuration = configuration.map_or(content, Arc::as_ref);
+    configuration.facts.as_ref().is_some_and(|facts| facts.is_tuned())
 }
 
 /// Formats a knob as `TILE_SIZE=3`.

@@ -121,7 +121,7 @@ mod tests {
     fn candidate(index: i64, knob: Option<i64>) -> planning::Candidate {
         let knobs = knob.map(|value| ("TILE_SIZE".to_owned(), value)).into_iter().collect();
         let engine = Engine { index, knobs, notes: Vec::new() };
-        let configuration = Err(Error { status: cudnn_loader::cudnnStatus_t(3000), text: String::new() });
+        let configuration = Err(Error::refused("", cudnn_loader::cudnnStatus_t(3000), String::new()));
         planning::Candidate { engine, configuration }
     }
 

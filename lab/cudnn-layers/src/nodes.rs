@@ -13,14 +13,14 @@ use crate::shadow::elements::{Name, Type};
 ///
 /// # Errors
 /// Returns the reason if a part of the graph is unknown.
-pub(super) fn graph(content: &Arc<Content>) -> Result<Graph, String> {
+pub(crate) fn graph(content: &Arc<Content>) -> Result<Graph, String> {
     let mut nodes = Nodes { is_strict: true, ..Nodes::default() };
     nodes.add(content).map_err(|obstacle| obstacle.to_string())?;
     Graph::new(nodes.nodes)
 }
 
 /// Returns a descriptor with everything below it, as far as it is known.
-pub(super) fn known_parts(content: &Arc<Content>) -> Vec<Node> {
+pub(crate) fn known_parts(content: &Arc<Content>) -> Vec<Node> {
     let mut nodes = Nodes::default();
     match nodes.add(content) {
         Ok(_) if nodes.nodes.len() <= cudnn_capture_file::MAX_NODES => nodes.nodes,

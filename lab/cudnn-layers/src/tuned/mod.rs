@@ -1,0 +1,92 @@
+//! The layer `tuned`, which lets programs choose the engines that were measured as the fastest.
+//!
+//! Programs ask cuDNN's heuristics for engines and try them in order. This layer returns the same engines in another
+//! order: first the best ones according to a file, and last those that give wrong results. The file contains a ranking
+//! for each graph, which `cudnn-lab tune` measures.
+//!
+//! | module | purpose |
+//! | --- | --- |
+//! | `order` | decides in which order the proposals are returned |
+//! | `proposals` | reads the proposals of the heuristics, and lets cuDNN fill the program's descriptors in an order |
+//! | `query` | finds the ranking for a query of the program, and answers it |
+//! | `options` | the files that the environment or the program selects |
+//!
+//! The layer's state is set once and never locked, so that threads and forked children need no preparation.
+//!
+//! Add the layer in a Rust program:
+//!
+//! ```no_run
+//! # mod cudnn_loader { pub mod layers { pub fn add<L>(_: &str) -> Result<(), std::fmt::Error> { Ok(()) } } }
+//! use cudnn_layers::tuned::{self, Tuned};
+//!
+//! let mut options = tuned::Options::default();
+//! options.files = vec!["app.tuned.json".into()];
+//! tuned::configure(options);
+//! cudnn_loader::layers::add::<Tuned>("tuned")?;
+//! # Ok::<(), std::fmt::Error>(())
+//! ```
+
+mod options;
+mod order;
+mod proposals;
+mod query;
+
+use cudnn_layer_api::{Host, Layer, NextFunction};
+use once_cell::race::OnceBox;
+
+use self::query::{Query, STATE, State};
+use crate::cudnn::Cudnn;
+use crate::follow;
+use crate::fork::{AtFork, Rank};
+use crate::shadow::calls;
+use crate::trial;
+use crate::wrappers::{Call, Id, Intercept, Next, Returned, intercept};
+
+pub use self::options::{ONLY_VARIABLE, Options, VARIABLE, configure};
+
+/// Changes the order of the heuristics' proposals.
+#[derive(Debug)]
+pub struct Tuned(());
+
+static NEXT: Next = Next::new();
+static AT_FORK: &[AtFork] = &[];
+
+impl Layer for Tuned {
+    fn begin(host: Host) -> Result<Self, String> {
+        // Files are read when the program first asks the heuristics, because other threads wait until the layer has started.
+        let state = State { host, cudnn: Cudnn::new(host), options: Options::chosen()?, choices: OnceBox::new() };
+        STATE.begin("tuned", state, Rank::Tuned, &AT_FORK)?;
+        Ok(Tuned(()))
+    }
+
+    fn check() -> Result<(), String> {
+        let (_, problems) = Options::chosen()?.read();
+        problems.into_iter().next().map_or(Ok(()), Err)
+    }
+
+    fn wrap<'a>(&self, next: NextFunction<'a>) -> NextFunction<'a> {
+        // Executions are not wrapped.
+        let is_followed = Id::from_name(next.name().to_bytes()).is_some_and(follow::is_followed);
+        if is_followed { intercept::<Tuned>(next) } else { next }
+    }
+}
+
+impl Intercept for Tuned {
+    const NEXT: &'static Next = &NEXT;
+
+    fn intercept<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {
+        let Some(state) = STATE.get().filter(|_| !calls::makes_variant_pack(call)) else { return next() };
+        if let Some(query) = Query::of(call).filter(|_| !trial::is_running())
+            && let Some(answer) = query::answer(state, &query)
+            && let Some(returned) = R::from_status(answer.status)
+        {
+            follow::returned(call, Some(answer.status), None);
+            answer.mark(&query);
+            return returned;
+        }
+        let destruction = calls::before(call);
+        let returned = next();
+        follow::returned(call, returned.status(), destruction);
+        returned
+    }
+}

@@ -1,0 +1,141 @@
+//! Decides in which order the proposals of the heuristics are returned.
+
+use std::collections::BTreeMap;
+
+use cudnn_plan_store::choices::{Problem, Ranking};
+
+/// A proposal of the heuristics. `None` if cuDNN does not report the engine or the knobs.
+pub(super) type Proposal = Option<Engine>;
+
+/// An engine with its knobs.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Engine {
+    pub(super) index: i64,
+    pub(super) knobs: BTreeMap<String, i64>,
+}
+
+/// The order in which proposals are returned.
+#[derive(Debug, PartialEq)]
+pub(super) struct Order {
+    /// The places of the returned proposals in cuDNN's order.
+    pub(super) places: Vec<usize>,
+    /// The number of proposals at the front that the ranking recommends.
+    pub(super) recommended: usize,
+}
+
+/// How a proposal is used. Earlier ones come first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    /// The place in the ranking.
+    Recommended(usize),
+    /// The ranking does not contain it.
+    Unranked,
+    Failed,
+    Dangerous,
+}
+
+/// Returns the order of the proposals, or `None` if cuDNN's order stays. `only` leaves the best engine and the
+/// heuristics' choice.
+pub(super) fn order(ranking: &Ranking, proposals: &[Proposal], only: bool) -> Option<Order> {
+    let mut all: Vec<(Place, usize)> = proposals.iter().map(|it| place(ranking, it)).zip(0..).collect();
+    all.sort_unstable();
+    let is_recommended = |place: Place| matches!(place, Place::Recommended(_));
+    let recommended = all.iter().take_while(|(place, _)| is_recommended(*place)).count();
+    if only && recommended > 0 {
+        let mut is_first = true;
+        all.retain(|(place, _)| {
+            let is_default = matches!(place, Place::Recommended(place) if Some(*place) == ranking.default);
+            std::mem::take(&mut is_first) || is_default
+        });
+    }
+    let places: Vec<usize> = all.into_iter().map(|(_, place)| place).collect();
+    let recommended = recommended.min(places.len());
+    let is_unchanged = places.iter().copied().eq(0..proposals.len());
+    (!is_unchanged).then_some(Order { places, recommended })
+}
+
+fn place(ranking: &Ranking, proposal: &Proposal) -> Place {
+    let Some(engine) = proposal else { return Place::Unranked };
+    let is_same =
+        |choice: &cudnn_plan_store::choices::Choice| choice.engine == engine.index && choice.knobs == engine.knobs;
+    let found = ranking.engines.iter().enumerate().find(|(_, choice)| is_same(choice));
+    match found {
+        None => Place::Unranked,
+        Some((place, choice)) => match &choice.problem {
+            // Programs that need determinism filter by the engine's notes.
+            None | Some(Problem::Nondeterministic(_)) => Place::Recommended(place),
+            Some(Problem::Failed(_)) => Place::Failed,
+            Some(Problem::Wrong(_) | Problem::Damaging(_)) => Place::Dangerous,
+        },
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use cudnn_plan_store::choices::Choices;
+
+    use super::*;
+
+    /// A ranking of these engines, each with the JSON of its problem.
+    fn ranking(default: usize, engines: &[(i64, i64, &str)]) -> Ranking {
+        let engine = |(engine, tile, problem): &(i64, i64, &str)| {
+            let problem = if problem.is_empty() { String::new() } else { format!(r#","problem":{{"{problem}":"-"}}"#) };
+            format!(r#"{{"engine":{engine},"knobs":{{"TILE_SIZE":{tile}}}{problem}}}"#)
+        };
+        let engines = engines.iter().map(engine).collect::<Vec<_>>().join(",");
+        let text = format!(
+            r#"{{"errata":1,"tuned":[{{"cudnn":"9.19.0","device":{{"name":"H200","compute_capability":"9.0"}},
+            "graph":"0123456789abcdef","default":{default},"engines":[{engines}]}}]}}"#
+        );
+        Choices::parse(&text).unwrap().iter().next().unwrap().clone()
+    }
+
+    fn proposals(engines: &[(i64, i64)]) -> Vec<Proposal> {
+        let knobs = |tile: i64| BTreeMap::from([("TILE_SIZE".to_owned(), tile)]);
+        engines.iter().map(|(index, tile)| Some(Engine { index: *index, knobs: knobs(*tile) })).collect()
+    }
+
+    #[test]
+    fn ranked_engines_come_first_and_dangerous_ones_last() {
+        let ranking = ranking(
+            1,
+            &[
+                (7, 0, ""),
+                (3, 1, "nondeterministic"),
+                (9, 9, ""),
+                (5, 0, "wrong"),
+                (3, 2, "failed"),
+                (6, 0, "damaging"),
+            ],
+        );
+        let proposed = proposals(&[(5, 0), (3, 1), (3, 2), (3, 3), (6, 0), (7, 0), (7, 1)]);
+        let ordered = order(&ranking, &proposed, false).unwrap();
+        assert_eq!((ordered.places, ordered.recommended), (vec![5, 1, 3, 6, 2, 0, 4], 2));
+        let only = order(&ranking, &proposed, true).unwrap();
+        assert_eq!((only.places, only.recommended), (vec![5, 1], 2));
+    }
+
+    #[test]
+    fn the_order_stays_if_the_ranking_recommends_it_or_contains_no_proposal() {
+        let ranking = ranking(0, &[(1, 0, ""), (2, 0, "")]);
+        for proposed in [&[(1, 0), (2, 0), (3, 0)][..], &[(1, 1), (4, 0)], &[(3, 0), (3, 0)], &[]] {
+            assert_eq!(order(&ranking, &proposals(proposed), false), None, "{proposed:?}");
+        }
+        // Without a recommended engine, all proposals stay.
+        assert_eq!(order(&ranking, &proposals(&[(1, 1), (4, 0)]), true), None);
+        let unknown = [vec![None], proposals(&[(2, 0)])].concat();
+        assert_eq!(order(&ranking, &unknown, false).unwrap().places, [1, 0]);
+    }
+
+    #[test]
+    fn only_the_best_and_the_default_remain() {
+        let ranking = ranking(1, &[(1, 0, ""), (2, 0, ""), (3, 0, "")]);
+        let only = |engines: &[(i64, i64)]| order(&ranking, &proposals(engines), true).map(|order| order.places);
+        assert_eq!(only(&[(2, 0), (3, 0), (1, 0), (4, 0)]), Some(vec![2, 0]));
+        assert_eq!(only(&[(4, 0), (3, 0), (2, 0)]), Some(vec![2]));
+        assert_eq!(only(&[(4, 0), (3, 0)]), Some(vec![1]));
+        assert_eq!(only(&[(1, 0), (2, 0)]), None);
+        assert_eq!(only(&[(1, 0), (3, 0)]), Some(vec![0]));
+    }
+}

@@ -1,0 +1,117 @@
+//! Reads the proposals of the heuristics, and lets cuDNN fill the program's descriptors in another order.
+//!
+//! cuDNN fills the descriptors of an array one after the other. It fills fewer than it announces, because it leaves out
+//! proposals without support, and it stops at a descriptor that is finalized already. cuDNN 9.10 and 9.19 do so.
+
+use std::ptr::null_mut;
+
+use cudnn_capture_file::Engine as Recorded;
+use cudnn_sys::types::cudnnStatus_t as Status;
+
+use super::order::{Engine, Proposal};
+use crate::cudnn::{Cudnn, Descriptor, read};
+use crate::engine::{UNCLEAR, index, knobs, with_engine};
+use crate::last_error::own_calls;
+use crate::shadow::elements::{Kind, Name, Raw, Type};
+
+/// More proposals than cuDNN returns. 9.28 returns up to 200.
+const MAX_PROPOSALS: usize = 512;
+
+const RESULTS: Name = Name::CUDNN_ATTR_ENGINEHEUR_RESULTS;
+const DESCRIPTOR: Type = Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
+const CONFIGURATION: Kind = Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR;
+
+/// Returns the proposals in cuDNN's order.
+///
+/// # Safety
+/// The heuristics are finalized and live.
+pub(super) unsafe fn proposals(cudnn: &Cudnn, heuristics: Raw) -> Result<Vec<Proposal>, Status> {
+    own_calls(cudnn, || {
+        // SAFETY: guaranteed by the caller.
+        let announced = unsafe { read::<Raw>(cudnn, heuristics, RESULTS, DESCRIPTOR, &mut []) }?;
+        if announced > MAX_PROPOSALS {
+            return Err(UNCLEAR);
+        }
+        cudnn.with_descriptors(CONFIGURATION, announced, |configurations| {
+            let mut raw: Vec<Raw> = configurations.iter().map(Descriptor::raw).collect();
+            // SAFETY: guaranteed by the caller.
+            let filled = unsafe { read(cudnn, heuristics, RESULTS, DESCRIPTOR, &mut raw) }?;
+            // SAFETY: cuDNN has filled these configurations.
+            let proposal = |configuration: &Descriptor<'_>| unsafe { proposal(cudnn, configuration.raw()) }.ok();
+            Ok(configurations.iter().take(filled).map(proposal).collect())
+        })
+    })
+}
+
+/// Reads a proposal.
+///
+/// # Safety
+/// The configuration is finalized and live.
+unsafe fn proposal(cudnn: &Cudnn, configuration: Raw) -> Result<Engine, Status> {
+    // SAFETY: guaranteed by the caller.
+    let (index, knobs) = unsafe { (with_engine(cudnn, configuration, index)?, knobs(cudnn, configuration)?) };
+    Ok(Engine { index, knobs: knobs.into_iter().map(|(knob, value)| (Recorded::knob_name(knob), value)).collect() })
+}
+
+/// Lets cuDNN fill descriptors so that the first one becomes the proposal at the first of these places, and so on.
+/// Returns how many were filled, up to the first one that was not.
+///
+/// # Safety
+/// The heuristics are finalized and live, and the descriptors are live.
+///
+/// # Errors
+/// Returns an error if cuDNN refuses the call.
+pub(super) unsafe fn fill(
+    cudnn: &Cudnn,
+    heuristics: Raw,
+    places: &[usize],
+    descriptors: &[Raw],
+) -> Result<usize, Status> {
+    let len = places.iter().max().map_or(0, |last| last + 1);
+    let mut array: Vec<Raw> = vec![null_mut(); len];
+    for (place, descriptor) in places.iter().zip(descriptors) {
+        *array.get_mut(*place).ok_or(UNCLEAR)? = *descriptor;
+    }
+    // Proposals that the program does not receive fill descriptors of this layer.
+    let spare = Spare::new(cudnn, array.iter().filter(|descriptor| descriptor.is_null()).count())?;
+    let empty = array.iter_mut().filter(|descriptor| descriptor.is_null());
+    empty.zip(&spare.descriptors).for_each(|(place, descriptor)| *place = *descriptor);
+    // SAFETY: guaranteed by the caller.
+    let filled = unsafe { read(cudnn, heuristics, RESULTS, DESCRIPTOR, &mut array) };
+    spare.destroy();
+    let filled = filled?;
+    Ok(places.iter().take_while(|place| **place < filled).count())
+}
+
+/// Configurations of this layer. They leak if a callback of the program throws an exception.
+struct Spare<'a> {
+    cudnn: &'a Cudnn,
+    descriptors: Vec<Raw>,
+}
+
+impl<'a> Spare<'a> {
+    fn new(cudnn: &'a Cudnn, count: usize) -> Result<Self, Status> {
+        let mut spare = Spare { cudnn, descriptors: Vec::with_capacity(count) };
+        if count == 0 {
+            return Ok(spare);
+        }
+        let created = own_calls(cudnn, || {
+            (0..count).try_for_each(|_| {
+                cudnn.new_descriptor(CONFIGURATION, |_| Ok(())).map(|created| spare.descriptors.push(created))
+            })
+        });
+        match created {
+            Ok(()) => Ok(spare),
+            Err(status) => {
+                spare.destroy();
+                Err(status)
+            }
+        }
+    }
+
+    fn destroy(self) {
+        if !self.descriptors.is_empty() {
+            own_calls(self.cudnn, || self.descriptors.iter().for_each(|descriptor| self.cudnn.destroy(*descriptor)));
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Answers the program's queries of the heuristics.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cudnn_layer_api::Host;
+use cudnn_os::cancel::ThreadStateGuard;
+use cudnn_plan_store::choices::{Capability, Choices, Device, Ranking, Release};
+use cudnn_sys::types::cudnnStatus_t as Status;
+use once_cell::race::OnceBox;
+
+use super::options::Options;
+use super::order::{Order, order};
+use super::proposals::{fill, proposals};
+use crate::active::Active;
+use crate::cudnn::Cudnn;
+use crate::device;
+use crate::json::parsed;
+use crate::nodes;
+use crate::program_memory::{copy, write_word};
+use crate::shadow;
+use crate::shadow::calls;
+use crate::shadow::content::Content;
+use crate::shadow::elements::{Kind, Name, Raw, Type};
+use crate::wrappers::{Call, Id};
+
+/// The layer's state after it has started.
+pub(super) struct State {
+    pub(super) host: Host,
+    pub(super) cudnn: Cudnn,
+    pub(super) options: Options,
+    /// The rankings for this release of cuDNN, which the first query reads.
+    pub(super) choices: OnceBox<Choices>,
+}
+
+impl State {
+    fn release(&self) -> Release {
+        Release::from_number(self.host.cudnn_version())
+    }
+
+    fn choices(&self) -> &Choices {
+        self.choices.get_or_init(|| {
+            let (mut choices, problems) = self.options.read();
+            problems.iter().for_each(|problem| self.host.error(problem));
+            let (release, count) = (self.release(), choices.len());
+            choices.retain(|ranking| ranking.cudnn == release);
+            match choices.len() {
+                0 if !problems.is_empty() => {}
+                0 => self.host.warning(&format!("none of {count} rankings is for cuDNN {release}")),
+                matching => self.host.info(&format!("{matching} of {count} rankings are for cuDNN {release}")),
+            }
+            Box::new(choices)
+        })
+    }
+}
+
+/// Set when the layer starts.
+pub(super) static STATE: Active<State> = Active::new();
+
+const RESULTS: Name = Name::CUDNN_ATTR_ENGINEHEUR_RESULTS;
+
+/// A call that reads the results of the heuristics.
+pub(super) struct Query {
+    heuristics: Raw,
+    requested: usize,
+    /// The address for the number of results. May be null.
+    count: u64,
+    /// The address of the program's descriptors.
+    elements: u64,
+}
+
+/// The results of a query.
+pub(super) struct Answer {
+    pub(super) status: Status,
+    /// The number of results at the front that the ranking recommends.
+    recommended: usize,
+}
+
+impl Query {
+    /// Returns the query of a call. Calls that only ask for the number of results are none.
+    pub(super) fn of(call: &Call<'_>) -> Option<Query> {
+        if call.function != Id::CudnnBackendGetAttribute {
+            return None;
+        }
+        let [heuristics, name, ty, requested, count, elements] = call.bits();
+        let is_query = Name(calls::number(name)) == RESULTS
+            && Type(calls::number(ty)) == Type::CUDNN_TYPE_BACKEND_DESCRIPTOR
+            && elements != 0;
+        let requested = usize::try_from(requested.cast_signed()).ok().filter(|requested| is_query && *requested > 0)?;
+        Some(Query { heuristics: calls::raw(heuristics), requested, count, elements })
+    }
+
+    /// Returns the program's first descriptors, if cuDNN can fill all of them.
+    fn descriptors(&self, count: usize) -> Option<Vec<Raw>> {
+        /// The number of addresses that can be copied at once.
+        const AT_ONCE: usize = 512;
+        let mut descriptors: Vec<Raw> = Vec::with_capacity(count);
+        for start in (0..count).step_by(AT_ONCE) {
+            let len = AT_ONCE.min(count - start);
+            let address = self.elements.checked_add((start * size_of::<u64>()) as u64)?;
+            let bytes = copy(address, len * size_of::<u64>())?;
+            descriptors.extend(bytes.as_chunks().0.iter().map(|word| calls::raw(u64::from_ne_bytes(*word))));
+        }
+        let mut sorted = descriptors.clone();
+        sorted.sort_unstable();
+        sorted.dedup();
+        let is_new = |descriptor: &Raw| {
+            shadow::content(*descriptor).is_some_and(|content| {
+                content.kind == Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR
+                    && !content.is_finalized
+                    && !content.is_uncertain
+                    && content.attributes.is_empty()
+            })
+        };
+        (sorted.len() == count && descriptors.iter().all(is_new)).then_some(descriptors)
+    }
+}
+
+/// Answers a query in the order of a ranking. Returns `None` if cuDNN should answer it.
+pub(super) fn answer(state: &State, query: &Query) -> Option<Answer> {
+    let (order, descriptors) = {
+        // Thread cancellation must not unwind from here.
+        let _guard = ThreadStateGuard::new();
+        let mut order = find_order(state, query)?;
+        order.places.truncate(query.requested);
+        let descriptors = query.descriptors(order.places.len())?;
+        (order, descriptors)
+    };
+    // SAFETY: the program passes the heuristics and the descriptors to this call, and keeps them alive.
+    let filled = unsafe { fill(&state.cudnn, query.heuristics, &order.places, &descriptors) }.ok()?;
+    if filled < order.places.len() {
+        state.host.warning(&format!("cuDNN has returned {filled} engines instead of {}", order.places.len()));
+    }
+    // SAFETY: the program passes this address to cuDNN, which writes the number to it.
+    unsafe { write_word(query.count, filled as u64) };
+    Some(Answer { status: Status::CUDNN_STATUS_SUCCESS, recommended: order.recommended.min(filled) })
+}
+
+fn find_order(state: &State, query: &Query) -> Option<Order> {
+    let content = shadow::content(query.heuristics)?;
+    let is_usual = content.kind == Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR
+        && content.is_finalized
+        && content.attributes.iter().all(|attribute| USUAL.contains(&attribute.name));
+    let graph = shadow::graph_of(&content).filter(|graph| is_usual && graph.is_finalized)?;
+    // After a missed call, the graph may be a different one.
+    static IS_REPORTED: AtomicBool = AtomicBool::new(false);
+    if state.host.missed_calls() > 0 {
+        if !IS_REPORTED.swap(true, Ordering::Relaxed) {
+            state.host.error("engines are no longer tuned, because calls have bypassed this layer");
+        }
+        return None;
+    }
+    let ranking = find_ranking(state, &content, graph)?;
+    // SAFETY: the program passes the heuristics to this call.
+    let proposals = unsafe { proposals(&state.cudnn, query.heuristics) }.ok()?;
+    let order = order(ranking, &proposals, state.options.only);
+    let text = match &order {
+        Some(order) => format!("changes the order of {} proposals", proposals.len().min(order.places.len())),
+        None => "confirms the order of the proposals".to_owned(),
+    };
+    state.host.info(&format!("the ranking of graph {} {text}: {}", ranking.graph, ranking.label));
+    order
+}
+
+/// The attributes of queries that rankings are for. Others limit the device.
+const USUAL: [Name; 3] = [
+    Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH,
+    Name::CUDNN_ATTR_ENGINEHEUR_MODE,
+    Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP,
+];
+
+/// Returns the ranking of a graph on the device of a query.
+fn find_ranking<'a>(state: &'a State, query: &Arc<Content>, graph: &Arc<Content>) -> Option<&'a Ranking> {
+    let choices = state.choices();
+    if choices.is_empty() {
+        return None;
+    }
+    let device = model(&device::description(&state.cudnn, query)?)?;
+    if !choices.iter().any(|ranking| ranking.device == device) {
+        static IS_REPORTED: AtomicBool = AtomicBool::new(false);
+        if !IS_REPORTED.swap(true, Ordering::Relaxed) {
+            let Device { name, compute_capability } = &device;
+            state.host.warning(&format!("no ranking is for {name} (compute capability {compute_capability})"));
+        }
+        return None;
+    }
+    let id = nodes::graph(graph).ok()?.id();
+    let ranking = choices.find(state.release(), &device, &id);
+    if ranking.is_none() {
+        state.host.info(&format!("no ranking is for graph {id}: {}", shadow::describe(graph).unwrap_or_default()));
+    }
+    ranking
+}
+
+/// Returns the model of a device from its description.
+fn model(description: &[u8]) -> Option<Device> {
+    let description: serde_json::Value = parsed(description)?;
+    let name = description.get("deviceName")?.as_str()?.to_owned();
+    // 900 for 9.0, 1210 for 12.1.
+    let tenths = u32::try_from(description.get("deviceVer")?.as_u64()? / 10).ok()?;
+    Some(Device { name, compute_capability: Capability::from_tenths(tenths) })
+}
+
+impl Answer {
+    /// Marks the engines that the ranking recommends. Labels of all layers show it.
+    pub(super) fn mark(&self, query: &Query) {
+        let facts = shadow::content(query.heuristics).and_then(|content| content.facts.clone());
+        let results = facts.map(|facts| facts.children(RESULTS)).unwrap_or_default();
+        results.iter().take(self.recommended).for_each(|result| result.set_tuned());
+    }
+}

@@ -1,0 +1,148 @@
+//! Asks the heuristics for engines in the ways of programs, and prints the engines in the order of the results.
+//!
+//! | way | the call |
+//! | --- | --- |
+//! | `all` | with as many descriptors as cuDNN announces |
+//! | `first` | with one descriptor |
+//! | `many` | with more descriptors than cuDNN announces, of which the last ones are null |
+//! | `silent` | without an address for the number of results |
+//! | `twice` | with an array that contains one descriptor twice |
+//! | `used` | with a descriptor that cuDNN has already filled |
+//! | `again` | twice with the same heuristics |
+//! | `threads` | in eight threads |
+//! | `fork` | in a forked child |
+//! | `plan` | as `all`, and builds a plan of the first engine |
+
+use std::ptr::null_mut;
+
+use cudnn_backend::descriptor::Descriptor;
+use cudnn_backend::device::{self, Target};
+use cudnn_backend::engine::ConfigurationInfo;
+use cudnn_backend::plan::Plan;
+use cudnn_loader::{
+    Error, check, cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type,
+    cudnnBackendDescriptor_t as Raw, cudnnBackendDescriptorType_t as Kind, cudnnBackendHeurMode_t as Mode,
+    cudnnDataType_t as DataType,
+};
+
+use crate::real::convolution;
+
+const RESULTS: Name = Name::CUDNN_ATTR_ENGINEHEUR_RESULTS;
+const CONFIGURATION: Kind = Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR;
+
+/// Prints a line for each way.
+pub(crate) fn run(device: &str, ways: &[String]) {
+    let json = std::fs::read_to_string(device).unwrap_or_default();
+    for way in ways {
+        println!("{way}: {}", ask(&json, way).unwrap_or_else(|error| format!("failed: {error:?}")));
+    }
+}
+
+fn ask(json: &str, way: &str) -> Result<String, Error> {
+    let device = device::from_json(json)?;
+    let graph = convolution(16, DataType::CUDNN_DATA_HALF)?;
+    let heuristics = Descriptor::new(Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)?
+        .set_descriptors(Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, &[&graph])?
+        .set(Name::CUDNN_ATTR_ENGINEHEUR_MODE, &[Mode::CUDNN_HEUR_MODE_A])?
+        .set_descriptors(Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, &[&device])?
+        .finalize()?;
+    let announced = heuristics.count(RESULTS, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR)?;
+    let all = |heuristics: &Descriptor| {
+        let made = configurations(announced)?;
+        let count = read(heuristics, &mut raw(&made), true)?;
+        Ok::<_, Error>((engines(&made), count, made))
+    };
+    Ok(match way {
+        "first" => {
+            let made = configurations(1)?;
+            let count = read(&heuristics, &mut raw(&made), true)?;
+            format!("{count} {}", engines(&made))
+        }
+        "many" => {
+            let made = configurations(announced)?;
+            let mut raw = raw(&made);
+            raw.extend([null_mut(); 1000]);
+            format!("{} {}", read(&heuristics, &mut raw, true)?, engines(&made))
+        }
+        "silent" => {
+            let made = configurations(announced)?;
+            read(&heuristics, &mut raw(&made), false)?;
+            engines(&made)
+        }
+        "twice" => {
+            let made = configurations(announced)?;
+            let mut raw = raw(&made);
+            if let [first, second, ..] = raw.as_mut_slice() {
+                *second = *first;
+            }
+            format!("{} {}", read(&heuristics, &mut raw, true)?, engines(&made))
+        }
+        "used" => {
+            let made = configurations(announced)?;
+            let mut raw = raw(&made);
+            let (first, rest) = raw.split_at_mut(1);
+            read(&heuristics, first, true)?;
+            format!("{} {}", read(&heuristics, rest, true)?, engines(&made))
+        }
+        "again" => {
+            let (first, second) = (all(&heuristics)?, all(&heuristics)?);
+            format!("{} {}", first.0 == second.0, first.0)
+        }
+        "threads" => {
+            let results: Vec<String> = std::thread::scope(|scope| {
+                let running: Vec<_> = (0..8).map(|_| scope.spawn(|| ask(json, "all").unwrap_or_default())).collect();
+                running.into_iter().map(|thread| thread.join().unwrap_or_default()).collect()
+            });
+            let mut different = results.clone();
+            different.dedup();
+            different.join(" or ")
+        }
+        #[cfg(unix)]
+        "fork" => {
+            // SAFETY: the child only makes calls that this program makes as well.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                println!("child: {}", ask(json, "all").unwrap_or_default());
+                std::process::exit(0);
+            }
+            let mut status = 0;
+            // SAFETY: the child is this process's.
+            unsafe { libc::waitpid(child, &raw mut status, 0) };
+            format!("status {status}")
+        }
+        "plan" => {
+            let (engines, _, made) = all(&heuristics)?;
+            let plan = made.first().map(|first| Plan::new(first, Target::Device(&device)));
+            format!("{} {engines}", matches!(plan, Some(Ok(_))))
+        }
+        _ => {
+            let (engines, count, _) = all(&heuristics)?;
+            format!("{count} {engines}")
+        }
+    })
+}
+
+fn configurations(count: usize) -> Result<Vec<Descriptor>, Error> {
+    (0..count).map(|_| Descriptor::new(CONFIGURATION)).collect()
+}
+
+fn raw(descriptors: &[Descriptor]) -> Vec<Raw> {
+    descriptors.iter().map(Descriptor::raw).collect()
+}
+
+/// Reads the results into descriptors. Returns how many cuDNN has filled, if that is asked for.
+fn read(heuristics: &Descriptor, raw: &mut [Raw], asks: bool) -> Result<i64, Error> {
+    let (mut count, room) = (-1, raw.len() as i64);
+    let (to, ty) = (if asks { &raw mut count } else { null_mut() }, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR);
+    // SAFETY: the slice has room for this number of descriptors.
+    unsafe {
+        check!(cudnn_loader::cudnnBackendGetAttribute(heuristics.raw(), RESULTS, ty, room, to, raw.as_mut_ptr().cast()))
+    }?;
+    Ok(count)
+}
+
+/// Returns the engines and knobs of the configurations that were filled.
+fn engines(configurations: &[Descriptor]) -> String {
+    let engine = |configuration: &Descriptor| ConfigurationInfo::new(configuration).ok().map(|info| info.engine_text());
+    configurations.iter().map(|it| engine(it).unwrap_or_else(|| "-".to_owned())).collect::<Vec<_>>().join(", ")
+}

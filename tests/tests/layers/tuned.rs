@@ -1,0 +1,379 @@
+//! Tests the layer `tuned`: proposals come in the order of a ranking, and nothing else changes.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use cudnn_capture_file::{Capture, Record};
+use cudnn_plan_store::choices::{Capability, Choice, Choices, Device, Problem, Ranking, Release};
+use support::ChildOutput;
+
+use crate::planning::Planning;
+
+/// All ways of asking, except for those with arrays that cuDNN cannot fill.
+const WAYS: [&str; 9] = ["all", "first", "many", "silent", "used", "again", "threads", "fork", "plan"];
+const ALL_LAYERS: &str = "explain,validate,capture,errata,tuned,plans,trace";
+
+/// A program that asks the heuristics, and what they propose without a layer.
+struct Asking {
+    planning: Planning,
+    device: String,
+    proposals: Vec<Choice>,
+    graph: String,
+}
+
+impl Asking {
+    fn stand_in() -> Self {
+        let planning = Planning::stand_in();
+        let device = r#"{"deviceVer":900,"cudaDeviceId":0,"deviceName":"A GPU"}"#;
+        std::fs::write(planning.device(), device).unwrap();
+        Self::new(planning)
+    }
+
+    fn real(test: &str) -> Option<Self> {
+        Some(Self::new(Planning::real(test, "jit-cu12-9.19.0")?))
+    }
+
+    fn new(planning: Planning) -> Self {
+        let device = planning.device();
+        let mut asking = Asking { planning, device, proposals: Vec::new(), graph: String::new() };
+        let proposed = asking.run("none", None, &["all"]).stdout;
+        let proposed = proposed.trim().split_once("engine ").unwrap().1.split(", engine ");
+        asking.proposals = proposed.map(choice).collect();
+        assert!(asking.proposals.len() > 2, "{:?}", asking.proposals);
+        // The layer identifies a graph as captures do.
+        let output = asking.run("capture", None, &["plan"]);
+        let capture = Capture::read(&asking.file("app.cudnncap")).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+        let graph = capture.records.iter().find_map(|record| match record {
+            Record::Graph(graph) => Some(graph.graph.clone()),
+            _ => None,
+        });
+        asking.graph = graph.unwrap();
+        asking
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.planning.dir.path().join(name)
+    }
+
+    fn run(&self, layers: &str, rankings: Option<&str>, ways: &[&str]) -> ChildOutput {
+        let output = self.run_with(layers, rankings, ways, &[]);
+        assert_eq!(output.code, Some(0), "{output:#?}");
+        output
+    }
+
+    fn run_with(&self, layers: &str, rankings: Option<&str>, ways: &[&str], variables: &[(&str, &str)]) -> ChildOutput {
+        let file = self.file("app.tuned.json");
+        if let Some(rankings) = rankings {
+            std::fs::write(&file, rankings).unwrap();
+        }
+        let child = self.planning.child();
+        let child = child
+            .env("CUDNN_TUNED", &file)
+            .env("CUDNN_ERRATA", support::errata_for_all_releases(self.planning.dir.path()))
+            .env("CUDNN_CAPTURE", self.file("app.cudnncap"))
+            .env("CUDNN_VALIDATE", self.file("validate.txt"))
+            .env("CUDNN_EXPLAIN_OUTPUT", self.file("explain.txt"))
+            .env("CUDNN_TRACE", self.file("trace.json"))
+            .env("CUDNN_LOGLEVEL_DBG", "2");
+        let child = variables.iter().fold(child, |child, (name, value)| child.env(name, value));
+        child.run(&[&[layers, "tuned", &self.device], ways].concat())
+    }
+
+    /// Returns a ranking of these engines.
+    fn ranking(&self, engines: Vec<Choice>) -> Ranking {
+        let is_real = self.planning.libraries.is_some();
+        Ranking {
+            cudnn: Release::from_number(91_900),
+            device: Device {
+                name: if is_real { "NVIDIA H200" } else { "A GPU" }.to_owned(),
+                compute_capability: Capability::from_tenths(90),
+            },
+            graph: self.graph.clone(),
+            label: "a test".to_owned(),
+            executions: 1,
+            default: None,
+            engines,
+        }
+    }
+
+    /// Returns the proposals in reverse, best first.
+    fn reversed(&self) -> Vec<Choice> {
+        self.proposals.iter().rev().cloned().collect()
+    }
+
+    fn lines(&self, engines: &[Choice]) -> String {
+        engines.iter().map(text).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Parses `12 {TILE_SIZE=3}`.
+fn choice(text: &str) -> Choice {
+    let (engine, knobs) = text.split_once(" {").unwrap();
+    let knobs = knobs.split('}').next().unwrap().split(' ').filter_map(|knob| knob.split_once('='));
+    let knobs: BTreeMap<String, i64> = knobs.map(|(knob, value)| (knob.to_owned(), value.parse().unwrap())).collect();
+    Choice { engine: engine.parse().unwrap(), knobs, ..Choice::default() }
+}
+
+/// Formats an engine without its knobs.
+fn text(choice: &Choice) -> String {
+    format!("engine {}", choice.engine)
+}
+
+fn file(rankings: impl IntoIterator<Item = Ranking>) -> String {
+    let mut choices = Choices::default();
+    rankings.into_iter().for_each(|ranking| choices.insert(ranking).unwrap());
+    choices.to_json()
+}
+
+/// Returns the engines of a line, without the knobs, and what precedes them.
+fn engines(line: &str) -> String {
+    let mut text = String::new();
+    let mut is_knob = false;
+    for c in line.chars() {
+        match c {
+            '{' => is_knob = true,
+            '}' => is_knob = false,
+            _ if !is_knob => text.push(c),
+            _ => {}
+        }
+    }
+    text.replace(" ,", ",").trim_end().to_owned()
+}
+
+#[test]
+fn ranked_engines_come_first_in_every_way_of_asking() {
+    let asking = Asking::stand_in();
+    let [second, third, fourth] = asking.proposals.as_slice() else { panic!("{:?}", asking.proposals) };
+    let wrong = Choice { problem: Some(Problem::Wrong("-".into())), ..second.clone() };
+    let rankings = file([asking.ranking(vec![wrong, fourth.clone(), third.clone()])]);
+    let expected = asking.lines(&[fourth.clone(), third.clone(), second.clone()]);
+    for layers in ["tuned", "errata,tuned,plans", "trace,tuned", "tuned,trace", "tuned,plans,trace", ALL_LAYERS] {
+        let output = asking.run(layers, Some(&rankings), &WAYS);
+        let lines: Vec<String> = output.stdout.lines().map(engines).collect();
+        let first = text(fourth);
+        for line in [
+            format!("all: 3 {expected}, -, -"),
+            format!("first: 1 {first}"),
+            format!("many: 3 {expected}, -, -"),
+            format!("silent: {expected}, -, -"),
+            format!("used: 3 {first}, {expected}, -"),
+            format!("again: true {expected}, -, -"),
+            format!("threads: 3 {expected}, -, -"),
+            format!("child: 3 {expected}, -, -"),
+            "fork: status 0".to_owned(),
+        ] {
+            assert!(lines.contains(&line), "{layers}: {line}: {output:#?}");
+        }
+        assert!(output.stderr.contains("\n0 descriptors were not destroyed"), "{layers}: {output:#?}");
+    }
+}
+
+#[test]
+fn arrays_that_cudnn_cannot_fill_are_filled_as_far_as_without_the_layer() {
+    let asking = Asking::stand_in();
+    let without = asking.run("none", None, &["twice"]).stdout;
+    let with = asking.run("tuned", Some(&file([asking.ranking(asking.reversed())])), &["twice"]);
+    assert_eq!(with.stdout, without, "{with:#?}");
+}
+
+#[test]
+fn a_real_cudnn_fills_the_descriptors_in_the_order_of_the_ranking() {
+    let Some(asking) = Asking::real("a_real_cudnn_fills_the_descriptors_in_the_order_of_the_ranking") else { return };
+    let rankings = file([asking.ranking(asking.reversed())]);
+    let count = asking.proposals.len();
+    for layers in ["tuned", "errata,tuned,plans", ALL_LAYERS] {
+        let output = asking.run(layers, Some(&rankings), &["all", "first", "many", "again", "threads", "fork", "plan"]);
+        let lines: Vec<&str> = output.stdout.lines().collect();
+        let all = lines[0].split_once("engine ").unwrap().1.split(", -").next().unwrap();
+        let all: Vec<Choice> = all.split(", engine ").map(choice).collect();
+        assert_eq!(all, asking.reversed(), "{layers}: {output:#?}");
+        let first = lines[1].strip_prefix("first: 1 engine ").map(choice);
+        assert_eq!(first.as_ref(), asking.proposals.last(), "{layers}: {output:#?}");
+        assert_eq!(lines[2].strip_prefix("many"), lines[0].strip_prefix("all"), "{layers}: {output:#?}");
+        assert!(lines[3].starts_with("again: true "), "{layers}: {output:#?}");
+        assert_eq!(lines[4].strip_prefix("threads"), lines[0].strip_prefix("all"), "{layers}: {output:#?}");
+        assert_eq!(lines[5].strip_prefix("child"), lines[0].strip_prefix("all"), "{layers}: {output:#?}");
+        assert!(lines[7].starts_with("plan: true "), "{layers}: {output:#?}");
+        assert!(lines[0].starts_with(&format!("all: {count} ")), "{layers}: {output:#?}");
+    }
+}
+
+/// The plan of a tuned engine is cached, and restored in the next process.
+#[test]
+fn plans_of_tuned_engines_are_cached() {
+    let Some(asking) = Asking::real("plans_of_tuned_engines_are_cached") else { return };
+    let rankings = file([asking.ranking(asking.reversed())]);
+    let summary = asking.file("plans.txt").display().to_string();
+    let run = || {
+        let variables = [("CUDNN_PLANS_SUMMARY", summary.as_str())];
+        asking.run_with("tuned,plans", Some(&rankings), &["plan"], &variables);
+        std::fs::read_to_string(&summary).unwrap()
+    };
+    let (built, restored) = (run(), run());
+    assert!(built.contains("1 built in "), "{built}");
+    assert!(restored.contains("1 restored in "), "{restored}");
+    // Without the layer, the program builds another plan.
+    let variables = [("CUDNN_PLANS_SUMMARY", summary.as_str())];
+    asking.run_with("plans", None, &["plan"], &variables);
+    let other = std::fs::read_to_string(&summary).unwrap();
+    assert!(other.contains("0 restored in "), "{other}");
+}
+
+#[test]
+fn traces_name_tuned_engines() {
+    let asking = Asking::stand_in();
+    let rankings = file([asking.ranking(asking.reversed())]);
+    let lines = asking.file("lines.txt").display().to_string();
+    for layers in ["trace,tuned", "tuned,trace"] {
+        let _ = std::fs::remove_file(&lines);
+        asking.run_with(layers, Some(&rankings), &["plan"], &[("CUDNN_TRACE_LINES", &lines)]);
+        let text = std::fs::read_to_string(&lines).unwrap();
+        let engine = asking.proposals.last().unwrap().engine;
+        let plan = text.lines().find(|line| line.contains("Finalize") && line.contains("proposal"));
+        let plan = plan.unwrap_or_else(|| panic!("{layers}: {text}"));
+        assert!(plan.contains(&format!("; engine {engine} {{")), "{layers}: {plan}");
+        assert!(plan.contains("; proposal 1 of 3, tuned"), "{layers}: {plan}");
+    }
+}
+
+#[test]
+fn only_the_best_and_the_default_remain_if_requested() {
+    let asking = Asking::stand_in();
+    let [second, _, fourth] = asking.proposals.as_slice() else { panic!("{:?}", asking.proposals) };
+    let mut ranking = asking.ranking(asking.reversed());
+    ranking.default = Some(2);
+    let only = [("CUDNN_TUNED_ONLY", "1")];
+    let ways = ["all", "first", "many", "silent", "again", "threads"];
+    for layers in ["tuned", "errata,tuned,plans", ALL_LAYERS] {
+        let output = asking.run_with(layers, Some(&file([ranking.clone()])), &ways, &only);
+        let lines: Vec<String> = output.stdout.lines().map(engines).collect();
+        let expected = asking.lines(&[fourth.clone(), second.clone()]);
+        for line in [
+            format!("all: 2 {expected}, -, -, -"),
+            format!("first: 1 {}", text(fourth)),
+            format!("many: 2 {expected}, -, -, -"),
+            format!("again: true {expected}, -, -, -"),
+            format!("threads: 2 {expected}, -, -, -"),
+        ] {
+            assert!(lines.contains(&line), "{layers}: {line}: {output:#?}");
+        }
+        assert!(output.stderr.contains("\n0 descriptors were not destroyed"), "{layers}: {output:#?}");
+    }
+}
+
+#[test]
+fn rankings_for_something_else_change_nothing() {
+    let asking = Asking::stand_in();
+    let without = asking.run("none", None, &WAYS).stdout;
+    let ranking = || asking.ranking(asking.reversed());
+    let unknown = |engine| Choice { engine, ..Choice::default() };
+    let other_knobs = asking.reversed().into_iter().map(|choice| Choice { knobs: BTreeMap::new(), ..choice });
+    let device = |name: &str, tenths| Device { name: name.into(), compute_capability: Capability::from_tenths(tenths) };
+    for (rankings, expected) in [
+        (file([]), "none of 0 rankings is for cuDNN 9.19.0"),
+        (
+            file([Ranking { cudnn: Release::from_number(92_000), ..ranking() }]),
+            "none of 1 rankings is for cuDNN 9.19.0",
+        ),
+        (file([Ranking { device: device("Another GPU", 90), ..ranking() }]), "no ranking is for A GPU"),
+        (
+            file([Ranking { device: device("A GPU", 80), ..ranking() }]),
+            "no ranking is for A GPU (compute capability 9.0)",
+        ),
+        (file([Ranking { graph: "0123456789abcdef".into(), ..ranking() }]), ""),
+        (file([asking.ranking(vec![unknown(77), unknown(i64::MAX)])]), ""),
+        (file([asking.ranking(other_knobs.collect())]), ""),
+        (file([asking.ranking(asking.proposals.clone())]), ""),
+        (
+            r#"{"errata":1,"rules":[{"name":"n","reason":"r","operations":["matmul"]}]}"#.to_owned(),
+            "none of 0 rankings",
+        ),
+    ] {
+        let output = asking.run("tuned", Some(&rankings), &WAYS);
+        assert_eq!(output.stdout, without, "{rankings}: {output:#?}");
+        let logged = output.stderr.lines().filter(|line| line.contains("ranking")).count();
+        assert!(output.stderr.contains(expected), "{rankings}: {output:#?}");
+        // The forked child repeats the line of its parent.
+        assert!(logged <= usize::from(!expected.is_empty()) * 2, "{rankings}: {output:#?}");
+    }
+}
+
+#[test]
+fn invalid_files_are_reported_and_the_program_continues() {
+    let asking = Asking::stand_in();
+    let without = asking.run("none", None, &WAYS).stdout;
+    let valid = file([asking.ranking(asking.reversed())]);
+    let replaced = |from: &str, to: &str| {
+        assert!(valid.contains(from), "{valid}");
+        valid.replacen(from, to, 1)
+    };
+    let deep = format!(r#"{{"errata":1,"tuned":{}"#, "[".repeat(100_000));
+    let twice = {
+        let ranking = serde_json::to_string(&asking.ranking(asking.reversed())).unwrap();
+        format!(r#"{{"errata":1,"tuned":[{ranking},{ranking}]}}"#)
+    };
+    for (rankings, expected) in [
+        (String::new(), "EOF while parsing"),
+        ("null".to_owned(), "invalid type: null"),
+        (r#"{"errata":1}"#.to_owned(), "neither \"rules\" nor \"tuned\""),
+        (r#"{"errata":2,"tuned":[]}"#.to_owned(), "format 2 is not supported"),
+        (deep, "recursion limit exceeded"),
+        (twice, "two rankings are for the graph"),
+        (replaced("\"9.19.0\"", "\"9\""), "is not a release of cuDNN"),
+        (replaced("\"9.0\"", "\"90\""), "is not a compute capability"),
+        (replaced(&asking.graph, "../../etc/passwd"), "16 hexadecimal digits"),
+        (replaced("\"engine\": 4", "\"engine\": -4"), "engine -4 is negative"),
+        (replaced("\"engine\": 4", "\"engine\": 1e400"), "number out of range"),
+        (replaced("\"engine\": 4", "\"engine\": 99999999999999999999"), "invalid type"),
+        (replaced("\"engines\"", "\"index\": 0, \"engines\""), "unknown field `index`"),
+        (replaced("\"proposed\": false", "\"proposed\": false, \"time_us\": -1"), "must not be negative"),
+        (replaced("\"executions\": 1", "\"executions\": 1, \"default\": 3"), "the default is not the place"),
+        (format!("{}{}", " ".repeat(17 << 20), valid), "more than 16777216"),
+    ] {
+        let output = asking.run("tuned", Some(&rankings), &WAYS);
+        assert_eq!(output.stdout, without, "{expected}: {output:#?}");
+        assert!(output.stderr.contains(expected), "{expected}: {}", output.stderr);
+    }
+    for (files, expected) in [("", "CUDNN_TUNED is not set"), ("/dev/zero", "not a file"), ("/nowhere", "No such file")]
+    {
+        let output = asking.run_with("tuned", None, &WAYS, &[("CUDNN_TUNED", files)]);
+        assert_eq!((output.code, &output.stdout), (Some(0), &without), "{files}: {output:#?}");
+        assert!(output.stderr.contains(expected), "{files}: {output:#?}");
+    }
+}
+
+#[test]
+fn the_first_of_several_files_that_ranks_a_graph_decides() {
+    let asking = Asking::stand_in();
+    let (first, second) = (asking.file("first.json"), asking.file("second.json"));
+    let fourth = asking.reversed();
+    std::fs::write(&first, file([asking.ranking(fourth.clone())])).unwrap();
+    std::fs::write(&second, file([asking.ranking(asking.proposals.clone())])).unwrap();
+    let missing = asking.file("missing.json");
+    for (files, expected) in [
+        (vec![&first, &second], &fourth),
+        (vec![&second, &first], &asking.proposals),
+        (vec![&missing, &first], &fourth),
+    ] {
+        let list = std::env::join_paths(files.iter()).unwrap();
+        let output = asking.run_with("tuned", None, &["all"], &[("CUDNN_TUNED", list.to_str().unwrap())]);
+        let expected = format!("all: 3 {}, -, -", asking.lines(expected));
+        assert_eq!(engines(output.stdout.trim()), expected, "{files:?}: {output:#?}");
+    }
+}
+
+/// Random programs see no difference, because no ranking is for their graphs.
+#[test]
+fn random_programs_see_no_difference() {
+    let asking = Asking::stand_in();
+    std::fs::write(asking.file("app.tuned.json"), file([asking.ranking(asking.reversed())])).unwrap();
+    let run = |layers: &str, args: &[&str]| {
+        let child = asking.planning.child().env("CUDNN_TUNED", asking.file("app.tuned.json"));
+        let output = child.run(&[&[layers], args].concat());
+        assert_eq!(output.code, Some(0), "{output:#?}");
+        output.stdout
+    };
+    for args in [&["0", "300"][..], &["300", "600", "8"], &["variants"], &["throw"], &["last-error"], &["outlive"]] {
+        assert!(run("none", args) == run("tuned", args), "{args:?}");
+    }
+}
