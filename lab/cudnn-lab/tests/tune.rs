@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -324,6 +325,44 @@ fn the_page_and_the_text_name_what_the_layer_cannot_do() {
         assert!(page.contains(part) && text(&output).contains(part), "{part}: {page} {}", text(&output));
     }
     assert!(page.contains("&lt;b&gt;relu") && !page.contains("<b>") && page.ends_with("</html>\n"), "{page}");
+}
+
+/// Adds the keys of a document, such as `graphs[].label`.
+fn add_keys(value: &Value, at: &str, keys: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(members) if !["phases_ms", "graphs[].engines[].problem"].contains(&at) => {
+            let name = |name: &String| if at.is_empty() { name.clone() } else { format!("{at}.{name}") };
+            members.iter().for_each(|(key, value)| add_keys(value, &name(key), keys));
+        }
+        Value::Array(values) => values.iter().for_each(|value| add_keys(value, &format!("{at}[]"), keys)),
+        _ => drop(keys.insert(at.to_owned())),
+    }
+}
+
+#[test]
+fn the_document_and_the_options_are_documented() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let page = |name: &str| std::fs::read_to_string(docs.join(name)).unwrap();
+    let fixture = Fixture::new(2);
+    let output = fixture.tune("100 fine, 50 wrong").args(["--time-limit", "0", "--json"]).output().unwrap();
+    let mut printed = BTreeSet::new();
+    add_keys(&document(&output), "", &mut printed);
+    let output = fixture.tune("100 fine, 50 wrong").arg("--json").output().unwrap();
+    add_keys(&document(&output), "", &mut printed);
+    let text = page("json.md");
+    let section = text.split("\n## tune\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    let documented: BTreeSet<String> = rows.map(str::to_owned).collect();
+    assert!(printed.is_subset(&documented), "{:?}", printed.difference(&documented));
+    // The stand-in has neither knobs nor notes.
+    let is_absent = |key: &&String| ["problems", "refused", "knobs", "notes"].iter().any(|part| key.contains(part));
+    let missing: Vec<_> = documented.difference(&printed).filter(|key| !is_absent(key)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    let help = Command::new(env!("CARGO_BIN_EXE_cudnn-lab")).args(["tune", "--help"]).output().unwrap();
+    let guide = page("guide/tune.md");
+    let options = guide.lines().filter_map(|line| line.strip_prefix("| `-")?.split(['`', ' ']).next());
+    let options: Vec<String> = options.map(|option| format!("-{option}")).collect();
+    assert!(options.len() > 9 && options.iter().all(|option| self::text(&help).contains(option)), "{options:?}");
 }
 
 #[test]

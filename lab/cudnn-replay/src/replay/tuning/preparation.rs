@@ -20,7 +20,7 @@ use crate::tune::task::Task;
 /// The maximum number of multiplications of a reference. A sample is enough, because engines are compared with each other.
 const MAX_PRODUCTS: u64 = 1 << 27;
 /// Maximum memory of the host for graphs that are prepared ahead, as estimated by [`host_bytes`].
-const MAX_AHEAD: usize = 12 << 30;
+const MAX_AHEAD: usize = 6 << 30;
 /// About the number of bytes for an element: its value, and the value that it is computed to.
 const REFERENCE_BYTES: usize = 16;
 
