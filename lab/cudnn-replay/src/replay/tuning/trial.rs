@@ -146,7 +146,8 @@ impl<'a> Trial<'a> {
 
     /// Queues an execution with an empty L2 cache, to measure it.
     pub(super) fn measure(&mut self, plan: &Plan) -> Result<Interval, Failure> {
-        let workspace = self.workspace.as_ref().ok_or("the workspace is missing")?;
+        let workspace = self.workspace.as_ref().filter(|workspace| workspace.size >= plan.workspace_size);
+        let workspace = workspace.ok_or("the workspace is missing")?;
         self.bench.gpu.fill(&mut self.bench.flush, 0)?;
         self.bench.gpu.between_events(|| Ok(execute(&self.bench.handle, plan, &workspace.pack)?))
     }
@@ -164,16 +165,28 @@ impl<'a> Trial<'a> {
         Ok(interval)
     }
 
-    /// Provides a workspace of at least this size.
+    /// Provides a workspace of at least this size. If that fails, the older one stays.
     fn reserve(&mut self, size: usize) -> Result<(), Failure> {
-        if self.workspace.as_ref().is_some_and(|workspace| workspace.size >= size) {
+        let former = self.workspace.as_ref().map(|workspace| workspace.size);
+        if former.is_some_and(|former| former >= size) {
             return Ok(());
         }
+        // The device may lack the memory for both.
         self.workspace = None;
+        match self.workspace(size) {
+            Ok(workspace) => self.workspace = Some(workspace),
+            Err(failure) => {
+                self.workspace = former.and_then(|former| self.workspace(former).ok());
+                return Err(failure);
+            }
+        }
+        Ok(())
+    }
+
+    fn workspace(&self, size: usize) -> Result<Workspace, Failure> {
         let memory = self.bench.gpu.filled(PATTERN, size + 2 * RED_ZONE)?;
         let pack = variant_pack(&self.inputs.memory, &self.buffers, &self.host, &memory)?;
-        self.workspace = Some(Workspace { size, memory, pack });
-        Ok(())
+        Ok(Workspace { size, memory, pack })
     }
 
     /// Returns the number of the result that the buffers contain.
