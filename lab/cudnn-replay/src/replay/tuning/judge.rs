@@ -125,3 +125,93 @@ fn coarse_precision(ty: DataType) -> f64 {
         ty => 4.0 * precision(ty),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::request::{DataSet, Engines, Request};
+    use super::*;
+
+    /// A ReLU of eight numbers of this type.
+    fn inputs(ty: DataType) -> (Arc<Prepared>, Reference) {
+        let tensor = |uid| {
+            format!(
+                r#"{{"kind":"TENSOR","TENSOR_UNIQUE_ID:3":{uid},"TENSOR_DATA_TYPE:1":{},"TENSOR_DIMENSIONS:3":[8],"TENSOR_STRIDES:3":[1]}}"#,
+                ty.0
+            )
+        };
+        let graph = format!(
+            r#"[{},{},{{"kind":"POINTWISE","POINTWISE_MODE:14":100}},{{"kind":"OPERATION_POINTWISE",
+            "OPERATION_POINTWISE_PW_DESCRIPTOR:15":2,"OPERATION_POINTWISE_XDESC:15":0,"OPERATION_POINTWISE_YDESC:15":1}},
+            {{"kind":"OPERATIONGRAPH","OPERATIONGRAPH_OPS:15":3}}]"#,
+            tensor(1),
+            tensor(2)
+        );
+        let request = Request {
+            graph: serde_json::from_str(&graph).unwrap(),
+            device: None,
+            plan_only: false,
+            engines: Engines::First,
+            execution: None,
+            data: Vec::new(),
+            values: None,
+            max_bytes: 1 << 20,
+            repeat: 1,
+            time: false,
+        };
+        let prepared = Prepared::without_reference(&request, DataSet::Normal).unwrap();
+        let reference = prepared.reference(&request.graph, 1 << 20);
+        (Arc::new(prepared), reference)
+    }
+
+    /// Returns the bytes after an execution that adds these numbers to the outputs.
+    fn after(inputs: &Prepared, reference: &Reference, add: &[f64]) -> After {
+        let mut memory = inputs.memory.clone();
+        let place = memory.places.iter().find(|place| place.tensor.uid == 2).unwrap().clone();
+        let expected = reference.as_ref().unwrap()[&2].array.clone();
+        let added = |index: u64| add.get(index as usize).copied().unwrap_or(0.0);
+        memory.fill(&place, |index| expected.get(index as usize) + added(index));
+        Arc::new(memory.buffers.into_iter().map(|buffer| buffer.bytes).collect())
+    }
+
+    #[test]
+    fn errors_are_relative_to_what_is_allowed() {
+        for (ty, precision, is_fine_if_coarse) in
+            [(DataType::CUDNN_DATA_FLOAT, 1e-7, true), (DataType::CUDNN_DATA_HALF, 1e-3, false)]
+        {
+            let (inputs, reference) = inputs(ty);
+            let right = after(&inputs, &reference, &[]);
+            let of = |add: &[f64]| {
+                let after = after(&inputs, &reference, add);
+                let comparison = Judge::start(&inputs, &right, &after).finish();
+                assert_eq!(comparison.damage, None);
+                (error(&inputs, &reference, &after).unwrap(), comparison.difference)
+            };
+            assert!(of(&[]).0.strict <= 0.25 && of(&[]).1 == RelativeError::default());
+            let (small, difference) = of(&[0.0, 2.0 * precision]);
+            assert!(small.strict > 0.1 && small.strict <= 1.0 && difference.strict <= 1.0, "{small:?} {difference:?}");
+            let (large, difference) = of(&[0.0, 0.0, 100.0 * precision]);
+            assert!(large.strict > 1.0 && difference.strict > 1.0, "{large:?}");
+            assert_eq!(large.coarse <= 1.0, is_fine_if_coarse, "{large:?}");
+            assert!(large.element.unwrap().starts_with("element 2 of tensor 2 is "));
+        }
+    }
+
+    #[test]
+    fn damage_is_found_in_equal_results() {
+        let (inputs, reference) = inputs(DataType::CUDNN_DATA_HALF);
+        let mut damaged = after(&inputs, &reference, &[]).to_vec();
+        let place = inputs.memory.places.iter().find(|place| place.tensor.uid == 2).unwrap();
+        damaged[place.buffer][place.offset + 16] = 0;
+        let damaged = Arc::new(damaged);
+        let damage = Judge::start(&inputs, &damaged, &damaged).finish().damage;
+        assert!(damage.unwrap().contains("0 bytes after the end of tensor 2"));
+    }
+
+    #[test]
+    fn a_part_of_large_outputs_is_compared() {
+        let (inputs, _) = inputs(DataType::CUDNN_DATA_HALF);
+        let tensor = &inputs.memory.places[0].tensor;
+        let bytes: Vec<u8> = (0..8_u8).flat_map(|index| half::f16::from_f32(f32::from(index)).to_le_bytes()).collect();
+        assert_eq!(read(tensor, &bytes, 3).values, [0.0, 3.0, 6.0]);
+    }
+}
