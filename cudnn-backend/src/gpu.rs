@@ -1,19 +1,23 @@
 //! Provides the first GPU and its memory, through the CUDA driver API, which is loaded at run time. Independent of
 //! cuDNN.
 
+mod comparison;
+
 use std::ffi::{c_int, c_uint, c_void};
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::sync::Arc;
 
-use cudarc::driver::result::memset_d8_async;
+use cudarc::driver::result::{memcpy_dtod_async, memset_d8_async};
 use cudarc::driver::sys::{CUdevice_attribute, CUevent_flags, CUresult};
-use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr, DriverError};
+use cudarc::driver::{CudaContext, CudaEvent, CudaSlice, CudaStream, DevicePtr, DriverError};
 use libloading::Library;
 
 use crate::Failure;
 use crate::platform::DRIVER;
+
+pub use comparison::Comparer;
 
 /// The first GPU. Its primary context is current in the thread that called [`Gpu::first`].
 pub struct Gpu {
@@ -45,8 +49,8 @@ const START_ERRORS: [(u32, &str); 6] = [
     (999, "CUDA_ERROR_UNKNOWN"),
 ];
 
-/// The driver functions that cudarc calls for the methods of [`Gpu`] and [`Memory`].
-const FUNCTIONS: [&str; 25] = [
+/// The driver functions that cudarc calls for the types of this module.
+const FUNCTIONS: [&str; 29] = [
     "cuCtxGetCurrent",
     "cuCtxSetCurrent",
     "cuDeviceGet",
@@ -63,13 +67,17 @@ const FUNCTIONS: [&str; 25] = [
     "cuGetErrorName",
     "cuGetErrorString",
     "cuInit",
+    "cuLaunchKernel",
     "cuMemAllocAsync",
     "cuMemAlloc_v2",
     "cuMemFreeAsync",
     "cuMemFree_v2",
+    "cuMemcpyDtoDAsync_v2",
     "cuMemcpyDtoHAsync_v2",
     "cuMemcpyHtoDAsync_v2",
     "cuMemsetD8Async",
+    "cuModuleGetFunction",
+    "cuModuleLoadData",
     "cuStreamSynchronize",
     "cuStreamWaitEvent",
 ];
@@ -196,15 +204,68 @@ impl Gpu {
         Ok(Memory::new(self.stream.clone_htod(bytes)?, &self.stream))
     }
 
+    /// Allocates this number of bytes, copies these bytes to the start, and fills the rest with zeros.
+    ///
+    /// # Errors
+    /// Returns an error if the size is too small, or the driver cannot allocate or copy.
+    pub fn upload_padded(&self, bytes: &[u8], size: usize) -> Result<Memory, DriverError> {
+        let mut memory = self.zeroed(size)?;
+        let part = memory.slice.try_slice_mut(..bytes.len());
+        let mut part = part.ok_or(DriverError(CUresult::CUDA_ERROR_INVALID_VALUE))?;
+        self.stream.memcpy_htod(bytes, &mut part)?;
+        Ok(memory)
+    }
+
+    /// Allocates memory with a copy of other memory.
+    ///
+    /// # Errors
+    /// Returns an error if the driver cannot allocate or copy.
+    pub fn copied(&self, from: &Memory) -> Result<Memory, DriverError> {
+        let mut copy = self.zeroed(from.len())?;
+        self.copy(from, &mut copy)?;
+        Ok(copy)
+    }
+
     /// Allocates memory and sets all bytes to this value.
     ///
     /// # Errors
     /// Returns an error if the driver cannot allocate or write.
     pub fn filled(&self, byte: u8, bytes: usize) -> Result<Memory, DriverError> {
-        let memory = self.zeroed(bytes)?;
-        // SAFETY: the memory has this size, and belongs to the stream's context.
-        unsafe { memset_d8_async(memory.address as u64, byte, bytes, self.stream.cu_stream()) }?;
+        let mut memory = self.zeroed(bytes)?;
+        self.fill(&mut memory, byte)?;
         Ok(memory)
+    }
+
+    /// Sets all bytes of memory to this value.
+    ///
+    /// # Errors
+    /// Returns an error if the driver cannot write.
+    pub fn fill(&self, memory: &mut Memory, byte: u8) -> Result<(), DriverError> {
+        self.context.bind_to_thread()?;
+        // SAFETY: the memory has this size, and belongs to the stream's context.
+        unsafe { memset_d8_async(memory.start(), byte, memory.len(), self.stream.cu_stream()) }
+    }
+
+    /// Copies memory to other memory of the same size on the device.
+    ///
+    /// # Errors
+    /// Returns an error if the sizes differ, or the driver cannot copy.
+    pub fn copy(&self, from: &Memory, to: &mut Memory) -> Result<(), DriverError> {
+        if from.len() != to.len() {
+            return Err(DriverError(CUresult::CUDA_ERROR_INVALID_VALUE));
+        }
+        self.context.bind_to_thread()?;
+        // SAFETY: both have this size, and belong to the stream's context.
+        unsafe { memcpy_dtod_async(to.start(), from.start(), from.len(), self.stream.cu_stream()) }
+    }
+
+    /// Returns the size of the L2 cache in bytes.
+    ///
+    /// # Errors
+    /// Returns an error if the driver does not report it.
+    pub fn l2_bytes(&self) -> Result<usize, DriverError> {
+        let bytes = self.context.attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?;
+        Ok(usize::try_from(bytes).unwrap_or_default())
     }
 
     /// Allocates at least one byte of memory, filled with zeros.
@@ -248,6 +309,19 @@ impl Gpu {
         self.stream.synchronize()
     }
 
+    /// Queues a run between two events, without waiting for it.
+    ///
+    /// # Errors
+    /// Returns an error if the run fails.
+    pub fn between_events(&self, run: impl FnOnce() -> Result<(), Failure>) -> Result<Interval, Failure> {
+        let event = || self.context.new_event(Some(CUevent_flags::CU_EVENT_DEFAULT));
+        let interval = Interval { start: event()?, end: event()? };
+        interval.start.record(&self.stream)?;
+        run()?;
+        interval.end.record(&self.stream)?;
+        Ok(interval)
+    }
+
     /// Returns the time of one run in milliseconds, measured with queued runs and data in the cache: the best of ten
     /// rounds, or of fewer if they take more than half a second. Below about 0.01 ms it measures the cost of queueing.
     ///
@@ -255,17 +329,10 @@ impl Gpu {
     /// Returns an error if a run fails.
     pub fn time(&self, runs: u32, mut run: impl FnMut() -> Result<(), Failure>) -> Result<f64, Failure> {
         run()?;
-        let event = || self.context.new_event(Some(CUevent_flags::CU_EVENT_DEFAULT));
         let mut best = f64::INFINITY;
         let mut total = 0.0;
         for _ in 0..10 {
-            let (start, end) = (event()?, event()?);
-            start.record(&self.stream)?;
-            for _ in 0..runs {
-                run()?;
-            }
-            end.record(&self.stream)?;
-            let elapsed = f64::from(start.elapsed_ms(&end)?);
+            let elapsed = self.between_events(|| (0..runs).try_for_each(|_| run()))?.microseconds()? / 1e3;
             best = best.min(elapsed / f64::from(runs));
             total += elapsed;
             if total > 500.0 {
@@ -293,6 +360,22 @@ fn open_driver() -> Result<ManuallyDrop<Library>, NoGpu> {
     Ok(ManuallyDrop::new(library))
 }
 
+/// The work that was queued between two events.
+pub struct Interval {
+    start: CudaEvent,
+    end: CudaEvent,
+}
+
+impl Interval {
+    /// Waits for the work, and returns its time in microseconds.
+    ///
+    /// # Errors
+    /// Returns an error if the work has failed.
+    pub fn microseconds(&self) -> Result<f64, DriverError> {
+        Ok(f64::from(self.start.elapsed_ms(&self.end)?) * 1e3)
+    }
+}
+
 /// GPU memory, freed on the default stream when dropped.
 pub struct Memory {
     slice: CudaSlice<u8>,
@@ -308,6 +391,14 @@ impl Memory {
     /// Returns the same memory, addressed this many bytes after the start.
     pub fn with_offset(self, bytes: usize) -> Self {
         Memory { address: self.address + bytes, ..self }
+    }
+
+    fn len(&self) -> usize {
+        self.slice.len()
+    }
+
+    fn start(&self) -> u64 {
+        self.address as u64
     }
 
     /// Returns the address on the device.

@@ -11,7 +11,7 @@ use serde_json::Value;
 use support::{ExtensionLibrary, FakeLibrary, PythonEnvironment, TempDir, Version, copy_fake_set, lib_dir};
 
 /// The commands of the lab.
-const OF_LAB: [&str; 7] = ["capture", "devices", "emit", "errata", "plans", "reduce", "replay"];
+const OF_LAB: [&str; 8] = ["capture", "devices", "emit", "errata", "plans", "reduce", "replay", "tune"];
 
 /// The keys of a document, such as `findings[].code`, with a mark for the type of the value as in docs/json.md. `unseen`
 /// has the keys with empty or null values, without a mark.
@@ -158,9 +158,12 @@ fn the_documents_have_exactly_the_documented_keys() {
     let change = |arguments: &[&str]| document(&[arguments, &[cudnn.path().to_str().unwrap()]].concat(), None);
     let lib = support::drop_in().join("lib");
     let capture = concat!(env!("CARGO_MANIFEST_DIR"), "/captures/small.cudnncap");
-    let outputs = ["zip", "smaller", "program"].map(|name| complete.path().join(name));
-    let [packed_capture, smaller, program] = outputs.each_ref().map(|path| path.to_str().unwrap());
+    let outputs = ["zip", "smaller", "program", "merged"].map(|name| complete.path().join(name));
+    let [packed_capture, smaller, program, merged] = outputs.each_ref().map(|path| path.to_str().unwrap());
     let wheel_dir = wheel.to_str().unwrap();
+    let choices = complete.path().join("choices");
+    std::fs::write(&choices, r#"{"errata":1,"tuned":[]}"#).unwrap();
+    let choices = choices.to_str().unwrap();
     let reduce = ["--when", "status", "--limit", "1", "--output", smaller];
     let graph = "71";
     let emit = |arguments: &[&str]| {
@@ -197,6 +200,7 @@ fn the_documents_have_exactly_the_documented_keys() {
         ("emit", emit(&[])),
         ("emit", emit(&["--output", program])),
         ("reduce", document(&[&["reduce", capture, "--graph", graph], &reduce[..]].concat(), Some(&wheel))),
+        ("tune --merge", document(&["tune", "--merge", choices, "-o", merged], None)),
         ("devices", document(&["devices"], None)),
         ("devices", document(&["devices", "h200"], None)),
         ("errata", document(&["errata", "list"], None)),
@@ -208,7 +212,9 @@ fn the_documents_have_exactly_the_documented_keys() {
         printed.entry(command).or_default().walk(document, "");
         assert_eq!(document["schema"], 2, "{command}");
     }
-    let documented = documented();
+    let mut documented = documented();
+    // It needs a GPU: the lab's tests compare its keys.
+    assert!(documented.remove("tune").is_some());
     assert_eq!(documented.keys().collect::<Vec<_>>().len(), printed.len());
     for (command, Keys { seen, unseen }) in printed {
         let listed = &documented[command];

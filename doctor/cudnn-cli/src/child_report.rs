@@ -33,8 +33,9 @@ pub const TOKEN_LEN: usize = 32;
 /// The maximum length of a message or request in bytes.
 pub const MAX_MESSAGE_LEN: usize = 64 << 20;
 
-/// The message key for a step.
+/// The message keys for a step, and for the part of the request.
 const STEP: &str = "step";
+const PART: &str = "part";
 
 impl Work {
     /// Describes the work in a word or two.
@@ -55,13 +56,17 @@ pub struct Step {
     pub work: Work,
     /// A description that fits after "while it", such as `loaded libcudnn_ops.so.9`.
     pub text: String,
+    /// The number of the part of the request that the step is for, if the request has parts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<usize>,
 }
 
 impl Step {
     /// Parses the step in a message.
     pub fn parse(message: &Value) -> Option<Step> {
         let work = Work::deserialize(message.get(STEP)?).ok()?;
-        Some(Step { work, text: message.get("text")?.as_str()?.to_owned() })
+        let part = message.get(PART).and_then(Value::as_u64).and_then(|part| usize::try_from(part).ok());
+        Some(Step { work, text: message.get("text")?.as_str()?.to_owned(), part })
     }
 
     /// Returns whether the step involves the driver rather than cuDNN.
@@ -72,7 +77,16 @@ impl Step {
 
 /// Notifies the parent that a step starts.
 pub fn begin(work: Work, text: impl Into<String>) {
-    send(&json!({ STEP: work, "text": text.into() }));
+    begin_part(work, text, None);
+}
+
+/// Notifies the parent that a step for this part of the request starts.
+pub fn begin_part(work: Work, text: impl Into<String>, part: Option<usize>) {
+    let mut message = json!({ STEP: work, "text": text.into() });
+    if let (Some(part), Some(members)) = (part, message.as_object_mut()) {
+        members.insert(PART.to_owned(), part.into());
+    }
+    send(&message);
 }
 
 /// Sends a message to the parent, if there is one. The first message must be sent before loading any library that

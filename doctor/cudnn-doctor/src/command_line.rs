@@ -14,7 +14,7 @@ pub(crate) const GROUPS: Groups<'static> = &[
 ];
 
 /// The commands of the lab, which people also look for here.
-const OF_LAB: [&str; 6] = ["capture", "replay", "reduce", "emit", "plans", "errata"];
+const OF_LAB: [&str; 7] = ["capture", "replay", "reduce", "emit", "tune", "plans", "errata"];
 
 /// Returns the command that somebody meant with a word that is no subcommand.
 pub(crate) fn pointer(error: &clap::Error) -> Option<String> {

@@ -19,7 +19,9 @@ mod devices;
 mod gpus;
 mod output_file;
 mod plan_again;
+mod progress;
 mod replay_worker;
+mod tune_worker;
 
 /// Works with what programs ask of cuDNN: captured graphs, engines, compiled plans.
 ///
@@ -42,7 +44,7 @@ struct Arguments {
 /// The subcommands of the help, by what they are for.
 const GROUPS: Groups<'static> = &[
     ("Captured graphs", &["capture", "replay", "reduce", "emit"]),
-    ("Engines and plans", &["devices", "errata", "plans"]),
+    ("Engines and plans", &["tune", "devices", "errata", "plans"]),
     ("Maintain", &["completions", "man", "help"]),
 ];
 
@@ -89,6 +91,22 @@ Examples:
   cudnn-lab replay app.cudnncap --cudnn 9.28 --device rtx-5090 --device l4
                                                        whether 9.28 has engines for these GPUs, which are not needed")]
     Replay(cmd::replay::Arguments),
+    /// Find the fastest correct engine for each graph of a capture, on a machine with the GPU.
+    ///
+    /// A child process executes the engines, checks their results and measures them. The file with the choices is written
+    /// after each graph, so that the same command continues after Ctrl-C. The layer `tuned` reads it. The exit status is 1
+    /// if a graph cannot be tuned, if a part of the capture could not be read, or if the heuristics' first choice is wrong.
+    #[command(after_help = "\
+Examples:
+  cudnn-lab tune app.cudnncap -o app.tuned.json               the heuristics' proposals
+  cudnn-lab tune app.cudnncap -o app.tuned.json --time-limit 180
+                                                       the most executed graphs, within some 3 minutes
+  cudnn-lab tune app.cudnncap -o app.tuned.json --exhaustive  every engine with every knob
+  cudnn-lab tune app.cudnncap -o app.tuned.json --html report.html
+  cudnn-lab tune --merge h100.json h200.json -o all.json      one file for several GPUs
+  cudnn-doctor run --tuned app.tuned.json -- python train.py
+                                                       run a program with the choices")]
+    Tune(cmd::tune::Arguments),
     /// Show the descriptions of GPUs that graphs can be planned for, on any machine.
     ///
     /// `--device` of `replay`, `reduce`, `emit` and `plans pack` accepts the names. A measured description was written by
@@ -145,6 +163,9 @@ enum Child {
     /// Replay graphs, for `replay` and `reduce`.
     #[command(name = replay_worker::COMMAND)]
     Replay,
+    /// Tune graphs, for `tune`.
+    #[command(name = tune_worker::COMMAND)]
+    Tune,
     /// Rebuild plans, for `plans pack`.
     #[command(name = plan_again::COMMAND)]
     Plan(plan_again::Arguments),
@@ -170,6 +191,7 @@ fn main() -> ExitCode {
 fn run_child(child: Child) -> ExitCode {
     match child {
         Child::Replay => replay_worker::run_child(),
+        Child::Tune => tune_worker::run_child(),
         Child::Plan(arguments) => plan_again::run_child(&arguments),
         Child::Gpus => gpus::run_child(),
     }
@@ -181,6 +203,7 @@ fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Box<dyn Error>>
     let outcome: Outcome = match arguments.command {
         Command::Capture(arguments) => cmd::capture::run(&arguments, format)?,
         Command::Replay(arguments) => cmd::replay::run(&arguments, &timeouts, format)?,
+        Command::Tune(arguments) => cmd::tune::run(&arguments, &timeouts, format)?,
         Command::Reduce(arguments) => cmd::reduce::run(&arguments, &timeouts, format)?,
         Command::Emit(arguments) => cmd::emit::run(&arguments, format)?,
         Command::Devices(arguments) => cmd::devices::run(&arguments, &timeouts, format)?,

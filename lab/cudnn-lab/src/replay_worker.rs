@@ -12,6 +12,7 @@ use cudnn_os::interruption::Signal;
 use cudnn_probe::DIR_VARIABLE;
 use cudnn_probe::layers::LAYERS_VARIABLE;
 use cudnn_replay::replay::{Queue, Report, Request};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::cuda_dirs;
@@ -56,7 +57,7 @@ impl<'a> Replayer<'a> {
             let is_new = self.worker.is_none();
             let worker = match self.worker.take() {
                 Some(worker) => worker,
-                None => self.start()?,
+                None => start(COMMAND, self.cudnn, self.timeouts)?,
             };
             let end = if is_new { 1 } else { requests.len().min(1 + AHEAD) };
             let (message, received) = message(requests, if is_new { 0 } else { self.ahead }, end)?;
@@ -80,22 +81,6 @@ impl<'a> Replayer<'a> {
         }
     }
 
-    fn start(&self) -> Result<Worker<'a>, Stop> {
-        if !CAN_LOAD {
-            return Err(Stop::Failed(format!("{STATIC}; {STATIC_HELP}")));
-        }
-        let mut command = subprocess::again(&[COMMAND.as_ref()]).map_err(cannot_start)?;
-        // A layer could change the results, and `capture` would replace the capture.
-        command.env_remove(LAYERS_VARIABLE);
-        if let Some(dir) = self.cudnn {
-            command.env(DIR_VARIABLE, dir);
-            if let Some(path) = cuda_dirs::search_path() {
-                command.env(SEARCH_PATH, path);
-            }
-        }
-        Worker::start(command, self.timeouts).map_err(cannot_start)
-    }
-
     /// Adds the command that names a missing library, because cuDNN's reason does not.
     fn explained(&self, mut report: Report) -> Report {
         if report.status == "SUBLIBRARY_LOADING_FAILED" {
@@ -107,13 +92,30 @@ impl<'a> Replayer<'a> {
     }
 }
 
-fn cannot_start(error: std::io::Error) -> Stop {
+/// Starts a worker: the lab itself with this command and the cuDNN in this directory.
+pub(crate) fn start<'a>(command: &str, cudnn: Option<&Path>, timeouts: &'a Timeouts) -> Result<Worker<'a>, Stop> {
+    if !CAN_LOAD {
+        return Err(Stop::Failed(format!("{STATIC}; {STATIC_HELP}")));
+    }
+    let mut command = subprocess::again(&[command.as_ref()]).map_err(cannot_start)?;
+    // A layer could change the results, and `capture` would replace the capture.
+    command.env_remove(LAYERS_VARIABLE);
+    if let Some(dir) = cudnn {
+        command.env(DIR_VARIABLE, dir);
+        if let Some(path) = cuda_dirs::search_path() {
+            command.env(SEARCH_PATH, path);
+        }
+    }
+    Worker::start(command, timeouts).map_err(cannot_start)
+}
+
+pub(crate) fn cannot_start(error: std::io::Error) -> Stop {
     Stop::Failed(format!("cannot start a process: {error}"))
 }
 
 /// Returns a message with the graphs that the worker has not received, and the number of graphs that it has then received.
 /// If the message were too long, it contains only the graph to replay.
-fn message(requests: &[Request], received: usize, end: usize) -> Result<(Vec<u8>, usize), Stop> {
+pub(crate) fn message<T: Serialize>(requests: &[T], received: usize, end: usize) -> Result<(Vec<u8>, usize), Stop> {
     let up_to = |end: usize| {
         let new = requests.get(received..end).unwrap_or_default();
         serde_json::to_vec(new)
@@ -136,15 +138,16 @@ fn parse(mut answer: Value) -> Result<(Report, bool), Stop> {
 
 /// Describes the end of a worker as a report.
 fn report_of(ended: &Ended) -> Report {
+    let status = if ended.end.is_hang() { "HUNG" } else { "CRASHED" };
+    Report { status: status.to_owned(), reason: Some(reason_of(ended)), ..Report::default() }
+}
+
+/// Describes the end of a worker in a sentence.
+pub(crate) fn reason_of(ended: &Ended) -> String {
     let failure = ended.end.failure().unwrap_or_else(|| "ended without a report".to_owned());
     let last = ended.stderr.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
     let last = if last.is_empty() { String::new() } else { format!(": {last}") };
-    let status = if ended.end.is_hang() { "HUNG" } else { "CRASHED" };
-    Report {
-        status: status.to_owned(),
-        reason: Some(format!("the process {failure}{}{last}", ended.during())),
-        ..Report::default()
-    }
+    format!("the process {failure}{}{last}", ended.during())
 }
 
 /// Runs the child process.

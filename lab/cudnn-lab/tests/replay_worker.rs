@@ -12,39 +12,7 @@ use std::process::{Child, Command, Output, Stdio};
 use cudnn_graph::Graph;
 use cudnn_loader::cudnnBackendAttributeName_t as Name;
 use serde_json::Value;
-use support::{FakeLibrary, Library, TempDir, Version, compile};
-
-/// Every allocation is memory of the host. After an execution that breaks the device, all calls fail.
-const DRIVER: &str = r#"
-#include <stdlib.h>
-#include <string.h>
-typedef unsigned long long ptr;
-int broken;
-#define CALL(name, arguments, body) int name arguments { if (broken) return 700; body; return 0; }
-#define NOTHING(name) CALL(name, (void), )
-CALL(cuInit, (unsigned flags), )
-CALL(cuDeviceGetCount, (int *count), *count = 1)
-CALL(cuDeviceGet, (int *device, int ordinal), *device = 0)
-CALL(cuDeviceGetAttribute, (int *value, int attribute, int device), *value = 1)
-CALL(cuDeviceGetName, (char *name, int size, int device), strncpy(name, "stand-in", size))
-CALL(cuDevicePrimaryCtxRetain, (void **context, int device), *context = &broken)
-CALL(cuCtxGetCurrent, (void **context), *context = &broken)
-CALL(cuMemAllocAsync, (ptr *memory, size_t size, void *stream), *memory = (ptr)malloc(size))
-CALL(cuMemAlloc_v2, (ptr *memory, size_t size), *memory = (ptr)malloc(size))
-CALL(cuMemFreeAsync, (ptr memory, void *stream), free((void *)memory))
-CALL(cuMemFree_v2, (ptr memory), free((void *)memory))
-CALL(cuMemcpyDtoHAsync_v2, (void *to, ptr from, size_t size, void *stream), memcpy(to, (void *)from, size))
-CALL(cuMemcpyHtoDAsync_v2, (ptr to, const void *from, size_t size, void *stream), memcpy((void *)to, from, size))
-CALL(cuMemsetD8Async, (ptr to, unsigned char byte, size_t size, void *stream), memset((void *)to, byte, size))
-CALL(cuEventCreate, (void **event, unsigned flags), *event = &broken)
-CALL(cuEventElapsedTime_v2, (float *time, void *start, void *end), *time = 1)
-CALL(cuEventElapsedTime, (float *time, void *start, void *end), *time = 1)
-int cuGetErrorName(int error, const char **text) { *text = "CUDA_ERROR_ILLEGAL_ADDRESS"; return 0; }
-int cuGetErrorString(int error, const char **text) { *text = "illegal address"; return 0; }
-NOTHING(cuDevicePrimaryCtxRelease_v2) NOTHING(cuCtxSetCurrent) NOTHING(cuEventDestroy_v2) NOTHING(cuEventRecord)
-NOTHING(cuEventSynchronize) NOTHING(cuStreamSynchronize) NOTHING(cuStreamWaitEvent) NOTHING(cuCtxSynchronize)
-NOTHING(cuStreamCreate) NOTHING(cuStreamDestroy_v2) NOTHING(cuEventQuery)
-"#;
+use support::{FakeLibrary, Library, TempDir, Version, stand_in_driver};
 
 /// One engine supports every graph, and executions change nothing. The variable `GRAPH_7` selects what happens to the
 /// graph whose output is tensor 7. `EVENTS` names a file for the processes and graphs.
@@ -102,8 +70,7 @@ impl Fixture {
         let code = format!("#define UNIQUE_ID {}\n{CUDNN}", Name::CUDNN_ATTR_TENSOR_UNIQUE_ID.0);
         let library = FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).with_code(&code).with_body("return 0;");
         library.build(&fixture.path("cudnn/libcudnn_graph.so.9"));
-        compile(DRIVER, &["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"], &fixture.path("driver/libcuda.so.1"));
-        std::os::unix::fs::symlink("libcuda.so.1", fixture.path("driver/libcuda.so")).unwrap();
+        stand_in_driver(&fixture.path("driver"));
         assert!(Command::new("mkfifo").arg(fixture.path("fifo")).status().unwrap().success());
         let lines = std::fs::read_to_string(small()).unwrap();
         let line = |start: &str| lines.lines().find(|line| line.starts_with(start)).unwrap();

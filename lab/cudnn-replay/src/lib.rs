@@ -7,7 +7,8 @@
 //! | [`mod@rebuild`] | creates the descriptors of a graph with the loaded cuDNN |
 //! | [`mod@emit`] | writes a graph as a program in C++ or Python |
 //! | [`mod@reduce`] | makes a graph smaller while a condition holds |
-//! | [`mod@replay`] | plans and executes a graph with the loaded cuDNN |
+//! | [`mod@tune`] | the rules to find the fastest correct engine of a graph |
+//! | [`mod@replay`] | plans, executes and tunes a graph with the loaded cuDNN |
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "it never runs in a process of others")]
 
 pub mod device;
@@ -16,3 +17,4 @@ pub mod known_devices;
 pub mod rebuild;
 pub mod reduce;
 pub mod replay;
+pub mod tune;

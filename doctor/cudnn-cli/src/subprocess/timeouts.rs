@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn each_kind_of_step_has_its_own_limit() {
-        let step = |work| Step { work, text: String::new() };
+        let step = |work| Step { work, text: String::new(), part: None };
         let limit = |work| Timeouts::new(None).limits(Some(&step(work))).0.as_secs();
         let works = [Work::OpenDriver, Work::QueryNvml, Work::StartDriver, Work::Load, Work::Compute];
         assert_eq!(works.map(limit), [10, 10, 30, 20, 120]);

@@ -11,11 +11,12 @@ pub(crate) mod pack;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-use cudnn_capture_file::{Capture, values_dir};
+use cudnn_capture_file::{Capture, Record, values_dir};
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::{Outcome, remark};
 use cudnn_cli::programs::lab_command;
 use cudnn_cli::temporary::Temporary;
+use cudnn_plan_store::choices::Release;
 use cudnn_replay::replay::capture::{self, Captured};
 
 /// A capture that was read from a file or from a packed file.
@@ -70,7 +71,21 @@ pub(crate) fn read_all(names: &[PathBuf]) -> Result<CaptureFiles, String> {
 impl CaptureFiles {
     /// Returns the distinct graphs.
     pub(crate) fn graphs(&self) -> Vec<Captured> {
-        capture::graphs(self.files.iter().map(|file| &file.capture))
+        capture::graphs(self.captures())
+    }
+
+    /// Returns the captures.
+    pub(crate) fn captures(&self) -> impl Iterator<Item = &Capture> {
+        self.files.iter().map(|file| &file.capture)
+    }
+
+    /// Returns the releases of cuDNN that the programs used.
+    pub(crate) fn releases(&self) -> Vec<Release> {
+        let release = |record: &Record| match record {
+            Record::Start(start) => u32::try_from(start.cudnn).ok().map(Release::from_number),
+            _ => None,
+        };
+        self.captures().flat_map(|capture| capture.records.iter().filter_map(release)).collect()
     }
 
     /// Returns the path of the capture with the records of a graph.

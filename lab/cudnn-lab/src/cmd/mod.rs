@@ -7,3 +7,4 @@ pub(crate) mod errata;
 pub(crate) mod plans;
 pub(crate) mod reduce;
 pub(crate) mod replay;
+pub(crate) mod tune;

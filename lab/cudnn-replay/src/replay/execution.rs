@@ -58,11 +58,13 @@ pub(super) struct Executor<'a> {
 }
 
 /// The values of a data set.
-struct Prepared {
+pub(super) struct Prepared {
     data: DataSet,
-    memory: Memory,
+    pub(super) memory: Memory,
+    /// The uids of the tensors whose values before the execution matter.
+    given: Vec<i64>,
     /// The uids of the outputs.
-    written: Vec<i64>,
+    pub(super) written: Vec<i64>,
     expected: Result<BTreeMap<i64, Expected>, String>,
     /// The captured values, if they are the data set.
     captured: Option<Values>,
@@ -157,13 +159,7 @@ impl<'a> Executor<'a> {
     fn run(&self, plan: &Plan, prepared: &Prepared, run: &mut Run) -> Result<(), Failure> {
         let launch = self.launch(plan, prepared)?;
         let after = launch.read(self.gpu, |_| true)?;
-        for start in [0, RED_ZONE + plan.workspace_size] {
-            let zone = self.gpu.download_part(&launch.workspace, start..start + RED_ZONE)?;
-            if let Some(at) = zone.iter().position(|byte| *byte != PATTERN) {
-                let offset = (start + at) as i64 - RED_ZONE as i64;
-                run.damage.push(format!("the byte at offset {offset} of the workspace was changed"));
-            }
-        }
+        run.damage = workspace_damage(self.gpu, &launch.workspace, plan.workspace_size)?;
         drop(launch);
         let repeated = self.repeat(plan, prepared, &after);
         run.is_repeatable = *repeated.as_ref().unwrap_or(&true);
@@ -184,14 +180,14 @@ impl<'a> Executor<'a> {
     /// Executes a plan once.
     fn launch(&self, plan: &Plan, prepared: &Prepared) -> Result<Launch, Failure> {
         let launch = Launch::new(self.gpu, &prepared.memory, plan)?;
-        launch.execute(self.handle, plan)?;
+        execute(self.handle, plan, &launch.pack)?;
         self.gpu.synchronize()?;
         Ok(launch)
     }
 
     fn time(&self, plan: &Plan, prepared: &Prepared) -> Result<f64, Failure> {
         let launch = Launch::new(self.gpu, &prepared.memory, plan)?;
-        self.gpu.time(TIMED_RUNS, || Ok(launch.execute(self.handle, plan)?))
+        self.gpu.time(TIMED_RUNS, || Ok(execute(self.handle, plan, &launch.pack)?))
     }
 }
 
@@ -253,6 +249,56 @@ fn at_once(request: &Request) -> usize {
     if host_bytes(&request.graph) > MAX_AT_ONCE { 1 } else { request.data.len().max(1) }
 }
 
+/// Returns the variant pack for the tensors in these buffers on the device and on the host.
+pub(super) fn variant_pack(
+    memory: &Memory,
+    device: &[Option<GpuMemory>],
+    host: &[Vec<u64>],
+    workspace: &GpuMemory,
+) -> Result<Descriptor, Error> {
+    let pointer = |place: &Place| {
+        let on_device = device.get(place.buffer).and_then(Option::as_ref).map(GpuMemory::address);
+        let on_host = || host.get(place.buffer).map(|words: &Vec<u64>| words.as_ptr().cast::<c_void>());
+        on_device.or_else(on_host).map(|start| start.wrapping_byte_add(place.offset))
+    };
+    let pointers: Vec<*const c_void> = memory.places.iter().filter_map(pointer).collect();
+    let uids: Vec<i64> = memory.places.iter().map(|place| place.tensor.uid).collect();
+    Descriptor::new(Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)?
+        .set(Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, &uids)?
+        .set(Name::CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, &pointers)?
+        .set(Name::CUDNN_ATTR_VARIANT_PACK_WORKSPACE, &[workspace.address().wrapping_byte_add(RED_ZONE)])?
+        .finalize()
+}
+
+/// Returns the bytes of host memory, which is aligned to 8 bytes.
+pub(super) fn aligned(bytes: &[u8]) -> Vec<u64> {
+    let word = |chunk: &[u8]| {
+        let mut word = [PATTERN; 8];
+        word.iter_mut().zip(chunk).for_each(|(to, from)| *to = *from);
+        u64::from_ne_bytes(word)
+    };
+    bytes.chunks(8).map(word).collect()
+}
+
+/// Executes a plan.
+pub(super) fn execute(handle: &Handle, plan: &Plan, pack: &Descriptor) -> Result<(), Error> {
+    // SAFETY: plan and pack are finalized, and their memory lives until the work on the default stream is done.
+    unsafe { check!(cudnn_loader::cudnnBackendExecute(handle.raw(), plan.descriptor.raw(), pack.raw())) }
+}
+
+/// Describes the first byte of each red zone around a workspace of this size that was changed.
+pub(super) fn workspace_damage(gpu: &Gpu, workspace: &GpuMemory, size: usize) -> Result<Vec<String>, Failure> {
+    let mut damage = Vec::new();
+    for start in [0, RED_ZONE + size] {
+        let zone = gpu.download_part(workspace, start..start + RED_ZONE)?;
+        if let Some(at) = zone.iter().position(|byte| *byte != PATTERN) {
+            let offset = (start + at) as i64 - RED_ZONE as i64;
+            damage.push(format!("the byte at offset {offset} of the workspace was changed"));
+        }
+    }
+    Ok(damage)
+}
+
 /// Memory on the device, and a variant pack that refers to it.
 struct Launch {
     device: Vec<Option<GpuMemory>>,
@@ -270,38 +316,11 @@ impl Launch {
                 Buffer { is_empty: true, bytes, .. } => Some(gpu.filled(PATTERN, bytes.len())?),
                 Buffer { bytes, .. } => Some(gpu.upload(bytes)?),
             });
-            // Host memory is aligned to 8 bytes.
-            let words = if buffer.is_host { buffer.bytes.as_slice() } else { &[] };
-            host.push(
-                words
-                    .chunks(8)
-                    .map(|chunk| {
-                        let mut word = [PATTERN; 8];
-                        word.iter_mut().zip(chunk).for_each(|(to, from)| *to = *from);
-                        u64::from_ne_bytes(word)
-                    })
-                    .collect::<Vec<_>>(),
-            );
+            host.push(if buffer.is_host { aligned(&buffer.bytes) } else { Vec::new() });
         }
         let workspace = gpu.filled(PATTERN, plan.workspace_size + 2 * RED_ZONE)?;
-        let pointer = |place: &Place| {
-            let on_device = device.get(place.buffer).and_then(Option::as_ref).map(GpuMemory::address);
-            let on_host = || host.get(place.buffer).map(|words: &Vec<u64>| words.as_ptr().cast::<c_void>());
-            on_device.or_else(on_host).map(|start| start.wrapping_byte_add(place.offset))
-        };
-        let pointers: Vec<*const c_void> = memory.places.iter().filter_map(pointer).collect();
-        let uids: Vec<i64> = memory.places.iter().map(|place| place.tensor.uid).collect();
-        let pack = Descriptor::new(Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)?
-            .set(Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, &uids)?
-            .set(Name::CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, &pointers)?
-            .set(Name::CUDNN_ATTR_VARIANT_PACK_WORKSPACE, &[workspace.address().wrapping_byte_add(RED_ZONE)])?
-            .finalize()?;
+        let pack = variant_pack(memory, &device, &host, &workspace)?;
         Ok(Launch { device, host, workspace, pack })
-    }
-
-    fn execute(&self, handle: &Handle, plan: &Plan) -> Result<(), Error> {
-        // SAFETY: plan and pack are finalized, and their memory lives until the work on the default stream is done.
-        unsafe { check!(cudnn_loader::cudnnBackendExecute(handle.raw(), plan.descriptor.raw(), self.pack.raw())) }
     }
 
     /// Returns the bytes of these buffers after the execution, and nothing for the others.
@@ -317,6 +336,16 @@ impl Launch {
 
 impl Prepared {
     fn new(request: &Request, data: DataSet) -> Result<Self, String> {
+        let mut prepared = Prepared::without_reference(request, data)?;
+        prepared.expected = prepared.reference(&request.graph, reference::MAX_PRODUCTS);
+        Ok(prepared)
+    }
+
+    /// Returns the inputs of a graph.
+    ///
+    /// # Errors
+    /// The reason why the graph cannot be executed.
+    pub(super) fn without_reference(request: &Request, data: DataSet) -> Result<Self, String> {
         let graph = &request.graph;
         let nodes = || graph.nodes().iter();
         let mut tensors = BTreeMap::new();
@@ -378,17 +407,27 @@ impl Prepared {
                 }
             }
         }
-        let expected = if is_readable {
-            reference::compute(graph, || memory.values(is_read), &|uid, index| memory.element(uid, index))
-        } else {
-            Err(reference::SPECIAL_LAYOUT.to_owned())
-        };
+        let given = memory.places.iter().map(|place| place.tensor.uid).filter(|uid| is_read(*uid)).collect();
         written.retain(|uid| !scratch.contains(uid));
-        Ok(Prepared { data, memory, written, expected, captured })
+        let expected = Err("it was not computed".to_owned());
+        Ok(Prepared { data, memory, given, written, expected, captured })
+    }
+
+    /// Computes the outputs of the graph with at most this number of multiplications.
+    ///
+    /// # Errors
+    /// The reason why there is no reference.
+    pub(super) fn reference(&self, graph: &Graph, products: u64) -> Result<BTreeMap<i64, Expected>, String> {
+        let memory = &self.memory;
+        if !memory.places.iter().all(|place| place.tensor.is_plain && element::is_readable(place.tensor.ty)) {
+            return Err(reference::SPECIAL_LAYOUT.to_owned());
+        }
+        let given = || memory.values(|uid| self.given.contains(&uid));
+        reference::compute_within(products, graph, given, &|uid, index| memory.element(uid, index))
     }
 
     /// Returns the places of the outputs with their bytes after the execution.
-    fn outputs<'a>(&'a self, after: &'a [Vec<u8>]) -> impl Iterator<Item = (&'a Place, &'a [u8])> {
+    pub(super) fn outputs<'a>(&'a self, after: &'a [Vec<u8>]) -> impl Iterator<Item = (&'a Place, &'a [u8])> {
         let places = self.memory.places.iter().filter(|place| self.written.contains(&place.tensor.uid));
         places.filter_map(|place| {
             let range = place.offset..place.offset + place.tensor.span();
@@ -439,8 +478,19 @@ impl Prepared {
 
     /// Returns the element with the largest error of each output, and names the outputs that cannot be compared.
     fn errors(&self, after: &[Vec<u8>]) -> (Vec<(i64, Worst)>, Vec<String>) {
+        match &self.expected {
+            Ok(expected) => self.errors_from(expected, after),
+            Err(_) => Default::default(),
+        }
+    }
+
+    /// Returns the same as [`errors`](Self::errors) for these expected values.
+    pub(super) fn errors_from(
+        &self,
+        expected: &BTreeMap<i64, Expected>,
+        after: &[Vec<u8>],
+    ) -> (Vec<(i64, Worst)>, Vec<String>) {
         let (mut errors, mut unknown) = (Vec::new(), Vec::new());
-        let Ok(expected) = &self.expected else { return (errors, unknown) };
         for (place, bytes) in self.outputs(after) {
             let Tensor { uid, ty, .. } = place.tensor;
             let Some(expected) = expected.get(&uid) else { continue };
@@ -476,7 +526,7 @@ fn compared_text(uid: i64, compared: f64) -> String {
 }
 
 /// Describes the element with the largest error.
-fn describe(uid: i64, worst: &Worst) -> String {
+pub(super) fn describe(uid: i64, worst: &Worst) -> String {
     let Worst { index, value, expected, is_out_of_range, .. } = worst;
     let range = if *is_out_of_range { ", which exceeds the range of the type" } else { "" };
     format!("element {index} of tensor {uid} is {value}, and the reference is {expected}{range}")

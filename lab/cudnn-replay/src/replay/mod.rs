@@ -20,6 +20,7 @@
 //! | `execution` | executions on the GPU |
 //! | `queue` | graphs that are replayed in turn, and prepared ahead |
 //! | [`mod@comparison`] | the changes between two releases |
+//! | `tuning` | graphs that are tuned in turn |
 //! | [`mod@page`] | the comparison as an HTML page |
 
 mod accuracy;
@@ -37,7 +38,9 @@ mod reference;
 mod request;
 mod tensor;
 mod threads;
+mod tuning;
 
 pub use captured::open_values;
 pub use queue::Queue;
 pub use request::{CapturedValues, DEFAULT_MAX_BYTES, DataSet, Engines, OutputError, PlanReport, Report, Request, Run};
+pub use tuning::{Tuner, TuningStep};

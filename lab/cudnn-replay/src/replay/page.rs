@@ -8,8 +8,8 @@ use cudnn_os::escape::one_line;
 use super::comparison::{Row, error_text, largest_error, status, working_plan};
 use super::request::Report;
 
-/// The first bytes of a page.
-const START: &str = "<!DOCTYPE html>\n<html lang=\"en\"><meta name=\"generator\" content=\"cudnn-lab replay\">";
+/// The command in the first bytes of a page.
+const GENERATOR: &str = "cudnn-lab replay";
 
 const STYLE: &str = "body{font:14px sans-serif;margin:2em}table{border-collapse:collapse}\
     td,th{border:1px solid #ccc;padding:4px 8px;text-align:left;vertical-align:top}.worse{background:#fdd}";
@@ -30,20 +30,37 @@ pub struct About<'a> {
 /// Returns whether a file that starts with these bytes is such a page.
 #[must_use]
 pub fn is_page(start: &[u8]) -> bool {
-    start.starts_with(START.as_bytes())
+    is_page_of(GENERATOR, start)
+}
+
+/// Returns whether a file that starts with these bytes is a page of this command.
+#[must_use]
+pub fn is_page_of(generator: &str, start: &[u8]) -> bool {
+    start.starts_with(first_bytes(generator).as_bytes())
+}
+
+fn first_bytes(generator: &str) -> String {
+    format!("<!DOCTYPE html>\n<html lang=\"en\"><meta name=\"generator\" content=\"{generator}\">")
+}
+
+/// Returns the start of a page of a command, up to the title and today's date (UTC).
+#[must_use]
+pub fn open(generator: &str, title: &str) -> String {
+    let title = escape(title);
+    format!(
+        "{}<meta charset=\"utf-8\"><title>{title}</title>\n<style>{STYLE}</style>\n<h1>{title}</h1>\n<p>{}</p>\n",
+        first_bytes(generator),
+        date(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()))
+    )
 }
 
 /// Returns the page. It states today's date (UTC).
 #[must_use]
 pub fn html(rows: &[Row], about: &About<'_>) -> String {
     let (before, after) = (escape(about.before), escape(about.after));
-    let mut page = format!(
-        "{START}<meta charset=\"utf-8\"><title>cuDNN {before} and {after}</title>\n\
-         <style>{STYLE}</style>\n<h1>cuDNN {before} and {after}</h1>\n<p>{}: {} of {} graphs became worse.</p>\n",
-        date(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())),
-        rows.iter().filter(|row| row.is_worse()).count(),
-        rows.len()
-    );
+    let mut page = open(GENERATOR, &format!("cuDNN {} and {}", about.before, about.after));
+    let worse = rows.iter().filter(|row| row.is_worse()).count();
+    page.push_str(&format!("<p>{worse} of {} graphs became worse.</p>\n", rows.len()));
     about.notes.iter().for_each(|note| page.push_str(&format!("<p>{}</p>\n", escape(note))));
     for problem in about.problems {
         page.push_str(&format!("<p class=\"worse\">Problem of the capture: {}</p>\n", escape(problem)));

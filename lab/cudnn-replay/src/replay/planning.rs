@@ -21,9 +21,9 @@ pub(super) type Step<'a> = dyn FnMut(&str) + 'a;
 pub(super) type Execute<'a> = dyn FnMut(&Plan, &mut PlanReport, &mut Step<'_>) + 'a;
 
 /// A configuration, or the reason why there is none.
-struct Candidate {
-    engine: Engine,
-    configuration: Result<Descriptor, Error>,
+pub(super) struct Candidate {
+    pub(super) engine: Engine,
+    pub(super) configuration: Result<Descriptor, Error>,
 }
 
 /// Plans the graph for this device, and passes each plan to `execute`.
@@ -119,7 +119,7 @@ pub(super) fn plan(
 }
 
 /// Appends the most informative line of cuDNN's error text, if there is one.
-fn with_reason(text: &str, error: &str) -> String {
+pub(super) fn with_reason(text: &str, error: &str) -> String {
     match cudnn_backend::first_reason(error) {
         "" => text.to_owned(),
         reason => format!("{text}: {reason}"),
@@ -135,7 +135,7 @@ fn last_error() -> String {
 }
 
 impl Candidate {
-    fn proposed(configuration: Descriptor) -> Self {
+    pub(super) fn proposed(configuration: Descriptor) -> Self {
         let engine = ConfigurationInfo::new(&configuration).map(|info| Engine {
             index: info.engine,
             knobs: info
@@ -148,7 +148,7 @@ impl Candidate {
         Candidate { engine: engine.unwrap_or_default(), configuration: Ok(configuration) }
     }
 
-    fn with_defaults(engine: &Descriptor) -> Self {
+    pub(super) fn with_defaults(engine: &Descriptor) -> Self {
         let index = engine.number(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX).unwrap_or(-1);
         match configuration(engine, &[]) {
             Ok(configuration) => Candidate::proposed(configuration),

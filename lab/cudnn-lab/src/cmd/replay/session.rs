@@ -11,8 +11,8 @@ use cudnn_replay::replay::{Report, Request};
 use serde_json::Value;
 
 use super::arguments::Arguments;
-use super::text;
 use crate::captures::CaptureFiles;
+use crate::progress::progress;
 use crate::replay_worker::{Replayer, Stop};
 
 /// A run of the command.
@@ -42,7 +42,7 @@ impl<'a> Session<'a> {
             let mut reports = std::array::from_fn(|_| without_engine());
             if self.arguments.engines(graph).is_some() {
                 for (report, replayer) in reports.iter_mut().zip(&mut replayers) {
-                    let mut wait = || spinner.turn(|| text::progress(done, total, start.elapsed()));
+                    let mut wait = || spinner.turn(|| progress(done, total, start.elapsed()));
                     *report = match replayer.replay(requests, &mut wait) {
                         Ok(report) => report,
                         Err(Stop::Interrupted(signal)) => return Ok(Some(signal)),

@@ -1,7 +1,6 @@
 //! Prints the reports of `replay`.
 
 use std::fmt::{Display, Write};
-use std::time::Duration;
 
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::{count, outln};
@@ -97,17 +96,6 @@ fn usual(name: &'static str) -> (&'static str, usize) {
         _ => "",
     };
     (name, width.len())
-}
-
-/// Returns the progress, with an estimate of the time that is left.
-pub(super) fn progress(done: usize, total: usize, elapsed: Duration) -> String {
-    let left = elapsed.as_secs_f64() / done as f64 * (total - done) as f64;
-    let left = match left {
-        _ if done == 0 => String::new(),
-        ..100.0 => format!(", {left:.0} s left"),
-        _ => format!(", {:.0} min left", left / 60.0),
-    };
-    format!("{done} of {}{left}", count(total, "graph"))
 }
 
 /// Prints what is remarkable about each graph.
@@ -228,20 +216,4 @@ fn notes(report: &Report) -> String {
         }
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn progress_estimates_the_time_that_is_left() {
-        for (done, total, seconds, text) in [
-            (0, 1, 3, "0 of 1 graph"),
-            (3, 282, 1, "3 of 282 graphs, 93 s left"),
-            (1, 100, 60, "1 of 100 graphs, 99 min left"),
-        ] {
-            assert_eq!(progress(done, total, Duration::from_secs(seconds)), text);
-        }
-    }
 }

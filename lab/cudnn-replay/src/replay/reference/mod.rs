@@ -85,12 +85,13 @@ impl Expected {
     }
 }
 
-/// Returns the values of tensors by uid. `given` returns all values before the execution, and is called only if the
+/// Returns the values of tensors by uid, computed with at most this number of multiplications. `given` returns all values before the execution, and is called only if the
 /// tensors are small enough. `element` returns one of them.
 ///
 /// # Errors
 /// The reason why there is no reference.
-pub(super) fn compute(
+pub(super) fn compute_within(
+    products: u64,
     graph: &Graph,
     given: impl FnOnce() -> BTreeMap<i64, Array>,
     element: &dyn Fn(i64, usize) -> Option<f64>,
@@ -105,7 +106,7 @@ pub(super) fn compute(
         count = count.saturating_add(tensor.count());
     }
     let is_large = count > MAX_ELEMENTS;
-    let mut context = Context::new(graph, if is_large { BTreeMap::new() } else { given() });
+    let mut context = Context::new(graph, if is_large { BTreeMap::new() } else { given() }).with_products(products);
     let left = if is_large { graph.operations() } else { evaluate_all(&mut context, graph.operations())? };
     let sampled = sample::compute(&context, &left, element)?;
     let whole = |(uid, array)| (uid, Expected { array, sample: None });

@@ -1,0 +1,46 @@
+//! Reads and writes the files with tuned choices.
+
+use std::io::Write;
+
+use cudnn_cli::escape::Printable;
+use cudnn_plan_store::choices::Choices;
+
+use crate::output_file::{Kind, Output};
+
+/// The files with tuned choices.
+pub(super) const TUNED: Kind = Kind { name: "a file of `tune`", is_start, may_be_device: false };
+
+/// Rules and choices share one format, which starts with the version.
+fn is_start(start: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(start);
+    text.trim_start().strip_prefix('{').is_some_and(|text| text.trim_start().starts_with("\"errata\""))
+}
+
+/// Returns the choices of the output file. There are none if it does not exist, is empty, or is replaced by force.
+///
+/// # Errors
+/// Returns the reason if the file is damaged.
+pub(super) fn existing(output: &Output<'_>) -> Result<Choices, String> {
+    if output.file.metadata().map_or(true, |metadata| metadata.len() == 0) {
+        return Ok(Choices::default());
+    }
+    match Choices::read(output.file) {
+        Err(_) if output.force => Ok(Choices::default()),
+        Err(reason) => Err(format!("{reason}; name another file, or add --force to replace it")),
+        read => read,
+    }
+}
+
+/// Replaces the output file at once.
+///
+/// # Errors
+/// Returns the reason if the file cannot be written.
+pub(super) fn write(output: &Output<'_>, choices: &Choices) -> Result<(), String> {
+    let text = choices.to_json();
+    // A layer would not read it.
+    if text.len() as u64 > cudnn_plan_store::choices::MAX_LEN {
+        let (size, max) = (text.len(), cudnn_plan_store::choices::MAX_LEN);
+        return Err(format!("{}: the choices need {size} bytes, more than {max}", output.file.printable()));
+    }
+    output.write(|file| file.write_all(text.as_bytes()))
+}

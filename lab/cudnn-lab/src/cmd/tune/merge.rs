@@ -1,0 +1,25 @@
+//! Merges files with tuned choices.
+
+use std::path::PathBuf;
+
+use cudnn_cli::escape::Printable;
+use cudnn_cli::output::{CommandResult, Format, Outcome, count, outln};
+use cudnn_plan_store::choices::Choices;
+use serde_json::json;
+
+use super::file;
+use crate::output_file::Output;
+
+/// Merges these files. Of several rankings of a graph, the last one counts.
+pub(super) fn run(files: &[PathBuf], output: &Output<'_>, format: Format) -> CommandResult {
+    // Reading and writing one file would be a merge with its older contents.
+    output.check()?;
+    let read = files.iter().map(|file| Choices::read(file)).collect::<Result<Vec<Choices>, String>>()?;
+    let merged = read.into_iter().fold(Choices::default(), Choices::merge);
+    file::write(output, &merged)?;
+    format.report(
+        || json!({ "output": output.file.to_string_lossy(), "graphs": merged.len() }),
+        || outln!("{}: {}", output.file.printable(), count(merged.len(), "graph")),
+    );
+    Ok(Outcome::Fine)
+}

@@ -1,0 +1,85 @@
+//! `tune`: finds the fastest correct engine for each graph of a capture.
+//!
+//! | module | purpose |
+//! | --- | --- |
+//! | `arguments` | the options |
+//! | `file` | the files with tuned choices |
+//! | `merge` | merges such files |
+//! | `summary` | what the choices mean for a program |
+//! | `session` | tunes the graphs in turn |
+//! | `text`, `page` | the report as text and as a web page |
+
+mod arguments;
+mod file;
+mod merge;
+mod page;
+mod session;
+mod summary;
+mod text;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use cudnn_cli::output::{CommandResult, Format, Outcome, remark};
+use cudnn_cli::subprocess::Timeouts;
+use cudnn_cli::temporary;
+use cudnn_os::interruption::Interruption;
+use cudnn_replay::tune::usage::{steps, usages};
+
+use crate::captures;
+use crate::output_file::{Kind, Output};
+use file::TUNED;
+use session::{Session, Tuned};
+use summary::Summary;
+
+pub(crate) use arguments::Arguments;
+
+/// The pages of `--html`.
+const PAGE: Kind = Kind { name: "a page of `tune`", is_start: page::is_page, may_be_device: true };
+
+pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) -> CommandResult {
+    let inputs: Vec<&Path> = arguments.files.iter().map(PathBuf::as_path).collect();
+    let output = |file, kind| Output { file, kind, inputs: &inputs, force: arguments.replace.force };
+    let tuned = output(&arguments.output, &TUNED);
+    if arguments.merge {
+        return merge::run(&arguments.files, &tuned, format);
+    }
+    let html = arguments.html.as_ref().map(|file| output(file, &PAGE));
+    tuned.check()?;
+    html.iter().try_for_each(Output::check)?;
+    if arguments.html.as_ref() == Some(&arguments.output) {
+        return Err("--html and --output name the same file".into());
+    }
+    let captures = captures::read_all(&arguments.files)?;
+    let usages = usages(captures.captures());
+    let older = file::existing(&tuned)?;
+    let interruption = Interruption::catch();
+    let session = Session { arguments, captures: &captures, usages: &usages, output: &tuned, timeouts, format };
+    let Tuned { place, choices, refused, left, interrupted, phases } = session.tune(older)?;
+    // From here on, a signal ends the program at once.
+    let interrupted = interrupted.or(interruption.signal());
+    drop(interruption);
+    let rankings: Vec<_> = choices.iter().filter(|ranking| place.is_of(ranking)).collect();
+    let of_capture = |id: &str| usages.graphs.contains_key(id);
+    let rankings: Vec<_> = rankings.into_iter().filter(|ranking| of_capture(&ranking.graph)).collect();
+    let steps = arguments.steps.unwrap_or_else(|| steps(rankings.iter().map(|ranking| ranking.executions)));
+    let summary =
+        Summary { place: &place, rankings, refused: &refused, left, steps, older_searches: usages.older_searches };
+    format.report(|| summary.value(&captures.problems, &phases), || text::print(&summary, &phases));
+    if let Some(html) = &html {
+        let page = page::html(&summary, &captures.problems);
+        html.write(|file| file.write_all(page.as_bytes()))?;
+    }
+    if let Some(signal) = interrupted {
+        remark(format_args!("interrupted: {} not tuned", cudnn_cli::output::count(left, "graph")));
+        temporary::end_by(signal);
+    }
+    let is_fine = refused.is_empty() && !summary.has_dangerous_default();
+    Ok(if is_fine { Outcome::Fine } else { Outcome::Warnings }.max(captures.outcome()))
+}
+
+/// Returns the time limit.
+fn limit(arguments: &Arguments) -> Duration {
+    arguments.time_limit.map_or(Duration::MAX, Duration::from_secs)
+}

@@ -1,0 +1,74 @@
+//! Writes the report as a web page.
+
+use std::fmt::Write;
+
+use cudnn_plan_store::choices::{Choice, Ranking};
+use cudnn_replay::replay::page::{self, escape};
+
+use super::summary::{Summary, default, gain, is_dangerous, reachable};
+use super::text::{place_text, remarks, sentences, time_text};
+
+/// The command in the first bytes of a page.
+const GENERATOR: &str = "cudnn-lab tune";
+
+/// Returns whether a file that starts with these bytes is such a page.
+pub(super) fn is_page(start: &[u8]) -> bool {
+    page::is_page_of(GENERATOR, start)
+}
+
+/// Returns the page. It states today's date (UTC).
+pub(super) fn html(summary: &Summary<'_>, problems: &[String]) -> String {
+    let place = place_text(summary.place);
+    let mut page = page::open(GENERATOR, &format!("Tuned engines for {place}"));
+    for line in sentences(summary) {
+        page.push_str(&format!("<p>{}</p>\n", escape(&line)));
+    }
+    for problem in problems {
+        page.push_str(&format!("<p class=\"worse\">Problem of the capture: {}</p>\n", escape(problem)));
+    }
+    page.push_str(
+        "<table>\n<tr><th>graph<th>executions<th>default<th>time<th>tuned<th>time<th>gain<th>workspace<th>error\
+         <th>remarks</tr>\n",
+    );
+    for ranking in &summary.rankings {
+        row(&mut page, ranking);
+    }
+    for refused in summary.refused {
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            page,
+            "<tr class=\"worse\"><td>{}<br><code>{}</code><td colspan=9>not tuned: {}</tr>",
+            escape(&refused.label),
+            escape(&refused.graph),
+            escape(&refused.reason)
+        );
+    }
+    page.push_str("</table></html>\n");
+    page
+}
+
+fn row(page: &mut String, ranking: &Ranking) {
+    let (default, tuned) = (default(ranking), reachable(ranking));
+    let class = if default.is_some_and(is_dangerous) { " class=\"worse\"" } else { "" };
+    let cells = |choice: Option<&Choice>| {
+        let name = choice.map_or(String::new(), Choice::to_string);
+        let time = choice.and_then(|choice| choice.time_us).map_or(String::new(), time_text);
+        format!("<td>{}<td>{time}", escape(&name))
+    };
+    let percent = default.and_then(|choice| choice.time_us).map(|time| gain(ranking) / time * 100.0);
+    let remarks: Vec<String> = remarks(ranking).iter().map(|remark| escape(remark)).collect();
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        page,
+        "<tr{class}><td>{}<br><code>{}</code><td>{}{}{}<td>{}<td>{}<td>{}<td>{}</tr>",
+        escape(&ranking.label),
+        escape(&ranking.graph),
+        ranking.executions,
+        cells(default),
+        cells(tuned),
+        percent.map_or(String::new(), |percent| format!("{percent:.1} %")),
+        tuned.map_or(String::new(), |choice| choice.workspace.to_string()),
+        tuned.and_then(|choice| choice.error).map_or(String::new(), |error| format!("{error:.3}")),
+        remarks.join("<br>")
+    );
+}

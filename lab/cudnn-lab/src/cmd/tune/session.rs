@@ -1,0 +1,227 @@
+//! Tunes the graphs in turn, with progress, until all are done, the time is over, or the program is interrupted.
+
+use std::time::Instant;
+
+use cudnn_cli::escape::Printable;
+use cudnn_cli::output::{Format, remark};
+use cudnn_cli::subprocess::{Spinner, Timeouts};
+use cudnn_loader::cudnnBackendHeurMode_t as Mode;
+use cudnn_os::interruption::Signal;
+use cudnn_plan_store::choices::{Capability, Choice, Choices, Device, Ranking, Release};
+use cudnn_replay::replay::capture::Captured;
+use cudnn_replay::tune::task::{Candidate, Phases, Report, Task};
+use cudnn_replay::tune::usage::{Usage, Usages};
+
+use super::arguments::Arguments;
+use super::summary::Refused;
+use super::{file, limit, text};
+use crate::captures::{self, CaptureFiles};
+use crate::output_file::Output;
+use crate::progress::progress;
+use crate::replay_worker::Stop;
+use crate::tune_worker::Client;
+
+/// The modes that programs use if the capture does not tell.
+const MODES: [Mode; 2] = [Mode::CUDNN_HEUR_MODE_A, Mode::CUDNN_HEUR_MODE_FALLBACK];
+/// The number of engines of a graph to write, of those that the heuristics do not propose.
+const MAX_UNPROPOSED: usize = 16;
+
+/// A run of the command.
+pub(super) struct Session<'a> {
+    pub(super) arguments: &'a Arguments,
+    pub(super) captures: &'a CaptureFiles,
+    pub(super) usages: &'a Usages,
+    pub(super) output: &'a Output<'a>,
+    pub(super) timeouts: &'a Timeouts,
+    pub(super) format: Format,
+}
+
+/// Where graphs are tuned.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Place {
+    pub(super) cudnn: Release,
+    pub(super) device: Device,
+}
+
+impl Place {
+    /// Returns whether a ranking is for this release and device.
+    pub(super) fn is_of(&self, ranking: &Ranking) -> bool {
+        ranking.cudnn == self.cudnn && ranking.device == self.device
+    }
+}
+
+/// The result of a session.
+pub(super) struct Tuned {
+    pub(super) place: Place,
+    pub(super) choices: Choices,
+    /// The graphs that cannot be tuned.
+    pub(super) refused: Vec<Refused>,
+    /// The number of graphs that were not tuned, because the time was over or the program was interrupted.
+    pub(super) left: usize,
+    pub(super) interrupted: Option<Signal>,
+    /// The time that the worker has spent.
+    pub(super) phases: Phases,
+}
+
+impl Session<'_> {
+    /// Tunes the graphs that these choices lack, and writes the file after each one.
+    pub(super) fn tune(&self, older: Choices) -> Result<Tuned, String> {
+        let start = Instant::now();
+        let (mut spinner, mut client) = (Spinner::new(true), Client::new(self.timeouts));
+        let found = client.place(&mut || spinner.turn(|| "starting the GPU"));
+        spinner.clear();
+        let found = match found {
+            Ok(report) => report,
+            Err(Stop::Interrupted(signal)) => cudnn_cli::temporary::end_by(signal),
+            Err(Stop::Failed(reason)) => return Err(reason),
+        };
+        let place = place(&found)?;
+        self.note_releases(&place);
+        let graphs = self.graphs(&place, &older)?;
+        let mut tuned = Tuned {
+            choices: older,
+            refused: Vec::new(),
+            left: graphs.len(),
+            interrupted: None,
+            phases: Phases::default(),
+            place,
+        };
+        let mut tasks: Vec<Task> = graphs.iter().map(|graph| self.task(graph)).collect();
+        let mut tasks = tasks.as_mut_slice();
+        let mut table = text::Table::new(&graphs);
+        let total = graphs.len();
+        for (done, graph) in graphs.iter().enumerate() {
+            if start.elapsed() >= limit(self.arguments) {
+                break;
+            }
+            let mut wait = || spinner.turn(|| progress(done, total, start.elapsed()));
+            let report = match client.tune(tasks, &mut wait) {
+                Ok(report) => report,
+                Err(Stop::Interrupted(signal)) => {
+                    tuned.interrupted = Some(signal);
+                    break;
+                }
+                Err(Stop::Failed(reason)) => return Err(reason),
+            };
+            tasks = tasks.get_mut(1..).unwrap_or_default();
+            spinner.clear();
+            tuned.left -= 1;
+            tuned.phases = tuned.phases.plus(report.phases);
+            let refusal = match self.ranking(graph, &tuned.place, report) {
+                Ok(ranking) => {
+                    if self.format == Format::Text {
+                        table.add(&tuned.place, &ranking);
+                    }
+                    tuned.choices.insert(ranking).err()
+                }
+                Err(reason) => Some(reason),
+            };
+            match refusal {
+                None => file::write(self.output, &tuned.choices)?,
+                Some(reason) => {
+                    let refused = Refused { graph: graph.id.clone(), label: graph.label.clone(), reason };
+                    if self.format == Format::Text {
+                        table.add_refused(&tuned.place, &refused);
+                    }
+                    tuned.refused.push(refused);
+                }
+            }
+        }
+        Ok(tuned)
+    }
+
+    /// Returns the graphs to tune, the most executed ones first.
+    fn graphs(&self, place: &Place, older: &Choices) -> Result<Vec<Captured>, String> {
+        let mut graphs = self.captures.graphs();
+        // Failed calls are no graphs.
+        graphs.retain(|graph| self.usages.graphs.contains_key(&graph.id));
+        if graphs.is_empty() {
+            return Err(format!("{}: the capture contains no graph", self.captures.names()));
+        }
+        let is_of = |graph: &Captured, id: &str| graph.id.starts_with(id);
+        let wanted = &self.arguments.graph;
+        if let Some(id) = wanted.iter().find(|id| !graphs.iter().any(|graph| is_of(graph, id))) {
+            return Err(self.captures.no_graph(format_args!("the capture has no graph {id:?}")));
+        }
+        graphs.retain(|graph| wanted.is_empty() || wanted.iter().any(|id| is_of(graph, id)));
+        let is_known = |graph: &Captured| older.find(place.cudnn, &place.device, &graph.id).is_some();
+        graphs.retain(|graph| self.arguments.again || !is_known(graph));
+        graphs.sort_by_key(|graph| std::cmp::Reverse(self.usages.of(&graph.id).executions));
+        Ok(graphs)
+    }
+
+    fn task(&self, graph: &Captured) -> Task {
+        Task {
+            graph: graph.graph.clone(),
+            execution: graph.execution.clone(),
+            modes: modes(&self.usages.of(&graph.id)),
+            is_exhaustive: self.arguments.exhaustive,
+            max_bytes: captures::gibibytes(self.arguments.memory),
+            failed: Default::default(),
+        }
+    }
+
+    /// Returns the ranking of a graph, or the reason why there is none.
+    fn ranking(&self, graph: &Captured, place: &Place, report: Report) -> Result<Ranking, String> {
+        if let Some(refusal) = report.refusal {
+            return Err(refusal);
+        }
+        let usage = self.usages.of(&graph.id);
+        let modes = modes(&usage);
+        let choice = |Candidate { choice, proposals, .. }: Candidate| Choice {
+            proposed: proposals.iter().any(|(mode, _)| modes.contains(mode)),
+            ..choice
+        };
+        let mut engines: Vec<Choice> = report.candidates.into_iter().map(choice).collect();
+        let default = report.default.and_then(|default| engines.get(default)).cloned();
+        let mut unproposed = 0;
+        engines.retain(|choice| {
+            unproposed += usize::from(!choice.proposed);
+            choice.proposed || unproposed <= MAX_UNPROPOSED || default.as_ref() == Some(choice)
+        });
+        let Some(default) = default else {
+            let reasons = engines.iter().filter_map(|choice| Some(choice.problem.as_ref()?.text()));
+            return Err(format!("no engine works: {}", reasons.take(1).collect::<String>()));
+        };
+        Ok(Ranking {
+            cudnn: place.cudnn,
+            device: place.device.clone(),
+            graph: graph.id.clone(),
+            label: graph.label.clone(),
+            executions: usage.executions,
+            default: engines.iter().position(|choice| *choice == default),
+            engines,
+        })
+    }
+
+    /// Warns about captures of other releases, whose programs ignore the choices.
+    fn note_releases(&self, place: &Place) {
+        let mut captured = self.captures.releases();
+        captured.retain(|release| *release != place.cudnn);
+        if let Some(release) = captured.first() {
+            let names = self.captures.names();
+            remark(format_args!(
+                "note: {names}: the program used cuDNN {release}, and this is {}; it will ignore the choices until it uses {}",
+                place.cudnn, place.cudnn
+            ));
+        }
+    }
+}
+
+/// Returns the modes of the heuristics that a program uses for a graph.
+fn modes(usage: &Usage) -> Vec<i64> {
+    if usage.modes.is_empty() { MODES.map(|mode| i64::from(mode.0)).to_vec() } else { usage.modes.clone() }
+}
+
+/// Returns where a worker tunes.
+///
+/// # Errors
+/// The reason why it cannot tune.
+fn place(report: &Report) -> Result<Place, String> {
+    if let Some(refusal) = &report.refusal {
+        return Err(format!("cannot tune on this machine: {}", refusal.printable()));
+    }
+    let compute_capability = Capability::from_tenths(report.compute_capability);
+    let device = Device { name: report.device.clone(), compute_capability };
+    Ok(Place { cudnn: Release::from_number(u32::try_from(report.cudnn).unwrap_or_default()), device })
+}

@@ -1,0 +1,169 @@
+//! What tuned choices mean for a program.
+
+use cudnn_plan_store::choices::{Choice, Problem, Ranking};
+use cudnn_replay::tune::task::Phases;
+use serde_json::{Value, json};
+
+use super::session::Place;
+
+/// A graph that cannot be tuned.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Refused {
+    pub(super) graph: String,
+    pub(super) label: String,
+    pub(super) reason: String,
+}
+
+/// The choices for the graphs of a capture.
+pub(super) struct Summary<'a> {
+    pub(super) place: &'a Place,
+    pub(super) rankings: Vec<&'a Ranking>,
+    pub(super) refused: &'a [Refused],
+    /// The number of graphs that were not tuned yet.
+    pub(super) left: usize,
+    /// The number of steps in the capture.
+    pub(super) steps: u64,
+    /// The number of calls of the older API that search algorithms.
+    pub(super) older_searches: usize,
+}
+
+/// Returns the heuristics' first choice.
+pub(super) fn default(ranking: &Ranking) -> Option<&Choice> {
+    ranking.engines.get(ranking.default?)
+}
+
+/// Returns the best engine.
+pub(super) fn best(ranking: &Ranking) -> Option<&Choice> {
+    ranking.engines.iter().find(|choice| is_usable(choice))
+}
+
+/// Returns the best engine that the heuristics propose to the program, which the layer can put first.
+pub(super) fn reachable(ranking: &Ranking) -> Option<&Choice> {
+    ranking.engines.iter().find(|choice| choice.proposed && is_usable(choice))
+}
+
+fn is_usable(choice: &Choice) -> bool {
+    matches!(choice.problem, None | Some(Problem::Nondeterministic(_))) && choice.time_us.is_some()
+}
+
+/// Returns whether an engine gives wrong results or damages memory.
+pub(super) fn is_dangerous(choice: &Choice) -> bool {
+    choice.problem.as_ref().is_some_and(Problem::is_dangerous)
+}
+
+/// Returns the time that an engine saves in one execution, in microseconds. It is 0 for the default.
+fn saved(ranking: &Ranking, choice: Option<&Choice>) -> f64 {
+    let time = |choice: Option<&Choice>| choice.and_then(|choice| choice.time_us);
+    match (time(default(ranking)), time(choice)) {
+        (Some(default), Some(time)) => default - time,
+        _ => 0.0,
+    }
+}
+
+/// Returns the time that the layer saves in one execution, in microseconds.
+pub(super) fn gain(ranking: &Ranking) -> f64 {
+    saved(ranking, reachable(ranking))
+}
+
+/// Returns whether the best engine is faster than the best one that the layer can use.
+pub(super) fn is_out_of_reach(ranking: &Ranking) -> bool {
+    saved(ranking, best(ranking)) > gain(ranking)
+}
+
+impl Summary<'_> {
+    /// Returns the times of a step with the heuristics' choices and with the tuned ones, in microseconds.
+    pub(super) fn step(&self) -> (f64, f64) {
+        let sum = |time: &dyn Fn(&Ranking) -> f64| -> f64 {
+            let total: f64 = self.rankings.iter().map(|ranking| time(ranking) * ranking.executions as f64).sum();
+            total / self.steps as f64
+        };
+        let before = sum(&|ranking| default(ranking).and_then(|choice| choice.time_us).unwrap_or(0.0));
+        (before, before - sum(&gain))
+    }
+
+    /// Returns the number of graphs for which the layer puts another engine first.
+    pub(super) fn improved(&self) -> usize {
+        self.rankings.iter().filter(|ranking| gain(ranking) > 0.0).count()
+    }
+
+    /// Returns the number of graphs whose best engine is out of reach.
+    pub(super) fn out_of_reach(&self) -> usize {
+        self.rankings.iter().filter(|ranking| is_out_of_reach(ranking)).count()
+    }
+
+    /// Returns whether the program uses such an engine today.
+    pub(super) fn has_dangerous_default(&self) -> bool {
+        self.rankings.iter().any(|ranking| default(ranking).is_some_and(is_dangerous))
+    }
+
+    /// Returns the report for `--json`.
+    pub(super) fn value(&self, problems: &[String], phases: &Phases) -> Value {
+        let place = |ranking: &Ranking, choice: Option<&Choice>| {
+            ranking.engines.iter().position(|other| choice.is_some_and(|choice| std::ptr::eq(choice, other)))
+        };
+        let graph = |ranking: &&Ranking| {
+            json!({
+                "graph": ranking.graph, "label": ranking.label, "executions": ranking.executions,
+                "default": ranking.default, "best": place(ranking, best(ranking)),
+                "reachable": place(ranking, reachable(ranking)), "gain_us": gain(ranking), "engines": ranking.engines,
+            })
+        };
+        let refused =
+            |refused: &Refused| json!({ "graph": refused.graph, "label": refused.label, "reason": refused.reason });
+        let (before, after) = self.step();
+        let mut value = json!({
+            "problems": problems,
+            "cudnn": self.place.cudnn, "device": self.place.device,
+            "graphs": self.rankings.iter().map(graph).collect::<Vec<_>>(),
+            "refused": self.refused.iter().map(refused).collect::<Vec<_>>(),
+            "steps": self.steps, "step_us": before, "tuned_step_us": after,
+            "older_searches": self.older_searches,
+            "phases_ms": phases,
+        });
+        if let Some(members) = value.as_object_mut().filter(|_| self.left > 0) {
+            members.insert("not_tuned".to_owned(), self.left.into());
+        }
+        value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cudnn_plan_store::choices::Choices;
+
+    fn ranking(engines: &str) -> Ranking {
+        let text = format!(
+            r#"{{"errata":1,"tuned":[{{"cudnn":"9.19.0","device":{{"name":"A","compute_capability":"9.0"}},
+                "graph":"0123456789abcdef","executions":6,"default":1,"engines":[{engines}]}}]}}"#
+        );
+        Choices::parse(&text).unwrap().iter().next().unwrap().clone()
+    }
+
+    #[test]
+    fn only_engines_that_the_layer_can_use_count() {
+        let ranking = ranking(
+            r#"{"engine":1,"time_us":50},{"engine":2,"time_us":100,"proposed":true},
+               {"engine":3,"time_us":20,"proposed":true,"problem":{"wrong":"text"}}"#,
+        );
+        assert_eq!((best(&ranking).unwrap().engine, reachable(&ranking).unwrap().engine), (1, 2));
+        assert_eq!((gain(&ranking), is_out_of_reach(&ranking)), (0.0, true));
+        let place = Place { cudnn: ranking.cudnn, device: ranking.device.clone() };
+        let summary =
+            Summary { place: &place, rankings: vec![&ranking], refused: &[], left: 0, steps: 3, older_searches: 0 };
+        assert_eq!((summary.step(), summary.improved(), summary.out_of_reach()), ((200.0, 200.0), 0, 1));
+        assert!(!summary.has_dangerous_default() && is_dangerous(&ranking.engines[2]));
+    }
+
+    #[test]
+    fn gains_are_weighted_by_executions() {
+        let ranking =
+            ranking(r#"{"engine":1,"time_us":70,"proposed":true},{"engine":2,"time_us":100,"proposed":true}"#);
+        let place = Place { cudnn: ranking.cudnn, device: ranking.device.clone() };
+        let rankings = vec![&ranking];
+        let summary = Summary { place: &place, rankings, refused: &[], left: 0, steps: 2, older_searches: 0 };
+        assert_eq!((summary.step(), summary.improved(), summary.out_of_reach()), ((300.0, 210.0), 1, 0));
+        let value = summary.value(&[], &Phases::default());
+        assert_eq!((&value["graphs"][0]["reachable"], &value["graphs"][0]["default"]), (&json!(0), &json!(1)));
+    }
+}

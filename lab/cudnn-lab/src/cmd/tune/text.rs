@@ -1,0 +1,154 @@
+//! Prints the report of `tune`.
+
+use std::fmt::Display;
+
+use cudnn_cli::escape::Printable;
+use cudnn_cli::output::{count, outln};
+use cudnn_plan_store::choices::{Choice, Ranking};
+use cudnn_replay::replay::capture::Captured;
+use cudnn_replay::tune::task::Phases;
+
+use super::session::Place;
+use super::summary::{self, Refused, Summary, best, default, gain, is_out_of_reach, reachable};
+
+/// The names and the usual widths of the columns after the graph.
+const COLUMNS: [(&str, usize); 7] =
+    [("executions", 10), ("default", 7), ("time", 10), ("tuned", 7), ("time", 10), ("gain", 6), ("workspace", 10)];
+
+/// A table that is printed row by row.
+pub(super) struct Table {
+    width: usize,
+    has_header: bool,
+}
+
+impl Table {
+    pub(super) fn new(graphs: &[Captured]) -> Self {
+        let width = graphs.iter().map(|graph| graph.id.printable().chars().count()).max().unwrap_or_default();
+        Table { width, has_header: false }
+    }
+
+    /// Prints the row of a graph.
+    pub(super) fn add(&mut self, place: &Place, ranking: &Ranking) {
+        self.head(place);
+        let engine = |choice: Option<&Choice>| choice.map_or(String::new(), |choice| choice.engine.to_string());
+        let time = |choice: Option<&Choice>| choice.and_then(|choice| choice.time_us).map_or(String::new(), time_text);
+        let (default, tuned) = (default(ranking), reachable(ranking));
+        let percent = default.and_then(|choice| choice.time_us).map(|time| gain(ranking) / time * 100.0);
+        let cells = [
+            ranking.executions.to_string(),
+            engine(default),
+            time(default),
+            engine(tuned),
+            time(tuned),
+            percent.map_or(String::new(), |percent| format!("{percent:.1} %")),
+            tuned.map_or(String::new(), |choice| choice.workspace.to_string()),
+        ];
+        self.print(&ranking.graph, cells.iter());
+    }
+
+    /// Prints why a graph cannot be tuned.
+    pub(super) fn add_refused(&mut self, place: &Place, refused: &Refused) {
+        self.head(place);
+        self.print(&refused.graph, [format!("not tuned: {}", refused.reason.printable())].iter());
+    }
+
+    fn head(&mut self, place: &Place) {
+        if !self.has_header {
+            outln!("{}", place_text(place));
+            self.has_header = true;
+            self.print("graph", COLUMNS.iter().map(|(name, _)| name));
+        }
+    }
+
+    fn print(&self, graph: &str, cells: impl Iterator<Item = impl Display>) {
+        let mut line = format!(" {:<width$} ", graph.printable(), width = self.width);
+        for (cell, (_, width)) in cells.zip(COLUMNS) {
+            line.push_str(&format!(" {cell:<width$} "));
+        }
+        outln!("{}", line.trim_end());
+    }
+}
+
+/// Names the release and the device.
+pub(super) fn place_text(place: &Place) -> String {
+    let (name, capability) = (place.device.name.printable(), place.device.compute_capability);
+    format!("cuDNN {}, {name} (compute capability {capability})", place.cudnn)
+}
+
+/// Formats a time in microseconds.
+pub(super) fn time_text(time: f64) -> String {
+    if time < 1e4 { format!("{time:.2} us") } else { format!("{:.2} ms", time / 1e3) }
+}
+
+/// Returns the lines about all graphs together.
+pub(super) fn sentences(summary: &Summary<'_>) -> Vec<String> {
+    let mut lines = Vec::new();
+    let (before, after) = summary.step();
+    let percent = if before > 0.0 { (before - after) / before * 100.0 } else { 0.0 };
+    lines.push(format!(
+        "expected gain per step: {} of {} ({percent:.1} %), for {} in the capture",
+        time_text(before - after),
+        time_text(before),
+        count(summary.steps, "step")
+    ));
+    let total = summary.rankings.len();
+    lines.push(format!("{} of {} get another engine", summary.improved(), count(total, "graph")));
+    if summary.out_of_reach() > 0 {
+        lines.push(format!(
+            "{}: the fastest engine is out of reach for the layer, because the heuristics do not propose it in the \
+             program's modes",
+            count(summary.out_of_reach(), "graph")
+        ));
+    }
+    if !summary.refused.is_empty() {
+        lines.push(format!("{} cannot be tuned", count(summary.refused.len(), "graph")));
+    }
+    if summary.left > 0 {
+        lines.push(format!("{} not tuned yet; the same command continues", count(summary.left, "graph")));
+    }
+    if summary.older_searches > 0 {
+        lines.push(format!(
+            "{} of the older API (cudnnFindConvolution..., cudnnGetConvolution..._v7) in the capture: the layer does not \
+             cover them",
+            count(summary.older_searches, "distinct call")
+        ));
+    }
+    lines
+}
+
+/// Returns the remarkable engines of a graph in words.
+pub(super) fn remarks(ranking: &Ranking) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if let Some(best) = best(ranking).filter(|_| is_out_of_reach(ranking)) {
+        let time = best.time_us.map_or(String::new(), time_text);
+        remarks.push(format!("{best} takes {time}, but is out of reach for the layer"));
+    }
+    for choice in ranking.engines.iter().filter(|choice| summary::is_dangerous(choice)) {
+        let text = choice.problem.as_ref().map_or("", |problem| problem.text());
+        let is_default = default(ranking).is_some_and(|default| std::ptr::eq(default, choice));
+        let name = if is_default { ", which programs use without tuning," } else { "" };
+        remarks.push(format!("{choice}{name} is wrong or damages memory: {text}"));
+    }
+    remarks
+}
+
+/// Prints what is remarkable, and the sums.
+pub(super) fn print(summary: &Summary<'_>, phases: &Phases) {
+    for ranking in &summary.rankings {
+        let remarks = remarks(ranking);
+        if !remarks.is_empty() {
+            outln!("{}: {}", ranking.graph.printable(), ranking.label.printable());
+            remarks.iter().for_each(|remark| outln!("  {}", remark.printable()));
+        }
+    }
+    sentences(summary).iter().for_each(|line| outln!("{line}"));
+    let Phases { inputs, heuristics, build, check, race, reference } = phases;
+    let seconds = |milliseconds: f64| format!("{:.1} s", milliseconds / 1e3);
+    outln!(
+        "time: plans {}, checks {}, measurements {}, waiting for the CPU {}",
+        seconds(heuristics + build),
+        seconds(*check),
+        seconds(*race),
+        seconds(inputs + reference)
+    );
+}

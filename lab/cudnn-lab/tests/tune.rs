@@ -1,0 +1,375 @@
+//! Tests `tune` with a stand-in for cuDNN and one for the driver.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use cudnn_graph::Graph;
+use cudnn_loader::cudnnBackendAttributeName_t as Name;
+use serde_json::{Value, json};
+use support::{FakeLibrary, Library, TempDir, Version, stand_in_driver};
+
+/// Engines that compute the ReLU of 16-bit numbers. `ENGINES` describes them by their times in microseconds and what they
+/// do, such as `100 fine, 50 wrong`. Mode A of the heuristics proposes all but the last `UNPROPOSED`, and mode B those.
+/// `EVENTS` names a file for the processes and the uids of the outputs.
+const CUDNN: &str = r#"
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+struct object { long index, mode, count, uids[8]; unsigned short *pointers[8]; };
+static long number(const char *name) { return getenv(name) ? atol(getenv(name)) : 0; }
+static long engines(void) {
+    long count = 1;
+    for (const char *c = getenv("ENGINES"); *c; c++) count += *c == ',';
+    return count;
+}
+static double engine(long index, char *action) {
+    const char *text = getenv("ENGINES");
+    double time;
+    while (index--) text = strchr(text, ',') + 1;
+    sscanf(text, "%lf %20[a-z]", &time, action);
+    return time;
+}
+int cudnnBackendCreateDescriptor(int kind, void **descriptor) {
+    *descriptor = calloc(1, sizeof(struct object));
+    return 0;
+}
+int cudnnBackendSetAttribute(struct object *o, int name, int type, long count, void *elements) {
+    if (name == MODE) o->mode = *(int *)elements;
+    if (name == INDEX) o->index = *(long *)elements;
+    if (name == PLAN_CONFIG || name == CONFIG_ENGINE) o->index = (*(struct object **)elements)->index;
+    if (name == UIDS) memcpy(o->uids, elements, (o->count = count) * 8);
+    if (name == POINTERS) memcpy(o->pointers, elements, count * 8);
+    if (name == UNIQUE_ID && *(long *)elements > 1) {
+        char line[60];
+        int length = sprintf(line, "%d %ld\n", getpid(), *(long *)elements);
+        write(open(getenv("EVENTS"), O_WRONLY | O_APPEND | O_CREAT, 0600), line, length);
+        if (number("WAIT") == *(long *)elements) read(open(getenv("FIFO"), O_RDONLY), line, 1);
+    }
+    return 0;
+}
+int cudnnBackendGetAttribute(struct object *o, int name, int type, long room, long *count, void *elements) {
+    struct object **others = elements;
+    *count = 0;
+    if (name == RESULTS) {
+        long proposed = engines() - number("UNPROPOSED"), first = o->mode == 3 ? 0 : proposed;
+        *count = o->mode == 3 ? proposed : o->mode == 1 ? number("UNPROPOSED") : 0;
+        for (long i = 0; i < *count && i < room; i++) others[i]->index = first + i;
+    }
+    if (name == CONFIG_ENGINE) { *count = 1; if (room) others[0]->index = o->index; }
+    if (name == INDEX) { *count = 1; if (room) *(long *)elements = o->index; }
+    if (name == ENGINE_COUNT) { *count = 1; if (room) *(long *)elements = engines(); }
+    if (name == WORKSPACE) { *count = 1; if (room) *(long *)elements = 64; }
+    return 0;
+}
+int cudnnBackendExecute(void *handle, struct object *plan, struct object *pack) {
+    static unsigned short executions;
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    char action[21] = "";
+    *(double *)dlsym(driver, "now") += engine(plan->index, action) / 1e3;
+    unsigned short *x = pack->pointers[0], *y = pack->pointers[1];
+    for (int i = 0; i < 4 * 64 * 64; i++) y[i] = x[i] >> 15 ? 0 : x[i];
+    if (!strcmp(action, "wrong")) y[9] = 0x4400;
+    if (!strcmp(action, "damage")) y[-1] = 0;
+    if (!strcmp(action, "random")) y[9] = x[9] + (++executions & 1);
+    if (!strcmp(action, "refuse")) return 3000;
+    if (!strcmp(action, "break")) *(int *)dlsym(driver, "broken") = 1;
+    if (!strcmp(action, "crash")) *(volatile int *)0 = 0;
+    if (!strcmp(action, "hang")) for (;;) pause();
+    return 0;
+}
+"#;
+
+struct Fixture {
+    dir: TempDir,
+}
+
+impl Fixture {
+    /// Builds the libraries, and writes a capture with this number of graphs, whose outputs are the tensors 2, 3, ... The
+    /// program has executed them once, twice, ...
+    fn new(graphs: i64) -> Fixture {
+        let fixture = Fixture { dir: TempDir::new() };
+        for dir in ["cudnn", "driver"] {
+            std::fs::create_dir(fixture.path(dir)).unwrap();
+        }
+        let names = [
+            ("MODE", Name::CUDNN_ATTR_ENGINEHEUR_MODE),
+            ("INDEX", Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX),
+            ("PLAN_CONFIG", Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG),
+            ("CONFIG_ENGINE", Name::CUDNN_ATTR_ENGINECFG_ENGINE),
+            ("UIDS", Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS),
+            ("POINTERS", Name::CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS),
+            ("UNIQUE_ID", Name::CUDNN_ATTR_TENSOR_UNIQUE_ID),
+            ("RESULTS", Name::CUDNN_ATTR_ENGINEHEUR_RESULTS),
+            ("ENGINE_COUNT", Name::CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT),
+            ("WORKSPACE", Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE),
+        ];
+        let names: String = names.iter().map(|(name, number)| format!("#define {name} {}\n", number.0)).collect();
+        let library = FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).with_code(&format!("{names}{CUDNN}"));
+        library.with_body("return 0;").build(&fixture.path("cudnn/libcudnn_graph.so.9"));
+        stand_in_driver(&fixture.path("driver"));
+        assert!(Command::new("mkfifo").arg(fixture.path("fifo")).status().unwrap().success());
+        let small = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/captures/small.cudnncap");
+        let lines = std::fs::read_to_string(small).unwrap();
+        let line = |start: &str| lines.lines().find(|line| line.starts_with(start)).unwrap();
+        let graph = line(r#"{"record":"graph""#);
+        let (_, nodes) = graph.strip_suffix('}').unwrap().split_once(r#""nodes":"#).unwrap();
+        let mut records = vec![line(r#"{"record":"start""#).to_owned()];
+        for uid in 2..2 + graphs {
+            let nodes = nodes.replace(r#""TENSOR_UNIQUE_ID:3":2"#, &format!(r#""TENSOR_UNIQUE_ID:3":{uid}"#));
+            let graph: Graph = serde_json::from_str(&nodes).unwrap();
+            let (id, plan, executions) = (graph.id(), uid - 2, uid - 1);
+            records.push(format!(r#"{{"record":"graph","graph":"{id}","label":"relu {uid}","nodes":{nodes}}}"#));
+            records.push(format!(r#"{{"record":"proposals","graph":"{id}","mode":3,"count":9}}"#));
+            records
+                .push(format!(r#"{{"record":"plan","plan":{plan},"graph":"{id}","status":"SUCCESS","build_us":1}}"#));
+            records.push(format!(r#"{{"record":"count","plan":{plan},"executions":{executions}}}"#));
+        }
+        std::fs::write(fixture.path("app.cudnncap"), records.join("\n") + "\n").unwrap();
+        fixture
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn tune(&self, engines: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-lab"));
+        command.arg("tune").arg(self.path("app.cudnncap")).arg("-o").arg(self.path("app.tuned.json")).env_clear();
+        command.env("LD_LIBRARY_PATH", self.path("driver")).env("CUDNN_LOADER_DIR", self.path("cudnn"));
+        command.env("EVENTS", self.path("events")).env("FIFO", self.path("fifo")).env("ENGINES", engines);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Returns the rankings in the output file.
+    fn tuned(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.path("app.tuned.json")).unwrap();
+        let document: Value = serde_json::from_str(&text).unwrap();
+        document["tuned"].as_array().unwrap().clone()
+    }
+
+    /// Returns the uids of the outputs of the graphs in the order in which workers have planned them.
+    fn events(&self) -> Vec<i64> {
+        let events = std::fs::read_to_string(self.path("events")).unwrap_or_default();
+        events.lines().map(|line| line.split_once(' ').unwrap().1.parse().unwrap()).collect()
+    }
+}
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+fn document(output: &Output) -> Value {
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    assert!(value.is_object(), "{}", text(output));
+    value
+}
+
+/// Returns the engines of a ranking with their problems.
+fn engines(ranking: &Value) -> Vec<(i64, String)> {
+    let problem = |choice: &Value| match choice["problem"].as_object() {
+        Some(problem) => problem.keys().next().unwrap().clone(),
+        None => String::new(),
+    };
+    ranking["engines"].as_array().unwrap().iter().map(|c| (c["engine"].as_i64().unwrap(), problem(c))).collect()
+}
+
+#[test]
+fn the_fastest_correct_engine_comes_first() {
+    let fixture = Fixture::new(2);
+    let described = "100 fine, 20 wrong, 60 fine, 10 damage, 99 fine, 50 random, 30 refuse, 40 fine";
+    let output = fixture.tune(described).env("UNPROPOSED", "1").arg("--json").output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let document = document(&output);
+    let tuned = fixture.tuned();
+    assert_eq!((tuned.len(), document["graphs"].as_array().unwrap().len()), (2, 2));
+    let expected =
+        [(7, ""), (2, ""), (0, ""), (4, ""), (5, "nondeterministic"), (3, "damaging"), (1, "wrong"), (6, "failed")];
+    for ranking in &tuned {
+        let found = engines(ranking);
+        let found: Vec<(i64, &str)> = found.iter().map(|(engine, problem)| (*engine, problem.as_str())).collect();
+        assert_eq!(found, expected, "{ranking:#}");
+        let choice = |place: usize| &ranking["engines"][place];
+        assert_eq!(
+            (&ranking["default"], &choice(0)["proposed"], &choice(1)["proposed"]),
+            (&2.into(), &false.into(), &true.into())
+        );
+        assert!((choice(1)["time_us"].as_f64().unwrap() - 60.0).abs() < 0.1, "{ranking:#}");
+        assert!(choice(6)["problem"]["wrong"].as_str().unwrap().contains("element 9 of tensor"), "{ranking:#}");
+        assert!(choice(5)["problem"]["damaging"].as_str().unwrap().contains("before tensor"), "{ranking:#}");
+        assert_eq!((&ranking["cudnn"], &ranking["device"]["name"]), (&json!("9.19.0"), &json!("stand-in")));
+    }
+    // The most executed graph was tuned first. One step has three executions of 100 us.
+    let labels: Vec<&Value> = tuned.iter().map(|ranking| &ranking["label"]).collect();
+    assert!(labels.contains(&&json!("relu 2")) && fixture.events() == [3, 2], "{labels:?} {:?}", fixture.events());
+    let number = |key: &str| document[key].as_f64().unwrap().round();
+    assert_eq!((number("step_us"), number("tuned_step_us")), (300.0, 180.0));
+}
+
+#[test]
+fn an_engine_that_ends_the_worker_or_breaks_the_device_costs_only_itself() {
+    let fixture = Fixture::new(1);
+    let output =
+        fixture.tune("100 fine, 10 crash, 20 break, 30 hang, 70 fine").args(["--timeout", "1"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let tuned = fixture.tuned();
+    let found = engines(&tuned[0]);
+    assert_eq!(found.iter().map(|(engine, _)| *engine).collect::<Vec<_>>(), [4, 0, 1, 2, 3], "{tuned:#?}");
+    let reason = |place: usize| tuned[0]["engines"][place]["problem"]["failed"].as_str().unwrap();
+    assert!(reason(2).contains("SIGSEGV") && reason(2).contains("executed engine 1"), "{}", reason(2));
+    assert!(reason(3).contains("ILLEGAL_ADDRESS"), "{}", reason(3));
+    assert!(reason(4).contains("made no progress for 1 s"), "{}", reason(4));
+}
+
+#[test]
+fn a_later_call_continues_and_other_choices_stay() {
+    let fixture = Fixture::new(3);
+    let file = fixture.path("app.tuned.json");
+    let other = r#"{"errata":1,"rules":[{"name":"n","reason":"r","engines":[1]}],"tuned":[{"cudnn":"9.1.0","device":
+        {"name":"stand-in","compute_capability":"0.1"},"graph":"0123456789abcdef","engines":[{"engine":1}]}]}"#;
+    std::fs::write(&file, other).unwrap();
+    // No graph is started after the time limit.
+    let output = fixture.tune("100 fine, 50 fine").args(["--time-limit", "0"]).output().unwrap();
+    assert!(text(&output).contains("3 graphs not tuned yet"), "{}", text(&output));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), other);
+    let first = fixture.events();
+    let output = fixture.tune("100 fine, 50 fine").args(["--graph", ""]).output().unwrap();
+    assert!(output.status.success() && fixture.tuned().len() == 4, "{}", text(&output));
+    assert!(text(&output).contains("expected gain per step: 300.00 us of 600.00 us (50.0 %)"), "{}", text(&output));
+    assert!(std::fs::read_to_string(&file).unwrap().contains(r#""rules""#));
+    // Nothing is left to tune, and the report is the same.
+    let tuned = fixture.events();
+    let output = fixture.tune("100 fine, 50 fine").output().unwrap();
+    assert!(text(&output).contains("expected gain per step: 300.00 us of 600.00 us (50.0 %)"), "{}", text(&output));
+    assert_eq!((fixture.events(), tuned.len() - first.len()), (tuned, 3));
+    let output = fixture.tune("100 fine, 80 fine").arg("--again").output().unwrap();
+    assert!(text(&output).contains("(20.0 %)") && fixture.events().len() == 6, "{}", text(&output));
+}
+
+#[test]
+fn a_hostile_output_file_is_refused_and_kept() {
+    let fixture = Fixture::new(1);
+    let file = fixture.path("app.tuned.json");
+    let hostile = [
+        "import os",
+        r#"{"errata": 1, "tuned": [{"cudnn":"9.19.0"}]}"#,
+        r#"{"errata": 7, "tuned": []}"#,
+        r#"{"errata": 1, "tuned": [{"cudnn":"9.19.0","device":{"name":"A","compute_capability":"9.0"},"graph":"../../x","engines":[{"engine":1}]}]}"#,
+    ];
+    for content in hostile {
+        std::fs::write(&file, content).unwrap();
+        let output = fixture.tune("100 fine").output().unwrap();
+        assert_eq!((output.status.code(), fixture.events().len()), (Some(3), 0), "{}", text(&output));
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), content);
+    }
+    let output = fixture.tune("100 fine").arg("--force").output().unwrap();
+    assert!(output.status.success() && fixture.tuned().len() == 1, "{}", text(&output));
+}
+
+#[test]
+fn files_are_merged() {
+    let fixture = Fixture::new(1);
+    let ranking = |device: &str, engine: i64| {
+        json!({"cudnn": "9.19.0", "device": {"name": device, "compute_capability": "9.0"}, "graph": "0123456789abcdef",
+            "engines": [{"engine": engine}]})
+    };
+    for (name, rankings) in [("a", json!([ranking("A", 1), ranking("B", 1)])), ("b", json!([ranking("B", 2)]))] {
+        std::fs::write(fixture.path(name), json!({"errata": 1, "tuned": rankings}).to_string()).unwrap();
+    }
+    let merge = |output: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-lab"));
+        command.args(["tune", "--merge", "a", "b", "-o", output]).current_dir(fixture.dir.path()).env_clear();
+        command.output().unwrap()
+    };
+    let output = merge("app.tuned.json");
+    assert!(output.status.success() && text(&output).ends_with("2 graphs\n"), "{}", text(&output));
+    let found: Vec<_> =
+        fixture.tuned().iter().map(|tuned| (tuned["device"]["name"].clone(), engines(tuned)[0].0)).collect();
+    assert_eq!(found, [(json!("A"), 1), (json!("B"), 2)]);
+    let refused = merge("a");
+    assert!(refused.status.code() == Some(3) && text(&refused).contains("is an input"), "{}", text(&refused));
+}
+
+#[test]
+fn an_interrupted_run_keeps_what_is_done() {
+    let fixture = Fixture::new(3);
+    let child = fixture.tune("100 fine, 50 fine").env("WAIT", "2").spawn().unwrap();
+    // Opening the pipe waits for the last graph.
+    let pipe = std::fs::File::options().write(true).open(fixture.path("fifo")).unwrap();
+    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    drop(pipe);
+    assert!(text(&output).contains("interrupted: 1 graph not tuned"), "{}", text(&output));
+    assert_eq!((output.status.code(), fixture.tuned().len()), (None, 2));
+}
+
+#[test]
+fn the_page_and_the_text_name_what_the_layer_cannot_do() {
+    let fixture = Fixture::new(1);
+    let capture = fixture.path("app.cudnncap");
+    let call = r#"{"record":"call","function":"cudnnFindConvolutionForwardAlgorithm","arguments":[]}"#;
+    let records = std::fs::read_to_string(&capture).unwrap().replace("relu 2", "<b>relu") + call + "\n";
+    std::fs::write(&capture, records).unwrap();
+    let page = fixture.path("page.html");
+    let mut command = fixture.tune("100 wrong, 50 fine, 20 fine");
+    let output = command.env("UNPROPOSED", "1").arg("--html").arg(&page).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    let page = std::fs::read_to_string(page).unwrap();
+    for part in ["out of reach for the layer", "1 distinct call of the older API", "engine 0, which programs use"] {
+        assert!(page.contains(part) && text(&output).contains(part), "{part}: {page} {}", text(&output));
+    }
+    assert!(page.contains("&lt;b&gt;relu") && !page.contains("<b>") && page.ends_with("</html>\n"), "{page}");
+}
+
+/// Adds the keys of a document, such as `graphs[].label`.
+fn add_keys(value: &Value, at: &str, keys: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(members) if !["phases_ms", "graphs[].engines[].problem"].contains(&at) => {
+            let name = |name: &String| if at.is_empty() { name.clone() } else { format!("{at}.{name}") };
+            members.iter().for_each(|(key, value)| add_keys(value, &name(key), keys));
+        }
+        Value::Array(values) => values.iter().for_each(|value| add_keys(value, &format!("{at}[]"), keys)),
+        _ => drop(keys.insert(at.to_owned())),
+    }
+}
+
+#[test]
+fn the_document_and_the_options_are_documented() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let page = |name: &str| std::fs::read_to_string(docs.join(name)).unwrap();
+    let fixture = Fixture::new(2);
+    let output = fixture.tune("100 fine, 50 wrong").args(["--time-limit", "0", "--json"]).output().unwrap();
+    let mut printed = BTreeSet::new();
+    add_keys(&document(&output), "", &mut printed);
+    let output = fixture.tune("100 fine, 50 wrong").arg("--json").output().unwrap();
+    add_keys(&document(&output), "", &mut printed);
+    let text = page("json.md");
+    let section = text.split("\n## tune\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    let documented: BTreeSet<String> = rows.map(str::to_owned).collect();
+    assert!(printed.is_subset(&documented), "{:?}", printed.difference(&documented));
+    // The stand-in has neither knobs nor notes.
+    let is_absent = |key: &&String| ["problems", "refused", "knobs", "notes"].iter().any(|part| key.contains(part));
+    let missing: Vec<_> = documented.difference(&printed).filter(|key| !is_absent(key)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    let help = Command::new(env!("CARGO_BIN_EXE_cudnn-lab")).args(["tune", "--help"]).output().unwrap();
+    let guide = page("guide/tune.md");
+    let options = guide.lines().filter_map(|line| line.strip_prefix("| `-")?.split(['`', ' ']).next());
+    let options: Vec<String> = options.map(|option| format!("-{option}")).collect();
+    assert!(options.len() > 9 && options.iter().all(|option| self::text(&help).contains(option)), "{options:?}");
+}
+
+#[test]
+fn machines_without_a_gpu_are_refused() {
+    let fixture = Fixture::new(1);
+    let output = fixture.tune("100 fine").env_remove("LD_LIBRARY_PATH").output().unwrap();
+    let text = text(&output);
+    assert!(output.status.code() == Some(3) && text.contains("cannot tune on this machine: no GPU"), "{text}");
+    assert!(!fixture.path("app.tuned.json").exists());
+}

@@ -1,0 +1,138 @@
+//! Prepares the inputs and the reference of a graph in a thread.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::{Builder, JoinHandle};
+
+use cudnn_graph::{Graph, Node};
+use cudnn_loader::{
+    cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind, cudnnPointwiseMode_t as Pointwise,
+};
+
+use super::super::execution::Prepared;
+use super::super::reference::Expected;
+use super::super::request::{DataSet, Engines, Request};
+use super::super::tensor::Tensor;
+use crate::tune::task::Task;
+
+/// The maximum number of multiplications of a reference. A sample is enough, because engines are compared with each other.
+const MAX_PRODUCTS: u64 = 1 << 27;
+/// Maximum memory of the host for graphs that are prepared ahead, as estimated by [`host_bytes`].
+const MAX_AHEAD: usize = 6 << 30;
+/// About the number of bytes for an element: its value, and the value that it is computed to.
+const REFERENCE_BYTES: usize = 16;
+
+/// The expected outputs by uid, or the reason why there are none.
+pub(super) type Reference = Result<BTreeMap<i64, Expected>, String>;
+
+/// A thread that prepares a graph. The inputs are available before the reference.
+pub(super) struct Preparation {
+    inputs: Receiver<Result<Arc<Prepared>, String>>,
+    reference: JoinHandle<Reference>,
+    share: Share,
+}
+
+/// A part of [`MAX_AHEAD`], in bytes, until the preparation is used.
+struct Share {
+    bytes: usize,
+    used: Arc<AtomicUsize>,
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.used.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+impl Preparation {
+    /// Starts the thread. Returns `None` if no thread can be started, or if others use the memory, unless it `must` start.
+    pub(super) fn start(task: &Arc<Task>, used: &Arc<AtomicUsize>, must: bool) -> Option<Self> {
+        let bytes = host_bytes(&task.graph);
+        // Only this thread adds bytes.
+        let before = used.fetch_add(bytes, Ordering::Relaxed);
+        let share = Share { bytes, used: Arc::clone(used) };
+        if before.saturating_add(bytes) > MAX_AHEAD && !must {
+            return None;
+        }
+        let (send, inputs) = channel();
+        let task = Arc::clone(task);
+        let prepare = move || {
+            let prepared = Prepared::without_reference(&request(&task), data_set(&task.graph)).map(Arc::new);
+            let sent = send.send(prepared.clone());
+            drop(send);
+            match (prepared, sent) {
+                (Ok(prepared), Ok(())) => prepared.reference(&task.graph, MAX_PRODUCTS),
+                (Err(reason), _) => Err(reason),
+                (_, Err(_)) => Err("nobody needs it".to_owned()),
+            }
+        };
+        Some(Preparation { inputs, reference: Builder::new().spawn(prepare).ok()?, share })
+    }
+
+    /// Waits for the inputs.
+    ///
+    /// # Errors
+    /// The reason why the graph cannot be executed.
+    pub(super) fn inputs(&self) -> Result<Arc<Prepared>, String> {
+        self.inputs.recv().unwrap_or_else(|_| Err("the inputs cannot be prepared".to_owned()))
+    }
+
+    /// Waits for the reference.
+    pub(super) fn reference(self) -> Reference {
+        let reference = self.reference.join();
+        drop(self.share);
+        reference.unwrap_or_else(|_| Err("the reference cannot be computed".to_owned()))
+    }
+}
+
+fn request(task: &Task) -> Request {
+    Request {
+        graph: task.graph.clone(),
+        device: None,
+        plan_only: false,
+        engines: Engines::First,
+        execution: task.execution.clone(),
+        data: Vec::new(),
+        values: None,
+        max_bytes: task.max_bytes,
+        repeat: 1,
+        time: false,
+    }
+}
+
+/// Returns the inputs that suit a graph. Sums and products of small integers are exact, so that all correct engines return
+/// the same bits, which is fast to check. Other graphs get numbers with a normal distribution.
+fn data_set(graph: &Graph) -> DataSet {
+    let is_exact = |node: &Node| match node.kind {
+        Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR
+        | Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR
+        | Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR
+        | Kind::CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR => true,
+        Kind::CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR => {
+            let parameters = graph.children(node, Name::CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
+            let mode = parameters.first().and_then(|node| node.integer(Name::CUDNN_ATTR_POINTWISE_MODE));
+            mode.is_some_and(|mode| EXACT.contains(&Pointwise(mode as _)))
+        }
+        _ => false,
+    };
+    if graph.operations().into_iter().all(is_exact) { DataSet::Integers } else { DataSet::Normal }
+}
+
+/// The pointwise operations that map integers to integers.
+const EXACT: [Pointwise; 7] = [
+    Pointwise::CUDNN_POINTWISE_ADD,
+    Pointwise::CUDNN_POINTWISE_MUL,
+    Pointwise::CUDNN_POINTWISE_SUB,
+    Pointwise::CUDNN_POINTWISE_MAX,
+    Pointwise::CUDNN_POINTWISE_MIN,
+    Pointwise::CUDNN_POINTWISE_RELU_FWD,
+    Pointwise::CUDNN_POINTWISE_IDENTITY,
+];
+
+/// Returns about the memory of the host for a graph.
+fn host_bytes(graph: &Graph) -> usize {
+    let bytes = |tensor: Tensor| tensor.span().saturating_add(tensor.count().saturating_mul(REFERENCE_BYTES));
+    graph.tensors().filter_map(|node| Tensor::new(node).ok()).map(bytes).fold(0, usize::saturating_add)
+}

@@ -1,0 +1,234 @@
+//! Executes plans of a graph on the GPU, and compares their results there.
+
+use std::sync::Arc;
+
+use cudnn_backend::Failure;
+use cudnn_backend::descriptor::Descriptor;
+use cudnn_backend::device::Target;
+use cudnn_backend::gpu::{Comparer, Gpu, Interval, Memory as GpuMemory};
+use cudnn_backend::handle::Handle;
+use cudnn_backend::plan::Plan;
+use cudnn_capture_file::status_name;
+use cudnn_loader::Error;
+
+use super::super::execution::{Prepared, aligned, execute, variant_pack, workspace_damage};
+use super::super::memory::{PATTERN, RED_ZONE};
+use super::super::planning::with_reason;
+
+/// The maximum number of distinct results that stay on the device.
+const MAX_RESULTS: usize = 6;
+/// Buffers on the device have a multiple of this size.
+const BLOCK: usize = 16;
+/// The buffer that is written to empty the L2 cache is this number of times as large.
+const FLUSHED: usize = 2;
+/// The size of this buffer if the driver does not know the cache.
+const MIN_FLUSH: usize = 16 << 20;
+
+/// The buffers of the device, or `None` for buffers of the host.
+type Buffers = Vec<Option<GpuMemory>>;
+
+/// The GPU, cuDNN's handle, and what all graphs need. The handle is dropped first.
+pub(super) struct Bench {
+    pub(super) handle: Handle,
+    comparer: Comparer,
+    /// Larger than the L2 cache.
+    flush: GpuMemory,
+    pub(super) gpu: Gpu,
+}
+
+impl Bench {
+    /// Starts the driver, and creates a handle.
+    ///
+    /// # Errors
+    /// The reason why graphs cannot be tuned.
+    pub(super) fn new() -> Result<Self, String> {
+        let gpu = Gpu::first().map_err(|error| format!("no GPU can be used: {error}"))?;
+        let handle = Handle::new().map_err(|error| with_reason("cudnnCreate failed", &error.text))?;
+        let with_memory = || -> Result<_, Failure> {
+            let size = (gpu.l2_bytes()? * FLUSHED).max(MIN_FLUSH);
+            Ok((Comparer::new(&gpu)?, gpu.zeroed(size)?))
+        };
+        let (comparer, flush) = with_memory().map_err(|error| error.to_string())?;
+        Ok(Bench { handle, comparer, flush, gpu })
+    }
+}
+
+/// The executions of the plans of a graph.
+pub(super) struct Trial<'a> {
+    bench: &'a mut Bench,
+    inputs: Arc<Prepared>,
+    /// The bytes before an execution.
+    before: Buffers,
+    /// The buffers that plans use.
+    buffers: Buffers,
+    host: Vec<Vec<u64>>,
+    /// The buffers after the executions of plans with distinct results.
+    results: Vec<(usize, Buffers)>,
+    /// The number of distinct results.
+    distinct: usize,
+    workspace: Option<Workspace>,
+}
+
+/// The memory for the workspaces of all plans, and the variant pack with it.
+struct Workspace {
+    size: usize,
+    memory: GpuMemory,
+    pack: Descriptor,
+}
+
+/// The result of two executions of a plan.
+pub(super) struct Execution {
+    /// The number of the result. Plans with equal bytes have the same number.
+    pub(super) result: usize,
+    /// The bytes of the buffers that may or must not have changed, if the result is new. The other ones are empty.
+    pub(super) after: Option<Vec<Vec<u8>>>,
+    /// Whether the second execution returned the same bytes.
+    pub(super) is_repeatable: bool,
+    /// The changed byte around the workspace.
+    pub(super) workspace_damage: Option<String>,
+    /// The time of the second execution in microseconds.
+    pub(super) time: f64,
+}
+
+impl<'a> Trial<'a> {
+    /// Copies the inputs to the device.
+    pub(super) fn new(bench: &'a mut Bench, inputs: Arc<Prepared>) -> Result<Self, Failure> {
+        let (mut before, mut buffers, mut host) = (Vec::new(), Vec::new(), Vec::new());
+        for buffer in &inputs.memory.buffers {
+            if buffer.is_host {
+                before.push(None);
+                buffers.push(None);
+                host.push(aligned(&buffer.bytes));
+                continue;
+            }
+            let padded = buffer.bytes.len().next_multiple_of(BLOCK);
+            before.push(Some(bench.gpu.upload_padded(&buffer.bytes, padded)?));
+            buffers.push(Some(bench.gpu.zeroed(padded)?));
+            host.push(Vec::new());
+        }
+        let (results, distinct, workspace) = (Vec::new(), 0, None);
+        Ok(Trial { bench, inputs, before, buffers, host, results, distinct, workspace })
+    }
+
+    /// Returns the device to plan for.
+    pub(super) fn target(&self) -> Target<'_> {
+        Target::Handle(&self.bench.handle)
+    }
+
+    /// Returns the reason of a failed execution.
+    ///
+    /// # Errors
+    /// The reason, if the device cannot be used any more: errors such as an illegal address are permanent.
+    pub(super) fn survive(&self, failure: Failure) -> Result<String, String> {
+        let reason = match failure.downcast_ref::<Error>() {
+            Some(error) => with_reason(&status_name(error.status), &error.text),
+            None => failure.to_string(),
+        };
+        if self.bench.gpu.synchronize().is_ok() { Ok(reason) } else { Err(reason) }
+    }
+
+    /// Executes a plan twice, and looks for an equal result.
+    pub(super) fn execute(&mut self, plan: &Plan) -> Result<Execution, Failure> {
+        self.reserve(plan.workspace_size)?;
+        self.run(plan)?;
+        let workspace = self.workspace.as_ref().ok_or("the workspace is missing")?;
+        let damage = workspace_damage(&self.bench.gpu, &workspace.memory, plan.workspace_size)?;
+        let known = self.known_result()?;
+        let after = if known.is_none() { Some(self.download()?) } else { None };
+        let result = match known {
+            Some(result) => result,
+            None => self.remember()?,
+        };
+        let time = self.run(plan)?.microseconds()?;
+        let is_repeatable = self.known_result()? == Some(result);
+        Ok(Execution { result, after, is_repeatable, workspace_damage: damage.into_iter().next(), time })
+    }
+
+    /// Queues an execution with an empty L2 cache, to measure it.
+    pub(super) fn measure(&mut self, plan: &Plan) -> Result<Interval, Failure> {
+        let workspace = self.workspace.as_ref().filter(|workspace| workspace.size >= plan.workspace_size);
+        let workspace = workspace.ok_or("the workspace is missing")?;
+        self.bench.gpu.fill(&mut self.bench.flush, 0)?;
+        self.bench.gpu.between_events(|| Ok(execute(&self.bench.handle, plan, &workspace.pack)?))
+    }
+
+    /// Restores the buffers and executes a plan.
+    fn run(&mut self, plan: &Plan) -> Result<Interval, Failure> {
+        let gpu = &self.bench.gpu;
+        for (before, buffer) in self.before.iter().flatten().zip(self.buffers.iter_mut().flatten()) {
+            gpu.copy(before, buffer)?;
+        }
+        let workspace = self.workspace.as_mut().ok_or("the workspace is missing")?;
+        gpu.fill(&mut workspace.memory, PATTERN)?;
+        let interval = gpu.between_events(|| Ok(execute(&self.bench.handle, plan, &workspace.pack)?))?;
+        gpu.synchronize()?;
+        Ok(interval)
+    }
+
+    /// Provides a workspace of at least this size. If that fails, the older one stays.
+    fn reserve(&mut self, size: usize) -> Result<(), Failure> {
+        let former = self.workspace.as_ref().map(|workspace| workspace.size);
+        if former.is_some_and(|former| former >= size) {
+            return Ok(());
+        }
+        // The device may lack the memory for both.
+        self.workspace = None;
+        match self.workspace(size) {
+            Ok(workspace) => self.workspace = Some(workspace),
+            Err(failure) => {
+                self.workspace = former.and_then(|former| self.workspace(former).ok());
+                return Err(failure);
+            }
+        }
+        Ok(())
+    }
+
+    fn workspace(&self, size: usize) -> Result<Workspace, Failure> {
+        let memory = self.bench.gpu.filled(PATTERN, size + 2 * RED_ZONE)?;
+        let pack = variant_pack(&self.inputs.memory, &self.buffers, &self.host, &memory)?;
+        Ok(Workspace { size, memory, pack })
+    }
+
+    /// Returns the number of the result that the buffers contain.
+    fn known_result(&mut self) -> Result<Option<usize>, Failure> {
+        for (number, buffers) in &self.results {
+            let pairs = self.buffers.iter().flatten().zip(buffers.iter().flatten());
+            if self.bench.comparer.are_equal(&self.bench.gpu, pairs)? {
+                return Ok(Some(*number));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Keeps the buffers as a new result.
+    fn remember(&mut self) -> Result<usize, Failure> {
+        let number = self.distinct;
+        self.distinct += 1;
+        // The newest result is needed for the second execution.
+        self.results.truncate(MAX_RESULTS - 1);
+        let gpu = &self.bench.gpu;
+        let copy = |buffer: &Option<GpuMemory>| -> Result<Option<GpuMemory>, Failure> {
+            buffer.as_ref().map(|buffer| Ok(gpu.copied(buffer)?)).transpose()
+        };
+        self.results.push((number, self.buffers.iter().map(copy).collect::<Result<_, Failure>>()?));
+        Ok(number)
+    }
+
+    /// Returns the bytes of the buffers with outputs, and of those that have changed although they have none.
+    fn download(&mut self) -> Result<Vec<Vec<u8>>, Failure> {
+        let prepared = Arc::clone(&self.inputs);
+        let mut after = Vec::new();
+        for (number, (before, buffer)) in self.before.iter().zip(&self.buffers).enumerate() {
+            let (Some(before), Some(buffer)) = (before, buffer) else {
+                after.push(Vec::new());
+                continue;
+            };
+            let places = &prepared.memory.places;
+            let is_written = |uid| prepared.written.contains(&uid);
+            let has_outputs = places.iter().any(|place| place.buffer == number && is_written(place.tensor.uid));
+            let is_needed = has_outputs || !self.bench.comparer.are_equal(&self.bench.gpu, [(before, buffer)])?;
+            after.push(if is_needed { self.bench.gpu.download(buffer)? } else { Vec::new() });
+        }
+        Ok(after)
+    }
+}

@@ -1,0 +1,135 @@
+//! How often a program has executed each graph, and how it has asked the heuristics, according to captures.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cudnn_capture_file::{Capture, Record};
+
+/// How a program has used a graph.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// The number of executions.
+    pub executions: u64,
+    /// The numbers of the heuristics modes, in the order of the first queries.
+    pub modes: Vec<i64>,
+}
+
+/// How a program has used cuDNN.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Usages {
+    /// The usage of graphs by id.
+    pub graphs: BTreeMap<String, Usage>,
+    /// The number of distinct calls of the older API for convolutions that search an algorithm.
+    pub older_searches: usize,
+}
+
+/// Sums up captures.
+#[must_use]
+pub fn usages<'a>(captures: impl IntoIterator<Item = &'a Capture>) -> Usages {
+    let mut usages = Usages::default();
+    for capture in captures {
+        // The graphs of the plans of one process, with the numbers of executions.
+        let mut plans = BTreeMap::<usize, (&str, u64)>::new();
+        for record in &capture.records {
+            match record {
+                // Ordinals count from the start of a process.
+                Record::Start(_) => usages.add(std::mem::take(&mut plans)),
+                Record::Proposals(proposals) => {
+                    let modes = &mut usages.graphs.entry(proposals.graph.clone()).or_default().modes;
+                    if !modes.contains(&proposals.mode) {
+                        modes.push(proposals.mode);
+                    }
+                }
+                Record::Plan(plan) => {
+                    plans.insert(plan.plan, (&plan.graph, 0));
+                }
+                Record::Execution(execution) if execution.status == "SUCCESS" => {
+                    plans.entry(execution.plan).and_modify(|(_, count)| *count = (*count).max(1));
+                }
+                Record::Count(count) => {
+                    plans.entry(count.plan).and_modify(|(_, most)| *most = (*most).max(count.executions));
+                }
+                Record::Call(call) if is_search(&call.function) => usages.older_searches += 1,
+                _ => {}
+            }
+        }
+        usages.add(plans);
+    }
+    usages
+}
+
+impl Usages {
+    fn add(&mut self, plans: BTreeMap<usize, (&str, u64)>) {
+        for (graph, executions) in plans.into_values() {
+            let usage = self.graphs.entry(graph.to_owned()).or_default();
+            usage.executions = usage.executions.saturating_add(executions);
+        }
+    }
+
+    /// Returns the usage of a graph.
+    #[must_use]
+    pub fn of(&self, graph: &str) -> Usage {
+        self.graphs.get(graph).cloned().unwrap_or_default()
+    }
+}
+
+/// Returns whether a function of the older API searches or selects an algorithm.
+fn is_search(function: &str) -> bool {
+    function.starts_with("cudnnFindConvolution")
+        || function.starts_with("cudnnGetConvolution") && function.ends_with("Algorithm_v7")
+}
+
+/// Returns the greatest common divisor of the numbers of executions: the number of equal steps in a captured run. It is
+/// 1 if there is none.
+#[must_use]
+pub fn steps(executions: impl IntoIterator<Item = u64>) -> u64 {
+    let distinct: BTreeSet<u64> = executions.into_iter().filter(|count| *count > 0).collect();
+    let divisor = |mut a: u64, mut b: u64| {
+        while b != 0 {
+            (a, b) = (b, a % b);
+        }
+        a
+    };
+    distinct.into_iter().fold(0, divisor).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn executions_of_all_processes_are_added() {
+        let start = r#"{"record":"start","format":1,"cudnn":91900,"cudart":12090}"#;
+        let lines = [
+            start,
+            r#"{"record":"proposals","graph":"a","mode":0,"count":3}"#,
+            r#"{"record":"proposals","graph":"a","mode":2,"count":3}"#,
+            r#"{"record":"proposals","graph":"a","mode":0,"count":3}"#,
+            r#"{"record":"plan","plan":0,"graph":"a","status":"SUCCESS","build_us":1}"#,
+            r#"{"record":"plan","plan":1,"graph":"a","status":"SUCCESS","build_us":1}"#,
+            r#"{"record":"execution","plan":0,"status":"SUCCESS","tensors":[]}"#,
+            r#"{"record":"count","plan":0,"executions":4}"#,
+            r#"{"record":"count","plan":0,"executions":7}"#,
+            r#"{"record":"execution","plan":1,"status":"SUCCESS","tensors":[]}"#,
+            r#"{"record":"call","function":"cudnnFindConvolutionForwardAlgorithm","arguments":[]}"#,
+            r#"{"record":"call","function":"cudnnGetConvolutionForwardAlgorithm_v7","arguments":[]}"#,
+            r#"{"record":"call","function":"cudnnGetConvolutionGroupCount","arguments":[]}"#,
+            start,
+            r#"{"record":"plan","plan":0,"graph":"b","status":"SUCCESS","build_us":1}"#,
+            r#"{"record":"execution","plan":0,"status":"EXECUTION_FAILED","tensors":[]}"#,
+            start,
+            r#"{"record":"plan","plan":0,"graph":"a","status":"SUCCESS","build_us":1}"#,
+            r#"{"record":"execution","plan":0,"status":"SUCCESS","tensors":[]}"#,
+        ];
+        let capture = Capture::parse((lines.join("\n") + "\n").as_bytes()).unwrap();
+        let usages = usages([&capture]);
+        assert_eq!(usages.of("a"), Usage { executions: 9, modes: vec![0, 2] });
+        assert_eq!((usages.of("b"), usages.of("c")), (Usage::default(), Usage::default()));
+        assert_eq!(usages.older_searches, 2);
+    }
+
+    #[test]
+    fn equal_steps_are_found() {
+        assert_eq!(steps([10, 30, 0, 20]), 10);
+        assert_eq!((steps([3, 10]), steps([]), steps([0])), (1, 1, 1));
+    }
+}
