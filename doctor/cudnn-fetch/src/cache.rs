@@ -1,6 +1,5 @@
 //! Manages the cache directory, and the temporary directories in it where releases are unpacked.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -8,6 +7,7 @@ use crate::error::FetchError;
 use crate::release::Release;
 use crate::variable::CACHE_VARIABLE;
 use cudnn_os::IS_WINDOWS;
+use tempfile::TempDir;
 
 /// Returns the cache directory for releases.
 ///
@@ -38,20 +38,12 @@ impl Release {
 }
 
 /// Creates a directory with a unique name in the cache, for a release with this directory name.
-pub(crate) fn staging_dir(cache: &Path, dir_name: &str) -> Result<PathBuf, FetchError> {
+pub(crate) fn staging_dir(cache: &Path, dir_name: &str) -> Result<TempDir, FetchError> {
     let prefix = format!(".{dir_name}-");
-    let failed = |path: &Path, error| FetchError::Cache { path: path.to_owned(), error };
-    std::fs::create_dir_all(cache).map_err(|error| failed(cache, error))?;
+    let failed = |error| FetchError::Cache { path: cache.to_owned(), error };
+    std::fs::create_dir_all(cache).map_err(failed)?;
     remove_abandoned(cache, &prefix);
-    let mut number = 0u32;
-    loop {
-        let dir = cache.join(format!("{prefix}{}-{number}", std::process::id()));
-        match std::fs::create_dir(&dir) {
-            // An earlier process with the same process ID left it behind.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < u32::MAX => number += 1,
-            created => return created.map(|()| dir.clone()).map_err(|error| failed(&dir, error)),
-        }
-    }
+    tempfile::Builder::new().prefix(&prefix).tempdir_in(cache).map_err(failed)
 }
 
 /// Removes staging directories that killed processes left more than a day ago.

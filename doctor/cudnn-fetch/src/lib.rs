@@ -100,10 +100,7 @@ pub fn fetch_into(release: &'static Release, cache: &Path, network: Network) -> 
         return Err(FetchError::OtherSystem { release });
     }
     let staging = cache::staging_dir(cache, &release.dir_name())?;
-    let result = download(release, &staging, &dir);
-    // A directory that cannot be removed only wastes disk space.
-    let _ = std::fs::remove_dir_all(&staging);
-    result.map(|()| dir)
+    download(release, staging.path(), &dir).map(|()| dir)
 }
 
 /// Downloads a release into a staging directory, verifies it, and moves it to `dir`.
