@@ -225,7 +225,7 @@ fn plans_are_cached_with_validation_below() {
     assert!(output.stderr.contains("the layer other runs below plans"), "{}", output.stderr);
 }
 
-/// Prints the numbers of `docs/measurements/validate.md`.
+/// Prints the numbers of `docs/measurements/layers.md`.
 #[test]
 #[ignore = "measures the time of a step; run it with --release --nocapture"]
 fn the_cost_of_a_step() {
