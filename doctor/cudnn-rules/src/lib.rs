@@ -25,6 +25,7 @@ pub mod platform;
 pub mod python;
 mod python_shim;
 pub mod refusal;
+pub mod release_facts;
 pub mod remedy;
 pub mod shell;
 pub mod shim_release;

@@ -83,7 +83,8 @@ findings! {
     SEVERAL = "C016" Note "several cuDNN installations were found" by [other_installations]:
         "Programs that search directories in a different order load a different cuDNN.";
     KNOWN_ISSUE = "C017" Note "the release has a known issue" by [known_issues]:
-        "Listed as a known issue in NVIDIA's release notes. It matters only to programs that do what the message names.";
+        "NVIDIA or a framework reports this issue; `cudnn-doctor facts` lists the sources. It matters only to programs that \
+         do what the message and its notes name.";
     REQUIREMENT = "C018" Error "the installation does not meet the program's requirements"
         by [requirements, search, other_major]:
         "The program was built for a newer cuDNN or for a different CUDA major.";

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_os::files::{Opened, open_regular};
+use cudnn_probe::release_facts::RELEASE_FACTS;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::subject::{OperationFacts, Subject, TensorFacts};
 use crate::shadow::vocabulary;
@@ -19,8 +21,6 @@ use crate::shadow::vocabulary;
 const FORMAT: u32 = 1;
 /// The maximum size of a file with rules in bytes.
 const MAX_LEN: u64 = 1 << 20;
-/// The rules that ship with this crate.
-const KNOWN: &str = include_str!("known.json");
 
 /// Rules that block plans.
 #[derive(Clone, Debug, Default)]
@@ -32,6 +32,15 @@ pub struct Rules(Vec<Rule>);
 struct File {
     errata: u32,
     rules: Vec<Rule>,
+}
+
+/// A file with facts about releases, which contains rules in the same format.
+#[derive(Deserialize)]
+struct FactsFile<'a> {
+    #[serde(rename = "facts")]
+    _format: u32,
+    #[serde(borrow)]
+    errata: &'a RawValue,
 }
 
 /// A rule that selects plans.
@@ -181,7 +190,7 @@ impl Rules {
     /// Returns the rules for publicly known problems of cuDNN.
     #[must_use]
     pub fn known() -> Rules {
-        Rules::parse(KNOWN).unwrap_or_default()
+        Rules::parse(RELEASE_FACTS).unwrap_or_default()
     }
 
     /// Reads a file with rules.
@@ -201,12 +210,13 @@ impl Rules {
         Rules::parse(&text).map_err(|reason| format!("{name}: {reason}"))
     }
 
-    /// Parses the text of a file with rules.
+    /// Parses the text of a file with rules, or of a file with facts that `cudnn-doctor facts --update` accepts.
     ///
     /// # Errors
     /// Returns the reason, with the line of a syntax error or the name of an invalid rule.
     pub fn parse(text: &str) -> Result<Rules, String> {
-        let file: File = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let rules = serde_json::from_str(text).map_or(text, |facts: FactsFile<'_>| facts.errata.get());
+        let file: File = serde_json::from_str(rules).map_err(|error| error.to_string())?;
         if file.errata != FORMAT {
             return Err(format!("format {} is not supported, only {FORMAT}", file.errata));
         }
@@ -551,8 +561,19 @@ mod tests {
     }
 
     #[test]
+    fn a_file_with_facts_contains_rules() {
+        let facts = |rule: &str| {
+            format!(r#"{{"facts":1,"version":2,"known_issues":[],"errata":{{"errata":1,"rules":[{{{rule}}}]}}}}"#)
+        };
+        let rules = Rules::parse(&facts(r#""name":"n","reason":"r","operations":["matmul"]"#)).unwrap();
+        assert_eq!(rules.iter().map(|rule| rule.name.as_str()).collect::<Vec<_>>(), ["n"]);
+        let error = Rules::parse(&facts(r#""name":"n","reason":"r","operations":["other"]"#)).unwrap_err();
+        assert!(error.starts_with("rule \"n\": unknown operation"), "{error}");
+    }
+
+    #[test]
     fn the_shipped_rules_are_valid_and_have_a_source() {
-        let known = Rules::parse(KNOWN).unwrap();
+        let known = Rules::parse(RELEASE_FACTS).unwrap();
         assert!(!known.is_empty());
         assert!(known.iter().all(|rule| rule.source.as_ref().is_some_and(|source| source.starts_with("https://"))));
     }
