@@ -359,14 +359,13 @@ pub(super) fn known_issues(
     // On Windows, no variable preloads the drop-in.
     let can_block = Os::HOST == Os::Linux;
     let finding = |(issue, range): (&KnownIssue, &ReleaseRange)| {
-        let condition = issue.condition.as_ref().map(|condition| format!("matters only if {condition}"));
+        let condition = issue.condition.as_ref().map_or(String::new(), |condition| format!(", if {condition}"));
         let gpus = issue.compute_capability.as_ref().map_or(String::new(), |range| format!(", with {range}"));
         let rule = issue.erratum.as_ref().filter(|_| can_block);
         let workaround = rule.map(|rule| {
             format!("until then, `{} run --errata known -- PROGRAM` blocks the affected plans ({rule})", doctor())
         });
-        Finding::new(KNOWN_ISSUE, format!("cuDNN {version} has a known issue: {}", issue.effect))
-            .notes(condition)
+        Finding::new(KNOWN_ISSUE, format!("cuDNN {version} has a known issue: {}{condition}", issue.effect))
             .note(format!("affects {range}{gpus}"))
             .note(format!("source: {}", issue.source))
             .notes(workaround)

@@ -84,7 +84,7 @@ findings! {
         "Programs that search directories in a different order load a different cuDNN.";
     KNOWN_ISSUE = "C017" Note "the release has a known issue" by [known_issues]:
         "NVIDIA or a framework reports this issue; `cudnn-doctor facts` lists the sources. It matters only to programs that \
-         do what the message and its notes name.";
+         do what the message names.";
     REQUIREMENT = "C018" Error "the installation does not meet the program's requirements"
         by [requirements, search, other_major]:
         "The program was built for a newer cuDNN or for a different CUDA major.";
