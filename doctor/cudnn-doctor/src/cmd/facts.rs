@@ -10,7 +10,7 @@ use cudnn_rules::check::frameworks::release;
 use cudnn_rules::check::machine::capability;
 use cudnn_rules::check::{FINDINGS, FindingKind};
 use cudnn_rules::cudnn_status;
-use cudnn_rules::release_facts::{InUse, KnownIssue, ReleaseRange, in_use};
+use cudnn_rules::release_facts::{CapabilityRange, InUse, KnownIssue, ReleaseRange, in_use};
 use serde_json::{Value, json};
 
 use super::facts_update;
@@ -130,7 +130,10 @@ fn issue_value(issue: &KnownIssue) -> Value {
         "from": issue.releases.first().map(|range| range.first().to_string()),
         "fixed_in": last.and_then(ReleaseRange::fixed_in).map(|version| version.to_string()),
         "releases": issue.releases.iter().map(range).collect::<Vec<_>>(),
-        "compute_capability": gpus.map(|range| json!({ "from": range.lowest(), "before": range.end() })),
+        "compute_capability": {
+            "from": gpus.map(CapabilityRange::lowest),
+            "before": gpus.and_then(CapabilityRange::end),
+        },
         "operation": issue.operation,
         "message": issue.effect,
         "condition": issue.condition,
