@@ -114,53 +114,9 @@ impl TegraChip {
     }
 }
 
-/// A known issue of a range of releases.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct KnownIssue {
-    /// The first affected release.
-    pub from: Version,
-    /// The first release with a fix.
-    pub fixed_in: Version,
-    /// The effect on programs.
-    pub description: &'static str,
-    /// The rule of the layer `errata` that blocks the affected plans.
-    pub erratum: Option<&'static str>,
-}
-
-/// Known issues from NVIDIA's release notes that affect users of several frameworks.
-pub const KNOWN_ISSUES: &[KnownIssue] = &[
-    KnownIssue {
-        from: Version::new(9, 10, 0),
-        fixed_in: Version::new(9, 10, 1),
-        description: "the values of one enum are in a different order than in all other releases",
-        erratum: None,
-    },
-    KnownIssue {
-        from: Version::new(9, 0, 0),
-        fixed_in: Version::new(9, 10, 1),
-        description: "cuDNN fails with cuBLASLt 12.9 or newer and several GPUs in one process",
-        erratum: None,
-    },
-    KnownIssue {
-        from: Version::new(9, 8, 0),
-        fixed_in: Version::new(9, 15, 1),
-        description: "3-d convolutions in bfloat16 can give wrong results",
-        erratum: Some("conv3d-bfloat16-wrong"),
-    },
-    KnownIssue {
-        from: Version::new(9, 11, 0),
-        fixed_in: Version::new(9, 15, 0),
-        description: "3-d convolutions in bfloat16 are slow and use much memory",
-        erratum: None,
-    },
-    KnownIssue {
-        from: Version::new(9, 10, 2),
-        fixed_in: Version::new(9, 15, 1),
-        description: "3-d convolutions in TF32 can give wrong results",
-        erratum: Some("conv3d-tf32-wrong"),
-    },
-];
+/// A file with known issues of releases and rules that avoid them, in JSON. `cudnn-doctor` and the layer `errata` use it.
+/// Sources: the page that each issue names, as of its date.
+pub const RELEASE_FACTS: &str = include_str!("release_facts.json");
 
 /// Returns whether this release contains this library.
 #[must_use]
@@ -181,40 +137,27 @@ pub fn jetpack_cuda(l4t_major: u32) -> Option<u32> {
     JETPACK_CUDA.iter().rev().find(|(since, _)| l4t_major >= *since).map(|(_, cuda_major)| *cuda_major)
 }
 
-/// Returns the known issues of a release.
-pub fn known_issues(version: Version) -> impl Iterator<Item = &'static KnownIssue> {
-    KNOWN_ISSUES.iter().filter(move |issue| issue.from <= version && version < issue.fixed_in)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_fact_holds_from_its_release_on_and_until_the_release_that_changes_it() {
-        // Fields: the release, the newer libraries that it contains, the compute capability, and known issues.
-        for (version, has_tensor_ir, has_ext, capability, issues) in [
-            ((8, 9, 7), false, false, 50, &[][..]),
-            ((9, 0, 0), false, false, 50, &["several GPUs"]),
-            ((9, 8, 0), false, false, 50, &["several GPUs", "bfloat16 can give wrong"]),
-            ((9, 10, 0), false, false, 50, &["enum", "several GPUs", "bfloat16 can give wrong"]),
-            ((9, 10, 1), false, false, 50, &["bfloat16 can give wrong"]),
-            ((9, 10, 2), false, false, 50, &["bfloat16 can give wrong", "TF32"]),
-            ((9, 11, 0), false, false, 75, &["bfloat16 can give wrong", "bfloat16 are slow", "TF32"]),
-            ((9, 15, 0), false, false, 75, &["bfloat16 can give wrong", "TF32"]),
-            ((9, 15, 1), false, false, 75, &[]),
-            ((9, 20, 9), false, false, 75, &[]),
-            ((9, 21, 0), true, false, 75, &[]),
-            ((9, 22, 0), true, true, 75, &[]),
+        // Fields: the release, the newer libraries that it contains, and the compute capability.
+        for (version, has_tensor_ir, has_ext, capability) in [
+            ((8, 9, 7), false, false, 50),
+            ((9, 0, 0), false, false, 50),
+            ((9, 10, 2), false, false, 50),
+            ((9, 11, 0), false, false, 75),
+            ((9, 20, 9), false, false, 75),
+            ((9, 21, 0), true, false, 75),
+            ((9, 22, 0), true, true, 75),
         ] {
             let version = Version::new(version.0, version.1, version.2);
             assert_eq!(has_library(version, Library::EnginesTensorIr), has_tensor_ir, "{version}");
             assert_eq!(has_library(version, Library::Ext), has_ext, "{version}");
             assert!(has_library(version, Library::Graph), "{version}");
             assert_eq!(min_compute_capability(version), capability, "{version}");
-            let found: Vec<&str> = known_issues(version).map(|issue| issue.description).collect();
-            assert_eq!(found.len(), issues.len(), "{version}: {found:?}");
-            assert!(found.iter().zip(issues).all(|(found, issue)| found.contains(issue)), "{version}: {found:?}");
         }
     }
 

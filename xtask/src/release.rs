@@ -406,7 +406,7 @@ fn print(version: &Version, dry_run: bool, summary: &Summary) {
     let release = version.release();
     println!(
         "\nTo decide, from NVIDIA's release notes and support matrix of cuDNN {release}:\n  \
-         new known issues, and fixed ones          KNOWN_ISSUES in cudnn-probe/src/release_facts.rs\n  \
+         new known issues, and fixed ones          cudnn-probe/src/release_facts.json, with a new version and date\n  \
          a new minimum driver                      MIN_DRIVER in cudnn-probe/src/release_facts.rs\n  \
          a new minimum compute capability          MIN_COMPUTE_CAPABILITY in cudnn-probe/src/release_facts.rs\n  \
          what users should know                    CHANGELOG.md\n  \

@@ -1,6 +1,6 @@
 //! Checks the workspace as a whole: commands in a copied checkout use the copy, builds do not overwrite each other's
-//! libraries, packages depend only on packages in the same or a lower tier, only the doctor depends on its rules, and
-//! the loader compiles fast.
+//! libraries, packages depend only on packages in the same or a lower tier, only the doctor depends on its rules, the
+//! loader compiles fast, and workflows pin their actions.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
@@ -133,6 +133,29 @@ fn the_loader_compiles_few_crates_and_no_code_for_tools() {
 }
 
 /// Returns cargo's metadata of the workspace's packages.
+/// A tag can move to code that nobody has reviewed. YAML takes a colon in a command without quotes for another key, and
+/// then the whole workflow does not run.
+#[test]
+fn workflows_pin_their_actions_and_quote_colons() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.github/workflows");
+    let mut actions = 0;
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        for line in text.lines().map(|line| line.trim_start().trim_start_matches("- ")) {
+            if let Some(action) = line.strip_prefix("uses: ") {
+                let (_, commit) = action.split_once('@').unwrap();
+                let commit = commit.split(" # v").next().unwrap();
+                assert!(commit.len() == 40 && commit.bytes().all(|digit| digit.is_ascii_hexdigit()), "{line}");
+                actions += 1;
+            }
+            let command = line.strip_prefix("run: ").unwrap_or_default();
+            let is_quoted = command.starts_with(['"', '\'', '|', '>']);
+            assert!(is_quoted || !(command.contains(": ") || command.ends_with(':')), "{line}");
+        }
+    }
+    assert!(actions > 5);
+}
+
 fn metadata() -> serde_json::Value {
     serde_json::from_slice(&cargo(&["metadata", "--format-version", "1", "--no-deps", "--offline"])).unwrap()
 }

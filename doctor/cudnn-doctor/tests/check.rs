@@ -17,7 +17,9 @@ use std::process::{Command, Output};
 
 use cudnn_probe::Library;
 use serde_json::Value;
-use support::{ExtensionLibrary, FakeLibrary, FakeNvml, PythonEnvironment, TempDir, Version, copy_fake_set};
+use support::{
+    ExtensionLibrary, FakeLibrary, FakeNvml, PythonEnvironment, TempDir, Version, copy_fake_set, own_release_facts,
+};
 
 const DOCTOR: &str = env!("CARGO_BIN_EXE_cudnn-doctor");
 const VERSION: Version = Version::new(9, 19, 0);
@@ -98,6 +100,7 @@ impl Scenario {
             .args(&self.options)
             .args(options)
             .env_clear()
+            .env("XDG_DATA_HOME", own_release_facts())
             .envs(self.variables.iter().cloned())
             .output()
             .unwrap()
@@ -116,6 +119,7 @@ impl Scenario {
             (Path::new(DOCTOR), "/usr/bin/cudnn-doctor"),
             (self.used.path(), "/opt/cudnn"),
             (self.other.path(), "/opt/other"),
+            (own_release_facts(), "/data"),
             (&workspace, "/workspace"),
         ] {
             facts = facts.replace(dir.to_str().unwrap(), name);

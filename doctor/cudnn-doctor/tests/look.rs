@@ -35,7 +35,8 @@ struct Machine {
 impl Machine {
     fn command(&self, doctor: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(doctor);
-        command.args(arguments).env_clear().envs(self.variables.iter().cloned());
+        command.args(arguments).env_clear().env("XDG_DATA_HOME", support::own_release_facts());
+        command.envs(self.variables.iter().cloned());
         command
     }
 

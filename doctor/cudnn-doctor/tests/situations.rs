@@ -26,7 +26,14 @@ struct Output {
 fn doctor(arguments: &[&str], variables: &[(&str, &Path)]) -> Output {
     let run = |options: &[&OsStr]| {
         let mut command = Command::new(DOCTOR);
-        command.args(arguments).args(options).env_clear().envs(variables.iter().copied()).output().unwrap()
+        command
+            .args(arguments)
+            .args(options)
+            .env_clear()
+            .env("XDG_DATA_HOME", support::own_release_facts())
+            .envs(variables.iter().copied())
+            .output()
+            .unwrap()
     };
     let output = if arguments.first() == Some(&"check") { again::check(run) } else { run(&[]) };
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

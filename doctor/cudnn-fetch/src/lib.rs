@@ -29,7 +29,7 @@ pub use error::FetchError;
 pub use pip::{pip, python};
 pub use release::{RELEASES, Release};
 pub use variable::CACHE_VARIABLE;
-pub use verify::{Damage, sha256};
+pub use verify::{Damage, sha256, sha256_hex};
 
 /// Controls whether a release that is missing in the cache may be downloaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -165,6 +165,12 @@ pub fn sha256(path: &Path) -> Option<String> {
     }
 }
 
+/// Returns the sha256 of bytes in hexadecimal digits, as `sha256sum` prints it.
+#[must_use]
+pub fn sha256_hex(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Encodes bytes in URL-safe base64 without padding, as in RECORD files.
 fn base64_url(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";

@@ -25,6 +25,7 @@ pub mod platform;
 pub mod python;
 mod python_shim;
 pub mod refusal;
+pub mod release_facts;
 pub mod remedy;
 mod runnable;
 pub mod shell;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use cudnn_probe::release_facts::KNOWN_ISSUES;
+use cudnn_probe::release_facts::RELEASE_FACTS;
 use support::{TempDir, Version, copy_fake_set};
 
 /// Runs `errata` on a machine with this cuDNN.
@@ -25,33 +25,41 @@ fn with_cudnn(version: Version) -> TempDir {
 }
 
 #[test]
-fn the_shipped_rules_are_compared_with_this_machine() {
+fn rules_are_compared_with_this_machine() {
+    let rule =
+        r#"{"name":"n","reason":"r","source":"https://a.example","operations":["matmul"],"cudnn":{"before":"9.15"}}"#;
     for (version, applies) in [(Version::new(9, 10, 2), true), (Version::new(9, 19, 0), false)] {
         let cudnn = with_cudnn(version);
-        let listed = errata(cudnn.path(), &["list", "--json"]);
+        let file = cudnn.path().join("rules.json");
+        std::fs::write(&file, format!(r#"{{"errata":1,"rules":[{rule}]}}"#)).unwrap();
+        let with_file =
+            |arguments: &[&str]| errata(cudnn.path(), &[arguments, &["--rules", file.to_str().unwrap()]].concat());
+        let listed = with_file(&["list", "--json"]);
         assert_eq!(listed.status.code(), Some(0), "{listed:?}");
         let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
-        let rules = listed["rules"].as_array().unwrap();
-        assert!(rules.len() > 1 && rules.iter().all(|rule| rule["applies"] == applies), "{listed}");
-        let shown = text(&errata(cudnn.path(), &["list"]).stdout);
+        assert_eq!(listed["rules"][0]["applies"], applies, "{listed}");
+        let shown = text(&with_file(&["list"]).stdout);
         assert_eq!(shown.contains(" applies to cuDNN 9.10.2 "), applies, "{shown}");
-        let explained = text(&errata(cudnn.path(), &["why", "conv3d-tf32-wrong"]).stdout);
+        let explained = text(&with_file(&["why", "n"]).stdout);
         let expected = if applies { "applies to cuDNN 9.10.2" } else { "does not apply: cuDNN 9.19.0 is not affected" };
         assert!(explained.contains(expected) && explained.contains("https://"), "{explained}");
     }
 }
 
-/// The doctor names the rule for a known issue.
+/// The doctor names the rule for a known issue, and shows the issue's text.
 #[test]
 fn every_shipped_rule_belongs_to_a_known_issue() {
     let dir = with_cudnn(Version::new(9, 10, 2));
     let listed = errata(dir.path(), &["list", "--json"]);
     let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
-    let text = |value: &serde_json::Value| value.as_str().map(str::to_owned);
-    let rules = listed["rules"].as_array().unwrap().iter().map(|rule| (text(&rule["name"]), text(&rule["reason"])));
-    let rules: BTreeSet<(Option<String>, Option<String>)> = rules.collect();
-    let issues = KNOWN_ISSUES.iter().filter_map(|issue| Some((issue.erratum?, issue.description)));
-    assert_eq!(rules, issues.map(|(name, reason)| (Some(name.to_owned()), Some(reason.to_owned()))).collect());
+    let facts: serde_json::Value = serde_json::from_str(RELEASE_FACTS).unwrap();
+    let texts = |list: &serde_json::Value, keys: [&str; 3]| -> BTreeSet<[String; 3]> {
+        let list = list.as_array().unwrap().iter().filter(|entry| entry[keys[0]].is_string());
+        list.map(|entry| keys.map(|key| entry[key].as_str().unwrap().to_owned())).collect()
+    };
+    let rules = texts(&listed["rules"], ["name", "reason", "source"]);
+    assert!(!rules.is_empty());
+    assert_eq!(rules, texts(&facts["known_issues"], ["erratum", "effect", "source"]));
 }
 
 #[test]
@@ -66,7 +74,9 @@ fn the_file_in_the_guide_is_valid() {
     assert!(text(&checked.stdout).starts_with("1 rule in "), "{checked:?}");
     let both = format!("{},known", file.display());
     let listed = text(&errata(dir.path(), &["list", "--rules", &both]).stdout);
-    assert!(listed.contains("my-slow-engine") && listed.contains("conv3d-tf32-wrong"), "{listed}");
+    let shipped: serde_json::Value = serde_json::from_str(RELEASE_FACTS).unwrap();
+    let shipped = shipped["errata"]["rules"][0]["name"].as_str().unwrap();
+    assert!(listed.contains("my-slow-engine") && listed.contains(shipped), "{listed}");
 }
 
 #[test]

@@ -1,15 +1,19 @@
 //! `facts`: prints the data behind the other commands, such as releases, drivers, findings and statuses.
 
+use std::path::PathBuf;
+
 use cudnn_cli::escape::Printable;
-use cudnn_cli::output::{CommandResult, Format, Outcome, outln};
+use cudnn_cli::output::{CommandResult, Format, Outcome, count, outln};
 use cudnn_frameworks::releases::{self, Fact};
 use cudnn_probe::release_facts;
 use cudnn_rules::check::frameworks::release;
 use cudnn_rules::check::machine::capability;
 use cudnn_rules::check::{FINDINGS, FindingKind};
 use cudnn_rules::cudnn_status;
+use cudnn_rules::release_facts::{CapabilityRange, InUse, KnownIssue, ReleaseRange, in_use};
 use serde_json::{Value, json};
 
+use super::facts_update;
 use crate::docs;
 
 /// The options of `facts`.
@@ -18,9 +22,36 @@ pub(crate) struct Arguments {
     /// Explain only this finding or status of cuDNN: C014, CUDNN_STATUS_BAD_PARAM, 2000.
     #[arg(value_name = "CODE")]
     code: Option<String>,
+
+    /// Store newer facts about releases, which later commands of this user use. FILE.sha256 next to the file must contain
+    /// its SHA-256, unless --sha256 does.
+    #[arg(long, value_name = "FILE", conflicts_with = "code")]
+    update: Option<PathBuf>,
+
+    /// The SHA-256 of the file in hexadecimal digits, as its publisher states it.
+    #[arg(long, value_name = "DIGITS", requires = "update")]
+    sha256: Option<String>,
+
+    /// Remove the stored facts, so that those of this build are used again.
+    #[arg(long, conflicts_with_all = ["code", "update"])]
+    reset: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
+    if let Some(file) = &arguments.update {
+        let stored = facts_update::update(file, arguments.sha256.as_deref())?;
+        let text = || outln!("Stored {} in {}.", described(&stored), place(&stored));
+        format.report(|| json!({ "release_facts": release_facts_value(&stored) }), text);
+        return Ok(Outcome::Fine);
+    }
+    if arguments.reset {
+        let removed = facts_update::reset()?;
+        let what = removed.map_or("No facts were stored".to_owned(), |file| format!("Removed {}", file.printable()));
+        let now = in_use();
+        let text = || outln!("{what}. Now in use: {}, {}.", described(&now), place(&now));
+        format.report(|| json!({ "release_facts": release_facts_value(&now) }), text);
+        return Ok(Outcome::Fine);
+    }
     let Some(code) = &arguments.code else {
         format.report(value, text);
         return Ok(Outcome::Fine);
@@ -50,6 +81,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
 }
 
 fn value() -> Value {
+    let facts = in_use();
     json!({
         "min_driver": release_facts::MIN_DRIVER.iter().map(|(cuda, driver)| json!({ "cuda_major": cuda, "driver": driver })).collect::<Vec<_>>(),
         "min_compute_capability": release_facts::MIN_COMPUTE_CAPABILITY.iter().map(|(since, oldest)| json!({
@@ -58,11 +90,8 @@ fn value() -> Value {
         })).collect::<Vec<_>>(),
         "library_since": release_facts::LIBRARY_SINCE
             .iter().map(|(library, since)| json!({ "library": library.file_name(), "since": since.to_string() })).collect::<Vec<_>>(),
-        "known_issues": release_facts::KNOWN_ISSUES.iter().map(|issue| json!({
-            "from": issue.from.to_string(),
-            "fixed_in": issue.fixed_in.to_string(),
-            "message": issue.description,
-        })).collect::<Vec<_>>(),
+        "release_facts": release_facts_value(&facts),
+        "known_issues": facts.facts.known_issues.iter().map(issue_value).collect::<Vec<_>>(),
         "frameworks": releases::all().iter().map(|fact| json!({
             "package": fact.package,
             "since": fact.since,
@@ -75,6 +104,64 @@ fn value() -> Value {
         "findings": FINDINGS.iter().map(finding).collect::<Vec<_>>(),
         "statuses": cudnn_status::all().map(status_value).collect::<Vec<_>>(),
     })
+}
+
+fn release_facts_value(InUse { facts, file, ignored }: &InUse) -> Value {
+    json!({
+        "version": facts.version,
+        "date": facts.date,
+        "file": file.as_ref().map(|file| file.to_string_lossy()),
+        "ignored": ignored,
+    })
+}
+
+fn issue_value(issue: &KnownIssue) -> Value {
+    let range = |range: &ReleaseRange| {
+        json!({
+            "from": range.first().to_string(),
+            "fixed_in": range.fixed_in().map(|version| version.to_string()),
+            "last_observed": range.last_observed().map(|version| version.to_string()),
+        })
+    };
+    let gpus = issue.compute_capability.as_ref();
+    let last = issue.releases.last();
+    json!({
+        "name": issue.name,
+        "from": issue.releases.first().map(|range| range.first().to_string()),
+        "fixed_in": last.and_then(ReleaseRange::fixed_in).map(|version| version.to_string()),
+        "releases": issue.releases.iter().map(range).collect::<Vec<_>>(),
+        "compute_capability": {
+            "from": gpus.map(CapabilityRange::lowest),
+            "before": gpus.and_then(CapabilityRange::end),
+        },
+        "operation": issue.operation,
+        "message": issue.effect,
+        "condition": issue.condition,
+        "source": issue.source,
+        "erratum": issue.erratum,
+    })
+}
+
+/// Names facts by their version and size.
+fn described(InUse { facts, .. }: &InUse) -> String {
+    let count = count(facts.known_issues.len(), "known issue");
+    format!("version {} of {} with {count}", facts.version, facts.date)
+}
+
+/// Returns where facts come from.
+fn place(InUse { file, .. }: &InUse) -> String {
+    file.as_ref().map_or("which this build contains".to_owned(), |file| file.printable())
+}
+
+fn print_issue(issue: &KnownIssue) {
+    let releases: Vec<String> = issue.releases.iter().map(ToString::to_string).collect();
+    outln!("  {}: {}", releases.join("; "), issue.effect);
+    let gpus = issue.compute_capability.as_ref().map(|range| format!("only with {range}"));
+    let condition = issue.condition.as_ref().map(|condition| format!("only if {condition}"));
+    let rule = issue.erratum.as_ref().map(|rule| format!("`run --errata known` blocks it ({rule})"));
+    for detail in [gpus, condition, rule, Some(issue.source.clone())].into_iter().flatten() {
+        outln!("       {detail}");
+    }
 }
 
 fn status_value((name, number, meaning): (&str, u32, &str)) -> Value {
@@ -117,10 +204,10 @@ fn text() {
     for (library, since) in release_facts::LIBRARY_SINCE {
         outln!("  {library}: since {since}");
     }
-    outln!("\nKnown issues (NVIDIA's release notes):");
-    for issue in release_facts::KNOWN_ISSUES {
-        outln!("  {} through releases before {}: {}", issue.from, issue.fixed_in, issue.description);
-    }
+    let facts = in_use();
+    outln!("\nKnown issues (version {} of {}, {}):", facts.facts.version, facts.facts.date, place(&facts));
+    facts.ignored.iter().for_each(|reason| outln!("  the stored facts are not used: {}", reason.printable()));
+    facts.facts.known_issues.iter().for_each(print_issue);
     outln!("\nReleases of cuDNN and CUDA that frameworks were built for or accept, where their files do not say:");
     for fact in releases::all() {
         let cudnn = cudnn(fact).map_or("no cuDNN".to_owned(), |cudnn| format!("cuDNN {cudnn}"));

@@ -6,6 +6,7 @@ mod destinations;
 pub(crate) mod env;
 pub(crate) mod explain;
 pub(crate) mod facts;
+mod facts_update;
 pub(crate) mod fetch;
 mod findings;
 pub(crate) mod fix;

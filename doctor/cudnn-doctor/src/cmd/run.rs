@@ -20,6 +20,7 @@ use cudnn_rules::drop_in::PRELOAD;
 use cudnn_rules::drop_in::functions::{nvidia_shim_in, refuse_older};
 use cudnn_rules::drop_in::source;
 use cudnn_rules::refusal::Refusal;
+use cudnn_rules::release_facts::in_use;
 
 use super::destinations::{self, CAPTURE_VARIABLE, TRACE_VARIABLE};
 use super::layers::{Answer, check_layer};
@@ -219,9 +220,14 @@ fn path_list(files: &[PathBuf]) -> Result<OsString, Refusal> {
     std::env::join_paths(files).map_err(|error| Refusal::new(error.to_string()))
 }
 
-/// Returns the value of the variable with absolute paths, so that the program may change its working directory.
+/// Returns the value of the variable with absolute paths, so that the program may change its working directory. `known`
+/// becomes the file with stored facts, if they are in use, because it means the rules of the layer's own build.
 fn absolute_files(rules: &OsStr) -> Result<OsString, Refusal> {
-    let absolute = |item: PathBuf| if item == Path::new("known") { Ok(item.into()) } else { absolute_file(&item) };
+    let stored = || in_use().file.filter(|file| !file.as_os_str().as_encoded_bytes().contains(&b','));
+    let absolute = |item: PathBuf| match item == Path::new("known") {
+        true => Ok(stored().unwrap_or(item).into()),
+        false => absolute_file(&item),
+    };
     let rules = bytes_of(rules);
     let items = rules.split(|byte| *byte == b',').filter(|item| !item.is_empty());
     let items = items.map(|item| absolute(path_from_bytes(item)));

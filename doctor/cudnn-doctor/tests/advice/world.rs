@@ -270,6 +270,7 @@ impl World {
             .env_clear()
             .env("PATH", std::env::join_paths(path).unwrap())
             .env("HOME", self.home())
+            .env("XDG_DATA_HOME", support::own_release_facts())
             .env("VIRTUAL_ENV", self.environment())
             .env("PIP_NO_INDEX", "1")
             .env("PIP_FIND_LINKS", &self.find_links)

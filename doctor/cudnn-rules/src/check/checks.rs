@@ -161,7 +161,8 @@ fn overlapping_packages(observations: &Observations<'_>) -> Vec<Finding> {
 }
 
 fn known_issues(observations: &Observations<'_>) -> Vec<Finding> {
-    of_used(observations, |report| installation::known_issues(report, &observations.machine.gpus, observations.context))
+    let Observations { machine, release_facts, context, .. } = observations;
+    of_used(observations, |report| installation::known_issues(report, release_facts, &machine.gpus, context))
 }
 
 fn old_driver(observations: &Observations<'_>) -> Vec<Finding> {

@@ -19,6 +19,7 @@ use super::remedies::{self, Releases, Wanted};
 use crate::as_installed;
 use crate::context::Context;
 use crate::cudnn_file::{is_drop_in, sums_of_cudnn};
+use crate::release_facts::{KnownIssue, ReleaseFacts, ReleaseRange};
 use crate::remedy::{Action, Effect, Remedy};
 use crate::shim_release;
 
@@ -330,33 +331,47 @@ pub(super) fn overlapping_packages(report: &InstallationReport, machine: &Machin
     )
 }
 
-pub(super) fn known_issues(report: &InstallationReport, gpus: &[Gpu], context: &Context) -> Vec<Finding> {
+/// C017: issues of the release that concern the GPUs of this machine.
+pub(super) fn known_issues(
+    report: &InstallationReport,
+    facts: &ReleaseFacts,
+    gpus: &[Gpu],
+    context: &Context,
+) -> Vec<Finding> {
     let Some(version) = report.version else { return Vec::new() };
     let upgrade_to_requirement =
         |minimum: Version| remedies::upgrade_to_requirement(report, &wanted(minimum), gpus, context);
+    let concerning = facts.known_issues.iter().filter(|issue| issue.concerns(gpus));
+    let found: Vec<_> = concerning.filter_map(|issue| Some((issue, issue.affects(version)?))).collect();
     // Use a single upgrade that fixes as many issues as possible.
-    let mut fixes: Vec<Version> = release_facts::known_issues(version).map(|issue| issue.fixed_in).collect();
+    let mut fixes: Vec<Version> = found.iter().filter_map(|(_, range)| range.fixed_in()).collect();
     fixes.sort_unstable();
     let upgrade = fixes.into_iter().rev().find_map(|fix| Some((fix, upgrade_to_requirement(fix).ok()?)));
-    let finding = |issue: &release_facts::KnownIssue| {
-        let message = format!("cuDNN {version} has a known issue: {}", issue.description);
-        let note = format!("affects {} through releases before {}", issue.from, issue.fixed_in);
-        let fixing = upgrade.as_ref().filter(|(fix, _)| issue.fixed_in <= *fix);
-        let help = match fixing.map_or_else(|| upgrade_to_requirement(issue.fixed_in), |(_, help)| Ok(help.clone())) {
+    let remedy = |fixed_in: Version| {
+        let fixing = upgrade.as_ref().filter(|(fix, _)| fixed_in <= *fix);
+        match fixing.map_or_else(|| upgrade_to_requirement(fixed_in), |(_, help)| Ok(help.clone())) {
             Ok(help) if help.effect == Effect::SameDir => help,
             // The command would not change the cuDNN that programs use.
-            Ok(_) => Remedy::new(format!("cuDNN {} does not have this issue", issue.fixed_in)),
+            Ok(_) => Remedy::new(format!("cuDNN {fixed_in} does not have this issue")),
             Err(reason) => Remedy::new(reason),
-        };
-        let finding = Finding::new(KNOWN_ISSUE, message).note(note);
-        // On Windows, no variable preloads the drop-in.
-        let rule = issue.erratum.filter(|_| Os::HOST == Os::Linux);
-        let workaround = |rule| {
-            format!("until then, `{} run --errata known -- PROGRAM` blocks the affected plans ({rule})", doctor())
-        };
-        finding.notes(rule.map(workaround)).remedy(help)
+        }
     };
-    release_facts::known_issues(version).map(finding).collect()
+    // On Windows, no variable preloads the drop-in.
+    let can_block = Os::HOST == Os::Linux;
+    let finding = |(issue, range): (&KnownIssue, &ReleaseRange)| {
+        let condition = issue.condition.as_ref().map_or(String::new(), |condition| format!(", if {condition}"));
+        let gpus = issue.compute_capability.as_ref().map_or(String::new(), |range| format!(", with {range}"));
+        let rule = issue.erratum.as_ref().filter(|_| can_block);
+        let workaround = rule.map(|rule| {
+            format!("until then, `{} run --errata known -- PROGRAM` blocks the affected plans ({rule})", doctor())
+        });
+        Finding::new(KNOWN_ISSUE, format!("cuDNN {version} has a known issue: {}{condition}", issue.effect))
+            .note(format!("affects {range}{gpus}"))
+            .note(format!("source: {}", issue.source))
+            .notes(workaround)
+            .remedy(range.fixed_in().map_or_else(|| Remedy::new("no release is known to fix this"), remedy))
+    };
+    found.into_iter().map(finding).collect()
 }
 
 fn wanted(minimum: Version) -> Wanted {

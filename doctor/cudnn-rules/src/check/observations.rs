@@ -15,6 +15,7 @@ use super::variables::Variables;
 use super::{Finding, Requested, companions, installation};
 use crate::context::Context;
 use crate::framework_run::Run;
+use crate::release_facts::{ReleaseFacts, in_use};
 
 /// The facts about a machine that the checks examine.
 pub struct Observations<'a> {
@@ -22,6 +23,8 @@ pub struct Observations<'a> {
     pub(super) context: &'a Context,
     /// The driver and the GPUs.
     pub machine: Machine,
+    /// The known issues of releases.
+    pub(super) release_facts: ReleaseFacts,
     pub(super) search_path: SearchPath,
     pub(super) variables: Variables,
     /// The requested program. `how` is set only if the program finds a usable cuDNN.
@@ -54,6 +57,7 @@ impl<'a> Observations<'a> {
             requested,
             context,
             machine,
+            release_facts: in_use().facts,
             search_path,
             variables,
             program,

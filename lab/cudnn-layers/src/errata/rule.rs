@@ -10,12 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_graph::{Operand, Operation, names, vocabulary};
 use cudnn_plan_store::choices::{Capability, Document, Release};
+use cudnn_probe::release_facts::RELEASE_FACTS;
 use serde::Deserialize;
 
 use crate::engine::Choice;
-
-/// The rules that ship with this crate.
-const KNOWN: &str = include_str!("known.json");
 
 /// Rules that block plans.
 #[derive(Clone, Debug, Default)]
@@ -120,7 +118,7 @@ impl Rules {
     /// Returns the rules for publicly known problems of cuDNN.
     #[must_use]
     pub fn known() -> Rules {
-        Rules::parse(KNOWN).unwrap_or_default()
+        Rules::parse(RELEASE_FACTS).unwrap_or_default()
     }
 
     /// Reads a file with rules.
@@ -132,7 +130,7 @@ impl Rules {
         Self::of(Document::read(path)?).map_err(|reason| format!("{name}: {reason}"))
     }
 
-    /// Parses the text of a file with rules.
+    /// Parses the text of a file with rules, or of a file with facts that `cudnn-doctor facts --update` accepts.
     ///
     /// # Errors
     /// Returns the reason, with the line of a syntax error or the name of an invalid rule.
@@ -484,8 +482,19 @@ mod tests {
     }
 
     #[test]
+    fn a_file_with_facts_contains_rules() {
+        let facts = |rule: &str| {
+            format!(r#"{{"facts":1,"version":2,"known_issues":[],"errata":{{"errata":1,"rules":[{{{rule}}}]}}}}"#)
+        };
+        let rules = Rules::parse(&facts(r#""name":"n","reason":"r","operations":["matmul"]"#)).unwrap();
+        assert_eq!(rules.iter().map(|rule| rule.name.as_str()).collect::<Vec<_>>(), ["n"]);
+        let error = Rules::parse(&facts(r#""name":"n","reason":"r","operations":["other"]"#)).unwrap_err();
+        assert!(error.starts_with("rule \"n\": unknown operation"), "{error}");
+    }
+
+    #[test]
     fn the_shipped_rules_are_valid_and_have_a_source() {
-        let known = Rules::parse(KNOWN).unwrap();
+        let known = Rules::parse(RELEASE_FACTS).unwrap();
         assert!(!known.is_empty());
         assert!(known.iter().all(|rule| rule.source.as_ref().is_some_and(|source| source.starts_with("https://"))));
     }

@@ -7,6 +7,7 @@ use std::path::Path;
 use cudnn_os::files::{Opened, open_regular};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use super::ranking::Ranking;
 
@@ -27,6 +28,15 @@ pub struct Document<R> {
     /// The rankings, if the file has a list of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tuned: Option<Vec<Ranking>>,
+}
+
+/// A file with facts about releases, which contains a document.
+#[derive(Deserialize)]
+struct Facts<'a> {
+    #[serde(rename = "facts")]
+    _format: u32,
+    #[serde(borrow)]
+    errata: &'a RawValue,
 }
 
 impl<R> Document<R> {
@@ -55,11 +65,12 @@ impl<R: DeserializeOwned> Document<R> {
         Self::parse(&text).map_err(|reason| format!("{name}: {reason}"))
     }
 
-    /// Parses the text of a file. Rankings are valid, but rules are checked only by their type.
+    /// Parses the text of a file, or of a file with facts that contains one. Rankings are valid, but rules are checked only by their type.
     ///
     /// # Errors
     /// Returns the reason, with the line of a syntax error or the graph of an invalid ranking.
     pub fn parse(text: &str) -> Result<Self, String> {
+        let text = serde_json::from_str(text).map_or(text, |facts: Facts<'_>| facts.errata.get());
         let document: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
         if document.errata != FORMAT {
             return Err(format!("format {} is not supported, only {FORMAT}", document.errata));

@@ -1,0 +1,133 @@
+//! `facts --update` and `--reset`: store newer facts about releases for this user, and remove them.
+//!
+//! Nothing changes unless the file is complete, valid, and newer than the facts in use.
+
+use std::ffi::OsString;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use cudnn_cli::escape::Printable;
+use cudnn_cli::programs::doctor;
+use cudnn_fetch::sha256_hex;
+use cudnn_os::environment::is_secure_execution;
+use cudnn_os::files::{Opened, open_regular};
+use cudnn_os::trusted_files::{self, Directory};
+use cudnn_rules::refusal::Refusal;
+use cudnn_rules::release_facts::{FILE_NAME, InUse, MAX_LEN, ReleaseFacts, in_use, stored_file};
+
+/// The maximum size of a file with a checksum in bytes.
+const MAX_CHECKSUM_LEN: u64 = 4096;
+
+/// Stores the facts in a file, and returns them. The file must have this SHA-256, or the one in the file next to it.
+pub(super) fn update(file: &Path, sha256: Option<&str>) -> Result<InUse, Refusal> {
+    let stored = writable_file()?;
+    let bytes = read(file, MAX_LEN)?;
+    let (expected, stated_by) = match sha256 {
+        Some(digits) => (digits.to_owned(), "--sha256".to_owned()),
+        None => checksum_next_to(file)?,
+    };
+    let found = sha256_hex(&bytes);
+    if !found.eq_ignore_ascii_case(&expected) {
+        return Err(Refusal::new(format!(
+            "{} was changed or is incomplete: its SHA-256 is {found}, but {stated_by} states {}",
+            file.printable(),
+            expected.printable()
+        ))
+        .help("get the file and its SHA-256 again from where they were published"));
+    }
+    let invalid = |reason: &str| Refusal::new(format!("{}: {}", file.printable(), reason.printable()));
+    let text = std::str::from_utf8(&bytes).map_err(|_| invalid("it is not UTF-8"))?;
+    let facts = ReleaseFacts::parse(text).map_err(|reason| invalid(&reason))?;
+    let now = in_use().facts;
+    if facts.version <= now.version {
+        return Err(invalid(&format!(
+            "version {} of {} is not newer than version {} of {}, which is in use",
+            facts.version, facts.date, now.version, now.date
+        )));
+    }
+    store(&stored, &bytes).map_err(|reason| cannot("write", &stored, &reason))?;
+    Ok(InUse { facts, file: Some(stored), ignored: None })
+}
+
+/// Removes the stored facts, and returns their file if there was one.
+pub(super) fn reset() -> Result<Option<PathBuf>, Refusal> {
+    let stored = writable_file()?;
+    let removed = Directory::open(stored.parent().unwrap_or(&stored)).and_then(|dir| Ok(dir.remove_file(FILE_NAME)?));
+    match removed {
+        Ok(()) => Ok(Some(stored)),
+        Err(trusted_files::Refusal::System(error))
+            if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+        {
+            Ok(None)
+        }
+        Err(reason) => Err(cannot("remove", &stored, &reason)),
+    }
+}
+
+/// Returns an error about the stored file or its directory.
+fn cannot(what: &str, file: &Path, reason: &trusted_files::Refusal) -> Refusal {
+    Refusal::new(format!("cannot {what} {}: {}", file.printable(), reason.to_string().printable()))
+}
+
+fn writable_file() -> Result<PathBuf, Refusal> {
+    if is_secure_execution() {
+        return Err(Refusal::new("stored facts of a less privileged user are ignored in secure-execution mode"));
+    }
+    let home = if cudnn_os::IS_WINDOWS { "LOCALAPPDATA" } else { "HOME" };
+    stored_file().ok_or_else(|| Refusal::new(format!("facts cannot be stored, because {home} is not set")))
+}
+
+/// Returns the SHA-256 in `FILE.sha256`, in the format of `sha256sum`, and the name of that file.
+fn checksum_next_to(file: &Path) -> Result<(String, String), Refusal> {
+    let mut path = OsString::from(file);
+    path.push(".sha256");
+    let path = PathBuf::from(path);
+    let bytes = match path.symlink_metadata() {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return Err(Refusal::new(format!("the SHA-256 of {} is not known", file.printable())).help(format!(
+                "put {} next to it, or run `{} facts --update FILE --sha256 DIGITS`",
+                path.printable(),
+                doctor()
+            )));
+        }
+        _ => read(&path, MAX_CHECKSUM_LEN)?,
+    };
+    let text = String::from_utf8_lossy(&bytes);
+    let digits = text.split_whitespace().next().unwrap_or_default();
+    let is_sha256 = digits.len() == 64 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    if !is_sha256 {
+        return Err(Refusal::new(format!(
+            "{} does not start with a SHA-256 of 64 hexadecimal digits",
+            path.printable()
+        )));
+    }
+    Ok((digits.to_owned(), path.printable()))
+}
+
+/// Reads a regular file of at most this size.
+fn read(path: &Path, max: u64) -> Result<Vec<u8>, Refusal> {
+    let refused = |reason: &dyn std::fmt::Display| Refusal::new(format!("cannot read {}: {reason}", path.printable()));
+    let file = match open_regular(path).map_err(|error| refused(&error))? {
+        Opened::Regular(file, len) if len <= max => file,
+        Opened::Regular(_, len) => return Err(refused(&format!("it has {len} bytes, more than {max}"))),
+        Opened::Other(kind) => return Err(refused(&format!("it is {kind}, not a file"))),
+    };
+    let mut bytes = Vec::new();
+    // If the file grows while it is read, the hash differs.
+    file.take(max).read_to_end(&mut bytes).map_err(|error| refused(&error))?;
+    Ok(bytes)
+}
+
+/// Replaces the stored file in one step, in a directory that only this user can change.
+fn store(file: &Path, bytes: &[u8]) -> Result<(), trusted_files::Refusal> {
+    let dir = Directory::create(file.parent().unwrap_or(file))?;
+    let mut random = [0; 8];
+    cudnn_os::random::fill(&mut random)?;
+    let temporary = format!(".{FILE_NAME}.tmp-{:016x}", u64::from_ne_bytes(random));
+    let written = dir.create_file(&temporary).and_then(|new| new.write(bytes));
+    let written = written.and_then(|()| dir.rename(&temporary, FILE_NAME));
+    if written.is_err() {
+        let _ = dir.remove_file(&temporary);
+    }
+    Ok(written?)
+}

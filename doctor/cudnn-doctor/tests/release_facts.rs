@@ -1,0 +1,177 @@
+//! Tests `facts --update` and `--reset`, and which facts about releases the other commands use.
+#![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// A user's directory for data, and a file with newer facts that somebody published.
+struct Update {
+    dir: support::TempDir,
+}
+
+impl Update {
+    fn new() -> Update {
+        let update = Update { dir: support::TempDir::new() };
+        update.publish(&facts(4_000_000_000));
+        update
+    }
+
+    fn file(&self) -> PathBuf {
+        self.dir.path().join("new.json")
+    }
+
+    fn stored(&self) -> PathBuf {
+        self.dir.path().join("data/cudnn-doctor/facts.json")
+    }
+
+    fn publish(&self, text: &str) {
+        std::fs::write(self.file(), text).unwrap();
+        let digits = cudnn_fetch::sha256_hex(text.as_bytes());
+        std::fs::write(self.dir.path().join("new.json.sha256"), format!("{digits}  new.json\n")).unwrap();
+    }
+
+    fn doctor(&self, arguments: &[&str]) -> Output {
+        let mut doctor = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"));
+        let doctor = doctor.args(arguments).env_clear().env("XDG_DATA_HOME", self.dir.path().join("data"));
+        doctor.output().unwrap()
+    }
+
+    /// Updates with the published file. Returns the error, or an empty text.
+    fn update(&self, options: &[&str]) -> String {
+        let file = self.file();
+        let output = self.doctor(&[&["facts", "--update", file.to_str().unwrap()], options].concat());
+        assert_eq!(output.status.code() == Some(0), output.stderr.is_empty(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    }
+
+    /// Returns the version of the facts in use, and why the stored facts are ignored.
+    fn in_use(&self) -> (u64, Option<String>) {
+        let value: Value = serde_json::from_slice(&self.doctor(&["facts", "--json"]).stdout).unwrap();
+        let facts = &value["release_facts"];
+        assert_eq!(facts["file"].is_string(), facts["version"] == 4_000_000_000_u64, "{facts}");
+        (facts["version"].as_u64().unwrap(), facts["ignored"].as_str().map(str::to_owned))
+    }
+}
+
+/// Returns facts with one issue of 9.19.0.
+fn facts(version: u32) -> String {
+    let range = r#"[{"from":"9.19.0","before":"9.20.0"}]"#;
+    let issue = format!(
+        r#"{{"name":"new","releases":{range},"operation":"matmul","effect":"a new issue","source":"https://a.example","erratum":"new"}}"#
+    );
+    let rules = r#"{"errata":1,"rules":[{"name":"new","reason":"a new issue","operations":["matmul"]}]}"#;
+    format!(r#"{{"facts":1,"version":{version},"date":"2030-01-31","known_issues":[{issue}],"errata":{rules}}}"#)
+}
+
+#[test]
+fn stored_facts_are_used_until_they_are_removed() {
+    let update = Update::new();
+    let (built_in, ignored) = update.in_use();
+    assert!(built_in > 0 && ignored.is_none());
+    assert_eq!(update.update(&[]), "");
+    assert_eq!(update.in_use(), (4_000_000_000, None));
+    let shown = String::from_utf8(update.doctor(&["facts"]).stdout).unwrap();
+    assert!(shown.contains("Known issues (version 4000000000 of 2030-01-31, "), "{shown}");
+    assert!(shown.contains("9.19.0 through releases before 9.20.0: a new issue"), "{shown}");
+
+    let cudnn = support::TempDir::new();
+    support::copy_fake_set(support::Version::new(9, 19, 0), cudnn.path());
+    let check = |update: &Update| {
+        let mut doctor = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"));
+        doctor.args(["check", "--no-load", "--only", "C017"]).env_clear().env("CUDNN_LOADER_DIR", cudnn.path());
+        String::from_utf8(doctor.env("XDG_DATA_HOME", update.dir.path().join("data")).output().unwrap().stdout).unwrap()
+    };
+    assert!(check(&update).contains("cuDNN 9.19.0 has a known issue: a new issue"), "{}", check(&update));
+    let again = update.update(&[]);
+    assert!(again.contains("is not newer than version 4000000000 of 2030-01-31, which is in use"), "{again}");
+
+    let removed = String::from_utf8(update.doctor(&["facts", "--reset"]).stdout).unwrap();
+    assert!(removed.starts_with("Removed ") && removed.contains(&format!("version {built_in} of ")), "{removed}");
+    assert_eq!(update.in_use(), (built_in, None));
+    assert!(!check(&update).contains("a new issue"));
+    let nothing = String::from_utf8(update.doctor(&["facts", "--reset"]).stdout).unwrap();
+    assert!(nothing.starts_with("No facts were stored. Now in use: version "), "{nothing}");
+}
+
+#[test]
+fn files_that_are_not_complete_valid_and_newer_change_nothing() {
+    let update = Update::new();
+    let (built_in, _) = update.in_use();
+    let right = cudnn_fetch::sha256_hex(facts(4_000_000_000).as_bytes());
+    assert_eq!(update.update(&["--sha256", &right.to_uppercase()]), "");
+    std::fs::remove_file(update.stored()).unwrap();
+    let wrong = "0".repeat(64);
+    let error = update.update(&["--sha256", &wrong]);
+    assert!(error.contains(&format!("its SHA-256 is {right}, but --sha256 states {wrong}")), "{error}");
+    for (text, expected) in [
+        (facts(0), "version 0 of 2030-01-31 is not newer than version"),
+        (
+            facts(9).replace("matmul\"]", "\u{1b}[31m\"]").replace("a new issue\",\"source", "\\u001b[31m\",\"source"),
+            "control character",
+        ),
+        (facts(9).replace("\"facts\":1", "\"facts\":2"), "format 2 is not supported"),
+        ("{".repeat(200_000), "these are no facts"),
+        (" ".repeat((1 << 20) + 1), "more than 1048576"),
+    ] {
+        update.publish(&text);
+        let error = update.update(&[]);
+        assert!(error.contains(expected) && !error.contains('\u{1b}'), "{error}");
+        assert!(!update.stored().exists());
+    }
+    // A truncated file, and files without a usable checksum.
+    update.publish(&facts(4_000_000_000));
+    std::fs::write(update.file(), &facts(4_000_000_000)[..100]).unwrap();
+    assert!(update.update(&[]).contains("was changed or is incomplete"), "{}", update.update(&[]));
+    let checksum = update.dir.path().join("new.json.sha256");
+    std::fs::write(&checksum, "none").unwrap();
+    assert!(update.update(&[]).contains("does not start with a SHA-256"), "{}", update.update(&[]));
+    std::fs::remove_file(&checksum).unwrap();
+    assert!(update.update(&[]).contains("--sha256 DIGITS"), "{}", update.update(&[]));
+    std::fs::remove_file(update.file()).unwrap();
+    std::fs::create_dir(update.file()).unwrap();
+    assert!(
+        update.update(&["--sha256", &wrong]).contains("it is a directory"),
+        "{}",
+        update.update(&["--sha256", &wrong])
+    );
+    assert!(!update.stored().exists());
+    assert_eq!(update.in_use(), (built_in, None));
+}
+
+/// A damaged or older file is ignored with the reason, as is one that another user can change.
+#[cfg(unix)]
+#[test]
+fn stored_facts_that_cannot_be_trusted_are_ignored() {
+    use std::os::unix::fs::PermissionsExt;
+    let update = Update::new();
+    let (built_in, _) = update.in_use();
+    let ignored = |expected: &str| {
+        let (version, reason) = update.in_use();
+        assert!(version == built_in && reason.as_deref().is_some_and(|reason| reason.contains(expected)), "{reason:?}");
+    };
+    assert_eq!(update.update(&[]), "");
+    let (file, dir) = (update.stored(), update.dir.path().join("data/cudnn-doctor"));
+    for path in [&file, &dir] {
+        let before = path.metadata().unwrap().permissions();
+        std::fs::set_permissions(path, PermissionsExt::from_mode(0o777)).unwrap();
+        ignored("other users can write to it");
+        std::fs::set_permissions(path, before).unwrap();
+    }
+    assert_eq!(update.in_use(), (4_000_000_000, None));
+    if cudnn_os::rights::is_root() {
+        for path in [&file, &dir] {
+            std::os::unix::fs::chown(path, Some(65534), None).unwrap();
+            ignored("it belongs to user 65534");
+            std::os::unix::fs::chown(path, Some(0), None).unwrap();
+        }
+    }
+    std::fs::write(&file, &facts(4_000_000_000)[..100]).unwrap();
+    ignored("these are no facts: EOF");
+    std::fs::write(&file, facts(0)).unwrap();
+    ignored("its version 0 is not newer than the built-in facts");
+    std::fs::remove_file(&file).unwrap();
+    std::os::unix::fs::symlink(update.file(), &file).unwrap();
+    ignored("it is not a file");
+}

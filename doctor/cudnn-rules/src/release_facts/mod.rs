@@ -1,0 +1,373 @@
+//! Known issues of cuDNN releases, from the file with facts that this build contains or from a newer one.
+
+mod stored;
+
+use std::collections::BTreeSet;
+
+use cudnn_os::escape::is_unsafe;
+use cudnn_probe::Version;
+use cudnn_probe::release_facts::RELEASE_FACTS;
+use serde::Deserialize;
+
+use crate::check::machine::{Gpu, capability};
+
+pub use stored::{FILE_NAME, InUse, MAX_LEN, in_use, stored_file};
+
+/// The version of the file format.
+const FORMAT: u32 = 1;
+/// The maximum length of a text in the file, in bytes.
+const MAX_TEXT: usize = 400;
+
+/// A file with facts about releases.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReleaseFacts {
+    #[serde(rename = "facts")]
+    _format: u32,
+    /// The version of the facts. Newer facts have a higher number.
+    pub version: u32,
+    /// The day when the facts were written: `2026-11-29`.
+    pub date: String,
+    /// The known issues, in the order in which they are reported.
+    pub known_issues: Vec<KnownIssue>,
+    errata: Errata,
+}
+
+/// An issue that some releases are known to have.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KnownIssue {
+    /// The name, which is unique.
+    pub name: String,
+    /// The affected releases, in ascending order.
+    pub releases: Vec<ReleaseRange>,
+    /// The affected GPUs, or `None` if all are affected.
+    #[serde(default)]
+    pub compute_capability: Option<CapabilityRange>,
+    /// The operation, such as `attention`.
+    pub operation: String,
+    /// The effect on programs, as a sentence.
+    pub effect: String,
+    /// The condition under which a program is affected, as a clause.
+    #[serde(default)]
+    pub condition: Option<String>,
+    /// A public page about the issue.
+    pub source: String,
+    /// The rule of the layer `errata` that blocks the affected plans.
+    #[serde(default)]
+    pub erratum: Option<String>,
+}
+
+/// Affected releases.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReleaseRange {
+    /// The first affected release.
+    from: Release,
+    /// The first release with a fix.
+    #[serde(default)]
+    before: Option<Release>,
+    /// The last release that was observed to be affected, if no release is known to fix it.
+    #[serde(default)]
+    through: Option<Release>,
+}
+
+/// Affected GPUs: from the first compute capability to before the second.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CapabilityRange {
+    from: Capability,
+    #[serde(default)]
+    before: Option<Capability>,
+}
+
+/// The rules of the layer `errata`, which only the layer understands.
+#[derive(Clone, Debug, Default, Deserialize)]
+struct Errata {
+    rules: Vec<NamedRule>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct NamedRule {
+    name: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+struct Release(Version);
+
+impl TryFrom<String> for Release {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse().map(Release).map_err(|_| format!("{text:?} is not a release of cuDNN, such as \"9.10.2\""))
+    }
+}
+
+/// A compute capability in tenths, written as `9.0`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+struct Capability(u32);
+
+impl TryFrom<String> for Capability {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let parts = text.split_once('.').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+        match parts {
+            Some((major @ 0..100_u32, minor @ 0..10_u32)) => Ok(Capability(major * 10 + minor)),
+            _ => Err(format!("{text:?} is not a compute capability, such as \"9.0\"")),
+        }
+    }
+}
+
+impl ReleaseFacts {
+    /// Returns the facts that this build contains.
+    #[must_use]
+    pub fn built_in() -> Self {
+        ReleaseFacts::parse(RELEASE_FACTS).unwrap_or_default()
+    }
+
+    /// Parses a file with facts.
+    ///
+    /// # Errors
+    /// Returns the reason, with the line of a syntax error or the name of an invalid issue.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        struct Format {
+            facts: u32,
+        }
+        let format: Format = serde_json::from_str(text).map_err(|error| format!("these are no facts: {error}"))?;
+        if format.facts != FORMAT {
+            return Err(format!("format {} is not supported, only {FORMAT}", format.facts));
+        }
+        let facts: ReleaseFacts = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        facts.check()?;
+        Ok(facts)
+    }
+
+    /// Checks the values that the types of the fields allow.
+    fn check(&self) -> Result<(), String> {
+        if !is_date(&self.date) {
+            return Err(format!("{:?} is not a date, such as \"2026-11-29\"", self.date));
+        }
+        let rules: BTreeSet<&str> = self.errata.rules.iter().map(|rule| rule.name.as_str()).collect();
+        let mut names = BTreeSet::new();
+        for issue in &self.known_issues {
+            let reason = match issue.check() {
+                Err(reason) => reason,
+                Ok(()) if !names.insert(&issue.name) => "another issue has this name".to_owned(),
+                Ok(()) => match issue.erratum.as_deref().filter(|rule| !rules.contains(rule)) {
+                    Some(rule) => format!("the file contains no rule {rule:?}"),
+                    None => continue,
+                },
+            };
+            return Err(format!("issue {:?}: {reason}", issue.name));
+        }
+        Ok(())
+    }
+}
+
+impl KnownIssue {
+    /// Returns the range that contains a release, if the release is affected.
+    #[must_use]
+    pub fn affects(&self, version: Version) -> Option<&ReleaseRange> {
+        self.releases.iter().find(|range| range.contains(Release(version)))
+    }
+
+    /// Returns whether it concerns one of these GPUs. An issue of certain GPUs concerns no machine without such a GPU.
+    #[must_use]
+    pub fn concerns(&self, gpus: &[Gpu]) -> bool {
+        let range = self.compute_capability.as_ref();
+        range.is_none_or(|range| gpus.iter().any(|gpu| range.contains(Capability(gpu.compute_capability))))
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let texts = [&self.name, &self.operation, &self.effect, &self.source];
+        let texts = texts.into_iter().chain(&self.condition).chain(&self.erratum);
+        if texts.into_iter().any(|text| text.is_empty() || text.len() > MAX_TEXT || text.chars().any(is_unsafe)) {
+            return Err(format!("a text is empty, has more than {MAX_TEXT} bytes, or contains a control character"));
+        }
+        if !self.source.starts_with("https://") {
+            return Err("the source must be an address that starts with https://".to_owned());
+        }
+        let is_ascending = self.releases.is_sorted_by(|one, next| one.end().is_some_and(|end| end <= next.from));
+        if self.releases.is_empty() || !is_ascending || self.releases.iter().any(ReleaseRange::is_invalid) {
+            return Err("the releases must be ascending ranges with `before` or `through`".to_owned());
+        }
+        if self.compute_capability.as_ref().is_some_and(|range| range.before.is_some_and(|end| end <= range.from)) {
+            return Err("the range of compute capabilities ends before it begins".to_owned());
+        }
+        Ok(())
+    }
+}
+
+impl ReleaseRange {
+    /// Returns the first affected release.
+    #[must_use]
+    pub fn first(&self) -> Version {
+        self.from.0
+    }
+
+    /// Returns the first release with a fix, if it is known.
+    #[must_use]
+    pub fn fixed_in(&self) -> Option<Version> {
+        self.before.map(|release| release.0)
+    }
+
+    /// Returns the last release that was observed to be affected, if no release is known to fix the issue.
+    #[must_use]
+    pub fn last_observed(&self) -> Option<Version> {
+        self.through.map(|release| release.0)
+    }
+
+    fn contains(&self, release: Release) -> bool {
+        self.from <= release
+            && self.before.is_none_or(|end| release < end)
+            && self.through.is_none_or(|last| release <= last)
+    }
+
+    fn end(&self) -> Option<Release> {
+        self.before.or(self.through)
+    }
+
+    fn is_invalid(&self) -> bool {
+        match (self.before, self.through) {
+            (Some(before), None) => before <= self.from,
+            (None, Some(through)) => through < self.from,
+            (Some(_), Some(_)) | (None, None) => true,
+        }
+    }
+}
+
+impl std::fmt::Display for ReleaseRange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self.fixed_in(), self.last_observed()) {
+            (Some(fixed), _) => write!(f, "{} through releases before {fixed}", self.first()),
+            (None, Some(last)) if last == self.first() => write!(f, "{last}, and perhaps later releases"),
+            (None, Some(last)) => write!(f, "{} through {last}, and perhaps later releases", self.first()),
+            (None, None) => write!(f, "releases from {} on", self.first()),
+        }
+    }
+}
+
+impl CapabilityRange {
+    /// Returns the lowest affected compute capability: `9.0`.
+    #[must_use]
+    pub fn lowest(&self) -> String {
+        capability(self.from.0)
+    }
+
+    /// Returns the first higher compute capability that is not affected.
+    #[must_use]
+    pub fn end(&self) -> Option<String> {
+        self.before.map(|end| capability(end.0))
+    }
+
+    fn contains(&self, capability: Capability) -> bool {
+        self.from <= capability && self.before.is_none_or(|end| capability < end)
+    }
+}
+
+impl std::fmt::Display for CapabilityRange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.before {
+            None => write!(f, "compute capability {} or higher", self.lowest()),
+            Some(end) if end.0 == self.from.0 + 1 => write!(f, "compute capability {}", self.lowest()),
+            Some(end) => write!(f, "compute capability {} to before {}", self.lowest(), capability(end.0)),
+        }
+    }
+}
+
+/// Returns whether this is a date such as `2026-11-29`.
+fn is_date(text: &str) -> bool {
+    let digits = |text: &str, len: usize| text.len() == len && text.bytes().all(|byte| byte.is_ascii_digit());
+    let parts: Vec<&str> = text.split('-').collect();
+    matches!(parts.as_slice(), [year, month, day] if digits(year, 4) && digits(month, 2) && digits(day, 2))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    /// Returns a file with one issue that has these fields.
+    fn file(fields: &str) -> String {
+        let rules = r#"{"errata":1,"rules":[{"name":"rule","reason":"r","operations":["matmul"]}]}"#;
+        let issue = format!(r#"{{"name":"n","operation":"o","effect":"e",{fields}}}"#);
+        format!(r#"{{"facts":1,"version":7,"date":"2026-11-29","known_issues":[{issue}],"errata":{rules}}}"#)
+    }
+
+    fn issue(fields: &str) -> Result<KnownIssue, String> {
+        let fields = format!(r#""source":"https://a.example/1",{fields}"#);
+        ReleaseFacts::parse(&file(&fields)).map(|facts| facts.known_issues.into_iter().next().unwrap())
+    }
+
+    #[test]
+    fn the_built_in_facts_are_valid() {
+        let facts = ReleaseFacts::parse(RELEASE_FACTS).unwrap();
+        assert_eq!(facts.version, ReleaseFacts::built_in().version);
+    }
+
+    #[test]
+    fn an_issue_affects_its_releases_and_gpus() {
+        let version = |text: &str| text.parse().unwrap();
+        let two = r#""releases":[{"from":"9.1.0","before":"9.2.1"},{"from":"9.3.0","through":"9.3.1"}]"#;
+        let issue = issue(&format!(r#"{two},"compute_capability":{{"from":"9.0","before":"10.0"}}"#)).unwrap();
+        for (release, expected) in [
+            ("9.0.9", None),
+            ("9.1.0", Some("9.1.0 through releases before 9.2.1")),
+            ("9.2.0", Some("9.1.0 through releases before 9.2.1")),
+            ("9.2.1", None),
+            ("9.3.1", Some("9.3.0 through 9.3.1, and perhaps later releases")),
+            ("9.3.2", None),
+        ] {
+            let range = issue.affects(version(release)).map(ToString::to_string);
+            assert_eq!(range.as_deref(), expected, "{release}");
+        }
+        let gpu = |compute_capability| Gpu { name: "a GPU".to_owned(), compute_capability };
+        assert!(issue.concerns(&[gpu(75), gpu(90)]) && issue.concerns(&[gpu(99)]));
+        assert!(!issue.concerns(&[gpu(89), gpu(100)]) && !issue.concerns(&[]));
+        assert_eq!(issue.compute_capability.unwrap().to_string(), "compute capability 9.0 to before 10.0");
+        let everywhere = self::issue(r#""releases":[{"from":"9.0.0","before":"9.1.0"}]"#).unwrap();
+        assert!(everywhere.concerns(&[]));
+    }
+
+    #[test]
+    fn invalid_facts_are_refused_with_the_reason() {
+        let range = r#""releases":[{"from":"9.1.0","before":"9.2.0"}]"#;
+        for (fields, expected) in [
+            (r#""releases":[]"#, "issue \"n\": the releases must be"),
+            (r#""releases":[{"from":"9.1.0"}]"#, "with `before` or `through`"),
+            (r#""releases":[{"from":"9.1.0","before":"9.1.0"}]"#, "the releases must be"),
+            (r#""releases":[{"from":"9.1.0","before":"9.2.0","through":"9.1.1"}]"#, "the releases must be"),
+            (r#""releases":[{"from":"9.2.0","before":"9.3.0"},{"from":"9.1.0","before":"9.2.0"}]"#, "ascending"),
+            (r#""releases":[{"from":"nine","before":"9.3.0"}]"#, "\"nine\" is not a release"),
+            (&format!(r#"{range},"erratum":"other""#), "contains no rule \"other\""),
+            (&format!(r#"{range},"condition":"\u001b[31m""#), "control character"),
+            (&format!(r#"{range},"condition":"""#), "a text is empty"),
+            (&format!(r#"{range},"compute_capability":{{"from":"9"}}"#), "not a compute capability"),
+            (&format!(r#"{range},"compute_capability":{{"from":"9.0","before":"9.0"}}"#), "ends before it begins"),
+            (&format!(r#"{range},"new":1"#), "unknown field `new`"),
+        ] {
+            let error = issue(fields).unwrap_err();
+            assert!(error.contains(expected), "{fields}: {error}");
+        }
+        let good = file(&format!(r#""source":"https://a.example/1",{range},"erratum":"rule""#));
+        assert_eq!(ReleaseFacts::parse(&good).unwrap().version, 7);
+        let twice = good.replace("}],\"errata\"", "},{\"name\":\"n\",\"operation\":\"o\",\"effect\":\"e\",\"source\":\"https://b\",\"releases\":[{\"from\":\"9.1.0\",\"before\":\"9.2.0\"}]}],\"errata\"");
+        for (text, expected) in [
+            (String::new(), "these are no facts: EOF"),
+            (good[..good.len() / 2].to_owned(), "these are no facts: EOF"),
+            ("[".repeat(100_000), "these are no facts"),
+            (r#"{"errata":1,"rules":[]}"#.to_owned(), "missing field `facts`"),
+            (good.replace("\"facts\":1", "\"facts\":2,\"other\":1"), "format 2 is not supported, only 1"),
+            (good.replace("2026-11-29", "yesterday"), "is not a date"),
+            (good.replace("https://a", "http://a"), "starts with https://"),
+            (twice, "another issue has this name"),
+        ] {
+            let error = ReleaseFacts::parse(&text).unwrap_err();
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+}
