@@ -105,10 +105,6 @@ fn packages(change: &PackageChange, after: &[Action]) -> Rendered {
         true => Rendered::lines(commands),
         false => Rendered::lines([Line::Guarded { commands, put_back }]),
     };
-    let lines = match packages::keep_in_project(change) {
-        Some(command) => lines.remark(Remark::Aside(format!("`uv sync` undoes this, unless you run `{command}`"))),
-        None => lines,
-    };
     let Some(root) = change.site.python_root() else { return lines };
     match python::remark(root) {
         Some(remark @ Remark::Instead(_)) => Rendered::default().remark(remark),
@@ -197,6 +193,7 @@ fn title_of_change(change: &PackageChange) -> String {
         Site::System => " in the system".to_owned(),
         other => other.dir().map_or(String::new(), |dir| format!(" in {}", dir.printable())),
     };
-    let until = packages::keep_in_project(change).map_or("", |_| " until the next `uv sync`");
+    let until = packages::keep_in_project(change)
+        .map_or(String::new(), |keep| format!(" until the next `uv sync`, unless you also run `{keep}`"));
     format!("{}{place}{until}", parts.join(", then "))
 }
