@@ -124,6 +124,15 @@ pub fn has_library(version: Version, library: Library) -> bool {
     LIBRARY_SINCE.iter().all(|(other, since)| *other != library || version >= *since)
 }
 
+/// Returns whether the graph library or the shim of this release opens this library.
+///
+/// `libcudnn_graph.so.9` of 9.20 opens the tensor-IR engines, although no wheel of 9.20 contains them. ld.so may then find
+/// the library of another installation.
+#[must_use]
+pub fn opens_library(version: Version, library: Library) -> bool {
+    has_library(version, library) || (library == Library::EnginesTensorIr && version >= Version::new(9, 20, 0))
+}
+
 /// Returns the minimum compute capability of a release in tenths, such as 75 for 7.5.
 #[must_use]
 pub fn min_compute_capability(version: Version) -> u32 {

@@ -668,6 +668,21 @@ fn root_runs_no_installer_of_another_user() {
     assert!(!world.path("ran").exists(), "{text}");
 }
 
+/// pip starts `lsb_release`, `uname` and `rustc`, which no plan names.
+#[test]
+fn installers_of_root_start_no_program_of_another_user() {
+    if !can_give_files_away("root and programs of another user") {
+        return;
+    }
+    let world = World::broken();
+    let script = std::fs::read_to_string(world.path("env/bin/python3")).unwrap();
+    write_program(world.path("env/bin/python3"), script.replacen('\n', "\nlsb_release -a\n", 1));
+    write_program(world.path("programs/lsb_release"), "#!/bin/sh\ntouch \"$HOME/ran\"\n");
+    chown(world.path("programs"), Some(65534), None).unwrap();
+    let (_, text) = world.run(&["fix", "--yes"]);
+    assert!(text.contains("done: ") && !world.path("ran").exists(), "{text}");
+}
+
 /// `fix --yes | head -1` closes the pipe early, and an installer that writes to it would fail halfway.
 #[test]
 fn a_reader_that_goes_away_ends_no_installer() {

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cudnn_probe::Library;
+use cudnn_probe::release_facts::has_library;
 use serde_json::Value;
 use support::{ExtensionLibrary, FakeLibrary, TempDir, Version, copy_program, not_run, write_program};
 
@@ -652,6 +653,38 @@ fn all_missing_libraries_of_a_program_are_one_finding() {
     assert!(found.len() == 1 && found[0]["notes"].as_array().unwrap().len() == 3, "{findings:#?}");
 }
 
+/// A cuDNN 9 does not help a program that is built for cuDNN 8.
+#[test]
+fn a_program_for_another_major_gets_no_cudnn_9() {
+    let root = TempDir::new();
+    let program = root.path().join("program");
+    ExtensionLibrary::new().needing("libcudnn.so.8").needing("libcudart.so.11.0").build(&program);
+    let findings = check(&["--for", program.to_str().unwrap()], &[("HOME", root.path())]);
+    assert!(with_code(&findings, "C010").is_empty(), "{findings:#?}");
+    let found = with_code(&findings, "C082");
+    let [found] = found.as_slice() else { panic!("{findings:#?}") };
+    assert!(found["notes"].to_string().contains("is built for cuDNN 8"), "{found:#}");
+    let help = found["help"].as_str().unwrap();
+    assert!(help.contains("install cuDNN 8") && help.contains("built for cuDNN 9"), "{help}");
+}
+
+/// Programs of Python packages are scripts that name the Python of their environment.
+#[test]
+fn a_script_of_an_environment_leads_to_that_environment() {
+    let root = TempDir::new();
+    let venv = support::PythonEnvironment::venv(&root.path().join("venv")).python3();
+    let script = root.path().join("rembg");
+    write_program(&script, format!("#!{}/bin/python3\nimport rembg\n", venv.root().display()));
+    let findings = check(&["--for", script.to_str().unwrap()], &[("HOME", root.path())]);
+    // An installation for other programs would not help.
+    assert!(with_code(&findings, "C010").is_empty(), "{findings:#?}");
+    let commands = with_code(&findings, "C081")[0]["commands"].to_string();
+    assert!(commands.contains(&format!("check --python {}", venv.root().display())), "{findings:#?}");
+    write_program(&script, "#!/usr/bin/env python3\n");
+    let findings = check(&["--for", script.to_str().unwrap()], &[("HOME", root.path())]);
+    assert_eq!(with_code(&findings, "C081")[0]["commands"].as_array().unwrap().len(), 0, "{findings:#?}");
+}
+
 /// The doctor checks only the cuDNN next to the program.
 #[test]
 fn the_cudnn_that_a_program_finds_is_the_one_to_check() {
@@ -1092,6 +1125,46 @@ fn an_older_shim_is_a_note_and_a_newer_one_an_error() {
         let output = doctor(&["frameworks", venv.root().to_str().unwrap()], &variables);
         assert_eq!(output.code == Some(2), severity == "error", "{}", output.stdout);
         assert!(output.stdout.contains("C072"), "{}", output.stdout);
+    }
+}
+
+/// `libcudnn_graph.so.9` of 9.20 opens the tensor-IR engines, which no wheel of 9.20 contains. ld.so then finds those of any
+/// other installation. 9.19 does not open them, and 9.21 contains them.
+#[test]
+fn a_library_that_a_release_opens_and_lacks_may_come_from_another_one() {
+    for (version, is_mix) in [("9.19.0", false), ("9.20.0", true), ("9.21.0", false)] {
+        for pin in ["", "==9.20.0.48"] {
+            let root = TempDir::new();
+            let venv = support::PythonEnvironment::venv(&root.path().join("venv")).pip().python3();
+            let linked =
+                support::ExtensionLibrary::new().needing("libcudnn.so.9").with_rpath("$ORIGIN/../../nvidia/cudnn/lib");
+            venv.package("torch", "2.12.0")
+                .requires(&format!("nvidia-cudnn-cu12{pin}"))
+                .file("torch/version.py", "cuda: Optional[str] = '12.8'\n")
+                .library("torch/lib/libtorch_cuda.so", &linked);
+            let release: Version = version.parse().unwrap();
+            let mut wheel = venv.package("nvidia-cudnn-cu12", &format!("{version}.48"));
+            for library in Library::ALL.iter().filter(|library| has_library(release, **library)) {
+                let path = format!("nvidia/cudnn/lib/{}", library.file_name());
+                wheel = wheel.cudnn(&path, &FakeLibrary::new(*library, release).with_ptx(8).with_rpath());
+            }
+            let apart = root.path().join("apart");
+            std::fs::create_dir(&apart).unwrap();
+            support::copy_fake_set(Version::new(9, 28, 0), &apart);
+            std::fs::remove_file(apart.join("libcudnn.so.9")).unwrap();
+            let variables = [("VIRTUAL_ENV", venv.root()), ("LD_LIBRARY_PATH", apart.as_path())];
+            let findings = check(&[], &variables);
+            for code in ["C022", "C072"] {
+                let found = with_code(&findings, code);
+                assert_eq!(!found.is_empty(), is_mix, "{version} {code}: {findings:#?}");
+                assert!(found.iter().all(|one| one["severity"] == "error"), "{found:#?}");
+                let notes = found.iter().map(|one| one["notes"].to_string()).collect::<String>();
+                assert_eq!(notes.contains("which its packages lack"), is_mix, "{code}: {notes}");
+            }
+            let help = with_code(&findings, "C022").iter().map(|one| one.to_string()).collect::<String>();
+            let is_offered = help.contains("install 'nvidia-cudnn-cu12>=9.21.0'");
+            assert_eq!(is_offered, is_mix && pin.is_empty(), "{version} {pin}: {help}");
+        }
     }
 }
 

@@ -73,6 +73,17 @@ impl Python {
     }
 }
 
+/// Returns the root of the environment whose Python runs this script, according to its first line. `None` if the Python
+/// belongs to no environment, as in `#!/usr/bin/env python3`.
+pub(crate) fn of_script(script: &Path) -> Option<PathBuf> {
+    const MAX_LEN: u64 = 64 << 10;
+    let text = cudnn_probe::read_bounded(script, MAX_LEN).ok()?;
+    let line = text.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let program = Path::new(str::from_utf8(line).ok()?.split_whitespace().next()?);
+    let is_python = packages::is_python(program) && program.is_absolute();
+    is_python.then(|| environment_of(program)).flatten().map(|(root, _)| root).filter(|root| root.parent().is_some())
+}
+
 /// Returns the root of the packages that the interpreter in a directory uses, if that is a different directory. For example, the
 /// interpreter of a virtual environment without `pyvenv.cfg` uses the packages of the Python that its link leads to.
 fn other_root(dir: &Path) -> Option<PathBuf> {

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use cudnn_cli::command::Command;
 
+use super::foreign::of_others;
+
 /// The variables that root's programs get. All others are removed, because programs load code and settings from files that
 /// variables name, such as `LD_PRELOAD`, `OPENSSL_CONF` and `PYTHONHOME`.
 const PASSED: [&str; 8] =
@@ -85,7 +87,16 @@ impl Installer {
 /// Returns the variables of this process that the command gets if root runs it.
 pub(super) fn variables_for_root(command: &Command) -> Vec<(OsString, OsString)> {
     let installer = Installer::of(command);
-    std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(|name| is_passed(name, installer))).collect()
+    let passed = std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(|name| is_passed(name, installer)));
+    passed.map(|(name, value)| if name == "PATH" { (name, only_of_root(&value)) } else { (name, value) }).collect()
+}
+
+/// Removes the directories that another user can change from a search path. Installers start more programs than the plan
+/// names: pip runs `lsb_release`, `uname` and `rustc` to describe the machine to the index.
+fn only_of_root(path: &OsStr) -> OsString {
+    let dirs = std::env::split_paths(path).filter(|dir| dir.is_absolute() && of_others(dir).is_none());
+    // Directories that were separated contain no separator.
+    std::env::join_paths(dirs).unwrap_or_default()
 }
 
 fn is_passed(variable: &str, installer: Option<Installer>) -> bool {
@@ -111,6 +122,7 @@ pub(super) fn started_by_env(command: &Command) -> Option<(&OsStr, &[OsString])>
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
 
@@ -130,6 +142,16 @@ mod tests {
             let command = Command::new(program, arguments.iter().copied());
             assert_eq!(Installer::of(&command), expected, "{command}");
         }
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn programs_of_root_search_no_directory_that_another_user_can_change() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o777)).unwrap();
+        let path = std::env::join_paths([dir.path(), Path::new("bin"), Path::new(""), Path::new("/usr/bin")]).unwrap();
+        assert_eq!(only_of_root(&path), "/usr/bin");
     }
 
     #[test]

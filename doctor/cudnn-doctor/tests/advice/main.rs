@@ -97,7 +97,12 @@ fn commands_remove_metadata_that_pip_cannot_decode() {
 /// pip's environment variables point to a different place, as a user may have configured them for other packages.
 #[test]
 fn commands_repair_an_environment_regardless_of_pip_variables() {
-    for (name, value) in [("PIP_TARGET", "elsewhere"), ("PIP_PREFIX", "elsewhere"), ("PIP_USER", "1")] {
+    for (name, value) in [
+        ("PIP_TARGET", "elsewhere"),
+        ("PIP_PREFIX", "elsewhere"),
+        ("PIP_USER", "1"),
+        ("PIP_REQUIREMENT", "requirements.txt"),
+    ] {
         let world = World::new("env", true);
         let value = if value == "1" { value.into() } else { world.home().join(value).into_os_string() };
         let world = world.variable(name, value);

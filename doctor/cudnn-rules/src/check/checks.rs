@@ -104,6 +104,8 @@ fn rejected(observations: &Observations<'_>) -> Vec<Finding> {
 fn no_cudnn(observations: &Observations<'_>) -> Vec<Finding> {
     // Installing cuDNN 9 does not help a program built for another major.
     if observations.used.is_some()
+        || observations.program.other_major().is_some()
+        || observations.program.is_python_script()
         || super::other_major::finding(observations.requested, observations.context).is_some()
     {
         return Vec::new();

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use cudnn_frameworks::installation::{InstallationReport, Variant};
 use cudnn_probe::Library;
 
+use super::absent_library::AbsentLibrary;
 use super::finding::{Finding, FindingKind, LD_SO_MIX, LINKED_MIX, OTHER_ON_PATH, Severity};
 use super::plain_program::{Found, find, is_same};
 use super::remedies;
@@ -104,17 +105,28 @@ fn mixed(report: &InstallationReport, context: &Context) -> Option<Finding> {
         let (dir, other) = (report.dir.printable(), graph_dir.printable());
         format!("NVIDIA's shim in {dir} would load another graph{same}: from {other}")
     });
+    let absent = absent(&dependencies, report);
+    let remedy = match &absent {
+        Some((library, file)) => library.upgrade(file, report, context),
+        None => separate(report, context, &dependencies.iter().filter_map(|one| one.file.clone()).collect::<Vec<_>>()),
+    };
     Some(
         Finding::new(kind, message)
             .notes((kind.severity == Severity::Note).then_some(OLDER_SHIM))
             .note(format!("for programs that load {}", shim.path.printable()))
             .notes(foreign(&dependencies, report))
-            .remedy(separate(
-                report,
-                context,
-                &dependencies.into_iter().filter_map(|one| one.file).collect::<Vec<_>>(),
-            )),
+            .notes(absent.map(|(library, file)| library.reason(file)))
+            .remedy(remedy),
     )
+}
+
+/// Returns the library of another installation that ld.so finds because the release lacks it, if all others are its own.
+fn absent<'a>(dependencies: &'a [Dependency], report: &InstallationReport) -> Option<(AbsentLibrary, &'a Path)> {
+    let is_other = |file: &&Path| file.parent().is_some_and(|dir| !is_same(dir, &report.dir));
+    let of_cudnn = dependencies.iter().filter(|one| cudnn_file::library(&one.name).is_some());
+    let mut others = of_cudnn.filter_map(|one| Some((one, one.file.as_deref().filter(is_other)?)));
+    let (other, file) = others.next().filter(|_| others.next().is_none())?;
+    Some((AbsentLibrary::of(report.version?, &other.name)?, file))
 }
 
 /// Makes ld.so search the directory of the installation first. Removes other cuDNN directories from the search path if

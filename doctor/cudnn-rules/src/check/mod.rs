@@ -3,6 +3,7 @@
 //! [`observations::Observations`] contains what files and child processes show. The checks in [`FINDINGS`] derive findings
 //! from them. This module prints no output.
 
+mod absent_library;
 pub mod advice;
 mod by_name;
 pub mod checks;

@@ -9,18 +9,21 @@ use cudnn_frameworks::is_of_driver;
 use cudnn_loader::Function;
 use cudnn_probe::image::elf_interpreter;
 use cudnn_probe::ld_so::{Lookup, Resolution};
-use cudnn_probe::{Library, Os, ProbeError, missing_symbols};
+use cudnn_probe::{DEFAULT_CUDA_MAJOR, Library, Os, ProbeError, Version, missing_symbols};
 
 use super::finding::{
     Finding, FindingKind, NO_CUDNN, PROGRAM_DEPENDENCY, PROGRAM_FUNCTION, PROGRAM_NO_CUDNN, PROGRAM_OPENS,
     PROGRAM_UNLINKED, PROGRAM_UNREADABLE, REQUIREMENT, Severity,
 };
+use super::framework_requirement::CUDNN_MAJOR;
+use super::remedies;
 use crate::context::Context;
 use crate::cudnn_file;
 use crate::dependencies::{Dependency, Named, dependencies, dependencies_of, names_in, problems};
 use crate::packages::entries;
+use crate::python;
 use crate::remedy::Remedy;
-use crate::system;
+use crate::system::{self, major_of_cudnn};
 
 /// A cuDNN function and the file that calls it.
 pub(super) type Call = (Function, PathBuf);
@@ -71,19 +74,51 @@ impl Examined {
         shim.file.as_deref().filter(|file| self.dir.is_none() && shim.error.is_none() && !cudnn_file::is_drop_in(file))
     }
 
+    /// Returns whether the program is a script of a Python environment, which may be another one than this report is about.
+    pub(super) fn is_python_script(&self) -> bool {
+        self.error.is_some() && python::of_script(&self.path).is_some()
+    }
+
+    /// Returns the major of the cuDNN that the program is linked to, if it is a different one.
+    pub(super) fn other_major(&self) -> Option<u32> {
+        let majors = || self.dependencies.iter().filter_map(|one| major_of_cudnn(&one.name));
+        majors().next().filter(|_| majors().all(|major| major != CUDNN_MAJOR))
+    }
+
+    /// Installs the cuDNN of another major that the program is linked to, for the CUDA that it is linked to.
+    fn with_other_major(&self, major: u32) -> Remedy {
+        let names = self.dependencies.iter().map(|one| one.name.as_str());
+        let cuda_major = cuda_library(names).map(|(_, cuda_major)| cuda_major);
+        let instead = format!("or use a version of the program that is built for cuDNN {CUDNN_MAJOR}");
+        let remedy = remedies::install_older(Version::new(major, 0, 0), cuda_major.unwrap_or(DEFAULT_CUDA_MAJOR));
+        match remedy {
+            Some(remedy) => {
+                let text = remedy.text.trim_end_matches(':');
+                let text = format!("{text}, {instead}:");
+                remedy.with_text(text)
+            }
+            None => Remedy::new(format!("install cuDNN {major} where ld.so finds it, {instead}")),
+        }
+    }
+
     /// Returns the findings about the program, or an empty list if no program was requested.
     pub(super) fn findings(&self) -> Vec<Finding> {
         let name = self.path.printable();
         if let Some(error) = &self.error {
             let help = "name a program or a shared library for this machine: a script's interpreter, or the library that \
                         calls cuDNN";
+            let help = python::of_script(&self.path).map_or_else(|| help.into(), |root| check_python(&root));
             return vec![Finding::new(PROGRAM_UNREADABLE, format!("{name} {error}")).remedy(help)];
         }
         if self.path.as_os_str().is_empty() {
             return Vec::new();
         }
         let interpreter = self.missing_interpreter.iter().map(|file| without_interpreter(&name, file));
-        let mut findings: Vec<Finding> = interpreter.chain(unmet(&self.path, &self.dependencies)).collect();
+        let unmet = unmet(&self.path, &self.dependencies).map(|finding| match self.other_major() {
+            Some(major) => finding.note(for_other_major(major)).remedy(self.with_other_major(major)),
+            None => finding,
+        });
+        let mut findings: Vec<Finding> = interpreter.chain(unmet).collect();
         if self.has_cudnn {
             findings.extend(newer_functions(&name, &self.called, &self.dependencies));
             findings.into_iter().map(|finding| finding.notes(&self.evidence)).collect()
@@ -98,6 +133,17 @@ impl Examined {
             findings
         }
     }
+}
+
+/// Suggests checking the environment whose Python runs a script.
+fn check_python(root: &Path) -> Remedy {
+    let text = format!("it is a script for the Python in {}: check that environment instead:", root.printable());
+    Remedy::new(text).look(["check".into(), "--python".into(), root.as_os_str().to_owned()])
+}
+
+/// Explains why installing another cuDNN does not help this program.
+fn for_other_major(major: u32) -> String {
+    format!("the program is built for cuDNN {major}, and majors are not interchangeable")
 }
 
 /// The levels of directories below a lone shim that are searched for the other libraries.
@@ -181,14 +227,18 @@ fn for_windows(program: &Path, context: &Context) -> Result<Examined, ProbeError
 
 /// C018: the program links to CUDA libraries of one major and loads a cuDNN for another.
 pub(super) fn other_cuda(loaded: &[String], report: &InstallationReport) -> Option<Finding> {
-    let of_cuda =
-        loaded.iter().find(|name| ["libcudart.so.", "libcublas.so."].iter().any(|of| name.starts_with(of)))?;
-    let major: u32 = of_cuda.rsplit_once(".so.")?.1.split('.').next()?.parse().ok()?;
+    let (of_cuda, major) = cuda_library(loaded.iter().map(String::as_str))?;
     let other = report.cuda_major.filter(|other| *other != major)?;
     let dir = report.dir.printable();
     let message = format!("the program loads {of_cuda}, and a cuDNN for CUDA {other}: {dir}");
     let help = format!("install a cuDNN for CUDA {major} where the program finds it, in place of that one");
     Some(Finding::new(REQUIREMENT, message).remedy(help))
+}
+
+/// Returns the first library of CUDA among these names, and its CUDA major.
+fn cuda_library<'a>(mut names: impl Iterator<Item = &'a str>) -> Option<(&'a str, u32)> {
+    let of_cuda = names.find(|name| ["libcudart.so.", "libcublas.so."].iter().any(|of| name.starts_with(of)))?;
+    Some((of_cuda, of_cuda.rsplit_once(".so.")?.1.split('.').next()?.parse().ok()?))
 }
 
 /// Returns the directory of the cuDNN that the program would load, and the first cuDNN library found there.

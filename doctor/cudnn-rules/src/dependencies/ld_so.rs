@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::ld_so::{Lookup, Resolution, Rule, Simulation};
-use cudnn_probe::release_facts::has_library;
+use cudnn_probe::release_facts::{has_library, opens_library};
 use cudnn_probe::{Library, Version, identify};
 
 use super::dependency::{BY_SHIM, Dependency, with_canonical_dir};
@@ -115,7 +115,7 @@ fn simulate_dlopens(simulation: &mut Simulation, dependencies: &mut Vec<Dependen
         // If the version is unknown, lookups of names with a full version simply fail.
         let version = known.unwrap_or(Version::new(9, 0, 0));
         // cuDNN ignores libraries left over from a newer release.
-        let is_opened = |library: &&Library| known.is_none_or(|version| has_library(version, **library));
+        let is_opened = |library: &&Library| known.is_none_or(|version| opens_library(version, **library));
         for library in opened.iter().filter(is_opened) {
             let mut tried = Vec::new();
             for name in library.dlopen_names(version) {
@@ -128,6 +128,8 @@ fn simulate_dlopens(simulation: &mut Simulation, dependencies: &mut Vec<Dependen
                 }
             }
             match tried.first().filter(|_| is_missing(&tried)) {
+                // 9.20 opens a library that it does not contain.
+                Some(_) if !known.is_none_or(|version| has_library(version, *library)) => {}
                 // JIT-only sets omit most libraries, and older releases omit some.
                 Some(step) => dependencies.push(Dependency {
                     name: library.file_name().into(),

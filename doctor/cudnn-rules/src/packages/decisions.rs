@@ -66,10 +66,11 @@ fn uv_decisions(root: &Path) -> Vec<Decision> {
     found
 }
 
-/// Returns the setting by which pip would change another place, as a clause. The commands ignore such variables, but not
+/// Returns the setting by which pip would change another place or other packages, as a clause. The commands ignore such variables, but not
 /// the files.
 fn redirection(site: &Site) -> Option<String> {
-    const SETTINGS: [&str; 4] = ["prefix", "python", "root", "target"];
+    const OF_PLACE: [&str; 4] = ["prefix", "python", "root", "target"];
+    const OF_PACKAGES: [&str; 3] = ["editable", "group", "requirement"];
     let root = match site {
         Site::Environment(root) if !uv::serves(root) => root,
         Site::Interpreter { root, .. } => root,
@@ -77,8 +78,13 @@ fn redirection(site: &Site) -> Option<String> {
     };
     pip_settings(Some(root)).into_iter().find_map(|file| {
         let text = text(&file)?;
-        let line = text.lines().find(|line| key_and_value(line).is_some_and(|(key, _)| SETTINGS.contains(&key)))?;
-        Some(format!("{} has `{}`, so that pip would change another place", file.printable(), line.trim().printable()))
+        let (line, changed) = text.lines().find_map(|line| match key_and_value(line)?.0 {
+            key if OF_PLACE.contains(&key) => Some((line, "another place")),
+            key if OF_PACKAGES.contains(&key) => Some((line, "other packages, too")),
+            _ => None,
+        })?;
+        let line = line.trim().printable();
+        Some(format!("{} has `{line}`, so that pip would change {changed}", file.printable()))
     })
 }
 

@@ -253,9 +253,19 @@ fn start<W: Into<OsString>>(
     without_variables(Command::new(python, pip).and([action]).and(arguments))
 }
 
-/// Unsets environment variables that would make pip install elsewhere.
+/// Unsets environment variables that would make pip install elsewhere, or other packages too.
 pub(super) fn without_variables(command: Command) -> Command {
-    const NAMES: [&str; 6] = ["PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER", "PIP_PYTHON", "PIP_DRY_RUN"];
+    const NAMES: [&str; 9] = [
+        "PIP_TARGET",
+        "PIP_PREFIX",
+        "PIP_ROOT",
+        "PIP_USER",
+        "PIP_PYTHON",
+        "PIP_DRY_RUN",
+        "PIP_REQUIREMENT",
+        "PIP_EDITABLE",
+        "PIP_GROUP",
+    ];
     let is_set = |name: &&str| facts::variable(name).is_some_and(|value| !value.is_empty());
     let options: Vec<OsString> = NAMES.into_iter().filter(is_set).flat_map(|name| ["-u".into(), name.into()]).collect();
     let is_needed = !options.is_empty() && Os::HOST != Os::Windows;

@@ -43,6 +43,7 @@ pub use requirement::package_name;
 pub(crate) use restore::{MissingPython, PythonProblem, unusable_settings};
 pub use restore::{python_problem, restore_python};
 pub use settings::{CONDA_ROOTS, conda_settings, pip_settings, uv_settings};
+pub(crate) use uv::keep_in_project;
 pub(crate) use wheels::{CudaWheel, PackageNames, cuda_wheel};
 
 /// The CUDA major versions that cuDNN 9 releases support.

@@ -180,5 +180,7 @@ fn title_of_change(change: &PackageChange) -> String {
         Site::System => " in the system".to_owned(),
         other => other.dir().map_or(String::new(), |dir| format!(" in {}", dir.printable())),
     };
-    format!("{}{place}", parts.join(", then "))
+    let until = packages::keep_in_project(change)
+        .map_or(String::new(), |keep| format!(" until the next `uv sync`, unless you also run `{keep}`"));
+    format!("{}{place}{until}", parts.join(", then "))
 }

@@ -2,7 +2,7 @@
 //! one release may get libraries of a different release.
 
 use cudnn_probe::facts::PathFacts;
-use cudnn_probe::release_facts::has_library;
+use cudnn_probe::release_facts::{has_library, opens_library};
 use cudnn_probe::{Library, Version};
 
 use super::{LdSoProcess, is_missing};
@@ -53,8 +53,13 @@ fn open_all(
 ) {
     // If the release is unknown, names with a full version are not found, which is harmless.
     let version = version.unwrap_or(Version::new(9, 0, 0));
-    for library in libraries.iter().filter(|library| has_library(version, **library)) {
+    for library in libraries.iter().filter(|library| opens_library(version, **library)) {
+        let missing = opens.missing.len();
         open_one(process, &library.dlopen_names(version), from, opens);
+        if !has_library(version, *library) {
+            // The release works without this library.
+            opens.missing.truncate(missing);
+        }
     }
 }
 

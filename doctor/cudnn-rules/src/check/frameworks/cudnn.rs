@@ -12,6 +12,7 @@ use cudnn_probe::{Library, Os};
 use super::context::{FrameworkContext, graph, is_graph};
 use super::remedy::{install, keep_apart, or_by_program, reach, reinstall, start_without, without_preload};
 use super::text::{drop_in_note, first_of, found, how, release, source};
+use crate::check::absent_library::AbsentLibrary;
 use crate::check::finding::{
     FRAMEWORK_DAMAGED_CUDNN, FRAMEWORK_HALF_SEARCHED, FRAMEWORK_MIX, FRAMEWORK_NO_CUDNN, FRAMEWORK_OLD_CUDNN,
     FRAMEWORK_OPTIONAL_CUDNN, Finding, FindingKind, Severity,
@@ -215,7 +216,10 @@ fn across_directories(context: &FrameworkContext<'_>) -> Option<Finding> {
         None => format!("{title} would mix two cuDNNs: {}", mix.message),
     };
     let finding = Finding::new(FRAMEWORK_MIX, message).note(found(first)).note(found(other));
-    Some(finding.remedy(keep_apart(first, other)))
+    Some(match first.version.and_then(|release| AbsentLibrary::of(release, &other.name)) {
+        Some(absent) => finding.note(absent.reason(&other.path)).remedy(absent.advice(&other.path)),
+        None => finding.remedy(keep_apart(first, other)),
+    })
 }
 
 /// Converts a loaded file to a dependency under NVIDIA's library name, because a package may rename its copy of the

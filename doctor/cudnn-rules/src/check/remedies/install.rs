@@ -9,6 +9,7 @@ use cudnn_probe::{Component, Origin, Os, Version};
 use super::common::{apart_dir, by_change, no_place};
 use crate::check::limits::Choice;
 use crate::check::machine::Machine;
+use crate::check::plain_program::find;
 use crate::check::wheel_choice::{WheelChoice, choose_wheel_for};
 use crate::context::Context;
 use crate::packages::{self, BasePython, PackageChange, PackageNames, Pip, Site, python_in};
@@ -48,12 +49,15 @@ pub(super) fn install_wheel(
     let base = python.map(packages::base_python).unwrap_or_default();
     // On Windows, every Python accepts packages.
     let takes_packages = Os::HOST == Os::Windows || base.takes_packages;
-    if !takes_packages
-        && !environments.iter().any(is_active)
-        && context.python.is_none()
-        && let Some(help) = install_apart((requirement, cuda_major), python, base)
-    {
-        return help;
+    if !takes_packages && !environments.iter().any(is_active) && context.python.is_none() {
+        let mut requirements = vec![requirement.to_owned()];
+        // Such a directory cannot be added to later.
+        if find(&format!("libnvrtc.so.{cuda_major}"), context).is_none() {
+            requirements.push(Component::Nvrtc.requirement(cuda_major));
+        }
+        if let Some(help) = install_apart(requirements, cuda_major, python, base) {
+            return help;
+        }
     }
     match in_environment(context, requirement, minimum, choice) {
         Some(change) => by_change(text, change),
@@ -63,7 +67,8 @@ pub(super) fn install_wheel(
 
 /// Installs the full cuDNN in a separate directory, with the pip of this Python or in a virtual environment.
 pub(super) fn install_apart(
-    (requirement, cuda_major): (&str, u32),
+    requirements: Vec<String>,
+    cuda_major: u32,
     python: Option<&Path>,
     base: BasePython,
 ) -> Option<Remedy> {
@@ -79,7 +84,7 @@ pub(super) fn install_apart(
     };
     let text =
         format!("no environment is active, and {why}: install the full cuDNN in a separate directory, and use that:");
-    let change = PackageChange::of(site).install([requirement.to_owned()]).possible()?;
+    let change = PackageChange::of(site).install(requirements).possible()?;
     Some(Remedy::new(text).change(change).action(Variable::Use(dir)).effect(Effect::OtherDir))
 }
 

@@ -23,7 +23,7 @@ fn a_python_that_rejects_packages_gets_a_separate_directory() {
         write_program(root.path().join("bin/python3"), "#!/bin/sh\n");
         write_program(root.path().join(file), "");
         let base = packages::base_python(root.path());
-        let help = install_apart((&wheel, DEFAULT_CUDA_MAJOR), Some(root.path()), base);
+        let help = install_apart(vec![wheel.clone()], DEFAULT_CUDA_MAJOR, Some(root.path()), base);
         let commands = help.map(|remedy| advice_of(&remedy).commands).unwrap_or_default();
         let commands = commands.join("\n").replace("sudo ", "").replace(&root.path().display().to_string(), "$");
         let is_expected = if expected.is_empty() { commands.is_empty() } else { commands.contains("\neval ") };
