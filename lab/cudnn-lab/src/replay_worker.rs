@@ -63,7 +63,7 @@ impl<'a> Replayer<'a> {
             let report = match worker.ask(&message, &mut |_| wait()) {
                 Err(error) => crashed(format!("the state of the process is unknown: {error}")),
                 Ok(Answer::Interrupted(signal)) => return Err(Stop::Interrupted(signal)),
-                Ok(Answer::Ended(ended)) if ended.step.as_ref().is_some_and(|step| step.work == Work::Load) => {
+                Ok(Answer::Ended(ended)) if ended.step.as_ref().is_some_and(|step| matches!(step.work, Work::Load)) => {
                     return Err(Stop::Failed(format!("cuDNN cannot be loaded: {}", description(&ended))));
                 }
                 Ok(Answer::Ended(ended)) => report_of(&ended),

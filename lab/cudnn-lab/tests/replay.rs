@@ -129,7 +129,7 @@ fn a_release_that_cannot_be_loaded_is_a_failure() {
         (empty.to_str().unwrap().to_owned(), "contains no libcudnn_graph.so.9"),
     ] {
         for options in [&["--cudnn", &cudnn][..], &["--compare", &cudnn, &cudnn]] {
-            let (code, text) = lab(&[&[file.as_str()], options].concat(), "");
+            let (code, text) = lab(&[&[file.as_str()][..], options].concat(), "");
             assert!(code == Some(3) && text.contains(reason), "{options:?}: {text}");
             assert!(!text.contains("CUDNN_LOADER_DIR)"), "{text}");
         }

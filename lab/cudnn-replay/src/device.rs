@@ -32,6 +32,7 @@ pub const UNNAMED: &str = "an unnamed device";
 pub fn check_types(description: &Map<String, Value>) -> Result<(), String> {
     let known: Map<String, Value> = serde_json::from_str(H200).unwrap_or_default();
     description.iter().try_for_each(|(name, value)| match known.get(name) {
+        Some(Value::Number(known)) if !known.is_u64() && value.is_number() => Ok(()),
         Some(known) if type_name(known) != type_name(value) => {
             Err(format!("{name:?} is {}, but must be {}", type_name(value), type_name(known)))
         }
