@@ -32,5 +32,5 @@ pub use capture::{Capture, Error, Problem};
 pub use files::{is_file_name, values_dir};
 pub use record::{
     Call, Count, Data, Device, Engine, Execution, FORMAT, Failure, GraphRecord, Incomplete, Memory, Plan, Proposals,
-    Record, Start, Tensor, hexadecimal, status_name,
+    Record, Start, Tensor, hexadecimal, is_status_name, status_name,
 };

@@ -284,6 +284,12 @@ impl Record {
     }
 }
 
+/// Returns whether [`status_name`] returns this name for a status of a known release.
+#[must_use]
+pub fn is_status_name(name: &str) -> bool {
+    STATUSES.number(name).is_some()
+}
+
 /// Returns the name of a status without the prefix, such as `SUCCESS`.
 #[must_use]
 pub fn status_name(status: cudnn_sys::types::cudnnStatus_t) -> String {
