@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use cudnn_capture_file::Execution;
+use cudnn_capture_file::{self as captured, Execution};
 use rayon::prelude::*;
 
 use super::element;
@@ -82,6 +82,7 @@ impl Memory {
     /// # Errors
     /// The reason why the tensors cannot be laid out.
     pub(super) fn new(tensors: Vec<Tensor>, execution: Option<&Execution>, max: usize) -> Result<Self, String> {
+        let execution = execution.filter(|execution| !has_placeholders(execution));
         let mut memory = Memory { buffers: Vec::new(), places: Vec::new() };
         // Of each captured buffer: the index, and the distance of its start from the red zone.
         let mut captured = BTreeMap::<(usize, bool), (usize, usize)>::new();
@@ -229,6 +230,16 @@ fn too_large(bytes: usize, max: usize) -> String {
     format!("the tensors need {bytes} bytes of memory, and at most {max} are used")
 }
 
+/// Returns whether the addresses mean nothing, because a CUDA graph was filled with the same one for several tensors. XLA
+/// does so, and sets the actual addresses when it launches the graph.
+fn has_placeholders(execution: &Execution) -> bool {
+    let places = || execution.tensors.iter().filter_map(|tensor| tensor.memory.as_ref()).filter(|place| !place.is_host);
+    let is_repeated = |(at, place): (usize, &captured::Memory)| {
+        places().skip(at + 1).any(|other| (other.buffer, other.offset) == (place.buffer, place.offset))
+    };
+    execution.in_cuda_graph && places().enumerate().any(is_repeated)
+}
+
 /// Returns the distance of a buffer from the red zone, so that an address in it has the captured alignment and no larger
 /// one.
 fn shift(offset: usize, alignment: u64) -> usize {
@@ -298,6 +309,22 @@ mod tests {
         };
         assert!(refused(&[1 << 31], &[1], MAX) && refused(&[1 << 40], &[0], MAX) && refused(&[2], &[1 << 31], MAX));
         assert!(refused(&[1], &[1], 2 * RED_ZONE) && refused(&[4], &[1], 0));
+    }
+
+    #[test]
+    fn placeholders_in_a_cuda_graph_do_not_make_tensors_overlap() {
+        let execution = |in_cuda_graph| -> Execution {
+            let place = r#"{"buffer":0,"offset":0,"alignment":1024}"#;
+            let text = format!(
+                r#"{{"plan":0,"status":"SUCCESS","in_cuda_graph":{in_cuda_graph},
+                "tensors":[{{"uid":1,"memory":{place}}},{{"uid":2,"memory":{place}}}]}}"#
+            );
+            serde_json::from_str(&text).unwrap()
+        };
+        let tensors = || [1, 2].map(|uid| tensor(uid, &[4], &[1])).to_vec();
+        let buffers =
+            |in_cuda_graph| Memory::new(tensors(), Some(&execution(in_cuda_graph)), MAX).unwrap().buffers.len();
+        assert_eq!((buffers(true), buffers(false)), (2, 1));
     }
 
     #[test]
