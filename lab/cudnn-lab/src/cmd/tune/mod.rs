@@ -5,6 +5,7 @@
 //! | `arguments` | the options |
 //! | `file` | the files with tuned choices |
 //! | `merge` | merges such files |
+//! | `place` | the release of cuDNN and the GPU |
 //! | `summary` | what the choices mean for a program |
 //! | `session` | tunes the graphs in turn |
 //! | `text`, `page` | the report as text and as a web page |
@@ -13,6 +14,7 @@ mod arguments;
 mod file;
 mod merge;
 mod page;
+mod place;
 mod session;
 mod summary;
 mod text;

@@ -2,17 +2,17 @@
 
 use std::time::Instant;
 
-use cudnn_cli::escape::Printable;
 use cudnn_cli::output::{Format, remark};
 use cudnn_cli::subprocess::{Spinner, Timeouts};
 use cudnn_loader::cudnnBackendHeurMode_t as Mode;
 use cudnn_os::interruption::Signal;
-use cudnn_plan_store::choices::{Capability, Choice, Choices, Device, Ranking, Release};
+use cudnn_plan_store::choices::{Choice, Choices, Ranking};
 use cudnn_replay::replay::capture::Captured;
 use cudnn_replay::tune::task::{Candidate, Phases, Report, Task};
 use cudnn_replay::tune::usage::{Usage, Usages};
 
 use super::arguments::Arguments;
+use super::place::Place;
 use super::summary::Refused;
 use super::{file, limit, text};
 use crate::captures::{self, CaptureFiles};
@@ -34,20 +34,6 @@ pub(super) struct Session<'a> {
     pub(super) output: &'a Output<'a>,
     pub(super) timeouts: &'a Timeouts,
     pub(super) format: Format,
-}
-
-/// Where graphs are tuned.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Place {
-    pub(super) cudnn: Release,
-    pub(super) device: Device,
-}
-
-impl Place {
-    /// Returns whether a ranking is for this release and device.
-    pub(super) fn is_of(&self, ranking: &Ranking) -> bool {
-        ranking.cudnn == self.cudnn && ranking.device == self.device
-    }
 }
 
 /// The result of a session.
@@ -75,7 +61,7 @@ impl Session<'_> {
             Err(Stop::Interrupted(signal)) => cudnn_cli::temporary::end_by(signal),
             Err(Stop::Failed(reason)) => return Err(reason),
         };
-        let place = place(&found)?;
+        let place = Place::new(&found)?;
         self.note_releases(&place);
         let graphs = self.graphs(&place, &older)?;
         let mut tuned = Tuned {
@@ -211,17 +197,4 @@ impl Session<'_> {
 /// Returns the modes of the heuristics that a program uses for a graph.
 fn modes(usage: &Usage) -> Vec<i64> {
     if usage.modes.is_empty() { MODES.map(|mode| i64::from(mode.0)).to_vec() } else { usage.modes.clone() }
-}
-
-/// Returns where a worker tunes.
-///
-/// # Errors
-/// The reason why it cannot tune.
-fn place(report: &Report) -> Result<Place, String> {
-    if let Some(refusal) = &report.refusal {
-        return Err(format!("cannot tune on this machine: {}", refusal.printable()));
-    }
-    let compute_capability = Capability::from_tenths(report.compute_capability);
-    let device = Device { name: report.device.clone(), compute_capability };
-    Ok(Place { cudnn: Release::from_number(u32::try_from(report.cudnn).unwrap_or_default()), device })
 }

@@ -4,7 +4,7 @@ use cudnn_plan_store::choices::{Choice, Problem, Ranking};
 use cudnn_replay::tune::task::Phases;
 use serde_json::{Value, json};
 
-use super::session::Place;
+use super::place::Place;
 
 /// A graph that cannot be tuned.
 #[derive(Clone, Debug, PartialEq)]

@@ -8,7 +8,7 @@ use cudnn_plan_store::choices::{Choice, Ranking};
 use cudnn_replay::replay::capture::Captured;
 use cudnn_replay::tune::task::Phases;
 
-use super::session::Place;
+use super::place::Place;
 use super::summary::{self, Refused, Summary, best, default, gain, is_out_of_reach, reachable};
 
 /// The names and the usual widths of the columns after the graph.

@@ -1,0 +1,32 @@
+//! Where graphs are tuned: the release of cuDNN and the GPU.
+
+use cudnn_cli::escape::Printable;
+use cudnn_plan_store::choices::{Capability, Device, Ranking, Release};
+use cudnn_replay::tune::task::Report;
+
+/// A release of cuDNN and a model of GPUs.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Place {
+    pub(super) cudnn: Release,
+    pub(super) device: Device,
+}
+
+impl Place {
+    /// Returns where a worker tunes.
+    ///
+    /// # Errors
+    /// The reason why it cannot tune.
+    pub(super) fn new(report: &Report) -> Result<Self, String> {
+        if let Some(refusal) = &report.refusal {
+            return Err(format!("cannot tune on this machine: {}", refusal.printable()));
+        }
+        let compute_capability = Capability::from_tenths(report.compute_capability);
+        let device = Device { name: report.device.clone(), compute_capability };
+        Ok(Place { cudnn: Release::from_number(u32::try_from(report.cudnn).unwrap_or_default()), device })
+    }
+
+    /// Returns whether a ranking is for this release and device.
+    pub(super) fn is_of(&self, ranking: &Ranking) -> bool {
+        ranking.cudnn == self.cudnn && ranking.device == self.device
+    }
+}
