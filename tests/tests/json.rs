@@ -250,7 +250,7 @@ fn a_command_with_a_partial_result_reports_an_error() {
     let other = dir.path().join("nothing");
     for (arguments, expected) in [
         (&["list", other.to_str().unwrap()][..], "no such directory"),
-        (&["run", "--", "x"], "does not support --json"),
+        (&["--json", "run", "--", "x"], "does not support --json"),
         (&["check", "--cuda", "14"], "CUDA 11 to 13"),
         (&["check", "--cuda", "0"], "CUDA 11 to 13"),
     ] {
