@@ -5,7 +5,7 @@ use crate::plan::advice_of;
 
 impl Machine {
     /// Returns a machine with these GPUs, optionally a Jetson.
-    #[cfg(unix)]
+    #[cfg(all(test, unix))]
     pub(crate) fn for_test(mut gpus: Vec<Gpu>, jetson: Option<Jetson>) -> Machine {
         if gpus.is_empty() {
             gpus.extend(jetson.as_ref().and_then(Gpu::of_jetson));
