@@ -243,7 +243,7 @@ fn an_interrupted_reduction_leaves_the_smallest_graph() {
         let mut byte = [0];
         std::fs::File::open(&fifo).unwrap().read_exact(&mut byte).unwrap();
         let graph = reduced(&dir);
-        let is_smaller = |node: &cudnn_capture_file::Node| {
+        let is_smaller = |node: &cudnn_graph::Node| {
             node.integers(cudnn_loader::cudnnBackendAttributeName_t::CUDNN_ATTR_TENSOR_DIMENSIONS) != [4, 64, 64]
         };
         assert!(graph.tensors().all(is_smaller), "{graph:?}");
