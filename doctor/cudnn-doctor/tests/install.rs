@@ -318,7 +318,7 @@ fn layers_are_on_without_variables_until_uninstall() {
         let output = doctor.arg(dir.path()).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout);
         let expected =
-            if command == "list" { ", with the layers tuned,plans" } else { "cudnn_layers.list):\n  tuned: " };
+            if command == "list" { ", with the layers tuned,plans" } else { "cudnn_layers.list\"):\n  tuned: " };
         assert!(text.contains(expected), "{command}: {text}");
     }
     // The file with the rankings is next to the drop-in.

@@ -11,8 +11,6 @@ use crate::shadow::elements::{Kind, Name, Raw, Type};
 /// More than cuDNN provides: 9.28 has 13 notes of each kind and 59 knobs.
 const MAX_NOTES: usize = 64;
 const MAX_KNOBS: usize = 128;
-/// Most configurations have fewer knobs.
-const FEW_KNOBS: usize = 16;
 
 /// cuDNN returned an unexpected answer.
 pub(crate) const UNCLEAR: Status = Status::CUDNN_STATUS_INTERNAL_ERROR;
@@ -100,22 +98,20 @@ fn numerical_notes(engine: &Descriptor<'_>) -> Result<Vec<NumericalNote>, Status
 /// # Safety
 /// The configuration is finalized and live.
 pub(crate) unsafe fn knobs(cudnn: &Cudnn, configuration: Raw) -> Result<Vec<(u32, i64)>, Status> {
-    // cuDNN fills existing descriptors and does not report the required number first.
     // SAFETY: guaranteed by the caller.
-    let few = unsafe { knobs_with_room(cudnn, configuration, FEW_KNOBS) }?;
-    let knobs = match few {
-        Some(knobs) => Some(knobs),
-        // SAFETY: as above.
-        None => unsafe { knobs_with_room(cudnn, configuration, MAX_KNOBS) }?,
-    };
-    knobs.ok_or(UNCLEAR)
+    unsafe { knobs_with_room(cudnn, configuration, MAX_KNOBS) }?.ok_or(UNCLEAR)
 }
 
-/// Returns `None` if there may be more knobs than there is room for.
+/// Like [`knobs`], but returns `None` if there may be more knobs than there is room for. cuDNN fills existing descriptors
+/// and does not report the required number first.
 ///
 /// # Safety
 /// The configuration is finalized and live.
-unsafe fn knobs_with_room(cudnn: &Cudnn, configuration: Raw, room: usize) -> Result<Option<Vec<(u32, i64)>>, Status> {
+pub(crate) unsafe fn knobs_with_room(
+    cudnn: &Cudnn,
+    configuration: Raw,
+    room: usize,
+) -> Result<Option<Vec<(u32, i64)>>, Status> {
     cudnn.with_descriptors(Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, room, |choices| {
         let mut raw: Vec<Raw> = choices.iter().map(Descriptor::raw).collect();
         let (name, ty) = (Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR);

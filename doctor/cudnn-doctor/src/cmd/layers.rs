@@ -41,8 +41,10 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> C
     let answers: Vec<Answer> =
         requested_layers(&context.host, beside.as_deref()).into_iter().map(check_layer).collect();
     let available = available_layers(&dirs);
-    let listed_in = list.map_or(LAYERS_VARIABLE.to_owned(), |file| shown_path(&file).to_string());
-    format.report(|| value(&answers, &listed_in, &dirs, &available), || text(&answers, &listed_in, &dirs, &available));
+    let variable = || LAYERS_VARIABLE.to_owned();
+    let plain = list.as_ref().map_or_else(variable, |file| file.to_string_lossy().into_owned());
+    let shown = list.as_ref().map_or_else(variable, |file| shown_path(file).to_string());
+    format.report(|| value(&answers, &plain, &dirs, &available), || text(&answers, &shown, &dirs, &available));
     Ok(if answers.iter().all(|answer| answer.file.is_ok()) { Outcome::Fine } else { Outcome::Errors })
 }
 

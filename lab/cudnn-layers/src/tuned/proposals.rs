@@ -10,12 +10,15 @@ use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::order::{Engine, Proposal};
 use crate::cudnn::{Cudnn, Descriptor, read};
-use crate::engine::{UNCLEAR, index, knobs, with_engine};
+use crate::engine::{UNCLEAR, index, knobs, knobs_with_room, with_engine};
 use crate::last_error::own_calls;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
 
 /// More proposals than cuDNN returns. 9.28 returns up to 200.
 const MAX_PROPOSALS: usize = 512;
+
+/// Most configurations have fewer knobs, and every descriptor costs time.
+const FEW_KNOBS: usize = 16;
 
 const RESULTS: Name = Name::CUDNN_ATTR_ENGINEHEUR_RESULTS;
 const DESCRIPTOR: Type = Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
@@ -49,7 +52,13 @@ pub(super) unsafe fn proposals(cudnn: &Cudnn, heuristics: Raw) -> Result<Vec<Pro
 /// The configuration is finalized and live.
 unsafe fn proposal(cudnn: &Cudnn, configuration: Raw) -> Result<Engine, Status> {
     // SAFETY: guaranteed by the caller.
-    let (index, knobs) = unsafe { (with_engine(cudnn, configuration, index)?, knobs(cudnn, configuration)?) };
+    let (index, few) =
+        unsafe { (with_engine(cudnn, configuration, index)?, knobs_with_room(cudnn, configuration, FEW_KNOBS)?) };
+    let knobs = match few {
+        Some(knobs) => knobs,
+        // SAFETY: as above.
+        None => unsafe { knobs(cudnn, configuration) }?,
+    };
     Ok(Engine { index, knobs: knobs.into_iter().map(|(knob, value)| (Recorded::knob_name(knob), value)).collect() })
 }
 
