@@ -55,11 +55,10 @@ pub(super) fn read(file: &Path, options: &Value, graphs: &[Captured]) -> Result<
             not_a_baseline(&format!("the report about {} is damaged: {error}", graph.id.printable()))
         };
         let report: Report = serde_json::from_value(report).map_err(|error| damaged(&error))?;
-        let unknown = statuses(&report).find(|status| !is_known(status)).map(str::to_owned);
-        match unknown {
-            Some(status) => Err(damaged(&format_args!("the status {status:?} is unknown"))),
-            None => Ok(report),
+        if let Some(status) = statuses(&report).find(|status| !is_known(status)) {
+            return Err(damaged(&format_args!("the status {status:?} is unknown")));
         }
+        Ok(report)
     };
     let found = graphs.iter().map(&mut take).collect::<Result<Vec<Report>, String>>()?;
     let is_twice =
