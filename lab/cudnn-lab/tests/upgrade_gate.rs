@@ -143,6 +143,10 @@ fn a_file_that_is_no_baseline_is_refused_with_the_reason() {
     let document =
         |options: Value, graphs: Value| json!({ "schema": 2, "options": options, "graphs": graphs }).to_string();
     let graph = |report: Value| json!([{ "graph": ids()[0], "report": report }]);
+    let report = |status: &str| json!({ "cudnn": 91_900, "device": "A", "status": status, "plans": [] });
+    let with_twice = ids().into_iter().chain([ids()[0].clone()]);
+    let twice = with_twice.map(|id| json!({ "graph": id, "report": report("NOT_SUPPORTED") })).collect();
+    let more_than_once = format!("has the graph {} more than once", ids()[0]);
     let mut all = default_options();
     all["engines"] = "\u{1b}all".into();
     for (content, expected) in [
@@ -158,6 +162,8 @@ fn a_file_that_is_no_baseline_is_refused_with_the_reason() {
         (document(default_options(), json!([{ "graph": "other" }, 1])), "has no graph "),
         (document(default_options(), graph(json!({ "status": 3 }))), "is damaged: "),
         (document(default_options(), graph(Value::Null)), "is damaged: "),
+        (document(default_options(), graph(report("GREAT"))), r#"is damaged: the status "GREAT" is unknown"#),
+        (document(default_options(), twice), more_than_once.as_str()),
     ] {
         std::fs::write(checkout.path("cudnn/baseline.json"), &content).unwrap();
         let (code, text) = checkout
