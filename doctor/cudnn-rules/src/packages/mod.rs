@@ -22,6 +22,7 @@ mod requirement;
 mod restore;
 mod settings;
 mod uv;
+mod uv_project;
 mod wheels;
 
 pub use apt::restore as restore_system_packages;
@@ -43,7 +44,7 @@ pub use requirement::package_name;
 pub(crate) use restore::{MissingPython, PythonProblem, unusable_settings};
 pub use restore::{python_problem, restore_python};
 pub use settings::{CONDA_ROOTS, conda_settings, pip_settings, uv_settings};
-pub(crate) use uv::keep_in_project;
+pub(crate) use uv_project::keep_in_project;
 pub(crate) use wheels::{CudaWheel, PackageNames, cuda_wheel};
 
 /// The CUDA major versions that cuDNN 9 releases support.
