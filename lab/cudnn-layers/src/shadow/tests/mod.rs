@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::content::Content;
 use super::content::{Child, Value};
 use super::elements::{Kind, Name, Raw, Type};
+use super::graph as converted;
 use super::*;
 
 mod fork;
@@ -225,11 +226,11 @@ fn a_descriptor_is_uncertain_after_a_failed_call_or_a_reset() {
     let calls: [&[fn(Raw)]; 4] = [&[failed], &[initialized], &[failed, initialized], &[initialized, failed]];
     for calls in calls {
         let descriptor = tensor(7, &[1, 2]);
-        assert!(graph(&content(descriptor).unwrap()).is_ok());
+        assert!(converted(&content(descriptor).unwrap()).is_ok());
         calls.iter().for_each(|call| call(descriptor));
         set_numbers(descriptor, Name::CUDNN_ATTR_TENSOR_UNIQUE_ID, &[7]);
         finalized(descriptor);
-        assert_eq!(graph(&content(descriptor).unwrap()), Err(Obstacle::Uncertain));
+        assert_eq!(converted(&content(descriptor).unwrap()), Err(Obstacle::Uncertain));
         destroy(descriptor);
     }
 }
@@ -243,7 +244,7 @@ fn an_engine_that_was_read_from_a_configuration_is_uncertain() {
     let own = create(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
     set_children(own, Name::CUDNN_ATTR_ENGINECFG_ENGINE, &[engine]);
     finalized(own);
-    assert!(graph(&content(own).unwrap()).is_ok());
+    assert!(converted(&content(own).unwrap()).is_ok());
     let proposed = create(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
     finalized(proposed);
     for configuration in [own, proposed] {
@@ -253,14 +254,14 @@ fn an_engine_that_was_read_from_a_configuration_is_uncertain() {
         let other = create(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
         set_children(other, Name::CUDNN_ATTR_ENGINECFG_ENGINE, &[copy]);
         finalized(other);
-        assert!(graph(&content(other).unwrap()).is_err());
+        assert!(converted(&content(other).unwrap()).is_err());
         // The part of the key that covers only the engine.
         let settings = Arc::new(content(copy).unwrap().without(&[]));
-        assert_eq!(graph(&settings), Err(Obstacle::Uncertain));
+        assert_eq!(converted(&settings), Err(Obstacle::Uncertain));
         [other, copy].into_iter().for_each(destroy);
     }
     // The program's own engine is unchanged.
-    assert!(graph(&content(engine).unwrap()).is_ok());
+    assert!(converted(&content(engine).unwrap()).is_ok());
     [own, proposed, engine].into_iter().for_each(destroy);
 }
 
