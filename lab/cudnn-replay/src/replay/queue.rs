@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn no_thread_works_while_a_time_is_measured() {
         let request = |time| Request {
-            graph: serde_json::from_str("[]").unwrap(),
+            graph: serde_json::from_str(r#"[{"kind":"OPERATIONGRAPH"}]"#).unwrap(),
             device: None,
             plan_only: false,
             engines: Engines::First,
