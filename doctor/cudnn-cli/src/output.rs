@@ -11,7 +11,7 @@ use anstyle::{AnsiColor, Style};
 use cudnn_os::errors::is_closed_pipe;
 use serde_json::{Map, Value, json};
 
-use crate::escape;
+use crate::{escape, temporary};
 
 /// The schema version of the JSON documents described in docs/json.md. It changes when a key is removed or its
 /// meaning changes.
@@ -157,9 +157,9 @@ fn write(mut to: impl Write, text: Arguments<'_>) {
     if let Err(error) = to.write_fmt(text).and_then(|()| to.flush()) {
         if is_closed_pipe(&error) {
             // The reader closed the pipe, so a message is unnecessary.
-            std::process::exit(BROKEN_PIPE);
+            temporary::exit(BROKEN_PIPE);
         }
         remark(format_args!("cannot write the output: {error}"));
-        std::process::exit(3);
+        temporary::exit(3);
     }
 }

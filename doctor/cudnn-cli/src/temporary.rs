@@ -118,8 +118,18 @@ pub fn check() {
 
 /// Removes all temporary files and directories, and ends the program with this signal.
 pub fn end_by(signal: Signal) -> ! {
-    state().paths.iter().for_each(|path| remove(path));
+    remove_all();
     interruption::end_by(signal)
+}
+
+/// Removes all temporary files and directories, and ends the program with this status.
+pub fn exit(code: i32) -> ! {
+    remove_all();
+    std::process::exit(code)
+}
+
+fn remove_all() {
+    state().paths.iter().for_each(|path| remove(path));
 }
 
 /// Removes a file or a directory. Errors are ignored, because a renamed file is gone.

@@ -41,7 +41,7 @@ pub use files::{is_file_name, values_dir};
 pub use graph::{Attribute, Graph, MAX_NODES, Node};
 pub use record::{
     Call, Count, Data, Device, Engine, Execution, FORMAT, Failure, GraphRecord, Incomplete, Memory, Plan, Proposals,
-    Record, Start, Tensor, attribute_name, hexadecimal, status_name,
+    Record, Start, Tensor, attribute_name, hexadecimal, is_status_name, status_name,
 };
 pub use tensors::element_bits;
 pub use value::{Value, element_size};

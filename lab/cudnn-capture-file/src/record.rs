@@ -289,6 +289,12 @@ pub fn attribute_name(name: cudnn_sys::types::cudnnBackendAttributeName_t) -> St
     crate::names::ATTRIBUTES.name(i64::from(name.0) as u32)
 }
 
+/// Returns whether [`status_name`] returns this name for a status of a known release.
+#[must_use]
+pub fn is_status_name(name: &str) -> bool {
+    crate::names::STATUSES.number(name).is_some()
+}
+
 /// Returns the name of a status without the prefix, such as `SUCCESS`.
 #[must_use]
 pub fn status_name(status: cudnn_sys::types::cudnnStatus_t) -> String {

@@ -29,7 +29,7 @@ pub(crate) struct Device {
 impl Device {
     /// Returns the name of the GPU.
     pub(crate) fn gpu(&self) -> String {
-        device::name(&self.description).unwrap_or_else(|| "an unnamed device".to_owned())
+        device::name(&self.description).unwrap_or_else(|| device::UNNAMED.to_owned())
     }
 }
 
@@ -91,8 +91,9 @@ pub(crate) fn read(file: &Path) -> Result<String, String> {
     let text = String::from_utf8(bytes).map_err(|_| format!("{name} is not a text file"))?;
     let text = text.trim_end_matches('\0').trim_ascii();
     check_sizes(text.as_bytes()).map_err(|refusal| format!("{name}: {refusal}"))?;
-    serde_json::from_str::<Map<String, Value>>(text)
+    let members: Map<String, Value> = serde_json::from_str(text)
         .map_err(|error| format!("{name} is not a description of a device, which is a JSON object: {error}"))?;
+    device::check_types(&members).map_err(|reason| format!("{name} is not a description of a device: {reason}"))?;
     Ok(text.to_owned())
 }
 

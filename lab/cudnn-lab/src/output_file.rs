@@ -196,6 +196,19 @@ mod tests {
     }
 
     #[test]
+    fn a_pipe_is_written_only_with_force() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let refused = write(&pipe, &[], false).unwrap_err();
+        assert!(refused.contains("exists and is not a letter; name another file, or add --force"), "{refused}");
+        let name = pipe.clone();
+        let reader = std::thread::spawn(move || std::fs::read_to_string(name).unwrap());
+        write(&pipe, &[], true).unwrap();
+        assert_eq!(reader.join().unwrap(), "Dear reader");
+    }
+
+    #[test]
     fn no_option_replaces_an_input() {
         let dir = tempfile::tempdir().unwrap();
         let [input, hard, soft] = ["input", "hard", "soft"].map(|name| dir.path().join(name));

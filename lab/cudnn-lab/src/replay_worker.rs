@@ -60,17 +60,22 @@ impl<'a> Replayer<'a> {
             };
             let end = if is_new { 1 } else { requests.len().min(1 + AHEAD) };
             let (message, received) = message(requests, if is_new { 0 } else { self.ahead }, end)?;
-            let report = match worker.ask(&message, &mut |_| wait()).map_err(cannot_start)? {
-                Answer::Interrupted(signal) => return Err(Stop::Interrupted(signal)),
-                Answer::Ended(ended) => report_of(&ended),
-                Answer::Message(answer, worker) => {
+            let report = match worker.ask(&message, &mut |_| wait()) {
+                Err(error) => crashed(format!("the state of the process is unknown: {error}")),
+                Ok(Answer::Interrupted(signal)) => return Err(Stop::Interrupted(signal)),
+                Ok(Answer::Ended(ended)) if ended.step.as_ref().is_some_and(|step| matches!(step.work, Work::Load)) => {
+                    return Err(Stop::Failed(format!("cuDNN cannot be loaded: {}", description(&ended))));
+                }
+                Ok(Answer::Ended(ended)) => report_of(&ended),
+                Ok(Answer::Message(answer, worker)) => {
                     let (report, is_intact) = parse(answer)?;
                     let report = self.explained(report);
                     if is_intact {
                         (self.worker, self.ahead) = (Some(worker), received - 1);
                         return Ok(report);
                     }
-                    worker.end().map_err(cannot_start)?;
+                    // The report is complete.
+                    let _ = worker.end();
                     report
                 }
             };
@@ -134,17 +139,22 @@ fn parse(mut answer: Value) -> Result<(Report, bool), Stop> {
     Ok((report, answer.get("intact").and_then(Value::as_bool) == Some(true)))
 }
 
-/// Describes the end of a worker as a report.
-fn report_of(ended: &Ended) -> Report {
+fn crashed(reason: String) -> Report {
+    Report { status: "CRASHED".to_owned(), reason: Some(reason), ..Report::default() }
+}
+
+/// Describes the end of a worker.
+fn description(ended: &Ended) -> String {
     let failure = ended.end.failure().unwrap_or_else(|| "ended without a report".to_owned());
     let last = ended.stderr.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
     let last = if last.is_empty() { String::new() } else { format!(": {last}") };
-    let status = if ended.end.is_hang() { "HUNG" } else { "CRASHED" };
-    Report {
-        status: status.to_owned(),
-        reason: Some(format!("the process {failure}{}{last}", ended.during())),
-        ..Report::default()
-    }
+    format!("the process {failure}{}{last}", ended.during())
+}
+
+/// Describes the end of a worker as a report.
+fn report_of(ended: &Ended) -> Report {
+    let report = crashed(description(ended));
+    if ended.end.is_hang() { Report { status: "HUNG".to_owned(), ..report } } else { report }
 }
 
 /// Runs the child process.

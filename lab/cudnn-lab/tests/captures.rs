@@ -217,6 +217,21 @@ fn long_labels_are_shortened() {
 
 /// A stranger may have chosen where links lead to.
 #[test]
+fn a_closed_pipe_leaves_no_unpacked_capture() {
+    let dir = TempDir::new();
+    let [file, temporary] = ["app.cudnncap", "temporary"].map(|name| dir.path().join(name));
+    std::fs::write(&file, small()).unwrap();
+    std::fs::create_dir(&temporary).unwrap();
+    lab(&["capture", "pack", file.to_str().unwrap()], "");
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = Command::new(LAB);
+    command.args(["capture", "show"]).arg(dir.path().join("app.cudnncap.zip")).env_clear().env("TMPDIR", &temporary);
+    assert_eq!(command.stdout(writer).status().unwrap().code(), Some(128 + 13));
+    assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0);
+}
+
+#[test]
 fn linked_directories_of_values_are_not_read() {
     let dir = TempDir::new();
     let [file, private] = ["app.cudnncap", "private"].map(|name| dir.path().join(name));

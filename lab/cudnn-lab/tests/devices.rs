@@ -118,6 +118,7 @@ fn wrong_names_and_files_are_refused_with_similar_names() {
     };
     let long = file("long.json", format!(r#"{{"deviceName":"{}"}}"#, "A".repeat(256)).as_bytes());
     let list = file("list.json", b"[1]");
+    let typed = file("typed.json", br#"{"deviceVer":"900"}"#);
     let binary = file("binary.json", b"\xff\xfe");
     let big = file("big.json", &vec![b' '; 1 << 20]);
     let fifo = dir.path().join("fifo");
@@ -136,6 +137,7 @@ fn wrong_names_and_files_are_refused_with_similar_names() {
         (folder, "not a file"),
         (&long, "a string of more than 255 bytes"),
         (&list, "is not a description of a device, which is a JSON object"),
+        (&typed, r#""deviceVer" is a string, but must be a whole number"#),
         (&binary, "is not a text file"),
         (&big, "16384"),
     ] {

@@ -111,6 +111,33 @@ fn a_failure_a_crash_and_a_lost_process_are_findings() {
     }
 }
 
+/// Nothing is known about the graphs then, so there is no finding.
+#[test]
+fn a_release_that_cannot_be_loaded_is_a_failure() {
+    let dir = TempDir::new();
+    let file = write(&dir, &[START, &convolution("good", 2)]);
+    let crash = "__attribute__((constructor)) static void start(void) { *(volatile int *)0 = 0; }";
+    let lacking = "int cudnnBackendFinalize(void *d) { return 1008; }";
+    let empty = dir.path().join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    for (cudnn, reason) in [
+        (
+            fake(&dir.path().join("crash"), crash, "return 0;"),
+            "cuDNN cannot be loaded: the process was ended by signal 11",
+        ),
+        (fake(&dir.path().join("lacking"), lacking, "return 0;"), "lacks a library"),
+        (empty.to_str().unwrap().to_owned(), "contains no libcudnn_graph.so.9"),
+    ] {
+        for options in [&["--cudnn", &cudnn][..], &["--compare", &cudnn, &cudnn]] {
+            let (code, text) = lab(&[&[file.as_str()][..], options].concat(), "");
+            // Two releases that lack a library have no graph to compare.
+            let is_explained = text.contains(reason) || text.contains("SUBLIBRARY_LOADING_FAILED");
+            assert!(code == Some(3) && is_explained, "{options:?}: {text}");
+            assert!(!text.contains("CUDNN_LOADER_DIR)"), "{text}");
+        }
+    }
+}
+
 #[test]
 fn unreadable_captures_are_refused_and_unreadable_records_are_named() {
     let dir = TempDir::new();

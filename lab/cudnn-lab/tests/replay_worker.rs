@@ -276,6 +276,26 @@ fn an_interrupted_comparison_reports_what_is_done() {
     }
 }
 
+/// Each worker has a parent that ends it together with the lab.
+#[test]
+fn the_end_of_a_workers_parent_loses_no_report() {
+    let fixture = Fixture::new(3);
+    let child = fixture.replay(&[(3, "wait")]).arg("--json").spawn().unwrap();
+    let pipe = File::options().write(true).open(fixture.path("fifo")).unwrap();
+    let (worker, _) = *fixture.events().last().unwrap();
+    let status = std::fs::read_to_string(format!("/proc/{worker}/status")).unwrap();
+    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap().trim().to_owned();
+    assert_ne!(parent, child.id().to_string());
+    assert!(Command::new("kill").args(["-KILL", &parent]).status().unwrap().success());
+    wait_for_end_of_reader(&pipe);
+    drop(pipe);
+    // A new worker replays the graph again.
+    File::options().write(true).open(fixture.path("fifo")).unwrap().write_all(b"x").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(statuses(&output).iter().all(|(status, _)| status == "SUCCESS"), "{}", text(&output));
+    assert_eq!((output.status.code(), fixture.workers()), (Some(0), vec![vec![2, 3], vec![3, 4]]));
+}
+
 #[test]
 fn no_worker_survives_the_lab() {
     let fixture = Fixture::new(2);

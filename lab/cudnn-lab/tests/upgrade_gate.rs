@@ -143,6 +143,7 @@ fn a_file_that_is_no_baseline_is_refused_with_the_reason() {
     let document =
         |options: Value, graphs: Value| json!({ "schema": 2, "options": options, "graphs": graphs }).to_string();
     let graph = |report: Value| json!([{ "graph": ids()[0], "report": report }]);
+    let report = |status: &str| json!({ "cudnn": 91_900, "device": "A", "status": status, "plans": [] });
     let mut all = default_options();
     all["engines"] = "\u{1b}all".into();
     for (content, expected) in [
@@ -158,6 +159,7 @@ fn a_file_that_is_no_baseline_is_refused_with_the_reason() {
         (document(default_options(), json!([{ "graph": "other" }, 1])), "has no graph "),
         (document(default_options(), graph(json!({ "status": 3 }))), "is damaged: "),
         (document(default_options(), graph(Value::Null)), "is damaged: "),
+        (document(default_options(), graph(report("GREAT"))), r#"is damaged: the status "GREAT" is unknown"#),
     ] {
         std::fs::write(checkout.path("cudnn/baseline.json"), &content).unwrap();
         let (code, text) = checkout
@@ -168,6 +170,11 @@ fn a_file_that_is_no_baseline_is_refused_with_the_reason() {
         );
         assert!(!text.contains('\u{1b}') && !checkout.path("x").exists(), "{content}: {text:?}");
     }
+    let twice = [0, 0].map(|_| json!({ "graph": ids()[0], "report": report("NOT_SUPPORTED") }));
+    checkout.write_baseline(&json!({ "schema": 2, "options": default_options(), "graphs": twice }));
+    let command = format!("cudnn-lab replay cudnn/app.cudnncap --graph {} --baseline cudnn/baseline.json", ids()[0]);
+    let (code, text) = checkout.run(&command, Path::new("/"));
+    assert!(code == Some(3) && text.contains(&format!("has the graph {} more than once", ids()[0])), "{text}");
     for (arguments, expected) in [
         ("--baseline /nowhere", "/nowhere: No such file"),
         ("--baseline cudnn", "cudnn: "),

@@ -9,15 +9,47 @@ use serde_json::{Map, Value};
 /// Returns a description of a device with all members that an H200's has.
 ///
 /// cuDNN refuses descriptions that older releases have written, because new releases add members: 9.28.1 needs three that
-/// 9.19 does not write. They get the values of the H200.
+/// 9.19 does not write. They get the values of the H200, except for the name.
 #[must_use]
 pub fn completed(description: &str) -> String {
     let read = |text| serde_json::from_str::<Map<String, Value>>(text);
     let (Ok(mut members), Ok(all)) = (read(description), read(H200)) else { return description.to_owned() };
+    let name = name(description).unwrap_or_else(|| UNNAMED.to_owned());
+    members.entry("deviceName").or_insert(name.into());
     for (name, value) in all {
         members.entry(name).or_insert(value);
     }
     serde_json::to_string(&members).unwrap_or_else(|_| description.to_owned())
+}
+
+/// The name of a device without one.
+pub const UNNAMED: &str = "an unnamed device";
+
+/// Checks that the members of a description that an H200's has too are of the same type. cuDNN does not check that.
+///
+/// # Errors
+/// Names the first member of another type.
+pub fn check_types(description: &Map<String, Value>) -> Result<(), String> {
+    let known: Map<String, Value> = serde_json::from_str(H200).unwrap_or_default();
+    description.iter().try_for_each(|(name, value)| match known.get(name) {
+        Some(Value::Number(known)) if !known.is_u64() && value.is_number() => Ok(()),
+        Some(known) if type_name(known) != type_name(value) => {
+            Err(format!("{name:?} is {}, but must be {}", type_name(value), type_name(known)))
+        }
+        _ => Ok(()),
+    })
+}
+
+fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(number) if number.is_u64() => "a whole number",
+        Value::Number(_) => "another number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
 }
 
 /// Checks the JSON in the attributes of a graph, because a capture may come from a stranger: cuDNN loads the code in plans
@@ -72,6 +104,20 @@ mod tests {
     }
 
     #[test]
+    fn members_have_the_types_of_the_h200() {
+        let check = |text: &str| check_types(&serde_json::from_str(text).unwrap());
+        check(H200).unwrap();
+        check(r#"{"smCountOrigin":7,"member of a later release":[]}"#).unwrap();
+        for (text, reason) in [
+            (r#"{"deviceName":7}"#, r#""deviceName" is a whole number, but must be a string"#),
+            (r#"{"deviceVer":"900"}"#, r#""deviceVer" is a string, but must be a whole number"#),
+            (r#"{"smCountOrigin":-7}"#, r#""smCountOrigin" is another number, but must be a whole number"#),
+        ] {
+            assert_eq!(check(text), Err(reason.to_owned()));
+        }
+    }
+
+    #[test]
     fn descriptions_of_older_releases_are_completed() {
         let older = completed(r#"{"deviceName":"NVIDIA A","smCountOrigin":7}"#);
         let members: Value = serde_json::from_str(&older).unwrap();
@@ -80,5 +126,7 @@ mod tests {
         assert_eq!(compute_capability(&older.replace("900", "1210")).as_deref(), Some("12.1"));
         assert_eq!((compute_capability("{}"), compute_capability("no JSON")), (None, None));
         assert_eq!(completed("no JSON"), "no JSON");
+        let names = [r#"{"smCountOrigin":7}"#, r#"{"GPUProfile":{"deviceName":"NVIDIA B"}}"#];
+        assert_eq!(names.map(|text| name(&completed(text)).unwrap()), [UNNAMED, "NVIDIA B"]);
     }
 }

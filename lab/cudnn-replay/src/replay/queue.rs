@@ -98,11 +98,11 @@ impl Queue {
         !self.is_damaged
     }
 
-    /// Prepares at least two graphs, and more on a machine with many processors.
+    /// Prepares the next graphs.
     fn prepare_ahead(&mut self) {
         let Some(Ok(Executing { handle: Ok(_), threads, .. })) = &self.device else { return };
-        let data_sets = self.waiting.front().map_or(1, |waiting| waiting.request.data.len().max(1));
-        for Waiting { request, preparation } in self.waiting.iter_mut().take((processors() / data_sets).max(2)) {
+        let count = self.waiting.front().map_or(0, |waiting| ahead(&waiting.request, processors()));
+        for Waiting { request, preparation } in self.waiting.iter_mut().take(count) {
             if preparation.is_none() && request.graph.root().is_some_and(is_graph) {
                 *preparation = Preparation::ahead(threads, request, &self.used);
                 // The later graphs wait for the memory, too.
@@ -114,11 +114,17 @@ impl Queue {
     }
 }
 
+/// Returns the number of graphs to prepare at once, the current one included: at least two, and more with many processors.
+/// The time of an execution would depend on threads that work at the same time, because programs wait for each other.
+fn ahead(request: &Request, processors: usize) -> usize {
+    if request.time { 1 } else { (processors / request.data.len().max(1)).max(2) }
+}
+
 /// Plans the graph for the device that the request describes. Nothing is executed, for this reason.
 fn plan_for_described(request: &Request, reason: String, report: &mut Report, step: &mut Step<'_>) {
     let description = request.device.as_deref().map_or_else(|| H200.to_owned(), crate::device::completed);
-    report.device = crate::device::name(&description).unwrap_or_else(|| "an unnamed device".to_owned());
-    report.not_executed = Some(reason);
+    report.device = crate::device::name(&description).unwrap_or_else(|| crate::device::UNNAMED.to_owned());
+    (report.not_executed, report.is_described) = (Some(reason), true);
     if let Err(refusal) = device::check_sizes(description.as_bytes()) {
         (report.status, report.reason) = ("SKIPPED".to_owned(), Some(refusal));
         return;
@@ -126,5 +132,29 @@ fn plan_for_described(request: &Request, reason: String, report: &mut Report, st
     match device::from_json(&description) {
         Ok(device) => planning::plan(request, Target::Device(&device), report, step, &mut |_, _, _| {}),
         Err(error) => report.fail(&error, "the description of the device (cuDNN 9.8 or newer accepts one)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{DEFAULT_MAX_BYTES, DataSet, Engines};
+    use super::*;
+
+    #[test]
+    fn no_thread_works_while_a_time_is_measured() {
+        let request = |time| Request {
+            graph: serde_json::from_str(r#"[{"kind":"OPERATIONGRAPH"}]"#).unwrap(),
+            device: None,
+            plan_only: false,
+            engines: Engines::First,
+            execution: None,
+            data: vec![DataSet::Integers, DataSet::Normal, DataSet::Adversarial],
+            values: None,
+            max_bytes: DEFAULT_MAX_BYTES,
+            repeat: 1,
+            time,
+        };
+        assert_eq!([1, 6, 16, 100].map(|processors| ahead(&request(false), processors)), [2, 2, 5, 33]);
+        assert_eq!([1, 16].map(|processors| ahead(&request(true), processors)), [1, 1]);
     }
 }

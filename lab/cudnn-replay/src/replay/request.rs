@@ -87,6 +87,9 @@ pub struct Report {
     /// Why nothing was executed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_executed: Option<String>,
+    /// Whether the device is only described, so that no graph can be executed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_described: bool,
     /// The parts of the request that were skipped, with the reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,

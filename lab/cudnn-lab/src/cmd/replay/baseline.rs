@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::path::Path;
 
+use cudnn_capture_file::is_status_name;
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::SCHEMA;
 use cudnn_cli::programs::lab;
@@ -50,10 +51,32 @@ pub(super) fn read(file: &Path, options: &Value, graphs: &[Captured]) -> Result<
             return Err(not_a_baseline(&format!("has no graph {}", graph.id.printable())));
         };
         let report = reports.remove(index).get_mut("report").map(Value::take).unwrap_or_default();
-        let damaged = |error| not_a_baseline(&format!("the report about {} is damaged: {error}", graph.id.printable()));
-        serde_json::from_value(report).map_err(damaged)
+        let damaged = |error: &dyn Display| {
+            not_a_baseline(&format!("the report about {} is damaged: {error}", graph.id.printable()))
+        };
+        let report: Report = serde_json::from_value(report).map_err(|error| damaged(&error))?;
+        if let Some(status) = statuses(&report).find(|status| !is_known(status)) {
+            return Err(damaged(&format_args!("the status {status:?} is unknown")));
+        }
+        Ok(report)
     };
-    graphs.iter().map(&mut take).collect()
+    let found = graphs.iter().map(&mut take).collect::<Result<Vec<Report>, String>>()?;
+    let is_twice =
+        |graph: &&Captured| reports.iter().any(|report| report.get("graph").and_then(Value::as_str) == Some(&graph.id));
+    match graphs.iter().find(is_twice) {
+        Some(graph) => Err(not_a_baseline(&format!("has the graph {} more than once", graph.id.printable()))),
+        None => Ok(found),
+    }
+}
+
+/// Returns the statuses of a report and of its executions.
+fn statuses(report: &Report) -> impl Iterator<Item = &str> {
+    let runs = report.plans.iter().flat_map(|plan| &plan.runs);
+    [&report.status].into_iter().chain(runs.map(|run| &run.status)).map(String::as_str)
+}
+
+fn is_known(status: &str) -> bool {
+    ["SKIPPED", "CRASHED", "HUNG"].contains(&status) || is_status_name(status)
 }
 
 /// Returns the name of an option that has another value.

@@ -12,7 +12,7 @@ use cudnn_replay::replay::comparison::{self, Row, status};
 use cudnn_replay::replay::{Report, page};
 use serde_json::{Value, json};
 
-use super::session::Session;
+use super::session::{Session, lacks_library};
 use super::text::{self, Table};
 use super::{baseline, junit, releases};
 use crate::output_file::Output;
@@ -145,6 +145,12 @@ fn conclude(session: &Session<'_>, comparison: Comparison, outputs: &Outputs<'_>
     if failing == rows.len() {
         remark("error: no graph works with either release, so nothing was compared");
         return Ok(Outcome::Failed);
+    }
+    for (side, title) in [(0, &titles[0]), (1, &titles[1])] {
+        if rows.iter().all(|row| [&row.before, &row.after].get(side).is_some_and(|report| lacks_library(report))) {
+            remark(format_args!("error: {} lacks a library, so nothing was compared", title.printable()));
+            return Ok(Outcome::Failed);
+        }
     }
     Ok(if rows.iter().any(fails) { Outcome::Warnings } else { Outcome::Fine })
 }

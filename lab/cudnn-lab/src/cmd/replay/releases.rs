@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::{Format, outln, remark};
 use cudnn_fetch::{Network, RELEASES, Release};
-use cudnn_probe::{Candidate, Installation, Origin, Requirements, check_dir};
+use cudnn_probe::{Candidate, Installation, Origin, ProbeError, Requirements, check_dir};
 use serde_json::{Value, json};
 
 /// A release to compare.
@@ -60,7 +60,9 @@ fn choices(name: &str) -> Result<Vec<Choice<'_>>, Box<dyn Error>> {
     let found = releases(name);
     if found.is_empty() {
         let name = name.printable();
-        return Err(format!("{name} is not a release of cuDNN such as 9.10 or cu12-9.10.2, and not a directory").into());
+        return Err(
+            format!("{name} is not a release of cuDNN 9 such as 9.10 or cu12-9.10.2, and not a directory").into()
+        );
     }
     Ok(found.into_iter().map(Choice::Release).collect())
 }
@@ -86,7 +88,8 @@ fn releases(name: &str) -> Vec<&'static Release> {
     let full = of_line.filter(|release| line.is_some() || !release.is_jit());
     let lines: BTreeSet<&str> = full.filter_map(Release::line).collect();
     // The last one of equal choices is preferred: all releases exist for the oldest CUDA.
-    lines.iter().rev().filter_map(|line| cudnn_fetch::unpinned(&format!("{line}-{version}"))).collect()
+    let found = lines.iter().rev().filter_map(|line| cudnn_fetch::unpinned(&format!("{line}-{version}")));
+    found.filter(|release| release.version.split('.').next() == Some("9")).collect()
 }
 
 impl Choice<'_> {
@@ -106,8 +109,12 @@ impl Choice<'_> {
     }
 }
 
+fn check(dir: &Path) -> Result<Installation, ProbeError> {
+    check_dir(&Candidate::new(dir, Origin::Explicit), &Requirements::default())
+}
+
 fn installation(dir: &Path) -> Option<Installation> {
-    let mut installation = check_dir(&Candidate::new(dir, Origin::Explicit), &Requirements::default()).ok()?;
+    let mut installation = check(dir).ok()?;
     // The library for graphs may lack the CUDA version.
     installation.cuda_major = installation.cuda_major.or_else(|| installation.cuda_major_from_gpu_code());
     Some(installation)
@@ -116,7 +123,12 @@ fn installation(dir: &Path) -> Option<Installation> {
 impl Compared {
     fn new(name: &str, choice: Choice<'_>, format: Format) -> Result<Self, Box<dyn Error>> {
         let dir = match choice {
-            Choice::Dir(dir) => std::path::absolute(dir)?,
+            Choice::Dir(dir) => {
+                let dir = std::path::absolute(dir)?;
+                // The loader would name the variable that selects the directory for it.
+                check(&dir).map_err(|problem| format!("{}: {problem}", dir.printable()))?;
+                dir
+            }
             Choice::Release(release) => {
                 announce(release, format);
                 release.lib_dir(&cudnn_fetch::fetch(release, Network::Allowed)?)
@@ -207,9 +219,9 @@ mod tests {
         assert_eq!(ids("9.10", "9.28.1"), ["cu12-9.10.2", "cu13-9.28.1"]);
         assert_eq!(ids("cu12-9.10.2", "cu13-9.28.0"), ["cu12-9.10.2", "cu13-9.28.0"]);
         assert_eq!(ids("/", "jit-cu12-9.19.0"), ["directory", "jit-cu12-9.19.0"]);
-        for name in ["libclang", "cmake", "9.x", "cu12-", "cu11-9.10", "cu12-8", ""] {
+        for name in ["libclang", "cmake", "9.x", "cu12-", "cu11-9.10", "cu12-8", "8.9", "cu12-8.9.7", "10.0", ""] {
             let error = choices(name).err().unwrap().to_string();
-            assert!(error.starts_with(name) && error.contains("is not a release of cuDNN"), "{error}");
+            assert!(error.starts_with(name) && error.contains("is not a release of cuDNN 9"), "{error}");
             assert!(!error.contains(", libclang") && !error.contains(", cmake"), "{error}");
         }
         let error = choices("/no/such/dir").err().unwrap().to_string();

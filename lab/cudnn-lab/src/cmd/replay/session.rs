@@ -72,6 +72,11 @@ impl<'a> Session<'a> {
     }
 }
 
+/// Returns whether cuDNN could not load one of its libraries.
+pub(super) fn lacks_library(report: &Report) -> bool {
+    report.status == "SUBLIBRARY_LOADING_FAILED"
+}
+
 fn without_engine() -> Report {
     let reason = Some("the capture contains no engine for this graph".to_owned());
     Report { status: "SKIPPED".to_owned(), reason, ..Report::default() }

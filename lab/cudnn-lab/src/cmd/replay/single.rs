@@ -10,7 +10,7 @@ use cudnn_replay::replay::capture::Captured;
 use cudnn_replay::replay::comparison::status;
 use serde_json::json;
 
-use super::session::Session;
+use super::session::{Session, lacks_library};
 use super::text::{self, Table};
 
 /// Replays all graphs with one cuDNN.
@@ -36,6 +36,10 @@ pub(super) fn replay(session: &Session<'_>, cudnn: Option<&Path>) -> CommandResu
     if let Some(signal) = interrupted.or(interruption.signal()) {
         remark(session.interruption(reports.len()));
         temporary::end_by(signal);
+    }
+    if !reports.is_empty() && reports.iter().all(|(_, report)| lacks_library(report)) {
+        remark("error: cuDNN lacks a library, so no graph was replayed");
+        return Ok(Outcome::Failed);
     }
     let is_fine = |report: &Report| {
         let mut runs = report.plans.iter().flat_map(|plan| &plan.runs);

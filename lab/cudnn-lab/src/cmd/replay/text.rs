@@ -145,7 +145,7 @@ pub(super) fn print_changes(rows: &[Row], titles: &[String; 2], [worse, failing]
 
 /// Returns where graphs were planned or executed, according to the first report from cuDNN.
 pub(super) fn place_of<'a>(mut reports: impl Iterator<Item = &'a Report>) -> Option<String> {
-    reports.find(|report| report.cudnn > 0).map(place)
+    reports.find(|report| report.cudnn > 0).map(place_of_all)
 }
 
 /// Returns the status, engine, workspace, time to build, time of an execution, and largest error.
@@ -163,7 +163,7 @@ fn cells(report: &Report) -> [String; 6] {
 }
 
 fn heading(report: &Report) -> String {
-    format!("cuDNN {}, {}", version(report.cudnn), place(report).printable())
+    format!("cuDNN {}, {}", version(report.cudnn), place_of_all(report).printable())
 }
 
 /// Formats a version as cuDNN reports it.
@@ -171,7 +171,12 @@ pub(super) fn version(cudnn: usize) -> String {
     format!("{}.{}.{}", cudnn / 10_000, cudnn % 10_000 / 100, cudnn % 100)
 }
 
-/// Returns where graphs were planned or executed.
+/// Returns where all graphs of a replay are planned or executed. Graphs that cannot be executed say so themselves.
+fn place_of_all(report: &Report) -> String {
+    if report.is_described { place(report) } else { format!("executed on {}", report.device) }
+}
+
+/// Returns where a graph was planned or executed.
 pub(super) fn place(report: &Report) -> String {
     match &report.not_executed {
         Some(reason) => format!("planned for {}; nothing was executed: {reason}", report.device),
@@ -188,6 +193,9 @@ fn notes(report: &Report) -> String {
     };
     if let Some(reason) = &report.reason {
         note(reason);
+    }
+    if let Some(reason) = report.not_executed.as_ref().filter(|_| !report.is_described) {
+        note(&format!("not executed: {reason}"));
     }
     report.problems.iter().for_each(|problem| note(problem));
     for plan in &report.plans {
@@ -233,6 +241,23 @@ fn notes(report: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_heading_holds_for_all_graphs() {
+        let report = |reason: Option<&str>, is_described| Report {
+            cudnn: 91_900,
+            device: "A".to_owned(),
+            not_executed: reason.map(str::to_owned),
+            is_described,
+            ..Report::default()
+        };
+        let place = |report: &Report| place_of([report].into_iter()).unwrap();
+        let refused = report(Some("too large"), false);
+        assert_eq!([place(&report(None, false)), place(&refused)], ["executed on A", "executed on A"]);
+        assert_eq!(place(&report(Some("no GPU"), true)), "planned for A; nothing was executed: no GPU");
+        assert_eq!(notes(&refused), "\n  not executed: too large");
+        assert_eq!(notes(&report(Some("no GPU"), true)), "");
+    }
 
     #[test]
     fn progress_estimates_the_time_that_is_left() {
