@@ -941,6 +941,7 @@ fn every_example_of_the_help_texts_works() {
         put_links(&release, dir);
     }
     support::write_program(prefix.path().join("bin/python"), "#!/bin/sh\nexit 0\n");
+    std::fs::write(prefix.path().join("app.tuned.json"), r#"{"errata":1,"tuned":[]}"#).unwrap();
     let mut count = 0;
     for subcommand in ["install", "uninstall", "run"] {
         let help = run(&prefix, &[subcommand.as_ref(), "--help".as_ref()]).stdout;
@@ -959,5 +960,5 @@ fn every_example_of_the_help_texts_works() {
             assert!(dirs.iter().all(|dir| is_drop_in(dir)));
         }
     }
-    assert!(count == 14 && !dirs.iter().any(|dir| is_drop_in(dir)), "{count}");
+    assert!(count == 15 && !dirs.iter().any(|dir| is_drop_in(dir)), "{count}");
 }
