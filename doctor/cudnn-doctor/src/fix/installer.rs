@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg(unix)]
+    #[cfg(all(test, unix))]
     fn programs_of_root_search_no_directory_that_another_user_can_change() {
         use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().unwrap();
