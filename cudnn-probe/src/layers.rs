@@ -24,7 +24,11 @@ pub const LAYER_PATH_VARIABLE: &str = "CUDNN_LAYER_PATH";
 /// `cudnn-doctor install --layers` writes it.
 pub const LAYERS_FILE: &str = "cudnn_layers.list";
 
-/// The maximum size of the file in bytes.
+/// The file next to the drop-in with the rankings of the layer `tuned`, for programs without `CUDNN_TUNED`.
+/// `cudnn-doctor install --tuned` writes it.
+pub const TUNED_FILE: &str = "cudnn_layers.tuned.json";
+
+/// The maximum size of the list in bytes.
 const MAX_LIST: u64 = 4096;
 
 /// The library with the layers of this project, without prefix and suffix.

@@ -91,9 +91,11 @@ pub unsafe fn add_from(name: &str, begin: Begin) -> Result<(), AddError> {
 
 /// Returns whether the list of layers to start is empty. If so, adding layers fails from now on.
 pub(super) fn close_if_empty() -> bool {
+    // Reads files, so it is called before the lock is taken.
+    let are_listed = are_listed();
     let Some(mut added) = lock(&ADDED) else { return false };
     let is_empty = matches!(&*added, Added::Open(layers) if layers.is_empty());
-    if is_empty && !are_listed() {
+    if is_empty && !are_listed {
         *added = Added::None;
     }
     matches!(&*added, Added::None)

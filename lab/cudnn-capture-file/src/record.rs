@@ -56,7 +56,7 @@ pub struct Start {
 pub struct Device {
     /// The ordinal of the device in the capture of this process.
     pub device: usize,
-    /// cuDNN's description in JSON. Empty if cuDNN provides none (before 9.8).
+    /// cuDNN's description in JSON. Before 9.8, cuDNN provides none, and captures have no such record.
     pub description: String,
 }
 

@@ -2,10 +2,18 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use crate::cudnn::Cudnn;
 use crate::last_error::own_calls;
 use crate::shadow::content::Content;
 use crate::shadow::devices;
+
+/// Returns the compute capability in a description in tenths: 90 for 9.0.
+pub(crate) fn compute_capability(description: &Value) -> Option<u32> {
+    // 900 for 9.0, 1210 for 12.1.
+    u32::try_from(description.get("deviceVer")?.as_u64()? / 10).ok()
+}
 
 /// Returns the JSON that describes the device, up to the first NUL. `None` if the descriptor refers to no device, or cuDNN
 /// does not describe it.

@@ -82,6 +82,26 @@ fn newer_rankings_and_rules_replace_older_ones() {
 }
 
 #[test]
+fn rules_without_a_name_replace_no_others() {
+    let rules = |reason: &str| Choices::parse(&format!(r#"{{"errata":1,"rules":[{{"reason":"{reason}"}}]}}"#)).unwrap();
+    let text = rules("one").merge(rules("other")).to_json();
+    assert!(text.contains("\"one\"") && text.contains("\"other\""), "{text}");
+}
+
+#[test]
+fn rankings_are_read_without_the_rules_of_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("app.tuned.json");
+    let rankings = choices([ranking(91_900, "A", 1, &[3])]);
+    let rules = Choices::parse(r#"{"errata":1,"rules":[{"name":"a"}]}"#).unwrap();
+    let both = rankings.clone().merge(rules);
+    std::fs::write(&file, both.to_json()).unwrap();
+    assert_eq!((Choices::read(&file).unwrap(), Choices::read_rankings(&file).unwrap()), (both, rankings));
+    std::fs::write(&file, r#"{"errata":1}"#).unwrap();
+    assert_eq!(Choices::read_rankings(&file), Choices::read(&file));
+}
+
+#[test]
 fn invalid_rankings_are_refused_with_the_reason() {
     let valid = || ranking(91_900, "A", 1, &[1, 2]);
     let engine = |change: fn(&mut Choice)| {

@@ -22,9 +22,6 @@ pub const LAYERS: &str = match Os::HOST {
     _ => "libcudnn_layers.so",
 };
 
-/// The rankings of the layer `tuned` for programs without `CUDNN_TUNED`, next to the drop-in.
-pub const TUNED: &str = "cudnn_layers.tuned.json";
-
 /// The variable with libraries that ld.so loads before all others.
 pub const PRELOAD: &str = "LD_PRELOAD";
 

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::installation::{InstallationReport, Installer, Package};
 use cudnn_loader::Function;
-use cudnn_probe::layers::{LAYERS_FILE, installed_layers};
+use cudnn_probe::layers::{LAYERS_FILE, TUNED_FILE, installed_layers};
 use cudnn_probe::{Architecture, Host, Library, Os, Version, exports, identify_any};
 
 use super::source::has_layers;
-use super::{KEPT, LAYERS, TUNED};
+use super::{KEPT, LAYERS};
 use crate::cudnn_file::{is_drop_in, is_drop_in_named, sha256};
 use crate::shim_release;
 
@@ -45,7 +45,7 @@ pub struct Files {
     pub layers: PathBuf,
     /// The list of layers that are on, [`LAYERS_FILE`].
     pub list: PathBuf,
-    /// The rankings of the layer `tuned`, [`TUNED`].
+    /// The rankings of the layer `tuned`, [`TUNED_FILE`].
     pub tuned: PathBuf,
 }
 
@@ -57,7 +57,7 @@ impl Files {
             kept: dir.join(KEPT),
             layers: dir.join(LAYERS),
             list: dir.join(LAYERS_FILE),
-            tuned: dir.join(TUNED),
+            tuned: dir.join(TUNED_FILE),
         }
     }
 }

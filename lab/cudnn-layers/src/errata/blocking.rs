@@ -118,7 +118,5 @@ fn explain(rule: &Rule, choice: Option<&Choice>, label: &str) -> String {
 
 /// Returns the compute capability of the plan's device in tenths, or `None` if cuDNN does not describe the device.
 fn compute_capability(state: &State, plan: &Arc<Content>) -> Option<u32> {
-    let description: serde_json::Value = parsed(&device::description(&state.cudnn, plan)?)?;
-    // 900 for 9.0, 1210 for 12.1.
-    u32::try_from(description.get("deviceVer")?.as_u64()? / 10).ok()
+    device::compute_capability(&parsed(&device::description(&state.cudnn, plan)?)?)
 }

@@ -13,6 +13,7 @@ use crate::lock::Lock;
 use crate::serialized::SerializedPlans;
 use crate::shadow;
 use crate::shadow::content::Content;
+use crate::shadow::devices::{self, Device};
 use crate::shadow::elements::{Kind, Name, Raw};
 
 /// What the program has tried with a graph.
@@ -113,7 +114,7 @@ struct Plan {
 
 #[derive(Default)]
 pub(super) struct State {
-    /// By a hash of the graph. PyTorch describes a graph again to ask another mode of the heuristics.
+    /// By a hash of the graph with its handle. PyTorch describes a graph again to ask another mode of the heuristics.
     attempts: BTreeMap<u64, Attempt>,
     /// Hashes of graphs by the address of the content, which is the same for all descriptors below the graph.
     keys: BTreeMap<usize, (Arc<Content>, u64)>,
@@ -143,7 +144,7 @@ const MAX_GRAPHS: usize = 1024;
 /// More proposals than are live at the same time.
 const MAX_PROPOSALS: usize = 1 << 16;
 
-/// Returns a hash of a graph.
+/// Returns a hash of a graph with its handle, because another device may support other engines.
 pub(super) fn key(graph: &Arc<Content>) -> u64 {
     let address = Arc::as_ptr(graph).addr();
     if let Some(key) = with(|state| state.keys.get(&address).map(|(_, key)| *key)).flatten() {
@@ -151,6 +152,14 @@ pub(super) fn key(graph: &Arc<Content>) -> u64 {
     }
     let mut hasher = DefaultHasher::new();
     shadow::known_parts(graph).id().hash(&mut hasher);
+    // The id has only the number of handles.
+    devices::devices(graph)
+        .iter()
+        .filter_map(|device| match device {
+            Device::Handle(handle) => Some(handle),
+            _ => None,
+        })
+        .for_each(|handle| handle.hash(&mut hasher));
     let key = hasher.finish();
     let _former = with(|state| {
         let is_full = state.keys.len() >= MAX_GRAPHS;
@@ -350,4 +359,32 @@ pub(super) fn unfinished() -> Vec<Attempt> {
 /// Forgets the plans of the parent in a forked child.
 pub(super) fn in_child() {
     UNUSED_PLANS.store(0, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+    use crate::shadow::elements::Type;
+    use crate::shadow::handles;
+
+    /// Creates a graph at this address with this handle.
+    fn graph(address: usize, handle: usize) -> Arc<Content> {
+        let graph: Raw = std::ptr::without_provenance_mut(address);
+        shadow::created(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, graph);
+        let (name, ty) = (Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE, Type::CUDNN_TYPE_HANDLE);
+        // SAFETY: the element is a handle.
+        unsafe { shadow::attribute_set(graph, name, ty, 1, (&raw const handle).cast()) };
+        shadow::content(graph).unwrap()
+    }
+
+    /// The second device may support no engine, while the first one has executed the graph.
+    #[test]
+    fn graphs_with_different_handles_are_followed_separately() {
+        let (one, other) = (0x7ff0_0000_0010, 0x7ff0_0000_0020);
+        [one, other].into_iter().for_each(handles::created);
+        let first = key(&graph(0x7ff0_0000_1000, one));
+        assert_eq!(key(&graph(0x7ff0_0000_2000, one)), first);
+        assert_ne!(key(&graph(0x7ff0_0000_3000, other)), first);
+    }
 }

@@ -106,11 +106,13 @@ impl Conversion {
                 value.ok_or(Obstacle::Undeclared(name))
             }
             content::Value::Descriptors(children) => {
+                let is_strict = self.is_strict;
                 let places = children.iter().map(|child| match child {
                     Child::Known(child) => self.add(child),
                     Child::Unknown => Err(Obstacle::Unseen),
                 });
-                Ok(Value::Nodes(places.collect::<Result<_, _>>()?))
+                let known = places.filter(|place| is_strict || place.is_ok());
+                Ok(Value::Nodes(known.collect::<Result<_, _>>()?))
             }
             content::Value::Undeclared => Err(Obstacle::Undeclared(name)),
             content::Value::TooLarge => Err(Obstacle::TooLarge(name)),

@@ -186,8 +186,8 @@ pub(crate) unsafe fn attribute_read(
         let len = element_size(ty).and_then(|size| written.checked_mul(size));
         // Texts are ignored, because they are large (the JSON of a plan).
         let is_text = ty == Type::CUDNN_TYPE_CHAR;
-        // A layer's own descriptors share the facts of the program's, which may have another order: see the layer `tuned`.
-        let is_known = is_text || trial::is_running() || source.attribute(name).is_some();
+        // The own descriptors of the layer `tuned` share the facts of the program's, which have another order.
+        let is_known = is_text || trial::is_in_other_order() || source.attribute(name).is_some();
         if let Some(len) = len.filter(|len| !is_known && *len <= MAX_FACT_BYTES) {
             // SAFETY: guaranteed by the caller.
             facts.learn(name, ty, unsafe { accepted(elements.expose_provenance() as u64, len) });

@@ -7,6 +7,7 @@ use cudnn_os::environment::is_secure_execution;
 use cudnn_os::files::is_like_tmp;
 use cudnn_os::objects::{absolute, read_list};
 use cudnn_plan_store::choices::Choices;
+use cudnn_probe::layers::TUNED_FILE;
 
 use crate::configured::Configured;
 
@@ -14,9 +15,6 @@ use crate::configured::Configured;
 pub const VARIABLE: &str = "CUDNN_TUNED";
 /// The environment variable that leaves only the best engine and the heuristics' choice, if it is `1`.
 pub const ONLY_VARIABLE: &str = "CUDNN_TUNED_ONLY";
-
-/// The file next to the library with this layer, which `cudnn-doctor install --tuned` writes.
-const INSTALLED: &str = "cudnn_layers.tuned.json";
 
 /// What the layer does.
 #[derive(Clone, Debug, Default)]
@@ -63,7 +61,8 @@ impl Options {
     /// Reads the files. Returns the rankings of those that can be read, and what is wrong with the others.
     pub(super) fn read(&self) -> (Choices, Vec<String>) {
         let mut problems = Vec::new();
-        let read = self.files.iter().rev().filter_map(|file| Choices::read(file).map_err(|it| problems.push(it)).ok());
+        let read = |file: &PathBuf| Choices::read_rankings(file).map_err(|problem| problems.push(problem)).ok();
+        let read = self.files.iter().rev().filter_map(read);
         // A file replaces the rankings of the files after it.
         let choices = read.fold(Choices::default(), Choices::merge);
         (choices, problems)
@@ -74,6 +73,6 @@ impl Options {
 fn installed() -> Option<PathBuf> {
     let this_code = installed as *const c_void;
     let library = read_list().into_iter().find(|library| library.contains(this_code) && !library.is_program())?;
-    let file = absolute(library.path).parent().filter(|dir| !is_like_tmp(dir))?.join(INSTALLED);
+    let file = absolute(library.path).parent().filter(|dir| !is_like_tmp(dir))?.join(TUNED_FILE);
     file.is_file().then_some(file)
 }

@@ -39,19 +39,25 @@ enum Place {
 pub(super) fn order(ranking: &Ranking, proposals: &[Proposal], only: bool) -> Option<Order> {
     let mut all: Vec<(Place, usize)> = proposals.iter().map(|it| place(ranking, it)).zip(0..).collect();
     all.sort_unstable();
-    let is_recommended = |place: Place| matches!(place, Place::Recommended(_));
-    let recommended = all.iter().take_while(|(place, _)| is_recommended(*place)).count();
-    if only && recommended > 0 {
+    let is_recommended = |(place, _): &(Place, usize)| matches!(place, Place::Recommended(_));
+    if only && all.first().is_some_and(is_recommended) {
+        let default = default(ranking, &all);
         let mut is_first = true;
-        all.retain(|(place, _)| {
-            let is_default = matches!(place, Place::Recommended(place) if Some(*place) == ranking.default);
-            std::mem::take(&mut is_first) || is_default
-        });
+        all.retain(|(_, proposal)| std::mem::take(&mut is_first) || Some(*proposal) == default);
     }
-    let places: Vec<usize> = all.into_iter().map(|(_, place)| place).collect();
-    let recommended = recommended.min(places.len());
+    let recommended = all.iter().take_while(|it| is_recommended(it)).count();
+    let places: Vec<usize> = all.into_iter().map(|(_, proposal)| proposal).collect();
     let is_unchanged = places.iter().copied().eq(0..proposals.len());
     (!is_unchanged).then_some(Order { places, recommended })
+}
+
+/// Returns the heuristics' choice among the proposals. If this query does not propose the ranking's default, it is the
+/// first proposal that is neither failed nor dangerous.
+fn default(ranking: &Ranking, proposals: &[(Place, usize)]) -> Option<usize> {
+    let is_default = |place: Place| matches!(place, Place::Recommended(place) if Some(place) == ranking.default);
+    let ranked = proposals.iter().find(|(place, _)| is_default(*place)).map(|(_, proposal)| *proposal);
+    let usable = proposals.iter().filter(|(place, _)| *place < Place::Failed);
+    ranked.or_else(|| usable.map(|(_, proposal)| *proposal).min())
 }
 
 fn place(ranking: &Ranking, proposal: &Proposal) -> Place {
@@ -134,8 +140,21 @@ mod tests {
         let only = |engines: &[(i64, i64)]| order(&ranking, &proposals(engines), true).map(|order| order.places);
         assert_eq!(only(&[(2, 0), (3, 0), (1, 0), (4, 0)]), Some(vec![2, 0]));
         assert_eq!(only(&[(4, 0), (3, 0), (2, 0)]), Some(vec![2]));
-        assert_eq!(only(&[(4, 0), (3, 0)]), Some(vec![1]));
+        // Without the default, the first proposal is the heuristics' choice. The ranking does not recommend it.
+        assert_eq!(only(&[(4, 0), (3, 0)]), Some(vec![1, 0]));
         assert_eq!(only(&[(1, 0), (2, 0)]), None);
         assert_eq!(only(&[(1, 0), (3, 0)]), Some(vec![0]));
+        let ordered = order(&ranking, &proposals(&[(4, 0), (3, 0), (1, 0)]), true).unwrap();
+        assert_eq!((ordered.places, ordered.recommended), (vec![2, 0], 1));
+    }
+
+    #[test]
+    fn the_first_proposal_that_works_replaces_a_default_that_is_not_proposed() {
+        let engines = [(1, 0, ""), (2, 0, ""), (5, 0, "wrong"), (6, 0, "damaging"), (7, 0, "failed")];
+        for default in [1, 4] {
+            let ranking = ranking(default, &engines);
+            let proposed = proposals(&[(6, 0), (5, 0), (7, 0), (8, 0), (9, 0), (1, 0)]);
+            assert_eq!(order(&ranking, &proposed, true).unwrap().places, [5, 3]);
+        }
     }
 }

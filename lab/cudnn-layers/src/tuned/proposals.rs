@@ -13,6 +13,7 @@ use crate::cudnn::{Cudnn, Descriptor, read};
 use crate::engine::{UNCLEAR, index, knobs, knobs_with_room, with_engine};
 use crate::last_error::own_calls;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
+use crate::trial;
 
 /// More proposals than cuDNN returns. 9.28 returns up to 200.
 const MAX_PROPOSALS: usize = 512;
@@ -29,7 +30,7 @@ const CONFIGURATION: Kind = Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR;
 /// # Safety
 /// The heuristics are finalized and live.
 pub(super) unsafe fn proposals(cudnn: &Cudnn, heuristics: Raw) -> Result<Vec<Proposal>, Status> {
-    own_calls(cudnn, || {
+    let read_all = || {
         // SAFETY: guaranteed by the caller.
         let announced = unsafe { read::<Raw>(cudnn, heuristics, RESULTS, DESCRIPTOR, &mut []) }?;
         if announced > MAX_PROPOSALS {
@@ -43,7 +44,8 @@ pub(super) unsafe fn proposals(cudnn: &Cudnn, heuristics: Raw) -> Result<Vec<Pro
             let proposal = |configuration: &Descriptor<'_>| unsafe { proposal(cudnn, configuration.raw()) }.ok();
             Ok(configurations.iter().take(filled).map(proposal).collect())
         })
-    })
+    };
+    own_calls(cudnn, || trial::run_in_other_order(read_all))
 }
 
 /// Reads a proposal.

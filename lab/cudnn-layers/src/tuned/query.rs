@@ -196,8 +196,7 @@ fn find_ranking<'a>(state: &'a State, query: &Arc<Content>, graph: &Arc<Content>
 fn model(description: &[u8]) -> Option<Device> {
     let description: serde_json::Value = parsed(description)?;
     let name = description.get("deviceName")?.as_str()?.to_owned();
-    // 900 for 9.0, 1210 for 12.1.
-    let tenths = u32::try_from(description.get("deviceVer")?.as_u64()? / 10).ok()?;
+    let tenths = device::compute_capability(&description)?;
     Some(Device { name, compute_capability: Capability::from_tenths(tenths) })
 }
 

@@ -1,7 +1,9 @@
 //! The rankings of one or more files.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::document::Document;
@@ -23,8 +25,22 @@ impl Choices {
     /// # Errors
     /// Returns the file and the reason if it cannot be read, is too large, or is invalid.
     pub fn read(path: &Path) -> Result<Self, String> {
-        Self::of(Document::read(path)?)
-            .map_err(|reason| format!("{}: {reason}", cudnn_os::escape::one_line(&path.to_string_lossy())))
+        let document: Document<Value> = Document::read(path)?;
+        Self::of(path, document.tuned, document.rules)
+    }
+
+    /// Reads the rankings of a file, without the rules.
+    ///
+    /// # Errors
+    /// Like [`Choices::read`].
+    pub fn read_rankings(path: &Path) -> Result<Self, String> {
+        let document: Document<IgnoredAny> = Document::read(path)?;
+        Self::of(path, document.tuned, None)
+    }
+
+    fn of(path: &Path, rankings: Option<Vec<Ranking>>, rules: Option<Vec<Value>>) -> Result<Self, String> {
+        let named = |reason| format!("{}: {reason}", cudnn_os::escape::one_line(&path.to_string_lossy()));
+        Self::new(rankings, rules).map_err(named)
     }
 
     /// Parses the text of a file.
@@ -32,11 +48,12 @@ impl Choices {
     /// # Errors
     /// Returns the reason, with the line of a syntax error or the graph of an invalid ranking.
     pub fn parse(text: &str) -> Result<Self, String> {
-        Self::of(Document::parse(text)?)
+        let document: Document<Value> = Document::parse(text)?;
+        Self::new(document.tuned, document.rules)
     }
 
-    fn of(document: Document<Value>) -> Result<Self, String> {
-        let mut rankings = document.tuned.unwrap_or_default();
+    fn new(rankings: Option<Vec<Ranking>>, rules: Option<Vec<Value>>) -> Result<Self, String> {
+        let mut rankings = rankings.unwrap_or_default();
         rankings.sort_by(|a, b| a.key().cmp(&b.key()));
         let twice = rankings.windows(2).find_map(|pair| match pair {
             [a, b] if a.key() == b.key() => Some(&a.graph),
@@ -44,7 +61,7 @@ impl Choices {
         });
         match twice {
             Some(graph) => Err(format!("two rankings are for the graph {graph:?} on one device")),
-            None => Ok(Choices { rankings, rules: document.rules.unwrap_or_default() }),
+            None => Ok(Choices { rankings, rules: rules.unwrap_or_default() }),
         }
     }
 
@@ -67,8 +84,9 @@ impl Choices {
         self.rankings.retain(|ranking| newer.position(ranking.key()).is_err());
         self.rankings.extend(newer.rankings);
         self.rankings.sort_by(|a, b| a.key().cmp(&b.key()));
-        let is_replaced = |rule: &Value| newer.rules.iter().any(|new| new.get("name") == rule.get("name"));
-        self.rules.retain(|rule| !is_replaced(rule));
+        let names: BTreeSet<&str> = newer.rules.iter().filter_map(rule_name).collect();
+        // Rules without a name stay.
+        self.rules.retain(|rule| rule_name(rule).is_none_or(|name| !names.contains(name)));
         self.rules.extend(newer.rules);
         self
     }
@@ -115,6 +133,10 @@ impl Choices {
         text.push('\n');
         text
     }
+}
+
+fn rule_name(rule: &Value) -> Option<&str> {
+    rule.get("name")?.as_str()
 }
 
 impl<'a> IntoIterator for &'a Choices {

@@ -121,6 +121,32 @@ fn a_parent_keeps_a_child_as_it_was_when_it_was_set() {
     destroy(parent);
 }
 
+/// cuDNN has created one of the operations before the layer was active.
+#[test]
+fn a_graph_with_an_unknown_operation_is_described_by_the_known_ones() {
+    let (known, unknown, graph) = (matmul(), address(), create(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR));
+    set_children(graph, Name::CUDNN_ATTR_OPERATIONGRAPH_OPS, &[unknown, known]);
+    assert_eq!(text(graph), GRAPH_LABEL);
+    assert_eq!(converted(&content(graph).unwrap()).err(), Some(Obstacle::Unseen));
+    [known, graph].into_iter().for_each(destroy);
+}
+
+/// Layers read the engines of the program's configurations, but the proposals of the layer `tuned` have another order.
+#[test]
+fn a_layer_learns_engines_unless_it_reads_them_in_another_order() {
+    let index = |descriptor| {
+        let facts = content(descriptor).unwrap().facts.clone()?;
+        facts.elements(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX)
+    };
+    let engine = create(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+    let read_index = || read(engine, Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX, Type::CUDNN_TYPE_INT64, &[7_i64]);
+    trial::run(|| trial::run_in_other_order(read_index));
+    assert!(index(engine).is_none());
+    trial::run(read_index);
+    assert!(index(engine).is_some());
+    destroy(engine);
+}
+
 #[test]
 fn setting_an_attribute_again_replaces_the_value_in_place() {
     let tensor = create(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR);
