@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use cudnn_cli::child_report::{Work, begin, begin_part};
-use cudnn_cli::subprocess::{Ended, Timeouts};
+use cudnn_cli::subprocess::Timeouts;
 use cudnn_replay::replay::Tuner;
 use cudnn_replay::tune::task::{Answer, Report, Task};
 
@@ -46,7 +46,11 @@ impl<'a> TuneClient<'a> {
                 worker::Answer::Message { answer: Answer::Broke { candidate, reason }, .. } => {
                     (Some(candidate), reason)
                 }
-                worker::Answer::Ended(ended) => (cause(&ended, self.timeouts), reason_of(&ended)),
+                // No engine is the cause if all of them together took too long.
+                worker::Answer::Ended(ended) if ended.end.is_overall_limit(self.timeouts) => {
+                    return Ok(refused(reason_of(&ended)));
+                }
+                worker::Answer::Ended(ended) => (ended.step.as_ref().and_then(|step| step.part), reason_of(&ended)),
                 worker::Answer::Unknown(reason) => (None, reason),
             };
             if !is_new {
@@ -56,17 +60,15 @@ impl<'a> TuneClient<'a> {
                 (Some(part), Some(task)) if task.failed.len() < MAX_FAILED => {
                     task.failed.insert(part, reason);
                 }
-                (_, Some(_)) => return Ok(Report { refusal: Some(reason), ..Report::default() }),
+                (_, Some(_)) => return Ok(refused(reason)),
                 (_, None) => return Err(Stop::Failed(reason)),
             }
         }
     }
 }
 
-/// Returns the candidate that ended a worker. No candidate is the cause if all of them together took too long.
-fn cause(ended: &Ended, timeouts: &Timeouts) -> Option<usize> {
-    let step = ended.step.as_ref().filter(|_| !ended.end.is_overall_limit(timeouts));
-    step.and_then(|step| step.part)
+fn refused(reason: String) -> Report {
+    Report { refusal: Some(reason), ..Report::default() }
 }
 
 /// Runs the child process.
@@ -94,27 +96,4 @@ fn tune_next(tuner: &mut Option<Tuner>, message: &[u8]) -> Result<(Answer, bool)
         None => Answer::Tuned(tuner.place(step)),
     };
     Ok((answer, tuner.is_intact()))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use cudnn_cli::child_report::Step;
-    use cudnn_cli::subprocess::End;
-
-    use super::*;
-
-    #[test]
-    fn no_candidate_is_the_cause_if_all_together_take_too_long() {
-        let timeouts = Timeouts::new(None).for_many_steps();
-        let cause = |end| {
-            let step = Some(Step { work: Work::Compute, text: "built a plan".to_owned(), part: Some(5) });
-            let (messages, stdout, stderr) = (Vec::new(), String::new(), String::new());
-            cause(&Ended { end, step, messages, stdout, stderr, lack_of_memory: None }, &timeouts)
-        };
-        assert_eq!(cause(End::TooSlow(Duration::from_secs(600))), Some(5));
-        assert_eq!(cause(End::Hung(Duration::from_secs(120))), Some(5));
-        assert_eq!(cause(End::TooSlow(Duration::from_secs(3 * 60 * 60))), None);
-    }
 }

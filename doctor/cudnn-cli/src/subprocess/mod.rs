@@ -345,6 +345,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_slow_step_does_not_exceed_the_overall_limit() {
+        let timeouts = Timeouts::new(None).for_many_steps();
+        assert!(End::TooSlow(timeouts.total).is_overall_limit(&timeouts));
+        for end in [End::TooSlow(Duration::from_secs(600)), End::Hung(Duration::from_secs(120))] {
+            assert!(!end.is_overall_limit(&timeouts), "{end:?}");
+        }
+    }
+
+    #[test]
     fn progress_does_not_extend_the_run_for_ever() {
         let script = r#"IFS= read -r token
             while :; do printf '%s{"step":"Compute","text":"computed"}\n' "$token" >&0; sleep 0.02; done"#;
