@@ -273,12 +273,15 @@ fn layers_are_on_without_variables_until_uninstall() {
     let (prefix, dir, other) = (Prefix::new(), TempDir::new(), TempDir::new());
     put_copies(&release, dir.path());
     let start = entries(dir.path());
-    let [rankings, invalid] = ["app.tuned.json", "invalid.json"].map(|name| other.path().join(name));
+    let [rankings, invalid, colon] = ["a:tuned.json", "invalid.json", "in:valid"].map(|name| other.path().join(name));
     std::fs::write(&rankings, r#"{"errata":1,"tuned":[]}"#).unwrap();
-    std::fs::write(&invalid, r#"{"errata":1}"#).unwrap();
+    [&invalid, &colon].into_iter().for_each(|file| std::fs::write(file, r#"{"errata":1}"#).unwrap());
+    let listable = other.path().join("valid.json");
+    std::fs::copy(&rankings, &listable).unwrap();
     let install = |options: &[&OsStr]| {
         let arguments = [&["install".as_ref(), "--json".as_ref()], options, &["--".as_ref(), dir.path().as_os_str()]];
-        let output = run(&prefix, &arguments.concat());
+        // The programs of other users do not set this.
+        let output = prefix.command(&arguments.concat()).env("CUDNN_TUNED", &listable).output().unwrap();
         let value: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
         (output.status.code(), value, String::from_utf8_lossy(&output.stderr).into_owned())
     };
@@ -295,18 +298,29 @@ fn layers_are_on_without_variables_until_uninstall() {
         (vec![layers], "CUDNN_ERRATA is not set"),
         (vec![tuned], "CUDNN_TUNED is not set"),
         (vec![tuned, "--tuned".as_ref(), invalid.as_ref()], "neither \"rules\" nor \"tuned\""),
+        (vec![tuned, "--tuned".as_ref(), colon.as_ref()], "/in:valid: it contains neither \"rules\" nor \"tuned\""),
+        (vec!["--layers=plans".as_ref(), "--tuned=/nowhere.json".as_ref()], "programs still load the same files"),
         (vec!["--layers=nothing".as_ref()], "the layer nothing cannot be used"),
     ] {
         let (status, _, refused) = install(&options);
         assert!(status == Some(3) && refused.contains(expected), "{refused}");
         assert_eq!(entries(dir.path()), start);
     }
+    let list = dir.path().join("cudnn_layers.list");
+    std::fs::create_dir(&list).unwrap();
+    let (status, _, refused) = install(&["--layers=plans".as_ref()]);
+    assert!(status == Some(3) && refused.contains("programs still load the same files"), "{refused}");
+    std::fs::remove_dir(&list).unwrap();
+    assert_eq!(entries(dir.path()), start);
     let (_, installed, text) = install(&[tuned, "--tuned".as_ref(), rankings.as_ref()]);
     assert_eq!((&installed["change"], &installed["layers_on"]), (&"installed".into(), &"tuned,plans".into()), "{text}");
     let (is_on, text) = uses(&[]);
     assert!(is_on && !text.contains(" is off"), "{text}");
     // The variable has precedence.
     assert!(!uses(&[("CUDNN_LAYERS", ",")]).0);
+    // The installed rankings stay.
+    let (_, configured, text) = install(&[tuned]);
+    assert_eq!(configured["change"], "configured", "{text}");
     // Without options, the layers stay.
     let (_, again, text) = install(&[]);
     assert_eq!((&again["change"], &again["layers_on"]), (&"none".into(), &"tuned,plans".into()), "{text}");

@@ -434,6 +434,10 @@ fn layers_next_to_the_drop_in_are_found() {
     let mut layers = prefix.command(&["layers".as_ref()]);
     let output = layers.env("CUDNN_LAYERS", "trace").output().unwrap();
     assert!(output.status.success() && text(&output.stdout).contains("libcudnn_layers.so"), "{output:?}");
+    let empty = layers.env("CUDNN_LAYERS", ",").output().unwrap();
+    assert!(text(&empty.stdout).starts_with("No layers are on: CUDNN_LAYERS lists none.\n"), "{empty:?}");
+    let unset = layers.env_remove("CUDNN_LAYERS").output().unwrap();
+    assert!(text(&unset.stdout).starts_with("No layers are on: CUDNN_LAYERS is not set.\n"), "{unset:?}");
 }
 
 #[test]

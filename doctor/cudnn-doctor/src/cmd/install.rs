@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::{CommandResult, Format, Outcome, outln};
 use cudnn_cli::subprocess::Timeouts;
+use cudnn_os::files::symlink;
 use cudnn_probe::Library;
-use cudnn_probe::layers::LAYERS_VARIABLE;
+use cudnn_probe::layers::{LAYERS_VARIABLE, TUNED_FILE};
 use cudnn_rules::context::Context;
 use cudnn_rules::drop_in::command::Command;
 use cudnn_rules::drop_in::source::Source;
-use cudnn_rules::drop_in::state::{DropInState, Layers, Shim};
+use cudnn_rules::drop_in::state::{DropInState, Files, Layers, Shim};
 use cudnn_rules::drop_in::{KEPT, VERSION, source};
 use cudnn_rules::refusal::Refusal;
 use serde_json::{Value, json};
@@ -68,7 +69,7 @@ pub(crate) fn install(
     let command = Command::Install { from: arguments.from.as_deref() };
     let dir = target::find(arguments.place.named(), command, context)?;
     let source = source::find(arguments.from.as_deref())?;
-    let options = options(arguments, &source, context, timeouts)?;
+    let options = options(arguments, &dir, &source, context, timeouts)?;
     let Done { change, state } = &change::install(&dir, &source, options.as_ref(), &context.host)?;
     format.report(
         || value(*change, state, &dir),
@@ -98,6 +99,7 @@ pub(crate) fn install(
 /// Returns the layers to turn on, if an option names them, after each has accepted the options.
 fn options(
     arguments: &InstallArguments,
+    dir: &Path,
     source: &Source,
     context: &Context,
     timeouts: &Timeouts,
@@ -107,10 +109,30 @@ fn options(
     }
     let layers = arguments.layers.join(OsStr::new(","));
     let checked = usable_layers(Some(&layers), &source.file, context)?;
-    let tuned = arguments.tuned.as_deref().map(absolute_file).transpose()?;
-    let variables: Vec<_> = tuned.iter().map(|file| (TUNED_VARIABLE, file.clone())).collect();
-    layer_check::check(&checked, &variables, timeouts)?;
-    Ok(Some(Options { layers, tuned: tuned.map(PathBuf::from) }))
+    let tuned = arguments.tuned.as_deref().map(absolute_file).transpose()?.map(PathBuf::from);
+    let installed = || Some(Files::in_dir(dir).tuned).filter(|file| file.is_file());
+    check(&checked, tuned.clone().or_else(installed).as_deref(), timeouts)?;
+    Ok(Some(Options { layers, tuned }))
+}
+
+/// Returns an error if one of the layers would not work with this file of rankings, or without one, in programs that do
+/// not set CUDNN_TUNED.
+fn check(layers: &[(String, PathBuf)], tuned: Option<&Path>, timeouts: &Timeouts) -> Result<(), Refusal> {
+    let ask = |tuned: OsString| layer_check::check(layers, &[(TUNED_VARIABLE, tuned)], timeouts);
+    // For the layer, an empty variable is not set.
+    let Some(file) = tuned else { return ask(OsString::new()) };
+    if std::env::join_paths([file]).is_ok() {
+        return ask(file.into());
+    }
+    // The variable cannot name this file, but it gets another name next to the drop-in.
+    let cannot_read = |error: std::io::Error| Refusal::new(format!("cannot read {}: {error}", file.printable()));
+    let dir = tempfile::tempdir().map_err(cannot_read)?;
+    let named = dir.path().join(TUNED_FILE);
+    symlink(file, &named).or_else(|_| std::fs::copy(file, &named).map(drop)).map_err(cannot_read)?;
+    ask(named.clone().into()).map_err(|refusal| {
+        let message = refusal.message.replace(&named.printable(), &file.printable());
+        Refusal { message, ..refusal }
+    })
 }
 
 pub(crate) fn uninstall(place: &Place, context: &Context, format: Format) -> CommandResult {

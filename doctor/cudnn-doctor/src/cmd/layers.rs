@@ -44,7 +44,9 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> C
     let variable = || LAYERS_VARIABLE.to_owned();
     let plain = list.as_ref().map_or_else(variable, |file| file.to_string_lossy().into_owned());
     let shown = list.as_ref().map_or_else(variable, |file| shown_path(file).to_string());
-    format.report(|| value(&answers, &plain, &dirs, &available), || text(&answers, &shown, &dirs, &available));
+    let is_listed = is_variable || list.is_some();
+    let shown = is_listed.then_some(&*shown);
+    format.report(|| value(&answers, &plain, &dirs, &available), || text(&answers, shown, &dirs, &available));
     Ok(if answers.iter().all(|answer| answer.file.is_ok()) { Outcome::Fine } else { Outcome::Errors })
 }
 
@@ -91,11 +93,11 @@ fn value(answers: &[Answer], listed_in: &str, dirs: &[PathBuf], available: &[(St
     })
 }
 
-fn text(answers: &[Answer], listed_in: &str, dirs: &[PathBuf], available: &[(String, PathBuf)]) {
-    if answers.is_empty() {
-        outln!("No layers are on: {LAYERS_VARIABLE} is not set.");
-    } else {
-        outln!("On, outermost first ({listed_in}):");
+fn text(answers: &[Answer], listed_in: Option<&str>, dirs: &[PathBuf], available: &[(String, PathBuf)]) {
+    match listed_in {
+        None => outln!("No layers are on: {LAYERS_VARIABLE} is not set."),
+        Some(list) if answers.is_empty() => outln!("No layers are on: {list} lists none."),
+        Some(list) => outln!("On, outermost first ({list}):"),
     }
     for Answer { name, file } in answers {
         match file {

@@ -93,12 +93,15 @@ pub(crate) fn install(dir: &Path, source: &Source, options: Option<&Options>, ho
         let message = format!("{} is not this project's {LAYERS}; it was left unchanged", layers.printable());
         return Err(Refusal::new(message).help("rename it"));
     }
+    // Read and written first, so that errors are detected before any change.
+    let new_options = options.map(|options| prepare(dir, options, &state)).transpose();
+    let new_options = new_options.map_err(|(what, error)| not_writable(dir, &what, &error))?;
     if change != Change::None {
         refuse_used(dir, &state)?;
         put(dir, source, &state).map_err(|(what, error)| not_writable(dir, &what, &error))?;
     }
-    if let Some(options) = options {
-        put_options(dir, options, &state).map_err(|(what, error)| not_writable(dir, &what, &error))?;
+    if let Some(new) = new_options {
+        put_options(dir, new).map_err(|(what, error)| not_turned_on(dir, &what, &error))?;
     }
     let change = if change == Change::None && options.is_some() { Change::Configured } else { change };
     drop(lock);
@@ -165,7 +168,7 @@ fn at(file: &Path) -> impl FnOnce(std::io::Error) -> Failure {
 /// place.
 fn put(dir: &Path, source: &Source, state: &DropInState) -> Result<(), Failure> {
     let Files { shim, kept, layers, .. } = &state.files;
-    let like = if state.shim == Shim::Missing { kept } else { shim };
+    let like = present_shim(state);
     // Write complete copies first, so that a full disk is detected before any change.
     let copied = |from: &Path, to: &Path| {
         let content = std::fs::read(from).map_err(at(from))?;
@@ -193,17 +196,32 @@ fn put(dir: &Path, source: &Source, state: &DropInState) -> Result<(), Failure> 
     in_place
 }
 
-/// Writes the files that turn layers on. The rankings come first, because the list makes programs read them.
-fn put_options(dir: &Path, options: &Options, state: &DropInState) -> Result<(), Failure> {
-    let Files { shim, list, tuned, .. } = &state.files;
+/// Writes the files that turn layers on under temporary names. Returns them with their places.
+fn prepare<'a>(dir: &Path, options: &Options, state: &'a DropInState) -> Result<Vec<(TempPath, &'a Path)>, Failure> {
+    let Files { list, tuned, .. } = &state.files;
+    let written = |content: &[u8], to: &'a Path| match to.is_dir() {
+        true => Err(at(to)(ErrorKind::IsADirectory.into())),
+        false => Ok((copy(content, dir, present_shim(state)).map_err(at(to))?, to)),
+    };
+    let mut new = Vec::new();
+    // The rankings come first, because the list makes programs read them.
     if let Some(from) = &options.tuned {
-        let content = std::fs::read(from).map_err(at(from))?;
-        copy(&content, dir, shim).and_then(|new| std::fs::rename(&new, tuned)).map_err(at(tuned))?;
+        new.push(written(&std::fs::read(from).map_err(at(from))?, tuned)?);
     }
-    let line = [options.layers.as_encoded_bytes(), b"\n"].concat();
-    copy(&line, dir, shim).and_then(|new| std::fs::rename(&new, list)).map_err(at(list))?;
+    new.push(written(&[options.layers.as_encoded_bytes(), b"\n"].concat(), list)?);
+    Ok(new)
+}
+
+/// Puts prepared files in their places.
+fn put_options(dir: &Path, new: Vec<(TempPath, &Path)>) -> Result<(), Failure> {
+    new.into_iter().try_for_each(|(file, place)| std::fs::rename(&file, place).map_err(at(place)))?;
     sync_dir(dir);
     Ok(())
+}
+
+/// Returns the shim that exists.
+fn present_shim(state: &DropInState) -> &Path {
+    if state.shim == Shim::Missing { &state.files.kept } else { &state.files.shim }
 }
 
 /// Writes a library's contents to a temporary file, with the permissions of another file.
@@ -316,6 +334,12 @@ fn stale(dir: &Path, state: &DropInState) -> Refusal {
     };
     let message = format!("{}: {what}, so it could not be restored", dir.printable());
     Refusal { help: state.report.as_ref().map(bring_back), ..Refusal::new(message) }
+}
+
+/// Reports that the drop-in is in place, but not the files that turn layers on.
+fn not_turned_on(dir: &Path, what: &str, error: &std::io::Error) -> Refusal {
+    let message = format!("the drop-in is in {}, but the layers were not turned on: {what}: {error}", dir.printable());
+    Refusal::new(message).help("fix the cause, then run the command again")
 }
 
 /// Reports that changing the directory failed.
