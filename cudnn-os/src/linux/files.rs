@@ -127,6 +127,15 @@ pub fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
     std::fs::set_permissions(path, Permissions::from_mode(mode))
 }
 
+/// Makes a new file readable for the same users as another one, and writable only for its owner.
+///
+/// # Errors
+/// Returns an error if the system call fails.
+pub fn make_as_private_as(file: &File, other: &Metadata) -> io::Result<()> {
+    const READABLE: u32 = 0o644;
+    file.set_permissions(Permissions::from_mode(other.mode() & READABLE))
+}
+
 /// Creates a symbolic link.
 ///
 /// # Errors

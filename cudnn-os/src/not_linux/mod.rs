@@ -50,6 +50,10 @@ pub(crate) mod files {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    pub fn make_as_private_as(file: &File, other: &Metadata) -> io::Result<()> {
+        file.set_permissions(other.permissions())
+    }
+
     /// Returns an error, because Windows allows only some users to create symbolic links.
     pub fn symlink(_target: &Path, _link: &Path) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())

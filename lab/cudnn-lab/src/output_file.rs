@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use cudnn_capture_file::values_dir;
 use cudnn_cli::escape::Printable;
 use cudnn_cli::temporary::Temporary;
-use cudnn_os::files::{Opened, canonicalize, open_regular};
+use cudnn_os::files::{Opened, canonicalize, make_as_private_as, open_regular};
 use cudnn_probe::FileIdentity;
 
 /// A kind of file that commands write.
@@ -64,8 +64,8 @@ impl Output<'_> {
     }
 
     /// Writes the file completely, and then replaces an older one at once. If that fails, or if the lab is interrupted,
-    /// the older file remains. Devices and pipes are written directly. The file has the permissions of the older one, or
-    /// of the first input, which may contain private values.
+    /// the older file remains. Devices and pipes are written directly. The file has the permissions of the older one.
+    /// A new one is readable for the users that can read the first input, which may contain private values.
     ///
     /// # Errors
     /// Returns the reason why the file was not written.
@@ -83,8 +83,10 @@ impl Output<'_> {
                 return Ok(written);
             }
             let (temporary, mut file) = Temporary::file_in(dir_of(&target))?;
-            if let Ok(like) = metadata.or_else(|error| self.inputs.first().ok_or(error)?.metadata()) {
-                file.set_permissions(like.permissions())?;
+            match (metadata, self.inputs.first().map(|input| input.metadata())) {
+                (Ok(older), _) => file.set_permissions(older.permissions())?,
+                (Err(_), Some(Ok(input))) => make_as_private_as(&file, &input)?,
+                _ => {}
             }
             let written = write(&mut file)?;
             temporary.rename(&target)?;

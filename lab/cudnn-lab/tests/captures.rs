@@ -302,7 +302,9 @@ fn outputs_are_as_private_as_the_capture() {
     let dir = TempDir::new();
     let (capture, packed) = (dir.path().join("app.cudnncap"), dir.path().join("app.zip"));
     std::fs::write(&capture, small()).unwrap();
-    for (mode, before, expected) in [(0o600, None, 0o600), (0o644, Some(0o600), 0o600), (0o640, None, 0o640)] {
+    for (mode, before, expected) in
+        [(0o600, None, 0o600), (0o644, Some(0o600), 0o600), (0o640, None, 0o640), (0o666, None, 0o644)]
+    {
         std::fs::set_permissions(&capture, PermissionsExt::from_mode(mode)).unwrap();
         let _ = std::fs::remove_file(&packed);
         if let Some(before) = before {

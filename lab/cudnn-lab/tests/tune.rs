@@ -301,6 +301,15 @@ fn files_are_merged() {
     assert_eq!(found, [(json!("A"), 1), (json!("B"), 2)]);
     let refused = merge("a");
     assert!(refused.status.code() == Some(3) && text(&refused).contains("is an input"), "{}", text(&refused));
+    for (name, content, reason) in [
+        ("rules", r#"{"errata":1,"rules":[{"name":"mine"}]}"#, "contains rules that would be lost"),
+        ("damaged", r#"{"errata":1,"rules":[],"x\ny":1}"#, r"unknown field `x\ny`"),
+    ] {
+        std::fs::write(fixture.path(name), content).unwrap();
+        let refused = merge(name);
+        assert!(refused.status.code() == Some(3) && text(&refused).contains(reason), "{}", text(&refused));
+        assert_eq!(std::fs::read_to_string(fixture.path(name)).unwrap(), content);
+    }
 }
 
 #[test]

@@ -160,3 +160,17 @@ fn only_regular_files_of_bounded_size_are_read() {
     assert!(Choices::read(dir.path()).unwrap_err().contains("not a file"));
     assert!(Choices::read(&dir.path().join("missing")).unwrap_err().starts_with("cannot read "));
 }
+
+#[test]
+fn texts_from_files_are_bounded() {
+    let refused = |label: usize, engines: i64| {
+        let engines: Vec<i64> = (0..engines).collect();
+        let mut ranking = ranking(91_900, "A", 1, &engines);
+        ranking.label = "x".repeat(label);
+        Choices::default().insert(ranking).unwrap_err()
+    };
+    assert!(refused(5000, 1).contains("more than 4096 bytes") && refused(1, 10_001).contains("10000 engines"));
+    let unknown = format!(r#"{{"errata":1,"tuned":[],"{}\n":1}}"#, "x".repeat(1 << 20));
+    let error = Choices::parse(&unknown).unwrap_err();
+    assert!(error.len() < 1000 && !error.contains('\n'), "{error}");
+}

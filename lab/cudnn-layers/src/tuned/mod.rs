@@ -32,10 +32,8 @@ mod proposals;
 mod query;
 
 use cudnn_layer_api::{Host, Layer, NextFunction};
-use once_cell::race::OnceBox;
 
 use self::query::{Query, STATE, State};
-use crate::cudnn::Cudnn;
 use crate::follow;
 use crate::fork::{AtFork, Rank};
 use crate::shadow::calls;
@@ -53,9 +51,8 @@ static AT_FORK: &[AtFork] = &[];
 
 impl Layer for Tuned {
     fn begin(host: Host) -> Result<Self, String> {
-        // Files are read when the program first asks the heuristics, because other threads wait until the layer has started.
-        let state = State { host, cudnn: Cudnn::new(host), options: Options::chosen()?, choices: OnceBox::new() };
-        STATE.begin("tuned", state, Rank::Tuned, &AT_FORK)?;
+        // Files are read once, before the program can change its directory or its rights.
+        STATE.begin("tuned", State::new(host, &Options::chosen()?), Rank::Tuned, &AT_FORK)?;
         Ok(Tuned(()))
     }
 

@@ -7,7 +7,6 @@ use cudnn_layer_api::Host;
 use cudnn_os::cancel::ThreadStateGuard;
 use cudnn_plan_store::choices::{Capability, Choices, Device, Ranking, Release};
 use cudnn_sys::types::cudnnStatus_t as Status;
-use once_cell::race::OnceBox;
 
 use super::options::Options;
 use super::order::{Order, order};
@@ -27,30 +26,30 @@ use crate::wrappers::{Call, Id};
 pub(super) struct State {
     pub(super) host: Host,
     pub(super) cudnn: Cudnn,
-    pub(super) options: Options,
-    /// The rankings for this release of cuDNN, which the first query reads.
-    pub(super) choices: OnceBox<Choices>,
+    /// Returns only the best engine and the heuristics' own choice.
+    pub(super) only: bool,
+    /// The rankings for this release of cuDNN.
+    choices: Choices,
 }
 
 impl State {
-    fn release(&self) -> Release {
-        Release::from_number(self.host.cudnn_version())
+    /// Reads the files.
+    pub(super) fn new(host: Host, options: &Options) -> Self {
+        let (mut choices, problems) = options.read();
+        problems.iter().for_each(|problem| host.error(problem));
+        let (release, count) = (release(host), choices.len());
+        choices.retain(|ranking| ranking.cudnn == release);
+        match choices.len() {
+            0 if !problems.is_empty() => {}
+            0 => host.warning(&format!("none of {count} rankings is for cuDNN {release}")),
+            matching => host.info(&format!("{matching} of {count} rankings are for cuDNN {release}")),
+        }
+        State { host, cudnn: Cudnn::new(host), only: options.only, choices }
     }
+}
 
-    fn choices(&self) -> &Choices {
-        self.choices.get_or_init(|| {
-            let (mut choices, problems) = self.options.read();
-            problems.iter().for_each(|problem| self.host.error(problem));
-            let (release, count) = (self.release(), choices.len());
-            choices.retain(|ranking| ranking.cudnn == release);
-            match choices.len() {
-                0 if !problems.is_empty() => {}
-                0 => self.host.warning(&format!("none of {count} rankings is for cuDNN {release}")),
-                matching => self.host.info(&format!("{matching} of {count} rankings are for cuDNN {release}")),
-            }
-            Box::new(choices)
-        })
-    }
+fn release(host: Host) -> Release {
+    Release::from_number(host.cudnn_version())
 }
 
 /// Set when the layer starts.
@@ -153,7 +152,7 @@ fn find_order(state: &State, query: &Query) -> Option<Order> {
     let ranking = find_ranking(state, &content, graph)?;
     // SAFETY: the program passes the heuristics to this call.
     let proposals = unsafe { proposals(&state.cudnn, query.heuristics) }.ok()?;
-    let order = order(ranking, &proposals, state.options.only);
+    let order = order(ranking, &proposals, state.only);
     let text = match &order {
         Some(order) => format!("changes the order of {} proposals", proposals.len().min(order.places.len())),
         None => "confirms the order of the proposals".to_owned(),
@@ -171,7 +170,7 @@ const USUAL: [Name; 3] = [
 
 /// Returns the ranking of a graph on the device of a query.
 fn find_ranking<'a>(state: &'a State, query: &Arc<Content>, graph: &Arc<Content>) -> Option<&'a Ranking> {
-    let choices = state.choices();
+    let choices = &state.choices;
     if choices.is_empty() {
         return None;
     }
@@ -185,7 +184,7 @@ fn find_ranking<'a>(state: &'a State, query: &Arc<Content>, graph: &Arc<Content>
         return None;
     }
     let id = shadow::graph(graph).ok()?.id();
-    let ranking = choices.find(state.release(), &device, &id);
+    let ranking = choices.find(release(state.host), &device, &id);
     if ranking.is_none() {
         state.host.info(&format!("no ranking is for graph {id}: {}", shadow::describe(graph).unwrap_or_default()));
     }

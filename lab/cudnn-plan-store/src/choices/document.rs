@@ -71,14 +71,23 @@ impl<R: DeserializeOwned> Document<R> {
     /// Returns the reason, with the line of a syntax error or the graph of an invalid ranking.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = serde_json::from_str(text).map_or(text, |facts: Facts<'_>| facts.errata.get());
-        let document: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let document: Self = serde_json::from_str(text).map_err(|error| shown(&error.to_string()))?;
         if document.errata != FORMAT {
             return Err(format!("format {} is not supported, only {FORMAT}", document.errata));
         }
         if document.rules.is_none() && document.tuned.is_none() {
             return Err("it contains neither \"rules\" nor \"tuned\"".to_owned());
         }
-        document.tuned.iter().flatten().try_for_each(Ranking::check)?;
+        document.tuned.iter().flatten().try_for_each(Ranking::check).map_err(|reason| shown(&reason))?;
         Ok(document)
     }
+}
+
+/// The maximum number of characters of an error, which may quote the file.
+const MAX_SHOWN: usize = 300;
+
+/// Returns a text from a file in one line of limited length.
+fn shown(text: &str) -> String {
+    let short: String = text.chars().take(MAX_SHOWN).collect();
+    cudnn_os::escape::one_line(&short)
 }

@@ -7,6 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::versions::{Capability, Release};
 
+/// The maximum length of a label in bytes. Layers write it to the log.
+const MAX_LABEL: usize = 4096;
+/// The maximum number of engines of a graph.
+const MAX_ENGINES: usize = 10_000;
+
 /// The engines of a graph on a device with a release of cuDNN, best first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -105,6 +110,9 @@ impl Ranking {
         }
         if self.device.name.is_empty() {
             return error("the device has no name".into());
+        }
+        if self.label.len() > MAX_LABEL || self.engines.len() > MAX_ENGINES {
+            return error(format!("it has more than {MAX_LABEL} bytes of label or {MAX_ENGINES} engines"));
         }
         if self.engines.is_empty() {
             return error("it has no engines".into());

@@ -91,6 +91,13 @@ impl Choices {
         self
     }
 
+    /// Returns whether these rules include all rules of another file.
+    #[must_use]
+    pub fn has_rules_of(&self, other: &Choices) -> bool {
+        let rules: BTreeSet<String> = self.rules.iter().map(Value::to_string).collect();
+        other.rules.iter().all(|rule| rules.contains(&rule.to_string()))
+    }
+
     /// Returns the ranking of a graph on a device with a release of cuDNN.
     #[must_use]
     pub fn find(&self, cudnn: Release, device: &Device, graph: &str) -> Option<&Ranking> {

@@ -16,10 +16,26 @@ pub(super) fn run(files: &[PathBuf], output: &Output<'_>, format: Format) -> Com
     output.check()?;
     let read = files.iter().map(|file| Choices::read(file)).collect::<Result<Vec<Choices>, String>>()?;
     let merged = read.into_iter().fold(Choices::default(), Choices::merge);
+    if !output.force {
+        check_older(output, &merged)?;
+    }
     file::write(output, &merged)?;
     format.report(
         || json!({ "output": output.file.to_string_lossy(), "graphs": merged.len() }),
         || outln!("{}: {}", output.file.printable(), count(merged.len(), "graph")),
     );
     Ok(Outcome::Fine)
+}
+
+/// Refuses to replace a file that cannot be read, or whose rules would be lost.
+fn check_older(output: &Output<'_>, merged: &Choices) -> Result<(), String> {
+    let name = output.file.printable();
+    if output.file.metadata().map_or(true, |metadata| metadata.len() == 0) {
+        return Ok(());
+    }
+    match Choices::read(output.file) {
+        Ok(older) if merged.has_rules_of(&older) => Ok(()),
+        Ok(_) => Err(format!("{name} contains rules that would be lost; name another file, or add --force")),
+        Err(reason) => Err(format!("{reason}; name another file, or add --force")),
+    }
 }
