@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::{Receiver, sync_channel};
 
 use cudnn_backend::descriptor::Descriptor;
@@ -22,6 +22,7 @@ use sha2::{Digest, Sha256};
 
 use super::accuracy::Worst;
 use super::captured::Values;
+use super::host_memory::{Share, host_bytes};
 use super::memory::{Buffer, Memory, PATTERN, Place, RED_ZONE};
 use super::planning::Step;
 use super::reference::Expected;
@@ -194,33 +195,17 @@ impl<'a> Executor<'a> {
 /// Data sets of a graph that threads prepare, because references take seconds.
 pub(super) struct Preparation(Vec<(DataSet, Receiver<Shared>)>);
 
-/// A prepared data set, with the share of the memory that it uses.
+/// A prepared data set, with a share of [`MAX_AHEAD`] until it is used, or until the thread ends.
 type Shared = (Result<Prepared, String>, Option<Arc<Share>>);
-
-/// A share of [`MAX_AHEAD`], in bytes. It lasts until the data sets are used, or until the threads end.
-struct Share {
-    bytes: usize,
-    used: Arc<AtomicUsize>,
-}
-
-impl Drop for Share {
-    fn drop(&mut self) {
-        self.used.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
-}
 
 impl Preparation {
     /// Starts to prepare the data sets that are needed first. Returns `None` if they and the `used` bytes exceed the limit
     /// for the memory.
     pub(super) fn ahead(threads: &Threads, request: &Arc<Request>, used: &Arc<AtomicUsize>) -> Option<Self> {
         let data = request.data.chunks(at_once(request)).next()?;
-        let bytes = host_bytes(&request.graph).saturating_mul(data.len());
-        // Only this thread adds bytes.
-        if used.load(Ordering::Relaxed).saturating_add(bytes) > MAX_AHEAD {
-            return None;
-        }
-        used.fetch_add(bytes, Ordering::Relaxed);
-        Some(Preparation::start(threads, request, data, Some(Arc::new(Share { bytes, used: Arc::clone(used) }))))
+        let bytes = host_bytes(&request.graph, REFERENCE_BYTES).saturating_mul(data.len());
+        let share = Share::take(bytes, used, MAX_AHEAD)?;
+        Some(Preparation::start(threads, request, data, Some(Arc::new(share))))
     }
 
     fn start(threads: &Threads, request: &Arc<Request>, data: &[DataSet], share: Option<Arc<Share>>) -> Self {
@@ -246,7 +231,7 @@ impl Preparation {
 
 /// Returns the number of data sets to prepare at once.
 fn at_once(request: &Request) -> usize {
-    if host_bytes(&request.graph) > MAX_AT_ONCE { 1 } else { request.data.len().max(1) }
+    if host_bytes(&request.graph, REFERENCE_BYTES) > MAX_AT_ONCE { 1 } else { request.data.len().max(1) }
 }
 
 /// Returns the variant pack for the tensors in these buffers on the device and on the host.
@@ -541,12 +526,6 @@ fn as_stored(tensor: &Tensor) -> Tensor {
     stored
 }
 
-/// Returns about the memory of the host for a data set.
-fn host_bytes(graph: &Graph) -> usize {
-    let bytes = |tensor: Tensor| tensor.span().saturating_add(tensor.count().saturating_mul(REFERENCE_BYTES));
-    graph.tensors().filter_map(|node| Tensor::new(node).ok()).map(bytes).fold(0, usize::saturating_add)
-}
-
 /// Returns whether this is the gradient of an attention: five matmuls, and the probabilities as exponentials. Engines use
 /// the tensors between the operations as accumulators, with a layout of their own, and cudnn-frontend sets them to zero
 /// before each execution. In other graphs, such tensors are outputs.
@@ -566,6 +545,8 @@ fn host_value(request: &Request, uid: i64) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
+
     use super::super::CapturedValues;
     use super::*;
     use cudnn_capture_file::Data;
@@ -748,7 +729,7 @@ mod tests {
         let data = vec![DataSet::Integers, DataSet::Normal];
         let used = Arc::new(AtomicUsize::new(0));
         let small = Arc::new(Request { data: data.clone(), ..request() });
-        let bytes = 2 * host_bytes(&small.graph);
+        let bytes = 2 * host_bytes(&small.graph, REFERENCE_BYTES);
         let preparations = [0, 1].map(|_| Preparation::ahead(&threads, &small, &used).unwrap());
         assert_eq!(used.load(Ordering::Relaxed), 2 * bytes);
         for preparation in preparations {
@@ -769,11 +750,11 @@ mod tests {
 
     #[test]
     fn the_memory_of_the_host_follows_the_elements() {
-        let graph = |json: &str| serde_json::from_str(json).unwrap();
-        let small = host_bytes(&graph(MATMUL));
+        let bytes = |json: &str| host_bytes(&serde_json::from_str(json).unwrap(), REFERENCE_BYTES);
+        let small = bytes(MATMUL);
         assert!((31 * REFERENCE_BYTES..2048).contains(&small), "{small}");
-        assert!(host_bytes(&graph(&MATMUL.replace("[1,3,5]", "[1,3,40000000]"))) > MAX_AT_ONCE);
-        assert!(host_bytes(&graph(&MATMUL.replace("[24,8,1]", "[24,1000000000,1]"))) > MAX_AT_ONCE);
+        assert!(bytes(&MATMUL.replace("[1,3,5]", "[1,3,40000000]")) > MAX_AT_ONCE);
+        assert!(bytes(&MATMUL.replace("[24,8,1]", "[24,1000000000,1]")) > MAX_AT_ONCE);
     }
 
     #[test]

@@ -17,6 +17,7 @@
 //! | `accuracy` | the error of a result |
 //! | `data` | the values of inputs |
 //! | `memory` | buffers with red zones |
+//! | `host_memory` | a limit for graphs that are prepared ahead |
 //! | `execution` | executions on the GPU |
 //! | `queue` | graphs that are replayed in turn, and prepared ahead |
 //! | [`mod@comparison`] | the changes between two releases |
@@ -30,6 +31,7 @@ pub mod comparison;
 mod data;
 mod element;
 mod execution;
+mod host_memory;
 mod memory;
 pub mod page;
 mod planning;

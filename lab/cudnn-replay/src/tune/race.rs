@@ -17,7 +17,7 @@ const MAX_TIME: f64 = 400_000.0;
 #[derive(Clone, Debug)]
 pub struct Race {
     entrants: Vec<Entrant>,
-    /// The engine to beat, which never loses.
+    /// The engine to beat, which never loses. `None` if it is excluded.
     default: Option<usize>,
     rounds: usize,
     total: f64,
@@ -31,12 +31,16 @@ struct Entrant {
 }
 
 impl Race {
-    /// Starts a race of engines with the times of their first executions in microseconds.
+    /// Starts a race of engines with the times of their first executions in microseconds. Excluded engines, whose results
+    /// are wrong or which damage memory, are not executed again, and no engine loses because of them.
     #[must_use]
-    pub fn new(first: &[(usize, f64)], default: Option<usize>) -> Self {
-        let shortest = first.iter().map(|(_, time)| *time).fold(f64::INFINITY, f64::min);
+    pub fn new(first: &[(usize, f64)], excluded: &[usize], default: Option<usize>) -> Self {
+        let is_excluded = |engine: usize| excluded.contains(&engine);
+        let default = default.filter(|default| !is_excluded(*default));
+        let taking_part = first.iter().filter(|(engine, _)| !is_excluded(*engine));
+        let shortest = taking_part.map(|(_, time)| *time).fold(f64::INFINITY, f64::min);
         let entrant = |&(engine, time): &(usize, f64)| {
-            let has_lost = Some(engine) != default && time > LOSES_AT_ONCE * shortest;
+            let has_lost = is_excluded(engine) || Some(engine) != default && time > LOSES_AT_ONCE * shortest;
             // A first execution also loads the kernels, so it counts only for engines that lose.
             Entrant { engine, times: if has_lost { vec![time] } else { Vec::new() }, has_lost }
         };
@@ -125,7 +129,7 @@ mod tests {
 
     /// Runs a race of engines whose times depend on the round. Returns the race, and the orders of the rounds.
     fn run(first: &[(usize, f64)], default: usize, time: impl Fn(usize, usize) -> f64) -> (Race, Vec<Vec<usize>>) {
-        let (mut race, mut rounds) = (Race::new(first, Some(default)), Vec::new());
+        let (mut race, mut rounds) = (Race::new(first, &[], Some(default)), Vec::new());
         loop {
             let order = race.next_round();
             if order.is_empty() {
@@ -150,6 +154,18 @@ mod tests {
     }
 
     #[test]
+    fn excluded_engines_decide_nothing() {
+        let race = Race::new(&[(0, 100.0), (1, 10.0), (2, 90.0)], &[1], Some(0));
+        assert_eq!((race.next_round(), race.timing(1).unwrap().median), (vec![0, 2], 10.0));
+        // An excluded default is not the engine to beat.
+        let mut race = Race::new(&[(0, 1.0), (1, 100.0), (2, 200.0)], &[0], Some(0));
+        for _ in 0..FEW_ROUNDS {
+            race.finish_round(&[(1, 100.0), (2, 200.0)]);
+        }
+        assert_eq!((race.next_round(), race.timing(0).unwrap().count), (vec![1], 1));
+    }
+
+    #[test]
     fn close_races_last_longer_and_end() {
         let noisy = |engine: usize, round: usize| 100.0 - engine as f64 * 2.5 + ((round * 7 + engine * 3) % 11) as f64;
         let (_, rounds) = run(&[(0, 100.0), (1, 100.0)], 0, noisy);
@@ -170,6 +186,6 @@ mod tests {
     fn a_single_engine_is_measured() {
         let (race, rounds) = run(&[(5, 1.0)], 5, |_, _| 2.0);
         assert_eq!((rounds.len(), race.timing(5).unwrap().median), (KNOWN_NOISE, 2.0));
-        assert!(Race::new(&[], None).next_round().is_empty());
+        assert!(Race::new(&[], &[], None).next_round().is_empty());
     }
 }

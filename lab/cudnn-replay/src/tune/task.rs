@@ -31,7 +31,7 @@ pub struct Task {
 pub enum Answer {
     /// The graph was tuned, or cannot be tuned.
     Tuned(Report),
-    /// This candidate broke the device, which the process cannot use any more.
+    /// This candidate broke the device, or failed while it was measured. The process must not be used any more.
     Broke {
         /// The number of the candidate.
         candidate: usize,

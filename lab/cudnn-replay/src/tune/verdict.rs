@@ -11,7 +11,8 @@ const WITHOUT_REFERENCE: f64 = 4.0;
 /// The multiple of the default's error that is allowed if no engine has an allowed error: the reference is doubtful then.
 const DOUBTFUL: f64 = 2.0;
 
-/// What is known about the results of an engine. Errors are relative to what is allowed for it.
+/// What is known about the results of an engine. Errors are relative to what is allowed for it, and differences to what is
+/// allowed for it or the first choice, whichever rounds more.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Findings {
     /// The error in comparison with the reference.

@@ -49,13 +49,19 @@ pub(super) fn proposed(graph: &Descriptor, modes: &[i64], target: Target<'_>) ->
 }
 
 /// Adds all engines that support the graph, with all knobs.
-pub(super) fn add_all(candidates: Vec<Candidate>, graph: &Descriptor, target: Target<'_>) -> Vec<Candidate> {
+pub(super) fn add_all(
+    candidates: Vec<Candidate>,
+    graph: &Descriptor,
+    target: Target<'_>,
+    step: &mut dyn FnMut(&str, Option<usize>),
+) -> Vec<Candidate> {
     let mut candidates = Candidates::of(candidates);
     if !can_try_every_engine() {
         return candidates.all;
     }
     let Ok(engines) = engine::supporting_engines(graph, target) else { return candidates.all };
-    for engine in engines {
+    for (number, engine) in engines.enumerate() {
+        step(&format!("read the knobs of supporting engine {}", number + 1), None);
         candidates.add(planning::Candidate::with_defaults(&engine), None);
         let knobs = engine::knobs(&engine).unwrap_or_default();
         for choices in combinations(&knobs, MAX_COMBINATIONS) {

@@ -25,7 +25,7 @@ pub(super) type After = Arc<Vec<Vec<u8>>>;
 pub(super) struct RelativeError {
     pub(super) strict: f64,
     pub(super) coarse: f64,
-    /// The element in words.
+    /// The element with the largest strict error, in words.
     pub(super) element: Option<String>,
 }
 
@@ -37,22 +37,32 @@ pub(super) struct Comparison {
     pub(super) damage: Option<String>,
 }
 
-/// A thread that compares a result with the first one.
-pub(super) struct Judge(Option<JoinHandle<Comparison>>);
+/// Compares a result with the first one.
+pub(super) enum Judge {
+    Thread(JoinHandle<Comparison>),
+    Done(Comparison),
+}
 
 impl Judge {
-    pub(super) fn start(inputs: &Arc<Prepared>, first: &After, after: &After) -> Self {
-        let (inputs, first, after) = (Arc::clone(inputs), Arc::clone(first), Arc::clone(after));
-        Judge(Builder::new().spawn(move || compare(&inputs, &first, &after)).ok())
+    /// Starts a thread with this builder, or compares directly if that fails.
+    pub(super) fn start(thread: Builder, inputs: &Arc<Prepared>, first: &After, after: &After) -> Self {
+        let ours = (Arc::clone(inputs), Arc::clone(first), Arc::clone(after));
+        match thread.spawn(move || compare(&ours.0, &ours.1, &ours.2)) {
+            Ok(thread) => Judge::Thread(thread),
+            Err(_) => Judge::Done(compare(inputs, first, after)),
+        }
     }
 
     /// Waits for the thread.
     pub(super) fn finish(self) -> Comparison {
-        let stopped = || Comparison {
-            difference: RelativeError { strict: f64::MAX, coarse: f64::MAX, element: None },
-            damage: None,
+        let stopped = |_| {
+            let element = Some("its results cannot be compared".to_owned());
+            Comparison { difference: RelativeError { strict: f64::MAX, coarse: f64::MAX, element }, damage: None }
         };
-        self.0.and_then(|thread| thread.join().ok()).unwrap_or_else(stopped)
+        match self {
+            Judge::Thread(thread) => thread.join().unwrap_or_else(stopped),
+            Judge::Done(comparison) => comparison,
+        }
     }
 }
 
@@ -112,8 +122,9 @@ impl RelativeError {
 
     fn include(&mut self, strict: f64, coarse: f64, element: impl FnOnce() -> String) {
         if strict > self.strict {
-            *self = RelativeError { strict, coarse, element: Some(element()) };
+            (self.strict, self.element) = (strict, Some(element()));
         }
+        self.coarse = self.coarse.max(coarse);
     }
 }
 
@@ -127,12 +138,12 @@ fn coarse_precision(ty: DataType) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::super::request::{DataSet, Engines, Request};
     use super::*;
 
     /// A ReLU of eight numbers of this type.
-    fn inputs(ty: DataType) -> (Arc<Prepared>, Reference) {
+    pub(in super::super) fn inputs(ty: DataType) -> (Arc<Prepared>, Reference) {
         let tensor = |uid| {
             format!(
                 r#"{{"kind":"TENSOR","TENSOR_UNIQUE_ID:3":{uid},"TENSOR_DATA_TYPE:1":{},"TENSOR_DIMENSIONS:3":[8],"TENSOR_STRIDES:3":[1]}}"#,
@@ -164,7 +175,7 @@ mod tests {
     }
 
     /// Returns the bytes after an execution that adds these numbers to the outputs.
-    fn after(inputs: &Prepared, reference: &Reference, add: &[f64]) -> After {
+    pub(in super::super) fn after(inputs: &Prepared, reference: &Reference, add: &[f64]) -> After {
         let mut memory = inputs.memory.clone();
         let place = memory.places.iter().find(|place| place.tensor.uid == 2).unwrap().clone();
         let expected = reference.as_ref().unwrap()[&2].array.clone();
@@ -182,7 +193,7 @@ mod tests {
             let right = after(&inputs, &reference, &[]);
             let of = |add: &[f64]| {
                 let after = after(&inputs, &reference, add);
-                let comparison = Judge::start(&inputs, &right, &after).finish();
+                let comparison = Judge::start(Builder::new(), &inputs, &right, &after).finish();
                 assert_eq!(comparison.damage, None);
                 (error(&inputs, &reference, &after).unwrap(), comparison.difference)
             };
@@ -203,8 +214,20 @@ mod tests {
         let place = inputs.memory.places.iter().find(|place| place.tensor.uid == 2).unwrap();
         damaged[place.buffer][place.offset + 16] = 0;
         let damaged = Arc::new(damaged);
-        let damage = Judge::start(&inputs, &damaged, &damaged).finish().damage;
-        assert!(damage.unwrap().contains("0 bytes after the end of tensor 2"));
+        // The stack of the second thread is too large for any machine.
+        for thread in [Builder::new(), Builder::new().stack_size(1 << 62)] {
+            let damage = Judge::start(thread, &inputs, &damaged, &damaged).finish().damage;
+            assert!(damage.unwrap().contains("0 bytes after the end of tensor 2"));
+        }
+    }
+
+    #[test]
+    fn the_largest_errors_of_all_outputs_count() {
+        let mut error = RelativeError::default();
+        for (strict, coarse) in [(8.0, 0.5), (4.0, 2.0), (1.0, 1.0)] {
+            error.include(strict, coarse, || format!("{strict}"));
+        }
+        assert_eq!(error, RelativeError { strict: 8.0, coarse: 2.0, element: Some("8".to_owned()) });
     }
 
     #[test]

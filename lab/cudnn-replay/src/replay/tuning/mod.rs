@@ -9,9 +9,11 @@
 //! | `preparation` | inputs and references, prepared in threads |
 //! | `trial` | executions on the GPU, whose results are compared there |
 //! | `judge` | comparisons on the CPU |
+//! | `judges` | the comparisons of all results of a graph, within limits |
 
 mod candidates;
 mod judge;
+mod judges;
 mod preparation;
 mod trial;
 
@@ -30,15 +32,15 @@ use cudnn_loader::Error;
 use cudnn_plan_store::choices::{Choice, Problem};
 
 use super::comparison::rounding_notes;
-use super::execution::Prepared;
 use super::planning::with_reason;
 use crate::rebuild::{Refused, is_graph, rebuild};
 use crate::tune::race::Race;
 use crate::tune::task::{Answer, Candidate, Report, Task};
 use crate::tune::verdict::{Findings, Ranked, problems, rank};
-use judge::{After, Judge, RelativeError};
-use preparation::{Preparation, Reference};
-use trial::{Bench, Trial};
+use judge::RelativeError;
+use judges::{Judgement, Judges};
+use preparation::Preparation;
+use trial::{Bench, Execution, Trial};
 
 /// Receives a description of each step that may take long, and the number of the candidate.
 pub type TuningStep<'a> = dyn FnMut(&str, Option<usize>) + 'a;
@@ -68,31 +70,15 @@ struct Tried {
     proposals: Vec<(i64, usize)>,
     plan: Option<Plan>,
     build_us: u64,
-    execution: Option<Executed>,
+    execution: Option<Execution>,
     failure: Option<String>,
 }
-
-struct Executed {
-    result: usize,
-    is_repeatable: bool,
-    workspace_damage: Option<String>,
-    time: f64,
-}
-
-/// A distinct result, and the thread that compares it.
-struct Outcome {
-    after: After,
-    judge: Judge,
-}
-
-/// The distinct results by number.
-type Outcomes = BTreeMap<usize, Outcome>;
 
 /// Why a graph was not tuned.
 enum Stop {
     /// The reason why it cannot be tuned.
     Refused(String),
-    /// This candidate broke the device.
+    /// This candidate broke the device, or failed after it had worked. The graph can be tuned again without it.
     Broke(usize, String),
 }
 
@@ -189,7 +175,7 @@ fn tune(
     let inputs = preparation.inputs().map_err(Stop::Refused)?;
     report.phases.inputs = clock.lap();
     let mut trial = Trial::new(bench, Arc::clone(&inputs))?;
-    let (mut tried, mut outcomes) = (Vec::new(), Outcomes::new());
+    let (mut tried, mut judges) = (Vec::new(), Judges::new(inputs, move || preparation.reference()));
     for (number, candidate) in candidates.into_iter().enumerate() {
         let candidates::Candidate { engine, configuration, proposals } = candidate;
         let mut this = Tried { engine, proposals, plan: None, build_us: 0, execution: None, failure: None };
@@ -207,7 +193,13 @@ fn tune(
             Ok(plan) => {
                 step(&format!("executed engine {}", this.engine.index), Some(number));
                 match trial.execute(&plan) {
-                    Ok(execution) => this.execution = Some(executed(execution, &inputs, &mut outcomes)),
+                    Ok(mut execution) => {
+                        if let Some(after) = execution.after.take() {
+                            step(&format!("compared the results of engine {}", this.engine.index), None);
+                            judges.add(execution.result, after);
+                        }
+                        this.execution = Some(execution);
+                    }
                     Err(failure) => {
                         this.failure = Some(trial.survive(failure).map_err(|text| Stop::Broke(number, text))?)
                     }
@@ -220,15 +212,15 @@ fn tune(
         tried.push(this);
     }
     let default = tried.iter().position(|tried| tried.execution.is_some());
-    let race = run_race(&mut trial, &tried, default, step)?;
-    drop(trial);
-    report.phases.race = clock.lap();
     step("computed the reference", None);
-    let reference = preparation.reference();
-    report.no_reference = reference.as_ref().err().cloned();
-    let findings = findings(&tried, outcomes, &inputs, &reference);
+    let (judgements, no_reference) = judges.finish();
+    report.no_reference = no_reference;
+    let findings = findings(&tried, &judgements, default);
+    let problems = problems_of(&tried, &findings, default);
     report.phases.reference = clock.lap();
-    conclude(tried, &findings, &race, default, report);
+    let race = run_race(&mut trial, &tried, &problems, default, step)?;
+    report.phases.race = clock.lap();
+    conclude(tried, &findings, problems, &race, default, report);
     Ok(())
 }
 
@@ -245,7 +237,7 @@ fn candidates(bench: &Bench, task: &Task, step: &mut TuningStep<'_>) -> Result<V
     let mut candidates = candidates::proposed(&graph, &task.modes, target).map_err(failed)?;
     if task.is_exhaustive {
         step("tried every engine", None);
-        candidates = candidates::add_all(candidates, &graph, target);
+        candidates = candidates::add_all(candidates, &graph, target, step);
     }
     if candidates.is_empty() {
         return Err(Stop::Refused("no engine is proposed".to_owned()));
@@ -253,80 +245,25 @@ fn candidates(bench: &Bench, task: &Task, step: &mut TuningStep<'_>) -> Result<V
     Ok(candidates)
 }
 
-/// Keeps the result of an execution, and starts to compare it if it is new.
-fn executed(execution: trial::Execution, inputs: &Arc<Prepared>, outcomes: &mut Outcomes) -> Executed {
-    let trial::Execution { result, after, is_repeatable, workspace_damage, time } = execution;
-    if let Some(after) = after {
-        let after = Arc::new(after);
-        let first = outcomes.first_key_value().map_or(&after, |(_, outcome)| &outcome.after);
-        let judge = Judge::start(inputs, first, &after);
-        outcomes.insert(result, Outcome { after, judge });
-    }
-    Executed { result, is_repeatable, workspace_damage, time }
-}
-
-/// Measures all engines that were executed.
-fn run_race(
-    trial: &mut Trial<'_>,
-    tried: &[Tried],
-    default: Option<usize>,
-    step: &mut TuningStep<'_>,
-) -> Result<Race, Stop> {
-    let is_safe = |executed: &Executed| executed.workspace_damage.is_none();
-    let first: Vec<(usize, f64)> = tried
-        .iter()
-        .enumerate()
-        .filter_map(|(number, tried)| Some((number, tried.execution.as_ref().filter(|run| is_safe(run))?.time)))
-        .collect();
-    let mut race = Race::new(&first, default);
-    step("measured the engines", None);
-    loop {
-        let order = race.next_round();
-        if order.is_empty() {
-            return Ok(race);
-        }
-        let times = run_round(trial, tried, &order).map_err(|(number, failure)| match trial.survive(failure) {
-            Ok(reason) => Stop::Refused(reason),
-            Err(reason) => Stop::Broke(number, reason),
-        })?;
-        race.finish_round(&times);
-    }
-}
-
-/// Measures engines in this order. Returns the times, or the number of the engine that failed.
-fn run_round(trial: &mut Trial<'_>, tried: &[Tried], order: &[usize]) -> Result<Vec<(usize, f64)>, (usize, Failure)> {
-    let mut intervals = Vec::new();
-    for number in order {
-        let plan = tried.get(*number).and_then(|tried| tried.plan.as_ref());
-        let Some(plan) = plan else { continue };
-        intervals.push((*number, trial.measure(plan).map_err(|failure| (*number, failure))?));
-    }
-    let time = |(number, interval): (usize, Interval)| match interval.microseconds() {
-        Ok(time) => Ok((number, time)),
-        Err(error) => Err((number, error.into())),
-    };
-    intervals.into_iter().map(time).collect()
-}
-
-/// Waits for the comparisons, and returns what is known about each candidate.
-fn findings(tried: &[Tried], outcomes: Outcomes, inputs: &Prepared, reference: &Reference) -> Vec<Findings> {
-    let judge =
-        |(number, Outcome { after, judge })| (number, (judge.finish(), judge::error(inputs, reference, &after)));
-    let judged: BTreeMap<usize, (judge::Comparison, Option<RelativeError>)> = outcomes.into_iter().map(judge).collect();
+/// Returns what is known about each candidate.
+fn findings(tried: &[Tried], judgements: &BTreeMap<usize, Judgement>, default: Option<usize>) -> Vec<Findings> {
+    let is_coarse = |tried: &Tried| !rounding_notes(&tried.engine).is_empty();
+    let is_default_coarse = default.and_then(|default| tried.get(default)).is_some_and(is_coarse);
+    let relative = |error: &RelativeError, is_coarse: bool| if is_coarse { error.coarse } else { error.strict };
     let findings = |tried: &Tried| {
-        let Some(executed) = &tried.execution else { return Findings::default() };
-        let is_coarse = !rounding_notes(&tried.engine).is_empty();
-        let relative = |error: &RelativeError| if is_coarse { error.coarse } else { error.strict };
+        let Some(execution) = &tried.execution else { return Findings::default() };
+        let is_coarse = is_coarse(tried);
         let mut findings = Findings {
-            is_nondeterministic: !executed.is_repeatable
+            is_nondeterministic: !execution.is_repeatable
                 || tried.engine.notes.iter().any(|note| note == NONDETERMINISTIC),
-            damage: executed.workspace_damage.clone(),
+            damage: execution.workspace_damage.clone(),
             ..Findings::default()
         };
-        if let Some((comparison, error)) = judged.get(&executed.result) {
+        if let Some(Judgement { comparison, error }) = judgements.get(&execution.result) {
             findings.damage = findings.damage.or_else(|| comparison.damage.clone());
-            findings.difference = relative(&comparison.difference);
-            findings.error = error.as_ref().map(relative);
+            // Each of the two engines may have rounded more.
+            findings.difference = relative(&comparison.difference, is_coarse || is_default_coarse);
+            findings.error = error.as_ref().map(|error| relative(error, is_coarse));
             let of_error = error.as_ref().and_then(|error| error.element.clone());
             findings.worst = of_error.or_else(|| comparison.difference.element.clone());
         }
@@ -335,20 +272,81 @@ fn findings(tried: &[Tried], outcomes: Outcomes, inputs: &Prepared, reference: &
     tried.iter().map(findings).collect()
 }
 
-/// Ranks the candidates, and adds them to the report.
-fn conclude(tried: Vec<Tried>, findings: &[Findings], race: &Race, default: Option<usize>, report: &mut Report) {
+/// Returns the problems of the candidates.
+fn problems_of(tried: &[Tried], findings: &[Findings], default: Option<usize>) -> Vec<Option<Problem>> {
     // The heuristics' first choice that works is the measure for the others.
     let from_default = default.and_then(|default| findings.get(default..)).unwrap_or_default();
     let judged = problems(from_default);
-    let problem = |number: usize, tried: &Tried| match (&tried.failure, default) {
+    let problem = |(number, tried): (usize, &Tried)| match (&tried.failure, default) {
         (Some(failure), _) => Some(Problem::Failed(failure.clone())),
         (None, Some(default)) => number.checked_sub(default).and_then(|place| judged.get(place)?.clone()),
         (None, None) => None,
     };
-    let ranked: Vec<Ranked> = tried
-        .iter()
+    tried.iter().enumerate().map(problem).collect()
+}
+
+/// Measures all engines that were executed, except those that are wrong or damage memory.
+fn run_race(
+    trial: &mut Trial<'_>,
+    tried: &[Tried],
+    problems: &[Option<Problem>],
+    default: Option<usize>,
+    step: &mut TuningStep<'_>,
+) -> Result<Race, Stop> {
+    let numbered = tried.iter().enumerate();
+    let first: Vec<(usize, f64)> =
+        numbered.filter_map(|(number, tried)| Some((number, tried.execution.as_ref()?.time))).collect();
+    let is_dangerous = |number: &usize| matches!(problems.get(*number), Some(Some(problem)) if problem.is_dangerous());
+    let excluded: Vec<usize> = (0..tried.len()).filter(is_dangerous).collect();
+    let mut race = Race::new(&first, &excluded, default);
+    loop {
+        let order = race.next_round();
+        if order.is_empty() {
+            return Ok(race);
+        }
+        let times = run_round(trial, tried, &order, step).map_err(|(number, failure)| {
+            let (Ok(reason) | Err(reason)) = trial.survive(failure);
+            Stop::Broke(number, reason)
+        })?;
+        race.finish_round(&times);
+    }
+}
+
+/// Measures engines in this order. Returns the times, or the number of the engine that failed.
+fn run_round(
+    trial: &mut Trial<'_>,
+    tried: &[Tried],
+    order: &[usize],
+    step: &mut TuningStep<'_>,
+) -> Result<Vec<(usize, f64)>, (usize, Failure)> {
+    let mut intervals = Vec::new();
+    for number in order {
+        let Some(Tried { plan: Some(plan), engine, .. }) = tried.get(*number) else { continue };
+        let text = format!("measured engine {}", engine.index);
+        step(&text, Some(*number));
+        intervals.push((*number, text, trial.measure(plan).map_err(|failure| (*number, failure))?));
+    }
+    // All executions are queued before the first time is read, so that the GPU waits for no call.
+    let time = |(number, text, interval): (usize, String, Interval)| {
+        step(&text, Some(number));
+        interval.microseconds().map(|time| (number, time)).map_err(|error| (number, error.into()))
+    };
+    intervals.into_iter().map(time).collect()
+}
+
+/// Ranks the candidates, and adds them to the report.
+fn conclude(
+    tried: Vec<Tried>,
+    findings: &[Findings],
+    problems: Vec<Option<Problem>>,
+    race: &Race,
+    default: Option<usize>,
+    report: &mut Report,
+) {
+    let ranked: Vec<Ranked> = problems
+        .into_iter()
         .enumerate()
-        .map(|(number, tried)| Ranked { timing: race.timing(number), problem: problem(number, tried) })
+        .map(|(number, problem)| Ranked { timing: race.timing(number), problem })
         .collect();
     let order = rank(&ranked, default);
     report.default = default.and_then(|default| order.iter().position(|number| *number == default));
@@ -400,5 +398,40 @@ impl Clock {
         let elapsed = self.0.elapsed();
         self.0 = Instant::now();
         elapsed.as_secs_f64() * 1e3
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cudnn_capture_file::Engine;
+
+    /// A candidate with this result.
+    fn tried(note: &str, result: usize) -> Tried {
+        let engine = Engine { index: 1, knobs: BTreeMap::new(), notes: vec![note.to_owned()] };
+        let execution = Execution { result, after: None, is_repeatable: true, workspace_damage: None, time: 1.0 };
+        Tried { engine, proposals: Vec::new(), plan: None, build_us: 0, execution: Some(execution), failure: None }
+    }
+
+    #[test]
+    fn an_exact_engine_may_differ_from_a_default_that_rounds() {
+        let error = |strict: f64, coarse: f64| RelativeError { strict, coarse, element: None };
+        let judgement = |difference, error| Judgement {
+            comparison: judge::Comparison { difference, damage: None },
+            error: Some(error),
+        };
+        let judgements = BTreeMap::from([
+            (0, judgement(error(0.0, 0.0), error(900.0, 0.5))),
+            (1, judgement(error(900.0, 0.5), error(0.1, 0.0))),
+        ]);
+        let words = |notes: [&str; 2]| {
+            let tried = [tried(notes[0], 0), tried(notes[1], 1)];
+            let findings = findings(&tried, &judgements, Some(0));
+            problems_of(&tried, &findings, Some(0)).iter().map(Option::is_none).collect::<Vec<_>>()
+        };
+        assert_eq!(words(["down_convert_inputs", ""]), [true, true]);
+        assert_eq!(words(["", "down_convert_inputs"]), [false, true]);
+        // The default is wrong, and no measure for the other engine.
+        assert_eq!(words(["", ""]), [false, true]);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::{Builder, JoinHandle};
 
@@ -12,9 +12,9 @@ use cudnn_loader::{
 };
 
 use super::super::execution::Prepared;
+use super::super::host_memory::{Share, host_bytes};
 use super::super::reference::Expected;
 use super::super::request::{DataSet, Engines, Request};
-use super::super::tensor::Tensor;
 use crate::tune::task::Task;
 
 /// The maximum number of multiplications of a reference. A sample is enough, because engines are compared with each other.
@@ -31,31 +31,15 @@ pub(super) type Reference = Result<BTreeMap<i64, Expected>, String>;
 pub(super) struct Preparation {
     inputs: Receiver<Result<Arc<Prepared>, String>>,
     reference: JoinHandle<Reference>,
+    /// A share of [`MAX_AHEAD`] until the reference is used.
     share: Share,
-}
-
-/// A part of [`MAX_AHEAD`], in bytes, until the preparation is used.
-struct Share {
-    bytes: usize,
-    used: Arc<AtomicUsize>,
-}
-
-impl Drop for Share {
-    fn drop(&mut self) {
-        self.used.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
 }
 
 impl Preparation {
     /// Starts the thread. Returns `None` if no thread can be started, or if others use the memory, unless it `must` start.
     pub(super) fn start(task: &Arc<Task>, used: &Arc<AtomicUsize>, must: bool) -> Option<Self> {
-        let bytes = host_bytes(&task.graph);
-        // Only this thread adds bytes.
-        let before = used.fetch_add(bytes, Ordering::Relaxed);
-        let share = Share { bytes, used: Arc::clone(used) };
-        if before.saturating_add(bytes) > MAX_AHEAD && !must {
-            return None;
-        }
+        let max = if must { usize::MAX } else { MAX_AHEAD };
+        let share = Share::take(host_bytes(&task.graph, REFERENCE_BYTES), used, max)?;
         let (send, inputs) = channel();
         let task = Arc::clone(task);
         let prepare = move || {
@@ -130,9 +114,3 @@ const EXACT: [Pointwise; 7] = [
     Pointwise::CUDNN_POINTWISE_RELU_FWD,
     Pointwise::CUDNN_POINTWISE_IDENTITY,
 ];
-
-/// Returns about the memory of the host for a graph.
-fn host_bytes(graph: &Graph) -> usize {
-    let bytes = |tensor: Tensor| tensor.span().saturating_add(tensor.count().saturating_mul(REFERENCE_BYTES));
-    graph.tensors().filter_map(|node| Tensor::new(node).ok()).map(bytes).fold(0, usize::saturating_add)
-}

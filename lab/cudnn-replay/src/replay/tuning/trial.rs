@@ -173,7 +173,7 @@ impl<'a> Trial<'a> {
         }
         // The device may lack the memory for both.
         self.workspace = None;
-        match self.workspace(size) {
+        match self.with_memory_of_results(|trial| trial.workspace(size)) {
             Ok(workspace) => self.workspace = Some(workspace),
             Err(failure) => {
                 self.workspace = former.and_then(|former| self.workspace(former).ok());
@@ -206,12 +206,26 @@ impl<'a> Trial<'a> {
         self.distinct += 1;
         // The newest result is needed for the second execution.
         self.results.truncate(MAX_RESULTS - 1);
-        let gpu = &self.bench.gpu;
-        let copy = |buffer: &Option<GpuMemory>| -> Result<Option<GpuMemory>, Failure> {
-            buffer.as_ref().map(|buffer| Ok(gpu.copied(buffer)?)).transpose()
-        };
-        self.results.push((number, self.buffers.iter().map(copy).collect::<Result<_, Failure>>()?));
+        let buffers = self.with_memory_of_results(Trial::copied)?;
+        self.results.push((number, buffers));
         Ok(number)
+    }
+
+    /// Returns a copy of the buffers.
+    fn copied(&self) -> Result<Buffers, Failure> {
+        let copy = |buffer: &GpuMemory| Ok(self.bench.gpu.copied(buffer)?);
+        self.buffers.iter().map(|buffer| buffer.as_ref().map(copy).transpose()).collect()
+    }
+
+    /// Allocates memory. If that fails, drops the results, and tries it again: later equal results count as new ones.
+    fn with_memory_of_results<T>(&mut self, allocate: impl Fn(&Self) -> Result<T, Failure>) -> Result<T, Failure> {
+        allocate(self).or_else(|failure| {
+            if self.results.is_empty() {
+                return Err(failure);
+            }
+            self.results.clear();
+            allocate(self)
+        })
     }
 
     /// Returns the bytes of the buffers with outputs, and of those that have changed although they have none.
