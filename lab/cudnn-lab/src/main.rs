@@ -22,6 +22,7 @@ mod plan_again;
 mod progress;
 mod replay_worker;
 mod tune_worker;
+mod worker;
 
 /// Works with what programs ask of cuDNN: captured graphs, engines, compiled plans.
 ///

@@ -1,14 +1,13 @@
-//! Tunes graphs in a worker, a child process that loads cuDNN once, because engines may crash or hang.
+//! Tunes graphs in a worker. An engine that ends the worker costs only itself.
 
 use std::process::ExitCode;
 
-use cudnn_cli::child_report::{Work, begin, begin_part, receive, send};
-use cudnn_cli::subprocess::{Answer as Ended, Timeouts, Worker};
+use cudnn_cli::child_report::{Work, begin, begin_part};
+use cudnn_cli::subprocess::Timeouts;
 use cudnn_replay::replay::Tuner;
 use cudnn_replay::tune::task::{Answer, Report, Task};
-use serde_json::{Value, json};
 
-use crate::replay_worker::{Stop, cannot_start, message, reason_of, start};
+use crate::worker::{self, Client, Stop, reason_of, serve};
 
 /// The hidden subcommand of the child.
 pub(crate) const COMMAND: &str = "internal-tune";
@@ -19,17 +18,14 @@ const AHEAD: usize = 24;
 const MAX_FAILED: usize = 8;
 
 /// Tunes graphs with the cuDNN that the loader finds.
-pub(crate) struct Client<'a> {
+pub(crate) struct TuneClient<'a> {
     timeouts: &'a Timeouts,
-    /// A worker that has answered, and can tune other graphs.
-    worker: Option<Worker<'a>>,
-    /// The number of graphs that the worker prepares.
-    ahead: usize,
+    client: Client<'a>,
 }
 
-impl<'a> Client<'a> {
+impl<'a> TuneClient<'a> {
     pub(crate) fn new(timeouts: &'a Timeouts) -> Self {
-        Client { timeouts, worker: None, ahead: 0 }
+        TuneClient { timeouts, client: Client::new(COMMAND, None, timeouts) }
     }
 
     /// Returns a report about the GPU and the release of cuDNN.
@@ -44,28 +40,18 @@ impl<'a> Client<'a> {
     /// In a worker that has tuned other graphs, one of them may be the cause, and the graph is tuned again in a new one.
     pub(crate) fn tune(&mut self, tasks: &mut [Task], wait: &mut dyn FnMut()) -> Result<Report, Stop> {
         loop {
-            let is_new = self.worker.is_none();
-            let worker = match self.worker.take() {
-                Some(worker) => worker,
-                None => start(COMMAND, None, self.timeouts)?,
-            };
-            let received = if is_new { 0 } else { self.ahead };
-            let (message, received) = message(tasks, received.min(tasks.len()), tasks.len().min(1 + AHEAD))?;
-            let (part, reason) = match worker.ask(&message, &mut |_| wait()).map_err(cannot_start)? {
-                Ended::Interrupted(signal) => return Err(Stop::Interrupted(signal)),
-                Ended::Ended(ended) => (ended.step.as_ref().and_then(|step| step.part), reason_of(&ended)),
-                Ended::Message(answer, worker) => {
-                    let (answer, is_intact) = parse(answer)?;
-                    if is_intact {
-                        (self.worker, self.ahead) = (Some(worker), received.saturating_sub(1));
-                    } else {
-                        worker.end().map_err(cannot_start)?;
-                    }
-                    match answer {
-                        Answer::Tuned(report) => return Ok(report),
-                        Answer::Broke { candidate, reason } => (Some(candidate), reason),
-                    }
+            let is_new = self.client.is_new();
+            let (part, reason) = match self.client.ask(tasks, 1 + AHEAD, wait)? {
+                worker::Answer::Message { answer: Answer::Tuned(report), .. } => return Ok(report),
+                worker::Answer::Message { answer: Answer::Broke { candidate, reason }, .. } => {
+                    (Some(candidate), reason)
                 }
+                // No engine is the cause if all of them together took too long.
+                worker::Answer::Ended(ended) if ended.end.is_overall_limit(self.timeouts) => {
+                    return Ok(refused(reason_of(&ended)));
+                }
+                worker::Answer::Ended(ended) => (ended.step.as_ref().and_then(|step| step.part), reason_of(&ended)),
+                worker::Answer::Unknown(reason) => (None, reason),
             };
             if !is_new {
                 continue;
@@ -74,37 +60,21 @@ impl<'a> Client<'a> {
                 (Some(part), Some(task)) if task.failed.len() < MAX_FAILED => {
                     task.failed.insert(part, reason);
                 }
-                (_, Some(_)) => return Ok(Report { refusal: Some(reason), ..Report::default() }),
+                (_, Some(_)) => return Ok(refused(reason)),
                 (_, None) => return Err(Stop::Failed(reason)),
             }
         }
     }
 }
 
-/// Returns the answer of a worker, and whether it can tune other graphs.
-fn parse(mut message: Value) -> Result<(Answer, bool), Stop> {
-    if let Some(reason) = message.get("error").and_then(Value::as_str) {
-        return Err(Stop::Failed(reason.to_owned()));
-    }
-    let answer = message.get_mut("answer").map(Value::take).unwrap_or_default();
-    let answer = serde_json::from_value(answer).map_err(|error| Stop::Failed(error.to_string()))?;
-    Ok((answer, message.get("intact").and_then(Value::as_bool) == Some(true)))
+fn refused(reason: String) -> Report {
+    Report { refusal: Some(reason), ..Report::default() }
 }
 
 /// Runs the child process.
 pub(crate) fn run_child() -> ExitCode {
     let mut tuner = None;
-    while let Some(message) = receive() {
-        let tuned = tune_next(&mut tuner, &message);
-        let may_continue = matches!(tuned, Ok((_, true)));
-        send(&match tuned {
-            Ok((answer, is_intact)) => json!({ "answer": answer, "intact": is_intact }),
-            Err(reason) => json!({ "error": reason }),
-        });
-        if !may_continue {
-            break;
-        }
-    }
+    serve(|message| tune_next(&mut tuner, message));
     ExitCode::SUCCESS
 }
 

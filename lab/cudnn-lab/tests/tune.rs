@@ -69,6 +69,7 @@ int cudnnBackendGetAttribute(struct object *o, int name, int type, long room, lo
 }
 int cudnnBackendExecute(void *handle, struct object *plan, struct object *pack) {
     static unsigned short executions;
+    static int runs[64];
     void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
     char action[21] = "";
     *(double *)dlsym(driver, "now") += engine(plan->index, action) / 1e3;
@@ -81,6 +82,9 @@ int cudnnBackendExecute(void *handle, struct object *plan, struct object *pack) 
     if (!strcmp(action, "break")) *(int *)dlsym(driver, "broken") = 1;
     if (!strcmp(action, "crash")) *(volatile int *)0 = 0;
     if (!strcmp(action, "hang")) for (;;) pause();
+    int is_measured = ++runs[plan->index] > 2;
+    if (!strcmp(action, "tire") && is_measured) return 3000;
+    if (!strcmp(action, "stall") && is_measured) for (;;) pause();
     return 0;
 }
 "#;
@@ -215,16 +219,19 @@ fn the_fastest_correct_engine_comes_first() {
 #[test]
 fn an_engine_that_ends_the_worker_or_breaks_the_device_costs_only_itself() {
     let fixture = Fixture::new(1);
-    let output =
-        fixture.tune("100 fine, 10 crash, 20 break, 30 hang, 70 fine").args(["--timeout", "1"]).output().unwrap();
+    let described = "100 fine, 10 crash, 20 break, 30 hang, 70 fine, 60 tire, 50 stall";
+    let output = fixture.tune(described).args(["--timeout", "1"]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     let tuned = fixture.tuned();
     let found = engines(&tuned[0]);
-    assert_eq!(found.iter().map(|(engine, _)| *engine).collect::<Vec<_>>(), [4, 0, 1, 2, 3], "{tuned:#?}");
+    assert_eq!(found.iter().map(|(engine, _)| *engine).collect::<Vec<_>>(), [4, 0, 1, 2, 3, 5, 6], "{tuned:#?}");
     let reason = |place: usize| tuned[0]["engines"][place]["problem"]["failed"].as_str().unwrap();
     assert!(reason(2).contains("SIGSEGV") && reason(2).contains("executed engine 1"), "{}", reason(2));
     assert!(reason(3).contains("ILLEGAL_ADDRESS"), "{}", reason(3));
     assert!(reason(4).contains("made no progress for 1 s"), "{}", reason(4));
+    // These fail when they are measured.
+    assert!(reason(5).contains("NOT_SUPPORTED"), "{}", reason(5));
+    assert!(reason(6).contains("made no progress for 1 s") && reason(6).contains("measured engine 6"), "{}", reason(6));
 }
 
 #[test]

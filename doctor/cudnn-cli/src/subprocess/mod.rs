@@ -64,6 +64,11 @@ impl End {
         })
     }
 
+    /// Returns whether all steps together exceeded the overall limit.
+    pub fn is_overall_limit(&self, timeouts: &Timeouts) -> bool {
+        matches!(self, End::TooSlow(limit) if *limit == timeouts.total)
+    }
+
     /// Returns whether the process exited without a signal.
     pub fn has_exited(&self) -> bool {
         matches!(self, End::Exited { code: Some(_), .. })
@@ -340,6 +345,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_slow_step_does_not_exceed_the_overall_limit() {
+        let timeouts = Timeouts::new(None).for_many_steps();
+        assert!(End::TooSlow(timeouts.total).is_overall_limit(&timeouts));
+        for end in [End::TooSlow(Duration::from_secs(600)), End::Hung(Duration::from_secs(120))] {
+            assert!(!end.is_overall_limit(&timeouts), "{end:?}");
+        }
+    }
+
+    #[test]
     fn progress_does_not_extend_the_run_for_ever() {
         let script = r#"IFS= read -r token
             while :; do printf '%s{"step":"Compute","text":"computed"}\n' "$token" >&0; sleep 0.02; done"#;
@@ -349,7 +363,7 @@ mod tests {
         timeouts.total = Duration::from_millis(500);
         let start = Instant::now();
         let ended = run_command(command, &timeouts).unwrap();
-        assert!(matches!(ended.end, End::TooSlow(_)), "{:?}", ended.end.failure());
+        assert!(ended.end.is_overall_limit(&timeouts), "{:?}", ended.end.failure());
         assert_eq!(ended.step.map(|step| step.text).as_deref(), Some("computed"));
         assert!(start.elapsed() < Duration::from_secs(5));
     }

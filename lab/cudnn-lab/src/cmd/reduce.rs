@@ -20,7 +20,8 @@ use serde_json::json;
 use crate::captures;
 use crate::devices::DeviceOption;
 use crate::output_file::{Kind, Output, Replace};
-use crate::replay_worker::{Replayer, Stop};
+use crate::replay_worker::Replayer;
+use crate::worker::Stop;
 
 /// Captures, which `reduce` and the layer `capture` write.
 const CAPTURE: Kind = Kind { name: "a capture", is_start: may_replace, may_be_device: true };

@@ -13,7 +13,8 @@ use serde_json::Value;
 use super::arguments::Arguments;
 use crate::captures::CaptureFiles;
 use crate::progress::progress;
-use crate::replay_worker::{Replayer, Stop};
+use crate::replay_worker::Replayer;
+use crate::worker::Stop;
 
 /// A run of the command.
 pub(super) struct Session<'a> {

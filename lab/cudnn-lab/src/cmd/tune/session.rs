@@ -18,8 +18,8 @@ use super::{file, limit, text};
 use crate::captures::{self, CaptureFiles};
 use crate::output_file::Output;
 use crate::progress::progress;
-use crate::replay_worker::Stop;
-use crate::tune_worker::Client;
+use crate::tune_worker::TuneClient;
+use crate::worker::Stop;
 
 /// The modes that programs use if the capture does not tell.
 const MODES: [Mode; 2] = [Mode::CUDNN_HEUR_MODE_A, Mode::CUDNN_HEUR_MODE_FALLBACK];
@@ -53,7 +53,8 @@ impl Session<'_> {
     /// Tunes the graphs that these choices lack, and writes the file after each one.
     pub(super) fn tune(&self, older: Choices) -> Result<Tuned, String> {
         let start = Instant::now();
-        let (mut spinner, mut client) = (Spinner::new(true), Client::new(self.timeouts));
+        let timeouts = self.timeouts.for_many_steps();
+        let (mut spinner, mut client) = (Spinner::new(true), TuneClient::new(&timeouts));
         let found = client.place(&mut || spinner.turn(|| "starting the GPU"));
         spinner.clear();
         let found = match found {

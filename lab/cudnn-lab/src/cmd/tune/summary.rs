@@ -51,23 +51,32 @@ pub(super) fn is_dangerous(choice: &Choice) -> bool {
     choice.problem.as_ref().is_some_and(Problem::is_dangerous)
 }
 
-/// Returns the time that an engine saves in one execution, in microseconds. It is 0 for the default.
-fn saved(ranking: &Ranking, choice: Option<&Choice>) -> f64 {
-    let time = |choice: Option<&Choice>| choice.and_then(|choice| choice.time_us);
-    match (time(default(ranking)), time(choice)) {
-        (Some(default), Some(time)) => default - time,
-        _ => 0.0,
-    }
+fn is_same(one: Option<&Choice>, other: Option<&Choice>) -> bool {
+    one.zip(other).is_some_and(|(one, other)| std::ptr::eq(one, other))
 }
 
-/// Returns the time that the layer saves in one execution, in microseconds.
+/// Returns the time that the layer saves in one execution, in microseconds. It is 0 if the default is wrong or damages
+/// memory, because no time makes up for that.
 pub(super) fn gain(ranking: &Ranking) -> f64 {
-    saved(ranking, reachable(ranking))
+    let default = default(ranking).filter(|default| !is_dangerous(default));
+    let times = default.and_then(|choice| choice.time_us).zip(reachable(ranking).and_then(|choice| choice.time_us));
+    times.map_or(0.0, |(default, time)| default - time)
 }
 
 /// Returns whether the best engine is faster than the best one that the layer can use.
 pub(super) fn is_out_of_reach(ranking: &Ranking) -> bool {
-    saved(ranking, best(ranking)) > gain(ranking)
+    let (best, reachable) = (best(ranking), reachable(ranking));
+    match (best.and_then(|choice| choice.time_us), reachable.and_then(|choice| choice.time_us)) {
+        (Some(best), Some(reachable)) => best < reachable,
+        (Some(_), None) => !is_same(best, default(ranking)),
+        (None, _) => false,
+    }
+}
+
+/// Returns whether the layer puts another engine than the default first.
+fn is_replaced(ranking: &Ranking) -> bool {
+    let reachable = reachable(ranking);
+    reachable.is_some() && !is_same(reachable, default(ranking))
 }
 
 impl Summary<'_> {
@@ -83,7 +92,7 @@ impl Summary<'_> {
 
     /// Returns the number of graphs for which the layer puts another engine first.
     pub(super) fn improved(&self) -> usize {
-        self.rankings.iter().filter(|ranking| gain(ranking) > 0.0).count()
+        self.rankings.iter().filter(|ranking| is_replaced(ranking)).count()
     }
 
     /// Returns the number of graphs whose best engine is out of reach.
@@ -99,7 +108,7 @@ impl Summary<'_> {
     /// Returns the report for `--json`.
     pub(super) fn value(&self, problems: &[String], phases: &Phases) -> Value {
         let place = |ranking: &Ranking, choice: Option<&Choice>| {
-            ranking.engines.iter().position(|other| choice.is_some_and(|choice| std::ptr::eq(choice, other)))
+            ranking.engines.iter().position(|other| is_same(choice, Some(other)))
         };
         let graph = |ranking: &&Ranking| {
             json!({
@@ -153,6 +162,20 @@ mod tests {
             Summary { place: &place, rankings: vec![&ranking], refused: &[], left: 0, steps: 3, older_searches: 0 };
         assert_eq!((summary.step(), summary.improved(), summary.out_of_reach()), ((200.0, 200.0), 0, 1));
         assert!(!summary.has_dangerous_default() && is_dangerous(&ranking.engines[2]));
+    }
+
+    #[test]
+    fn a_wrong_default_is_replaced_without_a_gain() {
+        let ranking = ranking(
+            r#"{"engine":3,"time_us":20},{"engine":2,"time_us":100,"problem":{"wrong":"text"}},
+               {"engine":1,"time_us":50,"proposed":true}"#,
+        );
+        assert_eq!((gain(&ranking), is_out_of_reach(&ranking)), (0.0, true));
+        let place = Place { cudnn: ranking.cudnn, device: ranking.device.clone() };
+        let rankings = vec![&ranking];
+        let summary = Summary { place: &place, rankings, refused: &[], left: 0, steps: 6, older_searches: 0 };
+        assert_eq!((summary.step(), summary.improved()), ((100.0, 100.0), 1));
+        assert!(summary.has_dangerous_default());
     }
 
     #[test]

@@ -1,0 +1,161 @@
+//! Sends graphs to a worker, a child process that loads cuDNN once, because cuDNN may crash, hang or abort.
+
+use std::path::Path;
+
+use cudnn_cli::child_report::{MAX_MESSAGE_LEN, Work, receive, send};
+use cudnn_cli::platform::{CAN_LOAD, STATIC, STATIC_HELP};
+use cudnn_cli::shell::SEARCH_PATH;
+use cudnn_cli::subprocess::{self, Ended, Timeouts, Worker};
+use cudnn_os::interruption::Signal;
+use cudnn_probe::DIR_VARIABLE;
+use cudnn_probe::layers::LAYERS_VARIABLE;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::cuda_dirs;
+
+/// Why no more graphs can be sent to a worker.
+pub(crate) enum Stop {
+    /// This program was interrupted.
+    Interrupted(Signal),
+    /// cuDNN cannot be loaded, or no process can be started, for this reason.
+    Failed(String),
+}
+
+/// What a worker says about a graph.
+pub(crate) enum Answer<T> {
+    /// The worker has answered. If it is intact, it receives the next graphs too.
+    Message { answer: T, is_intact: bool },
+    /// The worker has ended.
+    Ended(Ended),
+    /// The state of the worker is unknown, for this reason.
+    Unknown(String),
+}
+
+/// Sends graphs to a worker, which is replaced if it has ended or is not intact.
+pub(crate) struct Client<'a> {
+    /// The hidden subcommand of the worker.
+    command: &'static str,
+    /// The directory of cuDNN. `None` for the one that the loader finds.
+    cudnn: Option<&'a Path>,
+    timeouts: &'a Timeouts,
+    /// A worker that has answered, and can receive other graphs.
+    worker: Option<Worker<'a>>,
+    /// The number of graphs that the worker prepares.
+    ahead: usize,
+}
+
+impl<'a> Client<'a> {
+    pub(crate) fn new(command: &'static str, cudnn: Option<&'a Path>, timeouts: &'a Timeouts) -> Self {
+        Client { command, cudnn, timeouts, worker: None, ahead: 0 }
+    }
+
+    /// Returns whether the next graph is the first one of its worker. Otherwise, an earlier one may be the cause if the
+    /// worker ends.
+    pub(crate) fn is_new(&self) -> bool {
+        self.worker.is_none()
+    }
+
+    /// Sends the first `end` of these graphs, and waits for the answer about the first one. The next calls must be for the
+    /// other graphs, in this order. `wait` is called again and again until then.
+    pub(crate) fn ask<T: DeserializeOwned>(
+        &mut self,
+        graphs: &[impl Serialize],
+        end: usize,
+        wait: &mut dyn FnMut(),
+    ) -> Result<Answer<T>, Stop> {
+        let (worker, received) = match self.worker.take() {
+            Some(worker) => (worker, self.ahead.min(graphs.len())),
+            None => (start(self.command, self.cudnn, self.timeouts)?, 0),
+        };
+        let (message, received) = message(graphs, received, end.min(graphs.len()))?;
+        Ok(match worker.ask(&message, &mut |_| wait()) {
+            Err(error) => Answer::Unknown(format!("the state of the process is unknown: {error}")),
+            Ok(subprocess::Answer::Interrupted(signal)) => return Err(Stop::Interrupted(signal)),
+            Ok(subprocess::Answer::Ended(ended)) => match &ended.step {
+                Some(step) if matches!(step.work, Work::Load) => {
+                    return Err(Stop::Failed(format!("cuDNN cannot be loaded: {}", reason_of(&ended))));
+                }
+                _ => Answer::Ended(ended),
+            },
+            Ok(subprocess::Answer::Message(message, worker)) => {
+                let (answer, is_intact) = parse(message)?;
+                if is_intact {
+                    (self.worker, self.ahead) = (Some(worker), received.saturating_sub(1));
+                } else {
+                    // The answer is complete.
+                    let _ = worker.end();
+                }
+                Answer::Message { answer, is_intact }
+            }
+        })
+    }
+}
+
+/// Starts a worker: the lab itself with this command and the cuDNN in this directory.
+fn start<'a>(command: &str, cudnn: Option<&Path>, timeouts: &'a Timeouts) -> Result<Worker<'a>, Stop> {
+    if !CAN_LOAD {
+        return Err(Stop::Failed(format!("{STATIC}; {STATIC_HELP}")));
+    }
+    let mut command = subprocess::again(&[command.as_ref()]).map_err(cannot_start)?;
+    // A layer could change the results, and `capture` would replace the capture.
+    command.env_remove(LAYERS_VARIABLE);
+    if let Some(dir) = cudnn {
+        command.env(DIR_VARIABLE, dir);
+        if let Some(path) = cuda_dirs::search_path() {
+            command.env(SEARCH_PATH, path);
+        }
+    }
+    Worker::start(command, timeouts).map_err(cannot_start)
+}
+
+fn cannot_start(error: std::io::Error) -> Stop {
+    Stop::Failed(format!("cannot start a process: {error}"))
+}
+
+/// Returns a message with the graphs that the worker has not received, and the number of graphs that it has then received.
+/// If the message were too long, it contains only the graph to replay.
+fn message<T: Serialize>(requests: &[T], received: usize, end: usize) -> Result<(Vec<u8>, usize), Stop> {
+    let up_to = |end: usize| {
+        let new = requests.get(received..end).unwrap_or_default();
+        serde_json::to_vec(new)
+            .map(|message| (message, received.max(end)))
+            .map_err(|error| Stop::Failed(error.to_string()))
+    };
+    let all = up_to(end)?;
+    if all.0.len() < MAX_MESSAGE_LEN { Ok(all) } else { up_to(1) }
+}
+
+/// Returns the answer in a message, and whether the worker is intact.
+fn parse<T: DeserializeOwned>(mut message: Value) -> Result<(T, bool), Stop> {
+    if let Some(reason) = message.get("error").and_then(Value::as_str) {
+        return Err(Stop::Failed(reason.to_owned()));
+    }
+    let answer = message.get_mut("answer").map(Value::take).unwrap_or_default();
+    let answer = serde_json::from_value(answer).map_err(|error| Stop::Failed(error.to_string()))?;
+    Ok((answer, message.get("intact").and_then(Value::as_bool) == Some(true)))
+}
+
+/// Describes the end of a worker in a sentence.
+pub(crate) fn reason_of(ended: &Ended) -> String {
+    let failure = ended.end.failure().unwrap_or_else(|| "ended without a report".to_owned());
+    let last = ended.stderr.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+    let last = if last.is_empty() { String::new() } else { format!(": {last}") };
+    format!("the process {failure}{}{last}", ended.during())
+}
+
+/// Runs the worker. `answer` returns the answer to a message, and whether the worker is intact.
+pub(crate) fn serve<T: Serialize>(mut answer: impl FnMut(&[u8]) -> Result<(T, bool), String>) {
+    while let Some(message) = receive() {
+        let answer = answer(&message);
+        let may_continue = matches!(answer, Ok((_, true)));
+        send(&match answer {
+            Ok((answer, is_intact)) => json!({ "answer": answer, "intact": is_intact }),
+            Err(reason) => json!({ "error": reason }),
+        });
+        if !may_continue {
+            break;
+        }
+    }
+}
