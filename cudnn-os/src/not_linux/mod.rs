@@ -50,7 +50,7 @@ pub(crate) mod files {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    pub fn make_as_private_as(file: &File, other: &Metadata) -> io::Result<()> {
+    pub fn make_as_private_as(file: &File, other: &std::fs::Metadata) -> io::Result<()> {
         file.set_permissions(other.permissions())
     }
 

@@ -29,6 +29,7 @@
 //! | [`operation`] | operations with names and roles of tensors |
 //! | [`label`], [`vocabulary`] | describe a graph in one line, and list the names in it |
 //! | [`mod@rebuild`] | creates cuDNN's descriptors through a trait |
+#![allow(deprecated, reason = "graphs may contain deprecated attributes and types")]
 
 mod canonical;
 pub mod declared;

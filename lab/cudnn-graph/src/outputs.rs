@@ -91,7 +91,6 @@ pub(crate) fn is_output(operation: &Node, name: Name) -> bool {
 impl Graph {
     /// Returns whether an operation adds to the former values of its output, which a nonzero `beta` requests.
     #[must_use]
-    #[allow(deprecated, reason = "captures contain the factors of resampling operations")]
     pub fn reads_outputs(&self) -> bool {
         const FACTORS: [Name; 5] = [
             Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,

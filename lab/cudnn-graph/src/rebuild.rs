@@ -197,7 +197,6 @@ fn aligned(bytes: &[u8]) -> Vec<u64> {
 }
 
 /// Returns the attributes of a kind that select the device: one for a handle, and one for a description.
-#[allow(deprecated, reason = "cuDNN 9.0 to 9.7 have no device property, which replaces the handle")]
 fn target_attributes(kind: Kind) -> (Option<Name>, Option<Name>) {
     match kind {
         Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR => (Some(Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE), None),

@@ -120,7 +120,6 @@ impl Node {
 ///
 /// A vectorized type such as `CUDNN_DATA_INT8x4` is one element. `CUDNN_DATA_BOOLEAN` needs one bit.
 #[must_use]
-#[allow(deprecated, reason = "captures contain the vectorized types")]
 pub fn element_bits(data_type: DataType) -> Option<u64> {
     Some(match data_type {
         DataType::CUDNN_DATA_DOUBLE | DataType::CUDNN_DATA_INT64 | DataType::CUDNN_DATA_COMPLEX_FP32 => 64,
