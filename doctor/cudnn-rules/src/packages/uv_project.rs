@@ -49,7 +49,8 @@ mod tests {
             std::fs::write(root.join("pyvenv.cfg"), settings).unwrap();
             let install = install.iter().map(|one| (*one).to_owned());
             let command = keep_in_project(&PackageChange::of(Site::Environment(root.clone())).install(install));
-            command.map(|command| command.to_string().replace(dir.path().to_str().unwrap(), "DIR"))
+            // Windows' shells need other quotes.
+            command.map(|command| command.to_string().replace(dir.path().to_str().unwrap(), "DIR").replace('"', "'"))
         };
         for (install, expected) in [
             (&["nvidia-cudnn-cu12==9.10.2.21"][..], None),
