@@ -27,8 +27,8 @@ impl Keys {
             Value::Object(members) => {
                 for (name, value) in members {
                     // The names of knobs are values, and a row of a comparison contains reports of `replay`.
-                    let is_text = ["knobs", "before", "after", "reports"].contains(&name.as_str()) && !at.is_empty();
-                    if is_text {
+                    let is_known = ["knobs", "before", "after", "reports"].contains(&name.as_str()) && !at.is_empty();
+                    if is_known && (value.is_object() || value.is_array()) {
                         self.seen.insert(format!("{at}.{name}{{}}"));
                         continue;
                     }
