@@ -1,6 +1,16 @@
-//! Keeps what a program sets in code, so that a layer can read it more than once: in `check` and in `begin`.
+//! The options of a layer: those that the program has set in code, so that a layer can read them in `check` and in `begin`,
+//! and otherwise those of the environment.
 
+use std::ffi::OsString;
 use std::sync::{Mutex, PoisonError};
+
+use cudnn_os::environment::is_secure_execution;
+
+/// Returns an environment variable, or `None` if it is empty or may come from a less privileged user. The loader ignores the
+/// environment in secure-execution mode, but the program may have added the layer itself.
+pub(crate) fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty() && !is_secure_execution())
+}
 
 /// A value that overrides the environment if the program has set it.
 pub(crate) struct Configured<T>(Mutex<Option<T>>);

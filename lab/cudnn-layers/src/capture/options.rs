@@ -1,11 +1,9 @@
 //! The options of the layer, from the environment or from the program.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
-use cudnn_os::environment::is_secure_execution;
-
-use crate::configured::Configured;
+use crate::configured::{Configured, variable};
 
 /// The environment variable with the name of the capture. The first `%i` in the name is replaced by the process ID.
 pub const VARIABLE: &str = "CUDNN_CAPTURE";
@@ -90,11 +88,6 @@ fn requests(value: &OsStr) -> Result<Vec<DataRequest>, String> {
         })
     };
     value.to_string_lossy().split(',').map(parse).collect()
-}
-
-/// The loader ignores the environment in secure-execution mode, but the program may have added the layer itself.
-fn variable(name: &str) -> Option<OsString> {
-    std::env::var_os(name).filter(|value| !value.is_empty() && !is_secure_execution())
 }
 
 #[cfg(test)]

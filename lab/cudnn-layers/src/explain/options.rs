@@ -2,9 +2,7 @@
 
 use std::ffi::OsString;
 
-use cudnn_os::environment::is_secure_execution;
-
-use crate::configured::Configured;
+use crate::configured::{Configured, variable};
 use crate::report::Destination;
 
 /// The environment variable that selects the reports: `failures` (the default) or `used`.
@@ -42,8 +40,7 @@ impl Options {
         if let Some(options) = CONFIGURED.get() {
             return Ok(options);
         }
-        let is_ignored = is_secure_execution();
-        Options::from_variables(|name| std::env::var_os(name).filter(|_| !is_ignored))
+        Options::from_variables(variable)
     }
 
     fn from_variables(variable: impl Fn(&str) -> Option<OsString>) -> Result<Options, String> {

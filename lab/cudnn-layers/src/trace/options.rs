@@ -3,10 +3,9 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use cudnn_os::environment::is_secure_execution;
 use cudnn_plan_store::parse_size;
 
-use crate::configured::Configured;
+use crate::configured::{Configured, variable};
 use crate::report::Destination;
 
 /// The maximum size of a file unless the user chooses one. About 20,000 graphs fill it.
@@ -44,14 +43,7 @@ pub fn configure(options: Options) {
 impl Options {
     /// Returns the options of the program, or else those from the environment.
     pub(super) fn chosen() -> Result<Options, String> {
-        let mut options = CONFIGURED.get().map_or_else(
-            || {
-                // The loader ignores the environment in this mode, but the program may have added the layer itself.
-                let is_ignored = is_secure_execution();
-                Options::from_variables(|name| std::env::var_os(name).filter(|_| !is_ignored))
-            },
-            Ok,
-        )?;
+        let mut options = CONFIGURED.get().map_or_else(|| Options::from_variables(variable), Ok)?;
         let has_output = options.chrome.is_some() || options.lines.is_some() || options.nvtx.is_some();
         if !has_output && options.summary.is_none() {
             options.summary = Some(Destination::Stderr);

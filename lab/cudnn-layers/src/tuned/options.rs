@@ -9,7 +9,7 @@ use cudnn_os::objects::{absolute, read_list};
 use cudnn_plan_store::choices::Choices;
 use cudnn_probe::layers::TUNED_FILE;
 
-use crate::configured::Configured;
+use crate::configured::{Configured, variable};
 
 /// The environment variable with the files, separated like the directories in `PATH`.
 pub const VARIABLE: &str = "CUDNN_TUNED";
@@ -43,9 +43,7 @@ impl Options {
         if let Some(options) = CONFIGURED.get() {
             return Ok(options);
         }
-        // The environment may come from a less privileged user.
-        let variable = |name: &str| std::env::var_os(name).filter(|_| !is_secure_execution()).unwrap_or_default();
-        let list = variable(VARIABLE);
+        let list = variable(VARIABLE).unwrap_or_default();
         let mut files: Vec<PathBuf> =
             std::env::split_paths(&list).filter(|file| !file.as_os_str().is_empty()).collect();
         if files.is_empty() {
@@ -54,7 +52,7 @@ impl Options {
         match files.is_empty() {
             true if is_secure_execution() => Err(format!("{VARIABLE} is ignored in secure-execution mode")),
             true => Err(format!("{VARIABLE} is not set: it selects files that `cudnn-lab tune` has written")),
-            false => Ok(Options { files, only: variable(ONLY_VARIABLE) == "1" }),
+            false => Ok(Options { files, only: variable(ONLY_VARIABLE).is_some_and(|value| value == "1") }),
         }
     }
 

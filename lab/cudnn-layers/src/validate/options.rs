@@ -1,8 +1,6 @@
 //! Selects the destination of messages from the environment or the program.
 
-use cudnn_os::environment::is_secure_execution;
-
-use crate::configured::Configured;
+use crate::configured::{Configured, variable};
 use crate::report::Destination;
 
 /// The environment variable with the destination: `stderr` (the default), `stdout`, or the name of a file.
@@ -18,7 +16,8 @@ pub fn configure(destination: Destination) {
 
 /// Returns the destination that the program or the environment selects.
 pub(super) fn chosen() -> Destination {
-    // The loader ignores the environment in this mode, but the program may have added the layer itself.
-    let variable = || std::env::var_os(VARIABLE).filter(|value| !value.is_empty() && !is_secure_execution());
-    CONFIGURED.get().or_else(|| variable().map(|value| Destination::parse(&value))).unwrap_or(Destination::Stderr)
+    CONFIGURED
+        .get()
+        .or_else(|| variable(VARIABLE).map(|value| Destination::parse(&value)))
+        .unwrap_or(Destination::Stderr)
 }

@@ -85,8 +85,8 @@ impl Expected {
     }
 }
 
-/// Returns the values of tensors by uid, computed with at most this number of multiplications. `given` returns all values before the execution, and is called only if the
-/// tensors are small enough. `element` returns one of them.
+/// Returns the values of tensors by uid, computed with at most this number of multiplications. `given` returns all values
+/// before the execution, and is called only if the tensors are small enough. `element` returns one of them.
 ///
 /// # Errors
 /// The reason why there is no reference.
