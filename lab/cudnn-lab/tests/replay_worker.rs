@@ -2,17 +2,19 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+mod stand_in;
+
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output};
 
-use cudnn_graph::Graph;
 use cudnn_loader::cudnnBackendAttributeName_t as Name;
 use serde_json::Value;
-use support::{FakeLibrary, Library, TempDir, Version, stand_in_driver};
+
+use stand_in::StandIn;
 
 /// One engine supports every graph, and executions change nothing. The variable `GRAPH_7` selects what happens to the
 /// graph whose output is tensor 7. `EVENTS` names a file for the processes and graphs.
@@ -56,49 +58,26 @@ int cudnnBackendExecute(void *handle, void *plan, void *pack) {
 }
 "#;
 
-struct Fixture {
-    dir: TempDir,
-}
+struct Fixture(StandIn);
 
 impl Fixture {
     /// Builds the libraries, and writes a capture with this number of graphs, whose outputs are the tensors 2, 3, ...
     fn new(graphs: i64) -> Fixture {
-        let fixture = Fixture { dir: TempDir::new() };
-        for dir in ["cudnn", "driver"] {
-            std::fs::create_dir(fixture.path(dir)).unwrap();
-        }
-        let code = format!("#define UNIQUE_ID {}\n{CUDNN}", Name::CUDNN_ATTR_TENSOR_UNIQUE_ID.0);
-        let library = FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).with_code(&code).with_body("return 0;");
-        library.build(&fixture.path("cudnn/libcudnn_graph.so.9"));
-        stand_in_driver(&fixture.path("driver"));
-        assert!(Command::new("mkfifo").arg(fixture.path("fifo")).status().unwrap().success());
-        let lines = std::fs::read_to_string(small()).unwrap();
-        let line = |start: &str| lines.lines().find(|line| line.starts_with(start)).unwrap();
-        let graph = line(r#"{"record":"graph""#);
-        let (_, nodes) = graph.strip_suffix('}').unwrap().split_once(r#""nodes":"#).unwrap();
-        let graphs = (2..2 + graphs).map(|uid| {
-            let nodes = nodes.replace(r#""TENSOR_UNIQUE_ID:3":2"#, &format!(r#""TENSOR_UNIQUE_ID:3":{uid}"#));
-            let graph: Graph = serde_json::from_str(&nodes).unwrap();
-            format!(r#"{{"record":"graph","graph":"{}","label":"relu {uid}","nodes":{nodes}}}"#, graph.id())
-        });
-        let lines: Vec<String> = [line(r#"{"record":"start""#).to_owned()].into_iter().chain(graphs).collect();
-        std::fs::write(fixture.path("app.cudnncap"), lines.join("\n") + "\n").unwrap();
-        fixture
+        let unique_id = Name::CUDNN_ATTR_TENSOR_UNIQUE_ID.0;
+        let stand_in = StandIn::new(&format!("#define UNIQUE_ID {unique_id}\n{CUDNN}"));
+        stand_in.write_capture(graphs, |_, _| Vec::new());
+        Fixture(stand_in)
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
+        self.0.path(name)
     }
 
     fn replay(&self, actions: &[(i64, &str)]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-lab"));
-        command.arg("replay").arg(self.path("app.cudnncap")).env_clear();
-        command.env("LD_LIBRARY_PATH", self.path("driver")).env("CUDNN_LOADER_DIR", self.path("cudnn"));
-        command.env("EVENTS", self.path("events")).env("FIFO", self.path("fifo"));
+        let mut command = self.0.command("replay");
         for (graph, action) in actions {
             command.env(format!("GRAPH_{graph}"), action);
         }
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 
@@ -115,11 +94,6 @@ impl Fixture {
         let events = self.events();
         events.chunk_by(|a, b| a.0 == b.0).map(|events| events.iter().map(|(_, graph)| *graph).collect()).collect()
     }
-}
-
-/// A capture of a ReLU.
-fn small() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/captures/small.cudnncap")
 }
 
 fn text(output: &Output) -> String {

@@ -2,14 +2,16 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+mod stand_in;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
-use cudnn_graph::Graph;
 use cudnn_loader::cudnnBackendAttributeName_t as Name;
 use serde_json::{Value, json};
-use support::{FakeLibrary, Library, TempDir, Version, stand_in_driver};
+
+use stand_in::StandIn;
 
 /// Engines that compute the ReLU of 16-bit numbers. `ENGINES` describes them by their times in microseconds and what they
 /// do, such as `100 fine, 50 wrong`. Mode A of the heuristics proposes all but the last `UNPROPOSED`, and mode B those.
@@ -89,18 +91,12 @@ int cudnnBackendExecute(void *handle, struct object *plan, struct object *pack) 
 }
 "#;
 
-struct Fixture {
-    dir: TempDir,
-}
+struct Fixture(StandIn);
 
 impl Fixture {
     /// Builds the libraries, and writes a capture with this number of graphs, whose outputs are the tensors 2, 3, ... The
     /// program has executed them once, twice, ...
     fn new(graphs: i64) -> Fixture {
-        let fixture = Fixture { dir: TempDir::new() };
-        for dir in ["cudnn", "driver"] {
-            std::fs::create_dir(fixture.path(dir)).unwrap();
-        }
         let names = [
             ("MODE", Name::CUDNN_ATTR_ENGINEHEUR_MODE),
             ("INDEX", Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX),
@@ -114,40 +110,25 @@ impl Fixture {
             ("WORKSPACE", Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE),
         ];
         let names: String = names.iter().map(|(name, number)| format!("#define {name} {}\n", number.0)).collect();
-        let library = FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).with_code(&format!("{names}{CUDNN}"));
-        library.with_body("return 0;").build(&fixture.path("cudnn/libcudnn_graph.so.9"));
-        stand_in_driver(&fixture.path("driver"));
-        assert!(Command::new("mkfifo").arg(fixture.path("fifo")).status().unwrap().success());
-        let small = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/captures/small.cudnncap");
-        let lines = std::fs::read_to_string(small).unwrap();
-        let line = |start: &str| lines.lines().find(|line| line.starts_with(start)).unwrap();
-        let graph = line(r#"{"record":"graph""#);
-        let (_, nodes) = graph.strip_suffix('}').unwrap().split_once(r#""nodes":"#).unwrap();
-        let mut records = vec![line(r#"{"record":"start""#).to_owned()];
-        for uid in 2..2 + graphs {
-            let nodes = nodes.replace(r#""TENSOR_UNIQUE_ID:3":2"#, &format!(r#""TENSOR_UNIQUE_ID:3":{uid}"#));
-            let graph: Graph = serde_json::from_str(&nodes).unwrap();
-            let (id, plan, executions) = (graph.id(), uid - 2, uid - 1);
-            records.push(format!(r#"{{"record":"graph","graph":"{id}","label":"relu {uid}","nodes":{nodes}}}"#));
-            records.push(format!(r#"{{"record":"proposals","graph":"{id}","mode":3,"count":9}}"#));
-            records
-                .push(format!(r#"{{"record":"plan","plan":{plan},"graph":"{id}","status":"SUCCESS","build_us":1}}"#));
-            records.push(format!(r#"{{"record":"count","plan":{plan},"executions":{executions}}}"#));
-        }
-        std::fs::write(fixture.path("app.cudnncap"), records.join("\n") + "\n").unwrap();
-        fixture
+        let stand_in = StandIn::new(&format!("{names}{CUDNN}"));
+        stand_in.write_capture(graphs, |id, uid| {
+            let (plan, executions) = (uid - 2, uid - 1);
+            vec![
+                format!(r#"{{"record":"proposals","graph":"{id}","mode":3,"count":9}}"#),
+                format!(r#"{{"record":"plan","plan":{plan},"graph":"{id}","status":"SUCCESS","build_us":1}}"#),
+                format!(r#"{{"record":"count","plan":{plan},"executions":{executions}}}"#),
+            ]
+        });
+        Fixture(stand_in)
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
+        self.0.path(name)
     }
 
     fn tune(&self, engines: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-lab"));
-        command.arg("tune").arg(self.path("app.cudnncap")).arg("-o").arg(self.path("app.tuned.json")).env_clear();
-        command.env("LD_LIBRARY_PATH", self.path("driver")).env("CUDNN_LOADER_DIR", self.path("cudnn"));
-        command.env("EVENTS", self.path("events")).env("FIFO", self.path("fifo")).env("ENGINES", engines);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut command = self.0.command("tune");
+        command.arg("-o").arg(self.path("app.tuned.json")).env("ENGINES", engines);
         command
     }
 
@@ -291,7 +272,7 @@ fn files_are_merged() {
     }
     let merge = |output: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-lab"));
-        command.args(["tune", "--merge", "a", "b", "-o", output]).current_dir(fixture.dir.path()).env_clear();
+        command.args(["tune", "--merge", "a", "b", "-o", output]).current_dir(fixture.path("")).env_clear();
         command.output().unwrap()
     };
     let output = merge("app.tuned.json");
