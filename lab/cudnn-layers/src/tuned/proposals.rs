@@ -59,7 +59,8 @@ pub(super) unsafe fn proposals(cudnn: &Cudnn, heuristics: Raw, announced: usize)
 /// The descriptors are live, and cuDNN has filled them.
 pub(super) unsafe fn filled_proposals(cudnn: &Cudnn, descriptors: &[Raw]) -> Vec<Proposal> {
     // SAFETY: guaranteed by the caller.
-    own_calls(cudnn, || descriptors.iter().map(|filled| unsafe { proposal(cudnn, *filled) }.ok()).collect())
+    let read_all = || descriptors.iter().map(|filled| unsafe { proposal(cudnn, *filled) }.ok()).collect();
+    own_calls(cudnn, || trial::run_in_other_order(read_all))
 }
 
 /// Reads a proposal.

@@ -9,7 +9,7 @@ use cudnn_plan_store::choices::{Capability, Choices, Device, Ranking, Release};
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::options::Options;
-use super::order::{Order, choose, order};
+use super::order::{Order, Proposal, choose, order};
 use super::proposals::{announced, fill, filled_proposals, proposals};
 use super::remembered;
 use crate::active::Active;
@@ -117,7 +117,7 @@ impl Query {
 
 /// Answers a query in the order of a ranking. Returns `None` if cuDNN should answer it.
 pub(super) fn answer(state: &State, query: &Query) -> Option<Answer> {
-    let (Found { ranking, order, is_remembered }, mut descriptors) = {
+    let (found, mut descriptors) = {
         // Thread cancellation must not unwind from here.
         let _guard = ThreadStateGuard::new();
         let mut found = find_order(state, query)?;
@@ -126,16 +126,15 @@ pub(super) fn answer(state: &State, query: &Query) -> Option<Answer> {
         (found, descriptors)
     };
     // SAFETY: the program passes the heuristics and the descriptors to this call, and keeps them alive.
-    let filled = unsafe { fill(&state.cudnn, query.heuristics, &order, &descriptors) }.ok()?;
+    let filled = unsafe { fill(&state.cudnn, query.heuristics, &found.order, &descriptors) }.ok()?;
     let _guard = ThreadStateGuard::new();
-    if filled < order.len() {
-        state.host.warning(&format!("cuDNN has returned {filled} engines instead of {}", order.len()));
+    if filled < found.order.len() {
+        state.host.warning(&format!("cuDNN has returned {filled} engines instead of {}", found.order.len()));
     }
     descriptors.truncate(filled);
+    let mut recommended = found.order.iter().take(filled).take_while(|(used, _)| used.is_recommended()).count();
     // SAFETY: cuDNN has filled these descriptors.
-    let returned = || unsafe { filled_proposals(&state.cudnn, &descriptors) };
-    let mut recommended = order.iter().take(filled).take_while(|(used, _)| used.is_recommended()).count();
-    if is_remembered && !order.iter().map(|(used, _)| *used).eq(returned().iter().map(|it| choose(ranking, it))) {
+    if found.is_remembered && !found.expects(&unsafe { filled_proposals(&state.cudnn, &descriptors) }) {
         remembered::stop();
         recommended = 0;
         state.host.warning("cuDNN has changed its proposals, so that one query was answered in another order");
@@ -150,6 +149,13 @@ struct Found<'a> {
     ranking: &'a Ranking,
     order: Order,
     is_remembered: bool,
+}
+
+impl Found<'_> {
+    /// Returns whether these are the proposals in this order, as far as the ranking distinguishes them.
+    fn expects(&self, proposals: &[Proposal]) -> bool {
+        self.order.iter().map(|(used, _)| *used).eq(proposals.iter().map(|proposal| choose(self.ranking, proposal)))
+    }
 }
 
 fn find_order<'a>(state: &'a State, query: &Query) -> Option<Found<'a>> {
