@@ -49,30 +49,30 @@ fn parent() {
     let file = dir.path().join("app.tuned.json");
     let run = |command: &mut Command, way: &str, file: &Path| {
         let command = command.env(WAY, way).env("LD_LIBRARY_PATH", &libraries.path);
-        let output = command.env(tuned::VARIABLE, file).env("CUDNN_LOGLEVEL_DBG", "3").output().unwrap();
+        let output = command.env(tuned::VARIABLE, file).output().unwrap();
         assert!(output.status.success(), "{}", text(&output));
         output
     };
     let this = std::env::current_exe().unwrap();
     // The layer names the graph that is missing in a file.
     std::fs::write(&file, ranking("0000000000000000", r#"{"engine":0}"#)).unwrap();
-    let output = text(&run(&mut Command::new(&this), "engines", &file));
-    let (_, graph) = output.split_once("no ranking is for graph ").expect("the layer is active");
+    let output = text(&run(Command::new(&this).env("CUDNN_LOGLEVEL_DBG", "3"), "engines", &file));
+    let (_, graph) = output.rsplit_once("no ranking is for graph ").expect("the layer is active");
     let mut engines: Vec<&str> = output.lines().filter(|line| line.starts_with("{\"engine\"")).collect();
     engines.reverse();
     std::fs::write(&file, ranking(&graph[..16], &engines.join(","))).unwrap();
     println!("{} proposals in reverse order\n", engines.len());
     println!("| instructions | without | with `tuned` | ratio |\n| --- | --- | --- | --- |");
     for way in WAYS {
-        let [without, with] = [Path::new(""), &file].map(|file| {
+        let [(without, first), (with, best)] = [Path::new(""), &file].map(|file| {
             let mut valgrind = Command::new("valgrind");
             let options = ["--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=counted"];
             let output = text(&run(valgrind.args(options).arg(&this), way, file));
-            let is_changed = output.contains("changes the order");
-            assert_eq!(is_changed, !file.as_os_str().is_empty(), "{output}");
-            let line = output.lines().find(|line| line.contains("Collected :")).unwrap().to_owned();
-            line.split_once("Collected :").unwrap().1.trim().parse::<f64>().unwrap()
+            let (_, count) = output.split_once("Collected :").unwrap();
+            let count: f64 = count.lines().next().unwrap().trim().parse().unwrap();
+            (count, output.lines().next().unwrap().to_owned())
         });
+        assert_ne!(first, best, "the layer changes the order");
         let calls = if WAYS[4..].contains(&way) { f64::from(CALLS) } else { 1.0 };
         println!("| {way} | {:.0} | {:.0} | {:.3} |", without / calls, with / calls, with / without);
     }
@@ -140,6 +140,9 @@ fn child(way: &str) {
             counted(&mut || (0..CALLS).for_each(|_| execute()));
         }
     }
+    if WAYS.contains(&way) {
+        println!("{}", ConfigurationInfo::new(&query(&large)[0]).unwrap().engine_text());
+    }
 }
 
 fn convolution(channels: i64) -> Descriptor {
@@ -151,7 +154,7 @@ fn convolution(channels: i64) -> Descriptor {
 
 /// Creates, fills, finalizes and destroys a variant pack, as programs do for each execution.
 fn variant_pack() {
-    let addresses = [0x1000_usize as *mut std::ffi::c_void; 3];
+    let addresses = [std::ptr::without_provenance::<std::ffi::c_void>(0x1000); 3];
     let pack = Descriptor::new(Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR).unwrap();
     let pack = pack.set(Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, &[1_i64, 2, 3]).unwrap();
     let pack = pack.set(Name::CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, &addresses).unwrap();

@@ -19,7 +19,7 @@ use crate::trial;
 const MAX_PROPOSALS: usize = 512;
 
 /// Most configurations have fewer knobs, and every descriptor costs time.
-const FEW_KNOBS: usize = 16;
+const FEW_KNOBS: usize = 8;
 
 const RESULTS: Name = Name::CUDNN_ATTR_ENGINEHEUR_RESULTS;
 const DESCRIPTOR: Type = Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
