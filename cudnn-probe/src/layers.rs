@@ -106,14 +106,14 @@ pub fn requested_layers(host: &Host, loader_dir: Option<&Path>) -> Vec<Requested
 }
 
 /// Returns the list in [`LAYERS_FILE`] of a directory, if it is not empty. It is as trustworthy as the drop-in next to it,
-/// and also used in secure-execution mode.
+/// and also used in secure-execution mode, unless it comes from another user than root or the owner of the directory.
 #[must_use]
 pub fn installed_layers(dir: &Path) -> Option<OsString> {
-    // Any user can add files to a directory like /tmp.
-    let is_trusted = !facts::is_like_tmp(dir);
-    let list = is_trusted.then(|| facts::read_bounded(&dir.join(LAYERS_FILE), MAX_LIST).ok())??;
+    let file = dir.join(LAYERS_FILE);
+    let list = facts::read_bounded(&file, MAX_LIST).ok()?;
     let list = list.trim_ascii();
-    (!list.is_empty()).then(|| path_from_bytes(list).into_os_string())
+    let is_used = !list.is_empty() && facts::is_trusted_beside(&file, dir);
+    is_used.then(|| path_from_bytes(list).into_os_string())
 }
 
 /// Returns the directories to search for named layers, in order.
@@ -209,6 +209,35 @@ mod tests {
         assert_eq!((names(&found), names(&in_secure_mode)), (vec!["tuned", "plans"], vec!["tuned", "plans"]));
         assert_eq!((names(&other), none, too_large), (vec!["trace"], Vec::new(), Vec::new()));
         assert!(requested_layers(&sandbox(), None).is_empty());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_list_from_another_user_is_ignored() {
+        use std::os::unix::fs::{chown, symlink};
+
+        let dir = std::env::temp_dir().join(format!("cudnn-probe-foreign-list-{}", std::process::id()));
+        let list = dir.join(LAYERS_FILE);
+        std::fs::create_dir(&dir).unwrap();
+        let requested = |is_secure| {
+            let host = Host::sandbox("/nowhere").secure_execution(is_secure);
+            requested_layers(&host, Some(&dir)).len()
+        };
+        let both = || [false, true].map(requested);
+        std::fs::write(&list, "trace").unwrap();
+        cudnn_os::files::set_mode(&dir, 0o1777).unwrap();
+        let in_tmp = both();
+        cudnn_os::files::set_mode(&dir, 0o755).unwrap();
+        let own = both();
+        // Only root can give files away.
+        let foreign = chown(&list, Some(12345), None).map(|()| both());
+        let linked = std::fs::rename(&list, dir.join("other")).and_then(|()| symlink("other", &list)).map(|()| both());
+        let of_owner = foreign.as_ref().ok().map(|_| chown(&dir, Some(12345), None).map(|()| both()).unwrap());
+        std::fs::remove_dir_all(&dir).unwrap();
+        assert_eq!((in_tmp, own), ([0, 0], [1, 1]));
+        if let Ok(foreign) = foreign {
+            assert_eq!((foreign, linked.unwrap(), of_owner), ([0, 0], [0, 0], Some([1, 1])));
+        }
     }
 
     #[test]

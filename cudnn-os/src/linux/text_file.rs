@@ -117,7 +117,9 @@ fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-fn is_trusted_link(path: &Path) -> bool {
+/// Returns whether this user may follow a symbolic link: this user or the owner of the directory created it, or no other
+/// user can write to the directory.
+pub fn is_trusted_link(path: &Path) -> bool {
     const STICKY: u32 = 0o1000;
     let (Ok(link), Ok(dir)) = (std::fs::symlink_metadata(path), std::fs::metadata(parent(path))) else { return false };
     let user = user();

@@ -132,6 +132,11 @@ pub(crate) fn is_like_tmp(dir: &Path) -> bool {
     ask("directory like /tmp", dir, || cudnn_os::files::is_like_tmp(dir))
 }
 
+/// Returns whether a file comes from root or the owner of its directory, and not from another user.
+pub(crate) fn is_trusted_beside(file: &Path, dir: &Path) -> bool {
+    ask("file of a trusted user", file, || cudnn_os::files::resolve_beside(file, dir).is_some())
+}
+
 /// Returns whether the program runs with the rights of another user or group (setuid or setgid).
 pub(crate) fn is_setid(program: &Path) -> bool {
     ask("setuid program", program, || cudnn_os::files::is_setid(program))

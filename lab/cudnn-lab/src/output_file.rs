@@ -2,7 +2,7 @@
 //!
 //! A command replaces empty files, and files of the kind that it writes, which their first bytes show. Other files need
 //! `--force`, also devices, pipes and links that lead nowhere. Some kinds are never written to devices and pipes. An
-//! input of the command is never replaced.
+//! input of the command is never replaced, and a link that another user may have made is never followed.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek};
@@ -12,6 +12,7 @@ use cudnn_capture_file::values_dir;
 use cudnn_cli::escape::Printable;
 use cudnn_cli::temporary::Temporary;
 use cudnn_os::files::{Opened, canonicalize, make_as_private_as, open_regular};
+use cudnn_os::text_file::is_trusted_link;
 use cudnn_probe::FileIdentity;
 
 /// A kind of file that commands write.
@@ -106,6 +107,11 @@ impl Output<'_> {
         if self.inputs.iter().any(|input| identity.is_some() && identity == FileIdentity::of(input)) {
             return Err(format!("{name} is an input of this command; write to another file"));
         }
+        if self.file.is_symlink() && !is_trusted_link(self.file) {
+            return Err(format!(
+                "{name} is a link in a directory that other users can write to; write to another file"
+            ));
+        }
         let dir = dir_of(&target);
         if !dir.is_dir() {
             return Err(format!("{name}: there is no directory {}", dir.printable()));
@@ -195,6 +201,31 @@ mod tests {
         assert!(!path("nowhere").exists(), "a file was created where somebody's link leads");
         write(&path("link"), &[], false).unwrap();
         assert!(path("link").is_symlink() && write(dir.path(), &[], true).unwrap_err().contains("is a directory"));
+    }
+
+    #[test]
+    fn a_link_that_another_user_may_have_made_is_not_followed() {
+        use std::os::unix::fs::{PermissionsExt, lchown};
+
+        let dir = tempfile::tempdir().unwrap();
+        let [target, shared] = ["target", "shared"].map(|name| dir.path().join(name));
+        let link = shared.join("link");
+        std::fs::create_dir(&shared).unwrap();
+        std::fs::write(&target, "Dear friend").unwrap();
+        symlink(&target, &link).unwrap();
+        let set_mode = |mode| std::fs::set_permissions(&shared, PermissionsExt::from_mode(mode)).unwrap();
+        set_mode(0o1777);
+        write(&link, &[], false).unwrap();
+        std::fs::write(&target, "Dear friend").unwrap();
+        // Only root can give links away. Without the sticky bit, other users can replace this user's link.
+        if lchown(&link, Some(65534), None).is_err() {
+            set_mode(0o777);
+        }
+        for force in [false, true] {
+            let refused = write(&link, &[], force).unwrap_err();
+            assert!(refused.contains("is a link in a directory that other users can write to"), "{refused}");
+        }
+        assert_eq!(std::fs::read_to_string(&target).unwrap(), "Dear friend");
     }
 
     #[test]

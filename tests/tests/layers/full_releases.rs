@@ -1,9 +1,12 @@
 //! Tests the layers with full releases of cuDNN, and with programs that take a minute to compile.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use cudnn_capture_file::{Capture, Plan, Record};
+use cudnn_plan_store::choices::{Capability, Choice, Device, Problem, Ranking, Release};
 use support::{Child, ChildOutput, PlanningLibraries, Subject, TempDir, lib_dir};
 
 use crate::capture::{Capturing, assert_captures, assert_captures_calls};
@@ -59,60 +62,160 @@ fn a_real_cudnn_receives_all_arguments_of_its_newest_functions() {
     }
 }
 
+/// A program that uses the frontend.
+struct Frontend {
+    program: PathBuf,
+    /// The directories of its libraries.
+    path: OsString,
+}
+
+impl Frontend {
+    /// Compiles the program, which takes a minute. It also runs with older releases.
+    fn compile(newest: &Real) -> Option<Self> {
+        let (frontend, runtime) = (FRONTEND.unpacked()?, support::release("cuda-runtime-cu12")?);
+        let (runtime, clients) =
+            (runtime.join("nvidia/cuda_runtime"), Path::new(env!("CARGO_MANIFEST_DIR")).join("clients"));
+        // NVRTC follows the driver library, and cuBLASLt follows NVRTC.
+        let (driver, others) = newest.libraries.path.split_once(':').unwrap();
+        let (nvrtc, cublas) = others.split_once(':').unwrap();
+        let program = newest.dir.path().join("frontend");
+        let mut compiler = support::cpp_compiler();
+        compiler.args(["-std=c++17", "-w", "-o"]).arg(&program).arg(clients.join("frontend.cpp"));
+        for include in [
+            clients.join("frontend"),
+            frontend.join("include"),
+            newest.cudnn.join("../include"),
+            Path::new(nvrtc).join("../include"),
+            runtime.join("include"),
+        ] {
+            compiler.arg("-I").arg(include);
+        }
+        let libraries = [
+            (support::drop_in().join("lib"), "libcudnn.so.9"),
+            (PathBuf::from(driver), "libcuda.so.1"),
+            (PathBuf::from(nvrtc), "libnvrtc.so.12"),
+            (runtime.join("lib"), "libcudart.so.12"),
+        ];
+        for (dir, library) in &libraries {
+            compiler.arg("-L").arg(dir).arg(format!("-l:{library}"));
+        }
+        support::run_compiler(compiler.arg("-ldl"));
+        let path = libraries.iter().map(|(dir, _)| dir.as_path()).chain([Path::new(cublas)]);
+        Some(Frontend { program, path: std::env::join_paths(path).unwrap() })
+    }
+
+    /// Builds plans of 15 graphs with a release of cuDNN.
+    fn run(&self, real: &Real, layers: &str, variables: &[(&str, &Path)]) -> ChildOutput {
+        let mut command = Command::new(&self.program);
+        command.arg(&real.devices[0]).env("LD_LIBRARY_PATH", &self.path).env("CUDNN_LOADER_DIR", &real.cudnn);
+        let output = command.env("CUDNN_LAYERS", layers).envs(variables.iter().copied()).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+        let output = ChildOutput { signal: None, code: output.status.code(), stdout, stderr };
+        let planned = output.stdout.lines().filter(|line| line.contains(", workspace")).count();
+        assert_eq!(planned, 15, "{layers}: {output:#?}");
+        output
+    }
+}
+
 /// Plans of a program that uses the frontend are cached and restored in a second process. The test runs with cuDNN 9.19
 /// and with the newest release, whose headers take a minute to compile.
 #[test]
 #[ignore = "downloads full releases of cuDNN"]
 fn plans_of_the_frontend_are_cached() {
     let test = "plans_of_the_frontend_are_cached";
-    let (Some(real), Some(older)) = (Real::with(test, newest_id(), "71"), Real::new(test)) else { return };
-    let (Some(frontend), Some(runtime)) = (FRONTEND.unpacked(), support::release("cuda-runtime-cu12")) else { return };
-    let (runtime, clients) =
-        (runtime.join("nvidia/cuda_runtime"), Path::new(env!("CARGO_MANIFEST_DIR")).join("clients"));
-    // NVRTC follows the driver library, and cuBLASLt follows NVRTC.
-    let (driver, others) = real.libraries.path.split_once(':').unwrap();
-    let (nvrtc, cublas) = others.split_once(':').unwrap();
-    let program = real.dir.path().join("frontend");
-    let mut compiler = support::cpp_compiler();
-    compiler.args(["-std=c++17", "-w", "-o"]).arg(&program).arg(clients.join("frontend.cpp"));
-    for include in [
-        clients.join("frontend"),
-        frontend.join("include"),
-        real.cudnn.join("../include"),
-        Path::new(nvrtc).join("../include"),
-        runtime.join("include"),
-    ] {
-        compiler.arg("-I").arg(include);
-    }
-    let libraries = [
-        (support::drop_in().join("lib"), "libcudnn.so.9"),
-        (PathBuf::from(driver), "libcuda.so.1"),
-        (PathBuf::from(nvrtc), "libnvrtc.so.12"),
-        (runtime.join("lib"), "libcudart.so.12"),
-    ];
-    for (dir, library) in &libraries {
-        compiler.arg("-L").arg(dir).arg(format!("-l:{library}"));
-    }
-    support::run_compiler(compiler.arg("-ldl"));
-    let path = libraries.iter().map(|(dir, _)| dir.as_path()).chain([Path::new(cublas)]);
-    let path = std::env::join_paths(path).unwrap();
+    let (Some(newest), Some(older)) = (Real::with(test, newest_id(), "71"), Real::new(test)) else { return };
+    let Some(frontend) = Frontend::compile(&newest) else { return };
     // With the newest release, two plans have no compiled code.
     for ((real, kept, refused), start) in
-        [(&real, 13, 0), (&older, 15, 0)].into_iter().flat_map(|case| ["cold", "warm"].map(|start| (case, start)))
+        [(&newest, 13, 0), (&older, 15, 0)].into_iter().flat_map(|case| ["cold", "warm"].map(|start| (case, start)))
     {
         let expected = if start == "cold" { (kept, 0) } else { (0, kept) };
-        let mut command = Command::new(&program);
-        command.arg(&real.devices[0]).env("LD_LIBRARY_PATH", &path).env("CUDNN_LOADER_DIR", &real.cudnn);
-        command.env("CUDNN_LAYERS", "validate,plans").env("CUDNN_PLANS_SUMMARY", "stderr");
-        let output = command.env("CUDNN_PLANS_DIR", real.dir.path().join("plans")).output().unwrap();
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
-        let output = ChildOutput { signal: None, code: output.status.code(), stdout, stderr };
+        let store = real.dir.path().join("plans");
+        let variables = [("CUDNN_PLANS_SUMMARY", Path::new("stderr")), ("CUDNN_PLANS_DIR", &store)];
+        let output = frontend.run(real, "validate,plans", &variables);
         assert_eq!(messages(&output), Vec::<String>::new(), "{start}: {output:#?}");
-        let planned = output.stdout.lines().filter(|line| line.contains(", workspace")).count();
-        assert_eq!(planned, 15, "{start}: {output:#?}");
         assert_eq!((count(&output, "built in"), count(&output, "restored in")), expected, "{start}: {output:#?}");
         assert_eq!(count(&output, "not cached"), refused, "{start}: {output:#?}");
+    }
+}
+
+/// The frontend builds plans of the engines that a ranking recommends, also for attention.
+#[test]
+#[ignore = "downloads full releases of cuDNN"]
+fn programs_of_the_frontend_use_tuned_engines() {
+    let test = "programs_of_the_frontend_use_tuned_engines";
+    let (Some(newest), Some(older)) = (Real::with(test, newest_id(), "71"), Real::new(test)) else { return };
+    let Some(frontend) = Frontend::compile(&newest) else { return };
+    for real in [&newest, &older] {
+        let [file, rankings] = ["app.cudnncap", "app.tuned.json"].map(|name| real.dir.path().join(name));
+        let planned = |layers| {
+            let _ = std::fs::remove_file(&file);
+            frontend.run(real, layers, &[("CUDNN_CAPTURE", &file), ("CUDNN_TUNED", &rankings)]);
+            PlannedGraphs::read(&file)
+        };
+        // Without a ranking, the heuristics choose. If their choices are wrong, the program uses the next engines.
+        let untuned = planned("capture");
+        let wrong = |choice| Choice { problem: Some(Problem::Wrong("-".to_owned())), ..choice };
+        std::fs::write(&rankings, untuned.rankings(wrong)).unwrap();
+        let next = planned("capture,tuned");
+        let changed: Vec<&String> = next.changed(&untuned).collect();
+        assert!(changed.iter().any(|label| label.contains("sdpa")) && changed.len() > 5, "{changed:?}");
+        // A ranking recommends these engines.
+        std::fs::write(&rankings, next.rankings(|choice| choice)).unwrap();
+        let tuned = planned("capture,tuned");
+        assert_eq!(tuned.changed(&next).collect::<Vec<_>>(), Vec::<&String>::new());
+        let is_first = |plan: &Plan| plan.proposal.is_some_and(|(place, _)| place == 1);
+        assert!(tuned.plans.values().all(|(_, plan)| is_first(plan)), "{:?}", tuned.plans);
+    }
+}
+
+/// The plans of a captured program.
+struct PlannedGraphs {
+    cudnn: Release,
+    /// The label and the plan of each graph.
+    plans: BTreeMap<String, (String, Plan)>,
+}
+
+impl PlannedGraphs {
+    fn read(file: &Path) -> Self {
+        let capture = Capture::read(file).unwrap();
+        let (mut cudnn, mut labels, mut plans) = (0, BTreeMap::new(), BTreeMap::new());
+        for record in capture.records {
+            match record {
+                Record::Start(start) => cudnn = start.cudnn as u32,
+                Record::Graph(graph) => drop(labels.insert(graph.graph, graph.label)),
+                Record::Plan(plan) if plan.status == "SUCCESS" => {
+                    plans.insert(plan.graph.clone(), (labels[&plan.graph].clone(), plan));
+                }
+                _ => {}
+            }
+        }
+        PlannedGraphs { cudnn: Release::from_number(cudnn), plans }
+    }
+
+    /// Returns rankings of the planned engines.
+    fn rankings(&self, choice: impl Fn(Choice) -> Choice) -> String {
+        let ranking = |(graph, (label, plan)): (&String, &(String, Plan))| {
+            let engine = plan.engine.clone().unwrap();
+            let planned = Choice { engine: engine.index, knobs: engine.knobs, ..Choice::default() };
+            Ranking {
+                cudnn: self.cudnn,
+                device: Device { name: "NVIDIA H200".to_owned(), compute_capability: Capability::from_tenths(90) },
+                graph: graph.clone(),
+                label: label.clone(),
+                executions: 1,
+                default: None,
+                engines: vec![choice(planned)],
+            }
+        };
+        crate::tuned::file(self.plans.iter().map(ranking))
+    }
+
+    /// Returns the labels of the graphs with other engines than in another run.
+    fn changed<'a>(&'a self, other: &'a PlannedGraphs) -> impl Iterator<Item = &'a String> {
+        let is_changed = |(graph, (_, plan)): &(&String, &(String, Plan))| plan.engine != other.plans[*graph].1.engine;
+        self.plans.iter().filter(is_changed).map(|(_, (label, _))| label)
     }
 }
 

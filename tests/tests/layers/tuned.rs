@@ -1,7 +1,8 @@
 //! Tests the layer `tuned`: proposals come in the order of a ranking, and nothing else changes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::process::Command;
 
 use cudnn_capture_file::{Capture, Record};
 use cudnn_plan_store::choices::{Capability, Choice, Choices, Device, Problem, Ranking, Release};
@@ -124,7 +125,8 @@ fn text(choice: &Choice) -> String {
     format!("engine {}", choice.engine)
 }
 
-fn file(rankings: impl IntoIterator<Item = Ranking>) -> String {
+/// Returns the text of a file with these rankings.
+pub(super) fn file(rankings: impl IntoIterator<Item = Ranking>) -> String {
     let mut choices = Choices::default();
     rankings.into_iter().for_each(|ranking| choices.insert(ranking).unwrap());
     choices.to_json()
@@ -150,7 +152,9 @@ fn ranked_engines_come_first_in_every_way_of_asking() {
     let asking = Asking::stand_in();
     let [second, third, fourth] = asking.proposals.as_slice() else { panic!("{:?}", asking.proposals) };
     let wrong = Choice { problem: Some(Problem::Wrong("-".into())), ..second.clone() };
-    let rankings = file([asking.ranking(vec![wrong, fourth.clone(), third.clone()])]);
+    // cuDNN does not know the first engine.
+    let unknown = Choice { engine: 77, ..Choice::default() };
+    let rankings = file([asking.ranking(vec![unknown, wrong, fourth.clone(), third.clone()])]);
     let expected = asking.lines(&[fourth.clone(), third.clone(), second.clone()]);
     for layers in ["tuned", "errata,tuned,plans", "trace,tuned", "tuned,trace", "tuned,plans,trace", ALL_LAYERS] {
         let output = asking.run(layers, Some(&rankings), &WAYS);
@@ -198,30 +202,85 @@ fn a_real_cudnn_fills_the_descriptors_in_the_order_of_the_ranking() {
         assert!(lines[3].starts_with("again: true "), "{layers}: {output:#?}");
         assert_eq!(lines[4].strip_prefix("threads"), lines[0].strip_prefix("all"), "{layers}: {output:#?}");
         assert_eq!(lines[5].strip_prefix("child"), lines[0].strip_prefix("all"), "{layers}: {output:#?}");
-        assert!(lines[7].starts_with("plan: true "), "{layers}: {output:#?}");
+        let engine = asking.proposals.last().unwrap().engine;
+        assert!(lines[7].starts_with(&format!("plan: of {engine} ")), "{layers}: {output:#?}");
         assert!(lines[0].starts_with(&format!("all: {count} ")), "{layers}: {output:#?}");
     }
 }
 
-/// The plan of a tuned engine is cached, and restored in the next process.
+/// The plan of a tuned engine is cached, packed, and restored in the next process.
 #[test]
 fn plans_of_tuned_engines_are_cached() {
     let Some(asking) = Asking::real("plans_of_tuned_engines_are_cached") else { return };
     let rankings = file([asking.ranking(asking.reversed())]);
     let summary = asking.file("plans.txt").display().to_string();
-    let run = || {
-        let variables = [("CUDNN_PLANS_SUMMARY", summary.as_str())];
-        asking.run_with("tuned,plans", Some(&rankings), &["plan"], &variables);
-        std::fs::read_to_string(&summary).unwrap()
+    let engine = asking.proposals.last().unwrap().engine;
+    let run = |expected, pack: &str| {
+        let variables = [("CUDNN_PLANS_SUMMARY", summary.as_str()), ("CUDNN_PLANS_PACK", pack)];
+        let output = asking.run_with("errata,tuned,plans", Some(&rankings), &["plan"], &variables);
+        assert!(output.stdout.starts_with(&format!("plan: of {engine} ")), "{expected}: {output:#?}");
+        let text = std::fs::read_to_string(&summary).unwrap();
+        assert!(text.contains(expected), "{expected}: {text}");
     };
-    let (built, restored) = (run(), run());
-    assert!(built.contains("1 built in "), "{built}");
-    assert!(restored.contains("1 restored in "), "{restored}");
+    run("1 built in ", "");
+    run("1 restored in ", "");
+    let (store, pack) = (asking.file("plans"), asking.file("app.plans"));
+    let mut lab = Command::new(support::lab());
+    let packed = lab.args(["plans", "pack"]).arg(&pack).arg("--from").arg(&store).output().unwrap();
+    let text = String::from_utf8_lossy(&packed.stdout).into_owned();
+    assert!(packed.status.success() && text.contains("1 plan"), "{packed:?}");
+    std::fs::remove_dir_all(&store).unwrap();
+    run("1 restored in ", pack.to_str().unwrap());
     // Without the layer, the program builds another plan.
     let variables = [("CUDNN_PLANS_SUMMARY", summary.as_str())];
     asking.run_with("plans", None, &["plan"], &variables);
     let other = std::fs::read_to_string(&summary).unwrap();
     assert!(other.contains("0 restored in "), "{other}");
+}
+
+/// Programs skip engines, for example nondeterministic ones. They find the same ones, in the order of the ranking.
+fn assert_filters_apply(asking: &Asking) {
+    let lists = |output: ChildOutput| -> Vec<(String, Vec<Choice>)> {
+        let lists = output.stdout.trim().strip_prefix("filters: ").unwrap().split("; ");
+        let list = |list: &str| {
+            let (name, engines) = list.split_once(':').unwrap();
+            let engines = engines.split("engine ").skip(1).map(|engine| choice(engine.trim_end_matches(", ")));
+            (name.to_owned(), engines.collect())
+        };
+        lists.map(list).collect()
+    };
+    let without = lists(asking.run("none", None, &["filters"]));
+    let with = lists(asking.run("tuned", Some(&file([asking.ranking(asking.reversed())])), &["filters"]));
+    for ((name, mut without), (_, with)) in without.into_iter().zip(with) {
+        without.reverse();
+        assert!(with == without && (name != "all" || with.len() > 1), "{name}: {with:?} {without:?}");
+    }
+}
+
+#[test]
+fn filters_of_the_program_still_apply() {
+    assert_filters_apply(&Asking::stand_in());
+    if let Some(asking) = Asking::real("filters_of_the_program_still_apply") {
+        assert_filters_apply(&asking);
+    }
+}
+
+/// The order for a query is remembered, and checked.
+#[test]
+fn proposals_that_change_are_noticed() {
+    let asking = Asking::stand_in();
+    let [second, third, fourth] = asking.proposals.as_slice() else { panic!("{:?}", asking.proposals) };
+    let rankings = file([asking.ranking(asking.reversed())]);
+    let expected = asking.lines(&[fourth.clone(), third.clone(), second.clone()]);
+    let output = asking.run("tuned", Some(&rankings), &["changed", "all"]);
+    let lines: Vec<String> = output.stdout.lines().map(engines).collect();
+    let [first, once, again] = lines[0].splitn(3, "; ").collect::<Vec<_>>()[..] else { panic!("{output:#?}") };
+    assert_eq!((first, again), (&*format!("changed: {expected}, -, -"), &*format!("{expected}, -, -")), "{output:#?}");
+    // One query has all engines in another order.
+    let sorted = |line: &str| line.split(", ").map(str::to_owned).collect::<BTreeSet<_>>();
+    assert!(once != again && sorted(once) == sorted(again), "{output:#?}");
+    assert_eq!(output.stderr.matches("cuDNN has changed its proposals").count(), 1, "{output:#?}");
+    assert_eq!(lines[1], format!("all: 3 {expected}, -, -"), "{output:#?}");
 }
 
 #[test]
@@ -231,13 +290,17 @@ fn traces_name_tuned_engines() {
     let lines = asking.file("lines.txt").display().to_string();
     for layers in ["trace,tuned", "tuned,trace"] {
         let _ = std::fs::remove_file(&lines);
-        asking.run_with(layers, Some(&rankings), &["plan"], &[("CUDNN_TRACE_LINES", &lines)]);
+        asking.run_with(layers, Some(&rankings), &["plan", "plan"], &[("CUDNN_TRACE_LINES", &lines)]);
         let text = std::fs::read_to_string(&lines).unwrap();
         let engine = asking.proposals.last().unwrap().engine;
-        let plan = text.lines().find(|line| line.contains("Finalize") && line.contains("proposal"));
-        let plan = plan.unwrap_or_else(|| panic!("{layers}: {text}"));
-        assert!(plan.contains(&format!("; engine {engine} {{")), "{layers}: {plan}");
-        assert!(plan.contains("; proposal 1 of 3, tuned"), "{layers}: {plan}");
+        // The second query is answered in the remembered order.
+        let plans = text.lines().filter(|line| line.contains("Finalize") && line.contains("proposal"));
+        let plans: Vec<&str> = plans.collect();
+        assert_eq!(plans.len(), 2, "{layers}: {text}");
+        for plan in plans {
+            assert!(plan.contains(&format!("; engine {engine} {{")), "{layers}: {plan}");
+            assert!(plan.contains("; proposal 1 of 3, tuned"), "{layers}: {plan}");
+        }
     }
 }
 
@@ -264,6 +327,19 @@ fn only_the_best_and_the_default_remain_if_requested() {
         }
         assert!(leaks_nothing(&output), "{layers}: {output:#?}");
     }
+}
+
+#[test]
+fn only_one_engine_remains_if_the_best_is_the_default() {
+    let asking = Asking::stand_in();
+    let [_, third, _] = asking.proposals.as_slice() else { panic!("{:?}", asking.proposals) };
+    let mut ranking = asking.ranking(vec![third.clone()]);
+    ranking.default = Some(0);
+    let rankings = file([ranking]);
+    let output = asking.run_with("tuned", Some(&rankings), &["all", "again"], &[("CUDNN_TUNED_ONLY", "1")]);
+    let lines: Vec<String> = output.stdout.lines().map(engines).collect();
+    let expected = format!("{}, -, -, -, -", text(third));
+    assert_eq!(lines, [format!("all: 1 {expected}"), format!("again: true {expected}")], "{output:#?}");
 }
 
 #[test]

@@ -88,3 +88,42 @@ fn the_drop_in_is_installed_and_uninstalled() {
     let output = run(&["run", "--", "cmd"]);
     assert!(output.code == Some(3) && output.stderr.contains("no variable that preloads a library"), "{output:?}");
 }
+
+#[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
+fn layers_are_on_without_variables_until_uninstall() {
+    let Some(release) = lib_dir(windows::RELEASE) else { return };
+    let (dir, other) = (TempDir::new(), TempDir::new());
+    for library in [Library::Shim, Library::Graph] {
+        std::fs::copy(release.join(library.windows_name()), dir.path().join(library.windows_name())).unwrap();
+    }
+    let program = dir.path().join("program.exe");
+    windows::client("client.c", &release.join("../include"), &["-lpsapi"], &program);
+    let before = sorted_names(dir.path());
+    let rankings = other.path().join("app.tuned.json");
+    std::fs::write(&rankings, r#"{"errata":1,"tuned":[]}"#).unwrap();
+    let doctor = windows::build("cudnn-doctor", "cudnn-doctor", &[]);
+    let [place, from, rankings] = [dir.path(), &windows::drop_in(), &rankings].map(windows::path);
+    let run = |arguments: &[&str]| windows::child(&doctor).run(arguments);
+    // Returns whether `trace` and `tuned` are on. `tuned` reports that the rankings contain nothing.
+    let uses = |layers: Option<&str>| {
+        let child = windows::child(&program).env("CUDNN_LOGLEVEL_DBG", "2");
+        let child = layers.into_iter().fold(child, |child, layers| child.env("CUDNN_LAYERS", layers));
+        let output = child.run(&["cudnnGetVersion", "plain"]);
+        assert_eq!(output.code, Some(0), "{output:?}");
+        ["  cudnnGetVersion", "none of 0 rankings is for cuDNN"].map(|text| output.stderr.contains(text))
+    };
+
+    let refused = run(&["install", &place, "--from", &from, "--layers", "tuned"]);
+    assert!(refused.code == Some(3) && refused.stderr.contains("CUDNN_TUNED is not set"), "{refused:?}");
+    assert_eq!(sorted_names(dir.path()), before);
+    let options = ["--layers", "tuned,trace", "--tuned", &rankings];
+    let output = run(&[&["install", &place, "--from", &from], &options[..]].concat());
+    assert_eq!(output.code, Some(0), "{output:?}");
+    for name in ["cudnn_layers.dll", "cudnn_layers.list", "cudnn_layers.tuned.json"] {
+        assert!(dir.path().join(name).is_file(), "{name}: {output:?}");
+    }
+    assert_eq!((uses(None), uses(Some(","))), ([true, true], [false, false]));
+    assert_eq!(run(&["uninstall", &place]).code, Some(0));
+    assert_eq!(sorted_names(dir.path()), before);
+}

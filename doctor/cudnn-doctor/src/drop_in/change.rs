@@ -105,7 +105,12 @@ pub(crate) fn install(dir: &Path, source: &Source, options: Option<&Options>, ho
     }
     let change = if change == Change::None && options.is_some() { Change::Configured } else { change };
     drop(lock);
-    Ok(Done { change, state: DropInState::read(dir, host) })
+    let state = DropInState::read(dir, host);
+    let turns_on = options.is_some_and(|options| !options.layers.as_encoded_bytes().trim_ascii().is_empty());
+    if turns_on && state.list.is_none() {
+        return Err(ignored(dir, &state));
+    }
+    Ok(Done { change, state })
 }
 
 /// Removes the drop-in from this directory.
@@ -340,6 +345,15 @@ fn stale(dir: &Path, state: &DropInState) -> Refusal {
 fn not_turned_on(dir: &Path, what: &str, error: &std::io::Error) -> Refusal {
     let message = format!("the drop-in is in {}, but the layers were not turned on: {what}: {error}", dir.printable());
     Refusal::new(message).help("fix the cause, then run the command again")
+}
+
+/// Reports that programs do not trust the files that turn layers on.
+fn ignored(dir: &Path, state: &DropInState) -> Refusal {
+    let (place, list) = (dir.printable(), state.files.list.printable());
+    let reason = "because other users can add files to the directory, or the file belongs to another user than root and \
+        the owner of the directory";
+    let message = format!("the drop-in is in {place}, but programs ignore {list}, {reason}");
+    Refusal::new(message).help("run the command as the owner of the directory")
 }
 
 /// Reports that changing the directory failed.

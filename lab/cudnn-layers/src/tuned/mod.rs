@@ -8,10 +8,9 @@
 //! | --- | --- |
 //! | `order` | decides in which order the proposals are returned |
 //! | `proposals` | reads the proposals of the heuristics, and lets cuDNN fill the program's descriptors in an order |
+//! | `remembered` | remembers the order for each query |
 //! | `query` | finds the ranking for a query of the program, and answers it |
 //! | `options` | the files that the environment or the program selects |
-//!
-//! The layer's state is set once and never locked, so that threads and forked children need no preparation.
 //!
 //! Add the layer in a Rust program:
 //!
@@ -30,6 +29,7 @@ mod options;
 mod order;
 mod proposals;
 mod query;
+mod remembered;
 
 use cudnn_layer_api::{Host, Layer, NextFunction};
 
@@ -47,7 +47,7 @@ pub use self::options::{ONLY_VARIABLE, Options, VARIABLE, configure};
 pub struct Tuned(());
 
 static NEXT: Next = Next::new();
-static AT_FORK: &[AtFork] = &[];
+static AT_FORK: &[AtFork] = &[AtFork::Inherited(&remembered::QUERIES)];
 
 impl Layer for Tuned {
     fn begin(host: Host) -> Result<Self, String> {

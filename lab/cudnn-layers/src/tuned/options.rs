@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::path::PathBuf;
 
 use cudnn_os::environment::is_secure_execution;
-use cudnn_os::files::is_like_tmp;
+use cudnn_os::files::resolve_beside;
 use cudnn_os::objects::{absolute, read_list};
 use cudnn_plan_store::choices::Choices;
 use cudnn_probe::layers::TUNED_FILE;
@@ -67,10 +67,11 @@ impl Options {
     }
 }
 
-/// Returns the file next to the library that contains this code, if there is one.
+/// Returns the file next to the library that contains this code, if there is one and it comes from a trusted user.
 fn installed() -> Option<PathBuf> {
     let this_code = installed as *const c_void;
     let library = read_list().into_iter().find(|library| library.contains(this_code) && !library.is_program())?;
-    let file = absolute(library.path).parent().filter(|dir| !is_like_tmp(dir))?.join(TUNED_FILE);
-    file.is_file().then_some(file)
+    let library = absolute(library.path);
+    let dir = library.parent()?;
+    resolve_beside(&dir.join(TUNED_FILE), dir).filter(|file| file.is_file())
 }

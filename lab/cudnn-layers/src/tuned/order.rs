@@ -14,18 +14,12 @@ pub(super) struct Engine {
     pub(super) knobs: BTreeMap<String, i64>,
 }
 
-/// The order in which proposals are returned.
-#[derive(Debug, PartialEq)]
-pub(super) struct Order {
-    /// The places of the returned proposals in cuDNN's order.
-    pub(super) places: Vec<usize>,
-    /// The number of proposals at the front that the ranking recommends.
-    pub(super) recommended: usize,
-}
+/// The order in which proposals are returned: the use of each one, and its place in cuDNN's order.
+pub(super) type Order = Vec<(Use, usize)>;
 
 /// How a proposal is used. Earlier ones come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+pub(super) enum Use {
     /// The place in the ranking.
     Recommended(usize),
     /// The ranking does not contain it.
@@ -37,41 +31,46 @@ enum Place {
 /// Returns the order of the proposals, or `None` if cuDNN's order stays. `only` leaves the best engine and the
 /// heuristics' choice.
 pub(super) fn order(ranking: &Ranking, proposals: &[Proposal], only: bool) -> Option<Order> {
-    let mut all: Vec<(Place, usize)> = proposals.iter().map(|it| place(ranking, it)).zip(0..).collect();
+    let mut all: Order = proposals.iter().map(|it| choose(ranking, it)).zip(0..).collect();
     all.sort_unstable();
-    let is_recommended = |(place, _): &(Place, usize)| matches!(place, Place::Recommended(_));
-    if only && all.first().is_some_and(is_recommended) {
+    if only && all.first().is_some_and(|(first, _)| first.is_recommended()) {
         let default = default(ranking, &all);
         let mut is_first = true;
         all.retain(|(_, proposal)| std::mem::take(&mut is_first) || Some(*proposal) == default);
     }
-    let recommended = all.iter().take_while(|it| is_recommended(it)).count();
-    let places: Vec<usize> = all.into_iter().map(|(_, proposal)| proposal).collect();
-    let is_unchanged = places.iter().copied().eq(0..proposals.len());
-    (!is_unchanged).then_some(Order { places, recommended })
+    let is_unchanged = all.iter().map(|(_, proposal)| *proposal).eq(0..proposals.len());
+    (!is_unchanged).then_some(all)
 }
 
 /// Returns the heuristics' choice among the proposals. If this query does not propose the ranking's default, it is the
 /// first proposal that is neither failed nor dangerous.
-fn default(ranking: &Ranking, proposals: &[(Place, usize)]) -> Option<usize> {
-    let is_default = |place: Place| matches!(place, Place::Recommended(place) if Some(place) == ranking.default);
-    let ranked = proposals.iter().find(|(place, _)| is_default(*place)).map(|(_, proposal)| *proposal);
-    let usable = proposals.iter().filter(|(place, _)| *place < Place::Failed);
+fn default(ranking: &Ranking, proposals: &Order) -> Option<usize> {
+    let is_default = |used: Use| matches!(used, Use::Recommended(place) if Some(place) == ranking.default);
+    let ranked = proposals.iter().find(|(used, _)| is_default(*used)).map(|(_, proposal)| *proposal);
+    let usable = proposals.iter().filter(|(used, _)| *used < Use::Failed);
     ranked.or_else(|| usable.map(|(_, proposal)| *proposal).min())
 }
 
-fn place(ranking: &Ranking, proposal: &Proposal) -> Place {
-    let Some(engine) = proposal else { return Place::Unranked };
+impl Use {
+    /// Returns whether the ranking recommends the engine.
+    pub(super) fn is_recommended(self) -> bool {
+        matches!(self, Use::Recommended(_))
+    }
+}
+
+/// Returns how a proposal is used.
+pub(super) fn choose(ranking: &Ranking, proposal: &Proposal) -> Use {
+    let Some(engine) = proposal else { return Use::Unranked };
     let is_same =
         |choice: &cudnn_plan_store::choices::Choice| choice.engine == engine.index && choice.knobs == engine.knobs;
     let found = ranking.engines.iter().enumerate().find(|(_, choice)| is_same(choice));
     match found {
-        None => Place::Unranked,
+        None => Use::Unranked,
         Some((place, choice)) => match &choice.problem {
             // Programs that need determinism filter by the engine's notes.
-            None | Some(Problem::Nondeterministic(_)) => Place::Recommended(place),
-            Some(Problem::Failed(_)) => Place::Failed,
-            Some(Problem::Wrong(_) | Problem::Damaging(_)) => Place::Dangerous,
+            None | Some(Problem::Nondeterministic(_)) => Use::Recommended(place),
+            Some(Problem::Failed(_)) => Use::Failed,
+            Some(Problem::Wrong(_) | Problem::Damaging(_)) => Use::Dangerous,
         },
     }
 }
@@ -102,6 +101,13 @@ mod tests {
         engines.iter().map(|(index, tile)| Some(Engine { index: *index, knobs: knobs(*tile) })).collect()
     }
 
+    /// Returns the places of an order, and the number of engines that the ranking recommends.
+    fn places(order: Option<Order>) -> Option<(Vec<usize>, usize)> {
+        let order = order?;
+        let recommended = order.iter().filter(|(used, _)| used.is_recommended()).count();
+        Some((order.into_iter().map(|(_, place)| place).collect(), recommended))
+    }
+
     #[test]
     fn ranked_engines_come_first_and_dangerous_ones_last() {
         let ranking = ranking(
@@ -116,10 +122,8 @@ mod tests {
             ],
         );
         let proposed = proposals(&[(5, 0), (3, 1), (3, 2), (3, 3), (6, 0), (7, 0), (7, 1)]);
-        let ordered = order(&ranking, &proposed, false).unwrap();
-        assert_eq!((ordered.places, ordered.recommended), (vec![5, 1, 3, 6, 2, 0, 4], 2));
-        let only = order(&ranking, &proposed, true).unwrap();
-        assert_eq!((only.places, only.recommended), (vec![5, 1], 2));
+        assert_eq!(places(order(&ranking, &proposed, false)), Some((vec![5, 1, 3, 6, 2, 0, 4], 2)));
+        assert_eq!(places(order(&ranking, &proposed, true)), Some((vec![5, 1], 2)));
     }
 
     #[test]
@@ -131,21 +135,21 @@ mod tests {
         // Without a recommended engine, all proposals stay.
         assert_eq!(order(&ranking, &proposals(&[(1, 1), (4, 0)]), true), None);
         let unknown = [vec![None], proposals(&[(2, 0)])].concat();
-        assert_eq!(order(&ranking, &unknown, false).unwrap().places, [1, 0]);
+        assert_eq!(places(order(&ranking, &unknown, false)), Some((vec![1, 0], 1)));
     }
 
     #[test]
     fn only_the_best_and_the_default_remain() {
         let ranking = ranking(1, &[(1, 0, ""), (2, 0, ""), (3, 0, "")]);
-        let only = |engines: &[(i64, i64)]| order(&ranking, &proposals(engines), true).map(|order| order.places);
-        assert_eq!(only(&[(2, 0), (3, 0), (1, 0), (4, 0)]), Some(vec![2, 0]));
-        assert_eq!(only(&[(4, 0), (3, 0), (2, 0)]), Some(vec![2]));
+        let only = |engines: &[(i64, i64)]| places(order(&ranking, &proposals(engines), true));
+        assert_eq!(only(&[(2, 0), (3, 0), (1, 0), (4, 0)]), Some((vec![2, 0], 2)));
+        // The best engine is the default.
+        assert_eq!(only(&[(4, 0), (3, 0), (2, 0)]), Some((vec![2], 1)));
         // Without the default, the first proposal is the heuristics' choice. The ranking does not recommend it.
-        assert_eq!(only(&[(4, 0), (3, 0)]), Some(vec![1, 0]));
+        assert_eq!(only(&[(4, 0), (3, 0)]), Some((vec![1, 0], 1)));
         assert_eq!(only(&[(1, 0), (2, 0)]), None);
-        assert_eq!(only(&[(1, 0), (3, 0)]), Some(vec![0]));
-        let ordered = order(&ranking, &proposals(&[(4, 0), (3, 0), (1, 0)]), true).unwrap();
-        assert_eq!((ordered.places, ordered.recommended), (vec![2, 0], 1));
+        assert_eq!(only(&[(1, 0), (3, 0)]), Some((vec![0], 1)));
+        assert_eq!(only(&[(4, 0), (3, 0), (1, 0)]), Some((vec![2, 0], 1)));
     }
 
     #[test]
@@ -154,7 +158,7 @@ mod tests {
         for default in [1, 4] {
             let ranking = ranking(default, &engines);
             let proposed = proposals(&[(6, 0), (5, 0), (7, 0), (8, 0), (9, 0), (1, 0)]);
-            assert_eq!(order(&ranking, &proposed, true).unwrap().places, [5, 3]);
+            assert_eq!(places(order(&ranking, &proposed, true)), Some((vec![5, 3], 1)));
         }
     }
 }

@@ -8,7 +8,7 @@ use std::ptr::null_mut;
 use cudnn_capture_file::Engine as Recorded;
 use cudnn_sys::types::cudnnStatus_t as Status;
 
-use super::order::{Engine, Proposal};
+use super::order::{Engine, Order, Proposal};
 use crate::cudnn::{Cudnn, Descriptor, read};
 use crate::engine::{UNCLEAR, index, knobs, knobs_with_room, with_engine};
 use crate::last_error::own_calls;
@@ -19,23 +19,28 @@ use crate::trial;
 const MAX_PROPOSALS: usize = 512;
 
 /// Most configurations have fewer knobs, and every descriptor costs time.
-const FEW_KNOBS: usize = 16;
+const FEW_KNOBS: usize = 8;
 
 const RESULTS: Name = Name::CUDNN_ATTR_ENGINEHEUR_RESULTS;
 const DESCRIPTOR: Type = Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
 const CONFIGURATION: Kind = Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR;
 
-/// Returns the proposals in cuDNN's order.
+/// Returns the number of proposals that cuDNN announces.
 ///
 /// # Safety
 /// The heuristics are finalized and live.
-pub(super) unsafe fn proposals(cudnn: &Cudnn, heuristics: Raw) -> Result<Vec<Proposal>, Status> {
+pub(super) unsafe fn announced(cudnn: &Cudnn, heuristics: Raw) -> Result<usize, Status> {
+    // SAFETY: guaranteed by the caller.
+    let announced = own_calls(cudnn, || unsafe { read::<Raw>(cudnn, heuristics, RESULTS, DESCRIPTOR, &mut []) })?;
+    if announced > MAX_PROPOSALS { Err(UNCLEAR) } else { Ok(announced) }
+}
+
+/// Returns the announced proposals that cuDNN supports, in its order.
+///
+/// # Safety
+/// The heuristics are finalized and live.
+pub(super) unsafe fn proposals(cudnn: &Cudnn, heuristics: Raw, announced: usize) -> Result<Vec<Proposal>, Status> {
     let read_all = || {
-        // SAFETY: guaranteed by the caller.
-        let announced = unsafe { read::<Raw>(cudnn, heuristics, RESULTS, DESCRIPTOR, &mut []) }?;
-        if announced > MAX_PROPOSALS {
-            return Err(UNCLEAR);
-        }
         cudnn.with_descriptors(CONFIGURATION, announced, |configurations| {
             let mut raw: Vec<Raw> = configurations.iter().map(Descriptor::raw).collect();
             // SAFETY: guaranteed by the caller.
@@ -45,6 +50,16 @@ pub(super) unsafe fn proposals(cudnn: &Cudnn, heuristics: Raw) -> Result<Vec<Pro
             Ok(configurations.iter().take(filled).map(proposal).collect())
         })
     };
+    own_calls(cudnn, || trial::run_in_other_order(read_all))
+}
+
+/// Returns the proposals in the program's descriptors.
+///
+/// # Safety
+/// The descriptors are live, and cuDNN has filled them.
+pub(super) unsafe fn filled_proposals(cudnn: &Cudnn, descriptors: &[Raw]) -> Vec<Proposal> {
+    // SAFETY: guaranteed by the caller.
+    let read_all = || descriptors.iter().map(|filled| unsafe { proposal(cudnn, *filled) }.ok()).collect();
     own_calls(cudnn, || trial::run_in_other_order(read_all))
 }
 
@@ -64,23 +79,17 @@ unsafe fn proposal(cudnn: &Cudnn, configuration: Raw) -> Result<Engine, Status> 
     Ok(Engine { index, knobs: knobs.into_iter().map(|(knob, value)| (Recorded::knob_name(knob), value)).collect() })
 }
 
-/// Lets cuDNN fill descriptors so that the first one becomes the proposal at the first of these places, and so on.
-/// Returns how many were filled, up to the first one that was not.
+/// Lets cuDNN fill descriptors so that the first one becomes the first proposal in this order, and so on. Returns how many were filled, up to the first one that was not.
 ///
 /// # Safety
 /// The heuristics are finalized and live, and the descriptors are live.
 ///
 /// # Errors
 /// Returns an error if cuDNN refuses the call.
-pub(super) unsafe fn fill(
-    cudnn: &Cudnn,
-    heuristics: Raw,
-    places: &[usize],
-    descriptors: &[Raw],
-) -> Result<usize, Status> {
-    let len = places.iter().max().map_or(0, |last| last + 1);
+pub(super) unsafe fn fill(cudnn: &Cudnn, heuristics: Raw, order: &Order, descriptors: &[Raw]) -> Result<usize, Status> {
+    let len = order.iter().map(|(_, place)| place + 1).max().unwrap_or(0);
     let mut array: Vec<Raw> = vec![null_mut(); len];
-    for (place, descriptor) in places.iter().zip(descriptors) {
+    for ((_, place), descriptor) in order.iter().zip(descriptors) {
         *array.get_mut(*place).ok_or(UNCLEAR)? = *descriptor;
     }
     // Proposals that the program does not receive fill descriptors of this layer.
@@ -91,7 +100,7 @@ pub(super) unsafe fn fill(
     let filled = unsafe { read(cudnn, heuristics, RESULTS, DESCRIPTOR, &mut array) };
     spare.destroy();
     let filled = filled?;
-    Ok(places.iter().take_while(|place| **place < filled).count())
+    Ok(order.iter().take_while(|(_, place)| *place < filled).count())
 }
 
 /// Configurations of this layer. They leak if a callback of the program throws an exception.

@@ -9,8 +9,9 @@ use cudnn_plan_store::choices::{Capability, Choices, Device, Ranking, Release};
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::options::Options;
-use super::order::{Order, order};
-use super::proposals::{fill, proposals};
+use super::order::{Order, Proposal, choose, order};
+use super::proposals::{announced, fill, filled_proposals, proposals};
+use super::remembered;
 use crate::active::Active;
 use crate::cudnn::Cudnn;
 use crate::device;
@@ -116,25 +117,48 @@ impl Query {
 
 /// Answers a query in the order of a ranking. Returns `None` if cuDNN should answer it.
 pub(super) fn answer(state: &State, query: &Query) -> Option<Answer> {
-    let (order, descriptors) = {
+    let (found, mut descriptors) = {
         // Thread cancellation must not unwind from here.
         let _guard = ThreadStateGuard::new();
-        let mut order = find_order(state, query)?;
-        order.places.truncate(query.requested);
-        let descriptors = query.descriptors(order.places.len())?;
-        (order, descriptors)
+        let mut found = find_order(state, query)?;
+        found.order.truncate(query.requested);
+        let descriptors = query.descriptors(found.order.len())?;
+        (found, descriptors)
     };
     // SAFETY: the program passes the heuristics and the descriptors to this call, and keeps them alive.
-    let filled = unsafe { fill(&state.cudnn, query.heuristics, &order.places, &descriptors) }.ok()?;
-    if filled < order.places.len() {
-        state.host.warning(&format!("cuDNN has returned {filled} engines instead of {}", order.places.len()));
+    let filled = unsafe { fill(&state.cudnn, query.heuristics, &found.order, &descriptors) }.ok()?;
+    let _guard = ThreadStateGuard::new();
+    if filled < found.order.len() {
+        state.host.warning(&format!("cuDNN has returned {filled} engines instead of {}", found.order.len()));
+    }
+    descriptors.truncate(filled);
+    let mut recommended = found.order.iter().take(filled).take_while(|(used, _)| used.is_recommended()).count();
+    // SAFETY: cuDNN has filled these descriptors.
+    if found.is_remembered && !found.expects(&unsafe { filled_proposals(&state.cudnn, &descriptors) }) {
+        remembered::stop();
+        recommended = 0;
+        state.host.warning("cuDNN has changed its proposals, so that one query was answered in another order");
     }
     // SAFETY: the program passes this address to cuDNN, which writes the number to it.
     unsafe { write_word(query.count, filled as u64) };
-    Some(Answer { status: Status::CUDNN_STATUS_SUCCESS, recommended: order.recommended.min(filled) })
+    Some(Answer { status: Status::CUDNN_STATUS_SUCCESS, recommended })
 }
 
-fn find_order(state: &State, query: &Query) -> Option<Order> {
+/// The order for a query.
+struct Found<'a> {
+    ranking: &'a Ranking,
+    order: Order,
+    is_remembered: bool,
+}
+
+impl Found<'_> {
+    /// Returns whether these are the proposals in this order, as far as the ranking distinguishes them.
+    fn expects(&self, proposals: &[Proposal]) -> bool {
+        self.order.iter().map(|(used, _)| *used).eq(proposals.iter().map(|proposal| choose(self.ranking, proposal)))
+    }
+}
+
+fn find_order<'a>(state: &'a State, query: &Query) -> Option<Found<'a>> {
     let content = shadow::content(query.heuristics)?;
     let is_usual = content.kind == Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR
         && content.is_finalized
@@ -149,16 +173,27 @@ fn find_order(state: &State, query: &Query) -> Option<Order> {
         }
         return None;
     }
-    let ranking = find_ranking(state, &content, graph)?;
+    if state.choices.is_empty() {
+        return None;
+    }
+    let device = device::description(&state.cudnn, &content)?;
+    let ranking = find_ranking(state, &device, graph)?;
     // SAFETY: the program passes the heuristics to this call.
-    let proposals = unsafe { proposals(&state.cudnn, query.heuristics) }.ok()?;
+    let announced = unsafe { announced(&state.cudnn, query.heuristics) }.ok()?;
+    let key = remembered::key(&content, &ranking.graph, &device);
+    if let Some(order) = remembered::find(key, announced) {
+        return Some(Found { ranking, order: order?, is_remembered: true });
+    }
+    // SAFETY: as above.
+    let proposals = unsafe { proposals(&state.cudnn, query.heuristics, announced) }.ok()?;
     let order = order(ranking, &proposals, state.only);
     let text = match &order {
-        Some(order) => format!("changes the order of {} proposals", proposals.len().min(order.places.len())),
+        Some(order) => format!("changes the order of {} proposals", order.len()),
         None => "confirms the order of the proposals".to_owned(),
     };
     state.host.info(&format!("the ranking of graph {} {text}: {}", ranking.graph, ranking.label));
-    order
+    remembered::insert(key, announced, order.clone());
+    Some(Found { ranking, order: order?, is_remembered: false })
 }
 
 /// The attributes of queries that rankings are for. Others limit the device.
@@ -168,13 +203,9 @@ const USUAL: [Name; 3] = [
     Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP,
 ];
 
-/// Returns the ranking of a graph on the device of a query.
-fn find_ranking<'a>(state: &'a State, query: &Arc<Content>, graph: &Arc<Content>) -> Option<&'a Ranking> {
-    let choices = &state.choices;
-    if choices.is_empty() {
-        return None;
-    }
-    let device = model(&device::description(&state.cudnn, query)?)?;
+/// Returns the ranking of a graph on the device with this description.
+fn find_ranking<'a>(state: &'a State, device: &[u8], graph: &Arc<Content>) -> Option<&'a Ranking> {
+    let (choices, device) = (&state.choices, model(device)?);
     if !choices.iter().any(|ranking| ranking.device == device) {
         static IS_REPORTED: AtomicBool = AtomicBool::new(false);
         if !IS_REPORTED.swap(true, Ordering::Relaxed) {

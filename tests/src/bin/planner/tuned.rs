@@ -9,9 +9,11 @@
 //! | `twice` | with an array that contains one descriptor twice |
 //! | `used` | with a descriptor that cuDNN has already filled |
 //! | `again` | twice with the same heuristics |
+//! | `changed` | three times; after the first one, the stand-in proposes its engines in another order |
 //! | `threads` | in eight threads |
 //! | `fork` | in a forked child |
 //! | `plan` | as `all`, and builds a plan of the first engine |
+//! | `filters` | as `all`, and builds plans of the engines that filters of programs keep |
 
 use std::ptr::null_mut;
 
@@ -22,7 +24,7 @@ use cudnn_backend::plan::Plan;
 use cudnn_loader::{
     Error, check, cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type,
     cudnnBackendDescriptor_t as Raw, cudnnBackendDescriptorType_t as Kind, cudnnBackendHeurMode_t as Mode,
-    cudnnDataType_t as DataType,
+    cudnnBackendNumericalNote_t as Note, cudnnDataType_t as DataType,
 };
 
 use crate::real::convolution;
@@ -113,13 +115,49 @@ fn ask(json: &str, way: &str) -> Result<String, Error> {
         "plan" => {
             let (engines, _, made) = all(&heuristics)?;
             let plan = made.first().map(|first| Plan::new(first, Target::Device(&device)));
-            format!("{} {engines}", matches!(plan, Some(Ok(_))))
+            let Some(Ok(plan)) = plan else { return Ok(format!("none {engines}")) };
+            let json = plan.descriptor.get(Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, 0_u8)?;
+            let json = String::from_utf8_lossy(&json);
+            let id = json.split_once("\"engineId\":").and_then(|(_, id)| id.split(['}', ',']).next());
+            format!("of {} {engines}", id.unwrap_or_default().trim())
         }
+        "changed" => {
+            let first = all(&heuristics)?;
+            // SAFETY: the process has a single thread.
+            unsafe { std::env::set_var("PLANNER_PROPOSES_OTHERS", "1") };
+            let (second, third) = (all(&heuristics)?, all(&heuristics)?);
+            // SAFETY: as above.
+            unsafe { std::env::remove_var("PLANNER_PROPOSES_OTHERS") };
+            [first.0, second.0, third.0].join("; ")
+        }
+        "filters" => filtered(&all(&heuristics)?.2, &device),
         _ => {
             let (engines, count, _) = all(&heuristics)?;
             format!("{count} {engines}")
         }
     })
+}
+
+/// Returns the engines that can be built, and that filters of programs keep: PyTorch skips nondeterministic engines, and
+/// programs limit the workspace.
+fn filtered(configurations: &[Descriptor], device: &Descriptor) -> String {
+    let built = configurations.iter().filter_map(|configuration| {
+        let info = ConfigurationInfo::new(configuration).ok()?;
+        Some((info, Plan::new(configuration, Target::Device(device)).ok()?))
+    });
+    let built: Vec<(ConfigurationInfo, Plan)> = built.collect();
+    let lacks = |info: &ConfigurationInfo, note: Note| !info.numerical.contains(&note);
+    let filters: [(&str, &dyn Fn(&ConfigurationInfo, &Plan) -> bool); 4] = [
+        ("all", &|_, _| true),
+        ("deterministic", &|info, _| lacks(info, Note::CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)),
+        ("without tensor cores", &|info, _| lacks(info, Note::CUDNN_NUMERICAL_NOTE_TENSOR_CORE)),
+        ("without workspace", &|_, plan| plan.workspace_size == 0),
+    ];
+    let kept = filters.map(|(name, keeps)| {
+        let kept = built.iter().filter(|(info, plan)| keeps(info, plan)).map(|(info, _)| info.engine_text());
+        format!("{name}: {}", kept.collect::<Vec<_>>().join(", "))
+    });
+    kept.join("; ")
 }
 
 fn configurations(count: usize) -> Result<Vec<Descriptor>, Error> {

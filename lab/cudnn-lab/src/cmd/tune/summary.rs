@@ -1,6 +1,7 @@
 //! What tuned choices mean for a program.
 
 use cudnn_plan_store::choices::{Choice, Problem, Ranking};
+use cudnn_replay::tune::statistics::MIN_GAIN;
 use cudnn_replay::tune::task::Phases;
 use serde_json::{Value, json};
 
@@ -63,11 +64,11 @@ pub(super) fn gain(ranking: &Ranking) -> f64 {
     times.map_or(0.0, |(default, time)| default - time)
 }
 
-/// Returns whether the best engine is faster than the best one that the layer can use.
+/// Returns whether the best engine is an improvement over the best one that the layer can use.
 pub(super) fn is_out_of_reach(ranking: &Ranking) -> bool {
     let (best, reachable) = (best(ranking), reachable(ranking));
     match (best.and_then(|choice| choice.time_us), reachable.and_then(|choice| choice.time_us)) {
-        (Some(best), Some(reachable)) => best < reachable,
+        (Some(best), Some(reachable)) => best <= reachable * (1.0 - MIN_GAIN),
         (Some(_), None) => !is_same(best, default(ranking)),
         (None, _) => false,
     }
@@ -162,6 +163,15 @@ mod tests {
             Summary { place: &place, rankings: vec![&ranking], refused: &[], left: 0, steps: 3, older_searches: 0 };
         assert_eq!((summary.step(), summary.improved(), summary.out_of_reach()), ((200.0, 200.0), 0, 1));
         assert!(!summary.has_dangerous_default() && is_dangerous(&ranking.engines[2]));
+    }
+
+    #[test]
+    fn an_engine_out_of_reach_counts_only_if_it_is_an_improvement() {
+        for (time, expected) in [(98, true), (99, false), (100, false)] {
+            let best = format!(r#"{{"engine":1,"time_us":{time}}}"#);
+            let ranking = ranking(&format!(r#"{best},{{"engine":2,"time_us":100,"proposed":true}}"#));
+            assert_eq!(is_out_of_reach(&ranking), expected, "{time}");
+        }
     }
 
     #[test]
