@@ -1,12 +1,25 @@
 //! Represents a C enum as a transparent newtype that prints the enumerator's name and value.
 
-/// Declares an enum with enumerators as associated constants, their names, and conversions.
+/// Declares an enum with enumerators as associated constants, their names, and conversions. Documents each with its
+/// origin, the first release, the deprecation (with the release, or empty) and a link.
 macro_rules! open_enum {
     (
-        $(#[$type_doc:meta])*
-        $type:ident: $repr:ty { $( $(#[$doc:meta])* $name:ident = $value:literal; )* }
+        $origin:literal, $link:literal;
+        $(#[$attribute:meta])*
+        $type:ident: $repr:ty $(, since $type_since:literal $(, deprecated $type_deprecated:literal)?)? {
+            $( $name:ident = $value:literal $(, since $since:literal $(, deprecated $deprecated:literal)?)?; )*
+        }
     ) => {
-        $(#[$type_doc])*
+        #[doc = concat!($origin $(, ", since cuDNN ", $type_since, ".")?)]
+        $($(
+            #[doc = concat!("**Deprecated**", $type_deprecated, ".")]
+            #[cfg_attr(
+                feature = "warn-deprecated",
+                deprecated(note = "cuDNN's headers mark this name as deprecated")
+            )]
+        )?)?
+        #[doc = $link]
+        $(#[$attribute])*
         #[repr(transparent)]
         #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $type(
@@ -15,7 +28,18 @@ macro_rules! open_enum {
         );
 
         impl $type {
-            $( $(#[$doc])* pub const $name: $type = $type($value); )*
+            $(
+                #[doc = concat!($origin $(, ", since cuDNN ", $since, ".")?)]
+                $($(
+                    #[doc = concat!("**Deprecated**", $deprecated, ".")]
+                    #[cfg_attr(
+                        feature = "warn-deprecated",
+                        deprecated(note = "cuDNN's headers mark this name as deprecated")
+                    )]
+                )?)?
+                #[doc = $link]
+                pub const $name: $type = $type($value);
+            )*
 
             /// All enumerators with their names, in the order of the header. Two names may share a value.
             pub const ENUMERATORS: &'static [($type, &'static core::ffi::CStr)] = &[

@@ -1,6 +1,7 @@
 //! Compares the bindings with real headers through the C compiler: size, alignment and offsets of every struct and
 //! enum, the value of every enumerator and constant, and the signature of every function.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
@@ -36,7 +37,6 @@ impl Constant for f64 {
 macro_rules! item {
     (enum ($name:ident)) => { item!(alias ($name)) };
     (alias ($name:ident)) => { (stringify!($name), Item::Type { size: size_of::<$name>(), align: align_of::<$name>() }) };
-    (enumerator ($type:ident $name:ident)) => { (stringify!($name), Item::Number($type::$name.0.into())) };
     (constant ($name:ident)) => { (stringify!($name), Constant::item($name)) };
     (struct ($name:ident $($field:ident)*)) => {
         (stringify!($name), Item::Struct {
@@ -50,11 +50,33 @@ macro_rules! item {
 macro_rules! all_names {
     ($( since($major:literal, $minor:literal, $patch:literal) $kind:ident $arguments:tt; )*) => {
         fn items() -> Vec<(Version, (&'static str, Item))> {
-            vec![$( (Version::new($major, $minor, $patch), item!($kind $arguments)) ),*]
+            let mut all = vec![$( (Version::new($major, $minor, $patch), item!($kind $arguments)) ),*];
+            let first_releases = first_releases();
+            $( enumerators!(all first_releases $kind $arguments); )*
+            all
         }
     };
 }
+macro_rules! enumerators {
+    ($all:ident $first_releases:ident enum ($type:ident)) => {
+        $all.extend($type::ENUMERATORS.iter().map(|(value, name)| {
+            let name = name.to_str().unwrap();
+            ($first_releases[name], (name, Item::Number(value.0.into())))
+        }));
+    };
+    ($($other:tt)*) => {};
+}
 include!("../../cudnn-sys/src/generated/names.rs");
+
+/// Returns the first release with each name.
+fn first_releases() -> BTreeMap<&'static str, Version> {
+    let rows = include_str!("../../cudnn-sys/bindgen/src/generated/annotations.txt").lines().skip(1);
+    let row = |row: &'static str| {
+        let (name, annotations) = row.split_once(" new-in=").unwrap();
+        (name, annotations.split(';').next().unwrap().parse().unwrap())
+    };
+    rows.map(row).collect()
+}
 
 macro_rules! signatures {
     ($($library:ident { $(

@@ -334,66 +334,49 @@ fn compare(root: &Path, files: &[File], summary: &mut Summary) -> Result<()> {
         Ok((old, new))
     };
     let former = Version::parse(committed(root, &bindings::path(root, "version.txt"))?.trim()).ok();
-    let wrong_date = |name: &str, row: &str| {
-        let stated = since(row);
-        let text = stated.as_ref().map_or("no release".into(), Version::text);
-        (stated <= former).then(|| {
-            format!(
+    let (old, new) = table(cudnn_bindgen::ANNOTATIONS)?;
+    let (old, new) = (rows(&old), rows(&new));
+    let (_, functions) = table("functions.rs")?;
+    let (_, elements) = table(cudnn_bindgen::ATTRIBUTES)?;
+    for (name, annotations) in new.iter().filter(|(name, _)| !old.contains_key(*name)) {
+        let kind = if functions.contains(&format!(" fn {name}/")) { "function " } else { "" };
+        summary.changes.push(format!("new {kind}{name}"));
+        let stated = since(annotations);
+        if stated <= former {
+            let text = stated.as_ref().map_or("no release".into(), Version::text);
+            summary.problems.push(format!(
                 "the headers state {text} as the first release with {name}, but an earlier release lacks it; see \
                  SINCE_OVERRIDES in cudnn-sys/bindgen/src/annotations.rs"
-            )
-        })
-    };
-    let (old, new) = table("functions.rs")?;
-    let (old, new) = (functions(&old), functions(&new));
-    for (name, row) in new.iter().filter(|(name, _)| !old.contains_key(*name)) {
-        summary.changes.push(format!("new function {name}"));
-        summary.problems.extend(wrong_date(name, row));
+            ));
+        }
+        if name.starts_with("CUDNN_ATTR_") && !elements.contains(&format!("::{name},")) {
+            summary.undescribed.push((*name).to_owned());
+        }
     }
     for name in old.keys().filter(|name| !new.contains_key(*name)) {
-        summary.problems.push(format!("the headers no longer declare {name}; older releases still export it"));
+        summary.problems.push(format!("the headers no longer declare {name}; older releases may still export it"));
     }
     let (old, new) = table("names.rs")?;
-    let (old, new) = (names(&old), names(&new));
-    // `struct(cudnnGnnCscGraph_t cscOffsets ...)`: a struct with other fields starts with the same word.
-    let is_struct_of = |name: &str, others: &BTreeMap<&str, &str>| {
-        let first_word = name.split([' ', ')']).next();
-        name.starts_with("struct(") && others.keys().any(|other| other.split([' ', ')']).next() == first_word)
-    };
-    let (_, elements) = table(cudnn_bindgen::ATTRIBUTES)?;
-    for (name, row) in new.iter().filter(|(name, _)| !old.contains_key(*name)) {
-        if is_struct_of(name, &old) {
-            summary.changes.push(format!("changed {name}"));
-            continue;
-        }
-        summary.changes.push(format!("new {name}"));
-        summary.problems.extend(wrong_date(name, row));
-        let attribute = name.strip_prefix("enumerator(cudnnBackendAttributeName_t ");
-        let attribute = attribute.map(|attribute| attribute.trim_end_matches(')'));
-        let undescribed = attribute.filter(|attribute| !elements.contains(&format!("::{attribute},")));
-        summary.undescribed.extend(undescribed.map(str::to_owned));
-    }
-    for name in old.keys().filter(|name| !new.contains_key(*name) && !is_struct_of(name, &new)) {
-        summary.problems.push(format!("the headers no longer declare {name}"));
-    }
+    let (old, new) = (structs(&old), structs(&new));
+    let changed = new.iter().filter(|(name, fields)| old.get(*name).is_some_and(|former| former != *fields));
+    summary.changes.extend(changed.map(|(name, _)| format!("changed struct {name}")));
     Ok(())
 }
 
-/// Returns the rows of the function table, by the name of the function.
-fn functions(table: &str) -> BTreeMap<&str, &str> {
-    let rows = table.lines().map(str::trim).filter(|line| line.starts_with("since("));
-    rows.filter_map(|row| Some((row.split(" fn ").nth(1)?.split('/').next()?, row))).collect()
+/// Returns the annotations of all names.
+fn rows(annotations: &str) -> BTreeMap<&str, &str> {
+    annotations.lines().skip(1).filter_map(|row| row.split_once(' ')).collect()
 }
 
-/// Returns the rows of the table of names, by the declaration: `enumerator(cudnnStatus_t CUDNN_STATUS_SUCCESS)`.
-fn names(table: &str) -> BTreeMap<&str, &str> {
-    let rows = table.lines().map(str::trim);
-    rows.filter_map(|row| Some((row.split_once(") ")?.1.trim_end_matches(';'), row))).collect()
+/// Returns the structs with the names of their fields.
+fn structs(names: &str) -> BTreeMap<&str, &str> {
+    let rows = names.lines().filter_map(|row| row.split_once(" struct("));
+    rows.filter_map(|(_, row)| row.split_once(' ')).collect()
 }
 
-/// Returns the first release with the function or name of a row.
-fn since(row: &str) -> Option<Version> {
-    Version::parse(&row.strip_prefix("since(")?.split(')').next()?.replace(", ", ".")).ok()
+/// Returns the first release in an item's annotations.
+fn since(annotations: &str) -> Option<Version> {
+    Version::parse(annotations.strip_prefix("new-in=")?.split(';').next()?).ok()
 }
 
 fn print(version: &Version, dry_run: bool, summary: &Summary) {
@@ -431,18 +414,15 @@ fn print(version: &Version, dry_run: bool, summary: &Summary) {
 mod tests {
     use super::*;
 
-    const TABLE: &str = "graph {\n    #[doc = \"x\"]\n    since(9, 29, 0) deprecated(false) fn cudnnNew/CudnnNew() -> usize;\n\
-                         since(9, 3, 0) deprecated(true) fn cudnnOld/CudnnOld(a: i32) -> usize;\n}\n";
-
     #[test]
-    fn functions_are_read_from_the_table() {
-        let rows = functions(TABLE);
-        let read: Vec<(&str, String)> = rows.iter().map(|(name, row)| (*name, since(row).unwrap().text())).collect();
-        assert_eq!(read, [("cudnnNew", "9.29.0".to_owned()), ("cudnnOld", "9.3.0".to_owned())]);
-        let row = "    since(9, 2, 0) enumerator(cudnnStatus_t CUDNN_STATUS_NEW);";
-        let expected = ("enumerator(cudnnStatus_t CUDNN_STATUS_NEW)", row.trim());
-        assert_eq!(names(row).into_iter().collect::<Vec<_>>(), [expected]);
-        assert_eq!(since(row.trim()).unwrap().text(), "9.2.0");
+    fn names_and_structs_are_read_from_the_generated_files() {
+        let all =
+            rows("// Generated.\ncudnnNew new-in=9.29.0;\nCUDNN_OLD new-in=9.3.0;deprecated;\nCUDNN_ODD deprecated;\n");
+        let all: Vec<_> = all.iter().map(|(name, row)| (*name, since(row).map(|since| since.text()))).collect();
+        let text = |text: &str| Some(text.to_owned());
+        assert_eq!(all, [("CUDNN_ODD", None), ("CUDNN_OLD", text("9.3.0")), ("cudnnNew", text("9.29.0"))]);
+        let names = "    since(9, 0, 0) struct(cudnnPair first second);\n    since(9, 0, 0) alias(cudnnPair_t);\n";
+        assert_eq!(structs(names), BTreeMap::from([("cudnnPair", "first second);")]));
     }
 
     #[test]

@@ -5,156 +5,114 @@ use super::open_enum;
 use super::*;
 
 open_enum! {
-    #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnrnnalgo-t)"]
-    cudnnRNNAlgo_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnrnnalgo-t)"]
-        CUDNN_RNN_ALGO_STANDARD = 0;
-        #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnrnnalgo-t)"]
-        CUDNN_RNN_ALGO_PERSIST_STATIC = 1;
-        #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnrnnalgo-t)"]
-        CUDNN_RNN_ALGO_PERSIST_DYNAMIC = 2;
-        #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnrnnalgo-t)"]
-        CUDNN_RNN_ALGO_PERSIST_STATIC_SMALL_H = 3;
-        #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnrnnalgo-t)"]
-        CUDNN_RNN_ALGO_COUNT = 4;
+    "`libcudnn_adv`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnrnnalgo-t)";
+    cudnnRNNAlgo_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_RNN_ALGO_STANDARD = 0, since "9.0.0";
+        CUDNN_RNN_ALGO_PERSIST_STATIC = 1, since "9.0.0";
+        CUDNN_RNN_ALGO_PERSIST_DYNAMIC = 2, since "9.0.0";
+        CUDNN_RNN_ALGO_PERSIST_STATIC_SMALL_H = 3, since "9.0.0";
+        CUDNN_RNN_ALGO_COUNT = 4, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnforwardmode-t)"]
-    cudnnForwardMode_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnforwardmode-t)"]
-        CUDNN_FWD_MODE_INFERENCE = 0;
-        #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnforwardmode-t)"]
-        CUDNN_FWD_MODE_TRAINING = 1;
+    "`libcudnn_adv`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnforwardmode-t)";
+    cudnnForwardMode_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_FWD_MODE_INFERENCE = 0, since "9.0.0";
+        CUDNN_FWD_MODE_TRAINING = 1, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnrnnmode-t)"]
-    cudnnRNNMode_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnrnnmode-t)"]
-        CUDNN_RNN_RELU = 0;
-        #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnrnnmode-t)"]
-        CUDNN_RNN_TANH = 1;
-        #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnrnnmode-t)"]
-        CUDNN_LSTM = 2;
-        #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnrnnmode-t)"]
-        CUDNN_GRU = 3;
+    "`libcudnn_adv`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnrnnmode-t)";
+    cudnnRNNMode_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_RNN_RELU = 0, since "9.0.0";
+        CUDNN_RNN_TANH = 1, since "9.0.0";
+        CUDNN_LSTM = 2, since "9.0.0";
+        CUDNN_GRU = 3, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnrnnbiasmode-t)"]
-    cudnnRNNBiasMode_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnrnnbiasmode-t)"]
-        CUDNN_RNN_NO_BIAS = 0;
-        #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnrnnbiasmode-t)"]
-        CUDNN_RNN_SINGLE_INP_BIAS = 1;
-        #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnrnnbiasmode-t)"]
-        CUDNN_RNN_DOUBLE_BIAS = 2;
-        #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnrnnbiasmode-t)"]
-        CUDNN_RNN_SINGLE_REC_BIAS = 3;
+    "`libcudnn_adv`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnrnnbiasmode-t)";
+    cudnnRNNBiasMode_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_RNN_NO_BIAS = 0, since "9.0.0";
+        CUDNN_RNN_SINGLE_INP_BIAS = 1, since "9.0.0";
+        CUDNN_RNN_DOUBLE_BIAS = 2, since "9.0.0";
+        CUDNN_RNN_SINGLE_REC_BIAS = 3, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnndirectionmode-t)"]
-    cudnnDirectionMode_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnndirectionmode-t)"]
-        CUDNN_UNIDIRECTIONAL = 0;
-        #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnndirectionmode-t)"]
-        CUDNN_BIDIRECTIONAL = 1;
+    "`libcudnn_adv`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnndirectionmode-t)";
+    cudnnDirectionMode_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_UNIDIRECTIONAL = 0, since "9.0.0";
+        CUDNN_BIDIRECTIONAL = 1, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnrnninputmode-t)"]
-    cudnnRNNInputMode_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnrnninputmode-t)"]
-        CUDNN_LINEAR_INPUT = 0;
-        #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnrnninputmode-t)"]
-        CUDNN_SKIP_INPUT = 1;
+    "`libcudnn_adv`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnrnninputmode-t)";
+    cudnnRNNInputMode_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_LINEAR_INPUT = 0, since "9.0.0";
+        CUDNN_SKIP_INPUT = 1, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnrnnclipmode-t)"]
-    cudnnRNNClipMode_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnrnnclipmode-t)"]
-        CUDNN_RNN_CLIP_NONE = 0;
-        #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnrnnclipmode-t)"]
-        CUDNN_RNN_CLIP_MINMAX = 1;
+    "`libcudnn_adv`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnrnnclipmode-t)";
+    cudnnRNNClipMode_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_RNN_CLIP_NONE = 0, since "9.0.0";
+        CUDNN_RNN_CLIP_MINMAX = 1, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnrnndatalayout-t)"]
-    cudnnRNNDataLayout_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnrnndatalayout-t)"]
-        CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED = 0;
-        #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnrnndatalayout-t)"]
-        CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED = 1;
-        #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnrnndatalayout-t)"]
-        CUDNN_RNN_DATA_LAYOUT_BATCH_MAJOR_UNPACKED = 2;
+    "`libcudnn_adv`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnrnndatalayout-t)";
+    cudnnRNNDataLayout_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED = 0, since "9.0.0";
+        CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED = 1, since "9.0.0";
+        CUDNN_RNN_DATA_LAYOUT_BATCH_MAJOR_UNPACKED = 2, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnseqdataaxis-t)"]
-    #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-    cudnnSeqDataAxis_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnseqdataaxis-t)"]
-        CUDNN_SEQDATA_TIME_DIM = 0;
-        #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnseqdataaxis-t)"]
-        CUDNN_SEQDATA_BATCH_DIM = 1;
-        #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnseqdataaxis-t)"]
-        CUDNN_SEQDATA_BEAM_DIM = 2;
-        #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnseqdataaxis-t)"]
-        CUDNN_SEQDATA_VECT_DIM = 3;
+    "`libcudnn_adv`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnseqdataaxis-t)";
+    cudnnSeqDataAxis_t: core::ffi::c_uint, since "9.0.0", deprecated " since cuDNN 9.0.0" {
+        CUDNN_SEQDATA_TIME_DIM = 0, since "9.0.0";
+        CUDNN_SEQDATA_BATCH_DIM = 1, since "9.0.0";
+        CUDNN_SEQDATA_BEAM_DIM = 2, since "9.0.0";
+        CUDNN_SEQDATA_VECT_DIM = 3, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnmultiheadattnweightkind-t)"]
-    #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-    cudnnMultiHeadAttnWeightKind_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnmultiheadattnweightkind-t)"]
-        CUDNN_MH_ATTN_Q_WEIGHTS = 0;
-        #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnmultiheadattnweightkind-t)"]
-        CUDNN_MH_ATTN_K_WEIGHTS = 1;
-        #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnmultiheadattnweightkind-t)"]
-        CUDNN_MH_ATTN_V_WEIGHTS = 2;
-        #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnmultiheadattnweightkind-t)"]
-        CUDNN_MH_ATTN_O_WEIGHTS = 3;
-        #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnmultiheadattnweightkind-t)"]
-        CUDNN_MH_ATTN_Q_BIASES = 4;
-        #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnmultiheadattnweightkind-t)"]
-        CUDNN_MH_ATTN_K_BIASES = 5;
-        #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnmultiheadattnweightkind-t)"]
-        CUDNN_MH_ATTN_V_BIASES = 6;
-        #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnmultiheadattnweightkind-t)"]
-        CUDNN_MH_ATTN_O_BIASES = 7;
+    "`libcudnn_adv`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnmultiheadattnweightkind-t)";
+    cudnnMultiHeadAttnWeightKind_t: core::ffi::c_uint, since "9.0.0", deprecated " since cuDNN 9.0.0" {
+        CUDNN_MH_ATTN_Q_WEIGHTS = 0, since "9.0.0";
+        CUDNN_MH_ATTN_K_WEIGHTS = 1, since "9.0.0";
+        CUDNN_MH_ATTN_V_WEIGHTS = 2, since "9.0.0";
+        CUDNN_MH_ATTN_O_WEIGHTS = 3, since "9.0.0";
+        CUDNN_MH_ATTN_Q_BIASES = 4, since "9.0.0";
+        CUDNN_MH_ATTN_K_BIASES = 5, since "9.0.0";
+        CUDNN_MH_ATTN_V_BIASES = 6, since "9.0.0";
+        CUDNN_MH_ATTN_O_BIASES = 7, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnwgradmode-t)"]
-    cudnnWgradMode_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnwgradmode-t)"]
-        CUDNN_WGRAD_MODE_ADD = 0;
-        #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnwgradmode-t)"]
-        CUDNN_WGRAD_MODE_SET = 1;
+    "`libcudnn_adv`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnwgradmode-t)";
+    cudnnWgradMode_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_WGRAD_MODE_ADD = 0, since "9.0.0";
+        CUDNN_WGRAD_MODE_SET = 1, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnlossnormalizationmode-t)"]
-    cudnnLossNormalizationMode_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnlossnormalizationmode-t)"]
-        CUDNN_LOSS_NORMALIZATION_NONE = 0;
-        #[doc = "`libcudnn_adv`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnlossnormalizationmode-t)"]
-        CUDNN_LOSS_NORMALIZATION_SOFTMAX = 1;
+    "`libcudnn_adv`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-adv-library.html#cudnnlossnormalizationmode-t)";
+    cudnnLossNormalizationMode_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_LOSS_NORMALIZATION_NONE = 0, since "9.0.0";
+        CUDNN_LOSS_NORMALIZATION_SOFTMAX = 1, since "9.0.0";
     }
 }
 

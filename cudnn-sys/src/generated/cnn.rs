@@ -5,184 +5,103 @@ use super::open_enum;
 use super::*;
 
 open_enum! {
-    #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedops-t)"]
-    #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-    cudnnFusedOps_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedops-t)"]
-        CUDNN_FUSED_SCALE_BIAS_ACTIVATION_CONV_BNSTATS = 0;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedops-t)"]
-        CUDNN_FUSED_SCALE_BIAS_ACTIVATION_WGRAD = 1;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedops-t)"]
-        CUDNN_FUSED_BN_FINALIZE_STATISTICS_TRAINING = 2;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedops-t)"]
-        CUDNN_FUSED_BN_FINALIZE_STATISTICS_INFERENCE = 3;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedops-t)"]
-        CUDNN_FUSED_CONV_SCALE_BIAS_ADD_ACTIVATION = 4;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedops-t)"]
-        CUDNN_FUSED_SCALE_BIAS_ADD_ACTIVATION_GEN_BITMASK = 5;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedops-t)"]
-        CUDNN_FUSED_DACTIVATION_FORK_DBATCHNORM = 6;
+    "`libcudnn_cnn`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedops-t)";
+    cudnnFusedOps_t: core::ffi::c_uint, since "9.0.0", deprecated " since cuDNN 9.0.0" {
+        CUDNN_FUSED_SCALE_BIAS_ACTIVATION_CONV_BNSTATS = 0, since "9.0.0";
+        CUDNN_FUSED_SCALE_BIAS_ACTIVATION_WGRAD = 1, since "9.0.0";
+        CUDNN_FUSED_BN_FINALIZE_STATISTICS_TRAINING = 2, since "9.0.0";
+        CUDNN_FUSED_BN_FINALIZE_STATISTICS_INFERENCE = 3, since "9.0.0";
+        CUDNN_FUSED_CONV_SCALE_BIAS_ADD_ACTIVATION = 4, since "9.0.0";
+        CUDNN_FUSED_SCALE_BIAS_ADD_ACTIVATION_GEN_BITMASK = 5, since "9.0.0";
+        CUDNN_FUSED_DACTIVATION_FORK_DBATCHNORM = 6, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
-    #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-    cudnnFusedOpsConstParamLabel_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
-        CUDNN_PARAM_XDESC = 0;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
-        CUDNN_PARAM_XDATA_PLACEHOLDER = 1;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
-        CUDNN_PARAM_BN_MODE = 2;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
-        CUDNN_PARAM_BN_EQSCALEBIAS_DESC = 3;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
-        CUDNN_PARAM_BN_EQSCALE_PLACEHOLDER = 4;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
-        CUDNN_PARAM_BN_EQBIAS_PLACEHOLDER = 5;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
-        CUDNN_PARAM_ACTIVATION_DESC = 6;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
-        CUDNN_PARAM_CONV_DESC = 7;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
-        CUDNN_PARAM_WDESC = 8;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
-        CUDNN_PARAM_WDATA_PLACEHOLDER = 9;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
-        CUDNN_PARAM_DWDESC = 10;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
-        CUDNN_PARAM_DWDATA_PLACEHOLDER = 11;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
-        CUDNN_PARAM_YDESC = 12;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
-        CUDNN_PARAM_YDATA_PLACEHOLDER = 13;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
-        CUDNN_PARAM_DYDESC = 14;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
-        CUDNN_PARAM_DYDATA_PLACEHOLDER = 15;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
-        CUDNN_PARAM_YSTATS_DESC = 16;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
-        CUDNN_PARAM_YSUM_PLACEHOLDER = 17;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
-        CUDNN_PARAM_YSQSUM_PLACEHOLDER = 18;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
-        CUDNN_PARAM_BN_SCALEBIAS_MEANVAR_DESC = 19;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
-        CUDNN_PARAM_BN_SCALE_PLACEHOLDER = 20;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
-        CUDNN_PARAM_BN_BIAS_PLACEHOLDER = 21;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
-        CUDNN_PARAM_BN_SAVED_MEAN_PLACEHOLDER = 22;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
-        CUDNN_PARAM_BN_SAVED_INVSTD_PLACEHOLDER = 23;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
-        CUDNN_PARAM_BN_RUNNING_MEAN_PLACEHOLDER = 24;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
-        CUDNN_PARAM_BN_RUNNING_VAR_PLACEHOLDER = 25;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
-        CUDNN_PARAM_ZDESC = 26;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
-        CUDNN_PARAM_ZDATA_PLACEHOLDER = 27;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
-        CUDNN_PARAM_BN_Z_EQSCALEBIAS_DESC = 28;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
-        CUDNN_PARAM_BN_Z_EQSCALE_PLACEHOLDER = 29;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
-        CUDNN_PARAM_BN_Z_EQBIAS_PLACEHOLDER = 30;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
-        CUDNN_PARAM_ACTIVATION_BITMASK_DESC = 31;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
-        CUDNN_PARAM_ACTIVATION_BITMASK_PLACEHOLDER = 32;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
-        CUDNN_PARAM_DXDESC = 33;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
-        CUDNN_PARAM_DXDATA_PLACEHOLDER = 34;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
-        CUDNN_PARAM_DZDESC = 35;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
-        CUDNN_PARAM_DZDATA_PLACEHOLDER = 36;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
-        CUDNN_PARAM_BN_DSCALE_PLACEHOLDER = 37;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)"]
-        CUDNN_PARAM_BN_DBIAS_PLACEHOLDER = 38;
+    "`libcudnn_cnn`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsconstparamlabel-t)";
+    cudnnFusedOpsConstParamLabel_t: core::ffi::c_uint, since "9.0.0", deprecated " since cuDNN 9.0.0" {
+        CUDNN_PARAM_XDESC = 0, since "9.0.0";
+        CUDNN_PARAM_XDATA_PLACEHOLDER = 1, since "9.0.0";
+        CUDNN_PARAM_BN_MODE = 2, since "9.0.0";
+        CUDNN_PARAM_BN_EQSCALEBIAS_DESC = 3, since "9.0.0";
+        CUDNN_PARAM_BN_EQSCALE_PLACEHOLDER = 4, since "9.0.0";
+        CUDNN_PARAM_BN_EQBIAS_PLACEHOLDER = 5, since "9.0.0";
+        CUDNN_PARAM_ACTIVATION_DESC = 6, since "9.0.0";
+        CUDNN_PARAM_CONV_DESC = 7, since "9.0.0";
+        CUDNN_PARAM_WDESC = 8, since "9.0.0";
+        CUDNN_PARAM_WDATA_PLACEHOLDER = 9, since "9.0.0";
+        CUDNN_PARAM_DWDESC = 10, since "9.0.0";
+        CUDNN_PARAM_DWDATA_PLACEHOLDER = 11, since "9.0.0";
+        CUDNN_PARAM_YDESC = 12, since "9.0.0";
+        CUDNN_PARAM_YDATA_PLACEHOLDER = 13, since "9.0.0";
+        CUDNN_PARAM_DYDESC = 14, since "9.0.0";
+        CUDNN_PARAM_DYDATA_PLACEHOLDER = 15, since "9.0.0";
+        CUDNN_PARAM_YSTATS_DESC = 16, since "9.0.0";
+        CUDNN_PARAM_YSUM_PLACEHOLDER = 17, since "9.0.0";
+        CUDNN_PARAM_YSQSUM_PLACEHOLDER = 18, since "9.0.0";
+        CUDNN_PARAM_BN_SCALEBIAS_MEANVAR_DESC = 19, since "9.0.0";
+        CUDNN_PARAM_BN_SCALE_PLACEHOLDER = 20, since "9.0.0";
+        CUDNN_PARAM_BN_BIAS_PLACEHOLDER = 21, since "9.0.0";
+        CUDNN_PARAM_BN_SAVED_MEAN_PLACEHOLDER = 22, since "9.0.0";
+        CUDNN_PARAM_BN_SAVED_INVSTD_PLACEHOLDER = 23, since "9.0.0";
+        CUDNN_PARAM_BN_RUNNING_MEAN_PLACEHOLDER = 24, since "9.0.0";
+        CUDNN_PARAM_BN_RUNNING_VAR_PLACEHOLDER = 25, since "9.0.0";
+        CUDNN_PARAM_ZDESC = 26, since "9.0.0";
+        CUDNN_PARAM_ZDATA_PLACEHOLDER = 27, since "9.0.0";
+        CUDNN_PARAM_BN_Z_EQSCALEBIAS_DESC = 28, since "9.0.0";
+        CUDNN_PARAM_BN_Z_EQSCALE_PLACEHOLDER = 29, since "9.0.0";
+        CUDNN_PARAM_BN_Z_EQBIAS_PLACEHOLDER = 30, since "9.0.0";
+        CUDNN_PARAM_ACTIVATION_BITMASK_DESC = 31, since "9.0.0";
+        CUDNN_PARAM_ACTIVATION_BITMASK_PLACEHOLDER = 32, since "9.0.0";
+        CUDNN_PARAM_DXDESC = 33, since "9.0.0";
+        CUDNN_PARAM_DXDATA_PLACEHOLDER = 34, since "9.0.0";
+        CUDNN_PARAM_DZDESC = 35, since "9.0.0";
+        CUDNN_PARAM_DZDATA_PLACEHOLDER = 36, since "9.0.0";
+        CUDNN_PARAM_BN_DSCALE_PLACEHOLDER = 37, since "9.0.0";
+        CUDNN_PARAM_BN_DBIAS_PLACEHOLDER = 38, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopspointerplaceholder-t)"]
-    #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-    cudnnFusedOpsPointerPlaceHolder_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopspointerplaceholder-t)"]
-        CUDNN_PTR_NULL = 0;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopspointerplaceholder-t)"]
-        CUDNN_PTR_ELEM_ALIGNED = 1;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopspointerplaceholder-t)"]
-        CUDNN_PTR_16B_ALIGNED = 2;
+    "`libcudnn_cnn`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopspointerplaceholder-t)";
+    cudnnFusedOpsPointerPlaceHolder_t: core::ffi::c_uint, since "9.0.0", deprecated " since cuDNN 9.0.0" {
+        CUDNN_PTR_NULL = 0, since "9.0.0";
+        CUDNN_PTR_ELEM_ALIGNED = 1, since "9.0.0";
+        CUDNN_PTR_16B_ALIGNED = 2, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. **Deprecated** since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
-    #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-    cudnnFusedOpsVariantParamLabel_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
-        CUDNN_PTR_XDATA = 0;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
-        CUDNN_PTR_BN_EQSCALE = 1;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
-        CUDNN_PTR_BN_EQBIAS = 2;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
-        CUDNN_PTR_WDATA = 3;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
-        CUDNN_PTR_DWDATA = 4;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
-        CUDNN_PTR_YDATA = 5;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
-        CUDNN_PTR_DYDATA = 6;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
-        CUDNN_PTR_YSUM = 7;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
-        CUDNN_PTR_YSQSUM = 8;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
-        CUDNN_PTR_WORKSPACE = 9;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
-        CUDNN_PTR_BN_SCALE = 10;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
-        CUDNN_PTR_BN_BIAS = 11;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
-        CUDNN_PTR_BN_SAVED_MEAN = 12;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
-        CUDNN_PTR_BN_SAVED_INVSTD = 13;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
-        CUDNN_PTR_BN_RUNNING_MEAN = 14;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
-        CUDNN_PTR_BN_RUNNING_VAR = 15;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
-        CUDNN_PTR_ZDATA = 16;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
-        CUDNN_PTR_BN_Z_EQSCALE = 17;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
-        CUDNN_PTR_BN_Z_EQBIAS = 18;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
-        CUDNN_PTR_ACTIVATION_BITMASK = 19;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
-        CUDNN_PTR_DXDATA = 20;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
-        CUDNN_PTR_DZDATA = 21;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
-        CUDNN_PTR_BN_DSCALE = 22;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
-        CUDNN_PTR_BN_DBIAS = 23;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
-        CUDNN_SCALAR_SIZE_T_WORKSPACE_SIZE_IN_BYTES = 100;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
-        CUDNN_SCALAR_INT64_T_BN_ACCUMULATION_COUNT = 101;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
-        CUDNN_SCALAR_DOUBLE_BN_EXP_AVG_FACTOR = 102;
-        #[doc = "`libcudnn_cnn`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)"]
-        CUDNN_SCALAR_DOUBLE_BN_EPSILON = 103;
+    "`libcudnn_cnn`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html#cudnnfusedopsvariantparamlabel-t)";
+    cudnnFusedOpsVariantParamLabel_t: core::ffi::c_uint, since "9.0.0", deprecated " since cuDNN 9.0.0" {
+        CUDNN_PTR_XDATA = 0, since "9.0.0";
+        CUDNN_PTR_BN_EQSCALE = 1, since "9.0.0";
+        CUDNN_PTR_BN_EQBIAS = 2, since "9.0.0";
+        CUDNN_PTR_WDATA = 3, since "9.0.0";
+        CUDNN_PTR_DWDATA = 4, since "9.0.0";
+        CUDNN_PTR_YDATA = 5, since "9.0.0";
+        CUDNN_PTR_DYDATA = 6, since "9.0.0";
+        CUDNN_PTR_YSUM = 7, since "9.0.0";
+        CUDNN_PTR_YSQSUM = 8, since "9.0.0";
+        CUDNN_PTR_WORKSPACE = 9, since "9.0.0";
+        CUDNN_PTR_BN_SCALE = 10, since "9.0.0";
+        CUDNN_PTR_BN_BIAS = 11, since "9.0.0";
+        CUDNN_PTR_BN_SAVED_MEAN = 12, since "9.0.0";
+        CUDNN_PTR_BN_SAVED_INVSTD = 13, since "9.0.0";
+        CUDNN_PTR_BN_RUNNING_MEAN = 14, since "9.0.0";
+        CUDNN_PTR_BN_RUNNING_VAR = 15, since "9.0.0";
+        CUDNN_PTR_ZDATA = 16, since "9.0.0";
+        CUDNN_PTR_BN_Z_EQSCALE = 17, since "9.0.0";
+        CUDNN_PTR_BN_Z_EQBIAS = 18, since "9.0.0";
+        CUDNN_PTR_ACTIVATION_BITMASK = 19, since "9.0.0";
+        CUDNN_PTR_DXDATA = 20, since "9.0.0";
+        CUDNN_PTR_DZDATA = 21, since "9.0.0";
+        CUDNN_PTR_BN_DSCALE = 22, since "9.0.0";
+        CUDNN_PTR_BN_DBIAS = 23, since "9.0.0";
+        CUDNN_SCALAR_SIZE_T_WORKSPACE_SIZE_IN_BYTES = 100, since "9.0.0";
+        CUDNN_SCALAR_INT64_T_BN_ACCUMULATION_COUNT = 101, since "9.0.0";
+        CUDNN_SCALAR_DOUBLE_BN_EXP_AVG_FACTOR = 102, since "9.0.0";
+        CUDNN_SCALAR_DOUBLE_BN_EPSILON = 103, since "9.0.0";
     }
 }
 

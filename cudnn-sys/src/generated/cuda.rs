@@ -5,13 +5,10 @@ use super::open_enum;
 use super::*;
 
 open_enum! {
-    #[doc = "A CUDA type that cuDNN's headers use."]
+    "A CUDA type that cuDNN's headers use.", "";
     libraryPropertyType_t: core::ffi::c_uint {
-        #[doc = "A CUDA type that cuDNN's headers use."]
         MAJOR_VERSION = 0;
-        #[doc = "A CUDA type that cuDNN's headers use."]
         MINOR_VERSION = 1;
-        #[doc = "A CUDA type that cuDNN's headers use."]
         PATCH_LEVEL = 2;
     }
 }

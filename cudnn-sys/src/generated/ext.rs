@@ -5,46 +5,33 @@ use super::open_enum;
 use super::*;
 
 open_enum! {
-    #[doc = "`libcudnn_ext`, since cuDNN 9.22.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
-    cudnnCausalConv1dActivation_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_ext`, since cuDNN 9.22.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
-        CUDNN_CAUSAL_CONV1D_ACTIVATION_IDENTITY = 0;
-        #[doc = "`libcudnn_ext`, since cuDNN 9.22.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
-        CUDNN_CAUSAL_CONV1D_ACTIVATION_SILU = 1;
+    "`libcudnn_ext`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)";
+    cudnnCausalConv1dActivation_t: core::ffi::c_uint, since "9.22.0" {
+        CUDNN_CAUSAL_CONV1D_ACTIVATION_IDENTITY = 0, since "9.22.0";
+        CUDNN_CAUSAL_CONV1D_ACTIVATION_SILU = 1, since "9.22.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_ext`, since cuDNN 9.26.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
-    cudnnGnnAggOp_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_ext`, since cuDNN 9.26.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
-        CUDNN_GNN_AGG_SUM = 0;
-        #[doc = "`libcudnn_ext`, since cuDNN 9.26.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
-        CUDNN_GNN_AGG_MEAN = 1;
-        #[doc = "`libcudnn_ext`, since cuDNN 9.26.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
-        CUDNN_GNN_AGG_MAX = 2;
-        #[doc = "`libcudnn_ext`, since cuDNN 9.26.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
-        CUDNN_GNN_AGG_MIN = 3;
+    "`libcudnn_ext`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)";
+    cudnnGnnAggOp_t: core::ffi::c_uint, since "9.26.0" {
+        CUDNN_GNN_AGG_SUM = 0, since "9.26.0";
+        CUDNN_GNN_AGG_MEAN = 1, since "9.26.0";
+        CUDNN_GNN_AGG_MAX = 2, since "9.26.0";
+        CUDNN_GNN_AGG_MIN = 3, since "9.26.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_ext`, since cuDNN 9.28.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
-    cudnnGnnActivationOp_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_ext`, since cuDNN 9.28.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
-        CUDNN_GNN_ACT_LINEAR = 0;
-        #[doc = "`libcudnn_ext`, since cuDNN 9.28.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
-        CUDNN_GNN_ACT_RELU = 1;
-        #[doc = "`libcudnn_ext`, since cuDNN 9.28.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
-        CUDNN_GNN_ACT_SIGMOID = 2;
-        #[doc = "`libcudnn_ext`, since cuDNN 9.28.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
-        CUDNN_GNN_ACT_TANH = 3;
-        #[doc = "`libcudnn_ext`, since cuDNN 9.28.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
-        CUDNN_GNN_ACT_ELU = 4;
-        #[doc = "`libcudnn_ext`, since cuDNN 9.28.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
-        CUDNN_GNN_ACT_SCALAR = 5;
-        #[doc = "`libcudnn_ext`, since cuDNN 9.28.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)"]
-        CUDNN_GNN_ACT_LEAKY_RELU = 6;
+    "`libcudnn_ext`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/overview.html)";
+    cudnnGnnActivationOp_t: core::ffi::c_uint, since "9.28.0" {
+        CUDNN_GNN_ACT_LINEAR = 0, since "9.28.0";
+        CUDNN_GNN_ACT_RELU = 1, since "9.28.0";
+        CUDNN_GNN_ACT_SIGMOID = 2, since "9.28.0";
+        CUDNN_GNN_ACT_TANH = 3, since "9.28.0";
+        CUDNN_GNN_ACT_ELU = 4, since "9.28.0";
+        CUDNN_GNN_ACT_SCALAR = 5, since "9.28.0";
+        CUDNN_GNN_ACT_LEAKY_RELU = 6, since "9.28.0";
     }
 }
 

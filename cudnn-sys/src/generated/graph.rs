@@ -5,1781 +5,970 @@ use super::open_enum;
 use super::*;
 
 open_enum! {
-    #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
+    "`libcudnn_graph`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)";
     #[must_use = "the call may have failed"]
-    cudnnStatus_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_SUCCESS = 0;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_NOT_INITIALIZED = 1001;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH = 1002;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_SERIALIZATION_VERSION_MISMATCH = 1003;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_DEPRECATED = 1004;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_LICENSE_ERROR = 1005;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_RUNTIME_IN_PROGRESS = 1006;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_RUNTIME_FP_OVERFLOW = 1007;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.2.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED = 1008;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_BAD_PARAM = 2000;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_BAD_PARAM_NULL_POINTER = 2002;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER = 2003;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED = 2004;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_BAD_PARAM_OUT_OF_BOUND = 2005;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT = 2006;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH = 2007;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH = 2008;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_BAD_PARAM_DUPLICATED_ENTRIES = 2009;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE = 2010;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.5.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_BAD_PARAM_CUDA_GRAPH_MISMATCH = 2011;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.6.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE = 2012;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_NOT_SUPPORTED = 3000;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN = 3001;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_NOT_SUPPORTED_SHAPE = 3002;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE = 3003;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_NOT_SUPPORTED_LAYOUT = 3004;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER = 3005;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDART = 3006;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH = 3007;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING = 3008;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE = 3009;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_NOT_SUPPORTED_SHARED_MEMORY_INSUFFICIENT = 3010;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_NOT_SUPPORTED_PADDING = 3011;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_NOT_SUPPORTED_BAD_LAUNCH_PARAM = 3012;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.5.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_NOT_SUPPORTED_CUDA_GRAPH_NATIVE_API = 3013;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.18.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_NOT_SUPPORTED_INVALID_DYNAMIC_SHAPE = 3014;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_INTERNAL_ERROR = 4000;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED = 4001;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_INTERNAL_ERROR_UNEXPECTED_VALUE = 4002;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED = 4003;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED = 4004;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_INTERNAL_ERROR_BAD_LAUNCH_PARAM = 4005;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_INTERNAL_ERROR_TEXTURE_CREATION_FAILED = 4006;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_EXECUTION_FAILED = 5000;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_EXECUTION_FAILED_CUDA_DRIVER = 5001;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_EXECUTION_FAILED_CUBLAS = 5002;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_EXECUTION_FAILED_CUDART = 5003;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        CUDNN_STATUS_EXECUTION_FAILED_CURAND = 5004;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_STATUS_ALLOC_FAILED = 4003;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_STATUS_INVALID_VALUE = 2001;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_STATUS_ARCH_MISMATCH = 3007;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_STATUS_MAPPING_ERROR = 4006;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_STATUS_RUNTIME_PREREQUISITE_MISSING = 3008;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnstatus-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_STATUS_VERSION_MISMATCH = 1002;
+    cudnnStatus_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_STATUS_SUCCESS = 0, since "9.0.0";
+        CUDNN_STATUS_NOT_INITIALIZED = 1001, since "9.0.0";
+        CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH = 1002, since "9.0.0";
+        CUDNN_STATUS_SERIALIZATION_VERSION_MISMATCH = 1003, since "9.0.0";
+        CUDNN_STATUS_DEPRECATED = 1004, since "9.0.0";
+        CUDNN_STATUS_LICENSE_ERROR = 1005, since "9.0.0";
+        CUDNN_STATUS_RUNTIME_IN_PROGRESS = 1006, since "9.0.0";
+        CUDNN_STATUS_RUNTIME_FP_OVERFLOW = 1007, since "9.0.0";
+        CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED = 1008, since "9.2.0";
+        CUDNN_STATUS_BAD_PARAM = 2000, since "9.0.0";
+        CUDNN_STATUS_BAD_PARAM_NULL_POINTER = 2002, since "9.0.0";
+        CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER = 2003, since "9.0.0";
+        CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED = 2004, since "9.0.0";
+        CUDNN_STATUS_BAD_PARAM_OUT_OF_BOUND = 2005, since "9.0.0";
+        CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT = 2006, since "9.0.0";
+        CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH = 2007, since "9.0.0";
+        CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH = 2008, since "9.0.0";
+        CUDNN_STATUS_BAD_PARAM_DUPLICATED_ENTRIES = 2009, since "9.0.0";
+        CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE = 2010, since "9.0.0";
+        CUDNN_STATUS_BAD_PARAM_CUDA_GRAPH_MISMATCH = 2011, since "9.5.0";
+        CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE = 2012, since "9.6.0";
+        CUDNN_STATUS_NOT_SUPPORTED = 3000, since "9.0.0";
+        CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN = 3001, since "9.0.0";
+        CUDNN_STATUS_NOT_SUPPORTED_SHAPE = 3002, since "9.0.0";
+        CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE = 3003, since "9.0.0";
+        CUDNN_STATUS_NOT_SUPPORTED_LAYOUT = 3004, since "9.0.0";
+        CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER = 3005, since "9.0.0";
+        CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDART = 3006, since "9.0.0";
+        CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH = 3007, since "9.0.0";
+        CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING = 3008, since "9.0.0";
+        CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE = 3009, since "9.0.0";
+        CUDNN_STATUS_NOT_SUPPORTED_SHARED_MEMORY_INSUFFICIENT = 3010, since "9.0.0";
+        CUDNN_STATUS_NOT_SUPPORTED_PADDING = 3011, since "9.0.0";
+        CUDNN_STATUS_NOT_SUPPORTED_BAD_LAUNCH_PARAM = 3012, since "9.0.0";
+        CUDNN_STATUS_NOT_SUPPORTED_CUDA_GRAPH_NATIVE_API = 3013, since "9.5.0";
+        CUDNN_STATUS_NOT_SUPPORTED_INVALID_DYNAMIC_SHAPE = 3014, since "9.18.0";
+        CUDNN_STATUS_INTERNAL_ERROR = 4000, since "9.0.0";
+        CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED = 4001, since "9.0.0";
+        CUDNN_STATUS_INTERNAL_ERROR_UNEXPECTED_VALUE = 4002, since "9.0.0";
+        CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED = 4003, since "9.0.0";
+        CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED = 4004, since "9.0.0";
+        CUDNN_STATUS_INTERNAL_ERROR_BAD_LAUNCH_PARAM = 4005, since "9.0.0";
+        CUDNN_STATUS_INTERNAL_ERROR_TEXTURE_CREATION_FAILED = 4006, since "9.0.0";
+        CUDNN_STATUS_EXECUTION_FAILED = 5000, since "9.0.0";
+        CUDNN_STATUS_EXECUTION_FAILED_CUDA_DRIVER = 5001, since "9.0.0";
+        CUDNN_STATUS_EXECUTION_FAILED_CUBLAS = 5002, since "9.0.0";
+        CUDNN_STATUS_EXECUTION_FAILED_CUDART = 5003, since "9.0.0";
+        CUDNN_STATUS_EXECUTION_FAILED_CURAND = 5004, since "9.0.0";
+        CUDNN_STATUS_ALLOC_FAILED = 4003, since "9.0.0", deprecated "";
+        CUDNN_STATUS_INVALID_VALUE = 2001, since "9.0.0", deprecated "";
+        CUDNN_STATUS_ARCH_MISMATCH = 3007, since "9.0.0", deprecated "";
+        CUDNN_STATUS_MAPPING_ERROR = 4006, since "9.0.0", deprecated "";
+        CUDNN_STATUS_RUNTIME_PREREQUISITE_MISSING = 3008, since "9.0.0", deprecated "";
+        CUDNN_STATUS_VERSION_MISMATCH = 1002, since "9.0.0", deprecated "";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnerrquerymode-t)"]
-    #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-    cudnnErrQueryMode_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnerrquerymode-t)"]
-        CUDNN_ERRQUERY_RAWCODE = 0;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnerrquerymode-t)"]
-        CUDNN_ERRQUERY_NONBLOCKING = 1;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnerrquerymode-t)"]
-        CUDNN_ERRQUERY_BLOCKING = 2;
+    "`libcudnn_graph`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnerrquerymode-t)";
+    cudnnErrQueryMode_t: core::ffi::c_uint, since "9.0.0", deprecated "" {
+        CUDNN_ERRQUERY_RAWCODE = 0, since "9.0.0";
+        CUDNN_ERRQUERY_NONBLOCKING = 1, since "9.0.0";
+        CUDNN_ERRQUERY_BLOCKING = 2, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndatatype-t)"]
-    cudnnDataType_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndatatype-t)"]
-        CUDNN_DATA_FLOAT = 0;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndatatype-t)"]
-        CUDNN_DATA_DOUBLE = 1;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndatatype-t)"]
-        CUDNN_DATA_HALF = 2;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndatatype-t)"]
-        CUDNN_DATA_INT8 = 3;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndatatype-t)"]
-        CUDNN_DATA_INT32 = 4;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndatatype-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_DATA_INT8x4 = 5;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndatatype-t)"]
-        CUDNN_DATA_UINT8 = 6;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndatatype-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_DATA_UINT8x4 = 7;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndatatype-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_DATA_INT8x32 = 8;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndatatype-t)"]
-        CUDNN_DATA_BFLOAT16 = 9;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndatatype-t)"]
-        CUDNN_DATA_INT64 = 10;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndatatype-t)"]
-        CUDNN_DATA_BOOLEAN = 11;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndatatype-t)"]
-        CUDNN_DATA_FP8_E4M3 = 12;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndatatype-t)"]
-        CUDNN_DATA_FP8_E5M2 = 13;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndatatype-t)"]
-        CUDNN_DATA_FAST_FLOAT_FOR_FP8 = 14;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.7.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndatatype-t)"]
-        CUDNN_DATA_FP8_E8M0 = 15;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.7.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndatatype-t)"]
-        CUDNN_DATA_FP4_E2M1 = 16;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.11.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndatatype-t)"]
-        CUDNN_DATA_INT4 = 17;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.11.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndatatype-t)"]
-        CUDNN_DATA_UINT4 = 18;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.11.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndatatype-t)"]
-        CUDNN_DATA_UINT32 = 19;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.14.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndatatype-t)"]
-        CUDNN_DATA_COMPLEX_FP32 = 20;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.14.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndatatype-t)"]
-        CUDNN_DATA_COMPLEX_FP64 = 21;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.25.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndatatype-t)"]
-        CUDNN_DATA_BYTE_BOOLEAN = 22;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.26.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndatatype-t)"]
-        CUDNN_DATA_FP8_E5M3 = 23;
+    "`libcudnn_graph`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnndatatype-t)";
+    cudnnDataType_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_DATA_FLOAT = 0, since "9.0.0";
+        CUDNN_DATA_DOUBLE = 1, since "9.0.0";
+        CUDNN_DATA_HALF = 2, since "9.0.0";
+        CUDNN_DATA_INT8 = 3, since "9.0.0";
+        CUDNN_DATA_INT32 = 4, since "9.0.0";
+        CUDNN_DATA_INT8x4 = 5, since "9.0.0", deprecated "";
+        CUDNN_DATA_UINT8 = 6, since "9.0.0";
+        CUDNN_DATA_UINT8x4 = 7, since "9.0.0", deprecated "";
+        CUDNN_DATA_INT8x32 = 8, since "9.0.0", deprecated "";
+        CUDNN_DATA_BFLOAT16 = 9, since "9.0.0";
+        CUDNN_DATA_INT64 = 10, since "9.0.0";
+        CUDNN_DATA_BOOLEAN = 11, since "9.0.0";
+        CUDNN_DATA_FP8_E4M3 = 12, since "9.0.0";
+        CUDNN_DATA_FP8_E5M2 = 13, since "9.0.0";
+        CUDNN_DATA_FAST_FLOAT_FOR_FP8 = 14, since "9.0.0";
+        CUDNN_DATA_FP8_E8M0 = 15, since "9.7.0";
+        CUDNN_DATA_FP4_E2M1 = 16, since "9.7.0";
+        CUDNN_DATA_INT4 = 17, since "9.11.0";
+        CUDNN_DATA_UINT4 = 18, since "9.11.0";
+        CUDNN_DATA_UINT32 = 19, since "9.11.0";
+        CUDNN_DATA_COMPLEX_FP32 = 20, since "9.14.0";
+        CUDNN_DATA_COMPLEX_FP64 = 21, since "9.14.0";
+        CUDNN_DATA_BYTE_BOOLEAN = 22, since "9.25.0";
+        CUDNN_DATA_FP8_E5M3 = 23, since "9.26.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnmathtype-t)"]
-    cudnnMathType_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnmathtype-t)"]
-        CUDNN_DEFAULT_MATH = 0;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnmathtype-t)"]
-        CUDNN_TENSOR_OP_MATH = 1;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnmathtype-t)"]
-        CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION = 2;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnmathtype-t)"]
-        CUDNN_FMA_MATH = 3;
+    "`libcudnn_graph`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnmathtype-t)";
+    cudnnMathType_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_DEFAULT_MATH = 0, since "9.0.0";
+        CUDNN_TENSOR_OP_MATH = 1, since "9.0.0";
+        CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION = 2, since "9.0.0";
+        CUDNN_FMA_MATH = 3, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnnanpropagation-t)"]
-    #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-    cudnnNanPropagation_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnnanpropagation-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_NOT_PROPAGATE_NAN = 0;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnnanpropagation-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_PROPAGATE_NAN = 1;
+    "`libcudnn_graph`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnnanpropagation-t)";
+    cudnnNanPropagation_t: core::ffi::c_uint, since "9.0.0", deprecated "" {
+        CUDNN_NOT_PROPAGATE_NAN = 0, since "9.0.0", deprecated "";
+        CUDNN_PROPAGATE_NAN = 1, since "9.0.0", deprecated "";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnctcgradmode-t)"]
-    cudnnCTCGradMode_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnctcgradmode-t)"]
-        CUDNN_CTC_ZERO_OOB_GRADIENTS = 0;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnctcgradmode-t)"]
-        CUDNN_CTC_SKIP_OOB_GRADIENTS = 1;
+    "`libcudnn_graph`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnctcgradmode-t)";
+    cudnnCTCGradMode_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_CTC_ZERO_OOB_GRADIENTS = 0, since "9.0.0";
+        CUDNN_CTC_SKIP_OOB_GRADIENTS = 1, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnntensorformat-t)"]
-    cudnnTensorFormat_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnntensorformat-t)"]
-        CUDNN_TENSOR_NCHW = 0;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnntensorformat-t)"]
-        CUDNN_TENSOR_NHWC = 1;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnntensorformat-t)"]
-        CUDNN_TENSOR_NCHW_VECT_C = 2;
+    "`libcudnn_graph`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnntensorformat-t)";
+    cudnnTensorFormat_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_TENSOR_NCHW = 0, since "9.0.0";
+        CUDNN_TENSOR_NHWC = 1, since "9.0.0";
+        CUDNN_TENSOR_NCHW_VECT_C = 2, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnreducetensorop-t)"]
-    cudnnReduceTensorOp_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnreducetensorop-t)"]
-        CUDNN_REDUCE_TENSOR_ADD = 0;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnreducetensorop-t)"]
-        CUDNN_REDUCE_TENSOR_MUL = 1;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnreducetensorop-t)"]
-        CUDNN_REDUCE_TENSOR_MIN = 2;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnreducetensorop-t)"]
-        CUDNN_REDUCE_TENSOR_MAX = 3;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnreducetensorop-t)"]
-        CUDNN_REDUCE_TENSOR_AMAX = 4;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnreducetensorop-t)"]
-        CUDNN_REDUCE_TENSOR_AVG = 5;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnreducetensorop-t)"]
-        CUDNN_REDUCE_TENSOR_NORM1 = 6;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnreducetensorop-t)"]
-        CUDNN_REDUCE_TENSOR_NORM2 = 7;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnreducetensorop-t)"]
-        CUDNN_REDUCE_TENSOR_MUL_NO_ZEROS = 8;
+    "`libcudnn_graph`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnreducetensorop-t)";
+    cudnnReduceTensorOp_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_REDUCE_TENSOR_ADD = 0, since "9.0.0";
+        CUDNN_REDUCE_TENSOR_MUL = 1, since "9.0.0";
+        CUDNN_REDUCE_TENSOR_MIN = 2, since "9.0.0";
+        CUDNN_REDUCE_TENSOR_MAX = 3, since "9.0.0";
+        CUDNN_REDUCE_TENSOR_AMAX = 4, since "9.0.0";
+        CUDNN_REDUCE_TENSOR_AVG = 5, since "9.0.0";
+        CUDNN_REDUCE_TENSOR_NORM1 = 6, since "9.0.0";
+        CUDNN_REDUCE_TENSOR_NORM2 = 7, since "9.0.0";
+        CUDNN_REDUCE_TENSOR_MUL_NO_ZEROS = 8, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnactivationmode-t)"]
-    #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-    cudnnActivationMode_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnactivationmode-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_ACTIVATION_SIGMOID = 0;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnactivationmode-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_ACTIVATION_RELU = 1;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnactivationmode-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_ACTIVATION_TANH = 2;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnactivationmode-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_ACTIVATION_CLIPPED_RELU = 3;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnactivationmode-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_ACTIVATION_ELU = 4;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnactivationmode-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_ACTIVATION_IDENTITY = 5;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnactivationmode-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_ACTIVATION_SWISH = 6;
+    "`libcudnn_graph`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnactivationmode-t)";
+    cudnnActivationMode_t: core::ffi::c_uint, since "9.0.0", deprecated "" {
+        CUDNN_ACTIVATION_SIGMOID = 0, since "9.0.0", deprecated "";
+        CUDNN_ACTIVATION_RELU = 1, since "9.0.0", deprecated "";
+        CUDNN_ACTIVATION_TANH = 2, since "9.0.0", deprecated "";
+        CUDNN_ACTIVATION_CLIPPED_RELU = 3, since "9.0.0", deprecated "";
+        CUDNN_ACTIVATION_ELU = 4, since "9.0.0", deprecated "";
+        CUDNN_ACTIVATION_IDENTITY = 5, since "9.0.0", deprecated "";
+        CUDNN_ACTIVATION_SWISH = 6, since "9.0.0", deprecated "";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnseverity-t)"]
-    cudnnSeverity_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnseverity-t)"]
-        CUDNN_SEV_FATAL = 0;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnseverity-t)"]
-        CUDNN_SEV_ERROR = 1;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnseverity-t)"]
-        CUDNN_SEV_WARNING = 2;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnseverity-t)"]
-        CUDNN_SEV_INFO = 3;
+    "`libcudnn_graph`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnseverity-t)";
+    cudnnSeverity_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_SEV_FATAL = 0, since "9.0.0";
+        CUDNN_SEV_ERROR = 1, since "9.0.0";
+        CUDNN_SEV_WARNING = 2, since "9.0.0";
+        CUDNN_SEV_INFO = 3, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnconvolutionmode-t)"]
-    cudnnConvolutionMode_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnconvolutionmode-t)"]
-        CUDNN_CONVOLUTION = 0;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnconvolutionmode-t)"]
-        CUDNN_CROSS_CORRELATION = 1;
+    "`libcudnn_graph`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnconvolutionmode-t)";
+    cudnnConvolutionMode_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_CONVOLUTION = 0, since "9.0.0";
+        CUDNN_CROSS_CORRELATION = 1, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnreordertype-t)"]
-    #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-    cudnnReorderType_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnreordertype-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_DEFAULT_REORDER = 0;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnreordertype-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_NO_REORDER = 1;
+    "`libcudnn_graph`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnreordertype-t)";
+    cudnnReorderType_t: core::ffi::c_uint, since "9.0.0", deprecated "" {
+        CUDNN_DEFAULT_REORDER = 0, since "9.0.0", deprecated "";
+        CUDNN_NO_REORDER = 1, since "9.0.0", deprecated "";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-    cudnnPointwiseMode_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_ADD = 0;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_ADD_SQUARE = 5;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_DIV = 6;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_MAX = 3;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_MIN = 2;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_MOD = 7;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_MUL = 1;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_POW = 8;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_SUB = 9;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_ABS = 10;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_CEIL = 11;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_COS = 12;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_EXP = 13;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_FLOOR = 14;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_LOG = 15;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_NEG = 16;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_RSQRT = 17;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_SIN = 18;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_SQRT = 4;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_TAN = 19;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_ERF = 20;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_IDENTITY = 21;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_RECIPROCAL = 22;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.1.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_ATAN2 = 23;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.27.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_FLOOR_MOD = 24;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_RELU_FWD = 100;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_TANH_FWD = 101;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_SIGMOID_FWD = 102;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_ELU_FWD = 103;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_GELU_FWD = 104;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_SOFTPLUS_FWD = 105;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_SWISH_FWD = 106;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_GELU_APPROX_TANH_FWD = 107;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_RELU_BWD = 200;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_TANH_BWD = 201;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_SIGMOID_BWD = 202;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_ELU_BWD = 203;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_GELU_BWD = 204;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_SOFTPLUS_BWD = 205;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_SWISH_BWD = 206;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_GELU_APPROX_TANH_BWD = 207;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_CMP_EQ = 300;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_CMP_NEQ = 301;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_CMP_GT = 302;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_CMP_GE = 303;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_CMP_LT = 304;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_CMP_LE = 305;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_LOGICAL_AND = 400;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_LOGICAL_OR = 401;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_LOGICAL_NOT = 402;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_GEN_INDEX = 501;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)"]
-        CUDNN_POINTWISE_BINARY_SELECT = 601;
+    "`libcudnn_graph`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpointwisemode-t)";
+    cudnnPointwiseMode_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_POINTWISE_ADD = 0, since "9.0.0";
+        CUDNN_POINTWISE_ADD_SQUARE = 5, since "9.0.0";
+        CUDNN_POINTWISE_DIV = 6, since "9.0.0";
+        CUDNN_POINTWISE_MAX = 3, since "9.0.0";
+        CUDNN_POINTWISE_MIN = 2, since "9.0.0";
+        CUDNN_POINTWISE_MOD = 7, since "9.0.0";
+        CUDNN_POINTWISE_MUL = 1, since "9.0.0";
+        CUDNN_POINTWISE_POW = 8, since "9.0.0";
+        CUDNN_POINTWISE_SUB = 9, since "9.0.0";
+        CUDNN_POINTWISE_ABS = 10, since "9.0.0";
+        CUDNN_POINTWISE_CEIL = 11, since "9.0.0";
+        CUDNN_POINTWISE_COS = 12, since "9.0.0";
+        CUDNN_POINTWISE_EXP = 13, since "9.0.0";
+        CUDNN_POINTWISE_FLOOR = 14, since "9.0.0";
+        CUDNN_POINTWISE_LOG = 15, since "9.0.0";
+        CUDNN_POINTWISE_NEG = 16, since "9.0.0";
+        CUDNN_POINTWISE_RSQRT = 17, since "9.0.0";
+        CUDNN_POINTWISE_SIN = 18, since "9.0.0";
+        CUDNN_POINTWISE_SQRT = 4, since "9.0.0";
+        CUDNN_POINTWISE_TAN = 19, since "9.0.0";
+        CUDNN_POINTWISE_ERF = 20, since "9.0.0";
+        CUDNN_POINTWISE_IDENTITY = 21, since "9.0.0";
+        CUDNN_POINTWISE_RECIPROCAL = 22, since "9.0.0";
+        CUDNN_POINTWISE_ATAN2 = 23, since "9.1.0";
+        CUDNN_POINTWISE_FLOOR_MOD = 24, since "9.27.0";
+        CUDNN_POINTWISE_RELU_FWD = 100, since "9.0.0";
+        CUDNN_POINTWISE_TANH_FWD = 101, since "9.0.0";
+        CUDNN_POINTWISE_SIGMOID_FWD = 102, since "9.0.0";
+        CUDNN_POINTWISE_ELU_FWD = 103, since "9.0.0";
+        CUDNN_POINTWISE_GELU_FWD = 104, since "9.0.0";
+        CUDNN_POINTWISE_SOFTPLUS_FWD = 105, since "9.0.0";
+        CUDNN_POINTWISE_SWISH_FWD = 106, since "9.0.0";
+        CUDNN_POINTWISE_GELU_APPROX_TANH_FWD = 107, since "9.0.0";
+        CUDNN_POINTWISE_RELU_BWD = 200, since "9.0.0";
+        CUDNN_POINTWISE_TANH_BWD = 201, since "9.0.0";
+        CUDNN_POINTWISE_SIGMOID_BWD = 202, since "9.0.0";
+        CUDNN_POINTWISE_ELU_BWD = 203, since "9.0.0";
+        CUDNN_POINTWISE_GELU_BWD = 204, since "9.0.0";
+        CUDNN_POINTWISE_SOFTPLUS_BWD = 205, since "9.0.0";
+        CUDNN_POINTWISE_SWISH_BWD = 206, since "9.0.0";
+        CUDNN_POINTWISE_GELU_APPROX_TANH_BWD = 207, since "9.0.0";
+        CUDNN_POINTWISE_CMP_EQ = 300, since "9.0.0";
+        CUDNN_POINTWISE_CMP_NEQ = 301, since "9.0.0";
+        CUDNN_POINTWISE_CMP_GT = 302, since "9.0.0";
+        CUDNN_POINTWISE_CMP_GE = 303, since "9.0.0";
+        CUDNN_POINTWISE_CMP_LT = 304, since "9.0.0";
+        CUDNN_POINTWISE_CMP_LE = 305, since "9.0.0";
+        CUDNN_POINTWISE_LOGICAL_AND = 400, since "9.0.0";
+        CUDNN_POINTWISE_LOGICAL_OR = 401, since "9.0.0";
+        CUDNN_POINTWISE_LOGICAL_NOT = 402, since "9.0.0";
+        CUDNN_POINTWISE_GEN_INDEX = 501, since "9.0.0";
+        CUDNN_POINTWISE_BINARY_SELECT = 601, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnresamplemode-t)"]
-    cudnnResampleMode_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnresamplemode-t)"]
-        CUDNN_RESAMPLE_NEAREST = 0;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnresamplemode-t)"]
-        CUDNN_RESAMPLE_BILINEAR = 1;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnresamplemode-t)"]
-        CUDNN_RESAMPLE_AVGPOOL = 2;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnresamplemode-t)"]
-        CUDNN_RESAMPLE_AVGPOOL_INCLUDE_PADDING = 2;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnresamplemode-t)"]
-        CUDNN_RESAMPLE_AVGPOOL_EXCLUDE_PADDING = 4;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnresamplemode-t)"]
-        CUDNN_RESAMPLE_MAXPOOL = 3;
+    "`libcudnn_graph`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnresamplemode-t)";
+    cudnnResampleMode_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_RESAMPLE_NEAREST = 0, since "9.0.0";
+        CUDNN_RESAMPLE_BILINEAR = 1, since "9.0.0";
+        CUDNN_RESAMPLE_AVGPOOL = 2, since "9.0.0";
+        CUDNN_RESAMPLE_AVGPOOL_INCLUDE_PADDING = 2, since "9.0.0";
+        CUDNN_RESAMPLE_AVGPOOL_EXCLUDE_PADDING = 4, since "9.0.0";
+        CUDNN_RESAMPLE_MAXPOOL = 3, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnsignalmode-t)"]
-    cudnnSignalMode_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnsignalmode-t)"]
-        CUDNN_SIGNAL_SET = 0;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnsignalmode-t)"]
-        CUDNN_SIGNAL_WAIT = 1;
+    "`libcudnn_graph`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnsignalmode-t)";
+    cudnnSignalMode_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_SIGNAL_SET = 0, since "9.0.0";
+        CUDNN_SIGNAL_WAIT = 1, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnngenstatsmode-t)"]
-    cudnnGenStatsMode_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnngenstatsmode-t)"]
-        CUDNN_GENSTATS_SUM_SQSUM = 0;
+    "`libcudnn_graph`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnngenstatsmode-t)";
+    cudnnGenStatsMode_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_GENSTATS_SUM_SQSUM = 0, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbnfinalizestatsmode-t)"]
-    cudnnBnFinalizeStatsMode_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbnfinalizestatsmode-t)"]
-        CUDNN_BN_FINALIZE_STATISTICS_TRAINING = 0;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbnfinalizestatsmode-t)"]
-        CUDNN_BN_FINALIZE_STATISTICS_INFERENCE = 1;
+    "`libcudnn_graph`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbnfinalizestatsmode-t)";
+    cudnnBnFinalizeStatsMode_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_BN_FINALIZE_STATISTICS_TRAINING = 0, since "9.0.0";
+        CUDNN_BN_FINALIZE_STATISTICS_INFERENCE = 1, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnrngdistribution-t)"]
-    cudnnRngDistribution_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnrngdistribution-t)"]
-        CUDNN_RNG_DISTRIBUTION_BERNOULLI = 0;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnrngdistribution-t)"]
-        CUDNN_RNG_DISTRIBUTION_UNIFORM = 1;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnrngdistribution-t)"]
-        CUDNN_RNG_DISTRIBUTION_NORMAL = 2;
+    "`libcudnn_graph`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnrngdistribution-t)";
+    cudnnRngDistribution_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_RNG_DISTRIBUTION_BERNOULLI = 0, since "9.0.0";
+        CUDNN_RNG_DISTRIBUTION_UNIFORM = 1, since "9.0.0";
+        CUDNN_RNG_DISTRIBUTION_NORMAL = 2, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_graph`, since cuDNN 9.15.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnmoegroupedmatmulmode-t)"]
-    cudnnMoeGroupedMatmulMode_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_graph`, since cuDNN 9.15.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnmoegroupedmatmulmode-t)"]
-        CUDNN_MOE_GROUPED_MATMUL_MODE_NONE = 0;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.15.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnmoegroupedmatmulmode-t)"]
-        CUDNN_MOE_GROUPED_MATMUL_MODE_GATHER = 1;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.15.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnmoegroupedmatmulmode-t)"]
-        CUDNN_MOE_GROUPED_MATMUL_MODE_SCATTER = 2;
+    "`libcudnn_graph`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnmoegroupedmatmulmode-t)";
+    cudnnMoeGroupedMatmulMode_t: core::ffi::c_uint, since "9.15.0" {
+        CUDNN_MOE_GROUPED_MATMUL_MODE_NONE = 0, since "9.15.0";
+        CUDNN_MOE_GROUPED_MATMUL_MODE_GATHER = 1, since "9.15.0";
+        CUDNN_MOE_GROUPED_MATMUL_MODE_SCATTER = 2, since "9.15.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-    cudnnBackendAttributeName_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_POINTWISE_MODE = 0;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_POINTWISE_MATH_PREC = 1;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_ATTR_POINTWISE_NAN_PROPAGATION = 2;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP = 3;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP = 4;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE = 5;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_POINTWISE_ELU_ALPHA = 6;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_POINTWISE_SOFTPLUS_BETA = 7;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_POINTWISE_SWISH_BETA = 8;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_POINTWISE_AXIS = 9;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_CONVOLUTION_COMP_TYPE = 100;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_CONVOLUTION_CONV_MODE = 101;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_CONVOLUTION_DILATIONS = 102;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES = 103;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_CONVOLUTION_POST_PADDINGS = 104;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS = 105;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS = 106;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_ENGINEHEUR_MODE = 200;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH = 201;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_ENGINEHEUR_RESULTS = 202;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET = 203;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.8.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_ENGINEHEUR_DEVICEPROP = 204;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.27.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_ENGINEHEUR_SHARED_MEMORY_LIMIT = 205;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_ENGINECFG_ENGINE = 300;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_ENGINECFG_INTERMEDIATE_INFO = 301;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_ENGINECFG_KNOB_CHOICES = 302;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.2.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE = 303;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.2.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_ENGINECFG_SHARED_MEMORY_USED = 304;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_ATTR_EXECUTION_PLAN_HANDLE = 400;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG = 401;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE = 402;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_EXECUTION_PLAN_COMPUTED_INTERMEDIATE_UIDS = 403;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_EXECUTION_PLAN_RUN_ONLY_INTERMEDIATE_UIDS = 404;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION = 405;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.4.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_EXECUTION_PLAN_KERNEL_CACHE = 406;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.8.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP = 407;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.28.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_EXECUTION_PLAN_CUDA_GRAPH_RETENTION = 408;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_INTERMEDIATE_INFO_UNIQUE_ID = 500;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_INTERMEDIATE_INFO_SIZE = 501;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_INTERMEDIATE_INFO_DEPENDENT_DATA_UIDS = 502;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_INTERMEDIATE_INFO_DEPENDENT_ATTRIBUTES = 503;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE = 600;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE = 601;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA = 700;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA = 701;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC = 702;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W = 703;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X = 704;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y = 705;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA = 706;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA = 707;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC = 708;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W = 709;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX = 710;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY = 711;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA = 712;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA = 713;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC = 714;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW = 715;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X = 716;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY = 717;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR = 750;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_POINTWISE_XDESC = 751;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_POINTWISE_BDESC = 752;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_POINTWISE_YDESC = 753;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_POINTWISE_ALPHA1 = 754;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_POINTWISE_ALPHA2 = 755;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_POINTWISE_DXDESC = 756;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_POINTWISE_DYDESC = 757;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_POINTWISE_TDESC = 758;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_GENSTATS_MODE = 770;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_GENSTATS_MATH_PREC = 771;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_GENSTATS_XDESC = 772;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_GENSTATS_SUMDESC = 773;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_GENSTATS_SQSUMDESC = 774;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_BN_FINALIZE_STATS_MODE = 780;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_BN_FINALIZE_MATH_PREC = 781;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_BN_FINALIZE_Y_SUM_DESC = 782;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_BN_FINALIZE_Y_SQ_SUM_DESC = 783;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_BN_FINALIZE_SCALE_DESC = 784;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_BN_FINALIZE_BIAS_DESC = 785;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_BN_FINALIZE_PREV_RUNNING_MEAN_DESC = 786;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_BN_FINALIZE_PREV_RUNNING_VAR_DESC = 787;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_BN_FINALIZE_UPDATED_RUNNING_MEAN_DESC = 788;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_BN_FINALIZE_UPDATED_RUNNING_VAR_DESC = 789;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_BN_FINALIZE_SAVED_MEAN_DESC = 790;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_BN_FINALIZE_SAVED_INV_STD_DESC = 791;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_BN_FINALIZE_EQ_SCALE_DESC = 792;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_BN_FINALIZE_EQ_BIAS_DESC = 793;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_BN_FINALIZE_ACCUM_COUNT_DESC = 794;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_BN_FINALIZE_EPSILON_DESC = 795;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_BN_FINALIZE_EXP_AVERATE_FACTOR_DESC = 796;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_ATTR_OPERATIONGRAPH_HANDLE = 800;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATIONGRAPH_OPS = 801;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT = 802;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.4.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATIONGRAPH_IS_DYNAMIC_SHAPE_ENABLED = 803;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.6.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATIONGRAPH_IS_SAME_TOPOLOGY = 804;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.21.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATIONGRAPH_IS_OVERRIDE_SHAPE_ENABLED = 805;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.23.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATIONGRAPH_MODE = 806;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT = 900;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_TENSOR_DATA_TYPE = 901;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_TENSOR_DIMENSIONS = 902;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_TENSOR_STRIDES = 903;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_TENSOR_VECTOR_COUNT = 904;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_TENSOR_VECTORIZED_DIMENSION = 905;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_TENSOR_UNIQUE_ID = 906;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_TENSOR_IS_VIRTUAL = 907;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_TENSOR_IS_BY_VALUE = 908;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_TENSOR_REORDERING_MODE = 909;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.22.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_TENSOR_CONSTANT_VALUE = 910;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC = 913;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.24.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_TENSOR_RAGGED_OFFSET_MULTIPLIER = 914;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS = 1000;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS = 1001;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_VARIANT_PACK_INTERMEDIATES = 1002;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_VARIANT_PACK_WORKSPACE = 1003;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.18.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_VARIANT_PACK_OVERRIDE_UNIQUE_IDS = 1010;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.18.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_VARIANT_PACK_OVERRIDE_SHAPES = 1011;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.18.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_VARIANT_PACK_OVERRIDE_STRIDES = 1012;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_LAYOUT_INFO_TENSOR_UID = 1100;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_LAYOUT_INFO_TYPES = 1101;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_KNOB_INFO_TYPE = 1200;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE = 1201;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_KNOB_INFO_MINIMUM_VALUE = 1202;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_KNOB_INFO_STRIDE = 1203;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_ENGINE_OPERATION_GRAPH = 1300;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_ENGINE_GLOBAL_INDEX = 1301;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_ENGINE_KNOB_INFO = 1302;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_ENGINE_NUMERICAL_NOTE = 1303;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_ENGINE_LAYOUT_INFO = 1304;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE = 1305;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_ENGINE_SM_COUNT_TARGET = 1306;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.8.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_ENGINE_DEVICEPROP = 1307;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.17.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_ENGINE_DISABLE_CLUSTER_COOPERATIVE = 1308;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.27.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_ENGINE_SHARED_MEMORY_LIMIT = 1309;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_MATMUL_COMP_TYPE = 1500;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_MATMUL_PADDING_VALUE = 1503;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_MATMUL_ADESC = 1520;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_MATMUL_BDESC = 1521;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_MATMUL_CDESC = 1522;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_MATMUL_DESC = 1523;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_ATTR_OPERATION_MATMUL_IRREGULARLY_STRIDED_BATCH_COUNT = 1524;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC = 1525;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC = 1526;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC = 1527;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_REDUCTION_OPERATOR = 1600;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_REDUCTION_COMP_TYPE = 1601;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.11.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_REDUCTION_IS_DETERMINISTIC = 1602;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_REDUCTION_XDESC = 1610;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_REDUCTION_YDESC = 1611;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_REDUCTION_DESC = 1612;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.24.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_REDUCTION_GROUP_OFFSET_DESC = 1613;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_MATH_PREC = 1620;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_MEAN_DESC = 1621;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_INVSTD_DESC = 1622;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_BN_SCALE_DESC = 1623;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_X_DESC = 1624;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DY_DESC = 1625;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DBN_SCALE_DESC = 1626;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DBN_BIAS_DESC = 1627;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_DY_SCALE_DESC = 1628;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_X_SCALE_DESC = 1629;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_BIAS = 1630;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.27.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_REDUCTION_DIMS = 1640;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.27.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_REDUCTION_INIT_VALUES = 1641;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.27.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_REDUCTION_SUBGRAPH = 1642;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.27.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_REDUCTION_SUBGRAPH_ACCUMULATOR_UIDS = 1643;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.27.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_REDUCTION_SUBGRAPH_CURRENT_UIDS = 1644;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.27.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_REDUCTION_SUBGRAPH_OUTPUT_UIDS = 1645;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.27.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_REDUCTION_SUBGRAPH_COMPUTE_TYPES = 1646;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_RESAMPLE_MODE = 1700;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_RESAMPLE_COMP_TYPE = 1701;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_RESAMPLE_SPATIAL_DIMS = 1702;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_RESAMPLE_POST_PADDINGS = 1703;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_RESAMPLE_PRE_PADDINGS = 1704;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_RESAMPLE_STRIDES = 1705;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_RESAMPLE_WINDOW_DIMS = 1706;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_RESAMPLE_NAN_PROPAGATION = 1707;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_RESAMPLE_PADDING_MODE = 1708;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_RESAMPLE_FWD_XDESC = 1710;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_RESAMPLE_FWD_YDESC = 1711;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_RESAMPLE_FWD_IDXDESC = 1712;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_ATTR_OPERATION_RESAMPLE_FWD_ALPHA = 1713;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_ATTR_OPERATION_RESAMPLE_FWD_BETA = 1714;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_RESAMPLE_FWD_DESC = 1716;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DXDESC = 1720;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DYDESC = 1721;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_RESAMPLE_BWD_IDXDESC = 1722;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_ATTR_OPERATION_RESAMPLE_BWD_ALPHA = 1723;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_ATTR_OPERATION_RESAMPLE_BWD_BETA = 1724;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DESC = 1725;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_RESAMPLE_BWD_XDESC = 1726;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_RESAMPLE_BWD_YDESC = 1727;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_CONCAT_AXIS = 1800;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_CONCAT_INPUT_DESCS = 1801;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_CONCAT_INPLACE_INDEX = 1802;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_CONCAT_OUTPUT_DESC = 1803;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SIGNAL_MODE = 1900;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SIGNAL_FLAGDESC = 1901;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SIGNAL_VALUE = 1902;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SIGNAL_XDESC = 1903;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SIGNAL_YDESC = 1904;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.4.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_PAGED_CACHE_LOAD_CONTAINER_DESC = 1950;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.4.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_PAGED_CACHE_LOAD_YDESC = 1951;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.4.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_PAGED_CACHE_LOAD_SEQUENCE_DESC = 1952;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.4.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_PAGED_CACHE_LOAD_PAGE_TABLE_DESC = 1953;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_NORM_FWD_MODE = 2000;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_NORM_FWD_PHASE = 2001;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_NORM_FWD_XDESC = 2002;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC = 2003;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC = 2004;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_NORM_FWD_SCALE_DESC = 2005;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_NORM_FWD_BIAS_DESC = 2006;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC = 2007;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_NORM_FWD_EXP_AVG_FACTOR_DESC = 2008;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_MEAN_DESC = 2009;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_VAR_DESC = 2010;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_MEAN_DESC = 2011;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_VAR_DESC = 2012;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_NORM_FWD_YDESC = 2013;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_NORM_FWD_PEER_STAT_DESCS = 2014;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_NORM_BWD_MODE = 2100;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_NORM_BWD_XDESC = 2101;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_NORM_BWD_MEAN_DESC = 2102;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_NORM_BWD_INV_VARIANCE_DESC = 2103;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_NORM_BWD_DYDESC = 2104;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_NORM_BWD_SCALE_DESC = 2105;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_NORM_BWD_EPSILON_DESC = 2106;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_NORM_BWD_DSCALE_DESC = 2107;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_NORM_BWD_DBIAS_DESC = 2108;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_NORM_BWD_DXDESC = 2109;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_NORM_BWD_PEER_STAT_DESCS = 2110;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_RESHAPE_XDESC = 2200;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_RESHAPE_YDESC = 2201;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.22.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_RESHAPE_MODE = 2202;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.22.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_TRANSPOSE_XDESC = 3200;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.22.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_TRANSPOSE_YDESC = 3201;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.22.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_TRANSPOSE_PERMUTATION = 3202;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.22.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SLICE_XDESC = 3300;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.22.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SLICE_YDESC = 3301;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.22.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SLICE_START_INDICES = 3302;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.22.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SLICE_LIMIT_INDICES = 3303;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.22.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SLICE_STRIDES = 3304;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.24.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_ROPE_FWD_XDESC = 3400;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.24.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_ROPE_FWD_YDESC = 3401;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.24.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_ROPE_FWD_FREQSDESC = 3402;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.24.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_ROPE_FWD_OUTPUT_SCALE = 3403;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.24.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_ROPE_FWD_ROPE_DIM = 3404;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.24.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_ROPE_BWD_DYDESC = 3410;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.24.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_ROPE_BWD_DXDESC = 3411;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.24.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_ROPE_BWD_FREQSDESC = 3412;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.24.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_ROPE_BWD_OUTPUT_SCALE = 3413;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.24.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_ROPE_BWD_ROPE_DIM = 3414;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.10.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_EXPAND_BAND_MATRIX_XDESC = 2250;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.10.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_EXPAND_BAND_MATRIX_YDESC = 2251;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.10.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_EXPAND_BAND_MATRIX_LOWER_BANDWIDTH = 2252;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.10.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_EXPAND_BAND_MATRIX_UPPER_BANDWIDTH = 2253;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.10.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_EXPAND_BAND_MATRIX_AXIS = 2254;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.10.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_EXPAND_BAND_MATRIX_PAD_VALUE = 2255;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.10.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_EXPAND_BAND_MATRIX_KV_TOKEN_OFFSET_DESC = 2256;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.13.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_EXPAND_BAND_MATRIX_SPECULATIVE_MASK_DESC = 2257;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.10.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_CONTRACT_BAND_MATRIX_XDESC = 2270;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.10.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_CONTRACT_BAND_MATRIX_YDESC = 2271;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.10.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_CONTRACT_BAND_MATRIX_LOWER_BANDWIDTH = 2272;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.10.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_CONTRACT_BAND_MATRIX_UPPER_BANDWIDTH = 2273;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.10.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_CONTRACT_BAND_MATRIX_AXIS = 2274;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.10.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_CONTRACT_BAND_MATRIX_PAD_VALUE = 2275;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.10.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_CONTRACT_BAND_MAX_TOKEN_VALUE = 2276;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_RNG_DISTRIBUTION = 2300;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_RNG_NORMAL_DIST_MEAN = 2301;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_RNG_NORMAL_DIST_STANDARD_DEVIATION = 2302;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_RNG_UNIFORM_DIST_MAXIMUM = 2303;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_RNG_UNIFORM_DIST_MINIMUM = 2304;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_RNG_BERNOULLI_DIST_PROBABILITY = 2305;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_RNG_YDESC = 2310;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_RNG_SEED = 2311;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_RNG_DESC = 2312;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_RNG_OFFSET_DESC = 2313;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.5.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_KERNEL_CACHE_OPERATION_GRAPH = 2400;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.4.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_KERNEL_CACHE_IS_ENGINECFG_KERNEL_CACHED = 2401;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.10.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_KERNEL_CACHE_JSON_REPRESENTATION = 2402;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.27.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_KERNEL_CACHE_REVISION = 2403;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.27.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_KERNEL_CACHE_ENTRY_COUNT = 2404;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.7.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_XDESC = 2500;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.7.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_YDESC = 2501;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.7.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_SCALE_DESC = 2502;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.7.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_MATH_PREC = 2503;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.7.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_BLOCK_SIZE = 2504;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.7.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_XDESC = 2600;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.7.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_SCALE_DESC = 2601;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.7.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_YDESC = 2602;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.7.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_MATH_PREC = 2603;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.7.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_BLOCK_SIZE = 2604;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.13.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_NEG_SCALE = 2605;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.8.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_DEVICEPROP_DEVICE_ID = 2700;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.8.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_DEVICEPROP_HANDLE = 2701;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.8.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION = 2702;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.13.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_FWD_QDESC = 2800;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.13.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_FWD_KDESC = 2801;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.13.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_FWD_VDESC = 2802;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.13.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_FWD_ODESC = 2803;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.13.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_FWD_STATSDESC = 2804;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.13.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_FWD_SCALEDESC = 2805;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.14.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_FWD_BLOCK_MASK_DESC = 2806;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.15.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_FWD_PAGE_TABLE_KDESC = 2807;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.15.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_FWD_PAGE_TABLE_VDESC = 2808;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.15.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_FWD_SEQ_LEN_QDESC = 2809;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.15.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_FWD_SEQ_LEN_KVDESC = 2810;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.21.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_FWD_SUBGRAPH = 2811;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.21.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_FWD_SUBGRAPH_INPUT_UID = 2812;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.21.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_FWD_SUBGRAPH_OUTPUT_UID = 2813;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.21.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_FWD_SOFTMAX_DESC = 2814;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.21.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_FWD_DROPOUT_SEED_DESC = 2815;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.21.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_FWD_DROPOUT_OFFSET_DESC = 2816;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.21.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_FWD_DROPOUT_RNG_DUMP_DESC = 2817;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.21.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_FWD_DROPOUT_PROBABILITY = 2818;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.21.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_FWD_UNFUSE_FMA = 2819;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.24.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_FWD_CU_SEQ_LEN_QDESC = 2820;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.24.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_FWD_CU_SEQ_LEN_KVDESC = 2821;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.25.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_FWD_DESCALE_QDESC = 2822;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.25.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_FWD_DESCALE_KDESC = 2823;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.25.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_FWD_DESCALE_VDESC = 2824;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.25.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_FWD_DESCALE_SDESC = 2825;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.25.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_FWD_SCALE_SDESC = 2826;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.25.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_FWD_SCALE_ODESC = 2827;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.25.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_FWD_AMAX_SDESC = 2828;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.25.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_FWD_AMAX_ODESC = 2829;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.17.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_BWD_QDESC = 2851;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.17.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_BWD_KDESC = 2852;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.17.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_BWD_VDESC = 2853;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.17.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_BWD_ODESC = 2854;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.17.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_BWD_STATSDESC = 2855;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.17.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_BWD_SCALEDESC = 2856;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.17.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_BWD_SEQ_LEN_QDESC = 2857;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.17.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_BWD_SEQ_LEN_KVDESC = 2858;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.17.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_BWD_DQDESC = 2859;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.17.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_BWD_DKDESC = 2860;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.17.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_BWD_DVDESC = 2861;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.17.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_BWD_DODDESC = 2862;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.21.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_BWD_SINK_DESC = 2863;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.21.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_BWD_DSINK_DESC = 2864;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.21.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_BWD_MAX_TOTAL_SEQ_LEN_Q = 2865;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.21.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_BWD_MAX_TOTAL_SEQ_LEN_KV = 2866;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.21.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_BWD_SUBGRAPH = 2867;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.21.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_BWD_SUBGRAPH_INPUT_UID = 2868;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.21.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_BWD_SUBGRAPH_OUTPUT_UID = 2869;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.28.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_BWD_CU_SEQ_LEN_QDESC = 2870;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.28.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_BWD_CU_SEQ_LEN_KVDESC = 2871;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.28.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_BWD_DROPOUT_SEED_DESC = 2872;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.28.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_BWD_DROPOUT_OFFSET_DESC = 2873;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.28.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_BWD_DROPOUT_PROBABILITY = 2874;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.28.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SDPA_BWD_DBIAS_DESC = 2875;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.15.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_MODE = 2900;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.15.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_MATH_PREC = 2901;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.15.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_TOKEN_DESC = 2902;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.15.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_WEIGHT_DESC = 2903;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.15.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_FIRST_TOKEN_OFFSET_DESC = 2904;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.15.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_OUTPUT_DESC = 2905;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.15.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_TOKEN_INDEX_DESC = 2906;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.15.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_TOKEN_KS_DESC = 2907;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.15.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_TOP_K = 2908;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.22.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_BWD_MATH_PREC = 2951;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.22.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_BWD_TOKEN_DESC = 2952;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.22.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_BWD_DWEIGHT_DESC = 2953;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.22.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_BWD_FIRST_TOKEN_OFFSET_DESC = 2954;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.22.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_BWD_DOUTPUT_DESC = 2955;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.20.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_XDESC = 3000;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.20.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_SEQ_LEN_KVDESC = 3001;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.20.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_SEQ_LEN_QDESC = 3002;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.20.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_LEFT_BOUND_DESC = 3003;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.20.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_SHIFT_RIGHT_BOUND_DESC = 3004;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.20.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_BDESC = 3005;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.20.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_YDESC = 3006;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.20.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_COMPARISON_MODE = 3007;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.24.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_CU_SEQ_LEN_KVDESC = 3008;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.24.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_CU_SEQ_LEN_QDESC = 3009;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.20.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SOFTMAX_XDESC = 3100;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.20.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SOFTMAX_YDESC = 3101;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.20.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SOFTMAX_STATS_DESC = 3102;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.20.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SOFTMAX_MAX_DESC = 3103;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.20.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SOFTMAX_SUM_EXP_DESC = 3104;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.20.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SOFTMAX_SINK_DESC = 3105;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.27.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)"]
-        CUDNN_ATTR_OPERATION_SOFTMAX_STATS_LOG2 = 3106;
+    "`libcudnn_graph`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributename-t)";
+    cudnnBackendAttributeName_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_ATTR_POINTWISE_MODE = 0, since "9.0.0";
+        CUDNN_ATTR_POINTWISE_MATH_PREC = 1, since "9.0.0";
+        CUDNN_ATTR_POINTWISE_NAN_PROPAGATION = 2, since "9.0.0", deprecated "";
+        CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP = 3, since "9.0.0";
+        CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP = 4, since "9.0.0";
+        CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE = 5, since "9.0.0";
+        CUDNN_ATTR_POINTWISE_ELU_ALPHA = 6, since "9.0.0";
+        CUDNN_ATTR_POINTWISE_SOFTPLUS_BETA = 7, since "9.0.0";
+        CUDNN_ATTR_POINTWISE_SWISH_BETA = 8, since "9.0.0";
+        CUDNN_ATTR_POINTWISE_AXIS = 9, since "9.0.0";
+        CUDNN_ATTR_CONVOLUTION_COMP_TYPE = 100, since "9.0.0";
+        CUDNN_ATTR_CONVOLUTION_CONV_MODE = 101, since "9.0.0";
+        CUDNN_ATTR_CONVOLUTION_DILATIONS = 102, since "9.0.0";
+        CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES = 103, since "9.0.0";
+        CUDNN_ATTR_CONVOLUTION_POST_PADDINGS = 104, since "9.0.0";
+        CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS = 105, since "9.0.0";
+        CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS = 106, since "9.0.0";
+        CUDNN_ATTR_ENGINEHEUR_MODE = 200, since "9.0.0";
+        CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH = 201, since "9.0.0";
+        CUDNN_ATTR_ENGINEHEUR_RESULTS = 202, since "9.0.0";
+        CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET = 203, since "9.0.0";
+        CUDNN_ATTR_ENGINEHEUR_DEVICEPROP = 204, since "9.8.0";
+        CUDNN_ATTR_ENGINEHEUR_SHARED_MEMORY_LIMIT = 205, since "9.27.0";
+        CUDNN_ATTR_ENGINECFG_ENGINE = 300, since "9.0.0";
+        CUDNN_ATTR_ENGINECFG_INTERMEDIATE_INFO = 301, since "9.0.0";
+        CUDNN_ATTR_ENGINECFG_KNOB_CHOICES = 302, since "9.0.0";
+        CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE = 303, since "9.2.0";
+        CUDNN_ATTR_ENGINECFG_SHARED_MEMORY_USED = 304, since "9.2.0";
+        CUDNN_ATTR_EXECUTION_PLAN_HANDLE = 400, since "9.0.0", deprecated "";
+        CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG = 401, since "9.0.0";
+        CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE = 402, since "9.0.0";
+        CUDNN_ATTR_EXECUTION_PLAN_COMPUTED_INTERMEDIATE_UIDS = 403, since "9.0.0";
+        CUDNN_ATTR_EXECUTION_PLAN_RUN_ONLY_INTERMEDIATE_UIDS = 404, since "9.0.0";
+        CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION = 405, since "9.0.0";
+        CUDNN_ATTR_EXECUTION_PLAN_KERNEL_CACHE = 406, since "9.4.0";
+        CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP = 407, since "9.8.0";
+        CUDNN_ATTR_EXECUTION_PLAN_CUDA_GRAPH_RETENTION = 408, since "9.28.0";
+        CUDNN_ATTR_INTERMEDIATE_INFO_UNIQUE_ID = 500, since "9.0.0";
+        CUDNN_ATTR_INTERMEDIATE_INFO_SIZE = 501, since "9.0.0";
+        CUDNN_ATTR_INTERMEDIATE_INFO_DEPENDENT_DATA_UIDS = 502, since "9.0.0";
+        CUDNN_ATTR_INTERMEDIATE_INFO_DEPENDENT_ATTRIBUTES = 503, since "9.0.0";
+        CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE = 600, since "9.0.0";
+        CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE = 601, since "9.0.0";
+        CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA = 700, since "9.0.0";
+        CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA = 701, since "9.0.0";
+        CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC = 702, since "9.0.0";
+        CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W = 703, since "9.0.0";
+        CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X = 704, since "9.0.0";
+        CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y = 705, since "9.0.0";
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA = 706, since "9.0.0";
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA = 707, since "9.0.0";
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC = 708, since "9.0.0";
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W = 709, since "9.0.0";
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX = 710, since "9.0.0";
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY = 711, since "9.0.0";
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA = 712, since "9.0.0";
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA = 713, since "9.0.0";
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC = 714, since "9.0.0";
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW = 715, since "9.0.0";
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X = 716, since "9.0.0";
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY = 717, since "9.0.0";
+        CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR = 750, since "9.0.0";
+        CUDNN_ATTR_OPERATION_POINTWISE_XDESC = 751, since "9.0.0";
+        CUDNN_ATTR_OPERATION_POINTWISE_BDESC = 752, since "9.0.0";
+        CUDNN_ATTR_OPERATION_POINTWISE_YDESC = 753, since "9.0.0";
+        CUDNN_ATTR_OPERATION_POINTWISE_ALPHA1 = 754, since "9.0.0";
+        CUDNN_ATTR_OPERATION_POINTWISE_ALPHA2 = 755, since "9.0.0";
+        CUDNN_ATTR_OPERATION_POINTWISE_DXDESC = 756, since "9.0.0";
+        CUDNN_ATTR_OPERATION_POINTWISE_DYDESC = 757, since "9.0.0";
+        CUDNN_ATTR_OPERATION_POINTWISE_TDESC = 758, since "9.0.0";
+        CUDNN_ATTR_OPERATION_GENSTATS_MODE = 770, since "9.0.0";
+        CUDNN_ATTR_OPERATION_GENSTATS_MATH_PREC = 771, since "9.0.0";
+        CUDNN_ATTR_OPERATION_GENSTATS_XDESC = 772, since "9.0.0";
+        CUDNN_ATTR_OPERATION_GENSTATS_SUMDESC = 773, since "9.0.0";
+        CUDNN_ATTR_OPERATION_GENSTATS_SQSUMDESC = 774, since "9.0.0";
+        CUDNN_ATTR_OPERATION_BN_FINALIZE_STATS_MODE = 780, since "9.0.0";
+        CUDNN_ATTR_OPERATION_BN_FINALIZE_MATH_PREC = 781, since "9.0.0";
+        CUDNN_ATTR_OPERATION_BN_FINALIZE_Y_SUM_DESC = 782, since "9.0.0";
+        CUDNN_ATTR_OPERATION_BN_FINALIZE_Y_SQ_SUM_DESC = 783, since "9.0.0";
+        CUDNN_ATTR_OPERATION_BN_FINALIZE_SCALE_DESC = 784, since "9.0.0";
+        CUDNN_ATTR_OPERATION_BN_FINALIZE_BIAS_DESC = 785, since "9.0.0";
+        CUDNN_ATTR_OPERATION_BN_FINALIZE_PREV_RUNNING_MEAN_DESC = 786, since "9.0.0";
+        CUDNN_ATTR_OPERATION_BN_FINALIZE_PREV_RUNNING_VAR_DESC = 787, since "9.0.0";
+        CUDNN_ATTR_OPERATION_BN_FINALIZE_UPDATED_RUNNING_MEAN_DESC = 788, since "9.0.0";
+        CUDNN_ATTR_OPERATION_BN_FINALIZE_UPDATED_RUNNING_VAR_DESC = 789, since "9.0.0";
+        CUDNN_ATTR_OPERATION_BN_FINALIZE_SAVED_MEAN_DESC = 790, since "9.0.0";
+        CUDNN_ATTR_OPERATION_BN_FINALIZE_SAVED_INV_STD_DESC = 791, since "9.0.0";
+        CUDNN_ATTR_OPERATION_BN_FINALIZE_EQ_SCALE_DESC = 792, since "9.0.0";
+        CUDNN_ATTR_OPERATION_BN_FINALIZE_EQ_BIAS_DESC = 793, since "9.0.0";
+        CUDNN_ATTR_OPERATION_BN_FINALIZE_ACCUM_COUNT_DESC = 794, since "9.0.0";
+        CUDNN_ATTR_OPERATION_BN_FINALIZE_EPSILON_DESC = 795, since "9.0.0";
+        CUDNN_ATTR_OPERATION_BN_FINALIZE_EXP_AVERATE_FACTOR_DESC = 796, since "9.0.0";
+        CUDNN_ATTR_OPERATIONGRAPH_HANDLE = 800, since "9.0.0", deprecated "";
+        CUDNN_ATTR_OPERATIONGRAPH_OPS = 801, since "9.0.0";
+        CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT = 802, since "9.0.0";
+        CUDNN_ATTR_OPERATIONGRAPH_IS_DYNAMIC_SHAPE_ENABLED = 803, since "9.4.0";
+        CUDNN_ATTR_OPERATIONGRAPH_IS_SAME_TOPOLOGY = 804, since "9.6.0";
+        CUDNN_ATTR_OPERATIONGRAPH_IS_OVERRIDE_SHAPE_ENABLED = 805, since "9.21.0";
+        CUDNN_ATTR_OPERATIONGRAPH_MODE = 806, since "9.23.0";
+        CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT = 900, since "9.0.0";
+        CUDNN_ATTR_TENSOR_DATA_TYPE = 901, since "9.0.0";
+        CUDNN_ATTR_TENSOR_DIMENSIONS = 902, since "9.0.0";
+        CUDNN_ATTR_TENSOR_STRIDES = 903, since "9.0.0";
+        CUDNN_ATTR_TENSOR_VECTOR_COUNT = 904, since "9.0.0";
+        CUDNN_ATTR_TENSOR_VECTORIZED_DIMENSION = 905, since "9.0.0";
+        CUDNN_ATTR_TENSOR_UNIQUE_ID = 906, since "9.0.0";
+        CUDNN_ATTR_TENSOR_IS_VIRTUAL = 907, since "9.0.0";
+        CUDNN_ATTR_TENSOR_IS_BY_VALUE = 908, since "9.0.0";
+        CUDNN_ATTR_TENSOR_REORDERING_MODE = 909, since "9.0.0";
+        CUDNN_ATTR_TENSOR_CONSTANT_VALUE = 910, since "9.22.0";
+        CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC = 913, since "9.0.0";
+        CUDNN_ATTR_TENSOR_RAGGED_OFFSET_MULTIPLIER = 914, since "9.24.0";
+        CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS = 1000, since "9.0.0";
+        CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS = 1001, since "9.0.0";
+        CUDNN_ATTR_VARIANT_PACK_INTERMEDIATES = 1002, since "9.0.0";
+        CUDNN_ATTR_VARIANT_PACK_WORKSPACE = 1003, since "9.0.0";
+        CUDNN_ATTR_VARIANT_PACK_OVERRIDE_UNIQUE_IDS = 1010, since "9.18.0";
+        CUDNN_ATTR_VARIANT_PACK_OVERRIDE_SHAPES = 1011, since "9.18.0";
+        CUDNN_ATTR_VARIANT_PACK_OVERRIDE_STRIDES = 1012, since "9.18.0";
+        CUDNN_ATTR_LAYOUT_INFO_TENSOR_UID = 1100, since "9.0.0";
+        CUDNN_ATTR_LAYOUT_INFO_TYPES = 1101, since "9.0.0";
+        CUDNN_ATTR_KNOB_INFO_TYPE = 1200, since "9.0.0";
+        CUDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE = 1201, since "9.0.0";
+        CUDNN_ATTR_KNOB_INFO_MINIMUM_VALUE = 1202, since "9.0.0";
+        CUDNN_ATTR_KNOB_INFO_STRIDE = 1203, since "9.0.0";
+        CUDNN_ATTR_ENGINE_OPERATION_GRAPH = 1300, since "9.0.0";
+        CUDNN_ATTR_ENGINE_GLOBAL_INDEX = 1301, since "9.0.0";
+        CUDNN_ATTR_ENGINE_KNOB_INFO = 1302, since "9.0.0";
+        CUDNN_ATTR_ENGINE_NUMERICAL_NOTE = 1303, since "9.0.0";
+        CUDNN_ATTR_ENGINE_LAYOUT_INFO = 1304, since "9.0.0";
+        CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE = 1305, since "9.0.0";
+        CUDNN_ATTR_ENGINE_SM_COUNT_TARGET = 1306, since "9.0.0";
+        CUDNN_ATTR_ENGINE_DEVICEPROP = 1307, since "9.8.0";
+        CUDNN_ATTR_ENGINE_DISABLE_CLUSTER_COOPERATIVE = 1308, since "9.17.0";
+        CUDNN_ATTR_ENGINE_SHARED_MEMORY_LIMIT = 1309, since "9.27.0";
+        CUDNN_ATTR_MATMUL_COMP_TYPE = 1500, since "9.0.0";
+        CUDNN_ATTR_MATMUL_PADDING_VALUE = 1503, since "9.0.0";
+        CUDNN_ATTR_OPERATION_MATMUL_ADESC = 1520, since "9.0.0";
+        CUDNN_ATTR_OPERATION_MATMUL_BDESC = 1521, since "9.0.0";
+        CUDNN_ATTR_OPERATION_MATMUL_CDESC = 1522, since "9.0.0";
+        CUDNN_ATTR_OPERATION_MATMUL_DESC = 1523, since "9.0.0";
+        CUDNN_ATTR_OPERATION_MATMUL_IRREGULARLY_STRIDED_BATCH_COUNT = 1524, since "9.0.0", deprecated "";
+        CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC = 1525, since "9.0.0";
+        CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC = 1526, since "9.0.0";
+        CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC = 1527, since "9.0.0";
+        CUDNN_ATTR_REDUCTION_OPERATOR = 1600, since "9.0.0";
+        CUDNN_ATTR_REDUCTION_COMP_TYPE = 1601, since "9.0.0";
+        CUDNN_ATTR_REDUCTION_IS_DETERMINISTIC = 1602, since "9.11.0";
+        CUDNN_ATTR_OPERATION_REDUCTION_XDESC = 1610, since "9.0.0";
+        CUDNN_ATTR_OPERATION_REDUCTION_YDESC = 1611, since "9.0.0";
+        CUDNN_ATTR_OPERATION_REDUCTION_DESC = 1612, since "9.0.0";
+        CUDNN_ATTR_OPERATION_REDUCTION_GROUP_OFFSET_DESC = 1613, since "9.24.0";
+        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_MATH_PREC = 1620, since "9.0.0";
+        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_MEAN_DESC = 1621, since "9.0.0";
+        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_INVSTD_DESC = 1622, since "9.0.0";
+        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_BN_SCALE_DESC = 1623, since "9.0.0";
+        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_X_DESC = 1624, since "9.0.0";
+        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DY_DESC = 1625, since "9.0.0";
+        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DBN_SCALE_DESC = 1626, since "9.0.0";
+        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_DBN_BIAS_DESC = 1627, since "9.0.0";
+        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_DY_SCALE_DESC = 1628, since "9.0.0";
+        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_X_SCALE_DESC = 1629, since "9.0.0";
+        CUDNN_ATTR_OPERATION_BN_BWD_WEIGHTS_EQ_BIAS = 1630, since "9.0.0";
+        CUDNN_ATTR_OPERATION_REDUCTION_DIMS = 1640, since "9.27.0";
+        CUDNN_ATTR_OPERATION_REDUCTION_INIT_VALUES = 1641, since "9.27.0";
+        CUDNN_ATTR_OPERATION_REDUCTION_SUBGRAPH = 1642, since "9.27.0";
+        CUDNN_ATTR_OPERATION_REDUCTION_SUBGRAPH_ACCUMULATOR_UIDS = 1643, since "9.27.0";
+        CUDNN_ATTR_OPERATION_REDUCTION_SUBGRAPH_CURRENT_UIDS = 1644, since "9.27.0";
+        CUDNN_ATTR_OPERATION_REDUCTION_SUBGRAPH_OUTPUT_UIDS = 1645, since "9.27.0";
+        CUDNN_ATTR_OPERATION_REDUCTION_SUBGRAPH_COMPUTE_TYPES = 1646, since "9.27.0";
+        CUDNN_ATTR_RESAMPLE_MODE = 1700, since "9.0.0";
+        CUDNN_ATTR_RESAMPLE_COMP_TYPE = 1701, since "9.0.0";
+        CUDNN_ATTR_RESAMPLE_SPATIAL_DIMS = 1702, since "9.0.0";
+        CUDNN_ATTR_RESAMPLE_POST_PADDINGS = 1703, since "9.0.0";
+        CUDNN_ATTR_RESAMPLE_PRE_PADDINGS = 1704, since "9.0.0";
+        CUDNN_ATTR_RESAMPLE_STRIDES = 1705, since "9.0.0";
+        CUDNN_ATTR_RESAMPLE_WINDOW_DIMS = 1706, since "9.0.0";
+        CUDNN_ATTR_RESAMPLE_NAN_PROPAGATION = 1707, since "9.0.0";
+        CUDNN_ATTR_RESAMPLE_PADDING_MODE = 1708, since "9.0.0";
+        CUDNN_ATTR_OPERATION_RESAMPLE_FWD_XDESC = 1710, since "9.0.0";
+        CUDNN_ATTR_OPERATION_RESAMPLE_FWD_YDESC = 1711, since "9.0.0";
+        CUDNN_ATTR_OPERATION_RESAMPLE_FWD_IDXDESC = 1712, since "9.0.0";
+        CUDNN_ATTR_OPERATION_RESAMPLE_FWD_ALPHA = 1713, since "9.0.0", deprecated "";
+        CUDNN_ATTR_OPERATION_RESAMPLE_FWD_BETA = 1714, since "9.0.0", deprecated "";
+        CUDNN_ATTR_OPERATION_RESAMPLE_FWD_DESC = 1716, since "9.0.0";
+        CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DXDESC = 1720, since "9.0.0";
+        CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DYDESC = 1721, since "9.0.0";
+        CUDNN_ATTR_OPERATION_RESAMPLE_BWD_IDXDESC = 1722, since "9.0.0";
+        CUDNN_ATTR_OPERATION_RESAMPLE_BWD_ALPHA = 1723, since "9.0.0", deprecated "";
+        CUDNN_ATTR_OPERATION_RESAMPLE_BWD_BETA = 1724, since "9.0.0", deprecated "";
+        CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DESC = 1725, since "9.0.0";
+        CUDNN_ATTR_OPERATION_RESAMPLE_BWD_XDESC = 1726, since "9.0.0";
+        CUDNN_ATTR_OPERATION_RESAMPLE_BWD_YDESC = 1727, since "9.0.0";
+        CUDNN_ATTR_OPERATION_CONCAT_AXIS = 1800, since "9.0.0";
+        CUDNN_ATTR_OPERATION_CONCAT_INPUT_DESCS = 1801, since "9.0.0";
+        CUDNN_ATTR_OPERATION_CONCAT_INPLACE_INDEX = 1802, since "9.0.0";
+        CUDNN_ATTR_OPERATION_CONCAT_OUTPUT_DESC = 1803, since "9.0.0";
+        CUDNN_ATTR_OPERATION_SIGNAL_MODE = 1900, since "9.0.0";
+        CUDNN_ATTR_OPERATION_SIGNAL_FLAGDESC = 1901, since "9.0.0";
+        CUDNN_ATTR_OPERATION_SIGNAL_VALUE = 1902, since "9.0.0";
+        CUDNN_ATTR_OPERATION_SIGNAL_XDESC = 1903, since "9.0.0";
+        CUDNN_ATTR_OPERATION_SIGNAL_YDESC = 1904, since "9.0.0";
+        CUDNN_ATTR_OPERATION_PAGED_CACHE_LOAD_CONTAINER_DESC = 1950, since "9.4.0";
+        CUDNN_ATTR_OPERATION_PAGED_CACHE_LOAD_YDESC = 1951, since "9.4.0";
+        CUDNN_ATTR_OPERATION_PAGED_CACHE_LOAD_SEQUENCE_DESC = 1952, since "9.4.0";
+        CUDNN_ATTR_OPERATION_PAGED_CACHE_LOAD_PAGE_TABLE_DESC = 1953, since "9.4.0";
+        CUDNN_ATTR_OPERATION_NORM_FWD_MODE = 2000, since "9.0.0";
+        CUDNN_ATTR_OPERATION_NORM_FWD_PHASE = 2001, since "9.0.0";
+        CUDNN_ATTR_OPERATION_NORM_FWD_XDESC = 2002, since "9.0.0";
+        CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC = 2003, since "9.0.0";
+        CUDNN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC = 2004, since "9.0.0";
+        CUDNN_ATTR_OPERATION_NORM_FWD_SCALE_DESC = 2005, since "9.0.0";
+        CUDNN_ATTR_OPERATION_NORM_FWD_BIAS_DESC = 2006, since "9.0.0";
+        CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC = 2007, since "9.0.0";
+        CUDNN_ATTR_OPERATION_NORM_FWD_EXP_AVG_FACTOR_DESC = 2008, since "9.0.0";
+        CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_MEAN_DESC = 2009, since "9.0.0";
+        CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_VAR_DESC = 2010, since "9.0.0";
+        CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_MEAN_DESC = 2011, since "9.0.0";
+        CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_VAR_DESC = 2012, since "9.0.0";
+        CUDNN_ATTR_OPERATION_NORM_FWD_YDESC = 2013, since "9.0.0";
+        CUDNN_ATTR_OPERATION_NORM_FWD_PEER_STAT_DESCS = 2014, since "9.0.0";
+        CUDNN_ATTR_OPERATION_NORM_BWD_MODE = 2100, since "9.0.0";
+        CUDNN_ATTR_OPERATION_NORM_BWD_XDESC = 2101, since "9.0.0";
+        CUDNN_ATTR_OPERATION_NORM_BWD_MEAN_DESC = 2102, since "9.0.0";
+        CUDNN_ATTR_OPERATION_NORM_BWD_INV_VARIANCE_DESC = 2103, since "9.0.0";
+        CUDNN_ATTR_OPERATION_NORM_BWD_DYDESC = 2104, since "9.0.0";
+        CUDNN_ATTR_OPERATION_NORM_BWD_SCALE_DESC = 2105, since "9.0.0";
+        CUDNN_ATTR_OPERATION_NORM_BWD_EPSILON_DESC = 2106, since "9.0.0";
+        CUDNN_ATTR_OPERATION_NORM_BWD_DSCALE_DESC = 2107, since "9.0.0";
+        CUDNN_ATTR_OPERATION_NORM_BWD_DBIAS_DESC = 2108, since "9.0.0";
+        CUDNN_ATTR_OPERATION_NORM_BWD_DXDESC = 2109, since "9.0.0";
+        CUDNN_ATTR_OPERATION_NORM_BWD_PEER_STAT_DESCS = 2110, since "9.0.0";
+        CUDNN_ATTR_OPERATION_RESHAPE_XDESC = 2200, since "9.0.0";
+        CUDNN_ATTR_OPERATION_RESHAPE_YDESC = 2201, since "9.0.0";
+        CUDNN_ATTR_OPERATION_RESHAPE_MODE = 2202, since "9.22.0";
+        CUDNN_ATTR_OPERATION_TRANSPOSE_XDESC = 3200, since "9.22.0";
+        CUDNN_ATTR_OPERATION_TRANSPOSE_YDESC = 3201, since "9.22.0";
+        CUDNN_ATTR_OPERATION_TRANSPOSE_PERMUTATION = 3202, since "9.22.0";
+        CUDNN_ATTR_OPERATION_SLICE_XDESC = 3300, since "9.22.0";
+        CUDNN_ATTR_OPERATION_SLICE_YDESC = 3301, since "9.22.0";
+        CUDNN_ATTR_OPERATION_SLICE_START_INDICES = 3302, since "9.22.0";
+        CUDNN_ATTR_OPERATION_SLICE_LIMIT_INDICES = 3303, since "9.22.0";
+        CUDNN_ATTR_OPERATION_SLICE_STRIDES = 3304, since "9.22.0";
+        CUDNN_ATTR_OPERATION_ROPE_FWD_XDESC = 3400, since "9.24.0";
+        CUDNN_ATTR_OPERATION_ROPE_FWD_YDESC = 3401, since "9.24.0";
+        CUDNN_ATTR_OPERATION_ROPE_FWD_FREQSDESC = 3402, since "9.24.0";
+        CUDNN_ATTR_OPERATION_ROPE_FWD_OUTPUT_SCALE = 3403, since "9.24.0";
+        CUDNN_ATTR_OPERATION_ROPE_FWD_ROPE_DIM = 3404, since "9.24.0";
+        CUDNN_ATTR_OPERATION_ROPE_BWD_DYDESC = 3410, since "9.24.0";
+        CUDNN_ATTR_OPERATION_ROPE_BWD_DXDESC = 3411, since "9.24.0";
+        CUDNN_ATTR_OPERATION_ROPE_BWD_FREQSDESC = 3412, since "9.24.0";
+        CUDNN_ATTR_OPERATION_ROPE_BWD_OUTPUT_SCALE = 3413, since "9.24.0";
+        CUDNN_ATTR_OPERATION_ROPE_BWD_ROPE_DIM = 3414, since "9.24.0";
+        CUDNN_ATTR_OPERATION_EXPAND_BAND_MATRIX_XDESC = 2250, since "9.10.0";
+        CUDNN_ATTR_OPERATION_EXPAND_BAND_MATRIX_YDESC = 2251, since "9.10.0";
+        CUDNN_ATTR_OPERATION_EXPAND_BAND_MATRIX_LOWER_BANDWIDTH = 2252, since "9.10.0";
+        CUDNN_ATTR_OPERATION_EXPAND_BAND_MATRIX_UPPER_BANDWIDTH = 2253, since "9.10.0";
+        CUDNN_ATTR_OPERATION_EXPAND_BAND_MATRIX_AXIS = 2254, since "9.10.0";
+        CUDNN_ATTR_OPERATION_EXPAND_BAND_MATRIX_PAD_VALUE = 2255, since "9.10.0";
+        CUDNN_ATTR_OPERATION_EXPAND_BAND_MATRIX_KV_TOKEN_OFFSET_DESC = 2256, since "9.10.0";
+        CUDNN_ATTR_OPERATION_EXPAND_BAND_MATRIX_SPECULATIVE_MASK_DESC = 2257, since "9.13.0";
+        CUDNN_ATTR_OPERATION_CONTRACT_BAND_MATRIX_XDESC = 2270, since "9.10.0";
+        CUDNN_ATTR_OPERATION_CONTRACT_BAND_MATRIX_YDESC = 2271, since "9.10.0";
+        CUDNN_ATTR_OPERATION_CONTRACT_BAND_MATRIX_LOWER_BANDWIDTH = 2272, since "9.10.0";
+        CUDNN_ATTR_OPERATION_CONTRACT_BAND_MATRIX_UPPER_BANDWIDTH = 2273, since "9.10.0";
+        CUDNN_ATTR_OPERATION_CONTRACT_BAND_MATRIX_AXIS = 2274, since "9.10.0";
+        CUDNN_ATTR_OPERATION_CONTRACT_BAND_MATRIX_PAD_VALUE = 2275, since "9.10.0";
+        CUDNN_ATTR_OPERATION_CONTRACT_BAND_MAX_TOKEN_VALUE = 2276, since "9.10.0";
+        CUDNN_ATTR_RNG_DISTRIBUTION = 2300, since "9.0.0";
+        CUDNN_ATTR_RNG_NORMAL_DIST_MEAN = 2301, since "9.0.0";
+        CUDNN_ATTR_RNG_NORMAL_DIST_STANDARD_DEVIATION = 2302, since "9.0.0";
+        CUDNN_ATTR_RNG_UNIFORM_DIST_MAXIMUM = 2303, since "9.0.0";
+        CUDNN_ATTR_RNG_UNIFORM_DIST_MINIMUM = 2304, since "9.0.0";
+        CUDNN_ATTR_RNG_BERNOULLI_DIST_PROBABILITY = 2305, since "9.0.0";
+        CUDNN_ATTR_OPERATION_RNG_YDESC = 2310, since "9.0.0";
+        CUDNN_ATTR_OPERATION_RNG_SEED = 2311, since "9.0.0";
+        CUDNN_ATTR_OPERATION_RNG_DESC = 2312, since "9.0.0";
+        CUDNN_ATTR_OPERATION_RNG_OFFSET_DESC = 2313, since "9.0.0";
+        CUDNN_ATTR_KERNEL_CACHE_OPERATION_GRAPH = 2400, since "9.5.0";
+        CUDNN_ATTR_KERNEL_CACHE_IS_ENGINECFG_KERNEL_CACHED = 2401, since "9.4.0";
+        CUDNN_ATTR_KERNEL_CACHE_JSON_REPRESENTATION = 2402, since "9.10.0";
+        CUDNN_ATTR_KERNEL_CACHE_REVISION = 2403, since "9.27.0";
+        CUDNN_ATTR_KERNEL_CACHE_ENTRY_COUNT = 2404, since "9.27.0";
+        CUDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_XDESC = 2500, since "9.7.0";
+        CUDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_YDESC = 2501, since "9.7.0";
+        CUDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_SCALE_DESC = 2502, since "9.7.0";
+        CUDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_MATH_PREC = 2503, since "9.7.0";
+        CUDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_BLOCK_SIZE = 2504, since "9.7.0";
+        CUDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_XDESC = 2600, since "9.7.0";
+        CUDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_SCALE_DESC = 2601, since "9.7.0";
+        CUDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_YDESC = 2602, since "9.7.0";
+        CUDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_MATH_PREC = 2603, since "9.7.0";
+        CUDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_BLOCK_SIZE = 2604, since "9.7.0";
+        CUDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_NEG_SCALE = 2605, since "9.13.0";
+        CUDNN_ATTR_DEVICEPROP_DEVICE_ID = 2700, since "9.8.0";
+        CUDNN_ATTR_DEVICEPROP_HANDLE = 2701, since "9.8.0";
+        CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION = 2702, since "9.8.0";
+        CUDNN_ATTR_OPERATION_SDPA_FWD_QDESC = 2800, since "9.13.0";
+        CUDNN_ATTR_OPERATION_SDPA_FWD_KDESC = 2801, since "9.13.0";
+        CUDNN_ATTR_OPERATION_SDPA_FWD_VDESC = 2802, since "9.13.0";
+        CUDNN_ATTR_OPERATION_SDPA_FWD_ODESC = 2803, since "9.13.0";
+        CUDNN_ATTR_OPERATION_SDPA_FWD_STATSDESC = 2804, since "9.13.0";
+        CUDNN_ATTR_OPERATION_SDPA_FWD_SCALEDESC = 2805, since "9.13.0";
+        CUDNN_ATTR_OPERATION_SDPA_FWD_BLOCK_MASK_DESC = 2806, since "9.14.0";
+        CUDNN_ATTR_OPERATION_SDPA_FWD_PAGE_TABLE_KDESC = 2807, since "9.15.0";
+        CUDNN_ATTR_OPERATION_SDPA_FWD_PAGE_TABLE_VDESC = 2808, since "9.15.0";
+        CUDNN_ATTR_OPERATION_SDPA_FWD_SEQ_LEN_QDESC = 2809, since "9.15.0";
+        CUDNN_ATTR_OPERATION_SDPA_FWD_SEQ_LEN_KVDESC = 2810, since "9.15.0";
+        CUDNN_ATTR_OPERATION_SDPA_FWD_SUBGRAPH = 2811, since "9.21.0";
+        CUDNN_ATTR_OPERATION_SDPA_FWD_SUBGRAPH_INPUT_UID = 2812, since "9.21.0";
+        CUDNN_ATTR_OPERATION_SDPA_FWD_SUBGRAPH_OUTPUT_UID = 2813, since "9.21.0";
+        CUDNN_ATTR_OPERATION_SDPA_FWD_SOFTMAX_DESC = 2814, since "9.21.0";
+        CUDNN_ATTR_OPERATION_SDPA_FWD_DROPOUT_SEED_DESC = 2815, since "9.21.0";
+        CUDNN_ATTR_OPERATION_SDPA_FWD_DROPOUT_OFFSET_DESC = 2816, since "9.21.0";
+        CUDNN_ATTR_OPERATION_SDPA_FWD_DROPOUT_RNG_DUMP_DESC = 2817, since "9.21.0";
+        CUDNN_ATTR_OPERATION_SDPA_FWD_DROPOUT_PROBABILITY = 2818, since "9.21.0";
+        CUDNN_ATTR_OPERATION_SDPA_FWD_UNFUSE_FMA = 2819, since "9.21.0";
+        CUDNN_ATTR_OPERATION_SDPA_FWD_CU_SEQ_LEN_QDESC = 2820, since "9.24.0";
+        CUDNN_ATTR_OPERATION_SDPA_FWD_CU_SEQ_LEN_KVDESC = 2821, since "9.24.0";
+        CUDNN_ATTR_OPERATION_SDPA_FWD_DESCALE_QDESC = 2822, since "9.25.0";
+        CUDNN_ATTR_OPERATION_SDPA_FWD_DESCALE_KDESC = 2823, since "9.25.0";
+        CUDNN_ATTR_OPERATION_SDPA_FWD_DESCALE_VDESC = 2824, since "9.25.0";
+        CUDNN_ATTR_OPERATION_SDPA_FWD_DESCALE_SDESC = 2825, since "9.25.0";
+        CUDNN_ATTR_OPERATION_SDPA_FWD_SCALE_SDESC = 2826, since "9.25.0";
+        CUDNN_ATTR_OPERATION_SDPA_FWD_SCALE_ODESC = 2827, since "9.25.0";
+        CUDNN_ATTR_OPERATION_SDPA_FWD_AMAX_SDESC = 2828, since "9.25.0";
+        CUDNN_ATTR_OPERATION_SDPA_FWD_AMAX_ODESC = 2829, since "9.25.0";
+        CUDNN_ATTR_OPERATION_SDPA_BWD_QDESC = 2851, since "9.17.0";
+        CUDNN_ATTR_OPERATION_SDPA_BWD_KDESC = 2852, since "9.17.0";
+        CUDNN_ATTR_OPERATION_SDPA_BWD_VDESC = 2853, since "9.17.0";
+        CUDNN_ATTR_OPERATION_SDPA_BWD_ODESC = 2854, since "9.17.0";
+        CUDNN_ATTR_OPERATION_SDPA_BWD_STATSDESC = 2855, since "9.17.0";
+        CUDNN_ATTR_OPERATION_SDPA_BWD_SCALEDESC = 2856, since "9.17.0";
+        CUDNN_ATTR_OPERATION_SDPA_BWD_SEQ_LEN_QDESC = 2857, since "9.17.0";
+        CUDNN_ATTR_OPERATION_SDPA_BWD_SEQ_LEN_KVDESC = 2858, since "9.17.0";
+        CUDNN_ATTR_OPERATION_SDPA_BWD_DQDESC = 2859, since "9.17.0";
+        CUDNN_ATTR_OPERATION_SDPA_BWD_DKDESC = 2860, since "9.17.0";
+        CUDNN_ATTR_OPERATION_SDPA_BWD_DVDESC = 2861, since "9.17.0";
+        CUDNN_ATTR_OPERATION_SDPA_BWD_DODDESC = 2862, since "9.17.0";
+        CUDNN_ATTR_OPERATION_SDPA_BWD_SINK_DESC = 2863, since "9.21.0";
+        CUDNN_ATTR_OPERATION_SDPA_BWD_DSINK_DESC = 2864, since "9.21.0";
+        CUDNN_ATTR_OPERATION_SDPA_BWD_MAX_TOTAL_SEQ_LEN_Q = 2865, since "9.21.0";
+        CUDNN_ATTR_OPERATION_SDPA_BWD_MAX_TOTAL_SEQ_LEN_KV = 2866, since "9.21.0";
+        CUDNN_ATTR_OPERATION_SDPA_BWD_SUBGRAPH = 2867, since "9.21.0";
+        CUDNN_ATTR_OPERATION_SDPA_BWD_SUBGRAPH_INPUT_UID = 2868, since "9.21.0";
+        CUDNN_ATTR_OPERATION_SDPA_BWD_SUBGRAPH_OUTPUT_UID = 2869, since "9.21.0";
+        CUDNN_ATTR_OPERATION_SDPA_BWD_CU_SEQ_LEN_QDESC = 2870, since "9.28.0";
+        CUDNN_ATTR_OPERATION_SDPA_BWD_CU_SEQ_LEN_KVDESC = 2871, since "9.28.0";
+        CUDNN_ATTR_OPERATION_SDPA_BWD_DROPOUT_SEED_DESC = 2872, since "9.28.0";
+        CUDNN_ATTR_OPERATION_SDPA_BWD_DROPOUT_OFFSET_DESC = 2873, since "9.28.0";
+        CUDNN_ATTR_OPERATION_SDPA_BWD_DROPOUT_PROBABILITY = 2874, since "9.28.0";
+        CUDNN_ATTR_OPERATION_SDPA_BWD_DBIAS_DESC = 2875, since "9.28.0";
+        CUDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_MODE = 2900, since "9.15.0";
+        CUDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_MATH_PREC = 2901, since "9.15.0";
+        CUDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_TOKEN_DESC = 2902, since "9.15.0";
+        CUDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_WEIGHT_DESC = 2903, since "9.15.0";
+        CUDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_FIRST_TOKEN_OFFSET_DESC = 2904, since "9.15.0";
+        CUDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_OUTPUT_DESC = 2905, since "9.15.0";
+        CUDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_TOKEN_INDEX_DESC = 2906, since "9.15.0";
+        CUDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_TOKEN_KS_DESC = 2907, since "9.15.0";
+        CUDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_TOP_K = 2908, since "9.15.0";
+        CUDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_BWD_MATH_PREC = 2951, since "9.22.0";
+        CUDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_BWD_TOKEN_DESC = 2952, since "9.22.0";
+        CUDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_BWD_DWEIGHT_DESC = 2953, since "9.22.0";
+        CUDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_BWD_FIRST_TOKEN_OFFSET_DESC = 2954, since "9.22.0";
+        CUDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_BWD_DOUTPUT_DESC = 2955, since "9.22.0";
+        CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_XDESC = 3000, since "9.20.0";
+        CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_SEQ_LEN_KVDESC = 3001, since "9.20.0";
+        CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_SEQ_LEN_QDESC = 3002, since "9.20.0";
+        CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_LEFT_BOUND_DESC = 3003, since "9.20.0";
+        CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_SHIFT_RIGHT_BOUND_DESC = 3004, since "9.20.0";
+        CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_BDESC = 3005, since "9.20.0";
+        CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_YDESC = 3006, since "9.20.0";
+        CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_COMPARISON_MODE = 3007, since "9.20.0";
+        CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_CU_SEQ_LEN_KVDESC = 3008, since "9.24.0";
+        CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_CU_SEQ_LEN_QDESC = 3009, since "9.24.0";
+        CUDNN_ATTR_OPERATION_SOFTMAX_XDESC = 3100, since "9.20.0";
+        CUDNN_ATTR_OPERATION_SOFTMAX_YDESC = 3101, since "9.20.0";
+        CUDNN_ATTR_OPERATION_SOFTMAX_STATS_DESC = 3102, since "9.20.0";
+        CUDNN_ATTR_OPERATION_SOFTMAX_MAX_DESC = 3103, since "9.20.0";
+        CUDNN_ATTR_OPERATION_SOFTMAX_SUM_EXP_DESC = 3104, since "9.20.0";
+        CUDNN_ATTR_OPERATION_SOFTMAX_SINK_DESC = 3105, since "9.20.0";
+        CUDNN_ATTR_OPERATION_SOFTMAX_STATS_LOG2 = 3106, since "9.27.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
-    cudnnBackendAttributeType_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
-        CUDNN_TYPE_HANDLE = 0;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
-        CUDNN_TYPE_DATA_TYPE = 1;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
-        CUDNN_TYPE_BOOLEAN = 2;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
-        CUDNN_TYPE_INT64 = 3;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
-        CUDNN_TYPE_FLOAT = 4;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
-        CUDNN_TYPE_DOUBLE = 5;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
-        CUDNN_TYPE_VOID_PTR = 6;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
-        CUDNN_TYPE_CONVOLUTION_MODE = 7;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
-        CUDNN_TYPE_HEUR_MODE = 8;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
-        CUDNN_TYPE_KNOB_TYPE = 9;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_TYPE_NAN_PROPOGATION = 10;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
-        CUDNN_TYPE_NUMERICAL_NOTE = 11;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
-        CUDNN_TYPE_LAYOUT_TYPE = 12;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
-        CUDNN_TYPE_ATTRIB_NAME = 13;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
-        CUDNN_TYPE_POINTWISE_MODE = 14;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
-        CUDNN_TYPE_BACKEND_DESCRIPTOR = 15;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
-        CUDNN_TYPE_GENSTATS_MODE = 16;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
-        CUDNN_TYPE_BN_FINALIZE_STATS_MODE = 17;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
-        CUDNN_TYPE_REDUCTION_OPERATOR_TYPE = 18;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
-        CUDNN_TYPE_BEHAVIOR_NOTE = 19;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
-        CUDNN_TYPE_TENSOR_REORDERING_MODE = 20;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
-        CUDNN_TYPE_RESAMPLE_MODE = 21;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
-        CUDNN_TYPE_PADDING_MODE = 22;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
-        CUDNN_TYPE_INT32 = 23;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
-        CUDNN_TYPE_CHAR = 24;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
-        CUDNN_TYPE_SIGNAL_MODE = 25;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
-        CUDNN_TYPE_FRACTION = 26;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
-        CUDNN_TYPE_NORM_MODE = 27;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
-        CUDNN_TYPE_NORM_FWD_PHASE = 28;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
-        CUDNN_TYPE_RNG_DISTRIBUTION = 29;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.15.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
-        CUDNN_TYPE_MOE_GROUPED_MATMUL_MODE = 30;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.22.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
-        CUDNN_TYPE_RESHAPE_MODE = 31;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.23.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
-        CUDNN_TYPE_OPERATIONGRAPH_MODE = 32;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.28.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)"]
-        CUDNN_TYPE_CUDA_GRAPH_RETENTION = 33;
+    "`libcudnn_graph`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendattributetype-t)";
+    cudnnBackendAttributeType_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_TYPE_HANDLE = 0, since "9.0.0";
+        CUDNN_TYPE_DATA_TYPE = 1, since "9.0.0";
+        CUDNN_TYPE_BOOLEAN = 2, since "9.0.0";
+        CUDNN_TYPE_INT64 = 3, since "9.0.0";
+        CUDNN_TYPE_FLOAT = 4, since "9.0.0";
+        CUDNN_TYPE_DOUBLE = 5, since "9.0.0";
+        CUDNN_TYPE_VOID_PTR = 6, since "9.0.0";
+        CUDNN_TYPE_CONVOLUTION_MODE = 7, since "9.0.0";
+        CUDNN_TYPE_HEUR_MODE = 8, since "9.0.0";
+        CUDNN_TYPE_KNOB_TYPE = 9, since "9.0.0";
+        CUDNN_TYPE_NAN_PROPOGATION = 10, since "9.0.0", deprecated "";
+        CUDNN_TYPE_NUMERICAL_NOTE = 11, since "9.0.0";
+        CUDNN_TYPE_LAYOUT_TYPE = 12, since "9.0.0";
+        CUDNN_TYPE_ATTRIB_NAME = 13, since "9.0.0";
+        CUDNN_TYPE_POINTWISE_MODE = 14, since "9.0.0";
+        CUDNN_TYPE_BACKEND_DESCRIPTOR = 15, since "9.0.0";
+        CUDNN_TYPE_GENSTATS_MODE = 16, since "9.0.0";
+        CUDNN_TYPE_BN_FINALIZE_STATS_MODE = 17, since "9.0.0";
+        CUDNN_TYPE_REDUCTION_OPERATOR_TYPE = 18, since "9.0.0";
+        CUDNN_TYPE_BEHAVIOR_NOTE = 19, since "9.0.0";
+        CUDNN_TYPE_TENSOR_REORDERING_MODE = 20, since "9.0.0";
+        CUDNN_TYPE_RESAMPLE_MODE = 21, since "9.0.0";
+        CUDNN_TYPE_PADDING_MODE = 22, since "9.0.0";
+        CUDNN_TYPE_INT32 = 23, since "9.0.0";
+        CUDNN_TYPE_CHAR = 24, since "9.0.0";
+        CUDNN_TYPE_SIGNAL_MODE = 25, since "9.0.0";
+        CUDNN_TYPE_FRACTION = 26, since "9.0.0";
+        CUDNN_TYPE_NORM_MODE = 27, since "9.0.0";
+        CUDNN_TYPE_NORM_FWD_PHASE = 28, since "9.0.0";
+        CUDNN_TYPE_RNG_DISTRIBUTION = 29, since "9.0.0";
+        CUDNN_TYPE_MOE_GROUPED_MATMUL_MODE = 30, since "9.15.0";
+        CUDNN_TYPE_RESHAPE_MODE = 31, since "9.22.0";
+        CUDNN_TYPE_OPERATIONGRAPH_MODE = 32, since "9.23.0";
+        CUDNN_TYPE_CUDA_GRAPH_RETENTION = 33, since "9.28.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-    cudnnBackendDescriptorType_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_POINTWISE_DESCRIPTOR = 0;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR = 1;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_ENGINE_DESCRIPTOR = 2;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_ENGINECFG_DESCRIPTOR = 3;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR = 4;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR = 5;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_INTERMEDIATE_INFO_DESCRIPTOR = 6;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR = 7;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_KNOB_INFO_DESCRIPTOR = 8;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_LAYOUT_INFO_DESCRIPTOR = 9;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR = 10;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR = 11;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR = 12;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR = 13;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_OPERATION_GEN_STATS_DESCRIPTOR = 14;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR = 15;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR = 16;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_TENSOR_DESCRIPTOR = 17;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_MATMUL_DESCRIPTOR = 18;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR = 19;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_OPERATION_BN_FINALIZE_STATISTICS_DESCRIPTOR = 20;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_REDUCTION_DESCRIPTOR = 21;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR = 22;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_OPERATION_BN_BWD_WEIGHTS_DESCRIPTOR = 23;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_RESAMPLE_DESCRIPTOR = 24;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_OPERATION_RESAMPLE_FWD_DESCRIPTOR = 25;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_OPERATION_RESAMPLE_BWD_DESCRIPTOR = 26;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_OPERATION_CONCAT_DESCRIPTOR = 27;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_OPERATION_SIGNAL_DESCRIPTOR = 28;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR = 29;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR = 30;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR = 31;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_RNG_DESCRIPTOR = 32;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_OPERATION_RNG_DESCRIPTOR = 33;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.4.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_KERNEL_CACHE_DESCRIPTOR = 34;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.4.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_OPERATION_PAGED_CACHE_LOAD_DESCRIPTOR = 35;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.7.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_OPERATION_BLOCK_SCALE_QUANTIZE_DESCRIPTOR = 36;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.7.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_OPERATION_BLOCK_SCALE_DEQUANTIZE_DESCRIPTOR = 37;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.8.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR = 38;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.10.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_OPERATION_EXPAND_BAND_MATRIX_DESCRIPTOR = 39;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.10.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_OPERATION_CONTRACT_BAND_MATRIX_DESCRIPTOR = 40;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.13.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR = 41;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.15.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_OPERATION_MOE_GROUPED_MATMUL_DESCRIPTOR = 42;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.17.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR = 43;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.20.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_OPERATION_DIAGONAL_BAND_MASK_DESCRIPTOR = 44;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.20.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_OPERATION_SOFTMAX_DESCRIPTOR = 45;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.22.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_OPERATION_TRANSPOSE_DESCRIPTOR = 46;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.22.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_OPERATION_SLICE_DESCRIPTOR = 47;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.22.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_OPERATION_MOE_GROUPED_MATMUL_BWD_DESCRIPTOR = 48;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.24.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_OPERATION_ROPE_FWD_DESCRIPTOR = 49;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.24.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)"]
-        CUDNN_BACKEND_OPERATION_ROPE_BWD_DESCRIPTOR = 50;
+    "`libcudnn_graph`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackenddescriptortype-t)";
+    cudnnBackendDescriptorType_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_BACKEND_POINTWISE_DESCRIPTOR = 0, since "9.0.0";
+        CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR = 1, since "9.0.0";
+        CUDNN_BACKEND_ENGINE_DESCRIPTOR = 2, since "9.0.0";
+        CUDNN_BACKEND_ENGINECFG_DESCRIPTOR = 3, since "9.0.0";
+        CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR = 4, since "9.0.0";
+        CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR = 5, since "9.0.0";
+        CUDNN_BACKEND_INTERMEDIATE_INFO_DESCRIPTOR = 6, since "9.0.0";
+        CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR = 7, since "9.0.0";
+        CUDNN_BACKEND_KNOB_INFO_DESCRIPTOR = 8, since "9.0.0";
+        CUDNN_BACKEND_LAYOUT_INFO_DESCRIPTOR = 9, since "9.0.0";
+        CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR = 10, since "9.0.0";
+        CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR = 11, since "9.0.0";
+        CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR = 12, since "9.0.0";
+        CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR = 13, since "9.0.0";
+        CUDNN_BACKEND_OPERATION_GEN_STATS_DESCRIPTOR = 14, since "9.0.0";
+        CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR = 15, since "9.0.0";
+        CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR = 16, since "9.0.0";
+        CUDNN_BACKEND_TENSOR_DESCRIPTOR = 17, since "9.0.0";
+        CUDNN_BACKEND_MATMUL_DESCRIPTOR = 18, since "9.0.0";
+        CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR = 19, since "9.0.0";
+        CUDNN_BACKEND_OPERATION_BN_FINALIZE_STATISTICS_DESCRIPTOR = 20, since "9.0.0";
+        CUDNN_BACKEND_REDUCTION_DESCRIPTOR = 21, since "9.0.0";
+        CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR = 22, since "9.0.0";
+        CUDNN_BACKEND_OPERATION_BN_BWD_WEIGHTS_DESCRIPTOR = 23, since "9.0.0";
+        CUDNN_BACKEND_RESAMPLE_DESCRIPTOR = 24, since "9.0.0";
+        CUDNN_BACKEND_OPERATION_RESAMPLE_FWD_DESCRIPTOR = 25, since "9.0.0";
+        CUDNN_BACKEND_OPERATION_RESAMPLE_BWD_DESCRIPTOR = 26, since "9.0.0";
+        CUDNN_BACKEND_OPERATION_CONCAT_DESCRIPTOR = 27, since "9.0.0";
+        CUDNN_BACKEND_OPERATION_SIGNAL_DESCRIPTOR = 28, since "9.0.0";
+        CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR = 29, since "9.0.0";
+        CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR = 30, since "9.0.0";
+        CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR = 31, since "9.0.0";
+        CUDNN_BACKEND_RNG_DESCRIPTOR = 32, since "9.0.0";
+        CUDNN_BACKEND_OPERATION_RNG_DESCRIPTOR = 33, since "9.0.0";
+        CUDNN_BACKEND_KERNEL_CACHE_DESCRIPTOR = 34, since "9.4.0";
+        CUDNN_BACKEND_OPERATION_PAGED_CACHE_LOAD_DESCRIPTOR = 35, since "9.4.0";
+        CUDNN_BACKEND_OPERATION_BLOCK_SCALE_QUANTIZE_DESCRIPTOR = 36, since "9.7.0";
+        CUDNN_BACKEND_OPERATION_BLOCK_SCALE_DEQUANTIZE_DESCRIPTOR = 37, since "9.7.0";
+        CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR = 38, since "9.8.0";
+        CUDNN_BACKEND_OPERATION_EXPAND_BAND_MATRIX_DESCRIPTOR = 39, since "9.10.0";
+        CUDNN_BACKEND_OPERATION_CONTRACT_BAND_MATRIX_DESCRIPTOR = 40, since "9.10.0";
+        CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR = 41, since "9.13.0";
+        CUDNN_BACKEND_OPERATION_MOE_GROUPED_MATMUL_DESCRIPTOR = 42, since "9.15.0";
+        CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR = 43, since "9.17.0";
+        CUDNN_BACKEND_OPERATION_DIAGONAL_BAND_MASK_DESCRIPTOR = 44, since "9.20.0";
+        CUDNN_BACKEND_OPERATION_SOFTMAX_DESCRIPTOR = 45, since "9.20.0";
+        CUDNN_BACKEND_OPERATION_TRANSPOSE_DESCRIPTOR = 46, since "9.22.0";
+        CUDNN_BACKEND_OPERATION_SLICE_DESCRIPTOR = 47, since "9.22.0";
+        CUDNN_BACKEND_OPERATION_MOE_GROUPED_MATMUL_BWD_DESCRIPTOR = 48, since "9.22.0";
+        CUDNN_BACKEND_OPERATION_ROPE_FWD_DESCRIPTOR = 49, since "9.24.0";
+        CUDNN_BACKEND_OPERATION_ROPE_BWD_DESCRIPTOR = 50, since "9.24.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendnumericalnote-t)"]
-    cudnnBackendNumericalNote_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendnumericalnote-t)"]
-        CUDNN_NUMERICAL_NOTE_TENSOR_CORE = 0;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendnumericalnote-t)"]
-        CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS = 1;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendnumericalnote-t)"]
-        CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION = 2;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendnumericalnote-t)"]
-        CUDNN_NUMERICAL_NOTE_FFT = 3;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendnumericalnote-t)"]
-        CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC = 4;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendnumericalnote-t)"]
-        CUDNN_NUMERICAL_NOTE_WINOGRAD = 5;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendnumericalnote-t)"]
-        CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4 = 6;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendnumericalnote-t)"]
-        CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6 = 7;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendnumericalnote-t)"]
-        CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13 = 8;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.1.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendnumericalnote-t)"]
-        CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP = 9;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendnumericalnote-t)"]
-        CUDNN_NUMERICAL_NOTE_TYPE_COUNT = 10;
+    "`libcudnn_graph`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendnumericalnote-t)";
+    cudnnBackendNumericalNote_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_NUMERICAL_NOTE_TENSOR_CORE = 0, since "9.0.0";
+        CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS = 1, since "9.0.0";
+        CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION = 2, since "9.0.0";
+        CUDNN_NUMERICAL_NOTE_FFT = 3, since "9.0.0";
+        CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC = 4, since "9.0.0";
+        CUDNN_NUMERICAL_NOTE_WINOGRAD = 5, since "9.0.0";
+        CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4 = 6, since "9.0.0";
+        CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6 = 7, since "9.0.0";
+        CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13 = 8, since "9.0.0";
+        CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP = 9, since "9.1.0";
+        CUDNN_NUMERICAL_NOTE_TYPE_COUNT = 10, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendbehaviornote-t)"]
-    cudnnBackendBehaviorNote_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendbehaviornote-t)"]
-        CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION = 0;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendbehaviornote-t)"]
-        CUDNN_BEHAVIOR_NOTE_REQUIRES_FILTER_INT8x32_REORDER = 1;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendbehaviornote-t)"]
-        CUDNN_BEHAVIOR_NOTE_REQUIRES_BIAS_INT8x32_REORDER = 2;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.5.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendbehaviornote-t)"]
-        CUDNN_BEHAVIOR_NOTE_SUPPORTS_CUDA_GRAPH_NATIVE_API = 3;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.15.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendbehaviornote-t)"]
-        CUDNN_BEHAVIOR_NOTE_CUBLASLT_DEPENDENCY = 4;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendbehaviornote-t)"]
-        CUDNN_BEHAVIOR_NOTE_TYPE_COUNT = 5;
+    "`libcudnn_graph`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendbehaviornote-t)";
+    cudnnBackendBehaviorNote_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION = 0, since "9.0.0";
+        CUDNN_BEHAVIOR_NOTE_REQUIRES_FILTER_INT8x32_REORDER = 1, since "9.0.0";
+        CUDNN_BEHAVIOR_NOTE_REQUIRES_BIAS_INT8x32_REORDER = 2, since "9.0.0";
+        CUDNN_BEHAVIOR_NOTE_SUPPORTS_CUDA_GRAPH_NATIVE_API = 3, since "9.5.0";
+        CUDNN_BEHAVIOR_NOTE_CUBLASLT_DEPENDENCY = 4, since "9.15.0";
+        CUDNN_BEHAVIOR_NOTE_TYPE_COUNT = 5, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-    cudnnBackendKnobType_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_KNOB_TYPE_SPLIT_K = 0;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        CUDNN_KNOB_TYPE_SWIZZLE = 1;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        CUDNN_KNOB_TYPE_TILE_SIZE = 2;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_KNOB_TYPE_USE_TEX = 3;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        CUDNN_KNOB_TYPE_EDGE = 4;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_KNOB_TYPE_KBLOCK = 5;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_KNOB_TYPE_LDGA = 6;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_KNOB_TYPE_LDGB = 7;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_KNOB_TYPE_CHUNK_K = 8;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_KNOB_TYPE_SPLIT_H = 9;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_KNOB_TYPE_WINO_TILE = 10;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        CUDNN_KNOB_TYPE_MULTIPLY = 11;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        CUDNN_KNOB_TYPE_SPLIT_K_BUF = 12;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        CUDNN_KNOB_TYPE_TILEK = 13;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        CUDNN_KNOB_TYPE_STAGES = 14;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        CUDNN_KNOB_TYPE_REDUCTION_MODE = 15;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_KNOB_TYPE_CTA_SPLIT_K_MODE = 16;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        CUDNN_KNOB_TYPE_SPLIT_K_SLC = 17;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        CUDNN_KNOB_TYPE_IDX_MODE = 18;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_KNOB_TYPE_SLICED = 19;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_KNOB_TYPE_SPLIT_RS = 20;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_KNOB_TYPE_SINGLEBUFFER = 21;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_KNOB_TYPE_LDGC = 22;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        CUDNN_KNOB_TYPE_SPECFILT = 23;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        CUDNN_KNOB_TYPE_KERNEL_CFG = 24;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        CUDNN_KNOB_TYPE_WORKSPACE = 25;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_KNOB_TYPE_TILE_CGA = 26;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        CUDNN_KNOB_TYPE_TILE_CGA_M = 27;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        CUDNN_KNOB_TYPE_TILE_CGA_N = 28;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        CUDNN_KNOB_TYPE_BLOCK_SIZE = 29;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        CUDNN_KNOB_TYPE_OCCUPANCY = 30;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        CUDNN_KNOB_TYPE_ARRAY_SIZE_PER_THREAD = 31;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-        CUDNN_KNOB_TYPE_NUM_C_PER_BLOCK = 32;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        CUDNN_KNOB_TYPE_SPLIT_COLS = 33;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        CUDNN_KNOB_TYPE_TILE_ROWS = 34;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        CUDNN_KNOB_TYPE_TILE_COLS = 35;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        CUDNN_KNOB_TYPE_LOAD_SIZE = 36;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.7.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        CUDNN_KNOB_TYPE_CTA_COUNT = 37;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.7.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        CUDNN_KNOB_TYPE_STREAM_K = 38;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.7.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        CUDNN_KNOB_TYPE_SPLIT_P_SLC = 39;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.7.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        CUDNN_KNOB_TYPE_TILE_M = 40;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.7.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        CUDNN_KNOB_TYPE_TILE_N = 41;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.7.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        CUDNN_KNOB_TYPE_WARP_SPEC_CFG = 42;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.18.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        CUDNN_KNOB_TYPE_SWAP_AB = 43;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.22.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        CUDNN_KNOB_TYPE_INPUT_TMA_ENABLE = 44;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.22.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        CUDNN_KNOB_TYPE_OUTPUT_TMA_ENABLE = 45;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)"]
-        CUDNN_KNOB_TYPE_COUNTS = 46;
+    "`libcudnn_graph`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendknobtype-t)";
+    cudnnBackendKnobType_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_KNOB_TYPE_SPLIT_K = 0, since "9.0.0", deprecated "";
+        CUDNN_KNOB_TYPE_SWIZZLE = 1, since "9.0.0";
+        CUDNN_KNOB_TYPE_TILE_SIZE = 2, since "9.0.0";
+        CUDNN_KNOB_TYPE_USE_TEX = 3, since "9.0.0", deprecated "";
+        CUDNN_KNOB_TYPE_EDGE = 4, since "9.0.0";
+        CUDNN_KNOB_TYPE_KBLOCK = 5, since "9.0.0", deprecated "";
+        CUDNN_KNOB_TYPE_LDGA = 6, since "9.0.0", deprecated "";
+        CUDNN_KNOB_TYPE_LDGB = 7, since "9.0.0", deprecated "";
+        CUDNN_KNOB_TYPE_CHUNK_K = 8, since "9.0.0", deprecated "";
+        CUDNN_KNOB_TYPE_SPLIT_H = 9, since "9.0.0", deprecated "";
+        CUDNN_KNOB_TYPE_WINO_TILE = 10, since "9.0.0", deprecated "";
+        CUDNN_KNOB_TYPE_MULTIPLY = 11, since "9.0.0";
+        CUDNN_KNOB_TYPE_SPLIT_K_BUF = 12, since "9.0.0";
+        CUDNN_KNOB_TYPE_TILEK = 13, since "9.0.0";
+        CUDNN_KNOB_TYPE_STAGES = 14, since "9.0.0";
+        CUDNN_KNOB_TYPE_REDUCTION_MODE = 15, since "9.0.0";
+        CUDNN_KNOB_TYPE_CTA_SPLIT_K_MODE = 16, since "9.0.0", deprecated "";
+        CUDNN_KNOB_TYPE_SPLIT_K_SLC = 17, since "9.0.0";
+        CUDNN_KNOB_TYPE_IDX_MODE = 18, since "9.0.0";
+        CUDNN_KNOB_TYPE_SLICED = 19, since "9.0.0", deprecated "";
+        CUDNN_KNOB_TYPE_SPLIT_RS = 20, since "9.0.0", deprecated "";
+        CUDNN_KNOB_TYPE_SINGLEBUFFER = 21, since "9.0.0", deprecated "";
+        CUDNN_KNOB_TYPE_LDGC = 22, since "9.0.0", deprecated "";
+        CUDNN_KNOB_TYPE_SPECFILT = 23, since "9.0.0";
+        CUDNN_KNOB_TYPE_KERNEL_CFG = 24, since "9.0.0";
+        CUDNN_KNOB_TYPE_WORKSPACE = 25, since "9.0.0";
+        CUDNN_KNOB_TYPE_TILE_CGA = 26, since "9.0.0", deprecated "";
+        CUDNN_KNOB_TYPE_TILE_CGA_M = 27, since "9.0.0";
+        CUDNN_KNOB_TYPE_TILE_CGA_N = 28, since "9.0.0";
+        CUDNN_KNOB_TYPE_BLOCK_SIZE = 29, since "9.0.0";
+        CUDNN_KNOB_TYPE_OCCUPANCY = 30, since "9.0.0";
+        CUDNN_KNOB_TYPE_ARRAY_SIZE_PER_THREAD = 31, since "9.0.0";
+        CUDNN_KNOB_TYPE_NUM_C_PER_BLOCK = 32, since "9.0.0", deprecated "";
+        CUDNN_KNOB_TYPE_SPLIT_COLS = 33, since "9.0.0";
+        CUDNN_KNOB_TYPE_TILE_ROWS = 34, since "9.0.0";
+        CUDNN_KNOB_TYPE_TILE_COLS = 35, since "9.0.0";
+        CUDNN_KNOB_TYPE_LOAD_SIZE = 36, since "9.0.0";
+        CUDNN_KNOB_TYPE_CTA_COUNT = 37, since "9.7.0";
+        CUDNN_KNOB_TYPE_STREAM_K = 38, since "9.7.0";
+        CUDNN_KNOB_TYPE_SPLIT_P_SLC = 39, since "9.7.0";
+        CUDNN_KNOB_TYPE_TILE_M = 40, since "9.7.0";
+        CUDNN_KNOB_TYPE_TILE_N = 41, since "9.7.0";
+        CUDNN_KNOB_TYPE_WARP_SPEC_CFG = 42, since "9.7.0";
+        CUDNN_KNOB_TYPE_SWAP_AB = 43, since "9.18.0";
+        CUDNN_KNOB_TYPE_INPUT_TMA_ENABLE = 44, since "9.22.0";
+        CUDNN_KNOB_TYPE_OUTPUT_TMA_ENABLE = 45, since "9.22.0";
+        CUDNN_KNOB_TYPE_COUNTS = 46, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendlayouttype-t)"]
-    cudnnBackendLayoutType_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendlayouttype-t)"]
-        CUDNN_LAYOUT_TYPE_PREFERRED_NCHW = 0;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendlayouttype-t)"]
-        CUDNN_LAYOUT_TYPE_PREFERRED_NHWC = 1;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendlayouttype-t)"]
-        CUDNN_LAYOUT_TYPE_PREFERRED_PAD4CK = 2;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendlayouttype-t)"]
-        CUDNN_LAYOUT_TYPE_PREFERRED_PAD8CK = 3;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendlayouttype-t)"]
-        CUDNN_LAYOUT_TYPE_COUNT = 4;
+    "`libcudnn_graph`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendlayouttype-t)";
+    cudnnBackendLayoutType_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_LAYOUT_TYPE_PREFERRED_NCHW = 0, since "9.0.0";
+        CUDNN_LAYOUT_TYPE_PREFERRED_NHWC = 1, since "9.0.0";
+        CUDNN_LAYOUT_TYPE_PREFERRED_PAD4CK = 2, since "9.0.0";
+        CUDNN_LAYOUT_TYPE_PREFERRED_PAD8CK = 3, since "9.0.0";
+        CUDNN_LAYOUT_TYPE_COUNT = 4, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendheurmode-t)"]
-    cudnnBackendHeurMode_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendheurmode-t)"]
-        CUDNN_HEUR_MODE_INSTANT = 0;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendheurmode-t)"]
-        CUDNN_HEUR_MODE_B = 1;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendheurmode-t)"]
-        CUDNN_HEUR_MODE_FALLBACK = 2;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendheurmode-t)"]
-        CUDNN_HEUR_MODE_A = 3;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendheurmode-t)"]
-        CUDNN_HEUR_MODES_COUNT = 4;
+    "`libcudnn_graph`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendheurmode-t)";
+    cudnnBackendHeurMode_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_HEUR_MODE_INSTANT = 0, since "9.0.0";
+        CUDNN_HEUR_MODE_B = 1, since "9.0.0";
+        CUDNN_HEUR_MODE_FALLBACK = 2, since "9.0.0";
+        CUDNN_HEUR_MODE_A = 3, since "9.0.0";
+        CUDNN_HEUR_MODES_COUNT = 4, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendtensorreordering-t)"]
-    cudnnBackendTensorReordering_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendtensorreordering-t)"]
-        CUDNN_TENSOR_REORDERING_NONE = 0;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendtensorreordering-t)"]
-        CUDNN_TENSOR_REORDERING_INT8x32 = 1;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendtensorreordering-t)"]
-        CUDNN_TENSOR_REORDERING_F16x16 = 2;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.7.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendtensorreordering-t)"]
-        CUDNN_TENSOR_REORDERING_F8_128x4 = 3;
+    "`libcudnn_graph`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendtensorreordering-t)";
+    cudnnBackendTensorReordering_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_TENSOR_REORDERING_NONE = 0, since "9.0.0";
+        CUDNN_TENSOR_REORDERING_INT8x32 = 1, since "9.0.0";
+        CUDNN_TENSOR_REORDERING_F16x16 = 2, since "9.0.0";
+        CUDNN_TENSOR_REORDERING_F8_128x4 = 3, since "9.7.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpaddingmode-t)"]
-    cudnnPaddingMode_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpaddingmode-t)"]
-        CUDNN_ZERO_PAD = 0;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpaddingmode-t)"]
-        CUDNN_NEG_INF_PAD = 1;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpaddingmode-t)"]
-        CUDNN_EDGE_VAL_PAD = 2;
+    "`libcudnn_graph`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnpaddingmode-t)";
+    cudnnPaddingMode_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_ZERO_PAD = 0, since "9.0.0";
+        CUDNN_NEG_INF_PAD = 1, since "9.0.0";
+        CUDNN_EDGE_VAL_PAD = 2, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendnormmode-t)"]
-    cudnnBackendNormMode_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendnormmode-t)"]
-        CUDNN_LAYER_NORM = 0;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendnormmode-t)"]
-        CUDNN_INSTANCE_NORM = 1;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendnormmode-t)"]
-        CUDNN_BATCH_NORM = 2;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendnormmode-t)"]
-        CUDNN_GROUP_NORM = 3;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendnormmode-t)"]
-        CUDNN_RMS_NORM = 4;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.7.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendnormmode-t)"]
-        CUDNN_ADA_LAYER_NORM = 5;
+    "`libcudnn_graph`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendnormmode-t)";
+    cudnnBackendNormMode_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_LAYER_NORM = 0, since "9.0.0";
+        CUDNN_INSTANCE_NORM = 1, since "9.0.0";
+        CUDNN_BATCH_NORM = 2, since "9.0.0";
+        CUDNN_GROUP_NORM = 3, since "9.0.0";
+        CUDNN_RMS_NORM = 4, since "9.0.0";
+        CUDNN_ADA_LAYER_NORM = 5, since "9.7.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendnormfwdphase-t)"]
-    cudnnBackendNormFwdPhase_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendnormfwdphase-t)"]
-        CUDNN_NORM_FWD_INFERENCE = 0;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendnormfwdphase-t)"]
-        CUDNN_NORM_FWD_TRAINING = 1;
+    "`libcudnn_graph`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendnormfwdphase-t)";
+    cudnnBackendNormFwdPhase_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_NORM_FWD_INFERENCE = 0, since "9.0.0";
+        CUDNN_NORM_FWD_TRAINING = 1, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_graph`, since cuDNN 9.22.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendreshapemode-t)"]
-    cudnnBackendReshapeMode_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_graph`, since cuDNN 9.22.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendreshapemode-t)"]
-        CUDNN_RESHAPE_VIEW_ONLY = 0;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.22.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendreshapemode-t)"]
-        CUDNN_RESHAPE_LOGICAL = 1;
+    "`libcudnn_graph`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendreshapemode-t)";
+    cudnnBackendReshapeMode_t: core::ffi::c_uint, since "9.22.0" {
+        CUDNN_RESHAPE_VIEW_ONLY = 0, since "9.22.0";
+        CUDNN_RESHAPE_LOGICAL = 1, since "9.22.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_graph`, since cuDNN 9.23.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
-    cudnnBackendOperationGraphMode_t: core::ffi::c_int {
-        #[doc = "`libcudnn_graph`, since cuDNN 9.23.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
-        CUDNN_OPERATIONGRAPH_MODE_AUTO = -1;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.23.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
-        CUDNN_OPERATIONGRAPH_MODE_CONV_FORWARD = 0;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.23.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
-        CUDNN_OPERATIONGRAPH_MODE_CONV_BWD_DATA = 1;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.23.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
-        CUDNN_OPERATIONGRAPH_MODE_CONV_BWD_FILTER = 2;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.23.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
-        CUDNN_OPERATIONGRAPH_MODE_NORM_FWD_INFER = 17;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.23.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
-        CUDNN_OPERATIONGRAPH_MODE_NORM_FWD_TRAIN = 18;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.23.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
-        CUDNN_OPERATIONGRAPH_MODE_NORM_BWD = 19;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.23.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
-        CUDNN_OPERATIONGRAPH_MODE_GENERIC_CONV_FUSION = 20;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.23.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
-        CUDNN_OPERATIONGRAPH_MODE_RESAMPLE_FWD = 22;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.23.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
-        CUDNN_OPERATIONGRAPH_MODE_RESAMPLE_BWD = 23;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.23.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
-        CUDNN_OPERATIONGRAPH_MODE_BLAS_MATMUL = 25;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.23.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
-        CUDNN_OPERATIONGRAPH_MODE_GENERIC_MATMUL_FUSION = 26;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.23.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
-        CUDNN_OPERATIONGRAPH_MODE_GENERIC_POINTWISE_FUSION = 27;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.23.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
-        CUDNN_OPERATIONGRAPH_MODE_SDPA_FWD = 28;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.23.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
-        CUDNN_OPERATIONGRAPH_MODE_SDPA_BWD = 29;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.23.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
-        CUDNN_OPERATIONGRAPH_MODE_UNIFIED_SDPA_FWD = 30;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.23.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)"]
-        CUDNN_OPERATIONGRAPH_MODE_UNIFIED_SDPA_BWD = 31;
+    "`libcudnn_graph`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnnbackendoperationgraphmode-t)";
+    cudnnBackendOperationGraphMode_t: core::ffi::c_int, since "9.23.0" {
+        CUDNN_OPERATIONGRAPH_MODE_AUTO = -1, since "9.23.0";
+        CUDNN_OPERATIONGRAPH_MODE_CONV_FORWARD = 0, since "9.23.0";
+        CUDNN_OPERATIONGRAPH_MODE_CONV_BWD_DATA = 1, since "9.23.0";
+        CUDNN_OPERATIONGRAPH_MODE_CONV_BWD_FILTER = 2, since "9.23.0";
+        CUDNN_OPERATIONGRAPH_MODE_NORM_FWD_INFER = 17, since "9.23.0";
+        CUDNN_OPERATIONGRAPH_MODE_NORM_FWD_TRAIN = 18, since "9.23.0";
+        CUDNN_OPERATIONGRAPH_MODE_NORM_BWD = 19, since "9.23.0";
+        CUDNN_OPERATIONGRAPH_MODE_GENERIC_CONV_FUSION = 20, since "9.23.0";
+        CUDNN_OPERATIONGRAPH_MODE_RESAMPLE_FWD = 22, since "9.23.0";
+        CUDNN_OPERATIONGRAPH_MODE_RESAMPLE_BWD = 23, since "9.23.0";
+        CUDNN_OPERATIONGRAPH_MODE_BLAS_MATMUL = 25, since "9.23.0";
+        CUDNN_OPERATIONGRAPH_MODE_GENERIC_MATMUL_FUSION = 26, since "9.23.0";
+        CUDNN_OPERATIONGRAPH_MODE_GENERIC_POINTWISE_FUSION = 27, since "9.23.0";
+        CUDNN_OPERATIONGRAPH_MODE_SDPA_FWD = 28, since "9.23.0";
+        CUDNN_OPERATIONGRAPH_MODE_SDPA_BWD = 29, since "9.23.0";
+        CUDNN_OPERATIONGRAPH_MODE_UNIFIED_SDPA_FWD = 30, since "9.23.0";
+        CUDNN_OPERATIONGRAPH_MODE_UNIFIED_SDPA_BWD = 31, since "9.23.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_graph`, since cuDNN 9.28.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnncudagraphretention-t)"]
-    cudnnCudaGraphRetention_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_graph`, since cuDNN 9.28.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnncudagraphretention-t)"]
-        CUDNN_CUDA_GRAPH_RETENTION_PER_GRAPH = 0;
-        #[doc = "`libcudnn_graph`, since cuDNN 9.28.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnncudagraphretention-t)"]
-        CUDNN_CUDA_GRAPH_RETENTION_NONE = 1;
+    "`libcudnn_graph`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html#cudnncudagraphretention-t)";
+    cudnnCudaGraphRetention_t: core::ffi::c_uint, since "9.28.0" {
+        CUDNN_CUDA_GRAPH_RETENTION_PER_GRAPH = 0, since "9.28.0";
+        CUDNN_CUDA_GRAPH_RETENTION_NONE = 1, since "9.28.0";
     }
 }
 

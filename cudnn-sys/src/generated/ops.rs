@@ -5,264 +5,189 @@ use super::open_enum;
 use super::*;
 
 open_enum! {
-    #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnndeterminism-t)"]
-    cudnnDeterminism_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnndeterminism-t)"]
-        CUDNN_NON_DETERMINISTIC = 0;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnndeterminism-t)"]
-        CUDNN_DETERMINISTIC = 1;
+    "`libcudnn_ops`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnndeterminism-t)";
+    cudnnDeterminism_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_NON_DETERMINISTIC = 0, since "9.0.0";
+        CUDNN_DETERMINISTIC = 1, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnfoldingdirection-t)"]
-    cudnnFoldingDirection_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnfoldingdirection-t)"]
-        CUDNN_TRANSFORM_FOLD = 0;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnfoldingdirection-t)"]
-        CUDNN_TRANSFORM_UNFOLD = 1;
+    "`libcudnn_ops`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnfoldingdirection-t)";
+    cudnnFoldingDirection_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_TRANSFORM_FOLD = 0, since "9.0.0";
+        CUDNN_TRANSFORM_UNFOLD = 1, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnoptensorop-t)"]
-    cudnnOpTensorOp_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnoptensorop-t)"]
-        CUDNN_OP_TENSOR_ADD = 0;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnoptensorop-t)"]
-        CUDNN_OP_TENSOR_MUL = 1;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnoptensorop-t)"]
-        CUDNN_OP_TENSOR_MIN = 2;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnoptensorop-t)"]
-        CUDNN_OP_TENSOR_MAX = 3;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnoptensorop-t)"]
-        CUDNN_OP_TENSOR_SQRT = 4;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnoptensorop-t)"]
-        CUDNN_OP_TENSOR_NOT = 5;
+    "`libcudnn_ops`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnoptensorop-t)";
+    cudnnOpTensorOp_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_OP_TENSOR_ADD = 0, since "9.0.0";
+        CUDNN_OP_TENSOR_MUL = 1, since "9.0.0";
+        CUDNN_OP_TENSOR_MIN = 2, since "9.0.0";
+        CUDNN_OP_TENSOR_MAX = 3, since "9.0.0";
+        CUDNN_OP_TENSOR_SQRT = 4, since "9.0.0";
+        CUDNN_OP_TENSOR_NOT = 5, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnreducetensorindices-t)"]
-    #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-    cudnnReduceTensorIndices_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnreducetensorindices-t)"]
-        CUDNN_REDUCE_TENSOR_NO_INDICES = 0;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnreducetensorindices-t)"]
-        CUDNN_REDUCE_TENSOR_FLATTENED_INDICES = 1;
+    "`libcudnn_ops`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnreducetensorindices-t)";
+    cudnnReduceTensorIndices_t: core::ffi::c_uint, since "9.0.0", deprecated "" {
+        CUDNN_REDUCE_TENSOR_NO_INDICES = 0, since "9.0.0";
+        CUDNN_REDUCE_TENSOR_FLATTENED_INDICES = 1, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnindicestype-t)"]
-    #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-    cudnnIndicesType_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnindicestype-t)"]
-        CUDNN_32BIT_INDICES = 0;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnindicestype-t)"]
-        CUDNN_64BIT_INDICES = 1;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnindicestype-t)"]
-        CUDNN_16BIT_INDICES = 2;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnindicestype-t)"]
-        CUDNN_8BIT_INDICES = 3;
+    "`libcudnn_ops`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnindicestype-t)";
+    cudnnIndicesType_t: core::ffi::c_uint, since "9.0.0", deprecated "" {
+        CUDNN_32BIT_INDICES = 0, since "9.0.0";
+        CUDNN_64BIT_INDICES = 1, since "9.0.0";
+        CUDNN_16BIT_INDICES = 2, since "9.0.0";
+        CUDNN_8BIT_INDICES = 3, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnsoftmaxalgorithm-t)"]
-    cudnnSoftmaxAlgorithm_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnsoftmaxalgorithm-t)"]
-        CUDNN_SOFTMAX_FAST = 0;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnsoftmaxalgorithm-t)"]
-        CUDNN_SOFTMAX_ACCURATE = 1;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnsoftmaxalgorithm-t)"]
-        CUDNN_SOFTMAX_LOG = 2;
+    "`libcudnn_ops`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnsoftmaxalgorithm-t)";
+    cudnnSoftmaxAlgorithm_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_SOFTMAX_FAST = 0, since "9.0.0";
+        CUDNN_SOFTMAX_ACCURATE = 1, since "9.0.0";
+        CUDNN_SOFTMAX_LOG = 2, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnsoftmaxmode-t)"]
-    cudnnSoftmaxMode_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnsoftmaxmode-t)"]
-        CUDNN_SOFTMAX_MODE_INSTANCE = 0;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnsoftmaxmode-t)"]
-        CUDNN_SOFTMAX_MODE_CHANNEL = 1;
+    "`libcudnn_ops`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnsoftmaxmode-t)";
+    cudnnSoftmaxMode_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_SOFTMAX_MODE_INSTANCE = 0, since "9.0.0";
+        CUDNN_SOFTMAX_MODE_CHANNEL = 1, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnpoolingmode-t)"]
-    #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-    cudnnPoolingMode_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnpoolingmode-t)"]
-        CUDNN_POOLING_MAX = 0;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnpoolingmode-t)"]
-        CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING = 1;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnpoolingmode-t)"]
-        CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING = 2;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnpoolingmode-t)"]
-        CUDNN_POOLING_MAX_DETERMINISTIC = 3;
+    "`libcudnn_ops`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnpoolingmode-t)";
+    cudnnPoolingMode_t: core::ffi::c_uint, since "9.0.0", deprecated "" {
+        CUDNN_POOLING_MAX = 0, since "9.0.0";
+        CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING = 1, since "9.0.0";
+        CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING = 2, since "9.0.0";
+        CUDNN_POOLING_MAX_DETERMINISTIC = 3, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnlrnmode-t)"]
-    cudnnLRNMode_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnlrnmode-t)"]
-        CUDNN_LRN_CROSS_CHANNEL_DIM1 = 0;
+    "`libcudnn_ops`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnlrnmode-t)";
+    cudnnLRNMode_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_LRN_CROSS_CHANNEL_DIM1 = 0, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnndivnormmode-t)"]
-    cudnnDivNormMode_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnndivnormmode-t)"]
-        CUDNN_DIVNORM_PRECOMPUTED_MEANS = 0;
+    "`libcudnn_ops`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnndivnormmode-t)";
+    cudnnDivNormMode_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_DIVNORM_PRECOMPUTED_MEANS = 0, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnbatchnormmode-t)"]
-    #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-    cudnnBatchNormMode_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnbatchnormmode-t)"]
-        CUDNN_BATCHNORM_PER_ACTIVATION = 0;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnbatchnormmode-t)"]
-        CUDNN_BATCHNORM_SPATIAL = 1;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnbatchnormmode-t)"]
-        CUDNN_BATCHNORM_SPATIAL_PERSISTENT = 2;
+    "`libcudnn_ops`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnbatchnormmode-t)";
+    cudnnBatchNormMode_t: core::ffi::c_uint, since "9.0.0", deprecated "" {
+        CUDNN_BATCHNORM_PER_ACTIVATION = 0, since "9.0.0";
+        CUDNN_BATCHNORM_SPATIAL = 1, since "9.0.0";
+        CUDNN_BATCHNORM_SPATIAL_PERSISTENT = 2, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnbatchnormops-t)"]
-    #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-    cudnnBatchNormOps_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnbatchnormops-t)"]
-        CUDNN_BATCHNORM_OPS_BN = 0;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnbatchnormops-t)"]
-        CUDNN_BATCHNORM_OPS_BN_ACTIVATION = 1;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnbatchnormops-t)"]
-        CUDNN_BATCHNORM_OPS_BN_ADD_ACTIVATION = 2;
+    "`libcudnn_ops`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnbatchnormops-t)";
+    cudnnBatchNormOps_t: core::ffi::c_uint, since "9.0.0", deprecated "" {
+        CUDNN_BATCHNORM_OPS_BN = 0, since "9.0.0";
+        CUDNN_BATCHNORM_OPS_BN_ACTIVATION = 1, since "9.0.0";
+        CUDNN_BATCHNORM_OPS_BN_ADD_ACTIVATION = 2, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnnormmode-t)"]
-    #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-    cudnnNormMode_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnnormmode-t)"]
-        CUDNN_NORM_PER_ACTIVATION = 0;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnnormmode-t)"]
-        CUDNN_NORM_PER_CHANNEL = 1;
+    "`libcudnn_ops`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnnormmode-t)";
+    cudnnNormMode_t: core::ffi::c_uint, since "9.0.0", deprecated "" {
+        CUDNN_NORM_PER_ACTIVATION = 0, since "9.0.0";
+        CUDNN_NORM_PER_CHANNEL = 1, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnnormalgo-t)"]
-    #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-    cudnnNormAlgo_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnnormalgo-t)"]
-        CUDNN_NORM_ALGO_STANDARD = 0;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnnormalgo-t)"]
-        CUDNN_NORM_ALGO_PERSIST = 1;
+    "`libcudnn_ops`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnnormalgo-t)";
+    cudnnNormAlgo_t: core::ffi::c_uint, since "9.0.0", deprecated "" {
+        CUDNN_NORM_ALGO_STANDARD = 0, since "9.0.0";
+        CUDNN_NORM_ALGO_PERSIST = 1, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. **Deprecated**. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnnormops-t)"]
-    #[cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))]
-    cudnnNormOps_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnnormops-t)"]
-        CUDNN_NORM_OPS_NORM = 0;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnnormops-t)"]
-        CUDNN_NORM_OPS_NORM_ACTIVATION = 1;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnnormops-t)"]
-        CUDNN_NORM_OPS_NORM_ADD_ACTIVATION = 2;
+    "`libcudnn_ops`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnnormops-t)";
+    cudnnNormOps_t: core::ffi::c_uint, since "9.0.0", deprecated "" {
+        CUDNN_NORM_OPS_NORM = 0, since "9.0.0";
+        CUDNN_NORM_OPS_NORM_ACTIVATION = 1, since "9.0.0";
+        CUDNN_NORM_OPS_NORM_ADD_ACTIVATION = 2, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnsamplertype-t)"]
-    cudnnSamplerType_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnsamplertype-t)"]
-        CUDNN_SAMPLER_BILINEAR = 0;
+    "`libcudnn_ops`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnsamplertype-t)";
+    cudnnSamplerType_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_SAMPLER_BILINEAR = 0, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnconvolutionfwdalgo-t)"]
-    cudnnConvolutionFwdAlgo_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnconvolutionfwdalgo-t)"]
-        CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM = 0;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnconvolutionfwdalgo-t)"]
-        CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM = 1;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnconvolutionfwdalgo-t)"]
-        CUDNN_CONVOLUTION_FWD_ALGO_GEMM = 2;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnconvolutionfwdalgo-t)"]
-        CUDNN_CONVOLUTION_FWD_ALGO_DIRECT = 3;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnconvolutionfwdalgo-t)"]
-        CUDNN_CONVOLUTION_FWD_ALGO_FFT = 4;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnconvolutionfwdalgo-t)"]
-        CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING = 5;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnconvolutionfwdalgo-t)"]
-        CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD = 6;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnconvolutionfwdalgo-t)"]
-        CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED = 7;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnconvolutionfwdalgo-t)"]
-        CUDNN_CONVOLUTION_FWD_ALGO_COUNT = 8;
+    "`libcudnn_ops`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnconvolutionfwdalgo-t)";
+    cudnnConvolutionFwdAlgo_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM = 0, since "9.0.0";
+        CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM = 1, since "9.0.0";
+        CUDNN_CONVOLUTION_FWD_ALGO_GEMM = 2, since "9.0.0";
+        CUDNN_CONVOLUTION_FWD_ALGO_DIRECT = 3, since "9.0.0";
+        CUDNN_CONVOLUTION_FWD_ALGO_FFT = 4, since "9.0.0";
+        CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING = 5, since "9.0.0";
+        CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD = 6, since "9.0.0";
+        CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED = 7, since "9.0.0";
+        CUDNN_CONVOLUTION_FWD_ALGO_COUNT = 8, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnconvolutionbwdfilteralgo-t)"]
-    cudnnConvolutionBwdFilterAlgo_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnconvolutionbwdfilteralgo-t)"]
-        CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0 = 0;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnconvolutionbwdfilteralgo-t)"]
-        CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1 = 1;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnconvolutionbwdfilteralgo-t)"]
-        CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT = 2;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnconvolutionbwdfilteralgo-t)"]
-        CUDNN_CONVOLUTION_BWD_FILTER_ALGO_3 = 3;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnconvolutionbwdfilteralgo-t)"]
-        CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD = 4;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnconvolutionbwdfilteralgo-t)"]
-        CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED = 5;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnconvolutionbwdfilteralgo-t)"]
-        CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT_TILING = 6;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnconvolutionbwdfilteralgo-t)"]
-        CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT = 7;
+    "`libcudnn_ops`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnconvolutionbwdfilteralgo-t)";
+    cudnnConvolutionBwdFilterAlgo_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0 = 0, since "9.0.0";
+        CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1 = 1, since "9.0.0";
+        CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT = 2, since "9.0.0";
+        CUDNN_CONVOLUTION_BWD_FILTER_ALGO_3 = 3, since "9.0.0";
+        CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD = 4, since "9.0.0";
+        CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED = 5, since "9.0.0";
+        CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT_TILING = 6, since "9.0.0";
+        CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT = 7, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnconvolutionbwddataalgo-t)"]
-    cudnnConvolutionBwdDataAlgo_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnconvolutionbwddataalgo-t)"]
-        CUDNN_CONVOLUTION_BWD_DATA_ALGO_0 = 0;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnconvolutionbwddataalgo-t)"]
-        CUDNN_CONVOLUTION_BWD_DATA_ALGO_1 = 1;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnconvolutionbwddataalgo-t)"]
-        CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT = 2;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnconvolutionbwddataalgo-t)"]
-        CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT_TILING = 3;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnconvolutionbwddataalgo-t)"]
-        CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD = 4;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnconvolutionbwddataalgo-t)"]
-        CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED = 5;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnconvolutionbwddataalgo-t)"]
-        CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT = 6;
+    "`libcudnn_ops`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnconvolutionbwddataalgo-t)";
+    cudnnConvolutionBwdDataAlgo_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_CONVOLUTION_BWD_DATA_ALGO_0 = 0, since "9.0.0";
+        CUDNN_CONVOLUTION_BWD_DATA_ALGO_1 = 1, since "9.0.0";
+        CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT = 2, since "9.0.0";
+        CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT_TILING = 3, since "9.0.0";
+        CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD = 4, since "9.0.0";
+        CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED = 5, since "9.0.0";
+        CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT = 6, since "9.0.0";
     }
 }
 
 open_enum! {
-    #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnctclossalgo-t)"]
-    cudnnCTCLossAlgo_t: core::ffi::c_uint {
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnctclossalgo-t)"]
-        CUDNN_CTC_LOSS_ALGO_DETERMINISTIC = 0;
-        #[doc = "`libcudnn_ops`, since cuDNN 9.0.0. [NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnctclossalgo-t)"]
-        CUDNN_CTC_LOSS_ALGO_NON_DETERMINISTIC = 1;
+    "`libcudnn_ops`", "[NVIDIA's page](https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-ops-library.html#cudnnctclossalgo-t)";
+    cudnnCTCLossAlgo_t: core::ffi::c_uint, since "9.0.0" {
+        CUDNN_CTC_LOSS_ALGO_DETERMINISTIC = 0, since "9.0.0";
+        CUDNN_CTC_LOSS_ALGO_NON_DETERMINISTIC = 1, since "9.0.0";
     }
 }
 
