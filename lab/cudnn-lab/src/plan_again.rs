@@ -18,8 +18,8 @@ use cudnn_cli::subprocess::{self, Ended, Timeouts};
 use cudnn_cli::temporary::Temporary;
 use cudnn_layers::plans::{Recorded, device_name, environment};
 use cudnn_loader::cudnnBackendAttributeName_t as Name;
-use cudnn_plan_store::{About, Entry, Lookup, Problem, Settings, Store};
 use cudnn_replay::rebuild::{Refused, rebuild};
+use cudnn_store::plans::{About, Entry, Lookup, Problem, Settings, Store};
 use serde_json::json;
 
 use crate::devices;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use cudnn_capture_file::{Capture, Record};
-use cudnn_plan_store::choices::{Capability, Choice, Choices, Device, Problem, Ranking, Release};
+use cudnn_store::captures::{Capture, Record};
+use cudnn_store::choices::{Capability, Choice, Choices, Device, Problem, Ranking, Release};
 use support::ChildOutput;
 
 use crate::planning::Planning;

@@ -11,13 +11,13 @@ pub(crate) mod pack;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-use cudnn_capture_file::{Capture, Record, values_dir};
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::{Outcome, remark};
 use cudnn_cli::programs::lab_command;
 use cudnn_cli::temporary::Temporary;
-use cudnn_plan_store::choices::Release;
 use cudnn_replay::replay::capture::{self, Captured};
+use cudnn_store::captures::{Capture, Record, values_dir};
+use cudnn_store::choices::Release;
 
 /// A capture that was read from a file or from a packed file.
 pub(crate) struct CaptureFile {

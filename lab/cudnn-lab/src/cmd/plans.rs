@@ -14,10 +14,10 @@ use cudnn_cli::shell::{SEPARATOR, set_variable};
 use cudnn_cli::subprocess::Timeouts;
 use cudnn_cli::table::table;
 use cudnn_cli::temporary::Temporary;
-use cudnn_plan_store::{
+use cudnn_probe::Version;
+use cudnn_store::plans::{
     About, PACK_VARIABLE, Problem, ProblemKind, Settings, Source, Store, Stored, is_pack, write_pack,
 };
-use cudnn_probe::Version;
 use serde_json::{Value, json};
 
 use crate::devices::{Device, DeviceOption};

@@ -4,7 +4,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use cudnn_capture_file::{Device, GraphRecord, Plan, Record};
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::{CommandResult, Format, outln, remark};
 use cudnn_cli::subprocess::{Spinner, Timeouts};
@@ -15,6 +14,7 @@ use cudnn_replay::emit::Case;
 use cudnn_replay::reduce::{self, Condition, Observed, adapted, reduce};
 use cudnn_replay::replay::comparison::{status, working_plan};
 use cudnn_replay::replay::{DataSet, Engines, Report, Request};
+use cudnn_store::captures::{Device, GraphRecord, Plan, Record};
 use serde_json::json;
 
 use crate::captures;

@@ -8,10 +8,10 @@ use std::ffi::c_void;
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use cudnn_capture_file::{Data, Record};
 use cudnn_graph::{Graph, Node};
 use cudnn_os::cancel::ThreadStateGuard;
 use cudnn_os::memory::MAX_COPY;
+use cudnn_store::captures::{Data, Record};
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::driver::{self, Driver, Place};

@@ -3,8 +3,8 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use cudnn_capture_file::{Execution, Record, Tensor, hexadecimal, status_name};
 use cudnn_graph::{Graph, Node};
+use cudnn_store::captures::{Execution, Record, Tensor, hexadecimal, status_name};
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::State;
@@ -72,7 +72,7 @@ pub(super) fn stream(state: &State, handle: u64) -> Option<*mut c_void> {
     (status == Status::CUDNN_STATUS_SUCCESS).then_some(stream.cast())
 }
 
-type Layout = (Vec<Tensor>, Option<cudnn_capture_file::Memory>);
+type Layout = (Vec<Tensor>, Option<cudnn_store::captures::Memory>);
 
 fn layout(
     driver: Option<&Driver>,

@@ -1,7 +1,7 @@
 //! Records calls of the backend API that fail, with the attribute that cuDNN has refused.
 
-use cudnn_capture_file::{Failure, Record, hexadecimal, status_name};
 use cudnn_graph::{Node, declared, element_size, names};
+use cudnn_store::captures::{Failure, Record, hexadecimal, status_name};
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::State;

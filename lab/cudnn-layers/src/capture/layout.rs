@@ -1,6 +1,6 @@
 //! Describes the memory of an execution by buffers and offsets instead of addresses.
 
-use cudnn_capture_file::Memory;
+use cudnn_store::captures::Memory;
 
 /// A range of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

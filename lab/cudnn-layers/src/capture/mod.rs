@@ -1,6 +1,6 @@
 //! The layer `capture`, which writes the work that a program gives to cuDNN to a file.
 //!
-//! The file contains graphs, plans, the layout of executions, and failed calls, in the format of `cudnn-capture-file`.
+//! The file contains graphs, plans, the layout of executions, and failed calls, in the format of `cudnn_store::captures`.
 //! It contains no addresses, and only small values that are in host memory. The layer never changes a call or a result.
 //!
 //! | module | purpose |

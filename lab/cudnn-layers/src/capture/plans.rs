@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use cudnn_capture_file::{Count, Device, Engine, GraphRecord, Incomplete, Plan, Proposals, Record, status_name};
+use cudnn_store::captures::{Count, Device, Engine, GraphRecord, Incomplete, Plan, Proposals, Record, status_name};
 use cudnn_graph::names::{behavior_note, numerical_note};
 use cudnn_sys::types::cudnnStatus_t as Status;
 

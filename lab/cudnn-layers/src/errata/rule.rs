@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_graph::{Operand, Operation, names, vocabulary};
-use cudnn_plan_store::choices::{Capability, Document, Release};
 use cudnn_probe::release_facts::RELEASE_FACTS;
+use cudnn_store::choices::{Capability, Document, Release};
 use serde::Deserialize;
 
 use crate::engine::Choice;

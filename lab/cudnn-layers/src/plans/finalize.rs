@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use cudnn_os::cancel::ThreadStateGuard;
 use cudnn_os::lock::thread_token;
-use cudnn_plan_store::{About, Entry, Lookup};
+use cudnn_store::plans::{About, Entry, Lookup};
 use cudnn_sys::types::cudnnStatus_t;
 
 use super::configuration::Configuration;

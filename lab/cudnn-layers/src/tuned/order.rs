@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cudnn_plan_store::choices::{Problem, Ranking};
+use cudnn_store::choices::{Problem, Ranking};
 
 /// A proposal of the heuristics. `None` if cuDNN does not report the engine or the knobs.
 pub(super) type Proposal = Option<Engine>;
@@ -62,8 +62,7 @@ fn default(ranking: &Ranking, proposals: &[(Place, usize)]) -> Option<usize> {
 
 fn place(ranking: &Ranking, proposal: &Proposal) -> Place {
     let Some(engine) = proposal else { return Place::Unranked };
-    let is_same =
-        |choice: &cudnn_plan_store::choices::Choice| choice.engine == engine.index && choice.knobs == engine.knobs;
+    let is_same = |choice: &cudnn_store::choices::Choice| choice.engine == engine.index && choice.knobs == engine.knobs;
     let found = ranking.engines.iter().enumerate().find(|(_, choice)| is_same(choice));
     match found {
         None => Place::Unranked,
@@ -79,7 +78,7 @@ fn place(ranking: &Ranking, proposal: &Proposal) -> Place {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
-    use cudnn_plan_store::choices::Choices;
+    use cudnn_store::choices::Choices;
 
     use super::*;
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_layer_api::Host;
 use cudnn_os::cancel::ThreadStateGuard;
-use cudnn_plan_store::choices::{Capability, Choices, Device, Ranking, Release};
+use cudnn_store::choices::{Capability, Choices, Device, Ranking, Release};
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::options::Options;

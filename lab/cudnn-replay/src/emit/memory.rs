@@ -5,9 +5,9 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use cudnn_capture_file::{Memory as Range, Tensor as Captured};
 use cudnn_graph::{Attribute, Graph, Node};
 use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnDataType_t as DataType};
+use cudnn_store::captures::{Memory as Range, Tensor as Captured};
 
 use super::case::Case;
 
@@ -251,7 +251,7 @@ impl Format {
 
 #[cfg(test)]
 mod tests {
-    use cudnn_capture_file::Capture;
+    use cudnn_store::captures::Capture;
 
     use super::*;
 

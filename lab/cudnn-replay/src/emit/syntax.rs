@@ -1,7 +1,7 @@
 //! What the languages share: the statements that create the graph, and the template.
 
-use cudnn_capture_file::Engine;
 use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnBackendKnobType_t as Knob};
+use cudnn_store::captures::Engine;
 
 use super::case::Case;
 use super::constants::{self, Constant};

@@ -135,7 +135,7 @@ impl Problem {
 
 #[cfg(test)]
 mod tests {
-    use cudnn_capture_file::Engine;
+    use cudnn_store::captures::Engine;
 
     use super::*;
     use crate::replay::Run;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use cudnn_capture_file::{Capture, Data, Execution, Failure, Plan, Record, values_dir};
 use cudnn_graph::Graph;
+use cudnn_store::captures::{Capture, Data, Execution, Failure, Plan, Record, values_dir};
 
 use super::request::{CapturedValues, DEFAULT_MAX_BYTES, DataSet, Engines, Request};
 

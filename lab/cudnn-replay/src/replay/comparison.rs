@@ -1,6 +1,6 @@
 //! Finds the changes between two releases, and what became worse.
 
-use cudnn_capture_file::Engine;
+use cudnn_store::captures::Engine;
 use serde::Serialize;
 
 use super::request::{DataSet, Engines, OutputError, PlanReport, Report, Run};

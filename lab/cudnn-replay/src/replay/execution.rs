@@ -11,12 +11,12 @@ use cudnn_backend::gpu::{Gpu, Memory as GpuMemory};
 use cudnn_backend::handle::Handle;
 use cudnn_backend::plan::Plan;
 use cudnn_backend::{Failure, first_reason};
-use cudnn_capture_file::status_name;
 use cudnn_graph::{Graph, Node};
 use cudnn_loader::{
     Error, check, cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind,
     cudnnDataType_t as DataType, cudnnPointwiseMode_t as Mode,
 };
+use cudnn_store::captures::status_name;
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
@@ -549,7 +549,7 @@ mod tests {
 
     use super::super::CapturedValues;
     use super::*;
-    use cudnn_capture_file::Data;
+    use cudnn_store::captures::Data;
 
     const MATMUL: &str = r#"[
         {"kind":"TENSOR","TENSOR_UNIQUE_ID:3":1,"TENSOR_DATA_TYPE:1":2,"TENSOR_DIMENSIONS:3":[1,3,5],"TENSOR_STRIDES:3":[24,8,1]},

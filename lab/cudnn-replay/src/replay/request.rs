@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use cudnn_capture_file::{Data, Engine, Execution, status_name};
 use cudnn_graph::Graph;
 use cudnn_loader::Error;
+use cudnn_store::captures::{Data, Engine, Execution, status_name};
 use serde::{Deserialize, Serialize};
 
 /// The default of [`Request::max_bytes`]: 2 GiB.

@@ -6,10 +6,10 @@ use cudnn_cli::output::{Format, remark};
 use cudnn_cli::subprocess::{Spinner, Timeouts};
 use cudnn_loader::cudnnBackendHeurMode_t as Mode;
 use cudnn_os::interruption::Signal;
-use cudnn_plan_store::choices::{Choice, Choices, Ranking};
 use cudnn_replay::replay::capture::Captured;
 use cudnn_replay::tune::task::{Candidate, Phases, Report, Task};
 use cudnn_replay::tune::usage::{Usage, Usages};
+use cudnn_store::choices::{Choice, Choices, Ranking};
 
 use super::arguments::Arguments;
 use super::place::Place;

@@ -4,9 +4,9 @@ use std::fmt::Display;
 
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::{count, outln};
-use cudnn_plan_store::choices::{Choice, Ranking};
 use cudnn_replay::replay::capture::Captured;
 use cudnn_replay::tune::task::Phases;
+use cudnn_store::choices::{Choice, Ranking};
 
 use super::place::Place;
 use super::summary::{self, Refused, Summary, best, default, gain, is_out_of_reach, reachable};

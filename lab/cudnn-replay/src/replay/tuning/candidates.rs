@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use cudnn_backend::descriptor::Descriptor;
 use cudnn_backend::device::Target;
 use cudnn_backend::engine::{self, Knob, can_try_every_engine, configuration, proposals};
-use cudnn_capture_file::Engine;
 use cudnn_loader::{Error, cudnnBackendHeurMode_t as Mode, cudnnBackendKnobType_t as KnobType};
+use cudnn_store::captures::Engine;
 
 use super::super::planning;
 
