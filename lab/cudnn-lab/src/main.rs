@@ -21,6 +21,7 @@ mod output_file;
 mod plan_again;
 mod progress;
 mod replay_worker;
+mod stream_table;
 mod tune_worker;
 mod worker;
 

@@ -75,7 +75,7 @@ impl Session<'_> {
         };
         let mut tasks: Vec<Task> = graphs.iter().map(|graph| self.task(graph)).collect();
         let mut tasks = tasks.as_mut_slice();
-        let mut table = text::Table::new(&graphs);
+        let mut table = text::table(&graphs);
         let total = graphs.len();
         for (done, graph) in graphs.iter().enumerate() {
             if start.elapsed() >= limit(self.arguments) {
@@ -97,7 +97,7 @@ impl Session<'_> {
             let refusal = match self.ranking(graph, &tuned.place, report) {
                 Ok(ranking) => {
                     if self.format == Format::Text {
-                        table.add(&tuned.place, &ranking);
+                        text::add(&mut table, &tuned.place, &ranking);
                     }
                     tuned.choices.insert(ranking).err()
                 }
@@ -108,7 +108,7 @@ impl Session<'_> {
                 Some(reason) => {
                     let refused = Refused { graph: graph.id.clone(), label: graph.label.clone(), reason };
                     if self.format == Format::Text {
-                        table.add_refused(&tuned.place, &refused);
+                        text::add_refused(&mut table, &tuned.place, &refused);
                     }
                     tuned.refused.push(refused);
                 }
