@@ -211,7 +211,7 @@ fn records(case: &Case, graph: &Graph, report: &Report) -> Vec<Record> {
     }
     let (before, after) = (captured.graph.nodes().len(), graph.nodes().len());
     let label =
-        format!("{}: {after} descriptors, reduced from the {before} of graph {}", label::of(graph), captured.id);
+        format!("{}: {after} descriptors, reduced from the {before} of graph {}", label::describe(graph), captured.id);
     records.push(Record::Graph(GraphRecord { graph: id.clone(), label, nodes: graph.clone() }));
     let planned = working_plan(report).or(report.plans.first());
     records.push(Record::Plan(Plan {

@@ -75,7 +75,7 @@ fn elements_of(name: Name, ty: Type, count: i64, elements: u64) -> Option<String
             // A text may be shorter than the count.
             | Type::CUDNN_TYPE_CHAR
     );
-    if is_address || elements == 0 || calls::is_of_variant_pack(name) || !declared::is_count(name, count) {
+    if is_address || elements == 0 || calls::is_variant_pack_attribute(name) || !declared::is_count(name, count) {
         return None;
     }
     let len = element_size(ty)?.checked_mul(usize::try_from(count).ok()?)?;

@@ -51,9 +51,9 @@ pub(super) fn function(function: Id) -> Option<&'static Function> {
 
 fn classified(function: Id) -> Function {
     let parameters: Vec<Kind> = function.parameters().iter().map(kind).collect();
-    let is_of_descriptor = |kind: &Kind| matches!(kind, Kind::Descriptor(_));
-    let (has_descriptor, name) = (parameters.iter().any(is_of_descriptor), function.name());
-    let is_first = parameters.first().is_some_and(is_of_descriptor);
+    let is_descriptor = |kind: &Kind| matches!(kind, Kind::Descriptor(_));
+    let (has_descriptor, name) = (parameters.iter().any(is_descriptor), function.name());
+    let is_first = parameters.first().is_some_and(is_descriptor);
     let role = if name.starts_with("cudnnBackend") {
         Role::NotFollowed
     } else if starts_work(function) {

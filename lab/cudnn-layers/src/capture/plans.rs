@@ -7,19 +7,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use cudnn_store::captures::{Count, Device, Engine, GraphRecord, Incomplete, Plan, Proposals, Record, status_name};
 use cudnn_graph::names::{behavior_note, numerical_note};
+use cudnn_store::captures::{Count, Device, Engine, GraphRecord, Incomplete, Plan, Proposals, Record, status_name};
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::State;
+use super::packs;
 use super::reason::reason;
 use super::written::WrittenRecords;
-use super::{configurations, packs};
 use crate::cudnn::read;
 use crate::device;
 use crate::engine::Choice;
 use crate::last_error::own_calls;
 use crate::lock::Lock;
+use crate::plan_configurations::PlanConfigurations;
 use crate::serialized::SerializedPlans;
 use crate::shadow::content::Content;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
@@ -58,6 +59,9 @@ pub(super) struct LivePlan {
 
 /// Live plans.
 pub(super) static LIVE: Table<LivePlan, 32> = Table::new(usize::MAX);
+
+/// The engines of plans that are not finalized yet.
+pub(super) static CHOICES: PlanConfigurations<Arc<Choice>> = PlanConfigurations::new();
 
 /// The plans that the program has serialized, with their graphs.
 pub(super) static SERIALIZED: SerializedPlans<(Arc<Stored>, Arc<Content>)> = SerializedPlans::new();
@@ -214,7 +218,7 @@ fn store(
 ) -> Option<Arc<Stored>> {
     let graph = graph_id(state, graph)?;
     let device = device(state, content);
-    let choice = configurations::take(state, plan, content);
+    let choice = CHOICES.take(plan).and_then(|configured| configured.current(content));
     let workspace = if status == Status::CUDNN_STATUS_SUCCESS { workspace(state, plan) } else { None };
     let engine = choice.and_then(|choice| Some(engine(choice.engine?, &choice)));
     let ordinal = write_plan(
@@ -271,7 +275,7 @@ fn engine(index: i64, choice: &Choice) -> Engine {
 
 /// Forgets a plan that is about to be destroyed.
 pub(super) fn destroyed(plan: Raw) {
-    configurations::plan_destroyed(plan);
+    let _choice = CHOICES.take(plan);
     forgotten(LIVE.remove(plan.addr()).as_ref());
 }
 

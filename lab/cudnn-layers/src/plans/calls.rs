@@ -16,7 +16,7 @@ use crate::cudnn::ABSENT;
 use crate::last_error;
 use crate::program_memory::accepted_word;
 use crate::shadow;
-use crate::shadow::calls::{configuration_set, is_of_variant_pack, raw};
+use crate::shadow::calls::{configuration_set, is_variant_pack_attribute, raw};
 use crate::shadow::elements::{Kind, Name, Raw, Type};
 use crate::shadow::handles;
 use crate::trial;
@@ -133,7 +133,7 @@ unsafe extern "C-unwind" fn set_attribute(
     // A restored plan is finalized, so cuDNN refuses to change it.
     let complete = |restored| finalize::completed(&state.cudnn, restored, descriptor);
     let asked = restored::find(descriptor).map_or(descriptor, complete);
-    if is_of_variant_pack(name) {
+    if is_variant_pack_attribute(name) {
         // SAFETY: guaranteed by the caller.
         return unsafe { cudnnBackendSetAttribute(asked, name, ty, count, elements) };
     }

@@ -131,7 +131,7 @@ impl Layer for Plans {
 
 /// A forked child inherits descriptors, and counts its own plans.
 static AT_FORK: &[AtFork] = &[
-    AtFork::Inherited(&finalize::CONFIGURATIONS),
+    AtFork::Inherited(finalize::CONFIGURATIONS.table()),
     AtFork::Emptied(&statistics::NOT_CACHED),
     AtFork::InChild(statistics::clear),
 ];

@@ -141,7 +141,7 @@ impl Tensor<'_> {
     fn new(lengths: &Lengths, uid: i64, node: &Node) -> Result<Self, String> {
         let data_type = node.integer(Name::CUDNN_ATTR_TENSOR_DATA_TYPE).unwrap_or(0);
         let data_type = DataType(u32::try_from(data_type).unwrap_or(u32::MAX) as _);
-        let format = Format::of(data_type).ok_or_else(|| format!("tensor {uid} has the data type {data_type:?}"))?;
+        let format = Format::new(data_type).ok_or_else(|| format!("tensor {uid} has the data type {data_type:?}"))?;
         let bits = extent(node).and_then(|elements| elements.checked_mul(format.bits));
         let bytes = bits.ok_or_else(|| format!("tensor {uid} is too large"))?.div_ceil(8);
         let mut numbers = format.numbers.to_vec();
@@ -219,7 +219,7 @@ struct Format {
 }
 
 impl Format {
-    fn of(data_type: DataType) -> Option<Format> {
+    fn new(data_type: DataType) -> Option<Format> {
         const FLOATS: &[u64] = &[0xc000_0000, 0xbf80_0000, 0, 0x3f80_0000, 0x4000_0000];
         const DOUBLES: &[u64] =
             &[0xc000_0000_0000_0000, 0xbff0_0000_0000_0000, 0, 0x3ff0_0000_0000_0000, 0x4000_0000_0000_0000];

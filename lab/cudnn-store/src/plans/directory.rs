@@ -57,7 +57,7 @@ impl Directory {
     /// Returns the entry with this key. Removes files that can never be used.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Entry>, Problem> {
         let Some(directory) = self.open()? else { return Ok(None) };
-        let name = name::of_entry(&name::hash(key));
+        let name = name::entry_name(&name::hash(key));
         let cause = match read(&directory, &name) {
             Ok((stored, _)) if stored.entry.key != key => Damage::OtherKey.into(),
             Ok((stored, file)) => {
@@ -79,7 +79,7 @@ impl Directory {
 
     /// Writes the entry to a temporary file and renames it, so that readers never see a partial entry.
     pub(crate) fn put(&self, entry: &Entry) -> Result<(), Problem> {
-        let name = name::of_entry(&name::hash(&entry.key));
+        let name = name::entry_name(&name::hash(&entry.key));
         self.try_put(entry, &name).map_err(|cause| {
             let is_entry = matches!(cause.kind, ProblemKind::TooLarge { .. });
             if is_entry { cause.at(&self.path.join(name)) } else { cause.at(&self.path) }
@@ -119,7 +119,7 @@ impl Directory {
 
     pub(crate) fn remove(&self, key: &[u8]) {
         if let Ok(Some(directory)) = self.open() {
-            let _ = directory.remove(&name::of_entry(&name::hash(key)));
+            let _ = directory.remove(&name::entry_name(&name::hash(key)));
         }
     }
 
@@ -146,7 +146,7 @@ impl Directory {
     pub(crate) fn entry(&self, name: &str) -> Result<Option<Stored>, Problem> {
         let Some(directory) = self.open()? else { return Ok(None) };
         match read(&directory, name) {
-            Ok((stored, _)) if name::of_entry(&name::hash(&stored.entry.key)) == name => Ok(Some(stored)),
+            Ok((stored, _)) if name::entry_name(&name::hash(&stored.entry.key)) == name => Ok(Some(stored)),
             Ok(_) => Err(Cause::from(Damage::OtherKey).at(&self.path.join(name))),
             Err(cause) if cause.is_missing() => Ok(None),
             Err(cause) => Err(cause.at(&self.path.join(name))),
@@ -243,7 +243,7 @@ fn create_temporary(directory: &trusted_files::Directory) -> io::Result<(String,
     let mut error = ErrorKind::AlreadyExists.into();
     for _ in 0..8 {
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = name::of_temporary(std::process::id(), count, name::random());
+        let name = name::temporary_name(std::process::id(), count, name::random());
         match directory.create_file(&name) {
             Ok(file) => return Ok((name, file)),
             Err(failure) if failure.kind() == ErrorKind::AlreadyExists => error = failure,

@@ -37,7 +37,7 @@ pub(crate) enum Kind {
 }
 
 /// Returns the file name of the entry with this key hash.
-pub(crate) fn of_entry(hash: &Hash) -> String {
+pub(crate) fn entry_name(hash: &Hash) -> String {
     let mut name = String::with_capacity(64 + ENTRY_SUFFIX.len());
     for byte in hash {
         let _ = write!(name, "{byte:02x}");
@@ -47,7 +47,7 @@ pub(crate) fn of_entry(hash: &Hash) -> String {
 }
 
 /// Returns a unique name for a temporary file.
-pub(crate) fn of_temporary(process: u32, count: u32, random: u64) -> String {
+pub(crate) fn temporary_name(process: u32, count: u32, random: u64) -> String {
     format!("{TEMPORARY_PREFIX}{process}-{count}-{random:016x}")
 }
 
@@ -84,10 +84,10 @@ mod tests {
 
     #[test]
     fn other_file_names_are_ignored() {
-        let entry = of_entry(&hash(b"key"));
+        let entry = entry_name(&hash(b"key"));
         assert_eq!(entry, "2c70e12b7a0646f92279f427c7b38e7334d8e5389cff167a1dc30e73f826b683.plan");
         assert_eq!(kind(&entry), Some(Kind::Entry));
-        assert_eq!(kind(&of_temporary(u32::MAX, 7, 0)), Some(Kind::Temporary));
+        assert_eq!(kind(&temporary_name(u32::MAX, 7, 0)), Some(Kind::Temporary));
         let upper = entry.to_uppercase();
         let others = [TAG, ".plan", "notes.plan", &upper, "tmp-", "tmp-1-2", "tmp-1-2-3", "tmp-x-1-0123456789abcdef"];
         for name in others.into_iter().chain(["tmp-1-2-0123456789abcdef-x", "thesis.pdf", "tmp--1-0123456789abcdef"]) {

@@ -101,7 +101,7 @@ impl Pack {
         let stored = entry.map(|entry| Stored {
             entry,
             source: Source::Pack(self.0.clone()),
-            name: name::of_entry(&place.hash),
+            name: name::entry_name(&place.hash),
             bytes: place.length,
             last_use: None,
         });
