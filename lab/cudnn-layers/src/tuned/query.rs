@@ -12,7 +12,6 @@ use super::options::Options;
 use super::order::{Order, order};
 use super::proposals::{fill, proposals};
 use crate::active::Active;
-use crate::bypass::Bypass;
 use crate::cudnn::Cudnn;
 use crate::device;
 use crate::json::parsed;
@@ -143,8 +142,11 @@ fn find_order(state: &State, query: &Query) -> Option<Order> {
         && content.attributes.iter().all(|attribute| USUAL.contains(&attribute.name));
     let graph = shadow::graph_of(&content).filter(|graph| is_usual && graph.is_finalized)?;
     // After a missed call, the graph may be a different one.
-    static BYPASS: Bypass = Bypass::new("engines are no longer tuned");
-    if !BYPASS.has_seen_all(state.host) {
+    static IS_REPORTED: AtomicBool = AtomicBool::new(false);
+    if state.host.missed_calls() > 0 {
+        if !IS_REPORTED.swap(true, Ordering::Relaxed) {
+            state.host.error("engines are no longer tuned, because calls have bypassed this layer");
+        }
         return None;
     }
     let ranking = find_ranking(state, &content, graph)?;
