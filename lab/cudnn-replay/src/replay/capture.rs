@@ -6,7 +6,7 @@ use std::path::Path;
 use cudnn_graph::Graph;
 use cudnn_store::captures::{Capture, Data, Execution, Failure, Plan, Record, values_dir};
 
-use super::request::{CapturedValues, DEFAULT_MAX_BYTES, DataSet, Engines, Request};
+use super::request::{CapturedValues, DataSet, Request};
 
 /// Maximum number of left out executions to name.
 const MAX_NAMES: usize = 8;
@@ -230,16 +230,13 @@ impl Captured {
         }
         let values = CapturedValues { dir: values_dir(file), records: self.values.clone() };
         Request {
-            graph: self.graph.clone(),
             device: self.device.clone(),
             plan_only: self.plan_only,
-            engines: Engines::First,
             execution: self.execution.clone(),
             data,
             values: Some(values).filter(|values| !values.records.is_empty()),
-            max_bytes: DEFAULT_MAX_BYTES,
             repeat: 2,
-            time: false,
+            ..Request::new(self.graph.clone())
         }
     }
 }

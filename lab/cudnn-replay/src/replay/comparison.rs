@@ -383,19 +383,10 @@ mod tests {
 
     fn report(error: f64, workspace: u64) -> Report {
         let run = Run {
-            data: DataSet::Normal,
-            status: "SUCCESS".to_owned(),
-            reason: None,
             error: Some(error),
             outputs: vec![OutputError { uid: 3, error, compared: 1.0 }],
-            worst_element: None,
-            is_sampled: false,
-            same_as_captured: None,
-            worst_output: None,
-            no_reference: None,
             bits: format!("{error}"),
-            is_repeatable: true,
-            damage: Vec::new(),
+            ..Run::success(DataSet::Normal)
         };
         let plan = PlanReport { workspace, runs: vec![run], ..PlanReport::default() };
         Report { status: "SUCCESS".to_owned(), plans: vec![plan], ..Report::default() }

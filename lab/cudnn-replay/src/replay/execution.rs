@@ -103,21 +103,8 @@ impl<'a> Executor<'a> {
     fn execute_prepared(&self, plan: &Plan, report: &mut PlanReport, step: &mut Step<'_>) -> bool {
         for prepared in &self.prepared {
             step(&format!("executed engine {}", report.engine.index));
-            let mut run = Run {
-                data: prepared.data,
-                status: "SUCCESS".to_owned(),
-                reason: None,
-                error: None,
-                outputs: Vec::new(),
-                worst_element: None,
-                is_sampled: false,
-                same_as_captured: None,
-                worst_output: None,
-                no_reference: prepared.expected.as_ref().err().cloned(),
-                bits: String::new(),
-                is_repeatable: true,
-                damage: Vec::new(),
-            };
+            let mut run =
+                Run { no_reference: prepared.expected.as_ref().err().cloned(), ..Run::success(prepared.data) };
             if let Err(failure) = self.run(plan, prepared, &mut run) {
                 (run.status, run.reason) = match failure.downcast_ref::<Error>() {
                     Some(error) => (status_name(error.status), Some(first_reason(&error.text).to_owned())),
@@ -560,18 +547,7 @@ mod tests {
         {"kind":"OPERATIONGRAPH","OPERATIONGRAPH_OPS:15":4}]"#;
 
     fn request() -> Request {
-        Request {
-            graph: serde_json::from_str(MATMUL).unwrap(),
-            device: None,
-            plan_only: false,
-            engines: super::super::Engines::First,
-            execution: None,
-            data: Vec::new(),
-            values: None,
-            max_bytes: super::super::DEFAULT_MAX_BYTES,
-            repeat: 1,
-            time: false,
-        }
+        Request::new(serde_json::from_str(MATMUL).unwrap())
     }
 
     fn error(prepared: &Prepared, after: &[Vec<u8>]) -> Option<f64> {

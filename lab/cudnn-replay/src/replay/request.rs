@@ -36,6 +36,25 @@ pub struct Request {
     pub time: bool,
 }
 
+impl Request {
+    /// Returns a request to plan a graph for any device, and to execute the first engine that works once without values.
+    #[must_use]
+    pub fn new(graph: Graph) -> Self {
+        Request {
+            graph,
+            device: None,
+            plan_only: false,
+            engines: Engines::First,
+            execution: None,
+            data: Vec::new(),
+            values: None,
+            max_bytes: DEFAULT_MAX_BYTES,
+            repeat: 1,
+            time: false,
+        }
+    }
+}
+
 /// The files with the values of tensors before and after an execution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CapturedValues {
@@ -162,6 +181,27 @@ pub struct Run {
     /// The memory that was changed although it belongs to no output.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub damage: Vec<String>,
+}
+
+impl Run {
+    /// Returns a successful execution about which nothing else is known.
+    pub(crate) fn success(data: DataSet) -> Self {
+        Run {
+            data,
+            status: "SUCCESS".to_owned(),
+            reason: None,
+            error: None,
+            outputs: Vec::new(),
+            worst_output: None,
+            worst_element: None,
+            is_sampled: false,
+            same_as_captured: None,
+            no_reference: None,
+            bits: String::new(),
+            is_repeatable: true,
+            damage: Vec::new(),
+        }
+    }
 }
 
 /// The error of an output.
