@@ -17,6 +17,7 @@ mod cmd;
 mod cuda_dirs;
 mod devices;
 mod gpus;
+mod graph_arguments;
 mod output_file;
 mod plan_worker;
 mod progress;

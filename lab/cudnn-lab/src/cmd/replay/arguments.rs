@@ -9,7 +9,8 @@ use cudnn_replay::replay::{DataSet, Engines, Request};
 use serde_json::{Value, json};
 
 use super::gate::Gate;
-use crate::captures::{self, CaptureFiles};
+use crate::captures::CaptureFiles;
+use crate::graph_arguments::MemoryOption;
 use crate::output_file::Replace;
 
 /// The options of `replay`.
@@ -40,10 +41,8 @@ pub(crate) struct Arguments {
     /// Execute each plan this number of times and compare the bits.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
-    /// Execute only graphs whose tensors need at most this memory, in GiB. The host needs up to five times as much, and
-    /// up to 10 GiB for the reference.
-    #[arg(long, value_name = "GIB", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    memory: u16,
+    #[command(flatten)]
+    memory: MemoryOption,
     /// Measure the time of an execution.
     #[arg(long)]
     time: bool,
@@ -74,7 +73,7 @@ impl Arguments {
     pub(super) fn value(&self) -> Value {
         let Arguments { engines, data, repeat, memory, time, .. } = self;
         let engines = engines.to_possible_value().map(|value| value.get_name().to_owned());
-        json!({ "engines": engines, "data": data, "repeat": repeat, "memory": memory, "time": time })
+        json!({ "engines": engines, "data": data, "repeat": repeat, "memory": memory.memory, "time": time })
     }
 
     /// Returns whether only captured values are wanted.
@@ -95,7 +94,7 @@ impl Arguments {
     pub(super) fn request(&self, captured: &Captured, file: &CaptureFiles) -> Option<Request> {
         Some(Request {
             engines: self.engines(captured)?,
-            max_bytes: captures::gibibytes(self.memory),
+            max_bytes: self.memory.bytes(),
             repeat: self.repeat,
             time: self.time,
             ..captured.request(file.path_of(captured), &self.data)

@@ -119,18 +119,9 @@ impl Session<'_> {
 
     /// Returns the graphs to tune, the most executed ones first.
     fn graphs(&self, place: &Place, older: &Choices) -> Result<Vec<Captured>, String> {
-        let mut graphs = self.captures.graphs();
         // Failed calls are no graphs.
-        graphs.retain(|graph| self.usages.graphs.contains_key(&graph.id));
-        if graphs.is_empty() {
-            return Err(format!("{}: the capture contains no graph", self.captures.names()));
-        }
-        let is_of = |graph: &Captured, id: &str| graph.id.starts_with(id);
-        let wanted = &self.arguments.graph;
-        if let Some(id) = wanted.iter().find(|id| !graphs.iter().any(|graph| is_of(graph, id))) {
-            return Err(self.captures.no_graph(format_args!("the capture has no graph {id:?}")));
-        }
-        graphs.retain(|graph| wanted.is_empty() || wanted.iter().any(|id| is_of(graph, id)));
+        let is_graph = |graph: &Captured| self.usages.graphs.contains_key(&graph.id);
+        let mut graphs = self.captures.graphs(&self.arguments.graph, is_graph)?;
         let is_known = |graph: &Captured| older.find(place.cudnn, &place.device, &graph.id).is_some();
         graphs.retain(|graph| self.arguments.again || !is_known(graph));
         graphs.sort_by_key(|graph| std::cmp::Reverse(self.usages.of(&graph.id).executions));
