@@ -35,7 +35,7 @@ pub(super) static PLANS: WrittenRecords = WrittenRecords::new();
 
 /// A plan in the capture. Plans of the same graph, device, engine and status share one.
 #[derive(Debug)]
-pub(super) struct Stored {
+pub(super) struct StoredPlan {
     pub(super) ordinal: usize,
     /// The id of the graph.
     pub(super) graph: Arc<str>,
@@ -46,12 +46,12 @@ pub(super) struct Stored {
 }
 
 /// The plans in the capture, by ordinal.
-pub(super) static STORED: Lock<Option<BTreeMap<usize, Arc<Stored>>>> = Lock::keeping(None);
+pub(super) static STORED: Lock<Option<BTreeMap<usize, Arc<StoredPlan>>>> = Lock::keeping(None);
 
 /// A plan that the program has finalized and not destroyed.
 #[derive(Clone)]
 pub(super) struct LivePlan {
-    pub(super) stored: Arc<Stored>,
+    pub(super) stored: Arc<StoredPlan>,
     pub(super) graph: Arc<Content>,
     /// The layout of the execution is still missing in the capture.
     awaits_execution: bool,
@@ -64,7 +64,7 @@ pub(super) static LIVE: Table<LivePlan, 32> = Table::new(usize::MAX);
 pub(super) static CHOICES: PlanConfigurations<Arc<Choice>> = PlanConfigurations::new();
 
 /// The plans that the program has serialized, with their graphs.
-pub(super) static SERIALIZED: SerializedPlans<(Arc<Stored>, Arc<Content>)> = SerializedPlans::new();
+pub(super) static SERIALIZED: SerializedPlans<(Arc<StoredPlan>, Arc<Content>)> = SerializedPlans::new();
 
 /// The ids of graphs, by the address of the content. `None` if the graph cannot be stored.
 pub(super) type Ids = BTreeMap<usize, (Arc<Content>, Option<Arc<str>>)>;
@@ -159,15 +159,12 @@ pub(super) fn refused(state: &State, descriptor: Raw, status: Status, duration: 
     let _ordinal = write_plan(
         state,
         Plan {
-            plan: 0,
             graph: graph.to_string(),
             device: device(state, &content),
             status: status_name(status),
             reason,
-            engine: None,
-            proposal: None,
-            workspace: None,
             build_us: microseconds(duration),
+            ..Plan::default()
         },
     );
 }
@@ -215,7 +212,7 @@ fn store(
     (content, graph): (&Arc<Content>, &Arc<Content>),
     status: Status,
     (reason, duration): (Option<String>, Duration),
-) -> Option<Arc<Stored>> {
+) -> Option<Arc<StoredPlan>> {
     let graph = graph_id(state, graph)?;
     let device = device(state, content);
     let choice = CHOICES.take(plan).and_then(|configured| configured.current(content));
@@ -237,7 +234,7 @@ fn store(
     )?;
     let mut all = STORED.lock()?;
     let stored = all.get_or_insert_default().entry(ordinal);
-    let new = || Stored { ordinal, graph, executions: AtomicU64::new(0), written: AtomicU64::new(0) };
+    let new = || StoredPlan { ordinal, graph, executions: AtomicU64::new(0), written: AtomicU64::new(0) };
     Some(stored.or_insert_with(|| Arc::new(new())).clone())
 }
 
@@ -314,14 +311,14 @@ pub(super) fn live(plan: Raw) -> Option<LivePlan> {
     LIVE.get(plan.addr())
 }
 
-fn write_count(state: &State, stored: &Stored, executions: u64) {
+fn write_count(state: &State, stored: &StoredPlan, executions: u64) {
     if stored.written.fetch_max(executions, Ordering::Relaxed) < executions {
         state.output.write(&Record::Count(Count { plan: stored.ordinal, executions }));
     }
 }
 
 /// Writes the number of executions of a plan, if the capture lacks it.
-pub(super) fn write_last_count(state: &State, stored: &Stored) {
+pub(super) fn write_last_count(state: &State, stored: &StoredPlan) {
     let executions = stored.executions.load(Ordering::Relaxed);
     if executions > 1 {
         write_count(state, stored, executions);
@@ -329,7 +326,7 @@ pub(super) fn write_last_count(state: &State, stored: &Stored) {
 }
 
 /// Returns the plans that were executed.
-pub(super) fn all_executed() -> Vec<Arc<Stored>> {
+pub(super) fn all_executed() -> Vec<Arc<StoredPlan>> {
     let all = STORED.lock();
     let stored = all.iter().flat_map(|all| all.iter().flat_map(BTreeMap::values));
     stored.filter(|stored| stored.executions.load(Ordering::Relaxed) > 0).cloned().collect()

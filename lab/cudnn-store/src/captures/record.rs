@@ -95,7 +95,7 @@ pub struct Proposals {
 }
 
 /// See [`Record::Plan`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// The ordinal of the plan in the capture of this process.
     pub plan: usize,
@@ -150,7 +150,7 @@ impl Engine {
 }
 
 /// See [`Record::Execution`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Execution {
     /// The ordinal of the plan.
     pub plan: usize,

@@ -64,15 +64,7 @@ fn nanoseconds(time: Duration) -> u64 {
 /// Decodes an entry.
 pub(crate) fn decode(bytes: &[u8]) -> Result<Entry, Cause> {
     let mut header = Reader(bytes);
-    if header.take(MAGIC.len()) != Some(MAGIC) {
-        return Err(Damage::NotOurs.into());
-    }
-    // Other versions may have a different layout after this field.
-    match header.u32() {
-        Some(VERSION) => {}
-        Some(version) if version > VERSION => return Err(ProblemKind::NewerFormat { version }.into()),
-        _ => return Err(Damage::Content.into()),
-    }
+    header.start(MAGIC, VERSION)?;
     let lengths = || Some((header.u32()? as usize, header.length()?, header.length()?));
     let (part, key, plan) = { lengths }().ok_or(Damage::Size)?;
     let content = [HEADER, part, key, plan].into_iter().try_fold(0_usize, usize::checked_add).ok_or(Damage::Size)?;
@@ -109,6 +101,18 @@ fn about(bytes: &[u8]) -> Option<About> {
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Reader<'a> {
+    /// Reads the start of a file. Other versions may have a different layout after it.
+    pub(crate) fn start(&mut self, magic: &[u8], known: u32) -> Result<(), Cause> {
+        if self.take(magic.len()) != Some(magic) {
+            return Err(Damage::NotOurs.into());
+        }
+        match self.u32() {
+            Some(version) if version == known => Ok(()),
+            Some(version) if version > known => Err(ProblemKind::NewerFormat { version }.into()),
+            _ => Err(Damage::Content.into()),
+        }
+    }
+
     pub(crate) fn take(&mut self, length: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;

@@ -118,14 +118,7 @@ impl Opened {
         let start = header.array::<CHECKED>().ok_or(Damage::NotOurs)?;
         let checksum = header.array().ok_or(Damage::NotOurs)?;
         let mut fields = Reader(&start);
-        if fields.take(MAGIC.len()) != Some(MAGIC) {
-            return Err(Damage::NotOurs.into());
-        }
-        match fields.u32() {
-            Some(VERSION) => {}
-            Some(version) if version > VERSION => return Err(ProblemKind::NewerFormat { version }.into()),
-            _ => return Err(Damage::Content.into()),
-        }
+        fields.start(MAGIC, VERSION)?;
         let (Some(0), Some(count), Some(length)) = (fields.u32(), fields.u64(), fields.u64()) else {
             return Err(Damage::Content.into());
         };
