@@ -14,11 +14,11 @@ use crate::table::Table;
 const CONFIGURATION: Name = Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG;
 
 /// The configurations of plans that are not finalized yet, by the address of the plan.
-pub(crate) struct PlanConfigurations<T>(Table<Configured<T>>);
+pub(crate) struct PlanConfigurations<T>(Table<PlanConfiguration<T>>);
 
 /// The configuration that a plan was given.
 #[derive(Clone)]
-pub(crate) struct Configured<T> {
+pub(crate) struct PlanConfiguration<T> {
     /// The shadow's record of the configuration when it was set.
     content: Arc<Content>,
     read: T,
@@ -34,19 +34,19 @@ impl<T: Send> PlanConfigurations<T> {
         // cuDNN accepts a configuration that is not finalized, but reading it is an error, which a callback would see.
         let content = shadow::content(plan).and_then(|plan| plan.child(CONFIGURATION).cloned());
         let content = content.filter(|content| content.is_finalized);
-        match content.and_then(|content| Some(Configured { content, read: read()? })) {
+        match content.and_then(|content| Some(PlanConfiguration { content, read: read()? })) {
             Some(configured) => _ = self.0.insert(plan.addr(), configured),
             None => _ = self.take(plan),
         }
     }
 
     /// Removes the configuration of a plan that is finalized, emptied or destroyed.
-    pub(crate) fn take(&self, plan: Raw) -> Option<Configured<T>> {
+    pub(crate) fn take(&self, plan: Raw) -> Option<PlanConfiguration<T>> {
         self.0.remove(plan.addr())
     }
 
     /// Returns the configuration of a plan.
-    pub(crate) fn get(&self, plan: Raw) -> Option<Configured<T>>
+    pub(crate) fn get(&self, plan: Raw) -> Option<PlanConfiguration<T>>
     where
         T: Clone,
     {
@@ -62,7 +62,7 @@ impl<T: Send> PlanConfigurations<T> {
     }
 }
 
-impl<T> Configured<T> {
+impl<T> PlanConfiguration<T> {
     /// Returns what was read, unless the plan was given another configuration later.
     pub(crate) fn current(self, plan: &Content) -> Option<T> {
         let is_current = plan.child(CONFIGURATION).is_some_and(|content| Arc::ptr_eq(content, &self.content));

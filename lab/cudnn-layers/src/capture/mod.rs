@@ -51,7 +51,7 @@ use cudnn_os::exit::call_at_exit;
 use cudnn_sys::types::cudnnStatus_t;
 
 use self::file::Output;
-use self::functions::{Function, Kind as Parameter, Role};
+use self::functions::{Function, ParameterKind, Role};
 use crate::active::Active;
 use crate::bypass::Bypass;
 use crate::cudnn::Cudnn;
@@ -106,7 +106,7 @@ impl Layer for Capture {
         let Some(id) = Id::from_name(next.name().to_bytes()) else { return next };
         let outside = functions::function(id).filter(|it| it.role != Role::NotFollowed);
         if let Some(Function { role: Role::Creates, parameters }) = outside
-            && let (Some(Parameter::Descriptor(type_name)), Some(state)) = (parameters.first(), STATE.get())
+            && let (Some(ParameterKind::Descriptor(type_name)), Some(state)) = (parameters.first(), STATE.get())
         {
             descriptors::prepare(state.host, type_name);
         }

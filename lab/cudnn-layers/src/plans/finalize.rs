@@ -9,7 +9,7 @@ use cudnn_store::plans::{About, Entry, Lookup};
 use cudnn_sys::types::cudnnStatus_t;
 
 use super::configuration::Configuration;
-use super::key::{Key, NotCached, Target};
+use super::key::{DeviceSource, Key, NotCached};
 use super::plan_json::PlanJson;
 use super::restored::{self, Restored, built};
 use super::state::State;
@@ -17,7 +17,7 @@ use super::variables::Variables;
 use super::{device, statistics};
 use crate::cudnn::{ABSENT, Cudnn, Descriptor, text};
 use crate::last_error::{hide_errors, own_calls};
-use crate::plan_configurations::{Configured, PlanConfigurations};
+use crate::plan_configurations::{PlanConfiguration, PlanConfigurations};
 use crate::shadow::elements::{Kind, Name, Raw, Type};
 use crate::shadow::{self, Obstacle};
 
@@ -96,7 +96,7 @@ fn report_not_cached(state: &State, reason: NotCached) {
 fn key(
     state: &State,
     descriptor: Raw,
-    configured: Configured<Result<Configuration, NotCached>>,
+    configured: PlanConfiguration<Result<Configuration, NotCached>>,
 ) -> Result<Key, NotCached> {
     if state.host.missed_calls() > 0 {
         return Err(NotCached::MissedCalls);
@@ -158,11 +158,11 @@ fn restore(cudnn: &Cudnn, key: &Key, json: &[u8], size: i64) -> Result<Raw, Stat
         plan.set(Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, Type::CUDNN_TYPE_CHAR, json)?;
         // cuDNN crashes if neither attribute is set.
         match key.target {
-            Target::Handle(handle) => {
+            DeviceSource::Handle(handle) => {
                 plan.set(Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, Type::CUDNN_TYPE_HANDLE, &[handle.address])?;
                 plan.finalize()?;
             }
-            Target::Described => cudnn.with_descriptor(Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, |device| {
+            DeviceSource::Described => cudnn.with_descriptor(Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, |device| {
                 device.set(Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, Type::CUDNN_TYPE_CHAR, &key.device)?;
                 device.finalize()?;
                 let device = [device.raw()];

@@ -29,7 +29,7 @@ pub(super) fn describe(content: &Arc<Content>) -> Option<String> {
             add_details(content, &mut text);
             text
         }
-        Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR => knob(&Part::Set(content))?,
+        Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR => knob(&KnownDescriptor::Set(content))?,
         kind if kind.name().is_none() => return None,
         _ => label::describe(&known_parts(content)),
     })
@@ -59,13 +59,15 @@ fn add_details(content: &Content, text: &mut String) {
         _ => None,
     };
     let engine = match configuration {
-        Some(configuration) => Part::Set(configuration).parts(Name::CUDNN_ATTR_ENGINECFG_ENGINE).into_iter().next(),
-        None => Some(Part::Set(content)),
+        Some(configuration) => {
+            KnownDescriptor::Set(configuration).parts(Name::CUDNN_ATTR_ENGINECFG_ENGINE).into_iter().next()
+        }
+        None => Some(KnownDescriptor::Set(content)),
     };
     let index = engine.as_ref().and_then(|engine| engine.number(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX));
     if let Some((engine, index)) = engine.zip(index) {
         let _ = write!(text, "; engine {index}");
-        let choices = configuration.map(|it| Part::Set(it).parts(Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES));
+        let choices = configuration.map(|it| KnownDescriptor::Set(it).parts(Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES));
         let knobs: Vec<String> = choices.iter().flatten().filter_map(knob).collect();
         if let Some(shown) = knobs.get(..knobs.len().min(MAX_KNOBS)).filter(|shown| !shown.is_empty()) {
             let more = if knobs.len() > MAX_KNOBS { " .." } else { "" };
@@ -88,28 +90,30 @@ fn add_details(content: &Content, text: &mut String) {
 }
 
 /// A descriptor that the program has set in a configuration, or has read from it.
-enum Part<'a> {
+enum KnownDescriptor<'a> {
     Set(&'a Content),
     Read(Arc<Facts>),
 }
 
-impl<'a> Part<'a> {
+impl<'a> KnownDescriptor<'a> {
     /// Returns the descriptors of an attribute.
-    fn parts(&self, name: Name) -> Vec<Part<'a>> {
+    fn parts(&self, name: Name) -> Vec<KnownDescriptor<'a>> {
         let (set, facts) = match self {
-            Part::Set(content) => (content.children(name), content.facts.as_ref()),
-            Part::Read(facts) => (&[][..], Some(facts)),
+            KnownDescriptor::Set(content) => (content.children(name), content.facts.as_ref()),
+            KnownDescriptor::Read(facts) => (&[][..], Some(facts)),
         };
-        let set: Vec<_> = set.iter().filter_map(Child::content).map(|content| Part::Set(content)).collect();
-        let read = || facts.map(|facts| facts.children(name)).unwrap_or_default().into_iter().map(Part::Read).collect();
+        let set: Vec<_> = set.iter().filter_map(Child::content).map(|content| KnownDescriptor::Set(content)).collect();
+        let read = || {
+            facts.map(|facts| facts.children(name)).unwrap_or_default().into_iter().map(KnownDescriptor::Read).collect()
+        };
         if set.is_empty() { read() } else { set }
     }
 
     /// Returns the integers of an attribute.
     fn numbers(&self, name: Name) -> Vec<i64> {
         match self {
-            Part::Set(content) => content.numbers(name),
-            Part::Read(facts) => facts.numbers(name),
+            KnownDescriptor::Set(content) => content.numbers(name),
+            KnownDescriptor::Read(facts) => facts.numbers(name),
         }
     }
 
@@ -120,7 +124,7 @@ impl<'a> Part<'a> {
 }
 
 /// Formats a knob as `TILE_SIZE=3`.
-fn knob(choice: &Part<'_>) -> Option<String> {
+fn knob(choice: &KnownDescriptor<'_>) -> Option<String> {
     let knob = choice.number(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE)?;
     Some(format!("{}={}", names::knob(knob), choice.number(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE)?))
 }

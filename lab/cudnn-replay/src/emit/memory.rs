@@ -13,7 +13,7 @@ use super::case::Case;
 
 /// The memory of an execution.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Memory<'a> {
+pub(super) struct ProgramMemory<'a> {
     pub(super) buffers: Vec<Buffer>,
     pub(super) tensors: Vec<Tensor<'a>>,
 }
@@ -46,13 +46,13 @@ pub(super) struct Tensor<'a> {
 /// The addresses that the driver returns are multiples of this number.
 const DRIVER_ALIGNMENT: u64 = 256;
 
-impl<'a> Memory<'a> {
+impl<'a> ProgramMemory<'a> {
     /// Plans the memory of an execution.
     ///
     /// # Errors
     /// Returns the reason if the program cannot execute the graph.
     pub(super) fn new(case: &'a Case) -> Result<Self, String> {
-        let mut memory = Memory::default();
+        let mut memory = ProgramMemory::default();
         let lengths = sequence_lengths(case.graph());
         let mut nodes = BTreeMap::new();
         for node in case.graph().tensors().filter(|node| node.integer(Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL) != Some(1)) {
@@ -265,7 +265,7 @@ mod tests {
         ];
         let capture = Capture::parse((lines.join("\n") + "\n").as_bytes()).unwrap();
         let case = Case::select(&capture, "").unwrap();
-        let memory = Memory::new(&case).unwrap();
+        let memory = ProgramMemory::new(&case).unwrap();
         let buffer = |bytes, misalignment| Buffer { bytes, misalignment };
         assert_eq!(memory.buffers, [buffer(216, 16), buffer(8, 0)]);
         let of = |tensor: &Tensor<'_>| (tensor.uid, tensor.buffer, tensor.bytes, tensor.value.to_vec());

@@ -135,7 +135,7 @@ struct Geometry {
 }
 
 /// A spatial dimension.
-struct Axis {
+struct SpatialAxis {
     x: usize,
     w: usize,
     y: usize,
@@ -145,7 +145,7 @@ struct Axis {
     is_flipped: bool,
 }
 
-impl Axis {
+impl SpatialAxis {
     /// Returns the taps, or only those at this position of a tensor, and the number of products that were tried.
     fn taps(&self, only: Option<(Target, usize)>) -> Result<(Taps, usize), String> {
         let tried = match only {
@@ -230,7 +230,7 @@ impl Geometry {
         let taps = geometry.taps.iter_mut().zip(positions.unwrap_or_default()).skip(missing);
         for ((((x, w), y), ((pad, stride), dilation)), (taps, only)) in extents.zip(steps).zip(taps) {
             let (x, w, y, pad, stride, dilation) = (*x, *w, *y, *pad, *stride, *dilation);
-            let (found, tried) = Axis { x, w, y, pad, stride, dilation, is_flipped }.taps(only)?;
+            let (found, tried) = SpatialAxis { x, w, y, pad, stride, dilation, is_flipped }.taps(only)?;
             *taps = found;
             geometry.tried += tried as u64;
         }
