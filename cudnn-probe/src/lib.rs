@@ -75,6 +75,7 @@
 //! - `inspect`, enabled by default, is for tools. Without it, a program that only searches for cuDNN compiles faster,
 //!   but [`gpu_code`], [`identify_any`], [`Search::under_root`], [`python`] and [`ld_so::Simulation`] are missing.
 //! - `windows` is required on Windows, and enabled by `inspect`. Without it, most of [`dll_search`] is missing.
+//! - `release-facts` adds [`Release`] and [`Capability`], which JSON files contain as text.
 //! - `serde` implements `Serialize` and `Deserialize` for results and errors, and records [`facts`].
 //!
 //! Libraries for Linux (x86-64 and aarch64) and Windows (x86-64) can be identified on any system. A search always
@@ -97,6 +98,8 @@ pub mod ld_so;
 mod library;
 mod no_installation;
 mod platform;
+#[cfg(feature = "release-facts")]
+mod release;
 pub mod release_facts;
 mod search;
 mod select;
@@ -114,6 +117,8 @@ pub use image::{Identity, exports, identify, identify_for, missing_symbols, part
 pub use library::{Library, older_shim};
 pub use no_installation::{NoInstallation, RUN_DOCTOR, RejectedCandidate};
 pub use platform::{Architecture, Os};
+#[cfg(feature = "release-facts")]
+pub use release::{Capability, Release};
 pub use search::{Candidate, DIR_VARIABLE, Origin, Search, VARIABLES};
 #[cfg(feature = "inspect")]
 pub use search::{UnderRoot, python};

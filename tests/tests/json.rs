@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cudnn_plan_store::{About, Entry, Settings, Store, write_pack};
 use cudnn_probe::Library;
+use cudnn_store::plans::{About, Entry, Settings, Store, write_pack};
 use serde_json::Value;
 use support::{ExtensionLibrary, FakeLibrary, PythonEnvironment, TempDir, Version, copy_fake_set, lib_dir};
 

@@ -16,7 +16,7 @@ const CONVOLUTION: &str = r#"[
 fn main() -> Result<(), serde_json::Error> {
     let graph: Graph = serde_json::from_str(CONVOLUTION)?;
     println!("{}", graph.id());
-    println!("{}", label::of(&graph));
+    println!("{}", label::describe(&graph));
     for operation in Operation::all_of(&graph) {
         for operand in operation.operands() {
             println!("{} {}: {:?}", operation.name, operand.role, operand.tensor.extents());

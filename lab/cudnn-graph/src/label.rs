@@ -22,24 +22,24 @@ const MAX_DIMENSIONS: usize = 8;
 
 /// Returns the label of the last descriptor, which is a graph, an operation, a tensor, or any other kind.
 #[must_use]
-pub fn of(graph: &Graph) -> String {
+pub fn describe(graph: &Graph) -> String {
     let Some(root) = graph.root() else { return String::new() };
     match root.kind {
         Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR => tensor(root),
         Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR => {
             let operations = Operation::all_of(graph);
             let (inputs, outputs) = ends(&operations);
-            describe(&operations, &inputs, &outputs)
+            describe_operations(&operations, &inputs, &outputs)
         }
         kind if is_operation(kind) => {
             let operation = Operation::new(graph, root);
-            describe(std::slice::from_ref(&operation), &operation.inputs, &operation.outputs)
+            describe_operations(std::slice::from_ref(&operation), &operation.inputs, &operation.outputs)
         }
         kind => names::kind(kind).to_ascii_lowercase(),
     }
 }
 
-fn describe(operations: &[Operation<'_>], inputs: &[Operand<'_>], outputs: &[Operand<'_>]) -> String {
+fn describe_operations(operations: &[Operation<'_>], inputs: &[Operand<'_>], outputs: &[Operand<'_>]) -> String {
     let mut text = operation_names(operations);
     for (separator, operands) in [(" ", inputs), (" -> ", outputs)] {
         if !operands.is_empty() {

@@ -8,7 +8,7 @@
 //!
 //! let text = r#"[{"kind":"TENSOR","UNIQUE_ID:3":1,"DATA_TYPE:1":2,"DIMENSIONS:3":[8,64]}]"#;
 //! let graph: Graph = serde_json::from_str(text)?;
-//! assert_eq!(label::of(&graph), "tensor 1 [8,64] half");
+//! assert_eq!(label::describe(&graph), "tensor 1 [8,64] half");
 //! assert_eq!(serde_json::to_string(&graph)?, text);
 //! # Ok::<(), serde_json::Error>(())
 //! ```

@@ -17,10 +17,12 @@ mod cmd;
 mod cuda_dirs;
 mod devices;
 mod gpus;
+mod graph_arguments;
 mod output_file;
-mod plan_again;
+mod plan_worker;
 mod progress;
 mod replay_worker;
+mod stream_table;
 mod tune_worker;
 mod worker;
 
@@ -168,8 +170,8 @@ enum Child {
     #[command(name = tune_worker::COMMAND)]
     Tune,
     /// Rebuild plans, for `plans pack`.
-    #[command(name = plan_again::COMMAND)]
-    Plan(plan_again::Arguments),
+    #[command(name = plan_worker::COMMAND)]
+    Plan,
     /// Query the driver, for `errata`.
     #[command(name = gpus::COMMAND)]
     Gpus,
@@ -193,7 +195,7 @@ fn run_child(child: Child) -> ExitCode {
     match child {
         Child::Replay => replay_worker::run_child(),
         Child::Tune => tune_worker::run_child(),
-        Child::Plan(arguments) => plan_again::run_child(&arguments),
+        Child::Plan => plan_worker::run_child(),
         Child::Gpus => gpus::run_child(),
     }
 }

@@ -8,12 +8,12 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek};
 use std::path::{Path, PathBuf};
 
-use cudnn_capture_file::values_dir;
 use cudnn_cli::escape::Printable;
 use cudnn_cli::temporary::Temporary;
 use cudnn_os::files::{Opened, canonicalize, make_as_private_as, open_regular};
 use cudnn_os::text_file::is_trusted_link;
 use cudnn_probe::FileIdentity;
+use cudnn_store::captures::values_dir;
 
 /// A kind of file that commands write.
 pub(crate) struct Kind {

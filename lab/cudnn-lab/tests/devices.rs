@@ -5,9 +5,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use cudnn_capture_file::{Capture, Record};
 use cudnn_graph::Graph;
 use cudnn_replay::known_devices::known_devices;
+use cudnn_store::captures::{Capture, Record};
 use serde_json::Value;
 use support::{PlanningLibraries, TempDir, lib_dir};
 

@@ -4,7 +4,7 @@
 
 use std::process::{Command, Output, Stdio};
 
-use cudnn_plan_store::{About, Entry, Settings, Store};
+use cudnn_store::plans::{About, Entry, Settings, Store};
 use support::TempDir;
 
 const LAB: &str = env!("CARGO_BIN_EXE_cudnn-lab");

@@ -6,8 +6,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use cudnn_capture_file::{Capture, Record};
 use cudnn_graph::Graph;
+use cudnn_store::captures::{Capture, Record};
 use serde_json::Value;
 use support::{FakeLibrary, Library, PlanningLibraries, TempDir, Version, lib_dir};
 

@@ -192,15 +192,13 @@ impl Descriptor<'_> {
     }
 
     pub(crate) fn set<T>(&self, name: Name, ty: Type, elements: &[T]) -> Result<(), Status> {
-        let count = elements.len() as i64;
-        let set = self.cudnn.cudnnBackendSetAttribute().ok_or(ABSENT)?;
-        // SAFETY: the caller passes elements of the named type.
-        checked(unsafe { set(self.raw, name, ty, count, elements.as_ptr().cast()) })
+        // SAFETY: the descriptor is live, and the caller passes elements of the named type.
+        unsafe { self.cudnn.set(self.raw, name, ty, elements.len() as i64, elements.as_ptr().cast()) }
     }
 
     pub(crate) fn finalize(&self) -> Result<(), Status> {
         // SAFETY: the descriptor is live.
-        checked(self.cudnn.cudnnBackendFinalize().map_or(ABSENT, |finalize| unsafe { finalize(self.raw) }))
+        unsafe { self.cudnn.finalize(self.raw) }
     }
 
     /// Reads elements into `room`. Returns the total number of elements, which may be larger than `room`.

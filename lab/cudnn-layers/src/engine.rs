@@ -1,11 +1,14 @@
 //! Reads the engine and the knobs of a configuration from cuDNN.
 
+use std::sync::Arc;
+
 use cudnn_sys::types::{
     cudnnBackendBehaviorNote_t as BehaviorNote, cudnnBackendKnobType_t as Knob,
     cudnnBackendNumericalNote_t as NumericalNote, cudnnStatus_t as Status,
 };
 
 use crate::cudnn::{Cudnn, Descriptor, read};
+use crate::last_error::own_calls;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
 
 /// More than cuDNN provides: 9.28 has 13 notes of each kind and 59 knobs.
@@ -25,6 +28,15 @@ pub(crate) struct Choice {
 }
 
 impl Choice {
+    /// Reads the engine and the knobs of a configuration, without a trace for the program.
+    ///
+    /// # Safety
+    /// The configuration is finalized and live.
+    pub(crate) unsafe fn read_unnoticed(cudnn: &Cudnn, configuration: Raw) -> Arc<Self> {
+        // SAFETY: guaranteed by the caller.
+        Arc::new(own_calls(cudnn, || unsafe { Choice::read(cudnn, configuration) }))
+    }
+
     /// Reads the engine and the knobs of a configuration.
     ///
     /// # Safety

@@ -9,7 +9,7 @@ use crate::wrappers::{Call, Id};
 /// Returns whether [`returned`] follows a function.
 pub(crate) fn is_followed(function: Id) -> bool {
     matches!(function, Id::CudnnCreate | Id::CudnnDestroy | Id::CudnnGetLastErrorString)
-        || calls::is_of_descriptor(function)
+        || calls::is_descriptor_function(function)
 }
 
 /// Call this after a call.

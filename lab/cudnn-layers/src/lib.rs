@@ -31,14 +31,15 @@
 //! other. They share private modules: `configured` keeps the options that a program sets in code, `wrappers` names the
 //! wrappers of `cudnn-layer-api`, `shadow` tracks the attributes of backend descriptors, `cudnn` and `engine` make calls
 //! below a layer, `last_error` hides the errors of these calls, `follow` restores them, `trial` hides the calls from
-//! other layers, `serialized` recognizes restored plans, `nodes` converts graphs for
-//! captures, `device` finds the device of a plan, `driver` calls NVIDIA's driver, `json` parses, and `report` opens
-//! the output files. `active` stores the state of a layer, `table` what it knows about descriptors, `lock` protects values
+//! other layers, `bypass` notices calls that a layer has not seen, `plan_configurations` remembers the engines of plans,
+//! `serialized` recognizes restored plans, `device` finds the device of a plan, `driver` calls NVIDIA's driver, `json`
+//! parses, and `report` opens the output files. `active` stores the state of a layer, `table` what it knows about descriptors, `lock` protects values
 //! for a few nanoseconds, `leaked` values that are replaced, and `fork` prepares all of them for forks. Only
 //! `program_memory` reads memory of the program.
 #![allow(deprecated, reason = "programs also call deprecated functions")]
 
 mod active;
+mod bypass;
 pub mod capture;
 mod configured;
 mod cudnn;
@@ -53,6 +54,7 @@ mod json;
 mod last_error;
 mod leaked;
 mod lock;
+mod plan_configurations;
 pub mod plans;
 mod program_memory;
 mod report;

@@ -11,6 +11,7 @@ use cudnn_os::append_file::AppendFile;
 use cudnn_os::escape::one_line;
 use cudnn_os::files::create_temporary;
 use cudnn_os::text_file::{TextFile, is_special};
+use cudnn_probe::Version;
 use once_cell::race::OnceBox;
 
 /// Where a layer writes its text.
@@ -220,9 +221,9 @@ pub(crate) fn bounded_line(mut line: String) -> String {
 pub(crate) fn process_name(host: Host) -> String {
     let program = std::env::current_exe().ok();
     let program = program.as_deref().and_then(std::path::Path::file_name).unwrap_or_default();
-    let version = host.cudnn_version();
+    let version = Version::from_number(host.cudnn_version() as usize);
     let program = one_line(&program.to_string_lossy());
-    format!("{program} (cuDNN {}.{}.{})", version / 10_000, version / 100 % 100, version % 100)
+    format!("{program} (cuDNN {version})")
 }
 
 /// Formats a duration with three significant digits and a unit.

@@ -6,9 +6,9 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use cudnn_capture_file::Capture;
 use cudnn_replay::emit::{Case, Language, emit};
 use cudnn_replay::replay::capture::graphs;
+use cudnn_store::captures::Capture;
 
 fn main() -> ExitCode {
     let Some(file) = std::env::args_os().nth(1).map(PathBuf::from) else {

@@ -124,7 +124,7 @@ fn describe_graph_prints_the_label_and_the_roles() {
 #[test]
 fn the_examples_read_captures_and_replay_them() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
-    let output = run("cudnn-capture-file", "list_graphs", NOWHERE, &[CAPTURE]);
+    let output = run("cudnn-store", "list_graphs", NOWHERE, &[CAPTURE]);
     assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{output:#?}");
     for line in ["7129b81371b1a6e1 \"relu x[4,64,64]", "  1 operations, 2 tensors\n", "NOT_SUPPORTED\n    engine 4, "] {
         assert!(output.stdout.contains(line), "{line}: {output:#?}");
@@ -136,7 +136,7 @@ fn the_examples_read_captures_and_replay_them() {
     // A release without heuristics, or a machine without NVRTC, cannot plan the graph.
     assert!(output.stdout.starts_with("7129b81371b1a6e1 \"relu "), "{output:#?}");
     assert_eq!(output.code == Some(0), output.stdout.contains(": SUCCESS\n  engine "), "{output:#?}");
-    for (package, name) in [("cudnn-capture-file", "list_graphs"), ("cudnn-replay", "emit_program")] {
+    for (package, name) in [("cudnn-store", "list_graphs"), ("cudnn-replay", "emit_program")] {
         check_without_cudnn(package, name, &[NOWHERE], "cannot read \"/nowhere\": ");
     }
     check_without_cudnn("cudnn-replay", "replay_capture", &[CAPTURE], NO_CUDNN);
@@ -146,7 +146,7 @@ fn the_examples_read_captures_and_replay_them() {
 fn put_and_get_finds_the_plan_of_an_earlier_process() {
     let dir = TempDir::new();
     let store = dir.path().join("store");
-    let output = || run("cudnn-plan-store", "put_and_get", NOWHERE, &[store.to_str().unwrap()]);
+    let output = || run("cudnn-store", "put_and_get", NOWHERE, &[store.to_str().unwrap()]);
     assert_eq!(output().stdout, "building the plan\n");
     let second = output();
     assert!(second.code == Some(0) && second.stdout.starts_with("found the plan, which saved 1"), "{second:#?}");

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
-use cudnn_capture_file::{Capture, Count, Execution, Failure, GraphRecord, Plan, Record};
+use cudnn_store::captures::{Capture, Count, Execution, Failure, GraphRecord, Plan, Record};
 use serde_json::{Value, json};
 use support::{Child, ChildOutput, Subject};
 
@@ -165,7 +165,7 @@ pub(super) fn assert_captures_calls(capturing: &Capturing) {
     let without = capturing.run("none", &["classic-steps"]);
     assert_eq!(without.stdout, capturing.run("capture", &["classic-steps"]).stdout);
     let records = self::records(&capturing.file());
-    let argument = |call: &cudnn_capture_file::Call| call.arguments[0].1["coef"].clone();
+    let argument = |call: &cudnn_store::captures::Call| call.arguments[0].1["coef"].clone();
     assert_eq!(all!(&records, Call).map(argument).collect::<Vec<_>>(), [0.5, 0.25]);
 }
 

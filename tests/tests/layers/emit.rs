@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use cudnn_capture_file::{Capture, Device, Failure, Plan, Record, Start};
 use cudnn_replay::emit::{Case, Language, emit};
+use cudnn_store::captures::{Capture, Device, Failure, Plan, Record, Start};
 use support::{
     FakeLibrary, Library, PlanningLibraries, TempDir, Version, cpp_compiler, drop_in, lib_dir, root, run_compiler,
 };

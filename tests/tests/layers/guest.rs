@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
-use cudnn_capture_file::{Capture, Record};
+use cudnn_store::captures::{Capture, Record};
 use support::{
     Child, ChildOutput, TempDir, Version, c_compiler, client, copy_fake_set, drop_in, errata_for_all_releases, lib_dir,
     root, run_compiler, tuned_for_all_releases,

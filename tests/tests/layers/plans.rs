@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use cudnn_layers::plans::{VariableUse, variable_use};
-use cudnn_plan_store::{Settings, Store, Stored};
+use cudnn_store::plans::{Settings, Store, Stored};
 use support::{Child, ChildOutput, FakeLibrary, Library, PlanningLibraries, Subject, TempDir, Version, Wheel, lib_dir};
 
 pub(super) const PLANNER: &str = env!("CARGO_BIN_EXE_planner");

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Command;
 
-use cudnn_capture_file::{Capture, Record};
-use cudnn_plan_store::choices::{Capability, Choice, Choices, Device, Problem, Ranking, Release};
+use cudnn_store::captures::{Capture, Record};
+use cudnn_store::choices::{Capability, Choice, Choices, Device, Problem, Ranking, Release};
 use support::ChildOutput;
 
 use crate::planning::Planning;
@@ -205,6 +205,27 @@ fn a_real_cudnn_fills_the_descriptors_in_the_order_of_the_ranking() {
         let engine = asking.proposals.last().unwrap().engine;
         assert!(lines[7].starts_with(&format!("plan: of {engine} ")), "{layers}: {output:#?}");
         assert!(lines[0].starts_with(&format!("all: {count} ")), "{layers}: {output:#?}");
+    }
+}
+
+/// The heuristics are not asked twice then, and their order stays.
+#[test]
+fn the_order_stays_if_the_heuristics_choice_is_the_best() {
+    let asking = Asking::stand_in();
+    let without = asking.run("none", None, &["all"]).stdout;
+    let reversed = asking.lines(&asking.reversed());
+    let all = |engines: Vec<Choice>| {
+        let ranking = Ranking { default: Some(0), ..asking.ranking(engines) };
+        asking.run("tuned", Some(&file([ranking])), &["all"]).stdout
+    };
+    assert_eq!(all(asking.reversed()), without);
+    // An engine to avoid, and a choice that programs may skip, need another order.
+    let mut dangerous = asking.reversed();
+    dangerous.push(Choice { engine: 77, problem: Some(Problem::Wrong("-".into())), ..Choice::default() });
+    let mut random = asking.reversed();
+    random[0].problem = Some(Problem::Nondeterministic("-".into()));
+    for engines in [dangerous, random] {
+        assert!(self::engines(&all(engines)).contains(&reversed), "{reversed}");
     }
 }
 

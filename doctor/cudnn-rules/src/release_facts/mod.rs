@@ -5,11 +5,11 @@ mod stored;
 use std::collections::BTreeSet;
 
 use cudnn_os::escape::is_unsafe;
-use cudnn_probe::Version;
 use cudnn_probe::release_facts::RELEASE_FACTS;
+use cudnn_probe::{Capability, Release, Version};
 use serde::Deserialize;
 
-use crate::check::machine::{Gpu, capability};
+use crate::check::machine::Gpu;
 
 pub use stored::{FILE_NAME, InUse, MAX_LEN, in_use, stored_file};
 
@@ -92,35 +92,6 @@ struct NamedRule {
     name: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(try_from = "String")]
-struct Release(Version);
-
-impl TryFrom<String> for Release {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse().map(Release).map_err(|_| format!("{text:?} is not a release of cuDNN, such as \"9.10.2\""))
-    }
-}
-
-/// A compute capability in tenths, written as `9.0`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(try_from = "String")]
-struct Capability(u32);
-
-impl TryFrom<String> for Capability {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        let parts = text.split_once('.').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
-        match parts {
-            Some((major @ 0..100_u32, minor @ 0..10_u32)) => Ok(Capability(major * 10 + minor)),
-            _ => Err(format!("{text:?} is not a compute capability, such as \"9.0\"")),
-        }
-    }
-}
-
 impl ReleaseFacts {
     /// Returns the facts that this build contains.
     #[must_use]
@@ -179,7 +150,7 @@ impl KnownIssue {
     #[must_use]
     pub fn concerns(&self, gpus: &[Gpu]) -> bool {
         let range = self.compute_capability.as_ref();
-        range.is_none_or(|range| gpus.iter().any(|gpu| range.contains(Capability(gpu.compute_capability))))
+        range.is_none_or(|range| gpus.iter().any(|gpu| range.contains(Capability::from_tenths(gpu.compute_capability))))
     }
 
     fn check(&self) -> Result<(), String> {
@@ -255,13 +226,13 @@ impl CapabilityRange {
     /// Returns the lowest affected compute capability: `9.0`.
     #[must_use]
     pub fn lowest(&self) -> String {
-        capability(self.from.0)
+        self.from.to_string()
     }
 
     /// Returns the first higher compute capability that is not affected.
     #[must_use]
     pub fn end(&self) -> Option<String> {
-        self.before.map(|end| capability(end.0))
+        self.before.map(|end| end.to_string())
     }
 
     fn contains(&self, capability: Capability) -> bool {
@@ -272,9 +243,9 @@ impl CapabilityRange {
 impl std::fmt::Display for CapabilityRange {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.before {
-            None => write!(f, "compute capability {} or higher", self.lowest()),
-            Some(end) if end.0 == self.from.0 + 1 => write!(f, "compute capability {}", self.lowest()),
-            Some(end) => write!(f, "compute capability {} to before {}", self.lowest(), capability(end.0)),
+            None => write!(f, "compute capability {} or higher", self.from),
+            Some(end) if end.tenths() == self.from.tenths() + 1 => write!(f, "compute capability {}", self.from),
+            Some(end) => write!(f, "compute capability {} to before {end}", self.from),
         }
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::Path;
 
-use cudnn_capture_file::{Capture, Data, Record};
 use cudnn_replay::replay::open_values;
+use cudnn_store::captures::{Capture, Data, Record};
 
 /// The maximum number of problems that are named.
 const MAX_NAMED: usize = 20;

@@ -11,13 +11,13 @@ pub(crate) mod pack;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-use cudnn_capture_file::{Capture, Record, values_dir};
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::{Outcome, remark};
 use cudnn_cli::programs::lab_command;
 use cudnn_cli::temporary::Temporary;
-use cudnn_plan_store::choices::Release;
 use cudnn_replay::replay::capture::{self, Captured};
+use cudnn_store::captures::{Capture, Record, values_dir};
+use cudnn_store::choices::Release;
 
 /// A capture that was read from a file or from a packed file.
 pub(crate) struct CaptureFile {
@@ -69,9 +69,21 @@ pub(crate) fn read_all(names: &[PathBuf]) -> Result<CaptureFiles, String> {
 }
 
 impl CaptureFiles {
-    /// Returns the distinct graphs.
-    pub(crate) fn graphs(&self) -> Vec<Captured> {
-        capture::graphs(self.captures())
+    /// Returns the distinct graphs that are accepted, or those whose ids begin with one of these texts.
+    ///
+    /// # Errors
+    /// Returns the reason if there are no graphs, or none for one of the texts.
+    pub(crate) fn graphs(&self, ids: &[String], accept: impl Fn(&Captured) -> bool) -> Result<Vec<Captured>, String> {
+        let mut graphs = capture::graphs(self.captures());
+        graphs.retain(accept);
+        if graphs.is_empty() {
+            return Err(format!("{}: the capture contains no graph", self.names()));
+        }
+        if let Some(id) = ids.iter().find(|id| !graphs.iter().any(|graph| graph.id.starts_with(*id))) {
+            return Err(self.no_graph(format_args!("the capture has no graph {id:?}")));
+        }
+        graphs.retain(|graph| ids.is_empty() || ids.iter().any(|id| graph.id.starts_with(id)));
+        Ok(graphs)
     }
 
     /// Returns the captures.
@@ -99,7 +111,7 @@ impl CaptureFiles {
     }
 
     /// Formats the error that the captures contain no such graph, with the command that lists the graphs of the first one.
-    pub(crate) fn no_graph(&self, error: impl Display) -> String {
+    fn no_graph(&self, error: impl Display) -> String {
         let first = self.names.first().map_or(Path::new(""), PathBuf::as_path);
         format!("{}: {error}; `{}` lists the graphs", self.names(), show(first))
     }

@@ -9,8 +9,8 @@ use std::io::{Error, ErrorKind, Read, Seek, SeekFrom, Write, copy};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use cudnn_capture_file::{Capture, is_file_name, values_dir};
 use cudnn_cli::temporary::{self, Temporary};
+use cudnn_store::captures::{Capture, is_file_name, values_dir};
 use zip::read::ZipFile;
 use zip::result::ZipError;
 use zip::write::SimpleFileOptions;

@@ -5,10 +5,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use cudnn_capture_file::{Failure, Plan, Record};
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::{CommandResult, Format, count, outln};
 use cudnn_cli::table::table;
+use cudnn_store::captures::{Failure, Plan, Record};
 use serde_json::{Value, json};
 
 use crate::captures::{self, CaptureFile, pack};

@@ -10,7 +10,7 @@ use cudnn_replay::device::{compute_capability, name};
 use cudnn_replay::known_devices::{KnownDevice, known_devices};
 use serde_json::json;
 
-use crate::{devices, plan_again};
+use crate::{devices, plan_worker};
 
 /// The options of `devices`.
 #[derive(clap::Args)]
@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
 /// # Errors
 /// This machine has no GPU, or cuDNN cannot describe it.
 pub(crate) fn here(timeouts: &Timeouts, format: Format) -> Result<(), String> {
-    let description = plan_again::describe(timeouts)
+    let description = plan_worker::describe_gpu(timeouts)
         .map_err(|reason| format!("cannot describe a GPU of this machine: {}", reason.printable()))?;
     print(&description, format);
     Ok(())

@@ -1,16 +1,16 @@
 //! `emit`: writes a captured graph as a program.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ValueEnum;
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::{CommandResult, Format, outln, remark};
-use cudnn_replay::emit::{Case, Language, emit, is_program};
+use cudnn_replay::emit::{Language, emit, is_program};
 use serde_json::json;
 
 use crate::captures;
-use crate::devices::DeviceOption;
+use crate::graph_arguments::GraphArguments;
 use crate::output_file::{Kind, Output, Replace};
 
 /// The programs that `emit` writes.
@@ -19,19 +19,14 @@ const PROGRAM: Kind = Kind { name: "a program of `emit`", is_start: is_program, 
 /// The options of `emit`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The capture.
-    file: PathBuf,
-    /// The id of the graph, or the first digits of the id. `cudnn-lab capture show` lists them.
-    #[arg(long, value_name = "ID")]
-    graph: String,
+    #[command(flatten)]
+    graph: GraphArguments,
     /// The language of the program.
     #[arg(long, value_enum)]
     language: LanguageChoice,
     /// Write the program to this file instead of standard output.
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    #[command(flatten)]
-    device: DeviceOption,
     #[command(flatten)]
     replace: Replace,
 }
@@ -44,18 +39,12 @@ enum LanguageChoice {
 }
 
 pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
-    let file = captures::read(&arguments.file)?;
-    let device = arguments.device.select()?;
-    let inputs: Vec<&Path> =
-        [&arguments.file].into_iter().chain(&arguments.device.device).map(PathBuf::as_path).collect();
+    let file = captures::read(&arguments.graph.file)?;
+    let inputs = arguments.graph.inputs();
     let output = arguments.output.as_ref();
     let output = output.map(|file| Output { file, kind: &PROGRAM, inputs: &inputs, force: arguments.replace.force });
     output.as_ref().map_or(Ok(()), Output::check)?;
-    let mut case =
-        Case::select(&file.capture, &arguments.graph).map_err(|error| captures::no_graph(&arguments.file, error))?;
-    if let Some(device) = device {
-        case.plan_for(&device.description);
-    }
+    let mut case = arguments.graph.select(&file)?;
     if let Err(reason) = case.read_values(file.path()) {
         remark(format_args!("note: the program generates the values of tensors: {}", reason.printable()));
     }
@@ -63,7 +52,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
         LanguageChoice::Cpp => Language::Cpp,
         LanguageChoice::Python => Language::Python,
     };
-    let program = emit(&case, language).map_err(|error| format!("{}: {error}", arguments.file.printable()))?;
+    let program = emit(&case, language).map_err(|error| format!("{}: {error}", arguments.graph.file.printable()))?;
     let graph = &case.captured.id;
     match output {
         Some(output) => {

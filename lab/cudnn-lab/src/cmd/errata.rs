@@ -102,8 +102,7 @@ impl Here {
 
     /// Returns why a rule does not apply here, or `None` if it does or may.
     fn reason(&self, rule: &Rule) -> Option<String> {
-        let release = |version: Version| version.major * 10_000 + version.minor * 100 + version.patch;
-        if let Some(cudnn) = self.cudnn.filter(|cudnn| !rule.includes_release(release(*cudnn))) {
+        if let Some(cudnn) = self.cudnn.filter(|cudnn| !rule.includes_release(cudnn.number())) {
             return Some(format!("cuDNN {cudnn} is not affected"));
         }
         let is_affected = |capability: &u32| rule.includes_capability(*capability);

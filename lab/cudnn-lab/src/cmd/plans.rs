@@ -13,16 +13,15 @@ use cudnn_cli::output::{CommandResult, Format, Outcome, count, labeled, outln, r
 use cudnn_cli::shell::{SEPARATOR, set_variable};
 use cudnn_cli::subprocess::Timeouts;
 use cudnn_cli::table::table;
-use cudnn_cli::temporary::Temporary;
-use cudnn_plan_store::{
-    About, PACK_VARIABLE, Problem, ProblemKind, Settings, Source, Store, Stored, is_pack, write_pack,
-};
 use cudnn_probe::Version;
+use cudnn_store::plans::{
+    About, Entry, PACK_VARIABLE, Problem, ProblemKind, Settings, Source, Store, Stored, is_pack, write_pack,
+};
 use serde_json::{Value, json};
 
 use crate::devices::{Device, DeviceOption};
 use crate::output_file::{Kind, Output, Replace};
-use crate::plan_again;
+use crate::plan_worker;
 
 /// The packs of plans.
 const PACK: Kind = Kind { name: "a pack of plans", is_start: is_pack, may_be_device: false };
@@ -108,10 +107,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
             let file = std::path::absolute(file)?;
             let output = Output { file: &file, kind: &PACK, inputs: &inputs, force: replace.force };
             output.check()?;
-            match device.select()? {
-                None => plans.pack(&output, is_wanted),
-                Some(device) => plans.pack_again(&output, &device, is_wanted, timeouts),
-            }
+            plans.pack(&output, is_wanted, device.select()?.as_ref(), timeouts)
         }
         Action::Clear => plans.clear(),
         Action::Device => {
@@ -256,16 +252,34 @@ impl Plans {
         })
     }
 
-    fn pack(mut self, output: &Output<'_>, is_wanted: impl Fn(&About) -> bool) -> CommandResult {
+    /// Packs plans. For a device, they are rebuilt first.
+    fn pack(
+        mut self,
+        output: &Output<'_>,
+        is_wanted: impl Fn(&About) -> bool,
+        device: Option<&Device>,
+        timeouts: &Timeouts,
+    ) -> CommandResult {
         let mut damaged = Vec::new();
-        let wanted = |stored: Result<Stored, Problem>| match stored {
+        let wanted = self.store.entries().filter_map(|stored| match stored {
             Ok(stored) => Some(stored.entry).filter(|entry| is_wanted(&entry.about)),
             Err(problem) => {
                 damaged.push(problem);
                 None
             }
+        });
+        let mut failures = Vec::new();
+        let entries: Box<dyn Iterator<Item = Entry>> = match device {
+            None => Box::new(wanted),
+            Some(device) => {
+                let rebuilt = plan_worker::rebuild_all(&device.description, wanted, &mut failures, timeouts);
+                Box::new(rebuilt.map_err(|reason| reason.printable())?.into_iter())
+            }
         };
-        let mut entries = self.store.entries().filter_map(wanted).peekable();
+        for failure in &failures {
+            remark(format!("not planned: {}", failure.printable()));
+        }
+        let mut entries = entries.peekable();
         if entries.peek().is_none() {
             return Err(format!("there is no such plan{}", self.place()).into());
         }
@@ -274,7 +288,7 @@ impl Plans {
         let packed = write_pack(&output.target(), entries).map_err(text_of)?;
         self.problems.extend(damaged);
         let keys = json!({ "file": output.file.to_string_lossy(), "entries": packed.entries, "bytes": packed.bytes });
-        Ok(self.report(keys, || {
+        let outcome = self.report(keys, || {
             outln!("{}, {}, in {}", count(packed.entries, "plan"), size(packed.bytes), output.file.printable());
             // A pack in a path with a separator cannot be named.
             match std::env::join_paths([output.file]) {
@@ -283,37 +297,15 @@ impl Plans {
                     "To use it, copy it to a path without {SEPARATOR:?}, which separates the packs in {PACK_VARIABLE}"
                 ),
             }
-        }))
-    }
-
-    /// Rebuilds the plans for a device and packs the result.
-    fn pack_again(
-        mut self,
-        output: &Output<'_>,
-        device: &Device,
-        is_wanted: impl Fn(&About) -> bool,
-        timeouts: &Timeouts,
-    ) -> CommandResult {
-        let (from, to) = (Temporary::dir()?, Temporary::dir()?);
-        let (wanted, _) = plan_again::open(from.path());
-        let put = |Stored { entry, .. }| if is_wanted(&entry.about) { wanted.put(&entry) } else { Ok(()) };
-        self.problems.extend(self.store.entries().filter_map(|stored| stored.and_then(put).err()));
-        let failures = plan_again::run(&device.description, from.path(), to.path(), &timeouts.for_many_steps())
-            .map_err(|reason| reason.printable())?;
-        let (store, more) = plan_again::open(to.path());
-        self.problems.extend(more);
-        for failure in &failures {
-            remark(format!("not planned: {}", failure.printable()));
-        }
-        let packed = Plans { store, ..self }.pack(output, |_| true)?;
-        if let Some(known) = &device.known {
+        });
+        if let Some(known) = device.and_then(|device| device.known.as_ref()) {
             remark(format_args!(
                 "note: a program uses these plans only if cuDNN describes its GPU exactly like `cudnn-lab devices {}`, \
                  including the driver and the memory; `cudnn-lab devices --here` prints the description on that machine",
                 known.name
             ));
         }
-        Ok(if failures.is_empty() { packed } else { packed.max(Outcome::Warnings) })
+        Ok(if failures.is_empty() { outcome } else { outcome.max(Outcome::Warnings) })
     }
 
     fn clear(self) -> CommandResult {

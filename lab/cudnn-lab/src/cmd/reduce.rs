@@ -1,10 +1,9 @@
 //! `reduce`: makes a captured graph smaller while a condition holds.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ValueEnum;
-use cudnn_capture_file::{Device, GraphRecord, Plan, Record};
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::{CommandResult, Format, outln, remark};
 use cudnn_cli::subprocess::{Spinner, Timeouts};
@@ -15,10 +14,11 @@ use cudnn_replay::emit::Case;
 use cudnn_replay::reduce::{self, Condition, Observed, adapted, reduce};
 use cudnn_replay::replay::comparison::{status, working_plan};
 use cudnn_replay::replay::{DataSet, Engines, Report, Request};
+use cudnn_store::captures::{Device, GraphRecord, Plan, Record};
 use serde_json::json;
 
 use crate::captures;
-use crate::devices::DeviceOption;
+use crate::graph_arguments::{GraphArguments, MemoryOption};
 use crate::output_file::{Kind, Output, Replace};
 use crate::replay_worker::Replayer;
 use crate::worker::Stop;
@@ -29,32 +29,25 @@ const CAPTURE: Kind = Kind { name: "a capture", is_start: may_replace, may_be_de
 /// The options of `reduce`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The capture.
-    file: PathBuf,
-    /// The id of the graph, or the first digits of the id. `cudnn-lab capture show` lists them.
-    #[arg(long, value_name = "ID")]
-    graph: String,
+    #[command(flatten)]
+    graph: GraphArguments,
     /// What the smaller graph must still show.
     #[arg(long, value_enum)]
-    when: Choice,
+    when: When,
     /// Write the smallest graph so far to this capture.
     #[arg(long, value_name = "FILE")]
     output: PathBuf,
     #[command(flatten)]
-    device: DeviceOption,
-    #[command(flatten)]
     replace: Replace,
-    /// Execute only graphs whose tensors need at most this memory, in GiB. The host needs up to five times as much, and
-    /// up to 10 GiB for the reference.
-    #[arg(long, value_name = "GIB", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    memory: u16,
+    #[command(flatten)]
+    memory: MemoryOption,
     /// The maximum number of graphs to try.
     #[arg(long, default_value_t = reduce::LIMIT)]
     limit: usize,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Choice {
+enum When {
     /// The results differ from the reference or between executions, or memory is damaged. Needs a GPU.
     Wrong,
     /// The process crashes or hangs.
@@ -66,32 +59,26 @@ enum Choice {
 }
 
 pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) -> CommandResult {
-    let file = captures::read(&arguments.file)?;
     let Arguments { output, replace, .. } = arguments;
-    let device = arguments.device.select()?;
-    let inputs: Vec<&Path> =
-        [&arguments.file].into_iter().chain(&arguments.device.device).map(PathBuf::as_path).collect();
+    let file = captures::read(&arguments.graph.file)?;
+    let inputs = arguments.graph.inputs();
     let output = Output { file: output, kind: &CAPTURE, inputs: &inputs, force: replace.force };
     output.check()?;
-    let mut case =
-        Case::select(&file.capture, &arguments.graph).map_err(|error| captures::no_graph(&arguments.file, error))?;
+    let case = arguments.graph.select(&file)?;
     if case.failure.is_some() {
-        let name = arguments.file.printable();
+        let name = arguments.graph.file.printable();
         return Err(format!("{name}: only graphs can be made smaller, and this is a failed call").into());
     }
-    if let Some(device) = device {
-        case.plan_for(&device.description);
-    }
     let condition = match arguments.when {
-        Choice::Wrong => Condition::Wrong,
-        Choice::Crash => Condition::Crash,
-        Choice::Slow => Condition::Slow,
-        Choice::Status => Condition::Status,
+        When::Wrong => Condition::Wrong,
+        When::Crash => Condition::Crash,
+        When::Slow => Condition::Slow,
+        When::Status => Condition::Status,
     };
     let graph = &case.captured.graph;
     let mut replayer = Replayer::new(None, timeouts);
     let mut observe = |graph: &Graph, data: &[DataSet]| {
-        let max_bytes = captures::gibibytes(arguments.memory);
+        let max_bytes = arguments.memory.bytes();
         let request = case.captured.request(file.path(), data);
         // The smaller capture contains no values of tensors.
         let values = request.values.filter(|_| data.contains(&DataSet::Captured));
@@ -211,7 +198,7 @@ fn records(case: &Case, graph: &Graph, report: &Report) -> Vec<Record> {
     }
     let (before, after) = (captured.graph.nodes().len(), graph.nodes().len());
     let label =
-        format!("{}: {after} descriptors, reduced from the {before} of graph {}", label::of(graph), captured.id);
+        format!("{}: {after} descriptors, reduced from the {before} of graph {}", label::describe(graph), captured.id);
     records.push(Record::Graph(GraphRecord { graph: id.clone(), label, nodes: graph.clone() }));
     let planned = working_plan(report).or(report.plans.first());
     records.push(Record::Plan(Plan {

@@ -5,13 +5,13 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use cudnn_capture_file::{Record, status_name};
+use cudnn_store::captures::{Record, status_name};
 use cudnn_sys::types::cudnnStatus_t as Status;
 use serde_json::{Value as Json, json};
 
 use super::State;
 use super::descriptors::{self, json_of};
-use super::functions::{Kind, function};
+use super::functions::{ParameterKind, function};
 use super::written::WrittenRecords;
 use crate::last_error::own_calls;
 use crate::program_memory::{self, accepted_word};
@@ -25,7 +25,7 @@ const MAX_CALLS: usize = 1 << 16;
 
 /// A live descriptor.
 #[derive(Clone, Copy)]
-pub(super) struct Descriptor {
+pub(super) struct LiveDescriptor {
     type_name: &'static str,
     /// The properties, if they were read after the last change.
     properties: Option<Properties>,
@@ -40,7 +40,7 @@ struct Properties {
 }
 
 /// Live descriptors. Other addresses may be invalid.
-pub(super) static LIVE: Table<Descriptor> = Table::new(usize::MAX);
+pub(super) static LIVE: Table<LiveDescriptor> = Table::new(usize::MAX);
 
 /// Follows a call that creates a descriptor successfully.
 pub(super) fn created(call: &Call<'_>) {
@@ -48,8 +48,8 @@ pub(super) fn created(call: &Call<'_>) {
     // SAFETY: cuDNN has written the descriptor.
     let address = unsafe { accepted_word(to) };
     let kind = function(call.function).and_then(|function| function.parameters.first());
-    if let (Some(address), Some(Kind::Descriptor(type_name))) = (address, kind) {
-        LIVE.insert(address as usize, Descriptor { type_name, properties: None });
+    if let (Some(address), Some(ParameterKind::Descriptor(type_name))) = (address, kind) {
+        LIVE.insert(address as usize, LiveDescriptor { type_name, properties: None });
     }
 }
 
@@ -76,12 +76,12 @@ pub(super) fn record(state: &State, call: &Call<'_>, status: Status) {
     let _ordinal = CALLS.write(&key, |_| {
         let arguments = own_calls(&state.cudnn, || arguments(call, status, is_double));
         let (function, status) = (call.function.name().to_owned(), Some(status_name(status)));
-        state.output.write(&Record::Call(cudnn_capture_file::Call { function, status, arguments }))
+        state.output.write(&Record::Call(cudnn_store::captures::Call { function, status, arguments }))
     });
 }
 
 /// Returns the live descriptor of this type at an address.
-fn live(type_name: &str, address: usize) -> Option<Descriptor> {
+fn live(type_name: &str, address: usize) -> Option<LiveDescriptor> {
     LIVE.get(address).filter(|known| known.type_name == type_name)
 }
 
@@ -89,7 +89,7 @@ fn live(type_name: &str, address: usize) -> Option<Descriptor> {
 fn visit_descriptors(call: &Call<'_>, mut visit: impl FnMut(&'static str, usize)) {
     let mut kinds = function(call.function).map(|function| function.parameters.iter()).unwrap_or_default();
     call.visit_arguments(|value| {
-        if let (Some(Kind::Descriptor(type_name)), Value::Pointer(address)) = (kinds.next(), value) {
+        if let (Some(ParameterKind::Descriptor(type_name)), Value::Pointer(address)) = (kinds.next(), value) {
             visit(type_name, address);
         }
     });
@@ -127,16 +127,16 @@ fn key(call: &Call<'_>, status: Status) -> (Vec<u64>, bool) {
     let (mut scalars, mut is_double) = (Vec::new(), false);
     let mut kinds = function(call.function).map(|function| function.parameters.iter()).unwrap_or_default();
     call.visit_arguments(|value| {
-        let kind = kinds.next().copied().unwrap_or(Kind::Other);
+        let kind = kinds.next().copied().unwrap_or(ParameterKind::Other);
         key.push(match (kind, value) {
-            (Kind::Handle, _) => return,
-            (Kind::Descriptor(type_name), Value::Pointer(address)) => {
+            (ParameterKind::Handle, _) => return,
+            (ParameterKind::Descriptor(type_name), Value::Pointer(address)) => {
                 let properties = live(type_name, address).and_then(|known| known.properties);
                 is_double |= properties.is_some_and(|properties| properties.is_double);
                 properties.map_or(0, |properties| properties.hash)
             }
             (kind, Value::Pointer(address)) => {
-                if kind == Kind::Scalar && is_readable(address, status) {
+                if kind == ParameterKind::Scalar && is_readable(address, status) {
                     scalars.push(address);
                 }
                 u64::from(address != 0)
@@ -171,9 +171,9 @@ fn arguments(call: &Call<'_>, status: Status, is_double: bool) -> Vec<(String, J
     call.visit_arguments(|value| {
         let Some((parameter, kind)) = parameters.next() else { return };
         let json = match (*kind, value) {
-            (Kind::Handle, _) => return,
-            (Kind::Descriptor(type_name), Value::Pointer(address)) => descriptor(call, type_name, address),
-            (Kind::Scalar, Value::Pointer(address)) if is_readable(address, status) => {
+            (ParameterKind::Handle, _) => return,
+            (ParameterKind::Descriptor(type_name), Value::Pointer(address)) => descriptor(call, type_name, address),
+            (ParameterKind::Scalar, Value::Pointer(address)) if is_readable(address, status) => {
                 scalar(address, is_double).map_or(Json::Null, |factor| json_of(Value::Float(factor)))
             }
             (_, value) => json_of(value),

@@ -8,13 +8,13 @@ use std::ffi::c_void;
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use cudnn_capture_file::{Data, Record};
 use cudnn_graph::{Graph, Node};
 use cudnn_os::cancel::ThreadStateGuard;
 use cudnn_os::memory::MAX_COPY;
+use cudnn_store::captures::{Data, Record};
 use cudnn_sys::types::cudnnStatus_t as Status;
 
-use super::driver::{self, Driver, Place};
+use super::driver::{self, Driver, MemoryKind};
 use super::execution::{self, pack_of, stream};
 use super::file::data_file;
 use super::options::Trigger;
@@ -50,7 +50,7 @@ pub(super) static PROGRESS: Lock<Option<BTreeMap<usize, Progress>>> = Lock::keep
 const MAX_INPUTS: usize = 1 << 16;
 
 /// An execution that may be stored.
-pub(super) struct Candidate {
+pub(super) struct PendingExecution {
     plan: LivePlan,
     number: u64,
     /// The number of the execution is requested.
@@ -75,7 +75,7 @@ struct Tensor {
 }
 
 /// Copies the tensors before an execution that may be stored.
-pub(super) fn before(state: &State, call: &Call<'_>) -> Option<Candidate> {
+pub(super) fn before(state: &State, call: &Call<'_>) -> Option<PendingExecution> {
     // Other functions only add the work to a CUDA graph.
     if state.data.is_empty() || call.function != Id::CudnnBackendExecute || !is_current(state) {
         return None;
@@ -111,7 +111,17 @@ pub(super) fn before(state: &State, call: &Call<'_>) -> Option<Candidate> {
     for tensor in tensors.iter_mut().filter(|tensor| tensor.before.is_some()) {
         tensor.before = Some(driver.copy(tensor.address, usize::try_from(tensor.span).ok()?, stream)?);
     }
-    Some(Candidate { plan, number, is_requested, is_for_nan, is_for_mismatch, graph, stream, tensors, is_complete })
+    Some(PendingExecution {
+        plan,
+        number,
+        is_requested,
+        is_for_nan,
+        is_for_mismatch,
+        graph,
+        stream,
+        tensors,
+        is_complete,
+    })
 }
 
 /// Returns the tensors of a variant pack, and whether all of them can be read.
@@ -122,7 +132,7 @@ fn tensors(driver: &Driver, graph: &Graph, pack: Raw) -> Option<(Vec<Tensor>, bo
     let (mut tensors, mut is_complete) = (Vec::new(), true);
     for (uid, address) in uids.into_iter().zip(addresses).filter(|(_, address)| *address != 0) {
         let Some(node) = graph.tensor(uid) else { continue };
-        let is_readable = node.is_by_value() || driver.place(address) == Some(Place::Device);
+        let is_readable = node.is_by_value() || driver.place(address) == Some(MemoryKind::Device);
         match node.span().filter(|span| is_readable && (!node.is_by_value() || *span <= MAX_COPY as u64)) {
             Some(span) => {
                 let before = (!node.is_by_value()).then(Vec::new);
@@ -151,7 +161,7 @@ fn size(tensors: &[Tensor]) -> Option<u64> {
 }
 
 /// Copies the tensors after a successful execution, and stores the values if the execution is requested.
-pub(super) fn after(state: &State, call: &Call<'_>, candidate: &Candidate) {
+pub(super) fn after(state: &State, call: &Call<'_>, candidate: &PendingExecution) {
     // Thread cancellation must not unwind from here.
     let _guard = ThreadStateGuard::new();
     let Some(driver) = driver::loaded().filter(|driver| driver.synchronize(candidate.stream)) else { return };
@@ -193,7 +203,7 @@ pub(super) fn after(state: &State, call: &Call<'_>, candidate: &Candidate) {
     }
 }
 
-impl Candidate {
+impl PendingExecution {
     /// Returns the tensors that the execution reads, or those that it writes, with the values.
     fn values<'a>(&'a self, after: &'a [Vec<u8>], written: bool) -> impl Iterator<Item = (&'a Node, &'a [u8])> {
         self.tensors.iter().zip(after).filter(move |(tensor, _)| tensor.is_output == written).filter_map(

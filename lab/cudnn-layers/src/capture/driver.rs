@@ -23,7 +23,7 @@ pub(super) struct Driver {
 
 /// Where memory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum MemoryKind {
     Device,
     /// Host memory that the driver has allocated or registered.
     RegisteredHost,
@@ -56,14 +56,14 @@ impl Driver {
     }
 
     /// Returns where the memory at an address is. `None` if the driver does not answer.
-    pub(super) fn place(&self, address: u64) -> Option<Place> {
+    pub(super) fn place(&self, address: u64) -> Option<MemoryKind> {
         let mut ty: c_uint = 0;
         // SAFETY: the driver writes a number of this type, and does not access the memory at the address.
         let status = self.capture.relaxed(|| unsafe { (self.attribute)((&raw mut ty).cast(), MEMORY_TYPE, address) });
         match status {
-            SUCCESS if ty == HOST => Some(Place::RegisteredHost),
-            SUCCESS => Some(Place::Device),
-            INVALID_VALUE => Some(Place::Unregistered),
+            SUCCESS if ty == HOST => Some(MemoryKind::RegisteredHost),
+            SUCCESS => Some(MemoryKind::Device),
+            INVALID_VALUE => Some(MemoryKind::Unregistered),
             _ => None,
         }
     }

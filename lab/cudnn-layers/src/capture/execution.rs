@@ -3,15 +3,15 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use cudnn_capture_file::{Execution, Record, Tensor, hexadecimal, status_name};
 use cudnn_graph::{Graph, Node};
+use cudnn_store::captures::{Execution, Record, Tensor, hexadecimal, status_name};
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::State;
-use super::driver::{self, Driver, Place};
-use super::layout::{Range, buffers};
+use super::driver::{self, Driver, MemoryKind};
+use super::layout::{AddressRange, buffers};
 use super::packs;
-use super::plans::{LivePlan, Stored};
+use super::plans::{LivePlan, StoredPlan};
 use super::written::WrittenRecords;
 use crate::last_error::own_calls;
 use crate::program_memory;
@@ -42,17 +42,11 @@ pub(super) fn record(state: &State, call: &Call<'_>, live: &LivePlan, status: St
 }
 
 /// Records a successful execution with an unknown layout, unless an execution of the plan is in the capture.
-pub(super) fn record_without_layout(state: &State, stored: &Stored) {
+pub(super) fn record_without_layout(state: &State, stored: &StoredPlan) {
     let status = Status::CUDNN_STATUS_SUCCESS;
     let _ordinal = EXECUTIONS.write(&(stored.ordinal, status.0), |_| {
-        let (plan, status, tensors) = (stored.ordinal, status_name(status), Vec::new());
-        state.output.write(&Record::Execution(Execution {
-            plan,
-            status,
-            in_cuda_graph: false,
-            tensors,
-            workspace: None,
-        }))
+        let (plan, status) = (stored.ordinal, status_name(status));
+        state.output.write(&Record::Execution(Execution { plan, status, ..Execution::default() }))
     });
 }
 
@@ -72,7 +66,7 @@ pub(super) fn stream(state: &State, handle: u64) -> Option<*mut c_void> {
     (status == Status::CUDNN_STATUS_SUCCESS).then_some(stream.cast())
 }
 
-type Layout = (Vec<Tensor>, Option<cudnn_capture_file::Memory>);
+type Layout = (Vec<Tensor>, Option<cudnn_store::captures::Memory>);
 
 fn layout(
     driver: Option<&Driver>,
@@ -83,7 +77,7 @@ fn layout(
 ) -> Option<Layout> {
     let graph = shadow::graph(graph).ok()?;
     let (uids, pointers) = pack_of(pack)?;
-    let mut ranges: Vec<Range> = Vec::new();
+    let mut ranges: Vec<AddressRange> = Vec::new();
     // The tensors with their places in `ranges`; `None` for null pointers.
     let mut tensors: Vec<(i64, Option<usize>, Option<String>)> = Vec::new();
     for (uid, address) in uids.into_iter().zip(pointers) {
@@ -100,7 +94,7 @@ fn layout(
     let workspace = workspace.map(|address| {
         let size = plan.number(Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
         let span = size.and_then(|size| u64::try_from(size).ok());
-        ranges.push(Range { address, span, is_host: false });
+        ranges.push(AddressRange { address, span, is_host: false });
         ranges.len() - 1
     });
     let memory = buffers(&ranges);
@@ -110,7 +104,13 @@ fn layout(
 }
 
 /// Returns the range of a tensor, and the values as hexadecimal text if they are small and in host memory.
-fn memory(driver: Option<&Driver>, graph: &Graph, uid: i64, address: u64, status: Status) -> (Range, Option<String>) {
+fn memory(
+    driver: Option<&Driver>,
+    graph: &Graph,
+    uid: i64,
+    address: u64,
+    status: Status,
+) -> (AddressRange, Option<String>) {
     let node = graph.tensor(uid);
     let span = node.and_then(Node::span);
     let is_by_value = node.is_some_and(Node::is_by_value);
@@ -118,13 +118,13 @@ fn memory(driver: Option<&Driver>, graph: &Graph, uid: i64, address: u64, status
         Some(driver) if !is_by_value => driver.place(address),
         _ => None,
     };
-    let is_host = is_by_value || matches!(place, Some(Place::RegisteredHost | Place::Unregistered));
+    let is_host = is_by_value || matches!(place, Some(MemoryKind::RegisteredHost | MemoryKind::Unregistered));
     // cuDNN has read scalars if it returned success, but perhaps fewer than the tensor states. A kernel may be writing to
     // other memory.
     let is_readable = is_by_value && status == Status::CUDNN_STATUS_SUCCESS;
     let copy = |span| program_memory::copy(address, usize::try_from(span).ok()?);
     let value = span.filter(|_| is_readable).and_then(copy).map(|bytes| hexadecimal(&bytes));
-    (Range { address, span, is_host }, value)
+    (AddressRange { address, span, is_host }, value)
 }
 
 /// Returns the ids and the addresses of a variant pack, or `None` if they are not certain.

@@ -1,7 +1,7 @@
 //! Records calls of the backend API that fail, with the attribute that cuDNN has refused.
 
-use cudnn_capture_file::{Failure, Record, hexadecimal, status_name};
 use cudnn_graph::{Node, declared, element_size, names};
+use cudnn_store::captures::{Failure, Record, hexadecimal, status_name};
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::State;
@@ -75,7 +75,7 @@ fn elements_of(name: Name, ty: Type, count: i64, elements: u64) -> Option<String
             // A text may be shorter than the count.
             | Type::CUDNN_TYPE_CHAR
     );
-    if is_address || elements == 0 || calls::is_of_variant_pack(name) || !declared::is_count(name, count) {
+    if is_address || elements == 0 || calls::is_variant_pack_attribute(name) || !declared::is_count(name, count) {
         return None;
     }
     let len = element_size(ty)?.checked_mul(usize::try_from(count).ok()?)?;

@@ -6,10 +6,10 @@ use std::io::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use cudnn_capture_file::{FORMAT, Record, Start, values_dir};
 use cudnn_layer_api::Host;
 use cudnn_os::append_file::{AppendFile, uninterrupted};
 use cudnn_os::trusted_files::Directory;
+use cudnn_store::captures::{FORMAT, Record, Start, values_dir};
 
 use crate::leaked::Leaked;
 use crate::lock::Lock;

@@ -8,7 +8,7 @@ use crate::wrappers::{Id, Parameter, starts_work};
 /// A function outside of the backend API.
 pub(super) struct Function {
     pub(super) role: Role,
-    pub(super) parameters: Vec<Kind>,
+    pub(super) parameters: Vec<ParameterKind>,
 }
 
 /// The reason why the layer follows a function.
@@ -27,7 +27,7 @@ pub(super) enum Role {
 
 /// A kind of parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ParameterKind {
     Handle,
     /// A descriptor of this type.
     Descriptor(&'static str),
@@ -50,10 +50,10 @@ pub(super) fn function(function: Id) -> Option<&'static Function> {
 }
 
 fn classified(function: Id) -> Function {
-    let parameters: Vec<Kind> = function.parameters().iter().map(kind).collect();
-    let is_of_descriptor = |kind: &Kind| matches!(kind, Kind::Descriptor(_));
-    let (has_descriptor, name) = (parameters.iter().any(is_of_descriptor), function.name());
-    let is_first = parameters.first().is_some_and(is_of_descriptor);
+    let parameters: Vec<ParameterKind> = function.parameters().iter().map(kind).collect();
+    let is_descriptor = |kind: &ParameterKind| matches!(kind, ParameterKind::Descriptor(_));
+    let (has_descriptor, name) = (parameters.iter().any(is_descriptor), function.name());
+    let is_first = parameters.first().is_some_and(is_descriptor);
     let role = if name.starts_with("cudnnBackend") {
         Role::NotFollowed
     } else if starts_work(function) {
@@ -70,18 +70,18 @@ fn classified(function: Id) -> Function {
     Function { role, parameters }
 }
 
-fn kind(parameter: &Parameter) -> Kind {
+fn kind(parameter: &Parameter) -> ParameterKind {
     // The name of the type without pointers and path.
     let type_name = parameter.rust_type.rsplit([':', ' ']).next().unwrap_or_default();
     let is_factor = parameter.name.starts_with("alpha") || parameter.name.starts_with("beta");
     if type_name == "cudnnHandle_t" {
-        Kind::Handle
+        ParameterKind::Handle
     } else if descriptors::is_readable(type_name) {
-        Kind::Descriptor(type_name)
+        ParameterKind::Descriptor(type_name)
     } else if is_factor && parameter.rust_type.contains("c_void") {
-        Kind::Scalar
+        ParameterKind::Scalar
     } else {
-        Kind::Other
+        ParameterKind::Other
     }
 }
 
@@ -109,9 +109,9 @@ mod tests {
             assert_eq!(role(name), expected, "{name}");
         }
         let parameters = &function(Id::CudnnActivationForward).unwrap().parameters;
-        let tensor = Kind::Descriptor("cudnnTensorDescriptor_t");
-        let activation = Kind::Descriptor("cudnnActivationDescriptor_t");
-        let (scalar, other) = (Kind::Scalar, Kind::Other);
-        assert_eq!(*parameters, [Kind::Handle, activation, scalar, tensor, other, scalar, tensor, other]);
+        let tensor = ParameterKind::Descriptor("cudnnTensorDescriptor_t");
+        let activation = ParameterKind::Descriptor("cudnnActivationDescriptor_t");
+        let (scalar, other) = (ParameterKind::Scalar, ParameterKind::Other);
+        assert_eq!(*parameters, [ParameterKind::Handle, activation, scalar, tensor, other, scalar, tensor, other]);
     }
 }

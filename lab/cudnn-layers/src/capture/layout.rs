@@ -1,17 +1,17 @@
 //! Describes the memory of an execution by buffers and offsets instead of addresses.
 
-use cudnn_capture_file::Memory;
+use cudnn_store::captures::Memory;
 
 /// A range of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Range {
+pub(super) struct AddressRange {
     pub(super) address: u64,
     /// In bytes, if it is known.
     pub(super) span: Option<u64>,
     pub(super) is_host: bool,
 }
 
-impl Range {
+impl AddressRange {
     fn end(&self) -> u64 {
         self.address.saturating_add(self.span.unwrap_or(0))
     }
@@ -21,8 +21,8 @@ impl Range {
 const MAX_ALIGNMENT: u32 = 12;
 
 /// Describes ranges. Ranges that overlap are in one buffer. Buffers are numbered in the order of the ranges.
-pub(super) fn buffers(ranges: &[Range]) -> Vec<Memory> {
-    let mut sorted: Vec<(usize, &Range)> = ranges.iter().enumerate().collect();
+pub(super) fn buffers(ranges: &[AddressRange]) -> Vec<Memory> {
+    let mut sorted: Vec<(usize, &AddressRange)> = ranges.iter().enumerate().collect();
     sorted.sort_by_key(|(_, range)| (range.is_host, range.address));
     // The first address of each range's buffer.
     let mut starts = vec![0; ranges.len()];
@@ -42,7 +42,7 @@ pub(super) fn buffers(ranges: &[Range]) -> Vec<Memory> {
         }
     }
     let mut numbered: Vec<(bool, u64)> = Vec::new();
-    let describe = |(range, start): (&Range, u64)| {
+    let describe = |(range, start): (&AddressRange, u64)| {
         let key = (range.is_host, start);
         let buffer = numbered.iter().position(|known| *known == key).unwrap_or_else(|| {
             numbered.push(key);
@@ -59,8 +59,8 @@ pub(super) fn buffers(ranges: &[Range]) -> Vec<Memory> {
 mod tests {
     use super::*;
 
-    fn range(address: u64, span: u64) -> Range {
-        Range { address, span: Some(span), is_host: false }
+    fn range(address: u64, span: u64) -> AddressRange {
+        AddressRange { address, span: Some(span), is_host: false }
     }
 
     #[test]
@@ -68,16 +68,16 @@ mod tests {
         let ranges = [range(0x5000, 16), range(0x1000, 0x100), range(0x1100, 8), range(0x1080, 0x84), range(0x1104, 4)];
         let places: Vec<_> = buffers(&ranges).iter().map(|memory| (memory.buffer, memory.offset)).collect();
         assert_eq!(places, [(0, 0), (1, 0), (1, 0x100), (1, 0x80), (1, 0x104)]);
-        let host = Range { is_host: true, ..range(0x1000, 8) };
+        let host = AddressRange { is_host: true, ..range(0x1000, 8) };
         assert_eq!(buffers(&[range(0x1000, 8), host]).last().map(|memory| memory.buffer), Some(1));
         let alignments: Vec<_> = buffers(&ranges).iter().map(|memory| memory.alignment).collect();
         assert_eq!(alignments, [4096, 4096, 256, 128, 4]);
         // Adjacent allocations are separate.
         let ranges = [range(0x1100, 8), range(0x1000, 0x100), range(0x1108, 4)];
         assert_eq!(buffers(&ranges).iter().map(|memory| memory.buffer).collect::<Vec<_>>(), [0, 1, 2]);
-        let unknown = Range { span: None, ..range(0x1100, 0) };
+        let unknown = AddressRange { span: None, ..range(0x1100, 0) };
         let ranges = [unknown, range(0x1000, 0x100), range(0x1100, 8), unknown];
         assert_eq!(buffers(&ranges).iter().map(|memory| memory.buffer).collect::<Vec<_>>(), [0, 1, 0, 0]);
-        assert_eq!(buffers(&[Range { span: None, ..range(u64::MAX, 0) }, range(u64::MAX - 1, 99)]).len(), 2);
+        assert_eq!(buffers(&[AddressRange { span: None, ..range(u64::MAX, 0) }, range(u64::MAX - 1, 99)]).len(), 2);
     }
 }

@@ -1,11 +1,11 @@
 //! The layer `capture`, which writes the work that a program gives to cuDNN to a file.
 //!
-//! The file contains graphs, plans, the layout of executions, and failed calls, in the format of `cudnn-capture-file`.
+//! The file contains graphs, plans, the layout of executions, and failed calls, in the format of `cudnn_store::captures`.
 //! It contains no addresses, and only small values that are in host memory. The layer never changes a call or a result.
 //!
 //! | module | purpose |
 //! | --- | --- |
-//! | `plans`, `configurations` | record graphs, devices, proposals and plans, and count executions |
+//! | `plans` | records graphs, devices, proposals and plans, and counts executions |
 //! | `execution`, `packs` | record the first execution of a plan, and follow variant packs |
 //! | `call`, `functions`, `descriptors` | record calls outside of the backend API, and read their descriptors |
 //! | `data`, `values` | store the values of tensors on request, and examine them |
@@ -28,7 +28,6 @@
 //! ```
 
 mod call;
-mod configurations;
 mod data;
 mod descriptors;
 mod driver;
@@ -52,9 +51,11 @@ use cudnn_os::exit::call_at_exit;
 use cudnn_sys::types::cudnnStatus_t;
 
 use self::file::Output;
-use self::functions::{Function, Kind as Parameter, Role};
+use self::functions::{Function, ParameterKind, Role};
 use crate::active::Active;
+use crate::bypass::Bypass;
 use crate::cudnn::Cudnn;
+use crate::engine::Choice;
 use crate::fork::{AtFork, Rank};
 use crate::program_memory::accepted_word;
 use crate::report::save_working_dir;
@@ -105,7 +106,7 @@ impl Layer for Capture {
         let Some(id) = Id::from_name(next.name().to_bytes()) else { return next };
         let outside = functions::function(id).filter(|it| it.role != Role::NotFollowed);
         if let Some(Function { role: Role::Creates, parameters }) = outside
-            && let (Some(Parameter::Descriptor(type_name)), Some(state)) = (parameters.first(), STATE.get())
+            && let (Some(ParameterKind::Descriptor(type_name)), Some(state)) = (parameters.first(), STATE.get())
         {
             descriptors::prepare(state.host, type_name);
         }
@@ -124,7 +125,7 @@ static AT_FORK: &[AtFork] = &[
     AtFork::Emptied(&plans::LIVE),
     AtFork::Emptied(plans::SERIALIZED.lock()),
     AtFork::Emptied(&plans::IDS),
-    AtFork::Inherited(&configurations::CONFIGURATIONS),
+    AtFork::Inherited(plans::CHOICES.table()),
     AtFork::Inherited(&packs::PACKS),
     AtFork::InChild(packs::in_child),
     AtFork::Emptied(&data::PROGRESS),
@@ -164,9 +165,6 @@ impl Intercept for Capture {
         let destruction = calls::before(call);
         match destruction.as_ref().and_then(shadow::Destruction::kind) {
             Some(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) => plans::destroyed(calls::descriptor(call)),
-            Some(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR) if is_current(state) => {
-                configurations::destroying(state, calls::descriptor(call));
-            }
             Some(Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR) => packs::destroyed(calls::descriptor(call)),
             _ => {}
         }
@@ -225,8 +223,11 @@ fn succeeded(state: &State, call: &Call<'_>, duration: Duration) {
             }
         }
         Id::CudnnBackendSetAttribute => {
-            if let Some((plan, configuration)) = calls::configured(call) {
-                configurations::set(plan, configuration);
+            if let Some((plan, configuration)) = calls::configured(call).filter(|_| is_current(state)) {
+                // Thread cancellation must not unwind from here.
+                let _guard = ThreadStateGuard::new();
+                // SAFETY: cuDNN has accepted both descriptors in this call, which keeps them alive.
+                plans::CHOICES.set(plan, || Some(unsafe { Choice::read_unnoticed(&state.cudnn, configuration) }));
             }
         }
         Id::CudnnBackendGetAttribute => {
@@ -309,10 +310,6 @@ fn is_new_plan(descriptor: Raw) -> bool {
 
 /// Returns whether the layer has seen all calls.
 fn is_current(state: &State) -> bool {
-    static IS_REPORTED: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
-    let is_current = state.host.missed_calls() == 0;
-    if !is_current && !IS_REPORTED.swap(true, std::sync::atomic::Ordering::Relaxed) {
-        state.host.error("nothing more is captured, because calls have bypassed this layer");
-    }
-    is_current
+    static BYPASS: Bypass = Bypass::new("nothing more is captured");
+    BYPASS.has_seen_all(state.host)
 }

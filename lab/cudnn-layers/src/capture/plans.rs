@@ -7,19 +7,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use cudnn_capture_file::{Count, Device, Engine, GraphRecord, Incomplete, Plan, Proposals, Record, status_name};
 use cudnn_graph::names::{behavior_note, numerical_note};
+use cudnn_store::captures::{Count, Device, Engine, GraphRecord, Incomplete, Plan, Proposals, Record, status_name};
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::State;
+use super::packs;
 use super::reason::reason;
 use super::written::WrittenRecords;
-use super::{configurations, packs};
 use crate::cudnn::read;
 use crate::device;
 use crate::engine::Choice;
 use crate::last_error::own_calls;
 use crate::lock::Lock;
+use crate::plan_configurations::PlanConfigurations;
 use crate::serialized::SerializedPlans;
 use crate::shadow::content::Content;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
@@ -34,7 +35,7 @@ pub(super) static PLANS: WrittenRecords = WrittenRecords::new();
 
 /// A plan in the capture. Plans of the same graph, device, engine and status share one.
 #[derive(Debug)]
-pub(super) struct Stored {
+pub(super) struct StoredPlan {
     pub(super) ordinal: usize,
     /// The id of the graph.
     pub(super) graph: Arc<str>,
@@ -45,12 +46,12 @@ pub(super) struct Stored {
 }
 
 /// The plans in the capture, by ordinal.
-pub(super) static STORED: Lock<Option<BTreeMap<usize, Arc<Stored>>>> = Lock::keeping(None);
+pub(super) static STORED: Lock<Option<BTreeMap<usize, Arc<StoredPlan>>>> = Lock::keeping(None);
 
 /// A plan that the program has finalized and not destroyed.
 #[derive(Clone)]
 pub(super) struct LivePlan {
-    pub(super) stored: Arc<Stored>,
+    pub(super) stored: Arc<StoredPlan>,
     pub(super) graph: Arc<Content>,
     /// The layout of the execution is still missing in the capture.
     awaits_execution: bool,
@@ -59,8 +60,11 @@ pub(super) struct LivePlan {
 /// Live plans.
 pub(super) static LIVE: Table<LivePlan, 32> = Table::new(usize::MAX);
 
+/// The engines of plans that are not finalized yet.
+pub(super) static CHOICES: PlanConfigurations<Arc<Choice>> = PlanConfigurations::new();
+
 /// The plans that the program has serialized, with their graphs.
-pub(super) static SERIALIZED: SerializedPlans<(Arc<Stored>, Arc<Content>)> = SerializedPlans::new();
+pub(super) static SERIALIZED: SerializedPlans<(Arc<StoredPlan>, Arc<Content>)> = SerializedPlans::new();
 
 /// The ids of graphs, by the address of the content. `None` if the graph cannot be stored.
 pub(super) type Ids = BTreeMap<usize, (Arc<Content>, Option<Arc<str>>)>;
@@ -155,15 +159,12 @@ pub(super) fn refused(state: &State, descriptor: Raw, status: Status, duration: 
     let _ordinal = write_plan(
         state,
         Plan {
-            plan: 0,
             graph: graph.to_string(),
             device: device(state, &content),
             status: status_name(status),
             reason,
-            engine: None,
-            proposal: None,
-            workspace: None,
             build_us: microseconds(duration),
+            ..Plan::default()
         },
     );
 }
@@ -211,10 +212,10 @@ fn store(
     (content, graph): (&Arc<Content>, &Arc<Content>),
     status: Status,
     (reason, duration): (Option<String>, Duration),
-) -> Option<Arc<Stored>> {
+) -> Option<Arc<StoredPlan>> {
     let graph = graph_id(state, graph)?;
     let device = device(state, content);
-    let choice = configurations::take(state, plan, content);
+    let choice = CHOICES.take(plan).and_then(|configured| configured.current(content));
     let workspace = if status == Status::CUDNN_STATUS_SUCCESS { workspace(state, plan) } else { None };
     let engine = choice.and_then(|choice| Some(engine(choice.engine?, &choice)));
     let ordinal = write_plan(
@@ -233,7 +234,7 @@ fn store(
     )?;
     let mut all = STORED.lock()?;
     let stored = all.get_or_insert_default().entry(ordinal);
-    let new = || Stored { ordinal, graph, executions: AtomicU64::new(0), written: AtomicU64::new(0) };
+    let new = || StoredPlan { ordinal, graph, executions: AtomicU64::new(0), written: AtomicU64::new(0) };
     Some(stored.or_insert_with(|| Arc::new(new())).clone())
 }
 
@@ -271,7 +272,7 @@ fn engine(index: i64, choice: &Choice) -> Engine {
 
 /// Forgets a plan that is about to be destroyed.
 pub(super) fn destroyed(plan: Raw) {
-    configurations::plan_destroyed(plan);
+    let _choice = CHOICES.take(plan);
     forgotten(LIVE.remove(plan.addr()).as_ref());
 }
 
@@ -310,14 +311,14 @@ pub(super) fn live(plan: Raw) -> Option<LivePlan> {
     LIVE.get(plan.addr())
 }
 
-fn write_count(state: &State, stored: &Stored, executions: u64) {
+fn write_count(state: &State, stored: &StoredPlan, executions: u64) {
     if stored.written.fetch_max(executions, Ordering::Relaxed) < executions {
         state.output.write(&Record::Count(Count { plan: stored.ordinal, executions }));
     }
 }
 
 /// Writes the number of executions of a plan, if the capture lacks it.
-pub(super) fn write_last_count(state: &State, stored: &Stored) {
+pub(super) fn write_last_count(state: &State, stored: &StoredPlan) {
     let executions = stored.executions.load(Ordering::Relaxed);
     if executions > 1 {
         write_count(state, stored, executions);
@@ -325,7 +326,7 @@ pub(super) fn write_last_count(state: &State, stored: &Stored) {
 }
 
 /// Returns the plans that were executed.
-pub(super) fn all_executed() -> Vec<Arc<Stored>> {
+pub(super) fn all_executed() -> Vec<Arc<StoredPlan>> {
     let all = STORED.lock();
     let stored = all.iter().flat_map(|all| all.iter().flat_map(BTreeMap::values));
     stored.filter(|stored| stored.executions.load(Ordering::Relaxed) > 0).cloned().collect()

@@ -2,7 +2,6 @@
 
 use std::cell::OnceCell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_graph::Operation;
 use cudnn_layer_api::Host;
@@ -10,15 +9,16 @@ use cudnn_os::cancel::ThreadStateGuard;
 
 use super::rule::{Rule, Rules};
 use crate::active::Active;
+use crate::bypass::Bypass;
 use crate::cudnn::Cudnn;
 use crate::device;
 use crate::engine::Choice;
 use crate::json::parsed;
-use crate::last_error::{self, own_calls};
+use crate::last_error;
+use crate::plan_configurations::PlanConfigurations;
 use crate::shadow;
 use crate::shadow::content::Content;
-use crate::shadow::elements::{Kind, Name, Raw};
-use crate::table::Table;
+use crate::shadow::elements::{Kind, Raw};
 
 /// The layer's state after it has started.
 pub(super) struct State {
@@ -33,21 +33,10 @@ pub(super) struct State {
 /// Set when the layer starts.
 pub(super) static STATE: Active<State> = Active::new();
 
-/// A plan that is not finalized yet.
-#[derive(Clone)]
-pub(super) struct Configured {
-    /// The shadow's record of the configuration when it was set. It shows whether a different one was set later.
-    content: Arc<Content>,
-    choice: Arc<Choice>,
-}
+/// The engines that the program has chosen.
+pub(super) static CHOICES: PlanConfigurations<Arc<Choice>> = PlanConfigurations::new();
 
-/// Maps addresses of the program's plans.
-pub(super) static CONFIGURED: Table<Configured> = Table::new(usize::MAX);
-
-const CONFIGURATION: Name = Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG;
-
-/// Reads the configuration that the program has set in a plan. It is read now because the program may destroy its
-/// descriptor before it finalizes the plan.
+/// Reads the configuration that the program has set in a plan.
 ///
 /// # Safety
 /// The configuration is live.
@@ -55,19 +44,14 @@ pub(super) unsafe fn configured(state: &State, plan: Raw, configuration: Raw) {
     if !state.needs_configuration {
         return;
     }
-    // cuDNN accepts a configuration that is not finalized, but reading it is an error, which a callback would see.
-    let content = shadow::content(plan).and_then(|plan| plan.child(CONFIGURATION).cloned());
-    let Some(content) = content.filter(|content| content.is_finalized) else { return forget(state, plan) };
     // SAFETY: guaranteed by the caller.
-    let choice = own_calls(&state.cudnn, || unsafe { Choice::read(&state.cudnn, configuration) });
-    let configured = Configured { content, choice: Arc::new(choice) };
-    CONFIGURED.insert(plan.addr(), configured);
+    CHOICES.set(plan, || Some(unsafe { Choice::read_unnoticed(&state.cudnn, configuration) }));
 }
 
 /// Discards the record of a plan that is finalized, emptied or destroyed.
 pub(super) fn forget(state: &State, plan: Raw) {
     if state.needs_configuration {
-        CONFIGURED.remove(plan.addr());
+        let _former = CHOICES.take(plan);
     }
 }
 
@@ -77,21 +61,16 @@ pub(super) fn is_blocked(state: &State, descriptor: Raw) -> bool {
         .filter(|content| content.kind == Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR && !content.is_finalized);
     let Some(plan) = plan else { return false };
     // After a missed call, the graph may be a different one.
-    static IS_REPORTED: AtomicBool = AtomicBool::new(false);
-    if state.host.missed_calls() > 0 {
-        if !IS_REPORTED.swap(true, Ordering::Relaxed) {
-            state.host.error("plans are no longer blocked, because calls have bypassed this layer");
-        }
+    static BYPASS: Bypass = Bypass::new("plans are no longer blocked");
+    if !BYPASS.has_seen_all(state.host) {
         return false;
     }
     let is_certain = |content: &Content| !content.is_uncertain && !content.lacks_attributes;
     let Some(graph) = shadow::graph_of(&plan).filter(|graph| is_certain(graph)) else { return false };
     // Thread cancellation must not unwind from here.
     let _guard = ThreadStateGuard::new();
-    let configured = CONFIGURED.get(descriptor.addr());
-    let is_current = |set: &Configured| plan.child(CONFIGURATION).is_some_and(|now| Arc::ptr_eq(now, &set.content));
-    let configured = configured.filter(is_current);
-    let choice = configured.as_ref().map(|configured| &*configured.choice);
+    let choice = CHOICES.get(descriptor).and_then(|configured| configured.current(&plan));
+    let choice = choice.as_deref();
     let capability = OnceCell::new();
     let capability = || *capability.get_or_init(|| compute_capability(state, &plan));
     let graph = shadow::known_parts(graph);

@@ -27,7 +27,7 @@ mod rule;
 use cudnn_layer_api::{Host, Layer, NextFunction};
 use cudnn_sys::types::cudnnStatus_t;
 
-use self::blocking::{CONFIGURED, STATE, State};
+use self::blocking::{CHOICES, STATE, State};
 use crate::cudnn::Cudnn;
 use crate::follow;
 use crate::fork::{AtFork, Rank};
@@ -44,7 +44,7 @@ pub struct Errata(());
 
 static NEXT: Next = Next::new();
 /// A forked child inherits everything.
-static AT_FORK: &[AtFork] = &[AtFork::Inherited(&CONFIGURED)];
+static AT_FORK: &[AtFork] = &[AtFork::Inherited(CHOICES.table())];
 
 impl Layer for Errata {
     fn begin(host: Host) -> Result<Self, String> {

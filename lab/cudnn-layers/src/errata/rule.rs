@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_graph::{Operand, Operation, names, vocabulary};
-use cudnn_plan_store::choices::{Capability, Document, Release};
 use cudnn_probe::release_facts::RELEASE_FACTS;
+use cudnn_store::choices::{Capability, Document, Release};
 use serde::Deserialize;
 
 use crate::engine::Choice;
@@ -127,7 +127,7 @@ impl Rules {
     /// Returns the file and the reason if it cannot be read, is too large, or contains an invalid rule.
     pub fn read(path: &Path) -> Result<Rules, String> {
         let name = cudnn_os::escape::one_line(&path.to_string_lossy());
-        Self::of(Document::read(path)?).map_err(|reason| format!("{name}: {reason}"))
+        Self::from_document(Document::read(path)?).map_err(|reason| format!("{name}: {reason}"))
     }
 
     /// Parses the text of a file with rules, or of a file with facts that `cudnn-doctor facts --update` accepts.
@@ -135,10 +135,10 @@ impl Rules {
     /// # Errors
     /// Returns the reason, with the line of a syntax error or the name of an invalid rule.
     pub fn parse(text: &str) -> Result<Rules, String> {
-        Self::of(Document::parse(text)?)
+        Self::from_document(Document::parse(text)?)
     }
 
-    fn of(document: Document<Rule>) -> Result<Rules, String> {
+    fn from_document(document: Document<Rule>) -> Result<Rules, String> {
         let mut rules = Rules::default();
         rules.extend(Rules(document.rules.unwrap_or_default()))?;
         rules.iter().try_for_each(Rule::check)?;

@@ -113,7 +113,7 @@ struct Plan {
 }
 
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct Attempts {
     /// By a hash of the graph with its handle. PyTorch describes a graph again to ask another mode of the heuristics.
     attempts: BTreeMap<u64, Attempt>,
     /// Hashes of graphs by the address of the content, which is the same for all descriptors below the graph.
@@ -126,7 +126,7 @@ pub(super) struct State {
     succeeded: BTreeSet<u64>,
 }
 
-pub(super) static STATE: Lock<Option<State>> = Lock::new(None);
+pub(super) static STATE: Lock<Option<Attempts>> = Lock::new(None);
 
 /// The labels of plans that the program has serialized.
 pub(super) static SERIALIZED: SerializedPlans<Arc<str>> = SerializedPlans::new();
@@ -134,7 +134,7 @@ pub(super) static SERIALIZED: SerializedPlans<Arc<str>> = SerializedPlans::new()
 /// The number of live plans that were not executed yet. Steps that execute only known plans take no lock.
 static UNUSED_PLANS: AtomicUsize = AtomicUsize::new(0);
 
-fn with<T>(section: impl FnOnce(&mut State) -> T) -> Option<T> {
+fn with<T>(section: impl FnOnce(&mut Attempts) -> T) -> Option<T> {
     let mut state = STATE.lock()?;
     Some(section(state.get_or_insert_default()))
 }

@@ -32,7 +32,7 @@ impl Planned {
 }
 
 /// An engine that was tried.
-pub(super) struct Candidate {
+pub(super) struct TriedEngine {
     pub(super) engine: i64,
     /// Whether the engine accepted the graph.
     pub(super) has_accepted: bool,
@@ -42,8 +42,8 @@ pub(super) struct Candidate {
 
 /// The engines that were tried.
 #[derive(Default)]
-pub(super) struct Candidates {
-    pub(super) tried: Vec<Candidate>,
+pub(super) struct TriedEngines {
+    pub(super) tried: Vec<TriedEngine>,
     /// The number of engines that were not tried before the deadline.
     pub(super) untried: i64,
 }
@@ -57,13 +57,13 @@ pub(super) unsafe fn try_all(
     messages: &Messages,
     planned: Planned,
     deadline: Instant,
-) -> Result<Candidates, Status> {
+) -> Result<TriedEngines, Status> {
     let mut count = [0_i64];
     let name = Name::CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT;
     // SAFETY: guaranteed by the caller.
     unsafe { read(cudnn, planned.graph, name, Type::CUDNN_TYPE_INT64, &mut count) }?;
     let [count] = count;
-    let mut candidates = Candidates::default();
+    let mut candidates = TriedEngines::default();
     for engine in 0..count.clamp(0, MAX_ENGINES) {
         if Instant::now() > deadline {
             candidates.untried = count - engine;
@@ -77,7 +77,7 @@ pub(super) unsafe fn try_all(
             build_plan(cudnn, planned, configuration.raw())
         });
         let failure = built.err().map(|status| failure(cudnn, messages, status));
-        candidates.tried.push(Candidate { engine, has_accepted, failure });
+        candidates.tried.push(TriedEngine { engine, has_accepted, failure });
     }
     Ok(candidates)
 }

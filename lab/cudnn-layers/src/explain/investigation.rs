@@ -18,6 +18,7 @@ use super::messages;
 use super::reason::Reason;
 use super::report::{self, Findings};
 use super::variants::variants;
+use crate::bypass::Bypass;
 use crate::cudnn::{ABSENT, Cudnn};
 use crate::last_error::own_calls;
 use crate::lock::Lock;
@@ -114,12 +115,8 @@ fn is_new_graph(attempt: &Attempt, failure: Failure) -> bool {
 
 /// Returns whether the layer has seen all calls.
 fn is_current(state: &State) -> bool {
-    static IS_REPORTED: AtomicBool = AtomicBool::new(false);
-    let is_current = state.host.missed_calls() == 0;
-    if !is_current && !IS_REPORTED.swap(true, Ordering::Relaxed) {
-        state.host.error("graphs are no longer explained, because calls have bypassed this layer");
-    }
-    is_current
+    static BYPASS: Bypass = Bypass::new("graphs are no longer explained");
+    BYPASS.has_seen_all(state.host)
 }
 
 /// Tries the engines and, if the heuristics have proposed nothing, changes of the graph.

@@ -41,21 +41,21 @@ static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
 /// Whether a thread receives messages. The program's new callbacks are then stored instead of passed to cuDNN.
 static IS_RECEIVING: AtomicBool = AtomicBool::new(false);
 /// The program's callback while this layer's callback is installed.
-pub(super) static PROGRAM: Lock<Stored> = Lock::keeping(Stored::NONE);
+pub(super) static PROGRAM: Lock<StoredCallback> = Lock::keeping(StoredCallback::NONE);
 
-pub(super) struct Stored {
+pub(super) struct StoredCallback {
     callback: Callback,
     /// The number of callbacks that the program has set since a thread receives messages.
     changes: u64,
 }
 
-impl Stored {
-    const NONE: Stored = Stored { callback: NONE, changes: 0 };
+impl StoredCallback {
+    const NONE: StoredCallback = StoredCallback { callback: NONE, changes: 0 };
 }
 
-impl Default for Stored {
+impl Default for StoredCallback {
     fn default() -> Self {
-        Stored::NONE
+        StoredCallback::NONE
     }
 }
 

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use cudnn_graph::names::heuristics_mode;
 
 use super::attempts::{Attempt, Failure};
-use super::candidates::Candidates;
+use super::candidates::TriedEngines;
 use super::drawing::draw;
 use super::reason::{Reason, UNRELATED};
 use crate::shadow;
@@ -14,7 +14,7 @@ use crate::shadow;
 /// The results of the layer's own attempts.
 #[derive(Default)]
 pub(super) struct Findings {
-    pub(super) candidates: Candidates,
+    pub(super) candidates: TriedEngines,
     /// The changes that make the graph supported.
     pub(super) changes: Vec<String>,
     /// The number of changes that were tried.
@@ -166,7 +166,7 @@ struct Group<'a> {
 }
 
 /// Returns the groups in the order of importance.
-fn groups(candidates: &Candidates) -> Vec<Group<'_>> {
+fn groups(candidates: &TriedEngines) -> Vec<Group<'_>> {
     let mut groups: BTreeMap<(u8, &Reason), Vec<i64>> = BTreeMap::new();
     for candidate in &candidates.tried {
         if let Some(reason) = &candidate.failure {

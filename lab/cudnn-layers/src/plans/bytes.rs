@@ -2,9 +2,9 @@
 
 /// The encoded values.
 #[derive(Default)]
-pub(super) struct Bytes(pub(super) Vec<u8>);
+pub(super) struct KeyBytes(pub(super) Vec<u8>);
 
-impl Bytes {
+impl KeyBytes {
     pub(super) fn number(&mut self, number: u32) {
         self.0.extend(number.to_le_bytes());
     }

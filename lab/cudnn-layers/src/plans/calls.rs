@@ -16,7 +16,7 @@ use crate::cudnn::ABSENT;
 use crate::last_error;
 use crate::program_memory::accepted_word;
 use crate::shadow;
-use crate::shadow::calls::{configuration_set, is_of_variant_pack, raw};
+use crate::shadow::calls::{configuration_set, is_variant_pack_attribute, raw};
 use crate::shadow::elements::{Kind, Name, Raw, Type};
 use crate::shadow::handles;
 use crate::trial;
@@ -133,7 +133,7 @@ unsafe extern "C-unwind" fn set_attribute(
     // A restored plan is finalized, so cuDNN refuses to change it.
     let complete = |restored| finalize::completed(&state.cudnn, restored, descriptor);
     let asked = restored::find(descriptor).map_or(descriptor, complete);
-    if is_of_variant_pack(name) {
+    if is_variant_pack_attribute(name) {
         // SAFETY: guaranteed by the caller.
         return unsafe { cudnnBackendSetAttribute(asked, name, ty, count, elements) };
     }
@@ -193,41 +193,19 @@ unsafe extern "C-unwind" fn finalize(descriptor: Raw) -> Status {
     unsafe { finalize::finalize(state, descriptor) }
 }
 
-unsafe extern "C-unwind" fn execute(handle: cudnnHandle_t, plan: Raw, pack: Raw) -> Status {
-    next!(state, cudnnBackendExecute);
-    // SAFETY: guaranteed by the caller. A restored plan computes the same as the original.
-    unsafe { cudnnBackendExecute(handle, finalize::plan_for(state, plan), pack) }
+/// Defines replacements of functions that use a plan.
+macro_rules! with_plan {
+    ($($name:ident: $function:ident($($argument:ident: $type:ty),*);)*) => { $(
+        unsafe extern "C-unwind" fn $name(handle: cudnnHandle_t, plan: Raw, $($argument: $type),*) -> Status {
+            next!(state, $function);
+            // SAFETY: guaranteed by the caller. A restored plan computes the same as the original.
+            unsafe { $function(handle, finalize::plan_for(state, plan), $($argument),*) }
+        }
+    )* };
 }
-
-unsafe extern "C-unwind" fn populate_cuda_graph(
-    handle: cudnnHandle_t,
-    plan: Raw,
-    pack: Raw,
-    graph: cudaGraph_t,
-) -> Status {
-    next!(state, cudnnBackendPopulateCudaGraph);
-    // SAFETY: as above.
-    unsafe { cudnnBackendPopulateCudaGraph(handle, finalize::plan_for(state, plan), pack, graph) }
-}
-
-unsafe extern "C-unwind" fn update_cuda_graph(
-    handle: cudnnHandle_t,
-    plan: Raw,
-    pack: Raw,
-    graph: cudaGraph_t,
-) -> Status {
-    next!(state, cudnnBackendUpdateCudaGraph);
-    // SAFETY: as above.
-    unsafe { cudnnBackendUpdateCudaGraph(handle, finalize::plan_for(state, plan), pack, graph) }
-}
-
-unsafe extern "C-unwind" fn get_workspace_size(
-    handle: cudnnHandle_t,
-    plan: Raw,
-    pack: Raw,
-    size: *mut usize,
-) -> Status {
-    next!(state, cudnnGetExecutionPlanWorkspaceSize);
-    // SAFETY: as above.
-    unsafe { cudnnGetExecutionPlanWorkspaceSize(handle, finalize::plan_for(state, plan), pack, size) }
+with_plan! {
+    execute: cudnnBackendExecute(pack: Raw);
+    populate_cuda_graph: cudnnBackendPopulateCudaGraph(pack: Raw, graph: cudaGraph_t);
+    update_cuda_graph: cudnnBackendUpdateCudaGraph(pack: Raw, graph: cudaGraph_t);
+    get_workspace_size: cudnnGetExecutionPlanWorkspaceSize(pack: Raw, size: *mut usize);
 }

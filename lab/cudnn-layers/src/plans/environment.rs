@@ -7,7 +7,7 @@ use std::path::Path;
 
 use object::{Object, ReadCache};
 
-use super::bytes::Bytes;
+use super::bytes::KeyBytes;
 use super::variables::Variables;
 
 /// The number of bytes at the start and end of a library that identify it if it has no build ID. They include the
@@ -18,7 +18,7 @@ const SAMPLE: usize = 4096;
 /// # Errors
 /// Names the directory or library that cannot be read.
 pub(super) fn describe(version: u32, dir: &Path, variables: &Variables) -> Result<Vec<u8>, String> {
-    let mut bytes = Bytes::default();
+    let mut bytes = KeyBytes::default();
     bytes.number(version);
     let entries = std::fs::read_dir(dir).map_err(|error| format!("cannot read {}: {error}", dir.display()))?;
     let mut names: Vec<OsString> = entries.flatten().map(|entry| entry.file_name()).collect();

@@ -1,16 +1,15 @@
 //! Finalizes plans: restores a plan from the cache, or lets cuDNN build it and then caches it.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use cudnn_os::cancel::ThreadStateGuard;
 use cudnn_os::lock::thread_token;
-use cudnn_plan_store::{About, Entry, Lookup};
+use cudnn_store::plans::{About, Entry, Lookup};
 use cudnn_sys::types::cudnnStatus_t;
 
 use super::configuration::Configuration;
-use super::key::{Key, NotCached, Target};
+use super::key::{DeviceSource, Key, NotCached};
 use super::plan_json::PlanJson;
 use super::restored::{self, Restored, built};
 use super::state::State;
@@ -18,52 +17,30 @@ use super::variables::Variables;
 use super::{device, statistics};
 use crate::cudnn::{ABSENT, Cudnn, Descriptor, text};
 use crate::last_error::{hide_errors, own_calls};
-use crate::shadow::content::Content;
+use crate::plan_configurations::{PlanConfiguration, PlanConfigurations};
 use crate::shadow::elements::{Kind, Name, Raw, Type};
 use crate::shadow::{self, Obstacle};
-use crate::table::Table;
 
 type Status = cudnnStatus_t;
 
-/// A plan that is not finalized yet and has an engine that compiles code.
-pub(super) struct Configured {
-    /// The shadow's record of the configuration when it was set. It shows whether a different one was set later.
-    content: Arc<Content>,
-    configuration: Result<Configuration, NotCached>,
-}
+/// The configurations with engines that compile code.
+pub(super) static CONFIGURATIONS: PlanConfigurations<Result<Configuration, NotCached>> = PlanConfigurations::new();
 
-/// Maps addresses of the program's descriptors.
-pub(super) static CONFIGURATIONS: Table<Configured> = Table::new(usize::MAX);
-
-/// Records the engine configuration that the program set in a plan. It is read now because the program may destroy its
-/// configuration descriptor before it finalizes the plan.
+/// Reads the engine configuration that the program has set in a plan.
 ///
 /// # Safety
 /// Both descriptors are live.
 pub(super) unsafe fn configured(state: &State, plan: Raw, configuration: Raw) {
-    // cuDNN accepts a configuration that is not finalized, but reading it is an error, which a callback would see.
-    let content = shadow::content(plan).and_then(|plan| plan.child(CONFIGURATION).cloned());
-    let Some(content) = content.filter(|content| content.is_finalized) else { return forget(plan) };
-    // SAFETY: guaranteed by the caller.
-    let read = own_calls(&state.cudnn, || unsafe { Configuration::read(&state.cudnn, configuration) });
-    let configuration = match read {
-        Ok(Some(configuration)) => Ok(configuration),
-        Ok(None) => return forget(plan),
-        Err(_) => Err(NotCached::Configuration),
-    };
-    let configured = Configured { content, configuration };
-    CONFIGURATIONS.insert(plan.addr(), configured);
+    CONFIGURATIONS.set(plan, || {
+        // SAFETY: guaranteed by the caller.
+        let read = own_calls(&state.cudnn, || unsafe { Configuration::read(&state.cudnn, configuration) });
+        read.map_err(|_| NotCached::Configuration).transpose()
+    });
 }
-
-const CONFIGURATION: Name = Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG;
 
 /// Discards the recorded configuration of a plan.
 pub(super) fn forget(plan: Raw) {
-    let _former = take(plan);
-}
-
-fn take(plan: Raw) -> Option<Configured> {
-    CONFIGURATIONS.remove(plan.addr())
+    let _former = CONFIGURATIONS.take(plan);
 }
 
 /// Implements `cudnnBackendFinalize`.
@@ -83,7 +60,7 @@ pub(super) unsafe fn finalize(state: &State, descriptor: Raw) -> Status {
         return unsafe { next(descriptor) };
     }
     let start = Instant::now();
-    let key = take(descriptor).map(|configured| key(state, descriptor, configured));
+    let key = CONFIGURATIONS.take(descriptor).map(|configured| key(state, descriptor, configured));
     if let Some(Ok(key)) = &key
         && let Some(plan) = look_up(state, key)
     {
@@ -116,18 +93,19 @@ fn report_not_cached(state: &State, reason: NotCached) {
     }
 }
 
-fn key(state: &State, descriptor: Raw, configured: Configured) -> Result<Key, NotCached> {
+fn key(
+    state: &State,
+    descriptor: Raw,
+    configured: PlanConfiguration<Result<Configuration, NotCached>>,
+) -> Result<Key, NotCached> {
     if state.host.missed_calls() > 0 {
         return Err(NotCached::MissedCalls);
     }
     let variables = state.variables.as_ref().ok_or(NotCached::LoadedBefore)?;
     let ready = state.ready().ok_or(NotCached::NoStore)?;
-    let configuration = configured.configuration?;
     let unseen = NotCached::Unclear(Obstacle::Unseen);
     let plan = shadow::content(descriptor).ok_or(unseen)?;
-    if !plan.child(CONFIGURATION).is_some_and(|content| Arc::ptr_eq(content, &configured.content)) {
-        return Err(unseen);
-    }
+    let configuration = configured.current(&plan).ok_or(unseen)??;
     let key = own_calls(&state.cudnn, || Key::new(&state.cudnn, &ready.environment, &plan, &configuration));
     // Check this last, because an earlier call that bypassed this layer may have changed the inputs of the key.
     if state.host.missed_calls() > 0 {
@@ -180,11 +158,11 @@ fn restore(cudnn: &Cudnn, key: &Key, json: &[u8], size: i64) -> Result<Raw, Stat
         plan.set(Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, Type::CUDNN_TYPE_CHAR, json)?;
         // cuDNN crashes if neither attribute is set.
         match key.target {
-            Target::Handle(handle) => {
+            DeviceSource::Handle(handle) => {
                 plan.set(Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, Type::CUDNN_TYPE_HANDLE, &[handle.address])?;
                 plan.finalize()?;
             }
-            Target::Described => cudnn.with_descriptor(Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, |device| {
+            DeviceSource::Described => cudnn.with_descriptor(Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, |device| {
                 device.set(Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, Type::CUDNN_TYPE_CHAR, &key.device)?;
                 device.finalize()?;
                 let device = [device.raw()];

@@ -74,7 +74,7 @@ impl From<Obstacle> for NotCached {
 
 /// The device that a plan is built and restored for.
 #[derive(Clone, Debug)]
-pub(super) enum Target {
+pub(super) enum DeviceSource {
     /// The device of a handle.
     Handle(Handle),
     /// A device that the program describes. It may be absent from this machine.
@@ -84,7 +84,7 @@ pub(super) enum Target {
 /// The inputs of a plan.
 pub(super) struct Key {
     pub(super) bytes: Vec<u8>,
-    pub(super) target: Target,
+    pub(super) target: DeviceSource,
     /// The live handles that the program used.
     pub(super) handles: Vec<Handle>,
     /// The device description in JSON.
@@ -173,20 +173,20 @@ fn settings(content: &Content) -> Content {
 }
 
 /// Returns the device, if all levels refer to the same one. The first handle is the plan's own, if it has one.
-fn target(cudnn: &Cudnn, devices: &[Device]) -> Result<(Target, Arc<[u8]>), NotCached> {
-    let mut found: Option<(Target, Arc<[u8]>)> = None;
+fn target(cudnn: &Cudnn, devices: &[Device]) -> Result<(DeviceSource, Arc<[u8]>), NotCached> {
+    let mut found: Option<(DeviceSource, Arc<[u8]>)> = None;
     for device in devices {
         let (target, text) = match device {
             Device::Handle(handle) if handles::living(handle.address) == *handle => {
-                (Target::Handle(*handle), cudnn.device_of(*handle).ok_or(NotCached::NoDevice)?)
+                (DeviceSource::Handle(*handle), cudnn.device_of(*handle).ok_or(NotCached::NoDevice)?)
             }
             Device::Handle(_) => return Err(NotCached::Devices),
-            Device::Described(text) => (Target::Described, text.as_slice().into()),
+            Device::Described(text) => (DeviceSource::Described, text.as_slice().into()),
             Device::DescribedByHandle(_) | Device::Unknown => return Err(NotCached::NoDevice),
         };
         match &found {
             Some((_, known)) if *known != text => return Err(NotCached::Devices),
-            Some((Target::Handle(_), _)) => {}
+            Some((DeviceSource::Handle(_), _)) => {}
             _ => found = Some((target, text)),
         }
     }

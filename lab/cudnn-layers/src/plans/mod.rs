@@ -49,7 +49,7 @@ use cudnn_layer_api::wrappers::replace;
 use cudnn_layer_api::{Host, Layer, NextFunction};
 use cudnn_os::environment::is_secure_execution;
 use cudnn_os::exit::call_at_exit;
-use cudnn_plan_store::{ProblemKind, Store};
+use cudnn_store::plans::{ProblemKind, Store};
 use once_cell::race::OnceBox;
 
 use self::state::{STATE, State};
@@ -131,7 +131,7 @@ impl Layer for Plans {
 
 /// A forked child inherits descriptors, and counts its own plans.
 static AT_FORK: &[AtFork] = &[
-    AtFork::Inherited(&finalize::CONFIGURATIONS),
+    AtFork::Inherited(finalize::CONFIGURATIONS.table()),
     AtFork::Emptied(&statistics::NOT_CACHED),
     AtFork::InChild(statistics::clear),
 ];

@@ -7,7 +7,7 @@ use std::path::Path;
 use cudnn_graph::{Attribute, Graph, Node, Value};
 use serde::{Deserialize, Serialize};
 
-use super::bytes::Bytes;
+use super::bytes::KeyBytes;
 use super::variables::Variables;
 use super::{device, environment as process};
 use crate::shadow::elements::{Kind, Name, Type};
@@ -95,7 +95,7 @@ impl Recorded {
     /// Returns the key of the plan for a device, given as cuDNN's JSON description, and an [`environment`].
     #[must_use]
     pub fn key_for(&self, environment: &[u8], device_description: &[u8]) -> Vec<u8> {
-        let mut bytes = Bytes::default();
+        let mut bytes = KeyBytes::default();
         bytes.block(FORMAT);
         bytes.block(environment);
         bytes.block(&device::canonical(device_description));
@@ -110,7 +110,7 @@ fn attribute(name: Name, ty: Type, value: Value) -> Attribute {
     Attribute { name, ty, value }
 }
 
-/// Splits a block of [`Bytes`] off.
+/// Splits a block of [`KeyBytes`] off.
 fn block(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (len, rest) = bytes.split_first_chunk()?;
     rest.split_at_checked(usize::try_from(u64::from_le_bytes(*len)).ok()?)

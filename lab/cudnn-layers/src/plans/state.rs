@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_layer_api::Host;
 use cudnn_os::cancel::ThreadStateGuard;
-use cudnn_plan_store::{Problem, Settings, Store};
+use cudnn_store::plans::{Problem, Settings, Store};
 use once_cell::race::OnceBox;
 
 use super::environment;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_layer_api::Host;
 
-use super::bytes::Bytes;
+use super::bytes::KeyBytes;
 
 /// Prefixes of variables that may affect compiled code: cuDNN, the tensor-IR engines, NVRTC and NVVM. Newer releases
 /// may read additional variables with these prefixes.
@@ -223,7 +223,7 @@ impl Variables {
     }
 
     /// Writes the names and values of the variables that are set.
-    pub(super) fn write(&self, to: &mut Bytes) {
+    pub(super) fn write(&self, to: &mut KeyBytes) {
         for (name, value) in &self.values {
             if let Some(value) = value {
                 to.block(name.as_encoded_bytes());
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     fn written(variables: &[(&str, &str)]) -> Vec<u8> {
-        let mut bytes = Bytes::default();
+        let mut bytes = KeyBytes::default();
         Variables::among(variables.iter().map(|(name, value)| (name.into(), value.into()))).write(&mut bytes);
         bytes.0
     }

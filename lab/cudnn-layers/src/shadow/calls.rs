@@ -97,7 +97,7 @@ pub(crate) unsafe fn configuration_set(name: Name, ty: Type, count: i64, element
 }
 
 /// Returns whether an attribute belongs to a variant pack. Programs usually create one for every execution.
-pub(crate) fn is_of_variant_pack(name: Name) -> bool {
+pub(crate) fn is_variant_pack_attribute(name: Name) -> bool {
     (Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS.0..Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS.0 + 100).contains(&name.0)
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn makes_variant_pack(call: &Call<'_>) -> bool {
     match call.function {
         Id::CudnnBackendSetAttribute => {
             let [_, name] = call.bits();
-            is_of_variant_pack(Name(number(name)))
+            is_variant_pack_attribute(Name(number(name)))
         }
         Id::CudnnBackendCreateDescriptor => {
             let [kind] = call.bits();
@@ -118,7 +118,7 @@ pub(crate) fn makes_variant_pack(call: &Call<'_>) -> bool {
 }
 
 /// Returns whether a function creates, changes, reads or destroys descriptors.
-pub(crate) fn is_of_descriptor(function: Id) -> bool {
+pub(crate) fn is_descriptor_function(function: Id) -> bool {
     matches!(
         function,
         Id::CudnnBackendCreateDescriptor

@@ -224,8 +224,7 @@ impl Content {
         if let Some(Attribute { ty, value: Value::Elements(bytes), .. }) = self.attribute(name) {
             return numbers(*ty, bytes.as_slice());
         }
-        let fact = self.facts.as_ref().and_then(|facts| facts.elements(name));
-        fact.map(|(ty, bytes)| numbers(ty, bytes.as_slice())).unwrap_or_default()
+        self.facts.as_ref().map(|facts| facts.numbers(name)).unwrap_or_default()
     }
 
     /// Returns the integer of an attribute with one element.

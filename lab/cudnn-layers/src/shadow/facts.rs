@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use super::elements::{Bytes, Name, Type};
+use super::elements::{Bytes, Name, Type, numbers};
 use crate::lock::{Guard, Lock};
 
 /// More attributes than any kind of descriptor has, and more descriptors than any attribute returns.
@@ -68,25 +68,22 @@ impl Facts {
         self.is_tuned.load(Ordering::Relaxed)
     }
 
-    /// Returns the elements of an attribute, if the program has read it.
-    pub(crate) fn elements(&self, name: Name) -> Option<(Type, Bytes)> {
-        let (_gate, list) = self.lock()?;
-        list.iter().find(|fact| fact.name == name).and_then(|fact| match &fact.value {
-            FactValue::Elements(ty, bytes) => Some((*ty, bytes.clone())),
-            FactValue::Descriptors(_) => None,
-        })
+    /// Returns the integers of an attribute, if the program has read it.
+    pub(crate) fn numbers(&self, name: Name) -> Vec<i64> {
+        let Some((_gate, list)) = self.lock() else { return Vec::new() };
+        match list.iter().find(|fact| fact.name == name) {
+            Some(Fact { value: FactValue::Elements(ty, bytes), .. }) => numbers(*ty, bytes.as_slice()),
+            _ => Vec::new(),
+        }
     }
 
     /// Returns the facts of an attribute's descriptors, if the program has read them.
     pub(crate) fn children(&self, name: Name) -> Vec<Arc<Facts>> {
         let Some((_gate, list)) = self.lock() else { return Vec::new() };
-        list.iter()
-            .find(|fact| fact.name == name)
-            .and_then(|fact| match &fact.value {
-                FactValue::Descriptors(children) => Some(children.clone()),
-                FactValue::Elements(..) => None,
-            })
-            .unwrap_or_default()
+        match list.iter().find(|fact| fact.name == name) {
+            Some(Fact { value: FactValue::Descriptors(children), .. }) => children.clone(),
+            _ => Vec::new(),
+        }
     }
 
     /// Stores the elements of an attribute that the program or a layer has read.

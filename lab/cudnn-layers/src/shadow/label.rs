@@ -10,12 +10,12 @@ use std::sync::Arc;
 use cudnn_graph::{label, names};
 
 use super::content::{Child, Content};
-use super::elements::{Kind, Name, numbers};
+use super::elements::{Kind, Name};
 use super::facts::Facts;
 use super::graph::known_parts;
 
 /// Returns the label of a descriptor, or `None` if it has no useful description.
-pub(super) fn of(content: &Arc<Content>) -> Option<String> {
+pub(super) fn describe(content: &Arc<Content>) -> Option<String> {
     Some(match content.kind {
         Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR => return None,
         Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR => {
@@ -26,19 +26,19 @@ pub(super) fn of(content: &Arc<Content>) -> Option<String> {
         | Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR
         | Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR => {
             let mut text = graph_below(content);
-            describe(content, &mut text);
+            add_details(content, &mut text);
             text
         }
-        Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR => knob_choice(content)?,
+        Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR => knob(&KnownDescriptor::Set(content))?,
         kind if kind.name().is_none() => return None,
-        _ => label::of(&known_parts(content)),
+        _ => label::describe(&known_parts(content)),
     })
 }
 
 /// Returns the label of a descriptor's graph.
 fn graph_below(content: &Arc<Content>) -> String {
     match super::graph_of(content) {
-        Some(graph) => label::of(&known_parts(graph)),
+        Some(graph) => label::describe(&known_parts(graph)),
         None if content.attribute(Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION).is_some() => {
             "plan restored from JSON".to_owned()
         }
@@ -50,20 +50,32 @@ fn graph_below(content: &Arc<Content>) -> String {
 const MAX_KNOBS: usize = 16;
 
 /// Adds the engine, the knobs, the notes, the workspace size and the place among the proposals, if known.
-fn describe(content: &Arc<Content>, text: &mut String) {
-    if let Some(index) = engine(content) {
+fn add_details(content: &Content, text: &mut String) {
+    let configuration = match content.kind {
+        Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR => {
+            content.child(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).map(Arc::as_ref)
+        }
+        Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR => Some(content),
+        _ => None,
+    };
+    let engine = match configuration {
+        Some(configuration) => {
+            KnownDescriptor::Set(configuration).parts(Name::CUDNN_ATTR_ENGINECFG_ENGINE).into_iter().next()
+        }
+        None => Some(KnownDescriptor::Set(content)),
+    };
+    let index = engine.as_ref().and_then(|engine| engine.number(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX));
+    if let Some((engine, index)) = engine.zip(index) {
         let _ = write!(text, "; engine {index}");
-        let knobs = knobs(content);
-        let shown: Vec<_> =
-            knobs.iter().take(MAX_KNOBS).map(|(knob, value)| format!("{}={value}", names::knob(*knob))).collect();
-        if !shown.is_empty() {
+        let choices = configuration.map(|it| KnownDescriptor::Set(it).parts(Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES));
+        let knobs: Vec<String> = choices.iter().flatten().filter_map(knob).collect();
+        if let Some(shown) = knobs.get(..knobs.len().min(MAX_KNOBS)).filter(|shown| !shown.is_empty()) {
             let more = if knobs.len() > MAX_KNOBS { " .." } else { "" };
             let _ = write!(text, " {{{}{more}}}", shown.join(" "));
         }
-        let notes = notes(content);
-        if !notes.is_empty() {
-            let _ = write!(text, " {}", notes.join(" "));
-        }
+        let numerical = engine.numbers(Name::CUDNN_ATTR_ENGINE_NUMERICAL_NOTE).into_iter().map(names::numerical_note);
+        let behavior = engine.numbers(Name::CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE).into_iter().map(names::behavior_note);
+        numerical.chain(behavior).for_each(|note| text.extend([" ", &note]));
         if let Some((place, count)) = place(content) {
             let tuned = if is_tuned(content) { ", tuned" } else { "" };
             let _ = write!(text, "; proposal {place} of {count}{tuned}");
@@ -77,32 +89,44 @@ fn describe(content: &Arc<Content>, text: &mut String) {
     }
 }
 
-/// Returns the notes about the engine of an engine, a configuration or a plan.
-fn notes(content: &Content) -> Vec<String> {
-    const ENGINE: Name = Name::CUDNN_ATTR_ENGINECFG_ENGINE;
-    let of = |facts: &Facts| {
-        let named = |name, named: fn(i64) -> String| {
-            let (ty, bytes) = facts.elements(name)?;
-            Some(numbers(ty, bytes.as_slice()).into_iter().map(named).collect::<Vec<String>>())
+/// A descriptor that the program has set in a configuration, or has read from it.
+enum KnownDescriptor<'a> {
+    Set(&'a Content),
+    Read(Arc<Facts>),
+}
+
+impl<'a> KnownDescriptor<'a> {
+    /// Returns the descriptors of an attribute.
+    fn parts(&self, name: Name) -> Vec<KnownDescriptor<'a>> {
+        let (set, facts) = match self {
+            KnownDescriptor::Set(content) => (content.children(name), content.facts.as_ref()),
+            KnownDescriptor::Read(facts) => (&[][..], Some(facts)),
         };
-        let numerical = named(Name::CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, names::numerical_note).unwrap_or_default();
-        let behavior = named(Name::CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, names::behavior_note).unwrap_or_default();
-        [numerical, behavior].concat()
-    };
-    match content.kind {
-        Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR => content.facts.as_deref().map(of).unwrap_or_default(),
-        Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR => match content.child(ENGINE) {
-            Some(set) => notes(set),
-            None => {
-                let read = content.facts.as_ref().map(|facts| facts.children(ENGINE)).unwrap_or_default();
-                read.first().map(|facts| of(facts)).unwrap_or_default()
-            }
-        },
-        Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR => {
-            content.child(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).map(|it| notes(it)).unwrap_or_default()
-        }
-        _ => Vec::new(),
+        let set: Vec<_> = set.iter().filter_map(Child::content).map(|content| KnownDescriptor::Set(content)).collect();
+        let read = || {
+            facts.map(|facts| facts.children(name)).unwrap_or_default().into_iter().map(KnownDescriptor::Read).collect()
+        };
+        if set.is_empty() { read() } else { set }
     }
+
+    /// Returns the integers of an attribute.
+    fn numbers(&self, name: Name) -> Vec<i64> {
+        match self {
+            KnownDescriptor::Set(content) => content.numbers(name),
+            KnownDescriptor::Read(facts) => facts.numbers(name),
+        }
+    }
+
+    /// Returns the integer of an attribute with one element.
+    fn number(&self, name: Name) -> Option<i64> {
+        self.numbers(name).first().copied()
+    }
+}
+
+/// Formats a knob as `TILE_SIZE=3`.
+fn knob(choice: &KnownDescriptor<'_>) -> Option<String> {
+    let knob = choice.number(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE)?;
+    Some(format!("{}={}", names::knob(knob), choice.number(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE)?))
 }
 
 /// Returns the place of a configuration among the proposals of the heuristics, from 1, and the number of proposals.
@@ -121,58 +145,6 @@ fn is_tuned(content: &Content) -> bool {
     let configuration = content.child(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
     let configuration = configuration.map_or(content, Arc::as_ref);
     configuration.facts.as_ref().is_some_and(|facts| facts.is_tuned())
-}
-
-/// Formats a knob as `TILE_SIZE=3`.
-fn knob_choice(choice: &Content) -> Option<String> {
-    let knob = choice.number(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE)?;
-    Some(format!("{}={}", names::knob(knob), choice.number(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE)?))
-}
-
-/// Returns the engine index of an engine, a configuration or a plan.
-fn engine(content: &Content) -> Option<i64> {
-    match content.kind {
-        Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR => content.number(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX),
-        Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR => match content.child(Name::CUDNN_ATTR_ENGINECFG_ENGINE) {
-            Some(set) => engine(set),
-            None => {
-                let read = content.facts.as_ref()?.children(Name::CUDNN_ATTR_ENGINECFG_ENGINE);
-                number(read.first()?, Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX)
-            }
-        },
-        Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR => {
-            engine(content.child(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)?)
-        }
-        _ => None,
-    }
-}
-
-/// Returns the knobs of a configuration or a plan.
-fn knobs(content: &Content) -> Vec<(i64, i64)> {
-    const TYPE: Name = Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE;
-    const VALUE: Name = Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE;
-    const CHOICES: Name = Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES;
-    match content.kind {
-        Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR => {
-            let set = content.children(CHOICES);
-            if set.is_empty() {
-                let read = content.facts.as_ref().map(|facts| facts.children(CHOICES)).unwrap_or_default();
-                read.iter().filter_map(|choice| Some((number(choice, TYPE)?, number(choice, VALUE)?))).collect()
-            } else {
-                let set = set.iter().filter_map(Child::content);
-                set.filter_map(|choice| Some((choice.number(TYPE)?, choice.number(VALUE)?))).collect()
-            }
-        }
-        Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR => {
-            content.child(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).map(|it| knobs(it)).unwrap_or_default()
-        }
-        _ => Vec::new(),
-    }
-}
-
-fn number(facts: &Facts, name: Name) -> Option<i64> {
-    let (ty, bytes) = facts.elements(name)?;
-    numbers(ty, bytes.as_slice()).first().copied()
 }
 
 /// Formats a size as `4.0 MiB`.

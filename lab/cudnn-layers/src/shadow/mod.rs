@@ -275,7 +275,7 @@ pub(crate) fn label(descriptor: Raw) -> Option<Arc<str>> {
     };
     // Read the version first. If the program reads more in the meantime, the label is outdated and will be rebuilt.
     let version = content.version();
-    let text: Option<Arc<str>> = label::of(&content).map(Arc::from);
+    let text: Option<Arc<str>> = label::describe(&content).map(Arc::from);
     let made = CachedLabel { version, text: text.clone() };
     let _former = TABLE.with_value(address, |record| {
         let is_current = Arc::ptr_eq(&record.content, &content);
@@ -286,7 +286,7 @@ pub(crate) fn label(descriptor: Raw) -> Option<Arc<str>> {
 
 /// Returns a line that describes a content, without a cache.
 pub(crate) fn describe(content: &Arc<Content>) -> Option<String> {
-    label::of(content)
+    label::describe(content)
 }
 
 /// Returns the handles that are elements of an attribute.

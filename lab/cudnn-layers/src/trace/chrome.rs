@@ -12,7 +12,7 @@ use super::call::FinishedCall;
 use super::file::{START, TraceFile};
 use super::options::Options;
 use super::parameters::pieces;
-use super::record::{Members, Record};
+use super::record::{JsonRecord, Members};
 use crate::report::{expanded, has_placeholder, with_number};
 use crate::wrappers::Value;
 
@@ -51,7 +51,7 @@ impl Chrome {
     ) -> Result<Option<Self>, String> {
         let Some(name) = &options.chrome else { return Ok(None) };
         let process = std::process::id();
-        let mut first = Record::new();
+        let mut first = JsonRecord::new();
         first.raw(START);
         put_numbers(&mut first, process, threads::id());
         first.arguments(|members| members.add("name", |record| record.string(process_name, TEXT_LIMIT)));
@@ -114,11 +114,11 @@ impl Chrome {
 
     /// Builds a record of this phase and writes it. The record is never moved, because it is large.
     #[inline]
-    fn append(&self, name: &str, detail: &str, thread: u32, phase: &str, add: impl FnOnce(&mut Record)) {
-        let mut record = Record::new();
+    fn append(&self, name: &str, detail: &str, thread: u32, phase: &str, add: impl FnOnce(&mut JsonRecord)) {
+        let mut record = JsonRecord::new();
         self.fill(&mut record, name, detail, thread, phase, add);
         let last = |error: &Error| {
-            let mut record = Record::new();
+            let mut record = JsonRecord::new();
             let detail = error.to_string();
             self.fill(&mut record, "the trace ends here: ", &detail, thread, "i", |record| {
                 put_times(record, clock::monotonic(), None);
@@ -134,12 +134,12 @@ impl Chrome {
     #[inline]
     fn fill(
         &self,
-        record: &mut Record,
+        record: &mut JsonRecord,
         name: &str,
         detail: &str,
         thread: u32,
         phase: &str,
-        add: impl FnOnce(&mut Record),
+        add: impl FnOnce(&mut JsonRecord),
     ) {
         record.raw(",\n{\"name\":");
         record.quoted(2 * VALUE_LIMIT, |text| text.write_str(name).and_then(|()| text.write_str(detail)));
@@ -188,7 +188,7 @@ fn add_members(members: &mut Members<'_>, finished: &FinishedCall<'_, '_>, has_a
 }
 
 #[inline]
-fn put_numbers(record: &mut Record, process: u32, thread: u32) {
+fn put_numbers(record: &mut JsonRecord, process: u32, thread: u32) {
     record.raw(",\"pid\":");
     record.number(process.into());
     record.raw(",\"tid\":");
@@ -196,7 +196,7 @@ fn put_numbers(record: &mut Record, process: u32, thread: u32) {
 }
 
 #[inline]
-fn put_times(record: &mut Record, start: u64, duration: Option<u64>) {
+fn put_times(record: &mut JsonRecord, start: u64, duration: Option<u64>) {
     record.raw(",\"ts\":");
     record.microseconds(start);
     if let Some(duration) = duration {
@@ -207,7 +207,7 @@ fn put_times(record: &mut Record, start: u64, duration: Option<u64>) {
 
 /// Adds the value of an argument.
 #[inline]
-fn put(record: &mut Record, value: Value<'_>) {
+fn put(record: &mut JsonRecord, value: Value<'_>) {
     match value {
         Value::Signed(number) => {
             if number < 0 {

@@ -24,7 +24,7 @@ pub(super) struct Driver {
 
 /// The state of an event.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum EventState {
     Happened,
     Expected,
     Lost,
@@ -75,12 +75,12 @@ impl Driver {
     }
 
     /// Queries an event that belongs to this thread's context.
-    pub(super) fn state(&self, event: Event) -> State {
+    pub(super) fn state(&self, event: Event) -> EventState {
         // SAFETY: the context keeps the event alive.
         match unsafe { (self.query)(event) } {
-            SUCCESS => State::Happened,
-            NOT_READY => State::Expected,
-            _ => State::Lost,
+            SUCCESS => EventState::Happened,
+            NOT_READY => EventState::Expected,
+            _ => EventState::Lost,
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use cudnn_os::append_file::{AppendFile, uninterrupted};
 
-use super::record::Record;
+use super::record::JsonRecord;
 use crate::report::FileKind;
 
 /// The first bytes of a trace.
@@ -58,7 +58,7 @@ impl TraceFile {
     }
 
     /// Appends a record. On failure, the file ends here with the record `last`, and only one thread receives the error.
-    pub(super) fn append(&self, record: &[u8], last: impl FnOnce(&Error) -> Record) -> Result<()> {
+    pub(super) fn append(&self, record: &[u8], last: impl FnOnce(&Error) -> JsonRecord) -> Result<()> {
         if self.has_ended.load(Ordering::Relaxed) {
             return Ok(());
         }
@@ -74,7 +74,7 @@ impl TraceFile {
 
     /// Ends the file with a last record. Returns the error to the first thread that calls this.
     #[cold]
-    fn end(&self, error: Error, last: impl FnOnce(&Error) -> Record) -> Result<()> {
+    fn end(&self, error: Error, last: impl FnOnce(&Error) -> JsonRecord) -> Result<()> {
         if self.has_ended.swap(true, Ordering::SeqCst) {
             return Ok(());
         }

@@ -11,7 +11,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
-use super::driver::{Driver, Event, State};
+use super::driver::{Driver, Event, EventState};
 use crate::wrappers::Id;
 
 /// Maximum number of calls in flight.
@@ -207,13 +207,13 @@ impl Calls {
             }
             reads += 1;
             let state = driver.state(pending.started.pair.end);
-            if state == State::Expected {
+            if state == EventState::Expected {
                 index += 1;
                 // Events on other streams may have completed.
                 continue;
             }
             let Some(Pending { started, function, label }) = self.pending.remove(index) else { return };
-            if state == State::Lost {
+            if state == EventState::Lost {
                 self.pairs = self.pairs.saturating_sub(1);
                 continue;
             }

@@ -34,14 +34,14 @@ static FUNCTIONS: [[AtomicPtr<c_void>; MAX_SIZE]; MODULES] =
     [const { [const { AtomicPtr::new(null_mut()) }; MAX_SIZE] }; MODULES];
 
 /// The addresses of the functions' slots, by module. Entry 0 and the last entry are null.
-static TABLES: [[Place; MAX_SIZE + 1]; MODULES] = {
-    let mut tables = [const { [const { Place(null()) }; MAX_SIZE + 1] }; MODULES];
+static TABLES: [[Slot; MAX_SIZE + 1]; MODULES] = {
+    let mut tables = [const { [const { Slot(null()) }; MAX_SIZE + 1] }; MODULES];
     let mut module = 0;
     #[allow(clippy::indexing_slicing, reason = "evaluated at compile time")]
     while module < MODULES {
         let mut number = 1;
         while number < SIZES[module] {
-            tables[module][number] = Place(&raw const FUNCTIONS[module][number]);
+            tables[module][number] = Slot(&raw const FUNCTIONS[module][number]);
             number += 1;
         }
         module += 1;
@@ -51,16 +51,16 @@ static TABLES: [[Place; MAX_SIZE + 1]; MODULES] = {
 
 /// The address of a function's slot.
 #[allow(dead_code, reason = "the tool reads it")]
-struct Place(*const AtomicPtr<c_void>);
+struct Slot(*const AtomicPtr<c_void>);
 
 // SAFETY: the pointer refers to a static.
-unsafe impl Sync for Place {}
+unsafe impl Sync for Slot {}
 
 /// `NvtxExportTableCallbacks`.
 #[repr(C)]
 struct CallbacksTable {
     size: usize,
-    module: unsafe extern "C" fn(c_int, *mut *const Place, *mut c_uint) -> c_int,
+    module: unsafe extern "C" fn(c_int, *mut *const Slot, *mut c_uint) -> c_int,
 }
 
 /// `NvtxExportTableVersionInfo`.
@@ -88,7 +88,7 @@ extern "C" fn export_table(id: u32) -> *const c_void {
 /// # Safety
 /// The pointers are null or valid for writes.
 #[expect(clippy::disallowed_methods, reason = "the tool passes these pointers")]
-unsafe extern "C" fn module(module: c_int, table: *mut *const Place, size: *mut c_uint) -> c_int {
+unsafe extern "C" fn module(module: c_int, table: *mut *const Slot, size: *mut c_uint) -> c_int {
     let known = usize::try_from(module).ok().filter(|module| *module > 0);
     let Some((index, known)) = known.and_then(|index| Some((index, TABLES.get(index)?))) else { return 0 };
     // SAFETY: guaranteed by the caller.

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use cudnn_plan_store::parse_size;
+use cudnn_store::plans::parse_size;
 
 use crate::configured::{Configured, variable};
 use crate::report::Destination;

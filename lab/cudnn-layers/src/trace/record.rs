@@ -10,15 +10,15 @@ const SIZE: usize = 4096;
 const END: usize = 32;
 
 /// A JSON record. Members that exceed the size are omitted, and the record stays valid.
-pub(crate) struct Record {
+pub(crate) struct JsonRecord {
     bytes: ArrayVec<u8, SIZE>,
     /// A member was omitted.
     is_cut: bool,
 }
 
-impl Record {
+impl JsonRecord {
     pub(crate) fn new() -> Self {
-        Record { bytes: ArrayVec::new(), is_cut: false }
+        JsonRecord { bytes: ArrayVec::new(), is_cut: false }
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -104,7 +104,7 @@ impl Record {
 }
 
 /// Adds formatted text.
-impl Write for Record {
+impl Write for JsonRecord {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         self.raw(text);
         Ok(())
@@ -113,14 +113,14 @@ impl Write for Record {
 
 /// The object `args` of a record. An empty object is omitted.
 pub(crate) struct Members<'a> {
-    record: &'a mut Record,
+    record: &'a mut JsonRecord,
     is_empty: bool,
 }
 
 impl Members<'_> {
     /// Adds a member, or omits it if there is no room. The key must not need escaping.
     #[inline]
-    pub(crate) fn add(&mut self, key: &str, value: impl FnOnce(&mut Record)) {
+    pub(crate) fn add(&mut self, key: &str, value: impl FnOnce(&mut JsonRecord)) {
         let (start, was_cut) = (self.record.bytes.len(), self.record.is_cut);
         self.record.is_cut = false;
         self.record.raw(if self.is_empty { ",\"args\":{\"" } else { ",\"" });
@@ -147,7 +147,7 @@ impl Drop for Members<'_> {
 
 /// Writes into a JSON string.
 pub(crate) struct Escaped<'a> {
-    record: &'a mut Record,
+    record: &'a mut JsonRecord,
     left: usize,
 }
 
@@ -188,8 +188,8 @@ mod tests {
 
     use super::*;
 
-    fn parsed(write: impl FnOnce(&mut Record)) -> Value {
-        let mut record = Record::new();
+    fn parsed(write: impl FnOnce(&mut JsonRecord)) -> Value {
+        let mut record = JsonRecord::new();
         record.raw("{\"value\":");
         write(&mut record);
         record.end("}");
@@ -210,7 +210,7 @@ mod tests {
     fn numbers_are_written_in_decimal() {
         let powers = (0..20).map(|exponent| 10_u64.pow(exponent));
         for number in powers.flat_map(|power| [power - 1, power, power / 7 * 9]).chain([u64::MAX]) {
-            let mut record = Record::new();
+            let mut record = JsonRecord::new();
             record.number(number);
             record.raw(" ");
             record.microseconds(number);

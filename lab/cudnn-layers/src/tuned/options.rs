@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use cudnn_os::environment::is_secure_execution;
 use cudnn_os::files::resolve_beside;
 use cudnn_os::objects::{absolute, read_list};
-use cudnn_plan_store::choices::Choices;
 use cudnn_probe::layers::TUNED_FILE;
+use cudnn_store::choices::Choices;
 
 use crate::configured::{Configured, variable};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cudnn_plan_store::choices::{Problem, Ranking};
+use cudnn_store::choices::{Problem, Ranking};
 
 /// A proposal of the heuristics. `None` if cuDNN does not report the engine or the knobs.
 pub(super) type Proposal = Option<Engine>;
@@ -61,8 +61,7 @@ impl Use {
 /// Returns how a proposal is used.
 pub(super) fn choose(ranking: &Ranking, proposal: &Proposal) -> Use {
     let Some(engine) = proposal else { return Use::Unranked };
-    let is_same =
-        |choice: &cudnn_plan_store::choices::Choice| choice.engine == engine.index && choice.knobs == engine.knobs;
+    let is_same = |choice: &cudnn_store::choices::Choice| choice.engine == engine.index && choice.knobs == engine.knobs;
     let found = ranking.engines.iter().enumerate().find(|(_, choice)| is_same(choice));
     match found {
         None => Use::Unranked,
@@ -78,7 +77,7 @@ pub(super) fn choose(ranking: &Ranking, proposal: &Proposal) -> Use {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
-    use cudnn_plan_store::choices::Choices;
+    use cudnn_store::choices::Choices;
 
     use super::*;
 

@@ -5,7 +5,7 @@
 
 use std::ptr::null_mut;
 
-use cudnn_capture_file::Engine as Recorded;
+use cudnn_store::captures::Engine as Recorded;
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::order::{Engine, Order, Proposal};

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_layer_api::Host;
 use cudnn_os::cancel::ThreadStateGuard;
-use cudnn_plan_store::choices::{Capability, Choices, Device, Ranking, Release};
+use cudnn_store::choices::{Capability, Choices, Device, Ranking, Release};
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::options::Options;
@@ -178,6 +178,9 @@ fn find_order<'a>(state: &'a State, query: &Query) -> Option<Found<'a>> {
     }
     let device = device::description(&state.cudnn, &content)?;
     let ranking = find_ranking(state, &device, graph)?;
+    if !state.only && ranking.confirms_heuristics() {
+        return None;
+    }
     // SAFETY: the program passes the heuristics to this call.
     let announced = unsafe { announced(&state.cudnn, query.heuristics) }.ok()?;
     let key = remembered::key(&content, &ranking.graph, &device);

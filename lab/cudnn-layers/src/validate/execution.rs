@@ -20,12 +20,12 @@ use crate::table::Table;
 /// The tensors of a plan's graph.
 pub(super) struct Tensors {
     /// Sorted by id.
-    all: Vec<Entry>,
+    all: Vec<PackEntry>,
     label: Option<Arc<str>>,
 }
 
 /// A tensor that a variant pack can contain.
-struct Entry {
+struct PackEntry {
     id: i64,
     /// In bytes. 1 for tensors that are passed by value.
     alignment: usize,
@@ -65,7 +65,7 @@ fn collect(plan: Raw, content: &Arc<Content>) -> Option<Tensors> {
         levels.find(|content| content.kind == Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR || content.is_uncertain)?;
     let graph = graph::known(graph)?;
     let operations = Operation::all_of(&graph);
-    let mut all: Vec<Entry> = Vec::new();
+    let mut all: Vec<PackEntry> = Vec::new();
     for (index, operation) in operations.iter().enumerate() {
         let place = Place { operation, number: Some((index + 1, operations.len())), is_in_attention: false };
         for operand in operation.operands().filter(|operand| !operand.tensor.is_virtual()) {
@@ -89,7 +89,7 @@ fn collect(plan: Raw, content: &Arc<Content>) -> Option<Tensors> {
     Some(Tensors { all, label: shadow::label(plan) })
 }
 
-fn entry(tensor: &Node, text: String, is_required: bool) -> Option<Entry> {
+fn entry(tensor: &Node, text: String, is_required: bool) -> Option<PackEntry> {
     let is_by_value = tensor.is_by_value();
     let alignment = tensor.alignment().filter(|_| !is_by_value);
     let alignment = alignment.and_then(|alignment| usize::try_from(alignment).ok()).unwrap_or(1).max(1);
@@ -103,7 +103,7 @@ fn entry(tensor: &Node, text: String, is_required: bool) -> Option<Entry> {
         DataType::CUDNN_DATA_INT64 => alignment.min(8),
         _ => alignment,
     };
-    Some(Entry { id: tensor.uid()?, alignment, is_required: is_required && !is_by_value, text })
+    Some(PackEntry { id: tensor.uid()?, alignment, is_required: is_required && !is_by_value, text })
 }
 
 impl Tensors {

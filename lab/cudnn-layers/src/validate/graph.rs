@@ -54,7 +54,7 @@ pub(super) fn finalized(state: &State, graph: &Arc<Content>, has_failed: bool) {
             operation::check(state, &Place { is_in_attention, ..place }, has_failed);
         }
     }
-    let check = Check::new(state, &operations);
+    let check = GraphCheck::new(state, &operations);
     check.ids();
     if has_failed {
         check.producers();
@@ -75,7 +75,7 @@ pub(super) fn used(state: &State, graph: &Arc<Content>) {
     drop(former);
     let Some(graph) = known(graph) else { return };
     let operations = Operation::all_of(&graph);
-    let check = Check::new(state, &operations);
+    let check = GraphCheck::new(state, &operations);
     check.whole();
     check.attention();
 }
@@ -88,7 +88,7 @@ struct Use<'a> {
     operand: &'a Operand<'a>,
 }
 
-struct Check<'a> {
+struct GraphCheck<'a> {
     state: &'a State,
     operations: &'a [Operation<'a>],
     /// The tensors of all operations in order, with the ids.
@@ -98,7 +98,7 @@ struct Check<'a> {
     has_all_ids: bool,
 }
 
-impl<'a> Check<'a> {
+impl<'a> GraphCheck<'a> {
     fn new(state: &'a State, operations: &'a [Operation<'a>]) -> Self {
         let (mut uses, mut by_id, mut has_all_ids) = (Vec::new(), BTreeMap::<i64, Vec<usize>>::new(), true);
         for (index, operation) in operations.iter().enumerate() {
@@ -112,7 +112,7 @@ impl<'a> Check<'a> {
                 uses.push((id, Use { operation: index, is_output, operand }));
             }
         }
-        Check { state, operations, uses, by_id, has_all_ids }
+        GraphCheck { state, operations, uses, by_id, has_all_ids }
     }
 
     /// Returns the uses of a tensor.

@@ -97,7 +97,7 @@ impl Layer for Validate {
 
 /// Returns whether a function has descriptors.
 fn is_followed(function: Id) -> bool {
-    calls::is_of_descriptor(function)
+    calls::is_descriptor_function(function)
         || calls::is_execution(function)
         || function == Id::CudnnGetExecutionPlanWorkspaceSize
 }

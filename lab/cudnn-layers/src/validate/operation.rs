@@ -37,7 +37,7 @@ fn operands(mode: Mode) -> Operands {
 
 /// Checks an operation. `has_failed` means that cuDNN refused the operation or the graph.
 pub(super) fn check(state: &State, place: &Place<'_>, has_failed: bool) {
-    let check = Check { state, place, node: place.operation.node };
+    let check = OperationCheck { state, place, node: place.operation.node };
     if has_failed {
         check.finalized();
     }
@@ -50,13 +50,13 @@ pub(super) fn check(state: &State, place: &Place<'_>, has_failed: bool) {
     check.outputs();
 }
 
-struct Check<'a> {
+struct OperationCheck<'a> {
     state: &'a State,
     place: &'a Place<'a>,
     node: &'a Node,
 }
 
-impl Check<'_> {
+impl OperationCheck<'_> {
     fn report(&self, rule: &Rule, what: &str) {
         self.state.report(rule, &format!("{}: {what}", self.place));
     }

@@ -10,39 +10,34 @@ pub struct Rule {
     pub name: &'static str,
     /// The mistake, in one sentence without a full stop.
     pub mistake: &'static str,
-    /// The first release of cuDNN with this rule, as `cudnnGetVersion` returns it. 0 for all.
-    pub from: u32,
-    /// The first release without it. `u32::MAX` if there is none.
-    pub before: u32,
+    /// The first release of cuDNN without the rule, as `cudnnGetVersion` returns it.
+    pub before: Option<u32>,
 }
 
 impl Rule {
     /// Returns whether the rule applies to a release of cuDNN.
     pub fn includes_release(&self, version: u32) -> bool {
-        (self.from..self.before).contains(&version)
+        self.before.is_none_or(|before| version < before)
     }
 
     /// Returns the releases in words: `all`, or for example `before 9.29`.
     pub fn releases(&self) -> String {
-        let text = |version: u32| format!("{}.{}", version / 10_000, version / 100 % 100);
-        match (self.from, self.before) {
-            (0, u32::MAX) => "all".to_owned(),
-            (0, before) => format!("before {}", text(before)),
-            (from, u32::MAX) => format!("from {}", text(from)),
-            (from, before) => format!("from {} to before {}", text(from), text(before)),
+        match self.before {
+            None => "all".to_owned(),
+            Some(before) => format!("before {}.{}", before / 10_000, before / 100 % 100),
         }
     }
 }
 
 /// The release after the newest one that the project knows. A later release may allow more.
-const UNKNOWN: u32 = 92_900;
-const ALL: u32 = u32::MAX;
+const UNKNOWN: Option<u32> = Some(92_900);
+const ALL: Option<u32> = None;
 
 macro_rules! rules {
     ($($constant:ident: $code:literal $name:literal $mistake:literal before $before:ident,)*) => {
         $(
             pub(super) static $constant: Rule =
-                Rule { code: $code, name: $name, mistake: $mistake, from: 0, before: $before };
+                Rule { code: $code, name: $name, mistake: $mistake, before: $before };
         )*
 
         /// All rules, in the order of their codes.

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use cudnn_capture_file::{Capture, FORMAT, Failure, Record, Start, Tensor, values_dir};
 use cudnn_graph::Graph;
 use cudnn_loader::devices::H200;
+use cudnn_store::captures::{Capture, FORMAT, Failure, Record, Start, Tensor, values_dir};
 
 use super::values::Values;
 use crate::device::completed;

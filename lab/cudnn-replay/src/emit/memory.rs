@@ -5,15 +5,15 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use cudnn_capture_file::{Memory as Range, Tensor as Captured};
 use cudnn_graph::{Attribute, Graph, Node};
 use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnDataType_t as DataType};
+use cudnn_store::captures::{Memory as Range, Tensor as Captured};
 
 use super::case::Case;
 
 /// The memory of an execution.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Memory<'a> {
+pub(super) struct ProgramMemory<'a> {
     pub(super) buffers: Vec<Buffer>,
     pub(super) tensors: Vec<Tensor<'a>>,
 }
@@ -46,13 +46,13 @@ pub(super) struct Tensor<'a> {
 /// The addresses that the driver returns are multiples of this number.
 const DRIVER_ALIGNMENT: u64 = 256;
 
-impl<'a> Memory<'a> {
+impl<'a> ProgramMemory<'a> {
     /// Plans the memory of an execution.
     ///
     /// # Errors
     /// Returns the reason if the program cannot execute the graph.
     pub(super) fn new(case: &'a Case) -> Result<Self, String> {
-        let mut memory = Memory::default();
+        let mut memory = ProgramMemory::default();
         let lengths = sequence_lengths(case.graph());
         let mut nodes = BTreeMap::new();
         for node in case.graph().tensors().filter(|node| node.integer(Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL) != Some(1)) {
@@ -141,7 +141,7 @@ impl Tensor<'_> {
     fn new(lengths: &Lengths, uid: i64, node: &Node) -> Result<Self, String> {
         let data_type = node.integer(Name::CUDNN_ATTR_TENSOR_DATA_TYPE).unwrap_or(0);
         let data_type = DataType(u32::try_from(data_type).unwrap_or(u32::MAX) as _);
-        let format = Format::of(data_type).ok_or_else(|| format!("tensor {uid} has the data type {data_type:?}"))?;
+        let format = Format::new(data_type).ok_or_else(|| format!("tensor {uid} has the data type {data_type:?}"))?;
         let bits = extent(node).and_then(|elements| elements.checked_mul(format.bits));
         let bytes = bits.ok_or_else(|| format!("tensor {uid} is too large"))?.div_ceil(8);
         let mut numbers = format.numbers.to_vec();
@@ -219,7 +219,7 @@ struct Format {
 }
 
 impl Format {
-    fn of(data_type: DataType) -> Option<Format> {
+    fn new(data_type: DataType) -> Option<Format> {
         const FLOATS: &[u64] = &[0xc000_0000, 0xbf80_0000, 0, 0x3f80_0000, 0x4000_0000];
         const DOUBLES: &[u64] =
             &[0xc000_0000_0000_0000, 0xbff0_0000_0000_0000, 0, 0x3ff0_0000_0000_0000, 0x4000_0000_0000_0000];
@@ -251,7 +251,7 @@ impl Format {
 
 #[cfg(test)]
 mod tests {
-    use cudnn_capture_file::Capture;
+    use cudnn_store::captures::Capture;
 
     use super::*;
 
@@ -265,7 +265,7 @@ mod tests {
         ];
         let capture = Capture::parse((lines.join("\n") + "\n").as_bytes()).unwrap();
         let case = Case::select(&capture, "").unwrap();
-        let memory = Memory::new(&case).unwrap();
+        let memory = ProgramMemory::new(&case).unwrap();
         let buffer = |bytes, misalignment| Buffer { bytes, misalignment };
         assert_eq!(memory.buffers, [buffer(216, 16), buffer(8, 0)]);
         let of = |tensor: &Tensor<'_>| (tensor.uid, tensor.buffer, tensor.bytes, tensor.value.to_vec());

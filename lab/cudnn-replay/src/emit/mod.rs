@@ -70,7 +70,7 @@ pub fn is_program(start: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use cudnn_capture_file::Capture;
+    use cudnn_store::captures::Capture;
 
     use super::*;
 

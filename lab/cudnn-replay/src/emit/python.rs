@@ -23,7 +23,7 @@ pub(super) struct Python {
 
 impl Python {
     pub(super) fn new(case: &Case) -> Self {
-        let mut used = of_template(case);
+        let mut used = template_constants(case);
         for node in case.graph().nodes() {
             used.push(constants::kind(node.kind));
             for attribute in &node.attributes {
@@ -41,7 +41,7 @@ impl Python {
 }
 
 /// Returns the names in the template.
-fn of_template(case: &Case) -> Vec<Constant> {
+fn template_constants(case: &Case) -> Vec<Constant> {
     let is_word = |character: char| character.is_ascii_alphanumeric() || character == '_';
     let words = template::<Python>(case).flat_map(|line| line.split(move |character| !is_word(character)));
     let words: Vec<&str> = words.filter(|word| word.starts_with("CUDNN_")).collect();

@@ -1,13 +1,13 @@
 //! What the languages share: the statements that create the graph, and the template.
 
-use cudnn_capture_file::Engine;
 use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnBackendKnobType_t as Knob};
+use cudnn_store::captures::Engine;
 
 use super::case::Case;
 use super::constants::{self, Constant};
 use super::elements::Elements;
 use super::header;
-use super::memory::Memory;
+use super::memory::ProgramMemory;
 
 /// A language.
 pub(super) trait Syntax {
@@ -55,7 +55,7 @@ pub(super) struct Options<'a> {
     /// Whether the program can execute the graph.
     pub(super) can_execute: bool,
     /// The memory of an execution.
-    pub(super) memory: &'a Memory<'a>,
+    pub(super) memory: &'a ProgramMemory<'a>,
 }
 
 /// The maximum size of a program in bytes. Programs of real graphs have some hundred kilobytes.
@@ -72,9 +72,9 @@ pub(super) fn write<S: Syntax>(syntax: &S, case: &Case) -> Result<String, String
 /// Writes a program of at most this size. The lines are made one after the other, so that the limit also applies to the
 /// memory of this process.
 pub(super) fn write_within<S: Syntax>(syntax: &S, case: &Case, max_bytes: usize) -> Result<String, String> {
-    let (memory, cannot_execute) = match Memory::new(case) {
+    let (memory, cannot_execute) = match ProgramMemory::new(case) {
         Ok(memory) => (memory, None),
-        Err(reason) => (Memory::default(), Some(reason)),
+        Err(reason) => (ProgramMemory::default(), Some(reason)),
     };
     let options = Options::new(case, &memory, cannot_execute.is_none());
     let header = header::lines(case, S::HOW_TO_RUN, cannot_execute.as_deref());
@@ -113,7 +113,7 @@ pub(super) fn template<S: Syntax>(case: &Case) -> impl Iterator<Item = &'static 
 }
 
 impl<'a> Options<'a> {
-    fn new(case: &'a Case, memory: &'a Memory<'_>, can_execute: bool) -> Self {
+    fn new(case: &'a Case, memory: &'a ProgramMemory<'_>, can_execute: bool) -> Self {
         let engine = case.captured.plan.as_ref().and_then(|plan| plan.engine.as_ref());
         let handles = case.graph().root().map(|root| root.value(Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE).is_some());
         Options {

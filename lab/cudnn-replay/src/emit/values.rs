@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use cudnn_capture_file::Data;
+use cudnn_store::captures::Data;
 
 use crate::replay::captured::read;
 

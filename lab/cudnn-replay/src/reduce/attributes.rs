@@ -4,7 +4,7 @@ use cudnn_graph::edit::Edit;
 use cudnn_graph::{Attribute, Graph, Value, names};
 use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type};
 
-use super::Candidate;
+use super::SmallerGraph;
 use super::extents::adjust_convolutions;
 
 const ARRAYS: [(Name, i64); 4] = [
@@ -14,7 +14,7 @@ const ARRAYS: [(Name, i64); 4] = [
     (Name::CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, 1),
 ];
 
-pub(super) fn candidates(graph: &Graph) -> Vec<Candidate> {
+pub(super) fn candidates(graph: &Graph) -> Vec<SmallerGraph> {
     let edit = Edit::new(graph);
     let mut candidates = Vec::new();
     for (name, number) in ARRAYS {
@@ -24,8 +24,9 @@ pub(super) fn candidates(graph: &Graph) -> Vec<Candidate> {
             changed.replace(node, name, vec![number; length]);
         }
         let finished = adjust_convolutions(changed, graph).finish();
-        candidates
-            .extend(finished.map(|graph| Candidate { graph, change: format!("{} {number}", names::attribute(name)) }));
+        candidates.extend(
+            finished.map(|graph| SmallerGraph { graph, change: format!("{} {number}", names::attribute(name)) }),
+        );
     }
     for (place, node) in edit.nodes.iter().enumerate() {
         for attribute in &node.attributes {
@@ -38,7 +39,7 @@ pub(super) fn candidates(graph: &Graph) -> Vec<Candidate> {
             let Some(value) = scale(attribute, number) else { continue };
             let mut changed = edit.clone();
             changed.replace_value(place, attribute.name, value);
-            candidates.extend(changed.finish().map(|graph| Candidate { graph, change: format!("{name} {number}") }));
+            candidates.extend(changed.finish().map(|graph| SmallerGraph { graph, change: format!("{name} {number}") }));
         }
     }
     candidates

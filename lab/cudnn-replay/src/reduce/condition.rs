@@ -135,7 +135,7 @@ impl Problem {
 
 #[cfg(test)]
 mod tests {
-    use cudnn_capture_file::Engine;
+    use cudnn_store::captures::Engine;
 
     use super::*;
     use crate::replay::Run;
@@ -164,21 +164,7 @@ mod tests {
     }
 
     fn observed(change: impl FnOnce(&mut Run)) -> Observed {
-        let mut run = Run {
-            data: DataSet::Normal,
-            status: "SUCCESS".to_owned(),
-            reason: None,
-            error: Some(0.5),
-            outputs: Vec::new(),
-            worst_element: None,
-            is_sampled: false,
-            same_as_captured: None,
-            worst_output: None,
-            no_reference: None,
-            bits: String::new(),
-            is_repeatable: true,
-            damage: Vec::new(),
-        };
+        let mut run = Run { error: Some(0.5), ..Run::success(DataSet::Normal) };
         change(&mut run);
         let plan = PlanReport { runs: vec![run], ..PlanReport::default() };
         Observed { report: Report { plans: vec![plan], ..Report::default() }, alternatives: Vec::new() }

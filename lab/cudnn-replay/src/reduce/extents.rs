@@ -12,9 +12,9 @@ use cudnn_graph::operation::convolution_attributes;
 use cudnn_graph::shape::{axes, spatial};
 use cudnn_loader::cudnnBackendAttributeName_t as Name;
 
-use super::Candidate;
+use super::SmallerGraph;
 
-pub(super) fn candidates(graph: &Graph) -> Vec<Candidate> {
+pub(super) fn candidates(graph: &Graph) -> Vec<SmallerGraph> {
     let edit = Edit::new(graph);
     // Extents with their place; `None` for all places.
     let mut groups = BTreeSet::new();
@@ -34,7 +34,7 @@ pub(super) fn candidates(graph: &Graph) -> Vec<Candidate> {
             let at = place.map_or(String::new(), |place| format!(" of dimension {place}"));
             let change = format!("extent {extent}{at} is {smaller}");
             let finished = adjust_convolutions(changed, graph).finish();
-            candidates.extend(finished.map(|graph| Candidate { graph, change }));
+            candidates.extend(finished.map(|graph| SmallerGraph { graph, change }));
         }
     }
     candidates

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cudnn_capture_file::Execution;
 use cudnn_graph::{Graph, Node};
 use cudnn_loader::cudnnBackendAttributeName_t as Name;
+use cudnn_store::captures::Execution;
 
 /// Returns the execution for a smaller graph.
 ///
@@ -20,7 +20,7 @@ pub fn adapted(execution: &Execution, original: &Graph, smaller: &Graph) -> Exec
     }
     execution.workspace = None;
     let memory =
-        |tensor: &cudnn_capture_file::Tensor| tensor.memory.as_ref().map(|memory| (memory.buffer, memory.offset));
+        |tensor: &cudnn_store::captures::Tensor| tensor.memory.as_ref().map(|memory| (memory.buffer, memory.offset));
     let starts: BTreeSet<_> = execution.tensors.iter().filter_map(memory).collect();
     for memory in execution.tensors.iter_mut().filter_map(|tensor| tensor.memory.as_mut()) {
         memory.buffer = starts.range(..(memory.buffer, memory.offset)).count();
@@ -42,7 +42,7 @@ fn shapes(graph: &Graph) -> BTreeMap<i64, [&[i64]; 2]> {
 
 #[cfg(test)]
 mod tests {
-    use cudnn_capture_file::Record;
+    use cudnn_store::captures::Record;
 
     use super::*;
 
@@ -51,7 +51,7 @@ mod tests {
 
     fn places(execution: &Execution) -> Vec<(i64, usize, u64, u64)> {
         let tensors = execution.tensors.iter();
-        let place = |tensor: &cudnn_capture_file::Tensor| {
+        let place = |tensor: &cudnn_store::captures::Tensor| {
             let memory = tensor.memory.as_ref()?;
             Some((tensor.uid, memory.buffer, memory.offset, memory.alignment))
         };

@@ -32,7 +32,7 @@ pub const LIMIT: usize = 500;
 
 /// A smaller or simpler graph.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Candidate {
+pub struct SmallerGraph {
     /// The graph.
     pub graph: Graph,
     /// What was changed, for display.
@@ -41,7 +41,7 @@ pub struct Candidate {
 
 /// Returns the smallest graph that was found, after at most `limit` calls of the condition. The condition is assumed to
 /// hold for the original graph.
-pub fn reduce(graph: &Graph, holds: &mut dyn FnMut(&Candidate) -> bool, limit: usize) -> Graph {
+pub fn reduce(graph: &Graph, holds: &mut dyn FnMut(&SmallerGraph) -> bool, limit: usize) -> Graph {
     let mut best = graph.clone();
     let mut tried = HashSet::from([best.id()]);
     let mut tries = 0;

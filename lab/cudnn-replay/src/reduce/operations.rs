@@ -3,9 +3,9 @@
 use cudnn_graph::Graph;
 use cudnn_graph::edit::Edit;
 
-use super::Candidate;
+use super::SmallerGraph;
 
-pub(super) fn candidates(graph: &Graph) -> Vec<Candidate> {
+pub(super) fn candidates(graph: &Graph) -> Vec<SmallerGraph> {
     let edit = Edit::new(graph);
     let operations = graph.operations();
     let mut candidates = Vec::new();
@@ -18,7 +18,7 @@ pub(super) fn candidates(graph: &Graph) -> Vec<Candidate> {
             let mut edit = edit.clone();
             edit.keep_operations(|place| !(start..start + count).contains(&place));
             let change = format!("without the operations {} to {} of {}", start + 1, start + count, operations.len());
-            candidates.extend(edit.finish().map(|graph| Candidate { graph, change }));
+            candidates.extend(edit.finish().map(|graph| SmallerGraph { graph, change }));
         }
         count /= 2;
     }

@@ -5,9 +5,9 @@ use cudnn_graph::edit::Edit;
 use cudnn_graph::layout::{channels_last, packed};
 use cudnn_loader::cudnnBackendAttributeName_t as Name;
 
-use super::Candidate;
+use super::SmallerGraph;
 
-pub(super) fn candidates(graph: &Graph) -> Vec<Candidate> {
+pub(super) fn candidates(graph: &Graph) -> Vec<SmallerGraph> {
     let edit = Edit::new(graph);
     let layout_of = |name: &str, layout: fn(&[i64]) -> Vec<i64>, tensors: &[usize]| {
         let mut edit = edit.clone();
@@ -22,7 +22,7 @@ pub(super) fn candidates(graph: &Graph) -> Vec<Candidate> {
             }
             _ => "all tensors are".to_owned(),
         };
-        edit.finish().map(|graph| Candidate { graph, change: format!("{of} {name}") })
+        edit.finish().map(|graph| SmallerGraph { graph, change: format!("{of} {name}") })
     };
     let tensors = edit.tensors();
     let mut candidates = Vec::new();

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use cudnn_capture_file::{Capture, Data, Execution, Failure, Plan, Record, values_dir};
 use cudnn_graph::Graph;
+use cudnn_store::captures::{Capture, Data, Execution, Failure, Plan, Record, values_dir};
 
-use super::request::{CapturedValues, DEFAULT_MAX_BYTES, DataSet, Engines, Request};
+use super::request::{CapturedValues, DataSet, Request};
 
 /// Maximum number of left out executions to name.
 const MAX_NAMES: usize = 8;
@@ -44,11 +44,11 @@ struct Found<'a> {
     process: usize,
     /// The device of the heuristics.
     proposed_for: Option<&'a String>,
-    plans: Vec<Candidate<'a>>,
+    plans: Vec<FoundPlan<'a>>,
 }
 
 /// A plan of a graph.
-struct Candidate<'a> {
+struct FoundPlan<'a> {
     capture: usize,
     plan: &'a Plan,
     device: Option<&'a String>,
@@ -98,7 +98,7 @@ pub fn graphs<'a>(captures: impl IntoIterator<Item = &'a Capture>) -> Vec<Captur
                 let Some(graph) = found.get_mut(place) else { continue };
                 let device = plan.device.and_then(|device| devices.get(&device).copied());
                 plans.insert(plan.plan, (place, graph.plans.len()));
-                graph.plans.push(Candidate { capture, plan, device, execution: None, values: BTreeMap::new() });
+                graph.plans.push(FoundPlan { capture, plan, device, execution: None, values: BTreeMap::new() });
             }
             Record::Execution(execution) => {
                 let Some(plan) = candidate(&mut found, plans.get(&execution.plan)) else { continue };
@@ -120,7 +120,7 @@ pub fn graphs<'a>(captures: impl IntoIterator<Item = &'a Capture>) -> Vec<Captur
     graphs.chain(failed_calls(records())).collect()
 }
 
-fn candidate<'a, 'b>(found: &'b mut [Found<'a>], place: Option<&(usize, usize)>) -> Option<&'b mut Candidate<'a>> {
+fn candidate<'a, 'b>(found: &'b mut [Found<'a>], place: Option<&(usize, usize)>) -> Option<&'b mut FoundPlan<'a>> {
     let (graph, plan) = place?;
     found.get_mut(*graph)?.plans.get_mut(*plan)
 }
@@ -129,7 +129,7 @@ fn has_failed(execution: &Execution) -> bool {
     execution.status != "SUCCESS"
 }
 
-impl Candidate<'_> {
+impl FoundPlan<'_> {
     fn has_failed(&self) -> bool {
         self.execution.is_some_and(has_failed)
     }
@@ -138,7 +138,7 @@ impl Candidate<'_> {
     fn rank(&self) -> impl Ord + use<> {
         // A failure is what the user wants to see. A plan without an engine shows that the heuristics or an engine were
         // refused.
-        let Candidate { plan, execution, values, .. } = self;
+        let FoundPlan { plan, execution, values, .. } = self;
         let is_stored = (!values.is_empty(), execution.is_some());
         (self.has_failed(), is_stored, plan.status == "SUCCESS", plan.engine.is_some())
     }
@@ -185,14 +185,14 @@ impl Captured {
     }
 
     /// Selects a plan and an execution. `device` is used without a plan.
-    fn with_plan(self, plans: &[Candidate<'_>], device: Option<&String>) -> Self {
+    fn with_plan(self, plans: &[FoundPlan<'_>], device: Option<&String>) -> Self {
         // Of equal plans, the first one.
         let Some(best) = plans.iter().rev().max_by_key(|plan| plan.rank()) else {
             return Captured { device: device.cloned(), ..self };
         };
         let latest = best.values.last_key_value();
         let number = latest.map(|(number, _)| *number);
-        let is_used = |plan: &Candidate<'_>, execution| std::ptr::eq(plan, best) && Some(execution) == number;
+        let is_used = |plan: &FoundPlan<'_>, execution| std::ptr::eq(plan, best) && Some(execution) == number;
         let stored = plans.iter().flat_map(|plan| plan.values.keys().map(move |execution| (plan, *execution)));
         let others: Vec<String> = stored
             .filter(|(plan, execution)| !is_used(plan, *execution))
@@ -230,16 +230,13 @@ impl Captured {
         }
         let values = CapturedValues { dir: values_dir(file), records: self.values.clone() };
         Request {
-            graph: self.graph.clone(),
             device: self.device.clone(),
             plan_only: self.plan_only,
-            engines: Engines::First,
             execution: self.execution.clone(),
             data,
             values: Some(values).filter(|values| !values.records.is_empty()),
-            max_bytes: DEFAULT_MAX_BYTES,
             repeat: 2,
-            time: false,
+            ..Request::new(self.graph.clone())
         }
     }
 }

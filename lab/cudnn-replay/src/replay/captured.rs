@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use cudnn_capture_file::is_file_name;
 use cudnn_os::files::{Opened, open_regular_without_links};
+use cudnn_store::captures::is_file_name;
 
 use super::request::CapturedValues;
 use super::tensor::Tensor;

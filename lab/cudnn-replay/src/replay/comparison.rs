@@ -1,6 +1,6 @@
 //! Finds the changes between two releases, and what became worse.
 
-use cudnn_capture_file::Engine;
+use cudnn_store::captures::Engine;
 use serde::Serialize;
 
 use super::request::{DataSet, Engines, OutputError, PlanReport, Report, Run};
@@ -96,9 +96,24 @@ pub fn sort(rows: &mut [Row]) {
 }
 
 /// Returns the largest error of all executions.
-#[must_use]
-pub fn largest_error(report: &Report) -> Option<f64> {
+fn largest_error(report: &Report) -> Option<f64> {
     runs(report).filter_map(|run| run.error).reduce(f64::max)
+}
+
+/// Returns the status, engine, workspace, time to build, time of an execution, and largest error.
+#[must_use]
+pub fn cells(report: &Report) -> [String; 6] {
+    let plan = working_plan(report);
+    let of_plan = |text: &dyn Fn(&PlanReport) -> String| plan.map_or(String::new(), text);
+    let time = plan.and_then(|plan| plan.time_ms);
+    [
+        status(report).to_owned(),
+        of_plan(&|plan| plan.engine.index.to_string()),
+        of_plan(&|plan| plan.workspace.to_string()),
+        of_plan(&|plan| format!("{:.1} ms", plan.build_us as f64 / 1e3)),
+        time.map_or(String::new(), |time| format!("{time:.4} ms")),
+        largest_error(report).map_or(String::new(), error_text),
+    ]
 }
 
 /// Returns the notes of an engine that explain a larger error.
@@ -368,19 +383,10 @@ mod tests {
 
     fn report(error: f64, workspace: u64) -> Report {
         let run = Run {
-            data: DataSet::Normal,
-            status: "SUCCESS".to_owned(),
-            reason: None,
             error: Some(error),
             outputs: vec![OutputError { uid: 3, error, compared: 1.0 }],
-            worst_element: None,
-            is_sampled: false,
-            same_as_captured: None,
-            worst_output: None,
-            no_reference: None,
             bits: format!("{error}"),
-            is_repeatable: true,
-            damage: Vec::new(),
+            ..Run::success(DataSet::Normal)
         };
         let plan = PlanReport { workspace, runs: vec![run], ..PlanReport::default() };
         Report { status: "SUCCESS".to_owned(), plans: vec![plan], ..Report::default() }

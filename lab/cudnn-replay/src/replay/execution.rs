@@ -11,12 +11,12 @@ use cudnn_backend::gpu::{Gpu, Memory as GpuMemory};
 use cudnn_backend::handle::Handle;
 use cudnn_backend::plan::Plan;
 use cudnn_backend::{Failure, first_reason};
-use cudnn_capture_file::status_name;
 use cudnn_graph::{Graph, Node};
 use cudnn_loader::{
     Error, check, cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind,
     cudnnDataType_t as DataType, cudnnPointwiseMode_t as Mode,
 };
+use cudnn_store::captures::status_name;
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
@@ -103,21 +103,8 @@ impl<'a> Executor<'a> {
     fn execute_prepared(&self, plan: &Plan, report: &mut PlanReport, step: &mut Step<'_>) -> bool {
         for prepared in &self.prepared {
             step(&format!("executed engine {}", report.engine.index));
-            let mut run = Run {
-                data: prepared.data,
-                status: "SUCCESS".to_owned(),
-                reason: None,
-                error: None,
-                outputs: Vec::new(),
-                worst_element: None,
-                is_sampled: false,
-                same_as_captured: None,
-                worst_output: None,
-                no_reference: prepared.expected.as_ref().err().cloned(),
-                bits: String::new(),
-                is_repeatable: true,
-                damage: Vec::new(),
-            };
+            let mut run =
+                Run { no_reference: prepared.expected.as_ref().err().cloned(), ..Run::success(prepared.data) };
             if let Err(failure) = self.run(plan, prepared, &mut run) {
                 (run.status, run.reason) = match failure.downcast_ref::<Error>() {
                     Some(error) => (status_name(error.status), Some(first_reason(&error.text).to_owned())),
@@ -549,7 +536,7 @@ mod tests {
 
     use super::super::CapturedValues;
     use super::*;
-    use cudnn_capture_file::Data;
+    use cudnn_store::captures::Data;
 
     const MATMUL: &str = r#"[
         {"kind":"TENSOR","TENSOR_UNIQUE_ID:3":1,"TENSOR_DATA_TYPE:1":2,"TENSOR_DIMENSIONS:3":[1,3,5],"TENSOR_STRIDES:3":[24,8,1]},
@@ -560,18 +547,7 @@ mod tests {
         {"kind":"OPERATIONGRAPH","OPERATIONGRAPH_OPS:15":4}]"#;
 
     fn request() -> Request {
-        Request {
-            graph: serde_json::from_str(MATMUL).unwrap(),
-            device: None,
-            plan_only: false,
-            engines: super::super::Engines::First,
-            execution: None,
-            data: Vec::new(),
-            values: None,
-            max_bytes: super::super::DEFAULT_MAX_BYTES,
-            repeat: 1,
-            time: false,
-        }
+        Request::new(serde_json::from_str(MATMUL).unwrap())
     }
 
     fn error(prepared: &Prepared, after: &[Vec<u8>]) -> Option<f64> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use cudnn_capture_file::{self as captured, Execution};
+use cudnn_store::captures::{self as captured, Execution};
 use rayon::prelude::*;
 
 use super::element;

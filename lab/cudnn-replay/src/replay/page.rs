@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use cudnn_os::escape::one_line;
 
-use super::comparison::{Row, error_text, largest_error, status, working_plan};
+use super::comparison::{self, Row};
 use super::request::Report;
 
 /// The command in the first bytes of a page.
@@ -97,18 +97,9 @@ pub fn html(rows: &[Row], about: &About<'_>) -> String {
 
 /// Returns the cells of a report, after the name of the release.
 fn cells(release: &str, report: &Report) -> String {
-    let plan = working_plan(report);
-    let of = |text: Option<String>| escape(&text.unwrap_or_default());
-    format!(
-        "<td>{release}<td>{}{}<td>{}<td>{}<td>{}<td>{}<td>{}",
-        escape(status(report)),
-        report.reason.as_ref().map_or(String::new(), |reason| format!("<br>{}", escape(reason))),
-        of(plan.map(|plan| plan.engine.index.to_string())),
-        of(plan.map(|plan| plan.workspace.to_string())),
-        of(plan.map(|plan| format!("{:.1} ms", plan.build_us as f64 / 1e3))),
-        of(plan.and_then(|plan| plan.time_ms).map(|time| format!("{time:.4} ms"))),
-        of(largest_error(report).map(error_text)),
-    )
+    let [status, engine, workspace, build, time, error] = comparison::cells(report).map(|cell| escape(&cell));
+    let reason = report.reason.as_ref().map_or(String::new(), |reason| format!("<br>{}", escape(reason)));
+    format!("<td>{release}<td>{status}{reason}<td>{engine}<td>{workspace}<td>{build}<td>{time}<td>{error}")
 }
 
 /// Returns the date of a number of seconds since 1970, such as `2026-11-25`.

@@ -7,10 +7,10 @@ use cudnn_backend::descriptor::Descriptor;
 use cudnn_backend::device::Target;
 use cudnn_backend::engine::{self, ConfigurationInfo, can_try_every_engine, configuration, engine, proposals};
 use cudnn_backend::plan::Plan;
-use cudnn_capture_file::{Engine, status_name};
 use cudnn_loader::{
     Error, cudnnBackendAttributeName_t as Name, cudnnBackendHeurMode_t as Mode, cudnnBackendKnobType_t as Knob,
 };
+use cudnn_store::captures::{Engine, status_name};
 
 use super::request::{Engines, PlanReport, Report, Request};
 use crate::rebuild::{Refused, is_graph, rebuild};

@@ -137,22 +137,15 @@ fn plan_for_described(request: &Request, reason: String, report: &mut Report, st
 
 #[cfg(test)]
 mod tests {
-    use super::super::{DEFAULT_MAX_BYTES, DataSet, Engines};
+    use super::super::DataSet;
     use super::*;
 
     #[test]
     fn no_thread_works_while_a_time_is_measured() {
         let request = |time| Request {
-            graph: serde_json::from_str(r#"[{"kind":"OPERATIONGRAPH"}]"#).unwrap(),
-            device: None,
-            plan_only: false,
-            engines: Engines::First,
-            execution: None,
             data: vec![DataSet::Integers, DataSet::Normal, DataSet::Adversarial],
-            values: None,
-            max_bytes: DEFAULT_MAX_BYTES,
-            repeat: 1,
             time,
+            ..Request::new(serde_json::from_str(r#"[{"kind":"OPERATIONGRAPH"}]"#).unwrap())
         };
         assert_eq!([1, 6, 16, 100].map(|processors| ahead(&request(false), processors)), [2, 2, 5, 33]);
         assert_eq!([1, 16].map(|processors| ahead(&request(true), processors)), [1, 1]);

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use cudnn_capture_file::{Data, Engine, Execution, status_name};
 use cudnn_graph::Graph;
 use cudnn_loader::Error;
+use cudnn_store::captures::{Data, Engine, Execution, status_name};
 use serde::{Deserialize, Serialize};
 
 /// The default of [`Request::max_bytes`]: 2 GiB.
@@ -34,6 +34,25 @@ pub struct Request {
     pub repeat: u32,
     /// Whether to measure the time of an execution.
     pub time: bool,
+}
+
+impl Request {
+    /// Returns a request to plan a graph for any device, and to execute the first engine that works once without values.
+    #[must_use]
+    pub fn new(graph: Graph) -> Self {
+        Request {
+            graph,
+            device: None,
+            plan_only: false,
+            engines: Engines::First,
+            execution: None,
+            data: Vec::new(),
+            values: None,
+            max_bytes: DEFAULT_MAX_BYTES,
+            repeat: 1,
+            time: false,
+        }
+    }
 }
 
 /// The files with the values of tensors before and after an execution.
@@ -162,6 +181,27 @@ pub struct Run {
     /// The memory that was changed although it belongs to no output.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub damage: Vec<String>,
+}
+
+impl Run {
+    /// Returns a successful execution about which nothing else is known.
+    pub(crate) fn success(data: DataSet) -> Self {
+        Run {
+            data,
+            status: "SUCCESS".to_owned(),
+            reason: None,
+            error: None,
+            outputs: Vec::new(),
+            worst_output: None,
+            worst_element: None,
+            is_sampled: false,
+            same_as_captured: None,
+            no_reference: None,
+            bits: String::new(),
+            is_repeatable: true,
+            damage: Vec::new(),
+        }
+    }
 }
 
 /// The error of an output.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use cudnn_capture_file::Execution;
 use cudnn_graph::Graph;
-use cudnn_plan_store::choices::Choice;
+use cudnn_store::captures::Execution;
+use cudnn_store::choices::Choice;
 use serde::{Deserialize, Serialize};
 
 /// A graph to tune.

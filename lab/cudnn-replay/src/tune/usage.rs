@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cudnn_capture_file::{Capture, Record};
+use cudnn_store::captures::{Capture, Record};
 
 /// How a program has used a graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use cudnn_plan_store::choices::Problem;
+use cudnn_store::choices::Problem;
 
 use super::statistics::Timing;
 

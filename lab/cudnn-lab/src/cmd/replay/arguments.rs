@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use cudnn_replay::replay::capture::Captured;
 use cudnn_replay::replay::{DataSet, Engines, Request};
 use serde_json::{Value, json};
 
 use super::gate::Gate;
-use crate::captures::{self, CaptureFiles};
+use crate::captures::CaptureFiles;
+use crate::graph_arguments::MemoryOption;
 use crate::output_file::Replace;
 
 /// The options of `replay`.
@@ -34,15 +36,13 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value_t = EngineChoice::First)]
     engines: EngineChoice,
     /// The values of the inputs.
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "integers,normal,adversarial")]
-    data: Vec<DataChoice>,
+    #[arg(long, value_parser = data_sets(), value_delimiter = ',', default_value = "integers,normal,adversarial")]
+    data: Vec<DataSet>,
     /// Execute each plan this number of times and compare the bits.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
-    /// Execute only graphs whose tensors need at most this memory, in GiB. The host needs up to five times as much, and
-    /// up to 10 GiB for the reference.
-    #[arg(long, value_name = "GIB", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    memory: u16,
+    #[command(flatten)]
+    memory: MemoryOption,
     /// Measure the time of an execution.
     #[arg(long)]
     time: bool,
@@ -62,28 +62,23 @@ enum EngineChoice {
     All,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum DataChoice {
-    Integers,
-    Normal,
-    Adversarial,
-    Captured,
+/// Parses the names of data sets.
+fn data_sets() -> impl TypedValueParser<Value = DataSet> {
+    PossibleValuesParser::new(["integers", "normal", "adversarial", "captured"])
+        .try_map(|name| serde_json::from_value::<DataSet>(name.into()))
 }
 
 impl Arguments {
     /// Returns the options that must be equal for a comparison with a baseline, for `--json`.
     pub(super) fn value(&self) -> Value {
-        fn name(choice: &impl ValueEnum) -> String {
-            choice.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
-        }
-        let data: Vec<String> = self.data.iter().map(name).collect();
-        let Arguments { engines, repeat, memory, time, .. } = self;
-        json!({ "engines": name(engines), "data": data, "repeat": repeat, "memory": memory, "time": time })
+        let Arguments { engines, data, repeat, memory, time, .. } = self;
+        let engines = engines.to_possible_value().map(|value| value.get_name().to_owned());
+        json!({ "engines": engines, "data": data, "repeat": repeat, "memory": memory.memory, "time": time })
     }
 
     /// Returns whether only captured values are wanted.
     pub(super) fn needs_values(&self) -> bool {
-        self.data == [DataChoice::Captured]
+        self.data == [DataSet::Captured]
     }
 
     /// Returns the engines to try. `None` if the capture contains no engine for the graph.
@@ -97,19 +92,12 @@ impl Arguments {
 
     /// Returns the request for a graph. `None` if the capture contains no engine for it.
     pub(super) fn request(&self, captured: &Captured, file: &CaptureFiles) -> Option<Request> {
-        let data = |choice: &DataChoice| match choice {
-            DataChoice::Integers => DataSet::Integers,
-            DataChoice::Normal => DataSet::Normal,
-            DataChoice::Adversarial => DataSet::Adversarial,
-            DataChoice::Captured => DataSet::Captured,
-        };
-        let data: Vec<DataSet> = self.data.iter().map(data).collect();
         Some(Request {
             engines: self.engines(captured)?,
-            max_bytes: captures::gibibytes(self.memory),
+            max_bytes: self.memory.bytes(),
             repeat: self.repeat,
             time: self.time,
-            ..captured.request(file.path_of(captured), &data)
+            ..captured.request(file.path_of(captured), &self.data)
         })
     }
 }

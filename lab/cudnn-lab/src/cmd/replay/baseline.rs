@@ -3,13 +3,13 @@
 use std::fmt::Display;
 use std::path::Path;
 
-use cudnn_capture_file::is_status_name;
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::SCHEMA;
 use cudnn_cli::programs::lab;
 use cudnn_probe::read_bounded;
 use cudnn_replay::replay::Report;
 use cudnn_replay::replay::capture::Captured;
+use cudnn_store::captures::is_status_name;
 use serde_json::Value;
 
 use super::text;

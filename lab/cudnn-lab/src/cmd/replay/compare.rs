@@ -40,7 +40,7 @@ pub(super) fn releases(session: &Session<'_>, names: [&str; 2], outputs: &Output
     let compared = releases::select(names, session.format)?;
     let interruption = Interruption::catch();
     let titles = releases::titles(&compared);
-    let mut table = Table::of_rows(session.graphs, &titles);
+    let mut table = Table::for_rows(session.graphs, &titles);
     let mut rows = Vec::new();
     let dirs = compared.each_ref().map(|release| Some(release.dir.as_path()));
     let interrupted = session.each(dirs, &mut |graph, [before, after]| {
@@ -68,7 +68,7 @@ pub(super) fn with_baseline(
         let [before, after] = versions.clone().map(Option::unwrap_or_default);
         [format!("{before} (baseline)"), format!("{after} (now)")].map(|title| title.trim().to_owned())
     };
-    let mut table = Table::of_rows(session.graphs, &titles(&versions));
+    let mut table = Table::for_rows(session.graphs, &titles(&versions));
     let (mut rows, mut earlier) = (Vec::new(), earlier.into_iter());
     let interrupted = session.each([cudnn], &mut |graph, [after]| {
         let before = earlier.next().unwrap_or_default();

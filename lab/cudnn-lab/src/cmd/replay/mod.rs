@@ -28,7 +28,6 @@ use std::path::{Path, PathBuf};
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::{CommandResult, Format, remark};
 use cudnn_cli::subprocess::Timeouts;
-use cudnn_replay::replay::capture::Captured;
 use cudnn_replay::replay::page;
 
 use crate::captures;
@@ -56,17 +55,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
         return Err("--html and --junit name the same file".into());
     }
     let outputs = Outputs { html, junit };
-    let mut graphs = file.graphs();
-    if graphs.is_empty() {
-        return Err(format!("{}: the capture contains no graph", file.names()).into());
-    }
-    let is_of = |graph: &Captured, id: &str| graph.id.starts_with(id);
-    if let Some(id) = arguments.graph.iter().find(|id| !graphs.iter().any(|graph| is_of(graph, id))) {
-        return Err(file.no_graph(format_args!("the capture has no graph {id:?}")).into());
-    }
-    if !arguments.graph.is_empty() {
-        graphs.retain(|graph| arguments.graph.iter().any(|id| is_of(graph, id)));
-    }
+    let mut graphs = file.graphs(&arguments.graph, |_| true)?;
     if arguments.needs_values() && graphs.iter().all(|graph| graph.values.is_empty()) {
         let name = file.names();
         return Err(format!("{name}: the capture contains no values of tensors; see CUDNN_CAPTURE_DATA").into());

@@ -22,7 +22,7 @@ pub(super) struct Compared {
 
 /// A release that a name may stand for.
 #[derive(Clone, Copy)]
-enum Choice<'a> {
+enum NamedRelease<'a> {
     Dir(&'a Path),
     Release(&'static Release),
 }
@@ -42,7 +42,7 @@ pub(super) fn select_one(name: &str, format: Format) -> Result<Compared, Box<dyn
 }
 
 /// Returns the best pair. The CUDA major versions are more important than the preferences for a single name.
-fn pair<'a>(before: &[Choice<'a>], after: &[Choice<'a>]) -> Option<[Choice<'a>; 2]> {
+fn pair<'a>(before: &[NamedRelease<'a>], after: &[NamedRelease<'a>]) -> Option<[NamedRelease<'a>; 2]> {
     let pairs = before.iter().flat_map(|before| after.iter().map(move |after| [*before, *after]));
     pairs.max_by_key(|[before, after]| {
         let is_equal = before.cuda_major().is_some() && before.cuda_major() == after.cuda_major();
@@ -50,9 +50,9 @@ fn pair<'a>(before: &[Choice<'a>], after: &[Choice<'a>]) -> Option<[Choice<'a>; 
     })
 }
 
-fn choices(name: &str) -> Result<Vec<Choice<'_>>, Box<dyn Error>> {
+fn choices(name: &str) -> Result<Vec<NamedRelease<'_>>, Box<dyn Error>> {
     if Path::new(name).is_dir() {
-        return Ok(vec![Choice::Dir(Path::new(name))]);
+        return Ok(vec![NamedRelease::Dir(Path::new(name))]);
     }
     if name.contains(std::path::is_separator) {
         return Err(format!("there is no directory {}", name.printable()).into());
@@ -64,7 +64,7 @@ fn choices(name: &str) -> Result<Vec<Choice<'_>>, Box<dyn Error>> {
             format!("{name} is not a release of cuDNN 9 such as 9.10 or cu12-9.10.2, and not a directory").into()
         );
     }
-    Ok(found.into_iter().map(Choice::Release).collect())
+    Ok(found.into_iter().map(NamedRelease::Release).collect())
 }
 
 /// Returns the pinned releases with this version, line or id. If there are none, returns those that pip may find.
@@ -92,19 +92,19 @@ fn releases(name: &str) -> Vec<&'static Release> {
     found.filter(|release| release.version.split('.').next() == Some("9")).collect()
 }
 
-impl Choice<'_> {
+impl NamedRelease<'_> {
     fn cuda_major(self) -> Option<u32> {
         match self {
-            Choice::Dir(dir) => installation(dir)?.cuda_major,
-            Choice::Release(release) => release.cuda_major(),
+            NamedRelease::Dir(dir) => installation(dir)?.cuda_major,
+            NamedRelease::Release(release) => release.cuda_major(),
         }
     }
 
     /// Prefers releases in the cache, then full releases, then the newest.
     fn rank(self) -> Option<(bool, bool, Option<[u32; 3]>)> {
         match self {
-            Choice::Dir(_) => None,
-            Choice::Release(release) => Some((release.is_cached(), !release.is_jit(), release.cudnn_version())),
+            NamedRelease::Dir(_) => None,
+            NamedRelease::Release(release) => Some((release.is_cached(), !release.is_jit(), release.cudnn_version())),
         }
     }
 }
@@ -121,15 +121,15 @@ fn installation(dir: &Path) -> Option<Installation> {
 }
 
 impl Compared {
-    fn new(name: &str, choice: Choice<'_>, format: Format) -> Result<Self, Box<dyn Error>> {
+    fn new(name: &str, choice: NamedRelease<'_>, format: Format) -> Result<Self, Box<dyn Error>> {
         let dir = match choice {
-            Choice::Dir(dir) => {
+            NamedRelease::Dir(dir) => {
                 let dir = std::path::absolute(dir)?;
                 // The loader would name the variable that selects the directory for it.
                 check(&dir).map_err(|problem| format!("{}: {problem}", dir.printable()))?;
                 dir
             }
-            Choice::Release(release) => {
+            NamedRelease::Release(release) => {
                 announce(release, format);
                 release.lib_dir(&cudnn_fetch::fetch(release, Network::Allowed)?)
             }
@@ -186,8 +186,8 @@ mod tests {
 
     fn ids(before: &str, after: &str) -> [&'static str; 2] {
         pair(&choices(before).unwrap(), &choices(after).unwrap()).unwrap().map(|choice| match choice {
-            Choice::Release(release) => release.id,
-            Choice::Dir(_) => "directory",
+            NamedRelease::Release(release) => release.id,
+            NamedRelease::Dir(_) => "directory",
         })
     }
 
@@ -205,7 +205,7 @@ mod tests {
             choices(name)
                 .unwrap()
                 .iter()
-                .all(|choice| matches!(choice, Choice::Release(release) if release.is_pinned()))
+                .all(|choice| matches!(choice, NamedRelease::Release(release) if release.is_pinned()))
         };
         assert!(["9.28", "cu12", "cu12-9.28", "cu13-9.28.1"].map(is_pinned) == [true; 4] && !is_pinned("9.1234"));
     }

@@ -16,7 +16,7 @@ use super::text::{self, Table};
 /// Replays all graphs with one cuDNN.
 pub(super) fn replay(session: &Session<'_>, cudnn: Option<&Path>) -> CommandResult {
     let interruption = Interruption::catch();
-    let mut table = Table::of_reports(session.graphs);
+    let mut table = Table::for_reports(session.graphs);
     let mut reports = Vec::new();
     let interrupted = session.each([cudnn], &mut |graph, [report]| {
         if session.format == Format::Text {

@@ -1,91 +1,59 @@
 //! Prints the reports of `replay`.
 
-use std::fmt::{Display, Write};
+use std::fmt::Write;
 
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::{count, outln};
+use cudnn_probe::Version;
 use cudnn_replay::replay::Report;
 use cudnn_replay::replay::capture::Captured;
-use cudnn_replay::replay::comparison::{Aspect, Row, error_text, largest_error, rounding_notes, status, working_plan};
+use cudnn_replay::replay::comparison::{Aspect, Row, cells, error_text, rounding_notes};
 
-/// A table that is printed row by row.
-pub(super) struct Table {
-    /// The names and the usual widths of the columns.
-    columns: Vec<(&'static str, usize)>,
-    has_header: bool,
-    has_heading: bool,
-}
+use crate::stream_table::StreamTable;
+
+/// A table about one cuDNN or two releases.
+pub(super) struct Table(StreamTable);
 
 impl Table {
     /// Creates a table for one cuDNN.
-    pub(super) fn of_reports(graphs: &[Captured]) -> Self {
+    pub(super) fn for_reports(graphs: &[Captured]) -> Self {
         let names = ["status", "engine", "proposals", "engines", "workspace", "build", "time", "error"];
-        Table::new([("graph", width_of(graphs))].into_iter().chain(names.map(usual)))
+        Table(StreamTable::new(graphs, names.map(usual)))
     }
 
     /// Creates a table for two releases.
-    pub(super) fn of_rows(graphs: &[Captured], titles: &[String; 2]) -> Self {
+    pub(super) fn for_rows(graphs: &[Captured], titles: &[String; 2]) -> Self {
         let names = ["status", "engine", "workspace", "build", "time", "error", "same bits"];
         let release = titles.iter().map(|title| title.printable().chars().count()).max().unwrap_or_default();
-        Table::new([("graph", width_of(graphs)), ("release", release)].into_iter().chain(names.map(usual)))
-    }
-
-    fn new(columns: impl Iterator<Item = (&'static str, usize)>) -> Self {
-        let columns = columns.map(|(name, width)| (name, width.max(name.len()))).collect();
-        Table { columns, has_header: false, has_heading: false }
+        Table(StreamTable::new(graphs, [("release", release)].into_iter().chain(names.map(usual))))
     }
 
     /// Prints the row of a graph.
     pub(super) fn add_report(&mut self, graph: &Captured, report: &Report) {
-        self.head((report.cudnn > 0).then(|| heading(report)));
-        let [status, engine, workspace, build, time, error] = cells(report);
+        self.0.head((report.cudnn > 0).then(|| heading(report)));
+        let [status, engine, workspace, build, time, error] = cells(report).map(|cell| cell.printable());
         let proposals = report.proposals.map_or(String::new(), |[a, fallback]| format!("{a}+{fallback}"));
         let supporting = report.supporting.map_or(String::new(), |supporting| supporting.to_string());
         let graph = graph.id.printable();
-        self.print([graph, status, engine, proposals, supporting, workspace, build, time, error].iter());
+        self.0.print([graph, status, engine, proposals, supporting, workspace, build, time, error]);
     }
 
     /// Prints the rows of a graph, one for each release.
     pub(super) fn add_row(&mut self, row: &Row, titles: &[String; 2]) {
-        self.head(place_of([&row.before, &row.after].into_iter()).map(|place| place.printable()));
+        self.0.head(place_of([&row.before, &row.after].into_iter()).map(|place| place.printable()));
         let same = row.has_same_bits.map_or("", |same| if same { "yes" } else { "no" });
         let [before, after] = titles;
         for (title, report, graph, same) in
             [(before, &row.before, row.graph.printable(), same), (after, &row.after, String::new(), "")]
         {
-            let [status, engine, workspace, build, time, error] = cells(report);
+            let [status, engine, workspace, build, time, error] = cells(report).map(|cell| cell.printable());
             let title = title.printable();
-            self.print([graph, title, status, engine, workspace, build, time, error, same.to_owned()].iter());
+            self.0.print([graph, title, status, engine, workspace, build, time, error, same.to_owned()]);
         }
-    }
-
-    /// Prints the heading as soon as it is known, and the names of the columns before the first row.
-    fn head(&mut self, heading: Option<String>) {
-        if let Some(heading) = heading.filter(|_| !self.has_heading) {
-            outln!("{heading}");
-            self.has_heading = true;
-        }
-        if !self.has_header {
-            self.print(self.columns.iter().map(|(name, _)| name));
-            self.has_header = true;
-        }
-    }
-
-    fn print(&self, cells: impl Iterator<Item = impl Display>) {
-        let mut line = String::new();
-        for (cell, (_, width)) in cells.zip(&self.columns) {
-            // Writing to a string cannot fail.
-            let _ = write!(line, " {cell:<width$} ");
-        }
-        outln!("{}", line.trim_end());
     }
 }
 
-fn width_of(graphs: &[Captured]) -> usize {
-    graphs.iter().map(|graph| graph.id.printable().chars().count()).max().unwrap_or_default()
-}
-
-/// Returns the column with the width of usual values. A longer value moves the rest of its line.
+/// Returns the column with the width of usual values.
 fn usual(name: &'static str) -> (&'static str, usize) {
     let width = match name {
         "status" => "NOT_SUPPORTED",
@@ -136,27 +104,13 @@ pub(super) fn place_of<'a>(mut reports: impl Iterator<Item = &'a Report>) -> Opt
     reports.find(|report| report.cudnn > 0).map(place_of_all)
 }
 
-/// Returns the status, engine, workspace, time to build, time of an execution, and largest error.
-fn cells(report: &Report) -> [String; 6] {
-    let plan = working_plan(report);
-    let time = plan.and_then(|plan| plan.time_ms);
-    [
-        status(report).printable(),
-        plan.map_or(String::new(), |plan| plan.engine.index.to_string()),
-        plan.map_or(String::new(), |plan| plan.workspace.to_string()),
-        plan.map_or(String::new(), |plan| format!("{:.1} ms", plan.build_us as f64 / 1e3)),
-        time.map_or(String::new(), |time| format!("{time:.4} ms")),
-        largest_error(report).map_or(String::new(), error_text),
-    ]
-}
-
 fn heading(report: &Report) -> String {
     format!("cuDNN {}, {}", version(report.cudnn), place_of_all(report).printable())
 }
 
 /// Formats a version as cuDNN reports it.
 pub(super) fn version(cudnn: usize) -> String {
-    format!("{}.{}.{}", cudnn / 10_000, cudnn % 10_000 / 100, cudnn % 100)
+    Version::from_number(cudnn).to_string()
 }
 
 /// Returns where all graphs of a replay are planned or executed. Graphs that cannot be executed say so themselves.

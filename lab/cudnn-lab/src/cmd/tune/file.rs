@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use cudnn_cli::escape::Printable;
-use cudnn_plan_store::choices::Choices;
+use cudnn_store::choices::Choices;
 
 use crate::output_file::{Kind, Output};
 
@@ -38,8 +38,8 @@ pub(super) fn existing(output: &Output<'_>) -> Result<Choices, String> {
 pub(super) fn write(output: &Output<'_>, choices: &Choices) -> Result<(), String> {
     let text = choices.to_json();
     // A layer would not read it.
-    if text.len() as u64 > cudnn_plan_store::choices::MAX_LEN {
-        let (size, max) = (text.len(), cudnn_plan_store::choices::MAX_LEN);
+    if text.len() as u64 > cudnn_store::choices::MAX_LEN {
+        let (size, max) = (text.len(), cudnn_store::choices::MAX_LEN);
         return Err(format!("{}: the choices need {size} bytes, more than {max}", output.file.printable()));
     }
     output.write(|file| file.write_all(text.as_bytes()))

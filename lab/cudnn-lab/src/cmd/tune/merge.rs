@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::{CommandResult, Format, Outcome, count, outln};
-use cudnn_plan_store::choices::Choices;
+use cudnn_store::choices::Choices;
 use serde_json::json;
 
 use super::file;

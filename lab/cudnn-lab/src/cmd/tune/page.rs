@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use cudnn_plan_store::choices::{Choice, Ranking};
 use cudnn_replay::replay::page::{self, escape};
+use cudnn_store::choices::{Choice, Ranking};
 
 use super::summary::{Summary, default, gain, is_dangerous, reachable};
 use super::text::{place_text, remarks, sentences, time_text};

@@ -1,8 +1,8 @@
 //! Where graphs are tuned: the release of cuDNN and the GPU.
 
 use cudnn_cli::escape::Printable;
-use cudnn_plan_store::choices::{Capability, Device, Ranking, Release};
 use cudnn_replay::tune::task::Report;
+use cudnn_store::choices::{Capability, Device, Ranking, Release};
 
 /// A release of cuDNN and a model of GPUs.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,10 +6,10 @@ use cudnn_cli::output::{Format, remark};
 use cudnn_cli::subprocess::{Spinner, Timeouts};
 use cudnn_loader::cudnnBackendHeurMode_t as Mode;
 use cudnn_os::interruption::Signal;
-use cudnn_plan_store::choices::{Choice, Choices, Ranking};
 use cudnn_replay::replay::capture::Captured;
 use cudnn_replay::tune::task::{Candidate, Phases, Report, Task};
 use cudnn_replay::tune::usage::{Usage, Usages};
+use cudnn_store::choices::{Choice, Choices, Ranking};
 
 use super::arguments::Arguments;
 use super::place::Place;
@@ -75,7 +75,7 @@ impl Session<'_> {
         };
         let mut tasks: Vec<Task> = graphs.iter().map(|graph| self.task(graph)).collect();
         let mut tasks = tasks.as_mut_slice();
-        let mut table = text::Table::new(&graphs);
+        let mut table = text::table(&graphs);
         let total = graphs.len();
         for (done, graph) in graphs.iter().enumerate() {
             if start.elapsed() >= limit(self.arguments) {
@@ -97,7 +97,7 @@ impl Session<'_> {
             let refusal = match self.ranking(graph, &tuned.place, report) {
                 Ok(ranking) => {
                     if self.format == Format::Text {
-                        table.add(&tuned.place, &ranking);
+                        text::add(&mut table, &tuned.place, &ranking);
                     }
                     tuned.choices.insert(ranking).err()
                 }
@@ -108,7 +108,7 @@ impl Session<'_> {
                 Some(reason) => {
                     let refused = Refused { graph: graph.id.clone(), label: graph.label.clone(), reason };
                     if self.format == Format::Text {
-                        table.add_refused(&tuned.place, &refused);
+                        text::add_refused(&mut table, &tuned.place, &refused);
                     }
                     tuned.refused.push(refused);
                 }
@@ -119,18 +119,9 @@ impl Session<'_> {
 
     /// Returns the graphs to tune, the most executed ones first.
     fn graphs(&self, place: &Place, older: &Choices) -> Result<Vec<Captured>, String> {
-        let mut graphs = self.captures.graphs();
         // Failed calls are no graphs.
-        graphs.retain(|graph| self.usages.graphs.contains_key(&graph.id));
-        if graphs.is_empty() {
-            return Err(format!("{}: the capture contains no graph", self.captures.names()));
-        }
-        let is_of = |graph: &Captured, id: &str| graph.id.starts_with(id);
-        let wanted = &self.arguments.graph;
-        if let Some(id) = wanted.iter().find(|id| !graphs.iter().any(|graph| is_of(graph, id))) {
-            return Err(self.captures.no_graph(format_args!("the capture has no graph {id:?}")));
-        }
-        graphs.retain(|graph| wanted.is_empty() || wanted.iter().any(|id| is_of(graph, id)));
+        let is_graph = |graph: &Captured| self.usages.graphs.contains_key(&graph.id);
+        let mut graphs = self.captures.graphs(&self.arguments.graph, is_graph)?;
         let is_known = |graph: &Captured| older.find(place.cudnn, &place.device, &graph.id).is_some();
         graphs.retain(|graph| self.arguments.again || !is_known(graph));
         graphs.sort_by_key(|graph| std::cmp::Reverse(self.usages.of(&graph.id).executions));

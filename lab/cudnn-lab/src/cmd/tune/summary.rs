@@ -1,8 +1,8 @@
 //! What tuned choices mean for a program.
 
-use cudnn_plan_store::choices::{Choice, Problem, Ranking};
 use cudnn_replay::tune::statistics::MIN_GAIN;
 use cudnn_replay::tune::task::Phases;
+use cudnn_store::choices::{Choice, Problem, Ranking};
 use serde_json::{Value, json};
 
 use super::place::Place;
@@ -140,7 +140,7 @@ impl Summary<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cudnn_plan_store::choices::Choices;
+    use cudnn_store::choices::Choices;
 
     fn ranking(engines: &str) -> Ranking {
         let text = format!(

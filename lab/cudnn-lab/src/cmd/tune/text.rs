@@ -1,72 +1,47 @@
 //! Prints the report of `tune`.
 
-use std::fmt::Display;
-
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::{count, outln};
-use cudnn_plan_store::choices::{Choice, Ranking};
 use cudnn_replay::replay::capture::Captured;
 use cudnn_replay::tune::task::Phases;
+use cudnn_store::choices::{Choice, Ranking};
 
 use super::place::Place;
 use super::summary::{self, Refused, Summary, best, default, gain, is_out_of_reach, reachable};
+use crate::stream_table::StreamTable;
 
 /// The names and the usual widths of the columns after the graph.
 const COLUMNS: [(&str, usize); 7] =
     [("executions", 10), ("default", 7), ("time", 10), ("tuned", 7), ("time", 10), ("gain", 6), ("workspace", 10)];
 
-/// A table that is printed row by row.
-pub(super) struct Table {
-    width: usize,
-    has_header: bool,
+/// Creates a table of graphs.
+pub(super) fn table(graphs: &[Captured]) -> StreamTable {
+    StreamTable::new(graphs, COLUMNS)
 }
 
-impl Table {
-    pub(super) fn new(graphs: &[Captured]) -> Self {
-        let width = graphs.iter().map(|graph| graph.id.printable().chars().count()).max().unwrap_or_default();
-        Table { width, has_header: false }
-    }
+/// Prints the row of a graph.
+pub(super) fn add(table: &mut StreamTable, place: &Place, ranking: &Ranking) {
+    table.head(Some(place_text(place)));
+    let engine = |choice: Option<&Choice>| choice.map_or(String::new(), |choice| choice.engine.to_string());
+    let time = |choice: Option<&Choice>| choice.and_then(|choice| choice.time_us).map_or(String::new(), time_text);
+    let (default, tuned) = (default(ranking), reachable(ranking));
+    let percent = default.and_then(|choice| choice.time_us).map(|time| gain(ranking) / time * 100.0);
+    table.print([
+        ranking.graph.printable(),
+        ranking.executions.to_string(),
+        engine(default),
+        time(default),
+        engine(tuned),
+        time(tuned),
+        percent.map_or(String::new(), |percent| format!("{percent:.1} %")),
+        tuned.map_or(String::new(), |choice| choice.workspace.to_string()),
+    ]);
+}
 
-    /// Prints the row of a graph.
-    pub(super) fn add(&mut self, place: &Place, ranking: &Ranking) {
-        self.head(place);
-        let engine = |choice: Option<&Choice>| choice.map_or(String::new(), |choice| choice.engine.to_string());
-        let time = |choice: Option<&Choice>| choice.and_then(|choice| choice.time_us).map_or(String::new(), time_text);
-        let (default, tuned) = (default(ranking), reachable(ranking));
-        let percent = default.and_then(|choice| choice.time_us).map(|time| gain(ranking) / time * 100.0);
-        let cells = [
-            ranking.executions.to_string(),
-            engine(default),
-            time(default),
-            engine(tuned),
-            time(tuned),
-            percent.map_or(String::new(), |percent| format!("{percent:.1} %")),
-            tuned.map_or(String::new(), |choice| choice.workspace.to_string()),
-        ];
-        self.print(&ranking.graph, cells.iter());
-    }
-
-    /// Prints why a graph cannot be tuned.
-    pub(super) fn add_refused(&mut self, place: &Place, refused: &Refused) {
-        self.head(place);
-        self.print(&refused.graph, [format!("not tuned: {}", refused.reason.printable())].iter());
-    }
-
-    fn head(&mut self, place: &Place) {
-        if !self.has_header {
-            outln!("{}", place_text(place));
-            self.has_header = true;
-            self.print("graph", COLUMNS.iter().map(|(name, _)| name));
-        }
-    }
-
-    fn print(&self, graph: &str, cells: impl Iterator<Item = impl Display>) {
-        let mut line = format!(" {:<width$} ", graph.printable(), width = self.width);
-        for (cell, (_, width)) in cells.zip(COLUMNS) {
-            line.push_str(&format!(" {cell:<width$} "));
-        }
-        outln!("{}", line.trim_end());
-    }
+/// Prints why a graph cannot be tuned.
+pub(super) fn add_refused(table: &mut StreamTable, place: &Place, refused: &Refused) {
+    table.head(Some(place_text(place)));
+    table.print([refused.graph.printable(), format!("not tuned: {}", refused.reason.printable())]);
 }
 
 /// Names the release and the device.

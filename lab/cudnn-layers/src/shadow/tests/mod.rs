@@ -136,7 +136,7 @@ fn a_graph_with_an_unknown_operation_is_described_by_the_known_ones() {
 fn a_layer_learns_engines_unless_it_reads_them_in_another_order() {
     let index = |descriptor| {
         let facts = content(descriptor).unwrap().facts.clone()?;
-        facts.elements(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX)
+        facts.numbers(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX).first().copied()
     };
     let engine = create(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR);
     let read_index = || read(engine, Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX, Type::CUDNN_TYPE_INT64, &[7_i64]);
@@ -552,7 +552,7 @@ fn cost() {
     time("12 pointers set again", || {
         set(pack, Name::CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, Type::CUDNN_TYPE_VOID_PTR, &many);
     });
-    time("label made", || drop(label::of(&content)));
+    time("label made", || drop(label::describe(&content)));
     destroy(graph);
     plan.destroy();
 }

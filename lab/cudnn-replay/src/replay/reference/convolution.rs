@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use cudnn_graph::Node;
+use cudnn_graph::operation::convolution_attributes;
+use cudnn_graph::{Node, names};
 use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind};
 use rayon::prelude::*;
 
@@ -97,50 +98,23 @@ struct Convolution {
 impl Convolution {
     /// Reads a convolution, or only the products of this element of the result.
     fn new(context: &Context<'_>, operation: &Node, element: Option<usize>) -> Result<Self, String> {
-        use Name as N;
-        let (target, names) = match operation.kind {
-            Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR => (
-                Target::Output,
-                [
-                    N::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
-                    N::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
-                    N::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
-                    N::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
-                    N::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
-                    N::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
-                ],
-            ),
-            Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR => (
-                Target::Data,
-                [
-                    N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
-                    N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
-                    N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
-                    N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
-                    N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
-                    N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
-                ],
-            ),
-            _ => (
-                Target::Filter,
-                [
-                    N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
-                    N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
-                    N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
-                    N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
-                    N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
-                    N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
-                ],
-            ),
+        let target = match operation.kind {
+            Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR => Target::Output,
+            Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR => Target::Data,
+            _ => Target::Filter,
         };
-        let [x, w, y, parameters, alpha, beta] = names;
+        let [x, w, y, parameters] = convolution_attributes(operation.kind).ok_or("no convolution")?;
         let parameters = context.graph.children(operation, parameters).first().copied().ok_or("no parameters")?;
         let dims = |name| context.output(operation, name).map(|(_, dims)| dims);
         let geometry =
             Geometry::new(parameters, [&dims(x)?, &dims(w)?, &dims(y)?], element.map(|index| (target, index)))?;
         let [result, a, b] = target.order([x, w, y]);
         let (uid, dims) = context.output(operation, result)?;
-        let (alpha, beta) = (float(operation, alpha).unwrap_or(1.0), float(operation, beta).unwrap_or(0.0));
+        let factor = |suffix| {
+            let mut names = operation.attributes.iter().map(|attribute| attribute.name);
+            float(operation, names.find(|name| names::attribute(*name).ends_with(suffix))?)
+        };
+        let (alpha, beta) = (factor("_ALPHA").unwrap_or(1.0), factor("_BETA").unwrap_or(0.0));
         Ok(Convolution { geometry, target, operands: [a, b], uid, dims, alpha, beta })
     }
 }
@@ -161,7 +135,7 @@ struct Geometry {
 }
 
 /// A spatial dimension.
-struct Axis {
+struct SpatialAxis {
     x: usize,
     w: usize,
     y: usize,
@@ -171,7 +145,7 @@ struct Axis {
     is_flipped: bool,
 }
 
-impl Axis {
+impl SpatialAxis {
     /// Returns the taps, or only those at this position of a tensor, and the number of products that were tried.
     fn taps(&self, only: Option<(Target, usize)>) -> Result<(Taps, usize), String> {
         let tried = match only {
@@ -256,7 +230,7 @@ impl Geometry {
         let taps = geometry.taps.iter_mut().zip(positions.unwrap_or_default()).skip(missing);
         for ((((x, w), y), ((pad, stride), dilation)), (taps, only)) in extents.zip(steps).zip(taps) {
             let (x, w, y, pad, stride, dilation) = (*x, *w, *y, *pad, *stride, *dilation);
-            let (found, tried) = Axis { x, w, y, pad, stride, dilation, is_flipped }.taps(only)?;
+            let (found, tried) = SpatialAxis { x, w, y, pad, stride, dilation, is_flipped }.taps(only)?;
             *taps = found;
             geometry.tried += tried as u64;
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use cudnn_graph::Node;
+use cudnn_graph::operation::convolution_attributes;
 use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind};
 
 use super::super::data::random;
@@ -82,12 +83,7 @@ fn indices(dims: &[usize], seed: i64) -> Vec<usize> {
 }
 
 fn is_convolution(kind: Kind) -> bool {
-    matches!(
-        kind,
-        Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR
-            | Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR
-            | Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR
-    )
+    convolution_attributes(kind).is_some()
 }
 
 /// Returns an element of a tensor before the execution.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use cudnn_backend::descriptor::Descriptor;
 use cudnn_backend::device::Target;
 use cudnn_backend::engine::{self, Knob, can_try_every_engine, configuration, proposals};
-use cudnn_capture_file::Engine;
 use cudnn_loader::{Error, cudnnBackendHeurMode_t as Mode, cudnnBackendKnobType_t as KnobType};
+use cudnn_store::captures::Engine;
 
 use super::super::planning;
 
@@ -55,7 +55,7 @@ pub(super) fn add_all(
     target: Target<'_>,
     step: &mut dyn FnMut(&str, Option<usize>),
 ) -> Vec<Candidate> {
-    let mut candidates = Candidates::of(candidates);
+    let mut candidates = Candidates::new(candidates);
     if !can_try_every_engine() {
         return candidates.all;
     }
@@ -81,7 +81,7 @@ struct Candidates {
 }
 
 impl Candidates {
-    fn of(all: Vec<Candidate>) -> Self {
+    fn new(all: Vec<Candidate>) -> Self {
         let key = |candidate: &Candidate| (candidate.engine.index, candidate.engine.knobs.clone());
         let places = all.iter().map(key).zip(0..).collect();
         Candidates { all, places }
@@ -137,7 +137,7 @@ mod tests {
         for (engine, knob, mode) in [(3, Some(1), 3), (4, None, 3), (3, Some(1), 1), (3, Some(2), 1), (-1, None, 1)] {
             candidates.add(candidate(engine, knob), Some((mode, 0)));
         }
-        let mut candidates = Candidates::of(candidates.all);
+        let mut candidates = Candidates::new(candidates.all);
         candidates.add(candidate(4, None), None);
         let found: Vec<_> =
             candidates.all.iter().map(|candidate| (candidate.engine.index, candidate.proposals.as_slice())).collect();

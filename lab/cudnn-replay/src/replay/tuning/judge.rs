@@ -139,7 +139,7 @@ fn coarse_precision(ty: DataType) -> f64 {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::super::request::{DataSet, Engines, Request};
+    use super::super::super::request::{DataSet, Request};
     use super::*;
 
     /// A ReLU of eight numbers of this type.
@@ -157,18 +157,7 @@ pub(super) mod tests {
             tensor(1),
             tensor(2)
         );
-        let request = Request {
-            graph: serde_json::from_str(&graph).unwrap(),
-            device: None,
-            plan_only: false,
-            engines: Engines::First,
-            execution: None,
-            data: Vec::new(),
-            values: None,
-            max_bytes: 1 << 20,
-            repeat: 1,
-            time: false,
-        };
+        let request = Request::new(serde_json::from_str(&graph).unwrap());
         let prepared = Prepared::without_reference(&request, DataSet::Normal).unwrap();
         let reference = prepared.reference(&request.graph, 1 << 20);
         (Arc::new(prepared), reference)

@@ -27,9 +27,9 @@ use cudnn_backend::Failure;
 use cudnn_backend::device::Target;
 use cudnn_backend::gpu::Interval;
 use cudnn_backend::plan::Plan;
-use cudnn_capture_file::status_name;
 use cudnn_loader::Error;
-use cudnn_plan_store::choices::{Choice, Problem};
+use cudnn_store::captures::status_name;
+use cudnn_store::choices::{Choice, Problem};
 
 use super::comparison::rounding_notes;
 use super::planning::with_reason;
@@ -66,7 +66,7 @@ struct Waiting {
 
 /// A candidate, and what was found out about it.
 struct Tried {
-    engine: cudnn_capture_file::Engine,
+    engine: cudnn_store::captures::Engine,
     proposals: Vec<(i64, usize)>,
     plan: Option<Plan>,
     build_us: u64,
@@ -404,7 +404,7 @@ impl Clock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cudnn_capture_file::Engine;
+    use cudnn_store::captures::Engine;
 
     /// A candidate with this result.
     fn tried(note: &str, result: usize) -> Tried {

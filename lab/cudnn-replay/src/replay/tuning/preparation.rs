@@ -14,7 +14,7 @@ use cudnn_loader::{
 use super::super::execution::Prepared;
 use super::super::host_memory::{Share, host_bytes};
 use super::super::reference::Expected;
-use super::super::request::{DataSet, Engines, Request};
+use super::super::request::{DataSet, Request};
 use crate::tune::task::Task;
 
 /// The maximum number of multiplications of a reference. A sample is enough, because engines are compared with each other.
@@ -72,18 +72,8 @@ impl Preparation {
 }
 
 fn request(task: &Task) -> Request {
-    Request {
-        graph: task.graph.clone(),
-        device: None,
-        plan_only: false,
-        engines: Engines::First,
-        execution: task.execution.clone(),
-        data: Vec::new(),
-        values: None,
-        max_bytes: task.max_bytes,
-        repeat: 1,
-        time: false,
-    }
+    let Task { graph, execution, max_bytes, .. } = task;
+    Request { execution: execution.clone(), max_bytes: *max_bytes, ..Request::new(graph.clone()) }
 }
 
 /// Returns the inputs that suit a graph. Sums and products of small integers are exact, so that all correct engines return

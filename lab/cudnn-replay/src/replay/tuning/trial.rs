@@ -8,8 +8,8 @@ use cudnn_backend::device::Target;
 use cudnn_backend::gpu::{Comparer, Gpu, Interval, Memory as GpuMemory};
 use cudnn_backend::handle::Handle;
 use cudnn_backend::plan::Plan;
-use cudnn_capture_file::status_name;
 use cudnn_loader::Error;
+use cudnn_store::captures::status_name;
 
 use super::super::execution::{Prepared, aligned, execute, variant_pack, workspace_damage};
 use super::super::memory::{PATTERN, RED_ZONE};

@@ -1,0 +1,43 @@
+//! Compares the ids of graphs with their content.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::record::Record;
+
+/// The ids of the graphs that were read.
+#[derive(Default)]
+pub(crate) struct Ids {
+    /// Incorrect ids, with the ids that the content of their graphs has.
+    incorrect: BTreeMap<String, String>,
+    correct: BTreeSet<String>,
+}
+
+impl Ids {
+    /// Replaces an incorrect id by the id of the content, also in records that refer to the graph. Returns both ids
+    /// of such a graph.
+    pub(crate) fn correct(&mut self, record: &mut Record) -> Option<(String, String)> {
+        let reference = match record {
+            Record::Graph(graph) => {
+                let id = graph.nodes.id();
+                if graph.graph == id {
+                    self.incorrect.remove(&id);
+                    self.correct.insert(id);
+                    return None;
+                }
+                let stated = std::mem::replace(&mut graph.graph, id.clone());
+                // A second graph with the id of an intact graph must not take over the plans of that graph.
+                if !self.correct.contains(&stated) {
+                    self.incorrect.insert(stated.clone(), id.clone());
+                }
+                return Some((stated, id));
+            }
+            Record::Plan(plan) => &mut plan.graph,
+            Record::Proposals(proposals) => &mut proposals.graph,
+            _ => return None,
+        };
+        if let Some(id) = self.incorrect.get(reference) {
+            reference.clone_from(id);
+        }
+        None
+    }
+}

@@ -1,0 +1,34 @@
+//! Reads and writes captures: files with the work that a program has given to cuDNN.
+//!
+//! A capture consists of JSON lines, one [`Record`] per line. The layer `capture` of cudnn-layers appends them, and
+//! `cudnn-lab replay` reads them. A process that is killed loses at most the last line.
+//!
+//! ```
+//! use cudnn_store::captures::{Capture, Record, Start};
+//!
+//! let start = Record::Start(Start { format: 1, cudnn: 91_900, cudart: 13_000 });
+//! let capture = Capture::parse(start.to_line().as_bytes())?;
+//! assert_eq!(capture.records, [start]);
+//! # Ok::<(), cudnn_store::captures::Error>(())
+//! ```
+//!
+//! | module | purpose |
+//! | --- | --- |
+//! | `record` | the records |
+//! | `ids` | compares the ids of graphs with their content |
+//! | `failure` | the descriptors that show a failure again |
+//! | `files` | the names of the files with the values of tensors |
+//! | `read` | reads files |
+
+mod failure;
+mod files;
+mod ids;
+mod read;
+mod record;
+
+pub use files::{is_file_name, values_dir};
+pub use read::{Capture, Error, Problem};
+pub use record::{
+    Call, Count, Data, Device, Engine, Execution, FORMAT, Failure, GraphRecord, Incomplete, Memory, Plan, Proposals,
+    Record, Start, Tensor, hexadecimal, is_status_name, status_name,
+};

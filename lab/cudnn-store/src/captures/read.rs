@@ -1,0 +1,252 @@
+//! Reads captures.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+
+use serde_json::Value as Json;
+
+use super::ids::Ids;
+use super::record::{FORMAT, Record};
+
+/// The records of a file, in order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Capture {
+    /// The records of all processes.
+    pub records: Vec<Record>,
+    /// What could not be read.
+    pub problems: Vec<Problem>,
+}
+
+/// A part of a capture that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Problem {
+    /// Records that are newer than this program: their name and number.
+    Unknown(String, usize),
+    /// A line that is not a record, or a graph with an incorrect id: its number from 1, and the reason.
+    Damaged(usize, String),
+    /// This number of other lines cannot be read.
+    More(usize),
+    /// The last line is incomplete, because the program was killed or the disk was full.
+    Truncated,
+}
+
+/// The reason why a file is no capture.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file cannot be read.
+    Io(std::io::Error),
+    /// The first line is no record.
+    NoCapture,
+    /// The format is newer than this program.
+    Newer(u32),
+    /// A line or the file is too long.
+    TooLarge,
+}
+
+/// Maximum length of a line in bytes.
+const MAX_LINE: u64 = 16 << 20;
+/// Maximum number of damaged lines and of unknown types that are named.
+const MAX_DAMAGED: usize = 20;
+/// Maximum number of lines.
+const MAX_LINES: usize = 1 << 20;
+
+impl Capture {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// Returns an error if the file cannot be read, or is no capture that this program understands.
+    pub fn read(file: &Path) -> Result<Self, Error> {
+        Capture::from_reader(std::fs::File::open(file).map_err(Error::Io)?)
+    }
+
+    /// Reads the content of a file.
+    ///
+    /// # Errors
+    /// See [`read`](Capture::read).
+    pub fn parse(content: &[u8]) -> Result<Self, Error> {
+        Capture::from_reader(content)
+    }
+
+    fn from_reader(content: impl Read) -> Result<Self, Error> {
+        let mut reader = BufReader::new(content);
+        let mut capture = Capture::default();
+        let mut unknown = BTreeMap::<String, usize>::new();
+        let mut damaged = 0;
+        let mut ids = Ids::default();
+        let mut line = Vec::new();
+        for number in 1_usize.. {
+            line.clear();
+            reader.by_ref().take(MAX_LINE).read_until(b'\n', &mut line).map_err(Error::Io)?;
+            if line.is_empty() {
+                break;
+            }
+            if line.len() as u64 == MAX_LINE || number > MAX_LINES {
+                return Err(Error::TooLarge);
+            }
+            let is_complete = line.last() == Some(&b'\n');
+            match serde_json::from_slice::<Record>(&line) {
+                Ok(Record::Start(start)) if start.format > FORMAT => return Err(Error::Newer(start.format)),
+                Ok(mut record) => {
+                    if number == 1 && !matches!(record, Record::Start(_)) {
+                        return Err(Error::NoCapture);
+                    }
+                    if let Some((stated, id)) = ids.correct(&mut record) {
+                        damaged += 1;
+                        if damaged <= MAX_DAMAGED {
+                            let reason = format!("the id {stated:?} is not {id}, the id of this graph");
+                            capture.problems.push(Problem::Damaged(number, reason));
+                        }
+                    }
+                    capture.records.push(record);
+                }
+                Err(_) if number == 1 => return Err(Error::NoCapture),
+                Err(_) if !is_complete => capture.problems.push(Problem::Truncated),
+                Err(error) => match unknown_record(&line) {
+                    Some(name) if unknown.len() < MAX_DAMAGED || unknown.contains_key(&name) => {
+                        *unknown.entry(name).or_default() += 1;
+                    }
+                    Some(_) => damaged += 1,
+                    None if damaged < MAX_DAMAGED => {
+                        damaged += 1;
+                        capture.problems.push(Problem::Damaged(number, error.to_string()));
+                    }
+                    None => damaged += 1,
+                },
+            }
+        }
+        if capture.records.is_empty() {
+            return Err(Error::NoCapture);
+        }
+        if damaged > MAX_DAMAGED {
+            capture.problems.push(Problem::More(damaged - MAX_DAMAGED));
+        }
+        capture.problems.extend(unknown.into_iter().map(|(name, count)| Problem::Unknown(name, count)));
+        Ok(capture)
+    }
+}
+
+/// Returns the name of a record that this program does not know.
+fn unknown_record(line: &[u8]) -> Option<String> {
+    let json: Json = serde_json::from_slice(line).ok()?;
+    let name = json.get("record")?.as_str()?;
+    let error = serde_json::from_value::<Record>(serde_json::json!({ "record": name })).err()?;
+    error.to_string().contains("unknown variant").then(|| name.chars().take(80).collect())
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Problem::Unknown(name, 1) => write!(f, "1 record of the unknown type {name:?} was skipped"),
+            Problem::Unknown(name, count) => write!(f, "{count} records of the unknown type {name:?} were skipped"),
+            Problem::Damaged(line, reason) => write!(f, "line {line} is damaged: {reason}"),
+            Problem::More(count) => write!(f, "{count} more lines are damaged or cannot be read"),
+            Problem::Truncated => f.write_str("the last line is incomplete"),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Io(error) => error.fmt(f),
+            Error::NoCapture => f.write_str("the file is not a capture"),
+            Error::Newer(format) => write!(f, "the format {format} of the capture is newer than {FORMAT}"),
+            Error::TooLarge => f.write_str("the capture is too large"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::captures::record::Start;
+
+    const START: &str = "{\"record\":\"start\",\"format\":1,\"cudnn\":91900,\"cudart\":13000}\n";
+
+    #[test]
+    fn what_cannot_be_read_is_named() {
+        let lines = [
+            START,
+            "{\"record\":\"future\",\"x\":1}\n",
+            "{\"record\":\"future\"}\n",
+            "garbage\n",
+            "{\"record\":\"count\",\"plan\":\"x\"}\n",
+            "{\"record\":\"count\",\"plan\":1,\"executions\":4}\n",
+            "{\"record\":\"count\",\"pl",
+        ];
+        let capture = Capture::parse(lines.concat().as_bytes()).unwrap();
+        assert_eq!(capture.records.len(), 2);
+        let problems: Vec<String> = capture.problems.iter().map(ToString::to_string).collect();
+        assert!(problems[0].starts_with("line 4 is damaged: "), "{problems:?}");
+        assert!(problems[1].starts_with("line 5 is damaged: "), "{problems:?}");
+        assert_eq!(problems[2], "the last line is incomplete");
+        assert_eq!(problems[3], "2 records of the unknown type \"future\" were skipped");
+    }
+
+    #[test]
+    fn an_incorrect_id_is_replaced_by_the_id_of_the_content() {
+        let graph = |id: &str, kind: &str| {
+            format!("{{\"record\":\"graph\",\"graph\":\"{id}\",\"label\":\"\",\"nodes\":[{{\"kind\":\"{kind}\"}}]}}\n")
+        };
+        let plan = |id: &str| {
+            format!("{{\"record\":\"plan\",\"plan\":0,\"graph\":\"{id}\",\"status\":\"SUCCESS\",\"build_us\":1}}\n")
+        };
+        let id = |content: &str| match Capture::parse(content.as_bytes()).unwrap().records.remove(1) {
+            Record::Graph(graph) => graph.graph,
+            other => panic!("{other:?}"),
+        };
+        let [tensor, matmul] = ["TENSOR", "MATMUL"].map(|kind| id(&format!("{START}{}", graph("x", kind))));
+        let plan_ids = |content: String| {
+            let capture = Capture::parse(content.as_bytes()).unwrap();
+            let problems: Vec<String> = capture.problems.iter().map(ToString::to_string).collect();
+            let ids = capture.records.into_iter().filter_map(|record| match record {
+                Record::Graph(graph) => Some(graph.graph),
+                Record::Plan(plan) => Some(plan.graph),
+                _ => None,
+            });
+            (ids.collect::<Vec<_>>(), problems)
+        };
+        let (ids, problems) =
+            plan_ids(format!("{START}{}{}", graph("\u{1b}", "TENSOR").replace('\u{1b}', "\\u001b"), plan("\\u001b")));
+        assert_eq!(ids, [&*tensor, &tensor]);
+        assert_eq!(
+            problems,
+            [format!("line 2 is damaged: the id {:?} is not {tensor}, the id of this graph", "\u{1b}")]
+        );
+        // The plan belongs to the intact graph, before and after the damaged one.
+        for graphs in [["TENSOR", "MATMUL"], ["MATMUL", "TENSOR"]] {
+            let (ids, problems) =
+                plan_ids(format!("{START}{}{}{}", graph(&tensor, graphs[0]), graph(&tensor, graphs[1]), plan(&tensor)));
+            assert_eq!((&ids[2], problems.len()), (&tensor, 1), "{graphs:?}");
+            assert!(ids[..2].contains(&tensor) && ids[..2].contains(&matmul), "{ids:?}");
+        }
+        assert_eq!(plan_ids(format!("{START}{}", graph(&tensor, "TENSOR"))).1, [""; 0]);
+    }
+
+    #[test]
+    fn only_some_problems_are_named() {
+        let capture = Capture::parse(&[START.as_bytes(), &b"x\n".repeat(30)].concat()).unwrap();
+        assert_eq!(capture.problems.len(), MAX_DAMAGED + 1);
+        assert_eq!(capture.problems.last().unwrap().to_string(), "10 more lines are damaged or cannot be read");
+    }
+
+    #[test]
+    fn other_files_are_refused() {
+        assert!(matches!(Capture::parse(b""), Err(Error::NoCapture)));
+        assert!(matches!(Capture::parse(b"{}\n"), Err(Error::NoCapture)));
+        assert!(matches!(Capture::parse(&[0; 4096]), Err(Error::NoCapture)));
+        let newer = START.replace("\"format\":1", "\"format\":2");
+        assert!(matches!(Capture::parse(newer.as_bytes()), Err(Error::Newer(2))));
+        let long = vec![b' '; MAX_LINE as usize + 1];
+        assert!(matches!(Capture::parse(&[START.as_bytes(), &long].concat()), Err(Error::TooLarge)));
+        assert!(matches!(Capture::read(Path::new("/no/such/file")), Err(Error::Io(_))));
+        let start = Record::Start(Start { format: 1, cudnn: 91_900, cudart: 13_000 });
+        assert_eq!(start.to_line(), START);
+    }
+}

@@ -1,0 +1,297 @@
+//! The records of a capture.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+
+use cudnn_graph::names::{KNOBS, STATUSES};
+use cudnn_graph::{Graph, Node};
+
+/// The version of the format. It grows when a reader must understand a new record to read a file correctly.
+pub const FORMAT: u32 = 1;
+
+/// A line of a capture.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Record {
+    /// A process has started to capture. Ordinals in later records count from here.
+    Start(Start),
+    /// A device that graphs are planned for.
+    Device(Device),
+    /// A graph that was planned for the first time.
+    Graph(GraphRecord),
+    /// A graph that cannot be stored.
+    Incomplete(Incomplete),
+    /// The heuristics were asked.
+    Proposals(Proposals),
+    /// A plan was finalized, or failed.
+    Plan(Plan),
+    /// A plan was executed for the first time.
+    Execution(Execution),
+    /// A plan was executed more often.
+    Count(Count),
+    /// A call of the backend API has failed.
+    Failure(Failure),
+    /// A function outside of the backend API was called with these arguments for the first time.
+    Call(Call),
+    /// The values of a tensor.
+    Data(Data),
+}
+
+/// See [`Record::Start`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Start {
+    /// The version of the format: see [`FORMAT`].
+    pub format: u32,
+    /// cuDNN's version as `cudnnGetVersion` returns it, such as 91900.
+    pub cudnn: usize,
+    /// The CUDA runtime that cuDNN was built for (`cudnnGetCudartVersion`), such as 13000.
+    pub cudart: usize,
+}
+
+/// See [`Record::Device`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Device {
+    /// The ordinal of the device in the capture of this process.
+    pub device: usize,
+    /// cuDNN's description in JSON. Before 9.8, cuDNN provides none, and captures have no such record.
+    pub description: String,
+}
+
+/// See [`Record::Graph`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GraphRecord {
+    /// The id of the graph: see [`Graph::id`].
+    pub graph: String,
+    /// The graph in one line, for display.
+    pub label: String,
+    /// The descriptors.
+    pub nodes: Graph,
+}
+
+/// See [`Record::Incomplete`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Incomplete {
+    /// The graph in one line, for display.
+    pub label: String,
+    /// Why it cannot be stored.
+    pub reason: String,
+}
+
+/// See [`Record::Proposals`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Proposals {
+    /// The id of the graph.
+    pub graph: String,
+    /// The ordinal of the device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<usize>,
+    /// The number of the heuristics mode (`cudnnBackendHeurMode_t`).
+    pub mode: i64,
+    /// The number of proposals.
+    pub count: usize,
+}
+
+/// See [`Record::Plan`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The ordinal of the plan in the capture of this process.
+    pub plan: usize,
+    /// The id of the graph.
+    pub graph: String,
+    /// The ordinal of the device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<usize>,
+    /// The status of finalizing, such as `SUCCESS`.
+    pub status: String,
+    /// The reason, if it failed: cuDNN's last error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The engine, if cuDNN reports it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<Engine>,
+    /// The place among the proposals of the heuristics, and their number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proposal: Option<(usize, usize)>,
+    /// The size of the workspace in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<i64>,
+    /// The time to finalize in microseconds.
+    pub build_us: u64,
+}
+
+/// An engine with its settings.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Engine {
+    /// The index of the engine.
+    pub index: i64,
+    /// The values of the knobs by name, such as `TILE_SIZE`. See also [`Engine::knob_number`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub knobs: BTreeMap<String, i64>,
+    /// The names of the notes, such as `tensor_core`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+impl Engine {
+    /// Returns the number of a knob's name.
+    #[must_use]
+    pub fn knob_number(name: &str) -> Option<u32> {
+        KNOBS.number(name)
+    }
+
+    /// Returns the name of a knob.
+    #[must_use]
+    pub fn knob_name(number: u32) -> String {
+        KNOBS.name(number)
+    }
+}
+
+/// See [`Record::Execution`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Execution {
+    /// The ordinal of the plan.
+    pub plan: usize,
+    /// The status of the execution.
+    pub status: String,
+    /// Whether a CUDA graph was captured or filled, so that nothing has run yet.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_cuda_graph: bool,
+    /// The tensors of the variant pack, in the program's order.
+    pub tensors: Vec<Tensor>,
+    /// The memory for the workspace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<Memory>,
+}
+
+/// A tensor of a variant pack.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Tensor {
+    /// The unique id.
+    pub uid: i64,
+    /// Where the values are; `None` for a null pointer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Memory>,
+    /// The values in host memory, as hexadecimal text, if they are small.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+}
+
+/// Returns bytes as hexadecimal text.
+#[must_use]
+pub fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Returns the bytes of hexadecimal text, or `None` if it is damaged.
+pub(crate) fn from_hexadecimal(text: &str) -> Option<Vec<u8>> {
+    let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return None };
+    pairs.iter().map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+}
+
+impl Tensor {
+    /// Returns the bytes of the stored value. `None` if there is none, or if it is damaged.
+    #[must_use]
+    pub fn value_bytes(&self) -> Option<Vec<u8>> {
+        from_hexadecimal(self.value.as_ref()?)
+    }
+}
+
+/// A range of memory, without its address.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Memory {
+    /// The ordinal of the buffer in this execution. Tensors whose ranges overlap are in one buffer.
+    pub buffer: usize,
+    /// The distance from the start of the buffer in bytes.
+    pub offset: u64,
+    /// The number of bytes between the first and the last element, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub span: Option<u64>,
+    /// The largest power of two that divides the address, up to 4096.
+    pub alignment: u64,
+    /// Whether it is host memory.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_host: bool,
+}
+
+/// See [`Record::Count`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Count {
+    /// The ordinal of the plan.
+    pub plan: usize,
+    /// The number of executions so far.
+    pub executions: u64,
+}
+
+/// See [`Record::Failure`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Failure {
+    /// The function.
+    pub call: String,
+    /// The status, such as `BAD_PARAM`.
+    pub status: String,
+    /// cuDNN's last error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The refused attribute, if the call sets one: name, type, count and elements as hexadecimal text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attribute: Option<(String, u32, i64, Option<String>)>,
+    /// The descriptor and everything that it refers to, as before the call.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub descriptors: Vec<Node>,
+}
+
+/// See [`Record::Call`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Call {
+    /// The function.
+    pub function: String,
+    /// The status, if it returns one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<String>,
+    /// The arguments in order, by the names in cuDNN's headers. Enums are numbers. Descriptors are objects with the
+    /// properties that cuDNN reports, or `null` if they are unknown. Scaling factors in host memory are numbers. Other
+    /// pointers are `true`, or `null`.
+    pub arguments: Vec<(String, Json)>,
+}
+
+/// See [`Record::Data`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Data {
+    /// The ordinal of the plan.
+    pub plan: usize,
+    /// The number of the execution, from 1.
+    pub execution: u64,
+    /// The tensor.
+    pub uid: i64,
+    /// Whether the values are those after the execution.
+    pub is_after: bool,
+    /// The name of the file with the values, in the directory of the capture with the suffix `.data`.
+    pub file: String,
+    /// The number of bytes.
+    pub bytes: u64,
+}
+
+impl Record {
+    /// Returns the record as a line, with the newline.
+    #[must_use]
+    pub fn to_line(&self) -> String {
+        let mut line = serde_json::to_string(self).unwrap_or_default();
+        line.push('\n');
+        line
+    }
+}
+
+/// Returns whether [`status_name`] returns this name for a status of a known release.
+#[must_use]
+pub fn is_status_name(name: &str) -> bool {
+    STATUSES.number(name).is_some()
+}
+
+/// Returns the name of a status without the prefix, such as `SUCCESS`.
+#[must_use]
+pub fn status_name(status: cudnn_sys::types::cudnnStatus_t) -> String {
+    STATUSES.name(i64::from(status.0) as u32)
+}

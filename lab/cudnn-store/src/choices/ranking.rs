@@ -1,0 +1,174 @@
+//! The engines of one graph, best first.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use cudnn_probe::{Capability, Release};
+
+/// The maximum length of a label in bytes. Layers write it to the log.
+const MAX_LABEL: usize = 4096;
+/// The maximum number of engines of a graph.
+const MAX_ENGINES: usize = 10_000;
+
+/// The engines of a graph on a device with a release of cuDNN, best first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ranking {
+    /// The release of cuDNN.
+    pub cudnn: Release,
+    /// The model of the GPU.
+    pub device: Device,
+    /// The id of the graph: 16 hexadecimal digits, as in captures.
+    pub graph: String,
+    /// The graph in one line, for display.
+    #[serde(default)]
+    pub label: String,
+    /// How often the program has executed the graph.
+    #[serde(default)]
+    pub executions: u64,
+    /// The place of the heuristics' first choice in `engines`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<usize>,
+    /// The engines, best first. Engines with a problem come last.
+    pub engines: Vec<Choice>,
+}
+
+/// A model of GPUs, as cuDNN describes it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Device {
+    /// The name, such as `NVIDIA H200`.
+    pub name: String,
+    /// The compute capability.
+    pub compute_capability: Capability,
+}
+
+/// An engine with its knobs, and what was measured for it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Choice {
+    /// The index of the engine.
+    pub engine: i64,
+    /// The values of the knobs by name, such as `TILE_SIZE`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub knobs: BTreeMap<String, i64>,
+    /// The names of the notes, such as `tensor_core`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// The median time of an execution in microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_us: Option<f64>,
+    /// The spread of the times in microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spread_us: Option<f64>,
+    /// The size of the workspace in bytes.
+    #[serde(default)]
+    pub workspace: u64,
+    /// The largest difference from the reference, relative to what is allowed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<f64>,
+    /// Whether the heuristics propose it in a mode that programs use. Other engines are out of reach of the layer.
+    #[serde(default)]
+    pub proposed: bool,
+    /// Why programs should not use it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<Problem>,
+}
+
+/// A problem of an engine, with an explanation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Problem {
+    /// The results are wrong.
+    Wrong(String),
+    /// It writes outside of its tensors and workspace.
+    Damaging(String),
+    /// Two executions give different results.
+    Nondeterministic(String),
+    /// It cannot be built or executed.
+    Failed(String),
+}
+
+impl Ranking {
+    /// Returns what identifies the ranking: a newer ranking replaces an older one with the same key.
+    #[must_use]
+    pub fn key(&self) -> (Release, &Device, &str) {
+        (self.cudnn, &self.device, &self.graph)
+    }
+
+    /// Returns whether the heuristics' own choice is the best engine and no engine has to be avoided. The heuristics'
+    /// order is right then.
+    #[must_use]
+    pub fn confirms_heuristics(&self) -> bool {
+        let is_right = |choice: &Choice| choice.problem.is_none();
+        let is_dangerous = |choice: &Choice| choice.problem.as_ref().is_some_and(Problem::is_dangerous);
+        self.default == Some(0) && self.engines.first().is_some_and(is_right) && !self.engines.iter().any(is_dangerous)
+    }
+
+    /// Checks the values that the types of the fields allow.
+    ///
+    /// # Errors
+    /// Returns the graph and the reason.
+    pub fn check(&self) -> Result<(), String> {
+        let error = |reason: String| Err(format!("graph {:?}: {reason}", self.graph));
+        let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        if self.graph.len() != 16 || !self.graph.bytes().all(is_digit) {
+            return error("the id of a graph has 16 hexadecimal digits".into());
+        }
+        if self.device.name.is_empty() {
+            return error("the device has no name".into());
+        }
+        if self.label.len() > MAX_LABEL || self.engines.len() > MAX_ENGINES {
+            return error(format!("it has more than {MAX_LABEL} bytes of label or {MAX_ENGINES} engines"));
+        }
+        if self.engines.is_empty() {
+            return error("it has no engines".into());
+        }
+        if self.default.is_some_and(|default| default >= self.engines.len()) {
+            return error("the default is not the place of an engine".into());
+        }
+        let mut known = BTreeSet::new();
+        for choice in &self.engines {
+            if choice.engine < 0 {
+                return error(format!("engine {} is negative", choice.engine));
+            }
+            let is_invalid = |number: &f64| !(number.is_finite() && *number >= 0.0);
+            if [choice.time_us, choice.spread_us, choice.error].iter().flatten().any(is_invalid) {
+                return error(format!("{choice}: times and errors must not be negative"));
+            }
+            if !known.insert((choice.engine, &choice.knobs)) {
+                return error(format!("{choice} occurs twice"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Choice {
+    /// Writes the engine and its knobs, such as `engine 3 TILE_SIZE=4`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "engine {}", self.engine)?;
+        self.knobs.iter().try_for_each(|(knob, value)| write!(f, " {knob}={value}"))
+    }
+}
+
+impl Problem {
+    /// Returns whether the engine gives wrong results or damages memory.
+    #[must_use]
+    pub fn is_dangerous(&self) -> bool {
+        matches!(self, Problem::Wrong(_) | Problem::Damaging(_))
+    }
+
+    /// Returns the explanation.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        match self {
+            Problem::Wrong(text)
+            | Problem::Damaging(text)
+            | Problem::Nondeterministic(text)
+            | Problem::Failed(text) => text,
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! The directory of a store, with one file per entry.
+
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::SystemTime;
+
+use cudnn_os::trusted_files;
+
+use super::entry::{Entry, Source, Stored};
+use super::format::{self, MAX_ENTRY};
+use super::limit::{self, Scan};
+use super::name::{self, Kind};
+use super::problem::{Cause, Damage, Problem, ProblemKind};
+
+/// The number of files that [`Store::clear`](crate::plans::Store::clear) has removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Cleared {
+    /// Entries.
+    pub entries: u64,
+    /// Temporary files.
+    pub temporaries: u64,
+}
+
+/// The location of a directory and the state of this process. Every operation opens the directory again.
+pub(crate) struct Directory {
+    pub(crate) path: PathBuf,
+    pub(crate) limit: u64,
+    /// Number of bytes that this process has written since the last scan.
+    written: AtomicU64,
+    was_scanned: AtomicBool,
+    /// The directory has a tag, or contains unrelated files and stays untagged.
+    was_tagged: AtomicBool,
+}
+
+impl Directory {
+    pub(crate) fn new(path: PathBuf, limit: u64) -> Self {
+        Directory {
+            path,
+            limit,
+            written: AtomicU64::new(0),
+            was_scanned: AtomicBool::new(false),
+            was_tagged: AtomicBool::new(false),
+        }
+    }
+
+    /// Opens the directory. Returns `None` if it does not exist.
+    pub(crate) fn open(&self) -> Result<Option<trusted_files::Directory>, Problem> {
+        match trusted_files::Directory::open(&self.path).map_err(Cause::from) {
+            Ok(directory) => Ok(Some(directory)),
+            Err(cause) if cause.is_missing() => Ok(None),
+            Err(cause) => Err(cause.at(&self.path)),
+        }
+    }
+
+    /// Returns the entry with this key. Removes files that can never be used.
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Entry>, Problem> {
+        let Some(directory) = self.open()? else { return Ok(None) };
+        let name = name::entry_name(&name::hash(key));
+        let cause = match read(&directory, &name) {
+            Ok((stored, _)) if stored.entry.key != key => Damage::OtherKey.into(),
+            Ok((stored, file)) => {
+                let now = SystemTime::now();
+                if stored.last_use.is_none_or(|time| limit::is_use_to_record(time, now)) {
+                    // This fails on a read-only file system, where the time stays unchanged.
+                    let _ = file.set_modified(now);
+                }
+                return Ok(Some(stored.entry));
+            }
+            Err(cause) if cause.is_missing() => return Ok(None),
+            Err(cause) => cause,
+        };
+        if is_useless(&cause.kind) {
+            let _ = directory.remove(&name);
+        }
+        Err(cause.at(&self.path.join(name)))
+    }
+
+    /// Writes the entry to a temporary file and renames it, so that readers never see a partial entry.
+    pub(crate) fn put(&self, entry: &Entry) -> Result<(), Problem> {
+        let name = name::entry_name(&name::hash(&entry.key));
+        self.try_put(entry, &name).map_err(|cause| {
+            let is_entry = matches!(cause.kind, ProblemKind::TooLarge { .. });
+            if is_entry { cause.at(&self.path.join(name)) } else { cause.at(&self.path) }
+        })
+    }
+
+    fn try_put(&self, entry: &Entry, name: &str) -> Result<(), Cause> {
+        let bytes = format::encode(entry);
+        let size = bytes.as_ref().map_or(u64::MAX, |bytes| bytes.len() as u64);
+        let limit = self.limit.min(MAX_ENTRY);
+        let Some(bytes) = bytes.filter(|_| size <= limit) else {
+            return Err(ProblemKind::TooLarge { bytes: size, limit }.into());
+        };
+        write(&self.create()?, name, &bytes)?;
+
+        let written = self.written.fetch_add(size, Ordering::Relaxed).saturating_add(size);
+        let is_first = !self.was_scanned.swap(true, Ordering::Relaxed);
+        if (is_first || written > self.limit / 16) && limit::start_scan(&self.path, self.limit) {
+            self.written.store(0, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Opens the directory, and creates it if necessary.
+    fn create(&self) -> Result<trusted_files::Directory, Cause> {
+        let directory = trusted_files::Directory::create(&self.path)?;
+        if !self.was_tagged.swap(true, Ordering::Relaxed) {
+            // A directory that cannot be listed can still contain plans. The next put tries again.
+            let only_plans = contains_only_plans(&directory);
+            let tagged =
+                if matches!(only_plans, Ok(true)) { write(&directory, name::TAG, name::TAG_CONTENT) } else { Ok(()) };
+            self.was_tagged.store(only_plans.is_ok() && tagged.is_ok(), Ordering::Relaxed);
+            tagged?;
+        }
+        Ok(directory)
+    }
+
+    pub(crate) fn remove(&self, key: &[u8]) {
+        if let Ok(Some(directory)) = self.open() {
+            let _ = directory.remove(&name::entry_name(&name::hash(key)));
+        }
+    }
+
+    /// Removes old entries and temporary files. A background thread does the same after some puts.
+    pub(crate) fn scan(&self) -> Result<Scan, Problem> {
+        match self.open()? {
+            None => Ok(Scan::default()),
+            Some(directory) => {
+                limit::scan(&directory, self.limit, SystemTime::now()).map_err(|cause| cause.at(&self.path))
+            }
+        }
+    }
+
+    /// Returns the sorted file names of the entries.
+    pub(crate) fn names(&self) -> Result<Vec<String>, Problem> {
+        let Some(directory) = self.open()? else { return Ok(Vec::new()) };
+        let mut names = directory.names().map_err(|error| Cause::from(error).at(&self.path))?;
+        names.retain(|name| name::kind(name) == Some(Kind::Entry));
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Returns the entry with this name, or `None` if it was removed. Damaged entries are not removed.
+    pub(crate) fn entry(&self, name: &str) -> Result<Option<Stored>, Problem> {
+        let Some(directory) = self.open()? else { return Ok(None) };
+        match read(&directory, name) {
+            Ok((stored, _)) if name::entry_name(&name::hash(&stored.entry.key)) == name => Ok(Some(stored)),
+            Ok(_) => Err(Cause::from(Damage::OtherKey).at(&self.path.join(name))),
+            Err(cause) if cause.is_missing() => Ok(None),
+            Err(cause) => Err(cause.at(&self.path.join(name))),
+        }
+    }
+
+    /// Removes all entries and temporary files, if a store has created the directory.
+    pub(crate) fn clear(&self) -> Result<Cleared, Problem> {
+        let mut cleared = Cleared::default();
+        let Some(directory) = self.open()? else { return Ok(cleared) };
+        if !is_tagged(&directory) {
+            return Err(Cause::from(ProblemKind::NotAStore).at(&self.path));
+        }
+        let mut failure = None;
+        for name in directory.names().map_err(|error| Cause::from(error).at(&self.path))? {
+            let Some(kind) = name::kind(&name) else { continue };
+            match directory.remove(&name) {
+                Ok(()) => match kind {
+                    Kind::Entry => cleared.entries += 1,
+                    Kind::Temporary => cleared.temporaries += 1,
+                },
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => failure = Some(Cause::from(error).at(&self.path.join(name))),
+            }
+        }
+        failure.map_or(Ok(cleared), Err)
+    }
+}
+
+/// Returns whether a file with this problem can be removed because no release can use it.
+fn is_useless(kind: &ProblemKind) -> bool {
+    matches!(
+        kind,
+        ProblemKind::NotAFile
+            | ProblemKind::NotOwned { .. }
+            | ProblemKind::WritableByOthers { .. }
+            | ProblemKind::TooLarge { .. }
+            | ProblemKind::Damaged(_)
+    )
+}
+
+/// Reads an entry.
+fn read(directory: &trusted_files::Directory, name: &str) -> Result<(Stored, trusted_files::File), Cause> {
+    let file = directory.open_file(name)?;
+    let facts = file.facts()?;
+    if facts.size > MAX_ENTRY {
+        return Err(ProblemKind::TooLarge { bytes: facts.size, limit: MAX_ENTRY }.into());
+    }
+    let bytes = file.read(0, facts.size)?.ok_or(Damage::Size)?;
+    let stored = Stored {
+        entry: format::decode(&bytes)?,
+        source: Source::Directory,
+        name: name.to_owned(),
+        bytes: facts.size,
+        last_use: facts.modified,
+    };
+    Ok((stored, file))
+}
+
+fn is_tagged(directory: &trusted_files::Directory) -> bool {
+    let Some(signature) = name::TAG_CONTENT.split_inclusive(|byte| *byte == b'\n').next() else { return false };
+    let start = directory.open_file(name::TAG).and_then(|file| Ok(file.read(0, signature.len() as u64)?));
+    start.is_ok_and(|start| start.as_deref() == Some(signature))
+}
+
+/// Returns whether the directory contains only files of stores, and no tag. Backup programs skip tagged directories, so
+/// a directory with unrelated data must stay untagged.
+fn contains_only_plans(directory: &trusted_files::Directory) -> Result<bool, Cause> {
+    Ok(directory.names()?.iter().all(|name| matches!(name.as_str(), "." | "..") || name::kind(name).is_some()))
+}
+
+/// Creates a file with this content, or no file on failure.
+fn write(directory: &trusted_files::Directory, name: &str, content: &[u8]) -> Result<(), Cause> {
+    let (temporary, file) = create_temporary(directory)?;
+    let written = file.write(content).and_then(|()| {
+        drop(file);
+        match directory.rename(&temporary, name) {
+            // Something other than a regular file has this name.
+            Err(error) if matches!(error.kind(), ErrorKind::IsADirectory | ErrorKind::AlreadyExists) => {
+                directory.remove(name)?;
+                directory.rename(&temporary, name)
+            }
+            renamed => renamed,
+        }
+    });
+    if written.is_err() {
+        let _ = directory.remove(&temporary);
+    }
+    Ok(written?)
+}
+
+fn create_temporary(directory: &trusted_files::Directory) -> io::Result<(String, trusted_files::File)> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let mut error = ErrorKind::AlreadyExists.into();
+    for _ in 0..8 {
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = name::temporary_name(std::process::id(), count, name::random());
+        match directory.create_file(&name) {
+            Ok(file) => return Ok((name, file)),
+            Err(failure) if failure.kind() == ErrorKind::AlreadyExists => error = failure,
+            Err(failure) => return Err(failure),
+        }
+    }
+    Err(error)
+}

@@ -1,0 +1,133 @@
+//! Keeps a store's directory within the size limit by removing the least recently used entries.
+
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, SystemTime};
+
+use cudnn_os::descriptors::leave_all;
+use cudnn_os::threads;
+use cudnn_os::trusted_files::Directory;
+
+use super::name::{self, Kind};
+use super::problem::Cause;
+
+/// The resolution of the last use, and the age at which temporary files are removed.
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Modification times that are further in the future are attributed to a clock change.
+const SLACK: Duration = Duration::from_secs(60);
+
+/// The result of scanning a directory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Scan {
+    /// The number of remaining entries.
+    pub entries: u64,
+    /// The size of the remaining entries, in bytes.
+    pub bytes: u64,
+    /// The number of removed entries.
+    pub removed_entries: u64,
+    /// The number of removed temporary files, which belonged to killed processes.
+    pub removed_temporaries: u64,
+}
+
+/// Returns whether to update the last use of an entry that is being used now. A time in the future is always replaced.
+pub(crate) fn is_use_to_record(last_use: SystemTime, now: SystemTime) -> bool {
+    match now.duration_since(last_use) {
+        Ok(age) => age >= HOUR,
+        Err(ahead) => ahead.duration() > SLACK,
+    }
+}
+
+/// The ID of the scanning process, or 0. A forked child finds the parent's ID and may start a separate scan.
+static SCANNING: AtomicU32 = AtomicU32::new(0);
+
+/// Starts a thread that scans the directory. Returns `false` if this process is already scanning.
+pub(crate) fn start_scan(path: &Path, limit: u64) -> bool {
+    let process = std::process::id();
+    let other = SCANNING.load(Ordering::Relaxed);
+    if other == process || SCANNING.compare_exchange(other, process, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+        return false;
+    }
+    let path = path.to_owned();
+    let work = move || {
+        // The thread gets a separate descriptor table. The program may close all of its descriptors and reuse their
+        // numbers without affecting this thread, and vice versa.
+        leave_all();
+        if let Ok(directory) = Directory::open(&path) {
+            let _ = scan(&directory, limit, SystemTime::now());
+        }
+        SCANNING.store(0, Ordering::Relaxed);
+    };
+    let is_started = threads::start("cudnn-plans", Box::new(work)).is_ok();
+    if !is_started {
+        SCANNING.store(0, Ordering::Relaxed);
+    }
+    is_started
+}
+
+/// Removes old temporary files, and entries if the directory is over the limit.
+pub(crate) fn scan(directory: &Directory, limit: u64, now: SystemTime) -> Result<Scan, Cause> {
+    let mut scan = Scan::default();
+    let mut entries = Vec::new();
+    for name in directory.names()? {
+        let Some(kind) = name::kind(&name) else { continue };
+        let Ok(facts) = directory.facts(&name) else { continue };
+        let modified = facts.modified.unwrap_or(now);
+        // The clock was wrong or was set back. Reset the time, so that the file ages from now on.
+        if modified.duration_since(now).is_ok_and(|ahead| ahead > SLACK) {
+            directory.set_modified(&name, now);
+        }
+        match kind {
+            Kind::Temporary if now.duration_since(modified).is_ok_and(|age| age >= HOUR) => {
+                scan.removed_temporaries += u64::from(directory.remove(&name).is_ok());
+            }
+            Kind::Temporary => {}
+            Kind::Entry => {
+                scan.entries += 1;
+                scan.bytes = scan.bytes.saturating_add(facts.size);
+                entries.push((modified, name, facts.size));
+            }
+        }
+    }
+    if scan.bytes <= limit {
+        return Ok(scan);
+    }
+    let goal = limit - limit / 10;
+    entries.sort_unstable();
+    for (_, name, size) in entries {
+        if scan.bytes <= goal {
+            break;
+        }
+        // Another process may have removed the file.
+        if directory.remove(&name).is_err_and(|error| error.kind() != ErrorKind::NotFound) {
+            continue;
+        }
+        scan.bytes = scan.bytes.saturating_sub(size);
+        scan.entries -= 1;
+        scan.removed_entries += 1;
+    }
+    Ok(scan)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_scans_once_at_a_time_whatever_its_parent_does() {
+        let process = std::process::id();
+        let start = || start_scan("/no/such/dir".as_ref(), 1);
+        SCANNING.store(process, Ordering::Relaxed);
+        assert!(!start());
+        // A child that was forked during a scan of its parent finds this value.
+        SCANNING.store(process.wrapping_add(1), Ordering::Relaxed);
+        assert!(start());
+        let begin = std::time::Instant::now();
+        while SCANNING.load(Ordering::Relaxed) != 0 && begin.elapsed() < Duration::from_secs(20) {
+            std::thread::yield_now();
+        }
+        assert_eq!(SCANNING.load(Ordering::Relaxed), 0);
+    }
+}

@@ -1,0 +1,42 @@
+//! Stores compiled cuDNN plans in files, so that later processes can use them.
+//!
+//! ```
+//! use cudnn_store::plans::{About, Entry, Lookup, Settings, Store};
+//!
+//! # let dir = std::env::temp_dir().join(format!("plan-store-example-{}", std::process::id()));
+//! let settings = Settings { dir: Some(dir.clone()), ..Settings::default() };
+//! let (store, problems) = Store::open(&settings);
+//! assert!(problems.is_empty());
+//! let entry = Entry { key: b"all that the plan depends on".into(), plan: b"{}".into(), about: About::default() };
+//! store.put(&entry)?;
+//! assert!(matches!(store.get(&entry.key), Lookup::Found(found, _) if found == entry));
+//! # std::fs::remove_dir_all(dir).ok();
+//! # Ok::<(), cudnn_store::plans::Problem>(())
+//! ```
+//!
+//! A [`Store`] consists of a directory with one file per entry, and optional packs, which are read-only files with many
+//! entries. Any number of processes can share a store. A lookup returns exactly the entry that was stored under the
+//! key, or no entry, even if files are damaged. `format` describes the bytes.
+//!
+//! A `Store` holds no open files or locks, so programs may fork or close descriptors at any time. Calls do not panic,
+//! change `errno`, or act as cancellation points.
+//!
+mod directory;
+mod entry;
+mod format;
+mod limit;
+mod name;
+mod pack;
+mod problem;
+mod settings;
+mod store;
+mod variables;
+
+pub use directory::Cleared;
+pub use entry::{About, Entry, Lookup, Source, Stored};
+pub use limit::Scan;
+pub use pack::{Packed, is_pack, write_pack};
+pub use problem::{Damage, Problem, ProblemKind};
+pub use settings::{DEFAULT_LIMIT, Settings, parse_size};
+pub use store::{Entries, Store};
+pub use variables::{DIR_VARIABLE, LIMIT_VARIABLE, PACK_VARIABLE};

@@ -1,0 +1,245 @@
+//! Packs: read-only files with many entries, for container images.
+//!
+//! | bytes | content |
+//! | --- | --- |
+//! | 16 | [`MAGIC`] |
+//! | 4 | format version |
+//! | 4 | 0 |
+//! | 8 | number of entries |
+//! | 8 | size of the file |
+//! | 32 | SHA-256 of all previous bytes and the index |
+//! | 48 per entry | the index: SHA-256 of the key, offset, length; sorted by hash |
+//! | | the entries in the same order, encoded as in a directory |
+//!
+//! Every lookup opens the pack and reads about 12 positions of the index. The file is not mapped into memory, because
+//! truncating it would then crash the program.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use cudnn_os::cancel::ThreadStateGuard;
+use cudnn_os::trusted_files::{self, File};
+use sha2::{Digest, Sha256};
+
+use super::entry::{Entry, Source, Stored};
+use super::format::{self, MAX_ENTRY, Reader};
+use super::name::{self, Hash};
+use super::problem::{Cause, Damage, Problem, ProblemKind};
+
+const MAGIC: &[u8; 16] = b"cuDNN plans\r\n\x1a\n\0";
+const VERSION: u32 = 1;
+const HEADER: u64 = 72;
+/// The part of the header that the checksum covers.
+const CHECKED: usize = 40;
+const PLACE: u64 = 48;
+
+/// Maximum number of entries in a pack.
+const MAX_ENTRIES: u64 = 1 << 20;
+
+/// A pack with a verified index.
+pub(crate) struct Pack(PathBuf);
+
+struct Opened {
+    file: File,
+    size: u64,
+    count: u64,
+    start: [u8; CHECKED],
+    checksum: Hash,
+}
+
+/// The position of an entry.
+struct Place {
+    hash: Hash,
+    offset: u64,
+    length: u64,
+}
+
+impl Pack {
+    /// Opens a pack and verifies the index.
+    pub(crate) fn open(path: &Path) -> Result<Self, Problem> {
+        let check = || -> Result<(), Cause> {
+            if !path.is_absolute() {
+                return Err(ProblemKind::NotAbsolute.into());
+            }
+            Opened::open(path)?.check_index()
+        };
+        check().map_err(|cause| cause.at_pack(path))?;
+        Ok(Pack(path.to_owned()))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Returns the entry with this key.
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Entry>, Problem> {
+        let hash = name::hash(key);
+        let find = || -> Result<Option<Entry>, Cause> {
+            let opened = Opened::open(&self.0)?;
+            let Some(place) = opened.find(&hash)? else { return Ok(None) };
+            let entry = opened.entry(&place)?;
+            if entry.key == key { Ok(Some(entry)) } else { Err(Damage::OtherKey.into()) }
+        };
+        find().map_err(|cause| cause.at_pack(&self.0))
+    }
+
+    /// Returns the entry at this position of the index. The outer error concerns the pack, the inner one only the
+    /// entry.
+    pub(crate) fn entry(&self, at: u64) -> Result<Option<Result<Stored, Problem>>, Problem> {
+        let place = || -> Result<_, Cause> {
+            let opened = Opened::open(&self.0)?;
+            if at >= opened.count {
+                return Ok(None);
+            }
+            let place = opened.place(at)?;
+            Ok(Some((opened, place)))
+        };
+        let Some((opened, place)) = place().map_err(|cause| cause.at_pack(&self.0))? else { return Ok(None) };
+        let entry = opened.entry(&place).and_then(|entry| {
+            if name::hash(&entry.key) == place.hash { Ok(entry) } else { Err(Damage::OtherKey.into()) }
+        });
+        let stored = entry.map(|entry| Stored {
+            entry,
+            source: Source::Pack(self.0.clone()),
+            name: name::entry_name(&place.hash),
+            bytes: place.length,
+            last_use: None,
+        });
+        Ok(Some(stored.map_err(|cause| cause.at_pack(&self.0))))
+    }
+}
+
+impl Opened {
+    fn open(path: &Path) -> Result<Self, Cause> {
+        let file = trusted_files::open(path)?;
+        let size = file.facts()?.size;
+        let header = file.read(0, HEADER)?.ok_or(Damage::NotOurs)?;
+        let mut header = Reader(&header);
+        let start = header.array::<CHECKED>().ok_or(Damage::NotOurs)?;
+        let checksum = header.array().ok_or(Damage::NotOurs)?;
+        let mut fields = Reader(&start);
+        fields.start(MAGIC, VERSION)?;
+        let (Some(0), Some(count), Some(length)) = (fields.u32(), fields.u64(), fields.u64()) else {
+            return Err(Damage::Content.into());
+        };
+        if length != size || count > MAX_ENTRIES || count * PLACE > size - HEADER {
+            return Err(Damage::Size.into());
+        }
+        Ok(Opened { file, size, count, start, checksum })
+    }
+
+    fn check_index(&self) -> Result<(), Cause> {
+        /// Number of bytes per read.
+        const STEP: u64 = 1024 * PLACE;
+        let mut hasher = Sha256::new();
+        hasher.update(self.start);
+        let (mut at, end) = (HEADER, HEADER + self.count * PLACE);
+        while at < end {
+            let part = self.file.read(at, STEP.min(end - at))?.ok_or(Damage::Size)?;
+            hasher.update(&part);
+            at += STEP;
+        }
+        let checksum: Hash = hasher.finalize().into();
+        if checksum == self.checksum { Ok(()) } else { Err(Damage::Checksum.into()) }
+    }
+
+    fn place(&self, at: u64) -> Result<Place, Cause> {
+        let place = self.file.read(HEADER + at * PLACE, PLACE)?.ok_or(Damage::Size)?;
+        let mut place = Reader(&place);
+        match (place.array(), place.u64(), place.u64()) {
+            (Some(hash), Some(offset), Some(length)) => Ok(Place { hash, offset, length }),
+            _ => Err(Damage::Size.into()),
+        }
+    }
+
+    fn find(&self, hash: &Hash) -> Result<Option<Place>, Cause> {
+        let (mut low, mut high) = (0, self.count);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let place = self.place(middle)?;
+            match place.hash.cmp(hash) {
+                std::cmp::Ordering::Equal => return Ok(Some(place)),
+                std::cmp::Ordering::Less => low = middle + 1,
+                std::cmp::Ordering::Greater => high = middle,
+            }
+        }
+        Ok(None)
+    }
+
+    fn entry(&self, place: &Place) -> Result<Entry, Cause> {
+        if place.length > MAX_ENTRY {
+            return Err(ProblemKind::TooLarge { bytes: place.length, limit: MAX_ENTRY }.into());
+        }
+        if place.offset.checked_add(place.length).is_none_or(|end| end > self.size) {
+            return Err(Damage::Size.into());
+        }
+        let bytes = self.file.read(place.offset, place.length)?.ok_or(Damage::Size)?;
+        format::decode(&bytes)
+    }
+}
+
+/// Returns whether a file that starts with these bytes is a pack, of any format version.
+#[must_use]
+pub fn is_pack(start: &[u8]) -> bool {
+    start.starts_with(MAGIC)
+}
+
+/// The result of [`write_pack`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Packed {
+    /// The number of entries.
+    pub entries: u64,
+    /// The size of the file.
+    pub bytes: u64,
+}
+
+/// Writes a pack and replaces an existing file with this name.
+///
+/// The output depends only on the set of entries, not on their order. If two entries have the same key, the first one
+/// is used. All entries are held in memory until the pack is written.
+///
+/// # Errors
+/// Returns the reason why the pack could not be written. An existing file is then unchanged.
+pub fn write_pack(path: &Path, entries: impl IntoIterator<Item = Entry>) -> Result<Packed, Problem> {
+    let mut encoded = BTreeMap::new();
+    for entry in entries {
+        let bytes = format::encode(&entry).filter(|bytes| bytes.len() as u64 <= MAX_ENTRY);
+        let too_large = ProblemKind::TooLarge { bytes: entry.plan.len() as u64, limit: MAX_ENTRY };
+        let bytes = bytes.ok_or_else(|| Cause::from(too_large).at_output(path))?;
+        encoded.entry(name::hash(&entry.key)).or_insert(bytes);
+    }
+    let _guard = ThreadStateGuard::new();
+    write(path, &encoded).map_err(|cause| cause.at_output(path))
+}
+
+fn write(path: &Path, entries: &BTreeMap<Hash, Vec<u8>>) -> Result<Packed, Cause> {
+    let count = entries.len() as u64;
+    if count > MAX_ENTRIES {
+        return Err(ProblemKind::TooLarge { bytes: count * PLACE, limit: MAX_ENTRIES * PLACE }.into());
+    }
+    let mut offset = HEADER + count * PLACE;
+    let mut index = Vec::new();
+    for (hash, bytes) in entries {
+        index.extend(hash);
+        index.extend(offset.to_le_bytes());
+        index.extend((bytes.len() as u64).to_le_bytes());
+        offset += bytes.len() as u64;
+    }
+    let mut start = Vec::new();
+    start.extend(MAGIC);
+    start.extend(VERSION.to_le_bytes());
+    start.extend(0_u32.to_le_bytes());
+    start.extend(count.to_le_bytes());
+    start.extend(offset.to_le_bytes());
+    let checksum = Sha256::new().chain_update(&start).chain_update(&index).finalize();
+    start.extend(checksum);
+    start.extend(index);
+
+    trusted_files::replace(
+        path,
+        &name::beside(path),
+        std::iter::once(start.as_slice()).chain(entries.values().map(Vec::as_slice)),
+    )?;
+    Ok(Packed { entries: count, bytes: offset })
+}

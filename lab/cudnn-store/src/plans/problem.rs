@@ -1,0 +1,303 @@
+//! The error type of a store.
+
+use std::error::Error;
+use std::fmt::{self, Display, Formatter};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use cudnn_os::trusted_files::Refusal;
+
+use super::variables::{DIR_VARIABLE, LIMIT_VARIABLE, PACK_VARIABLE};
+
+/// The reason why a store or an entry cannot be used. [`Display`] prints the file, the cause, and the fix.
+#[derive(Debug)]
+pub struct Problem {
+    kind: ProblemKind,
+    path: PathBuf,
+    role: Role,
+    error: Option<io::Error>,
+}
+
+/// The role of the affected file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// The store's directory, or an entry in it.
+    Store,
+    /// A pack that is read.
+    Pack,
+    /// A pack or a list of pages that is being written.
+    Output,
+}
+
+/// The kinds of problems.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ProblemKind {
+    /// No variable names a directory for the store.
+    NoDirectory,
+    /// The path is relative. The working directory of a program may change.
+    NotAbsolute,
+    /// `CUDNN_PLANS_LIMIT` is not a valid size.
+    BadLimit(String),
+    /// The path is not a directory.
+    NotADirectory,
+    /// The path is not a regular file.
+    NotAFile,
+    /// The file belongs to another user.
+    NotOwned {
+        /// The user ID of the owner.
+        owner: u32,
+        /// The effective user ID of the process.
+        user: u32,
+    },
+    /// Other users can write to the file or directory.
+    WritableByOthers {
+        /// The permission bits.
+        mode: u32,
+    },
+    /// The file system is read-only.
+    ReadOnly,
+    /// The disk or the user's quota is full.
+    Full,
+    /// The system denies access.
+    Denied,
+    /// The file would exceed the size limit of the process (`RLIMIT_FSIZE`).
+    FileSizeLimit,
+    /// The entry is larger than the store or the maximum size of an entry.
+    TooLarge {
+        /// The size of the entry.
+        bytes: u64,
+        /// The maximum size.
+        limit: u64,
+    },
+    /// The content differs from the content that was written.
+    Damaged(Damage),
+    /// A newer release of this crate has written the file.
+    NewerFormat {
+        /// The format version of the file.
+        version: u32,
+    },
+    /// The directory was not created by a store. Files in it are preserved.
+    NotAStore,
+    /// Another system error.
+    System,
+}
+
+/// The kinds of damage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Damage {
+    /// The file does not start with the expected bytes.
+    NotOurs,
+    /// The size differs from the size in the header.
+    Size,
+    /// The checksum does not match.
+    Checksum,
+    /// The content is inconsistent.
+    Content,
+    /// The file contains an entry with a different key.
+    OtherKey,
+}
+
+/// A problem without the path of the file.
+pub(crate) struct Cause {
+    pub(crate) kind: ProblemKind,
+    error: Option<io::Error>,
+}
+
+impl Cause {
+    pub(crate) fn at(self, path: &Path) -> Problem {
+        Problem { kind: self.kind, path: path.to_owned(), role: Role::Store, error: self.error }
+    }
+
+    pub(crate) fn at_pack(self, path: &Path) -> Problem {
+        Problem { role: Role::Pack, ..self.at(path) }
+    }
+
+    pub(crate) fn at_output(self, path: &Path) -> Problem {
+        Problem { role: Role::Output, ..self.at(path) }
+    }
+
+    /// Returns whether the file is missing.
+    pub(crate) fn is_missing(&self) -> bool {
+        self.error.as_ref().is_some_and(|error| error.kind() == ErrorKind::NotFound)
+    }
+}
+
+impl From<ProblemKind> for Cause {
+    fn from(kind: ProblemKind) -> Self {
+        Cause { kind, error: None }
+    }
+}
+
+impl From<Damage> for Cause {
+    fn from(damage: Damage) -> Self {
+        ProblemKind::Damaged(damage).into()
+    }
+}
+
+impl From<Refusal> for Cause {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::NotADirectory => ProblemKind::NotADirectory.into(),
+            Refusal::NotAFile => ProblemKind::NotAFile.into(),
+            Refusal::NotOwned { owner, user } => ProblemKind::NotOwned { owner, user }.into(),
+            Refusal::WritableByOthers { mode } => ProblemKind::WritableByOthers { mode }.into(),
+            Refusal::System(error) => error.into(),
+        }
+    }
+}
+
+impl From<io::Error> for Cause {
+    fn from(error: io::Error) -> Self {
+        let kind = match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => ProblemKind::Full,
+            ErrorKind::ReadOnlyFilesystem => ProblemKind::ReadOnly,
+            ErrorKind::PermissionDenied => ProblemKind::Denied,
+            ErrorKind::FileTooLarge => ProblemKind::FileSizeLimit,
+            ErrorKind::NotADirectory => ProblemKind::NotADirectory,
+            _ => ProblemKind::System,
+        };
+        Cause { kind, error: Some(error) }
+    }
+}
+
+impl Problem {
+    /// Returns the kind of problem.
+    pub fn kind(&self) -> &ProblemKind {
+        &self.kind
+    }
+
+    /// Returns the file or directory. Empty if the problem is an environment variable without a path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the error of the operating system, if any.
+    pub fn system_error(&self) -> Option<&io::Error> {
+        self.error.as_ref()
+    }
+
+    /// Returns the fix as a sentence without a full stop.
+    pub fn help(&self) -> String {
+        match (self.role, &self.kind) {
+            (Role::Pack, kind) => Self::help_for_pack(kind),
+            (Role::Output, ProblemKind::NotAFile) => "choose a different file".to_owned(),
+            (Role::Output, ProblemKind::Full) => "free some space, or choose a file on a different disk".to_owned(),
+            (Role::Output, ProblemKind::TooLarge { .. }) => "pack fewer plans".to_owned(),
+            (_, ProblemKind::FileSizeLimit) => "raise the limit (ulimit -f)".to_owned(),
+            (Role::Output, _) => "choose a file in a directory that is writable for this user".to_owned(),
+            (Role::Store, kind) => Self::help_for_store(kind),
+        }
+    }
+
+    fn help_for_pack(kind: &ProblemKind) -> String {
+        match kind {
+            ProblemKind::NotAbsolute => format!("use an absolute path in {PACK_VARIABLE}"),
+            ProblemKind::NotOwned { .. } => "use chown to give the pack to root or to this user".to_owned(),
+            ProblemKind::WritableByOthers { .. } => "remove the permission with chmod go-w".to_owned(),
+            // Writing a new pack could overwrite an unrelated file.
+            ProblemKind::Damaged(Damage::NotOurs) => format!("set {PACK_VARIABLE} to a pack"),
+            ProblemKind::Damaged(_) | ProblemKind::TooLarge { .. } => {
+                "recreate the pack with `cudnn-lab plans pack`".to_owned()
+            }
+            ProblemKind::NewerFormat { .. } => {
+                "update cudnn-shim, or recreate the pack with this release: `cudnn-lab plans pack`".to_owned()
+            }
+            _ => format!("set {PACK_VARIABLE} to a pack that this process can read"),
+        }
+    }
+
+    fn help_for_store(kind: &ProblemKind) -> String {
+        match kind {
+            ProblemKind::NoDirectory => format!("set {DIR_VARIABLE} to a directory"),
+            ProblemKind::NotAbsolute => format!("set {DIR_VARIABLE} to an absolute path"),
+            ProblemKind::BadLimit(_) => format!("set {LIMIT_VARIABLE} to a number of bytes, or to 512M or 2G"),
+            ProblemKind::NotADirectory => format!("set {DIR_VARIABLE} to a directory"),
+            ProblemKind::NotAFile => "remove it".to_owned(),
+            ProblemKind::NotOwned { .. } => {
+                format!("set {DIR_VARIABLE} to a directory of this user, or change the owner to this user with chown")
+            }
+            ProblemKind::WritableByOthers { .. } => "remove the permission with chmod go-w".to_owned(),
+            ProblemKind::ReadOnly => {
+                format!("set {DIR_VARIABLE} to a directory on a writable file system")
+            }
+            ProblemKind::Full => "free some space, or remove plans with `cudnn-lab plans clear`".to_owned(),
+            ProblemKind::Denied => {
+                format!("grant this user read and write access, or set {DIR_VARIABLE} to a different directory")
+            }
+            ProblemKind::FileSizeLimit => "raise the limit (ulimit -f)".to_owned(),
+            ProblemKind::TooLarge { .. } => format!("raise {LIMIT_VARIABLE}"),
+            ProblemKind::Damaged(_) => "no action needed: the plan will be rebuilt".to_owned(),
+            ProblemKind::NewerFormat { .. } => "update cudnn-shim, or use a separate directory per release".to_owned(),
+            ProblemKind::NotAStore => "choose a directory that was created by a plan store".to_owned(),
+            ProblemKind::System => format!("check the path, or set {DIR_VARIABLE} to a different directory"),
+        }
+    }
+
+    /// Returns the problem without the fix.
+    pub fn what(&self) -> impl Display + '_ {
+        What(self)
+    }
+}
+
+struct What<'a>(&'a Problem);
+
+impl Display for What<'_> {
+    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
+        let Problem { kind, path, error, .. } = self.0;
+        if !path.as_os_str().is_empty() {
+            write!(to, "{} ", path.display())?;
+        }
+        match kind {
+            ProblemKind::NoDirectory => write!(to, "neither {DIR_VARIABLE} nor HOME names a directory for plans")?,
+            ProblemKind::NotAbsolute => to.write_str("is not an absolute path")?,
+            ProblemKind::BadLimit(text) => write!(to, "{LIMIT_VARIABLE}={text:?} is not a size")?,
+            ProblemKind::NotADirectory => to.write_str("is not a directory")?,
+            ProblemKind::NotAFile => to.write_str("is not a regular file")?,
+            ProblemKind::NotOwned { owner, user } => {
+                write!(to, "belongs to user {owner}, but this process runs as user {user}")?;
+            }
+            ProblemKind::WritableByOthers { mode } => write!(to, "is writable by other users (mode {mode:04o})")?,
+            ProblemKind::ReadOnly => to.write_str("is on a read-only file system")?,
+            ProblemKind::Full => to.write_str("is on a full disk, or this user's quota is exceeded")?,
+            ProblemKind::Denied => to.write_str("is not accessible to this user")?,
+            ProblemKind::FileSizeLimit => to.write_str("would exceed the file size limit of this process")?,
+            ProblemKind::TooLarge { bytes, limit } => {
+                write!(to, "would have {bytes} bytes, but the limit is {limit}")?;
+            }
+            ProblemKind::Damaged(damage) => write!(to, "is damaged: {damage}")?,
+            ProblemKind::NewerFormat { version } => write!(to, "has format {version}, which is too new")?,
+            ProblemKind::NotAStore => to.write_str("is not tagged as a plan store; no files were removed")?,
+            ProblemKind::System => to.write_str("cannot be used")?,
+        }
+        match error {
+            Some(error) => write!(to, ": {error}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Display for Problem {
+    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
+        write!(to, "{}; {}", self.what(), self.help())
+    }
+}
+
+impl Display for Damage {
+    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
+        to.write_str(match self {
+            Damage::NotOurs => "it is not a file of this kind",
+            Damage::Size => "the size does not match the header",
+            Damage::Checksum => "the checksum does not match the content",
+            Damage::Content => "the content is inconsistent",
+            Damage::OtherKey => "it contains a plan with a different key",
+        })
+    }
+}
+
+impl Error for Problem {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.error.as_ref().map(|error| error as _)
+    }
+}

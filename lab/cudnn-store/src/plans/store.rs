@@ -1,0 +1,174 @@
+//! A store that consists of a directory and packs.
+
+use std::path::Path;
+
+use super::directory::{Cleared, Directory};
+use cudnn_os::cancel::ThreadStateGuard;
+
+use super::entry::{Entry, Lookup, Source, Stored};
+use super::limit::Scan;
+use super::pack::Pack;
+use super::problem::{Cause, Problem, ProblemKind};
+use super::settings::Settings;
+
+/// A store of plans. It can be shared between threads and used in forked children.
+pub struct Store {
+    directory: Option<Directory>,
+    packs: Vec<Pack>,
+}
+
+impl Store {
+    /// Opens a store. Parts that cannot be used are reported as problems and ignored. A missing directory is not a
+    /// problem, because the first [`put`](Store::put) creates it.
+    pub fn open(settings: &Settings) -> (Self, Vec<Problem>) {
+        let _guard = ThreadStateGuard::new();
+        let mut problems = Vec::new();
+        let mut store = Store { directory: None, packs: Vec::new() };
+        for path in &settings.packs {
+            match Pack::open(path) {
+                Ok(pack) => store.packs.push(pack),
+                Err(problem) => problems.push(problem),
+            }
+        }
+        if let Some(path) = &settings.dir {
+            let directory = Directory::new(path.clone(), settings.limit);
+            let opened = if path.is_absolute() {
+                directory.open().map(drop)
+            } else {
+                Err(Cause::from(ProblemKind::NotAbsolute).at(path))
+            };
+            match opened {
+                Ok(()) => store.directory = Some(directory),
+                Err(problem) => problems.push(problem),
+            }
+        }
+        (store, problems)
+    }
+
+    /// Returns the directory, if the store uses one.
+    pub fn dir(&self) -> Option<&Path> {
+        self.directory.as_ref().map(|directory| directory.path.as_path())
+    }
+
+    /// Returns the paths of the packs in use.
+    pub fn packs(&self) -> impl Iterator<Item = &Path> {
+        self.packs.iter().map(Pack::path)
+    }
+
+    /// Looks up a key, first in the packs and then in the directory.
+    ///
+    /// If the entry is damaged or incomplete, has a different key, or belongs to another user, the result is
+    /// [`Unusable`](Lookup::Unusable). The file is then removed from the directory.
+    pub fn get(&self, key: &[u8]) -> Lookup {
+        let _guard = ThreadStateGuard::new();
+        let mut problem = None;
+        for pack in &self.packs {
+            match pack.get(key) {
+                Ok(Some(entry)) => return Lookup::Found(entry, Source::Pack(pack.path().to_owned())),
+                Ok(None) => {}
+                Err(found) => problem = Some(found),
+            }
+        }
+        match self.directory.as_ref().map(|directory| directory.get(key)) {
+            Some(Ok(Some(entry))) => return Lookup::Found(entry, Source::Directory),
+            Some(Ok(None)) | None => {}
+            Some(Err(found)) => problem = Some(found),
+        }
+        problem.map_or(Lookup::Missing, Lookup::Unusable)
+    }
+
+    /// Stores an entry in the directory and replaces an existing entry with the same key. Without a directory, this is
+    /// a no-op.
+    ///
+    /// If the directory exceeds the limit, a background thread occasionally removes the least recently used entries,
+    /// down to 90 % of the limit.
+    ///
+    /// # Errors
+    /// Returns the reason why the entry could not be stored. The directory is then unchanged.
+    pub fn put(&self, entry: &Entry) -> Result<(), Problem> {
+        let _guard = ThreadStateGuard::new();
+        self.directory.as_ref().map_or(Ok(()), |directory| directory.put(entry))
+    }
+
+    /// Removes the entry with this key from the directory.
+    pub fn remove(&self, key: &[u8]) {
+        let _guard = ThreadStateGuard::new();
+        if let Some(directory) = &self.directory {
+            directory.remove(key);
+        }
+    }
+
+    /// Iterates over all entries, first in the packs and then in the directory. Entries are read and verified one at a
+    /// time. Damaged entries are returned as problems and are not removed.
+    pub fn entries(&self) -> Entries<'_> {
+        Entries { store: self, packs: self.packs.iter(), pack: None, names: None }
+    }
+
+    /// Removes old temporary files, and entries if the directory exceeds the limit. A background thread does this after
+    /// some puts.
+    ///
+    /// # Errors
+    /// Returns the reason why the directory could not be read.
+    pub fn scan(&self) -> Result<Scan, Problem> {
+        let _guard = ThreadStateGuard::new();
+        self.directory.as_ref().map_or(Ok(Scan::default()), Directory::scan)
+    }
+
+    /// Removes all entries and temporary files from the directory. Other files are not touched.
+    ///
+    /// # Errors
+    /// Returns [`ProblemKind::NotAStore`] and removes no files if the directory was not created by a store.
+    pub fn clear(&self) -> Result<Cleared, Problem> {
+        let _guard = ThreadStateGuard::new();
+        self.directory.as_ref().map_or(Ok(Cleared::default()), Directory::clear)
+    }
+}
+
+/// An iterator over the entries of a store.
+pub struct Entries<'a> {
+    store: &'a Store,
+    packs: std::slice::Iter<'a, Pack>,
+    pack: Option<(&'a Pack, u64)>,
+    names: Option<std::vec::IntoIter<String>>,
+}
+
+impl Iterator for Entries<'_> {
+    type Item = Result<Stored, Problem>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let _guard = ThreadStateGuard::new();
+        loop {
+            if let Some((pack, place)) = self.pack.take() {
+                match pack.entry(place) {
+                    Ok(None) => continue,
+                    Ok(Some(entry)) => {
+                        self.pack = Some((pack, place + 1));
+                        return Some(entry);
+                    }
+                    // The rest of this pack is unreadable, too.
+                    Err(problem) => return Some(Err(problem)),
+                }
+            }
+            if let Some(pack) = self.packs.next() {
+                self.pack = Some((pack, 0));
+                continue;
+            }
+            let directory = self.store.directory.as_ref()?;
+            let names = match &mut self.names {
+                Some(names) => names,
+                None => match directory.names() {
+                    Ok(names) => self.names.insert(names.into_iter()),
+                    Err(problem) => {
+                        self.names = Some(Vec::new().into_iter());
+                        return Some(Err(problem));
+                    }
+                },
+            };
+            match directory.entry(&names.next()?) {
+                Ok(None) => {}
+                Ok(Some(stored)) => return Some(Ok(stored)),
+                Err(problem) => return Some(Err(problem)),
+            }
+        }
+    }
+}

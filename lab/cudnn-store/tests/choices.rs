@@ -1,0 +1,176 @@
+//! Tests the files with tuned choices: reading, merging, writing, and hostile contents.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+
+use cudnn_store::choices::{Capability, Choice, Choices, Device, MAX_LEN, Problem, Ranking, Release};
+
+fn ranking(release: u32, device: &str, graph: u64, engines: &[i64]) -> Ranking {
+    let choice = |engine: &i64| Choice {
+        engine: *engine,
+        knobs: BTreeMap::from([("TILE_SIZE".to_owned(), 3)]),
+        notes: vec!["tensor_core".to_owned()],
+        time_us: Some(12.5),
+        spread_us: Some(0.25),
+        workspace: 4096,
+        error: Some(0.5),
+        proposed: true,
+        problem: (*engine > 7).then(|| Problem::Wrong("1 of 8 values\ndiffers".to_owned())),
+    };
+    Ranking {
+        cudnn: Release::from_number(release),
+        device: Device { name: device.to_owned(), compute_capability: Capability::from_tenths(90) },
+        graph: format!("{graph:016x}"),
+        label: "conv_fwd".to_owned(),
+        executions: 7,
+        default: Some(0),
+        engines: engines.iter().map(choice).collect(),
+    }
+}
+
+fn choices(rankings: impl IntoIterator<Item = Ranking>) -> Choices {
+    let mut choices = Choices::default();
+    rankings.into_iter().for_each(|ranking| choices.insert(ranking).unwrap());
+    choices
+}
+
+#[test]
+fn a_written_file_is_read_unchanged_and_does_not_depend_on_the_order() {
+    let rankings =
+        || [(91_900, 5), (91_900, 2), (92_000, 2)].map(|(release, graph)| ranking(release, "A", graph, &[3, 9]));
+    let (one, other) = (choices(rankings()), choices(rankings().into_iter().rev()));
+    assert_eq!(one.to_json(), other.to_json());
+    assert_eq!(Choices::parse(&one.to_json()).unwrap(), one);
+    assert!(one.to_json().contains("\"cudnn\": \"9.19.0\""), "{}", one.to_json());
+    assert!(one.to_json().contains("\"compute_capability\": \"9.0\""), "{}", one.to_json());
+    assert_eq!(Choices::parse(&Choices::default().to_json()).unwrap(), Choices::default());
+}
+
+#[test]
+fn a_ranking_is_found_by_release_device_and_graph() {
+    let all = choices([ranking(91_900, "A", 1, &[1]), ranking(91_900, "A", 2, &[2]), ranking(91_900, "B", 1, &[3])]);
+    let find = |release, device: &str, tenths, graph: u64| {
+        let device = Device { name: device.to_owned(), compute_capability: Capability::from_tenths(tenths) };
+        all.find(Release::from_number(release), &device, &format!("{graph:016x}")).map(|found| found.engines[0].engine)
+    };
+    assert_eq!((find(91_900, "A", 90, 2), find(91_900, "B", 90, 1)), (Some(2), Some(3)));
+    for missing in
+        [find(91_901, "A", 90, 1), find(91_900, "C", 90, 1), find(91_900, "A", 100, 1), find(91_900, "A", 90, 3)]
+    {
+        assert_eq!(missing, None);
+    }
+}
+
+#[test]
+fn newer_rankings_and_rules_replace_older_ones() {
+    let rules = |names: &[&str]| {
+        let rule = |name: &&str| format!(r#"{{"name":"{name}","reason":"{}"}}"#, names.len());
+        Choices::parse(&format!(r#"{{"errata":1,"rules":[{}]}}"#, names.iter().map(rule).collect::<Vec<_>>().join(",")))
+    };
+    let older =
+        choices([ranking(91_900, "A", 1, &[1]), ranking(91_900, "A", 2, &[2])]).merge(rules(&["a", "b"]).unwrap());
+    let newer = choices([ranking(91_900, "A", 2, &[5]), ranking(91_900, "B", 2, &[6])]).merge(rules(&["b"]).unwrap());
+    let merged = older.merge(newer);
+    let engines: Vec<i64> = merged.iter().map(|ranking| ranking.engines[0].engine).collect();
+    assert_eq!(engines, [1, 5, 6]);
+    let text = merged.to_json();
+    assert_eq!(
+        (text.matches("\"reason\": \"2\"").count(), text.matches("\"reason\": \"1\"").count()),
+        (1, 1),
+        "{text}"
+    );
+}
+
+#[test]
+fn rules_without_a_name_replace_no_others() {
+    let rules = |reason: &str| Choices::parse(&format!(r#"{{"errata":1,"rules":[{{"reason":"{reason}"}}]}}"#)).unwrap();
+    let text = rules("one").merge(rules("other")).to_json();
+    assert!(text.contains("\"one\"") && text.contains("\"other\""), "{text}");
+}
+
+#[test]
+fn rankings_are_read_without_the_rules_of_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("app.tuned.json");
+    let rankings = choices([ranking(91_900, "A", 1, &[3])]);
+    let rules = Choices::parse(r#"{"errata":1,"rules":[{"name":"a"}]}"#).unwrap();
+    let both = rankings.clone().merge(rules);
+    std::fs::write(&file, both.to_json()).unwrap();
+    assert_eq!((Choices::read(&file).unwrap(), Choices::read_rankings(&file).unwrap()), (both, rankings));
+    std::fs::write(&file, r#"{"errata":1}"#).unwrap();
+    assert_eq!(Choices::read_rankings(&file), Choices::read(&file));
+}
+
+#[test]
+fn invalid_rankings_are_refused_with_the_reason() {
+    let valid = || ranking(91_900, "A", 1, &[1, 2]);
+    let engine = |change: fn(&mut Choice)| {
+        let mut ranking = valid();
+        change(&mut ranking.engines[0]);
+        ranking
+    };
+    for (invalid, expected) in [
+        (Ranking { graph: "0123456789ABCDEF".into(), ..valid() }, "16 hexadecimal digits"),
+        (Ranking { graph: "../../../../etc/".into(), ..valid() }, "16 hexadecimal digits"),
+        (Ranking { engines: Vec::new(), default: None, ..valid() }, "it has no engines"),
+        (Ranking { default: Some(2), ..valid() }, "the default is not the place of an engine"),
+        (ranking(91_900, "", 1, &[1]), "the device has no name"),
+        (ranking(91_900, "A", 1, &[1, 1]), "engine 1 TILE_SIZE=3 occurs twice"),
+        (engine(|choice| choice.engine = -1), "engine -1 is negative"),
+        (engine(|choice| choice.time_us = Some(f64::NAN)), "must not be negative"),
+        (engine(|choice| choice.error = Some(f64::INFINITY)), "must not be negative"),
+        (engine(|choice| choice.spread_us = Some(-1.0)), "must not be negative"),
+    ] {
+        let refused = Choices::default().insert(invalid).unwrap_err();
+        assert!(refused.contains(expected), "{expected}: {refused}");
+    }
+}
+
+/// Every prefix of a file, and files with one other byte, are read or refused.
+#[test]
+fn damaged_files_are_refused_without_a_panic() {
+    let text = choices([ranking(91_900, "A", 1, &[3, 9]), ranking(92_000, "B", 2, &[4])]).to_json();
+    for end in 0..text.len() - 1 {
+        let refused = Choices::parse(&text[..end]);
+        assert!(refused.is_err() || text[end..].trim().is_empty(), "{end}");
+    }
+    for at in 0..text.len() {
+        for byte in *b"\"\\{}[]:,-e0\0 \x7f" {
+            let mut bytes = text.clone().into_bytes();
+            bytes[at] = byte;
+            let Ok(text) = String::from_utf8(bytes) else { continue };
+            if let Ok(read) = Choices::parse(&text) {
+                assert_eq!(Choices::parse(&read.to_json()).unwrap(), read);
+            }
+        }
+    }
+}
+
+#[test]
+fn only_regular_files_of_bounded_size_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("app.tuned.json");
+    let text = choices([ranking(91_900, "A", 1, &[3])]).to_json();
+    std::fs::write(&file, &text).unwrap();
+    assert_eq!(Choices::read(&file).unwrap().to_json(), text);
+    std::fs::write(&file, b"{\"errata\":1,\"tuned\":[\xff]}").unwrap();
+    assert!(Choices::read(&file).unwrap_err().contains("app.tuned.json"));
+    std::fs::File::create(&file).unwrap().set_len(MAX_LEN + 1).unwrap();
+    assert!(Choices::read(&file).unwrap_err().contains("more than 16777216"));
+    assert!(Choices::read(dir.path()).unwrap_err().contains("not a file"));
+    assert!(Choices::read(&dir.path().join("missing")).unwrap_err().starts_with("cannot read "));
+}
+
+#[test]
+fn texts_from_files_are_bounded() {
+    let refused = |label: usize, engines: i64| {
+        let engines: Vec<i64> = (0..engines).collect();
+        let mut ranking = ranking(91_900, "A", 1, &engines);
+        ranking.label = "x".repeat(label);
+        Choices::default().insert(ranking).unwrap_err()
+    };
+    assert!(refused(5000, 1).contains("more than 4096 bytes") && refused(1, 10_001).contains("10000 engines"));
+    let unknown = format!(r#"{{"errata":1,"tuned":[],"{}\n":1}}"#, "x".repeat(1 << 20));
+    let error = Choices::parse(&unknown).unwrap_err();
+    assert!(error.len() < 1000 && !error.contains('\n'), "{error}");
+}

@@ -1,0 +1,108 @@
+//! Helpers that several tests use.
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "each test uses some of the helpers, and fails by panicking"
+)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use cudnn_store::plans::{About, Entry, Lookup, Problem, Settings, Store};
+
+/// Creates an entry with this key.
+pub(crate) fn entry(key: &str) -> Entry {
+    let about = About {
+        label: format!("conv_fwd {key}"),
+        device: "NVIDIA H200".to_owned(),
+        cudnn_version: 91_900,
+        build_time: Duration::from_millis(97),
+        workspace_size: 1024,
+    };
+    Entry { key: key.into(), plan: format!("{{\"plan\": \"{key}\"}}").into(), about }
+}
+
+/// Creates an entry with a plan of this size.
+pub(crate) fn entry_of(key: &str, size: usize) -> Entry {
+    Entry { plan: vec![b'x'; size], ..entry(key) }
+}
+
+/// Opens a store and expects no problems.
+pub(crate) fn open(dir: &Path) -> Store {
+    open_with(&Settings { dir: Some(dir.to_owned()), ..Settings::default() })
+}
+
+pub(crate) fn open_with(settings: &Settings) -> Store {
+    let (store, problems) = Store::open(settings);
+    assert!(problems.is_empty(), "{problems:?}");
+    store
+}
+
+/// Returns the problem with this directory.
+pub(crate) fn problem_of(dir: &Path) -> Problem {
+    let (store, mut problems) = Store::open(&Settings { dir: Some(dir.to_owned()), ..Settings::default() });
+    assert_eq!((store.dir(), problems.len()), (None, 1), "{problems:?}");
+    problems.remove(0)
+}
+
+/// Looks up an entry and fails the test if a different one is returned.
+pub(crate) fn get(store: &Store, expected: &Entry) -> Option<Result<(), Problem>> {
+    match store.get(&expected.key) {
+        Lookup::Missing => None,
+        Lookup::Found(found, _) if found == *expected => Some(Ok(())),
+        Lookup::Found(found, source) => panic!("{found:?} from {source:?} instead of {expected:?}"),
+        Lookup::Unusable(problem) => Some(Err(problem)),
+    }
+}
+
+#[track_caller]
+pub(crate) fn assert_found(store: &Store, expected: &Entry) {
+    assert!(matches!(get(store, expected), Some(Ok(()))), "{:?}", get(store, expected));
+}
+
+/// Returns the names of the matching files in a directory.
+pub(crate) fn names(dir: &Path, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
+    let files = std::fs::read_dir(dir).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<_> = files.filter(|name| is_wanted(name)).collect();
+    names.sort();
+    names
+}
+
+pub(crate) fn plans(dir: &Path) -> Vec<String> {
+    names(dir, |name| name.ends_with(".plan"))
+}
+
+pub(crate) fn temporaries(dir: &Path) -> Vec<String> {
+    names(dir, |name| name.starts_with("tmp-"))
+}
+
+/// Returns the path of the only entry in a directory.
+pub(crate) fn only_file(dir: &Path) -> PathBuf {
+    let plans = plans(dir);
+    assert_eq!(plans.len(), 1, "{plans:?}");
+    dir.join(&plans[0])
+}
+
+/// Set in child processes of a test. The value is the directory.
+pub(crate) const CHILD: &str = "PLAN_STORE_TEST_CHILD";
+
+/// Returns the directory if this process is the child of a test.
+pub(crate) fn child_dir() -> Option<PathBuf> {
+    std::env::var_os(CHILD).map(PathBuf::from)
+}
+
+/// Prepares to run the same test in a child process.
+pub(crate) fn child(test: &str, dir: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([test, "--exact", "--nocapture", "--test-threads=1"]).env(CHILD, dir);
+    command
+}
+
+/// Runs the same test in a child process and expects success.
+pub(crate) fn run_child(test: &str, dir: &Path) {
+    let output = child(test, dir).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("1 passed"), "{test}: {}\n{text}", output.status);
+}
