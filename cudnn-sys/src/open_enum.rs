@@ -118,7 +118,7 @@ mod tests {
     use alloc::format;
 
     open_enum! {
-        #[doc = "An enum with a name twice, a gap and a negative value."]
+        "An enum with a name twice, a gap and a negative value.", "";
         Letter: core::ffi::c_int {
             A = 0;
             ALSO_A = 0;
