@@ -13,7 +13,7 @@ use cudnn_sys::types::cudnnStatus_t;
 
 use crate::dl::dlerror::DlErrorKind;
 use crate::function::Function;
-use crate::names::{CUDNN_PREFIX, DRIVER, HAS_CUDNN, loader, search_variable};
+use crate::names::{CUDNN_PREFIX, DRIVER, loader, search_variable};
 
 /// The statuses that the loader itself returns to C callers. Numeric, because `cudnn-sys` may be generated from older
 /// headers without some of these names.
@@ -191,7 +191,6 @@ impl LoadError {
     #[must_use]
     pub fn help(&self) -> Option<String> {
         Some(match self.kind() {
-            LoadErrorKind::NoInstallation if !HAS_CUDNN => "Run the program on one of these systems.".into(),
             LoadErrorKind::NoInstallation => match NoInstallation::blamed(self.rejected()) {
                 Some(blamed) if is_conflict(&blamed.error) => ONE_CUDNN.into(),
                 _ => return NoInstallation::help(self.rejected()),
@@ -240,7 +239,7 @@ impl LoadError {
     #[must_use]
     pub fn report(&self) -> String {
         let help = self.help().map(|help| one_line(&help) + " ").unwrap_or_default();
-        self.report_with(&format!("{help}{}", if HAS_CUDNN { RUN_DOCTOR } else { "" }))
+        self.report_with(&format!("{help}{RUN_DOCTOR}"))
     }
 
     /// Returns the full report with the given help text.
@@ -269,7 +268,6 @@ impl LoadError {
     /// Returns the failure in one sentence, without the function's name.
     fn reason(&self) -> String {
         match self.kind() {
-            LoadErrorKind::NoInstallation if !HAS_CUDNN => "cuDNN is available only for Linux and Windows".into(),
             LoadErrorKind::NoInstallation => NoInstallation::reason(self.rejected()),
             LoadErrorKind::LibraryMissing => match self.installation() {
                 Some(Installation { version, dir, .. }) => {

@@ -16,7 +16,6 @@ use crate::dl::objects::{LoadedObject, LoadedObjects};
 use crate::dl::run_paths::{self, RunPathDirs};
 use crate::error::{Failure, LoadError, LoadErrorKind};
 use crate::events::{Event, emit};
-use crate::names::HAS_CUDNN;
 use crate::options::Options;
 use crate::sync::once::RaceOnce;
 
@@ -97,9 +96,6 @@ pub fn process_needs_shim() -> bool {
 }
 
 fn search(options: &Options, objects: &LoadedObjects) -> Shared<Selected> {
-    if !HAS_CUDNN {
-        return Err(no_installation(Arc::default()));
-    }
     let host = options.host.clone().unwrap_or_else(dl::host);
     let mut search = Search::new(host.clone());
     if let Some(path) = &options.path {
