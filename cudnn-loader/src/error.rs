@@ -119,12 +119,12 @@ impl LoadError {
         LoadError { function: None, library, failure }
     }
 
-    pub(crate) fn of_library(mut self, library: Library) -> Self {
+    pub(crate) fn with_library(mut self, library: Library) -> Self {
         self.library = library;
         self
     }
 
-    pub(crate) fn of_function(mut self, function: Function) -> Self {
+    pub(crate) fn with_function(mut self, function: Function) -> Self {
         self.function = Some(function);
         self
     }
@@ -556,12 +556,12 @@ mod tests {
     fn errors_name_the_function_or_the_private_symbol() {
         let too_new = || error(LoadErrorKind::FunctionTooNew { installed: Version::new(9, 0, 0) }, None, Vec::new());
         let function = Function::CudnnGetCudartVersion;
-        let error_of_function = too_new().of_function(function);
-        assert_eq!((too_new().function(), error_of_function.function()), (None, Some(function)));
+        let with_function = too_new().with_function(function);
+        assert_eq!((too_new().function(), with_function.function()), (None, Some(function)));
         let since = function.since();
         let line = format!("{function} cannot be called: cuDNN 9.0.0 is older than this function (it needs {since})");
-        assert_eq!(error_of_function.to_string(), line);
-        assert_eq!(error_of_function.help(), Some(format!("Install cuDNN {since} or newer.")));
+        assert_eq!(with_function.to_string(), line);
+        assert_eq!(with_function.help(), Some(format!("Install cuDNN {since} or newer.")));
         let private = LoadErrorKind::PrivateSymbolMissing { name: "s".into(), path: "/cudnn/file".into() };
         let private = error(private, None, Vec::new());
         assert_eq!(private.to_string(), "\"/cudnn/file\" does not export \"s\"");

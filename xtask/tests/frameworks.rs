@@ -78,16 +78,16 @@ fn a_release_with_other_requirements_becomes_a_row() {
         "nvidia-cudnn-cu13==9.26.0.51; platform_system == \"Linux\"",
         "nvidia-cudnn-cu12==9.20.0.48; platform_system == \"Windows\"",
     ];
-    let of_range: &[&str] = &[
+    let by_range: &[&str] = &[
         "nvidia-cuda-runtime-cu12>=12.1.105; extra == \"with-cuda\"",
         "nvidia-cudnn-cu12<10.0,>=9.8; extra == \"with-cuda\"",
     ];
     index.publish(&[
-        (&wheel("2.10"), false, of_range),
+        (&wheel("2.10"), false, by_range),
         (&wheel("2.9.post1"), false, newer),
         (&wheel("2.9"), false, newer),
         (&wheel("2.1"), false, same),
-        ("torch-2.2-cp312-cp312-macosx_14_0_x86_64.whl", false, of_range),
+        ("torch-2.2-cp312-cp312-macosx_14_0_x86_64.whl", false, by_range),
         ("torch-2.3.tar.gz", false, &[]),
         (&wheel("2.11"), true, same),
         (&wheel("2.12rc1"), false, same),

@@ -103,7 +103,7 @@ pub fn create_temporary(name: &Path) -> io::Result<File> {
 
 /// Returns whether opening this path would open a device, as for `C:\x\NUL`, `CON.dll` or `\\.\pipe\x`.
 pub(crate) fn is_device(path: &Path) -> bool {
-    let of_prefix = |component: Component<'_>| match component {
+    let is_unc_or_device = |component: Component<'_>| match component {
         Component::Prefix(prefix) => match prefix.kind() {
             Prefix::DeviceNS(_) => true,
             // Accept `\\?\C:\x` and `\\?\Volume{..}\x`, but not other system objects such as `\\?\PIPE\x`.
@@ -114,7 +114,7 @@ pub(crate) fn is_device(path: &Path) -> bool {
         Component::Normal(name) => is_device_name(name),
         _ => false,
     };
-    path.components().any(of_prefix)
+    path.components().any(is_unc_or_device)
 }
 
 /// The canonical path, because std has no stable function that returns file numbers.
