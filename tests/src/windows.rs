@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::compiler::run_compiler;
-use crate::{Child, ChildOutput, root, version, xtask};
+use crate::{Child, ChildOutput, version, xtask};
 
 /// The target triple of the programs for Windows.
 pub const TARGET: &str = "x86_64-pc-windows-gnu";
