@@ -30,7 +30,7 @@ PLATFORM = {"os_name": "posix", "platform_machine": "x86_64", "platform_system":
 def get(url, **headers):
     """Returns the headers and the body of the response. Tries again if the server or the network fails."""
     request = urllib.request.Request(url, headers=headers)
-    for pause in (1, 5, None):
+    for pause in (1, 5, None) if url.startswith("http") else (None,):
         try:
             with urllib.request.urlopen(request, timeout=60) as response:
                 return response.headers, response.read()
