@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use cudnn_loader::{Function, Version};
 use cudnn_probe::release_facts::has_library;
@@ -230,24 +231,45 @@ fn stub(soname: &str, file: &Path) {
     compile("", &["-shared", "-nostdlib", "-w", &format!("-Wl,-soname,{soname}")], file);
 }
 
-/// Puts a complete fake cuDNN of this version for CUDA 12 into a directory.
+/// Copies a complete fake cuDNN of this version for CUDA 12 into a directory.
 ///
 /// # Panics
 /// Panics if a file cannot be written.
 pub fn copy_fake_set(version: Version, to: &Path) {
-    for library in Library::ALL.iter().filter(|library| has_library(version, **library)) {
-        FakeLibrary::new(*library, version).with_ptx(8).build(&to.join(library.linux_name()));
-    }
+    copy_set(Os::Linux, version, 8, to);
 }
 
-/// Puts the DLLs of a complete fake cuDNN of this version into a directory, with GPU code of this PTX version: 8 for
+/// Copies the DLLs of a complete fake cuDNN of this version into a directory, with GPU code of this PTX version: 8 for
 /// CUDA 12, 9 for CUDA 13. Their imports match NVIDIA's DLLs.
 ///
 /// # Panics
 /// Panics if a file cannot be written.
 pub fn copy_fake_dlls(version: Version, ptx: u16, to: &Path) {
-    for library in Library::ALL.iter().filter(|library| has_library(version, **library)) {
-        fake_dll(*library, version).with_ptx(ptx).build(&to.join(library.windows_name()));
+    copy_set(Os::Windows, version, ptx, to);
+}
+
+fn copy_set(os: Os, version: Version, ptx: u16, to: &Path) {
+    type Set = ((Os, Version, u16), TempDir);
+    static SETS: Mutex<Vec<Set>> = Mutex::new(Vec::new());
+    let mut sets = SETS.lock().unwrap_or_else(PoisonError::into_inner);
+    let wanted = (os, version, ptx);
+    if !sets.iter().any(|(known, _)| *known == wanted) {
+        let dir = TempDir::new();
+        for library in Library::ALL.iter().filter(|library| has_library(version, **library)) {
+            let fake = match os {
+                Os::Windows => fake_dll(*library, version),
+                _ => FakeLibrary::new(*library, version),
+            };
+            fake.with_ptx(ptx).build(&dir.path().join(library.name_on(os)));
+        }
+        sets.push((wanted, dir));
+    }
+    let (_, from) = sets.iter().find(|(known, _)| *known == wanted).unwrap();
+    for entry in std::fs::read_dir(from.path()).unwrap().flatten() {
+        let file = to.join(entry.file_name());
+        // Copying into the existing file would change the library of a running process.
+        let _ = std::fs::remove_file(&file);
+        std::fs::copy(entry.path(), file).unwrap();
     }
 }
 
