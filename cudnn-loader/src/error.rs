@@ -13,7 +13,7 @@ use cudnn_sys::types::cudnnStatus_t;
 
 use crate::dl::dlerror::DlErrorKind;
 use crate::function::Function;
-use crate::names::{CUDNN_PREFIX, DRIVER, HAS_CUDNN, loader, search_variable};
+use crate::names::{CUDNN_PREFIX, DRIVER, loader, search_variable};
 
 /// The statuses that the loader itself returns to C callers. Numeric, because `cudnn-sys` may be generated from older
 /// headers without some of these names.
@@ -119,12 +119,12 @@ impl LoadError {
         LoadError { function: None, library, failure }
     }
 
-    pub(crate) fn of_library(mut self, library: Library) -> Self {
+    pub(crate) fn with_library(mut self, library: Library) -> Self {
         self.library = library;
         self
     }
 
-    pub(crate) fn of_function(mut self, function: Function) -> Self {
+    pub(crate) fn with_function(mut self, function: Function) -> Self {
         self.function = Some(function);
         self
     }
@@ -191,7 +191,6 @@ impl LoadError {
     #[must_use]
     pub fn help(&self) -> Option<String> {
         Some(match self.kind() {
-            LoadErrorKind::NoInstallation if !HAS_CUDNN => "Run the program on one of these systems.".into(),
             LoadErrorKind::NoInstallation => match NoInstallation::blamed(self.rejected()) {
                 Some(blamed) if is_conflict(&blamed.error) => ONE_CUDNN.into(),
                 _ => return NoInstallation::help(self.rejected()),
@@ -240,7 +239,7 @@ impl LoadError {
     #[must_use]
     pub fn report(&self) -> String {
         let help = self.help().map(|help| one_line(&help) + " ").unwrap_or_default();
-        self.report_with(&format!("{help}{}", if HAS_CUDNN { RUN_DOCTOR } else { "" }))
+        self.report_with(&format!("{help}{RUN_DOCTOR}"))
     }
 
     /// Returns the full report with the given help text.
@@ -269,7 +268,6 @@ impl LoadError {
     /// Returns the failure in one sentence, without the function's name.
     fn reason(&self) -> String {
         match self.kind() {
-            LoadErrorKind::NoInstallation if !HAS_CUDNN => "cuDNN is available only for Linux and Windows".into(),
             LoadErrorKind::NoInstallation => NoInstallation::reason(self.rejected()),
             LoadErrorKind::LibraryMissing => match self.installation() {
                 Some(Installation { version, dir, .. }) => {
@@ -558,12 +556,12 @@ mod tests {
     fn errors_name_the_function_or_the_private_symbol() {
         let too_new = || error(LoadErrorKind::FunctionTooNew { installed: Version::new(9, 0, 0) }, None, Vec::new());
         let function = Function::CudnnGetCudartVersion;
-        let error_of_function = too_new().of_function(function);
-        assert_eq!((too_new().function(), error_of_function.function()), (None, Some(function)));
+        let with_function = too_new().with_function(function);
+        assert_eq!((too_new().function(), with_function.function()), (None, Some(function)));
         let since = function.since();
         let line = format!("{function} cannot be called: cuDNN 9.0.0 is older than this function (it needs {since})");
-        assert_eq!(error_of_function.to_string(), line);
-        assert_eq!(error_of_function.help(), Some(format!("Install cuDNN {since} or newer.")));
+        assert_eq!(with_function.to_string(), line);
+        assert_eq!(with_function.help(), Some(format!("Install cuDNN {since} or newer.")));
         let private = LoadErrorKind::PrivateSymbolMissing { name: "s".into(), path: "/cudnn/file".into() };
         let private = error(private, None, Vec::new());
         assert_eq!(private.to_string(), "\"/cudnn/file\" does not export \"s\"");

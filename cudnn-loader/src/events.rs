@@ -14,7 +14,7 @@ use crate::error::LoadError;
 use crate::thread::reentrancy::ReentrancyGuard;
 
 /// A step in resolving a function.
-pub(crate) enum Event<'a> {
+pub(crate) enum LoaderEvent<'a> {
     /// The search finished with an installation or an error.
     SearchFinished { outcome: Result<&'a Installation, &'a LoadError>, rejected: &'a [RejectedCandidate] },
     /// ld.so is about to load a sub-library.
@@ -42,9 +42,9 @@ pub(crate) enum LayerSeverity {
     Info,
 }
 
-impl Event<'_> {
+impl LoaderEvent<'_> {
     fn is_failure(&self) -> bool {
-        matches!(self, Event::SearchFinished { outcome: Err(_), .. } | Event::LoadFailed { .. })
+        matches!(self, LoaderEvent::SearchFinished { outcome: Err(_), .. } | LoaderEvent::LoadFailed { .. })
     }
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn without_failure_events<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-type Subscriber = fn(&Event<'_>);
+type Subscriber = fn(&LoaderEvent<'_>);
 
 static SUBSCRIBER: OnceBox<Subscriber> = OnceBox::new();
 
@@ -70,7 +70,7 @@ pub(crate) fn subscribe(subscriber: Subscriber) {
 }
 
 /// Sends an event to the subscriber.
-pub(crate) fn emit(event: &Event<'_>) {
+pub(crate) fn emit(event: &LoaderEvent<'_>) {
     if event.is_failure() && SUPPRESSES_FAILURES.try_with(Cell::get).unwrap_or(false) {
         return;
     }

@@ -10,7 +10,7 @@ use cudnn_sys::types::cudnnStatus_t;
 use crate::dl::objects::LoadedObjects;
 use crate::error::{FailureStatus, LoadError};
 use crate::error_strings::{clear_cudnn_error, listen_if_verbose};
-use crate::events::{Event, emit};
+use crate::events::{LoaderEvent, emit};
 use crate::last_error;
 use crate::logging::callback;
 use crate::resolve::in_memory::query_loaded_cuda_major;
@@ -39,7 +39,7 @@ pub(crate) fn ffi_guard(
     let resolved = std::panic::catch_unwind(AssertUnwindSafe(|| {
         resolve(&mut objects).map_err(|error| {
             let (status, report) = (error.failure_status(), error.report());
-            emit(&Event::CallFailed { function: &name(), status: status.into(), report: &report });
+            emit(&LoaderEvent::CallFailed { function: &name(), status: status.into(), report: &report });
             (status, report)
         })
     }))

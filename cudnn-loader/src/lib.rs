@@ -67,7 +67,8 @@
 //! first call takes effect after the call.
 //!
 //! # Platforms
-//! Linux and Windows are supported. On other systems the crate compiles, but every use returns an error that says so.
+//! Linux and Windows are supported, for which cuDNN exists. A program for more systems depends on this crate only there:
+//! `[target.'cfg(any(target_os = "linux", windows))'.dependencies]`.
 //!
 //! On Windows, the same rules apply to the system's loader and to `DllMain`. Once used, the program or DLL that
 //! contains this crate is never unloaded. An exit does not wait for preloads, because Windows terminates all other

@@ -30,9 +30,6 @@ pub(crate) const LOADER_LOCK: &str = windows_or!(
     "this thread holds ld.so's lock, as in a library's constructor"
 );
 
-/// Whether NVIDIA publishes cuDNN for this operating system.
-pub(crate) const HAS_CUDNN: bool = IS_WINDOWS || cudnn_os::IS_LINUX;
-
 /// Returns the name that cuDNN's engines use to open cuBLASLt.
 pub(crate) fn cublas_lt(cuda_major: u32) -> String {
     if IS_WINDOWS { format!("cublasLt64_{cuda_major}.dll") } else { format!("libcublasLt.so.{cuda_major}") }

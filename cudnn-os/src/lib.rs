@@ -1,8 +1,8 @@
 //! Wraps operating-system calls for the crates of this project.
 //!
-//! Linux and Windows have real implementations of the same functions, and other systems have stubs. The crate is
-//! internal, has an unstable API, and knows only the operating system, not cuDNN. Other crates of the project must not
-//! use `cfg(target_os)`, `cfg(unix)` or `cfg(windows)`, except in tests and in the link attributes of `cudnn-sys`.
+//! Linux and Windows have implementations of the same functions. The crate is internal, has an unstable API, and knows
+//! only the operating system, not cuDNN. Other crates of the project must not use `cfg(target_os)`, `cfg(unix)` or
+//! `cfg(windows)`, except in tests and in the link attributes of `cudnn-sys`.
 //!
 //! Without features, the crate needs only std and provides [`escape`], [`files`] and part of [`environment`]. The
 //! feature `native` adds modules for code that runs inside a host program. The feature `processes` adds modules for
@@ -18,21 +18,14 @@ mod os;
 mod os;
 
 #[cfg(not(any(target_os = "linux", windows)))]
-#[path = "other.rs"]
-#[allow(missing_docs, clippy::missing_errors_doc, clippy::missing_safety_doc, reason = "documented in linux")]
-mod os;
-
-#[cfg(not(target_os = "linux"))]
-#[allow(missing_docs, clippy::missing_errors_doc, clippy::missing_safety_doc, reason = "documented in linux")]
-mod not_linux;
+compile_error!(
+    "cuDNN 9 exists only for Linux and Windows; make the dependency on this crate specific to these targets"
+);
 
 #[cfg(any(windows, test))]
 mod device_names;
 pub mod escape;
 pub mod files;
-
-#[cfg(all(feature = "native", not(windows)))]
-mod std_threads;
 
 #[cfg(feature = "native")]
 pub mod functions;
@@ -42,9 +35,6 @@ pub mod lock;
 pub mod open_error;
 #[cfg(feature = "native")]
 pub mod trusted_files;
-
-#[cfg(not(windows))]
-mod system_v;
 
 pub use os::environment;
 

@@ -1,4 +1,5 @@
-//! Generates bindings from the user's headers with the generator that also creates the checked-in bindings.
+//! Generates bindings from the user's headers with the generator that also creates the checked-in bindings. Headers of
+//! older releases are refused, because a feature must not remove functions that other crates of the build use.
 
 use std::path::PathBuf;
 
@@ -19,6 +20,14 @@ pub(crate) fn run() -> Result<Option<String>, String> {
     }
     println!("cargo::metadata=include={}", include.display());
     let version = cudnn_bindgen::version(&include);
+    if let Some(older) = version.as_deref().filter(|version| numbers(version) < numbers(crate::BINDINGS_VERSION)) {
+        return Err(format!(
+            "the headers in {include:?} are of cuDNN {older}, and the bindings of cudnn-sys contain all names up to {}\n\
+             help: disable the feature buildtime-bindgen, because older headers would remove functions from all crates of \
+             the build",
+            crate::BINDINGS_VERSION
+        ));
+    }
     let source = cudnn_bindgen::Source {
         description: format!("the headers in {}", include.display()),
         command: "the feature buildtime-bindgen".into(),
@@ -31,6 +40,10 @@ pub(crate) fn run() -> Result<Option<String>, String> {
         std::fs::write(&path, file.text).map_err(|error| format!("cannot write {path:?}: {error}"))?;
     }
     Ok(version)
+}
+
+fn numbers(version: &str) -> Vec<Option<u32>> {
+    version.split('.').map(|number| number.parse().ok()).collect()
 }
 
 fn include_dir() -> Result<PathBuf, String> {

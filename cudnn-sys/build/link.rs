@@ -110,7 +110,7 @@ fn find(libraries: &[Library], target: Target) -> Result<PathBuf, String> {
     // The search covers only libraries for this machine. For a different system, the user must name a directory.
     let search = Search::new(Host::current().without_executable()).variable(vars::LIB_DIR);
     let candidates: Vec<Candidate> = if target.os == Os::HOST {
-        search.candidates().filter(|candidate| !is_of_cargo(candidate)).collect()
+        search.candidates().filter(|candidate| !was_added_by_cargo(candidate)).collect()
     } else {
         search.explicit_candidate().into_iter().collect()
     };
@@ -151,7 +151,7 @@ fn find(libraries: &[Library], target: Target) -> Result<PathBuf, String> {
 
 /// Returns whether cargo added this directory to the search path of build scripts. Such directories contain cargo's
 /// output or Rust's libraries.
-fn is_of_cargo(candidate: &Candidate) -> bool {
+fn was_added_by_cargo(candidate: &Candidate) -> bool {
     let is_searched = matches!(candidate.origin, Origin::LibraryPath | Origin::Path);
     let has_output = |dir: &Path| dir.join(".fingerprint").is_dir();
     let dir = &candidate.dir;

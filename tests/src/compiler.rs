@@ -1,7 +1,11 @@
 //! Finds the C and C++ compilers through the crate `cc`, which respects `CC`, `CFLAGS` and cross compilers.
 
-use std::path::Path;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
+
+use crate::program::{profile_dir, root};
 
 /// Returns the command that compiles C for the target of the tests.
 ///
@@ -22,17 +26,21 @@ pub fn cpp_compiler() -> Command {
 }
 
 fn compiler(is_cpp: bool) -> Command {
-    cc::Build::new()
-        .host(env!("HOST_TRIPLE"))
-        .target(env!("TARGET_TRIPLE"))
-        .opt_level(0)
-        .debug(false)
-        .warnings(false)
-        .cargo_metadata(false)
-        .cpp(is_cpp)
-        .try_get_compiler()
-        .unwrap_or_else(|error| panic!("no C compiler: install one, or set CC to it ({error})"))
-        .to_command()
+    // Finding a compiler starts it.
+    static FOUND: [OnceLock<cc::Tool>; 2] = [OnceLock::new(), OnceLock::new()];
+    let find = || {
+        cc::Build::new()
+            .host(env!("HOST_TRIPLE"))
+            .target(env!("TARGET_TRIPLE"))
+            .opt_level(0)
+            .debug(false)
+            .warnings(false)
+            .cargo_metadata(false)
+            .cpp(is_cpp)
+            .try_get_compiler()
+            .unwrap_or_else(|error| panic!("no C compiler: install one, or set CC to it ({error})"))
+    };
+    FOUND[usize::from(is_cpp)].get_or_init(find).to_command()
 }
 
 /// Runs a compiler, which must succeed.
@@ -49,8 +57,35 @@ pub fn run_compiler(command: &mut Command) {
 /// # Panics
 /// Panics if the compiler fails.
 pub fn compile(code: &str, flags: &[&str], file: &Path) {
-    let source = file.with_extension("c");
-    std::fs::write(&source, code).unwrap();
-    run_compiler(c_compiler().args(flags).arg(&source).arg("-o").arg(file));
-    std::fs::remove_file(source).unwrap();
+    let mut compiler = c_compiler();
+    compiler.args(flags);
+    compiled_once(&format!("{compiler:?}\n{code}"), file, |file| {
+        let source = file.with_extension("c");
+        std::fs::write(&source, code).unwrap();
+        run_compiler(compiler.arg(&source).arg("-o").arg(file));
+        std::fs::remove_file(source).unwrap();
+    });
+}
+
+/// Makes a file from these inputs, or copies the result of an earlier test program. Inputs that name files of this
+/// checkout or temporary files are not complete, so that their results are not kept.
+pub(crate) fn compiled_once(inputs: &str, file: &Path, build: impl FnOnce(&Path)) {
+    let is_incomplete = |dir: PathBuf| inputs.contains(dir.to_str().unwrap());
+    if is_incomplete(std::env::temp_dir()) || is_incomplete(root().canonicalize().unwrap()) {
+        return build(file);
+    }
+    let dir = profile_dir().join("compiled");
+    let mut hasher = DefaultHasher::new();
+    inputs.hash(&mut hasher);
+    let kept = dir.join(format!("{:016x}", hasher.finish()));
+    if !kept.exists() {
+        std::fs::create_dir_all(&dir).unwrap();
+        let unfinished = tempfile::tempdir_in(&dir).unwrap();
+        let new = unfinished.path().join(file.file_name().unwrap());
+        build(&new);
+        std::fs::rename(new, &kept).unwrap();
+    }
+    // Copying into the existing file would change the library of a running process.
+    let _ = std::fs::remove_file(file);
+    std::fs::copy(kept, file).unwrap();
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use crate::compiler::{c_compiler, cpp_compiler, run_compiler};
-use crate::{TempDir, cross_target, lib_dir, root, xtask};
+use crate::{TempDir, cross_target, lib_dir, xtask};
 
 /// Returns the directory that `cargo xtask dist` builds, with `lib/libcudnn.so.9` in it.
 ///
@@ -15,7 +15,7 @@ pub fn drop_in() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT
         .get_or_init(|| {
-            let output = xtask(&root()).arg("dist").args(cross_target()).output().unwrap();
+            let output = xtask().arg("dist").args(cross_target()).output().unwrap();
             assert!(output.status.success(), "cargo xtask dist: {}", String::from_utf8_lossy(&output.stderr));
             PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
         })

@@ -9,7 +9,7 @@ use cudnn_loader::{Function, Version};
 use cudnn_probe::release_facts::has_library;
 use cudnn_probe::{Library, Os};
 
-use crate::compiler::{c_compiler, compile, run_compiler};
+use crate::compiler::{c_compiler, compile, compiled_once, run_compiler};
 use crate::temp_dir::TempDir;
 use crate::windows;
 
@@ -142,46 +142,48 @@ impl FakeLibrary {
 
     fn build_dll(&self, file: &Path) {
         let mut code = self.source();
-        let libraries = TempDir::new();
-        // Build without an entry point and without the C library.
-        let mut flags: Vec<String> = ["-shared", "-nostdlib", "-w", "-Wl,-e,0"].map(str::to_owned).to_vec();
-        for (number, (function, dll)) in self.imports.iter().enumerate() {
+        for (number, (function, _)) in self.imports.iter().enumerate() {
             let _ = writeln!(
                 code,
                 "__declspec(dllimport) int {function}(void); int call_{number}(void) {{ return {function}(); }}"
             );
-            let library = libraries.path().join(format!("{number}.a"));
-            windows::import_library(dll, &[function], &library);
-            flags.push(library.to_str().unwrap().to_owned());
         }
-        windows::compile(&code, &flags.iter().map(String::as_str).collect::<Vec<_>>(), file);
+        compiled_once(&format!("{:?} {:?}\n{code}", windows::c_compiler(), self.imports), file, |file| {
+            let libraries = TempDir::new();
+            // Build without an entry point and without the C library.
+            let mut flags: Vec<String> = ["-shared", "-nostdlib", "-w", "-Wl,-e,0"].map(str::to_owned).to_vec();
+            for (number, (function, dll)) in self.imports.iter().enumerate() {
+                let library = libraries.path().join(format!("{number}.a"));
+                windows::import_library(dll, &[function], &library);
+                flags.push(library.to_str().unwrap().to_owned());
+            }
+            windows::compile(&code, &flags.iter().map(String::as_str).collect::<Vec<_>>(), file);
+        });
     }
 
     fn build_shared_object(&self, file: &Path) {
-        let dir = file.parent().unwrap();
-        let source = dir.join(format!("{}.c", self.library.linux_name()));
-        std::fs::write(&source, self.source()).unwrap();
+        let source = self.source();
         let mut command = c_compiler();
-        command.args(["-shared", "-fPIC", "-nostdlib", "-w", "-o"]).arg(file).arg(&source);
-        command
-            .arg(format!("-Wl,-soname,{}", self.soname))
-            .arg("-Wl,--no-as-needed")
-            .arg(format!("-Wl,-rpath,{}", self.run_path));
+        command.args(["-shared", "-fPIC", "-nostdlib", "-w", "-Wl,--no-as-needed"]);
+        command.arg(format!("-Wl,-soname,{}", self.soname)).arg(format!("-Wl,-rpath,{}", self.run_path));
         command.arg(if self.has_rpath { "-Wl,--disable-new-dtags" } else { "-Wl,--enable-new-dtags" });
-        for needed in &self.needs {
-            let stub = dir.join(needed);
-            if !stub.exists() {
-                compile("", &["-shared", "-nostdlib", "-w", &format!("-Wl,-soname,{needed}")], &stub);
+        compiled_once(&format!("{command:?} {:?}\n{source}", self.needs), file, |file| {
+            let stubs = TempDir::new();
+            let source_file = stubs.path().join(format!("{}.c", self.library.linux_name()));
+            std::fs::write(&source_file, &source).unwrap();
+            command.arg(source_file).arg("-o").arg(file);
+            for needed in &self.needs {
+                stub(needed, &stubs.path().join(needed));
+                command.arg(stubs.path().join(needed));
             }
-            command.arg(&stub);
-        }
-        run_compiler(&mut command);
-        for needed in &self.needs {
-            if !needed.starts_with("libcudnn") {
-                std::fs::remove_file(dir.join(needed)).unwrap();
+            run_compiler(&mut command);
+        });
+        for needed in self.needs.iter().filter(|needed| needed.starts_with("libcudnn")) {
+            let needed_file = file.with_file_name(needed);
+            if !needed_file.exists() {
+                stub(needed, &needed_file);
             }
         }
-        std::fs::remove_file(source).unwrap();
     }
 
     fn source(&self) -> String {
@@ -224,7 +226,12 @@ impl FakeLibrary {
     }
 }
 
-/// Copies a complete fake cuDNN of this version for CUDA 12 into a directory. Every test program compiles it once.
+/// Compiles an empty library of this name.
+fn stub(soname: &str, file: &Path) {
+    compile("", &["-shared", "-nostdlib", "-w", &format!("-Wl,-soname,{soname}")], file);
+}
+
+/// Copies a complete fake cuDNN of this version for CUDA 12 into a directory.
 ///
 /// # Panics
 /// Panics if a file cannot be written.
@@ -242,11 +249,11 @@ pub fn copy_fake_dlls(version: Version, ptx: u16, to: &Path) {
 }
 
 fn copy_set(os: Os, version: Version, ptx: u16, to: &Path) {
-    type Compiled = ((Os, Version, u16), TempDir);
-    static COMPILED: Mutex<Vec<Compiled>> = Mutex::new(Vec::new());
-    let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    type Set = ((Os, Version, u16), TempDir);
+    static SETS: Mutex<Vec<Set>> = Mutex::new(Vec::new());
+    let mut sets = SETS.lock().unwrap_or_else(PoisonError::into_inner);
     let wanted = (os, version, ptx);
-    if !compiled.iter().any(|(known, _)| *known == wanted) {
+    if !sets.iter().any(|(known, _)| *known == wanted) {
         let dir = TempDir::new();
         for library in Library::ALL.iter().filter(|library| has_library(version, **library)) {
             let fake = match os {
@@ -255,9 +262,9 @@ fn copy_set(os: Os, version: Version, ptx: u16, to: &Path) {
             };
             fake.with_ptx(ptx).build(&dir.path().join(library.name_on(os)));
         }
-        compiled.push((wanted, dir));
+        sets.push((wanted, dir));
     }
-    let (_, from) = compiled.iter().find(|(known, _)| *known == wanted).unwrap();
+    let (_, from) = sets.iter().find(|(known, _)| *known == wanted).unwrap();
     for entry in std::fs::read_dir(from.path()).unwrap().flatten() {
         let file = to.join(entry.file_name());
         // Copying into the existing file would change the library of a running process.

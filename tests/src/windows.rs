@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::compiler::run_compiler;
-use crate::{Child, ChildOutput, root, version, xtask};
+use crate::{Child, ChildOutput, version, xtask};
 
 /// The target triple of the programs for Windows.
 pub const TARGET: &str = "x86_64-pc-windows-gnu";
@@ -21,7 +21,7 @@ pub const RELEASE: &str = "windows-cu13";
 /// # Panics
 /// Panics if no release is pinned.
 #[must_use]
-pub fn of_release(text: &str) -> String {
+pub fn fill_in_release(text: &str) -> String {
     let (version, wheel) = (version(RELEASE), cudnn_fetch::release(RELEASE).unwrap().version);
     let number = version.major * 10_000 + version.minor * 100 + version.patch;
     text.replace("VERSION", &version.to_string()).replace("NUMBER", &number.to_string()).replace("WHEEL", wheel)
@@ -124,7 +124,7 @@ pub fn drop_in() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT
         .get_or_init(|| {
-            let output = xtask(&root()).args(["dist", "--target", TARGET]).output().expect("it starts");
+            let output = xtask().args(["dist", "--target", TARGET]).output().expect("it starts");
             assert!(output.status.success(), "cargo xtask dist: {}", String::from_utf8_lossy(&output.stderr));
             PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
         })

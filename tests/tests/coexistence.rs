@@ -228,14 +228,14 @@ impl Matrix {
         let mut arguments = vec!["-c".to_owned(), limited, "sh".to_owned()];
         arguments.extend(variables.iter().map(|(name, value)| format!("{name}={value}")));
         arguments.push(dir.join(surrounding.program).display().to_string());
-        let mut of_guest = surrounding.arguments;
+        let mut guest_arguments = surrounding.arguments;
         if surrounding.program == "host" {
             arguments.push(dir.join("guest.so").display().to_string());
-            arguments.extend(of_guest.iter().map(|argument| (*argument).to_owned()));
-            of_guest = &[];
+            arguments.extend(guest_arguments.iter().map(|argument| (*argument).to_owned()));
+            guest_arguments = &[];
         }
         arguments.extend([at("@/h200.json"), plan.to_owned()]);
-        arguments.extend(of_guest.iter().map(|argument| at(argument)));
+        arguments.extend(guest_arguments.iter().map(|argument| at(argument)));
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let output = Child::bare("/bin/sh").env("PATH", "/usr/bin:/bin").run(&arguments);
         let has_layers = Path::new(&trace).exists() && !output.stderr.contains(" is off: ");

@@ -21,7 +21,7 @@ const LOAD: &str = "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).cudnnGetV
 
 /// Returns the path that `cargo xtask ARGUMENTS` prints.
 fn xtask(arguments: &[&str]) -> PathBuf {
-    PathBuf::from(stdout(&succeed(support::xtask(&support::root()).args(arguments))).trim())
+    PathBuf::from(stdout(&succeed(support::xtask().args(arguments))).trim())
 }
 
 /// Returns the directory with the files of a release, for all targets that this machine can build. Built once in this
@@ -165,8 +165,8 @@ fn an_installed_wheel_has_the_doctor_on_path_and_a_drop_in_that_loads_a_real_cud
     std::fs::remove_file(site_packages.join("nvidia")).unwrap();
     installs_and_runs(&environment, &site_packages, &cudnn, &dir.path().join("run.json"));
     pip(&environment, &[&"uninstall", &"--yes", &"cudnn-doctor"]);
-    let is_of_wheel = |file: &PathBuf| !before.contains(file) && file.to_string_lossy().contains("cudnn");
-    let left: Vec<PathBuf> = files(&environment).into_iter().filter(is_of_wheel).collect();
+    let is_wheel_library = |file: &PathBuf| !before.contains(file) && file.to_string_lossy().contains("cudnn");
+    let left: Vec<PathBuf> = files(&environment).into_iter().filter(is_wheel_library).collect();
     assert!(left.is_empty() && !site_packages.join("cudnn_shim").exists(), "{left:?}");
 }
 
@@ -351,14 +351,14 @@ fn the_wheel_for_windows_runs_under_wine() {
     let doctor = doctor_in(&unpacked, "cudnn-doctor.exe");
     // The files must not require a compiler's DLL.
     for file in [&doctor, &libraries.join("cudnn64_9.dll"), &libraries.join("cudnn_layers.dll")] {
-        let of_compiler = |name: &String| name.starts_with("libgcc") || name.starts_with("libwinpthread");
-        assert_eq!(windows::imports(file).into_iter().find(of_compiler), None, "{file:?}");
+        let belongs_to_compiler = |name: &String| name.starts_with("libgcc") || name.starts_with("libwinpthread");
+        assert_eq!(windows::imports(file).into_iter().find(belongs_to_compiler), None, "{file:?}");
     }
     let version = windows::child(&doctor).run(&["--version"]);
     assert!(version.stdout.starts_with("cudnn-doctor "), "{version:?}");
     let Some(cudnn) = lib_dir(windows::RELEASE) else { return };
     let checked = windows::child(&doctor).env("CUDNN_LOADER_DIR", windows::path(&cudnn)).run(&["check"]);
-    assert!(checked.stdout.contains(&windows::of_release("cuDNN   VERSION")), "{checked:?}");
+    assert!(checked.stdout.contains(&windows::fill_in_release("cuDNN   VERSION")), "{checked:?}");
 }
 
 fn has_wine() -> bool {
@@ -499,8 +499,9 @@ fn two_builds_in_different_directories_are_identical() {
             Err(_) => drop(std::fs::copy(from, to).unwrap()),
         }
     }
-    let mut dist = support::xtask(&copy);
-    let output = succeed(dist.arg("dist").env("CARGO_TARGET_DIR", dir.path().join("other-target")));
+    let mut dist = support::xtask();
+    dist.arg("dist").current_dir(&copy).env("CARGO_MANIFEST_DIR", copy.join("xtask"));
+    let output = succeed(dist.env("CARGO_TARGET_DIR", dir.path().join("other-target")));
     let there = PathBuf::from(stdout(&output).trim());
     assert!(there.starts_with(dir.path()), "{there:?}");
     let here = support::drop_in();

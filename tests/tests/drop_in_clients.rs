@@ -406,12 +406,12 @@ fn a_setuid_program_ignores_a_run_path_that_its_user_can_write_to() {
         std::fs::set_permissions(dir, permissions(0o755)).unwrap();
     }
     std::fs::set_permissions(&program, permissions(0o4755)).unwrap();
-    let of_others = || version(Child::bare(&program).without_privileges());
-    assert_eq!(of_others(), "0");
+    let unprivileged_version = || version(Child::bare(&program).without_privileges());
+    assert_eq!(unprivileged_version(), "0");
     // ld.so trusts the absolute directories of the run path, including the drop-in's own directory.
     for dir in [&absolute, &alone] {
         std::fs::copy(cudnn.join(graph), dir.file(Library::Graph)).unwrap();
-        assert_eq!(of_others(), VERSION);
+        assert_eq!(unprivileged_version(), VERSION);
         std::fs::remove_file(dir.file(Library::Graph)).unwrap();
     }
 }

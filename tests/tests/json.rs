@@ -85,9 +85,9 @@ fn same_keys(meaning: &str, own: &BTreeSet<String>, found: &BTreeMap<String, BTr
     let Some((_, reference)) = meaning.split_once("as `") else { return Vec::new() };
     let mut code = reference.split('`');
     let (key, between, command) = (code.next().unwrap(), code.next(), code.next());
-    let of_other = command.filter(|_| between == Some(" of ")).map(|command| &found[command]);
+    let other_keys = command.filter(|_| between == Some(" of ")).map(|command| &found[command]);
     let below = |name: &String| Some(name.strip_prefix(key)?.strip_prefix('.')?.to_owned());
-    of_other.unwrap_or(own).iter().filter_map(below).collect()
+    other_keys.unwrap_or(own).iter().filter_map(below).collect()
 }
 
 fn document(arguments: &[&str], dir: Option<&Path>) -> Value {
@@ -96,8 +96,8 @@ fn document(arguments: &[&str], dir: Option<&Path>) -> Value {
 }
 
 fn document_with(arguments: &[&str], variables: &[(&str, PathBuf)]) -> Value {
-    let is_of_lab = arguments.first().is_some_and(|command| OF_LAB.contains(command));
-    let mut command = Command::new(if is_of_lab { support::lab() } else { support::doctor() });
+    let runs_lab = arguments.first().is_some_and(|command| OF_LAB.contains(command));
+    let mut command = Command::new(if runs_lab { support::lab() } else { support::doctor() });
     command.args(arguments).arg("--json").env_clear().envs(variables.iter().cloned());
     let output = command.output().unwrap();
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error}: {output:?}"))

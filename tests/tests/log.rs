@@ -115,8 +115,9 @@ fn threads_that_race_write_complete_entries() {
         *failed.entry(entry.function.as_deref().unwrap()).or_default() += 1;
     }
     // One error for every combination of 64 threads and a function that is missing in this release.
-    let of_threads = failed.iter().filter(|(name, _)| name.starts_with("cudnnCreate") && !name.ends_with("Create"));
-    let counts: Vec<(&&str, &usize)> = of_threads.collect();
+    let thread_failures =
+        failed.iter().filter(|(name, _)| name.starts_with("cudnnCreate") && !name.ends_with("Create"));
+    let counts: Vec<(&&str, &usize)> = thread_failures.collect();
     assert!(counts.len() > 10 && counts.iter().all(|(_, count)| **count == 64), "{counts:?}");
 }
 

@@ -85,15 +85,15 @@ fn directories_are_searched_in_the_documented_order() {
     assert!(place(&Origin::LibraryPath) < place(&Origin::LdDefault), "{found:#?}");
     assert!(place(&Origin::LdDefault) < place(&Origin::CudaVariable("CUDA_HOME")), "{found:#?}");
     assert!(place(&Origin::CudaVariable("CUDA_HOME")) < place(&Origin::WellKnown), "{found:#?}");
-    let of_toolkit = found.iter().filter(|(_, origin)| *origin == Origin::CudaVariable("CUDA_HOME"));
-    let of_toolkit: Vec<&str> = of_toolkit.filter_map(|(dir, _)| dir.strip_prefix("cuda/")).collect();
+    let toolkit_dirs = found.iter().filter(|(_, origin)| *origin == Origin::CudaVariable("CUDA_HOME"));
+    let toolkit_dirs: Vec<&str> = toolkit_dirs.filter_map(|(dir, _)| dir.strip_prefix("cuda/")).collect();
     // A Jetson's toolkit uses different names than a server's.
     let targets: &[&str] = if cfg!(target_arch = "aarch64") {
         &["lib64", "lib", "targets/sbsa-linux/lib", "targets/aarch64-linux/lib"]
     } else {
         &["lib64", "lib", "targets/x86_64-linux/lib"]
     };
-    assert_eq!(of_toolkit, targets, "{found:#?}");
+    assert_eq!(toolkit_dirs, targets, "{found:#?}");
 }
 
 #[test]

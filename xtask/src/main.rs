@@ -27,6 +27,7 @@ usage: cargo xtask COMMAND
   frameworks           add facts about newer framework releases from their metadata on the package index; print
                        what a person must decide
   frameworks --check   fail if `frameworks` would change the data
+  frameworks --verify  compare the data with the metadata of all releases that it describes
   newest               pin newer releases of cuDNN on the package index, and test the newest one
   publish --dry-run [--repository URL]
                        perform all steps of a publication except the upload: package every crate under its name on the
@@ -50,8 +51,8 @@ fn main() -> ExitCode {
             dist::build(target.last().copied()).map(|dir| println!("{}", dir.display()))
         }
         ["fetch", ids @ ..] => fetch(ids),
-        ["frameworks"] => frameworks::run(false),
-        ["frameworks", "--check"] => frameworks::run(true),
+        ["frameworks"] => frameworks::run(None),
+        ["frameworks", option @ ("--check" | "--verify")] => frameworks::run(Some(option)),
         ["newest"] => newest::run(),
         ["publish", "--dry-run"] => publish::dry_run(None),
         ["publish", "--dry-run", "--repository", url] => publish::dry_run(Some(url)),

@@ -80,9 +80,9 @@ fn archives(page: &str) -> Vec<Version> {
 }
 
 /// Describes the releases in NVIDIA's list that are newer than the newest pin, and that the package index lacks.
-fn compared(listed: &[Version], of_index: &BTreeSet<Version>, pinned: &Version) -> String {
-    let of_index: BTreeSet<String> = of_index.iter().chain([pinned]).map(Version::release).collect();
-    let is_only_listed = |version: &&Version| *version > pinned && !of_index.contains(&version.release());
+fn compared(listed: &[Version], indexed: &BTreeSet<Version>, pinned: &Version) -> String {
+    let indexed: BTreeSet<String> = indexed.iter().chain([pinned]).map(Version::release).collect();
+    let is_only_listed = |version: &&Version| *version > pinned && !indexed.contains(&version.release());
     let only: BTreeSet<String> = listed.iter().filter(is_only_listed).map(Version::release).collect();
     let latest = listed.iter().max().map_or("nothing".into(), Version::release);
     match only.into_iter().collect::<Vec<_>>().join(", ") {
@@ -105,8 +105,8 @@ fn cargo(arguments: &[&str]) -> Result<bool> {
 
 /// Returns the newest pinned version of a package.
 fn newest_pin(package: &str) -> Result<Version> {
-    let of_package = RELEASES.iter().filter(|release: &&Release| release.package == package);
-    let versions: Result<Vec<Version>> = of_package.map(|release| Version::parse(release.version)).collect();
+    let pinned = RELEASES.iter().filter(|release: &&Release| release.package == package);
+    let versions: Result<Vec<Version>> = pinned.map(|release| Version::parse(release.version)).collect();
     versions?.into_iter().max().ok_or_else(|| format!("{package} is not pinned").into())
 }
 
@@ -155,11 +155,11 @@ mod tests {
         // Each name is in the link and in its text.
         assert_eq!(listed, ["9.28.1", "9.28.1", "9.29.0", "9.29.0"].map(version));
         let pinned = version("9.28.1.4");
-        for (of_index, expected) in [
+        for (indexed, expected) in [
             (vec![], "NVIDIA's list: 9.29.0 is the newest, and the package index lacks 9.29.0"),
             (vec![version("9.29.0.12")], "NVIDIA's list: 9.29.0 is the newest"),
         ] {
-            assert_eq!(compared(&listed, &of_index.into_iter().collect(), &pinned), expected);
+            assert_eq!(compared(&listed, &indexed.into_iter().collect(), &pinned), expected);
         }
         assert_eq!(archives("<html>moved</html>"), []);
     }

@@ -76,8 +76,8 @@ pub(crate) fn with(releases: &[Release], added: Release) -> Vec<Release> {
     let is_before =
         |release: &Release| release.line() == added.line() && release.cudnn_version() < added.cudnn_version();
     let after = list.iter().rposition(is_before).map(|last| last + 1);
-    let of_line = || list.iter().position(|release| release.line() == added.line());
-    list.insert(after.or_else(of_line).unwrap_or(list.len()), added);
+    let first_of_line = || list.iter().position(|release| release.line() == added.line());
+    list.insert(after.or_else(first_of_line).unwrap_or(list.len()), added);
     list
 }
 

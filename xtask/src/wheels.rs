@@ -1,7 +1,6 @@
 //! Downloads wheels from the package index through pip, and determines the newest version, the sha256 and the size.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use crate::error::Result;
 
@@ -24,8 +23,9 @@ pub(crate) fn download(wheels: &Path, package: &str, specifier: &str, platform: 
         .arg(&dir)
         .args(tags(platform).iter().map(|tag| format!("--platform={tag}")))
         .arg(format!("{package}{specifier}"));
-    let output = run(&mut pip)?;
-    if let Err(message) = output {
+    let output = pip.output().map_err(|error| format!("cannot start {:?}: {error}", pip.get_program()))?;
+    if !output.status.success() {
+        let message = String::from_utf8_lossy(&output.stderr);
         // pip lists the versions that it found. An empty list means that pip could not reach the index.
         let is_other = message.contains("Could not find a version") && !message.contains("(from versions: none)");
         return if is_other {
@@ -39,18 +39,8 @@ pub(crate) fn download(wheels: &Path, package: &str, specifier: &str, platform: 
     let file = file.ok_or_else(|| format!("pip downloaded no wheel into {}", dir.display()))?;
     let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let version = name.split('-').nth(1).ok_or_else(|| format!("{name} is not the file name of a wheel"))?.to_owned();
-    let hash = run(cudnn_fetch::pip(&dir).args(["--disable-pip-version-check", "hash"]).arg(&file))??;
-    let sha256 = hash.split("sha256:").nth(1).map(|hash| hash.trim().to_owned());
-    let sha256 = sha256.ok_or_else(|| format!("`pip hash` printed no sha256 of {name}: {hash}"))?;
+    let sha256 = cudnn_fetch::sha256_hex(&std::fs::read(&file)?);
     Ok(Some(Wheel { version, sha256, len: file.metadata()?.len(), dir }))
-}
-
-/// Runs a command. Returns the standard output, or the standard error of a failed command.
-fn run(command: &mut Command) -> Result<Result<String, String>> {
-    let output = command.output().map_err(|error| format!("cannot start {:?}: {error}", command.get_program()))?;
-    let text = if output.status.success() { &output.stdout } else { &output.stderr };
-    let text = String::from_utf8_lossy(text).into_owned();
-    Ok(if output.status.success() { Ok(text) } else { Err(text) })
 }
 
 /// The platform tags that a wheel may have. pip compares the tags that it is given literally.

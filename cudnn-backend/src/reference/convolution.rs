@@ -95,8 +95,8 @@ impl<'a> Problem<'a> {
             }
         }
         let count = extent(&self.w, 1) as usize;
-        let of_group = filters.chunks(gathered.len().max(1)).skip(*group as usize * count).take(count);
-        of_group.map(|filter| dot(&gathered, filter) as f32).collect()
+        let group_filters = filters.chunks(gathered.len().max(1)).skip(*group as usize * count).take(count);
+        group_filters.map(|filter| dot(&gathered, filter) as f32).collect()
     }
 
     /// Returns the spatial offset in x of a tap at a position of y, or `None` in the padding.

@@ -13,7 +13,7 @@ use cudnn_sys::types::cudnnStatus_t;
 use crate::builtin::{Builtin, builtin};
 use crate::dl::objects::LoadedObjects;
 use crate::error::{FailureStatus, LoadError};
-use crate::events::{self, Event, emit, without_failure_events};
+use crate::events::{self, LoaderEvent, emit, without_failure_events};
 use crate::function::Function;
 use crate::guard::{ffi_guard, rust_guard};
 use crate::layers::{self, Target};
@@ -238,7 +238,7 @@ extern "C-unwind" fn resolve_first_call(number: u32) -> *const () {
         },
     };
     let address = function.publish(address);
-    emit(&Event::FirstCall { function: function.symbol(), duration: start.elapsed() });
+    emit(&LoaderEvent::FirstCall { function: function.symbol(), duration: start.elapsed() });
     address
 }
 

@@ -11,9 +11,9 @@ use super::objects::{LoadedObjects, RunPath};
 /// The directories in run paths that contain a cuDNN.
 pub(crate) struct RunPathDirs {
     /// Directories from objects that depend on the shim, where ld.so would search for it.
-    pub(crate) of_dependents: Vec<Candidate>,
+    pub(crate) dependents: Vec<Candidate>,
     /// Directories from other objects, which may open the shim themselves.
-    pub(crate) of_others: Vec<Candidate>,
+    pub(crate) others: Vec<Candidate>,
 }
 
 /// Returns all run path directories that contain a cuDNN, without duplicates.
@@ -38,7 +38,7 @@ pub(crate) fn dirs_with_cudnn(host: &Host, objects: &LoadedObjects) -> RunPathDi
         }
         found
     };
-    RunPathDirs { of_dependents: dirs_of(true), of_others: dirs_of(false) }
+    RunPathDirs { dependents: dirs_of(true), others: dirs_of(false) }
 }
 
 /// Returns the run path of a loaded library.

@@ -9,17 +9,17 @@ use cudnn_os::environment;
 use cudnn_probe::Library;
 
 use super::{link, requests};
-use crate::events::Event;
+use crate::events::LoaderEvent;
 
 /// Null, or NUL-terminated strings followed by a final NUL.
 static AT_LOAD: AtomicPtr<c_char> = AtomicPtr::new(null_mut());
 
 /// Stores the environment if the graph library is about to be loaded and layers may need it.
-pub(super) fn save_if_needed(event: &Event<'_>) {
+pub(super) fn save_if_needed(event: &LoaderEvent<'_>) {
     match event {
-        Event::Loading { library: Library::Graph, .. } => {}
+        LoaderEvent::Loading { library: Library::Graph, .. } => {}
         // Another component may load the library next, in a different environment.
-        Event::LoadFailed { error } if error.library() == Library::Graph => {
+        LoaderEvent::LoadFailed { error } if error.library() == Library::Graph => {
             return AT_LOAD.store(null_mut(), Ordering::Release);
         }
         _ => return,

@@ -13,7 +13,7 @@ use cudnn_probe::Library;
 
 use super::text::c_path;
 use super::{environment, link};
-use crate::events::Event;
+use crate::events::LoaderEvent;
 use crate::resolve::libraries;
 use crate::thread::reentrancy::ReentrancyGuard;
 
@@ -33,15 +33,15 @@ const EMPTY_EVENT: abi::Event = abi::Event {
 static IS_KNOWN: [AtomicBool; Library::ALL.len()] = [const { AtomicBool::new(false) }; Library::ALL.len()];
 
 /// Forwards the events that are relevant to layers, if any layer is active.
-pub(crate) fn pass_to_layers(event: &Event<'_>) {
+pub(crate) fn pass_to_layers(event: &LoaderEvent<'_>) {
     environment::save_if_needed(event);
     if link::links().next().is_none() {
         return;
     }
     let _guard = ThreadStateGuard::new();
     match *event {
-        Event::Loaded { library, path, duration } => pass_loaded(library, path, duration, Duration::ZERO),
-        Event::LoadFailed { error } => {
+        LoaderEvent::Loaded { library, path, duration } => pass_loaded(library, path, duration, Duration::ZERO),
+        LoaderEvent::LoadFailed { error } => {
             let report = text(&error.report());
             let library = text(error.library().file_name());
             let status = status_number(error.status().0);
@@ -53,7 +53,7 @@ pub(crate) fn pass_to_layers(event: &Event<'_>) {
                 ..EMPTY_EVENT
             });
         }
-        Event::CallFailed { function, status, report } => {
+        LoaderEvent::CallFailed { function, status, report } => {
             let (function, report) = (text(function), text(report));
             let status = status_number(status.0);
             pass(&abi::Event {
@@ -64,14 +64,14 @@ pub(crate) fn pass_to_layers(event: &Event<'_>) {
                 ..EMPTY_EVENT
             });
         }
-        Event::FirstCall { function, duration } => {
+        LoaderEvent::FirstCall { function, duration } => {
             let duration_ns = nanoseconds(duration);
             pass(&abi::Event { kind: abi::FIRST_CALL, function: function.as_ptr(), duration_ns, ..EMPTY_EVENT });
         }
-        Event::SearchFinished { .. }
-        | Event::Loading { .. }
-        | Event::GraphOpened { .. }
-        | Event::LayerMessage { .. } => {}
+        LoaderEvent::SearchFinished { .. }
+        | LoaderEvent::Loading { .. }
+        | LoaderEvent::GraphOpened { .. }
+        | LoaderEvent::LayerMessage { .. } => {}
     }
 }
 

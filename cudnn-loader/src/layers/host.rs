@@ -11,7 +11,7 @@ use super::chain::{self, address_from};
 use super::environment;
 use super::link::Link;
 use super::text::c_path;
-use crate::events::{Event, LayerSeverity, emit, without_failure_events};
+use crate::events::{LayerSeverity, LoaderEvent, emit, without_failure_events};
 use crate::function::Function;
 use crate::resolve::in_memory::cudart_version;
 use crate::resolve::installation::installation;
@@ -92,5 +92,5 @@ pub(super) fn report_failure(name: &CStr, reason: &str) {
 
 fn report(name: &CStr, severity: LayerSeverity, text: &str) {
     let name = name.to_string_lossy();
-    emit(&Event::LayerMessage { layer: &one_line(&name), severity, text: &one_line(text) });
+    emit(&LoaderEvent::LayerMessage { layer: &one_line(&name), severity, text: &one_line(text) });
 }

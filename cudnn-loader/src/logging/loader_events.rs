@@ -14,7 +14,7 @@ use super::entry::{Severity, format};
 use super::reasons;
 use super::sink::{env_config, local_time};
 use crate::error::{LoadError, status_for, status_name};
-use crate::events::{Event, LayerSeverity};
+use crate::events::{LayerSeverity, LoaderEvent};
 
 const SUCCESS: cudnnStatus_t = cudnnStatus_t::CUDNN_STATUS_SUCCESS;
 const SEARCH: &str = "cudnn_loader::search";
@@ -26,20 +26,20 @@ const LAYER: &str = "cudnn_loader::layer";
 static VERSION: AtomicU32 = AtomicU32::new(0);
 
 /// Logs an event. Installs the callback in the graph library as soon as it is opened.
-pub(crate) fn record(event: &Event<'_>) {
+pub(crate) fn record(event: &LoaderEvent<'_>) {
     match *event {
-        Event::SearchFinished { outcome, rejected } => search_finished(outcome, rejected),
-        Event::Loading { library, path } => {
+        LoaderEvent::SearchFinished { outcome, rejected } => search_finished(outcome, rejected),
+        LoaderEvent::Loading { library, path } => {
             log(Severity::Info, LOAD, SUCCESS, &|lines| {
                 argument(lines, "library", "text", &library);
                 argument(lines, "path", "path", &shown_path(path));
             });
         }
-        Event::GraphOpened { set_callback } => {
+        LoaderEvent::GraphOpened { set_callback } => {
             reasons::graph_opened();
             let _ = callback::install_with(set_callback);
         }
-        Event::Loaded { library, path, duration } => {
+        LoaderEvent::Loaded { library, path, duration } => {
             log(Severity::Info, LOAD, SUCCESS, &|lines| {
                 argument(lines, "library", "text", &library);
                 argument(lines, "path", "path", &shown_path(path));
@@ -47,10 +47,10 @@ pub(crate) fn record(event: &Event<'_>) {
                 argument(lines, "status", "cudnnStatus_t", &"CUDNN_STATUS_SUCCESS (0)");
             });
         }
-        Event::LoadFailed { error } => failed(LOAD, error.status(), &error.report()),
-        Event::CallFailed { function, status, report } => failed(function, status, report),
-        Event::LayerMessage { layer, severity, text } => layer_message(layer, severity, text),
-        Event::FirstCall { .. } => {}
+        LoaderEvent::LoadFailed { error } => failed(LOAD, error.status(), &error.report()),
+        LoaderEvent::CallFailed { function, status, report } => failed(function, status, report),
+        LoaderEvent::LayerMessage { layer, severity, text } => layer_message(layer, severity, text),
+        LoaderEvent::FirstCall { .. } => {}
     }
 }
 

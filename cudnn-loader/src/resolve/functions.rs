@@ -12,7 +12,7 @@ use crate::function::Function;
 
 /// Returns the address of cuDNN's function.
 pub(crate) fn address(function: Function, objects: &mut LoadedObjects) -> Result<*mut (), LoadError> {
-    find(function, objects).map_err(|error| error.of_function(function))
+    find(function, objects).map_err(|error| error.with_function(function))
 }
 
 fn find(function: Function, objects: &mut LoadedObjects) -> Result<*mut (), LoadError> {

@@ -15,8 +15,7 @@ use crate::dl;
 use crate::dl::objects::{LoadedObject, LoadedObjects};
 use crate::dl::run_paths::{self, RunPathDirs};
 use crate::error::{Failure, LoadError, LoadErrorKind};
-use crate::events::{Event, emit};
-use crate::names::HAS_CUDNN;
+use crate::events::{LoaderEvent, emit};
 use crate::options::Options;
 use crate::sync::once::RaceOnce;
 
@@ -97,9 +96,6 @@ pub fn process_needs_shim() -> bool {
 }
 
 fn search(options: &Options, objects: &LoadedObjects) -> Shared<Selected> {
-    if !HAS_CUDNN {
-        return Err(no_installation(Arc::default()));
-    }
     let host = options.host.clone().unwrap_or_else(dl::host);
     let mut search = Search::new(host.clone());
     if let Some(path) = &options.path {
@@ -117,8 +113,8 @@ fn search(options: &Options, objects: &LoadedObjects) -> Shared<Selected> {
         search = search.add_loaded(dir);
     }
     // As ld.so reads them: in secure-execution mode it trusts only some uses of `$ORIGIN`.
-    let RunPathDirs { of_dependents, of_others } = run_paths::dirs_with_cudnn(&host, objects);
-    search = search.run_paths(of_dependents, of_others);
+    let RunPathDirs { dependents, others } = run_paths::dirs_with_cudnn(&host, objects);
+    search = search.run_paths(dependents, others);
     let selection = cudnn_probe::select(&search, &options.requirements);
     let rejected = Arc::new(selection.rejected);
     match selection.installation {
@@ -162,11 +158,11 @@ fn adopt(graph: &LoadedObject, search: &Search, options: &Options) -> Shared<Sel
 fn report(outcome: &Shared<Selected>) {
     match outcome {
         Ok(Selected { installation, rejected }) => {
-            emit(&Event::SearchFinished { outcome: Ok(installation), rejected });
+            emit(&LoaderEvent::SearchFinished { outcome: Ok(installation), rejected });
         }
         Err(failure) => {
             let error = LoadError::new(Library::Graph, failure.clone());
-            emit(&Event::SearchFinished { outcome: Err(&error), rejected: &failure.rejected });
+            emit(&LoaderEvent::SearchFinished { outcome: Err(&error), rejected: &failure.rejected });
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::dl::dlerror::{DlErrorKind, OpenError};
 use crate::dl::objects::LoadedObjects;
 use crate::dl::{self, Handle};
 use crate::error::{Failure, LoadError, LoadErrorKind};
-use crate::events::{Event, emit};
+use crate::events::{LoaderEvent, emit};
 use crate::function::Function;
 use crate::options::Options;
 
@@ -185,7 +185,7 @@ pub(crate) fn load(library: Library, objects: &mut LoadedObjects) -> Result<&'st
         return Ok(loaded);
     }
     forget_failures(library, When::Due);
-    let installation = select(None, objects).map_err(|error| error.of_library(library))?;
+    let installation = select(None, objects).map_err(|error| error.with_library(library))?;
     let mut last = None;
     for library in load_order(library) {
         let Some(attempts) = attempts(library) else { continue };
@@ -197,9 +197,9 @@ pub(crate) fn load(library: Library, objects: &mut LoadedObjects) -> Result<&'st
             let outcome = attempt(installation, library, objects);
             match &outcome {
                 Ok(LoadedLibrary { path, duration, .. }) => {
-                    emit(&Event::Loaded { library, path, duration: *duration });
+                    emit(&LoaderEvent::Loaded { library, path, duration: *duration });
                 }
-                Err(failure) => emit(&Event::LoadFailed { error: &LoadError::new(library, failure.clone()) }),
+                Err(failure) => emit(&LoaderEvent::LoadFailed { error: &LoadError::new(library, failure.clone()) }),
             }
             outcome
         });
@@ -233,7 +233,7 @@ fn attempt(
         // For an adopted library, the callback is installed outside `catch_unwind` (see `guard`), because the program's
         // own callback may throw.
         if let Some(GraphFunctions { set_callback, .. }) = graph_functions.filter(|_| is_new) {
-            emit(&Event::GraphOpened { set_callback });
+            emit(&LoaderEvent::GraphOpened { set_callback });
         }
     }
     Ok(LoadedLibrary {
@@ -339,7 +339,7 @@ fn open(
     if let Some(message) = plugins::reason_to_skip(library) {
         return Err(LoadErrorKind::Dlopen { path, cause: DlErrorKind::Other, message });
     }
-    emit(&Event::Loading { library, path: &path });
+    emit(&LoaderEvent::Loading { library, path: &path });
     match dl::open_and_list(&path, objects) {
         Ok(handle) => Ok((path, handle)),
         Err(OpenError { cause, message }) => Err(LoadErrorKind::Dlopen { path, cause, message }),

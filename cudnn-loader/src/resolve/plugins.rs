@@ -25,7 +25,7 @@ pub(super) fn is_plugin(library: Library) -> bool {
 /// # Errors
 /// Returns an error if it belongs to a different release or CUDA major version.
 pub(super) fn check_loaded(expected: &Installation, library: Library, path: &Path) -> Result<(), LoadErrorKind> {
-    if is_of_release(expected, library, path) { Ok(()) } else { Err(foreign(expected, path.to_owned())) }
+    if has_same_release(expected, library, path) { Ok(()) } else { Err(foreign(expected, path.to_owned())) }
 }
 
 /// Returns the reason why a plugin must not be opened. On Windows, plugins open the driver by name immediately, and the
@@ -53,7 +53,7 @@ pub(super) fn check_alternative(expected: &Installation, library: Library) -> Re
         Err(error) => Err(LoadErrorKind::Rejected { path: choice, error }),
         // ld.so cannot open this file.
         Ok(true) => Ok(()),
-        Ok(false) if is_in(&choice, &expected.dir) || is_of_release(expected, library, &choice) => Ok(()),
+        Ok(false) if is_in(&choice, &expected.dir) || has_same_release(expected, library, &choice) => Ok(()),
         Ok(false) => Err(foreign(expected, choice)),
     }
 }
@@ -63,7 +63,7 @@ fn foreign(expected: &Installation, path: PathBuf) -> LoadErrorKind {
 }
 
 /// Returns whether a file in another directory belongs to the same release as this installation.
-fn is_of_release(expected: &Installation, library: Library, file: &Path) -> bool {
+fn has_same_release(expected: &Installation, library: Library, file: &Path) -> bool {
     file.parent().is_some_and(|dir| expected.matches(library, dir))
 }
 

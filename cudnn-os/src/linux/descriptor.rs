@@ -110,10 +110,10 @@ impl Descriptor {
         let number = self.duplicate(&file)?;
         match self.number.compare_exchange(closed, number, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => Ok(number),
-            Err(of_another_thread) => {
+            Err(stored_by_another_thread) => {
                 // SAFETY: the descriptor is new and unshared.
                 drop(unsafe { OwnedFd::from_raw_fd(number) });
-                Ok(of_another_thread)
+                Ok(stored_by_another_thread)
             }
         }
     }

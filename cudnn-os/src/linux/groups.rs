@@ -43,9 +43,10 @@ fn empty_groups(sources: &str, users: &str, groups: &str) -> BTreeSet<u32> {
 
 /// Returns whether `nsswitch.conf` names no network service for users or groups. systemd adds only users of services.
 fn are_only_files(sources: &str) -> bool {
-    let is_of_users = |name: &str| ["passwd", "group", "initgroups"].contains(&name.trim());
+    let is_user_database = |name: &str| ["passwd", "group", "initgroups"].contains(&name.trim());
     let lines = sources.lines().filter_map(|line| line.split('#').next()?.split_once(':'));
-    let mut named = lines.filter(|(name, _)| is_of_users(name)).flat_map(|(_, sources)| sources.split_whitespace());
+    let mut named =
+        lines.filter(|(name, _)| is_user_database(name)).flat_map(|(_, sources)| sources.split_whitespace());
     named.all(|source| ["files", "systemd"].contains(&source))
 }
 

@@ -2,6 +2,7 @@
 
 pub mod environment;
 pub(crate) mod files;
+mod system_v;
 
 #[cfg(feature = "native")]
 pub mod append_file;

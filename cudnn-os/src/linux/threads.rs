@@ -1,6 +1,46 @@
 //! Starts and identifies threads.
 
-pub use crate::std_threads::*;
+use std::io;
+use std::thread::Builder;
+
+pub use std::thread::{Scope, ScopedJoinHandle as ScopedThread, scope};
+
+use super::signals::with_signals_blocked;
+
+/// The work of a thread. It is boxed to avoid compiling the code that starts threads more than once.
+pub type Work<'a> = Box<dyn FnOnce() + Send + 'a>;
+
+/// Starts a detached thread with signals blocked.
+///
+/// # Errors
+/// Returns an error if creating a thread fails.
+pub fn start(name: &str, work: Work<'static>) -> io::Result<()> {
+    with_signals_blocked(|| builder(name).spawn(work)).map(drop)
+}
+
+/// Starts a scoped thread with signals blocked.
+///
+/// # Errors
+/// Returns an error if creating a thread fails.
+pub fn start_scoped<'scope, 'env>(
+    name: &str,
+    scope: &'scope Scope<'scope, 'env>,
+    work: Work<'scope>,
+) -> io::Result<ScopedThread<'scope, ()>> {
+    with_signals_blocked(|| builder(name).spawn_scoped(scope, work))
+}
+
+fn builder(name: &str) -> Builder {
+    // With an explicit stack size, std does not read RUST_MIN_STACK. Reading the environment is unsafe if the program
+    // calls `setenv` at the same time.
+    Builder::new().name(name.to_owned()).stack_size(2 << 20)
+}
+
+/// Returns whether this crate has started the current thread. This matters only on Windows, which runs code of the
+/// program in a new thread before the work of the thread starts.
+pub fn is_internal() -> bool {
+    false
+}
 
 /// Returns the ID of this thread, which is unique in the system.
 pub fn id() -> u32 {

@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::lock::lock_within;
-pub use crate::not_linux::uninterrupted;
 
 /// Other processes may read the file, but not write to or delete it.
 const FILE_SHARE_READ: u32 = 1;
@@ -62,4 +61,8 @@ impl AppendFile {
     }
 
     pub fn close(&self) {}
+}
+
+pub fn uninterrupted<T>(work: impl FnOnce() -> T) -> T {
+    work()
 }

@@ -2,11 +2,28 @@
 
 use std::ffi::OsString;
 
-pub use crate::not_linux::environment::*;
-
 // `set DIR="C:\a b"` in cmd makes the quotes part of the value, although file names cannot contain them.
 #[inline(never)]
 pub fn without_quotes(value: OsString) -> OsString {
     let inner = |text: &str| Some(OsString::from(text.strip_prefix('"')?.strip_suffix('"')?));
     value.to_str().and_then(inner).unwrap_or(value)
+}
+
+/// Returns `None`. The initial environment is unavailable, and Windows uses the current `PATH` anyway.
+pub fn initial_value(_name: &str) -> Option<Option<OsString>> {
+    None
+}
+
+/// Returns `false`. Windows does not run programs with elevated rights in the environment of another user.
+#[cfg(feature = "native")]
+#[must_use]
+pub fn is_secure_execution() -> bool {
+    false
+}
+
+#[cfg(feature = "native")]
+pub fn block() -> Option<Vec<u8>> {
+    let entry =
+        |(name, value): (OsString, OsString)| [name.as_encoded_bytes(), b"=", value.as_encoded_bytes(), b"\0"].concat();
+    Some(std::env::vars_os().flat_map(entry).collect())
 }

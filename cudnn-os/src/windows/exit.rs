@@ -5,8 +5,6 @@
 
 use std::ffi::c_int;
 
-pub use crate::not_linux::exit::*;
-
 unsafe extern "C" {
     fn atexit(function: extern "C" fn()) -> c_int;
 }
@@ -15,4 +13,12 @@ unsafe extern "C" {
 pub fn call_at_exit(function: extern "C" fn()) {
     // SAFETY: the function has the right type, and the caller keeps the DLL loaded.
     let _: c_int = unsafe { atexit(function) };
+}
+
+/// Windows ends the other threads before it calls exit handlers.
+pub const THREADS_RUN_ON: bool = false;
+
+/// Returns `false`, because the end of the first thread goes unnoticed.
+pub fn is_first_thread() -> bool {
+    false
 }

@@ -1,5 +1,6 @@
 //! Inspects and opens files on Windows, where paths are UTF-16, may have the prefix `\\?\`, and may name devices.
 
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
@@ -13,7 +14,6 @@ use std::path::{Component, Path, PathBuf, Prefix};
 use windows_sys::Win32::Storage::FileSystem::{DELETE, FILE_FLAG_DELETE_ON_CLOSE, FILE_GENERIC_WRITE};
 
 use crate::device_names::is_device_name;
-pub use crate::not_linux::files::*;
 
 /// The longest path that all programs can use without the prefix `\\?\`.
 const MAX_PATH: usize = 259;
@@ -103,7 +103,7 @@ pub fn create_temporary(name: &Path) -> io::Result<File> {
 
 /// Returns whether opening this path would open a device, as for `C:\x\NUL`, `CON.dll` or `\\.\pipe\x`.
 pub(crate) fn is_device(path: &Path) -> bool {
-    let of_prefix = |component: Component<'_>| match component {
+    let is_unc_or_device = |component: Component<'_>| match component {
         Component::Prefix(prefix) => match prefix.kind() {
             Prefix::DeviceNS(_) => true,
             // Accept `\\?\C:\x` and `\\?\Volume{..}\x`, but not other system objects such as `\\?\PIPE\x`.
@@ -114,8 +114,77 @@ pub(crate) fn is_device(path: &Path) -> bool {
         Component::Normal(name) => is_device_name(name),
         _ => false,
     };
-    path.components().any(of_prefix)
+    path.components().any(is_unc_or_device)
 }
+
+/// The canonical path, because std has no stable function that returns file numbers.
+pub type FileId = PathBuf;
+
+pub fn imagined_id(path: &Path) -> FileId {
+    path.to_owned()
+}
+
+pub fn inode(_path: &Path) -> Option<u64> {
+    None
+}
+
+/// Converts the text to UTF-8, with replacement characters for invalid Unicode.
+pub fn bytes_of(text: &OsStr) -> Cow<'_, [u8]> {
+    Cow::Owned(text.to_string_lossy().into_owned().into_bytes())
+}
+
+pub fn path_from_bytes(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(String::from_utf8_lossy(bytes).into_owned())
+}
+
+/// Returns `false`. Windows has no setuid bit, and asks the user instead.
+pub fn is_setid(_program: &Path) -> bool {
+    false
+}
+
+/// Returns `false`, because std cannot read access control lists.
+pub fn is_like_tmp(_dir: &Path) -> bool {
+    false
+}
+
+/// Returns the path unchanged, because std cannot read access control lists.
+pub fn resolve_beside(path: &Path, _program_dir: &Path) -> Option<PathBuf> {
+    Some(path.to_owned())
+}
+
+pub fn set_mode(_path: &Path, _mode: u32) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+pub fn make_as_private_as(file: &File, other: &std::fs::Metadata) -> io::Result<()> {
+    file.set_permissions(other.permissions())
+}
+
+/// Returns an error, because Windows allows only some users to create symbolic links.
+pub fn symlink(_target: &Path, _link: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+pub(crate) fn open_without_blocking(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
+
+pub(crate) fn open_without_following(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
+
+#[cfg(feature = "processes")]
+pub fn skip_hole(_file: &File) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(feature = "processes")]
+pub fn lock_dir(_dir: &Path) -> io::Result<Option<File>> {
+    Ok(None)
+}
+
+#[cfg(feature = "processes")]
+pub fn sync_dir(_dir: &Path) {}
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]

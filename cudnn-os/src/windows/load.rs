@@ -31,3 +31,13 @@ macro_rules! in_section_of_slots {
         $($item)*
     };
 }
+
+/// Defines the static without calling the function.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! at_load {
+    ($name:ident: $function:path) => {
+        #[allow(dead_code, reason = "other systems call it")]
+        static $name: extern "C" fn() = $function;
+    };
+}

@@ -3,8 +3,6 @@
 use windows_sys::Win32::System::Diagnostics::Debug::ReadProcessMemory;
 use windows_sys::Win32::System::Threading::GetCurrentProcess;
 
-pub use crate::not_linux::memory::address_space_limit;
-
 pub const MAX_COPY: usize = 4096;
 
 pub fn copy(address: usize, len: usize) -> Option<Vec<u8>> {
@@ -19,4 +17,9 @@ pub fn copy(address: usize, len: usize) -> Option<Vec<u8>> {
     // SAFETY: the kernel has written these bytes.
     unsafe { copy.set_len(len) };
     Some(copy)
+}
+
+/// Returns `None`. Job limits on Windows apply to committed memory instead of address space.
+pub fn address_space_limit() -> Option<u64> {
+    None
 }

@@ -4,23 +4,18 @@
 pub mod environment;
 pub(crate) mod files;
 
-#[cfg(feature = "testing")]
-pub use crate::not_linux::testing;
-#[cfg(feature = "native")]
-pub(crate) use crate::not_linux::trusted_files;
-#[cfg(feature = "native")]
-pub use crate::not_linux::{cancel, fork, pages};
-#[cfg(feature = "processes")]
-pub use crate::not_linux::{interruption, program, rights};
-
 #[cfg(feature = "native")]
 pub mod append_file;
+#[cfg(feature = "native")]
+pub mod cancel;
 #[cfg(feature = "native")]
 pub mod clock;
 #[cfg(feature = "native")]
 pub mod descriptors;
 #[cfg(feature = "native")]
 pub mod exit;
+#[cfg(feature = "native")]
+pub mod fork;
 #[cfg(feature = "native")]
 pub mod libraries;
 #[cfg(feature = "native")]
@@ -32,6 +27,8 @@ pub mod memory;
 #[cfg(feature = "native")]
 pub mod objects;
 #[cfg(feature = "native")]
+pub mod pages;
+#[cfg(feature = "native")]
 pub mod readahead;
 #[cfg(feature = "native")]
 pub mod text_file;
@@ -40,7 +37,12 @@ pub mod threads;
 #[cfg(feature = "native")]
 mod trampoline;
 #[cfg(feature = "native")]
+pub(crate) mod trusted_files;
+#[cfg(feature = "native")]
 mod wide;
+
+#[cfg(feature = "testing")]
+pub mod testing;
 
 #[cfg(feature = "processes")]
 pub mod child;
@@ -49,10 +51,16 @@ pub mod errors;
 #[cfg(feature = "processes")]
 mod handle;
 #[cfg(feature = "processes")]
+pub mod interruption;
+#[cfg(feature = "processes")]
 pub mod memory_limits;
 #[cfg(feature = "processes")]
 pub mod pipes;
 #[cfg(feature = "processes")]
 pub mod processes;
 #[cfg(feature = "processes")]
+pub mod program;
+#[cfg(feature = "processes")]
 pub mod random;
+#[cfg(feature = "processes")]
+pub mod rights;

@@ -21,8 +21,6 @@ use windows_sys::Win32::System::Threading::{
 
 use super::handle::owned;
 
-pub use crate::not_linux::processes::*;
-
 pub const MAX_ID: i64 = u32::MAX as i64;
 
 /// The maximum length of a path in UTF-16 units, and the maximum number of modules.
@@ -121,4 +119,9 @@ fn processes() -> Vec<(u32, u32, String)> {
         has_entry = unsafe { Process32NextW(snapshot.as_raw_handle(), &raw mut entry) } != 0;
     }
     found
+}
+
+/// Returns `None`. Windows has no documented function that reads variables of another process.
+pub fn variable_of(_process: u32, _name: &str) -> Option<OsString> {
+    None
 }

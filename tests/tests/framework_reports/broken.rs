@@ -116,8 +116,8 @@ fn a_framework_that_cannot_be_imported_is_an_error() {
         let world = world();
         damage(world.venv.import_dir());
         let found = codes(&world);
-        let of_package: Vec<_> = found.iter().filter(|(code, _)| code == "C086").collect();
-        let [(_, text)] = of_package.as_slice() else { panic!("{parts:?}: {found:#?}") };
+        let package_findings: Vec<_> = found.iter().filter(|(code, _)| code == "C086").collect();
+        let [(_, text)] = package_findings.as_slice() else { panic!("{parts:?}: {found:#?}") };
         for part in parts.iter().chain(&["pip install --force-reinstall --no-deps ", framework]) {
             assert!(text.contains(part), "{part}: {text}");
         }

@@ -36,7 +36,7 @@ fn jax_without_plugin(venv: &PythonEnvironment) {
     venv.package("jaxlib", "0.8.3").library("jaxlib/libjax_common.so", &ExtensionLibrary::new());
 }
 
-fn of_code<'a>(findings: &'a [Value], code: &str) -> Option<&'a Value> {
+fn find_code<'a>(findings: &'a [Value], code: &str) -> Option<&'a Value> {
     findings.iter().find(|finding| finding["code"] == code)
 }
 
@@ -57,12 +57,12 @@ fn an_environment_for_the_cpu_does_not_report_a_missing_cudnn() {
         let (findings, status) = world.check(&[]);
         let severities: Vec<&str> = findings.iter().map(|finding| finding["severity"].as_str().unwrap()).collect();
         assert!(status == 0 && severities.iter().all(|severity| *severity == "note"), "{status} {findings:#?}");
-        let found = of_code(&findings, "C010").unwrap();
+        let found = find_code(&findings, "C010").unwrap();
         let message = "no usable cuDNN 9 was found; the frameworks here do not use NVIDIA GPUs and do not need it: ";
         assert!(found["message"].as_str().unwrap().starts_with(message), "{found:#}");
         assert!(names.iter().all(|name| found.to_string().contains(name)), "{found:#}");
         assert_eq!(found["commands"].as_array().unwrap().len(), 0, "{found:#}");
-        match of_code(&findings, "C001") {
+        match find_code(&findings, "C001") {
             Some(driver) => assert!(driver["help"].as_str().unwrap().starts_with("for programs that use a GPU: ")),
             None => not_run("C001", "a driver is installed"),
         }
@@ -75,10 +75,10 @@ fn frameworks_that_use_a_gpu_without_cudnn_only_miss_the_driver() {
     let world = World::new();
     new_ctranslate2(&world.venv);
     let (findings, _) = world.check(&[]);
-    let found = of_code(&findings, "C010").unwrap();
+    let found = find_code(&findings, "C010").unwrap();
     let message = "no usable cuDNN 9 was found; the frameworks here do not need it: CTranslate2 4.8.5";
     assert_eq!((found["severity"].as_str(), found["message"].as_str()), (Some("note"), Some(message)));
-    if let Some(driver) = of_code(&findings, "C001") {
+    if let Some(driver) = find_code(&findings, "C001") {
         assert_eq!(driver["severity"], "warning", "{driver:#}");
     }
 }
@@ -112,7 +112,7 @@ fn a_missing_cudnn_is_an_error_where_something_needs_it() {
         let world = World::new();
         install(&world.venv);
         let (findings, status) = world.check(options);
-        let found = of_code(&findings, "C010").unwrap();
+        let found = find_code(&findings, "C010").unwrap();
         assert_eq!((found["severity"].as_str(), status), (Some("error"), 2), "{name}: {findings:#?}");
     }
     // The user has specified a cuDNN, or has installed a damaged cuDNN.

@@ -179,8 +179,8 @@ fn check_and_frameworks_see_the_same_foreign_files() {
     for case in IN_ITS_DIRECTORY.iter().chain(&FROM_ELSEWHERE) {
         let (name, _, code_of_check, code, fragments) = case;
         let world = filled(case);
-        let (of_check, _) = world.check(&[]);
-        assert!(of_check.iter().any(|finding| finding["code"] == *code_of_check), "{name}: {of_check:#?}");
+        let (check_findings, _) = world.check(&[]);
+        assert!(check_findings.iter().any(|finding| finding["code"] == *code_of_check), "{name}: {check_findings:#?}");
         has(&world, &[(*code, *fragments)]);
     }
 }

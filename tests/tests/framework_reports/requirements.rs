@@ -56,10 +56,13 @@ fn jaxlib_must_match_the_version_of_the_plugin() {
 
 #[test]
 fn packages_installed_for_one_framework_fit_the_others() {
-    let with = |of_tensorflow: &str| {
+    let with = |tensorflow_requirement: &str| {
         let world = World::new();
         world.venv.package("torch", "2.6.0").requires("nvidia-cublas-cu12==12.4.5.8");
-        world.venv.package("tensorflow", "2.21.0").requires(&format!("{of_tensorflow}; extra == \"and-cuda\""));
+        world
+            .venv
+            .package("tensorflow", "2.21.0")
+            .requires(&format!("{tensorflow_requirement}; extra == \"and-cuda\""));
         world.venv.package("nvidia-cublas-cu12", "12.8.4.1");
         world
     };

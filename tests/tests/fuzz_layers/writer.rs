@@ -189,9 +189,9 @@ pub(super) fn kind_of_element(name: Name) -> Option<Kind> {
 
 /// Returns the attributes of a kind of descriptor, by their names.
 pub(super) fn attributes_of(kind: Kind) -> Vec<&'static (Name, Elements)> {
-    let of_kind = c_name(kind.name(), "CUDNN_BACKEND_").trim_end_matches("_DESCRIPTOR");
+    let kind_name = c_name(kind.name(), "CUDNN_BACKEND_").trim_end_matches("_DESCRIPTOR");
     // Names of attributes abbreviate some kinds.
-    let prefix = match of_kind {
+    let prefix = match kind_name {
         "OPERATION_CONVOLUTION_BACKWARD_DATA" => "OPERATION_CONVOLUTION_BWD_DATA",
         "OPERATION_CONVOLUTION_BACKWARD_FILTER" => "OPERATION_CONVOLUTION_BWD_FILTER",
         "OPERATION_GEN_STATS" => "OPERATION_GENSTATS",
@@ -200,11 +200,11 @@ pub(super) fn attributes_of(kind: Kind) -> Vec<&'static (Name, Elements)> {
         "OPERATION_NORM_BACKWARD" => "OPERATION_NORM_BWD",
         other => other,
     };
-    let is_of_kind = |name: Name| {
+    let belongs_to_kind = |name: Name| {
         let attribute = c_name(name.name(), "CUDNN_ATTR_");
         attribute.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('_'))
     };
-    ATTRIBUTES.iter().filter(|(name, _)| is_of_kind(*name)).collect()
+    ATTRIBUTES.iter().filter(|(name, _)| belongs_to_kind(*name)).collect()
 }
 
 fn c_name(name: Option<&'static std::ffi::CStr>, prefix: &str) -> &'static str {

@@ -124,8 +124,8 @@ pub(super) fn assert_captures(capturing: &Capturing) {
     let devices: Vec<_> = all!(&records, Device).collect();
     assert!(matches!(devices.as_slice(), [device] if device.description.contains("\"multiProcessorCount\":132")));
     let proposed = |graph: &str| {
-        let of_graph = all!(&records, Proposals).filter(move |proposals| proposals.graph == graph);
-        of_graph.map(|proposals| proposals.count).collect::<Vec<_>>()
+        let graph_proposals = all!(&records, Proposals).filter(move |proposals| proposals.graph == graph);
+        graph_proposals.map(|proposals| proposals.count).collect::<Vec<_>>()
     };
     assert!(proposed(&graphs[0].graph)[0] > 0, "{records:#?}");
     assert_eq!(proposed(&graphs[1].graph), [0, 0]);
@@ -444,15 +444,15 @@ fn restored_plans_count_for_the_plans_that_were_serialized() {
         );
         records(&stand_in.file())
     };
-    let of_restored = run("restored");
-    assert_eq!((graphs(&of_restored).len(), plans(&of_restored).len()), (1, 1));
-    assert_eq!(all!(&of_restored, Incomplete).count(), 0);
-    let execution = executions(&of_restored)[0];
+    let restored = run("restored");
+    assert_eq!((graphs(&restored).len(), plans(&restored).len()), (1, 1));
+    assert_eq!(all!(&restored, Incomplete).count(), 0);
+    let execution = executions(&restored)[0];
     assert_eq!((execution.plan, execution.tensors[0].memory.as_ref().unwrap().span), (0, Some(4096)));
-    assert_eq!(counts(&of_restored).last().unwrap(), &&Count { plan: 0, executions: 3 });
-    let of_foreign = run("foreign");
-    assert_eq!((plans(&of_foreign).len(), executions(&of_foreign).len()), (1, 0));
-    let incomplete: Vec<_> = all!(&of_foreign, Incomplete).collect();
+    assert_eq!(counts(&restored).last().unwrap(), &&Count { plan: 0, executions: 3 });
+    let foreign = run("foreign");
+    assert_eq!((plans(&foreign).len(), executions(&foreign).len()), (1, 0));
+    let incomplete: Vec<_> = all!(&foreign, Incomplete).collect();
     assert!(incomplete[0].reason.contains("restored from JSON of an unknown plan"), "{incomplete:#?}");
 }
 
@@ -464,25 +464,26 @@ fn descriptors_may_be_made_and_destroyed_early() {
         assert_eq!(output.stdout, "done\n", "{output:#?}");
         records(&stand_in.file())
     };
-    let of_configuration = run("early-configuration");
-    assert_eq!(plans(&of_configuration)[0].engine.as_ref().unwrap().index, 1);
-    let of_pack = run("early-pack");
-    assert_eq!(executions(&of_pack)[0].tensors.len(), 2);
-    assert_eq!(counts(&of_pack)[0].executions, 2);
+    let configuration = run("early-configuration");
+    assert_eq!(plans(&configuration)[0].engine.as_ref().unwrap().index, 1);
+    let pack = run("early-pack");
+    assert_eq!(executions(&pack)[0].tensors.len(), 2);
+    assert_eq!(counts(&pack)[0].executions, 2);
     // A forked child follows packs again until the first plan exists.
     let parent = run("fork-early-pack");
     assert_eq!((plans(&parent).len(), executions(&parent).len()), (1, 1));
-    let is_of_child = |path: &PathBuf| path.extension().is_some_and(|it| it == "cudnncap") && *path != stand_in.file();
+    let is_child_file =
+        |path: &PathBuf| path.extension().is_some_and(|it| it == "cudnncap") && *path != stand_in.file();
     let files = std::fs::read_dir(stand_in.dir.path()).unwrap().map(|entry| entry.unwrap().path());
-    let of_child: Vec<_> = files.filter(is_of_child).map(|file| self::records(&file)).collect();
-    assert_eq!(executions(&of_child[0])[0].tensors.len(), 2);
+    let child_records: Vec<_> = files.filter(is_child_file).map(|file| self::records(&file)).collect();
+    assert_eq!(executions(&child_records[0])[0].tensors.len(), 2);
     // The second plan is executed, but the layout is unknown.
-    let of_changed = run("changed-pack");
+    let changed = run("changed-pack");
     let tensors: Vec<_> =
-        executions(&of_changed).iter().map(|execution| (execution.plan, execution.tensors.len())).collect();
+        executions(&changed).iter().map(|execution| (execution.plan, execution.tensors.len())).collect();
     assert_eq!(tensors, [(0, 2), (1, 0)]);
-    let of_threads = run("threads");
-    assert_eq!((executions(&of_threads).len(), counts(&of_threads).last().unwrap().executions), (1, 4000));
+    let threads = run("threads");
+    assert_eq!((executions(&threads).len(), counts(&threads).last().unwrap().executions), (1, 4000));
 }
 
 #[test]
@@ -552,8 +553,9 @@ fn a_forked_child_writes_its_own_capture() {
         let process = output.stdout.lines().find_map(|line| line.strip_prefix("child ")).unwrap();
         let file =
             if name.contains("%i") { format!("app-{process}.cudnncap") } else { format!("app.{process}.cudnncap") };
-        let of_child = records(&real.dir.path().join(file));
-        let labels: Vec<_> = graphs(&of_child).iter().map(|graph| graph.label.split(' ').next().unwrap()).collect();
+        let child_records = records(&real.dir.path().join(file));
+        let labels: Vec<_> =
+            graphs(&child_records).iter().map(|graph| graph.label.split(' ').next().unwrap()).collect();
         assert_eq!(labels, ["matmul"]);
         if !name.contains("%i") {
             assert_eq!(graphs(&records(&real.file())).len(), 2);

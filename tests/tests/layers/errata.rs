@@ -81,9 +81,9 @@ fn plans_of_a_real_cudnn_are_blocked_by_every_kind_of_condition() {
     let (name, value) = knob.split_once('=').unwrap();
     let by_knob = format!(r#""knobs":{{"{name}":{value}}}"#);
     let by_note = format!(r#""numerical_notes":["{}"]"#, note.to_lowercase());
-    let of_engine = format!("engine {engine} ");
+    let engine_name = format!("engine {engine} ");
     for (conditions, texts) in [
-        (by_engine.as_str(), [of_engine.as_str(), ""]),
+        (by_engine.as_str(), [engine_name.as_str(), ""]),
         (&by_knob, [knob, ""]),
         (&by_note, [note, ""]),
         (r#""operations":["conv_fwd"],"tensors":[{"roles":["x"],"rank":5}]"#, ["3-d", ""]),

@@ -109,11 +109,11 @@ fn a_record_contains_the_time_the_thread_the_arguments_and_the_status() {
     let string = named(&events, "cudnnGetErrorString")[0];
     assert_eq!(string["args"]["status: cudnnStatus_t"], "CUDNN_STATUS_SUCCESS (0)", "{string}");
 
-    let of_category =
+    let in_category =
         |category: &str| -> Vec<&str> { events.iter().filter(|event| event["cat"] == category).map(name).collect() };
-    assert_eq!(of_category("load"), ["load libcudnn_graph.so.9"]);
-    assert!(of_category("first call").contains(&"resolve cudnnCreate"), "{events:#?}");
-    assert_eq!(of_category("failure"), ["cannot load libcudnn_ops.so.9", "failed cudnnCreateTensorDescriptor"]);
+    assert_eq!(in_category("load"), ["load libcudnn_graph.so.9"]);
+    assert!(in_category("first call").contains(&"resolve cudnnCreate"), "{events:#?}");
+    assert_eq!(in_category("failure"), ["cannot load libcudnn_ops.so.9", "failed cudnnCreateTensorDescriptor"]);
     let failed = named(&events, "failed cudnnCreateTensorDescriptor")[0];
     assert!(failed["args"]["report"].as_str().unwrap().contains("does not include libcudnn_ops.so.9"), "{failed}");
 }

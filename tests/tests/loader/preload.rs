@@ -77,9 +77,9 @@ fn an_unexpected_status_of_the_registration_of_engines_is_reported() {
         let dir = graph_with(&code(faulty));
         let output = run(child(dir.path()), &["preload:engines"]);
         let engines = steps(&output).into_iter().find(|(step, _)| step == "register engines").unwrap();
-        let is_of_driver = engines.1.starts_with("failed: CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED");
+        let is_driver_failure = engines.1.starts_with("failed: CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED");
         let has_driver = Path::new("/proc/driver/nvidia/version").exists();
-        assert!(engines.1.starts_with(outcome) || (is_of_driver && has_driver), "{faulty}: {output:#?}");
+        assert!(engines.1.starts_with(outcome) || (is_driver_failure && has_driver), "{faulty}: {output:#?}");
     }
 }
 

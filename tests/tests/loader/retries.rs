@@ -56,15 +56,16 @@ fn a_failure_expires_after_some_time() {
 fn a_temporary_shortage_of_descriptors_has_no_lasting_effect() {
     let dir = three_libraries();
     let (take, free, later) = ("take-descriptors", "free-descriptors", "sleep:200");
-    let (of_graph, of_ops, of_adv) = ("cudnnCreate", "cudnnDestroyTensorDescriptor", "cudnnDestroyRNNDescriptor");
-    let failing = format!("?{of_adv}");
+    let (graph_function, ops_function, adv_function) =
+        ("cudnnCreate", "cudnnDestroyTensorDescriptor", "cudnnDestroyRNNDescriptor");
+    let failing = format!("?{adv_function}");
     for args in [
         // Before the first call; in a sub-library; in a preload, after which the first call does not wait.
-        &[take, &failing, free, later, of_graph, of_ops, of_adv][..],
-        &[of_graph, take, &failing, free, later, of_ops, of_adv],
-        &[take, "preload:", &failing, free, later, of_graph, of_ops, of_adv],
-        &[take, "preload:", free, of_graph, of_ops, of_adv],
-        &[of_graph, take, "preload:", free, of_ops, of_adv],
+        &[take, &failing, free, later, graph_function, ops_function, adv_function][..],
+        &[graph_function, take, &failing, free, later, ops_function, adv_function],
+        &[take, "preload:", &failing, free, later, graph_function, ops_function, adv_function],
+        &[take, "preload:", free, graph_function, ops_function, adv_function],
+        &[graph_function, take, "preload:", free, ops_function, adv_function],
     ] {
         let output = run(child(dir.path()), args);
         assert_ne!(output.returned(&failing), Some("true"), "{args:?}: {output:#?}");
@@ -72,7 +73,7 @@ fn a_temporary_shortage_of_descriptors_has_no_lasting_effect() {
             output.returned("preload").is_none_or(|preload| preload.starts_with("failed")),
             "{args:?}: {output:#?}"
         );
-        for function in [of_graph, of_ops, of_adv] {
+        for function in [graph_function, ops_function, adv_function] {
             assert_eq!(output.returned(function), Some("CUDNN_STATUS_SUCCESS (0)"), "{args:?}: {output:#?}");
         }
     }

@@ -31,7 +31,7 @@ fn damaged(root: &Path) -> PathBuf {
     let python = root.join("Scripts/python.exe");
     std::fs::create_dir_all(root.join("Scripts")).unwrap();
     windows::compile(PYTHON, &["-municode"], &python);
-    let mut package = environment.package("nvidia-cudnn-cu13", &windows::of_release("WHEEL"));
+    let mut package = environment.package("nvidia-cudnn-cu13", &windows::fill_in_release("WHEEL"));
     for library in Library::ALL {
         let path = format!("nvidia/cudnn/bin/{}", library.windows_name());
         package = match library {
@@ -57,7 +57,7 @@ fn printed_pip_commands_pass_the_right_arguments_to_python() {
         let output = child().run(&["--json", "check", "--no-load"]);
         let report: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
         let findings = report["findings"].as_array().unwrap();
-        let wheel = windows::of_release("nvidia-cudnn-cu13==WHEEL");
+        let wheel = windows::fill_in_release("nvidia-cudnn-cu13==WHEEL");
         for (code, expected) in [
             ("C013", &["install", "--force-reinstall", "--no-deps", &wheel][..]),
             ("C030", &["install", "nvidia-cublas==13.*"]),

@@ -112,7 +112,7 @@ fn a_wheel_in_a_virtual_environment_is_found_loaded_and_explained() {
     let first = &list["installations"][0];
     assert_eq!(
         (&first["used"], &first["version"]),
-        (&Value::Bool(true), &Value::from(windows::of_release("VERSION"))),
+        (&Value::Bool(true), &Value::from(windows::fill_in_release("VERSION"))),
         "{list}"
     );
     assert_eq!((first["directory"].as_str(), first["os"].as_str()), (Some(dir.as_str()), Some("Windows")), "{list}");
@@ -150,7 +150,7 @@ fn a_wheel_in_a_virtual_environment_is_found_loaded_and_explained() {
     let explained = doctor(&on_path, &["explain"]);
     assert_eq!(explained.code, Some(0), "{explained:?}");
     let line = explained.stdout.lines().find(|line| line.trim_start().starts_with("cudnn_graph64_9.dll")).unwrap();
-    assert!(line.ends_with(&windows::of_release("(VERSION): PATH")), "{line}");
+    assert!(line.ends_with(&windows::fill_in_release("(VERSION): PATH")), "{line}");
 }
 
 #[test]
@@ -326,7 +326,9 @@ fn the_drop_in_is_recognized_next_to_a_program_and_in_a_wheel() {
     let explained = doctor(&variables, &["explain", &name]);
     assert_eq!(explained.code, Some(0), "{explained:?}");
     assert!(
-        explained.stdout.contains(&windows::of_release(&format!("the drop-in, which loads cuDNN VERSION in {cudnn}"))),
+        explained
+            .stdout
+            .contains(&windows::fill_in_release(&format!("the drop-in, which loads cuDNN VERSION in {cudnn}"))),
         "{explained:?}"
     );
     let mut running = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/wine"))
@@ -349,9 +351,10 @@ fn the_drop_in_is_recognized_next_to_a_program_and_in_a_wheel() {
     let bin = venv.join("Lib/site-packages/nvidia/cudnn/bin");
     std::fs::remove_file(bin.join("cudnn64_9.dll")).unwrap();
     std::fs::copy(&drop_in, bin.join("cudnn64_9.dll")).unwrap();
-    let info = venv.join(windows::of_release("Lib/site-packages/nvidia_cudnn_cu13-WHEEL.dist-info"));
+    let info = venv.join(windows::fill_in_release("Lib/site-packages/nvidia_cudnn_cu13-WHEEL.dist-info"));
     std::fs::create_dir(&info).unwrap();
-    std::fs::write(info.join("METADATA"), windows::of_release("Name: nvidia-cudnn-cu13\nVersion: WHEEL\n")).unwrap();
+    std::fs::write(info.join("METADATA"), windows::fill_in_release("Name: nvidia-cudnn-cu13\nVersion: WHEEL\n"))
+        .unwrap();
     std::fs::write(info.join("RECORD"), "nvidia/cudnn/bin/cudnn64_9.dll,sha256=x,265584\n").unwrap();
     let root = windows::path(&venv);
     let report = json(&[("VIRTUAL_ENV", &root)], &["check", "--no-load", "--verify"]);
@@ -396,13 +399,13 @@ fn pid_shows_the_dlls_that_a_process_has_loaded() {
     // Close the standard input now.
     drop(running.stdin.take());
     running.wait().unwrap();
-    let of_cudnn = |library: &&Value| library["product"] == "cuDNN";
-    let loaded: Vec<&Value> = report["libraries"].as_array().unwrap().iter().filter(of_cudnn).collect();
+    let is_cudnn = |library: &&Value| library["product"] == "cuDNN";
+    let loaded: Vec<&Value> = report["libraries"].as_array().unwrap().iter().filter(is_cudnn).collect();
     let files: Vec<&str> = loaded.iter().map(|library| library["file"].as_str().unwrap()).collect();
     assert_eq!(files, libraries, "{report}");
     assert_eq!(
         (&loaded[0]["version"], &report["problems"]),
-        (&Value::from(windows::of_release("VERSION")), &Value::Array(Vec::new())),
+        (&Value::from(windows::fill_in_release("VERSION")), &Value::Array(Vec::new())),
         "{report}"
     );
 }

@@ -114,7 +114,7 @@ fn a_c_program_runs_the_same_with_nvidias_dll_and_with_the_drop_in() {
     let args = ["cudnnGetVersion", "plain", "cudnnDestroyRNNDescriptor"];
     let named = run(&dir, &real).run(&args);
     assert_eq!(named.code, Some(0), "{named:?}");
-    assert!(named.stdout.contains(&windows::of_release("cudnnGetVersion = NUMBER")), "{named:?}");
+    assert!(named.stdout.contains(&windows::fill_in_release("cudnnGetVersion = NUMBER")), "{named:?}");
     // All of NVIDIA's DLLs are copied next to the program, as the installation guide recommends.
     std::fs::remove_file(dir.path().join("cudnn64_9.dll")).unwrap();
     link_all(&real, dir.path(), &[]);

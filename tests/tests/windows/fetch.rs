@@ -141,7 +141,8 @@ fn fetch_runs_the_installed_python_and_passes_absolute_paths_to_pip() {
         assert!(after("--requirement").ends_with("\\requirement.txt"), "{lines:?}");
         assert_eq!(after("--platform"), "win_amd64");
         assert_eq!(rest.last(), Some(&"safe path 1, temporary 1"));
-        let dir = windows::of_release(&format!("{root}cache\\nvidia-cudnn-cu13-WHEEL-win_amd64\\nvidia\\cudnn\\bin"));
+        let dir =
+            windows::fill_in_release(&format!("{root}cache\\nvidia-cudnn-cu13-WHEEL-win_amd64\\nvidia\\cudnn\\bin"));
         assert!(output.stdout.contains(&format!("\n{dir}\n")), "{output:?}");
         assert!(output.stdout.contains("To use it: "), "{output:?}");
 
@@ -179,7 +180,7 @@ fn features_that_are_missing_on_windows_are_reported() {
     // The other releases have no Windows wheel, so pip is not started for them.
     let (output, lines) = with_store.run(&[], &["fetch", "jit-cu12-9.19.0"]);
     assert_eq!((output.code, lines.len()), (Some(3), 0), "{output:?}");
-    let expected = windows::of_release("jit-cu12-9.19.0 is for Linux; on Windows, fetch windows-cu13-VERSION");
+    let expected = windows::fill_in_release("jit-cu12-9.19.0 is for Linux; on Windows, fetch windows-cu13-VERSION");
     assert!(output.stderr.contains(&expected), "{output:?}");
     let (list, _) = world.run(&[], &["fetch"]);
     assert!(!list.stdout.contains("this machine") && list.stdout.contains("MB, for win_amd64"), "{list:?}");
@@ -192,7 +193,7 @@ fn demo_fetches_the_release_for_windows_or_uses_an_installed_one() {
     let (offline, lines) = world.run(&[], &["demo", "--offline"]);
     assert_eq!((offline.code, lines.len()), (Some(3), 0), "{offline:?}");
     assert!(
-        offline.stderr.contains(&windows::of_release("nvidia-cudnn-cu13 WHEEL is not in the cache")),
+        offline.stderr.contains(&windows::fill_in_release("nvidia-cudnn-cu13 WHEEL is not in the cache")),
         "{offline:?}"
     );
     // The fake wheel contains no working cuDNN, and the loader reports that.

@@ -43,13 +43,13 @@ fn the_drop_in_is_installed_and_uninstalled() {
     let (place, from) = (windows::path(dir.path()), windows::path(&windows::drop_in()));
     let run = |arguments: &[&str]| windows::child(&doctor).run(arguments);
 
-    for expected in ["is in front of cuDNN VERSION", "is already in front of"].map(windows::of_release) {
+    for expected in ["is in front of cuDNN VERSION", "is already in front of"].map(windows::fill_in_release) {
         let output = run(&["install", &place, "--from", &from]);
         assert!(output.code == Some(0) && output.stdout.contains(&expected), "{output:?}");
         assert_eq!(sorted_names(dir.path()), ["cudnn64_9.dll", KEPT, "cudnn_graph64_9.dll", "cudnn_layers.dll"]);
         assert!(shim() == drop_in);
     }
-    for expected in ["is in front of cuDNN VERSION", "there is nothing to remove"].map(windows::of_release) {
+    for expected in ["is in front of cuDNN VERSION", "there is nothing to remove"].map(windows::fill_in_release) {
         let output = run(&["uninstall", &place]);
         assert!(output.code == Some(0) && output.stdout.contains(&expected), "{output:?}");
         assert_eq!(sorted_names(dir.path()), before);

@@ -60,7 +60,7 @@ fn built(features: &str, lib_dir: Option<&Path>) -> (TempDir, Child) {
 fn a_program_imports_the_dlls_of_its_features_and_finds_them_on_path_or_in_its_directory() {
     let Some(real) = lib_dir(RELEASE) else { return };
     let on_path = windows::path_list(&[&real]);
-    let version = windows::of_release("cudnnGetVersion NUMBER");
+    let version = windows::fill_in_release("cudnnGetVersion NUMBER");
     let (version, invalid) = (version.as_str(), "CUDNN_STATUS_BAD_PARAM_NULL_POINTER (2002): nullptr == descriptor");
     let created = "cudnnCreateTensorDescriptor CUDNN_STATUS_SUCCESS (0)";
     // All functions of the shim, then the functions of one library, then a function of every library.
@@ -101,7 +101,7 @@ fn a_given_directory_must_contain_the_dlls_and_is_passed_on() {
     let (_dir, child) = built("link-ops", Some(&real));
     let output = child.env("WINEPATH", windows::path_list(&[&real])).run(&[]);
     let reported =
-        windows::of_release(&format!("version {BINDINGS}\nlib_dir {}\nlib_version VERSION\n", real.display()));
+        windows::fill_in_release(&format!("version {BINDINGS}\nlib_dir {}\nlib_version VERSION\n", real.display()));
     assert!(output.stdout.starts_with(&reported), "{output:?}");
     let failure = |dir: &TempDir| {
         let (_, output) = build("link-graph", Some(dir.path()));

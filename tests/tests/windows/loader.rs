@@ -55,8 +55,9 @@ fn a_missing_library_is_named_in_the_report() {
     let dir = windows::path(cudnn.path());
     assert!(report.starts_with("cudnnCreateTensorDescriptor cannot be called: "), "{report}");
     assert!(
-        report
-            .contains(&windows::of_release(&format!("cuDNN VERSION in \"{dir}\" does not include cudnn_ops64_9.dll"))),
+        report.contains(&windows::fill_in_release(&format!(
+            "cuDNN VERSION in \"{dir}\" does not include cudnn_ops64_9.dll"
+        ))),
         "{report}"
     );
     // The backend API works without ops.
@@ -114,7 +115,7 @@ fn a_cudnn_that_the_program_has_loaded_is_adopted() {
     let graph = windows::path(&real.join("cudnn_graph64_9.dll"));
     let open = format!("open:{graph}");
     let output = run(&client).run(&[&open, "cudnnGetVersion", "plain", "report"]);
-    assert!(output.stdout.contains(&windows::of_release("cudnnGetVersion = NUMBER")), "{output:?}");
+    assert!(output.stdout.contains(&windows::fill_in_release("cudnnGetVersion = NUMBER")), "{output:?}");
     assert_eq!(output.returned("cudnnCreateTensorDescriptor"), Some("CUDNN_STATUS_SUCCESS (0)"), "{output:?}");
     assert!(output.stdout.contains(&format!("cudnn_graph64_9.dll: \"{graph}\"")), "{output:?}");
     // The loader never loads a second cuDNN.
@@ -140,7 +141,7 @@ EXPORT void cudnnGetLastErrorString(char *text, unsigned long long size) { if (s
 EXPORT int cudnnSetCallback(unsigned mask, void *data, void *function) { return 0; }
 "#;
     windows::compile(code, &["-shared"], &older.path().join("cudnn_graph64_9.dll"));
-    for (dir, version) in [(older.path(), "91002".to_owned()), (real.as_path(), windows::of_release("NUMBER"))] {
+    for (dir, version) in [(older.path(), "91002".to_owned()), (real.as_path(), windows::fill_in_release("NUMBER"))] {
         // The other release is on PATH.
         let other = if version == "91002" { real.as_path() } else { older.path() };
         let output = run(&client)
@@ -152,7 +153,7 @@ EXPORT int cudnnSetCallback(unsigned mask, void *data, void *function) { return 
     // A version of ops from another release.
     std::os::unix::fs::symlink(real.join("cudnn_ops64_9.dll"), older.path().join("cudnn_ops64_9.dll")).unwrap();
     let (output, report) = error(&client, older.path());
-    assert!(report.contains(&windows::of_release("is cuDNN VERSION, but")), "{report}");
+    assert!(report.contains(&windows::fill_in_release("is cuDNN VERSION, but")), "{report}");
     assert!(output.stdout.contains("(1002)"), "{output:?}");
 }
 
@@ -241,7 +242,7 @@ fn first_calls_do_not_load_a_driver_from_the_working_directory() {
         "preload-report",
     ]);
     assert_eq!(output.code, Some(0), "{output:?}");
-    assert!(output.stdout.contains(&windows::of_release("cudnnGetVersion = NUMBER")), "{output:?}");
+    assert!(output.stdout.contains(&windows::fill_in_release("cudnnGetVersion = NUMBER")), "{output:?}");
     assert!(!planted.path().join("executed").exists(), "{output:?}");
 }
 
@@ -273,7 +274,7 @@ fn a_variable_may_be_in_quotes_and_without_a_cudnn_its_wheel_is_named() {
     let Some((client, real)) = client() else { return };
     let quoted = format!("\"{}\"", windows::path(&real));
     let output = run(&client).env("CUDNN_LOADER_DIR", quoted).run(&["cudnnGetVersion"]);
-    assert!(output.stdout.contains(&windows::of_release("cudnnGetVersion = NUMBER")), "{output:?}");
+    assert!(output.stdout.contains(&windows::fill_in_release("cudnnGetVersion = NUMBER")), "{output:?}");
     let output = run(&client).run(&["plain"]);
     let report = output.last_error("cudnnCreateTensorDescriptor");
     assert!(report.contains("the wheel nvidia-cudnn-cu12") && report.contains("Run `cudnn-doctor check`"), "{report}");
@@ -302,10 +303,10 @@ fn rust_programs_load_by_requirements_and_receive_the_log() {
     let Some(real) = lib_dir(RELEASE) else { return };
     let requirements = windows::build_example("cudnn-loader", "requirements");
     let dir = windows::path(&real);
-    let output = windows::child(&requirements).run(&[&windows::of_release("VERSION"), &dir]);
+    let output = windows::child(&requirements).run(&[&windows::fill_in_release("VERSION"), &dir]);
     assert_eq!(
         output.stdout,
-        windows::of_release(&format!("cuDNN VERSION in {dir}\ncudnnGetVersion = NUMBER\n")),
+        windows::fill_in_release(&format!("cuDNN VERSION in {dir}\ncudnnGetVersion = NUMBER\n")),
         "{output:?}"
     );
     // By the variable, and by the path of a file.
@@ -316,7 +317,7 @@ fn rust_programs_load_by_requirements_and_receive_the_log() {
     let output = windows::child(&requirements).run(&["9.90.0", &dir]);
     assert_eq!(output.code, Some(1), "{output:?}");
     assert!(
-        output.stderr.contains(&windows::of_release("is cuDNN VERSION, but 9.90.0 or newer is required")),
+        output.stderr.contains(&windows::fill_in_release("is cuDNN VERSION, but 9.90.0 or newer is required")),
         "{output:?}"
     );
     let log = windows::build_example("cudnn-backend", "receive_log");

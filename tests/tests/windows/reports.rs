@@ -51,7 +51,7 @@ impl World {
         let root = windows::path(self.root.path());
         text.replace(&root.replace('\\', "\\\\"), "ROOT")
             .replace(&root, "ROOT")
-            .replace(&windows::of_release("VERSION"), "VERSION")
+            .replace(&windows::fill_in_release("VERSION"), "VERSION")
     }
 }
 

@@ -70,7 +70,7 @@ fn the_drop_in_writes_a_file_lines_and_a_summary() {
     assert!(lines.lines().all(|line| line.starts_with("cudnn-trace ")), "{lines}");
     assert!(lines.contains("us cudnnGetVersion()\n"), "{lines}");
     let summary = std::fs::read_to_string(out.path().join("summary")).unwrap();
-    assert!(summary.contains(&windows::of_release("program.exe (cuDNN VERSION)")), "{summary}");
+    assert!(summary.contains(&windows::fill_in_release("program.exe (cuDNN VERSION)")), "{summary}");
     assert!(summary.lines().any(|line| line.ends_with("  cudnnGetVersion")), "{summary}");
 }
 

@@ -97,21 +97,21 @@ fn parts<'a>(metadata: &'a Value, linked: &BTreeSet<(String, String)>) -> Result
 
 /// Returns the linked components for this target that are not crates.
 fn runtime(triple: &str) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
-    let of_target = RUNTIME.into_iter().filter(move |(part, ..)| triple.contains(part));
-    of_target.map(|(_, name, license, owner)| (name, license, owner))
+    let components = RUNTIME.into_iter().filter(move |(part, ..)| triple.contains(part));
+    components.map(|(_, name, license, owner)| (name, license, owner))
 }
 
 fn cyclone_dx(triple: &str, parts: &[Part<'_>]) -> Result<Value> {
     let rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into())).arg("--version").output()?;
     let rustc = String::from_utf8(rustc.stdout)?;
-    let of_crate = |part: &Part<'_>| {
+    let crate_component = |part: &Part<'_>| {
         let url = format!("pkg:cargo/{}@{}", part.name, part.version);
         json!({
             "type": "library", "bom-ref": url, "name": part.name, "version": part.version,
             "licenses": [{ "expression": part.license }], "purl": url,
         })
     };
-    let of_runtime = |(name, license, owner): (&str, &str, &str)| {
+    let runtime_component = |(name, license, owner): (&str, &str, &str)| {
         let mut component = json!({
             "type": "library", "bom-ref": name, "name": name, "description": owner,
             "licenses": [{ "expression": license }],
@@ -121,7 +121,8 @@ fn cyclone_dx(triple: &str, parts: &[Part<'_>]) -> Result<Value> {
         }
         component
     };
-    let components: Vec<Value> = parts.iter().map(of_crate).chain(runtime(triple).map(of_runtime)).collect();
+    let components: Vec<Value> =
+        parts.iter().map(crate_component).chain(runtime(triple).map(runtime_component)).collect();
     Ok(json!({
         "bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1,
         "metadata": {

@@ -41,18 +41,14 @@ pub(crate) fn build(triples: &[&str]) -> Result<PathBuf> {
 fn archive(platform: &Platform, libraries: &Path, wheel: &Path, target: &Path, release: &Path) -> Result<()> {
     let name = format!("cudnn-shim-{VERSION}-{}", platform.triple);
     let dir = new_dir(&target.join("dist/archive").join(&name))?;
-    for file in pack::names(libraries)? {
-        let (from, to) = (libraries.join(&file), dir.join(&file));
-        match std::fs::read_link(&from) {
-            Ok(link) => run(Command::new("ln").arg("-s").arg(link).arg(to))?,
-            Err(_) => install(&from, &to)?,
-        }
-    }
+    run(Command::new("cp")
+        .args(["--recursive", "--no-dereference", "--preserve=mode"])
+        .arg(libraries.join("."))
+        .arg(&dir))?;
     put_programs(platform, wheel, &dir.join("bin"))?;
     put_materials(platform.triple, &name, &dir, release)?;
     let file = release.join(format!("{name}.{}", if platform.is_windows { "zip" } else { "tar.gz" }));
-    let prefix = format!("{name}/");
-    if platform.is_windows { pack::zip(&dir, &prefix, &file) } else { pack::tar_gz(&dir, &prefix, &file) }
+    if platform.is_windows { pack::zip(&dir, &file) } else { pack::tar_gz(&dir, &file) }
 }
 
 /// Copies the doctor and the lab from a wheel into a directory.
@@ -79,7 +75,7 @@ fn archive_static_doctor(target: &Path, release: &Path) -> Result<()> {
         install(&root.join(file), &dir.join(file))?;
     }
     put_materials(STATIC, &name, &dir, release)?;
-    pack::tar_gz(&dir, &format!("{name}/"), &release.join(format!("{name}.tar.gz")))
+    pack::tar_gz(&dir, &release.join(format!("{name}.tar.gz")))
 }
 
 /// Writes the licenses and the bill of materials into the directory of an archive, and the bill into the release as well.
@@ -104,13 +100,7 @@ fn release_notes(changelog: &str, version: &str) -> Result<String> {
 
 /// Writes the file that `sha256sum --check` reads.
 fn write_sums(dir: &Path) -> Result<()> {
-    let names = pack::names(dir)?;
-    let output = Command::new("sha256sum").arg("--").args(names).current_dir(dir).output();
-    let output = output.map_err(|error| format!("cannot start sha256sum (coreutils): {error}"))?;
-    if !output.status.success() {
-        return Err(format!("sha256sum: {}", String::from_utf8_lossy(&output.stderr)).into());
-    }
-    Ok(std::fs::write(dir.join("SHA256SUMS"), output.stdout)?)
+    run(Command::new("sh").args(["-c", "sums=$(sha256sum -- *) && echo \"$sums\" > SHA256SUMS"]).current_dir(dir))
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@ use crate::frameworks::wheels;
 use crate::world::World;
 use crate::{CU12, CU12_OLDER, CU13};
 
-/// The machines of an ordinary run.
-const MACHINES: std::ops::Range<u64> = 0..200;
+/// The machines of an ordinary run. `.ci/run publish` tries more.
+const MACHINES: std::ops::Range<u64> = 0..60;
 
 /// The maximum number of plans that are followed.
 const MAX_PLANS: usize = 3;
@@ -115,8 +115,7 @@ impl Machine {
         }
         for (name, value) in variables.into_iter().filter(|(_, value)| !value.is_empty()) {
             self.story.push(format!("{name}={}", value.display()));
-            let world = std::mem::replace(&mut self.world, World::new("unused", false));
-            self.world = world.variable(name, value);
+            self.world.set_variable(name, value);
         }
     }
 

@@ -237,8 +237,12 @@ impl World {
     }
 
     pub(crate) fn variable(mut self, name: &'static str, value: impl Into<OsString>) -> World {
-        self.variables.push((name, value.into()));
+        self.set_variable(name, value);
         self
+    }
+
+    pub(crate) fn set_variable(&mut self, name: &'static str, value: impl Into<OsString>) {
+        self.variables.push((name, value.into()));
     }
 
     pub(crate) fn home(&self) -> &Path {

@@ -136,8 +136,8 @@ fn program() -> String {
     let pack = descriptor(&mut made, Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
     set(pack, Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, Type::CUDNN_TYPE_INT64, &[1_i64]);
     finalize(pack);
-    let mut of_pack = 0;
-    let asked = call!(cudnnGetExecutionPlanWorkspaceSize(handle.cast(), plan, pack, &raw mut of_pack));
+    let mut pack_value = 0;
+    let asked = call!(cudnnGetExecutionPlanWorkspaceSize(handle.cast(), plan, pack, &raw mut pack_value));
     let executed = call!(cudnnBackendExecute(handle.cast(), plan, pack));
     let again = call!(cudnnBackendInitialize(plan));
     for descriptor in made {
@@ -145,8 +145,8 @@ fn program() -> String {
     }
     assert!(call!(cudnnDestroy(handle.cast())).is_success());
     // The stand-in adds the device number, which is one of three.
-    let is_of_pack = (size..size + 3).contains(&(of_pack as i64));
-    format!("{} {size} {text:?} {} {is_of_pack} {} {}", read.0, asked.0, executed.0, again.0)
+    let is_pack_value = (size..size + 3).contains(&(pack_value as i64));
+    format!("{} {size} {text:?} {} {is_pack_value} {} {}", read.0, asked.0, executed.0, again.0)
 }
 
 fn last_error() -> String {

@@ -110,7 +110,7 @@ impl Tensor {
         Tensor { is_virtual: true, data_type: FLOAT, ..self }
     }
 
-    fn of_type(self, data_type: DataType) -> Self {
+    fn with_data_type(self, data_type: DataType) -> Self {
         Tensor { data_type, ..self }
     }
 
@@ -362,15 +362,16 @@ impl Program {
         let (length, inner) = (128, |uid, dims: &[i64]| tensor(uid, dims).intermediate());
         let scores = [2, 4, length, length];
         let column = [2, 4, length, 1];
-        let q = tensor(1, &[2, 4, length, 64]).of_type(data_type);
-        let k = tensor(2, &[2, 4, 64, length]).strided(&[4 * 64 * length, 64 * length, 1, 64]).of_type(data_type);
-        let v = tensor(3, &[2, 4, length, 32]).of_type(data_type);
-        let o = tensor(4, &[2, 4, length, size_of_output]).of_type(data_type);
+        let q = tensor(1, &[2, 4, length, 64]).with_data_type(data_type);
+        let k =
+            tensor(2, &[2, 4, 64, length]).strided(&[4 * 64 * length, 64 * length, 1, 64]).with_data_type(data_type);
+        let v = tensor(3, &[2, 4, length, 32]).with_data_type(data_type);
+        let o = tensor(4, &[2, 4, length, size_of_output]).with_data_type(data_type);
         let s = inner(5, &scores);
         let (max, shifted, exp) = (inner(6, &column), inner(7, &scores), inner(8, &scores));
-        let (sum, p) = (inner(9, &column), inner(10, &scores).of_type(data_type));
+        let (sum, p) = (inner(9, &column), inner(10, &scores).with_data_type(data_type));
         // cudnn-frontend 1.32 sets the shape of the scores here, although the operation writes one value per row.
-        let (largest, sink) = (inner(11, &scores), tensor(12, &[1, 4, 1, 1]).of_type(FLOAT));
+        let (largest, sink) = (inner(11, &scores), tensor(12, &[1, 4, 1, 1]).with_data_type(FLOAT));
         let maximum = match has_sink {
             true => vec![
                 reduction(Reduction::CUDNN_REDUCE_TENSOR_MAX, &s, &largest),
@@ -441,7 +442,7 @@ fn tensors_and_operations(program: &Program, number: u32) {
             let [a, b, c] = [1, 2, 3].map(|uid| tensor(uid, &DIMS).strided(&[8192, 128, 2]));
             search(matmul(&a, &b, &c));
         }
-        9 => search(matmul(&x, &tensor(3, &DIMS).of_type(DataType::CUDNN_DATA_BFLOAT16), &y)),
+        9 => search(matmul(&x, &tensor(3, &DIMS).with_data_type(DataType::CUDNN_DATA_BFLOAT16), &y)),
         10 => {
             let operation = new(Kind::CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)
                 .child(Name::CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, function(Mode::CUDNN_POINTWISE_RELU_FWD))
@@ -453,7 +454,7 @@ fn tensors_and_operations(program: &Program, number: u32) {
             let scalar = tensor(3, &[1, 1, 1]).intermediate().by_value();
             search(pointwise(Mode::CUDNN_POINTWISE_MUL, &x, Some(&scalar), &y));
         }
-        12 => search(relu(&x.of_type(DataType(99)), &y)),
+        12 => search(relu(&x.with_data_type(DataType(99)), &y)),
         13 => _ = x.open().numbers(Name::CUDNN_ATTR_TENSOR_VECTOR_COUNT, &[4]).finalize(),
         14 => {
             let function = new(Kind::CUDNN_BACKEND_POINTWISE_DESCRIPTOR)
@@ -561,7 +562,7 @@ fn legitimate(program: &Program) {
     let (x, y, inner) = (tensor(1, &DIMS), tensor(2, &DIMS), tensor(3, &DIMS).intermediate());
     let search = |operations: &[Made]| _ = program.search(operations);
     // Scalars, by value or not, vectors and repeated elements.
-    let scalar = tensor(4, &[1, 1, 1]).of_type(FLOAT);
+    let scalar = tensor(4, &[1, 1, 1]).with_data_type(FLOAT);
     search(&[pointwise(Mode::CUDNN_POINTWISE_MUL, &x, Some(&scalar.clone().by_value()), &y)]);
     search(&[pointwise(Mode::CUDNN_POINTWISE_MUL, &x, Some(&scalar), &y)]);
     search(&[add(&x, &tensor(4, &[1, 1, 64]), &y)]);
@@ -590,12 +591,12 @@ fn legitimate(program: &Program) {
     let gqa = |uid, heads| tensor(uid, &[2, heads, 64, 64]);
     search(&[matmul(&gqa(1, 8), &gqa(2, 2), &gqa(3, 8))]);
     search(&[matmul(
-        &x.clone().of_type(DataType::CUDNN_DATA_FP8_E4M3),
-        &tensor(3, &DIMS).of_type(DataType::CUDNN_DATA_FP8_E5M2),
+        &x.clone().with_data_type(DataType::CUDNN_DATA_FP8_E4M3),
+        &tensor(3, &DIMS).with_data_type(DataType::CUDNN_DATA_FP8_E5M2),
         &y,
     )]);
-    search(&[reduction(Reduction::CUDNN_REDUCE_TENSOR_ADD, &x, &tensor(2, &[4, 1, 1]).of_type(FLOAT))]);
-    search(&[reduction(Reduction::CUDNN_REDUCE_TENSOR_ADD, &x, &tensor(2, &[4, 16, 64]).of_type(FLOAT))]);
+    search(&[reduction(Reduction::CUDNN_REDUCE_TENSOR_ADD, &x, &tensor(2, &[4, 1, 1]).with_data_type(FLOAT))]);
+    search(&[reduction(Reduction::CUDNN_REDUCE_TENSOR_ADD, &x, &tensor(2, &[4, 16, 64]).with_data_type(FLOAT))]);
     // Convolutions that leave out the last rows, in all passes.
     for (pass, size) in [(Pass::Forward, 14), (Pass::Data, 14), (Pass::Filter, 13)] {
         let (x, w) = (image(1, &[4, 16, size, size]), image(2, &[32, 16, 3, 3]));
@@ -604,7 +605,7 @@ fn legitimate(program: &Program) {
     program.attention(HALF, 32, false);
     program.attention(HALF, 32, true);
     // A vectorized tensor, whose dimensions count vectors, and a bound that equals the other one.
-    let vectorized = image(1, &[4, 16, 14, 14]).of_type(DataType::CUDNN_DATA_INT8).open();
+    let vectorized = image(1, &[4, 16, 14, 14]).with_data_type(DataType::CUDNN_DATA_INT8).open();
     let _ = vectorized
         .numbers(Name::CUDNN_ATTR_TENSOR_VECTOR_COUNT, &[4])
         .numbers(Name::CUDNN_ATTR_TENSOR_VECTORIZED_DIMENSION, &[1])
@@ -617,7 +618,7 @@ fn legitimate(program: &Program) {
         .finalize();
     search(&[pointwise_of(clipped, &x, None, &y)]);
     // A tensor with offsets, which may overlap by its strides.
-    let offset = tensor(6, &[5, 1, 1]).of_type(DataType::CUDNN_DATA_INT32).made();
+    let offset = tensor(6, &[5, 1, 1]).with_data_type(DataType::CUDNN_DATA_INT32).made();
     let ragged = tensor(2, &DIMS).strided(&[64, 64, 1]).open();
     let ragged = ragged.child(Name::CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC, offset).finalize();
     let operation = new(Kind::CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)

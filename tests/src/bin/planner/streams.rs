@@ -88,18 +88,18 @@ fn compute(gpu: &Gpu, handle: &Handle, plan: &Plan, wait: impl Fn() -> Result<()
     gpu.synchronize()?;
     let memory: [(i64, &Memory); 3] = [(x.uid, &x_memory), (w.uid, &w_memory), (y.uid, &y_memory)];
     let pack = VariantPack::new(&memory, &workspace)?;
-    let mut of_pack = usize::MAX;
-    // SAFETY: all descriptors are finalized and live, and `of_pack` has room for the size.
+    let mut pack_value = usize::MAX;
+    // SAFETY: all descriptors are finalized and live, and `pack_value` has room for the size.
     let asked = unsafe {
         check!(cudnn_loader::cudnnGetExecutionPlanWorkspaceSize(
             handle.raw(),
             plan.descriptor.raw(),
             pack.descriptor().raw(),
-            &raw mut of_pack
+            &raw mut pack_value
         ))
     };
     match asked {
-        Ok(()) => println!("  workspace {}; of the variant pack {of_pack}", plan.workspace_size),
+        Ok(()) => println!("  workspace {}; of the variant pack {pack_value}", plan.workspace_size),
         Err(error) => println!("  workspace {}; of the variant pack: {:?}", plan.workspace_size, error.status),
     }
     // SAFETY: every buffer is as large as the tensor, the workspace belongs to the plan, and the handle to the device.

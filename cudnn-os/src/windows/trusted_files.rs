@@ -2,6 +2,7 @@
 
 use std::fs::{DirBuilder, File as StdFile, Metadata, OpenOptions};
 use std::io::{Result, Write};
+use std::os::windows::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -11,14 +12,10 @@ use crate::trusted_files::{Facts, File, Refusal};
 fn open_without_following(path: &Path) -> Result<StdFile> {
     let mut options = OpenOptions::new();
     options.read(true);
-    #[cfg(windows)]
-    {
-        use std::os::windows::fs::OpenOptionsExt;
-        const GENERIC_READ: u32 = 0x8000_0000;
-        const FILE_WRITE_ATTRIBUTES: u32 = 0x100;
-        const FILE_FLAG_OPEN_REPARSE_POINT: u32 = 0x20_0000;
-        options.access_mode(GENERIC_READ | FILE_WRITE_ATTRIBUTES).custom_flags(FILE_FLAG_OPEN_REPARSE_POINT);
-    }
+    const GENERIC_READ: u32 = 0x8000_0000;
+    const FILE_WRITE_ATTRIBUTES: u32 = 0x100;
+    const FILE_FLAG_OPEN_REPARSE_POINT: u32 = 0x20_0000;
+    options.access_mode(GENERIC_READ | FILE_WRITE_ATTRIBUTES).custom_flags(FILE_FLAG_OPEN_REPARSE_POINT);
     options.open(path)
 }
 
