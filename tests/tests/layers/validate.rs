@@ -1,5 +1,6 @@
 //! Tests the layer `validate`: it names every mistake, reports no correct program, and changes nothing.
 
+use std::collections::BTreeSet;
 use std::ops::Deref;
 
 use cudnn_layers::validate::RULES;
@@ -211,6 +212,16 @@ fn messages_are_written_to_the_chosen_destination() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), format!("{expected}\n"));
     let output = run("/nonexistent/file".as_ref());
     assert!(output.stderr.contains("cannot write /nonexistent/file"), "{output:#?}");
+}
+
+#[test]
+fn a_mistake_is_written_once_and_their_number_is_limited() {
+    let output = Validating::stand_in().mistakes("validate", "many");
+    let all = messages(&output);
+    let distinct: BTreeSet<&String> = all.iter().collect();
+    assert_eq!((output.code, all.len(), distinct.len()), (Some(0), 256, 256), "{output:#?}");
+    let last = "256 mistakes were reported; more are not shown\n";
+    assert_eq!(output.stderr.matches(last).count(), 1, "{output:#?}");
 }
 
 /// The layer changes nothing, so it may run below `plans`.

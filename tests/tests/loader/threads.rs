@@ -82,6 +82,15 @@ fn a_library_whose_constructor_calls_its_own_functions_loads() {
     }
 }
 
+/// The loader opens the library itself, so it must hold no lock of its own.
+#[test]
+fn a_first_call_from_a_constructor_of_cudnn_does_not_deadlock() {
+    let output = run(child(graph_with(CALLS_BACK).path()), &["constructor:"]);
+    for text in ["in the constructor: 91900", "in the other thread: 91900", "in the first call: 91900"] {
+        assert!(output.stdout.contains(text), "{output:#?}");
+    }
+}
+
 #[test]
 fn a_first_call_in_a_cancelled_thread_completes() {
     let dir = graph_with("");

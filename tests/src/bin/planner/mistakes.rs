@@ -1,5 +1,6 @@
 //! Makes one mistake in each process, with the numbers of the list in `docs/measurements/validate.md`, and prints every
-//! call that fails. `legitimate` makes unusual graphs that are correct, and `steps` measures the calls of a step.
+//! call that fails. `many` makes 300 mistakes twice, `legitimate` makes unusual graphs that are correct, and `steps`
+//! measures the calls of a step.
 
 use std::ffi::{CStr, c_void};
 use std::ptr::null_mut;
@@ -415,6 +416,9 @@ pub(crate) fn run(which: &str, device: Option<&str>) {
     let program = Program { device };
     if which == "steps" {
         return program.execute_steps();
+    }
+    if which == "many" {
+        return (0..300).chain(0..300).for_each(|uid| tensor(uid, &[4, 0, 64]).made().destroy());
     }
     match which.parse() {
         Ok(number @ ..16) => tensors_and_operations(&program, number),
