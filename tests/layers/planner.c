@@ -476,7 +476,7 @@ int cudnnBackendGetAttribute(descriptor *it, unsigned name, unsigned type, long 
             memcpy(out[i]->handles, it->handles, sizeof it->handles);
             out[i]->stated = copy_text(it->stated);
             out[i]->engine = 2 + (i + (getenv("PLANNER_PROPOSES_OTHERS") != 0)) % 3;
-            for (int k = 0; k < 4; k++) out[i]->knobs[k] = graph->len * (k + 1) + i + number(it, 200);
+            for (int k = 0; k < 4; k++) out[i]->knobs[k] = graph->len * (k + 1) + out[i]->engine - 2 + number(it, 200);
             long long engine = out[i]->engine;
             descriptor *made = calloc(1, sizeof *made);
             made->kind = 2;

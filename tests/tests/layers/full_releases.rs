@@ -13,6 +13,7 @@ use crate::capture::{Capturing, assert_captures, assert_captures_calls};
 use crate::errata::Planning;
 use crate::explain::{Explaining, assert_names_causes, first_lines};
 use crate::plans::{FRONTEND, PLANNER, Real, assert_order_does_not_count, assert_variables_are_known, count};
+use crate::tuned::{assert_filters_apply, assert_order};
 use crate::validate::{Validating, messages, real_mistakes};
 
 /// The newest pinned release.
@@ -168,6 +169,15 @@ fn programs_of_the_frontend_use_tuned_engines() {
         let is_first = |plan: &Plan| plan.proposal.is_some_and(|(place, _)| place == 1);
         assert!(tuned.plans.values().all(|(_, plan)| is_first(plan)), "{:?}", tuned.plans);
     }
+}
+
+/// The newest release proposes 40 engines, of which some are nondeterministic or need a workspace.
+#[test]
+#[ignore = "downloads full releases of cuDNN"]
+fn the_newest_release_proposes_tuned_engines_first() {
+    let test = "the_newest_release_proposes_tuned_engines_first";
+    assert_order(test, newest_id());
+    assert_filters_apply(test, newest_id());
 }
 
 /// The plans of a captured program.
