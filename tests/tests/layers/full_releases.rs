@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cudnn_store::choices::{Capability, Choice, Device, Problem, Ranking, Release};
 use cudnn_store::captures::{Capture, Plan, Record};
+use cudnn_store::choices::{Capability, Choice, Device, Problem, Ranking, Release};
 use support::{Child, ChildOutput, PlanningLibraries, Subject, TempDir, lib_dir};
 
 use crate::capture::{Capturing, assert_captures, assert_captures_calls};

@@ -138,6 +138,9 @@ fn ask(json: &str, way: &str) -> Result<String, Error> {
     })
 }
 
+/// Returns whether a program keeps an engine.
+type Filter = fn(&ConfigurationInfo, &Plan) -> bool;
+
 /// Returns the engines that can be built, and that filters of programs keep: PyTorch skips nondeterministic engines, and
 /// programs limit the workspace.
 fn filtered(configurations: &[Descriptor], device: &Descriptor) -> String {
@@ -146,12 +149,11 @@ fn filtered(configurations: &[Descriptor], device: &Descriptor) -> String {
         Some((info, Plan::new(configuration, Target::Device(device)).ok()?))
     });
     let built: Vec<(ConfigurationInfo, Plan)> = built.collect();
-    let lacks = |info: &ConfigurationInfo, note: Note| !info.numerical.contains(&note);
-    let filters: [(&str, &dyn Fn(&ConfigurationInfo, &Plan) -> bool); 4] = [
-        ("all", &|_, _| true),
-        ("deterministic", &|info, _| lacks(info, Note::CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)),
-        ("without tensor cores", &|info, _| lacks(info, Note::CUDNN_NUMERICAL_NOTE_TENSOR_CORE)),
-        ("without workspace", &|_, plan| plan.workspace_size == 0),
+    let filters: [(&str, Filter); 4] = [
+        ("all", |_, _| true),
+        ("deterministic", |info, _| !info.numerical.contains(&Note::CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)),
+        ("without tensor cores", |info, _| !info.numerical.contains(&Note::CUDNN_NUMERICAL_NOTE_TENSOR_CORE)),
+        ("without workspace", |_, plan| plan.workspace_size == 0),
     ];
     let kept = filters.map(|(name, keeps)| {
         let kept = built.iter().filter(|(info, plan)| keeps(info, plan)).map(|(info, _)| info.engine_text());
