@@ -18,6 +18,8 @@
 //! | `data` | the values of inputs |
 //! | `memory` | buffers with red zones |
 //! | `host_memory` | a limit for graphs that are prepared ahead |
+//! | `prepared` | the values of a data set, and the comparison of outputs |
+//! | `ahead` | data sets that threads prepare ahead |
 //! | `execution` | executions on the GPU |
 //! | `queue` | graphs that are replayed in turn, and prepared ahead |
 //! | [`mod@comparison`] | the changes between two releases |
@@ -25,6 +27,7 @@
 //! | [`mod@page`] | the comparison as an HTML page |
 
 mod accuracy;
+mod ahead;
 pub mod capture;
 pub(crate) mod captured;
 pub mod comparison;
@@ -35,6 +38,7 @@ mod host_memory;
 mod memory;
 pub mod page;
 mod planning;
+mod prepared;
 mod queue;
 mod reference;
 mod request;

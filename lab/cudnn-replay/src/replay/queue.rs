@@ -9,7 +9,8 @@ use cudnn_backend::gpu::Gpu;
 use cudnn_backend::handle::Handle;
 use cudnn_loader::Error;
 
-use super::execution::{Executor, Preparation};
+use super::ahead::PreparedAhead;
+use super::execution::Executor;
 use super::planning::{self, Step};
 use super::request::{Report, Request};
 use super::threads::{Threads, processors};
@@ -44,13 +45,13 @@ pub struct Queue {
 
 struct Waiting {
     request: Arc<Request>,
-    preparation: Option<Preparation>,
+    ahead: Option<PreparedAhead>,
 }
 
 impl Queue {
     /// Appends a graph.
     pub fn push(&mut self, request: Request) {
-        self.waiting.push_back(Waiting { request: Arc::new(request), preparation: None });
+        self.waiting.push_back(Waiting { request: Arc::new(request), ahead: None });
     }
 
     /// Plans and, on a machine with a GPU, executes the first graph. `step` is called before each step that may take long,
@@ -61,7 +62,7 @@ impl Queue {
             self.device = Some(start());
         }
         self.prepare_ahead();
-        let Waiting { request, preparation } = self.waiting.pop_front()?;
+        let Waiting { request, ahead } = self.waiting.pop_front()?;
         // SAFETY: the call passes no pointers.
         let mut report = Report { cudnn: unsafe { cudnn_loader::cudnnGetVersion() }, ..Report::default() };
         let device = match self.device.as_ref().filter(|_| !request.plan_only) {
@@ -73,7 +74,7 @@ impl Queue {
                 report.device.clone_from(&gpu.name);
                 match handle {
                     Ok(handle) => {
-                        let mut executor = Executor::new(gpu, handle, threads, &request, preparation);
+                        let mut executor = Executor::new(gpu, handle, threads, &request, ahead);
                         let execute =
                             &mut |plan: &_, planned: &mut _, step: &mut Step<'_>| executor.execute(plan, planned, step);
                         planning::plan(&request, Target::Handle(handle), &mut report, step, execute);
@@ -101,12 +102,12 @@ impl Queue {
     /// Prepares the next graphs.
     fn prepare_ahead(&mut self) {
         let Some(Ok(Executing { handle: Ok(_), threads, .. })) = &self.device else { return };
-        let count = self.waiting.front().map_or(0, |waiting| ahead(&waiting.request, processors()));
-        for Waiting { request, preparation } in self.waiting.iter_mut().take(count) {
-            if preparation.is_none() && request.graph.root().is_some_and(is_graph) {
-                *preparation = Preparation::ahead(threads, request, &self.used);
+        let count = self.waiting.front().map_or(0, |waiting| graphs_at_once(&waiting.request, processors()));
+        for Waiting { request, ahead } in self.waiting.iter_mut().take(count) {
+            if ahead.is_none() && request.graph.root().is_some_and(is_graph) {
+                *ahead = PreparedAhead::within_limit(threads, request, &self.used);
                 // The later graphs wait for the memory, too.
-                if preparation.is_none() {
+                if ahead.is_none() {
                     return;
                 }
             }
@@ -116,7 +117,7 @@ impl Queue {
 
 /// Returns the number of graphs to prepare at once, the current one included: at least two, and more with many processors.
 /// The time of an execution would depend on threads that work at the same time, because programs wait for each other.
-fn ahead(request: &Request, processors: usize) -> usize {
+fn graphs_at_once(request: &Request, processors: usize) -> usize {
     if request.time { 1 } else { (processors / request.data.len().max(1)).max(2) }
 }
 
@@ -147,7 +148,7 @@ mod tests {
             time,
             ..Request::new(serde_json::from_str(r#"[{"kind":"OPERATIONGRAPH"}]"#).unwrap())
         };
-        assert_eq!([1, 6, 16, 100].map(|processors| ahead(&request(false), processors)), [2, 2, 5, 33]);
-        assert_eq!([1, 16].map(|processors| ahead(&request(true), processors)), [1, 1]);
+        assert_eq!([1, 6, 16, 100].map(|processors| graphs_at_once(&request(false), processors)), [2, 2, 5, 33]);
+        assert_eq!([1, 16].map(|processors| graphs_at_once(&request(true), processors)), [1, 1]);
     }
 }

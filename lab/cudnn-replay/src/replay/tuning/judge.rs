@@ -7,7 +7,7 @@ use cudnn_loader::cudnnDataType_t as DataType;
 
 use super::super::accuracy::{self, Worst};
 use super::super::element::{self, precision};
-use super::super::execution::{Prepared, describe};
+use super::super::prepared::{Prepared, describe};
 use super::super::tensor::{Array, Tensor};
 use super::preparation::Reference;
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::thread::Builder;
 
-use super::super::execution::Prepared;
+use super::super::prepared::Prepared;
 use super::judge::{After, Comparison, Judge, RelativeError, error};
 use super::preparation::Reference;
 

@@ -11,8 +11,8 @@ use cudnn_loader::{
     cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind, cudnnPointwiseMode_t as Pointwise,
 };
 
-use super::super::execution::Prepared;
 use super::super::host_memory::{Share, host_bytes};
+use super::super::prepared::Prepared;
 use super::super::reference::Expected;
 use super::super::request::{DataSet, Request};
 use crate::tune::task::Task;

@@ -11,9 +11,10 @@ use cudnn_backend::plan::Plan;
 use cudnn_loader::Error;
 use cudnn_store::captures::status_name;
 
-use super::super::execution::{Prepared, aligned, execute, variant_pack, workspace_damage};
+use super::super::execution::{aligned, execute, variant_pack, workspace_damage};
 use super::super::memory::{PATTERN, RED_ZONE};
 use super::super::planning::with_reason;
+use super::super::prepared::Prepared;
 
 /// The maximum number of distinct results that stay on the device.
 const MAX_RESULTS: usize = 6;
