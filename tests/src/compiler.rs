@@ -3,7 +3,6 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
 
 use crate::program::{profile_dir, root};
 
@@ -26,21 +25,17 @@ pub fn cpp_compiler() -> Command {
 }
 
 fn compiler(is_cpp: bool) -> Command {
-    // Finding a compiler starts it.
-    static FOUND: [OnceLock<cc::Tool>; 2] = [OnceLock::new(), OnceLock::new()];
-    let find = || {
-        cc::Build::new()
-            .host(env!("HOST_TRIPLE"))
-            .target(env!("TARGET_TRIPLE"))
-            .opt_level(0)
-            .debug(false)
-            .warnings(false)
-            .cargo_metadata(false)
-            .cpp(is_cpp)
-            .try_get_compiler()
-            .unwrap_or_else(|error| panic!("no C compiler: install one, or set CC to it ({error})"))
-    };
-    FOUND[usize::from(is_cpp)].get_or_init(find).to_command()
+    cc::Build::new()
+        .host(env!("HOST_TRIPLE"))
+        .target(env!("TARGET_TRIPLE"))
+        .opt_level(0)
+        .debug(false)
+        .warnings(false)
+        .cargo_metadata(false)
+        .cpp(is_cpp)
+        .try_get_compiler()
+        .unwrap_or_else(|error| panic!("no C compiler: install one, or set CC to it ({error})"))
+        .to_command()
 }
 
 /// Runs a compiler, which must succeed.
