@@ -308,7 +308,7 @@ fn with_request<T>(
     {
         return Err(fail(format, no_python(named)));
     }
-    let of_python = python.map(|python| context.of_python(python, named.is_some()));
+    let of_python = python.map(|python| context.with_python(python, named.is_some()));
     Ok(run(of_python.as_ref().unwrap_or(context), &requested))
 }
 
@@ -339,7 +339,7 @@ fn prose(diagnosis: &Diagnosis, is_verbose: bool) -> Prose {
     let help = plan.advice.iter().flatten().map(|advice| &advice.text);
     let titles = plan.steps.iter().map(|step| &step.title);
     let texts: Vec<&str> = messages.chain(notes).chain(help).chain(titles).map(String::as_str).collect();
-    let mut prose = Prose::of_home();
+    let mut prose = Prose::for_home();
     if let Some(report) = report {
         prose = prose.with(&report.dir, CUDNN_NAME, &texts);
     }
@@ -354,7 +354,7 @@ fn text(diagnosis: &Diagnosis, arguments: &Options, words: &[OsString]) {
     let Diagnosis { machine, inactive, environment, report, program, convolution, runs, verified, findings, plan } =
         diagnosis;
     let names = prose(diagnosis, arguments.verbose);
-    let home = Prose::of_home();
+    let home = Prose::for_home();
     if let Some(root) = inactive {
         let (root, command) = (root.printable(), command_for_environment(root));
         outln!("note    {root} is not active, so this report does not cover it. To check it: {command}");

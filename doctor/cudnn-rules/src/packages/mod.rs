@@ -18,6 +18,7 @@ mod installed_pip;
 mod interpreter;
 mod list;
 mod pip;
+pub(crate) mod python_shim;
 mod requirement;
 mod restore;
 mod settings;
@@ -43,7 +44,7 @@ pub use requirement::is_satisfied_by;
 pub use requirement::package_name;
 pub(crate) use restore::{MissingPython, PythonProblem, unusable_settings};
 pub use restore::{python_problem, restore_python};
-pub use settings::{CONDA_ROOTS, conda_settings, pip_settings, uv_settings};
+pub use settings::{CONDA_ROOTS, conda_settings, pip_settings, pixi_settings, uv_settings};
 pub(crate) use uv_project::keep_in_project;
 pub(crate) use wheels::{CudaWheel, PackageNames, cuda_wheel};
 
