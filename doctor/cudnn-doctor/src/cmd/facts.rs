@@ -135,7 +135,7 @@ fn issue_value(issue: &KnownIssue) -> Value {
             "before": gpus.and_then(CapabilityRange::end),
         },
         "min_gpus": issue.min_gpus,
-        "cublas": issue.cublas.as_ref().map(ToString::to_string),
+        "cublas": issue.cublas,
         "operation": issue.operation,
         "message": issue.effect,
         "condition": issue.condition,

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use cudnn_frameworks::installation::site_packages;
-use cudnn_frameworks::{normalized, required_packages};
+use cudnn_frameworks::{allows, normalized, required_packages};
 use cudnn_os::files::inode;
 use cudnn_rules::as_installed::damaged_file;
 use cudnn_rules::packages::{
-    PackageChange, Record, Site, entries, imports_user_packages, is_satisfied_by, package_name, records, user_base,
+    PackageChange, Record, Site, entries, imports_user_packages, package_name, records, user_base,
 };
 
 use super::state::DPKG;
@@ -117,7 +117,7 @@ impl Installed {
             let (Some(first), again) = (found.first(), change.reinstall.contains(requirement)) else {
                 return Some(format!("{name} is not installed"));
             };
-            if !found.iter().any(|version| is_satisfied_by(requirement, version)) {
+            if !found.iter().any(|version| allows(requirement, version)) {
                 return Some(format!(
                     "{name} is version {first} instead of {requirement}: a pin or an override of the project may forbid \
                      the change"

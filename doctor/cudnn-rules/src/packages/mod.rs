@@ -40,7 +40,6 @@ pub(crate) use install::{install_apart, with_holds};
 pub use install::{install_beside, install_for_system, reinstall, replace, replace_by, upgrade};
 pub(crate) use installed_pip::{BasePython, base_python};
 pub use interpreter::is_python;
-pub use requirement::is_satisfied_by;
 pub use requirement::package_name;
 pub(crate) use restore::{MissingPython, PythonProblem, unusable_settings};
 pub use restore::{python_problem, restore_python};

@@ -3,19 +3,22 @@
 use std::path::{Path, PathBuf};
 
 use cudnn_fetch::RELEASES;
-use cudnn_frameworks::{allows_from, normalized};
+use cudnn_frameworks::{allows, normalized};
 use cudnn_probe::facts::Changes;
 use cudnn_probe::image::Links;
 use cudnn_probe::release_facts::has_library;
 use cudnn_probe::{Component, Library, Version};
 
-use crate::packages::{CUDA_MAJORS, PackageNames, is_satisfied_by, package_name};
+use crate::packages::{CUDA_MAJORS, PackageNames, package_name};
 
 /// The version that stands for any release of a CUDA package, after the major version.
 const ANY_MINOR: u32 = 9;
 
 /// The last release for CUDA 11.
 const LAST_FOR_CUDA_11: &str = "9.10.2.21";
+
+/// A version of cuDNN 8 with wheels for CUDA 11 and 12.
+const CUDNN_8: &str = "8.9.6.50";
 
 /// The ends of the names of cuDNN 8's libraries.
 const OF_CUDNN_8: [&str; 7] = ["", "_ops_infer", "_ops_train", "_cnn_infer", "_cnn_train", "_adv_infer", "_adv_train"];
@@ -93,7 +96,7 @@ pub(super) fn is_met_on_debian(requirement: &str, version: &str) -> Option<bool>
     let (name, newest) = (package_name(requirement), debian_package(requirement)?.version);
     let without = |version: &str| version.trim_end_matches(REVISION).to_owned();
     Some(match requirement == name {
-        true => is_satisfied_by(&format!("{name}>={}", without(&newest)), &without(version)),
+        true => allows(&format!("{name}>={}", without(&newest)), &without(version)),
         false => newest == version,
     })
 }
@@ -121,24 +124,15 @@ fn is_of_cudnn(component: Component) -> bool {
     matches!(component, Component::Cudnn | Component::CudnnJit)
 }
 
-/// Returns whether a version meets a requirement.
-pub(super) fn is_met(requirement: &str, version: &str) -> bool {
-    is_satisfied_by(requirement, version) && is_allowed(requirement, version)
-}
-
-/// Returns whether the specifiers of a requirement allow a version.
-fn is_allowed(requirement: &str, version: &str) -> bool {
-    let separator = if package_name(requirement) == requirement { "" } else { "," };
-    allows_from(&format!("{requirement}{separator}=={version}"), "0").is_none_or(|(_, is_allowed)| is_allowed)
-}
-
 impl Package {
     /// Returns the package with the first of these versions that meets the requirement: the default, and those in the
     /// requirement, which also exist.
     fn of(name: &str, component: Component, cuda_major: u32, requirement: &str, default: String) -> Option<Package> {
         let words = requirement.split(|c: char| !c.is_ascii_digit() && c != '.').map(|word| word.trim_matches('.'));
         let named = words.filter(|word| word.contains('.')).map(str::to_owned);
-        let version = std::iter::once(default).chain(named).find(|version| is_met(requirement, version))?;
+        let of_8 = (component == Component::Cudnn).then(|| CUDNN_8.to_owned());
+        let mut versions = std::iter::once(default).chain(named).chain(of_8);
+        let version = versions.find(|version| allows(requirement, version))?;
         let is_of_cudnn = is_of_cudnn(component);
         let cuda_major = if is_of_cudnn { cuda_major } else { version.split('.').next()?.parse().ok()? };
         Some(Package { name: name.to_owned(), version, cuda_major, component: Some(component), requires: Vec::new() })

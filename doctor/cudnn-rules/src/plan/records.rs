@@ -3,7 +3,7 @@
 use std::path::{Component as PathPart, Path, PathBuf};
 
 use cudnn_frameworks::installation::{CondaRecord, conda_records, set_system_package, system_package, unmet_by_conda};
-use cudnn_frameworks::parse_record_line;
+use cudnn_frameworks::{allows, parse_record_line};
 use cudnn_probe::facts::{Changes, PathFacts};
 use cudnn_probe::{Component, Host, ld_so};
 use serde_json::json;
@@ -84,8 +84,8 @@ impl Records {
         // Without a version in the name of the record, pip reads the metadata.
         let version = old.version.as_deref()?;
         match self {
-            Records::Pip { .. } => Some(contents::is_met(requirement, version)),
-            Records::Conda { .. } => Some(contents::is_met(requirement, version) && !self.is_for_other_cuda(old)),
+            Records::Pip { .. } => Some(allows(requirement, version)),
+            Records::Conda { .. } => Some(allows(requirement, version) && !self.is_for_other_cuda(old)),
             Records::Dpkg { .. } => contents::is_met_on_debian(requirement, version),
         }
     }

@@ -3,12 +3,11 @@
 mod stored;
 
 use std::collections::BTreeSet;
-use std::str::FromStr;
 
+use cudnn_frameworks::{allows, allows_from};
 use cudnn_os::escape::is_unsafe;
 use cudnn_probe::Version;
 use cudnn_probe::release_facts::RELEASE_FACTS;
-use pep440_rs::{Version as PackageVersion, VersionSpecifiers};
 use serde::Deserialize;
 
 use crate::check::machine::{Gpu, capability};
@@ -51,7 +50,7 @@ pub struct KnownIssue {
     pub min_gpus: Option<usize>,
     /// The affected releases of cuBLAS, such as `>=12.9`, or `None` if all are affected.
     #[serde(default)]
-    pub cublas: Option<VersionSpecifiers>,
+    pub cublas: Option<String>,
     /// The operation, such as `attention`.
     pub operation: String,
     /// The effect on programs, as a sentence.
@@ -188,17 +187,15 @@ impl KnownIssue {
     #[must_use]
     pub fn concerns(&self, gpus: &[Gpu], cublas: impl FnOnce() -> Option<String>) -> bool {
         let range = self.compute_capability.as_ref();
-        let is_other = |found: String, affected: &VersionSpecifiers| {
-            PackageVersion::from_str(&found).is_ok_and(|found| !affected.contains(&found))
-        };
+        let is_allowed = |affected: &String| cublas().is_none_or(|found| allows(&format!("cublas{affected}"), &found));
         range.is_none_or(|range| gpus.iter().any(|gpu| range.contains(Capability(gpu.compute_capability))))
             && self.min_gpus.is_none_or(|minimum| gpus.len() >= minimum)
-            && self.cublas.as_ref().is_none_or(|affected| !cublas().is_some_and(|found| is_other(found, affected)))
+            && self.cublas.as_ref().is_none_or(is_allowed)
     }
 
     fn check(&self) -> Result<(), String> {
         let texts = [&self.name, &self.operation, &self.effect, &self.source];
-        let texts = texts.into_iter().chain(&self.condition).chain(&self.erratum);
+        let texts = texts.into_iter().chain(&self.condition).chain(&self.cublas).chain(&self.erratum);
         if texts.into_iter().any(|text| text.is_empty() || text.len() > MAX_TEXT || text.chars().any(is_unsafe)) {
             return Err(format!("a text is empty, has more than {MAX_TEXT} bytes, or contains a control character"));
         }
@@ -206,6 +203,9 @@ impl KnownIssue {
             return Err("the source must be an address that starts with https://".to_owned());
         }
         let is_ascending = self.releases.is_sorted_by(|one, next| one.end().is_some_and(|end| end <= next.from));
+        if self.cublas.as_ref().is_some_and(|releases| allows_from(&format!("cublas{releases}"), "0").is_none()) {
+            return Err("the releases of cuBLAS must be versions such as `>=12.9`".to_owned());
+        }
         if self.releases.is_empty() || !is_ascending || self.releases.iter().any(ReleaseRange::is_invalid) {
             return Err("the releases must be ascending ranges with `before` or `through`".to_owned());
         }
@@ -380,7 +380,7 @@ mod tests {
             (&format!(r#"{range},"condition":"""#), "a text is empty"),
             (&format!(r#"{range},"compute_capability":{{"from":"9"}}"#), "not a compute capability"),
             (&format!(r#"{range},"compute_capability":{{"from":"9.0","before":"9.0"}}"#), "ends before it begins"),
-            (&format!(r#"{range},"cublas":"new""#), "Unexpected"),
+            (&format!(r#"{range},"cublas":"new""#), "the releases of cuBLAS must be versions"),
             (&format!(r#"{range},"new":1"#), "unknown field `new`"),
         ] {
             let error = issue(fields).unwrap_err();
