@@ -274,16 +274,6 @@ pub(super) fn diagnosis(
     timeouts: &Timeouts,
     format: Format,
 ) -> Result<Diagnosis, Outcome> {
-    with_request(arguments, context, format, |context, requested| diagnose(context, requested, timeouts))
-}
-
-/// Calls a function with the request described by these options, in the context of the named Python.
-fn with_request<T>(
-    arguments: &Options,
-    context: &Context,
-    format: Format,
-    run: impl FnOnce(&Context, &Requested) -> T,
-) -> Result<T, Outcome> {
     let requested = Requested {
         minimum: arguments.minimum,
         cuda_major: arguments.cuda,
@@ -309,7 +299,7 @@ fn with_request<T>(
         return Err(fail(format, no_python(named)));
     }
     let of_python = python.map(|python| context.with_python(python, named.is_some()));
-    Ok(run(of_python.as_ref().unwrap_or(context), &requested))
+    Ok(diagnose(of_python.as_ref().unwrap_or(context), &requested, timeouts))
 }
 
 fn value(diagnosis: &Diagnosis) -> Value {
@@ -419,6 +409,3 @@ fn text(diagnosis: &Diagnosis, arguments: &Options, words: &[OsString]) {
         None => outln!("\n{}", findings::nothing_wrong(&arguments.only)),
     }
 }
-
-#[cfg(all(test, unix))]
-mod tests;

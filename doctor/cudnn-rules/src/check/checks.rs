@@ -1,74 +1,47 @@
 //! Provides the checks behind the table of findings.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use cudnn_frameworks::installation::InstallationReport;
-use cudnn_probe::facts::Facts;
 
 use super::finding::{DRIVER_CRASHED, Finding, NO_DRIVER};
 use super::observations::Observations;
 use super::{by_name, companions, installation, kernels, known_issues, symbol_versions};
 
-/// A function that derives findings from the observations, and its name.
-struct Check {
-    name: &'static str,
-    run: fn(&Observations<'_>) -> Vec<Finding>,
-}
-
-macro_rules! checks {
-    ($($name:ident)*) => {
-        const CHECKS: &[Check] = &[$(Check { name: stringify!($name), run: $name }),*];
-    };
-}
-
-// Findings with the same code are reported in this order.
-checks! {
-    load
-    driver
-    old_driver
-    no_cudnn
-    rejected
-    incomplete
-    search
-    linked_programs
-    unusable
-    mixed
-    other_installations
-    known_issues
-    requirements
-    other_major
-    overlapping_packages
-    not_as_installed
-    not_verified
-    relative_path
-    lost_python
-    old_gpu
-    no_kernels
-    framework_runs
-    variables
-    frameworks
-    program
-    drop_in
-}
+/// The functions that derive findings from the observations. Findings with the same code are reported in this order.
+const CHECKS: &[fn(&Observations<'_>) -> Vec<Finding>] = &[
+    load,
+    driver,
+    old_driver,
+    no_cudnn,
+    rejected,
+    incomplete,
+    search,
+    linked_programs,
+    unusable,
+    mixed,
+    other_installations,
+    known_issues,
+    requirements,
+    other_major,
+    overlapping_packages,
+    not_as_installed,
+    not_verified,
+    relative_path,
+    lost_python,
+    old_gpu,
+    no_kernels,
+    framework_runs,
+    variables,
+    frameworks,
+    program,
+    drop_in,
+];
 
 /// Runs all checks, and returns the requested findings in the order of their codes.
 pub fn findings(observations: &Observations<'_>) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = CHECKS.iter().flat_map(|check| (check.run)(observations)).collect();
+    let mut findings: Vec<Finding> = CHECKS.iter().flat_map(|check| check(observations)).collect();
     findings.retain(|finding| observations.requested.includes(&finding.kind));
     findings.sort_by_key(|finding| finding.kind.code);
     findings
-}
-
-/// Returns the questions that each check asks these active facts, besides those behind the observations. Tests compare
-/// them with a list.
-#[must_use]
-pub fn questions(observations: &Observations<'_>, facts: &Facts) -> BTreeMap<&'static str, BTreeSet<&'static str>> {
-    let asked = CHECKS.iter().map(|check| {
-        facts.take_asked();
-        (check.run)(observations);
-        (check.name, facts.take_asked())
-    });
-    asked.collect()
 }
 
 /// Runs a check on the selected installation and adds its directory to the findings.
