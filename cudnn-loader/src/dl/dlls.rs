@@ -11,7 +11,7 @@ use super::dlerror::{DlErrorKind, OpenError};
 
 /// Collects the properties of this process that the DLL search depends on.
 pub(super) fn facts() -> Facts {
-    let mut facts = Facts::of_host(&Host::current());
+    let mut facts = Facts::from_host(&Host::current());
     facts.system_dir = libraries::system_dir();
     facts.working_dir = std::env::current_dir().ok();
     facts.dll_directory = libraries::added_dir();

@@ -45,7 +45,7 @@ impl Facts {
 
     /// Describes a program that starts on this host, as far as the environment and the path of the program are known.
     #[must_use]
-    pub fn of_host(host: &Host) -> Self {
+    pub fn from_host(host: &Host) -> Self {
         let windows = host.variable("SystemRoot").map_or_else(|| PathBuf::from(r"C:\Windows"), PathBuf::from);
         let path = host.variable("PATH").unwrap_or_default();
         Facts {

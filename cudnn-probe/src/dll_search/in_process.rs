@@ -7,7 +7,7 @@
 //! use cudnn_probe::Host;
 //! use cudnn_probe::dll_search::{Facts, in_process};
 //!
-//! let facts = Facts::of_host(&Host::current());
+//! let facts = Facts::from_host(&Host::current());
 //! if let Some(obstacle) = in_process::obstacle(r"C:\cudnn\bin\cudnn_ops64_9.dll".as_ref(), &facts) {
 //!     println!("{}", obstacle.text);
 //! }

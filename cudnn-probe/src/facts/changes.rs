@@ -219,6 +219,8 @@ impl Changes {
             ("metadata" | "own metadata", Node::Dir) => metadata(FileKind::Dir, 0),
             ("metadata" | "own metadata", Node::File { contents, .. }) => metadata(FileKind::File, contents.len()),
             ("entries", Node::Dir) => self.entries(real),
+            // Whoever creates a directory can write to it.
+            ("writable", Node::Dir) => Changed::Answer(written(&true)),
             ("contents", Node::File { contents, .. }) => {
                 answer(Contents { bytes: contents.clone(), len: contents.len() as u64 })
             }

@@ -32,8 +32,6 @@ pub struct Facts {
     absent: Arc<Mutex<BTreeSet<(&'static str, String)>>>,
     /// Set if the facts are complete and the system must not be accessed.
     is_complete: bool,
-    /// The questions that recorded facts were asked.
-    asked: Arc<Mutex<BTreeSet<&'static str>>>,
     /// Set if recorded answers are used again, because some take long.
     reuses_answers: bool,
     /// Changes that the answers take into account.
@@ -103,11 +101,6 @@ impl Facts {
         Value::Object(answers.collect::<Map<_, _>>())
     }
 
-    /// Returns the questions that replayed facts were asked since the last call.
-    pub fn take_asked(&self) -> BTreeSet<&'static str> {
-        std::mem::take(&mut *self.asked.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
     /// Runs a function within these facts: they answer all questions that it asks in this thread. Other threads need a
     /// call of their own, see [`active`](Facts::active).
     pub fn within<T>(&self, run: impl FnOnce() -> T) -> T {
@@ -138,7 +131,6 @@ impl Facts {
     ) -> T {
         let key = subject.key();
         if self.is_complete {
-            self.asked.lock().unwrap_or_else(PoisonError::into_inner).insert(question);
             return self.known(question, &key).unwrap_or_else(T::nothing);
         }
         if self.reuses_answers {

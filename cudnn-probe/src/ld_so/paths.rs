@@ -58,7 +58,7 @@ impl SearchPath {
     }
 
     /// Returns the search path of ld.so in a process of this program, including relative directories.
-    pub(super) fn of_program(host: &Host, program: &Path) -> Self {
+    pub(super) fn from_program(host: &Host, program: &Path) -> Self {
         let origin = program.parent().unwrap_or(Path::new("/"));
         let dir = |dir: &[u8]| {
             let dir = if dir.is_empty() { PathBuf::from(".") } else { path_from_bytes(dir) };

@@ -236,7 +236,7 @@ impl Simulation {
 
     fn start(path: PathBuf, links: Arc<Links>, host: Host, files: &KnownFiles) -> Self {
         let mut simulation = Simulation {
-            search_path: Arc::new(SearchPath::of_program(&host, &path)),
+            search_path: Arc::new(SearchPath::from_program(&host, &path)),
             host,
             files: files.clone(),
             by_name: links.soname.iter().map(|soname| (soname.clone(), 0)).collect(),

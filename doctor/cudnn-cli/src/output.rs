@@ -66,7 +66,7 @@ pub enum Outcome {
 
 impl Outcome {
     /// Converts the exit status of another process of this program.
-    pub fn of_status(code: Option<i32>) -> Outcome {
+    pub fn from_status(code: Option<i32>) -> Outcome {
         match code {
             Some(0) => Outcome::Fine,
             Some(1) => Outcome::Warnings,

@@ -16,7 +16,7 @@ pub(crate) fn note(program: &OsStr, context: &Context) -> Option<String> {
     let python = |file: &Path| Python::find(Some(file), &context.search);
     // The Python itself may be a script of pyenv or asdf.
     let python = python(&file).or_else(|| python(&program_of(file)?))?;
-    let environment = Environment::of_python(&python.program, &python.root, &context.host);
+    let environment = Environment::from_python(&python.program, &python.root, &context.host);
     let version = frontend_with_engines(&environment, &context.host)?;
     Some(format!(
         "note: nvidia-cudnn-frontend {} runs some graphs with engines in Python, which do not call cuDNN. Layers do not \

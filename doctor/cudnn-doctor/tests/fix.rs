@@ -977,9 +977,13 @@ fn conda_world() -> World {
 }
 
 /// Executes the plan for this environment with a variable. `$` is the directory of the world.
-fn fix_conda(world: &World, (name, value): (&str, &str)) -> (Option<i32>, String) {
+fn fix_conda(world: &World, variable: (&str, &str)) -> (Option<i32>, String) {
+    fix_conda_in(world, "conda", variable)
+}
+
+fn fix_conda_in(world: &World, root: &str, (name, value): (&str, &str)) -> (Option<i32>, String) {
     let mut command = world.doctor(&["fix", "--yes", "--only", "C012"]);
-    command.env_remove("VIRTUAL_ENV").env("CONDA_PREFIX", world.path("conda"));
+    command.env_remove("VIRTUAL_ENV").env("CONDA_PREFIX", world.path(root));
     let output = command.env(name, value.replace('$', &world.dir.path().display().to_string())).output().unwrap();
     (output.status.code(), String::from_utf8(output.stdout).unwrap())
 }
@@ -1051,6 +1055,40 @@ fn root_takes_no_settings_or_packages_of_conda_from_another_user() {
         let (_, text) = fix_conda(&world, variable);
         assert!(world.calls().contains("conda"), "{line} {variable:?}: {text}");
     }
+}
+
+#[test]
+fn root_takes_no_settings_of_pixi_from_another_user() {
+    if !can_give_files_away("root and settings of pixi") {
+        return;
+    }
+    let root = "project/.pixi/envs/default";
+    let run = |line: &str, variable: (&str, &str)| {
+        let world = conda_world();
+        let calls = world.path("calls");
+        write_program(world.path("programs/pixi"), format!("#!/bin/sh\necho pixi >>'{}'\n", calls.display()));
+        world.sh(&format!(
+            "mkdir -p project/.pixi/envs; mv conda {root}; echo '{{\"environment_name\": \"default\"}}' >{root}/conda-meta/pixi; \
+             echo '[project]' >project/pixi.toml; {line}"
+        ));
+        let (code, text) = fix_conda_in(&world, root, variable);
+        (code, text, world.calls())
+    };
+    for (line, variable) in [
+        ("mkdir .pixi; echo >.pixi/config.toml; chown 65534 .pixi/config.toml", ("X", "")),
+        ("mkdir -p .config/pixi; echo >.config/pixi/config.toml; chown 65534 .config/pixi", ("X", "")),
+        ("mkdir -p .cache/rattler/cache; chown 65534 .cache/rattler/cache", ("X", "")),
+        ("mkdir own; chown 65534 own", ("PIXI_HOME", "$/own")),
+        ("mkdir own; chown 65534 own; echo \"channels = ['file://$PWD/own']\" >>project/pixi.toml", ("X", "")),
+        ("chown 65534 project/pixi.toml", ("X", "")),
+        ("echo >project/.pixi/config.toml; chown 65534 project/.pixi/config.toml", ("X", "")),
+    ] {
+        let (code, text, calls) = run(line, variable);
+        assert!(code == Some(3) && text.contains("where pixi finds settings or packages: make "), "{line}: {text}");
+        assert_eq!(calls, "", "{line}");
+    }
+    let (_, text, calls) = run("mkdir .pixi; echo >.pixi/config.toml", ("PIXI_HOME", "$/.pixi"));
+    assert!(calls.contains("pixi"), "{text}");
 }
 
 #[test]

@@ -95,6 +95,27 @@ fn stored_facts_are_used_until_they_are_removed() {
     assert!(nothing.starts_with("No facts were stored. Now in use: version "), "{nothing}");
 }
 
+#[cfg(unix)]
+#[test]
+fn an_issue_of_some_releases_of_cublas_is_reported_with_these_only() {
+    let update = Update::new();
+    update.publish(&facts(4_000_000_000).replace("\"operation\"", "\"cublas\":\">=12.9\",\"operation\""));
+    assert_eq!(update.update(&[]), "");
+    let cudnn = support::TempDir::new();
+    support::copy_fake_set(support::Version::new(9, 19, 0), cudnn.path());
+    for (release, is_reported) in [("12.8.4.1", false), ("12.9.1.4", true)] {
+        let (link, file) = (cudnn.path().join("libcublasLt.so.12"), format!("libcublasLt.so.{release}"));
+        support::ExtensionLibrary::new().with_soname("libcublasLt.so.12").build(&cudnn.path().join(&file));
+        let _ = std::fs::remove_file(&link);
+        std::os::unix::fs::symlink(file, link).unwrap();
+        let mut doctor = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"));
+        doctor.args(["check", "--no-load", "--only", "C017"]).env_clear().env("CUDNN_LOADER_DIR", cudnn.path());
+        let output = doctor.env("XDG_DATA_HOME", update.dir.path().join("data")).output().unwrap();
+        let found = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(found.contains("has a known issue: a new issue"), is_reported, "{release}: {found}");
+    }
+}
+
 #[test]
 fn files_that_are_not_complete_valid_and_newer_change_nothing() {
     let update = Update::new();

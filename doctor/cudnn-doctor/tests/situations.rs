@@ -582,6 +582,24 @@ fn the_cudnn_that_linked_programs_get_is_also_checked() {
     assert!(damaged.len() == 1 && damaged[0].to_string().contains("get this cuDNN"), "{findings:#?}");
 }
 
+/// Only GPU code says for which CUDA a library was built, and a library without it says nothing.
+#[test]
+fn an_equal_release_whose_cuda_cannot_be_read_is_no_mix() {
+    let (used, other) = (TempDir::new(), TempDir::new());
+    support::copy_fake_set(VERSION, used.path());
+    for (ptx, code) in [(None, "C021"), (Some(8), "C021"), (Some(9), "C022")] {
+        for library in all().into_iter().filter(|library| *library != Library::Shim) {
+            let fake = FakeLibrary::new(library, VERSION);
+            let fake = ptx.map_or(fake.clone(), |ptx| fake.with_ptx(ptx));
+            fake.build(&other.cleared(library));
+        }
+        let findings = check(&[], &[("CUDNN_LOADER_DIR", used.path()), ("LD_LIBRARY_PATH", other.path())]);
+        let found = findings.iter().map(|finding| finding["code"].as_str().unwrap());
+        let found: Vec<&str> = found.filter(|code| ["C021", "C022"].contains(code)).collect();
+        assert_eq!(found, [code], "{ptx:?}: {findings:#?}");
+    }
+}
+
 #[test]
 fn a_32_bit_library_is_not_reported_as_another_architecture() {
     for (library, code) in [(Library::Graph, "C011"), (Library::Ops, "C013")] {

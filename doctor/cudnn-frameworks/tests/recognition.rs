@@ -4,7 +4,9 @@
 use std::path::Path;
 
 use cudnn_frameworks::installation::{Installer, Package};
-use cudnn_frameworks::{Jetson, Pin, PinState, allows_from, drop_in_version, is_drop_in_named};
+use cudnn_frameworks::{
+    Jetson, Pin, PinState, allows, allows_from, drop_in_version, exclude_each_other, is_drop_in_named,
+};
 use cudnn_probe::{Component, Host};
 
 const ORIN: &str = "nvidia,p3737-0000+p3701-0000\0nvidia,p3701-0000\0nvidia,tegra234\0";
@@ -136,6 +138,46 @@ fn a_requirement_allows_newer_versions_or_forbids_them() {
         let found = found.as_ref().map(|(text, is_allowed)| (text.replace(' ', ""), *is_allowed));
         let expected = expected.map(|(text, is_allowed)| (text.to_owned(), is_allowed));
         assert_eq!(found, expected, "{requirement}");
+    }
+}
+
+#[test]
+fn requirements_without_a_common_version_exclude_each_other() {
+    for (one, other, expected) in [
+        ("nvidia-cudnn-cu12==9.10.2.21", "nvidia-cudnn-cu12==9.0.0.312", true),
+        ("nvidia-cudnn-cu12>=9.19.0", "nvidia-cudnn-cu12<9.19", true),
+        ("nvidia-cudnn-cu12<10.0,>=9.8", "nvidia-cudnn-cu12==9.5.1.17", true),
+        ("nvidia-cudnn-cu12>=9.18", "nvidia-cudnn-cu12<9.19", false),
+        ("nvidia-cudnn-cu12>=9.8", "nvidia-cudnn-cu12>9.10", false),
+        ("nvidia-cudnn-cu12", "nvidia-cudnn-cu12==9.0.0.312", false),
+        ("x[y]==2.0", "x == 2.0", false),
+        ("cudnn=9.19.0", "cudnn 9.10.*", true),
+        ("cudnn=9.10.2", "cudnn 9.10.*", false),
+        ("cudnn=9.10", "cudnn=9.10.2", false),
+        ("x==1", "x @ https://host/x.whl", false),
+    ] {
+        assert_eq!(exclude_each_other(one, other), expected, "{one} {other}");
+        assert_eq!(exclude_each_other(other, one), expected, "{other} {one}");
+    }
+}
+
+#[test]
+fn a_requirement_of_every_installer_accepts_a_version() {
+    for (requirement, version, expected) in [
+        ("x==9.19.0.56", "9.19.0.56", true),
+        ("x==9.19.0.56", "9.19.0.57", false),
+        ("x==1.0", "1.0.0+cu128", true),
+        ("x==13.*", "13.1.0", true),
+        ("x>=9.9", "9.10", true),
+        ("x>=9,<10", "10.1", false),
+        ("channel::x=9.10", "9.10.2", true),
+        ("x=9.1", "9.10", false),
+        ("x=9.10.2.21-1", "9.10.2.21-1", true),
+        ("x=9.10.2.21-1", "9.10.2.21-2", false),
+        ("x", "9", true),
+        ("x @ https://host/x.whl", "9", true),
+    ] {
+        assert_eq!(allows(requirement, version), expected, "{requirement} {version}");
     }
 }
 

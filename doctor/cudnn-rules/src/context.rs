@@ -1,5 +1,6 @@
 //! Provides the context of a command, which `main` creates once.
 
+use cudnn_cli::path::path_dirs;
 use cudnn_probe::facts::{self, PathFacts};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,8 +12,9 @@ use cudnn_probe::ld_so::{KnownFiles, Simulation};
 use cudnn_probe::{Candidate, Host, Installation, Origin, ProbeError, Requirements, Search, Selection, select};
 
 use crate::cudnn_file::is_drop_in;
+use crate::packages::python_shim::{self, PythonShim};
 use crate::python::{Python, inactive_environment};
-use crate::python_shim::{self, PythonShim, ShimEnvironment};
+
 use crate::surveys::Surveys;
 
 /// The host and the search for cuDNN. The directory of the doctor's executable is not searched, because other
@@ -38,19 +40,17 @@ impl Context {
     /// Captures this process's environment and file system, as a Python program sees them. pyenv and asdf put the
     /// directory of the selected Python first on `PATH`.
     pub fn current() -> Self {
-        let environment =
-            ShimEnvironment { variable: &|name| facts::variable(name), working_dir: facts::current_dir().ok() };
-        let python_shim = python_shim::find(&environment);
+        let python_shim = python_shim::find(path_dirs());
         let host = Host::current().without_executable();
         let host = match python_shim.as_ref().and_then(|shim| shim.bin.as_deref()) {
             Some(bin) => with_first_on_path(host, bin),
             None => host,
         };
-        Context { python_shim, ..Context::of_host(host) }
+        Context { python_shim, ..Context::from_host(host) }
     }
 
     /// Returns a context for this host without a named Python.
-    pub fn of_host(host: Host) -> Self {
+    pub fn from_host(host: Host) -> Self {
         Context {
             search: Search::new(host.clone()),
             host,
@@ -63,7 +63,7 @@ impl Context {
     }
 
     /// Returns this context as seen by programs of a Python, as if its environment were active.
-    pub fn of_python(&self, python: Python, is_python_named: bool) -> Context {
+    pub fn with_python(&self, python: Python, is_python_named: bool) -> Context {
         let environments = self.search.environments();
         if environments.iter().find_map(Origin::root) == Some(&python.root) {
             return Context { python: Some(python), is_python_named, ..self.clone() };
@@ -72,14 +72,14 @@ impl Context {
         let host = with_first_on_path(self.host.clone(), &python.root.join("bin"))
             .with_variable("VIRTUAL_ENV", root(python.is_virtual))
             .with_variable("CONDA_PREFIX", root(python.root.join("conda-meta").leads_to_dir()));
-        Context { files: self.files.clone(), python: Some(python), is_python_named, ..Context::of_host(host) }
+        Context { files: self.files.clone(), python: Some(python), is_python_named, ..Context::from_host(host) }
     }
 
     /// Returns this context as a new command would create it.
     pub fn again(&self) -> Context {
-        let again = if self.host.is_current() { Context::current() } else { Context::of_host(self.host.clone()) };
+        let again = if self.host.is_current() { Context::current() } else { Context::from_host(self.host.clone()) };
         match &self.python {
-            Some(python) => again.of_python(python.clone(), self.is_python_named),
+            Some(python) => again.with_python(python.clone(), self.is_python_named),
             None => again,
         }
     }

@@ -23,7 +23,6 @@ pub mod packages;
 pub mod plan;
 pub mod platform;
 pub mod python;
-mod python_shim;
 pub mod refusal;
 pub mod release_facts;
 pub mod remedy;

@@ -2,16 +2,16 @@
 
 use cudnn_cli::command::Command;
 use cudnn_cli::escape::Printable;
+use cudnn_cli::path::path_dirs;
 use cudnn_cli::programs::doctor;
 use cudnn_probe::facts::{self, PathFacts};
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::python::environment_of;
 use cudnn_probe::{Origin, Search};
 
+use crate::packages::python_shim::{self, PythonShim};
 use crate::packages::{self, PackageChange, Site, python_in};
-use crate::python_shim::{self, PythonShim, ShimEnvironment};
 use crate::refusal::Refusal;
 use crate::remedy::{Action, Remedy};
 
@@ -75,7 +75,7 @@ impl Python {
 
 /// Returns the root of the environment whose Python runs this script, according to its first line. `None` if the Python
 /// belongs to no environment, as in `#!/usr/bin/env python3`.
-pub(crate) fn of_script(script: &Path) -> Option<PathBuf> {
+pub(crate) fn environment_of_script(script: &Path) -> Option<PathBuf> {
     const MAX_LEN: u64 = 64 << 10;
     let text = cudnn_probe::read_bounded(script, MAX_LEN).ok()?;
     let line = text.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
@@ -154,10 +154,6 @@ pub(crate) fn help_for_shim(tool: &str) -> Remedy {
 
 /// Returns the shim of pyenv, asdf or another tool that this file represents.
 fn shim_in(program: &Path) -> Option<PythonShim> {
-    let path = facts::variable("PATH").unwrap_or_default();
-    let dirs = std::iter::once(program.parent()?.to_owned()).chain(std::env::split_paths(&path));
-    let path: OsString = std::env::join_paths(dirs).ok()?;
-    let variable = |name: &str| if name == "PATH" { Some(path.clone()) } else { facts::variable(name) };
-    let shim = python_shim::find(&ShimEnvironment { variable: &variable, working_dir: facts::current_dir().ok() })?;
-    (shim.file == program).then_some(shim)
+    let dirs = std::iter::once(program.parent()?.to_owned()).chain(path_dirs());
+    python_shim::find(dirs).filter(|shim| shim.file == program)
 }

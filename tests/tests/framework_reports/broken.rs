@@ -127,6 +127,22 @@ fn a_framework_that_cannot_be_imported_is_an_error() {
     }
 }
 
+/// Installing the framework again does not bring a library of the system.
+#[test]
+fn a_missing_library_of_the_system_is_named_with_its_package() {
+    let world = world();
+    let file = world.venv.import_dir().join("torch/lib/libc10.so");
+    let library = ExtensionLibrary::new().with_soname("libc10.so");
+    library.needing("libnowhere.so.1").needing("libnever.so.2").build(&file);
+    let help = "install the system's package with libnowhere.so.1, and the one with libnever.so.2";
+    has(&world, &[("C086", &["PyTorch 2.8.0 cannot be imported: libnowhere.so.1 is missing, which ", help])]);
+    remove(&world.venv.import_dir().join("torch/__init__.py"));
+    has(
+        &world,
+        &[("C086", &[&format!("{help}, and install it again"), "pip install --force-reinstall --no-deps torch"])],
+    );
+}
+
 /// Only the original index has this version, so a command cannot name it.
 #[test]
 fn a_damaged_local_version_is_installed_again_from_its_index() {

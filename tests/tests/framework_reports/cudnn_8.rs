@@ -49,6 +49,27 @@ fn a_framework_with_its_cudnn_8_is_not_broken() {
     assert!(findings.iter().all(|finding| !finding["commands"].to_string().contains("cudnn")), "{findings:#?}");
 }
 
+/// Afterwards, there is no cuDNN 9 that could open NVRTC.
+#[test]
+fn a_plan_that_replaces_cudnn_9_by_cudnn_8_does_nothing_for_cudnn_9() {
+    let world = World::new();
+    torch_2_3(&world.venv);
+    cudnn_wheel(&world.venv, "9.10.2.21");
+    let site = world.venv.import_dir();
+    let entries = std::fs::read_dir(site.join("nvidia/cudnn/lib")).unwrap().map(|entry| entry.unwrap().file_name());
+    let record: String = entries.map(|name| format!("nvidia/cudnn/lib/{},,\n", name.display())).collect();
+    std::fs::write(site.join("nvidia_cudnn_cu12-9.10.2.21.dist-info/RECORD"), record).unwrap();
+    let (findings, _) = world.check(&[]);
+    let code = |finding: &Value| finding["code"].as_str().unwrap().to_owned();
+    assert!(findings.iter().any(|finding| code(finding) == "C031"), "{findings:#?}");
+    for finding in findings.iter().filter(|finding| ["C030", "C031", "C032", "C070"].contains(&code(finding).as_str()))
+    {
+        let commands = finding["commands"].to_string();
+        assert!(commands.contains("nvidia-cudnn-cu12==8.9.2.26"), "{finding:#}");
+        assert!(!commands.contains("nvrtc") && !commands.contains("LD_LIBRARY_PATH"), "{finding:#}");
+    }
+}
+
 #[test]
 fn a_framework_without_its_cudnn_8_keeps_its_pin() {
     const PIN: &str = "pip install nvidia-cudnn-cu12==8.9.2.26";

@@ -75,6 +75,21 @@ fn packages_installed_for_one_framework_fit_the_others() {
     has(&with("nvidia-cufft-cu12>=99"), &[("C073", &["install nvidia-cublas-cu12==12.4.5.8"])]);
 }
 
+/// The metadata of CTranslate2 names no CUDA wheels, but those of another framework may.
+#[test]
+fn cuda_wheels_for_one_framework_fit_the_requirements_of_the_others() {
+    for (of_tensorflow, expected) in [
+        ("nvidia-cublas-cu12==12.4.5.8", "pip install nvidia-cublas-cu12==12.4.5.8"),
+        ("nvidia-cublas-cu12<12.9,>=12.5.3.2", "'nvidia-cublas-cu12>=12.5.3.2,<12.9'"),
+        ("nvidia-cufft-cu12>=99", "pip install nvidia-cublas-cu12\""),
+    ] {
+        let world = World::new();
+        new_ctranslate2(&world.venv);
+        world.venv.package("tensorflow", "2.21.0").requires(&format!("{of_tensorflow}; extra == \"and-cuda\""));
+        has(&world, &[("C074", &[expected])]);
+    }
+}
+
 /// pip would report that the requirement is satisfied.
 #[test]
 fn another_version_is_removed_from_the_python_path() {

@@ -274,16 +274,6 @@ pub(super) fn diagnosis(
     timeouts: &Timeouts,
     format: Format,
 ) -> Result<Diagnosis, Outcome> {
-    with_request(arguments, context, format, |context, requested| diagnose(context, requested, timeouts))
-}
-
-/// Calls a function with the request described by these options, in the context of the named Python.
-fn with_request<T>(
-    arguments: &Options,
-    context: &Context,
-    format: Format,
-    run: impl FnOnce(&Context, &Requested) -> T,
-) -> Result<T, Outcome> {
     let requested = Requested {
         minimum: arguments.minimum,
         cuda_major: arguments.cuda,
@@ -308,8 +298,8 @@ fn with_request<T>(
     {
         return Err(fail(format, no_python(named)));
     }
-    let of_python = python.map(|python| context.of_python(python, named.is_some()));
-    Ok(run(of_python.as_ref().unwrap_or(context), &requested))
+    let of_python = python.map(|python| context.with_python(python, named.is_some()));
+    Ok(diagnose(of_python.as_ref().unwrap_or(context), &requested, timeouts))
 }
 
 fn value(diagnosis: &Diagnosis) -> Value {
@@ -339,7 +329,7 @@ fn prose(diagnosis: &Diagnosis, is_verbose: bool) -> Prose {
     let help = plan.advice.iter().flatten().map(|advice| &advice.text);
     let titles = plan.steps.iter().map(|step| &step.title);
     let texts: Vec<&str> = messages.chain(notes).chain(help).chain(titles).map(String::as_str).collect();
-    let mut prose = Prose::of_home();
+    let mut prose = Prose::for_home();
     if let Some(report) = report {
         prose = prose.with(&report.dir, CUDNN_NAME, &texts);
     }
@@ -354,7 +344,7 @@ fn text(diagnosis: &Diagnosis, arguments: &Options, words: &[OsString]) {
     let Diagnosis { machine, inactive, environment, report, program, convolution, runs, verified, findings, plan } =
         diagnosis;
     let names = prose(diagnosis, arguments.verbose);
-    let home = Prose::of_home();
+    let home = Prose::for_home();
     if let Some(root) = inactive {
         let (root, command) = (root.printable(), command_for_environment(root));
         outln!("note    {root} is not active, so this report does not cover it. To check it: {command}");
@@ -419,6 +409,3 @@ fn text(diagnosis: &Diagnosis, arguments: &Options, words: &[OsString]) {
         None => outln!("\n{}", findings::nothing_wrong(&arguments.only)),
     }
 }
-
-#[cfg(all(test, unix))]
-mod tests;

@@ -120,7 +120,7 @@ fn other_major(dependencies: &[Dependency], context: &Context) -> Option<String>
 }
 
 /// Describes the cuDNN that the drop-in would load.
-fn of_drop_in(file: &Path, context: &Context) -> String {
+fn describe_drop_in(file: &Path, context: &Context) -> String {
     match context.selected_by_drop_in(file) {
         Some(Installation { version, dir, .. }) => format!(
             "the drop-in, which loads cuDNN {version} in {}, unless a run path of the program leads to another one",
@@ -144,7 +144,7 @@ fn text(file: &Path, dependencies: &[Dependency], context: &Context) {
         let version = dependency.version.map_or(String::new(), |version| format!(" ({version})"));
         let (name, rule) = (dependency.name.printable(), &dependency.rule);
         let drop_in = dependency.file.as_deref().filter(|file| cudnn_file::is_drop_in(file));
-        let rule = &drop_in.map_or(rule.clone(), |file| format!("{rule}; {}", of_drop_in(file, context)));
+        let rule = &drop_in.map_or(rule.clone(), |file| format!("{rule}; {}", describe_drop_in(file, context)));
         match &dependency.file {
             Some(file) => outln!("  {name:<40} {}{version}: {rule}", file.printable()),
             None => outln!("  {name:<40} {rule}"),

@@ -134,6 +134,8 @@ fn issue_value(issue: &KnownIssue) -> Value {
             "from": gpus.map(CapabilityRange::lowest),
             "before": gpus.and_then(CapabilityRange::end),
         },
+        "min_gpus": issue.min_gpus,
+        "cublas": issue.cublas,
         "operation": issue.operation,
         "message": issue.effect,
         "condition": issue.condition,
@@ -157,9 +159,11 @@ fn print_issue(issue: &KnownIssue) {
     let releases: Vec<String> = issue.releases.iter().map(ToString::to_string).collect();
     outln!("  {}: {}", releases.join("; "), issue.effect);
     let gpus = issue.compute_capability.as_ref().map(|range| format!("only with {range}"));
+    let count = issue.min_gpus.map(|count| format!("only with {count} or more GPUs"));
+    let cublas = issue.cublas.as_ref().map(|releases| format!("only with cuBLAS {releases}"));
     let condition = issue.condition.as_ref().map(|condition| format!("only if {condition}"));
     let rule = issue.erratum.as_ref().map(|rule| format!("`run --errata known` blocks it ({rule})"));
-    for detail in [gpus, condition, rule, Some(issue.source.clone())].into_iter().flatten() {
+    for detail in [gpus, count, cublas, condition, rule, Some(issue.source.clone())].into_iter().flatten() {
         outln!("       {detail}");
     }
 }

@@ -108,10 +108,10 @@ fn check_again(variables: &[(String, Option<OsString>)], format: Format) -> std:
     }
     if format == Format::Text {
         let status = command.stdin(Stdio::null()).status()?;
-        return Ok((Outcome::of_status(status.code()), None));
+        return Ok((Outcome::from_status(status.code()), None));
     }
     let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
-    Ok((Outcome::of_status(output.status.code()), serde_json::from_slice(&output.stdout).ok()))
+    Ok((Outcome::from_status(output.status.code()), serde_json::from_slice(&output.stdout).ok()))
 }
 
 /// Prints the plan for a person.
@@ -127,7 +127,7 @@ fn text(plan: &Plan, before: Outcome, only: &[&str]) {
         );
         return;
     }
-    findings::print_plan(plan, &Prose::of_home());
+    findings::print_plan(plan, &Prose::for_home());
     if plan.steps.iter().all(|step| is_of_shell(&step.action)) {
         outln!("\nPaste this into the shell that starts your programs, because only that shell can do it.");
         return;

@@ -94,7 +94,7 @@ fn roots(paths: &[PathBuf]) -> (Vec<&PathBuf>, Vec<String>) {
 
 /// Prints the reports. An environment without frameworks is shown only if it was named, or if there is no other.
 fn text(reports: &[FrameworkReport], are_named: bool, is_verbose: bool) {
-    let options = ReportOptions { is_verbose, prose: &Prose::of_home() };
+    let options = ReportOptions { is_verbose, prose: &Prose::for_home() };
     let has_frameworks = |report: &&FrameworkReport| {
         !report.survey.frameworks.is_empty() || !report.survey.unlisted.is_empty() || !report.findings.is_empty()
     };

@@ -175,7 +175,7 @@ fn shim_without_graph(pid: u32, rows: &[Row]) -> Option<String> {
 
 /// The same check on Windows, which searches the directories of the program and the system, then `PATH`.
 fn shim_without_dlls(shim: &Path, program: &Path) -> Option<String> {
-    let mut facts = Facts::of_host(&Host::current());
+    let mut facts = Facts::from_host(&Host::current());
     facts.application_dir = program.parent().map(Path::to_owned);
     let graph = Library::Graph.windows_name();
     if DllSimulation::new(facts).open(Path::new(graph), Mode::Standard) {

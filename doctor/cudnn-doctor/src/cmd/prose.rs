@@ -16,7 +16,7 @@ pub(super) struct Prose(Vec<(String, &'static str)>);
 
 impl Prose {
     /// Shortens only the home directory, to `~`.
-    pub(super) fn of_home() -> Prose {
+    pub(super) fn for_home() -> Prose {
         let home = facts::variable("HOME").map(|home| Path::new(&home).printable());
         // The home directory of a service may be `/`.
         let home = home.filter(|home| home.starts_with('/') && home.len() > 1);

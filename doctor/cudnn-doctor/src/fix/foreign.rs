@@ -30,7 +30,7 @@ pub(super) fn changed_below(dirs: Vec<PathBuf>) -> Option<Distrust> {
 }
 
 fn changed_among(mut dirs: Vec<PathBuf>, max: usize) -> Option<Distrust> {
-    let changeable = |path: &PathBuf| of_others(path).map(Distrust::Changeable);
+    let changeable = |path: &PathBuf| changeable_by_others(path).map(Distrust::Changeable);
     if let Some(distrust) = dirs.iter().find_map(changeable) {
         return Some(distrust);
     }
@@ -94,7 +94,7 @@ fn named_in(file: &Path) -> Vec<PathBuf> {
 /// Returns the first directory, link or file on the way to this path that a user other than root can change. Follows every
 /// link on the way like the system. A missing path can be created by the users who can change the nearest existing
 /// directory.
-pub(super) fn of_others(path: &Path) -> Option<PathBuf> {
+pub(super) fn changeable_by_others(path: &Path) -> Option<PathBuf> {
     const MAX_LINKS: usize = 40;
     let parts = |path: &Path| path.components().rev().map(|part| part.as_os_str().to_owned()).collect::<Vec<_>>();
     // Root's commands run in the root directory.
@@ -124,12 +124,12 @@ pub(super) fn of_others(path: &Path) -> Option<PathBuf> {
     place.metadata().is_ok_and(|metadata| !is_only_of_root(&metadata)).then_some(place)
 }
 
-/// Like [`of_others`], for a directory in which root's programs create temporary files under new names.
-pub(super) fn of_others_as_temporary(dir: &Path) -> Option<PathBuf> {
+/// Like [`changeable_by_others`], for a directory in which root's programs create temporary files under new names.
+pub(super) fn temporary_changeable_by_others(dir: &Path) -> Option<PathBuf> {
     let is_sticky = dir.metadata().is_ok_and(|metadata| is_sticky_of_root(&metadata));
     // If the directory exists, only its own permissions can be those of a sticky one.
     let is_temporary = |path: &PathBuf| is_sticky && path.metadata().is_ok_and(|metadata| is_sticky_of_root(&metadata));
-    of_others(dir).filter(|path| !is_temporary(path))
+    changeable_by_others(dir).filter(|path| !is_temporary(path))
 }
 
 #[cfg(all(test, unix))]

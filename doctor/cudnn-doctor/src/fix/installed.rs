@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use cudnn_frameworks::installation::site_packages;
-use cudnn_frameworks::{normalized, required_packages};
+use cudnn_frameworks::{allows, normalized, required_packages};
 use cudnn_os::files::inode;
 use cudnn_rules::as_installed::damaged_file;
 use cudnn_rules::packages::{
-    PackageChange, Record, Site, entries, imports_user_packages, is_satisfied_by, package_name, records, user_base,
+    PackageChange, Record, Site, entries, imports_user_packages, package_name, records, user_base,
 };
 
 use super::state::DPKG;
@@ -49,10 +49,10 @@ impl Installed {
     pub(super) fn of(site: &Site) -> Option<Installed> {
         Some(match site {
             Site::OnPath => return None,
-            Site::System => of_dpkg(&String::from_utf8_lossy(&std::fs::read(DPKG).ok()?)),
-            Site::Conda(root) => of_conda(entries(&root.join("conda-meta"))),
-            Site::NewEnvironment { dir, .. } => of_records(site_packages(dir).collect()),
-            _ => of_records(package_dirs(site)),
+            Site::System => from_dpkg(&String::from_utf8_lossy(&std::fs::read(DPKG).ok()?)),
+            Site::Conda(root) => from_conda(entries(&root.join("conda-meta"))),
+            Site::NewEnvironment { dir, .. } => from_records(site_packages(dir).collect()),
+            _ => from_records(package_dirs(site)),
         })
     }
 
@@ -117,7 +117,7 @@ impl Installed {
             let (Some(first), again) = (found.first(), change.reinstall.contains(requirement)) else {
                 return Some(format!("{name} is not installed"));
             };
-            if !found.iter().any(|version| is_satisfied_by(requirement, version)) {
+            if !found.iter().any(|version| allows(requirement, version)) {
                 return Some(format!(
                     "{name} is version {first} instead of {requirement}: a pin or an override of the project may forbid \
                      the change"
@@ -194,7 +194,7 @@ fn package_dirs(site: &Site) -> Vec<PathBuf> {
     dirs
 }
 
-fn of_records(dirs: Vec<PathBuf>) -> Installed {
+fn from_records(dirs: Vec<PathBuf>) -> Installed {
     // lib64 may be a link to lib.
     let mut dirs: Vec<PathBuf> = dirs.iter().filter_map(|dir| cudnn_probe::canonicalize(dir).ok()).collect();
     dirs.sort();
@@ -218,7 +218,7 @@ fn by_name(separator: &'static str, records: impl Iterator<Item = (String, Recor
 }
 
 /// Parses the installed packages from dpkg's status file.
-fn of_dpkg(status: &str) -> Installed {
+fn from_dpkg(status: &str) -> Installed {
     let package = |paragraph: &str| {
         let field = |name: &str| paragraph.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
         let is_installed = field("Status:").is_some_and(|status| status.ends_with(" installed"));
@@ -230,7 +230,7 @@ fn of_dpkg(status: &str) -> Installed {
 }
 
 /// Parses the packages that conda recorded in file names such as `conda-meta/cudnn-9.10.1.4-h7646684_0.json`.
-fn of_conda(files: impl Iterator<Item = PathBuf>) -> Installed {
+fn from_conda(files: impl Iterator<Item = PathBuf>) -> Installed {
     let package = |file: &Path| {
         let mut parts = file.file_name()?.to_str()?.strip_suffix(".json")?.rsplitn(3, '-').skip(1);
         let record = Recorded { version: parts.next()?.to_owned(), stamp: stamp(file), dir: None };

@@ -1,11 +1,11 @@
-//! Recognizes the commands of pip, uv and conda, and selects the environment variables for the programs that root runs.
+//! Recognizes the commands of pip, uv, conda and pixi, and selects the environment variables for the programs that root runs.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use cudnn_cli::command::Command;
 
-use super::foreign::of_others;
+use super::foreign::changeable_by_others;
 
 /// The variables that root's programs get. All others are removed, because programs load code and settings from files that
 /// variables name, such as `LD_PRELOAD`, `OPENSSL_CONF` and `PYTHONHOME`.
@@ -42,11 +42,12 @@ pub(super) enum Installer {
     Uv,
     /// conda, mamba and micromamba, which read the same settings.
     Conda,
+    Pixi,
 }
 
 impl Installer {
     /// All of them.
-    pub(super) const ALL: [Installer; 3] = [Installer::Pip, Installer::Uv, Installer::Conda];
+    pub(super) const ALL: [Installer; 4] = [Installer::Pip, Installer::Uv, Installer::Conda, Installer::Pixi];
 
     /// Returns the installer that this command runs: the program, or Python's first argument, which is a path, or a module
     /// after `-m`.
@@ -57,6 +58,7 @@ impl Installer {
             "pip" | "pip3" => Some(Installer::Pip),
             "uv" => Some(Installer::Uv),
             "conda" | "mamba" | "micromamba" => Some(Installer::Conda),
+            "pixi" => Some(Installer::Pixi),
             _ => None,
         };
         let first = || arguments.iter().find(|argument| !argument.as_encoded_bytes().starts_with(b"-"));
@@ -68,6 +70,7 @@ impl Installer {
             Installer::Pip => "pip",
             Installer::Uv => "uv",
             Installer::Conda => "conda",
+            Installer::Pixi => "pixi",
         }
     }
 
@@ -77,6 +80,8 @@ impl Installer {
             Installer::Pip => &["PIP_"][..],
             Installer::Uv => &["UV_"],
             Installer::Conda => &["CONDARC", "CONDA_", "MAMBARC", "MAMBA_"],
+            // Its other variables change caches and defaults, which no step needs.
+            Installer::Pixi => &["PIXI_HOME"],
         };
         // The environments below the active one.
         let is_unused = UNUSED.contains(&variable) || variable.starts_with("CONDA_PREFIX_");
@@ -94,7 +99,7 @@ pub(super) fn variables_for_root(command: &Command) -> Vec<(OsString, OsString)>
 /// Removes the directories that another user can change from a search path. Installers start more programs than the plan
 /// names: pip runs `lsb_release`, `uname` and `rustc` to describe the machine to the index.
 fn only_of_root(path: &OsStr) -> OsString {
-    let dirs = std::env::split_paths(path).filter(|dir| dir.is_absolute() && of_others(dir).is_none());
+    let dirs = std::env::split_paths(path).filter(|dir| dir.is_absolute() && changeable_by_others(dir).is_none());
     // Directories that were separated contain no separator.
     std::env::join_paths(dirs).unwrap_or_default()
 }
@@ -136,6 +141,7 @@ mod tests {
             ("/usr/bin/python3.12", &["-I", "-m", "pip", "install", "--target", "/srv/uv", "x"], Some(Installer::Pip)),
             ("pip3", &["install", "--target", "/srv/uv", "x"], Some(Installer::Pip)),
             ("env", &["CONDA_PKGS_DIRS=/e/p", "/opt/conda/bin/conda", "install", "uv"], Some(Installer::Conda)),
+            ("pixi", &["add", "--manifest-path", "/srv/conda", "cudnn"], Some(Installer::Pixi)),
             ("apt-get", &["install", "-y", "x"], None),
             ("/e/bin/python3", &["-I", "-m", "ensurepip"], None),
         ] {

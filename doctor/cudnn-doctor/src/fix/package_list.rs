@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use cudnn_os::rights::{belongs_to_user, create_own_dir, is_root, others_may_write};
 use cudnn_rules::packages::{Site, data_dir};
 
-use super::foreign::of_others;
+use super::foreign::changeable_by_others;
 use super::installed::Installed;
 use super::run::protect_root;
 
@@ -24,7 +24,7 @@ pub(super) fn write(site: &Site, installed: Option<&Installed>) -> Result<Option
     };
     let text = site.list().and_then(|command| output_of(&command)).or_else(recorded).filter(|text| !text.is_empty());
     // Root's HOME may be that of another user.
-    let dir = data_dir().filter(|dir| !is_root() || of_others(dir).is_none());
+    let dir = data_dir().filter(|dir| !is_root() || changeable_by_others(dir).is_none());
     let of_user = |text: &[u8]| write_into(&dir?.join("cudnn-doctor-packages"), text).ok();
     text.map(|text| of_user(&text).map_or_else(|| write_into(&private_dir()?, &text), Ok)).transpose()
 }

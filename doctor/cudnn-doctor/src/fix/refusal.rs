@@ -20,7 +20,7 @@ use cudnn_rules::packages::{
 use cudnn_rules::plan::{Line, Step};
 use cudnn_rules::remedy::Action;
 
-use super::foreign::{Distrust, changed_below, of_others};
+use super::foreign::{Distrust, changeable_by_others, changed_below};
 use super::installer::{Installer, started_by_env};
 use super::sources::{Untrusted, foreign_source};
 use super::state::places;
@@ -119,7 +119,7 @@ fn refusal_for_root(step: &Step) -> Option<String> {
     if matches!(action, Action::Remove { .. }) {
         places.retain_mut(|path| path.pop());
     }
-    if let Some(path) = places.iter().find_map(|place| of_others(place)) {
+    if let Some(path) = places.iter().find_map(|place| changeable_by_others(place)) {
         let path = path.printable();
         return Some(format!("a user other than root can change {path}: run `fix` as that user, without root"));
     }
@@ -157,7 +157,7 @@ fn refusal_for_root(step: &Step) -> Option<String> {
     trees.extend(user_base().filter(|_| has_python).iter().flat_map(|base| code_below(base)));
     code.extend(user_base().filter(|_| has_python));
     code.extend(prefixes.iter().map(PathBuf::as_path).chain(roots.iter().copied()).flat_map(libraries_below));
-    let foreign = code.iter().find_map(|path| of_others(path)).map(Distrust::Changeable);
+    let foreign = code.iter().find_map(|path| changeable_by_others(path)).map(Distrust::Changeable);
     if let Some(distrust) = foreign.or_else(|| changed_below(trees)) {
         return Some(explain_distrust(&Untrusted { distrust, named_by: None }, None));
     }

@@ -1,4 +1,4 @@
-//! Finds what pip, uv and conda read besides code: settings, and what settings name, for example constraints and directories with
+//! Finds what pip, uv, conda and pixi read besides code: settings, and what settings name, for example constraints and directories with
 //! packages. Whoever can change one of these files decides which code an installation executes.
 
 use std::collections::BTreeSet;
@@ -9,9 +9,9 @@ use cudnn_cli::command::Command;
 use cudnn_cli::escape::Printable;
 use cudnn_probe::facts::read_start;
 use cudnn_probe::read_bounded;
-use cudnn_rules::packages::{CONDA_ROOTS, conda_settings, entries, pip_settings, uv_settings};
+use cudnn_rules::packages::{CONDA_ROOTS, conda_settings, entries, pip_settings, pixi_settings, uv_settings};
 
-use super::foreign::{Distrust, changed_below, of_others, of_others_as_temporary};
+use super::foreign::{Distrust, changeable_by_others, changed_below, temporary_changeable_by_others};
 use super::installer::{CERTIFICATES, Installer, TEMPORARY};
 
 /// The maximum length of a file with settings in bytes.
@@ -39,13 +39,15 @@ impl Source {
 
 /// Returns the files with settings for Pythons, and roots of conda, with these prefixes.
 fn files(installer: Installer, prefixes: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
+    let roots = || prefixes.iter().cloned().collect::<Vec<_>>();
     match installer {
         Installer::Pip => {
             let prefixes = prefixes.iter().map(|prefix| Some(prefix.as_path()));
             prefixes.chain([None]).flat_map(pip_settings).collect()
         }
         Installer::Uv => uv_settings(),
-        Installer::Conda => conda_settings(&prefixes.iter().cloned().collect::<Vec<_>>()),
+        Installer::Conda => conda_settings(&roots()),
+        Installer::Pixi => pixi_settings(&roots()),
     }
 }
 
@@ -82,7 +84,7 @@ pub(super) fn foreign_source(
 /// Returns why root must not trust the directory for temporary files or the certificates that this variable names.
 fn foreign_place(name: &str, value: &OsStr) -> Option<Untrusted> {
     let distrust = if TEMPORARY.contains(&name) {
-        of_others_as_temporary(Path::new(value)).map(Distrust::Changeable)
+        temporary_changeable_by_others(Path::new(value)).map(Distrust::Changeable)
     } else if CERTIFICATES.contains(&name) {
         changed_below(std::env::split_paths(value).collect())
     } else {
@@ -105,7 +107,7 @@ fn foreign_among(mut sources: Vec<Source>) -> Option<Untrusted> {
         if path == Path::new("/dev/null") || !seen.insert(path.clone()) {
             continue;
         }
-        if let Some(foreign) = of_others(path) {
+        if let Some(foreign) = changeable_by_others(path) {
             return Some(Untrusted { distrust: Distrust::Changeable(foreign), named_by: named_by.clone() });
         }
         if path.is_dir() {

@@ -76,11 +76,7 @@ fn diagnose_by_facts(context: &Context, requested: &Requested, timeouts: &Timeou
 }
 
 /// Reads files, and starts child processes for facts that files cannot show.
-pub(crate) fn observations<'a>(
-    context: &'a Context,
-    requested: &'a Requested,
-    timeouts: &Timeouts,
-) -> Observations<'a> {
+fn observations<'a>(context: &'a Context, requested: &'a Requested, timeouts: &Timeouts) -> Observations<'a> {
     let mut observations = Observations::read(context, requested, machine::detect(&context.host, timeouts));
     if let Some((report, parts)) = observations.to_load() {
         let load = load_test::load(report, &parts, timeouts);

@@ -310,7 +310,7 @@ fn report_dlopen_error(library: &Path, text: &str, message: &str, help: &str) {
 
 /// Reports which DLL or symbol is missing, because Windows only returns an error number.
 fn report_dll(library: &Path, text: &str, notes: Vec<String>, help: &str) {
-    let mut facts = Facts::of_host(&Host::current());
+    let mut facts = Facts::from_host(&Host::current());
     // cuDNN's DLLs are loaded in order, by path.
     facts.loaded =
         Library::ALL.iter().map(|library| library.windows_name()).map(|name| library.with_file_name(name)).collect();

@@ -11,74 +11,13 @@ const HOMES: [&str; 4] = ["/home/", "/users/", "\\users\\", "/var/home/"];
 /// Variables that contain user names.
 const USERS: [&str; 4] = ["USER", "LOGNAME", "USERNAME", "SUDO_USER"];
 
-/// Words that commonly occur in paths or do not identify a person. They are replaced only as the name of a home
-/// directory.
-const PUBLIC: [&str; 64] = [
-    "root",
-    "user",
-    "users",
-    "ubuntu",
-    "debian",
-    "runner",
-    "admin",
-    "jovyan",
-    "docker",
-    "conda",
-    "mamba",
-    "pixi",
-    "python",
-    "python3",
-    "pip",
-    "uv",
-    "cuda",
-    "cudnn",
-    "nvidia",
-    "torch",
-    "jax",
-    "jaxlib",
-    "tensorflow",
-    "onnxruntime",
-    "numpy",
-    "lib",
-    "lib64",
-    "bin",
-    "usr",
-    "opt",
-    "etc",
-    "var",
-    "run",
-    "dev",
-    "proc",
-    "sys",
-    "tmp",
-    "mnt",
-    "data",
-    "home",
-    "local",
-    "share",
-    "include",
-    "src",
-    "site",
-    "dist",
-    "packages",
-    "info",
-    "env",
-    "envs",
-    "venv",
-    "app",
-    "work",
-    "workspace",
-    "test",
-    "linux",
-    "x86_64",
-    "aarch64",
-    "localhost",
-    "host",
-    "File",
-    "Dir",
-    "Link",
-    "Other",
-];
+/// Words that commonly occur in paths or do not identify a person, one on a line. They are replaced only as the name of a
+/// home directory.
+const PUBLIC: &str = include_str!("public_names.txt");
+
+fn is_public(name: &str) -> bool {
+    PUBLIC.lines().any(|word| word == name)
+}
 
 /// Removes user names, passwords and queries from URLs, and conda's tokens from their paths.
 pub(super) fn remove_passwords(document: &mut Value) {
@@ -133,7 +72,7 @@ pub(super) fn replace(document: &mut Value) {
     let mut names: Vec<(String, String)> = users.zip(free.by_ref()).collect();
     let host = std::fs::read_to_string("/etc/hostname").ok().or_else(|| std::env::var("COMPUTERNAME").ok());
     let host = host.map(|host| host.trim().to_owned());
-    let host = host.filter(|host| host.len() > 1 && !PUBLIC.contains(&host.as_str()));
+    let host = host.filter(|host| host.len() > 1 && !is_public(host));
     names.extend(host.map(|host| (host, "host".to_owned())));
     for variable in ["HOME", "USERPROFILE"] {
         let home = std::env::var(variable).ok().filter(|home| home.len() > 1 && home != "/root");
@@ -164,7 +103,7 @@ fn names_below_homes(text: &str) -> Vec<&str> {
 
 /// Replaces whole-word occurrences of a name. A common word is replaced only as the name of a home directory.
 fn replace_name(text: &str, name: &str, new: &str) -> String {
-    let is_public = PUBLIC.contains(&name);
+    let is_public = is_public(name);
     let mut result = String::new();
     let mut rest = text;
     while let Some(at) = rest.find(name) {

@@ -30,14 +30,14 @@ impl Python {
         }
         let dirs = ["lib", "lib64", "local/lib"].map(|lib| root.join(lib));
         let pythons = dirs.iter().flat_map(|dir| entries_named(dir, "Python", |name| Self::named(name).is_some()));
-        let stated = stated.or_else(|| Some(Self::of_program(&root.join("bin/python3"), os)?.minor));
+        let stated = stated.or_else(|| Some(Self::from_program(&root.join("bin/python3"), os)?.minor));
         // A system can contain directories of several Pythons, so the settings or the link decide.
         let pythons = pythons.filter_map(|dir| Self::named(file_name(&dir)));
         pythons.max_by_key(|python| (Some(python.minor) == stated, python.minor))
     }
 
     /// Returns the version of a Python program from its name, or on Windows from the DLL next to it.
-    pub(super) fn of_program(program: &Path, os: Os) -> Option<Self> {
+    pub(super) fn from_program(program: &Path, os: Os) -> Option<Self> {
         let program = cudnn_probe::canonicalize(program).ok()?;
         if os == Os::Windows {
             minor_of_dll(program.parent()?).map(Self::on_windows)

@@ -44,9 +44,9 @@ impl Environment {
     }
 
     /// Reads the environment of this Python. A root such as `/usr` can contain several Pythons.
-    pub fn of_python(program: &Path, root: &Path, host: &Host) -> Self {
+    pub fn from_python(program: &Path, root: &Path, host: &Host) -> Self {
         let os = os_of(root);
-        let python = Python::of_program(program, os).or_else(|| Python::at(root, os));
+        let python = Python::from_program(program, os).or_else(|| Python::at(root, os));
         Environment::with_python(root.to_owned(), python, os, host)
     }
 

@@ -41,14 +41,14 @@ impl fmt::Display for ArmVariant {
 /// Returns the kind of this aarch64 installation and the evidence. `None` if the kind is unknown or the evidence is
 /// contradictory.
 pub(super) fn detect(dir: &Path, package: Option<&Package>, host: &Host) -> Option<(ArmVariant, Evidence)> {
-    let of_path = || of_path(dir).map(|variant| (variant, dir.display().to_string()));
-    let of_package = || package.and_then(|package| of_package(package, host));
+    let of_path = || variant_in_path(dir).map(|variant| (variant, dir.display().to_string()));
+    let of_package = || package.and_then(|package| variant_from_package(package, host));
     let (variant, source) = of_path().or_else(of_package)?;
     Some((variant, Evidence { value: format!("{variant} build"), source }))
 }
 
 /// Recognizes paths such as `/usr/local/cuda-12.6/targets/aarch64-linux/lib`.
-fn of_path(dir: &Path) -> Option<ArmVariant> {
+fn variant_in_path(dir: &Path) -> Option<ArmVariant> {
     let target = dir.ancestors().find(|above| above.parent().is_some_and(|parent| parent.ends_with("targets")))?;
     match target.file_name()?.to_str()? {
         "aarch64-linux" => Some(ArmVariant::L4t),
@@ -57,7 +57,7 @@ fn of_path(dir: &Path) -> Option<ArmVariant> {
     }
 }
 
-fn of_package(package: &Package, host: &Host) -> Option<(ArmVariant, String)> {
+fn variant_from_package(package: &Package, host: &Host) -> Option<(ArmVariant, String)> {
     let name = &package.name;
     match package.installer {
         Installer::Archive => {
@@ -72,14 +72,14 @@ fn of_package(package: &Package, host: &Host) -> Option<(ArmVariant, String)> {
         Installer::Pip => package
             .is_cudnn()
             .then(|| (ArmVariant::Sbsa, format!("{package}: NVIDIA's wheels for aarch64 are server builds"))),
-        Installer::Conda => of_conda(package),
-        Installer::Dpkg => of_apt(package, host),
+        Installer::Conda => variant_from_conda(package),
+        Installer::Dpkg => variant_from_apt(package, host),
         Installer::Rpm | Installer::WindowsInstaller | Installer::Application | Installer::Toolkit => None,
     }
 }
 
 /// Returns the kind from a conda package that depends on `arm-variant * tegra` or `arm-variant * sbsa`.
-fn of_conda(package: &Package) -> Option<(ArmVariant, String)> {
+fn variant_from_conda(package: &Package) -> Option<(ArmVariant, String)> {
     let records = conda::records(&package.root, &package.name, |name| name == package.name);
     let record = records.into_iter().find(|record| Some(&record.version) == package.version.as_ref())?;
     let variant = record.depends.iter().find_map(|dependency| {
@@ -94,7 +94,7 @@ fn of_conda(package: &Package) -> Option<(ArmVariant, String)> {
 
 /// Returns the kind of the repository with this version of the package, based on apt's copies of the indexes. `None` if
 /// repositories of both kinds contain it, because some releases have the same number in both.
-fn of_apt(package: &Package, host: &Host) -> Option<(ArmVariant, String)> {
+fn variant_from_apt(package: &Package, host: &Host) -> Option<(ArmVariant, String)> {
     let (name, version) = (format!("Package: {}", package.name), format!("Version: {}", package.version.as_ref()?));
     let has_package = |list: &Path| {
         let text = read_text(list, MAX_INDEX_LEN).unwrap_or_default();
@@ -102,7 +102,7 @@ fn of_apt(package: &Package, host: &Host) -> Option<(ArmVariant, String)> {
         text.split("\n\n").any(|paragraph| has_line(paragraph, &name) && has_line(paragraph, &version))
     };
     let lists = entries_named(&host.system("/var/lib/apt/lists"), "*_Packages", |file| file.ends_with("_Packages"));
-    let lists = lists.into_iter().filter_map(|list| Some((of_repository(file_name(&list))?, list)));
+    let lists = lists.into_iter().filter_map(|list| Some((variant_from_repository(file_name(&list))?, list)));
     let found: Vec<(ArmVariant, PathBuf)> = lists.filter(|(_, list)| has_package(list)).collect();
     let (variant, list) = found.first()?;
     let is_only = found.iter().all(|(other, _)| other == variant);
@@ -110,7 +110,7 @@ fn of_apt(package: &Package, host: &Host) -> Option<(ArmVariant, String)> {
 }
 
 /// Returns the kind of packages in an NVIDIA repository, based on the name of apt's copy of the index.
-fn of_repository(file: &str) -> Option<ArmVariant> {
+fn variant_from_repository(file: &str) -> Option<ArmVariant> {
     let of_cuda = |end: &str| file.contains("_compute_cuda_repos_") && file.contains(end);
     let is_local = |repository: &str| file.contains(repository);
     if file.starts_with("repo.download.nvidia.com_jetson_")

@@ -50,7 +50,7 @@ impl<'a> Records<'a> {
         if !wheels.is_empty() {
             return wheels;
         }
-        let package = of_conda(dir, file);
+        let package = conda_owner(dir, file);
         let package = match self.os {
             Os::Linux => package.or_else(|| dpkg(dir, file, host)).or_else(|| rpm(dir, version?, host)),
             _ => package.or_else(|| windows_installer(dir)),
@@ -76,7 +76,7 @@ impl<'a> Records<'a> {
     pub(super) fn has(&self, file: &str, package: Option<&Package>) -> bool {
         match package.map(|package| package.installer) {
             Some(Installer::Pip) => self.wheels.iter().any(|wheel| wheel.has(file)),
-            Some(Installer::Conda) => of_conda(self.dir, file).is_some(),
+            Some(Installer::Conda) => conda_owner(self.dir, file).is_some(),
             Some(Installer::Dpkg) => dpkg(self.dir, file, self.host).is_some(),
             // RPM's file lists are not read, because the full cuDNN package contains all libraries.
             Some(Installer::Rpm) => true,
@@ -253,7 +253,7 @@ fn records_of_conda(root: &Path) -> Vec<conda::Record> {
 }
 
 /// Returns the conda package that contains this file, in `ROOT/lib`, or in `ROOT/Library/bin` on Windows.
-fn of_conda(dir: &Path, file: &str) -> Option<Package> {
+fn conda_owner(dir: &Path, file: &str) -> Option<Package> {
     let above = dir.parent()?;
     let (root, listed) = match above.parent().filter(|_| file_name(above).eq_ignore_ascii_case("Library")) {
         Some(root) => (root, format!("Library/bin/{file}")),

@@ -188,6 +188,11 @@ impl InstallationReport {
         code.filter(|(_, code)| !code.is_empty()).collect()
     }
 
+    /// Returns whether both installations may be built for the same CUDA major version, as far as their files name one.
+    pub fn may_share_cuda(&self, other: &InstallationReport) -> bool {
+        self.cuda_major.zip(other.cuda_major).is_none_or(|(one, other)| one == other)
+    }
+
     /// Returns the CUDA release that the installation was built with: `12.9`, or `12` if the minor version is unknown.
     pub fn cuda(&self) -> Option<String> {
         let major = self.cuda_major?;

@@ -35,7 +35,7 @@ impl DllProcess {
     /// Starts the environment's Python.
     pub(super) fn start(environment: &Environment, host: &Host, known: &Known) -> Self {
         let host = (Os::HOST == Os::Windows).then(|| host.clone());
-        let mut facts = host.as_ref().map(Facts::of_host).unwrap_or_default();
+        let mut facts = host.as_ref().map(Facts::from_host).unwrap_or_default();
         let root = environment.root.clone();
         // A virtual environment's program starts the base Python, and no cuDNN DLL is next to that.
         facts.application_dir = Some(root.clone()).filter(|root| !root.join("pyvenv.cfg").leads_to_file());

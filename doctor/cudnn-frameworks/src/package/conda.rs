@@ -10,7 +10,7 @@ use pep440_rs::VersionSpecifiers;
 use serde::Deserialize;
 
 use super::distribution::Distribution;
-use super::requirement::{Pin, PinState, installed_version, lower_bound, name};
+use super::requirement::{Pin, PinState, clause, installed_version, lower_bound, name};
 use crate::files::{file_name, fits};
 use crate::framework::kind::{KINDS, Kind};
 
@@ -161,17 +161,6 @@ fn accepts(spec: &str, version: &str, build: &str) -> Result<bool, String> {
     let clauses: Vec<String> = wanted.split(',').filter(|clause| *clause != "*").map(clause).collect();
     let specifiers = VersionSpecifiers::from_str(&clauses.join(",")).map_err(|_| "the dependency cannot be parsed")?;
     Ok(specifiers.contains(&installed_version(version)?) && fits(wanted_build, build))
-}
-
-/// Converts a clause to Python's syntax: `==9.10.*` for `9.10.*`, `9.10*` and `=9.10`.
-fn clause(clause: &str) -> String {
-    let any = |version: &str| format!("=={}.*", version.trim_end_matches('*').trim_end_matches('.'));
-    match clause.strip_prefix('=').filter(|rest| !rest.starts_with('=')) {
-        Some(version) => any(version),
-        None if clause.starts_with(['<', '>', '=', '!', '~']) => clause.trim_end_matches(".*").to_owned(),
-        None if clause.ends_with('*') => any(clause),
-        None => format!("=={clause}"),
-    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::str::FromStr;
 
-use pep440_rs::{Version, VersionSpecifiers};
+use pep440_rs::{Version, VersionSpecifier, VersionSpecifiers};
 
 use super::distribution::Distribution;
 use super::marker::{Condition, Platform, condition};
@@ -255,31 +255,77 @@ pub(super) fn installed_version(version: &str) -> Result<Version, String> {
     Version::from_str(version).map_err(|_| format!("the installed version {version} is invalid"))
 }
 
+/// Returns the versions that a requirement of pip, conda or apt accepts. `None` if it accepts all, or cannot be parsed.
+fn specifiers(requirement: &str) -> Option<VersionSpecifiers> {
+    let requirement = requirement.rsplit("::").next().unwrap_or_default();
+    let of_conda = || {
+        let versions = requirement.trim_start().strip_prefix(name(requirement))?;
+        let clauses: Vec<String> = versions.split(',').map(|part| clause(part.trim())).collect();
+        VersionSpecifiers::from_str(&clauses.join(",")).ok()
+    };
+    let parsed = Parsed::new(requirement).map(|parsed| parsed.versions).or_else(|_| of_conda().map(Some).ok_or(()));
+    parsed.ok().flatten().filter(|specifiers| !specifiers.is_empty())
+}
+
+/// Converts a clause of conda to Python's syntax: `==9.10.*` for `9.10.*`, `9.10*` and `=9.10`. Also converts the full
+/// versions of apt, such as `=9.10.2.21-1`.
+pub(super) fn clause(clause: &str) -> String {
+    let any = |version: &str| format!("=={}.*", version.trim_end_matches('*').trim_end_matches('.'));
+    match clause.strip_prefix('=').filter(|rest| !rest.starts_with('=')) {
+        Some(version) if version.contains('-') => format!("=={version}"),
+        Some(version) => any(version),
+        None if clause.starts_with(['<', '>', '=', '!', '~']) => clause.trim_end_matches(".*").to_owned(),
+        None if clause.ends_with('*') => any(clause),
+        None => format!("=={clause}"),
+    }
+}
+
+/// Returns whether a requirement of pip, conda or apt accepts this version. What cannot be compared counts as accepted.
+#[must_use]
+pub fn allows(requirement: &str, version: &str) -> bool {
+    let version = Version::from_str(version);
+    specifiers(requirement).is_none_or(|specifiers| version.is_ok_and(|version| specifiers.contains(&version)))
+}
+
+/// Returns whether no version satisfies both requirements, as far as the versions that they mention show.
+#[must_use]
+pub fn exclude_each_other(one: &str, other: &str) -> bool {
+    let [Some(one), Some(other)] = [one, other].map(specifiers) else { return false };
+    !is_any_allowed(&[&one, &other], &Version::new([0]))
+}
+
 /// Returns the version specifiers of a requirement (`>=9.8,<10`), and whether they allow this version or a newer one.
 /// `None` without specifiers and for invalid requirements.
+#[must_use]
 pub fn allows_from(requirement: &str, minimum: &str) -> Option<(String, bool)> {
-    let specifiers = Parsed::new(requirement).ok()?.versions.filter(|specifiers| !specifiers.is_empty())?;
-    let minimum = Version::from_str(minimum).ok()?;
+    let specifiers = specifiers(requirement)?;
+    let is_allowed = is_any_allowed(&[&specifiers], &Version::from_str(minimum).ok()?);
+    let text: Vec<String> = specifiers.iter().map(ToString::to_string).collect();
+    Some((text.join(","), is_allowed))
+}
+
+/// Returns whether all specifiers allow a version from this one on.
+fn is_any_allowed(all: &[&VersionSpecifiers], minimum: &Version) -> bool {
     // If any version is allowed, one of these is: the oldest, the versions in the specifiers, and versions just after
     // those.
-    let named = specifiers.iter().map(|specifier| specifier.version().clone());
+    let named = all.iter().flat_map(|specifiers| specifiers.iter().map(|specifier| specifier.version().clone()));
     let mut versions: Vec<Version> = std::iter::once(minimum.clone()).chain(named).collect();
     let after = |version: &Version| Version::from_str(&format!("{version}.9999")).ok();
     versions.extend(versions.clone().iter().filter_map(after));
-    let is_allowed = versions.iter().any(|version| *version >= minimum && specifiers.contains(version));
-    let text: Vec<String> = specifiers.iter().map(ToString::to_string).collect();
-    Some((text.join(","), is_allowed))
+    let is_allowed = |version: &&Version| all.iter().all(|specifiers| specifiers.contains(version));
+    versions.iter().filter(|version| *version >= minimum).any(|version| is_allowed(&version))
 }
 
 /// Returns the numbers of the oldest version that a pip or conda requirement accepts, if there is one: 9, 10, 2 and 21
 /// for `nvidia-cudnn-cu12==9.10.2.21`.
 pub(crate) fn lower_bound(requirement: &str) -> Option<Vec<u32>> {
-    let specifiers = requirement.split(';').next()?.strip_prefix(name(requirement))?.replace(['(', ')', ' '], "");
-    // A URL does not contain a version.
-    let mut clauses = specifiers.split(',').filter(|_| !specifiers.starts_with('@'));
-    let bound = clauses.find(|clause| clause.starts_with(">=") || !clause.starts_with(['<', '>', '!']))?;
-    let numbers = bound.trim_start_matches(['>', '=', '~']).split('.').map_while(|number| number.parse().ok());
-    Some(numbers.collect()).filter(|numbers: &Vec<u32>| !numbers.is_empty())
+    use pep440_rs::Operator::{Equal, EqualStar, ExactEqual, GreaterThanEqual, TildeEqual};
+    let specifiers = specifiers(requirement)?;
+    let is_lower = |specifier: &&VersionSpecifier| {
+        matches!(specifier.operator(), Equal | EqualStar | ExactEqual | GreaterThanEqual | TildeEqual)
+    };
+    let bound = specifiers.iter().find(is_lower)?;
+    bound.version().release().iter().map(|number| u32::try_from(*number).ok()).collect()
 }
 
 #[cfg(test)]

@@ -100,10 +100,10 @@ pub(super) fn drop_in_before(report: &InstallationReport, context: &Context) -> 
 
 /// Reports problems of the cuDNN found by programs that load the shim by name, if it differs from this installation, and the
 /// unusable files that ld.so passes over before it.
-pub(super) fn of_linked_programs(report: Option<&InstallationReport>, context: &Context) -> Vec<Finding> {
+pub(super) fn check_linked_programs(report: Option<&InstallationReport>, context: &Context) -> Vec<Finding> {
     let found = find_shim(context).map(|found| found.path);
     let of_found = found.as_deref().map(|shim| match report {
-        Some(report) => of_found(shim, report, context),
+        Some(report) => check_found(shim, report, context),
         None => shim
             .parent()
             .and_then(|dir| installation::unusable_shim(&InstallationReport::read(dir, &context.host)?))
@@ -145,7 +145,7 @@ fn passed_over(found: Option<&Path>, report: Option<&InstallationReport>, contex
     files.filter_map(finding).collect()
 }
 
-fn of_found(shim: &Path, report: &InstallationReport, context: &Context) -> Vec<Finding> {
+fn check_found(shim: &Path, report: &InstallationReport, context: &Context) -> Vec<Finding> {
     let is_drop_in = is_drop_in(shim);
     let dir = if is_drop_in {
         context.selected_by_drop_in(shim).map(|loaded| loaded.dir)
@@ -157,7 +157,7 @@ fn of_found(shim: &Path, report: &InstallationReport, context: &Context) -> Vec<
     let Some(other) = other.filter(|other| other.major == 9) else { return Vec::new() };
     // Replacing the files would also remove a drop-in in the same directory.
     let add_help = |finding: Finding| if is_drop_in { finding.remedy(point_drop_in_to(&report.dir)) } else { finding };
-    installation::of_other_programs(&other).into_iter().map(add_help).collect()
+    installation::check_for_other_programs(&other).into_iter().map(add_help).collect()
 }
 
 /// Makes the drop-in load this installation.

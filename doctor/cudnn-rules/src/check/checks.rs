@@ -1,78 +1,51 @@
 //! Provides the checks behind the table of findings.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use cudnn_frameworks::installation::InstallationReport;
-use cudnn_probe::facts::Facts;
 
 use super::finding::{DRIVER_CRASHED, Finding, NO_DRIVER};
 use super::observations::Observations;
-use super::{by_name, companions, installation, kernels, symbol_versions};
+use super::{by_name, companions, installation, kernels, known_issues, symbol_versions};
 
-/// A function that derives findings from the observations, and its name.
-struct Check {
-    name: &'static str,
-    run: fn(&Observations<'_>) -> Vec<Finding>,
-}
-
-macro_rules! checks {
-    ($($name:ident)*) => {
-        const CHECKS: &[Check] = &[$(Check { name: stringify!($name), run: $name }),*];
-    };
-}
-
-// Findings with the same code are reported in this order.
-checks! {
-    load
-    driver
-    old_driver
-    no_cudnn
-    rejected
-    incomplete
-    search
-    linked_programs
-    unusable
-    mixed
-    other_installations
-    known_issues
-    requirements
-    other_major
-    overlapping_packages
-    not_as_installed
-    not_verified
-    relative_path
-    lost_python
-    old_gpu
-    no_kernels
-    framework_runs
-    variables
-    frameworks
-    program
-    drop_in
-}
+/// The functions that derive findings from the observations. Findings with the same code are reported in this order.
+const CHECKS: &[fn(&Observations<'_>) -> Vec<Finding>] = &[
+    load,
+    driver,
+    old_driver,
+    no_cudnn,
+    rejected,
+    incomplete,
+    search,
+    linked_programs,
+    unusable,
+    mixed,
+    other_installations,
+    known_issues,
+    requirements,
+    other_major,
+    overlapping_packages,
+    not_as_installed,
+    not_verified,
+    relative_path,
+    lost_python,
+    old_gpu,
+    no_kernels,
+    framework_runs,
+    variables,
+    frameworks,
+    program,
+    drop_in,
+];
 
 /// Runs all checks, and returns the requested findings in the order of their codes.
 pub fn findings(observations: &Observations<'_>) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = CHECKS.iter().flat_map(|check| (check.run)(observations)).collect();
+    let mut findings: Vec<Finding> = CHECKS.iter().flat_map(|check| check(observations)).collect();
     findings.retain(|finding| observations.requested.includes(&finding.kind));
     findings.sort_by_key(|finding| finding.kind.code);
     findings
 }
 
-/// Returns the questions that each check asks these active facts, besides those behind the observations. Tests compare
-/// them with a list.
-#[must_use]
-pub fn questions(observations: &Observations<'_>, facts: &Facts) -> BTreeMap<&'static str, BTreeSet<&'static str>> {
-    let asked = CHECKS.iter().map(|check| {
-        facts.take_asked();
-        (check.run)(observations);
-        (check.name, facts.take_asked())
-    });
-    asked.collect()
-}
-
 /// Runs a check on the selected installation and adds its directory to the findings.
-fn of_used<F: IntoIterator<Item = Finding>>(
+fn check_used<F: IntoIterator<Item = Finding>>(
     observations: &Observations<'_>,
     check: impl FnOnce(&InstallationReport) -> F,
 ) -> Vec<Finding> {
@@ -125,7 +98,7 @@ fn other_installations(observations: &Observations<'_>) -> Vec<Finding> {
 fn requirements(observations: &Observations<'_>) -> Vec<Finding> {
     let Some((used, _)) = &observations.used else { return Vec::new() };
     let Observations { requested, context, machine, .. } = observations;
-    of_used(observations, |report| {
+    check_used(observations, |report| {
         super::requirements::findings(requested, observations.called(), context, used, report, &machine.gpus)
     })
 }
@@ -135,15 +108,15 @@ fn other_major(observations: &Observations<'_>) -> Vec<Finding> {
 }
 
 fn incomplete(observations: &Observations<'_>) -> Vec<Finding> {
-    of_used(observations, installation::incomplete)
+    check_used(observations, installation::incomplete)
 }
 
 fn unusable(observations: &Observations<'_>) -> Vec<Finding> {
-    of_used(observations, installation::unusable)
+    check_used(observations, installation::unusable)
 }
 
 fn mixed(observations: &Observations<'_>) -> Vec<Finding> {
-    of_used(observations, |report| {
+    check_used(observations, |report| {
         let mut found = installation::mixed(report);
         found.extend(found.is_empty().then(|| installation::several_releases(report)).flatten());
         found
@@ -151,28 +124,28 @@ fn mixed(observations: &Observations<'_>) -> Vec<Finding> {
 }
 
 fn not_as_installed(observations: &Observations<'_>) -> Vec<Finding> {
-    of_used(observations, |report| installation::not_as_installed(report, observations.requested.verify))
+    check_used(observations, |report| installation::not_as_installed(report, observations.requested.verify))
 }
 
 fn not_verified(observations: &Observations<'_>) -> Vec<Finding> {
-    if observations.requested.verify { of_used(observations, installation::not_verified) } else { Vec::new() }
+    if observations.requested.verify { check_used(observations, installation::not_verified) } else { Vec::new() }
 }
 
 fn overlapping_packages(observations: &Observations<'_>) -> Vec<Finding> {
-    of_used(observations, |report| installation::overlapping_packages(report, &observations.machine))
+    check_used(observations, |report| installation::overlapping_packages(report, &observations.machine))
 }
 
 fn known_issues(observations: &Observations<'_>) -> Vec<Finding> {
     let Observations { machine, release_facts, context, .. } = observations;
-    of_used(observations, |report| installation::known_issues(report, release_facts, &machine.gpus, context))
+    check_used(observations, |report| known_issues::findings(report, release_facts, &machine.gpus, context))
 }
 
 fn old_driver(observations: &Observations<'_>) -> Vec<Finding> {
-    of_used(observations, |report| installation::old_driver(report, &observations.machine, observations.context))
+    check_used(observations, |report| installation::old_driver(report, &observations.machine, observations.context))
 }
 
 fn old_gpu(observations: &Observations<'_>) -> Vec<Finding> {
-    of_used(observations, |report| {
+    check_used(observations, |report| {
         let old = observations.machine.gpus.iter().filter(|gpu| installation::is_too_old(report, gpu));
         old.filter_map(|gpu| installation::old_gpu(report, gpu, observations.context)).collect::<Vec<_>>()
     })
@@ -180,20 +153,20 @@ fn old_gpu(observations: &Observations<'_>) -> Vec<Finding> {
 
 fn no_kernels(observations: &Observations<'_>) -> Vec<Finding> {
     let machine = &observations.machine;
-    of_used(observations, |report| {
+    check_used(observations, |report| {
         let gpus = machine.gpus.iter().filter(|gpu| !installation::is_too_old(report, gpu));
         kernels::findings(report, gpus, machine, observations.context)
     })
 }
 
 fn drop_in(observations: &Observations<'_>) -> Vec<Finding> {
-    of_used(observations, |report| super::drop_in::finding(report, observations.context))
+    check_used(observations, |report| super::drop_in::finding(report, observations.context))
 }
 
 /// Checks whether the system finds this cuDNN, and the libraries it opens at run time.
 fn search(observations: &Observations<'_>) -> Vec<Finding> {
     let (context, loaded) = (observations.context, &observations.program.loaded);
-    of_used(observations, |report| {
+    check_used(observations, |report| {
         if !observations.is_of_program() {
             return by_name::findings(report, context, &observations.users());
         }
@@ -207,11 +180,11 @@ fn linked_programs(observations: &Observations<'_>) -> Vec<Finding> {
     if observations.is_of_program() {
         return Vec::new();
     }
-    by_name::of_linked_programs(observations.report(), observations.context)
+    by_name::check_linked_programs(observations.report(), observations.context)
 }
 
 fn load(observations: &Observations<'_>) -> Vec<Finding> {
-    of_used(observations, |report| {
+    check_used(observations, |report| {
         let unusable = observations.load.unusable_cuda.iter();
         let unusable = unusable.filter_map(|unusable| companions::unusable(report, observations.context, unusable));
         // Without the load test, the files show some of what it reports.

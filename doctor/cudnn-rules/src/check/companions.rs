@@ -42,7 +42,7 @@ impl Companion<'_> {
     fn open(&self, cuda_major: u32, context: &Context) -> Option<Opened> {
         let name = self.name_for(cuda_major);
         if Os::HOST == Os::Windows {
-            let found = find_dll(&name, &Facts::of_host(&context.host));
+            let found = find_dll(&name, &Facts::from_host(&context.host));
             return Some(found.map_or(Opened::Missing, |found| Opened::Found(found.path)));
         }
         let mut simulation = context.simulation(&self.opener.path).ok()?;
@@ -139,6 +139,16 @@ pub(super) fn files(report: &InstallationReport, context: &Context) -> Vec<PathB
         _ => None,
     };
     opened.filter_map(find).collect()
+}
+
+/// Returns the release of the cuBLAS that ld.so finds for this cuDNN.
+pub(super) fn cublas_release(report: &InstallationReport, context: &Context) -> Option<String> {
+    let mut of_cublas = Companion::of(report).filter(|one| one.component == Component::Cublas && Os::HOST == Os::Linux);
+    let one = of_cublas.next()?;
+    match one.open(one.cuda_major, context)? {
+        Opened::Found(path) => cublas::release(&path, one.cuda_major),
+        _ => None,
+    }
 }
 
 /// Returns the finding for a CUDA library that ld.so finds for this cuDNN but cannot load.

@@ -29,7 +29,7 @@ pub(super) fn mixed(name: &str, lt: &Path, cuda_major: u32, mut simulation: Simu
 }
 
 /// Returns the release by the full name of the file, such as `libcublas.so.12.9.1.4`, or by the record of its wheel.
-fn release(file: &Path, cuda_major: u32) -> Option<String> {
+pub(super) fn release(file: &Path, cuda_major: u32) -> Option<String> {
     let file = canonicalize(file).ok()?;
     let (_, version) = file.file_name()?.to_str()?.split_once(".so.")?;
     if version.contains('.') {

@@ -1,6 +1,6 @@
 //! Reads which cuDNN a framework requires in its environment.
 
-use cudnn_frameworks::{Comparison, Framework, Pin, allows_from};
+use cudnn_frameworks::{Comparison, Framework, Pin, allows, allows_from};
 use cudnn_probe::{Component, Version};
 
 use crate::packages::CUDA_MAJORS;
@@ -76,11 +76,11 @@ impl FrameworkRequirement {
 
     /// Returns whether the metadata allows this full version or, if no version is given, any release from `minimum` on.
     pub(super) fn allows(&self, exact: Option<&str>, minimum: Option<Version>) -> bool {
-        let allowed = match exact {
-            Some(exact) => allows_from(&format!("{},=={exact}", self.requirement), "0"),
-            None => allows_from(&self.requirement, &minimum.map_or("0".to_owned(), |minimum| minimum.to_string())),
-        };
-        allowed.is_none_or(|(_, is_allowed)| is_allowed)
+        let minimum = || minimum.map_or("0".to_owned(), |minimum| minimum.to_string());
+        match exact {
+            Some(exact) => allows(&self.requirement, exact),
+            None => allows_from(&self.requirement, &minimum()).is_none_or(|(_, is_allowed)| is_allowed),
+        }
     }
 
     /// Returns whether the framework accepts this release at run time.

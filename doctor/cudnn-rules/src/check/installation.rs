@@ -2,7 +2,6 @@
 
 use cudnn_cli::command::Command;
 use cudnn_cli::escape::Printable;
-use cudnn_cli::programs::doctor;
 use cudnn_frameworks::installation::{InstallationReport, Installer, LibraryReport, Package, Variant};
 use cudnn_probe::facts::{self, PathFacts};
 use std::path::PathBuf;
@@ -10,8 +9,8 @@ use std::path::PathBuf;
 use cudnn_probe::{Library, Os, ProbeError, Version, release_facts};
 
 use super::finding::{
-    Finding, FindingKind, INCOMPLETE, KNOWN_ISSUE, MIXED_CUDA, MIXED_VERSIONS, NOT_AS_INSTALLED, NOT_VERIFIED,
-    OLD_DRIVER, OLD_GPU, OVERLAPPING_PACKAGES, Severity, UNUSABLE_LIBRARY,
+    Finding, FindingKind, INCOMPLETE, MIXED_CUDA, MIXED_VERSIONS, NOT_AS_INSTALLED, NOT_VERIFIED, OLD_DRIVER, OLD_GPU,
+    OVERLAPPING_PACKAGES, Severity, UNUSABLE_LIBRARY,
 };
 use super::limits::{LAST_CUDA_FOR_OLD_GPUS, LAST_FOR_OLD_GPUS};
 use super::machine::{Gpu, Machine, capability};
@@ -19,8 +18,7 @@ use super::remedies::{self, Releases, Wanted};
 use crate::as_installed;
 use crate::context::Context;
 use crate::cudnn_file::{is_drop_in, sums_of_cudnn};
-use crate::release_facts::{KnownIssue, ReleaseFacts, ReleaseRange};
-use crate::remedy::{Action, Effect, Remedy};
+use crate::remedy::{Action, Remedy};
 use crate::shim_release;
 
 /// The most missing symbols that a finding lists.
@@ -52,7 +50,7 @@ pub(super) fn several_releases(report: &InstallationReport) -> Option<Finding> {
 }
 
 /// Reports damaged or missing files of an installation that the loader ignores but other programs load.
-pub(super) fn of_other_programs(report: &InstallationReport) -> Vec<Finding> {
+pub(super) fn check_for_other_programs(report: &InstallationReport) -> Vec<Finding> {
     let mut findings = unusable(report);
     findings.extend(mixed(report));
     // A shim on its own is not an installation.
@@ -329,53 +327,6 @@ pub(super) fn overlapping_packages(report: &InstallationReport, machine: &Machin
             .notes(packages().map(|package| format!("installed: {package}")))
             .remedy(remedies::keep_one(report, |cuda_major| machine.too_old_for(cuda_major).is_none())),
     )
-}
-
-/// C017: issues of the release that concern the GPUs of this machine.
-pub(super) fn known_issues(
-    report: &InstallationReport,
-    facts: &ReleaseFacts,
-    gpus: &[Gpu],
-    context: &Context,
-) -> Vec<Finding> {
-    let Some(version) = report.version else { return Vec::new() };
-    let upgrade_to_requirement =
-        |minimum: Version| remedies::upgrade_to_requirement(report, &wanted(minimum), gpus, context);
-    let concerning = facts.known_issues.iter().filter(|issue| issue.concerns(gpus));
-    let found: Vec<_> = concerning.filter_map(|issue| Some((issue, issue.affects(version)?))).collect();
-    // Use a single upgrade that fixes as many issues as possible.
-    let mut fixes: Vec<Version> = found.iter().filter_map(|(_, range)| range.fixed_in()).collect();
-    fixes.sort_unstable();
-    let upgrade = fixes.into_iter().rev().find_map(|fix| Some((fix, upgrade_to_requirement(fix).ok()?)));
-    let remedy = |fixed_in: Version| {
-        let fixing = upgrade.as_ref().filter(|(fix, _)| fixed_in <= *fix);
-        match fixing.map_or_else(|| upgrade_to_requirement(fixed_in), |(_, help)| Ok(help.clone())) {
-            Ok(help) if help.effect == Effect::SameDir => help,
-            // The command would not change the cuDNN that programs use.
-            Ok(_) => Remedy::new(format!("cuDNN {fixed_in} does not have this issue")),
-            Err(reason) => Remedy::new(reason),
-        }
-    };
-    // On Windows, no variable preloads the drop-in.
-    let can_block = Os::HOST == Os::Linux;
-    let finding = |(issue, range): (&KnownIssue, &ReleaseRange)| {
-        let condition = issue.condition.as_ref().map_or(String::new(), |condition| format!(", if {condition}"));
-        let gpus = issue.compute_capability.as_ref().map_or(String::new(), |range| format!(", with {range}"));
-        let rule = issue.erratum.as_ref().filter(|_| can_block);
-        let workaround = rule.map(|rule| {
-            format!("until then, `{} run --errata known -- PROGRAM` blocks the affected plans ({rule})", doctor())
-        });
-        Finding::new(KNOWN_ISSUE, format!("cuDNN {version} has a known issue: {}{condition}", issue.effect))
-            .note(format!("affects {range}{gpus}"))
-            .note(format!("source: {}", issue.source))
-            .notes(workaround)
-            .remedy(range.fixed_in().map_or_else(|| Remedy::new("no release is known to fix this"), remedy))
-    };
-    found.into_iter().map(finding).collect()
-}
-
-fn wanted(minimum: Version) -> Wanted {
-    Wanted { minimum: Some(minimum), ..Wanted::default() }
 }
 
 /// Returns whether the GPU is older than the release supports. Jetson packages have limits of their own and are not

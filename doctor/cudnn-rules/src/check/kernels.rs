@@ -8,15 +8,19 @@ use std::path::PathBuf;
 
 use cudnn_cli::escape::Printable;
 use cudnn_frameworks::Jetson;
-use cudnn_frameworks::installation::{ArmVariant, InstallationReport, Installer};
+use cudnn_frameworks::installation::{ArmVariant, InstallationReport, Installer, Variant};
 use cudnn_probe::release_facts::TegraChip;
 use cudnn_probe::{Candidate, GpuCode, Library, Origin, Requirements, check_dir};
 
-use super::finding::{Finding, NO_KERNELS};
+use super::finding::{Finding, FindingKind, NO_KERNELS, Severity};
 use super::machine::{Gpu, Machine};
 use super::remedies::{self, Wanted};
 use crate::context::Context;
 use crate::remedy::Remedy;
+
+/// The first compute capability of the GPUs that each have kernels of their own in the releases that support them.
+/// Older GPUs share kernels: 8.9 runs those for 8.6. Source: docs/measurements/aarch64-gpu-code.md.
+const FIRST_WITH_OWN_KERNELS: u32 = 90;
 
 /// The GPU code in the libraries. Libraries without GPU code are left out.
 type Code = [(Library, BTreeSet<GpuCode>)];
@@ -52,7 +56,7 @@ fn finding(
     let targets: Vec<String> = targets.iter().map(ToString::to_string).collect();
     let libraries: Vec<&str> = lacking.iter().map(|(library, _)| library.name_on(report.os)).collect();
     if libraries.is_empty() {
-        return None;
+        return newer_gpu(report, code, gpu);
     }
     let version = report.version.map_or(String::new(), |version| format!(" {version}"));
     let (dir, name, capability) = (report.dir.printable(), gpu.name.printable(), gpu.capability());
@@ -74,6 +78,31 @@ fn finding(
                 for_servers.map(|_| "frameworks from the package index are for servers, too: use builds for JetPack"),
             )
             .remedy(help(report, gpu, chip, machine.jetson.as_ref(), context)),
+    )
+}
+
+/// C041, as a note: a GPU that is newer than the release, so that it runs kernels for older GPUs.
+fn newer_gpu(report: &InstallationReport, code: &Code, gpu: &Gpu) -> Option<Finding> {
+    let runs = |code: &&GpuCode| code.runs_on(gpu.compute_capability);
+    let own = |code: &GpuCode| code.compute_capability == gpu.compute_capability;
+    let used: BTreeSet<GpuCode> = code.iter().flat_map(|(_, code)| code.iter().filter(runs).copied()).collect();
+    let has_kernels = code.iter().any(|(_, code)| code.iter().any(|code| !code.is_ptx));
+    let is_newer = gpu.compute_capability >= FIRST_WITH_OWN_KERNELS && !gpu.is_tegra();
+    // The JIT-only set compiles kernels for every GPU.
+    if !has_kernels || !is_newer || used.is_empty() || used.iter().any(own) || report.variant == Variant::JitOnly {
+        return None;
+    }
+    let version = report.version.map_or(String::new(), |version| format!(" {version}"));
+    let (name, capability) = (gpu.name.printable(), gpu.capability());
+    let used: Vec<String> = used.iter().map(ToString::to_string).collect();
+    let message =
+        format!("cuDNN{version} has no kernels of its own for {name}, whose compute capability is {capability}");
+    let kind = FindingKind { severity: Severity::Note, ..NO_KERNELS };
+    Some(
+        Finding::new(kind, message)
+            .note(format!("it runs code for {}", used.join(" ")))
+            .note("operations can be slow, or not supported")
+            .remedy("install a newer release that lists this compute capability in NVIDIA's support matrix"),
     )
 }
 
@@ -124,9 +153,8 @@ fn help(
 /// Returns a different installation for the same CUDA that has kernels for this GPU.
 fn other_with_kernels(report: &InstallationReport, gpu: &Gpu, context: &Context) -> Option<PathBuf> {
     let is_usable = |other: &InstallationReport| {
-        let majors = other.cuda_major.zip(report.cuda_major);
         other.dir != report.dir
-            && majors.is_none_or(|(other, this)| other == this)
+            && other.may_share_cuda(report)
             && check_dir(&Candidate::new(&other.dir, Origin::Explicit), &Requirements::default()).is_ok()
     };
     let has_kernels = |other: &InstallationReport| {

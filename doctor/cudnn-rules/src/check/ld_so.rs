@@ -95,7 +95,7 @@ fn mixed(report: &InstallationReport, context: &Context) -> Option<Finding> {
     let is_equal = || {
         let other = InstallationReport::read(graph_dir, &context.host);
         let is_same_release = |other: InstallationReport| {
-            other.version == report.version && other.cuda_major == report.cuda_major && has_engines(&other)
+            other.version == report.version && other.may_share_cuda(report) && has_engines(&other)
         };
         report.version.is_some() && other.is_some_and(is_same_release)
     };

@@ -41,7 +41,7 @@ pub(in crate::check) struct Choice {
 
 impl<'a> Limits<'a> {
     /// Returns the limits of this environment on a machine with these GPUs.
-    pub(in crate::check) fn of_survey(survey: Option<&Survey>, gpus: &'a [Gpu]) -> Self {
+    pub(in crate::check) fn from_survey(survey: Option<&Survey>, gpus: &'a [Gpu]) -> Self {
         let demands = survey.into_iter().flat_map(|survey| &survey.frameworks).filter_map(FrameworkRequirement::of);
         Limits::of(gpus, demands.filter(|demand| demand.is_required || demand.cudnn_major == CUDNN_MAJOR))
     }
@@ -125,6 +125,8 @@ fn specifiers_of(demand: &FrameworkRequirement, versions: &str, cuda_major: u32)
 #[cfg(test)]
 mod tests {
     use super::super::framework_requirement::tests::requirement as requirement_for_test;
+    use cudnn_frameworks::allows;
+
     use super::*;
 
     /// Wheels of cuDNN for CUDA 12, the newest first.
@@ -146,9 +148,7 @@ mod tests {
     /// Returns the wheel that an installer selects for a choice.
     fn newest(choice: &Choice, minimum: Version) -> &'static str {
         let requirement = format!("x>={minimum}{}", choice.specifiers);
-        let is_allowed = |wheel: &&&str| {
-            allows_from(&format!("{requirement},=={wheel}"), "0").is_some_and(|(_, is_allowed)| is_allowed)
-        };
+        let is_allowed = |wheel: &&&str| allows(&requirement, wheel);
         WHEELS.iter().find(is_allowed).copied().unwrap_or("none")
     }
 
@@ -176,9 +176,7 @@ mod tests {
             let oldest = release_facts::min_compute_capability(version(wheel));
             gpus.iter().all(|gpu| gpu.compute_capability >= oldest)
         };
-        let is_pinned = |wheel: &str| {
-            pin.is_empty() || allows_from(&format!("x{pin},=={wheel}"), "0").is_some_and(|(_, allowed)| allowed)
-        };
+        let is_pinned = |wheel: &str| allows(&format!("x{pin}"), wheel);
         let mut seen = vec![start];
         let mut now = start;
         loop {

@@ -129,7 +129,7 @@ impl Machine {
         let gpus = answer.get("gpus").and_then(Value::as_array);
         let mut gpus: Vec<Gpu> = gpus.into_iter().flatten().filter_map(Gpu::parse).collect();
         if gpus.is_empty() {
-            gpus.extend(jetson.as_ref().and_then(Gpu::of_jetson));
+            gpus.extend(jetson.as_ref().and_then(Gpu::from_jetson));
         }
         let driver = answer.get("driver").and_then(Value::as_str).filter(|driver| !driver.is_empty());
         let (driver, driver_text) = match driver.map(str::to_owned) {
@@ -274,7 +274,7 @@ impl Gpu {
     }
 
     /// Returns the GPU of a Jetson, identified by the chip that its files name.
-    fn of_jetson(jetson: &Jetson) -> Option<Gpu> {
+    fn from_jetson(jetson: &Jetson) -> Option<Gpu> {
         let compute_capability = jetson.compute_capability()?;
         Some(Gpu { name: format!("the GPU of {}", jetson.name()), compute_capability })
     }
@@ -308,7 +308,7 @@ fn driver_library(host: &Host, is_jetson: bool) -> DriverLibrary {
     let missing = || DriverLibrary::Missing(DriverFiles::read(Path::new("/"), is_jetson));
     if Os::HOST == Os::Windows {
         // The driver's installer puts the DLL there, and CUDA's DLLs load it from there.
-        let file = Facts::of_host(host).system_dir.map(|dir| dir.join(driver::LIBRARY));
+        let file = Facts::from_host(host).system_dir.map(|dir| dir.join(driver::LIBRARY));
         return file.filter(|file| file.leads_to_file()).map_or_else(missing, DriverLibrary::Found);
     }
     let Some(mut simulation) = plain_program(host, &KnownFiles::new()) else {

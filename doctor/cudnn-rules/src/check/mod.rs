@@ -17,6 +17,7 @@ mod framework_requirement;
 pub mod frameworks;
 pub mod installation;
 pub mod kernels;
+mod known_issues;
 mod ld_so;
 mod limits;
 pub mod load_test;

@@ -17,7 +17,7 @@ pub(super) struct Found {
 /// Returns the file that the program finds. On Windows, the program was started in this environment.
 pub(super) fn find(name: &str, context: &Context) -> Option<Found> {
     match Os::HOST {
-        Os::Windows => find_dll(name, &dll_search::Facts::of_host(&context.host)),
+        Os::Windows => find_dll(name, &dll_search::Facts::from_host(&context.host)),
         _ => find_in(&mut plain_program(&context.host, &context.files)?, name),
     }
 }

@@ -76,7 +76,7 @@ impl Examined {
 
     /// Returns whether the program is a script of a Python environment, which may be another one than this report is about.
     pub(super) fn is_python_script(&self) -> bool {
-        self.error.is_some() && python::of_script(&self.path).is_some()
+        self.error.is_some() && python::environment_of_script(&self.path).is_some()
     }
 
     /// Returns the major of the cuDNN that the program is linked to, if it is a different one.
@@ -107,7 +107,8 @@ impl Examined {
         if let Some(error) = &self.error {
             let help = "name a program or a shared library for this machine: a script's interpreter, or the library that \
                         calls cuDNN";
-            let help = python::of_script(&self.path).map_or_else(|| help.into(), |root| check_python(&root));
+            let help =
+                python::environment_of_script(&self.path).map_or_else(|| help.into(), |root| check_python(&root));
             return vec![Finding::new(PROGRAM_UNREADABLE, format!("{name} {error}")).remedy(help)];
         }
         if self.path.as_os_str().is_empty() {

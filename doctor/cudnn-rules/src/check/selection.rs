@@ -17,8 +17,8 @@ use super::finding::{Finding, FindingKind, NO_CUDNN, REJECTED, SEVERAL, Severity
 use super::machine::Machine;
 use super::{framework_requirement, frameworks, remedies};
 use crate::context::Context;
+use crate::packages::python_shim::PythonShim;
 use crate::python;
-use crate::python_shim::PythonShim;
 use crate::remedy::{Action, Remedy};
 
 /// A usable installation and the report on it.

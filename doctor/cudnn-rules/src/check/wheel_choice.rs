@@ -3,7 +3,7 @@
 //! Every command that installs cuDNN or a framework uses this choice, so that no command reverts another.
 
 use cudnn_frameworks::releases::{self, Fact};
-use cudnn_frameworks::{Framework, allows_from};
+use cudnn_frameworks::{Framework, allows};
 use cudnn_probe::{Component, DEFAULT_CUDA_MAJOR};
 
 use super::framework_requirement::{CUDNN_MAJOR, FrameworkRequirement};
@@ -29,7 +29,7 @@ impl WheelChoice {
 
     /// Returns whether the requirement allows this version.
     pub(crate) fn allows(&self, version: &str) -> bool {
-        allows_from(&format!("{},=={version}", self.requirement), "0").is_none_or(|(_, is_allowed)| is_allowed)
+        allows(&self.requirement, version)
     }
 }
 

@@ -20,7 +20,7 @@ use crate::system::product;
 /// Fails if the file cannot be loaded into a program for this processor.
 pub(crate) fn dependencies(file: &Path, host: &Host) -> Result<Vec<Dependency>, ProbeError> {
     let file = facts::absolute(file).unwrap_or_else(|_| file.to_owned());
-    let mut simulation = started(&file, Facts::of_host(host))?;
+    let mut simulation = started(&file, Facts::from_host(host))?;
     let mut dependencies = Vec::from_iter(Dependency::itself(&file, Rule::Path.to_string()));
     let imports =
         simulation.lookups().iter().filter(|lookup| is_relevant(lookup) && lookup.name != file.to_string_lossy());

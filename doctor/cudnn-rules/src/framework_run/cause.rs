@@ -8,7 +8,7 @@ use cudnn_loader::logging::{Entry, Severity, parse};
 use cudnn_probe::Version;
 use serde::Deserialize;
 
-use super::step::{Outcome, Step, shortened};
+use super::step::{RunStep, StepOutcome, shortened};
 
 /// The number of final stderr lines of a crashed child to show as notes.
 const MAX_LAST_LINES: usize = 3;
@@ -34,14 +34,14 @@ pub(super) struct Evidence {
 }
 
 impl Evidence {
-    pub(super) fn of_step(step: &Step, ended: &Ended, is_crash: bool, log: &dyn Fn(u64) -> String) -> Evidence {
+    pub(super) fn from_step(step: &RunStep, ended: &Ended, is_crash: bool, log: &dyn Fn(u64) -> String) -> Evidence {
         let errors = step.causes.iter().rev().chain([&step.text]).cloned().collect();
         let text = log(step.log_start);
         // The user may have sent the log to stderr.
         let entries = parse(&text).into_iter().chain(parse(&ended.stderr));
         let log = entries.filter(|entry| entry.severity >= Severity::Error && !entry.traceback.is_empty()).collect();
         // Frameworks often report a missing GPU before the step that queries it.
-        let is_on_cpu = step.outcome == Some(Outcome::Cpu);
+        let is_on_cpu = step.outcome == Some(StepOutcome::Cpu);
         let stderr = if is_on_cpu { lines(&ended.stderr) } else { stderr_of_step(&ended.stderr, &step.name) };
         Evidence { errors, stderr, log, is_crash, memory: ended.lack_of_memory.clone() }
     }

@@ -12,7 +12,7 @@ use super::Run;
 use super::cause::{self, Cause, Evidence, Kind};
 use super::help::Helper;
 use super::outside_module::{self, OutsideModule};
-use super::step::{END, IMPORT, Outcome, START, Step, first_line, shortened};
+use super::step::{END, IMPORT, RunStep, START, StepOutcome, first_line, shortened};
 use crate::check::finding::{FRAMEWORK_ELSEWHERE, FRAMEWORK_FAILED, FRAMEWORK_ON_CPU, Finding};
 use crate::check::machine::Machine;
 use crate::context::Context;
@@ -40,9 +40,9 @@ impl Run {
         let end = ended.end.failure().or_else(by_library);
         end.iter().for_each(|end| self.fail_current_step(end));
         let outside_module = OutsideModule::of(self.prefix.as_deref(), self.module.as_deref(), python);
-        let is = |outcome| move |step: &&Step| step.outcome == Some(outcome);
-        let mut wrong = self.steps.iter().filter(is(Outcome::Failed));
-        let (kind, step) = match (wrong.next(), self.steps.iter().find(is(Outcome::Cpu))) {
+        let is = |outcome| move |step: &&RunStep| step.outcome == Some(outcome);
+        let mut wrong = self.steps.iter().filter(is(StepOutcome::Failed));
+        let (kind, step) = match (wrong.next(), self.steps.iter().find(is(StepOutcome::Cpu))) {
             (Some(step), _) => (FRAMEWORK_FAILED, step),
             (None, Some(step)) => (FRAMEWORK_ON_CPU, step),
             (None, None) => {
@@ -51,7 +51,7 @@ impl Run {
                 return Some(Finding::new(FRAMEWORK_ELSEWHERE, message).remedy(help));
             }
         };
-        let evidence = Evidence::of_step(step, ended, end.is_some(), log);
+        let evidence = Evidence::from_step(step, ended, end.is_some(), log);
         let run_by = format!("run by {}", python.program.printable());
         if step.name == START {
             let message = format!("{}: Python did not start: {}", self.framework.name(), shortened(&step.text));
@@ -61,7 +61,7 @@ impl Run {
             return Some(Finding::new(kind, message).notes(evidence.last_lines()).note(run_by).remedy(help));
         }
         // A missing driver takes precedence over the framework's own messages.
-        let driver = machine.findings().filter(|_| step.outcome == Some(Outcome::Cpu));
+        let driver = machine.findings().filter(|_| step.outcome == Some(StepOutcome::Cpu));
         let mut cause = cause::first_cause(&evidence);
         let driver = driver.filter(|_| cause::is_about_gpu(&cause, machine.has_driver_library()));
         if let Some(driver) = &driver {
@@ -81,11 +81,11 @@ impl Run {
             .note(run_by)
             .notes(outside_module.as_ref().map(|outside_module| outside_module.what.clone()));
         // Imports from another environment fail for their own reasons.
-        let is_of_import = step.name == IMPORT && step.outcome == Some(Outcome::Failed);
+        let is_of_import = step.name == IMPORT && step.outcome == Some(StepOutcome::Failed);
         let is_of_module = matches!(cause.kind, Kind::Other | Kind::NoModule(_));
         let outside_module = outside_module
-            .or_else(|| OutsideModule::of_file(step.file.as_deref()?, python))
-            .or_else(|| if is_of_module { OutsideModule::of_package() } else { None })
+            .or_else(|| OutsideModule::from_file(step.file.as_deref()?, python))
+            .or_else(|| if is_of_module { OutsideModule::from_package_on_path() } else { None })
             .filter(|_| is_of_import);
         let help = outside_module.map(|outside_module| outside_module.help).or_else(|| driver?.remedy);
         Some(finding.remedy(help.unwrap_or_else(|| self.help(&cause, ended, python, context, machine))))
@@ -97,10 +97,10 @@ impl Run {
         format!("{}{version}", self.framework.name())
     }
 
-    fn message(&self, step: &Step, cause: &Cause) -> String {
+    fn message(&self, step: &RunStep, cause: &Cause) -> String {
         let what = match (step.outcome, &cause.kind) {
-            (Some(Outcome::Cpu), Kind::NoGpu | Kind::Hidden(_)) => " sees no GPU".to_owned(),
-            (Some(Outcome::Cpu), _) => " computes on the CPU".to_owned(),
+            (Some(StepOutcome::Cpu), Kind::NoGpu | Kind::Hidden(_)) => " sees no GPU".to_owned(),
+            (Some(StepOutcome::Cpu), _) => " computes on the CPU".to_owned(),
             _ => format!(": the {} failed", step.noun()),
         };
         format!("{}{what}: {}", self.title(), shortened(&cause.text))
@@ -110,15 +110,15 @@ impl Run {
     fn fail_current_step(&mut self, end: &str) {
         if self.steps.last().is_none_or(|step| step.outcome.is_some()) {
             let name = if self.steps.is_empty() { START } else { END };
-            self.steps.push(Step { name: name.to_owned(), ..Step::default() });
+            self.steps.push(RunStep { name: name.to_owned(), ..RunStep::default() });
         }
         if let Some(step) = self.steps.last_mut() {
-            (step.outcome, step.text) = (Some(Outcome::Failed), format!("the process {end}"));
+            (step.outcome, step.text) = (Some(StepOutcome::Failed), format!("the process {end}"));
         }
     }
 
     /// Returns evidence in addition to the message.
-    fn notes(&self, step: &Step, cause: &Cause, evidence: &Evidence) -> Vec<String> {
+    fn notes(&self, step: &RunStep, cause: &Cause, evidence: &Evidence) -> Vec<String> {
         let mut notes = Vec::new();
         let entry = evidence.log_entry().filter(|entry| *entry != cause.text);
         notes.extend(entry.map(|entry| format!("the first error in cuDNN's log: {}", shortened(&entry))));

@@ -129,7 +129,7 @@ impl Helper<'_> {
     }
 
     fn environment(&self) -> Environment {
-        Environment::of_python(&self.python.program, &self.python.root, &self.context.host)
+        Environment::from_python(&self.python.program, &self.python.root, &self.context.host)
     }
 
     /// Installs the CUDA build. Packages with different names but equal files overwrite each other, so the old one is

@@ -23,7 +23,7 @@ use crate::platform::python_in;
 use crate::python::Python;
 use crate::remedy::Remedy;
 use crate::system::PYTHON;
-use step::{Outcome, Step, first_line};
+use step::{RunStep, StepOutcome, first_line};
 
 pub use crate::runnable::Framework;
 
@@ -42,7 +42,7 @@ pub struct Run {
     prefix: Option<PathBuf>,
     /// The framework's file that Python imported.
     module: Option<PathBuf>,
-    steps: Vec<Step>,
+    steps: Vec<RunStep>,
     /// The cuDNN files mapped by the process, according to the latest report.
     libraries: Vec<String>,
     pub(crate) finding: Option<Finding>,
@@ -153,10 +153,10 @@ impl Run {
             }
             if let Some(name) = value("begin") {
                 let log_start = message.get("log").and_then(Value::as_u64).unwrap_or(0);
-                self.steps.push(Step { name, log_start, ..Step::default() });
+                self.steps.push(RunStep { name, log_start, ..RunStep::default() });
             }
             if let (Some(_), Some(step)) = (message.get("end"), self.steps.last_mut()) {
-                step.outcome = Some(Outcome::parse(&value("outcome").unwrap_or_default()));
+                step.outcome = Some(StepOutcome::parse(&value("outcome").unwrap_or_default()));
                 (step.text, step.causes) = (value("text").unwrap_or_default(), texts("causes"));
                 step.file = value("file").map(PathBuf::from);
             }
@@ -165,7 +165,7 @@ impl Run {
 
     /// Returns the run for `--json`.
     pub fn value(&self) -> Value {
-        let step = |Step { name, outcome, text, .. }: &Step| json!({ "step": name, "outcome": outcome.map(Outcome::as_str), "text": text });
+        let step = |RunStep { name, outcome, text, .. }: &RunStep| json!({ "step": name, "outcome": outcome.map(StepOutcome::as_str), "text": text });
         // The framework itself works, even if it was imported from elsewhere.
         let is_fault = |finding: &Finding| finding.kind.code != FRAMEWORK_ELSEWHERE.code;
         json!({
@@ -181,12 +181,12 @@ impl Run {
     /// Formats the run as lines of text.
     pub fn lines(&self) -> Vec<String> {
         let python = self.python.as_ref().map_or(String::new(), |python| format!(", by {}", python.printable()));
-        let step = |Step { name, outcome, text, .. }: &Step| {
+        let step = |RunStep { name, outcome, text, .. }: &RunStep| {
             let outcome = match outcome {
-                Some(Outcome::Done) => "",
-                Some(Outcome::Skipped) => "skipped: ",
-                Some(Outcome::Cpu) => "on the CPU: ",
-                Some(Outcome::Failed) | None => "failed: ",
+                Some(StepOutcome::Done) => "",
+                Some(StepOutcome::Skipped) => "skipped: ",
+                Some(StepOutcome::Cpu) => "on the CPU: ",
+                Some(StepOutcome::Failed) | None => "failed: ",
             };
             let text = format!("  {:<12} {outcome}{}", name.printable(), first_line(text).printable());
             text.trim_end().to_owned()

@@ -31,13 +31,13 @@ pub(super) struct OutsideModule {
 impl OutsideModule {
     /// Compares the child's `sys.prefix` and framework file with its environment.
     pub(super) fn of(prefix: Option<&Path>, module: Option<&Path>, python: &Python) -> Option<OutsideModule> {
-        OutsideModule::of_prefix(prefix?, python)
-            .or_else(|| OutsideModule::of_home(python))
-            .or_else(|| OutsideModule::of_file(module?, python))
+        OutsideModule::in_other_prefix(prefix?, python)
+            .or_else(|| OutsideModule::in_other_home(python))
+            .or_else(|| OutsideModule::from_file(module?, python))
     }
 
     /// Detects a Python that used a different environment than its executable belongs to.
-    fn of_prefix(prefix: &Path, python: &Python) -> Option<OutsideModule> {
+    fn in_other_prefix(prefix: &Path, python: &Python) -> Option<OutsideModule> {
         if real(prefix) == real(&python.root) {
             return None;
         }
@@ -50,7 +50,7 @@ impl OutsideModule {
     }
 
     /// Detects a virtual environment that used another Python's standard library.
-    fn of_home(python: &Python) -> Option<OutsideModule> {
+    fn in_other_home(python: &Python) -> Option<OutsideModule> {
         let home = home().filter(|_| python.is_virtual)?;
         // PYTHONHOME may have two parts, separated by a colon.
         let used = PathBuf::from(home.to_str()?.split(':').next()?);
@@ -65,7 +65,7 @@ impl OutsideModule {
     }
 
     /// Detects a file in a PYTHONPATH directory outside the environment.
-    pub(super) fn of_file(file: &Path, python: &Python) -> Option<OutsideModule> {
+    pub(super) fn from_file(file: &Path, python: &Python) -> Option<OutsideModule> {
         let (file, root) = (real(file), real(&python.root));
         let (dir, change) = without(PATH, |dir| !file.starts_with(&root) && file.starts_with(real(dir)))?;
         let what = format!("Python took {} from {}: {PATH} leads there", file.printable(), dir.printable());
@@ -75,7 +75,7 @@ impl OutsideModule {
 
     /// Detects a PYTHONPATH entry that is itself a package, so that its modules shadow others. For example,
     /// `jax/typing.py` shadows `typing`.
-    pub(super) fn of_package() -> Option<OutsideModule> {
+    pub(super) fn from_package_on_path() -> Option<OutsideModule> {
         let (dir, change) = without(PATH, is_package)?;
         let what = format!("{PATH} leads into a package: {}", dir.printable());
         Some(OutsideModule { what, help: replaced(&dir, change) })

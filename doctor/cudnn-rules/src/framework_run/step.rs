@@ -16,7 +16,7 @@ const MAX_LINE_PART: usize = 300;
 
 /// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum StepOutcome {
     Done,
     Skipped,
     /// The framework falls back to the CPU.
@@ -24,28 +24,28 @@ pub(super) enum Outcome {
     Failed,
 }
 
-impl Outcome {
-    pub(super) fn parse(name: &str) -> Outcome {
-        let known = [Outcome::Done, Outcome::Skipped, Outcome::Cpu];
-        known.into_iter().find(|outcome| outcome.as_str() == name).unwrap_or(Outcome::Failed)
+impl StepOutcome {
+    pub(super) fn parse(name: &str) -> StepOutcome {
+        let known = [StepOutcome::Done, StepOutcome::Skipped, StepOutcome::Cpu];
+        known.into_iter().find(|outcome| outcome.as_str() == name).unwrap_or(StepOutcome::Failed)
     }
 
     pub(super) fn as_str(self) -> &'static str {
         match self {
-            Outcome::Done => "done",
-            Outcome::Skipped => "skipped",
-            Outcome::Cpu => "cpu",
-            Outcome::Failed => "failed",
+            StepOutcome::Done => "done",
+            StepOutcome::Skipped => "skipped",
+            StepOutcome::Cpu => "cpu",
+            StepOutcome::Failed => "failed",
         }
     }
 }
 
 /// A step of the child.
 #[derive(Debug, Default)]
-pub(super) struct Step {
+pub(super) struct RunStep {
     pub(super) name: String,
     /// `None` if the child ended during the step.
-    pub(super) outcome: Option<Outcome>,
+    pub(super) outcome: Option<StepOutcome>,
     /// The result or the error.
     pub(super) text: String,
     /// Earlier errors in the chain of exceptions, nearest first.
@@ -56,7 +56,7 @@ pub(super) struct Step {
     pub(super) file: Option<PathBuf>,
 }
 
-impl Step {
+impl RunStep {
     /// Returns a noun phrase that fits after "the".
     pub(super) fn noun(&self) -> &str {
         match self.name.as_str() {

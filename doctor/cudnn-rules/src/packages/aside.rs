@@ -31,13 +31,13 @@ pub struct Aside {
 }
 
 impl Aside {
-    fn of(record: &Record, others: &[Record]) -> Option<Aside> {
+    fn of(record: &Record, others: &[PathBuf]) -> Option<Aside> {
         let file_name = record.dir.file_name()?.to_str()?;
         // An interrupted run may have left such a directory, and `mv` would move the record into it.
         let places = (1..).map(|number| record.dir.with_file_name(format!("{file_name}.aside-{number}")));
         let place = { places }.find(|place| !place.path_exists())?;
-        let others = others.iter().map(|other| other.dir.clone()).collect();
-        Some(Aside { record: record.dir.clone(), place, name: record.name.clone(), others, is_left: false })
+        let (name, others) = (record.name.clone(), others.to_vec());
+        Some(Aside { record: record.dir.clone(), place, name, others, is_left: false })
     }
 
     /// Returns the record in this place, where an interrupted run has left it.
@@ -93,44 +93,35 @@ impl Aside {
 
 impl PackageChange {
     /// Returns the records to set aside: those by which pip cannot uninstall a package, and all records of removed packages
-    /// in a `pip install --target` directory, where pip cannot uninstall at all.
+    /// in a `pip install --target` directory, where pip cannot uninstall at all. Also returns those that an interrupted run
+    /// has set aside, if the package has no others.
     pub fn records_aside(&self) -> Vec<Aside> {
-        let is_in =
-            |names: &[String], record: &Record| names.iter().any(|one| normalized(package_name(one)) == record.name);
+        let names = |lists: &[&[String]]| -> BTreeSet<String> {
+            lists.iter().copied().flatten().map(|name| normalized(package_name(name))).collect()
+        };
+        let (removed, named) = (names(&[&self.remove]), names(&[&self.remove, &self.reinstall, &self.install]));
         let is_directory = matches!(self.site, Site::Directory { .. });
-        let is_named =
-            |record: &Record| [&self.remove, &self.reinstall, &self.install].iter().any(|names| is_in(names, record));
         // Other packages than NVIDIA's may come from a distribution, which omits the list of files.
         let has_damaged_list =
             |record: &Record| record.name.starts_with(NVIDIA_PREFIX) && record_damage(&record.dir).is_some();
         let is_damaged = |record: &Record| has_invalid_metadata(record) || has_damaged_list(record);
-        let is_in_the_way =
-            |record: &Record| is_directory && is_in(&self.remove, record) || is_named(record) && is_damaged(record);
+        let is_in_the_way = |record: &Record| {
+            is_directory && removed.contains(&record.name) || named.contains(&record.name) && is_damaged(record)
+        };
+        let dirs = self.site.package_dirs();
+        let all = dirs.iter().flat_map(|dir| records(dir));
+        let (in_the_way, others): (Vec<Record>, Vec<Record>) = all.partition(is_in_the_way);
+        let has_record = |name: &str| in_the_way.iter().chain(&others).any(|record| record.name == name);
+        let kept: Vec<PathBuf> = others.iter().map(|other| other.dir.clone()).collect();
         // Two names may lead to one directory.
         let mut seen = BTreeSet::new();
-        let mut is_new =
-            |record: &Record| seen.insert(canonicalize(&record.dir).unwrap_or_else(|_| record.dir.clone()));
-        let all = self.site.package_dirs().into_iter().flat_map(|dir| records(&dir));
-        let (in_the_way, others): (Vec<Record>, Vec<Record>) = all.partition(is_in_the_way);
-        let set = in_the_way.iter().filter(|record| is_new(record)).filter_map(|record| Aside::of(record, &others));
-        set.chain(self.records_left(&in_the_way, &others)).collect()
-    }
-
-    /// Returns the records of the packages that an interrupted run has set aside, unless there are others.
-    fn records_left(&self, in_the_way: &[Record], others: &[Record]) -> Vec<Aside> {
-        let named: Vec<String> = [&self.remove, &self.reinstall, &self.install]
-            .into_iter()
-            .flatten()
-            .map(|name| normalized(package_name(name)))
-            .collect();
-        let dirs: Vec<PathBuf> = others.iter().map(|other| other.dir.clone()).collect();
-        let left = self.site.package_dirs().into_iter().flat_map(|dir| entries(&dir).collect::<Vec<_>>());
-        let left = left.filter_map(|place| Aside::left(place, &dirs));
-        let has_record = |name: &str| in_the_way.iter().chain(others).any(|record| record.name == name);
-        // As above.
-        let mut seen = BTreeSet::new();
-        let mut is_new = |place: &Path| seen.insert(canonicalize(place).unwrap_or_else(|_| place.to_owned()));
-        left.filter(|aside| named.contains(&aside.name) && !has_record(&aside.name) && is_new(&aside.place)).collect()
+        let mut is_new = |dir: &Path| seen.insert(canonicalize(dir).unwrap_or_else(|_| dir.to_owned()));
+        let new = in_the_way.iter().filter(|record| is_new(&record.dir));
+        let mut aside: Vec<Aside> = new.filter_map(|record| Aside::of(record, &kept)).collect();
+        let left = dirs.iter().flat_map(|dir| entries(dir)).filter_map(|place| Aside::left(place, &kept));
+        let left = left.filter(|aside| named.contains(&aside.name) && !has_record(&aside.name));
+        aside.extend(left.filter(|aside| is_new(&aside.place)));
+        aside
     }
 }
 

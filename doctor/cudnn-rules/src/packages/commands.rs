@@ -9,7 +9,7 @@ use super::apt::apt_get;
 use super::aside::with_aside;
 use super::change::{PackageChange, Pip, Site};
 use super::environment::records;
-use super::installed_pip::{Python, in_new_environment, on_path};
+use super::installed_pip::{Interpreter, in_new_environment, on_path};
 use super::requirement::package_name;
 use super::wheels::NVIDIA_PREFIX;
 use super::{conda, pip};
@@ -25,7 +25,7 @@ impl Site {
                 pip::pip(root, action, arguments)
             }
             Site::Interpreter { program, root } => {
-                pip::with_python(&Python { program: program.clone(), root: root.clone() }, action, arguments)
+                pip::with_python(&Interpreter { program: program.clone(), root: root.clone() }, action, arguments)
             }
             Site::Directory { pip: Pip::Interpreter(program), .. } => pip::into_dir_by(program, action, arguments),
             Site::Directory { .. } if action == "install" => pip::into_dir(arguments),

@@ -77,6 +77,16 @@ fn program(root: &Path) -> PathBuf {
         .unwrap_or_else(|| "conda".into())
 }
 
+/// Returns the directory with the manifest of the pixi environment at this root.
+pub(super) fn workspace_of_pixi(root: &Path) -> Option<PathBuf> {
+    let Pixi { manifest, .. } = Pixi::of(root)?;
+    if manifest.extension().is_some_and(|kind| kind == "toml") {
+        manifest.parent().map(Path::to_owned)
+    } else {
+        Some(manifest)
+    }
+}
+
 /// A pixi environment. Its manifest defines the packages, so pixi would undo changes by other programs.
 struct Pixi {
     /// The manifest, or the directory that contains it.

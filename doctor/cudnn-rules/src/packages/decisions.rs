@@ -2,12 +2,10 @@
 //! change that contradicts them fails, or is undone later.
 
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use cudnn_cli::escape::Printable;
-use cudnn_frameworks::normalized;
+use cudnn_frameworks::{exclude_each_other, normalized};
 use cudnn_probe::{facts, read_bounded};
-use pep440_rs::{Version, VersionSpecifiers};
 
 use super::requirement::package_name;
 use super::settings::pip_settings;
@@ -162,56 +160,9 @@ fn without_comment(line: &str) -> &str {
     line.split('#').next().unwrap_or_default()
 }
 
-/// Returns whether no version satisfies both requirements, as far as the versions that they mention show.
-fn exclude_each_other(one: &str, other: &str) -> bool {
-    let [Some(first), Some(second)] = [one, other].map(specifiers) else { return false };
-    let mentioned = first.iter().chain(second.iter()).map(|specifier| specifier.version().clone());
-    // Versions right after those that are mentioned, and one after all.
-    let after = |version: &Version| Version::from_str(&format!("{version}.0.1")).ok();
-    let mut candidates: Vec<Version> = mentioned.collect();
-    candidates.extend(candidates.iter().filter_map(after).collect::<Vec<_>>());
-    candidates.push(Version::new([9999]));
-    !candidates.iter().any(|version| first.contains(version) && second.contains(version))
-}
-
-/// Returns the versions that a requirement of pip, uv or conda accepts. `None` if it accepts all, or is no list of
-/// versions.
-fn specifiers(requirement: &str) -> Option<VersionSpecifiers> {
-    let name = package_name(requirement);
-    let rest = requirement.get(name.len()..)?.trim();
-    let rest = rest.strip_prefix('[').map_or(rest, |extras| extras.split_once(']').map_or("", |(_, rest)| rest).trim());
-    let of_conda = |version: &str| match version.strip_prefix('=') {
-        Some(exact) if !exact.starts_with('=') => format!("=={}.*", exact.trim_end_matches(".*")),
-        _ if version.starts_with(|c: char| c.is_ascii_digit()) => format!("=={version}"),
-        _ => version.to_owned(),
-    };
-    let parts: Vec<String> = rest.split(',').map(|part| of_conda(part.trim())).collect();
-    VersionSpecifiers::from_str(&parts.join(",")).ok().filter(|parsed| !parsed.is_empty())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn requirements_without_a_common_version_exclude_each_other() {
-        for (one, other, expected) in [
-            ("nvidia-cudnn-cu12==9.10.2.21", "nvidia-cudnn-cu12==9.0.0.312", true),
-            ("nvidia-cudnn-cu12>=9.19.0", "nvidia-cudnn-cu12<9.19", true),
-            ("nvidia-cudnn-cu12<10.0,>=9.8", "nvidia-cudnn-cu12==9.5.1.17", true),
-            ("nvidia-cudnn-cu12>=9.18", "nvidia-cudnn-cu12<9.19", false),
-            ("nvidia-cudnn-cu12>=9.8", "nvidia-cudnn-cu12>9.10", false),
-            ("nvidia-cudnn-cu12", "nvidia-cudnn-cu12==9.0.0.312", false),
-            ("x[y]==2.0", "x == 2.0", false),
-            ("cudnn=9.19.0", "cudnn 9.10.*", true),
-            ("cudnn=9.10.2", "cudnn 9.10.*", false),
-            ("cudnn=9.10", "cudnn=9.10.2", false),
-            ("x==1", "x @ https://host/x.whl", false),
-        ] {
-            assert_eq!(exclude_each_other(one, other), expected, "{one} {other}");
-            assert_eq!(exclude_each_other(other, one), expected, "{other} {one}");
-        }
-    }
 
     #[test]
     fn lists_of_uv_are_found_in_their_table() {

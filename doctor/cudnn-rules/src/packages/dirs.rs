@@ -44,3 +44,24 @@ pub fn data_dir() -> Option<PathBuf> {
     let of_root = || (is_root() || is_on_path("sudo")).then(|| PathBuf::from("/opt"));
     of_user.filter(|dir| can_write(dir)).or_else(of_root)
 }
+
+#[cfg(test)]
+mod tests {
+    use cudnn_probe::facts::{Changes, Facts};
+
+    use super::*;
+
+    /// Otherwise, the second step of a plan would use another directory than the first one.
+    #[test]
+    fn a_directory_that_a_step_has_created_stays_the_directory_for_installations() {
+        if Os::HOST == Os::Windows {
+            return;
+        }
+        let home = Path::new("/nowhere/home");
+        let mut changes = Changes::default();
+        changes.create_dir(&home.join(".local/share/nvrtc-cuda-12"));
+        changes.set_variable("HOME", Some(home.into()));
+        let found = Facts::recorder().after(changes).within(data_dir);
+        assert_eq!(found, Some(home.join(".local/share")));
+    }
+}

@@ -24,19 +24,19 @@ const PIP: [&str; 3] = ["-I", "-m", "pip"];
 const OF_DEBIAN: &str = "/usr/bin";
 
 /// A Python and the root of the environment that it imports packages from.
-pub(super) struct Python {
+pub(super) struct Interpreter {
     pub program: PathBuf,
     pub root: PathBuf,
 }
 
-impl Python {
-    pub(super) fn of(program: PathBuf) -> Option<Python> {
-        Some(Python { root: root_of(&program)?.to_owned(), program })
+impl Interpreter {
+    pub(super) fn of(program: PathBuf) -> Option<Interpreter> {
+        Some(Interpreter { root: root_of(&program)?.to_owned(), program })
     }
 
     /// Returns the Python of the environment at this root.
-    pub(super) fn in_environment(root: &Path) -> Python {
-        Python { program: python_in(root), root: root.to_owned() }
+    pub(super) fn in_environment(root: &Path) -> Interpreter {
+        Interpreter { program: python_in(root), root: root.to_owned() }
     }
 
     pub(super) fn imports_user_packages(&self) -> bool {
@@ -68,7 +68,7 @@ impl Python {
         { dirs }.find(|dir| dir.leads_to_dir())
     }
 
-    /// Returns the directory where [`Python::missing_pip`] installs pip.
+    /// Returns the directory where [`Interpreter::missing_pip`] installs pip.
     fn new_pip_dir(&self) -> Option<PathBuf> {
         match Os::HOST {
             Os::Windows => Some(below(&self.root, "Lib/site-packages/pip")),
@@ -151,7 +151,7 @@ impl Python {
         self.run(self.imports_user_packages(), action, arguments)
     }
 
-    /// Like [`Python::run_pip`], for packages that are not this Python's: the user's packages do not matter, unless pip is
+    /// Like [`Interpreter::run_pip`], for packages that are not this Python's: the user's packages do not matter, unless pip is
     /// among them.
     pub(super) fn run_pip_for_others(&self, action: &str, arguments: Vec<OsString>) -> Option<Vec<Command>> {
         let is_of_user = self.user_site().zip(self.pip_dir()).is_some_and(|(site, pip)| pip.starts_with(site));
@@ -177,8 +177,8 @@ impl Python {
 /// Returns the commands that create an environment with this Python, and run pip there. `None` if the environment would
 /// have no pip. A program without a directory is not on `PATH`.
 pub(super) fn in_new_environment(dir: &Path, program: &Path, arguments: Vec<OsString>) -> Option<Vec<Command>> {
-    let python = Python::of(program.to_owned()).filter(|_| program.is_absolute());
-    let has_venv = |python: &Python| Os::HOST == Os::Windows || python.has_ensurepip_of(&python.root);
+    let python = Interpreter::of(program.to_owned()).filter(|_| program.is_absolute());
+    let has_venv = |python: &Interpreter| Os::HOST == Os::Windows || python.has_ensurepip_of(&python.root);
     let tools = match python {
         Some(python) if has_venv(&python) => None,
         Some(python) if !python.is_of_debian() => return None,
@@ -212,7 +212,7 @@ pub(crate) struct BasePython {
 
 /// Returns the installation methods that the Python at this root supports.
 pub(crate) fn base_python(root: &Path) -> BasePython {
-    let python = Python::in_environment(root);
+    let python = Interpreter::in_environment(root);
     let (has_pip, has_ensurepip) = (python.has_pip(), python.has_ensurepip_of(root));
     BasePython { takes_packages: has_pip && !is_managed(root), has_pip, has_ensurepip }
 }
@@ -235,7 +235,7 @@ fn has_lost_pip(name: &str) -> bool {
     let line = start.strip_prefix(b"#!").and_then(|rest| rest.split(|byte| *byte == b'\n').next());
     let program = line.and_then(|line| str::from_utf8(line).ok()).and_then(|line| line.split_whitespace().next());
     let is_python = |program: &&str| Path::new(program).file_name().is_some_and(is_named_python);
-    let python = program.filter(is_python).and_then(|program| Python::of(program.into()));
+    let python = program.filter(is_python).and_then(|program| Interpreter::of(program.into()));
     python.is_some_and(|python| !python.program.leads_to_file() || !python.has_pip())
 }
 

@@ -8,14 +8,11 @@ use cudnn_frameworks::installation::python_dirs;
 use cudnn_probe::facts::{is_executable, is_native_program};
 use cudnn_probe::{Os, canonicalize};
 
-use super::dirs::entries;
 use super::environment::{is_virtual, root_of};
+use super::python_shim;
 
 /// Interpreter names without a version, as in `python3.12` and `pypy3`.
 const NAMES: [&str; 2] = ["python", "pypy"];
-
-/// The directories where pyenv and asdf install Pythons, next to the directory with their scripts.
-const VERSIONS: [&str; 2] = ["versions", "installs/python"];
 
 /// Returns whether this file starts Python: a native program with an interpreter's name, or a script with such a name
 /// in an environment.
@@ -43,8 +40,8 @@ fn is_named(file: &Path) -> bool {
     NAMES.iter().any(|start| name.strip_prefix(start).is_some_and(|rest| rest.chars().all(is_of_version)))
 }
 
-/// Returns the interpreters with this name in `PATH` order. A pyenv or asdf script is replaced with the newest Python
-/// of that name that the tool has installed. A virtual environment's Python is replaced with the base Python.
+/// Returns the interpreters with this name in `PATH` order. A pyenv or asdf script is replaced with the selected Python, or
+/// with the newest one of that name that the tool has installed. A virtual environment's Python is replaced with the base Python.
 pub(super) fn interpreters_on_path(name: &str) -> impl Iterator<Item = PathBuf> + use<> {
     let name = format!("{name}{}", std::env::consts::EXE_SUFFIX);
     path_dirs().into_iter().filter_map(move |dir| {
@@ -53,19 +50,8 @@ pub(super) fn interpreters_on_path(name: &str) -> impl Iterator<Item = PathBuf> 
             let is_virtual = Os::HOST != Os::Windows && dir.parent().is_some_and(is_virtual);
             return if is_virtual { canonicalize(&file).ok() } else { Some(file) };
         }
-        (dir.ends_with("shims") && is_executable(&file)).then(|| installed_by_tool(dir.parent()?, &name)).flatten()
+        python_shim::programs(&file).into_iter().find(|program| is_interpreter(program))
     })
-}
-
-/// Returns the newest interpreter with this name below the root of pyenv or asdf.
-fn installed_by_tool(root: &Path, name: &str) -> Option<PathBuf> {
-    let numbers = |version: &Path| -> Vec<u32> {
-        let version = version.file_name().unwrap_or_default().to_string_lossy();
-        version.split('.').map_while(|number| number.parse().ok()).collect()
-    };
-    let versions = VERSIONS.iter().flat_map(|dir| entries(&root.join(dir)));
-    let programs = versions.map(|version| (numbers(&version), version.join("bin").join(name)));
-    programs.filter(|(_, program)| is_interpreter(program)).max().map(|(_, program)| program)
 }
 
 /// Returns whether this Python links to a file inside an unpacked container image. Such a link works in the container

@@ -12,7 +12,7 @@ use cudnn_probe::facts::is_executable;
 
 use super::dirs::{data_dir, user_base};
 use super::environment::{is_closed, is_managed, records, version_name, version_of_program};
-use super::installed_pip::{Python, in_new_environment, on_path, without_variables};
+use super::installed_pip::{Interpreter, in_new_environment, on_path, without_variables};
 use super::interpreter::{interpreters_on_path, is_in_unpacked_image};
 use super::requirement::package_name;
 use super::restore::python_problem;
@@ -24,7 +24,7 @@ const FRAMEWORKS: [&str; 7] =
 
 /// Returns whether these packages should be changed among the user's packages. This is the case if the user installed one of
 /// them before, or if only the user installed a framework and the packages are missing from the Python itself.
-fn is_for_user(python: &Python, names: &[String]) -> bool {
+fn is_for_user(python: &Interpreter, names: &[String]) -> bool {
     let Some(site) = python.user_site() else { return false };
     let is_framework = |record: &str| FRAMEWORKS.iter().any(|framework| record.starts_with(framework));
     let has_framework = |dir: &Path| records(dir).iter().any(|record| is_framework(&record.name));
@@ -55,7 +55,7 @@ pub(super) fn pip(root: &Path, action: &str, arguments: Vec<OsString>) -> Option
     if !root.leads_to_dir() {
         return Some(vec![on_path()?.and([action]).and(arguments)]);
     }
-    let python = Python::in_environment(root);
+    let python = Interpreter::in_environment(root);
     let is_of_image = is_in_unpacked_image(&python.program);
     if !is_of_image && uv::serves(root) {
         return Some(uv::pip(root, action, arguments));
@@ -83,7 +83,7 @@ pub(super) fn into_dir(arguments: Vec<OsString>) -> Option<Vec<Command>> {
         return Some(vec![without_variables(pip.and(["install"]).and(arguments))]);
     }
     let program = interpreters_on_path("python3").next();
-    let python = program.clone().and_then(Python::of).filter(Python::has_pip);
+    let python = program.clone().and_then(Interpreter::of).filter(Interpreter::has_pip);
     if let Some(python) = python {
         return python.run_pip_for_others("install", arguments);
     }
@@ -92,11 +92,11 @@ pub(super) fn into_dir(arguments: Vec<OsString>) -> Option<Vec<Command>> {
 
 /// Returns the commands that fill a directory with the pip of this Python.
 pub(super) fn into_dir_by(program: &Path, action: &str, arguments: Vec<OsString>) -> Option<Vec<Command>> {
-    Python::of(program.to_owned())?.run_pip_for_others(action, arguments)
+    Interpreter::of(program.to_owned())?.run_pip_for_others(action, arguments)
 }
 
 /// Returns the commands that run pip with this Python.
-pub(super) fn with_python(python: &Python, action: &str, arguments: Vec<OsString>) -> Option<Vec<Command>> {
+pub(super) fn with_python(python: &Interpreter, action: &str, arguments: Vec<OsString>) -> Option<Vec<Command>> {
     let root = &python.root;
     let has_place = arguments.iter().any(|argument| argument == "--target" || argument == "--prefix");
     let is_for_user = python.imports_user_packages() && !has_place && is_for_user(python, &names(&arguments));
@@ -115,18 +115,18 @@ fn managed_option(root: &Path) -> Option<OsString> {
 }
 
 /// Returns the Pythons on `PATH` that match this version (`python3.12`) and include pip.
-fn pythons_with_pip(version: OsString) -> impl Iterator<Item = Python> {
+fn pythons_with_pip(version: OsString) -> impl Iterator<Item = Interpreter> {
     let named = if Os::HOST == Os::Windows { "python" } else { "python3" };
     let of_version = version.to_str().map(interpreters_on_path).into_iter().flatten();
-    let is_of_version = move |python: &Python| {
+    let is_of_version = move |python: &Interpreter| {
         let found = match Os::HOST {
             Os::Windows => version_name(&python.program, &python.root),
             _ => version_of_program(&python.program),
         };
         found.as_ref() == Some(&version)
     };
-    let others = interpreters_on_path(named).filter_map(Python::of).filter(is_of_version);
-    of_version.filter_map(Python::of).chain(others).filter(Python::has_pip)
+    let others = interpreters_on_path(named).filter_map(Interpreter::of).filter(is_of_version);
+    of_version.filter_map(Interpreter::of).chain(others).filter(Interpreter::has_pip)
 }
 
 /// Returns a package directory below this root, preferably one that contains these packages.
@@ -137,24 +137,24 @@ fn package_dir(root: &Path, names: &[String]) -> Option<PathBuf> {
 }
 
 /// Returns the Python on `PATH` that imports the user's packages in this directory.
-fn python_of_user(base: &Path, names: &[String]) -> Option<Python> {
+fn python_of_user(base: &Path, names: &[String]) -> Option<Interpreter> {
     // `%APPDATA%\Python\Python312` belongs to one Python version.
     let (of_all, version) = match Os::HOST {
         Os::Windows => (base.parent()?, base.file_name()?.to_owned()),
         _ => (base, package_dir(base, names)?.parent()?.file_name()?.to_owned()),
     };
     let is_user_base = user_base().as_deref() == Some(of_all);
-    if is_user_base { pythons_with_pip(version).find(Python::imports_user_packages) } else { None }
+    if is_user_base { pythons_with_pip(version).find(Interpreter::imports_user_packages) } else { None }
 }
 
 /// Returns Debian's Python if the root contains packages that its pip installed below `/usr/local`.
-fn python_of_debian(root: &Path) -> Option<Python> {
+fn python_of_debian(root: &Path) -> Option<Interpreter> {
     let base = root.parent().filter(|_| root.ends_with("local"))?;
     let dir = site_packages(root).find(|dir| dir.ends_with("dist-packages") && dir.leads_to_dir())?;
     let version = dir.parent()?.file_name()?;
     let main = Some(base.join("bin/python3")).filter(|python| version_name(python, base).as_deref() == Some(version));
     let program = main.unwrap_or_else(|| base.join("bin").join(version));
-    is_executable(&program).then(|| Python { program, root: base.to_owned() })
+    is_executable(&program).then(|| Interpreter { program, root: base.to_owned() })
 }
 
 /// Returns the version of a wheel in pip's records in these directories.

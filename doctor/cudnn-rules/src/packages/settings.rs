@@ -1,9 +1,10 @@
-//! Lists the files that pip, uv and conda read settings from. Most of them do not exist.
+//! Lists the files that pip, uv, conda and pixi read settings from. Most of them do not exist.
 
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::{Os, facts};
 
+use super::conda;
 use super::dirs::entries;
 
 /// Returns pip's configuration files for the Python with this prefix.
@@ -55,6 +56,21 @@ pub fn conda_settings(roots: &[PathBuf]) -> Vec<PathBuf> {
     });
     let caches = with_caches.iter().map(|dir| dir.join("pkgs"));
     files.chain(caches).chain(["CONDARC", "MAMBARC"].into_iter().filter_map(variable)).collect()
+}
+
+/// Returns the configuration files of pixi, the manifests of its environments at these roots with their lock files, and its
+/// cache.
+pub fn pixi_settings(roots: &[PathBuf]) -> Vec<PathBuf> {
+    let home = variable("HOME");
+    let of_home = |name: &str| home.iter().map(|home| home.join(name)).collect::<Vec<_>>();
+    let own = variable("PIXI_HOME").into_iter().chain(of_home(".pixi"));
+    let in_dirs = config_dirs(Os::HOST).into_iter().map(|dir| dir.join("pixi")).chain(["/etc/pixi".into()]);
+    let configs = own.chain(in_dirs).map(|dir| dir.join("config.toml"));
+    let workspaces = roots.iter().filter_map(|root| conda::workspace_of_pixi(root));
+    let of_workspaces = workspaces.flat_map(|dir| {
+        ["pixi.toml", "pyproject.toml", "mojoproject.toml", "pixi.lock", ".pixi/config.toml"].map(|name| dir.join(name))
+    });
+    configs.chain(of_workspaces).chain(of_home(".cache/rattler")).collect()
 }
 
 /// The variables that name directories with settings of conda and mamba.

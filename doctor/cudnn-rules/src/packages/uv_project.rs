@@ -1,11 +1,11 @@
 //! Recognizes what `uv sync` would undo in the environment of a uv project.
 
 use cudnn_cli::command::Command;
-use cudnn_frameworks::normalized;
+use cudnn_frameworks::{allows, normalized};
 
 use super::change::PackageChange;
 use super::environment::setting;
-use super::requirement::{is_satisfied_by, package_name};
+use super::requirement::package_name;
 
 /// Returns the command by which the uv project of this environment would require what the change installs. `None` if the
 /// lock file of the project contains these versions already. `uv sync` removes all packages that the project does not
@@ -17,7 +17,7 @@ pub(crate) fn keep_in_project(change: &PackageChange) -> Option<Command> {
     let lock = String::from_utf8(cudnn_probe::read_bounded(&project.join("uv.lock"), MAX_LEN).ok()?).ok()?;
     let is_locked = |wanted: &&String| {
         let version = locked_version(&lock, package_name(wanted));
-        version.is_some_and(|version| is_satisfied_by(wanted, version))
+        version.is_some_and(|version| allows(wanted, version))
     };
     let missing: Vec<&String> = change.install.iter().filter(|wanted| !is_locked(wanted)).collect();
     (!missing.is_empty()).then(|| Command::new("uv", ["add", "--project"]).and([project]).and(missing))

@@ -3,19 +3,25 @@
 use std::path::{Path, PathBuf};
 
 use cudnn_fetch::RELEASES;
-use cudnn_frameworks::{allows_from, normalized};
+use cudnn_frameworks::{allows, normalized};
 use cudnn_probe::facts::Changes;
 use cudnn_probe::image::Links;
 use cudnn_probe::release_facts::has_library;
 use cudnn_probe::{Component, Library, Version};
 
-use crate::packages::{CUDA_MAJORS, PackageNames, is_satisfied_by, package_name};
+use crate::packages::{CUDA_MAJORS, PackageNames, package_name};
 
 /// The version that stands for any release of a CUDA package, after the major version.
 const ANY_MINOR: u32 = 9;
 
 /// The last release for CUDA 11.
 const LAST_FOR_CUDA_11: &str = "9.10.2.21";
+
+/// A version of cuDNN 8 with wheels for CUDA 11 and 12.
+const CUDNN_8: &str = "8.9.6.50";
+
+/// The ends of the names of cuDNN 8's libraries.
+const OF_CUDNN_8: [&str; 7] = ["", "_ops_infer", "_ops_train", "_cnn_infer", "_cnn_train", "_adv_infer", "_adv_train"];
 
 /// The revision of NVIDIA's Debian packages.
 const REVISION: &str = "-1";
@@ -49,7 +55,7 @@ pub(super) fn wheel(requirement: &str) -> Option<Package> {
 
 /// Returns the package that conda chooses for a requirement in an environment for this CUDA major version. If `has_all`,
 /// a `cudnn` contains the libraries itself, as older ones did.
-pub(super) fn of_conda(requirement: &str, cuda_major: u32, has_all: bool) -> Option<Package> {
+pub(super) fn conda_package(requirement: &str, cuda_major: u32, has_all: bool) -> Option<Package> {
     let name = package_name(requirement);
     if name == CONDA_CUDA {
         let version = format!("{cuda_major}.{ANY_MINOR}");
@@ -59,6 +65,10 @@ pub(super) fn of_conda(requirement: &str, cuda_major: u32, has_all: bool) -> Opt
     let (component, _) = published(|component, major| major == cuda_major && is_it(component, major))?;
     let default = default_version(component, cuda_major, None);
     let package = Package::of(name, component, cuda_major, requirement, default)?;
+    // conda's packages of cuDNN 8 are others.
+    if package.is_of_cudnn() && package.release().major != 9 {
+        return None;
+    }
     if name == Component::Cudnn.conda_package() && !has_all {
         let libraries = format!("{CONDA_LIBRARIES}={}", package.version);
         return Some(Package::without_libraries(name, &package.version, cuda_major, vec![libraries]));
@@ -69,7 +79,7 @@ pub(super) fn of_conda(requirement: &str, cuda_major: u32, has_all: bool) -> Opt
 }
 
 /// Returns the Debian package that apt chooses for a requirement.
-pub(super) fn of_debian(requirement: &str) -> Option<Package> {
+pub(super) fn debian_package(requirement: &str) -> Option<Package> {
     let name = package_name(requirement);
     let minor = name.rsplit('-').next().and_then(|minor| minor.parse().ok());
     let is_it =
@@ -83,10 +93,10 @@ pub(super) fn of_debian(requirement: &str) -> Option<Package> {
 
 /// Returns whether a version of a Debian package meets a requirement. A name alone asks for the newest version.
 pub(super) fn is_met_on_debian(requirement: &str, version: &str) -> Option<bool> {
-    let (name, newest) = (package_name(requirement), of_debian(requirement)?.version);
+    let (name, newest) = (package_name(requirement), debian_package(requirement)?.version);
     let without = |version: &str| version.trim_end_matches(REVISION).to_owned();
     Some(match requirement == name {
-        true => is_satisfied_by(&format!("{name}>={}", without(&newest)), &without(version)),
+        true => allows(&format!("{name}>={}", without(&newest)), &without(version)),
         false => newest == version,
     })
 }
@@ -114,29 +124,16 @@ fn is_of_cudnn(component: Component) -> bool {
     matches!(component, Component::Cudnn | Component::CudnnJit)
 }
 
-/// Returns whether a version meets a requirement.
-pub(super) fn is_met(requirement: &str, version: &str) -> bool {
-    is_satisfied_by(requirement, version) && is_allowed(requirement, version)
-}
-
-/// Returns whether the specifiers of a requirement allow a version.
-fn is_allowed(requirement: &str, version: &str) -> bool {
-    let separator = if package_name(requirement) == requirement { "" } else { "," };
-    allows_from(&format!("{requirement}{separator}=={version}"), "0").is_none_or(|(_, is_allowed)| is_allowed)
-}
-
 impl Package {
     /// Returns the package with the first of these versions that meets the requirement: the default, and those in the
     /// requirement, which also exist.
     fn of(name: &str, component: Component, cuda_major: u32, requirement: &str, default: String) -> Option<Package> {
         let words = requirement.split(|c: char| !c.is_ascii_digit() && c != '.').map(|word| word.trim_matches('.'));
         let named = words.filter(|word| word.contains('.')).map(str::to_owned);
-        let version = std::iter::once(default).chain(named).find(|version| is_met(requirement, version))?;
-        // cuDNN 8 has other libraries.
+        let of_8 = (component == Component::Cudnn).then(|| CUDNN_8.to_owned());
+        let mut versions = std::iter::once(default).chain(named).chain(of_8);
+        let version = versions.find(|version| allows(requirement, version))?;
         let is_of_cudnn = is_of_cudnn(component);
-        if is_of_cudnn && !version.starts_with("9.") {
-            return None;
-        }
         let cuda_major = if is_of_cudnn { cuda_major } else { version.split('.').next()?.parse().ok()? };
         Some(Package { name: name.to_owned(), version, cuda_major, component: Some(component), requires: Vec::new() })
     }
@@ -176,6 +173,9 @@ impl Package {
             _ => has_library(self.release(), *library),
         };
         match component {
+            Component::Cudnn if self.release().major == 8 => {
+                others(&OF_CUDNN_8.map(|part| format!("libcudnn{part}.so.8")))
+            }
             Component::Cudnn | Component::CudnnJit => {
                 let all = Library::ALL.iter().copied().filter(is_in_package);
                 let needed =

@@ -27,7 +27,7 @@ use crate::check::{Finding, Severity};
 use crate::remedy::{Action, Remedy};
 use line::{Remark, Rendered};
 use merge::Merged;
-use search::{Found, Outcome};
+use search::{Outcome, SearchResult};
 
 /// The recommended actions for all findings.
 #[derive(Debug, Default)]
@@ -69,7 +69,7 @@ pub struct Advice {
 impl Plan {
     /// Makes a plan for these findings.
     pub fn of(findings: &[Finding], context: &PlanContext<'_>) -> Plan {
-        let Found { outcomes, parts, enough, left } = search::search(findings, context);
+        let SearchResult { outcomes, parts, enough, left } = search::search(findings, context);
         let planned: Vec<(usize, &Remedy)> = parts.iter().map(|part| (part.of, &part.remedy)).collect();
         let commands = |index: usize| {
             let enough = enough.get(index).into_iter().flatten();

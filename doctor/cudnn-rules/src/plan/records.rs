@@ -3,7 +3,7 @@
 use std::path::{Component as PathPart, Path, PathBuf};
 
 use cudnn_frameworks::installation::{CondaRecord, conda_records, set_system_package, system_package, unmet_by_conda};
-use cudnn_frameworks::parse_record_line;
+use cudnn_frameworks::{allows, parse_record_line};
 use cudnn_probe::facts::{Changes, PathFacts};
 use cudnn_probe::{Component, Host, ld_so};
 use serde_json::json;
@@ -50,7 +50,7 @@ pub(super) enum Records {
 
 impl Records {
     /// Reads conda's records. `None` if they do not name the CUDA release, or if pixi decides about the packages.
-    pub(super) fn of_conda(root: &Path, install: &[String]) -> Option<Records> {
+    pub(super) fn read_conda(root: &Path, install: &[String]) -> Option<Records> {
         if root.join("conda-meta/pixi").path_exists() {
             return None;
         }
@@ -84,8 +84,8 @@ impl Records {
         // Without a version in the name of the record, pip reads the metadata.
         let version = old.version.as_deref()?;
         match self {
-            Records::Pip { .. } => Some(contents::is_met(requirement, version)),
-            Records::Conda { .. } => Some(contents::is_met(requirement, version) && !self.is_for_other_cuda(old)),
+            Records::Pip { .. } => Some(allows(requirement, version)),
+            Records::Conda { .. } => Some(allows(requirement, version) && !self.is_for_other_cuda(old)),
             Records::Dpkg { .. } => contents::is_met_on_debian(requirement, version),
         }
     }
@@ -101,7 +101,7 @@ impl Records {
     pub(super) fn outdated(&self) -> Vec<String> {
         let Records::Conda { root, cuda_major, .. } = self else { return Vec::new() };
         let names = conda_records(root).into_iter().map(|record| record.name);
-        let is_known = |name: &String| contents::of_conda(name, *cuda_major, false).is_some();
+        let is_known = |name: &String| contents::conda_package(name, *cuda_major, false).is_some();
         let is_outdated = |name: &String| self.find(name).iter().any(|record| self.is_for_other_cuda(record));
         names.filter(is_known).filter(is_outdated).collect()
     }
@@ -110,8 +110,8 @@ impl Records {
     pub(super) fn chosen(&self, requirement: &str, is_again: bool) -> Option<Package> {
         match self {
             Records::Pip { .. } => contents::wheel(requirement),
-            Records::Conda { cuda_major, .. } => contents::of_conda(requirement, *cuda_major, is_again),
-            Records::Dpkg { .. } => contents::of_debian(requirement),
+            Records::Conda { cuda_major, .. } => contents::conda_package(requirement, *cuda_major, is_again),
+            Records::Dpkg { .. } => contents::debian_package(requirement),
         }
     }
 
@@ -149,7 +149,7 @@ impl Records {
     }
 
     /// Returns the files of a package. `None` if the record cannot be used, or if the user holds the package.
-    pub(super) fn files(&self, record: &Record) -> Option<Files> {
+    pub(super) fn files(&self, record: &Record) -> Option<PackageFiles> {
         let text = || {
             let bytes = cudnn_probe::read_bounded(
                 &match self {
@@ -186,7 +186,7 @@ impl Records {
         };
         let paths = listed.into_iter().filter(|path| path.len() <= MAX_PATH_LEN).map(PathBuf::from);
         let paths: Vec<PathBuf> = paths.filter(is_below).take(MAX_FILES + 1).collect();
-        (paths.len() <= MAX_FILES).then_some(Files { base, paths })
+        (paths.len() <= MAX_FILES).then_some(PackageFiles { base, paths })
     }
 
     /// Removes a record.
@@ -238,7 +238,7 @@ impl Records {
 }
 
 /// The files of a package.
-pub(super) struct Files {
+pub(super) struct PackageFiles {
     /// The directory that contains them.
     pub(super) base: PathBuf,
     /// Their paths below it.

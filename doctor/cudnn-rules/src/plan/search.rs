@@ -60,7 +60,7 @@ pub(super) enum Outcome {
 
 /// A remedy in the plan, with the index of the finding that it fixes or helps to fix.
 #[derive(Clone, Debug)]
-pub(super) struct Part {
+pub(super) struct PlannedRemedy {
     pub(super) of: usize,
     pub(super) remedy: Remedy,
     /// Whether the finding remains without it. Otherwise it fixes what the other remedies bring to light.
@@ -70,7 +70,7 @@ pub(super) struct Part {
 }
 
 /// The reason to refuse a remedy.
-enum Refusal {
+enum Objection {
     /// It changes the same as the remedy of this finding.
     Contradicts(usize),
     /// The remedy of this finding changes the installation in an unknown way.
@@ -90,17 +90,17 @@ struct Search<'a> {
     before: Facts,
     /// The findings without any step, as far as they can be made without running anything.
     start: Vec<Finding>,
-    parts: Vec<Part>,
+    parts: Vec<PlannedRemedy>,
     /// The findings after the steps.
     left: Vec<Finding>,
 }
 
 /// The result of the search.
-pub(super) struct Found {
+pub(super) struct SearchResult {
     /// The outcome for each finding.
     pub(super) outcomes: Vec<Outcome>,
     /// The remedies of the plan.
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<PlannedRemedy>,
     /// The indices of the remedies that fix each finding, if no others of the plan are taken.
     pub(super) enough: Vec<Vec<usize>>,
     /// The findings afterwards, as far as they are known.
@@ -110,11 +110,16 @@ pub(super) struct Found {
 /// Searches for the best plan.
 ///
 /// Remedies are taken in the order of the findings. If one is refused because of an earlier one, it may come first.
-pub(super) fn search(findings: &[Finding], context: &PlanContext<'_>) -> Found {
+pub(super) fn search(findings: &[Finding], context: &PlanContext<'_>) -> SearchResult {
     if !findings.iter().any(|finding| finding.remedy.as_ref().is_some_and(is_executable)) {
         let adapt = |finding: &Finding| finding.remedy.as_ref().map(|remedy| adapted(remedy, finding, context));
         let outcomes = findings.iter().map(|finding| Outcome::Advice(adapt(finding))).collect();
-        return Found { outcomes, parts: Vec::new(), enough: vec![Vec::new(); findings.len()], left: Vec::new() };
+        return SearchResult {
+            outcomes,
+            parts: Vec::new(),
+            enough: vec![Vec::new(); findings.len()],
+            left: Vec::new(),
+        };
     }
     let before = Facts::active().unwrap_or_default();
     // Without changes, no question is asked again.
@@ -136,7 +141,7 @@ pub(super) fn search(findings: &[Finding], context: &PlanContext<'_>) -> Found {
         }
     }
     let enough = order.iter().map(|index| best.enough(*index, &outcomes)).collect();
-    Found { enough, left: best.after(&best.parts), parts: best.parts, outcomes }
+    SearchResult { enough, left: best.after(&best.parts), parts: best.parts, outcomes }
 }
 
 fn is_refused(outcome: Option<&Outcome>) -> bool {
@@ -173,7 +178,7 @@ impl Search<'_> {
             _ => return Vec::new(),
         };
         let last = self.parts.iter().rposition(|part| part.of == of);
-        let where_true = |is_chosen: &dyn Fn(usize, &Part) -> bool| -> Vec<usize> {
+        let where_true = |is_chosen: &dyn Fn(usize, &PlannedRemedy) -> bool| -> Vec<usize> {
             let all = self.parts.iter().enumerate();
             all.filter(|(at, part)| is_chosen(*at, part)).map(|(at, _)| at).collect()
         };
@@ -186,8 +191,9 @@ impl Search<'_> {
         let with_following = where_true(&|_, part| part.of == of);
         let all_before = where_true(&|at, _| Some(at) <= last);
         let choices = [&own, &with_following, &before, &all_before, &where_true(&|_, _| true)];
-        let parts =
-            |choice: &[usize]| -> Vec<Part> { choice.iter().filter_map(|at| self.parts.get(*at)).cloned().collect() };
+        let parts = |choice: &[usize]| -> Vec<PlannedRemedy> {
+            choice.iter().filter_map(|at| self.parts.get(*at)).cloned().collect()
+        };
         if parts(unverified).iter().any(|part| !part.is_known) {
             return unverified.clone();
         }
@@ -247,7 +253,7 @@ impl Search<'_> {
         parts.push(self.part(usize::MAX, remedy.clone(), false));
         let is_new_error = |after: &&Finding| after.kind.severity == Severity::Error && !self.was_there(after);
         let harm = || self.after(&parts).iter().find(is_new_error).cloned();
-        let refusal = refusal_of_user(&remedy).or_else(|| harm().map(|harm| Refusal::LeadsTo(Box::new(harm))));
+        let refusal = refusal_of_user(&remedy).or_else(|| harm().map(|harm| Objection::LeadsTo(Box::new(harm))));
         *outcome = Outcome::Advice(Some(match refusal {
             Some(refusal) => self.explain(&refusal, remedy),
             None => remedy,
@@ -307,18 +313,18 @@ impl Search<'_> {
 
     /// Returns whether the remedies of one finding also fix another.
     fn is_fixed_by(&self, finding: &Finding, by: usize) -> bool {
-        let parts: Vec<Part> = self.parts.iter().filter(|part| part.of == by).cloned().collect();
+        let parts: Vec<PlannedRemedy> = self.parts.iter().filter(|part| part.of == by).cloned().collect();
         !is_among(finding, &self.after(&parts))
     }
 
-    fn part(&self, of: usize, remedy: Remedy, is_needed: bool) -> Part {
-        let mut part = Part { of, remedy, is_needed, is_known: false };
+    fn part(&self, of: usize, remedy: Remedy, is_needed: bool) -> PlannedRemedy {
+        let mut part = PlannedRemedy { of, remedy, is_needed, is_known: false };
         part.is_known = self.context.check.is_some() && self.simulate(std::slice::from_ref(&part)).1;
         part
     }
 
     /// Returns the facts after these remedies, and whether they are known.
-    fn simulate(&self, parts: &[Part]) -> (Facts, bool) {
+    fn simulate(&self, parts: &[PlannedRemedy]) -> (Facts, bool) {
         let remedies: Vec<(usize, &Remedy)> = parts.iter().map(|part| (part.of, &part.remedy)).collect();
         let mut simulation = Simulation::new(self.before.clone());
         let mut is_known = true;
@@ -329,9 +335,9 @@ impl Search<'_> {
     }
 
     /// Returns the findings after the known ones of these remedies.
-    fn after(&self, parts: &[Part]) -> Vec<Finding> {
+    fn after(&self, parts: &[PlannedRemedy]) -> Vec<Finding> {
         let Some(check) = self.context.check else { return Vec::new() };
-        let known: Vec<Part> = parts.iter().filter(|part| part.is_known).cloned().collect();
+        let known: Vec<PlannedRemedy> = parts.iter().filter(|part| part.is_known).cloned().collect();
         if known.is_empty() {
             return self.start.clone();
         }
@@ -344,16 +350,20 @@ impl Search<'_> {
 
     /// Tries these remedies, the last of which is new. Returns them with the remedies that have to follow, and the
     /// findings afterwards.
-    fn attempt(&self, parts: Vec<Part>, following: usize) -> Result<(Vec<Part>, Vec<Finding>), Refusal> {
+    fn attempt(
+        &self,
+        parts: Vec<PlannedRemedy>,
+        following: usize,
+    ) -> Result<(Vec<PlannedRemedy>, Vec<Finding>), Objection> {
         let Some((new, earlier)) = parts.split_last() else { return Ok((parts, self.start.clone())) };
         if let Some(refusal) = refusal_of_user(&new.remedy) {
             return Err(refusal);
         }
         if let Some(before) = earlier.iter().find(|before| merge::contradict(&before.remedy, &new.remedy)) {
-            return Err(Refusal::Contradicts(before.of));
+            return Err(Objection::Contradicts(before.of));
         }
         if let Some(before) = earlier.iter().find(|before| self.waits(new, before)) {
-            return Err(Refusal::Waits(before.of));
+            return Err(Objection::Waits(before.of));
         }
         let left = self.after(&parts);
         let mut known = parts.iter().filter(|part| part.is_known);
@@ -366,8 +376,8 @@ impl Search<'_> {
         let is_better = remaining.is_none() && added.is_some_and(|added| added.kind.severity < fixed);
         let Some(cause) = remaining.or(added) else { return Ok((parts, left)) };
         let refusal = || match remaining {
-            Some(_) => Refusal::DoesNotHelp,
-            None => Refusal::LeadsTo(Box::new(cause.clone())),
+            Some(_) => Objection::DoesNotHelp,
+            None => Objection::LeadsTo(Box::new(cause.clone())),
         };
         let next = cause.remedy.as_ref().map(|remedy| adapted(remedy, cause, self.context));
         let next = next.filter(|next| is_planned(cause, next) && !parts.iter().any(|part| part.remedy == *next));
@@ -391,7 +401,7 @@ impl Search<'_> {
 
     /// Returns whether a remedy has to wait for an earlier one that changes the same installation, because what will be
     /// there is not known.
-    fn waits(&self, new: &Part, before: &Part) -> bool {
+    fn waits(&self, new: &PlannedRemedy, before: &PlannedRemedy) -> bool {
         let [Some(finding), Some(first)] = [new.of, before.of].map(|of| self.findings.get(of)) else { return false };
         let is_about_same = finding.installation.is_some() && finding.installation == first.installation;
         let is_foreseen = before.is_known && self.is_foreseeable(finding);
@@ -411,7 +421,7 @@ impl Search<'_> {
             let Some(finding) = self.findings.get(index).filter(|finding| self.is_foreseeable(finding)) else {
                 continue;
             };
-            let others: Vec<Part> = self.parts.iter().filter(|part| part.of != index).cloned().collect();
+            let others: Vec<PlannedRemedy> = self.parts.iter().filter(|part| part.of != index).cloned().collect();
             let left = self.after(&others);
             let is_as_good = left.iter().all(|left| left.kind.severity == Severity::Note || is_among(left, &self.left));
             if !is_as_good || is_among(finding, &left) {
@@ -429,17 +439,17 @@ impl Search<'_> {
         }
     }
 
-    fn explain(&self, refusal: &Refusal, remedy: Remedy) -> Remedy {
+    fn explain(&self, refusal: &Objection, remedy: Remedy) -> Remedy {
         let code = |index: usize| self.findings.get(index).map_or("", |finding| finding.kind.code);
         match refusal {
-            Refusal::Contradicts(first) => wait_for(code(*first), "changes the same"),
-            Refusal::Waits(first) => wait_for(code(*first), "changes this installation"),
-            Refusal::Forbidden(decision) => {
+            Objection::Contradicts(first) => wait_for(code(*first), "changes the same"),
+            Objection::Waits(first) => wait_for(code(*first), "changes this installation"),
+            Objection::Forbidden(decision) => {
                 let text = format!("; but {decision}: change that first, because no step contradicts it");
                 Remedy { actions: Vec::new(), ..remedy }.with_end(&text)
             }
-            Refusal::DoesNotHelp => remedy.with_end("; this alone is not enough:"),
-            Refusal::LeadsTo(finding) => {
+            Objection::DoesNotHelp => remedy.with_end("; this alone is not enough:"),
+            Objection::LeadsTo(finding) => {
                 let (code, message) = (finding.kind.code, &finding.message);
                 Remedy { actions: Vec::new(), ..remedy }
                     .with_end(&format!("; no step does so, because it would lead to {code}: {message}"))
@@ -449,8 +459,8 @@ impl Search<'_> {
 }
 
 /// Returns the decision of the user that forbids a remedy.
-fn refusal_of_user(remedy: &Remedy) -> Option<Refusal> {
-    remedy.changes().find_map(forbidding).map(Refusal::Forbidden)
+fn refusal_of_user(remedy: &Remedy) -> Option<Objection> {
+    remedy.changes().find_map(forbidding).map(Objection::Forbidden)
 }
 
 /// Adapts a remedy to a named program and to the loader's variable.

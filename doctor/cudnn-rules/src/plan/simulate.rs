@@ -11,7 +11,7 @@ use cudnn_probe::facts::{Changes, Facts, PathFacts};
 use cudnn_probe::image::links;
 use cudnn_probe::{Architecture, Library, Os, canonicalize, identify_any};
 
-use super::records::{Files, Records};
+use super::records::{PackageFiles, Records};
 use crate::packages::{PackageChange, Record, Site, package_name, site_of_new};
 use crate::remedy::{Action, Variable};
 
@@ -146,7 +146,7 @@ impl Simulation {
             Site::NewEnvironment { dir, program, .. } => self.create_environment(dir, program).ok_or(Unknown),
             // On aarch64, packages for servers and for Jetson have the same names.
             _ if Architecture::HOST != Architecture::X86_64 => Err(Unknown),
-            Site::Conda(root) => self.within(|| Records::of_conda(root, &change.install)).ok_or(Unknown),
+            Site::Conda(root) => self.within(|| Records::read_conda(root, &change.install)).ok_or(Unknown),
             Site::System => Ok(Records::Dpkg { released: change.held.clone() }),
             Site::OnPath => Err(Unknown),
         }
@@ -190,7 +190,7 @@ impl Packages<'_> {
     /// Deletes the files of a package, and the directories that become empty.
     fn uninstall(&mut self, record: &Record) -> Result<(), Unknown> {
         // Without a record, the installer neither removes nor installs.
-        let Files { base, paths } = self.machine.within(|| self.records.files(record)).ok_or(Unknown)?;
+        let PackageFiles { base, paths } = self.machine.within(|| self.records.files(record)).ok_or(Unknown)?;
         self.machine.change(|changes| {
             paths.iter().for_each(|path| changes.remove(&base.join(path)));
             self.records.remove(changes, record);

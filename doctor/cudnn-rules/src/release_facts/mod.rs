@@ -4,6 +4,7 @@ mod stored;
 
 use std::collections::BTreeSet;
 
+use cudnn_frameworks::{allows, allows_from};
 use cudnn_os::escape::is_unsafe;
 use cudnn_probe::release_facts::RELEASE_FACTS;
 use cudnn_probe::{Capability, Release, Version};
@@ -44,6 +45,12 @@ pub struct KnownIssue {
     /// The affected GPUs, or `None` if all are affected.
     #[serde(default)]
     pub compute_capability: Option<CapabilityRange>,
+    /// The number of GPUs that an affected machine has at least.
+    #[serde(default)]
+    pub min_gpus: Option<usize>,
+    /// The affected releases of cuBLAS, such as `>=12.9`, or `None` if all are affected.
+    #[serde(default)]
+    pub cublas: Option<String>,
     /// The operation, such as `attention`.
     pub operation: String,
     /// The effect on programs, as a sentence.
@@ -146,16 +153,20 @@ impl KnownIssue {
         self.releases.iter().find(|range| range.contains(Release(version)))
     }
 
-    /// Returns whether it concerns one of these GPUs. An issue of certain GPUs concerns no machine without such a GPU.
+    /// Returns whether it concerns a machine with these GPUs and this release of cuBLAS. An issue of certain GPUs concerns
+    /// no machine without such a GPU, but an issue of certain releases of cuBLAS concerns a machine whose release is unknown.
     #[must_use]
-    pub fn concerns(&self, gpus: &[Gpu]) -> bool {
+    pub fn concerns(&self, gpus: &[Gpu], cublas: impl FnOnce() -> Option<String>) -> bool {
         let range = self.compute_capability.as_ref();
+        let is_allowed = |affected: &String| cublas().is_none_or(|found| allows(&format!("cublas{affected}"), &found));
         range.is_none_or(|range| gpus.iter().any(|gpu| range.contains(Capability::from_tenths(gpu.compute_capability))))
+            && self.min_gpus.is_none_or(|minimum| gpus.len() >= minimum)
+            && self.cublas.as_ref().is_none_or(is_allowed)
     }
 
     fn check(&self) -> Result<(), String> {
         let texts = [&self.name, &self.operation, &self.effect, &self.source];
-        let texts = texts.into_iter().chain(&self.condition).chain(&self.erratum);
+        let texts = texts.into_iter().chain(&self.condition).chain(&self.cublas).chain(&self.erratum);
         if texts.into_iter().any(|text| text.is_empty() || text.len() > MAX_TEXT || text.chars().any(is_unsafe)) {
             return Err(format!("a text is empty, has more than {MAX_TEXT} bytes, or contains a control character"));
         }
@@ -163,6 +174,9 @@ impl KnownIssue {
             return Err("the source must be an address that starts with https://".to_owned());
         }
         let is_ascending = self.releases.is_sorted_by(|one, next| one.end().is_some_and(|end| end <= next.from));
+        if self.cublas.as_ref().is_some_and(|releases| allows_from(&format!("cublas{releases}"), "0").is_none()) {
+            return Err("the releases of cuBLAS must be versions such as `>=12.9`".to_owned());
+        }
         if self.releases.is_empty() || !is_ascending || self.releases.iter().any(ReleaseRange::is_invalid) {
             return Err("the releases must be ascending ranges with `before` or `through`".to_owned());
         }
@@ -297,11 +311,29 @@ mod tests {
             assert_eq!(range.as_deref(), expected, "{release}");
         }
         let gpu = |compute_capability| Gpu { name: "a GPU".to_owned(), compute_capability };
-        assert!(issue.concerns(&[gpu(75), gpu(90)]) && issue.concerns(&[gpu(99)]));
-        assert!(!issue.concerns(&[gpu(89), gpu(100)]) && !issue.concerns(&[]));
+        let concerns = |issue: &KnownIssue, gpus: &[Gpu]| issue.concerns(gpus, || None);
+        assert!(concerns(&issue, &[gpu(75), gpu(90)]) && concerns(&issue, &[gpu(99)]));
+        assert!(!concerns(&issue, &[gpu(89), gpu(100)]) && !concerns(&issue, &[]));
         assert_eq!(issue.compute_capability.unwrap().to_string(), "compute capability 9.0 to before 10.0");
         let everywhere = self::issue(r#""releases":[{"from":"9.0.0","before":"9.1.0"}]"#).unwrap();
-        assert!(everywhere.concerns(&[]));
+        assert!(concerns(&everywhere, &[]));
+    }
+
+    #[test]
+    fn an_issue_of_several_gpus_or_of_another_cublas_concerns_no_other_machine() {
+        let issue = issue(r#""releases":[{"from":"9.0.0","before":"9.1.0"}],"min_gpus":2,"cublas":">=12.9""#).unwrap();
+        let gpu = || Gpu { name: "a GPU".to_owned(), compute_capability: 90 };
+        for (gpus, cublas, expected) in [
+            (2, Some("12.9.1.4"), true),
+            (2, Some("13.0.0"), true),
+            (2, None, true),
+            (2, Some("12.8.4.1"), false),
+            (1, Some("12.9.1.4"), false),
+            (0, None, false),
+        ] {
+            let gpus: Vec<Gpu> = (0..gpus).map(|_| gpu()).collect();
+            assert_eq!(issue.concerns(&gpus, || cublas.map(str::to_owned)), expected, "{gpus:?} {cublas:?}");
+        }
     }
 
     #[test]
@@ -319,6 +351,7 @@ mod tests {
             (&format!(r#"{range},"condition":"""#), "a text is empty"),
             (&format!(r#"{range},"compute_capability":{{"from":"9"}}"#), "not a compute capability"),
             (&format!(r#"{range},"compute_capability":{{"from":"9.0","before":"9.0"}}"#), "ends before it begins"),
+            (&format!(r#"{range},"cublas":"new""#), "the releases of cuBLAS must be versions"),
             (&format!(r#"{range},"new":1"#), "unknown field `new`"),
         ] {
             let error = issue(fields).unwrap_err();

@@ -12,9 +12,9 @@ fn installed(packages: &[(&str, &str)]) -> Installed {
 
 #[test]
 fn records_of_dpkg_and_conda_are_read() {
-    assert_eq!(of_dpkg(STATUS).requirements(), "a=1:2.0-1\nc=3\n");
+    assert_eq!(from_dpkg(STATUS).requirements(), "a=1:2.0-1\nc=3\n");
     let files = ["/e/conda-meta/cuda-version-12.9-h4f385c5_3.json".into(), "/e/conda-meta/history".into()];
-    assert_eq!(of_conda(files.into_iter()).requirements(), "cuda-version=12.9\n");
+    assert_eq!(from_conda(files.into_iter()).requirements(), "cuda-version=12.9\n");
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn a_package_that_a_new_one_requires_may_change() {
         ("Requires-Dist: z\n", Some("y is version 2 instead of 1, although the plan keeps it")),
     ] {
         let dir = tempfile::tempdir().unwrap();
-        let all = || of_records(vec![dir.path().to_owned()]);
+        let all = || from_records(vec![dir.path().to_owned()]);
         let record = |name: &str, text: &str| {
             std::fs::create_dir(dir.path().join(name)).unwrap();
             std::fs::write(dir.path().join(name).join("METADATA"), format!("Name: {name}\n{text}")).unwrap();

@@ -9,6 +9,7 @@ use cudnn_frameworks::{Damaged, Framework, Pin, PinState, is_cudnn};
 use cudnn_probe::ld_so::Rule;
 
 use super::context::FrameworkContext;
+use super::pins::common_requirement;
 use super::remedy::{or_by_program, with_search};
 use super::site::real;
 use super::text::{release, source};
@@ -106,7 +107,8 @@ fn reach(wheels: &[(&str, CudaWheel)], context: &FrameworkContext<'_>) -> Option
     Some(dirs.iter().fold(Remedy::new(text), |remedy, dir| remedy.search(dir)))
 }
 
-/// Installs the wheels with the missing libraries. Wheels that pip has on record are reinstalled.
+/// Installs the wheels with the missing libraries, in versions that suit all frameworks. Wheels that pip has on record are
+/// reinstalled.
 fn install(wheels: &[(&str, CudaWheel)], context: &FrameworkContext<'_>) -> Option<Remedy> {
     let (site, import_dir) = (context.site(), &context.framework.distribution.import_dir);
     let is_there =
@@ -118,7 +120,10 @@ fn install(wheels: &[(&str, CudaWheel)], context: &FrameworkContext<'_>) -> Opti
         let selected = selected.unwrap_or_default().trim_end_matches('*');
         match site.recorded_version(name).filter(|version| version.starts_with(selected)) {
             Some(version) => again.push(format!("{name}=={version}")),
-            None => new.push(requirement.clone()),
+            None => match common_requirement(name, requirement.clone(), context) {
+                Ok(requirement) => new.push(requirement),
+                Err(reason) => return Some(Remedy::new(reason)),
+            },
         }
     }
     let change = PackageChange::of(site).reinstall(again).install(new).possible()?;

@@ -36,19 +36,19 @@ pub(in crate::check) use environment::{Users, qualify_unneeded};
 pub use text::source;
 pub use text::{how, how_in_short, release};
 
-type Check = fn(&FrameworkContext<'_>) -> Option<Finding>;
+type FrameworkCheck = fn(&FrameworkContext<'_>) -> Option<Finding>;
 
 /// The checks of the cuDNN that a framework would load. Only the first finding is reported, because fixing it may
 /// select a different cuDNN.
-const OF_CUDNN: [Check; 6] =
+const OF_CUDNN: [FrameworkCheck; 6] =
     [cudnn::for_other_cuda, cudnn::missing, cudnn::mixed, cudnn::too_old, cudnn::incomplete, cudnn::older_shim];
 
 /// The other checks of a framework. All of their findings are reported.
-const OF_FRAMEWORK: [Check; 6] =
+const OF_FRAMEWORK: [FrameworkCheck; 6] =
     [cudnn::half_searched, pins::unmet, cuda::missing, cuda::damaged, gpu::old_driver, gpu::kernels];
 
 /// The checks of a framework that uses the cuDNN of another one, which is checked for the rest.
-const OF_USER: [Check; 2] = [cudnn::too_old, pins::unmet];
+const OF_USER: [FrameworkCheck; 2] = [cudnn::too_old, pins::unmet];
 
 /// The frameworks of an environment, with the installations they would load.
 pub(crate) struct FrameworkFacts {
@@ -83,7 +83,7 @@ impl FrameworkFacts {
         let mut findings: Vec<Finding> = Vec::new();
         for framework in &survey.frameworks {
             let report = dir_of_graph(framework).and_then(|dir| self.reports.get(&dir)?.as_ref());
-            findings.extend(of_framework(&FrameworkContext { framework, survey, machine, host, report }));
+            findings.extend(check_framework(&FrameworkContext { framework, survey, machine, host, report }));
         }
         findings.extend(cudnn_frameworks::pairs(survey, host).iter().filter_map(environment::together));
         findings.extend(environment::unreadable(survey));
@@ -108,12 +108,12 @@ pub fn check_frameworks(survey: Arc<Survey>, machine: &Machine, host: &Host) -> 
     FrameworkReport { survey: facts.survey, findings, plan }
 }
 
-fn of_framework(context: &FrameworkContext<'_>) -> Vec<Finding> {
+fn check_framework(context: &FrameworkContext<'_>) -> Vec<Finding> {
     let damaged = package::damaged(context);
     if context.is_without_cuda() {
         return damaged.into_iter().chain(package::cpu_only(context)).collect();
     }
-    let (of_cudnn, others): (&[Check], &[Check]) = match context.framework.kind.cudnn_loader() {
+    let (of_cudnn, others): (&[FrameworkCheck], &[FrameworkCheck]) = match context.framework.kind.cudnn_loader() {
         None => (&OF_CUDNN, &OF_FRAMEWORK),
         Some(_) => (&[], &OF_USER),
     };
@@ -138,7 +138,7 @@ fn defer_to_windows(finding: &mut Finding) {
 /// Returns the environment that provides the active Python.
 pub(crate) fn active(context: &Context) -> Option<Environment> {
     let of_python =
-        context.python.as_ref().map(|python| Environment::of_python(&python.program, &python.root, &context.host));
+        context.python.as_ref().map(|python| Environment::from_python(&python.program, &python.root, &context.host));
     of_python.or_else(|| Environment::active(&context.search).into_iter().next())
 }
 

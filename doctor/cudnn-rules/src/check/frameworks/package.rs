@@ -32,50 +32,64 @@ pub(super) fn damaged(context: &FrameworkContext<'_>) -> Option<Finding> {
             format!("{} and {} other files, which the package record lists, are missing", first.printable(), others - 1)
         }
     });
-    let (problems, is_of_system) = problems(context);
+    let Problems { problems, of_system } = Problems::of(context);
     let title = title(framework);
     let (kind, message) = match (problems.as_slice(), &rest) {
         ([], None) => return None,
+        _ if of_system.len() == problems.len() && !problems.is_empty() => {
+            (FRAMEWORK_DAMAGED, format!("{title} cannot be imported: {}", problems.join(", and ")))
+        }
         // Container images are often made smaller in this way.
         ([], Some(rest)) => (FindingKind { severity: Severity::Note, ..FRAMEWORK_DAMAGED }, format!("{title}: {rest}")),
         ([one], _) => (FRAMEWORK_DAMAGED, format!("{title} is damaged: {one}")),
         (all, _) => (FRAMEWORK_DAMAGED, format!("{title} is damaged: {} files are missing or unusable", all.len())),
     };
+    let from_system = format!("install the system's package with {}", of_system.join(", and the one with "));
     let remedy = if problems.is_empty() {
         "install it again, unless somebody has removed them to save space".into()
-    } else if is_of_system {
-        "install the package of the system that contains what is missing".into()
-    } else {
+    } else if of_system.len() == problems.len() {
+        from_system.into()
+    } else if of_system.is_empty() {
         install_again(context)
+    } else {
+        let again = install_again(context);
+        let text = format!("{from_system}, and {}", again.text);
+        again.with_text(text)
     };
     let notes = problems.iter().chain(&rest).filter(|note| !message.ends_with(note.as_str()));
     let finding = Finding::new(kind, &message).notes(notes.take(MAX));
     Some(finding.remedy(remedy))
 }
 
-/// Returns the problems that break the import of a framework, and whether only system libraries are missing.
-fn problems(context: &FrameworkContext<'_>) -> (Vec<String>, bool) {
-    let (framework, opens) = (context.framework, &context.framework.opens);
-    let necessary = &framework.missing_files.necessary;
-    let is_listed =
-        |missing_libraries: &&MissingLibrary| necessary.iter().any(|file| file.ends_with(&missing_libraries.name));
-    let missing_libraries: Vec<&MissingLibrary> =
-        opens.missing_libraries.iter().filter(|missing_libraries| !is_listed(missing_libraries)).collect();
-    let of_system = missing_libraries.iter().filter(|one| !is_of_package(one, framework)).count();
-    let missing = necessary.iter().map(|file| format!("{} is missing", file.printable()));
-    let needed = missing_libraries
-        .iter()
-        .map(|one| format!("{} is missing, which {} needs", one.name.printable(), one.needed_by.printable()));
-    let damaged = opens.damaged_others.iter().filter(|damaged| context.owns(damaged));
-    let damaged = damaged.map(|one| format!("{} {}", one.path.printable(), one.reason.printable()));
-    let mut problems: Vec<String> = missing.chain(needed).chain(damaged).collect();
-    let is_of_system = of_system > 0 && of_system == problems.len();
-    let is_known = opens.needs_none || opens.is_unexamined || !opens.users.is_empty() || context.is_without_cuda();
-    let is_known = is_known || framework.kind.cudnn_loader().is_some();
-    if problems.is_empty() && !is_known {
-        problems.extend(framework.dir.iter().map(|dir| format!("no usable library of it is in {}", dir.printable())));
+/// The problems that break the import of a framework.
+struct Problems {
+    problems: Vec<String>,
+    /// The missing libraries that belong to the system. They are among the problems.
+    of_system: Vec<String>,
+}
+
+impl Problems {
+    fn of(context: &FrameworkContext<'_>) -> Problems {
+        let (framework, opens) = (context.framework, &context.framework.opens);
+        let necessary = &framework.missing_files.necessary;
+        let is_listed = |library: &&MissingLibrary| necessary.iter().any(|file| file.ends_with(&library.name));
+        let missing_libraries = || opens.missing_libraries.iter().filter(|library| !is_listed(library));
+        let of_system = missing_libraries().filter(|one| !is_of_package(one, framework));
+        let of_system: Vec<String> = of_system.map(|library| library.name.printable()).collect();
+        let missing = necessary.iter().map(|file| format!("{} is missing", file.printable()));
+        let needed = missing_libraries()
+            .map(|one| format!("{} is missing, which {} needs", one.name.printable(), one.needed_by.printable()));
+        let damaged = opens.damaged_others.iter().filter(|damaged| context.owns(damaged));
+        let damaged = damaged.map(|one| format!("{} {}", one.path.printable(), one.reason.printable()));
+        let mut problems: Vec<String> = missing.chain(needed).chain(damaged).collect();
+        let is_known = opens.needs_none || opens.is_unexamined || !opens.users.is_empty() || context.is_without_cuda();
+        let is_known = is_known || framework.kind.cudnn_loader().is_some();
+        if problems.is_empty() && !is_known {
+            problems
+                .extend(framework.dir.iter().map(|dir| format!("no usable library of it is in {}", dir.printable())));
+        }
+        Problems { problems, of_system }
     }
-    (problems, is_of_system)
 }
 
 /// Returns whether a missing library belongs to the package: the record lists it, or the name contains the hash that

@@ -60,7 +60,10 @@ fn is_kept(unmet: &[&Pin], context: &FrameworkContext<'_>) -> bool {
 /// Explains why no version suits all frameworks.
 fn install(unmet: &[&Pin], context: &FrameworkContext<'_>) -> Result<Remedy, String> {
     let (cudnn, others): (Vec<&Pin>, Vec<&Pin>) = unmet.iter().partition(|pin| pin.package.starts_with(WHEEL));
-    let requirements = others.iter().map(|pin| common_requirement(pin, context)).collect::<Result<Vec<_>, _>>()?;
+    let requirements = others
+        .iter()
+        .map(|pin| common_requirement(&pin.package, pin.without_marker(), context))
+        .collect::<Result<Vec<_>, _>>()?;
     let (site, text) = (context.site(), "install what it requires:");
     let change = PackageChange::of(site.clone()).install(requirements);
     let Some(pin) = cudnn.first() else { return Ok(by(text, change)) };
@@ -85,32 +88,35 @@ fn by(text: &str, change: PackageChange) -> Remedy {
     }
 }
 
-/// Returns the requirement of a package that suits all frameworks of the environment.
+/// Returns the requirement of a package that the framework wants and that suits all others of the environment.
 ///
 /// # Errors
 /// Explains why no version suits all of them.
-fn common_requirement(pin: &Pin, context: &FrameworkContext<'_>) -> Result<String, String> {
-    let wanted = pin.without_marker();
+pub(super) fn common_requirement(
+    package: &str,
+    wanted: String,
+    context: &FrameworkContext<'_>,
+) -> Result<String, String> {
     let mut all = wanted.clone();
     let others = context.survey.frameworks.iter().filter(|other| !std::ptr::eq(*other, context.framework));
     for (other, of_other) in others.flat_map(|other| other.pins.iter().map(move |pin| (other, pin))) {
         let required = of_other.without_marker();
-        let Some((specifiers, _)) = allows_from(&required, "0").filter(|_| of_other.package == pin.package) else {
+        let Some((specifiers, _)) = allows_from(&required, "0").filter(|_| of_other.package == package) else {
             continue;
         };
         let separator = if allows_from(&all, "0").is_some() { "," } else { "" };
         all = format!("{all}{separator}{specifiers}");
         if allows_from(&all, "0").is_some_and(|(_, is_allowed)| !is_allowed) {
             return Err(format!(
-                "no {} suits both {} ({wanted}) and {} ({required}): give one of them an environment of its own, or \
-                 install releases of both that agree",
-                pin.package,
+                "no {package} suits both {} ({wanted}) and {} ({required}): give one of them an environment of its own, \
+                 or install releases of both that agree",
                 context.title(),
                 title(other)
             ));
         }
     }
-    Ok(if wanted.contains("==") { wanted } else { all })
+    let is_exact = wanted.contains("==") && !wanted.contains('*');
+    Ok(if is_exact { wanted } else { all })
 }
 
 /// Removes the directory with the wrong version from PYTHONPATH, which takes precedence over packages that pip

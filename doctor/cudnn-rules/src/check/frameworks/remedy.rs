@@ -140,7 +140,7 @@ pub(super) fn install(context: &FrameworkContext<'_>) -> Remedy {
     };
     let by_hand = || Remedy::new(format!("{text} in its environment"));
     if is_of_conda(framework) {
-        return of_conda(context).map_or_else(by_hand, |change| by_change(format!("{text}:"), change));
+        return change_with_conda(context).map_or_else(by_hand, |change| by_change(format!("{text}:"), change));
     }
     if framework.kind.contains_cudnn(framework.os) {
         return again_with_cudnn(context);
@@ -178,7 +178,7 @@ fn install_chosen_wheel(site: Site, choice: &WheelChoice) -> Option<PackageChang
 }
 
 /// Returns the change to make with conda, which knows the other packages it has installed.
-fn of_conda(context: &FrameworkContext<'_>) -> Option<PackageChange> {
+fn change_with_conda(context: &FrameworkContext<'_>) -> Option<PackageChange> {
     let minimum = context.framework.built_for.cudnn.as_ref()?.value;
     let root = &context.survey.environment.root;
     let package = Package::new(Installer::Conda, Component::Cudnn.conda_package(), None, root);

@@ -56,7 +56,7 @@ fn check(root: &Path, dir: &str, gpus: &[u32], library_path: Option<&Path>) -> V
     let gpus = gpus.iter().map(|capability| Gpu { name: "A GPU".into(), compute_capability: *capability }).collect();
     let machine = Machine::for_test(gpus, Jetson::detect(&host));
     let report = InstallationReport::read(&root.join(dir), &host).unwrap();
-    findings(&report, machine.gpus.iter(), &machine, &Context::of_host(host))
+    findings(&report, machine.gpus.iter(), &machine, &Context::from_host(host))
 }
 
 #[test]
@@ -64,6 +64,7 @@ fn a_build_for_other_gpus_is_found_and_the_help_fits_the_machine() {
     let orin = "has no kernels for the GPU of Jetson Orin (compute capability 8.7)";
     let thor = "has no kernels for the GPU of Jetson Thor (compute capability 11.0)";
     let gpu = "has no kernels for A GPU (compute capability 9.0)";
+    let newer = "has no kernels of its own for A GPU, whose compute capability is ";
     // Each case: the chip and L4T release of a Jetson, the GPUs that NVML lists, the directory, the GPU code, and
     // expected parts of the finding.
     let of_orin = [
@@ -97,7 +98,10 @@ fn a_build_for_other_gpus_is_found_and_the_help_fits_the_machine() {
         // A server.
         ("", "", &[90], WHEEL, SERVER, &[]),
         ("", "", &[90], TOOLKIT, &["8.7", "12.0+PTX"], &of_server),
-        ("", "", &[90], TOOLKIT, JETSON, &[]),
+        ("", "", &[90], TOOLKIT, JETSON, &[newer, "it runs code for 5.0+PTX 8.7+PTX"]),
+        // GPUs that are newer than the release, and GPUs that always run kernels for others.
+        ("", "", &[107], WHEEL, SERVER, &[newer, "it runs code for 5.0+PTX 10.0 10.3", "install a newer release"]),
+        ("", "", &[89, 103, 121], WHEEL, SERVER, &[]),
         ("", "", &[90], WHEEL, &["10.0", "12.0+PTX"], &[gpu, "in NVIDIA's support matrix"]),
         ("", "", &[90, 90, 120], WHEEL, &["10.0", "12.0+PTX"], &[gpu, gpu]),
         ("", "", &[], WHEEL, SERVER, &[]),
@@ -132,7 +136,7 @@ fn an_installation_with_kernels_is_used_before_another_one_is_installed() {
         let ops = ExtensionLibrary::new().with_soname(Library::Ops.file_name()).with_gpu_code(2, targets);
         ops.build(&other.file(Library::Ops));
     };
-    for (targets, expected) in [(JETSON, "put that installation first"), (SERVER, "install the cuDNN of JetPack")] {
+    for (targets, expected) in [(JETSON, "have programs use the cuDNN in "), (SERVER, "install the cuDNN of JetPack")] {
         ops(targets);
         let found = check(root.path(), WHEEL, &[], Some(other.path()));
         let help = found.first().and_then(|finding| finding.remedy.clone()).unwrap();

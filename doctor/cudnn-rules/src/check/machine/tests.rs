@@ -8,7 +8,7 @@ impl Machine {
     #[cfg(all(test, unix))]
     pub(crate) fn for_test(mut gpus: Vec<Gpu>, jetson: Option<Jetson>) -> Machine {
         if gpus.is_empty() {
-            gpus.extend(jetson.as_ref().and_then(Gpu::of_jetson));
+            gpus.extend(jetson.as_ref().and_then(Gpu::from_jetson));
         }
         let library = DriverLibrary::Missing(DriverFiles::default());
         Machine { driver: None, driver_text: None, gpus, jetson, library, cuda: None, nvml_error: None }

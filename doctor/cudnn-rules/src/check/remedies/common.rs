@@ -19,7 +19,7 @@ pub(crate) fn by_change(text: impl Into<String>, change: PackageChange) -> Remed
 
 /// Makes the system's loader search a directory first.
 pub(in crate::check) fn search_first(dir: &Path) -> Remedy {
-    Remedy::new(format!("have {LOADER} search that directory first:")).search(dir)
+    Remedy::new(format!("have {LOADER} search {} first:", dir.printable())).search(dir)
 }
 
 /// Returns the remedy that changes or removes these packages, after releasing packages that are held.
@@ -89,7 +89,8 @@ pub(super) fn apart_dir(component: Component, cuda_major: u32) -> Option<PathBuf
 
 /// Selects a different installation.
 pub(in crate::check) fn use_other(dir: &Path) -> Remedy {
-    Remedy::new("put that installation first:").action(Variable::Use(dir.to_owned())).effect(Effect::OtherDir)
+    let text = format!("have programs use the cuDNN in {}:", dir.printable());
+    Remedy::new(text).action(Variable::Use(dir.to_owned())).effect(Effect::OtherDir)
 }
 
 #[cfg(test)]

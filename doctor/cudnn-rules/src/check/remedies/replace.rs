@@ -74,7 +74,7 @@ fn limits<'a>(package: Option<&Package>, gpus: &'a [Gpu], context: &Context) -> 
         None => environments.first().and_then(Origin::root),
     };
     let survey = root.map(|root| context.survey(&Environment::at(root, &context.host), FRAMEWORKS));
-    Limits::of_survey(survey.as_deref(), gpus)
+    Limits::from_survey(survey.as_deref(), gpus)
 }
 
 /// Upgrades or replaces the package of an installation. Returns `None` if no command can do so.

@@ -1,13 +1,15 @@
 //! Recognizes pyenv or asdf scripts that replace `python3` on `PATH`. The selected Python is determined from files by
 //! the rules of these tools, without running any program.
 
-use cudnn_probe::facts::PathFacts;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use cudnn_probe::facts::{self, PathFacts};
 use cudnn_probe::{canonicalize, read_bounded};
 
-use crate::packages::entries;
+use super::dirs::entries;
+
+/// The program that a shim replaces.
+const PYTHON: &str = "python3";
 
 /// The number of bytes read from a script or version file.
 const MAX_LEN: u64 = 64 << 10;
@@ -49,17 +51,10 @@ pub(crate) struct PythonShim {
     pub(crate) bin: Option<PathBuf>,
 }
 
-/// The variables and working directory that the tools use.
-pub(crate) struct ShimEnvironment<'a> {
-    pub(crate) variable: &'a dyn Fn(&str) -> Option<OsString>,
-    pub(crate) working_dir: Option<PathBuf>,
-}
-
-/// Returns the first `python3` on `PATH` if it is a shim.
-pub(crate) fn find(environment: &ShimEnvironment<'_>) -> Option<PythonShim> {
-    let path = (environment.variable)("PATH")?;
-    let mut dirs = std::env::split_paths(&path).filter(|dir| dir.is_absolute() && dir.join("python3").target_exists());
-    let file = dirs.next()?.join("python3");
+/// Returns the first `python3` in these directories if it is a shim.
+pub(crate) fn find(dirs: impl IntoIterator<Item = PathBuf>) -> Option<PythonShim> {
+    let mut dirs = dirs.into_iter().filter(|dir| dir.is_absolute() && dir.join(PYTHON).target_exists());
+    let file = dirs.next()?.join(PYTHON);
     let Some(tool) = tool_of(&file) else {
         let program = canonicalize(&file).ok()?;
         let tool = OTHER_TOOLS.into_iter().find(|tool| program.file_name().is_some_and(|name| name == *tool))?;
@@ -67,12 +62,26 @@ pub(crate) fn find(environment: &ShimEnvironment<'_>) -> Option<PythonShim> {
     };
     let root = file.parent()?.parent()?;
     // Some of the selected versions may not include this program.
-    let bin = selected(tool, root, environment).iter().find_map(|version| match version.as_str() {
+    let bin = selected(tool, root).iter().find_map(|version| match version.as_str() {
         // Use the next python3 on PATH.
-        "system" => dirs.find(|dir| tool_of(&dir.join("python3")).is_none()),
+        "system" => dirs.find(|dir| tool_of(&dir.join(PYTHON)).is_none()),
         version => bin_of(version, &root.join(tool.versions)),
     });
     Some(PythonShim { file, tool: tool.name, bin })
+}
+
+/// Returns the programs that a shim stands for: those of the selected versions, then those of all others from the newest
+/// on.
+pub(super) fn programs(shim: &Path) -> Vec<PathBuf> {
+    let Some((tool, dir, name)) =
+        tool_of(shim).and_then(|tool| Some((tool, shim.parent()?.parent()?, shim.file_name()?)))
+    else {
+        return Vec::new();
+    };
+    let versions = dir.join(tool.versions);
+    let selected = selected(tool, dir).into_iter().filter_map(|version| bin_of(&version, &versions));
+    let others = numbered(&versions, &[]).into_iter().rev().map(|version| version.join("bin"));
+    selected.chain(others).map(|bin| bin.join(name)).collect()
 }
 
 /// Returns the tool that installed this script.
@@ -83,9 +92,9 @@ fn tool_of(file: &Path) -> Option<&'static Tool> {
 }
 
 /// Returns the selected versions in order of preference.
-fn selected(tool: &Tool, root: &Path, environment: &ShimEnvironment<'_>) -> Vec<String> {
+fn selected(tool: &Tool, root: &Path) -> Vec<String> {
     let words = |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
-    if let Some(value) = (environment.variable)(tool.variable).filter(|value| !value.is_empty()) {
+    if let Some(value) = facts::variable(tool.variable).filter(|value| !value.is_empty()) {
         return words(&value.to_string_lossy().replace(':', " "));
     }
     let in_file = |file: PathBuf| -> Option<Vec<String>> {
@@ -99,23 +108,36 @@ fn selected(tool: &Tool, root: &Path, environment: &ShimEnvironment<'_>) -> Vec<
         };
         (!versions.is_empty()).then_some(versions)
     };
-    let above = environment.working_dir.iter().flat_map(|dir| dir.ancestors()).map(|dir| dir.join(tool.file));
-    let home = (environment.variable)("HOME").map(|home| Path::new(&home).join(tool.file));
+    let working_dir = facts::current_dir().ok();
+    let above = working_dir.iter().flat_map(|dir| dir.ancestors()).map(|dir| dir.join(tool.file));
+    let home = facts::variable("HOME").map(|home| Path::new(&home).join(tool.file));
     let global = if tool.keyword.is_some() { home } else { Some(root.join("version")) };
     above.chain(global).find_map(in_file).unwrap_or_else(|| vec!["system".into()])
 }
 
-/// Returns a path such as `ROOT/versions/3.11.7/bin`. For `3.11`, selects the newest 3.11 release.
+/// Returns a path such as `ROOT/versions/3.11.7/bin`. For `3.11` and `3`, selects the newest release that starts with it.
 fn bin_of(version: &str, versions: &Path) -> Option<PathBuf> {
     let name = version.strip_prefix("python-").unwrap_or(version);
     // Reject a slash, because the path could leave the directory.
     if name.is_empty() || name.starts_with('.') || name.contains('/') {
         return None;
     }
-    let bin = |dir: PathBuf| Some(dir.join("bin")).filter(|bin| bin.join("python3").target_exists());
-    let patch = |dir: &PathBuf| dir.file_name()?.to_str()?.strip_prefix(name)?.strip_prefix('.')?.parse::<u32>().ok();
-    let newest = || entries(versions).filter(|dir| patch(dir).is_some()).max_by_key(patch);
-    bin(versions.join(name)).or_else(|| bin(newest()?))
+    let newest = numbers(name).and_then(|start| numbered(versions, &start).pop());
+    let dirs = [Some(versions.join(name)), newest].into_iter().flatten();
+    dirs.map(|dir| dir.join("bin")).find(|bin| bin.join(PYTHON).target_exists())
+}
+
+/// Returns the installed versions that start with these numbers, from the oldest to the newest.
+fn numbered(versions: &Path, start: &[u32]) -> Vec<PathBuf> {
+    let of_dir = |dir: &PathBuf| numbers(dir.file_name()?.to_str()?).filter(|numbers| numbers.starts_with(start));
+    let mut dirs: Vec<PathBuf> = entries(versions).filter(|dir| of_dir(dir).is_some()).collect();
+    dirs.sort_by_cached_key(of_dir);
+    dirs
+}
+
+/// Returns 3, 11 and 7 for `3.11.7`.
+fn numbers(version: &str) -> Option<Vec<u32>> {
+    version.split('.').map(|number| number.parse().ok()).collect()
 }
 
 fn read(file: &Path) -> Option<String> {

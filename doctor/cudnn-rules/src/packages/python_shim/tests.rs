@@ -1,4 +1,17 @@
+use std::ffi::OsString;
+use std::io;
+
+use cudnn_probe::facts::{Changes, Facts};
+
 use super::*;
+
+/// Returns the shim in these directories for a process with these variables in a working directory.
+fn found(dirs: Vec<PathBuf>, variables: &[(&str, OsString)], working_dir: PathBuf) -> Option<PythonShim> {
+    let mut changes = Changes::default();
+    variables.iter().for_each(|(name, value)| changes.set_variable(name, Some(value.clone())));
+    changes.set_answer("working directory", "", &io::Result::Ok(working_dir));
+    Facts::recorder().after(changes).within(|| find(dirs))
+}
 
 #[test]
 fn a_shim_starts_the_python_that_the_tool_selects() {
@@ -30,26 +43,23 @@ fn a_shim_starts_the_python_that_the_tool_selects() {
         ("pyenv", "empty:venv", "", Some("pyenv/versions/venv/bin")),
         ("pyenv", "python-3.9.18", "", Some("pyenv/versions/3.9.18/bin")),
         ("pyenv", "system", "", Some("usr/bin")),
+        ("pyenv", "3", "", Some("pyenv/versions/3.10.13/bin")),
+        ("pyenv", "3.1", "", None),
         ("pyenv", "3.99", "", None),
         ("pyenv", "../../usr", "", None),
         ("asdf", "", "", Some("asdf/installs/python/3.10.2/bin")),
         ("asdf", "", "project/deep", Some("asdf/installs/python/3.9.18/bin")),
         ("asdf", "venv", "project", Some("asdf/installs/python/venv/bin")),
     ] {
-        let dirs = std::env::join_paths([path(tool).join("shims"), path("usr/bin")]).unwrap_or_default();
-        let variable = |name: &str| match name {
-            "PATH" => Some(dirs.clone()),
-            "HOME" => Some(path("home").into()),
-            "PYENV_VERSION" | "ASDF_PYTHON_VERSION" => Some(version.into()),
-            _ => None,
-        };
-        let found = find(&ShimEnvironment { variable: &variable, working_dir: Some(path(dir)) });
-        let found = found.map(|shim| (shim.tool, shim.bin));
-        assert_eq!(found, Some((tool, expected.map(path))), "{tool} {version} {dir}");
+        let dirs = vec![path(tool).join("shims"), path("usr/bin")];
+        let version = || OsString::from(version);
+        let variables =
+            [("HOME", path("home").into()), ("PYENV_VERSION", version()), ("ASDF_PYTHON_VERSION", version())];
+        let found = found(dirs, &variables, path(dir)).map(|shim| (shim.tool, shim.bin));
+        assert_eq!(found, Some((tool, expected.map(path))), "{tool} {version:?} {dir}", version = version());
     }
     // An unrelated script and a real Python.
     for dir in ["shims", "usr/bin"] {
-        let variable = |name: &str| (name == "PATH").then(|| path(dir).into());
-        assert_eq!(find(&ShimEnvironment { variable: &variable, working_dir: None }), None, "{dir}");
+        assert_eq!(found(vec![path(dir)], &[], path("")), None, "{dir}");
     }
 }
