@@ -15,15 +15,14 @@ use crate::dl::dlerror::DlErrorKind;
 use crate::function::Function;
 use crate::names::{CUDNN_PREFIX, DRIVER, loader, search_variable};
 
-/// The statuses that the loader itself returns to C callers. Numeric, because `cudnn-sys` may be generated from older
-/// headers without some of these names.
+/// The statuses that the loader itself returns to C callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FailureStatus {
-    SublibraryVersionMismatch = 1002,
-    SublibraryLoadingFailed = 1008,
-    NotSupported = 3000,
-    SublibraryUnavailable = 3009,
-    InternalError = 4000,
+    SublibraryVersionMismatch = cudnnStatus_t::CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH.0 as isize,
+    SublibraryLoadingFailed = cudnnStatus_t::CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED.0 as isize,
+    NotSupported = cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED.0 as isize,
+    SublibraryUnavailable = cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE.0 as isize,
+    InternalError = cudnnStatus_t::CUDNN_STATUS_INTERNAL_ERROR.0 as isize,
 }
 
 impl From<FailureStatus> for cudnnStatus_t {

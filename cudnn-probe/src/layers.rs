@@ -211,7 +211,7 @@ mod tests {
         assert!(requested_layers(&sandbox(), None).is_empty());
     }
 
-    #[cfg(target_os = "linux")]
+    #[cfg(all(test, target_os = "linux"))]
     #[test]
     fn a_list_from_another_user_is_ignored() {
         use std::os::unix::fs::{chown, symlink};
@@ -235,8 +235,9 @@ mod tests {
         let of_owner = foreign.as_ref().ok().map(|_| chown(&dir, Some(12345), None).map(|()| both()).unwrap());
         std::fs::remove_dir_all(&dir).unwrap();
         assert_eq!((in_tmp, own), ([0, 0], [1, 1]));
-        if let Ok(foreign) = foreign {
-            assert_eq!((foreign, linked.unwrap(), of_owner), ([0, 0], [0, 0], Some([1, 1])));
+        match foreign {
+            Ok(foreign) => assert_eq!((foreign, linked.unwrap(), of_owner), ([0, 0], [0, 0], Some([1, 1]))),
+            Err(error) => eprintln!("NOT RUN: files of another user: {error}"),
         }
     }
 

@@ -78,7 +78,7 @@
 //! - `release-facts` adds [`Release`] and [`Capability`], which JSON files contain as text.
 //! - `serde` implements `Serialize` and `Deserialize` for results and errors, and records [`facts`].
 //!
-//! Libraries for Linux (x86-64 and aarch64) and Windows (x86-64) can be identified on any system. A search always
+//! Libraries for Linux (x86-64 and aarch64) and Windows (x86-64) can be identified on either system. A search always
 //! follows the rules of the system that the crate is compiled for.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(feature = "inspect"), allow(dead_code, unreachable_pub, reason = "tools use the rest"))]

@@ -28,7 +28,7 @@
 //! | `link-graph` | graph | functions of the module `graph` |
 //! | `link-ops`, `link-cnn`, `link-adv`, `link-ext` | the sub-library, and graph if the program uses it | functions of both modules, and [`check!`] |
 //! | `link-cudnn` | `libcudnn.so.9` or `cudnn64_9.dll` (NVIDIA's shim or a drop-in) | all functions |
-//! | `buildtime-bindgen` | nothing | bindings generated from your own headers, which are newer than 9.28.1; needs libclang |
+//! | `buildtime-bindgen` | nothing | bindings generated from your own headers of 9.28.1 or newer; needs libclang |
 //! | `warn-deprecated` | nothing | a compiler warning for each use of a deprecated name |
 //!
 //! The build script searches for cuDNN like `cudnn-loader` does at run time. These environment variables control it:

@@ -4,6 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::copy_program;
 use crate::program::{profile_dir, root};
 
 /// Returns the command that compiles C for the target of the tests.
@@ -62,6 +63,16 @@ pub fn compile(code: &str, flags: &[&str], file: &Path) {
     });
 }
 
+/// The code that makes the files.
+const HARNESS: &[&str] = &[
+    include_str!("compiler.rs"),
+    include_str!("driver_library.rs"),
+    include_str!("extension_dll.rs"),
+    include_str!("extension_library.rs"),
+    include_str!("fake_library.rs"),
+    include_str!("windows.rs"),
+];
+
 /// Makes a file from these inputs, or copies the result of an earlier test program. Inputs that name files of this
 /// checkout or temporary files are not complete, so that their results are not kept.
 pub(crate) fn compiled_once(inputs: &str, file: &Path, build: impl FnOnce(&Path)) {
@@ -71,7 +82,7 @@ pub(crate) fn compiled_once(inputs: &str, file: &Path, build: impl FnOnce(&Path)
     }
     let dir = profile_dir().join("compiled");
     let mut hasher = DefaultHasher::new();
-    inputs.hash(&mut hasher);
+    (inputs, HARNESS).hash(&mut hasher);
     let kept = dir.join(format!("{:016x}", hasher.finish()));
     if !kept.exists() {
         std::fs::create_dir_all(&dir).unwrap();
@@ -80,7 +91,6 @@ pub(crate) fn compiled_once(inputs: &str, file: &Path, build: impl FnOnce(&Path)
         build(&new);
         std::fs::rename(new, &kept).unwrap();
     }
-    // Copying into the existing file would change the library of a running process.
-    let _ = std::fs::remove_file(file);
-    std::fs::copy(kept, file).unwrap();
+    // Replaces the file, because copying into it would change the library of a running process.
+    copy_program(kept, file);
 }

@@ -113,16 +113,19 @@ fn is_current(program: &Path) -> bool {
     built.is_ok_and(|built| built > *NEWEST)
 }
 
-/// Returns the time of the last change below a directory, without build results, tests and pages.
+/// Directories without inputs of programs.
+const OTHER_DIRS: [&str; 7] = [".git", "benches", "book", "docs", "python", "target", "tests"];
+
+/// Returns the time of the last change below a directory, without pages and other files that no program is built from.
 fn newest(dir: &Path) -> SystemTime {
     let mut newest = SystemTime::UNIX_EPOCH;
-    for entry in std::fs::read_dir(dir).unwrap().flatten() {
-        let name = entry.file_name();
-        let name = name.as_encoded_bytes();
-        let metadata = entry.metadata().unwrap();
-        if metadata.is_dir() && name != b"target" && name != b"tests" && !name.starts_with(b".") {
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        // Temporary files may be gone.
+        let Ok(metadata) = entry.metadata() else { continue };
+        let name = entry.file_name().into_string().unwrap_or_default();
+        if metadata.is_dir() && !OTHER_DIRS.contains(&name.as_str()) {
             newest = newest.max(self::newest(&entry.path()));
-        } else if metadata.is_file() && !name.ends_with(b".md") {
+        } else if metadata.is_file() && !name.ends_with(".md") && !name.ends_with(".pyc") {
             newest = newest.max(metadata.modified().unwrap());
         }
     }

@@ -9,5 +9,5 @@ pub(crate) fn run(option: Option<&str>) -> Result<()> {
     let mut python = cudnn_fetch::python(&root);
     python.arg(root.join("doctor/cudnn-frameworks/data/update.py")).args(option);
     let status = python.status().map_err(|error| format!("cannot start {:?}: {error}", python.get_program()))?;
-    if status.success() { Ok(()) } else { Err("the facts about frameworks need changes".into()) }
+    if status.success() { Ok(()) } else { Err(format!("update.py ended with {status}").into()) }
 }

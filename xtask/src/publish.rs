@@ -17,7 +17,7 @@ const RENAMED: [(&str, &str); 1] = [("cudnn-sys", "cudnn-shim-sys")];
 /// the path in the repository into a package, and the index uses them to resolve a README's relative links. Also
 /// removes our packages' unpacked sources, which cargo would reuse for a package of the same name and version.
 const COPY: &str = r#"
-set -eu
+set -euo pipefail
 # A hook that runs this program sets these variables.
 unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE
 rm -rf "$2" "${CARGO_HOME:-$HOME/.cargo}"/registry/src/-*/cudnn-*
@@ -168,7 +168,7 @@ fn print_decisions(packages: &[Json], workspace: &Path, repository: Option<&str>
     }
     let says_unpublished = |package: &&Json| {
         let readme = Path::new(field(package, "manifest_path")).with_file_name("README.md");
-        std::fs::read_to_string(readme).is_ok_and(|text| text.contains("not published yet"))
+        std::fs::read_to_string(readme).is_ok_and(|text| text.to_lowercase().contains("not published yet"))
     };
     let unready: Vec<&str> = packages.iter().filter(says_unpublished).map(|package| field(package, "name")).collect();
     if !unready.is_empty() {

@@ -27,10 +27,9 @@ use crate::error_strings::take_last_error;
 use crate::names::{DRIVER, cublas_lt, loader};
 use crate::resolve::libraries;
 
-// Numeric, because `cudnn-sys` may be generated from older headers without these names.
-const DEVICEPROP: Kind = Kind(38);
-const DEVICEPROP_JSON: Name = Name(2702);
-const HEURISTICS_DEVICEPROP: Name = Name(204);
+const DEVICEPROP: Kind = Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR;
+const DEVICEPROP_JSON: Name = Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION;
+const HEURISTICS_DEVICEPROP: Name = Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP;
 
 /// The engines and cuBLASLt map two gigabytes, and a process that uses a GPU has already mapped several more.
 const MIN_ADDRESS_SPACE: u64 = 16 << 30;

@@ -1,6 +1,6 @@
 //! Answers the questions of a program that loads DLLs itself, based on the [`Facts`] of its process.
 //!
-//! The functions also exist without the feature `windows`, so that the same program compiles for other systems. They
+//! The functions also exist without the feature `windows`, so that the same program compiles for Linux. They
 //! return `None` there, and do not include the code of the simulation.
 //!
 //! ```no_run

@@ -9,6 +9,7 @@ usage: update.py [--check | --verify] [FILE]
 
 import concurrent.futures
 import datetime
+import http.client
 import io
 import itertools
 import json
@@ -33,8 +34,10 @@ def get(url, **headers):
     for pause in (1, 5, None) if url.startswith("http") else (None,):
         try:
             with urllib.request.urlopen(request, timeout=60) as response:
+                if "Range" in headers and response.status != 206:
+                    raise OSError("the server does not send parts of a file")
                 return response.headers, response.read()
-        except OSError as error:
+        except (OSError, http.client.HTTPException) as error:
             is_final = isinstance(error, urllib.error.HTTPError) and error.code < 500
             if is_final or pause is None:
                 raise OSError(f"{url}: {error}") from error
@@ -46,8 +49,8 @@ class Remote(io.RawIOBase):
 
     def __init__(self, url):
         self.url, self.at = url, 0
+        # `bytes 0-0/554903621`
         headers, _ = get(url, Range="bytes=0-0")
-        # `bytes 0-0/554903621`; a server without ranges would send the whole file.
         self.size = int(headers["Content-Range"].rpartition("/")[2])
 
     def readable(self):

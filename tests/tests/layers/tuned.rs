@@ -305,13 +305,19 @@ fn proposals_that_change_are_noticed() {
     let expected = asking.lines(&[fourth.clone(), third.clone(), second.clone()]);
     let output = asking.run("tuned", Some(&rankings), &["changed", "all"]);
     let lines: Vec<String> = output.stdout.lines().map(engines).collect();
-    let [first, once, again] = lines[0].splitn(3, "; ").collect::<Vec<_>>()[..] else { panic!("{output:#?}") };
+    let [first, once, again, count] = lines[0].split("; ").collect::<Vec<_>>()[..] else { panic!("{output:#?}") };
+    assert_eq!(count, "3", "{output:#?}");
     assert_eq!((first, again), (&*format!("changed: {expected}, -, -"), &*format!("{expected}, -, -")), "{output:#?}");
     // One query has all engines in another order.
     let sorted = |line: &str| line.split(", ").map(str::to_owned).collect::<BTreeSet<_>>();
     assert!(once != again && sorted(once) == sorted(again), "{output:#?}");
     assert_eq!(output.stderr.matches("cuDNN has changed its proposals").count(), 1, "{output:#?}");
     assert_eq!(lines[1], format!("all: 3 {expected}, -, -"), "{output:#?}");
+    // After the change, the second place is that of a wrong engine, which the program does not get.
+    let wrong = Choice { problem: Some(Problem::Wrong("-".into())), ..second.clone() };
+    let rankings = file([asking.ranking(vec![third.clone(), fourth.clone(), wrong])]);
+    let output = asking.run("tuned", Some(&rankings), &["changed"]);
+    assert!(output.stdout.trim_end().ends_with("; 1"), "{output:#?}");
 }
 
 #[test]

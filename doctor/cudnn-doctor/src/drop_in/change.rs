@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use cudnn_cli::escape::Printable;
 use cudnn_cli::programs::doctor;
-use cudnn_os::files::{lock_dir, symlink, sync_dir};
+use cudnn_os::files::{is_like_tmp, lock_dir, symlink, sync_dir};
 use cudnn_os::processes::users_of;
-use cudnn_os::rights::{belongs_to_user, take_rights};
+use cudnn_os::rights::{belongs_to_user, is_root, take_rights};
 use cudnn_probe::{Host, Library, Os};
 use cudnn_rules::check::drop_in::{bring_back, removal};
 use cudnn_rules::check::remedies;
@@ -93,6 +93,9 @@ pub(crate) fn install(dir: &Path, source: &Source, options: Option<&Options>, ho
         let message = format!("{} is not this project's {LAYERS}; it was left unchanged", layers.printable());
         return Err(Refusal::new(message).help("rename it"));
     }
+    if options.is_some_and(|options| !options.layers.as_encoded_bytes().trim_ascii().is_empty()) {
+        refuse_ignored(dir, &state)?;
+    }
     // Read and written first, so that errors are detected before any change.
     let new_options = options.map(|options| prepare(dir, options, &state)).transpose();
     let new_options = new_options.map_err(|(what, error)| not_writable(dir, &what, &error))?;
@@ -105,12 +108,7 @@ pub(crate) fn install(dir: &Path, source: &Source, options: Option<&Options>, ho
     }
     let change = if change == Change::None && options.is_some() { Change::Configured } else { change };
     drop(lock);
-    let state = DropInState::read(dir, host);
-    let turns_on = options.is_some_and(|options| !options.layers.as_encoded_bytes().trim_ascii().is_empty());
-    if turns_on && state.list.is_none() {
-        return Err(ignored(dir, &state));
-    }
-    Ok(Done { change, state })
+    Ok(Done { change, state: DropInState::read(dir, host) })
 }
 
 /// Removes the drop-in from this directory.
@@ -347,13 +345,17 @@ fn not_turned_on(dir: &Path, what: &str, error: &std::io::Error) -> Refusal {
     Refusal::new(message).help("fix the cause, then run the command again")
 }
 
-/// Reports that programs do not trust the files that turn layers on.
-fn ignored(dir: &Path, state: &DropInState) -> Refusal {
-    let (place, list) = (dir.printable(), state.files.list.printable());
-    let reason = "because other users can add files to the directory, or the file belongs to another user than root and \
-        the owner of the directory";
-    let message = format!("the drop-in is in {place}, but programs ignore {list}, {reason}");
-    Refusal::new(message).help("run the command as the owner of the directory")
+/// Refuses a directory in which programs do not trust the files that turn layers on.
+fn refuse_ignored(dir: &Path, state: &DropInState) -> Result<(), Refusal> {
+    let (reason, help) = if is_like_tmp(dir) {
+        ("other users can add files to its directory", "change the mode of the directory with `chmod`")
+    } else if !is_root() && !belongs_to_user(dir) {
+        ("it would belong to another user than root and the owner of its directory", "run the command as that owner")
+    } else {
+        return Ok(());
+    };
+    let message = format!("programs would ignore {}, because {reason}", state.files.list.printable());
+    Err(Refusal::new(message).help(help))
 }
 
 /// Reports that changing the directory failed.

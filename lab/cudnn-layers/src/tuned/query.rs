@@ -9,10 +9,11 @@ use cudnn_store::choices::{Capability, Choices, Device, Ranking, Release};
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::options::Options;
-use super::order::{Order, Proposal, choose, order};
+use super::order::{Order, Proposal, Use, choose, order};
 use super::proposals::{announced, fill, filled_proposals, proposals};
 use super::remembered;
 use crate::active::Active;
+use crate::bypass::Bypass;
 use crate::cudnn::Cudnn;
 use crate::device;
 use crate::json::parsed;
@@ -132,15 +133,20 @@ pub(super) fn answer(state: &State, query: &Query) -> Option<Answer> {
         state.host.warning(&format!("cuDNN has returned {filled} engines instead of {}", found.order.len()));
     }
     descriptors.truncate(filled);
+    let mut count = filled;
     let mut recommended = found.order.iter().take(filled).take_while(|(used, _)| used.is_recommended()).count();
     // SAFETY: cuDNN has filled these descriptors.
-    if found.is_remembered && !found.expects(&unsafe { filled_proposals(&state.cudnn, &descriptors) }) {
+    let returned = found.is_remembered.then(|| unsafe { filled_proposals(&state.cudnn, &descriptors) });
+    if let Some(returned) = returned.filter(|returned| !found.expects(returned)) {
         remembered::stop();
         recommended = 0;
-        state.host.warning("cuDNN has changed its proposals, so that one query was answered in another order");
+        // Filled descriptors cannot be filled again, so engines that must not come early are left out.
+        let usable = returned.iter().take_while(|proposal| choose(found.ranking, proposal) < Use::Failed).count();
+        count = if usable == 0 { filled } else { usable };
+        state.host.warning("cuDNN has changed its proposals, so that this query was answered in another order");
     }
     // SAFETY: the program passes this address to cuDNN, which writes the number to it.
-    unsafe { write_word(query.count, filled as u64) };
+    unsafe { write_word(query.count, count as u64) };
     Some(Answer { status: Status::CUDNN_STATUS_SUCCESS, recommended })
 }
 
@@ -166,14 +172,8 @@ fn find_order<'a>(state: &'a State, query: &Query) -> Option<Found<'a>> {
         && content.attributes.iter().all(|attribute| USUAL.contains(&attribute.name));
     let graph = shadow::graph_of(&content).filter(|graph| is_usual && graph.is_finalized)?;
     // After a missed call, the graph may be a different one.
-    static IS_REPORTED: AtomicBool = AtomicBool::new(false);
-    if state.host.missed_calls() > 0 {
-        if !IS_REPORTED.swap(true, Ordering::Relaxed) {
-            state.host.error("engines are no longer tuned, because calls have bypassed this layer");
-        }
-        return None;
-    }
-    if state.choices.is_empty() {
+    static BYPASS: Bypass = Bypass::new("engines are no longer tuned");
+    if !BYPASS.has_seen_all(state.host) || state.choices.is_empty() {
         return None;
     }
     let device = device::description(&state.cudnn, &content)?;
@@ -195,7 +195,10 @@ fn find_order<'a>(state: &'a State, query: &Query) -> Option<Found<'a>> {
         None => "confirms the order of the proposals".to_owned(),
     };
     state.host.info(&format!("the ranking of graph {} {text}: {}", ranking.graph, ranking.label));
-    remembered::insert(key, announced, order.clone());
+    // An order that stays is never checked.
+    if order.is_some() || !ranking.has_dangerous() {
+        remembered::insert(key, announced, order.clone());
+    }
     Some(Found { ranking, order: order?, is_remembered: false })
 }
 

@@ -1,8 +1,8 @@
 //! Remembers the order of the proposals, so that only the first query of a graph asks cuDNN twice.
 //!
 //! cuDNN proposes the same engines in the same order if a process asks again for a graph, a mode and a device. The layer
-//! checks this: cuDNN must announce the same number of proposals, and the engines that it returns must be the expected
-//! ones. After the first difference, nothing is remembered any more.
+//! checks this where it changes the order: cuDNN must announce the same number of proposals, and the engines that it
+//! returns must be the expected ones. After other engines, nothing is remembered any more.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;

@@ -103,8 +103,13 @@ impl Ranking {
     #[must_use]
     pub fn confirms_heuristics(&self) -> bool {
         let is_right = |choice: &Choice| choice.problem.is_none();
-        let is_dangerous = |choice: &Choice| choice.problem.as_ref().is_some_and(Problem::is_dangerous);
-        self.default == Some(0) && self.engines.first().is_some_and(is_right) && !self.engines.iter().any(is_dangerous)
+        self.default == Some(0) && self.engines.first().is_some_and(is_right) && !self.has_dangerous()
+    }
+
+    /// Returns whether an engine gives wrong results or damages memory.
+    #[must_use]
+    pub fn has_dangerous(&self) -> bool {
+        self.engines.iter().any(|choice| choice.problem.as_ref().is_some_and(Problem::is_dangerous))
     }
 
     /// Checks the values that the types of the fields allow.

@@ -128,7 +128,7 @@ fn ask(json: &str, way: &str) -> Result<String, Error> {
             let (second, third) = (all(&heuristics)?, all(&heuristics)?);
             // SAFETY: as above.
             unsafe { std::env::remove_var("PLANNER_PROPOSES_OTHERS") };
-            [first.0, second.0, third.0].join("; ")
+            [first.0, second.0, third.0, second.1.to_string()].join("; ")
         }
         "filters" => filtered(&all(&heuristics)?.2, &device),
         _ => {
