@@ -1,4 +1,4 @@
-"""A preprocessor of mdBook that makes pages from the data in docs/data, which tests write.
+"""A preprocessor of mdBook that makes pages from the data in docs/data, which tests or people write.
 
 A link to `data/NAME.csv` or `data/NAME.json` in another page leads to the page NAME.
 """
@@ -17,7 +17,11 @@ PAGES = {
     "coexistence.csv": ("Coexistence, case by case", HOOKS),
     "findings.json": ("Findings of the doctor", FINDINGS),
     "fault-matrix.csv": ("The fault matrix", CALLS),
+    "machines.csv": ("Thirteen machines", "What the doctor [said and says](measurements/machines.md) about them."),
+    "mutations.csv": ("Promises and the tests that protect them", "[Each promise was broken](measurements/mutations.md)."),
     "repairs.json": ("Repairs, situation by situation", "What `fix --yes` did to broken environments. `~` is the home directory."),
+    "tuned-starts.csv": ("First steps with tuned engines", "Seconds, as [explained](measurements/tuned.md#starts)."),
+    "tuned-steps.csv": ("Steps with tuned engines", "Milliseconds, as [explained](measurements/tuned.md#steps)."),
     "validate-rules.csv": ("The rules of `validate`", "Mistakes that the layer [validate](guide/validate.md) names."),
     "what-goes-wrong.json": ("What goes wrong", REPORTS),
     "what-goes-wrong-with-frameworks.json": ("What goes wrong with frameworks", REPORTS),
@@ -92,7 +96,11 @@ MAKERS = {
     "coexistence.csv": table,
     "fault-matrix.csv": fault_matrix,
     "findings.json": findings,
+    "machines.csv": table,
+    "mutations.csv": table,
     "repairs.json": repairs,
+    "tuned-starts.csv": table,
+    "tuned-steps.csv": table,
     "validate-rules.csv": table,
     "what-goes-wrong.json": reports,
     "what-goes-wrong-with-frameworks.json": reports,
