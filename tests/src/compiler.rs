@@ -82,7 +82,8 @@ pub(crate) fn compiled_once(inputs: &str, file: &Path, build: impl FnOnce(&Path)
     }
     let dir = profile_dir().join("compiled");
     let mut hasher = DefaultHasher::new();
-    (inputs, HARNESS).hash(&mut hasher);
+    // A DLL contains its name.
+    (inputs, file.file_name(), HARNESS).hash(&mut hasher);
     let kept = dir.join(format!("{:016x}", hasher.finish()));
     if !kept.exists() {
         std::fs::create_dir_all(&dir).unwrap();

@@ -105,7 +105,7 @@ impl Portable for PathBuf {
     }
 }
 
-/// An I/O error. An error without a number of the system has a kind and a text.
+/// An I/O error. The message is stored because error numbers differ between operating systems.
 #[derive(Serialize, Deserialize)]
 struct SystemError {
     kind: String,
@@ -113,9 +113,28 @@ struct SystemError {
     code: Option<i32>,
 }
 
-/// The kinds of the errors that this project makes itself. Others are restored as `Other`.
-const KINDS: &[ErrorKind] =
-    &[ErrorKind::NotFound, ErrorKind::PermissionDenied, ErrorKind::Unsupported, ErrorKind::UnexpectedEof];
+/// The error kinds that file operations can return. Other kinds are restored as `Other`, unless this system has the
+/// same error number for them.
+const KINDS: &[ErrorKind] = &[
+    ErrorKind::NotFound,
+    ErrorKind::PermissionDenied,
+    ErrorKind::AlreadyExists,
+    ErrorKind::WouldBlock,
+    ErrorKind::NotADirectory,
+    ErrorKind::IsADirectory,
+    ErrorKind::StaleNetworkFileHandle,
+    ErrorKind::InvalidInput,
+    ErrorKind::InvalidData,
+    ErrorKind::TimedOut,
+    ErrorKind::NotSeekable,
+    ErrorKind::FileTooLarge,
+    ErrorKind::ResourceBusy,
+    ErrorKind::InvalidFilename,
+    ErrorKind::Interrupted,
+    ErrorKind::Unsupported,
+    ErrorKind::UnexpectedEof,
+    ErrorKind::OutOfMemory,
+];
 
 impl Portable for io::Error {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -125,8 +144,10 @@ impl Portable for io::Error {
 
     fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let SystemError { kind, text, code } = SystemError::deserialize(deserializer)?;
-        let kind = || KINDS.iter().find(|known| format!("{known:?}") == kind).copied().unwrap_or(ErrorKind::Other);
-        Ok(code.map_or_else(|| io::Error::new(kind(), text), io::Error::from_raw_os_error))
+        let kind = KINDS.iter().find(|known| format!("{known:?}") == kind).copied().unwrap_or(ErrorKind::Other);
+        let mut on_this_system = code.map(io::Error::from_raw_os_error).into_iter().chain([kind.into()]);
+        let same = on_this_system.find(|error| error.to_string() == text);
+        Ok(same.unwrap_or_else(|| io::Error::new(kind, text)))
     }
 }
 

@@ -86,9 +86,9 @@ fn plans_of_a_real_cudnn_are_blocked_by_every_kind_of_condition() {
         (by_engine.as_str(), [engine_name.as_str(), ""]),
         (&by_knob, [knob, ""]),
         (&by_note, [note, ""]),
-        (r#""operations":["conv_fwd"],"tensors":[{"roles":["x"],"rank":5}]"#, ["3-d", ""]),
-        (r#""tensors":[{"types":["bfloat16"],"rank":5,"extents":{"1":{"multiple_of":16}}}]"#, ["3-d", "BFLOAT16"]),
-        (r#""compute_types":["float"],"compute_capability":{"from":"9.0","before":"9.1"}"#, ["", ""]),
+        (r#""operations":["conv_fwd"],"tensors":[{"rank":5}]"#, ["3-d", ""]),
+        (r#""tensors":[{"types":["bfloat16"],"rank":5}]"#, ["3-d", "BFLOAT16"]),
+        (r#""operations":["conv_fwd"],"compute_capability":{"from":"9.0","before":"9.1"}"#, ["", ""]),
         (r#""operations":["conv_fwd"],"cudnn":{"from":"9.19.0","before":"9.19.1"}"#, ["", ""]),
     ] {
         planning.assert_blocks(&unblocked, &file(planning.dir.path(), &[conditions]), &texts, "rule-0");
@@ -99,12 +99,33 @@ fn plans_of_a_real_cudnn_are_blocked_by_every_kind_of_condition() {
         r#""operations":["conv_fwd"],"cudnn":{"before":"9.19.0"}"#,
         r#""operations":["conv_fwd"],"compute_capability":{"from":"10.0"}"#,
         r#""operations":["conv_fwd"],"knobs":{"TILE_SIZE":12345}"#,
+        r#""workspace_above":1000000000000"#,
     ];
     let rules = file(planning.dir.path(), &others);
     for layers in ["errata", "errata,plans", "trace,errata"] {
         let output = planning.run(layers, &rules);
         assert_eq!(output.stdout, unblocked, "{layers}");
         assert!(!output.stderr.contains("stays off"), "{layers}: {}", output.stderr);
+    }
+}
+
+/// The workspace is known only after cuDNN has finalized a plan, which then fails like other blocked plans.
+#[test]
+fn plans_that_need_too_much_workspace_are_blocked() {
+    let Some(planning) = Planning::new("plans_that_need_too_much_workspace_are_blocked", "jit-cu12-9.19.0") else {
+        return;
+    };
+    let unblocked = planning.run("none", "").stdout;
+    // The plans need no workspace.
+    planning.assert_blocks(
+        &unblocked,
+        &file(planning.dir.path(), &[r#""workspace_above":-1"#]),
+        &["engine "],
+        "rule-0",
+    );
+    let rules = file(planning.dir.path(), &[r#""workspace_above":0"#]);
+    for layers in ["errata", "errata,plans", "errata,plans"] {
+        assert_eq!(planning.run(layers, &rules).stdout, unblocked, "{layers}");
     }
 }
 

@@ -10,15 +10,15 @@ use cudnn_os::cancel::ThreadStateGuard;
 use super::rule::{Rule, Rules};
 use crate::active::Active;
 use crate::bypass::Bypass;
-use crate::cudnn::Cudnn;
+use crate::cudnn::{Cudnn, read};
 use crate::device;
 use crate::engine::Choice;
 use crate::json::parsed;
-use crate::last_error;
+use crate::last_error::{self, own_calls};
 use crate::plan_configurations::PlanConfigurations;
 use crate::shadow;
 use crate::shadow::content::Content;
-use crate::shadow::elements::{Kind, Raw};
+use crate::shadow::elements::{Kind, Name, Raw, Type};
 
 /// The layer's state after it has started.
 pub(super) struct State {
@@ -28,6 +28,8 @@ pub(super) struct State {
     pub(super) rules: Rules,
     /// Whether a rule depends on the engine or the knobs.
     pub(super) needs_configuration: bool,
+    /// Whether a rule depends on the workspace.
+    pub(super) limits_workspace: bool,
 }
 
 /// Set when the layer starts.
@@ -55,10 +57,27 @@ pub(super) fn forget(state: &State, plan: Raw) {
     }
 }
 
-/// Returns whether a rule blocks this plan. If so, the rule becomes the text of the thread's last error.
-pub(super) fn is_blocked(state: &State, descriptor: Raw) -> bool {
-    let plan = shadow::content(descriptor)
-        .filter(|content| content.kind == Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR && !content.is_finalized);
+/// Returns whether a rule blocks this finalized plan because of its workspace. If so, the rule becomes the text of the
+/// thread's last error.
+pub(super) fn needs_too_much_workspace(state: &State, descriptor: Raw) -> bool {
+    let is_plan = |content: &Arc<Content>| content.kind == Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR;
+    if !state.limits_workspace || !shadow::content(descriptor).as_ref().is_some_and(is_plan) {
+        return false;
+    }
+    let (name, ty) = (Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, Type::CUDNN_TYPE_INT64);
+    let mut size = 0_i64;
+    let room = std::slice::from_mut(&mut size);
+    // SAFETY: cuDNN has just finalized the plan, which the program keeps alive during the call.
+    let is_read = own_calls(&state.cudnn, || unsafe { read(&state.cudnn, descriptor, name, ty, room) }).is_ok();
+    is_read && is_blocked(state, descriptor, Some(size))
+}
+
+/// Returns whether a rule blocks this plan. Without the size of the workspace, the plan is not finalized yet. If so, the
+/// rule becomes the text of the thread's last error.
+pub(super) fn is_blocked(state: &State, descriptor: Raw, workspace: Option<i64>) -> bool {
+    let plan = shadow::content(descriptor).filter(|content| {
+        content.kind == Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR && content.is_finalized == workspace.is_some()
+    });
     let Some(plan) = plan else { return false };
     // After a missed call, the graph may be a different one.
     static BYPASS: Bypass = Bypass::new("plans are no longer blocked");
@@ -75,7 +94,7 @@ pub(super) fn is_blocked(state: &State, descriptor: Raw) -> bool {
     let capability = || *capability.get_or_init(|| compute_capability(state, &plan));
     let graph = shadow::known_parts(graph);
     let operations = Operation::nested_in(&graph);
-    let Some(rule) = state.rules.iter().find(|rule| rule.matches(&operations, choice, &capability)) else {
+    let Some(rule) = state.rules.iter().find(|rule| rule.matches(&operations, choice, &capability, workspace)) else {
         return false;
     };
     let label = shadow::label(descriptor);

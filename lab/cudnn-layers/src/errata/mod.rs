@@ -1,7 +1,7 @@
 //! The layer `errata`, which blocks plans that are known to be wrong or slow.
 //!
-//! Rules select plans by operation, engine, knobs, data types, shapes, GPU and cuDNN release. Finalizing a selected
-//! plan returns `CUDNN_STATUS_NOT_SUPPORTED`, so that frameworks try the next engine instead of disabling cuDNN.
+//! Rules select plans by operation, engine, knobs, data types, workspace, GPU and cuDNN release. Finalizing a selected plan
+//! returns `CUDNN_STATUS_NOT_SUPPORTED`, so that frameworks try the next engine instead of disabling cuDNN.
 //!
 //! | module | purpose |
 //! | --- | --- |
@@ -53,7 +53,8 @@ impl Layer for Errata {
         rules.retain(|rule| rule.includes_release(host.cudnn_version()));
         host.info(&format!("{} of {count} rules apply to this release of cuDNN", rules.len()));
         let needs_configuration = rules.iter().any(Rule::needs_configuration);
-        let state = State { host, cudnn: Cudnn::new(host), rules, needs_configuration };
+        let limits_workspace = rules.iter().any(Rule::limits_workspace);
+        let state = State { host, cudnn: Cudnn::new(host), rules, needs_configuration, limits_workspace };
         STATE.begin("errata", state, Rank::Errata, &AT_FORK)?;
         Ok(Errata(()))
     }
@@ -77,7 +78,7 @@ impl Intercept for Errata {
         let Some(state) = STATE.get().filter(|_| !calls::makes_variant_pack(call)) else { return next() };
         if call.function == Id::CudnnBackendFinalize {
             let refused = R::from_status(cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED);
-            if let Some(refused) = refused.filter(|_| blocking::is_blocked(state, calls::descriptor(call))) {
+            if let Some(refused) = refused.filter(|_| blocking::is_blocked(state, calls::descriptor(call), None)) {
                 return refused;
             }
         }
@@ -91,7 +92,13 @@ impl Intercept for Errata {
         let status = returned.status();
         follow::returned(call, status, destruction);
         if status == Some(cudnnStatus_t::CUDNN_STATUS_SUCCESS) {
+            let is_too_large = call.function == Id::CudnnBackendFinalize
+                && blocking::needs_too_much_workspace(state, calls::descriptor(call));
             succeeded(state, call);
+            let refused = R::from_status(cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED);
+            if let Some(refused) = refused.filter(|_| is_too_large) {
+                return refused;
+            }
         }
         returned
     }

@@ -38,8 +38,6 @@ pub struct Rule {
     #[serde(default)]
     operations: Vec<String>,
     #[serde(default)]
-    compute_types: Vec<String>,
-    #[serde(default)]
     engines: Vec<i64>,
     #[serde(default)]
     knobs: BTreeMap<String, i64>,
@@ -47,6 +45,9 @@ pub struct Rule {
     numerical_notes: Vec<String>,
     #[serde(default)]
     tensors: Vec<TensorRule>,
+    /// Selects plans that need more bytes.
+    #[serde(default)]
+    workspace_above: Option<i64>,
     /// Whether the rule has blocked a plan. Shared by copies of the rule.
     #[serde(skip)]
     is_used: Arc<AtomicBool>,
@@ -56,21 +57,8 @@ pub struct Rule {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct TensorRule {
-    roles: Vec<String>,
     types: Vec<String>,
     rank: Option<usize>,
-    /// By index. Negative indices count from the last dimension.
-    extents: BTreeMap<String, Extent>,
-}
-
-/// Conditions for the extent of one dimension.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Extent {
-    min: Option<i64>,
-    max: Option<i64>,
-    multiple_of: Option<i64>,
-    not_multiple_of: Option<i64>,
 }
 
 /// A range that includes the start and excludes the end. Both are optional.
@@ -206,7 +194,7 @@ impl Rule {
         self.compute_capability.to_string()
     }
 
-    /// Returns the conditions for plans in one line, such as `conv_fwd, x: bfloat16, rank 5`.
+    /// Returns the conditions for plans in one line, such as `conv_fwd, bfloat16 of rank 5`.
     #[must_use]
     pub fn conditions(&self) -> String {
         let mut texts = Vec::new();
@@ -215,11 +203,11 @@ impl Rule {
             items => texts.push(format!("{what}{}", items.join(" or "))),
         };
         list("", &self.operations);
-        list("computed in ", &self.compute_types);
         list("engine ", &self.engines.iter().map(i64::to_string).collect::<Vec<_>>());
         list("", &self.knobs.iter().map(|(knob, value)| format!("{knob}={value}")).collect::<Vec<_>>());
         list("note ", &self.numerical_notes);
         texts.extend(self.tensors.iter().map(TensorRule::conditions));
+        texts.extend(self.workspace_above.map(|limit| format!("more than {limit} bytes of workspace")));
         texts.join(", ")
     }
 
@@ -233,15 +221,15 @@ impl Rule {
             return error("the reason must be one line of text".into());
         }
         let selects_all = self.operations.is_empty()
-            && self.compute_types.is_empty()
             && self.engines.is_empty()
             && self.knobs.is_empty()
             && self.numerical_notes.is_empty()
-            && self.tensors.is_empty();
+            && self.tensors.is_empty()
+            && self.workspace_above.is_none();
         if selects_all {
             return error("it would block every plan, because it has no condition on plans".into());
         }
-        let types = self.compute_types.iter().chain(self.tensors.iter().flat_map(|tensor| &tensor.types));
+        let types = self.tensors.iter().flat_map(|tensor| &tensor.types);
         for (what, names, known) in [
             (
                 "operation",
@@ -264,7 +252,10 @@ impl Rule {
         if self.cudnn.is_empty() || self.compute_capability.is_empty() {
             return error("a range ends before it begins".into());
         }
-        self.tensors.iter().try_for_each(|tensor| tensor.check().or_else(error))
+        if self.tensors.iter().any(|tensor| tensor.types.is_empty() && tensor.rank.is_none()) {
+            return error("a tensor without conditions selects every operation".into());
+        }
+        Ok(())
     }
 
     /// Returns whether the rule depends on the engine or the knobs.
@@ -272,17 +263,23 @@ impl Rule {
         !self.engines.is_empty() || !self.knobs.is_empty() || !self.numerical_notes.is_empty()
     }
 
+    /// Returns whether the rule depends on the workspace, which is known only after a plan is finalized.
+    pub(super) fn limits_workspace(&self) -> bool {
+        self.workspace_above.is_some()
+    }
+
     /// Returns `true` the first time, and `false` afterwards.
     pub(super) fn is_first_use(&self) -> bool {
         !self.is_used.swap(true, Ordering::Relaxed)
     }
 
-    /// Returns whether the rule selects a plan. A condition on an unknown value is not met.
+    /// Returns whether the rule selects a plan with this size of the workspace. A condition on an unknown value is not met.
     pub(super) fn matches(
         &self,
         operations: &[Operation<'_>],
         choice: Option<&Choice>,
         capability: &dyn Fn() -> Option<u32>,
+        workspace: Option<i64>,
     ) -> bool {
         let has_choice = || {
             let Some(choice) = choice else { return false };
@@ -296,7 +293,8 @@ impl Rule {
                 && self.numerical_notes.iter().all(has_note)
                 && self.knobs.iter().all(has_knob)
         };
-        (!self.needs_configuration() || has_choice())
+        self.workspace_above.is_none_or(|limit| workspace.is_some_and(|size| size > limit))
+            && (!self.needs_configuration() || has_choice())
             && operations.iter().any(|operation| self.matches_operation(operation))
             && (self.compute_capability.is_everything() || capability().is_some_and(|it| self.includes_capability(it)))
     }
@@ -306,82 +304,19 @@ impl Rule {
             list.is_empty() || value.is_some_and(|value| list.contains(value))
         };
         contains(&self.operations, Some(&operation.name))
-            && contains(&self.compute_types, operation.compute_type().as_ref())
             && self.tensors.iter().all(|rule| operation.operands().any(|operand| rule.matches(operand)))
     }
 }
 
 impl TensorRule {
-    fn check(&self) -> Result<(), String> {
-        if self.roles.is_empty() && self.types.is_empty() && self.rank.is_none() && self.extents.is_empty() {
-            return Err("a tensor without conditions selects every operation".into());
-        }
-        let is_of_role = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-        if let Some(role) = self.roles.iter().find(|role| role.is_empty() || !role.chars().all(is_of_role)) {
-            return Err(format!("{role:?} is not the role of a tensor, such as \"x\""));
-        }
-        for (index, extent) in &self.extents {
-            if extent.is_empty() {
-                return Err(format!("the condition for dimension {index} selects all or no extents"));
-            }
-            if index.parse::<i8>().is_err() {
-                return Err(format!("{index:?} is not the index of a dimension"));
-            }
-            if [extent.multiple_of, extent.not_multiple_of].into_iter().flatten().any(|divisor| divisor < 1) {
-                return Err(format!("the divisor of dimension {index} must be positive"));
-            }
-        }
-        Ok(())
-    }
-
     fn conditions(&self) -> String {
-        let mut texts = vec![self.types.join(" or ")];
-        texts.extend(self.rank.map(|rank| format!("rank {rank}")));
-        texts.extend(self.extents.iter().map(|(index, extent)| format!("dimension {index} {extent}")));
-        texts.retain(|text| !text.is_empty());
-        let name = if self.roles.is_empty() { "a tensor".to_owned() } else { self.roles.join(" or ") };
-        format!("{name}: {}", texts.join(", "))
+        let types = if self.types.is_empty() { "a tensor".to_owned() } else { self.types.join(" or ") };
+        self.rank.map_or(types.clone(), |rank| format!("{types} of rank {rank}"))
     }
 
-    fn matches(&self, Operand { role, tensor, .. }: &Operand<'_>) -> bool {
-        let extents = tensor.extents();
-        let extent = |index: &str| {
-            let index: i64 = index.parse().ok()?;
-            let place = if index < 0 { index + extents.len() as i64 } else { index };
-            extents.get(usize::try_from(place).ok()?).copied()
-        };
-        (self.roles.is_empty() || self.roles.contains(role))
-            && (self.types.is_empty() || self.types.contains(&tensor.type_name()))
-            && self.rank.is_none_or(|rank| rank == extents.len())
-            && self.extents.iter().all(|(index, rule)| extent(index).is_some_and(|extent| rule.matches(extent)))
-    }
-}
-
-impl Extent {
-    /// Returns whether there is no condition, or one that no extent meets.
-    fn is_empty(self) -> bool {
-        let is_missing = [self.min, self.max, self.multiple_of, self.not_multiple_of].iter().all(Option::is_none);
-        is_missing || self.min.zip(self.max).is_some_and(|(min, max)| min > max)
-    }
-
-    fn matches(self, extent: i64) -> bool {
-        let divides = |divisor: i64| extent.checked_rem(divisor) == Some(0);
-        self.min.is_none_or(|min| min <= extent)
-            && self.max.is_none_or(|max| extent <= max)
-            && self.multiple_of.is_none_or(divides)
-            && self.not_multiple_of.is_none_or(|divisor| !divides(divisor))
-    }
-}
-
-impl fmt::Display for Extent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let texts = [
-            self.min.map(|min| format!("at least {min}")),
-            self.max.map(|max| format!("at most {max}")),
-            self.multiple_of.map(|divisor| format!("a multiple of {divisor}")),
-            self.not_multiple_of.map(|divisor| format!("not a multiple of {divisor}")),
-        ];
-        f.write_str(&texts.into_iter().flatten().collect::<Vec<_>>().join(" and "))
+    fn matches(&self, Operand { tensor, .. }: &Operand<'_>) -> bool {
+        (self.types.is_empty() || self.types.contains(&tensor.type_name()))
+            && self.rank.is_none_or(|rank| rank == tensor.extents().len())
     }
 }
 
@@ -413,21 +348,13 @@ mod tests {
             (r#""operations":["conv_fwd"]"#, true),
             (r#""operations":["matmul","conv_fwd"]"#, true),
             (r#""operations":["matmul"]"#, false),
-            (r#""compute_types":["float"]"#, true),
-            (r#""compute_types":["half"]"#, false),
             (r#""tensors":[{"types":["bfloat16"],"rank":5}]"#, true),
             (r#""tensors":[{"types":["bfloat16"],"rank":4}]"#, false),
-            (r#""tensors":[{"roles":["y"],"types":["bfloat16"]}]"#, false),
-            (r#""tensors":[{"roles":["x"]},{"roles":["y"]}]"#, true),
+            (r#""tensors":[{"types":["bfloat16"]},{"types":["float"]}]"#, true),
+            (r#""workspace_above":1023"#, true),
+            (r#""workspace_above":1024"#, false),
             // The conditions must hold for one operation, not for the graph.
             (r#""operations":["relu"],"tensors":[{"types":["bfloat16"]}]"#, false),
-            (r#""tensors":[{"extents":{"1":{"min":64,"max":64}}}]"#, true),
-            (r#""tensors":[{"extents":{"1":{"max":29}}}]"#, false),
-            (r#""tensors":[{"roles":["y"],"extents":{"1":{"multiple_of":8}}}]"#, false),
-            (r#""tensors":[{"roles":["y"],"extents":{"1":{"not_multiple_of":8}}}]"#, true),
-            (r#""tensors":[{"roles":["y"],"extents":{"-4":{"min":30},"-1":{"min":14}}}]"#, true),
-            (r#""tensors":[{"extents":{"5":{"min":0}}}]"#, false),
-            (r#""tensors":[{"extents":{"-6":{"min":0}}}]"#, false),
             // The engine is unknown.
             (r#""operations":["conv_fwd"],"engines":[3]"#, false),
             (r#""numerical_notes":["tensor_core"]"#, false),
@@ -435,10 +362,13 @@ mod tests {
             (r#""operations":["conv_fwd"],"compute_capability":{"from":"9.1"}"#, false),
         ] {
             let rules = rule(conditions).unwrap();
-            assert_eq!(rules.0[0].matches(&operations, None, &|| Some(90)), expected, "{conditions}");
+            assert_eq!(rules.0[0].matches(&operations, None, &|| Some(90), Some(1024)), expected, "{conditions}");
         }
+        // The workspace is known only after the plan is finalized.
+        let rules = rule(r#""workspace_above":0"#).unwrap();
+        assert!(!rules.0[0].matches(&operations, None, &|| Some(90), None));
         let rules = rule(r#""operations":["conv_fwd"],"compute_capability":{"from":"5.0"}"#).unwrap();
-        assert!(!rules.0[0].matches(&operations, None, &|| None));
+        assert!(!rules.0[0].matches(&operations, None, &|| None, None));
     }
 
     #[test]
@@ -461,15 +391,10 @@ mod tests {
             (r#""operation":["matmul"]"#, "unknown field `operation`"),
             (r#""knobs":{"TILE":1}"#, "unknown knob \"TILE\""),
             (r#""tensors":[{"types":["fp16"]}]"#, "unknown data type \"fp16\""),
-            (r#""tensors":[{"extents":{"x":{"min":1}}}]"#, "not the index of a dimension"),
-            (r#""tensors":[{"extents":{"1":{"multiple_of":0}}}]"#, "must be positive"),
             (r#""operations":["matmul"],"reason":"other""#, "duplicate field"),
             (r#""operations":["convolution_forward"]"#, "unknown operation"),
             (r#""operations":["matmul"],"cudnn":{"from":"9.8","before":"9.8"}"#, "ends before it begins"),
             (r#""tensors":[{}]"#, "selects every operation"),
-            (r#""tensors":[{"roles":["X"]}]"#, "not the role of a tensor"),
-            (r#""tensors":[{"extents":{"0":{}}}]"#, "selects all or no extents"),
-            (r#""tensors":[{"extents":{"0":{"min":2,"max":1}}}]"#, "selects all or no extents"),
         ] {
             let error = rule(conditions).unwrap_err();
             assert!(error.contains(expected), "{conditions}: {error}");
