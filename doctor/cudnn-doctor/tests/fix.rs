@@ -21,6 +21,11 @@ const CNN: &str = "nvidia/cudnn/lib/libcudnn_cnn.so.9";
 /// Emulates `-I -m pip install .. nvidia-cudnn-cu12==VERSION`, with the environment's root in `$root`. Like pip, it replaces
 /// files instead of writing to them.
 const INSTALLER: &str = r#"
+case " $* " in *" --dry-run "*)
+    [ -e "$root/../unavailable" ] || exit 0
+    echo "ERROR: No matching distribution found" >&2
+    exit 1;;
+esac
 echo "$*" >>"$root/../calls"
 site=$root/lib/python3.12/site-packages
 if [ "$4" = freeze ]; then
@@ -536,6 +541,18 @@ fn a_package_is_not_removed_without_consent() {
     );
     world.sh(&format!("set -e\n{undo}"));
     assert!(world.digest() == before, "{undo}");
+}
+
+#[test]
+fn nothing_is_removed_if_the_new_package_cannot_be_installed() {
+    let world = World::new(NEW);
+    let before = world.digest();
+    world.sh("touch unavailable");
+    let (code, text) = world.run(&["fix", "--yes", "--remove", "--cuda", "13"]);
+    assert_eq!(code, Some(3), "{text}");
+    let expected = "nothing was removed, because the new packages cannot be installed: ERROR: No matching distribution";
+    assert!(text.contains(expected) && !text.contains("to undo it"), "{text}");
+    assert!(world.digest() == before && world.calls().is_empty(), "{}", world.calls());
 }
 
 #[test]

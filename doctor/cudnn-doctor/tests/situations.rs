@@ -1522,7 +1522,7 @@ fn no_command_opens_the_home_of_another_user() {
 #[test]
 fn conda_packages_are_installed_by_the_available_program() {
     let missing = "--yes --prefix $ --channel conda-forge --force-reinstall";
-    let cache = "env CONDA_PKGS_DIRS=$/pkgs-reinstall";
+    let cache = "env CONDA_PKGS_DIRS=$/cudnn-doctor-pkgs";
     // Fields: the programs on PATH, a variable that names a program, the environment, and the expected command.
     for (programs, variable, environment, expected) in [
         (&["conda", "mamba"][..], "", "env", format!("{cache} conda install {missing} --copy libcudnn=9.19.0.56")),
@@ -1568,7 +1568,7 @@ fn conda_packages_are_installed_by_the_available_program() {
         assert_eq!(line, expected, "{programs:?} {variable} {environment}");
         // The temporary package cache is removed.
         let last = found[0]["commands"][1].as_str().map(|line| line.replace(root.to_str().unwrap(), "$"));
-        assert_eq!(last.is_some_and(|line| line.ends_with("rm -rf $/pkgs-reinstall")), expected.starts_with("env"));
+        assert_eq!(last.is_some_and(|line| line.ends_with("rm -rf $/cudnn-doctor-pkgs")), expected.starts_with("env"));
     }
 }
 

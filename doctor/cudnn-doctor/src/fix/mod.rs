@@ -9,6 +9,7 @@ mod installer;
 mod package_list;
 mod pasted;
 mod refusal;
+mod rehearsal;
 mod removal;
 mod run;
 mod sources;
@@ -146,6 +147,9 @@ fn execute_step(index: usize, step: &Step, planned: &State, consent: &Consent<'_
     };
     if let Some(signal) = interruption.signal() {
         return (Err(("the doctor was interrupted".to_owned(), Undo::default())), Some(signal));
+    }
+    if let Err(reason) = rehearsal::rehearse(step) {
+        return (Err((reason, Undo::default())), interruption.signal());
     }
     let result = step.lines.iter().try_for_each(|line| run::run(line, consent.output, lock.as_ref()));
     if let Some(before) = &before {

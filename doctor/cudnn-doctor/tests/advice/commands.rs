@@ -34,8 +34,8 @@ fn each_installer_changes_its_own_packages() {
         ),
         (
             reinstall(&conda),
-            "env CONDA_PKGS_DIRS=/env/pkgs-reinstall conda install --yes --prefix /env --channel conda-forge \
-             --force-reinstall --copy libcudnn=9.28.0.42 && rm -rf /env/pkgs-reinstall",
+            "env CONDA_PKGS_DIRS=/env/cudnn-doctor-pkgs conda install --yes --prefix /env --channel conda-forge \
+             --force-reinstall --copy libcudnn=9.28.0.42 && rm -rf /env/cudnn-doctor-pkgs",
         ),
         (reinstall(&debian), "apt-get install -y --reinstall libcudnn9-cuda-13=9.28.0.42-1"),
         (reinstall(&package(Installer::Rpm, "libcudnn9-cuda-12", "9")), ""),

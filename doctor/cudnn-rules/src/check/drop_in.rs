@@ -83,19 +83,29 @@ fn stale(report: &InstallationReport, reason: &str) -> Finding {
     let dir = report.dir.printable();
     let message =
         format!("the drop-in is installed for the cuDNN in {dir}, but there is no matching backup of NVIDIA's shim");
+    // `install` replaces the backup, and keeps the list of layers, which `uninstall` would remove.
     let again = || Action::DropIn { command: Command::Install { from: None }, dir: report.dir.clone() };
+    let remedy = match source::find(None) {
+        Ok(_) => with_nvidias_shim(report).action(again()),
+        Err(_) => bring_back(report),
+    };
     Finding::new(STALE_SHIM, message)
         .note(format!("{KEPT} {reason}"))
         .note("the drop-in works, but cannot be uninstalled without that shim")
-        .remedy(bring_back(report).actions(source::find(None).is_ok().then(again)))
+        .remedy(remedy)
+}
+
+/// Returns the commands that replace the drop-in with NVIDIA's shim and remove what is left of it.
+pub fn bring_back(report: &InstallationReport) -> Remedy {
+    with_nvidias_shim(report).action(removal(&report.dir))
 }
 
 /// Returns the installer's command that replaces the drop-in with NVIDIA's shim.
-pub fn bring_back(report: &InstallationReport) -> Remedy {
+fn with_nvidias_shim(report: &InstallationReport) -> Remedy {
     let remedy = remedies::reinstall(report);
     let text = remedy.text.replace(remedies::PUT_DROP_IN_AGAIN, "");
     let text = format!("{}, which brings NVIDIA's {} back:", text.trim_end_matches(':'), Library::Shim);
-    remedy.with_text(text).action(removal(&report.dir))
+    remedy.with_text(text)
 }
 
 /// The action that removes the drop-in.

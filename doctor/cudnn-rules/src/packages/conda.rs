@@ -10,8 +10,9 @@ use cudnn_probe::{Os, read_bounded};
 
 use super::dirs::program_in;
 
-/// The name of the package cache for reinstallations, below the environment.
-const CACHE: &str = "pkgs-reinstall";
+/// The name of the package cache for reinstallations, below the environment. It is deleted afterwards, so that nobody
+/// else must use the name.
+const CACHE: &str = "cudnn-doctor-pkgs";
 
 /// Installs packages into the environment at this root. `None` for pixi environments other than the default one,
 /// because a feature of the manifest may belong to several environments.

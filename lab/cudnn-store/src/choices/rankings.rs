@@ -91,6 +91,13 @@ impl Choices {
         self
     }
 
+    /// Returns the name of a rule that another file defines differently.
+    #[must_use]
+    pub fn conflict<'a>(&self, other: &'a Choices) -> Option<&'a str> {
+        let differs = |rule: &&Value| self.rules.iter().any(|own| rule_name(own) == rule_name(rule) && own != *rule);
+        other.rules.iter().filter(|rule| rule_name(rule).is_some()).find(differs).and_then(rule_name)
+    }
+
     /// Returns whether these rules include all rules of another file.
     #[must_use]
     pub fn has_rules_of(&self, other: &Choices) -> bool {

@@ -10,12 +10,22 @@ use serde_json::json;
 use super::file;
 use crate::output_file::Output;
 
-/// Merges these files. Of several rankings of a graph, the last one counts.
+/// Merges these files. Of several rankings of a graph, the last one counts, and with
+/// `--force` also of several rules with one name.
 pub(super) fn run(files: &[PathBuf], output: &Output<'_>, format: Format) -> CommandResult {
     // Reading and writing one file would be a merge with its older contents.
     output.check()?;
     let read = files.iter().map(|file| Choices::read(file)).collect::<Result<Vec<Choices>, String>>()?;
-    let merged = read.into_iter().fold(Choices::default(), Choices::merge);
+    let mut merged = Choices::default();
+    for (file, choices) in files.iter().zip(read) {
+        if let Some(rule) = merged.conflict(&choices).filter(|_| !output.force) {
+            let (name, rule) = (file.printable(), rule.printable());
+            return Err(
+                format!("{name} has another rule {rule} than a file before it; rename it, or add --force").into()
+            );
+        }
+        merged = merged.merge(choices);
+    }
     if !output.force {
         check_older(output, &merged)?;
     }

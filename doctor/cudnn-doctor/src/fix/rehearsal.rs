@@ -1,0 +1,48 @@
+//! Asks pip or uv whether it can install what a step installs, before the step removes the old packages.
+
+use std::process::{Command, Stdio};
+
+use cudnn_cli::escape::Printable;
+use cudnn_os::child::keep_from_interruption;
+use cudnn_rules::plan::Step;
+
+use super::run::protect_root;
+
+const DRY_RUN: &str = "--dry-run";
+
+/// Tries the installations that follow a removal, without changing anything.
+///
+/// # Errors
+/// The installer's reason, for example a missing network, or a constraint.
+pub(super) fn rehearse(step: &Step) -> Result<(), String> {
+    let is_of_pip = |command: &&cudnn_cli::command::Command| command.has("pip");
+    let mut commands = step.lines.iter().flat_map(|line| line.commands()).filter(is_of_pip);
+    if !commands.by_ref().any(|command| command.has("uninstall")) {
+        return Ok(());
+    }
+    commands.filter(|command| command.has("install")).try_for_each(try_to_install)
+}
+
+fn try_to_install(command: &cudnn_cli::command::Command) -> Result<(), String> {
+    let mut child = Command::new(&command.program);
+    protect_root(&mut child, command);
+    keep_from_interruption(&mut child);
+    for argument in &command.arguments {
+        child.arg(argument);
+        if argument == "install" {
+            child.arg(DRY_RUN);
+        }
+    }
+    // A program that cannot be started fails in the step, too, with a better message.
+    let Ok(output) = child.stdin(Stdio::null()).output() else { return Ok(()) };
+    let text = String::from_utf8_lossy(&output.stderr);
+    // pip before 22.2 does not know the option, and names it. Without pip, Python has another error, and the step adds pip.
+    let is_reason = |line: &&str| line.starts_with("ERROR:") || line.starts_with("error:") || line.contains('×');
+    match text.lines().rfind(is_reason) {
+        Some(reason) if !output.status.success() && !text.contains(DRY_RUN) => Err(format!(
+            "nothing was removed, because the new packages cannot be installed: {}",
+            reason.trim().printable()
+        )),
+        _ => Ok(()),
+    }
+}
