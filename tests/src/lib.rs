@@ -70,5 +70,5 @@ pub use release::{OFFLINE_VARIABLE, full_releases, lib_dir, not_run, release, ve
 pub use release_facts::{own_release_facts, store_release_facts};
 pub use stand_in_driver::stand_in_driver;
 pub use temp_dir::TempDir;
-pub use tuned::tuned_for_all_releases;
+pub use tuned::{RANKINGS, tuned_for_all_releases};
 pub use wheel::Wheel;

@@ -2,6 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+/// A file with a ranking of an unknown graph, for cuDNN 9.0.0.
+pub const RANKINGS: &str = r#"{"errata":1,"tuned":[{"cudnn":"9.0.0","device":{"name":"A GPU","compute_capability":"9.0"},
+    "graph":"0000000000000000","engines":[{"engine":4000000}]}]}"#;
+
 /// Writes rankings of an unknown graph for all releases, so that the layer follows every query on an H200, and changes
 /// none. Returns the file.
 #[must_use]

@@ -274,7 +274,7 @@ fn layers_are_on_without_variables_until_uninstall() {
     put_copies(&release, dir.path());
     let start = entries(dir.path());
     let [rankings, invalid, colon] = ["a:tuned.json", "invalid.json", "in:valid"].map(|name| other.path().join(name));
-    std::fs::write(&rankings, r#"{"errata":1,"tuned":[]}"#).unwrap();
+    std::fs::write(&rankings, support::RANKINGS).unwrap();
     [&invalid, &colon].into_iter().for_each(|file| std::fs::write(file, r#"{"errata":1}"#).unwrap());
     let listable = other.path().join("valid.json");
     std::fs::copy(&rankings, &listable).unwrap();
@@ -957,7 +957,7 @@ fn every_example_of_the_help_texts_works() {
         put_links(&release, dir);
     }
     support::write_program(prefix.path().join("bin/python"), "#!/bin/sh\nexit 0\n");
-    std::fs::write(prefix.path().join("app.tuned.json"), r#"{"errata":1,"tuned":[]}"#).unwrap();
+    std::fs::write(prefix.path().join("app.tuned.json"), support::RANKINGS).unwrap();
     let mut count = 0;
     for subcommand in ["install", "uninstall", "run"] {
         let help = run(&prefix, &[subcommand.as_ref(), "--help".as_ref()]).stdout;

@@ -28,6 +28,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// Prints which `libcudnn.so.9` a program gets if it opens the library by name.
+
 const WHOSE: &str = "
 import ctypes
 cudnn = ctypes.CDLL('libcudnn.so.9')
@@ -584,7 +585,7 @@ fn a_frontend_whose_engines_layers_do_not_see_is_named_once() {
 fn run_turns_the_layer_on_and_refuses_invalid_rules() {
     let (prefix, dir) = (Prefix::new(), TempDir::new());
     std::fs::write(dir.path().join("rules.json"), "{").unwrap();
-    std::fs::write(dir.path().join("tuned.json"), r#"{"errata":1,"tuned":[]}"#).unwrap();
+    std::fs::write(dir.path().join("tuned.json"), support::RANKINGS).unwrap();
     let print = "echo \"$CUDNN_LAYERS|$CUDNN_ERRATA\"";
     let run = |options: &[&str]| {
         let arguments = [&["run"], options, &["--", "sh", "-c", print]].concat();
@@ -636,11 +637,14 @@ fn run_names_tuned_files_by_absolute_paths_and_refuses_invalid_ones() {
         prefix.command(&arguments).current_dir(dir.path()).output().unwrap()
     };
     let file = |name: &str| dir.path().join(name).display().to_string();
-    std::fs::write(file("a.json"), r#"{"errata":1,"tuned":[]}"#).unwrap();
+    std::fs::write(file("a.json"), support::RANKINGS).unwrap();
+    std::fs::write(file("empty.json"), r#"{"errata":1,"tuned":[]}"#).unwrap();
     std::fs::write(file("b.json"), r#"{"errata":1,"rules":[]}"#).unwrap();
     let output = run(&["--tuned", "a.json", "--tuned", "b.json"]);
     let expected = format!("tuned|{}:{}\n", file("a.json"), file("b.json"));
     assert_eq!(text(&output.stdout), expected, "{output:?}");
+    let refused = run(&["--tuned", "empty.json", "--tuned", "b.json"]);
+    assert!(text(&refused.stderr).contains("the files rank no graph"), "{refused:?}");
     std::fs::write(file("b.json"), r#"{"errata":1}"#).unwrap();
     for name in ["b.json", "missing.json", "a.json:b.json"] {
         let refused = run(&["--tuned", "a.json", "--tuned", name]);

@@ -101,17 +101,17 @@ fn layers_are_on_without_variables_until_uninstall() {
     windows::client("client.c", &release.join("../include"), &["-lpsapi"], &program);
     let before = sorted_names(dir.path());
     let rankings = other.path().join("app.tuned.json");
-    std::fs::write(&rankings, r#"{"errata":1,"tuned":[]}"#).unwrap();
+    std::fs::write(&rankings, support::RANKINGS).unwrap();
     let doctor = windows::build("cudnn-doctor", "cudnn-doctor", &[]);
     let [place, from, rankings] = [dir.path(), &windows::drop_in(), &rankings].map(windows::path);
     let run = |arguments: &[&str]| windows::child(&doctor).run(arguments);
-    // Returns whether `trace` and `tuned` are on. `tuned` reports that the rankings contain nothing.
+    // Returns whether `trace` and `tuned` are on. `tuned` reports that the ranking is for another release.
     let uses = |layers: Option<&str>| {
         let child = windows::child(&program).env("CUDNN_LOGLEVEL_DBG", "2");
         let child = layers.into_iter().fold(child, |child, layers| child.env("CUDNN_LAYERS", layers));
         let output = child.run(&["cudnnGetVersion", "plain"]);
         assert_eq!(output.code, Some(0), "{output:?}");
-        ["  cudnnGetVersion", "none of 0 rankings is for cuDNN"].map(|text| output.stderr.contains(text))
+        ["  cudnnGetVersion", "none of 1 rankings is for cuDNN"].map(|text| output.stderr.contains(text))
     };
 
     let refused = run(&["install", &place, "--from", &from, "--layers", "tuned"]);

@@ -57,8 +57,9 @@ impl Layer for Tuned {
     }
 
     fn check() -> Result<(), String> {
-        let (_, problems) = Options::chosen()?.read();
-        problems.into_iter().next().map_or(Ok(()), Err)
+        let (choices, problems) = Options::chosen()?.read();
+        let nothing = choices.is_empty().then(|| "the files rank no graph".to_owned());
+        problems.into_iter().next().or(nothing).map_or(Ok(()), Err)
     }
 
     fn wrap<'a>(&self, next: NextFunction<'a>) -> NextFunction<'a> {
