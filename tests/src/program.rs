@@ -114,7 +114,7 @@ fn is_current(program: &Path) -> bool {
 }
 
 /// Directories without inputs of programs.
-const OTHER_DIRS: [&str; 7] = [".git", "benches", "book", "docs", "python", "target", "tests"];
+const OTHER_DIRS: [&str; 6] = ["benches", "book", "docs", "python", "target", "tests"];
 
 /// Returns the time of the last change below a directory, without pages and other files that no program is built from.
 fn newest(dir: &Path) -> SystemTime {
@@ -123,7 +123,7 @@ fn newest(dir: &Path) -> SystemTime {
         // Temporary files may be gone.
         let Ok(metadata) = entry.metadata() else { continue };
         let name = entry.file_name().into_string().unwrap_or_default();
-        if metadata.is_dir() && !OTHER_DIRS.contains(&name.as_str()) {
+        if metadata.is_dir() && !OTHER_DIRS.contains(&name.as_str()) && (name == ".cargo" || !name.starts_with('.')) {
             newest = newest.max(self::newest(&entry.path()));
         } else if metadata.is_file() && !name.ends_with(".md") && !name.ends_with(".pyc") {
             newest = newest.max(metadata.modified().unwrap());

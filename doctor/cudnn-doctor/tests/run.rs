@@ -28,7 +28,6 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// Prints which `libcudnn.so.9` a program gets if it opens the library by name.
-
 const WHOSE: &str = "
 import ctypes
 cudnn = ctypes.CDLL('libcudnn.so.9')

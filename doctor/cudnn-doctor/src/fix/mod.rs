@@ -145,11 +145,11 @@ fn execute_step(index: usize, step: &Step, planned: &State, consent: &Consent<'_
         Ok(before) => before,
         Err(reason) => return (Err((reason, Undo::default())), interruption.signal()),
     };
-    if let Some(signal) = interruption.signal() {
-        return (Err(("the doctor was interrupted".to_owned(), Undo::default())), Some(signal));
-    }
     if let Err(reason) = rehearsal::rehearse(step) {
         return (Err((reason, Undo::default())), interruption.signal());
+    }
+    if let Some(signal) = interruption.signal() {
+        return (Err(("the doctor was interrupted".to_owned(), Undo::default())), Some(signal));
     }
     let result = step.lines.iter().try_for_each(|line| run::run(line, consent.output, lock.as_ref()));
     if let Some(before) = &before {

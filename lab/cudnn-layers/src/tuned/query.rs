@@ -140,9 +140,8 @@ pub(super) fn answer(state: &State, query: &Query) -> Option<Answer> {
     if let Some(returned) = returned.filter(|returned| !found.expects(returned)) {
         remembered::stop();
         recommended = 0;
-        // Filled descriptors cannot be filled again, so engines that must not come early are left out.
-        let usable = returned.iter().take_while(|proposal| choose(found.ranking, proposal) < Use::Failed).count();
-        count = if usable == 0 { filled } else { usable };
+        // Filled descriptors cannot be filled again, so the results end before an engine that is wrong.
+        count = returned.iter().take_while(|proposal| choose(found.ranking, proposal) < Use::Dangerous).count();
         state.host.warning("cuDNN has changed its proposals, so that this query was answered in another order");
     }
     // SAFETY: the program passes this address to cuDNN, which writes the number to it.
