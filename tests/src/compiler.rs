@@ -73,11 +73,11 @@ const HARNESS: &[&str] = &[
     include_str!("windows.rs"),
 ];
 
-/// Makes a file from these inputs, or copies the result of an earlier test program. Inputs that name files of this
-/// checkout or temporary files are not complete, so that their results are not kept.
+/// Makes a file from these inputs, or copies the result of an earlier test program. A result is not kept if the inputs name
+/// a file of this checkout or a temporary file, because its contents may change.
 pub(crate) fn compiled_once(inputs: &str, file: &Path, build: impl FnOnce(&Path)) {
-    let is_incomplete = |dir: PathBuf| inputs.contains(dir.to_str().unwrap());
-    if is_incomplete(std::env::temp_dir()) || is_incomplete(root().canonicalize().unwrap()) {
+    let name_file_in = |dir: PathBuf| inputs.contains(dir.to_str().unwrap());
+    if name_file_in(std::env::temp_dir()) || name_file_in(root().canonicalize().unwrap()) {
         return build(file);
     }
     let dir = profile_dir().join("compiled");

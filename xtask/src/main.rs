@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use crate::error::Result;
 
 mod bindings;
+mod command;
 mod dist;
 mod error;
 mod frameworks;

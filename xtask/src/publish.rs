@@ -6,6 +6,7 @@ use std::process::Command;
 
 use serde_json::Value as Json;
 
+use crate::command::{output, run};
 use crate::error::Result;
 use crate::workspace::root;
 
@@ -62,10 +63,7 @@ pub(crate) fn dry_run(repository: Option<&str>) -> Result<()> {
     let mut publish = cargo(&workspace);
     // At least the names in the copy differ from the commit.
     publish.args(["publish", "--workspace", "--dry-run", "--allow-dirty", "--target-dir"]).arg(target);
-    let status = publish.status().map_err(|error| format!("cannot start {publish:?}: {error}"))?;
-    if !status.success() {
-        return Err(format!("cargo publish --workspace --dry-run failed: {status}").into());
-    }
+    run(&mut publish)?;
     print_decisions(&packages, &workspace, repository);
     Ok(())
 }
@@ -184,15 +182,6 @@ fn cargo(dir: &Path) -> Command {
     // These variables describe this program, and would redirect its children.
     command.current_dir(dir).env_remove("CARGO_TARGET_DIR").env_remove("CARGO_MANIFEST_DIR");
     command
-}
-
-/// Returns a command's output.
-fn output(command: &mut Command) -> Result<String> {
-    let output = command.output().map_err(|error| format!("cannot start {command:?}: {error}"))?;
-    if !output.status.success() {
-        return Err(format!("{command:?} failed:\n{}", String::from_utf8_lossy(&output.stderr)).into());
-    }
-    Ok(String::from_utf8(output.stdout)?)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use cudnn_fetch::{Network, RELEASES, Release};
 use cudnn_probe::{Library, Os, release_facts};
 
 use crate::bindings;
+use crate::command::output;
 use crate::error::Result;
 use crate::newest;
 use crate::pins::{self, Version};
@@ -111,20 +112,12 @@ fn skipped(published: Vec<Version>, pinned: &Version, version: &Version) -> Opti
 /// Fails if git cannot read the repository.
 fn committed(root: &Path, path: &Path) -> Result<String> {
     let name = path.strip_prefix(root).unwrap_or(path);
-    let git = |arguments: &[&str]| {
-        let output = Command::new("git").arg("-C").arg(root).args(arguments).output();
-        let output = output.map_err(|error| format!("cannot start git: {error}"))?;
-        if output.status.success() {
-            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-        } else {
-            Err(format!("git {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim()))
-        }
-    };
+    let git = |arguments: &[&str]| output(Command::new("git").arg("-C").arg(root).args(arguments));
     let name = name.to_str().ok_or_else(|| format!("{} is not UTF-8", name.display()))?;
     if git(&["ls-tree", "--name-only", "HEAD", "--", name])?.is_empty() {
         return Ok(String::new());
     }
-    Ok(git(&["show", &format!("HEAD:./{name}")])?)
+    git(&["show", &format!("HEAD:./{name}")])
 }
 
 /// Returns the identifier of the pin that a release supersedes: the newest pin of the same line in this file.

@@ -1,5 +1,5 @@
-//! Rebuilds cached plans for a described device with this machine's cuDNN, without a GPU, and describes the GPU of this
-//! machine. A worker does so, because cuDNN may crash, hang, or compile for seconds.
+//! Rebuilds cached plans for a described device with this machine's cuDNN, without a GPU, and describes this machine's GPU.
+//! The work is done in a child process, because cuDNN may crash, hang, or compile for seconds.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ use crate::worker::{Answer, Client, Stop, reason_of, serve};
 /// The hidden subcommand of the worker.
 pub(crate) const COMMAND: &str = "internal-plan";
 
-/// What the worker is asked for.
+/// A request to the worker.
 #[derive(Serialize, Deserialize)]
 enum Request {
     /// cuDNN's description of this machine's first GPU.
@@ -86,7 +86,7 @@ pub(crate) fn describe_gpu(timeouts: &Timeouts) -> Result<String, String> {
     ask(&mut Client::new(COMMAND, None, timeouts), Request::Gpu, &mut Spinner::new(true))?
 }
 
-/// Returns the worker's answer, or how the worker ended.
+/// Returns the worker's answer, or the reason why the worker ended without one.
 ///
 /// # Errors
 /// The reason why no worker can answer.

@@ -12,7 +12,7 @@ use object::elf::SHT_DYNSYM;
 use object::read::elf::{ElfFile64, Sym as _};
 use object::{Endianness, Object as _};
 
-use super::run;
+use crate::command::run;
 use crate::error::Result;
 
 /// The oldest glibc that the binaries support. RHEL 8 and Debian 10 use it, and PyTorch's wheels are built for it.

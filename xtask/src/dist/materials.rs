@@ -9,6 +9,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::cargo;
+use crate::command::output;
 use crate::error::Result;
 
 /// The workspace packages that produce binaries.
@@ -42,7 +43,7 @@ struct Part<'a> {
 pub(crate) fn write(root: &Path, triple: &str, licenses: &Path, bill: &Path) -> Result<()> {
     let mut command = cargo(root);
     command.args(["metadata", "--format-version", "1", "--locked", "--filter-platform", triple]);
-    let metadata: Value = serde_json::from_slice(&output(&mut command)?)?;
+    let metadata: Value = serde_json::from_str(&output(&mut command)?)?;
     let parts = parts(&metadata, &linked(root, triple)?)?;
     std::fs::write(licenses, license_texts(root, triple, &parts)?)?;
     Ok(std::fs::write(bill, format!("{:#}\n", cyclone_dx(triple, &parts)?))?)
@@ -56,21 +57,12 @@ fn linked(root: &Path, triple: &str) -> Result<BTreeSet<(String, String)>> {
         tree.args(["tree", "--locked", "--package", package, "--target", triple, "--prefix", "none"]);
         let output = output(tree.args(["--edges", "normal,no-proc-macro", "--format", "{p}"]))?;
         // `name v1.2.3 (/path)`.
-        linked.extend(String::from_utf8(output)?.lines().filter_map(|line| {
+        linked.extend(output.lines().filter_map(|line| {
             let (name, rest) = line.split_once(" v")?;
             Some((name.to_owned(), rest.split_whitespace().next()?.to_owned()))
         }));
     }
     Ok(linked)
-}
-
-/// Returns a command's output.
-fn output(command: &mut Command) -> Result<Vec<u8>> {
-    let output = command.output().map_err(|error| format!("cannot start {command:?}: {error}"))?;
-    if !output.status.success() {
-        return Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)).into());
-    }
-    Ok(output.stdout)
 }
 
 /// Returns the packages of `cargo metadata` that are linked, sorted.
@@ -102,8 +94,8 @@ fn runtime(triple: &str) -> impl Iterator<Item = (&'static str, &'static str, &'
 }
 
 fn cyclone_dx(triple: &str, parts: &[Part<'_>]) -> Result<Value> {
-    let rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into())).arg("--version").output()?;
-    let rustc = String::from_utf8(rustc.stdout)?;
+    let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+    let rustc = output(rustc.arg("--version"))?;
     let crate_component = |part: &Part<'_>| {
         let url = format!("pkg:cargo/{}@{}", part.name, part.version);
         json!({

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use cudnn_os::files::is_executable;
 
-use super::run;
+use crate::command::{output, run};
 use crate::error::Result;
 
 /// Packs a directory into a zip file, in which all names start with the directory's own. It follows symbolic links.
@@ -16,12 +16,8 @@ pub(crate) fn zip(dir: &Path, file: &Path) -> Result<()> {
     let options = zip::write::SimpleFileOptions::default().last_modified_time(zip::DateTime::default());
     let mut archive = zip::ZipWriter::new(BufWriter::new(File::create(file)?));
     // A link to nothing is a link to `find -L` too, and reading it fails below.
-    let found =
-        Command::new("find").args(["-L", ".", "!", "-type", "d", "-printf", "%P\\0"]).current_dir(dir).output()?;
-    if !found.status.success() {
-        return Err(format!("cannot list {}: {}", dir.display(), String::from_utf8_lossy(&found.stderr)).into());
-    }
-    let found = String::from_utf8(found.stdout)?;
+    let mut find = Command::new("find");
+    let found = output(find.args(["-L", ".", "!", "-type", "d", "-printf", "%P\\0"]).current_dir(dir))?;
     let mut names: Vec<&str> = found.split_terminator('\0').collect();
     names.sort_unstable();
     let prefix = dir.file_name().unwrap_or_default().to_string_lossy();

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{BILL, LINUX_AARCH64, LINUX_X86_64, Platform, STATIC, VERSION, WINDOWS_X86_64};
-use super::{install, materials, new_dir, pack, run, target_dir, wheel};
+use super::{install, materials, new_dir, pack, target_dir, wheel};
+use crate::command::run;
 use crate::error::Result;
 use crate::workspace::root;
 

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{BILL, Platform, glibc, install, materials, new_dir, put_stripped, run, target_dir};
+use super::{BILL, Platform, glibc, install, materials, new_dir, put_stripped, target_dir};
+use crate::command::run;
 use crate::error::Result;
 use crate::workspace::root;
 

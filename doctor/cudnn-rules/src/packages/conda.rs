@@ -10,8 +10,8 @@ use cudnn_probe::{Os, read_bounded};
 
 use super::dirs::program_in;
 
-/// The name of the package cache for reinstallations, below the environment. It is deleted afterwards, so that nobody
-/// else must use the name.
+/// The name of the package cache for reinstallations, below the environment. The step deletes it, so the name must not be
+/// one that users choose for their own directories.
 const CACHE: &str = "cudnn-doctor-pkgs";
 
 /// Installs packages into the environment at this root. `None` for pixi environments other than the default one,

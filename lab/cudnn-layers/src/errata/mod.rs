@@ -53,8 +53,7 @@ impl Layer for Errata {
         rules.retain(|rule| rule.includes_release(host.cudnn_version()));
         host.info(&format!("{} of {count} rules apply to this release of cuDNN", rules.len()));
         let needs_configuration = rules.iter().any(Rule::needs_configuration);
-        let limits_workspace = rules.iter().any(Rule::limits_workspace);
-        let state = State { host, cudnn: Cudnn::new(host), rules, needs_configuration, limits_workspace };
+        let state = State { host, cudnn: Cudnn::new(host), rules, needs_configuration };
         STATE.begin("errata", state, Rank::Errata, &AT_FORK)?;
         Ok(Errata(()))
     }
@@ -76,11 +75,13 @@ impl Intercept for Errata {
 
     fn intercept<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {
         let Some(state) = STATE.get().filter(|_| !calls::makes_variant_pack(call)) else { return next() };
-        if call.function == Id::CudnnBackendFinalize {
-            let refused = R::from_status(cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED);
-            if let Some(refused) = refused.filter(|_| blocking::is_blocked(state, calls::descriptor(call), None)) {
-                return refused;
-            }
+        let finalizes = call.function == Id::CudnnBackendFinalize;
+        let refused = || R::from_status(cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED);
+        if finalizes
+            && blocking::is_blocked(state, calls::descriptor(call), None)
+            && let Some(refused) = refused()
+        {
+            return refused;
         }
         let destruction = calls::before(call);
         if let Some(destruction) = &destruction
@@ -92,11 +93,9 @@ impl Intercept for Errata {
         let status = returned.status();
         follow::returned(call, status, destruction);
         if status == Some(cudnnStatus_t::CUDNN_STATUS_SUCCESS) {
-            let is_too_large = call.function == Id::CudnnBackendFinalize
-                && blocking::needs_too_much_workspace(state, calls::descriptor(call));
+            let is_blocked = finalizes && blocking::needs_too_much_workspace(state, calls::descriptor(call));
             succeeded(state, call);
-            let refused = R::from_status(cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED);
-            if let Some(refused) = refused.filter(|_| is_too_large) {
+            if is_blocked && let Some(refused) = refused() {
                 return refused;
             }
         }

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use cudnn_layer_api::Host;
 use cudnn_os::cancel::ThreadStateGuard;
 use cudnn_store::choices::{Capability, Choices, Device, Ranking, Release};
-use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::options::Options;
 use super::order::{Order, Proposal, Use, choose, order};
@@ -69,9 +68,8 @@ pub(super) struct Query {
     elements: u64,
 }
 
-/// The results of a query.
+/// The results of a successful query.
 pub(super) struct Answer {
-    pub(super) status: Status,
     /// The number of results at the front that the ranking recommends.
     recommended: usize,
 }
@@ -146,7 +144,7 @@ pub(super) fn answer(state: &State, query: &Query) -> Option<Answer> {
     }
     // SAFETY: the program passes this address to cuDNN, which writes the number to it.
     unsafe { write_word(query.count, count as u64) };
-    Some(Answer { status: Status::CUDNN_STATUS_SUCCESS, recommended })
+    Some(Answer { recommended })
 }
 
 /// The order for a query.
