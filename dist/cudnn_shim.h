@@ -56,7 +56,8 @@ size_t cudnnShimGetLastLoadError(char *buffer, size_t size);
  * each step.
  *
  * During a preload, a callback set with cudnnSetCallback must not throw C++ exceptions, because it may run in
- * internal threads. */
+ * internal threads. This function and the next two have no effect if a preload itself calls them, for example through
+ * that callback. */
 int cudnnShimPreload(unsigned int flags, const int *devices, int device_count);
 
 /* Starts cudnnShimPreload in a background thread and returns 0. An exit or a fork waits at most ten seconds for

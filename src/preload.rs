@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use cudnn_loader::__private::{lock, write_text};
 use cudnn_loader::Library;
-use cudnn_loader::preload::{Devices, Preload, PreloadError, PreloadHandle, Report};
+use cudnn_loader::preload::{Devices, Preload, PreloadError, PreloadHandle, Report, is_nested};
 use cudnn_os::{at_load, versioned};
 
 use crate::c_abi::catch_panic;
@@ -31,7 +31,7 @@ static STARTED: Mutex<Vec<PreloadHandle>> = Mutex::new(Vec::new());
 /// Status and report of the preload that finished last.
 static LAST: Mutex<(c_int, String)> = Mutex::new((0, String::new()));
 
-/// Preloads and waits until the preload has finished.
+/// Preloads and waits until the preload has finished. A call by a preload, for example in a log callback, has no effect.
 ///
 /// # Safety
 /// `devices` points to `device_count` numbers, or `device_count` is 0.
@@ -39,7 +39,7 @@ static LAST: Mutex<(c_int, String)> = Mutex::new((0, String::new()));
 pub unsafe extern "C" fn cudnnShimPreload(flags: c_uint, devices: *const c_int, device_count: c_int) -> c_int {
     // SAFETY: the caller's obligation, passed on.
     let devices = unsafe { numbers(devices, device_count) };
-    catch_panic(|| finish(preload(flags, devices).run())).unwrap_or(INTERNAL_ERROR)
+    catch_panic(|| if is_nested() { 0 } else { finish(preload(flags, devices).run()) }).unwrap_or(INTERNAL_ERROR)
 }
 versioned!(cudnnShimPreload @@ "libcudnn_shim_1");
 
@@ -60,10 +60,10 @@ versioned!(cudnnShimPreloadStart @@ "libcudnn_shim_1");
 pub extern "C" fn cudnnShimPreloadWait() -> c_int {
     catch_panic(|| {
         lock(&STARTED)?.retain(|handle| !handle.is_inherited());
-        let started = lock(&STARTED)?.clone();
+        let started = if is_nested() { Vec::new() } else { lock(&STARTED)?.clone() };
         for handle in started {
             let result = handle.join();
-            // Otherwise a preload, or a constructor, has called this and cannot wait.
+            // Otherwise a constructor has called this and cannot wait.
             if handle.is_finished() {
                 finish(result);
                 lock(&STARTED)?.retain(|other| *other != handle);
@@ -122,8 +122,11 @@ fn finish(result: Result<Report, PreloadError>) -> c_int {
     status
 }
 
-/// Starts a preload in a background thread.
+/// Starts a preload in a background thread. The report of the program's preload is not replaced by a call of that preload.
 fn start(preload: Preload) {
+    if is_nested() {
+        return;
+    }
     let is_full = lock(&STARTED).is_none_or(|mut started| {
         // Their reports would be replaced by the report of this preload.
         started.retain(|handle| !handle.is_finished());

@@ -144,7 +144,8 @@ impl Run {
 
 /// Returns whether a preload has called this code, for example through a log callback, a library's constructor, or a
 /// thread notification on Windows. A preload that starts there could start another one, without end.
-fn is_nested() -> bool {
+#[must_use]
+pub fn is_nested() -> bool {
     DOES_INTERNAL_WORK.get() || is_internal_thread()
 }
 

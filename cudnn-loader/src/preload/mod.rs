@@ -19,6 +19,6 @@ mod parts;
 mod report;
 mod run;
 
-pub use background::PreloadHandle;
+pub use background::{PreloadHandle, is_nested};
 pub use parts::{Devices, Preload};
 pub use report::{PreloadError, Report, Step, StepOutcome, StepReport};
