@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use crate::files::read_at;
-pub use crate::os::trusted_files::Directory;
-use crate::os::trusted_files::{check_owner, create_new, make_readable, open_existing, write_all};
+pub use crate::os::trusted_files::{Directory, create_new};
+use crate::os::trusted_files::{check_owner, make_readable, open_existing, write_all};
 
 /// The reason why a file or directory is rejected.
 #[derive(Debug)]

@@ -237,9 +237,12 @@ pub(crate) fn open_existing(path: &Path) -> Result<std::fs::File> {
     OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
 }
 
-/// Creates a file that only this user can access. A process that opened the file before the permissions were restricted
-/// could still write to it.
-pub(crate) fn create_new(path: &Path) -> Result<std::fs::File> {
+/// Creates a file that only this user can access. A process that opens the file before its permissions are restricted
+/// could read and write it later.
+///
+/// # Errors
+/// An error of the operating system, also if there is a file with this name.
+pub fn create_new(path: &Path) -> Result<std::fs::File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 

@@ -96,7 +96,7 @@ pub(crate) fn open_existing(path: &Path) -> Result<StdFile> {
     StdFile::open(path)
 }
 
-pub(crate) fn create_new(path: &Path) -> Result<StdFile> {
+pub fn create_new(path: &Path) -> Result<StdFile> {
     OpenOptions::new().write(true).create_new(true).open(path)
 }
 

@@ -175,7 +175,7 @@ fn variables(
     // A layer stays off if its variables are invalid, and the program would run without it.
     layer_check::check(&checked, &variables, timeouts)?;
     if arguments.verbose_errors {
-        variables.push(("CUDNN_LOADER_VERBOSE_ERRORS", "1".into()));
+        variables.push((cudnn_loader::VERBOSE_VARIABLE, "1".into()));
     }
     if !arguments.preload.is_empty() {
         variables.push(("CUDNN_LOADER_PRELOAD", arguments.preload.join(",").into()));

@@ -1,14 +1,15 @@
-//! Saves the facts behind a report to a file, so that `check --facts` can reproduce the report on any machine.
+//! Saves the facts behind a report to a file, so that `check --facts` can reproduce the report on any machine
+//! with the same operating system and processor.
 
 mod names;
 
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
 use cudnn_cli::escape::Printable;
-use cudnn_os::files::set_mode;
+use cudnn_os::trusted_files::create_new;
 use cudnn_probe::facts::Facts;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -55,16 +56,7 @@ pub(crate) struct SavedFacts {
 /// # Errors
 /// The reason, as a sentence about the file.
 pub(crate) fn create(file: &Path) -> Result<File, String> {
-    let output = OpenOptions::new().write(true).create_new(true).open(file);
-    let output = output.and_then(|output| match set_mode(file, 0o600) {
-        // On other systems, the file keeps the default access rights.
-        Err(error) if error.kind() != std::io::ErrorKind::Unsupported => {
-            let _ = std::fs::remove_file(file);
-            Err(error)
-        }
-        _ => Ok(output),
-    });
-    output.map_err(|error| match error.kind() {
+    create_new(file).map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => format!("{} exists already: name a new file", file.printable()),
         _ => format!("cannot write {}: {error}", file.printable()),
     })

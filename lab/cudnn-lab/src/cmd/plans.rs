@@ -62,7 +62,7 @@ enum Action {
     },
     /// Print cuDNN's description of this machine's first GPU, like `cudnn-lab devices --here`.
     Device,
-    /// Remove the plans and page lists from the directory, and leave other files alone.
+    /// Remove the plans from the directory, and leave other files alone.
     Clear,
 }
 
