@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 pub use crate::os::files::{
     FileId, bytes_of, canonicalize, file_id, imagined_id, inode, is_executable, is_like_tmp, is_setid,
-    make_as_private_as, path_from_bytes, read_at, resolve_beside, symlink,
+    make_as_private_as, path_from_bytes, read_at, resolve_beside, set_mode, symlink,
 };
 use crate::os::files::{is_device, open_without_blocking, open_without_following};
 

@@ -119,6 +119,14 @@ pub(crate) fn is_device(_path: &Path) -> bool {
     false
 }
 
+/// Sets the permission bits of a file.
+///
+/// # Errors
+/// Returns an error if the system call fails or the file system does not support permission bits.
+pub fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
+    std::fs::set_permissions(path, Permissions::from_mode(mode))
+}
+
 /// Makes a new file readable for the same users as another one, and writable only for its owner.
 ///
 /// # Errors

@@ -152,6 +152,10 @@ pub fn resolve_beside(path: &Path, _program_dir: &Path) -> Option<PathBuf> {
     Some(path.to_owned())
 }
 
+pub fn set_mode(_path: &Path, _mode: u32) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 pub fn make_as_private_as(file: &File, other: &std::fs::Metadata) -> io::Result<()> {
     file.set_permissions(other.permissions())
 }
