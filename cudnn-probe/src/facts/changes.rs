@@ -1,11 +1,11 @@
 //! Imagines a system after changes: a file tree over the real one, and other variables.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
@@ -35,6 +35,8 @@ pub struct Changes {
     nodes: BTreeMap<PathBuf, Node>,
     /// The answers about other subjects than files, by question and subject.
     answers: BTreeMap<(String, String), Value>,
+    /// The known results of [`real_dir`](Changes::real_dir), which most paths share.
+    real_dirs: Arc<Mutex<HashMap<PathBuf, PathBuf>>>,
 }
 
 #[derive(Clone, Debug)]
@@ -58,6 +60,7 @@ impl Changes {
         let path = self.real_name(path);
         self.nodes.retain(|node, _| !node.starts_with(&path));
         self.hidden.insert(path);
+        self.real_dirs = Arc::default();
     }
 
     /// Creates a directory, with its parents.
@@ -67,6 +70,7 @@ impl Changes {
         for dir in missing {
             self.nodes.insert(dir, Node::Dir);
         }
+        self.real_dirs = Arc::default();
     }
 
     /// Creates or replaces a file.
@@ -125,6 +129,7 @@ impl Changes {
             self.create_dir(dir);
         }
         self.nodes.insert(self.real_name(path), node);
+        self.real_dirs = Arc::default();
     }
 
     /// Returns the new files and directories below a real path.
@@ -152,13 +157,29 @@ impl Changes {
     /// Returns the path without links and `..`. The parts that do not exist stay the same, and so does a path with too many
     /// links.
     fn real(&self, path: &Path) -> PathBuf {
-        let path = &super::absolute(path).unwrap_or_else(|_| path.to_owned());
-        if self.is_as_before(path) {
-            return path.to_owned();
+        let path = super::absolute(path).unwrap_or_else(|_| path.to_owned());
+        match (path.parent(), path.file_name()) {
+            (Some(dir), Some(name)) => self.follow(self.real_dir(dir), vec![name.to_owned()]),
+            _ => self.follow(PathBuf::new(), parts(&path)),
         }
-        // The parts that are left, with the next one at the end.
-        let parts = |path: &Path| path.components().rev().map(|part| part.as_os_str().to_owned()).collect::<Vec<_>>();
-        let (mut real, mut left, mut links) = (PathBuf::new(), parts(path), MAX_LINKS);
+        .unwrap_or(path)
+    }
+
+    /// Returns the path of a directory without links and `..`.
+    fn real_dir(&self, dir: &Path) -> PathBuf {
+        let known = self.real_dirs.lock().ok().and_then(|known| known.get(dir).cloned());
+        known.unwrap_or_else(|| {
+            let real = self.real(dir);
+            if let Ok(mut known) = self.real_dirs.lock() {
+                known.insert(dir.to_owned(), real.clone());
+            }
+            real
+        })
+    }
+
+    /// Follows the links of the parts that are left, with the next one at the end. Returns `None` after too many links.
+    fn follow(&self, mut real: PathBuf, mut left: Vec<OsString>) -> Option<PathBuf> {
+        let mut links = MAX_LINKS;
         while let Some(part) = left.pop() {
             if part == ".." {
                 real.pop();
@@ -169,25 +190,18 @@ impl Changes {
                 continue;
             }
             let Ok(target) = super::read_link(&real) else { continue };
-            let Some(fewer) = links.checked_sub(1) else { return path.to_owned() };
-            links = fewer;
+            links = links.checked_sub(1)?;
             real.pop();
             left.extend(parts(&target));
         }
-        real
-    }
-
-    /// Returns whether a path exists without links and without changes above it.
-    fn is_as_before(&self, path: &Path) -> bool {
-        let is_new = path.ancestors().any(|above| self.nodes.contains_key(above));
-        !is_new && !self.is_hidden(path) && canonicalize(path).is_ok_and(|real| real == path)
+        Some(real)
     }
 
     /// Returns the path without links in the parent.
     fn real_name(&self, path: &Path) -> PathBuf {
         let path = super::absolute(path).unwrap_or_else(|_| path.to_owned());
         match (path.parent(), path.file_name()) {
-            (Some(dir), Some(name)) => self.real(dir).join(name),
+            (Some(dir), Some(name)) => self.real_dir(dir).join(name),
             _ => path,
         }
     }
@@ -273,6 +287,11 @@ impl Change for Changes {
         entries.extend(names.map(|name| dir.join(name)));
         entries.sort();
     }
+}
+
+/// Returns the parts of a path, with the first one at the end.
+fn parts(path: &Path) -> Vec<OsString> {
+    path.components().rev().map(|part| part.as_os_str().to_owned()).collect()
 }
 
 /// Returns the answers about a library.

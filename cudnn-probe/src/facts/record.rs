@@ -150,19 +150,19 @@ impl Facts {
         IS_ANSWERING.set(true);
         let answer = read();
         drop(answering);
-        let is_nothing = written(&answer) == written(&T::nothing());
+        let value = written(&answer);
         if self.known(question, &key).is_some_and(|before| !answer.replaces(&before)) {
             return answer;
         }
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         let mut absent = self.absent.lock().unwrap_or_else(PoisonError::into_inner);
         let of_question = answers.entry(question.to_owned()).or_default();
-        if is_nothing {
+        if value == written(&T::nothing()) {
             of_question.remove(&key);
             absent.insert((question, key));
         } else {
             absent.remove(&(question, key.clone()));
-            of_question.insert(key, written(&answer));
+            of_question.insert(key, value);
         }
         answer
     }
@@ -175,9 +175,7 @@ impl Facts {
     /// Returns a recorded answer.
     fn known<T: Answer>(&self, question: &str, key: &str) -> Option<T> {
         let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = answers.get(question).and_then(|answers| answers.get(key)).cloned();
-        drop(answers);
-        T::deserialize(known?).ok()
+        T::deserialize(answers.get(question)?.get(key)?).ok()
     }
 
     /// Returns the facts without changes, which use recorded answers again.

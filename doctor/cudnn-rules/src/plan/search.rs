@@ -4,6 +4,7 @@
 //! of the same severity. Remedies of new findings may follow. Unknown effects, for example of changed permissions, are
 //! assumed to work.
 
+use std::cell::RefCell;
 use std::path::Path;
 
 use cudnn_cli::escape::Printable;
@@ -93,7 +94,11 @@ struct Search<'a> {
     parts: Vec<PlannedRemedy>,
     /// The findings after the steps.
     left: Vec<Finding>,
+    checked: &'a RefCell<Vec<Checked>>,
 }
+
+/// Remedies, and the findings after them. The search asks for most of them several times.
+type Checked = (Vec<Remedy>, Vec<Finding>);
 
 /// The result of the search.
 pub(super) struct SearchResult {
@@ -124,9 +129,10 @@ pub(super) fn search(findings: &[Finding], context: &PlanContext<'_>) -> SearchR
     let before = Facts::active().unwrap_or_default();
     // Without changes, no question is asked again.
     let start = context.check.map(|check| before.after(Changes::default()).within(check)).unwrap_or_default();
+    let checked = RefCell::default();
     let in_order = |order: &[usize]| {
-        let (before, left) = (before.clone(), start.clone());
-        let mut search = Search { findings, context, before, start: start.clone(), left, parts: Vec::new() };
+        let (before, start, left) = (before.clone(), start.clone(), start.clone());
+        let mut search = Search { findings, context, before, start, left, parts: Vec::new(), checked: &checked };
         let outcomes = search.take(order);
         (search, outcomes)
     };
@@ -341,11 +347,17 @@ impl Search<'_> {
         if known.is_empty() {
             return self.start.clone();
         }
-        match self.simulate(&known) {
+        let remedies: Vec<Remedy> = known.iter().map(|part| part.remedy.clone()).collect();
+        if let Some((_, left)) = self.checked.borrow().iter().find(|(checked, _)| *checked == remedies) {
+            return left.clone();
+        }
+        let left = match self.simulate(&known) {
             (facts, true) => facts.within(check),
             // Only the combination is not known, and should not be taken.
             _ => self.start.clone(),
-        }
+        };
+        self.checked.borrow_mut().push((remedies, left.clone()));
+        left
     }
 
     /// Tries these remedies, the last of which is new. Returns them with the remedies that have to follow, and the
