@@ -136,3 +136,28 @@ impl Host {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_that_is_set_leaves_the_others_alone() {
+        let host = Host::current().env("CARGO_PKG_NAME", "other").env("CARGO_PKG_NAME", "last");
+        assert_eq!(host.variable("CARGO_PKG_NAME").unwrap(), "last");
+        assert_eq!(host.variable("CARGO_PKG_VERSION").unwrap(), env!("CARGO_PKG_VERSION"));
+        let captured = host.with_variables(&["CARGO_PKG_NAME"]).env("A", "b");
+        assert_eq!(["CARGO_PKG_NAME", "A"].map(|name| captured.variable(name).unwrap()), ["last", "b"]);
+        assert_eq!(captured.variable("CARGO_PKG_VERSION"), None);
+        assert_eq!(Host::sandbox("/").env("A", "b").variable("CARGO_PKG_VERSION"), None);
+    }
+
+    #[test]
+    #[cfg(feature = "serde")]
+    fn the_current_host_may_be_in_secure_execution_mode() {
+        let facts = serde_json::json!({ "secure execution": { "": true }, "variable": { "A": "b" } });
+        let facts = facts::Facts::from_value(facts).unwrap();
+        assert_eq!(facts.within(|| Host::current().variable("A")), None);
+        assert!(!Host::current().is_secure_execution());
+    }
+}
