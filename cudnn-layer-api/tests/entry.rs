@@ -130,7 +130,7 @@ static READ: Mutex<Option<(Option<u32>, &CStr)>> = Mutex::new(None);
 impl Layer for ReadsHost {
     fn begin(host: Host) -> Result<Self, String> {
         assert!(host.environment().is_none());
-        *READ.lock().unwrap() = Some((host.cudart_version(), host.inside()));
+        *READ.lock().map_err(|error| error.to_string())? = Some((host.cudart_version(), host.inside()));
         Ok(ReadsHost)
     }
 

@@ -165,7 +165,6 @@ impl LoadError {
     /// - 1002 if files come from different releases, installations or CUDA major versions, or changed while they were
     ///   loaded
     /// - 1008 otherwise
-    #[must_use]
     pub fn status(&self) -> cudnnStatus_t {
         self.failure_status().into()
     }
