@@ -23,7 +23,7 @@ extern "C" {
 #endif
 
 /* The version of this interface. New versions only append fields to structures. Check `size` before you read a
- * field that an older loader or layer may not provide. */
+ * field that an older loader or layer may not provide. Each field that needs the check says so. */
 #define CUDNN_LAYER_ABI 1u
 
 /* Severities of messages. */

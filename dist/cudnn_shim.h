@@ -65,13 +65,14 @@ int cudnnShimPreload(unsigned int flags, const int *devices, int device_count);
  * Windows, an exit does not wait, because Windows ends all other threads first. */
 int cudnnShimPreloadStart(unsigned int flags, const int *devices, int device_count);
 
-/* Waits for the preloads that were started and returns the status of the preload that finished last, or 0 if no
- * preload has run. A forked child does not wait for its parent's preloads, and a library's constructor cannot wait
- * for preloads. */
+/* Waits for the preloads that were started. Returns the status of the first one that failed, in the order of their
+ * starts, or 0 if all succeeded. If there is nothing to wait for, returns the previous status again, or 0 if no preload
+ * has run. A forked child does not wait for its parent's preloads, and a library's constructor cannot wait for
+ * preloads. */
 int cudnnShimPreloadWait(void);
 
-/* Describes the last finished preload with one line per step: start time, duration and result. `buffer`, `size`
- * and the return value are as for cudnnShimGetReport. */
+/* Describes the preload whose status cudnnShimPreload or cudnnShimPreloadWait returned last, with one line per step:
+ * start time, duration and result. `buffer`, `size` and the return value are as for cudnnShimGetReport. */
 size_t cudnnShimGetPreloadReport(char *buffer, size_t size);
 
 #ifdef __cplusplus

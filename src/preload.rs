@@ -16,6 +16,9 @@ use crate::c_abi::catch_panic;
 /// ignored if the drop-in comes from LD_PRELOAD and the program is not linked to cuDNN.
 pub const VARIABLE: &str = "CUDNN_LOADER_PRELOAD";
 
+/// The flag of each sub-library in `cudnn_shim.h`.
+const SUB_LIBRARIES: [(c_uint, Library); 5] =
+    [(1, Library::Graph), (2, Library::Ops), (4, Library::Cnn), (8, Library::Adv), (16, Library::Ext)];
 const LIBRARIES: c_uint = 31;
 const CONTEXTS: c_uint = 32;
 const ENGINES: c_uint = 64;
@@ -28,7 +31,7 @@ const INTERNAL_ERROR: c_int = 4000;
 const MAX_RUNNING: usize = 16;
 /// Preloads that were started in the background.
 static STARTED: Mutex<Vec<PreloadHandle>> = Mutex::new(Vec::new());
-/// Status and report of the preload that finished last.
+/// Status and report that the last call of a C function has returned.
 static LAST: Mutex<(c_int, String)> = Mutex::new((0, String::new()));
 
 /// Preloads and waits until the preload has finished. A call by a preload, for example in a log callback, has no effect.
@@ -55,28 +58,29 @@ pub unsafe extern "C" fn cudnnShimPreloadStart(flags: c_uint, devices: *const c_
 }
 versioned!(cudnnShimPreloadStart @@ "libcudnn_shim_1");
 
-/// Waits for the preloads that were started.
+/// Waits for the preloads that were started, and returns their first failure.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnShimPreloadWait() -> c_int {
     catch_panic(|| {
         lock(&STARTED)?.retain(|handle| !handle.is_inherited());
         let started = if is_nested() { Vec::new() } else { lock(&STARTED)?.clone() };
+        let mut awaited = None;
         for handle in started {
             let result = handle.join();
             // Otherwise a constructor has called this and cannot wait.
             if handle.is_finished() {
-                finish(result);
                 lock(&STARTED)?.retain(|other| *other != handle);
+                awaited = awaited.filter(Result::is_err).or(Some(result));
             }
         }
-        lock(&LAST).map(|last| last.0)
+        awaited.map(finish).or_else(|| lock(&LAST).map(|last| last.0))
     })
     .flatten()
     .unwrap_or(INTERNAL_ERROR)
 }
 versioned!(cudnnShimPreloadWait @@ "libcudnn_shim_1");
 
-/// Writes the steps of the last finished preload to `buffer`.
+/// Writes the steps of the preload whose status was returned last to `buffer`.
 ///
 /// # Safety
 /// `buffer` is null or has room for `size` bytes.
@@ -105,8 +109,8 @@ fn preload(flags: c_uint, devices: Vec<c_int>) -> Preload {
         _ if devices.is_empty() => Devices::Current,
         _ => Devices::List(devices),
     };
-    let libraries = Library::WITH_API.iter().enumerate().filter(|(bit, _)| flags >> bit & 1 == 1);
-    let libraries: Vec<Library> = libraries.map(|(_, library)| *library).collect();
+    let libraries = SUB_LIBRARIES.into_iter().filter(|(flag, _)| flags & flag != 0);
+    let libraries: Vec<Library> = libraries.map(|(_, library)| library).collect();
     Preload::new().libraries(&libraries).devices(devices).engines(flags & ENGINES != 0)
 }
 
@@ -122,14 +126,16 @@ fn finish(result: Result<Report, PreloadError>) -> c_int {
     status
 }
 
-/// Starts a preload in a background thread. The report of the program's preload is not replaced by a call of that preload.
+/// Starts a preload in a background thread. A preload cannot start another one.
 fn start(preload: Preload) {
     if is_nested() {
         return;
     }
     let is_full = lock(&STARTED).is_none_or(|mut started| {
-        // Their reports would be replaced by the report of this preload.
-        started.retain(|handle| !handle.is_finished());
+        if started.len() >= MAX_RUNNING {
+            // The program does not wait for its preloads.
+            started.retain(|handle| !handle.is_finished());
+        }
         started.len() >= MAX_RUNNING
     });
     let handle = (!is_full).then(|| preload.start());

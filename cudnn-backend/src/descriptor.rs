@@ -9,16 +9,33 @@ use crate::cudnn::{
     self, Error, check, cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type,
     cudnnBackendDescriptor_t as Raw, cudnnBackendDescriptorType_t as Kind,
 };
+use crate::handle::Handle;
 
 /// A backend descriptor. When a descriptor is finalized, it copies the required data from all descriptors that it
 /// refers to, so those may be dropped afterwards.
-pub struct Descriptor(Raw);
+pub struct Descriptor {
+    raw: Raw,
+    /// The handles that this descriptor refers to, also through other descriptors. cuDNN copies only the pointers.
+    handles: Vec<Handle>,
+}
 
 /// A type for an attribute's elements. The most frequent mistake with this API is to set an attribute with the wrong
 /// type code. Here, the code follows from the element type.
 ///
+/// Descriptors and handles are not elements, because cuDNN dereferences their pointers: see
+/// [`set_descriptors`](Descriptor::set_descriptors) and [`set_handle`](Descriptor::set_handle).
+///
+/// ```compile_fail,E0277
+/// # use cudnn_backend::cudnn::{Error, cudnnBackendAttributeName_t as Name};
+/// # use cudnn_backend::descriptor::Descriptor;
+/// fn set_dangling(graph: Descriptor) -> Result<Descriptor, Error> {
+///     graph.set(Name::CUDNN_ATTR_OPERATIONGRAPH_OPS, &[std::ptr::dangling_mut::<std::ffi::c_void>()])
+/// }
+/// ```
+///
 /// # Safety
-/// The type must have the layout that cuDNN expects of elements of [`TYPE`](Element::TYPE).
+/// The type must have the layout that cuDNN expects of elements of [`TYPE`](Element::TYPE), and cuDNN must not
+/// dereference the elements before a plan is executed.
 pub unsafe trait Element: Copy {
     /// cuDNN's code for the type.
     const TYPE: Type;
@@ -38,9 +55,8 @@ elements! {
     f64: CUDNN_TYPE_DOUBLE,
     bool: CUDNN_TYPE_BOOLEAN,
     u8: CUDNN_TYPE_CHAR,
+    // Used for memory, which only the execution of a plan accesses.
     *const c_void: CUDNN_TYPE_VOID_PTR,
-    Raw: CUDNN_TYPE_BACKEND_DESCRIPTOR,
-    cudnn::cudnnHandle_t: CUDNN_TYPE_HANDLE,
     cudnn::cudnnDataType_t: CUDNN_TYPE_DATA_TYPE,
     cudnn::cudnnConvolutionMode_t: CUDNN_TYPE_CONVOLUTION_MODE,
     cudnn::cudnnPointwiseMode_t: CUDNN_TYPE_POINTWISE_MODE,
@@ -59,15 +75,15 @@ impl Descriptor {
         let mut raw = null_mut();
         // SAFETY: cuDNN writes the new descriptor to `raw`.
         unsafe { check!(cudnn::cudnnBackendCreateDescriptor(kind, &raw mut raw)) }?;
-        Ok(Descriptor(raw))
+        Ok(Descriptor { raw, handles: Vec::new() })
     }
 
     /// Takes over a descriptor, which is destroyed with this value.
     ///
     /// # Safety
-    /// The descriptor is live, and nothing else destroys it.
+    /// The descriptor is live, and nothing else destroys it. The handles that it refers to outlive it.
     pub unsafe fn from_raw(raw: Raw) -> Self {
-        Descriptor(raw)
+        Descriptor { raw, handles: Vec::new() }
     }
 
     /// Sets an attribute to these elements.
@@ -75,7 +91,7 @@ impl Descriptor {
     /// # Errors
     /// Returns an error if cuDNN rejects the attribute, the type or the number of elements.
     pub fn set<T: Element>(self, name: Name, elements: &[T]) -> Result<Self, Error> {
-        // SAFETY: type, count and address describe the slice.
+        // SAFETY: type, count and address describe the slice, and cuDNN does not dereference the elements.
         unsafe { self.set_raw(name, T::TYPE, elements.len() as i64, elements.as_ptr().cast()) }
     }
 
@@ -83,13 +99,13 @@ impl Descriptor {
     ///
     /// # Safety
     /// `address` points to `count` elements of the type `ty`, or cuDNN is known to reject the call before it reads
-    /// them.
+    /// them. What elements point to outlives this descriptor and those that refer to it.
     ///
     /// # Errors
     /// Returns an error if cuDNN rejects the attribute, the type or the number of elements.
     pub unsafe fn set_raw(self, name: Name, ty: Type, count: i64, address: *const c_void) -> Result<Self, Error> {
         // SAFETY: the descriptor is live; the caller guarantees the rest.
-        unsafe { check!(cudnn::cudnnBackendSetAttribute(self.0, name, ty, count, address)) }?;
+        unsafe { check!(cudnn::cudnnBackendSetAttribute(self.raw, name, ty, count, address)) }?;
         Ok(self)
     }
 
@@ -97,9 +113,23 @@ impl Descriptor {
     ///
     /// # Errors
     /// Returns an error if cuDNN rejects the attribute or one of the descriptors.
-    pub fn set_descriptors(self, name: Name, descriptors: &[&Descriptor]) -> Result<Self, Error> {
-        let raw: Vec<Raw> = descriptors.iter().map(|descriptor| descriptor.0).collect();
-        self.set(name, &raw)
+    pub fn set_descriptors(mut self, name: Name, descriptors: &[&Descriptor]) -> Result<Self, Error> {
+        self.handles.extend(descriptors.iter().flat_map(|descriptor| descriptor.handles.iter().cloned()));
+        let raw: Vec<Raw> = descriptors.iter().map(|descriptor| descriptor.raw).collect();
+        let (count, address) = (raw.len() as i64, raw.as_ptr().cast());
+        // SAFETY: type, count and address describe the slice, and the descriptors are live. cuDNN keeps what it needs.
+        unsafe { self.set_raw(name, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, count, address) }
+    }
+
+    /// Sets an attribute that is a handle. The descriptor keeps the handle alive.
+    ///
+    /// # Errors
+    /// Returns an error if cuDNN rejects the attribute.
+    pub fn set_handle(mut self, name: Name, handle: &Handle) -> Result<Self, Error> {
+        self.handles.push(handle.clone());
+        let raw = handle.raw();
+        // SAFETY: type, count and address describe one handle, which outlives the descriptor.
+        unsafe { self.set_raw(name, Type::CUDNN_TYPE_HANDLE, 1, (&raw const raw).cast()) }
     }
 
     /// Finalizes the descriptor, which makes cuDNN check all attributes together.
@@ -108,7 +138,7 @@ impl Descriptor {
     /// Returns an error if an attribute is missing or incompatible with the others.
     pub fn finalize(self) -> Result<Self, Error> {
         // SAFETY: the descriptor is live.
-        unsafe { check!(cudnn::cudnnBackendFinalize(self.0)) }?;
+        unsafe { check!(cudnn::cudnnBackendFinalize(self.raw)) }?;
         Ok(self)
     }
 
@@ -119,7 +149,7 @@ impl Descriptor {
     pub fn count(&self, name: Name, ty: Type) -> Result<usize, Error> {
         let mut count = 0;
         // SAFETY: with room for 0 elements, cuDNN writes only the count.
-        unsafe { check!(cudnn::cudnnBackendGetAttribute(self.0, name, ty, 0, &raw mut count, null_mut())) }?;
+        unsafe { check!(cudnn::cudnnBackendGetAttribute(self.raw, name, ty, 0, &raw mut count, null_mut())) }?;
         Ok(usize::try_from(count).unwrap_or(0))
     }
 
@@ -129,7 +159,8 @@ impl Descriptor {
     /// Returns an error if the descriptor is not finalized, or does not support the attribute.
     pub fn get<T: Element>(&self, name: Name, blank: T) -> Result<Vec<T>, Error> {
         let mut elements = vec![blank; self.count(name, T::TYPE)?];
-        let count = self.read(name, &mut elements)?;
+        // SAFETY: the type describes the elements.
+        let count = unsafe { self.read(name, T::TYPE, &mut elements) }?;
         elements.truncate(count);
         Ok(elements)
     }
@@ -147,7 +178,7 @@ impl Descriptor {
     /// # Errors
     /// Returns an error if the descriptor is not finalized, or does not support the attribute.
     pub fn descriptors(&self, name: Name, kind: Kind) -> Result<Vec<Descriptor>, Error> {
-        self.descriptors_up_to(name, kind, self.count(name, Raw::TYPE)?)
+        self.descriptors_up_to(name, kind, self.count(name, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR)?)
     }
 
     /// Like [`descriptors`](Self::descriptors), but reads at most `max` descriptors. Needed for attributes with a
@@ -159,28 +190,33 @@ impl Descriptor {
         // cuDNN fills descriptors that the caller has created.
         let mut found = (0..max).map(|_| Descriptor::new(kind)).collect::<Result<Vec<_>, _>>()?;
         let mut raw: Vec<Raw> = found.iter().map(Descriptor::raw).collect();
-        let count = self.read(name, &mut raw)?;
+        // SAFETY: the elements are live descriptors.
+        let count = unsafe { self.read(name, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &mut raw) }?;
         found.truncate(count);
+        found.iter_mut().for_each(|descriptor| descriptor.handles.clone_from(&self.handles));
         Ok(found)
     }
 
     /// Reads an attribute into these elements. Returns how many cuDNN wrote.
-    fn read<T: Element>(&self, name: Name, elements: &mut [T]) -> Result<usize, Error> {
+    ///
+    /// # Safety
+    /// `T` is the type that cuDNN expects of elements of `ty`. Descriptors are live.
+    unsafe fn read<T>(&self, name: Name, ty: Type, elements: &mut [T]) -> Result<usize, Error> {
         let (room, address, mut count) = (elements.len() as i64, elements.as_mut_ptr().cast(), 0);
-        // SAFETY: type, room and address describe the slice.
-        unsafe { check!(cudnn::cudnnBackendGetAttribute(self.0, name, T::TYPE, room, &raw mut count, address)) }?;
+        // SAFETY: room and address describe the slice; the caller guarantees the rest.
+        unsafe { check!(cudnn::cudnnBackendGetAttribute(self.raw, name, ty, room, &raw mut count, address)) }?;
         Ok(usize::try_from(count).unwrap_or(0))
     }
 
     /// Returns cuDNN's pointer, which is valid as long as this value exists.
     pub fn raw(&self) -> Raw {
-        self.0
+        self.raw
     }
 }
 
 impl Drop for Descriptor {
     fn drop(&mut self) {
         // SAFETY: the descriptor is live and not used again. A failure only leaks it.
-        let _ = unsafe { cudnn::cudnnBackendDestroyDescriptor(self.0) };
+        let _ = unsafe { cudnn::cudnnBackendDestroyDescriptor(self.raw) };
     }
 }

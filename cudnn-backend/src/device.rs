@@ -79,7 +79,7 @@ pub fn check_sizes(json: &[u8]) -> Result<(), String> {
 /// Returns an error if cuDNN is older than 9.8.
 pub fn to_json(handle: &Handle) -> Result<String, Error> {
     let device = Descriptor::new(Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR)?
-        .set(Name::CUDNN_ATTR_DEVICEPROP_HANDLE, &[handle.raw()])?
+        .set_handle(Name::CUDNN_ATTR_DEVICEPROP_HANDLE, handle)?
         .finalize()?;
     let json = device.get(Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, 0u8)?;
     Ok(String::from_utf8_lossy(&json).trim_end_matches('\0').to_owned())

@@ -113,7 +113,7 @@ pub fn graph(handle: Option<&Handle>, operations: &[&Descriptor]) -> Result<Desc
     let graph = Descriptor::new(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)?
         .set_descriptors(Name::CUDNN_ATTR_OPERATIONGRAPH_OPS, operations)?;
     match handle {
-        Some(handle) => graph.set(Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE, &[handle.raw()])?.finalize(),
+        Some(handle) => graph.set_handle(Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE, handle)?.finalize(),
         None => graph.finalize(),
     }
 }

@@ -16,8 +16,8 @@
 //!
 //! | module | |
 //! | --- | --- |
-//! | [`descriptor`] | a descriptor: create, set and get attributes, finalize, destroy |
 //! | [`handle`] | cuDNN's handle |
+//! | [`descriptor`] | a descriptor: create, set and get attributes, finalize, destroy |
 //! | [`tensor`] | tensors: id, data type, extents, strides |
 //! | [`graph`] | operations, and the graph of them |
 //! | [`device`] | the target device: a handle's device, or a JSON description |

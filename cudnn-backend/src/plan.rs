@@ -85,7 +85,7 @@ impl Plan {
         let plan = Descriptor::new(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)?
             .set_descriptors(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, &[configuration])?;
         let descriptor = match target {
-            Target::Handle(handle) => plan.set(Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, &[handle.raw()])?,
+            Target::Handle(handle) => plan.set_handle(Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, handle)?,
             Target::Device(device) => plan.set_descriptors(Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, &[device])?,
         };
         let descriptor = descriptor.finalize()?;

@@ -1,5 +1,6 @@
 //! Handles the differences between operating systems: the names of libraries, and whether they are loaded.
 
+use std::mem::ManuallyDrop;
 use std::path::Path;
 
 use cudnn_os::windows_or;
@@ -12,10 +13,10 @@ pub(crate) const ENGINES_PRECOMPILED: &str =
 pub(crate) const CUBLAS_LT_12: &str = windows_or!("cublasLt64_12.dll", "libcublasLt.so.12");
 pub(crate) const CUBLAS_LT_13: &str = windows_or!("cublasLt64_13.dll", "libcublasLt.so.13");
 
-/// Returns whether an NVIDIA library can be loaded by this name.
+/// Loads an NVIDIA library by this name. Returns whether that succeeded. The library is never unloaded.
 pub(crate) fn can_load(name: &str) -> bool {
     // SAFETY: cuDNN loads the same library by the same name.
-    unsafe { Library::new(name) }.is_ok()
+    unsafe { Library::new(name) }.map(ManuallyDrop::new).is_ok()
 }
 
 /// Returns whether the process has loaded a library with this name.

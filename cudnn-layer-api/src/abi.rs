@@ -1,6 +1,10 @@
 //! The structures and constants of `cudnn_layer.h` in Rust. The header documents them, and a test compares both.
+//!
+//! The structures of older loaders are shorter, so a layer must not make references to them. It compares `size` with
+//! `MIN_SIZE` and reads fields through the pointer.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::mem::offset_of;
 
 /// `CUDNN_LAYER_ABI`: the version of the interface.
 pub const ABI: u32 = 1;
@@ -51,6 +55,11 @@ pub struct Host {
     pub cudart_version: u32,
 }
 
+impl Host {
+    /// The size of the fields that every loader provides. Check `size` before reading later ones.
+    pub const MIN_SIZE: usize = offset_of!(Host, cudart_version);
+}
+
 /// `cudnnLayerEvent`.
 #[repr(C)]
 #[derive(Debug)]
@@ -75,6 +84,11 @@ pub struct Event {
     pub age_ns: u64,
 }
 
+impl Event {
+    /// The size of the fields that every loader provides. Check `size` before reading later ones.
+    pub const MIN_SIZE: usize = offset_of!(Event, age_ns) + size_of::<u64>();
+}
+
 /// `cudnnLayer`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -87,6 +101,11 @@ pub struct Layer {
     pub wrap: Option<unsafe extern "C" fn(*mut c_void, *const c_char, *mut c_void) -> *mut c_void>,
     /// Receives events.
     pub event: Option<unsafe extern "C" fn(*mut c_void, *const Event)>,
+}
+
+impl Layer {
+    /// The size of the fields that every loader reads. Check `size` before writing later ones.
+    pub const MIN_SIZE: usize = offset_of!(Layer, event) + size_of::<usize>();
 }
 
 /// The type of `cudnnLayerCheck`.

@@ -11,18 +11,20 @@ use crate::layer::{Event, Host, Layer, NextFunction};
 /// # Safety
 /// `host` must be valid until the process exits, and `layer` for the duration of the call.
 pub unsafe extern "C" fn begin<L: Layer>(host: *const abi::Host, layer: *mut abi::Layer) -> c_int {
-    // SAFETY: guaranteed by the caller.
-    let (Some(host), Some(layer)) = (unsafe { host.as_ref() }, unsafe { layer.as_mut() }) else { return 1 };
-    // Loaders with an older interface lack fields that this crate uses.
-    if host.abi < abi::ABI || host.size < size_of::<abi::Host>() || layer.size < size_of::<abi::Layer>() {
+    // SAFETY: the pointer is null or the loader's host, guaranteed by the caller.
+    let Some(host) = (unsafe { Host::new(host) }) else { return 1 };
+    // SAFETY: as above. Every version of the structure starts with its size.
+    if layer.is_null() || unsafe { (*layer).size } < abi::Layer::MIN_SIZE {
         return 1;
     }
-    let host = Host::new(host);
     match catch_unwind(AssertUnwindSafe(|| L::begin(host))) {
         Ok(Ok(begun)) => {
-            layer.data = Box::into_raw(Box::new(begun)).cast();
-            layer.wrap = Some(wrap::<L>);
-            layer.event = Some(event::<L>);
+            // SAFETY: the structure contains these fields.
+            unsafe {
+                (*layer).data = Box::into_raw(Box::new(begun)).cast();
+                (*layer).wrap = Some(wrap::<L>);
+                (*layer).event = Some(event::<L>);
+            }
             0
         }
         Ok(Err(reason)) => {
@@ -69,11 +71,11 @@ unsafe extern "C" fn wrap<L: Layer>(data: *mut c_void, function: *const c_char, 
 }
 
 /// # Safety
-/// `data` comes from [`begin`] with the same `L`, and `event` from a loader with this interface or a newer one.
+/// `data` comes from [`begin`] with the same `L`, and `event` from a loader.
 unsafe extern "C" fn event<L: Layer>(data: *mut c_void, event: *const abi::Event) {
     // SAFETY: guaranteed by the caller.
-    let (Some(layer), Some(event)) = (unsafe { data.cast::<L>().as_ref() }, unsafe { event.as_ref() }) else { return };
-    if let Some(event) = Event::new(event) {
-        std::mem::forget(catch_unwind(AssertUnwindSafe(|| layer.event(&event))));
-    }
+    let (Some(layer), Some(event)) = (unsafe { data.cast::<L>().as_ref() }, unsafe { Event::new(event) }) else {
+        return;
+    };
+    std::mem::forget(catch_unwind(AssertUnwindSafe(|| layer.event(&event))));
 }

@@ -74,9 +74,17 @@ impl<'a> NextFunction<'a> {
     }
 }
 
+/// Reads a field through a pointer to a structure of the loader. A reference to the structure would be invalid, because
+/// older loaders' structures are shorter.
+macro_rules! field {
+    ($structure:expr, $field:ident) => {
+        (&raw const (*$structure).$field).read()
+    };
+}
+
 /// The services that the loader provides to a layer.
 #[derive(Clone, Copy, Debug)]
-pub struct Host(&'static abi::Host);
+pub struct Host(*const abi::Host);
 
 // SAFETY: the loader's functions may be called in any thread, and the strings are immutable.
 unsafe impl Send for Host {}
@@ -84,46 +92,55 @@ unsafe impl Send for Host {}
 unsafe impl Sync for Host {}
 
 impl Host {
-    pub(crate) fn new(host: &'static abi::Host) -> Self {
-        Host(host)
+    /// Returns `None` if the pointer is null, or the structure has no room for the fields of every loader.
+    ///
+    /// # Safety
+    /// The pointer is null, or to a structure of the loader that is valid until the process exits.
+    pub(crate) unsafe fn new(host: *const abi::Host) -> Option<Self> {
+        // SAFETY: every version of the structure starts with its size.
+        let is_complete = !host.is_null() && unsafe { field!(host, size) } >= abi::Host::MIN_SIZE;
+        is_complete.then_some(Host(host))
     }
 
     /// Returns the version of cuDNN as reported by `cudnnGetVersion`, such as 92800.
     #[must_use]
     pub fn cudnn_version(&self) -> u32 {
-        self.0.cudnn_version
+        // SAFETY: `new` has checked that the field exists, as for all fields up to `abi::Host::MIN_SIZE`.
+        unsafe { field!(self.0, cudnn_version) }
     }
 
     /// Returns what `cudnnGetCudartVersion` returns, such as 12090 for CUDA 12.9. Returns `None` if the loader does not know
     /// it.
     #[must_use]
     pub fn cudart_version(&self) -> Option<u32> {
-        let is_present = self.0.size > std::mem::offset_of!(abi::Host, cudart_version);
-        // SAFETY: the loader's structure has this size. The reference may be to a shorter one.
-        let version = is_present.then(|| unsafe { (&raw const self.0.cudart_version).read() });
+        // SAFETY: every version of the structure starts with its size.
+        let size = unsafe { field!(self.0, size) };
+        let is_present = size >= std::mem::offset_of!(abi::Host, cudart_version) + size_of::<u32>();
+        // SAFETY: the structure contains the field.
+        let version = is_present.then(|| unsafe { field!(self.0, cudart_version) });
         version.filter(|version| *version != 0)
     }
 
     /// Returns the directory of cuDNN's libraries.
     #[must_use]
     pub fn cudnn_dir(&self) -> &'static CStr {
-        // SAFETY: the loader's string is valid until the process exits.
-        unsafe { CStr::from_ptr(self.0.cudnn_dir) }
+        // SAFETY: the field exists, and the loader's string is valid until the process exits.
+        unsafe { CStr::from_ptr(field!(self.0, cudnn_dir)) }
     }
 
     /// Returns the name of the layer, as it was requested.
     #[must_use]
     pub fn name(&self) -> &'static CStr {
         // SAFETY: as above.
-        unsafe { CStr::from_ptr(self.0.name) }
+        unsafe { CStr::from_ptr(field!(self.0, name)) }
     }
 
     /// Returns the cuDNN function that comes next after this layer, for the layer's own calls. Returns `None` if the
     /// function is missing in this version of cuDNN. This may load a sub-library.
     #[must_use]
     pub fn next(&self, function: &CStr) -> Option<*const c_void> {
-        // SAFETY: the loader's function, called as documented in the header.
-        let address = unsafe { (self.0.next)(self.0, function.as_ptr()) };
+        // SAFETY: the field exists; the loader's function is called as documented in the header.
+        let address = unsafe { field!(self.0, next)(self.0, function.as_ptr()) };
         (!address.is_null()).then_some(address.cast_const())
     }
 
@@ -134,8 +151,8 @@ impl Host {
     /// before relying on recorded state.
     #[must_use]
     pub fn missed_calls(&self) -> u64 {
-        // SAFETY: the loader's function, called as documented in the header.
-        unsafe { (self.0.missed_calls)(self.0) }
+        // SAFETY: as in `next`.
+        unsafe { field!(self.0, missed_calls)(self.0) }
     }
 
     /// Returns the layers between this one and cuDNN by the requested names, outermost first, each followed by a
@@ -143,14 +160,15 @@ impl Host {
     #[must_use]
     pub fn inside(&self) -> &'static CStr {
         // SAFETY: as in `name`.
-        unsafe { CStr::from_ptr(self.0.inside) }
+        unsafe { CStr::from_ptr(field!(self.0, inside)) }
     }
 
     /// Returns the environment at the time when cuDNN's graph library was loaded and read some variables, as names and
     /// values. Returns `None` if the library was loaded before the loader was used or had a layer.
     #[must_use]
     pub fn environment(&self) -> Option<impl Iterator<Item = (&'static [u8], &'static [u8])>> {
-        let mut next = self.0.environment;
+        // SAFETY: the field exists.
+        let mut next = unsafe { field!(self.0, environment) };
         let entries = std::iter::from_fn(move || {
             // SAFETY: the loader's strings end with an empty one and are valid until the process exits.
             let entry = unsafe { CStr::from_ptr(next) }.to_bytes();
@@ -184,8 +202,8 @@ impl Host {
 
     fn message(&self, severity: c_int, text: &str) {
         let text = CString::new(text.replace('\0', "?")).unwrap_or_default();
-        // SAFETY: the loader's function, called as documented in the header.
-        unsafe { (self.0.message)(self.0, severity, text.as_ptr()) };
+        // SAFETY: as in `next`.
+        unsafe { field!(self.0, message)(self.0, severity, text.as_ptr()) };
     }
 }
 
@@ -240,26 +258,32 @@ pub enum EventKind<'a> {
 }
 
 impl<'a> Event<'a> {
-    /// Returns `None` if the kind of event is newer than this crate.
-    pub(crate) fn new(event: &'a abi::Event) -> Option<Self> {
+    /// Returns `None` if the pointer is null, the structure has no room for the fields of every loader, or the kind of
+    /// event is newer than this crate.
+    ///
+    /// # Safety
+    /// The pointer is null, or to a structure of the loader that lives as long as the event.
+    pub(crate) unsafe fn new(event: *const abi::Event) -> Option<Self> {
+        // SAFETY: every version of the structure starts with its size.
+        if event.is_null() || unsafe { field!(event, size) } < abi::Event::MIN_SIZE {
+            return None;
+        }
+        // SAFETY: the fields exist.
+        let (kind, status, duration, age) =
+            unsafe { (field!(event, kind), field!(event, status), field!(event, duration_ns), field!(event, age_ns)) };
+        // SAFETY: as above.
+        let texts =
+            unsafe { [field!(event, function), field!(event, library), field!(event, path), field!(event, text)] };
         // SAFETY: the pointers are null or strings of the loader that live as long as the event.
         let text = |text: *const c_char| if text.is_null() { c"" } else { unsafe { CStr::from_ptr(text) } };
-        let duration = Duration::from_nanos(event.duration_ns);
-        let kind = match event.kind {
-            abi::LIBRARY_LOADED => {
-                EventKind::LibraryLoaded { library: text(event.library), path: text(event.path), duration }
-            }
-            abi::LIBRARY_FAILED => EventKind::LibraryFailed {
-                library: text(event.library),
-                status: event.status,
-                report: text(event.text),
-            },
-            abi::CALL_FAILED => {
-                EventKind::CallFailed { function: text(event.function), status: event.status, report: text(event.text) }
-            }
-            abi::FIRST_CALL => EventKind::FirstCall { function: text(event.function), duration },
+        let ([function, library, path, report], duration) = (texts.map(text), Duration::from_nanos(duration));
+        let kind = match kind {
+            abi::LIBRARY_LOADED => EventKind::LibraryLoaded { library, path, duration },
+            abi::LIBRARY_FAILED => EventKind::LibraryFailed { library, status, report },
+            abi::CALL_FAILED => EventKind::CallFailed { function, status, report },
+            abi::FIRST_CALL => EventKind::FirstCall { function, duration },
             _ => return None,
         };
-        Some(Event { kind, age: Duration::from_nanos(event.age_ns) })
+        Some(Event { kind, age: Duration::from_nanos(age) })
     }
 }

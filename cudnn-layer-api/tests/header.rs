@@ -7,8 +7,10 @@ use std::process::Command;
 
 use cudnn_layer_api::abi::{self, Event, Host, Layer};
 
+/// Compares a structure with the header's. The pattern has no `..`, so that a field that is not listed does not compile.
 macro_rules! offsets {
     ($code:ident, $c:literal, $rust:ident: $($field:ident)*) => {
+        let _ = |$rust { $($field: _),* }: $rust| ();
         writeln!($code, "check(sizeof({}) == {});", $c, size_of::<$rust>()).unwrap();
         $(writeln!($code, "check(offsetof({}, {}) == {});", $c, stringify!($field), offset_of!($rust, $field)).unwrap();)*
     };
@@ -17,7 +19,8 @@ macro_rules! offsets {
 #[test]
 fn the_header_and_the_types_agree() {
     let mut code = String::from("#include <cudnn_layer.h>\n#define check(fact) static_assertion(fact, #fact)\n");
-    offsets!(code, "cudnnLayerHost", Host: size abi cudnn_version cudnn_dir name loader next message);
+    offsets!(code, "cudnnLayerHost", Host: size abi cudnn_version cudnn_dir name loader next message missed_calls
+        inside environment cudart_version);
     offsets!(code, "cudnnLayerEvent", Event: size kind status function library path text duration_ns age_ns);
     offsets!(code, "cudnnLayer", Layer: size data wrap event);
     for (name, value) in [

@@ -57,9 +57,9 @@
 //! copies would break each other.
 //!
 //! # Threads, constructors and fork
-//! Any thread may make the first call of a function. The loader holds no lock while ld.so runs. A first call in a
-//! static constructor, which runs under ld.so's lock, is therefore safe from deadlocks with first calls in other
-//! threads. It waits at most one second for the other thread and then loads the library itself.
+//! Any thread may make the first call of a function. One thread loads a library while the others wait for it. They wait
+//! at most one second and then load it themselves. A first call in a static constructor, which runs under ld.so's lock,
+//! is therefore safe from deadlocks with first calls in other threads.
 //!
 //! Fork before the first call or after it returns, because a child that is forked while another thread runs `dlopen`
 //! may inherit a half-initialized library. A child inherits the loaded libraries and never waits for threads of the

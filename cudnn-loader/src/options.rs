@@ -5,8 +5,6 @@ use std::path::PathBuf;
 pub use cudnn_probe::DIR_VARIABLE;
 use cudnn_probe::{Host, Installation, ProbeError, Requirements, VARIABLES, Version, canonicalize};
 
-use crate::dl;
-
 /// Requirements for the cuDNN to load. By default, the loader accepts any cuDNN 9 and uses the first one it finds.
 ///
 /// The first use in a process selects the installation. Options that are passed later are checked against it.
@@ -54,7 +52,12 @@ impl Options {
     /// Captures the current environment variables for a search in another thread. Calling `getenv` there while the
     /// program calls `setenv` could read freed memory.
     pub(crate) fn read_environment(&mut self) {
-        self.host = Some(dl::host().with_variables(VARIABLES));
+        self.host = Some(Host::current().with_variables(VARIABLES));
+    }
+
+    /// Returns whether the requirements are the same, for a search in any environment.
+    pub(crate) fn are_the_same_as(&self, other: &Options) -> bool {
+        self.path == other.path && self.requirements == other.requirements
     }
 
     /// Checks an installation that is already selected.

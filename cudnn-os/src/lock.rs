@@ -1,4 +1,4 @@
-//! Locks a mutex with a time limit, and identifies the owners of locks.
+//! Waits with a time limit, and identifies the owners of locks.
 
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
@@ -9,6 +9,38 @@ use crate::os::threads;
 /// recognizes threads of its parent by it.
 pub fn thread_token() -> u64 {
     u64::from(std::process::id()) << 32 | u64::from(threads::id())
+}
+
+/// Waits in pauses that grow from 20 µs to 1 ms, until a time limit is reached.
+pub struct Backoff {
+    start: Instant,
+    pause: Duration,
+    limit: Duration,
+}
+
+impl Backoff {
+    /// The time that a thread waits for another one before it continues without it.
+    pub const TIMEOUT: Duration = Duration::from_secs(1);
+
+    /// Creates a backoff with a total limit of [`Backoff::TIMEOUT`].
+    #[must_use]
+    #[allow(clippy::new_without_default, reason = "the time starts now")]
+    pub fn new() -> Self {
+        Backoff::with_limit(Self::TIMEOUT)
+    }
+
+    /// Creates a backoff with this total limit.
+    #[must_use]
+    pub fn with_limit(limit: Duration) -> Self {
+        Backoff { start: Instant::now(), pause: Duration::from_micros(20), limit }
+    }
+
+    /// Sleeps for the next pause. Returns `false` when the time limit is reached.
+    pub fn wait(&mut self) -> bool {
+        std::thread::sleep(self.pause);
+        self.pause = (self.pause * 2).min(Duration::from_millis(1));
+        self.start.elapsed() < self.limit
+    }
 }
 
 /// Locks the mutex, or returns `None` if the time limit expires. The limit matters in a forked child, where a lock that
@@ -22,15 +54,13 @@ pub fn lock_within<T>(mutex: &Mutex<T>, limit: Duration) -> Option<MutexGuard<'_
             Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
         }
     }
-    let start = Instant::now();
-    let mut pause = Duration::from_micros(20);
+    let mut backoff = Backoff::with_limit(limit);
     loop {
         match mutex.try_lock() {
             Ok(guard) => return Some(guard),
             Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) if start.elapsed() < limit => std::thread::sleep(pause),
+            Err(TryLockError::WouldBlock) if backoff.wait() => {}
             Err(TryLockError::WouldBlock) => return None,
         }
-        pause = (pause * 2).min(Duration::from_millis(1));
     }
 }

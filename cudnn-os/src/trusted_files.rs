@@ -157,3 +157,16 @@ pub fn replace<'a>(
     }
     Ok(written?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no openat")]
+    fn the_names_of_a_directory_are_those_of_its_files() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("plan"), "").unwrap();
+        assert!(Directory::create(dir.path()).is_ok_and(|dir| dir.names().is_ok_and(|names| names == ["plan"])));
+    }
+}

@@ -5,61 +5,53 @@ use crate::facts;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use cudnn_os::environment::{initial_value, without_quotes};
+use cudnn_os::environment::{initial_value, is_secure_execution, without_quotes};
 
 /// The machine to search. Use [`Host::current`] for the real machine and [`Host::sandbox`] in tests.
 #[derive(Clone, Debug, Default)]
 pub struct Host {
-    variables: Option<Vec<(OsString, OsString)>>,
-    /// Variables that override `variables` or the environment of the process.
-    replaced: Vec<(String, OsString)>,
+    /// Variables that were set or captured, which override the environment of the process.
+    variables: Vec<(String, OsString)>,
+    /// Whether other variables are unset. Otherwise the environment of the process contains them.
+    has_own_environment: bool,
     executable: Option<PathBuf>,
     root: Option<PathBuf>,
     secure_execution: bool,
 }
 
 impl Host {
-    /// Returns the real machine, with the environment and executable of this process.
+    /// Returns the real machine, with the environment and executable of this process. If the process runs in
+    /// secure-execution mode, so does this host.
     #[must_use]
     pub fn current() -> Self {
-        Host { executable: facts::current_exe().ok(), ..Host::default() }
+        Host {
+            executable: facts::current_exe().ok(),
+            secure_execution: facts::ask("secure execution", "", is_secure_execution),
+            ..Host::default()
+        }
     }
 
     /// Creates a machine without environment variables or executable. The system directories (such as `/usr/lib`) are
     /// below `root`.
     #[must_use]
     pub fn sandbox(root: impl Into<PathBuf>) -> Self {
-        Host { variables: Some(Vec::new()), root: Some(root.into()), ..Host::default() }
+        Host { has_own_environment: true, root: Some(root.into()), ..Host::default() }
     }
 
-    /// Sets an environment variable. The search then sees only variables that were set with this function.
+    /// Sets an environment variable. Other variables stay the same.
     #[must_use]
     pub fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
-        let variables = self.variables.get_or_insert_default();
-        variables.retain(|(known, _)| known != name);
-        variables.push((name.into(), value.into()));
-        self
-    }
-
-    /// Overrides one environment variable. Other variables remain visible.
-    #[must_use]
-    pub fn with_variable(mut self, name: &str, value: impl Into<OsString>) -> Self {
-        self.replaced.retain(|(known, _)| known != name);
-        self.replaced.push((name.to_owned(), value.into()));
+        self.variables.retain(|(known, _)| known != name);
+        self.variables.push((name.to_owned(), value.into()));
         self
     }
 
     /// Captures these environment variables. The search then uses the captured values and ignores all other variables.
     #[must_use]
     pub fn with_variables(mut self, names: &[&str]) -> Self {
-        let mut variables = Vec::new();
-        for name in names {
-            if let Some(value) = self.variable(name) {
-                variables.push((OsString::from(*name), value));
-            }
-        }
-        self.variables = Some(variables);
-        self.replaced.clear();
+        let captured = names.iter().filter_map(|name| Some((String::from(*name), self.variable(name)?)));
+        self.variables = captured.collect();
+        self.has_own_environment = true;
         self
     }
 
@@ -92,10 +84,9 @@ impl Host {
         if self.secure_execution {
             return None;
         }
-        let replaced = self.replaced.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
-        let value = match &self.variables {
-            _ if replaced.is_some() => replaced,
-            Some(variables) => variables.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone()),
+        let value = match self.variables.iter().find(|(known, _)| known == name) {
+            Some((_, value)) => Some(value.clone()),
+            None if self.has_own_environment => None,
             // ld.so uses the value from the start of the process.
             None if name == "LD_LIBRARY_PATH" => {
                 facts::ask("variable at start", name, || initial_value(name).unwrap_or_else(|| std::env::var_os(name)))
@@ -116,10 +107,11 @@ impl Host {
         self.executable.as_deref()?.parent()
     }
 
-    /// Returns whether this is the real machine, with the environment of this process.
+    /// Returns whether this is the real machine, and variables that were not set with [`env`](Host::env) come from the
+    /// environment of this process.
     #[must_use]
-    pub fn is_current(&self) -> bool {
-        self.root.is_none() && self.variables.is_none()
+    pub fn uses_process_environment(&self) -> bool {
+        self.root.is_none() && !self.has_own_environment
     }
 
     /// Returns an absolute system path, relative to the sandbox root if there is one.
@@ -142,5 +134,30 @@ impl Host {
             }
             None => Some(path.to_owned()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_that_is_set_leaves_the_others_alone() {
+        let host = Host::current().env("CARGO_PKG_NAME", "other").env("CARGO_PKG_NAME", "last");
+        assert_eq!(host.variable("CARGO_PKG_NAME").unwrap(), "last");
+        assert_eq!(host.variable("CARGO_PKG_VERSION").unwrap(), env!("CARGO_PKG_VERSION"));
+        let captured = host.with_variables(&["CARGO_PKG_NAME"]).env("A", "b");
+        assert_eq!(["CARGO_PKG_NAME", "A"].map(|name| captured.variable(name).unwrap()), ["last", "b"]);
+        assert_eq!(captured.variable("CARGO_PKG_VERSION"), None);
+        assert_eq!(Host::sandbox("/").env("A", "b").variable("CARGO_PKG_VERSION"), None);
+    }
+
+    #[test]
+    #[cfg(feature = "serde")]
+    fn the_current_host_may_be_in_secure_execution_mode() {
+        let facts = serde_json::json!({ "secure execution": { "": true }, "variable": { "A": "b" } });
+        let facts = facts::Facts::from_value(facts).unwrap();
+        assert_eq!(facts.within(|| Host::current().variable("A")), None);
+        assert!(!Host::current().is_secure_execution());
     }
 }

@@ -150,8 +150,5 @@ impl fmt::Debug for NoInstallation {
     }
 }
 
-impl Error for NoInstallation {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Self::blamed(&self.rejected).map(|rejected| &rejected.error as _)
-    }
-}
+/// Has no source, because the text contains the reason.
+impl Error for NoInstallation {}

@@ -152,6 +152,16 @@ pub struct Requirements {
     strict: Option<Check>,
 }
 
+impl PartialEq for Requirements {
+    fn eq(&self, other: &Self) -> bool {
+        let Requirements { minimum, cuda_major, strict } = self;
+        // There is one check.
+        (*minimum, *cuda_major, strict.is_some()) == (other.minimum, other.cuda_major, other.strict.is_some())
+    }
+}
+
+impl Eq for Requirements {}
+
 impl Requirements {
     /// Creates requirements that accept any cuDNN 9 for this processor.
     #[must_use]
@@ -294,13 +304,7 @@ pub fn check_dir(candidate: &Candidate, requirements: &Requirements) -> Result<I
         ProbeError::NotFound => explain_missing_graph(candidate),
         error => error,
     })?;
-    let version = identity.version.ok_or_else(|| ProbeError::Malformed {
-        reason: match Os::HOST {
-            Os::Linux => "it contains no version, but every genuine libcudnn_graph.so.9 does",
-            Os::Windows => "it contains no version, but every genuine cudnn_graph64_9.dll does",
-        }
-        .into(),
-    })?;
+    let version = identity.version.ok_or_else(ProbeError::without_version)?;
     let dir = installation_dir(&graph).map_err(|error| ProbeError::Unreadable { error })?;
     let installation = Installation { dir, origin: candidate.origin.clone(), version, cuda_major: identity.cuda_major };
     requirements.check(&installation)?;

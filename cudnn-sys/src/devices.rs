@@ -1,5 +1,5 @@
 //! Device descriptions in cuDNN's JSON (`CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION`, since cuDNN 9.8), for planning
-//! without a GPU.
+//! without a GPU. For the crates of this project.
 
 /// An H200 as described by cuDNN 9.28. Older releases ignore unknown members.
 ///

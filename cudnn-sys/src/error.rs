@@ -24,7 +24,8 @@ pub struct Error {
 }
 
 impl Error {
-    /// Returns the error of a call that was not made, because cuDNN would not survive it.
+    /// Returns the error of a call that was not made, because cuDNN would not survive it. For the crates of this project.
+    #[doc(hidden)]
     #[must_use]
     pub fn refused(function: &'static str, status: cudnnStatus_t, text: String) -> Self {
         Error { function, status, text }

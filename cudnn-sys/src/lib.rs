@@ -98,6 +98,7 @@
 
 extern crate alloc;
 
+#[doc(hidden)]
 pub mod devices;
 mod error;
 mod open_enum;

@@ -257,6 +257,16 @@ int main(int count, char **args) {
         waitpid(child, &status, 0);
         printf("child = %d, parent = %d\n", status, cudnnShimPreloadWait());
     }
+    if (!strcmp(mode, "first-failure")) {
+        /* Fails: there is no such device, or no driver. */
+        int missing = 1000;
+        char report[4096];
+        cudnnShimPreloadStart(CUDNN_SHIM_CONTEXTS, &missing, 1);
+        cudnnShimPreloadStart(CUDNN_SHIM_GRAPH, NULL, 0);
+        int failed = cudnnShimPreloadWait();
+        cudnnShimGetPreloadReport(report, sizeof report);
+        printf("failed = %d, again = %d\n%s\n", failed != 0, cudnnShimPreloadWait() == failed, report);
+    }
     if (!strcmp(mode, "limit") || !strcmp(mode, "report")) {
         struct rlimit limit = {2u << 30, 2u << 30};
         char report[4096];

@@ -257,6 +257,26 @@ fn its_own_functions_report_loaded_libraries_and_failures() {
     assert!(steps.contains("load libcudnn_graph.so.9") && steps.contains("skipped: this installation"), "{steps}");
 }
 
+/// The header's flags select the libraries with their names.
+#[test]
+fn each_flag_preloads_its_library() {
+    let Some(cudnn) = cudnn() else { return };
+    let ours = drop_in_alone();
+    let Some(client) = client("client.c", ours.path(), &[]) else { return };
+    let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dist/cudnn_shim.h");
+    let header = std::fs::read_to_string(header).unwrap();
+    let variables = [("LD_LIBRARY_PATH", ours.path()), ("CUDNN_LOADER_DIR", cudnn.as_path())];
+    for library in ["graph", "ops", "cnn", "adv", "ext"] {
+        let define = format!("#define CUDNN_SHIM_{} ", library.to_uppercase());
+        let flag = header.lines().find_map(|line| line.strip_prefix(&define)?.strip_suffix('u')).unwrap();
+        let (report, _) = run(&client, &variables, &[&format!("preload:{flag}"), "preload-report"]);
+        let steps: Vec<&str> = report.lines().filter(|line| line.contains("load libcudnn_")).collect();
+        let is_own = |line: &&&str| line.contains(&format!("load libcudnn_{library}.so.9"));
+        let others = steps.iter().filter(|line| !is_own(line) && !line.contains("load libcudnn_graph.so.9"));
+        assert!(steps.iter().any(|line| is_own(&line)) && others.count() == 0, "{flag}: {report}");
+    }
+}
+
 /// Programs that cannot be changed use this variable, which starts a thread when ld.so loads the library.
 #[test]
 fn a_variable_starts_a_preload() {

@@ -133,6 +133,14 @@ fn a_child_does_not_wait_for_the_preload_of_its_parent() {
 }
 
 #[test]
+fn waiting_for_several_preloads_returns_the_first_failure() {
+    let Some(program) = Program::new("preload.c", "jit-cu12-9.19.0") else { return };
+    let output = program.run("", &["first-failure"]);
+    assert!(output.stdout.contains("failed = 1, again = 1\n"), "{output:#?}");
+    assert!(output.stdout.contains(" failed: "), "the report describes the failed preload: {output:#?}");
+}
+
+#[test]
 fn a_thread_that_started_a_preload_may_exit_and_the_drop_in_may_be_closed() {
     let Some(program) = Program::new("preload.c", "jit-cu12-9.19.0") else { return };
     assert_eq!(program.run("", &["start-in-thread"]).stdout, "closed = 0\nreturns\n");

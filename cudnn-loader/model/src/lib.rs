@@ -45,7 +45,7 @@ mod sync {
 }
 
 use sync::gate::Gate;
-use sync::once::RaceOnce;
+use sync::once::{Made, RaceOnce};
 use sync::primitives::{Ordering, set_thread_token};
 use sync::slot::Slot;
 
@@ -139,6 +139,27 @@ fn a_value_that_was_reset_is_made_again_and_the_old_one_stays_readable() {
         });
         once.reset(old);
         assert_eq!(old.read(), 7);
+        assert_eq!(other.join().ok(), Some(7));
+    });
+}
+
+#[test]
+fn a_value_that_was_reset_can_be_published_again() {
+    loom::model(|| {
+        let once: &'static RaceOnce<Memory> = Box::leak(Box::new(RaceOnce::new()));
+        set_thread_token(1);
+        let make = || {
+            let memory = Memory::new();
+            memory.write(7);
+            memory
+        };
+        let old = once.get_or_init(make);
+        once.reset(old);
+        let other = loom::thread::spawn(move || {
+            set_thread_token(2);
+            once.get_or_make(|| Made::Again(old)).read()
+        });
+        assert_eq!(once.get_or_init(make).read(), 7);
         assert_eq!(other.join().ok(), Some(7));
     });
 }

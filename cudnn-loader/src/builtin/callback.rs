@@ -42,9 +42,9 @@ pub(super) unsafe extern "C-unwind" fn get_callback(
         Err(status) => return status.into(),
     };
     // SAFETY: the address belongs to cuDNN's function of this name.
-    let cudnns = unsafe { std::mem::transmute::<*mut (), unwinding::cudnnGetCallback>(address) };
+    let get_callback = unsafe { std::mem::transmute::<*mut (), unwinding::cudnnGetCallback>(address) };
     // SAFETY: the caller's obligation, passed on.
-    let status = unsafe { cudnns(mask, data, function) };
+    let status = unsafe { get_callback(mask, data, function) };
     if status.is_success()
         // SAFETY: cuDNN has accepted the pointer and written to it.
         && let Some(function) = unsafe { function.as_mut() }

@@ -9,11 +9,9 @@ pub(crate) mod search_path;
 use std::path::Path;
 
 use cudnn_os::IS_WINDOWS;
-use cudnn_os::environment::is_secure_execution;
 use cudnn_os::libraries;
 pub(crate) use cudnn_os::libraries::{Library as Handle, wait_for_lock};
 use cudnn_os::open_error;
-use cudnn_probe::Host;
 
 use dlerror::{DlErrorKind, OpenError};
 use objects::LoadedObjects;
@@ -54,9 +52,4 @@ pub(crate) fn pin_this_library() {
     if let Some(library) = LoadedObjects::snapshot().containing_library() {
         libraries::pin(&library);
     }
-}
-
-/// Returns this process as the search and the ld.so model see it.
-pub(crate) fn host() -> Host {
-    Host::current().secure_execution(is_secure_execution())
 }

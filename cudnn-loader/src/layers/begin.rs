@@ -47,9 +47,10 @@ fn begin_first(name: &CStr, files: &[PathBuf], inner: Option<&'static Link>) -> 
 fn open(name: &CStr, path: &Path) -> Result<abi::Begin, String> {
     // Check the exports first: ld.so would crash the process on a truncated file, and a library that is not a layer
     // must not run constructors.
-    match exports(path, &["cudnnLayerBegin"]) {
+    let entry_point = ENTRY_POINT.to_string_lossy();
+    match exports(path, &[&entry_point]) {
         Ok(found) if found == [true] => {}
-        Ok(_) => return Err(format!("it does not export {}", ENTRY_POINT.to_string_lossy())),
+        Ok(_) => return Err(format!("it does not export {entry_point}")),
         Err(error) => return Err(error.to_string()),
     }
     let library = dl::open(path).map_err(|error| error.message)?;
@@ -57,8 +58,7 @@ fn open(name: &CStr, path: &Path) -> Result<abi::Begin, String> {
     if marker.is_some_and(|marker| library.symbol(&marker).is_none()) {
         return Err("it has no layer of this name".into());
     }
-    let begin =
-        library.symbol(ENTRY_POINT).ok_or_else(|| format!("it does not export {}", ENTRY_POINT.to_string_lossy()))?;
+    let begin = library.symbol(ENTRY_POINT).ok_or_else(|| format!("it does not export {entry_point}"))?;
     // SAFETY: a library that exports this name is a layer, and the symbol has this type.
     Ok(unsafe { std::mem::transmute::<*mut c_void, abi::Begin>(begin) })
 }

@@ -44,11 +44,11 @@ pub(super) fn wrap(function: Function, address: *mut (), begin: fn() -> Option<&
 
 /// Returns the address for calls from this layer towards cuDNN, or `None` if the function is missing from cuDNN.
 pub(super) fn address_from(link: Option<&'static Link>, function: Function) -> Option<*mut ()> {
-    let cudnns = || match builtin(function) {
+    let find_in_cudnn = || match builtin(function) {
         Some(builtin) => Some(builtin.address),
         None => cudnn_address(function, &mut LoadedObjects::snapshot()).ok(),
     };
-    let Some(first) = link else { return cudnns() };
+    let Some(first) = link else { return find_in_cudnn() };
     if let Some(known) = first.known(function) {
         return Some(known);
     }
@@ -56,9 +56,9 @@ pub(super) fn address_from(link: Option<&'static Link>, function: Function) -> O
     match if is_mine { None } else { take_turn() } {
         None if !is_mine => {
             MISSED_CALLS.fetch_add(1, Ordering::SeqCst);
-            cudnns()
+            find_in_cudnn()
         }
-        _turn => wrap_with_layers(link, function, cudnns),
+        _turn => wrap_with_layers(link, function, find_in_cudnn),
     }
 }
 
@@ -66,12 +66,12 @@ pub(super) fn address_from(link: Option<&'static Link>, function: Function) -> O
 fn wrap_with_layers(
     link: Option<&'static Link>,
     function: Function,
-    cudnns: impl FnOnce() -> Option<*mut ()>,
+    find_in_cudnn: impl FnOnce() -> Option<*mut ()>,
 ) -> Option<*mut ()> {
     let mut to_wrap = Vec::new();
     let mut next = link;
     let mut address = loop {
-        let Some(link) = next else { break cudnns()? };
+        let Some(link) = next else { break find_in_cudnn()? };
         if let Some(known) = link.known(function) {
             break known;
         }

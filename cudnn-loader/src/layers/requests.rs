@@ -7,11 +7,11 @@ use std::sync::Mutex;
 
 use cudnn_layer_api::abi::Begin;
 use cudnn_layer_api::{Layer, begin};
+use cudnn_probe::Host;
 use cudnn_probe::layers::{LAYER_PATH_VARIABLE, LAYERS_VARIABLE, RequestedLayer, installed_layers, requested_layers};
 use once_cell::race::OnceBool;
 
 use super::text::c_string;
-use crate::dl;
 use crate::dl::objects::LoadedObjects;
 use crate::sync::primitives::lock;
 
@@ -111,7 +111,7 @@ pub(super) fn has_any() -> bool {
 fn are_listed() -> bool {
     static ARE_INSTALLED: OnceBool = OnceBool::new();
     let are_installed = || library_dir().and_then(|dir| installed_layers(&dir)).is_some();
-    dl::host().variable(LAYERS_VARIABLE).is_some() || ARE_INSTALLED.get_or_init(are_installed)
+    Host::current().variable(LAYERS_VARIABLE).is_some() || ARE_INSTALLED.get_or_init(are_installed)
 }
 
 /// Returns the directory of the library that contains this code, if it is a library.
@@ -121,7 +121,7 @@ fn library_dir() -> Option<PathBuf> {
 
 /// Returns all layers to start, outermost first. Adding layers fails from now on.
 pub(super) fn take() -> Vec<Request> {
-    let host = dl::host().with_variables(&[LAYERS_VARIABLE, LAYER_PATH_VARIABLE]);
+    let host = Host::current().with_variables(&[LAYERS_VARIABLE, LAYER_PATH_VARIABLE]);
     let requested = requested_layers(&host, library_dir().as_deref());
     let mut requests: Vec<Request> = requested.into_iter().map(request).collect();
     if let Some(mut added) = lock(&ADDED)

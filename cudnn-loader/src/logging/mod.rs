@@ -47,4 +47,4 @@ pub use hook::to_log;
 pub use hook::to_tracing;
 pub use hook::{Event, set_hook, write_to};
 pub use sink::Destination;
-pub(crate) use sink::{read_variables, writes_to_file};
+pub(crate) use sink::{is_enabled_by_environment, read_variables};

@@ -226,7 +226,7 @@ pub(crate) fn read_variables() {
 }
 
 /// Returns whether the environment enables a log. cuDNN writes that log only while no callback is set.
-pub(crate) fn writes_to_file() -> bool {
+pub(crate) fn is_enabled_by_environment() -> bool {
     env_config().mask != 0
 }
 

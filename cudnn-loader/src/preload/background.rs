@@ -149,7 +149,8 @@ pub fn is_nested() -> bool {
     DOES_INTERNAL_WORK.get() || is_internal_thread()
 }
 
-/// Returns whether this thread holds ld.so's lock, because it is running the constructor of a library.
+/// Returns whether this thread holds ld.so's lock, because it is running the constructor of a library. The C library does
+/// not tell who holds the lock, so another thread tries to take it.
 fn holds_loader_lock() -> bool {
     let has_answered = Arc::new(AtomicBool::new(false));
     let answer = has_answered.clone();

@@ -14,22 +14,18 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use cudnn_os::at_load;
-use cudnn_os::cancel::ThreadStateGuard;
 use cudnn_os::exit;
 use cudnn_os::fork::call_at_forks;
 
 use crate::dl;
-use crate::sync::gate::Gate;
-use crate::sync::primitives::Backoff;
 use crate::thread::fork::handle_forks;
+use crate::thread::sections::Sections;
 
 /// The maximum time that an exit, a fork or a step waits. Longer than any step needs on a working system.
 const LIMIT: Duration = Duration::from_secs(10);
 
-static GATE: Gate = Gate::new();
-/// The process that the gate's state belongs to.
-static PROCESS: AtomicU32 = AtomicU32::new(0);
-/// The first thread has exited and closed the gate, because the process probably exits next.
+static STEPS: Sections = Sections::new(&IS_INSIDE, LIMIT);
+/// The first thread has exited and closed the steps, because the process probably exits next.
 static IS_CLOSED_BY_FIRST_THREAD: AtomicBool = AtomicBool::new(false);
 /// The exit handlers are running.
 static IS_EXITING: AtomicBool = AtomicBool::new(false);
@@ -53,7 +49,7 @@ pub(super) fn protect() {
     // Prevents the linker from dropping the entry as unreferenced.
     std::hint::black_box(&GUARD_LOADING_THREAD);
     if !IS_REGISTERED.swap(true, Ordering::SeqCst) {
-        PROCESS.store(std::process::id(), Ordering::SeqCst);
+        STEPS.start();
         // The handlers are never unregistered.
         dl::pin_this_library();
         register_exit_handler();
@@ -79,23 +75,12 @@ impl CriticalSection {
     /// for a fork after [`LIMIT`].
     pub(super) fn enter() -> Option<Self> {
         dl::wait_for_lock();
-        let mut backoff = Backoff::with_limit(LIMIT);
-        while !GATE.try_enter() {
-            // Return immediately, because a destructor of the program may be waiting for the preload to finish.
-            if IS_EXITING.load(Ordering::SeqCst) {
-                return None;
-            }
-            if backoff.wait() {
-                continue;
-            }
-            // Either a fork is taking too long, or the first thread has long exited with `pthread_exit`.
-            if IS_CLOSED_BY_FIRST_THREAD.swap(false, Ordering::SeqCst) {
-                GATE.open();
-            }
-            GATE.enter_anyway();
-            break;
+        // Gives up immediately, because a destructor of the program may be waiting for the preload to finish.
+        let is_in_time = STEPS.enter(|| IS_EXITING.load(Ordering::SeqCst))?;
+        // Either a fork is taking too long, or the first thread has long exited with `pthread_exit`.
+        if !is_in_time && IS_CLOSED_BY_FIRST_THREAD.swap(false, Ordering::SeqCst) {
+            STEPS.open();
         }
-        IS_INSIDE.set(true);
         Some(CriticalSection(()))
     }
 }
@@ -104,8 +89,7 @@ impl Drop for CriticalSection {
     fn drop(&mut self) {
         // Exit handlers run last in, first out, and the libraries have just registered theirs.
         register_exit_handler();
-        IS_INSIDE.set(false);
-        GATE.leave();
+        STEPS.leave();
     }
 }
 
@@ -120,7 +104,7 @@ impl Drop for ExitGuard {
             // Most likely an exit. No step may start before the exit handlers run.
             IS_CLOSED_BY_FIRST_THREAD.store(true, Ordering::SeqCst);
         } else {
-            GATE.open();
+            STEPS.open();
         }
     }
 }
@@ -140,45 +124,25 @@ extern "C" fn at_exit() {
 }
 
 fn close_for_exit() {
-    GATE.close();
-    if !HAS_EXIT_WAITED.load(Ordering::SeqCst) && !wait_until_empty() {
+    STEPS.close();
+    if !HAS_EXIT_WAITED.load(Ordering::SeqCst) && !STEPS.wait_until_empty() {
         HAS_EXIT_WAITED.store(true, Ordering::SeqCst);
     }
 }
 
 unsafe extern "C" fn before_fork() {
-    GATE.close();
-    wait_until_empty();
+    STEPS.close();
+    STEPS.wait_until_empty();
 }
 
 unsafe extern "C" fn after_fork() {
-    GATE.open();
+    STEPS.open();
 }
 
 /// Resets the state, because the child has only this thread and no preloads.
 unsafe extern "C" fn in_child() {
-    PROCESS.store(std::process::id(), Ordering::SeqCst);
     for flag in [&IS_CLOSED_BY_FIRST_THREAD, &IS_EXITING, &HAS_EXIT_WAITED] {
         flag.store(false, Ordering::SeqCst);
     }
-    GATE.reset(u64::from(IS_INSIDE.get()));
-}
-
-/// Waits until no other thread is in a step. Returns `false` after [`LIMIT`].
-fn wait_until_empty() -> bool {
-    let is_empty = || {
-        // Fork handlers do not run in a child of `vfork` or `clone`.
-        GATE.inside() <= u64::from(IS_INSIDE.get()) || PROCESS.load(Ordering::SeqCst) != std::process::id()
-    };
-    if is_empty() {
-        return true;
-    }
-    let _guard = ThreadStateGuard::new();
-    let mut backoff = Backoff::with_limit(LIMIT);
-    while backoff.wait() {
-        if is_empty() {
-            return true;
-        }
-    }
-    false
+    STEPS.reset_in_child();
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::ptr::null_mut;
 
 use cudnn_os::memory;
-use cudnn_probe::{Installation, Library, Version};
+use cudnn_probe::{Host, Installation, Library, Version};
 use cudnn_sys::devices::H200;
 use cudnn_sys::types::{
     cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type, cudnnBackendDescriptor_t as Raw,
@@ -18,7 +18,6 @@ use cudnn_sys::types::{
 
 use super::report::StepOutcome;
 use crate::dispatch::graph as cudnn;
-use crate::dl;
 use crate::dl::objects::LoadedObjects;
 use crate::dl::run_paths;
 use crate::dl::search_path::SearchPath;
@@ -85,7 +84,7 @@ fn is_available(installation: &Installation, name: &str) -> bool {
 
 /// Returns the file that the system's loader would find for cuDNN's engines, which have the same run path as graph.
 fn find_for_graph(installation: &Installation, name: &str) -> Option<PathBuf> {
-    let host = dl::host();
+    let host = Host::current();
     let run_path = run_paths::dirs_of(&host, &installation.path(Library::Graph));
     SearchPath::new(&host).resolve(name, &run_path)
 }

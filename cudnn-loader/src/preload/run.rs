@@ -57,7 +57,7 @@ impl Run<'_> {
         }
         // The program may close all descriptors while this thread reads files. Not before the thread above has inherited
         // the shared table, to which the driver's descriptors belong. The log file is open in that table too.
-        let is_private = !loads && !logging::writes_to_file();
+        let is_private = !loads && !logging::is_enabled_by_environment();
         let installation = self.step(Step::Select, || {
             if is_private && !leave_shared_table() {
                 return Err(StepOutcome::Skipped("cannot unshare the file descriptor table".into()));

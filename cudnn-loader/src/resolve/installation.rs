@@ -5,13 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cudnn_probe::{
-    Candidate, Installation, Library, Origin, ProbeError, RejectedCandidate, Search, canonicalize, identify,
+    Candidate, Host, Installation, Library, Origin, ProbeError, RejectedCandidate, Search, canonicalize, identify,
     installation_dir,
 };
 
-use super::attempts::{Attempt, Attempts, Shared, When};
+use super::attempts::{Attempts, Shared, When};
 use super::in_memory;
-use crate::dl;
 use crate::dl::objects::{LoadedObject, LoadedObjects};
 use crate::dl::run_paths::{self, RunPathDirs};
 use crate::error::{Failure, LoadError, LoadErrorKind};
@@ -20,6 +19,7 @@ use crate::options::Options;
 use crate::sync::once::RaceOnce;
 
 /// The selected installation and the directories that were rejected before it.
+#[derive(Debug)]
 pub(crate) struct Selected {
     pub(crate) installation: Installation,
     rejected: Arc<Vec<RejectedCandidate>>,
@@ -49,12 +49,12 @@ pub(crate) fn failure(kind: LoadErrorKind) -> Arc<Failure> {
 }
 
 /// Returns the last search.
-pub(crate) fn last_search() -> Option<&'static Attempt<Selected>> {
+pub(crate) fn last_search() -> Option<&'static Shared<Selected>> {
     SELECTED.last()
 }
 
 /// Makes the next use search again, if this is still the last search.
-pub(crate) fn forget_search(search: &'static Attempt<Selected>) {
+pub(crate) fn forget_search(search: &'static Shared<Selected>) {
     SELECTED.forget(search);
 }
 
@@ -70,8 +70,11 @@ pub(crate) fn forget_failed_search(when: When) {
 pub(crate) fn select(options: Option<&Options>, objects: &LoadedObjects) -> Result<&'static Installation, LoadError> {
     let outcome = SELECTED.get_or_try(|| {
         if let Some(options) = options {
-            // The environment of that search is not a requirement.
-            REQUIRED.replace(Options { host: None, ..options.clone() });
+            // A replaced value leaks.
+            if REQUIRED.get().is_none_or(|required| !required.are_the_same_as(options)) {
+                // The environment of that search is not a requirement.
+                REQUIRED.replace(Options { host: None, ..options.clone() });
+            }
         }
         let outcome = search(options.or(REQUIRED.get()).unwrap_or(&Options::default()), objects);
         report(&outcome);
@@ -96,7 +99,7 @@ pub fn process_needs_shim() -> bool {
 }
 
 fn search(options: &Options, objects: &LoadedObjects) -> Shared<Selected> {
-    let host = options.host.clone().unwrap_or_else(dl::host);
+    let host = options.host.clone().unwrap_or_else(Host::current);
     let mut search = Search::new(host.clone());
     if let Some(path) = &options.path {
         search = search.explicit(path);
@@ -144,8 +147,7 @@ fn adopt(graph: &LoadedObject, search: &Search, options: &Options) -> Shared<Sel
         );
     }
     let Some(version) = in_memory::version(&graph.handle, Library::Graph) else {
-        let what = "it contains no version, but every genuine libcudnn_graph.so.9 does".into();
-        return reject(&dir, Origin::Loaded, ProbeError::Malformed { reason: what });
+        return reject(&dir, Origin::Loaded, ProbeError::without_version());
     };
     let cuda_major = in_memory::cuda_major(&graph.handle);
     let installation = Installation::from_loaded(dir.clone(), Origin::Loaded, version, cuda_major);

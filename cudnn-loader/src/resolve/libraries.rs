@@ -1,7 +1,7 @@
 //! Loads the libraries of the selected installation. A library is checked on disk, loaded after all dependencies,
 //! verified in memory, and cached.
 //!
-//! The loader holds no lock while ld.so runs, because [`Attempts`] shares the results between threads.
+//! [`Attempts`] shares the results between threads, which wait for each other only for a limited time while ld.so runs.
 
 use std::ffi::{CStr, c_void};
 use std::path::PathBuf;

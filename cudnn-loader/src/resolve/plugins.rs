@@ -7,10 +7,9 @@
 
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::{FileIdentity, Installation, Library, ProbeError, identify, missing_symbols};
+use cudnn_probe::{FileIdentity, Host, Installation, Library, ProbeError, identify, missing_symbols};
 
 use super::installation::is_in;
-use crate::dl;
 use crate::dl::search_path::{FINDS_PLUGINS, SearchPath};
 use crate::error::LoadErrorKind;
 use crate::names::DRIVER;
@@ -31,7 +30,7 @@ pub(super) fn check_loaded(expected: &Installation, library: Library, path: &Pat
 /// Returns the reason why a plugin must not be opened. On Windows, plugins open the driver by name immediately, and the
 /// working directory may contain a file of that name, from any user.
 pub(super) fn reason_to_skip(library: Library) -> Option<String> {
-    let is_unsafe = !FINDS_PLUGINS && is_plugin(library) && SearchPath::new(&dl::host()).is_in_working_dir(DRIVER);
+    let is_unsafe = !FINDS_PLUGINS && is_plugin(library) && SearchPath::new(&Host::current()).is_in_working_dir(DRIVER);
     is_unsafe.then(|| format!("it would load {DRIVER} from the working directory"))
 }
 
@@ -40,7 +39,7 @@ pub(super) fn reason_to_skip(library: Library) -> Option<String> {
 /// # Errors
 /// Returns an error if that file can be opened, but is damaged or belongs to a different installation and release.
 pub(super) fn check_alternative(expected: &Installation, library: Library) -> Result<(), LoadErrorKind> {
-    let search_path = SearchPath::new(&dl::host());
+    let search_path = SearchPath::new(&Host::current());
     // Graph's run path contains graph's directory.
     let run_path = [expected.dir.clone()];
     let names = library.dlopen_names(expected.version);

@@ -14,6 +14,13 @@ use std::ptr;
 use super::primitives::{AtomicPtr, Backoff, Ordering, thread_token};
 use super::turn::Turn;
 
+/// A value to publish.
+pub(crate) enum Made<T: 'static> {
+    New(T),
+    /// A value that was published before.
+    Again(&'static T),
+}
+
 /// A value that is created on first use and never freed.
 pub(crate) struct RaceOnce<T: 'static> {
     /// Null, or a leaked box. Never freed, because references to it must remain valid.
@@ -47,16 +54,21 @@ impl<T: Send + Sync> RaceOnce<T> {
 
     /// Returns the value, which this thread creates if necessary.
     pub(crate) fn get_or_init(&self, init: impl FnOnce() -> T) -> &'static T {
+        self.get_or_make(|| Made::New(init()))
+    }
+
+    /// Returns the value, which this thread creates or publishes again if necessary.
+    pub(crate) fn get_or_make(&self, make: impl FnOnce() -> Made<T>) -> &'static T {
         if let Some(value) = self.get() {
             return value;
         }
         let token = thread_token();
-        // The guard also releases the turn if `init` unwinds. Otherwise, threads would wait for an owner that never
+        // The guard also releases the turn if `make` unwinds. Otherwise, threads would wait for an owner that never
         // returns.
         if let Some(_turn) = self.turn.try_take(token) {
-            return self.get().unwrap_or_else(|| self.publish(init()));
+            return self.get().unwrap_or_else(|| self.publish(make()));
         }
-        self.wait(token).unwrap_or_else(|| self.publish(init()))
+        self.wait(token).unwrap_or_else(|| self.publish(make()))
     }
 
     /// Removes the value and makes the next use create a new one. The old value is leaked to keep references to it
@@ -87,14 +99,19 @@ impl<T: Send + Sync> RaceOnce<T> {
     }
 
     /// Publishes this thread's value, or drops it if another thread published first.
-    fn publish(&self, value: T) -> &'static T {
-        let made = Box::into_raw(Box::new(value));
-        match self.value.compare_exchange(ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire) {
-            // SAFETY: `made` comes from `Box::into_raw` above and is never freed after this point.
-            Ok(_) => unsafe { &*made },
+    fn publish(&self, made: Made<T>) -> &'static T {
+        let (value, is_new) = match made {
+            Made::New(value) => (Box::into_raw(Box::new(value)), true),
+            Made::Again(value) => (ptr::from_ref(value).cast_mut(), false),
+        };
+        match self.value.compare_exchange(ptr::null_mut(), value, Ordering::AcqRel, Ordering::Acquire) {
+            // SAFETY: the value is a leaked box, which is never freed after this point.
+            Ok(_) => unsafe { &*value },
             Err(first) => {
-                // SAFETY: no other thread has seen `made`.
-                drop(unsafe { Box::from_raw(made) });
+                if is_new {
+                    // SAFETY: no other thread has seen the box.
+                    drop(unsafe { Box::from_raw(value) });
+                }
                 // SAFETY: a published pointer is never freed (see `get`).
                 unsafe { &*first }
             }

@@ -12,12 +12,11 @@ use std::time::Duration;
 use cudnn_os::at_load;
 use cudnn_os::fork::call_at_forks;
 
-use crate::sync::gate::Gate;
-use crate::sync::primitives::Backoff;
+use super::sections::Sections;
 
 const LIMIT: Duration = Duration::from_secs(1);
 
-static GATE: Gate = Gate::new();
+static OPERATIONS: Sections = Sections::new(&IS_INSIDE, LIMIT);
 
 thread_local! {
     static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
@@ -29,22 +28,14 @@ pub(crate) struct ForkGuard(());
 impl ForkGuard {
     pub(crate) fn new() -> Self {
         handle_forks();
-        let mut backoff = Backoff::with_limit(LIMIT);
-        while !GATE.try_enter() {
-            if !backoff.wait() {
-                GATE.enter_anyway();
-                break;
-            }
-        }
-        IS_INSIDE.set(true);
+        OPERATIONS.enter(|| false);
         ForkGuard(())
     }
 }
 
 impl Drop for ForkGuard {
     fn drop(&mut self) {
-        IS_INSIDE.set(false);
-        GATE.leave();
+        OPERATIONS.leave();
     }
 }
 
@@ -55,6 +46,7 @@ pub(crate) fn handle_forks() {
     // Prevents the linker from dropping the entry as unreferenced.
     std::hint::black_box(&REGISTER);
     if !IS_REGISTERED.swap(true, Ordering::Relaxed) {
+        OPERATIONS.start();
         call_at_forks(before_fork, after_fork, in_child);
     }
 }
@@ -67,13 +59,12 @@ extern "C" fn register() {
 }
 
 unsafe extern "C" fn before_fork() {
-    GATE.close();
-    let mut backoff = Backoff::with_limit(LIMIT);
-    while GATE.inside() > u64::from(IS_INSIDE.get()) && backoff.wait() {}
+    OPERATIONS.close();
+    OPERATIONS.wait_until_empty();
 }
 
 unsafe extern "C" fn after_fork() {
-    GATE.open();
+    OPERATIONS.open();
 }
 
 /// Returns whether this process is a forked child that has not executed another program. Such a process may have
@@ -86,5 +77,5 @@ static IS_IN_CHILD: AtomicBool = AtomicBool::new(false);
 
 unsafe extern "C" fn in_child() {
     IS_IN_CHILD.store(true, Ordering::Relaxed);
-    GATE.reset(u64::from(IS_INSIDE.get()));
+    OPERATIONS.reset_in_child();
 }

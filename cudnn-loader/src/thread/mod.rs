@@ -1,5 +1,6 @@
-//! Provides thread creation, fork handling and re-entrancy guards.
+//! Provides thread creation, fork handling, protected sections and re-entrancy guards.
 
 pub(crate) mod fork;
 pub(crate) mod reentrancy;
+pub(crate) mod sections;
 pub(crate) mod spawn;

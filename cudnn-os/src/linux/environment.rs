@@ -1,8 +1,8 @@
 //! Reads environment variables, both current and as they were when the process started.
 
-use std::ffi::OsString;
 #[cfg(feature = "native")]
 use std::ffi::{CStr, c_char};
+use std::ffi::{OsString, c_ulong};
 
 use super::files::path_from_bytes;
 
@@ -33,11 +33,14 @@ pub fn without_quotes(value: OsString) -> OsString {
 
 /// Returns whether the process runs in secure-execution mode (`AT_SECURE`), which setuid, setgid and file capabilities
 /// enable. The environment then comes from a less privileged user and must not be trusted.
-#[cfg(feature = "native")]
 #[must_use]
 pub fn is_secure_execution() -> bool {
-    // SAFETY: the call only reads the auxiliary vector of the process.
-    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+    const AT_SECURE: c_ulong = 23;
+    // Declared here, because crates that only read files do without libc.
+    unsafe extern "C" {
+        safe fn getauxval(kind: c_ulong) -> c_ulong;
+    }
+    getauxval(AT_SECURE) != 0
 }
 
 #[cfg(feature = "native")]

@@ -206,7 +206,9 @@ impl Directory {
             }
             // SAFETY: the entry is valid until the next call, and the name is NUL-terminated.
             let name = unsafe { CStr::from_ptr((&raw const (*entry).d_name).cast()) };
-            names.extend(name.to_str().map(str::to_owned));
+            if name != c"." && name != c".." {
+                names.extend(name.to_str().map(str::to_owned));
+            }
         };
         // SAFETY: the stream is open, and is not used afterwards.
         unsafe { libc::closedir(stream) };

@@ -65,7 +65,7 @@ pub use portable::Portable;
 #[cfg(feature = "serde")]
 use record::ask_for_enough;
 #[cfg(feature = "serde")]
-pub use record::{Answer, Facts, ask, derive};
+pub use record::{Answer, Facts, ask, ask_program, derive};
 pub use subject::Subject;
 
 /// Answers a question about a subject. Without the feature `serde`, the answer is always the result of `read`.
@@ -77,6 +77,12 @@ pub fn ask<'a, T>(_question: &'static str, _subject: impl Into<Subject<'a>>, rea
 /// Like [`ask`], for a reader that only uses functions of this module.
 #[cfg(not(feature = "serde"))]
 pub fn derive<'a, T>(_question: &'static str, _subject: impl Into<Subject<'a>>, read: impl FnOnce() -> T) -> T {
+    read()
+}
+
+/// Like [`ask`], for a reader that starts a program.
+#[cfg(not(feature = "serde"))]
+pub fn ask_program<'a, T>(_question: &'static str, _subject: impl Into<Subject<'a>>, read: impl FnOnce() -> T) -> T {
     read()
 }
 
@@ -148,13 +154,12 @@ pub fn variable(name: &str) -> Option<OsString> {
     ask("variable", name, || std::env::var_os(name))
 }
 
-/// Returns the names of this process's environment variables that start with one of these prefixes. Facts contain the
-/// names with the prefixes of the first call, and no others.
+/// Returns the names of this process's environment variables that start with this prefix.
 #[must_use]
-pub fn variable_names(prefixes: &[&str]) -> Vec<String> {
-    ask("names of variables", "", || {
+pub fn variable_names(prefix: &str) -> Vec<String> {
+    ask("names of variables", prefix, || {
         let names = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
-        names.filter(|name| prefixes.iter().any(|prefix| name.starts_with(prefix))).collect()
+        names.filter(|name| name.starts_with(prefix)).collect()
     })
 }
 
@@ -216,6 +221,15 @@ mod tests {
         nothing.within(|| {
             assert!(!Path::new("/").leads_to_dir() && read_dir("/").is_err() && variable("PATH").is_none());
         });
+    }
+
+    #[test]
+    fn variable_names_are_recorded_by_prefix() {
+        let recorder = Facts::recorder();
+        let look = || ["PATH", "CARGO_"].map(variable_names);
+        let [path, cargo] = recorder.within(look);
+        assert!(path.contains(&"PATH".to_owned()) && cargo.contains(&"CARGO_MANIFEST_DIR".to_owned()));
+        assert_eq!(Facts::from_value(recorder.to_value()).unwrap().within(look), [path, cargo]);
     }
 
     #[test]

@@ -17,8 +17,16 @@ thread_local! {
     static IS_ANSWERING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Questions that start a program. After changes, they are unanswered.
-const QUESTIONS_THAT_RUN: [&str; 2] = ["child process", "run of framework"];
+/// How a reader finds the answer to a question.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reader {
+    /// It reads the system.
+    System,
+    /// It only uses functions of this module, so it can be called again after changes.
+    Derived,
+    /// It starts a program. After changes, only recorded answers are given.
+    Program,
+}
 
 /// A set of answers about a system, see the [module](crate::facts). Clones share the same answers.
 ///
@@ -191,15 +199,14 @@ impl Facts {
         subject: &Subject<'_>,
         is_enough: &dyn Fn(&T) -> bool,
         read: impl FnOnce() -> T,
-        is_derived: bool,
+        reader: Reader,
     ) -> T {
         let before = self.before_changes();
-        let is_run = QUESTIONS_THAT_RUN.contains(&question);
-        if is_run && before.known::<T>(question, &subject.key()).is_none() {
+        if reader == Reader::Program && before.known::<T>(question, &subject.key()).is_none() {
             return T::nothing();
         }
         match before.within(|| changes.answer(question, subject)) {
-            Changed::Affected | Changed::Within if is_derived => read(),
+            Changed::Affected | Changed::Within if reader == Reader::Derived => read(),
             Changed::Unaffected | Changed::Within => {
                 before.within(|| before.answer(question, subject, is_enough, read))
             }
@@ -237,7 +244,7 @@ pub(super) fn is_active() -> bool {
 /// subject identify a recorded answer, so it must not depend on anything else. Questions that `read` asks are not
 /// recorded separately.
 pub fn ask<'a, T: Answer>(question: &'static str, subject: impl Into<Subject<'a>>, read: impl FnOnce() -> T) -> T {
-    answer(question, subject, &|_| true, read, false)
+    answer(question, subject, &|_| true, read, Reader::System)
 }
 
 /// Like [`ask`], for an answer that can be longer than an earlier one to the same question, as when a file is read again
@@ -248,13 +255,23 @@ pub(super) fn ask_for_enough<'a, T: Answer>(
     is_enough: impl Fn(&T) -> bool,
     read: impl FnOnce() -> T,
 ) -> T {
-    answer(question, subject, &is_enough, read, false)
+    answer(question, subject, &is_enough, read, Reader::System)
 }
 
 /// Like [`ask`], for a reader that only uses functions of this module. It is called again if the subject was changed by
 /// [`Facts::after`], while an answer to [`ask`] would then be missing.
 pub fn derive<'a, T: Answer>(question: &'static str, subject: impl Into<Subject<'a>>, read: impl FnOnce() -> T) -> T {
-    answer(question, subject, &|_| true, read, true)
+    answer(question, subject, &|_| true, read, Reader::Derived)
+}
+
+/// Like [`ask`], for a reader that starts a program. No program is started for [`Facts::after`], where a question without a
+/// recorded answer is unanswered.
+pub fn ask_program<'a, T: Answer>(
+    question: &'static str,
+    subject: impl Into<Subject<'a>>,
+    read: impl FnOnce() -> T,
+) -> T {
+    answer(question, subject, &|_| true, read, Reader::Program)
 }
 
 fn answer<'a, T: Answer>(
@@ -262,11 +279,11 @@ fn answer<'a, T: Answer>(
     subject: impl Into<Subject<'a>>,
     is_enough: &dyn Fn(&T) -> bool,
     read: impl FnOnce() -> T,
-    is_derived: bool,
+    reader: Reader,
 ) -> T {
     match Facts::active() {
         Some(facts) => match &facts.changes {
-            Some(changes) => facts.answer_after(&**changes, question, &subject.into(), is_enough, read, is_derived),
+            Some(changes) => facts.answer_after(&**changes, question, &subject.into(), is_enough, read, reader),
             None => facts.answer(question, &subject.into(), is_enough, read),
         },
         None => read(),

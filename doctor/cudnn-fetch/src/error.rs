@@ -109,11 +109,5 @@ impl fmt::Display for FetchError {
     }
 }
 
-impl std::error::Error for FetchError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            FetchError::Cache { error, .. } => Some(error),
-            _ => None,
-        }
-    }
-}
+/// Has no source, because the text contains the reason.
+impl std::error::Error for FetchError {}

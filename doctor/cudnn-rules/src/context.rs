@@ -70,14 +70,18 @@ impl Context {
         }
         let root = |is_active: bool| if is_active { python.root.clone().into() } else { OsString::new() };
         let host = with_first_on_path(self.host.clone(), &python.root.join("bin"))
-            .with_variable("VIRTUAL_ENV", root(python.is_virtual))
-            .with_variable("CONDA_PREFIX", root(python.root.join("conda-meta").leads_to_dir()));
+            .env("VIRTUAL_ENV", root(python.is_virtual))
+            .env("CONDA_PREFIX", root(python.root.join("conda-meta").leads_to_dir()));
         Context { files: self.files.clone(), python: Some(python), is_python_named, ..Context::from_host(host) }
     }
 
     /// Returns this context as a new command would create it.
     pub fn again(&self) -> Context {
-        let again = if self.host.is_current() { Context::current() } else { Context::from_host(self.host.clone()) };
+        let again = if self.host.uses_process_environment() {
+            Context::current()
+        } else {
+            Context::from_host(self.host.clone())
+        };
         match &self.python {
             Some(python) => again.with_python(python.clone(), self.is_python_named),
             None => again,
@@ -149,5 +153,5 @@ fn with_first_on_path(host: Host, bin: &Path) -> Host {
     let path = facts::variable("PATH").unwrap_or_default();
     let dirs = std::iter::once(bin.to_owned()).chain(std::env::split_paths(&path));
     let Ok(path) = std::env::join_paths(dirs) else { return host };
-    host.with_variable("PATH", path)
+    host.env("PATH", path)
 }

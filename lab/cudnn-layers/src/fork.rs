@@ -67,7 +67,8 @@ pub(crate) fn take_part(rank: Rank, parts: &'static &'static [AtFork]) {
 }
 
 /// Prepares this process if it is a child of which the C library does not know. Layers call this before they use their
-/// state.
+/// state. It costs one load per call. Without it, such a child would wait for locks that a thread of the parent held, and
+/// would write to the parent's trace (both tested with a raw `clone`).
 #[inline]
 pub(crate) fn notice_child() {
     if word().load(Ordering::Acquire) != READY {

@@ -28,16 +28,34 @@
 //! in `CUDNN_LAYERS`.
 //!
 //! Each layer is one module. Layers depend on cuDNN's types and on `cudnn-layer-api`, but not on the loader or on each
-//! other. They share private modules: `configured` keeps the options that a program sets in code, `wrappers` names the
-//! wrappers of `cudnn-layer-api`, `shadow` tracks the attributes of backend descriptors, `cudnn` and `engine` make calls
-//! below a layer, `last_error` hides the errors of these calls, `follow` restores them, `trial` hides the calls from
-//! other layers, `bypass` notices calls that a layer has not seen, `plan_configurations` remembers the engines of plans,
-//! `serialized` recognizes restored plans, `device` finds the device of a plan, `driver` calls NVIDIA's driver, `json`
-//! parses, and `report` opens the output files. `active` stores the state of a layer, `table` what it knows about descriptors, `lock` protects values
-//! for a few nanoseconds, `leaked` values that are replaced, and `fork` prepares all of them for forks. Only
-//! `program_memory` reads memory of the program.
+//! other.
 #![allow(deprecated, reason = "programs also call deprecated functions")]
 
+// The private modules, which layers share:
+//
+// | module | |
+// | --- | --- |
+// | `active` | the state of a layer |
+// | `bypass` | notices calls that a layer has not seen |
+// | `configured` | the options that a program sets in code |
+// | `cudnn`, `engine` | calls below a layer |
+// | `device` | the device of a plan |
+// | `driver` | calls of NVIDIA's driver |
+// | `follow` | reports returned calls to the shadow, and restores error texts |
+// | `fork` | prepares all layers for forks |
+// | `json` | parses |
+// | `last_error` | hides the errors of calls below a layer |
+// | `leaked` | values that are replaced while other threads read them |
+// | `lock` | protects values for a few nanoseconds |
+// | `plan_configurations` | the engines of plans |
+// | `program_memory` | reads memory of the program; nothing else does |
+// | `report` | opens the output files |
+// | `serialized` | recognizes restored plans |
+// | `shadow` | tracks the attributes of backend descriptors |
+// | `table` | what a layer knows about descriptors |
+// | `thread` | numbers threads |
+// | `trial` | hides calls below a layer from the other layers |
+// | `wrappers` | names the wrappers of `cudnn-layer-api` |
 mod active;
 mod bypass;
 pub mod capture;

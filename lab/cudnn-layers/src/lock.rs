@@ -7,15 +7,15 @@ use std::cell::UnsafeCell;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cudnn_os::cancel::ThreadStateGuard;
+use cudnn_os::lock::Backoff;
 
 /// Threads continue without the lock after this time. It is long because forking a large process takes a while.
 const LIMIT: Duration = Duration::from_secs(1);
 /// Number of attempts before a thread sleeps.
 const SPINS: u32 = 200;
-const PAUSE: Duration = Duration::from_micros(50);
 
 pub(crate) struct Lock<T> {
     is_taken: AtomicBool,
@@ -83,7 +83,7 @@ impl<T> Lock<T> {
 
     #[cold]
     fn wait(&self) -> bool {
-        let start = Instant::now();
+        let mut backoff = Backoff::with_limit(LIMIT);
         let mut spins = 0;
         loop {
             if !self.is_taken.load(Ordering::Relaxed) && self.try_take() {
@@ -94,14 +94,13 @@ impl<T> Lock<T> {
                 std::hint::spin_loop();
                 continue;
             }
+            // Thread cancellation must not unwind from here.
+            let _guard = ThreadStateGuard::new();
             // Waiting again is pointless, because the holder did not release the lock for an earlier thread.
-            if self.was_missed.load(Ordering::Relaxed) || start.elapsed() > LIMIT {
+            if self.was_missed.load(Ordering::Relaxed) || !backoff.wait() {
                 self.was_missed.store(true, Ordering::Relaxed);
                 return false;
             }
-            // Thread cancellation must not unwind from here.
-            let _guard = ThreadStateGuard::new();
-            std::thread::sleep(PAUSE);
         }
     }
 }

@@ -115,7 +115,7 @@ impl Ended {
 /// # Errors
 /// Returns an error if this program is not found, or the system cannot start a process.
 pub fn run(arguments: &[&OsStr], timeouts: &Timeouts) -> std::io::Result<Ended> {
-    facts::ask("child process", words(arguments), || run_here(arguments, timeouts))
+    facts::ask_program("child process", words(arguments), || run_here(arguments, timeouts))
 }
 
 /// Encodes the arguments as an unambiguous text.

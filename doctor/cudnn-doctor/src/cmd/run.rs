@@ -325,7 +325,7 @@ pub(super) fn usable_layers(
     context: &Context,
 ) -> Result<Vec<(String, PathBuf)>, Refusal> {
     let (host, is_requested) = match layers {
-        Some(layers) => (context.host.clone().with_variable(LAYERS_VARIABLE, layers), true),
+        Some(layers) => (context.host.clone().env(LAYERS_VARIABLE, layers), true),
         None => (context.host.clone(), false),
     };
     let requested = requested_layers(&host, drop_in.parent());

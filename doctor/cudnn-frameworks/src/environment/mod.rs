@@ -111,7 +111,7 @@ impl Environment {
             }
             _ => false,
         });
-        let without_path = search.host().clone().with_variable("PYTHONPATH", "");
+        let without_path = search.host().clone().env("PYTHONPATH", "");
         let host = |index: usize| if index == 0 { search.host() } else { &without_path };
         roots.iter().enumerate().map(|(index, root)| Environment::at(root, host(index))).collect()
     }

@@ -64,7 +64,7 @@ impl Variables {
     pub(super) fn read() -> Variables {
         let value = |name: &str| Some(facts::variable(name)?.to_string_lossy().into_owned());
         let known: Vec<_> = KNOWN.into_iter().filter_map(|name| Some((name, value(name)?))).collect();
-        let mut names = facts::variable_names(&PREFIXES);
+        let mut names: Vec<String> = PREFIXES.into_iter().flat_map(facts::variable_names).collect();
         names.sort();
         let lost = |name| {
             let root = facts::variable(name).map(PathBuf::from).filter(|root| !root.as_os_str().is_empty())?;

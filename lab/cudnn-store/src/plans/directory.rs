@@ -215,7 +215,7 @@ fn is_tagged(directory: &trusted_files::Directory) -> bool {
 /// Returns whether the directory contains only files of stores, and no tag. Backup programs skip tagged directories, so
 /// a directory with unrelated data must stay untagged.
 fn contains_only_plans(directory: &trusted_files::Directory) -> Result<bool, Cause> {
-    Ok(directory.names()?.iter().all(|name| matches!(name.as_str(), "." | "..") || name::kind(name).is_some()))
+    Ok(directory.names()?.iter().all(|name| name::kind(name).is_some()))
 }
 
 /// Creates a file with this content, or no file on failure.

@@ -296,8 +296,5 @@ impl Display for Damage {
     }
 }
 
-impl Error for Problem {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.error.as_ref().map(|error| error as _)
-    }
-}
+/// Has no source, because the text contains the reason.
+impl Error for Problem {}

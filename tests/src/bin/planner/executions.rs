@@ -52,7 +52,7 @@ fn execute(which: &[String]) -> Result<(), Error> {
             }
             drop(original);
             let restored = new(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)?
-                .set(handle_name, &[handle.raw()])?
+                .set_handle(handle_name, &handle)?
                 .set(Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, &json)?
                 .finalize()?;
             for _ in 0..3 {
@@ -64,7 +64,7 @@ fn execute(which: &[String]) -> Result<(), Error> {
             let configuration = configured(&handle, ELEMENTS, 1)?;
             let plan = new(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)?
                 .set_descriptors(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, &[&configuration])?
-                .set(handle_name, &[handle.raw()])?;
+                .set_handle(handle_name, &handle)?;
             drop(configuration);
             plan.finalize()?;
         }
@@ -140,7 +140,7 @@ fn configured(handle: &Handle, extent: usize, index: i64) -> Result<Descriptor, 
 fn plan(handle: &Handle, extent: usize) -> Result<Descriptor, Error> {
     new(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)?
         .set_descriptors(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, &[&configured(handle, extent, 1)?])?
-        .set(Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, &[handle.raw()])?
+        .set_handle(Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, handle)?
         .finalize()
 }
 

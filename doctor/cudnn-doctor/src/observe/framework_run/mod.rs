@@ -23,6 +23,6 @@ fn run_child(framework: Framework, python: &Path, timeouts: &Timeouts) -> Result
     let run = format!("{} by {}", framework.name(), python.display());
     let log = Log::create(&run).map_err(NotRun::NoDirectory)?;
     let start = || run_command(child::command(python, framework, &log), timeouts);
-    let ended = facts::ask("run of framework", &run, start).map_err(NotRun::NotStarted)?;
+    let ended = facts::ask_program("run of framework", &run, start).map_err(NotRun::NotStarted)?;
     Ok(Child { ended, log: Box::new(move |start| log.text_from(start)) })
 }

@@ -1,8 +1,9 @@
-//! Tests that a layer that panics stays off or leaves a function unchanged, because a panic must not reach the loader.
+//! Tests the entry points of layers: a panic does not reach the loader, and layers work with loaders of older versions.
 #![allow(clippy::panic, reason = "these layers panic")]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::{null, null_mut};
+use std::sync::Mutex;
 
 use cudnn_layer_api::abi::{self, ABI};
 use cudnn_layer_api::{Event, Host, Layer, NextFunction, begin, check};
@@ -49,10 +50,10 @@ unsafe extern "C" fn missed_calls(_: *const abi::Host) -> u64 {
     0
 }
 
-/// Starts a layer as the loader does.
-fn started<L: Layer>() -> (c_int, abi::Layer) {
+/// Returns the structure of a loader that knows its first `size` bytes. The rest is not allocated.
+fn host(size: usize) -> *const abi::Host {
     let host = abi::Host {
-        size: size_of::<abi::Host>(),
+        size,
         abi: ABI,
         cudnn_version: 91900,
         cudnn_dir: c"/nowhere".as_ptr(),
@@ -63,11 +64,29 @@ fn started<L: Layer>() -> (c_int, abi::Layer) {
         missed_calls,
         inside: c"".as_ptr(),
         environment: null(),
-        cudart_version: 0,
+        cudart_version: 12090,
     };
-    let mut layer = abi::Layer { size: size_of::<abi::Layer>(), data: null_mut(), wrap: None, event: None };
+    shortened(&host, size)
+}
+
+/// Returns a copy of the first bytes of a structure, which is never freed.
+fn shortened<T>(structure: &T, size: usize) -> *const T {
+    assert!(size <= size_of::<T>());
+    let copy = Vec::leak(vec![0_u64; size.div_ceil(8)]).as_mut_ptr();
+    // SAFETY: both have this size.
+    unsafe { copy.cast::<u8>().copy_from_nonoverlapping((&raw const *structure).cast(), size) };
+    copy.cast_const().cast()
+}
+
+/// Starts a layer as the loader does.
+fn started<L: Layer>() -> (c_int, abi::Layer) {
+    started_by::<L>(host(size_of::<abi::Host>()), size_of::<abi::Layer>())
+}
+
+fn started_by<L: Layer>(host: *const abi::Host, size: usize) -> (c_int, abi::Layer) {
+    let mut layer = abi::Layer { size, data: null_mut(), wrap: None, event: None };
     // SAFETY: the host is never freed, and the layer outlives the call.
-    let status = unsafe { begin::<L>(Box::leak(Box::new(host)), &raw mut layer) };
+    let status = unsafe { begin::<L>(host, &raw mut layer) };
     (status, layer)
 }
 
@@ -101,4 +120,32 @@ fn a_layer_that_panics_later_changes_no_function() {
     };
     // SAFETY: the layer receives its own data, and the event outlives the call.
     unsafe { (layer.event.unwrap())(layer.data, &raw const event) };
+}
+
+/// Stores the CUDA version and the layers of its host.
+struct ReadsHost;
+
+static READ: Mutex<Option<(Option<u32>, &CStr)>> = Mutex::new(None);
+
+impl Layer for ReadsHost {
+    fn begin(host: Host) -> Result<Self, String> {
+        assert!(host.environment().is_none());
+        *READ.lock().map_err(|error| error.to_string())? = Some((host.cudart_version(), host.inside()));
+        Ok(ReadsHost)
+    }
+
+    fn wrap<'a>(&self, next: NextFunction<'a>) -> NextFunction<'a> {
+        next
+    }
+}
+
+#[test]
+fn a_layer_starts_if_the_loader_has_the_first_fields() {
+    let start = |host, layer| (started_by::<ReadsHost>(host, layer).0, READ.lock().unwrap().take());
+    let (whole, layer) = (size_of::<abi::Host>(), size_of::<abi::Layer>());
+    assert_eq!(start(host(whole), layer), (0, Some((Some(12090), c""))));
+    assert_eq!(start(host(abi::Host::MIN_SIZE), layer), (0, Some((None, c""))));
+    assert_eq!(start(host(abi::Host::MIN_SIZE - 8), layer), (1, None));
+    assert_eq!(start(host(whole), abi::Layer::MIN_SIZE - 8), (1, None));
+    assert_eq!(start(null(), layer), (1, None));
 }
