@@ -63,7 +63,7 @@ impl Capturing {
 }
 
 /// Reads a capture without problems.
-fn records(file: &Path) -> Vec<Record> {
+pub(super) fn records(file: &Path) -> Vec<Record> {
     let capture = Capture::read(file).unwrap();
     assert_eq!(capture.problems, [], "{}", file.display());
     assert!(matches!(capture.records[0], Record::Start(_)));
@@ -80,7 +80,7 @@ fn graphs(records: &[Record]) -> Vec<&GraphRecord> {
     all!(records, Graph).collect()
 }
 
-fn plans(records: &[Record]) -> Vec<&Plan> {
+pub(super) fn plans(records: &[Record]) -> Vec<&Plan> {
     all!(records, Plan).collect()
 }
 
@@ -88,7 +88,7 @@ fn executions(records: &[Record]) -> Vec<&Execution> {
     all!(records, Execution).collect()
 }
 
-fn failures(records: &[Record]) -> Vec<&Failure> {
+pub(super) fn failures(records: &[Record]) -> Vec<&Failure> {
     all!(records, Failure).collect()
 }
 
