@@ -54,7 +54,7 @@ enum When {
     Crash,
     /// Another engine is at least twice as fast. Needs a GPU.
     Slow,
-    /// No plan can be built, with the same status and reason.
+    /// No engine works, with the same status and reason.
     Status,
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
     let inputs = arguments.graph.inputs();
     let output = Output { file: output, kind: &CAPTURE, inputs: &inputs, force: replace.force };
     output.check()?;
-    let case = arguments.graph.select(&file)?;
+    let mut case = arguments.graph.select(&file)?;
     if case.failure.is_some() {
         let name = arguments.graph.file.printable();
         return Err(format!("{name}: only graphs can be made smaller, and this is a failed call").into());
@@ -75,6 +75,10 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
         When::Slow => Condition::Slow,
         When::Status => Condition::Status,
     };
+    if matches!(condition, Condition::Slow | Condition::Status) {
+        // These are problems of the first engine that works, not of the captured one.
+        case.captured.plan = None;
+    }
     let graph = &case.captured.graph;
     let mut replayer = Replayer::new(None, timeouts);
     let mut observe = |graph: &Graph, data: &[DataSet]| {
@@ -164,7 +168,7 @@ fn observe(
     let engine = captured.plan.as_ref().and_then(|plan| plan.engine.clone());
     let mut request = Request {
         graph: graph.clone(),
-        engines: engine.filter(|_| !is_slow).map_or(Engines::First, Engines::Forced),
+        engines: engine.map_or(Engines::First, Engines::Forced),
         execution: captured.execution.as_ref().map(|execution| adapted(execution, &captured.graph, graph)),
         time: is_slow,
         ..request
