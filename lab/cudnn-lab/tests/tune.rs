@@ -6,7 +6,7 @@ mod stand_in;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use cudnn_loader::cudnnBackendAttributeName_t as Name;
 use serde_json::{Value, json};
@@ -165,6 +165,15 @@ fn engines(ranking: &Value) -> Vec<(i64, String)> {
     ranking["engines"].as_array().unwrap().iter().map(|c| (c["engine"].as_i64().unwrap(), problem(c))).collect()
 }
 
+/// Returns a pipe without a reader.
+fn closed_pipe() -> Stdio {
+    std::io::pipe().unwrap().1.into()
+}
+
+fn full_disk() -> Stdio {
+    std::fs::File::create("/dev/full").unwrap().into()
+}
+
 #[test]
 fn the_fastest_correct_engine_comes_first() {
     let fixture = Fixture::new(2);
@@ -304,6 +313,23 @@ fn an_interrupted_run_keeps_what_is_done() {
     drop(pipe);
     assert!(text(&output).contains("interrupted: 1 graph not tuned"), "{}", text(&output));
     assert_eq!((output.status.code(), fixture.tuned().len()), (None, 2));
+}
+
+/// The file is what the user wants, and may take an hour.
+#[test]
+fn a_failed_output_stops_neither_the_work_nor_the_files() {
+    for (format, is_closed) in [(None, true), (Some("--json"), true), (None, false), (Some("--json"), false)] {
+        let fixture = Fixture::new(2);
+        let page = fixture.path("page.html");
+        let mut command = fixture.tune("100 fine, 50 fine");
+        command.args(format).arg("--html").arg(&page);
+        let output = command.stdout(if is_closed { closed_pipe() } else { full_disk() }).output().unwrap();
+        let expected = if is_closed { 128 + 13 } else { 3 };
+        assert_eq!(output.status.code(), Some(expected), "{format:?}: {}", text(&output));
+        assert_eq!(text(&output).matches("cannot write the output").count(), usize::from(!is_closed), "{format:?}");
+        assert_eq!(fixture.tuned().len(), 2, "{format:?}");
+        assert!(std::fs::read_to_string(page).unwrap().ends_with("</html>\n"), "{format:?}");
+    }
 }
 
 #[test]

@@ -118,6 +118,17 @@ fn conclude(session: &Session<'_>, comparison: Comparison, outputs: &Outputs<'_>
     let interruption = interrupted.map(|_| session.interruption(rows.len()));
     let notes: Vec<String> = place.into_iter().chain(about.clone()).chain(interruption.clone()).collect();
     let problems = &session.file.problems;
+    let fails = |row: &Row| session.arguments.gate.fails(row);
+    // The files come first, because the reader of a pipe may never continue.
+    let html = outputs.html.as_ref().map_or(Ok(()), |html| {
+        let [before, after] = &titles;
+        let page = page::html(&rows, &page::About { before, after, notes: &notes, problems });
+        html.write(|file| file.write_all(page.as_bytes()))
+    });
+    let junit = outputs.junit.as_ref().map_or(Ok(()), |junit| {
+        let xml = junit::xml(&titles, &rows, fails, problems);
+        junit.write(|file| file.write_all(xml.as_bytes()))
+    });
     session.format.report(
         || {
             let keys = json!({ "problems": problems, "before": before, "after": after, "notes": notes, "worse": worse, "graphs": rows });
@@ -129,15 +140,8 @@ fn conclude(session: &Session<'_>, comparison: Comparison, outputs: &Outputs<'_>
         },
     );
     interruption.iter().for_each(remark);
-    if let Some(html) = &outputs.html {
-        let [before, after] = &titles;
-        let page = page::html(&rows, &page::About { before, after, notes: &notes, problems });
-        html.write(|file| file.write_all(page.as_bytes()))?;
-    }
-    let fails = |row: &Row| session.arguments.gate.fails(row);
-    if let Some(junit) = &outputs.junit {
-        let xml = junit::xml(&titles, &rows, fails, problems);
-        junit.write(|file| file.write_all(xml.as_bytes()))?;
+    for written in [html, junit] {
+        written?;
     }
     if let Some(signal) = interrupted {
         temporary::end_by(signal);
