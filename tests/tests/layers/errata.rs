@@ -149,7 +149,7 @@ fn refused_plans_are_captured() {
             let records = capture::records(&planning.capture());
             let plans = capture::plans(&records);
             let is_refused = |plan: &&cudnn_store::captures::Plan| {
-                plan.status == "NOT_SUPPORTED"
+                plan.status.to_string() == "NOT_SUPPORTED"
                     && plan.engine.is_some()
                     && plan.reason.as_ref().is_some_and(|reason| reason.starts_with("blocked by the erratum rule-0: "))
             };

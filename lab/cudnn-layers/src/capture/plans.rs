@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use cudnn_graph::names::{behavior_note, numerical_note};
-use cudnn_store::captures::{Count, Device, Engine, GraphRecord, Incomplete, Plan, Proposals, Record, status_name};
+use cudnn_store::captures::{Count, Device, Engine, GraphRecord, Incomplete, Plan, Proposals, Record};
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::State;
@@ -161,7 +161,7 @@ pub(super) fn refused(state: &State, descriptor: Raw, status: Status, duration: 
         Plan {
             graph: graph.to_string(),
             device: device(state, &content),
-            status: status_name(status),
+            status: status.into(),
             reason,
             build_us: microseconds(duration),
             ..Plan::default()
@@ -224,7 +224,7 @@ fn store(
             plan: 0,
             graph: graph.to_string(),
             device,
-            status: status_name(status),
+            status: status.into(),
             reason,
             engine,
             proposal: shadow::place(content),

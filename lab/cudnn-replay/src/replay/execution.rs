@@ -8,8 +8,10 @@ use cudnn_backend::gpu::{Gpu, Memory as GpuMemory};
 use cudnn_backend::handle::Handle;
 use cudnn_backend::plan::Plan;
 use cudnn_backend::{Failure, first_reason};
-use cudnn_loader::{Error, check, cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind};
-use cudnn_store::captures::status_name;
+use cudnn_loader::{
+    Error, check, cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind, cudnnStatus_t,
+};
+use cudnn_store::captures::Status;
 
 use super::ahead::{PreparedAhead, at_once};
 use super::memory::{Buffer, Memory, PATTERN, Place, RED_ZONE};
@@ -74,11 +76,11 @@ impl<'a> Executor<'a> {
                 Run { no_reference: prepared.expected.as_ref().err().cloned(), ..Run::success(prepared.data) };
             if let Err(failure) = self.run(plan, prepared, &mut run) {
                 (run.status, run.reason) = match failure.downcast_ref::<Error>() {
-                    Some(error) => (status_name(error.status), Some(first_reason(&error.text).to_owned())),
-                    None => ("EXECUTION_FAILED".to_owned(), Some(failure.to_string())),
+                    Some(error) => (error.status.into(), Some(first_reason(&error.text).to_owned())),
+                    None => (cudnnStatus_t::CUDNN_STATUS_EXECUTION_FAILED.into(), Some(failure.to_string())),
                 };
             }
-            let is_fine = run.status == "SUCCESS";
+            let is_fine = run.status == Status::SUCCESS;
             report.runs.push(run);
             if !is_fine {
                 // An error of the device is permanent.

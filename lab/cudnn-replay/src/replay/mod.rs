@@ -6,6 +6,7 @@
 //!
 //! | module | purpose |
 //! | --- | --- |
+//! | `status` | how the replay of a graph has ended |
 //! | `request` | the request and the report |
 //! | [`mod@capture`] | the requests for the graphs of a capture |
 //! | `planning` | heuristics, engines and plans |
@@ -42,6 +43,7 @@ mod prepared;
 mod queue;
 mod reference;
 mod request;
+mod status;
 mod tensor;
 mod threads;
 mod tuning;
@@ -49,4 +51,5 @@ mod tuning;
 pub use captured::open_values;
 pub use queue::Queue;
 pub use request::{CapturedValues, DEFAULT_MAX_BYTES, DataSet, Engines, OutputError, PlanReport, Report, Request, Run};
+pub use status::ReportStatus;
 pub use tuning::{Tuner, TuningStep};

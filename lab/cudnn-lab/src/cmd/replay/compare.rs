@@ -9,10 +9,10 @@ use cudnn_cli::temporary;
 use cudnn_os::interruption::{Interruption, Signal};
 use cudnn_replay::replay::capture::Captured;
 use cudnn_replay::replay::comparison::{self, Row, status};
-use cudnn_replay::replay::{Report, page};
+use cudnn_replay::replay::{Report, ReportStatus, page};
 use serde_json::{Value, json};
 
-use super::session::{Session, lacks_library};
+use super::session::Session;
 use super::text::{self, Table};
 use super::{baseline, junit, releases};
 use crate::output_file::Output;
@@ -112,7 +112,8 @@ fn conclude(session: &Session<'_>, comparison: Comparison, outputs: &Outputs<'_>
     drop(outer);
     comparison::sort(&mut rows);
     let worse = rows.iter().filter(|row| row.is_worse()).count();
-    let is_failing = |row: &&Row| [&row.before, &row.after].iter().all(|report| status(report) != "SUCCESS");
+    let is_failing =
+        |row: &&Row| [&row.before, &row.after].iter().all(|report| status(report) != ReportStatus::SUCCESS);
     let failing = rows.iter().filter(is_failing).count();
     let place = text::place_of(rows.iter().flat_map(|row| [&row.before, &row.after]));
     let interruption = interrupted.map(|_| session.interruption(rows.len()));
@@ -151,7 +152,7 @@ fn conclude(session: &Session<'_>, comparison: Comparison, outputs: &Outputs<'_>
         return Ok(Outcome::Failed);
     }
     for (side, title) in [(0, &titles[0]), (1, &titles[1])] {
-        if rows.iter().all(|row| [&row.before, &row.after].get(side).is_some_and(|report| lacks_library(report))) {
+        if rows.iter().all(|row| [&row.before, &row.after].get(side).is_some_and(|report| report.lacks_library())) {
             remark(format_args!("error: {} lacks a library, so nothing was compared", title.printable()));
             return Ok(Outcome::Failed);
         }

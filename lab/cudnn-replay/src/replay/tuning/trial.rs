@@ -9,7 +9,7 @@ use cudnn_backend::gpu::{Comparer, Gpu, Interval, Memory as GpuMemory};
 use cudnn_backend::handle::Handle;
 use cudnn_backend::plan::Plan;
 use cudnn_loader::Error;
-use cudnn_store::captures::status_name;
+use cudnn_store::captures::Status;
 
 use super::super::execution::{aligned, execute, variant_pack, workspace_damage};
 use super::super::memory::{PATTERN, RED_ZONE};
@@ -122,7 +122,7 @@ impl<'a> Trial<'a> {
     /// The reason, if the device cannot be used any more: errors such as an illegal address are permanent.
     pub(super) fn survive(&self, failure: Failure) -> Result<String, String> {
         let reason = match failure.downcast_ref::<Error>() {
-            Some(error) => with_reason(&status_name(error.status), &error.text),
+            Some(error) => with_reason(Status(error.status), &error.text),
             None => failure.to_string(),
         };
         if self.bench.gpu.synchronize().is_ok() { Ok(reason) } else { Err(reason) }
