@@ -18,10 +18,9 @@ use super::memory::{Buffer, Memory, PATTERN, Place, RED_ZONE};
 use super::planning::Step;
 use super::prepared::Prepared;
 use super::request::{DataSet, PlanReport, Request, Run};
+use super::stopwatch::Stopwatch;
 use super::threads::Threads;
-
-/// The number of executions to measure the time.
-const TIMED_RUNS: u32 = 20;
+use crate::tune::statistics::Timing;
 
 /// Executes the plans of a graph.
 pub(super) struct Executor<'a> {
@@ -89,7 +88,7 @@ impl<'a> Executor<'a> {
         }
         if let Some(prepared) = self.prepared.first().filter(|_| self.request.time && report.time_ms.is_none()) {
             step(&format!("measured engine {}", report.engine.index));
-            report.time_ms = self.time(plan, prepared).ok();
+            report.time_ms = self.timing(plan, prepared).ok().flatten().map(|timing| timing.median / 1e3);
         }
         true
     }
@@ -141,9 +140,9 @@ impl<'a> Executor<'a> {
         Ok(launch)
     }
 
-    fn time(&self, plan: &Plan, prepared: &Prepared) -> Result<f64, Failure> {
+    fn timing(&self, plan: &Plan, prepared: &Prepared) -> Result<Option<Timing>, Failure> {
         let launch = Launch::new(self.gpu, &prepared.memory, plan)?;
-        self.gpu.time(TIMED_RUNS, || Ok(execute(self.handle, plan, &launch.pack)?))
+        Stopwatch::new(self.gpu)?.timing(self.gpu, || Ok(execute(self.handle, plan, &launch.pack)?))
     }
 }
 

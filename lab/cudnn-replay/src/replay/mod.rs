@@ -21,6 +21,7 @@
 //! | `host_memory` | a limit for graphs that are prepared ahead |
 //! | `prepared` | the values of a data set, and the comparison of outputs |
 //! | `ahead` | data sets that threads prepare ahead |
+//! | `stopwatch` | measures executions with an empty L2 cache |
 //! | `execution` | executions on the GPU |
 //! | `queue` | graphs that are replayed in turn, and prepared ahead |
 //! | [`mod@comparison`] | the changes between two releases |
@@ -44,6 +45,7 @@ mod queue;
 mod reference;
 mod request;
 mod status;
+mod stopwatch;
 mod tensor;
 mod threads;
 mod tuning;

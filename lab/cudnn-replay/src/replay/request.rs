@@ -136,7 +136,7 @@ pub struct PlanReport {
     pub workspace: u64,
     /// The time to build the plan in microseconds.
     pub build_us: u64,
-    /// The time of an execution in milliseconds.
+    /// The median time of an execution with an empty L2 cache, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_ms: Option<f64>,
     /// The executions.
