@@ -215,8 +215,11 @@ fn store(
 ) -> Option<Arc<StoredPlan>> {
     let graph = graph_id(state, graph)?;
     let device = device(state, content);
-    let choice = CHOICES.take(plan).and_then(|configured| configured.current(content));
-    let workspace = if status == Status::CUDNN_STATUS_SUCCESS { workspace(state, plan) } else { None };
+    let is_success = status == Status::CUDNN_STATUS_SUCCESS;
+    // The program may finalize a refused plan again.
+    let choice = if is_success { CHOICES.take(plan) } else { CHOICES.get(plan) };
+    let choice = choice.and_then(|configured| configured.current(content));
+    let workspace = if is_success { workspace(state, plan) } else { None };
     let engine = choice.and_then(|choice| Some(engine(choice.engine?, &choice)));
     let ordinal = write_plan(
         state,
