@@ -170,15 +170,15 @@ fn a_graph_that_fails_becomes_smaller_with_a_real_release() {
     let test = "a_graph_that_fails_becomes_smaller_with_a_real_release";
     let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test), lib_dir("jit-cu12-9.19.0")) else { return };
     let dir = TempDir::new();
-    let run = |capture: &Path| {
-        let mut command = reduce(&dir, capture, "", "status", &cudnn);
+    let run = |capture: &Path, graph: &str| {
+        let mut command = reduce(&dir, capture, graph, "status", &cudnn);
         command.env("LD_LIBRARY_PATH", &libraries.path).output().unwrap()
     };
     // The captured engine exists only in other releases, but another one works.
     let lines = std::fs::read_to_string(small()).unwrap();
     let capture = dir.path().join("app.cudnncap");
     std::fs::write(&capture, &lines).unwrap();
-    let works = run(&capture);
+    let works = run(&capture, ID);
     assert_eq!(works.status.code(), Some(3), "{}", text(&works));
     assert!(text(&works).contains("the graph does not show this: SUCCESS"), "{}", text(&works));
     assert!(!output(&dir).exists());
@@ -188,7 +188,7 @@ fn a_graph_that_fails_becomes_smaller_with_a_real_release() {
     let record = Capture::parse(lines.as_bytes()).unwrap().records.remove(2);
     let Record::Graph(graph) = record else { unreachable!("{record:?}") };
     std::fs::write(&capture, lines.replace(ID, &graph.graph)).unwrap();
-    let fails = run(&capture);
+    let fails = run(&capture, &graph.graph);
     assert_eq!(fails.status.code(), Some(0), "{}", text(&fails));
     let json: Value = serde_json::from_slice(&fails.stdout).unwrap();
     let graph = reduced(&dir);

@@ -451,7 +451,7 @@ mod tests {
         let bad = with([0.0, 0.0], [5000.0, 5000.0]);
         let (mut random, mut failed) = (good.clone(), good.clone());
         random.plans[0].runs[1].is_repeatable = false;
-        failed.plans[0].runs[1].status = "EXECUTION_FAILED".to_owned();
+        failed.plans[0].runs[1].status = cudnnStatus_t::CUDNN_STATUS_EXECUTION_FAILED.into();
         let before = engines(&[(1, &bad), (2, &good), (3, &random), (4, &failed), (5, &good)]);
         assert_eq!(
             found(&Engines::All, &before, &engines(&[(1, &bad), (2, &bad), (3, &random), (4, &failed), (5, &good)])),
