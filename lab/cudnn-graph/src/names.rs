@@ -53,7 +53,11 @@ impl<T: Copy + Into<u32>> Names<T> {
     /// Readers of captures call this for hundreds of names of each attribute, so it does not compare the prefix.
     fn shortened(&self, name: &'static CStr) -> &'static [u8] {
         let name = name.to_bytes().get(self.prefix.len()..).unwrap_or_default();
-        name.strip_suffix(self.suffix.as_bytes()).unwrap_or(name)
+        match self.suffix {
+            // Comparing no bytes takes long, because glibc reads a vector of masked bytes at an invalid address.
+            "" => name,
+            suffix => name.strip_suffix(suffix.as_bytes()).unwrap_or(name),
+        }
     }
 }
 
