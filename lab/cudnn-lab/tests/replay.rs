@@ -5,6 +5,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use cudnn_graph::Graph;
+use cudnn_probe::Host;
+use cudnn_probe::ld_so::{KnownFiles, Simulation};
 use serde_json::Value;
 use support::{FakeLibrary, Library, PlanningLibraries, TempDir, Version, lib_dir};
 
@@ -157,8 +159,9 @@ fn a_failed_output_stops_neither_the_replay_nor_the_files() {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_release_for_another_cuda_is_refused_before_the_first_graph() {
-    if Path::new("/dev/nvidiactl").exists() {
-        println!("NOT RUN: ld.so may find cuBLASLt on this machine");
+    let mut process = Simulation::without_program(Path::new("/"), &Host::sandbox("/"), &KnownFiles::new());
+    if process.dlopen("libcublasLt.so.13", 0) {
+        println!("NOT RUN: cuBLASLt for CUDA 13 is installed");
         return;
     }
     let dir = TempDir::new();
