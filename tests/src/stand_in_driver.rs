@@ -6,7 +6,8 @@ use std::path::Path;
 use crate::compiler::compile;
 
 /// Builds `libcuda.so.1` in this directory. A stand-in for cuDNN can find the variables of the code with `dlsym`: all calls
-/// fail after it sets `broken`, and events take their times from `now`, in milliseconds.
+/// fail after it sets `broken`, events take their times from `now`, in milliseconds, and `cleared` is the number of bytes
+/// that were set at once last.
 ///
 /// # Panics
 /// The compiler fails, or a file cannot be created.
@@ -22,6 +23,7 @@ const CODE: &str = r#"
 typedef unsigned long long ptr;
 int broken;
 double now;
+size_t cleared;
 #define CALL(name, arguments, body) int name arguments { if (broken) return 700; body; return 0; }
 #define NOTHING(name) CALL(name, (void), )
 CALL(cuInit, (unsigned flags), )
@@ -38,7 +40,7 @@ CALL(cuMemFree_v2, (ptr memory), free((void *)memory))
 CALL(cuMemcpyDtoDAsync_v2, (ptr to, ptr from, size_t size, void *stream), memcpy((void *)to, (void *)from, size))
 CALL(cuMemcpyDtoHAsync_v2, (void *to, ptr from, size_t size, void *stream), memcpy(to, (void *)from, size))
 CALL(cuMemcpyHtoDAsync_v2, (ptr to, const void *from, size_t size, void *stream), memcpy((void *)to, from, size))
-CALL(cuMemsetD8Async, (ptr to, unsigned char byte, size_t size, void *stream), memset((void *)to, byte, size))
+CALL(cuMemsetD8Async, (ptr to, unsigned char byte, size_t size, void *stream), memset((void *)to, byte, cleared = size))
 CALL(cuEventCreate, (double **event, unsigned flags), *event = malloc(sizeof now))
 CALL(cuEventDestroy_v2, (double *event), free(event))
 CALL(cuEventRecord, (double *event, void *stream), *event = now)

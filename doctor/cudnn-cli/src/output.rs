@@ -1,10 +1,11 @@
-//! Prints command output as text or JSON. A closed pipe or a full disk ends the command without a panic. Colors are
-//! disabled if the output is not a terminal or NO_COLOR is set.
+//! Prints command output as text or JSON. A closed pipe or a full disk ends the command without a panic, or only its
+//! output: see [`continue_without_output`]. Colors are disabled if the output is not a terminal or NO_COLOR is set.
 
 use std::error::Error;
 use std::fmt::{Arguments, Display};
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
@@ -19,6 +20,11 @@ pub const SCHEMA: u32 = 2;
 
 /// The exit status if the reader closes the pipe, which is the same as after SIGPIPE.
 const BROKEN_PIPE: i32 = 128 + 13;
+
+/// Whether the command continues if the output cannot be written.
+static CONTINUES: AtomicBool = AtomicBool::new(false);
+/// The exit status because the output could not be written, or 0.
+static FAILURE: AtomicI32 = AtomicI32::new(0);
 
 /// The output format of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,10 +137,12 @@ pub fn remark(text: impl Display) {
 
 /// Reports why the program could not do what it was asked to do.
 pub fn fail(format: Format, error: impl Display) -> Outcome {
+    let text = error.to_string();
+    // This comes first, because the output may end the program.
+    remark(&text);
     if format == Format::Json {
-        document(&json!({ "schema": SCHEMA, "error": error.to_string() }));
+        document(&json!({ "schema": SCHEMA, "error": text }));
     }
-    remark(error);
     Outcome::Failed
 }
 
@@ -153,13 +161,32 @@ pub fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
+/// Lets the command do its work even if the output cannot be written, because the work does not depend on it: the
+/// command writes files. At the end of the work, call [`end_if_output_failed`].
+pub fn continue_without_output() {
+    CONTINUES.store(true, Ordering::Relaxed);
+}
+
+/// Ends the program if the output could not be written.
+pub fn end_if_output_failed() {
+    match FAILURE.load(Ordering::Relaxed) {
+        0 => {}
+        status => temporary::exit(status),
+    }
+}
+
 fn write(mut to: impl Write, text: Arguments<'_>) {
-    if let Err(error) = to.write_fmt(text).and_then(|()| to.flush()) {
-        if is_closed_pipe(&error) {
-            // The reader closed the pipe, so a message is unnecessary.
-            temporary::exit(BROKEN_PIPE);
-        }
+    if FAILURE.load(Ordering::Relaxed) != 0 {
+        return;
+    }
+    let Err(error) = to.write_fmt(text).and_then(|()| to.flush()) else { return };
+    // If the reader closed the pipe, a message is unnecessary.
+    let is_closed = is_closed_pipe(&error);
+    if !is_closed {
         remark(format_args!("cannot write the output: {error}"));
-        temporary::exit(3);
+    }
+    FAILURE.store(if is_closed { BROKEN_PIPE } else { 3 }, Ordering::Relaxed);
+    if !CONTINUES.load(Ordering::Relaxed) {
+        end_if_output_failed();
     }
 }

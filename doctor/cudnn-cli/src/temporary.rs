@@ -10,7 +10,11 @@ use tempfile::{Builder, TempDir};
 
 /// A temporary file or directory. Signals are recorded while such a value exists, and end the program in [`check`], after
 /// a child process, or when the value is dropped.
-pub struct Temporary(PathBuf);
+pub struct Temporary {
+    path: PathBuf,
+    /// Whether a signal had arrived before, which the command handles: it writes what it has.
+    was_interrupted: bool,
+}
 
 /// The existing files and directories.
 struct State {
@@ -72,11 +76,12 @@ impl Temporary {
         if state.interruption.is_none() {
             state.interruption = Some(Interruption::catch());
         }
+        let was_interrupted = state.interruption.as_ref().and_then(Interruption::signal).is_some();
         let created = create();
         match created {
             Ok((path, value)) => {
                 state.paths.push(path.clone());
-                Ok((Temporary(path), value))
+                Ok((Temporary { path, was_interrupted }, value))
             }
             Err(error) => {
                 if state.paths.is_empty() {
@@ -89,7 +94,7 @@ impl Temporary {
 
     /// Returns the path.
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 
     /// Gives the file this name, and replaces an older file at once.
@@ -97,14 +102,16 @@ impl Temporary {
     /// # Errors
     /// Returns the system's error.
     pub fn rename(self, name: &Path) -> Result<()> {
-        std::fs::rename(&self.0, name)
+        std::fs::rename(&self.path, name)
     }
 }
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        check();
-        state().remove(&self.0);
+        if !self.was_interrupted {
+            check();
+        }
+        state().remove(&self.path);
     }
 }
 

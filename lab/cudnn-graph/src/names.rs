@@ -9,7 +9,7 @@ use cudnn_sys::types::{
     cudnnReduceTensorOp_t, cudnnResampleMode_t, cudnnStatus_t,
 };
 
-/// The names of an enum without the prefix and the suffix.
+/// The names of an enum without the prefix, which all of them have, and the suffix.
 pub struct Names<T: 'static> {
     /// Two names may share a number.
     all: &'static [(T, &'static CStr)],
@@ -30,7 +30,7 @@ impl<T: Copy + Into<u32>> Names<T> {
         if let Some(number) = name.strip_prefix('#') {
             return number.parse().ok();
         }
-        self.all.iter().find(|(_, known)| self.shortened(known) == name).map(|(value, _)| (*value).into())
+        self.all.iter().find(|(_, known)| self.shortened(known) == name.as_bytes()).map(|(value, _)| (*value).into())
     }
 
     /// Returns the name in lower case, as labels show it. Unknown numbers follow `what`, as in `type 99`.
@@ -46,13 +46,18 @@ impl<T: Copy + Into<u32>> Names<T> {
 
     /// Returns the name of a number that these bindings know.
     pub(crate) fn known(&self, number: u32) -> Option<&'static str> {
-        self.all.iter().find(|(value, _)| (*value).into() == number).map(|(_, name)| self.shortened(name))
+        let (_, name) = self.all.iter().find(|(value, _)| (*value).into() == number)?;
+        std::str::from_utf8(self.shortened(name)).ok()
     }
 
-    fn shortened(&self, name: &'static CStr) -> &'static str {
-        let name = name.to_str().unwrap_or_default();
-        let name = name.strip_prefix(self.prefix).unwrap_or(name);
-        name.strip_suffix(self.suffix).unwrap_or(name)
+    /// Readers of captures call this for hundreds of names of each attribute, so it does not compare the prefix.
+    fn shortened(&self, name: &'static CStr) -> &'static [u8] {
+        let name = name.to_bytes().get(self.prefix.len()..).unwrap_or_default();
+        match self.suffix {
+            // Comparing no bytes takes long, because glibc reads a vector of masked bytes at an invalid address.
+            "" => name,
+            suffix => name.strip_suffix(suffix.as_bytes()).unwrap_or(name),
+        }
     }
 }
 
@@ -129,4 +134,33 @@ pub fn attribute(name: cudnnBackendAttributeName_t) -> String {
 #[must_use]
 pub fn kind(kind: cudnnBackendDescriptorType_t) -> String {
     KINDS.name(i64::from(kind.0) as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_names_have_the_prefix_and_lead_to_their_numbers() {
+        fn check<T: Copy + Into<u32>>(names: &Names<T>) {
+            for (value, full) in names.all {
+                assert!(full.to_str().unwrap().starts_with(names.prefix), "{full:?}");
+                let number = (*value).into();
+                assert_eq!(names.number(&names.name(number)), Some(number), "{full:?}");
+            }
+        }
+        check(&KINDS);
+        check(&ATTRIBUTES);
+        check(&KNOBS);
+        check(&STATUSES);
+        check(&DATA_TYPES);
+        check(&POINTWISE_MODES);
+        check(&REDUCTIONS);
+        check(&NORM_MODES);
+        check(&RESAMPLE_MODES);
+        check(&NUMERICAL_NOTES);
+        check(&BEHAVIOR_NOTES);
+        check(&HEURISTICS_MODES);
+        assert_eq!([STATUSES.number("NO_SUCH_NAME"), KINDS.number("TENSOR_DESCRIPTOR")], [None; 2]);
+    }
 }

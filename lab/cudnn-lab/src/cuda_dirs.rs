@@ -1,13 +1,13 @@
-//! Finds the directories with cuBLAS and NVRTC in Python environments, for releases of cuDNN that were fetched without
-//! them.
+//! Finds cuBLAS and NVRTC, also in Python environments, for releases of cuDNN that were fetched without them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use cudnn_cli::shell::SEARCH_PATH;
-use cudnn_probe::{Host, Search};
+use cudnn_probe::ld_so::{KnownFiles, Simulation};
+use cudnn_probe::{Host, Os, Search};
 
 /// The starts of the names of libraries that cuDNN opens by name. The CUDA major version follows.
 const LIBRARIES: [&str; 2] = ["libcublasLt.so.", "libnvrtc.so."];
@@ -24,6 +24,51 @@ pub(crate) fn search_path() -> Option<OsString> {
     let current = std::env::var_os(SEARCH_PATH).unwrap_or_default();
     let own = std::env::split_paths(&current).filter(|dir| !dir.as_os_str().is_empty());
     std::env::join_paths(own.chain(DIRS.iter().cloned())).ok().filter(|path| !path.is_empty())
+}
+
+/// The number of [`LIBRARIES`] that a worker finds without the run path of a library, by the CUDA major version.
+#[derive(Debug, Default)]
+pub(crate) struct Found(BTreeMap<u32, usize>);
+
+impl Found {
+    /// Looks for the libraries. On Windows, nothing is found.
+    pub(crate) fn on_this_machine() -> Self {
+        const MAJORS: std::ops::Range<u32> = 11..20;
+        let count = |major: u32| LIBRARIES.iter().filter(|library| finds(&format!("{library}{major}"), None)).count();
+        let counts =
+            if Os::HOST == Os::Windows { Vec::new() } else { MAJORS.map(|major| (major, count(major))).collect() };
+        Found(counts.into_iter().filter(|(_, count)| *count > 0).collect())
+    }
+
+    /// Returns a machine on which all libraries for this CUDA major version are found.
+    #[cfg(test)]
+    pub(crate) fn all_for(cuda_major: u32) -> Self {
+        Found(BTreeMap::from([(cuda_major, LIBRARIES.len())]))
+    }
+
+    /// Returns the number of libraries for a CUDA major version.
+    pub(crate) fn count(&self, cuda_major: u32) -> usize {
+        self.0.get(&cuda_major).copied().unwrap_or_default()
+    }
+
+    /// Returns the CUDA major version with the most libraries.
+    pub(crate) fn best(&self) -> Option<u32> {
+        self.0.iter().max_by_key(|(_, count)| **count).map(|(major, _)| *major)
+    }
+}
+
+/// Returns whether ld.so finds cuBLASLt for this CUDA major version in a worker, if this library of cuDNN opens it.
+pub(crate) fn finds_cublas_lt(cuda_major: u32, opener: &Path) -> bool {
+    let [cublas_lt, _] = LIBRARIES;
+    finds(&format!("{cublas_lt}{cuda_major}"), Some(opener))
+}
+
+/// Returns whether ld.so finds a library in a worker. The run path of the opener is searched too.
+fn finds(library: &str, opener: Option<&Path>) -> bool {
+    let host = Host::current().with_variable(SEARCH_PATH, search_path().unwrap_or_default());
+    let simulation = opener.and_then(|opener| Simulation::new(opener, &host).ok());
+    let without_opener = || Simulation::without_program(Path::new("/"), &host, &KnownFiles::new());
+    simulation.unwrap_or_else(without_opener).dlopen_incomplete(library, 0).is_some()
 }
 
 /// Returns the directories of other wheels next to the wheel with this directory of cuDNN.

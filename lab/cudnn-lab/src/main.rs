@@ -215,6 +215,7 @@ fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Box<dyn Error>>
         Command::Completions { shell } => help::completions(Arguments::command(), shell),
         Command::Man { subcommand } => help::manual(Arguments::command(), subcommand.as_deref())?,
     };
+    output::end_if_output_failed();
     Ok(outcome.into())
 }
 

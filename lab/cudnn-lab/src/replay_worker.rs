@@ -8,7 +8,7 @@ use cudnn_cli::programs::doctor;
 use cudnn_cli::shell::set_variable;
 use cudnn_cli::subprocess::{Ended, Timeouts};
 use cudnn_probe::DIR_VARIABLE;
-use cudnn_replay::replay::{Queue, Report, Request};
+use cudnn_replay::replay::{Queue, Report, ReportStatus, Request};
 
 use crate::worker::{Answer, Client, Stop, reason_of, serve};
 
@@ -51,7 +51,7 @@ impl<'a> Replayer<'a> {
 
     /// Adds the command that names a missing library, because cuDNN's reason does not.
     fn explained(&self, mut report: Report) -> Report {
-        if report.status == "SUBLIBRARY_LOADING_FAILED" {
+        if report.lacks_library() {
             let select = self.cudnn.map_or(String::new(), |dir| format!("{}; ", set_variable(DIR_VARIABLE, dir)));
             let reason = report.reason.unwrap_or_default();
             report.reason = Some(format!("{reason}; `{select}{} check` names the missing library", doctor()));
@@ -61,13 +61,13 @@ impl<'a> Replayer<'a> {
 }
 
 fn crashed(reason: String) -> Report {
-    Report { status: "CRASHED".to_owned(), reason: Some(reason), ..Report::default() }
+    Report { status: ReportStatus::Crashed, reason: Some(reason), ..Report::default() }
 }
 
 /// Describes the end of a worker as a report.
 fn report_of(ended: &Ended) -> Report {
     let report = crashed(reason_of(ended));
-    if ended.end.is_hang() { Report { status: "HUNG".to_owned(), ..report } } else { report }
+    if ended.end.is_hang() { Report { status: ReportStatus::Hung, ..report } } else { report }
 }
 
 /// Runs the child process.

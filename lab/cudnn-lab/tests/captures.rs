@@ -18,9 +18,16 @@ fn small() -> String {
     std::fs::read_to_string(Path::new(REPOSITORY).join("tests/captures/small.cudnncap")).unwrap()
 }
 
-/// Returns the id of the graph in this capture.
-fn graph_id() -> String {
-    let records = Capture::parse(small().as_bytes()).unwrap().records;
+/// Returns the same capture with another type of the output, for which no engine works.
+fn refused() -> String {
+    let [works, fails] = [2, 14].map(|ty| format!(r#""TENSOR_UNIQUE_ID:3":2,"TENSOR_DATA_TYPE:1":{ty}"#));
+    let capture = small().replace(&works, &fails);
+    capture.replace(&graph_id(&small()), &graph_id(&capture))
+}
+
+/// Returns the id of the graph in a capture.
+fn graph_id(capture: &str) -> String {
+    let records = Capture::parse(capture.as_bytes()).unwrap().records;
     let id = |record| if let Record::Graph(graph) = record { Some(graph.graph) } else { None };
     records.into_iter().find_map(id).unwrap()
 }
@@ -75,7 +82,7 @@ fn the_exit_status_tells_whether_a_capture_is_complete() {
         (write("newer", &small().replace("\"format\":1", "\"format\":1000")), 3),
         ("/no/such/file".to_owned(), 3),
     ];
-    let id = graph_id();
+    let id = graph_id(&small());
     for (file, expected) in &files {
         let commands = [
             vec!["capture", "show", file],
@@ -125,7 +132,7 @@ fn outputs_replace_files_at_once_or_are_refused() {
     let values = dir.path().join("app.cudnncap.data");
     std::fs::create_dir(&values).unwrap();
     std::fs::write(values.join("a.bin"), "abcd").unwrap();
-    let [file, values, id] = [file.to_str().unwrap(), values.to_str().unwrap(), &graph_id()];
+    let [file, values, id] = [file.to_str().unwrap(), values.to_str().unwrap(), &graph_id(&small())];
     let commands = |output: &str| {
         let pack = ["capture", "pack", file, "--output", output].map(str::to_owned).to_vec();
         let emit = ["emit", file, "--graph", id, "--language", "c++", "--output", output].map(str::to_owned).to_vec();
@@ -176,7 +183,7 @@ fn no_command_replaces_a_different_kind_of_file_without_force() {
     std::fs::write(&file, small()).unwrap();
     let [file, other, packed] = [&file, &other, &packed].map(|path| path.to_str().unwrap());
     assert!(lab(&["capture", "pack", file, "-o", packed], "").status.success());
-    let id = &graph_id();
+    let id = &graph_id(&small());
     let pack = ["capture", "pack", file, "-o"];
     let emit = ["emit", file, "--graph", id, "--language", "python", "--output"];
     let reduce = ["reduce", file, "--graph", id, "--when", "status", "--output"];
@@ -320,7 +327,7 @@ fn outputs_are_as_private_as_the_capture() {
 /// Runs command lines as a user would, with files and directories that exist here.
 struct Shell {
     dir: TempDir,
-    /// The id of the graph in `app.cudnncap`. This cuDNN refuses the captured engine.
+    /// The id of the graph in `app.cudnncap`.
     id: String,
     /// A real cuDNN.
     cudnn: PathBuf,
@@ -334,7 +341,8 @@ impl Shell {
         std::os::unix::fs::symlink(LAB, dir.path().join("cudnn-lab")).unwrap();
         std::os::unix::fs::symlink(doctor(), dir.path().join("cudnn-doctor")).unwrap();
         std::fs::write(dir.path().join("app.cudnncap"), small()).unwrap();
-        Some(Shell { dir, id: graph_id(), cudnn, libraries })
+        std::fs::write(dir.path().join("refused.cudnncap"), refused()).unwrap();
+        Some(Shell { dir, id: graph_id(&small()), cudnn, libraries })
     }
 
     /// Returns the command line with names that exist here.
@@ -344,12 +352,14 @@ impl Shell {
         let line = line.replace("/opt/cudnn-shim/lib", lib.to_str().unwrap());
         let line = line.replace("python train.py", "true").replace("/opt/cudnn/lib", cudnn);
         let line = line.replace("cudnn-doctor run", &format!("cudnn-doctor run --from {}", lib.display()));
-        // A reduction takes minutes.
-        let line = line.replace("cudnn-lab reduce", "cudnn-lab reduce --limit 3");
+        // A reduction takes minutes, and needs a graph that fails.
+        let is_reduction = line.starts_with("cudnn-lab reduce");
+        let line = line.replace("cudnn-lab reduce app.cudnncap", "cudnn-lab reduce --limit 3 refused.cudnncap");
+        let id = if is_reduction { graph_id(&refused()) } else { self.id.clone() };
         let mut words: Vec<&str> = line.split_whitespace().collect();
         for place in 0..words.len() {
             match words[place] {
-                "--graph" if words[place + 1] != "''" => words[place + 1] = &self.id,
+                "--graph" if words[place + 1] != "''" => words[place + 1] = &id,
                 "--compare" => {
                     for release in &mut words[place + 1..place + 3] {
                         *release = if release.starts_with('/') { *release } else { cudnn };

@@ -2,9 +2,11 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use cudnn_graph::Graph;
+use cudnn_probe::Host;
+use cudnn_probe::ld_so::{KnownFiles, Simulation};
 use serde_json::Value;
 use support::{FakeLibrary, Library, PlanningLibraries, TempDir, Version, lib_dir};
 
@@ -64,6 +66,15 @@ fn fake(dir: &Path, code: &str, body: &'static str) -> String {
     dir.to_str().unwrap().to_owned()
 }
 
+/// Returns a pipe without a reader.
+fn closed_pipe() -> Stdio {
+    std::io::pipe().unwrap().1.into()
+}
+
+fn full_disk() -> Stdio {
+    std::fs::File::create("/dev/full").unwrap().into()
+}
+
 #[test]
 fn a_working_and_a_refused_graph_are_planned_without_a_gpu() {
     let test = "a_working_and_a_refused_graph_are_planned_without_a_gpu";
@@ -109,6 +120,71 @@ fn a_failure_a_crash_and_a_lost_process_are_findings() {
         let (code, report) = json(&[&file, "--compare", &broken, cudnn], &libraries.path);
         assert_eq!((code, &report["worse"]), (Some(0), &0.into()), "{name}: an improvement: {report:#}");
     }
+}
+
+#[test]
+#[cfg(unix)]
+fn a_failed_output_stops_neither_the_replay_nor_the_files() {
+    let test = "a_failed_output_stops_neither_the_replay_nor_the_files";
+    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test), lib_dir("jit-cu12-9.19.0")) else { return };
+    let dir = TempDir::new();
+    let file = write(&dir, &[START, &convolution("good", 2)]);
+    let [page, junit] = ["page.html", "junit.xml"].map(|name| dir.path().join(name));
+    for (format, is_closed) in [(None, true), (Some("--json"), true), (None, false), (Some("--json"), false)] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-lab"));
+        command.args(["replay", &file, "--compare"]).args([&cudnn, &cudnn]).args(format);
+        command.arg("--html").arg(&page).arg("--junit").arg(&junit);
+        command.env_clear().env("LD_LIBRARY_PATH", &libraries.path);
+        let output = command.stdout(if is_closed { closed_pipe() } else { full_disk() }).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        let expected = if is_closed { 128 + 13 } else { 3 };
+        assert_eq!(output.status.code(), Some(expected), "{format:?}: {stderr}");
+        assert_eq!(stderr.matches("cannot write the output").count(), usize::from(!is_closed), "{format:?}: {stderr}");
+        for (file, end) in [(&page, "</html>\n"), (&junit, "</testsuites>\n")] {
+            assert!(std::fs::read_to_string(file).unwrap().ends_with(end), "{format:?}: {}", file.display());
+            std::fs::remove_file(file).unwrap();
+        }
+    }
+    // A file that cannot be written does not prevent the other one.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-lab"));
+    command.args(["replay", &file, "--compare"]).args([&cudnn, &cudnn]).env_clear();
+    command.args(["--html", "/dev/full", "--force", "--junit"]).arg(&junit).env("LD_LIBRARY_PATH", &libraries.path);
+    let output = command.output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), stderr.contains("cannot write /dev/full")), (Some(3), true), "{stderr}");
+    assert!(std::fs::read_to_string(junit).unwrap().ends_with("</testsuites>\n"));
+}
+
+/// cuDNN 9.27 and newer ends the process without cuBLASLt.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_release_for_another_cuda_is_refused_before_the_first_graph() {
+    let mut process = Simulation::without_program(Path::new("/"), &Host::sandbox("/"), &KnownFiles::new());
+    if process.dlopen("libcublasLt.so.13", 0) {
+        println!("NOT RUN: cuBLASLt for CUDA 13 is installed");
+        return;
+    }
+    let dir = TempDir::new();
+    let file = write(&dir, &[START, &convolution("good", 2)]);
+    let [cudnn, cuda] = ["cudnn", "cuda"].map(|name| dir.path().join(name));
+    std::fs::create_dir(&cudnn).unwrap();
+    std::fs::create_dir(&cuda).unwrap();
+    for library in [Library::Graph, Library::EnginesPrecompiled] {
+        let code = "#include <stdlib.h>\nint cudnnBackendFinalize(void *d) { abort(); }";
+        let library_of = |library| FakeLibrary::new(library, Version::new(9, 28, 0)).with_body("return 0;").with_ptx(9);
+        let code = if library == Library::Graph { code } else { "" };
+        library_of(library).with_code(code).build(&cudnn.join(library.file_name()));
+    }
+    let run = |library: &str| {
+        support::compile("", &["-shared", &format!("-Wl,-soname,{library}")], &cuda.join(library));
+        lab(&[&file, "--cudnn", cudnn.to_str().unwrap()], cuda.to_str().unwrap())
+    };
+    let (code, text) = run("libcublasLt.so.12");
+    let expected = "cuDNN 9.28.0 for CUDA 13 would end the process, because ld.so does not find libcublasLt.so.13; add \
+                    its directory to LD_LIBRARY_PATH, or name a release for CUDA 12";
+    assert!(code == Some(3) && text.trim_end() == expected, "{code:?} {text}");
+    let (code, text) = run("libcublasLt.so.13");
+    assert!(code == Some(1) && text.contains("CRASHED"), "{code:?} {text}");
 }
 
 /// Nothing is known about the graphs then, so there is no finding.

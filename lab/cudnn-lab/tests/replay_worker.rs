@@ -180,9 +180,9 @@ fn wait_for_end_of_reader(pipe: &File) {
 fn an_interrupted_comparison_reports_what_is_done() {
     for (is_json, signal) in [(true, "-INT"), (false, "-TERM")] {
         let fixture = Fixture::new(5);
-        let (page, cudnn) = (fixture.path("page.html"), fixture.path("cudnn"));
+        let [page, junit, cudnn] = ["page.html", "junit.xml", "cudnn"].map(|name| fixture.path(name));
         let mut command = fixture.replay(&[(4, "wait")]);
-        command.arg("--compare").args([&cudnn, &cudnn]).arg("--html").arg(&page);
+        command.arg("--compare").args([&cudnn, &cudnn]).arg("--html").arg(&page).arg("--junit").arg(&junit);
         // A shell that starts the tests in the background ignores SIGINT for them.
         let accept_interruptions = || {
             // SAFETY: no handler is installed.
@@ -203,6 +203,8 @@ fn an_interrupted_comparison_reports_what_is_done() {
         assert!(String::from_utf8_lossy(&output.stderr).contains(done), "{}", text(&output));
         let page = std::fs::read_to_string(&page).unwrap();
         assert!(page.contains(done) && page.contains("relu 3") && page.ends_with("</html>\n"), "{page}");
+        let junit = std::fs::read_to_string(&junit).unwrap();
+        assert!(junit.contains("relu 3") && junit.ends_with("</testsuites>\n"), "{junit}");
         let stdout = String::from_utf8(output.stdout).unwrap();
         if is_json {
             let report: Value = serde_json::from_str(&stdout).unwrap();

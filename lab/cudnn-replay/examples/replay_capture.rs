@@ -6,7 +6,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use cudnn_replay::replay::{DataSet, Queue, capture::graphs};
+use cudnn_replay::replay::{DataSet, Queue, ReportStatus, capture::graphs};
 use cudnn_store::captures::Capture;
 
 fn main() -> ExitCode {
@@ -35,7 +35,7 @@ fn replay(file: &Path) -> Result<ExitCode, Box<dyn Error>> {
         let Some(report) = queue.replay_next(&mut |_| {}) else { break };
         // `{:?}` escapes the label, because it comes from the file.
         println!("{} {:?}: {}", captured.id.escape_debug(), captured.label, report.status);
-        if report.status != "SUCCESS" {
+        if report.status != ReportStatus::SUCCESS {
             println!("  {}", report.reason.as_deref().unwrap_or("no reason").escape_debug());
             exit_code = ExitCode::FAILURE;
         }

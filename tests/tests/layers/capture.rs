@@ -3,7 +3,8 @@
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
-use cudnn_store::captures::{Capture, Count, Execution, Failure, GraphRecord, Plan, Record};
+use cudnn_store::captures::{Capture, Count, Execution, Failure, GraphRecord, Plan, Record, Status};
+use cudnn_sys::types::cudnnStatus_t;
 use serde_json::{Value, json};
 use support::{Child, ChildOutput, Subject};
 
@@ -63,7 +64,7 @@ impl Capturing {
 }
 
 /// Reads a capture without problems.
-fn records(file: &Path) -> Vec<Record> {
+pub(super) fn records(file: &Path) -> Vec<Record> {
     let capture = Capture::read(file).unwrap();
     assert_eq!(capture.problems, [], "{}", file.display());
     assert!(matches!(capture.records[0], Record::Start(_)));
@@ -80,7 +81,7 @@ fn graphs(records: &[Record]) -> Vec<&GraphRecord> {
     all!(records, Graph).collect()
 }
 
-fn plans(records: &[Record]) -> Vec<&Plan> {
+pub(super) fn plans(records: &[Record]) -> Vec<&Plan> {
     all!(records, Plan).collect()
 }
 
@@ -88,7 +89,7 @@ fn executions(records: &[Record]) -> Vec<&Execution> {
     all!(records, Execution).collect()
 }
 
-fn failures(records: &[Record]) -> Vec<&Failure> {
+pub(super) fn failures(records: &[Record]) -> Vec<&Failure> {
     all!(records, Failure).collect()
 }
 
@@ -114,7 +115,7 @@ pub(super) fn assert_captures(capturing: &Capturing) {
     assert_eq!(graphs[2].nodes.operations().len(), 2);
     // The first graph is planned three times in the same way.
     let plans = plans(&records);
-    let successful = plans.iter().filter(|plan| plan.status == "SUCCESS");
+    let successful = plans.iter().filter(|plan| plan.status == Status::SUCCESS);
     assert_eq!(successful.clone().map(|plan| &plan.graph).collect::<Vec<_>>(), [&graphs[0].graph, &graphs[2].graph]);
     for plan in successful {
         assert!(plan.engine.as_ref().is_some_and(|engine| !engine.notes.is_empty()), "{plan:#?}");
@@ -132,7 +133,7 @@ pub(super) fn assert_captures(capturing: &Capturing) {
     // The program ends with a tensor that has no attributes.
     let failures = failures(&records);
     let [failure] = failures.as_slice() else { panic!("{failures:#?}") };
-    assert_eq!((failure.call.as_str(), failure.status.as_str()), ("cudnnBackendFinalize", "BAD_PARAM"));
+    assert_eq!((failure.call.as_str(), failure.status.to_string().as_str()), ("cudnnBackendFinalize", "BAD_PARAM"));
     assert!(failure.reason.is_some() && failure.descriptors.len() == 1, "{failure:#?}");
 }
 
@@ -150,7 +151,11 @@ pub(super) fn assert_captures_calls(capturing: &Capturing) {
         let found = calls[call].arguments.iter().find(|(known, _)| known == name);
         found.unwrap_or_else(|| panic!("{name}: {calls:#?}")).1.clone()
     };
-    assert!(calls.iter().all(|call| call.status.as_deref().is_some_and(|status| status.starts_with("BAD_PARAM"))));
+    assert!(
+        calls
+            .iter()
+            .all(|call| call.status.is_some_and(|status| status.0.category() == cudnnStatus_t::CUDNN_STATUS_BAD_PARAM))
+    );
     let tensor = json!({"dataType": 0, "nbDims": 4, "dimA": [8, 16, 14, 14], "strideA": [3136, 196, 14, 1]});
     assert_eq!(argument(0, "xDesc"), tensor);
     assert_eq!(argument(0, "wDesc"), json!({"dataType": 0, "format": 0, "nbDims": 4, "filterDimA": [32, 16, 3, 3]}));
@@ -176,7 +181,7 @@ fn graphs_plans_and_failures_are_captured() {
     assert_captures(&real);
     let records = real.capture(&["integers"]);
     for plan in plans(&records) {
-        assert_eq!(plan.status, "INTERNAL_ERROR_COMPILATION_FAILED");
+        assert_eq!(plan.status.to_string(), "INTERNAL_ERROR_COMPILATION_FAILED");
         assert!(plan.engine.is_some() && plan.proposal == Some((1, 1)) && plan.workspace.is_none(), "{plan:#?}");
         assert!(plan.reason.as_ref().unwrap().contains("NVRTC"), "{plan:#?}");
     }
@@ -184,9 +189,9 @@ fn graphs_plans_and_failures_are_captured() {
     let plans = plans(&records);
     let [plan] = plans.as_slice() else { panic!("{plans:#?}") };
     assert_eq!((&plan.graph, &plan.engine, plan.device), (&graphs(&records)[0].graph, &None, Some(0)));
-    assert_eq!(plan.status, "NOT_SUPPORTED");
+    assert_eq!(plan.status.to_string(), "NOT_SUPPORTED");
     let records = real.capture(&["execute:works"]);
-    assert_eq!(executions(&records)[0].status, "BAD_PARAM");
+    assert_eq!(executions(&records)[0].status.to_string(), "BAD_PARAM");
     assert_eq!(failures(&records)[0].call, "cudnnBackendExecute");
 }
 
@@ -219,7 +224,7 @@ fn executions_are_described_once_and_counted() {
     let records = records(&stand_in.file());
     let executions = executions(&records);
     let [execution] = executions.as_slice() else { panic!("{executions:#?}") };
-    assert_eq!((execution.status.as_str(), execution.in_cuda_graph), ("SUCCESS", false));
+    assert_eq!((execution.status, execution.in_cuda_graph), (Status::SUCCESS, false));
     // The program passes 0x1000 and 0x2000, and each tensor has 32 KiB.
     let places: Vec<_> = execution.tensors.iter().map(|tensor| (tensor.uid, tensor.memory.clone().unwrap())).collect();
     let [(1, x), (2, y)] = places.as_slice() else { panic!("{places:#?}") };

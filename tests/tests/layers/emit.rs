@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use cudnn_replay::emit::{Case, Language, emit};
-use cudnn_store::captures::{Capture, Device, Failure, Plan, Record, Start};
+use cudnn_store::captures::{Capture, Device, Failure, Plan, Record, Start, Status};
+use cudnn_sys::types::cudnnStatus_t;
 use support::{
     FakeLibrary, Library, PlanningLibraries, TempDir, Version, cpp_compiler, drop_in, lib_dir, root, run_compiler,
 };
@@ -95,7 +96,7 @@ fn programs_plan_the_same_graphs_in_the_same_way() {
     for graph in &graphs {
         let case = Case::select(&capture, &graph.id).unwrap();
         let expected = match &graph.plan {
-            Some(plan) if plan.status == "SUCCESS" => format!(
+            Some(plan) if plan.status == Status::SUCCESS => format!(
                 "status: CUDNN_STATUS_SUCCESS\nengine: {}\nworkspace: {}\n",
                 plan.engine.as_ref().unwrap().index,
                 plan.workspace.unwrap()
@@ -187,7 +188,7 @@ fn programs_repeat_failed_calls() {
                     .attribute
                     .clone()
                     .map(|(name, ty, count, elements)| (name, ty, count, elements.filter(|_| !is_emulated)));
-                (failure.call.clone(), failure.status.clone(), attribute, descriptors)
+                (failure.call.clone(), failure.status, attribute, descriptors)
             };
             assert_eq!(content(repeated), content(&failure));
         }
@@ -310,11 +311,12 @@ fn texts_of_a_capture_do_not_become_code() {
             }
             Record::Plan(plan) => {
                 plan.graph = hostile.to_owned();
-                (plan.status, plan.reason) = (hostile.to_owned(), Some(hostile.to_owned()));
+                (plan.status, plan.reason) =
+                    (cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED.into(), Some(hostile.to_owned()));
                 plan.engine = None;
             }
             Record::Failure(failure) => {
-                (failure.status, failure.reason) = (hostile.to_owned(), Some(hostile.to_owned()));
+                failure.reason = Some(hostile.to_owned());
                 failures.push(Record::Failure(failure.clone()));
             }
             Record::Device(device) => {

@@ -1,9 +1,10 @@
 //! Tests the layer `errata`: it blocks exactly the plans that a rule selects, and changes nothing else.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use support::{Child, ChildOutput, FakeLibrary, Library, PlanningLibraries, Subject, TempDir, Version, lib_dir};
 
+use crate::capture;
 use crate::plans::PLANNER;
 
 /// A rule of a file, without the name and the reason.
@@ -21,7 +22,7 @@ fn file(dir: &Path, conditions: &[&str]) -> String {
 /// Plans convolutions for a described H200 with a real cuDNN.
 pub(super) struct Planning {
     dir: TempDir,
-    cudnn: std::path::PathBuf,
+    cudnn: PathBuf,
     libraries: PlanningLibraries,
 }
 
@@ -40,9 +41,14 @@ impl Planning {
             .env("CUDNN_ERRATA", rules)
             .env("CUDNN_LOGLEVEL_DBG", "2")
             .env("CUDNN_PLANS_DIR", self.dir.path().join("plans"))
+            .env("CUDNN_CAPTURE", self.capture())
             .run(&[layers, "errata", &device]);
         assert_eq!(output.code, Some(0), "{output:#?}");
         output
+    }
+
+    fn capture(&self) -> PathBuf {
+        self.dir.path().join("app.cudnncap")
     }
 
     /// Asserts that these rules block the plans whose lines contain all of these texts, and change no other line.
@@ -119,11 +125,38 @@ fn plans_that_need_too_much_workspace_are_blocked() {
     // The plans need no workspace.
     let output = planning.run("errata", &file(planning.dir.path(), &[r#""workspace_above":-1"#])).stdout;
     let plans: Vec<&str> = output.lines().filter(|line| line.contains("engine ")).collect();
-    let is_blocked = |plan: &&str| plan.contains("CUDNN_STATUS_NOT_SUPPORTED (3000) blocked by the erratum rule-0: ");
+    // A program that finalizes the plan again gets the same status and text.
+    let is_blocked = |plan: &&str| {
+        let (first, again) = plan.split_once("; again: ").unwrap();
+        let refusal = first.find("CUDNN_STATUS_NOT_SUPPORTED (3000) blocked by the erratum rule-0: ");
+        refusal.is_some_and(|start| first[start..] == *again)
+    };
     assert!(!plans.is_empty() && plans.iter().all(is_blocked), "{output}");
     let rules = file(planning.dir.path(), &[r#""workspace_above":0"#]);
     for layers in ["errata", "errata,plans", "errata,plans"] {
         assert_eq!(planning.run(layers, &rules).stdout, unblocked, "{layers}");
+    }
+}
+
+/// A capture contains refused plans in the same way, whether the rule depends on the workspace or not.
+#[test]
+fn refused_plans_are_captured() {
+    let Some(planning) = Planning::new("refused_plans_are_captured", "jit-cu12-9.19.0") else { return };
+    for conditions in [r#""operations":["conv_fwd"]"#, r#""workspace_above":-1"#] {
+        let rules = file(planning.dir.path(), &[conditions]);
+        for layers in ["capture,errata", "capture,errata,plans"] {
+            planning.run(layers, &rules);
+            let records = capture::records(&planning.capture());
+            let plans = capture::plans(&records);
+            let is_refused = |plan: &&cudnn_store::captures::Plan| {
+                plan.status.to_string() == "NOT_SUPPORTED"
+                    && plan.engine.is_some()
+                    && plan.reason.as_ref().is_some_and(|reason| reason.starts_with("blocked by the erratum rule-0: "))
+            };
+            assert!(plans.len() > 1 && plans.iter().all(is_refused), "{conditions}, {layers}: {plans:#?}");
+            let failures = capture::failures(&records);
+            assert!(failures.is_empty(), "{conditions}, {layers}: {failures:#?}");
+        }
     }
 }
 

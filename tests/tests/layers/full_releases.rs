@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cudnn_store::captures::{Capture, Plan, Record};
+use cudnn_store::captures::{Capture, Plan, Record, Status};
 use cudnn_store::choices::{Capability, Choice, Device, Problem, Ranking, Release};
 use support::{Child, ChildOutput, PlanningLibraries, Subject, TempDir, lib_dir};
 
@@ -195,7 +195,7 @@ impl PlannedGraphs {
             match record {
                 Record::Start(start) => cudnn = start.cudnn as u32,
                 Record::Graph(graph) => drop(labels.insert(graph.graph, graph.label)),
-                Record::Plan(plan) if plan.status == "SUCCESS" => {
+                Record::Plan(plan) if plan.status == Status::SUCCESS => {
                     plans.insert(plan.graph.clone(), (labels[&plan.graph].clone(), plan));
                 }
                 _ => {}

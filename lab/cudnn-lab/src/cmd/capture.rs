@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::{CommandResult, Format, count, outln};
 use cudnn_cli::table::table;
-use cudnn_store::captures::{Failure, Plan, Record};
+use cudnn_store::captures::{Failure, Plan, Record, Status};
 use serde_json::{Value, json};
 
 use crate::captures::{self, CaptureFile, pack};
@@ -143,7 +143,7 @@ impl<'a> Summary<'a> {
                     });
                     continue;
                 }
-                Record::Execution(execution) if execution.status == "SUCCESS" => (execution.plan, 1),
+                Record::Execution(execution) if execution.status == Status::SUCCESS => (execution.plan, 1),
                 Record::Count(count) => (count.plan, count.executions),
                 Record::Incomplete(incomplete) => {
                     summary.incomplete.push((&incomplete.label, &incomplete.reason));
@@ -178,7 +178,7 @@ impl<'a> Summary<'a> {
             for Planned { plan, executions } in plans {
                 let engine = plan.engine.as_ref().map(|engine| engine.index.to_string()).unwrap_or_default();
                 let workspace = plan.workspace.map(|size| size.to_string()).unwrap_or_default();
-                let status = plan.status.printable();
+                let status = plan.status.to_string();
                 table.add_row([id.printable(), engine, status, workspace, executions.to_string(), shown(label)]);
             }
             if plans.is_empty() {
@@ -199,7 +199,7 @@ impl<'a> Summary<'a> {
         for failure in &self.failures {
             let reason = failure.reason.as_deref().unwrap_or_default();
             let id = failure_id(failure).map_or(String::new(), |id| format!(" {id}:"));
-            outln!("failed:{id} {}: {} {}", failure.call.printable(), failure.status.printable(), reason.printable());
+            outln!("failed:{id} {}: {} {}", failure.call.printable(), failure.status, reason.printable());
             if let Some(kind) = refused_kind(failure) {
                 let attribute =
                     failure.attribute.as_ref().map(|(name, ..)| format!(", attribute {}", name.printable()));

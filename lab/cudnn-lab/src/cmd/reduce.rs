@@ -13,8 +13,8 @@ use cudnn_layers::capture::may_replace;
 use cudnn_replay::emit::Case;
 use cudnn_replay::reduce::{self, Condition, Observed, adapted, reduce};
 use cudnn_replay::replay::comparison::{status, working_plan};
-use cudnn_replay::replay::{DataSet, Engines, Report, Request};
-use cudnn_store::captures::{Device, GraphRecord, Plan, Record};
+use cudnn_replay::replay::{DataSet, Engines, Report, ReportStatus, Request};
+use cudnn_store::captures::{Device, GraphRecord, Plan, Record, Status};
 use serde_json::json;
 
 use crate::captures;
@@ -54,7 +54,7 @@ enum When {
     Crash,
     /// Another engine is at least twice as fast. Needs a GPU.
     Slow,
-    /// No plan can be built, with the same status and reason.
+    /// No engine works, with the same status and reason.
     Status,
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
     let inputs = arguments.graph.inputs();
     let output = Output { file: output, kind: &CAPTURE, inputs: &inputs, force: replace.force };
     output.check()?;
-    let case = arguments.graph.select(&file)?;
+    let mut case = arguments.graph.select(&file)?;
     if case.failure.is_some() {
         let name = arguments.graph.file.printable();
         return Err(format!("{name}: only graphs can be made smaller, and this is a failed call").into());
@@ -75,6 +75,10 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
         When::Slow => Condition::Slow,
         When::Status => Condition::Status,
     };
+    if matches!(condition, Condition::Slow | Condition::Status) {
+        // These are problems of the first engine that works, not of the captured one.
+        case.captured.plan = None;
+    }
     let graph = &case.captured.graph;
     let mut replayer = Replayer::new(None, timeouts);
     let mut observe = |graph: &Graph, data: &[DataSet]| {
@@ -149,7 +153,7 @@ fn found(report: &Report) -> String {
     let runs = report.plans.iter().flat_map(|plan| &plan.runs).filter(|run| run.worst_element.is_some());
     let worst = runs.max_by(|a, b| a.error.unwrap_or(0.0).total_cmp(&b.error.unwrap_or(0.0)));
     let worst = worst.and_then(|run| run.worst_element.as_deref());
-    std::iter::once(status(report)).chain(worst).collect::<Vec<&str>>().join(", ")
+    worst.map_or(status(report).to_string(), |worst| format!("{}, {worst}", status(report)))
 }
 
 /// Replays a graph.
@@ -164,7 +168,7 @@ fn observe(
     let engine = captured.plan.as_ref().and_then(|plan| plan.engine.clone());
     let mut request = Request {
         graph: graph.clone(),
-        engines: engine.filter(|_| !is_slow).map_or(Engines::First, Engines::Forced),
+        engines: engine.map_or(Engines::First, Engines::Forced),
         execution: captured.execution.as_ref().map(|execution| adapted(execution, &captured.graph, graph)),
         time: is_slow,
         ..request
@@ -197,22 +201,26 @@ fn records(case: &Case, graph: &Graph, report: &Report) -> Vec<Record> {
         records.push(Record::Device(Device { device: 0, description }));
     }
     let (before, after) = (captured.graph.nodes().len(), graph.nodes().len());
-    let label =
-        format!("{}: {after} descriptors, reduced from the {before} of graph {}", label::describe(graph), captured.id);
+    let ended = if report.status.has_ended_process() { format!(" ({})", report.status) } else { String::new() };
+    let label = label::describe(graph);
+    let label = format!("{label}: {after} descriptors, reduced from the {before} of graph {}{ended}", captured.id);
     records.push(Record::Graph(GraphRecord { graph: id.clone(), label, nodes: graph.clone() }));
     let planned = working_plan(report).or(report.plans.first());
-    records.push(Record::Plan(Plan {
-        plan: 0,
-        graph: id,
-        device: captured.device.as_ref().map(|_| 0),
-        status: report.status.clone(),
-        reason: report.reason.clone(),
+    let plan = match report.status {
+        ReportStatus::Returned(status) => Some(Plan {
+            status,
+            reason: report.reason.clone(),
+            engine: planned.map(|plan| plan.engine.clone()),
+            workspace: planned.filter(|_| status == Status::SUCCESS).and_then(|it| i64::try_from(it.workspace).ok()),
+            build_us: planned.map_or(0, |plan| plan.build_us),
+            ..Plan::default()
+        }),
         // A process that crashes reports no plan.
-        engine: planned.map(|plan| plan.engine.clone()).or_else(|| captured.plan.as_ref()?.engine.clone()),
-        proposal: None,
-        workspace: planned.filter(|_| report.status == "SUCCESS").and_then(|plan| i64::try_from(plan.workspace).ok()),
-        build_us: planned.map_or(0, |plan| plan.build_us),
-    }));
+        _ => captured.plan.clone(),
+    };
+    let Some(plan) = plan else { return records };
+    let device = captured.device.as_ref().map(|_| 0);
+    records.push(Record::Plan(Plan { plan: 0, graph: id, device, proposal: None, ..plan }));
     if let Some(execution) = &captured.execution {
         let mut execution = adapted(execution, &captured.graph, graph);
         execution.plan = 0;

@@ -5,7 +5,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use cudnn_store::captures::{Record, status_name};
+use cudnn_store::captures::Record;
 use cudnn_sys::types::cudnnStatus_t as Status;
 use serde_json::{Value as Json, json};
 
@@ -75,7 +75,7 @@ pub(super) fn record(state: &State, call: &Call<'_>, status: Status) {
     }
     let _ordinal = CALLS.write(&key, |_| {
         let arguments = own_calls(&state.cudnn, || arguments(call, status, is_double));
-        let (function, status) = (call.function.name().to_owned(), Some(status_name(status)));
+        let (function, status) = (call.function.name().to_owned(), Some(status.into()));
         state.output.write(&Record::Call(cudnn_store::captures::Call { function, status, arguments }))
     });
 }

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 use cudnn_graph::{Graph, Node};
-use cudnn_store::captures::{Execution, Record, Tensor, hexadecimal, status_name};
+use cudnn_store::captures::{Execution, Record, Tensor, hexadecimal};
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::State;
@@ -36,7 +36,7 @@ pub(super) fn record(state: &State, call: &Call<'_>, live: &LivePlan, status: St
         let known = packs::is_known(raw(pack)).then(|| shadow::content(raw(plan)).zip(shadow::content(raw(pack))));
         let layout = known.flatten().and_then(|(plan, pack)| layout(driver, &live.graph, &plan, &pack, status));
         let (tensors, workspace) = layout.unwrap_or_default();
-        let (plan, status) = (live.stored.ordinal, status_name(status));
+        let (plan, status) = (live.stored.ordinal, status.into());
         state.output.write(&Record::Execution(Execution { plan, status, in_cuda_graph, tensors, workspace }))
     });
 }
@@ -45,7 +45,7 @@ pub(super) fn record(state: &State, call: &Call<'_>, live: &LivePlan, status: St
 pub(super) fn record_without_layout(state: &State, stored: &StoredPlan) {
     let status = Status::CUDNN_STATUS_SUCCESS;
     let _ordinal = EXECUTIONS.write(&(stored.ordinal, status.0), |_| {
-        let (plan, status) = (stored.ordinal, status_name(status));
+        let (plan, status) = (stored.ordinal, status.into());
         state.output.write(&Record::Execution(Execution { plan, status, ..Execution::default() }))
     });
 }

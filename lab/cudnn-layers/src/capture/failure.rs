@@ -1,7 +1,7 @@
 //! Records calls of the backend API that fail, with the attribute that cuDNN has refused.
 
 use cudnn_graph::{Node, declared, element_size, names};
-use cudnn_store::captures::{Failure, Record, hexadecimal, status_name};
+use cudnn_store::captures::{Failure, Record, hexadecimal};
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::State;
@@ -41,7 +41,7 @@ pub(super) fn record(state: &State, call: &Call<'_>, status: Status) {
     let _ordinal = FAILURES.write(&content, |_| {
         state.output.write(&Record::Failure(Failure {
             call: function.to_owned(),
-            status: status_name(status),
+            status: status.into(),
             reason: reason(&state.cudnn),
             attribute: attribute.clone(),
             descriptors,

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use cudnn_graph::names::{behavior_note, numerical_note};
-use cudnn_store::captures::{Count, Device, Engine, GraphRecord, Incomplete, Plan, Proposals, Record, status_name};
+use cudnn_store::captures::{Count, Device, Engine, GraphRecord, Incomplete, Plan, Proposals, Record};
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::State;
@@ -161,7 +161,7 @@ pub(super) fn refused(state: &State, descriptor: Raw, status: Status, duration: 
         Plan {
             graph: graph.to_string(),
             device: device(state, &content),
-            status: status_name(status),
+            status: status.into(),
             reason,
             build_us: microseconds(duration),
             ..Plan::default()
@@ -215,8 +215,11 @@ fn store(
 ) -> Option<Arc<StoredPlan>> {
     let graph = graph_id(state, graph)?;
     let device = device(state, content);
-    let choice = CHOICES.take(plan).and_then(|configured| configured.current(content));
-    let workspace = if status == Status::CUDNN_STATUS_SUCCESS { workspace(state, plan) } else { None };
+    let is_success = status == Status::CUDNN_STATUS_SUCCESS;
+    // The program may finalize a refused plan again.
+    let choice = if is_success { CHOICES.take(plan) } else { CHOICES.get(plan) };
+    let choice = choice.and_then(|configured| configured.current(content));
+    let workspace = if is_success { workspace(state, plan) } else { None };
     let engine = choice.and_then(|choice| Some(engine(choice.engine?, &choice)));
     let ordinal = write_plan(
         state,
@@ -224,7 +227,7 @@ fn store(
             plan: 0,
             graph: graph.to_string(),
             device,
-            status: status_name(status),
+            status: status.into(),
             reason,
             engine,
             proposal: shadow::place(content),

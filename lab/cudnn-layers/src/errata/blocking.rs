@@ -55,8 +55,8 @@ pub(super) fn forget(state: &State, plan: Raw) {
     }
 }
 
-/// Returns whether a rule blocks this finalized plan because of its workspace. If so, the rule becomes the text of the
-/// thread's last error.
+/// Returns whether a rule blocks this plan, which cuDNN has just finalized, because of its workspace. If so, the plan
+/// counts as not finalized, and the rule becomes the text of the thread's last error.
 pub(super) fn needs_too_much_workspace(state: &State, descriptor: Raw) -> bool {
     let is_plan = |content: &Arc<Content>| content.kind == Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR;
     if !state.rules.iter().any(Rule::limits_workspace) || !shadow::content(descriptor).as_ref().is_some_and(is_plan) {
@@ -67,43 +67,67 @@ pub(super) fn needs_too_much_workspace(state: &State, descriptor: Raw) -> bool {
     let room = std::slice::from_mut(&mut size);
     // SAFETY: cuDNN has just finalized the plan, which the program keeps alive during the call.
     let is_read = own_calls(&state.cudnn, || unsafe { read(&state.cudnn, descriptor, name, ty, room) }).is_ok();
-    is_read && is_blocked(state, descriptor, Some(size))
+    let refusal = is_read.then(|| refuse(state, descriptor, Some(size))).flatten();
+    if let Some(refusal) = &refusal {
+        // cuDNN does not finalize the plan again.
+        shadow::refused(descriptor, refusal);
+    }
+    refusal.is_some()
 }
 
-/// Returns whether a rule blocks this plan. Without the size of the workspace, the plan is not finalized yet. If so, the
-/// rule becomes the text of the thread's last error.
-pub(super) fn is_blocked(state: &State, descriptor: Raw, workspace: Option<i64>) -> bool {
+/// Returns whether a rule blocks this plan before cuDNN finalizes it, or has blocked it afterwards. If so, the rule
+/// becomes the text of the thread's last error.
+pub(super) fn is_blocked(state: &State, descriptor: Raw) -> bool {
+    refuse(state, descriptor, None).is_some()
+}
+
+/// Reports the rule that blocks a plan, and returns the text. Without the size of the workspace, the plan is not finalized
+/// yet.
+fn refuse(state: &State, descriptor: Raw, workspace: Option<i64>) -> Option<Arc<str>> {
     let plan = shadow::content(descriptor).filter(|content| {
         content.kind == Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR && content.is_finalized == workspace.is_some()
-    });
-    let Some(plan) = plan else { return false };
+    })?;
     // After a missed call, the graph may be a different one.
     static BYPASS: Bypass = Bypass::new("plans are no longer blocked");
     if !BYPASS.has_seen_all(state.host) {
-        return false;
+        return None;
     }
-    let is_certain = |content: &Content| !content.is_uncertain && !content.lacks_attributes;
-    let Some(graph) = shadow::graph_of(&plan).filter(|graph| is_certain(graph)) else { return false };
     // Thread cancellation must not unwind from here.
     let _guard = ThreadStateGuard::new();
-    let choice = CHOICES.get(descriptor).and_then(|configured| configured.current(&plan));
-    let choice = choice.as_deref();
-    let capability = OnceCell::new();
-    let capability = || *capability.get_or_init(|| compute_capability(state, &plan));
-    let graph = shadow::known_parts(graph);
-    let operations = Operation::nested_in(&graph);
-    let Some(rule) = state.rules.iter().find(|rule| rule.matches(&operations, choice, &capability, workspace)) else {
-        return false;
+    let (text, is_first_of_rule) = match &plan.refusal {
+        Some(text) => (text.clone(), false),
+        None => {
+            let (rule, text) = blocked_by(state, descriptor, &plan, workspace)?;
+            (text.into(), rule.is_first_use())
+        }
     };
-    let label = shadow::label(descriptor);
-    let text = explain(rule, choice, label.as_deref().unwrap_or("a plan"));
     // Only the first plan of each rule is a warning, because programs may build thousands.
-    match rule.is_first_use() {
+    match is_first_of_rule {
         true => state.host.warning(&text),
         false => state.host.info(&text),
     }
     last_error::set(&state.cudnn, &text);
-    true
+    Some(text)
+}
+
+/// Returns the rule that blocks a plan, with the text of the refusal.
+fn blocked_by<'a>(
+    state: &'a State,
+    descriptor: Raw,
+    plan: &Arc<Content>,
+    workspace: Option<i64>,
+) -> Option<(&'a Rule, String)> {
+    let is_certain = |content: &Content| !content.is_uncertain && !content.lacks_attributes;
+    let graph = shadow::graph_of(plan).filter(|graph| is_certain(graph))?;
+    let choice = CHOICES.get(descriptor).and_then(|configured| configured.current(plan));
+    let choice = choice.as_deref();
+    let capability = OnceCell::new();
+    let capability = || *capability.get_or_init(|| compute_capability(state, plan));
+    let graph = shadow::known_parts(graph);
+    let operations = Operation::nested_in(&graph);
+    let rule = state.rules.iter().find(|rule| rule.matches(&operations, choice, &capability, workspace))?;
+    let label = shadow::label(descriptor);
+    Some((rule, explain(rule, choice, label.as_deref().unwrap_or("a plan"))))
 }
 
 fn explain(rule: &Rule, choice: Option<&Choice>, label: &str) -> String {

@@ -78,7 +78,7 @@ impl Intercept for Errata {
         let finalizes = call.function == Id::CudnnBackendFinalize;
         let refused = || R::from_status(cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED);
         if finalizes
-            && blocking::is_blocked(state, calls::descriptor(call), None)
+            && blocking::is_blocked(state, calls::descriptor(call))
             && let Some(refused) = refused()
         {
             return refused;

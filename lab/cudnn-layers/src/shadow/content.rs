@@ -24,6 +24,8 @@ pub(crate) struct Content {
     /// In the order in which they were first set.
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) is_finalized: bool,
+    /// The reason for which a layer has refused the descriptor after cuDNN had finalized it.
+    pub(crate) refusal: Option<Arc<str>>,
     /// Some attributes were dropped because there are too many. See also [`Value`] for attributes with missing
     /// elements.
     pub(crate) lacks_attributes: bool,
@@ -101,6 +103,7 @@ impl Content {
             kind,
             attributes: Vec::new(),
             is_finalized: false,
+            refusal: None,
             lacks_attributes: false,
             is_uncertain: false,
             origin: None,

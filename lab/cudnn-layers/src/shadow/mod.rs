@@ -129,6 +129,17 @@ pub(crate) fn finalized(descriptor: Raw) {
     });
 }
 
+/// Call this when a layer has refused a descriptor that cuDNN has finalized. The program sees one that is not finalized.
+pub(crate) fn refused(descriptor: Raw, reason: &Arc<str>) {
+    let address = descriptor.addr();
+    let _former = TABLE.with_value(address, |record| {
+        let content = Arc::make_mut(&mut record.content);
+        content.is_finalized = false;
+        content.refusal = Some(reason.clone());
+        record.label.take()
+    });
+}
+
 /// Call this before `cudnnBackendDestroyDescriptor`.
 pub(crate) fn destroying(descriptor: Raw) -> Destruction {
     let address = descriptor.addr();

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use cudnn_graph::Graph;
 use cudnn_loader::devices::H200;
-use cudnn_store::captures::{Capture, FORMAT, Failure, Record, Start, Tensor, values_dir};
+use cudnn_store::captures::{Capture, FORMAT, Failure, Record, Start, Status, Tensor, values_dir};
 
 use super::values::Values;
 use crate::device::completed;
@@ -81,7 +81,8 @@ impl Case {
     pub fn plan_for(&mut self, description: &str) {
         self.captured.plan_for(description);
         self.captured.plan = None;
-        self.captured.execution = self.captured.execution.take().filter(|execution| execution.status == "SUCCESS");
+        self.captured.execution =
+            self.captured.execution.take().filter(|execution| execution.status == Status::SUCCESS);
     }
 
     pub(super) fn graph(&self) -> &Graph {

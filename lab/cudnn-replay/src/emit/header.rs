@@ -1,6 +1,7 @@
 //! The comment at the top of a program, in the form of a bug report.
 
 use cudnn_backend::first_reason;
+use cudnn_store::captures::Status;
 
 use super::case::Case;
 use super::escape::quoted;
@@ -61,7 +62,7 @@ pub(super) fn lines(case: &Case, how_to_run: &[&str], cannot_execute: Option<&st
 }
 
 /// Formats a status and cuDNN's reason.
-fn failed(status: &str, reason: Option<&String>) -> String {
+fn failed(status: Status, reason: Option<&String>) -> String {
     // cuDNN repeats the reason for every engine.
     let reason = reason.map_or(String::new(), |reason| format!(": {}", quoted(first_reason(reason))));
     format!("{}{reason}", quoted(&format!("CUDNN_STATUS_{status}")))
@@ -70,13 +71,13 @@ fn failed(status: &str, reason: Option<&String>) -> String {
 fn symptom(case: &Case) -> String {
     match (&case.failure, &case.captured.plan, &case.captured.execution) {
         (Some(failure), ..) => {
-            format!("{} returns {}", quoted(&failure.call), failed(&failure.status, failure.reason.as_ref()))
+            format!("{} returns {}", quoted(&failure.call), failed(failure.status, failure.reason.as_ref()))
         }
-        (_, _, Some(execution)) if execution.status != "SUCCESS" => {
-            format!("cudnnBackendExecute returns {}.", failed(&execution.status, None))
+        (_, _, Some(execution)) if execution.status != Status::SUCCESS => {
+            format!("cudnnBackendExecute returns {}.", failed(execution.status, None))
         }
-        (_, Some(plan), _) if plan.status != "SUCCESS" => {
-            format!("the plan cannot be built, {}", failed(&plan.status, plan.reason.as_ref()))
+        (_, Some(plan), _) if plan.status != Status::SUCCESS => {
+            format!("the plan cannot be built, {}", failed(plan.status, plan.reason.as_ref()))
         }
         (_, Some(plan), _) => {
             let engine = plan.engine.as_ref().map_or(String::new(), |engine| format!(" with engine {}", engine.index));
@@ -88,11 +89,10 @@ fn symptom(case: &Case) -> String {
 }
 
 fn expectation(case: &Case) -> &'static str {
-    let is_success = |status: &str| status == "SUCCESS";
-    let execution = case.captured.execution.as_ref().is_none_or(|execution| is_success(&execution.status));
+    let execution = case.captured.execution.as_ref().is_none_or(|execution| execution.status == Status::SUCCESS);
     if case.failure.is_some() {
         "[Describe why the call is valid, or how the reason is misleading.]"
-    } else if execution && case.captured.plan.as_ref().is_none_or(|plan| is_success(&plan.status)) {
+    } else if execution && case.captured.plan.as_ref().is_none_or(|plan| plan.status == Status::SUCCESS) {
         "[Describe the correct result.]"
     } else {
         "the graph is planned and executed."
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn a_reason_for_many_engines_is_stated_once() {
         let reason = format!("no engine works\n{}", "Error: 3000; Reason: the layout is unsupported\n".repeat(40));
-        let expected = r#""CUDNN_STATUS_X": "Error: 3000; Reason: the layout is unsupported""#;
-        assert_eq!(failed("X", Some(&reason)), expected);
+        let expected = r#""CUDNN_STATUS_SUCCESS": "Error: 3000; Reason: the layout is unsupported""#;
+        assert_eq!(failed(Status::SUCCESS, Some(&reason)), expected);
     }
 }

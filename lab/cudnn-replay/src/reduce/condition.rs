@@ -1,7 +1,9 @@
 //! Decides whether a smaller graph shows the same problem as the original.
 
+use cudnn_store::captures::Status;
+
 use crate::replay::comparison::{status, working_plan};
-use crate::replay::{DataSet, PlanReport, Report};
+use crate::replay::{DataSet, PlanReport, Report, ReportStatus};
 
 /// The problem that a smaller graph must show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,10 +44,10 @@ impl Condition {
                 let expected = problems(before);
                 problems(report).iter().any(|problem| expected.iter().any(|expected| problem.is_like(expected)))
             }
-            Condition::Crash => has_ended(report) && report.status == before.status,
+            Condition::Crash => report.status.has_ended_process() && report.status == before.status,
             Condition::Slow => is_slow(observed),
             Condition::Status => {
-                let is_failure = status(report) != "SUCCESS" && !has_ended(report);
+                let is_failure = matches!(status(report), ReportStatus::Returned(status) if status != Status::SUCCESS);
                 is_failure && status(report) == status(before) && reason(report) == reason(before)
             }
         }
@@ -61,10 +63,6 @@ impl Condition {
         }
         data
     }
-}
-
-fn has_ended(report: &Report) -> bool {
-    matches!(report.status.as_str(), "CRASHED" | "HUNG")
 }
 
 /// Returns the reason without digits, which may be the number of a descriptor.
@@ -135,6 +133,7 @@ impl Problem {
 
 #[cfg(test)]
 mod tests {
+    use cudnn_loader::cudnnStatus_t;
     use cudnn_store::captures::Engine;
 
     use super::*;
@@ -196,22 +195,29 @@ mod tests {
 
     #[test]
     fn a_failure_keeps_the_status_and_the_reason() {
-        let failed = |status: &str, reason: &str| Observed {
-            report: Report { status: status.to_owned(), reason: Some(reason.to_owned()), ..Report::default() },
+        let failed = |status: ReportStatus, reason: &str| Observed {
+            report: Report { status, reason: Some(reason.to_owned()), ..Report::default() },
             ..Observed::default()
         };
-        let original = failed("NOT_SUPPORTED", "descriptor 12: no engine");
+        let not_supported = cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED.into();
+        let original = failed(not_supported, "descriptor 12: no engine");
         for (condition, candidate, expected) in [
-            (Condition::Status, failed("NOT_SUPPORTED", "descriptor 7: no engine"), true),
-            (Condition::Status, failed("NOT_SUPPORTED", "another reason"), false),
-            (Condition::Status, failed("BAD_PARAM", "descriptor 12: no engine"), false),
-            (Condition::Status, failed("CRASHED", "descriptor 12: no engine"), false),
+            (Condition::Status, failed(not_supported, "descriptor 7: no engine"), true),
+            (Condition::Status, failed(not_supported, "another reason"), false),
+            (
+                Condition::Status,
+                failed(cudnnStatus_t::CUDNN_STATUS_BAD_PARAM.into(), "descriptor 12: no engine"),
+                false,
+            ),
+            (Condition::Status, failed(ReportStatus::Crashed, "descriptor 12: no engine"), false),
         ] {
             assert_eq!(condition.holds(&original, &candidate), expected, "{candidate:?}");
         }
-        let (crashed, hung) = (failed("CRASHED", "signal 11"), failed("HUNG", "60 s"));
+        let skipped = failed(ReportStatus::Skipped, "the capture lacks a descriptor");
+        assert!(!Condition::Status.holds(&skipped, &skipped));
+        let (crashed, hung) = (failed(ReportStatus::Crashed, "signal 11"), failed(ReportStatus::Hung, "60 s"));
         assert!(!Condition::Status.holds(&crashed, &crashed) && !Condition::Crash.holds(&original, &original));
-        assert!(Condition::Crash.holds(&crashed, &failed("CRASHED", "signal 6")));
+        assert!(Condition::Crash.holds(&crashed, &failed(ReportStatus::Crashed, "signal 6")));
         assert!(Condition::Crash.holds(&hung, &hung) && !Condition::Crash.holds(&crashed, &hung));
     }
 }

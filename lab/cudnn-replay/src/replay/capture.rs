@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use cudnn_graph::Graph;
-use cudnn_store::captures::{Capture, Data, Execution, Failure, Plan, Record, values_dir};
+use cudnn_store::captures::{Capture, Data, Execution, Failure, Plan, Record, Status, values_dir};
 
 use super::request::{CapturedValues, DataSet, Request};
 
@@ -126,7 +126,7 @@ fn candidate<'a, 'b>(found: &'b mut [Found<'a>], place: Option<&(usize, usize)>)
 }
 
 fn has_failed(execution: &Execution) -> bool {
-    execution.status != "SUCCESS"
+    execution.status != Status::SUCCESS
 }
 
 impl FoundPlan<'_> {
@@ -140,7 +140,7 @@ impl FoundPlan<'_> {
         // refused.
         let FoundPlan { plan, execution, values, .. } = self;
         let is_stored = (!values.is_empty(), execution.is_some());
-        (self.has_failed(), is_stored, plan.status == "SUCCESS", plan.engine.is_some())
+        (self.has_failed(), is_stored, plan.status == Status::SUCCESS, plan.engine.is_some())
     }
 }
 

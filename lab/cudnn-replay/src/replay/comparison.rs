@@ -1,9 +1,10 @@
 //! Finds the changes between two releases, and what became worse.
 
-use cudnn_store::captures::Engine;
+use cudnn_store::captures::{Engine, Status};
 use serde::Serialize;
 
 use super::request::{DataSet, Engines, OutputError, PlanReport, Report, Run};
+use super::status::ReportStatus;
 
 /// A graph with the reports about two releases.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -107,7 +108,7 @@ pub fn cells(report: &Report) -> [String; 6] {
     let of_plan = |text: &dyn Fn(&PlanReport) -> String| plan.map_or(String::new(), text);
     let time = plan.and_then(|plan| plan.time_ms);
     [
-        status(report).to_owned(),
+        status(report).to_string(),
         of_plan(&|plan| plan.engine.index.to_string()),
         of_plan(&|plan| plan.workspace.to_string()),
         of_plan(&|plan| format!("{:.1} ms", plan.build_us as f64 / 1e3)),
@@ -146,16 +147,17 @@ fn built(report: &Report) -> impl Iterator<Item = &PlanReport> {
 
 /// Returns the status of the graph, including its executions.
 #[must_use]
-pub fn status(report: &Report) -> &str {
-    runs(report).map(|run| run.status.as_str()).find(|status| *status != "SUCCESS").unwrap_or(&report.status)
+pub fn status(report: &Report) -> ReportStatus {
+    let failed = runs(report).map(|run| run.status).find(|status| *status != Status::SUCCESS);
+    failed.map_or(report.status, ReportStatus::Returned)
 }
 
 /// Orders statuses: success, a refusal, the end of the process.
-fn severity(status: &str) -> u8 {
+fn severity(status: ReportStatus) -> u8 {
     match status {
-        "SUCCESS" => 0,
-        "CRASHED" | "HUNG" => 2,
-        _ => 1,
+        ReportStatus::SUCCESS => 0,
+        ReportStatus::Crashed | ReportStatus::Hung => 2,
+        ReportStatus::Returned(_) | ReportStatus::Skipped => 1,
     }
 }
 
@@ -173,9 +175,9 @@ fn changes(engines: &Engines, before: &Report, after: &Report) -> Vec<Change> {
     let mut changes = Vec::new();
     let (status_before, status_after) = (status(before), status(after));
     if status_before != status_after {
-        let text = |status: &str, report: &Report| match &report.reason {
+        let text = |status: ReportStatus, report: &Report| match &report.reason {
             Some(reason) => format!("{status} ({reason})"),
-            None => status.to_owned(),
+            None => status.to_string(),
         };
         let text = format!("{} → {}", text(status_before, before), text(status_after, after));
         changes.push(Change::new(severity(status_after) > severity(status_before), Aspect::Status, text));
@@ -294,7 +296,8 @@ impl<'a> Pair<'a> {
             // The status of the first plan is the status of the graph.
             if self.engine.is_some() && a.status != b.status {
                 let text = format!("{} → {}", a.status, b.status);
-                add(severity(&b.status) > severity(&a.status), Aspect::Status, b, &text);
+                let [before, after] = [a.status, b.status].map(|status| severity(ReportStatus::Returned(status)));
+                add(after > before, Aspect::Status, b, &text);
             }
             if let (Some(damage), None) | (None, Some(damage)) = (a.damage.first(), b.damage.first()) {
                 add(!b.damage.is_empty(), Aspect::Memory, b, damage);
@@ -348,7 +351,7 @@ impl<'a> Pair<'a> {
     }
 
     fn has_same_bits(&self) -> Option<bool> {
-        let have_run = |(a, b): &(&Run, &Run)| a.status == "SUCCESS" && b.status == "SUCCESS";
+        let have_run = |(a, b): &(&Run, &Run)| a.status == Status::SUCCESS && b.status == Status::SUCCESS;
         self.runs().filter(have_run).map(|(a, b)| a.bits == b.bits).reduce(|a, b| a && b)
     }
 
@@ -379,6 +382,8 @@ impl<'a> Pair<'a> {
 
 #[cfg(test)]
 mod tests {
+    use cudnn_loader::cudnnStatus_t;
+
     use super::*;
 
     fn report(error: f64, workspace: u64) -> Report {
@@ -389,11 +394,11 @@ mod tests {
             ..Run::success(DataSet::Normal)
         };
         let plan = PlanReport { workspace, runs: vec![run], ..PlanReport::default() };
-        Report { status: "SUCCESS".to_owned(), plans: vec![plan], ..Report::default() }
+        Report { status: ReportStatus::SUCCESS, plans: vec![plan], ..Report::default() }
     }
 
     fn row(engines: &Engines, before: &Report, after: &Report) -> Row {
-        Row::new(after.status.clone(), String::new(), engines, before.clone(), after.clone())
+        Row::new(after.status.to_string(), String::new(), engines, before.clone(), after.clone())
     }
 
     fn worse(before: &Report, after: &Report) -> Vec<Aspect> {
@@ -446,7 +451,7 @@ mod tests {
         let bad = with([0.0, 0.0], [5000.0, 5000.0]);
         let (mut random, mut failed) = (good.clone(), good.clone());
         random.plans[0].runs[1].is_repeatable = false;
-        failed.plans[0].runs[1].status = "EXECUTION_FAILED".to_owned();
+        failed.plans[0].runs[1].status = cudnnStatus_t::CUDNN_STATUS_EXECUTION_FAILED.into();
         let before = engines(&[(1, &bad), (2, &good), (3, &random), (4, &failed), (5, &good)]);
         assert_eq!(
             found(&Engines::All, &before, &engines(&[(1, &bad), (2, &bad), (3, &random), (4, &failed), (5, &good)])),
@@ -520,8 +525,8 @@ mod tests {
     #[test]
     fn each_aspect_can_become_worse() {
         let good = report(0.5, 0);
-        let failed = Report { status: "NOT_SUPPORTED".to_owned(), ..Report::default() };
-        let crashed = Report { status: "CRASHED".to_owned(), ..Report::default() };
+        let failed = Report { status: cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED.into(), ..Report::default() };
+        let crashed = Report { status: ReportStatus::Crashed, ..Report::default() };
         let (mut random, mut damaged, mut slow, mut fast) = (good.clone(), good.clone(), good.clone(), good.clone());
         random.plans[0].runs[0].is_repeatable = false;
         damaged.plans[0].runs[0].damage = vec!["1 byte after tensor 3".to_owned()];

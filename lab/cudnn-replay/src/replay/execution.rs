@@ -8,18 +8,19 @@ use cudnn_backend::gpu::{Gpu, Memory as GpuMemory};
 use cudnn_backend::handle::Handle;
 use cudnn_backend::plan::Plan;
 use cudnn_backend::{Failure, first_reason};
-use cudnn_loader::{Error, check, cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind};
-use cudnn_store::captures::status_name;
+use cudnn_loader::{
+    Error, check, cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind, cudnnStatus_t,
+};
+use cudnn_store::captures::Status;
 
 use super::ahead::{PreparedAhead, at_once};
 use super::memory::{Buffer, Memory, PATTERN, Place, RED_ZONE};
 use super::planning::Step;
 use super::prepared::Prepared;
 use super::request::{DataSet, PlanReport, Request, Run};
+use super::stopwatch::Stopwatch;
 use super::threads::Threads;
-
-/// The number of executions to measure the time.
-const TIMED_RUNS: u32 = 20;
+use crate::tune::statistics::Timing;
 
 /// Executes the plans of a graph.
 pub(super) struct Executor<'a> {
@@ -74,11 +75,11 @@ impl<'a> Executor<'a> {
                 Run { no_reference: prepared.expected.as_ref().err().cloned(), ..Run::success(prepared.data) };
             if let Err(failure) = self.run(plan, prepared, &mut run) {
                 (run.status, run.reason) = match failure.downcast_ref::<Error>() {
-                    Some(error) => (status_name(error.status), Some(first_reason(&error.text).to_owned())),
-                    None => ("EXECUTION_FAILED".to_owned(), Some(failure.to_string())),
+                    Some(error) => (error.status.into(), Some(first_reason(&error.text).to_owned())),
+                    None => (cudnnStatus_t::CUDNN_STATUS_EXECUTION_FAILED.into(), Some(failure.to_string())),
                 };
             }
-            let is_fine = run.status == "SUCCESS";
+            let is_fine = run.status == Status::SUCCESS;
             report.runs.push(run);
             if !is_fine {
                 // An error of the device is permanent.
@@ -87,7 +88,7 @@ impl<'a> Executor<'a> {
         }
         if let Some(prepared) = self.prepared.first().filter(|_| self.request.time && report.time_ms.is_none()) {
             step(&format!("measured engine {}", report.engine.index));
-            report.time_ms = self.time(plan, prepared).ok();
+            report.time_ms = self.timing(plan, prepared).ok().flatten().map(|timing| timing.median / 1e3);
         }
         true
     }
@@ -139,9 +140,9 @@ impl<'a> Executor<'a> {
         Ok(launch)
     }
 
-    fn time(&self, plan: &Plan, prepared: &Prepared) -> Result<f64, Failure> {
+    fn timing(&self, plan: &Plan, prepared: &Prepared) -> Result<Option<Timing>, Failure> {
         let launch = Launch::new(self.gpu, &prepared.memory, plan)?;
-        self.gpu.time(TIMED_RUNS, || Ok(execute(self.handle, plan, &launch.pack)?))
+        Stopwatch::new(self.gpu)?.timing(self.gpu, || Ok(execute(self.handle, plan, &launch.pack)?))
     }
 }
 

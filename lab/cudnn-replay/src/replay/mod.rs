@@ -6,6 +6,7 @@
 //!
 //! | module | purpose |
 //! | --- | --- |
+//! | `status` | how the replay of a graph has ended |
 //! | `request` | the request and the report |
 //! | [`mod@capture`] | the requests for the graphs of a capture |
 //! | `planning` | heuristics, engines and plans |
@@ -20,6 +21,7 @@
 //! | `host_memory` | a limit for graphs that are prepared ahead |
 //! | `prepared` | the values of a data set, and the comparison of outputs |
 //! | `ahead` | data sets that threads prepare ahead |
+//! | `stopwatch` | measures executions with an empty L2 cache |
 //! | `execution` | executions on the GPU |
 //! | `queue` | graphs that are replayed in turn, and prepared ahead |
 //! | [`mod@comparison`] | the changes between two releases |
@@ -42,6 +44,8 @@ mod prepared;
 mod queue;
 mod reference;
 mod request;
+mod status;
+mod stopwatch;
 mod tensor;
 mod threads;
 mod tuning;
@@ -49,4 +53,5 @@ mod tuning;
 pub use captured::open_values;
 pub use queue::Queue;
 pub use request::{CapturedValues, DEFAULT_MAX_BYTES, DataSet, Engines, OutputError, PlanReport, Report, Request, Run};
+pub use status::ReportStatus;
 pub use tuning::{Tuner, TuningStep};

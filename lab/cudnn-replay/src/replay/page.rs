@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn text_from_a_capture_cannot_add_elements() {
         let hostile = "<script>alert('1')</script>\"&\u{1b}\u{202e}\u{2028}";
-        let report = Report { status: hostile.to_owned(), reason: Some(hostile.to_owned()), ..Report::default() };
+        let report = Report { reason: Some(hostile.to_owned()), ..Report::default() };
         let row = Row::new(hostile.to_owned(), hostile.to_owned(), &Engines::First, Report::default(), report);
         let texts = [hostile.to_owned()];
         let about = About { before: hostile, after: hostile, notes: &texts, problems: &texts };

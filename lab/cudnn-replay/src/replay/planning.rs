@@ -1,6 +1,7 @@
 //! Asks the heuristics, tries engines, and builds plans.
 
 use std::ffi::CStr;
+use std::fmt::Display;
 use std::time::Instant;
 
 use cudnn_backend::descriptor::Descriptor;
@@ -9,10 +10,12 @@ use cudnn_backend::engine::{self, ConfigurationInfo, can_try_every_engine, confi
 use cudnn_backend::plan::Plan;
 use cudnn_loader::{
     Error, cudnnBackendAttributeName_t as Name, cudnnBackendHeurMode_t as Mode, cudnnBackendKnobType_t as Knob,
+    cudnnStatus_t,
 };
-use cudnn_store::captures::{Engine, status_name};
+use cudnn_store::captures::{Engine, Status};
 
 use super::request::{Engines, PlanReport, Report, Request};
+use super::status::ReportStatus;
 use crate::rebuild::{Refused, is_graph, rebuild};
 
 /// Receives a description of each step that may take long.
@@ -39,16 +42,16 @@ pub(super) fn plan(
         Ok(graph) => graph,
         Err(Refused { error: Some(error), place }) => return report.fail(&error, &place),
         Err(Refused { error: None, place }) => {
-            (report.status, report.reason) = ("SKIPPED".to_owned(), Some(place));
+            (report.status, report.reason) = (ReportStatus::Skipped, Some(place));
             return;
         }
     };
     if !request.graph.root().is_some_and(is_graph) {
         // The descriptor of a failed call, which cuDNN accepts now.
-        report.status = "SUCCESS".to_owned();
+        report.status = ReportStatus::SUCCESS;
         return;
     }
-    report.status = "NOT_SUPPORTED".to_owned();
+    report.status = cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED.into();
     // Clears the text of an earlier graph.
     last_error();
     let mut proposed = Vec::new();
@@ -93,14 +96,14 @@ pub(super) fn plan(
             Ok(plan) => {
                 planned.build_us = start.elapsed().as_micros() as u64;
                 planned.workspace = plan.workspace_size as u64;
-                (report.status, report.reason) = ("SUCCESS".to_owned(), None);
+                (report.status, report.reason) = (ReportStatus::SUCCESS, None);
                 execute(&plan, &mut planned, step);
             }
             Err(error) => {
                 let reason = cudnn_backend::first_reason(&error.text);
-                planned.skipped = Some(with_reason(&status_name(error.status), &error.text));
+                planned.skipped = Some(with_reason(Status(error.status), &error.text));
                 // Engines that were not proposed fail without a reason.
-                if report.status != "SUCCESS" && !reason.is_empty() {
+                if report.status != ReportStatus::SUCCESS && !reason.is_empty() {
                     report.fail(&error, &format!("engine {}", planned.engine.index));
                 }
             }
@@ -113,15 +116,15 @@ pub(super) fn plan(
             return;
         }
     }
-    if report.status != "SUCCESS" && report.reason.is_none() {
+    if report.status != ReportStatus::SUCCESS && report.reason.is_none() {
         report.reason = Some(format!("no engine works, of {tried} that were tried"));
     }
 }
 
 /// Appends the most informative line of cuDNN's error text, if there is one.
-pub(super) fn with_reason(text: &str, error: &str) -> String {
+pub(super) fn with_reason(text: impl Display, error: &str) -> String {
     match cudnn_backend::first_reason(error) {
-        "" => text.to_owned(),
+        "" => text.to_string(),
         reason => format!("{text}: {reason}"),
     }
 }

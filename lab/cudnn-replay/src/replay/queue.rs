@@ -8,11 +8,13 @@ use cudnn_backend::device::{self, H200, Target};
 use cudnn_backend::gpu::Gpu;
 use cudnn_backend::handle::Handle;
 use cudnn_loader::Error;
+use cudnn_store::captures::Status;
 
 use super::ahead::PreparedAhead;
 use super::execution::Executor;
 use super::planning::{self, Step};
 use super::request::{Report, Request};
+use super::status::ReportStatus;
 use super::threads::{Threads, processors};
 use crate::rebuild::is_graph;
 
@@ -83,7 +85,7 @@ impl Queue {
                     Err(error) => report.fail(error, "cudnnCreate"),
                 }
                 let mut runs = report.plans.iter().flat_map(|plan| &plan.runs);
-                let is_fine = runs.all(|run| run.status == "SUCCESS" && run.damage.is_empty());
+                let is_fine = runs.all(|run| run.status == Status::SUCCESS && run.damage.is_empty());
                 // Errors such as an illegal address are permanent.
                 self.is_damaged |= !is_fine || gpu.synchronize().is_err();
             }
@@ -127,7 +129,7 @@ fn plan_for_described(request: &Request, reason: String, report: &mut Report, st
     report.device = crate::device::name(&description).unwrap_or_else(|| crate::device::UNNAMED.to_owned());
     (report.not_executed, report.is_described) = (Some(reason), true);
     if let Err(refusal) = device::check_sizes(description.as_bytes()) {
-        (report.status, report.reason) = ("SKIPPED".to_owned(), Some(refusal));
+        (report.status, report.reason) = (ReportStatus::Skipped, Some(refusal));
         return;
     }
     match device::from_json(&description) {

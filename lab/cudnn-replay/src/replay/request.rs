@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 
 use cudnn_graph::Graph;
-use cudnn_loader::Error;
-use cudnn_store::captures::{Data, Engine, Execution, status_name};
+use cudnn_loader::{Error, cudnnStatus_t};
+use cudnn_store::captures::{Data, Engine, Execution, Status};
 use serde::{Deserialize, Serialize};
+
+use super::status::ReportStatus;
 
 /// The default of [`Request::max_bytes`]: 2 GiB.
 pub const DEFAULT_MAX_BYTES: usize = 2 << 30;
@@ -98,10 +100,9 @@ pub struct Report {
     pub cudnn: usize,
     /// The name of the device.
     pub device: String,
-    /// `SUCCESS` if a plan could be built, or if cuDNN accepts the descriptors of a failed call. Otherwise cuDNN's status,
-    /// `SKIPPED` if the capture lacks something, or `CRASHED` if the process is gone.
-    pub status: String,
-    /// The reason, if it is not `SUCCESS`.
+    /// Success if a plan could be built, or if cuDNN accepts the descriptors of a failed call.
+    pub status: ReportStatus,
+    /// The reason, if it is not success.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Why nothing was executed.
@@ -135,7 +136,7 @@ pub struct PlanReport {
     pub workspace: u64,
     /// The time to build the plan in microseconds.
     pub build_us: u64,
-    /// The time of an execution in milliseconds.
+    /// The median time of an execution with an empty L2 cache, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_ms: Option<f64>,
     /// The executions.
@@ -148,8 +149,8 @@ pub struct PlanReport {
 pub struct Run {
     /// The data set.
     pub data: DataSet,
-    /// `SUCCESS`, or the status of the failure.
-    pub status: String,
+    /// Success, or the status of the failure.
+    pub status: Status,
     /// The reason of the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -188,7 +189,7 @@ impl Run {
     pub(crate) fn success(data: DataSet) -> Self {
         Run {
             data,
-            status: "SUCCESS".to_owned(),
+            status: Status::SUCCESS,
             reason: None,
             error: None,
             outputs: Vec::new(),
@@ -216,9 +217,15 @@ pub struct OutputError {
 }
 
 impl Report {
+    /// Returns whether cuDNN could not load one of its libraries.
+    #[must_use]
+    pub fn lacks_library(&self) -> bool {
+        self.status == cudnnStatus_t::CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED.into()
+    }
+
     /// Sets the status and the reason of a failure.
     pub(super) fn fail(&mut self, error: &Error, during: &str) {
-        self.status = status_name(error.status);
+        self.status = error.status.into();
         let text = cudnn_backend::first_reason(&error.text);
         self.reason = Some(if text.is_empty() { during.to_owned() } else { format!("{during}: {text}") });
     }

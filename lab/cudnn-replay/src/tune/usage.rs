@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cudnn_store::captures::{Capture, Record};
+use cudnn_store::captures::{Capture, Record, Status};
 
 /// How a program has used a graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub fn usages<'a>(captures: impl IntoIterator<Item = &'a Capture>) -> Usages {
                 Record::Plan(plan) => {
                     plans.insert(plan.plan, (&plan.graph, 0));
                 }
-                Record::Execution(execution) if execution.status == "SUCCESS" => {
+                Record::Execution(execution) if execution.status == Status::SUCCESS => {
                     plans.entry(execution.plan).and_modify(|(_, count)| *count = (*count).max(1));
                 }
                 Record::Count(count) => {

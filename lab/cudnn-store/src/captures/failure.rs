@@ -50,7 +50,7 @@ mod tests {
         let descriptors = descriptors.iter().map(|text| serde_json::from_str(text).unwrap()).collect();
         Failure {
             call: call.to_owned(),
-            status: "BAD_PARAM".to_owned(),
+            status: cudnn_sys::types::cudnnStatus_t::CUDNN_STATUS_BAD_PARAM.into(),
             reason: None,
             attribute: serde_json::from_value(attribute).unwrap(),
             descriptors,

@@ -19,16 +19,19 @@
 //! | `failure` | the descriptors that show a failure again |
 //! | `files` | the names of the files with the values of tensors |
 //! | `read` | reads files |
+//! | `status` | the status of a call, by its name |
 
 mod failure;
 mod files;
 mod ids;
 mod read;
 mod record;
+mod status;
 
 pub use files::{is_file_name, values_dir};
 pub use read::{Capture, Error, Problem};
 pub use record::{
     Call, Count, Data, Device, Engine, Execution, FORMAT, Failure, GraphRecord, Incomplete, Memory, Plan, Proposals,
-    Record, Start, Tensor, hexadecimal, is_status_name, status_name,
+    Record, Start, Tensor, hexadecimal,
 };
+pub use status::Status;

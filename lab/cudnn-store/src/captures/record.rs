@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-use cudnn_graph::names::{KNOBS, STATUSES};
+use cudnn_graph::names::KNOBS;
 use cudnn_graph::{Graph, Node};
+
+use super::status::Status;
 
 /// The version of the format. It grows when a reader must understand a new record to read a file correctly.
 pub const FORMAT: u32 = 1;
@@ -105,7 +107,7 @@ pub struct Plan {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<usize>,
     /// The status of finalizing, such as `SUCCESS`.
-    pub status: String,
+    pub status: Status,
     /// The reason, if it failed: cuDNN's last error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -155,7 +157,7 @@ pub struct Execution {
     /// The ordinal of the plan.
     pub plan: usize,
     /// The status of the execution.
-    pub status: String,
+    pub status: Status,
     /// Whether a CUDA graph was captured or filled, so that nothing has run yet.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_cuda_graph: bool,
@@ -231,7 +233,7 @@ pub struct Failure {
     /// The function.
     pub call: String,
     /// The status, such as `BAD_PARAM`.
-    pub status: String,
+    pub status: Status,
     /// cuDNN's last error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -250,7 +252,7 @@ pub struct Call {
     pub function: String,
     /// The status, if it returns one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub status: Option<String>,
+    pub status: Option<Status>,
     /// The arguments in order, by the names in cuDNN's headers. Enums are numbers. Descriptors are objects with the
     /// properties that cuDNN reports, or `null` if they are unknown. Scaling factors in host memory are numbers. Other
     /// pointers are `true`, or `null`.
@@ -282,16 +284,4 @@ impl Record {
         line.push('\n');
         line
     }
-}
-
-/// Returns whether [`status_name`] returns this name for a status of a known release.
-#[must_use]
-pub fn is_status_name(name: &str) -> bool {
-    STATUSES.number(name).is_some()
-}
-
-/// Returns the name of a status without the prefix, such as `SUCCESS`.
-#[must_use]
-pub fn status_name(status: cudnn_sys::types::cudnnStatus_t) -> String {
-    STATUSES.name(i64::from(status.0) as u32)
 }

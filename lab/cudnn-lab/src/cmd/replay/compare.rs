@@ -9,10 +9,10 @@ use cudnn_cli::temporary;
 use cudnn_os::interruption::{Interruption, Signal};
 use cudnn_replay::replay::capture::Captured;
 use cudnn_replay::replay::comparison::{self, Row, status};
-use cudnn_replay::replay::{Report, page};
+use cudnn_replay::replay::{Report, ReportStatus, page};
 use serde_json::{Value, json};
 
-use super::session::{Session, lacks_library};
+use super::session::Session;
 use super::text::{self, Table};
 use super::{baseline, junit, releases};
 use crate::output_file::Output;
@@ -112,12 +112,24 @@ fn conclude(session: &Session<'_>, comparison: Comparison, outputs: &Outputs<'_>
     drop(outer);
     comparison::sort(&mut rows);
     let worse = rows.iter().filter(|row| row.is_worse()).count();
-    let is_failing = |row: &&Row| [&row.before, &row.after].iter().all(|report| status(report) != "SUCCESS");
+    let is_failing =
+        |row: &&Row| [&row.before, &row.after].iter().all(|report| status(report) != ReportStatus::SUCCESS);
     let failing = rows.iter().filter(is_failing).count();
     let place = text::place_of(rows.iter().flat_map(|row| [&row.before, &row.after]));
     let interruption = interrupted.map(|_| session.interruption(rows.len()));
     let notes: Vec<String> = place.into_iter().chain(about.clone()).chain(interruption.clone()).collect();
     let problems = &session.file.problems;
+    let fails = |row: &Row| session.arguments.gate.fails(row);
+    // The files come first, because the reader of a pipe may never continue.
+    let html = outputs.html.as_ref().map_or(Ok(()), |html| {
+        let [before, after] = &titles;
+        let page = page::html(&rows, &page::About { before, after, notes: &notes, problems });
+        html.write(|file| file.write_all(page.as_bytes()))
+    });
+    let junit = outputs.junit.as_ref().map_or(Ok(()), |junit| {
+        let xml = junit::xml(&titles, &rows, fails, problems);
+        junit.write(|file| file.write_all(xml.as_bytes()))
+    });
     session.format.report(
         || {
             let keys = json!({ "problems": problems, "before": before, "after": after, "notes": notes, "worse": worse, "graphs": rows });
@@ -129,15 +141,8 @@ fn conclude(session: &Session<'_>, comparison: Comparison, outputs: &Outputs<'_>
         },
     );
     interruption.iter().for_each(remark);
-    if let Some(html) = &outputs.html {
-        let [before, after] = &titles;
-        let page = page::html(&rows, &page::About { before, after, notes: &notes, problems });
-        html.write(|file| file.write_all(page.as_bytes()))?;
-    }
-    let fails = |row: &Row| session.arguments.gate.fails(row);
-    if let Some(junit) = &outputs.junit {
-        let xml = junit::xml(&titles, &rows, fails, problems);
-        junit.write(|file| file.write_all(xml.as_bytes()))?;
+    for written in [html, junit] {
+        written?;
     }
     if let Some(signal) = interrupted {
         temporary::end_by(signal);
@@ -147,7 +152,7 @@ fn conclude(session: &Session<'_>, comparison: Comparison, outputs: &Outputs<'_>
         return Ok(Outcome::Failed);
     }
     for (side, title) in [(0, &titles[0]), (1, &titles[1])] {
-        if rows.iter().all(|row| [&row.before, &row.after].get(side).is_some_and(|report| lacks_library(report))) {
+        if rows.iter().all(|row| [&row.before, &row.after].get(side).is_some_and(|report| report.lacks_library())) {
             remark(format_args!("error: {} lacks a library, so nothing was compared", title.printable()));
             return Ok(Outcome::Failed);
         }

@@ -8,9 +8,9 @@ use cudnn_cli::table::{Table, table};
 use cudnn_cli::temporary;
 use cudnn_os::interruption::Interruption;
 use cudnn_replay::device::compute_capability;
-use cudnn_replay::replay::Report;
 use cudnn_replay::replay::capture::Captured;
 use cudnn_replay::replay::comparison::{status, working_plan};
+use cudnn_replay::replay::{Report, ReportStatus};
 use serde_json::{Value, json};
 
 use super::session::Session;
@@ -48,7 +48,7 @@ pub(super) fn compare(session: &Session<'_>, devices: &[Device], cudnn: Option<&
     if let Some(signal) = interruption.signal() {
         temporary::end_by(signal);
     }
-    let all_work = rows.iter().flat_map(|row| &row.reports).all(|report| status(report) == "SUCCESS");
+    let all_work = rows.iter().flat_map(|row| &row.reports).all(|report| status(report) == ReportStatus::SUCCESS);
     Ok(if all_work { Outcome::Fine } else { Outcome::Warnings })
 }
 
@@ -88,6 +88,6 @@ fn cell(report: &Report) -> String {
     let supporting = report.supporting.map_or(String::new(), |supporting| format!(" ({supporting} engines)"));
     match working_plan(report) {
         Some(plan) => format!("engine {}{supporting}", plan.engine.index),
-        None => status(report).printable(),
+        None => status(report).to_string(),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use cudnn_replay::replay::ReportStatus;
 use cudnn_replay::replay::comparison::{Row, status};
 use cudnn_replay::replay::page::escape;
 
@@ -25,7 +26,7 @@ struct Case {
 /// Returns the file: a test case for each graph, and one for the capture if a part of it could not be read.
 pub(super) fn xml(titles: &[String; 2], rows: &[Row], fails: impl Fn(&Row) -> bool, problems: &[String]) -> String {
     let [before, after] = titles;
-    let works = |row: &Row| [&row.before, &row.after].iter().any(|report| status(report) == "SUCCESS");
+    let works = |row: &Row| [&row.before, &row.after].iter().any(|report| status(report) == ReportStatus::SUCCESS);
     // If no graph works, nothing was compared.
     let not_compared = if rows.iter().any(works) { "skipped" } else { "error" };
     let mut cases = Vec::new();
@@ -74,19 +75,21 @@ fn render(suite: &str, cases: &[Case]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use ReportStatus::{Crashed, Hung};
     use cudnn_replay::replay::{Engines, Report};
 
     use super::*;
 
-    fn row(graph: &str, before: &str, after: &str) -> Row {
-        let [before, after] = [before, after].map(|status| Report { status: status.to_owned(), ..Report::default() });
+    fn row(graph: &str, before: ReportStatus, after: ReportStatus) -> Row {
+        let [before, after] = [before, after].map(|status| Report { status, ..Report::default() });
         Row::new(graph.to_owned(), "conv".to_owned(), &Engines::First, before, after)
     }
 
     #[test]
     fn each_graph_is_a_test_case() {
         let titles = ["1".to_owned(), "2".to_owned()];
-        let rows = [row("a", "SUCCESS", "CRASHED"), row("b", "HUNG", "SUCCESS"), row("c", "HUNG", "HUNG")];
+        let rows =
+            [row("a", ReportStatus::SUCCESS, Crashed), row("b", Hung, ReportStatus::SUCCESS), row("c", Hung, Hung)];
         let text = xml(&titles, &rows, Row::is_worse, &[]);
         assert!(is_junit(text.as_bytes()) && !is_junit(b"<?xml version=\"1.0\"?>"), "{text}");
         for expected in [
@@ -106,7 +109,8 @@ mod tests {
     #[test]
     fn text_from_a_capture_cannot_add_elements() {
         let hostile = "]]></testcase>\"&'\u{1b}\u{0}\u{ffff}\u{202e}\n";
-        let rows = [row(hostile, "SUCCESS", hostile)];
+        let report = Report { reason: Some(hostile.to_owned()), ..Report::default() };
+        let rows = [Row::new(hostile.to_owned(), hostile.to_owned(), &Engines::First, Report::default(), report)];
         let text = xml(&[hostile.to_owned(), String::new()], &rows, Row::is_worse, &[hostile.to_owned()]);
         assert_eq!(text.matches("</testcase>").count(), 2, "{text}");
         assert!(!text.contains(['\u{1b}', '\u{0}', '\u{ffff}', '\u{202e}', '\'']), "{text}");

@@ -26,7 +26,7 @@ mod text;
 use std::path::{Path, PathBuf};
 
 use cudnn_cli::escape::Printable;
-use cudnn_cli::output::{CommandResult, Format, remark};
+use cudnn_cli::output::{CommandResult, Format, continue_without_output, remark};
 use cudnn_cli::subprocess::Timeouts;
 use cudnn_replay::replay::page;
 
@@ -55,6 +55,9 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
         return Err("--html and --junit name the same file".into());
     }
     let outputs = Outputs { html, junit };
+    if outputs.html.is_some() || outputs.junit.is_some() {
+        continue_without_output();
+    }
     let mut graphs = file.graphs(&arguments.graph, |_| true)?;
     if arguments.needs_values() && graphs.iter().all(|graph| graph.values.is_empty()) {
         let name = file.names();

@@ -6,9 +6,12 @@ use std::path::{Path, PathBuf};
 
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::{Format, outln, remark};
+use cudnn_cli::shell::SEARCH_PATH;
 use cudnn_fetch::{Network, RELEASES, Release};
-use cudnn_probe::{Candidate, Installation, Origin, ProbeError, Requirements, check_dir};
+use cudnn_probe::{Candidate, Installation, Library, Origin, Os, ProbeError, Requirements, Version, check_dir};
 use serde_json::{Value, json};
+
+use crate::cuda_dirs::{Found, finds_cublas_lt};
 
 /// A release to compare.
 pub(super) struct Compared {
@@ -27,26 +30,30 @@ enum NamedRelease<'a> {
     Release(&'static Release),
 }
 
+/// Complete releases from this one on end the process if they plan without cuBLASLt.
+const NEEDS_CUBLAS_LT: Version = Version::new(9, 27, 0);
+
 /// Returns the releases with these names: directories, ids, or versions such as `9.10`. Prefers releases for the same
-/// CUDA major version.
+/// CUDA major version, and for the CUDA libraries of this machine.
 pub(super) fn select(names: [&str; 2], format: Format) -> Result<[Compared; 2], Box<dyn Error>> {
-    let [before, after] = pair(&choices(names[0])?, &choices(names[1])?).ok_or("no release is named")?;
-    Ok([Compared::new(names[0], before, format)?, Compared::new(names[1], after, format)?])
+    let found = Found::on_this_machine();
+    let [before, after] = pair(&choices(names[0])?, &choices(names[1])?, &found).ok_or("no release is named")?;
+    Ok([Compared::new(names[0], before, &found, format)?, Compared::new(names[1], after, &found, format)?])
 }
 
 /// Returns the release with this name, as for [`select`].
 pub(super) fn select_one(name: &str, format: Format) -> Result<Compared, Box<dyn Error>> {
-    let choices = choices(name)?;
-    let choice = choices.into_iter().max_by_key(|choice| choice.rank()).ok_or("no release is named")?;
-    Compared::new(name, choice, format)
+    let (choices, found) = (choices(name)?, Found::on_this_machine());
+    let choice = choices.into_iter().max_by_key(|choice| choice.rank(&found)).ok_or("no release is named")?;
+    Compared::new(name, choice, &found, format)
 }
 
 /// Returns the best pair. The CUDA major versions are more important than the preferences for a single name.
-fn pair<'a>(before: &[NamedRelease<'a>], after: &[NamedRelease<'a>]) -> Option<[NamedRelease<'a>; 2]> {
+fn pair<'a>(before: &[NamedRelease<'a>], after: &[NamedRelease<'a>], found: &Found) -> Option<[NamedRelease<'a>; 2]> {
     let pairs = before.iter().flat_map(|before| after.iter().map(move |after| [*before, *after]));
     pairs.max_by_key(|[before, after]| {
         let is_equal = before.cuda_major().is_some() && before.cuda_major() == after.cuda_major();
-        (is_equal, before.rank(), after.rank())
+        (is_equal, before.rank(found), after.rank(found))
     })
 }
 
@@ -100,11 +107,15 @@ impl NamedRelease<'_> {
         }
     }
 
-    /// Prefers releases in the cache, then full releases, then the newest.
-    fn rank(self) -> Option<(bool, bool, Option<[u32; 3]>)> {
+    /// Prefers releases for the CUDA libraries that were found, then releases in the cache, then full releases, then the
+    /// newest.
+    fn rank(self, found: &Found) -> Option<impl Ord + use<>> {
         match self {
             NamedRelease::Dir(_) => None,
-            NamedRelease::Release(release) => Some((release.is_cached(), !release.is_jit(), release.cudnn_version())),
+            NamedRelease::Release(release) => {
+                let libraries = release.cuda_major().map_or(0, |major| found.count(major));
+                Some((libraries, release.is_cached(), !release.is_jit(), release.cudnn_version()))
+            }
         }
     }
 }
@@ -121,7 +132,7 @@ fn installation(dir: &Path) -> Option<Installation> {
 }
 
 impl Compared {
-    fn new(name: &str, choice: NamedRelease<'_>, format: Format) -> Result<Self, Box<dyn Error>> {
+    fn new(name: &str, choice: NamedRelease<'_>, found: &Found, format: Format) -> Result<Self, Box<dyn Error>> {
         let dir = match choice {
             NamedRelease::Dir(dir) => {
                 let dir = std::path::absolute(dir)?;
@@ -134,7 +145,26 @@ impl Compared {
                 release.lib_dir(&cudnn_fetch::fetch(release, Network::Allowed)?)
             }
         };
-        Ok(Compared { name: name.to_owned(), installation: installation(&dir), dir })
+        let compared = Compared { name: name.to_owned(), installation: installation(&dir), dir };
+        compared.check_cublas_lt(found)?;
+        Ok(compared)
+    }
+
+    /// Refuses a release that would end the process for each graph.
+    fn check_cublas_lt(&self, found: &Found) -> Result<(), String> {
+        let Some(Installation { version, cuda_major: Some(major), .. }) = self.installation else { return Ok(()) };
+        let opener = self.dir.join(Library::EnginesPrecompiled.file_name());
+        let may_end = Os::HOST == Os::Linux && version >= NEEDS_CUBLAS_LT && opener.exists();
+        if !may_end || finds_cublas_lt(major, &opener) {
+            return Ok(());
+        }
+        let other = found.best().filter(|best| *best != major);
+        let other = other.map_or(String::new(), |other| format!(", or name a release for CUDA {other}"));
+        Err(format!(
+            "cuDNN {} would end the process, because ld.so does not find libcublasLt.so.{major}; add its directory to \
+             {SEARCH_PATH}{other}",
+            self.title()
+        ))
     }
 
     /// Returns the version of cuDNN and CUDA, or the name if the version is unknown.
@@ -185,7 +215,11 @@ mod tests {
     use super::*;
 
     fn ids(before: &str, after: &str) -> [&'static str; 2] {
-        pair(&choices(before).unwrap(), &choices(after).unwrap()).unwrap().map(|choice| match choice {
+        ids_with(&Found::default(), before, after)
+    }
+
+    fn ids_with(found: &Found, before: &str, after: &str) -> [&'static str; 2] {
+        pair(&choices(before).unwrap(), &choices(after).unwrap(), found).unwrap().map(|choice| match choice {
             NamedRelease::Release(release) => release.id,
             NamedRelease::Dir(_) => "directory",
         })
@@ -208,6 +242,20 @@ mod tests {
                 .all(|choice| matches!(choice, NamedRelease::Release(release) if release.is_pinned()))
         };
         assert!(["9.28", "cu12", "cu12-9.28", "cu13-9.28.1"].map(is_pinned) == [true; 4] && !is_pinned("9.1234"));
+    }
+
+    #[test]
+    fn releases_for_the_libraries_of_the_machine_are_preferred() {
+        for major in [12, 13] {
+            let found = Found::all_for(major);
+            let of_line = |id: &str| id.starts_with(&format!("cu{major}-9.28."));
+            assert!(ids_with(&found, "9.28", "9.28").iter().all(|id| of_line(id)), "{major}");
+            assert!(ids_with(&found, "/", "9.28").iter().any(|id| of_line(id)), "{major}");
+        }
+        // Two releases for one CUDA are more important.
+        assert_eq!(ids_with(&Found::all_for(13), "9.10", "9.28"), ["cu12-9.10.2", "cu12-9.28.0"]);
+        // There is no other build of this release.
+        assert_eq!(ids_with(&Found::all_for(12), "9.10", "9.28.1"), ["cu12-9.10.2", "cu13-9.28.1"]);
     }
 
     #[test]

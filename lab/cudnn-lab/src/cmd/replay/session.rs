@@ -7,7 +7,7 @@ use cudnn_cli::output::{Format, count};
 use cudnn_cli::subprocess::{Spinner, Timeouts};
 use cudnn_os::interruption::Signal;
 use cudnn_replay::replay::capture::Captured;
-use cudnn_replay::replay::{Report, Request};
+use cudnn_replay::replay::{Report, ReportStatus, Request};
 use serde_json::Value;
 
 use super::arguments::Arguments;
@@ -73,12 +73,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Returns whether cuDNN could not load one of its libraries.
-pub(super) fn lacks_library(report: &Report) -> bool {
-    report.status == "SUBLIBRARY_LOADING_FAILED"
-}
-
 fn without_engine() -> Report {
     let reason = Some("the capture contains no engine for this graph".to_owned());
-    Report { status: "SKIPPED".to_owned(), reason, ..Report::default() }
+    Report { status: ReportStatus::Skipped, reason, ..Report::default() }
 }

@@ -5,12 +5,12 @@ use std::path::Path;
 use cudnn_cli::output::{CommandResult, Format, Outcome, remark};
 use cudnn_cli::temporary;
 use cudnn_os::interruption::Interruption;
-use cudnn_replay::replay::Report;
 use cudnn_replay::replay::capture::Captured;
 use cudnn_replay::replay::comparison::status;
+use cudnn_replay::replay::{Report, ReportStatus};
 use serde_json::json;
 
-use super::session::{Session, lacks_library};
+use super::session::Session;
 use super::text::{self, Table};
 
 /// Replays all graphs with one cuDNN.
@@ -37,13 +37,13 @@ pub(super) fn replay(session: &Session<'_>, cudnn: Option<&Path>) -> CommandResu
         remark(session.interruption(reports.len()));
         temporary::end_by(signal);
     }
-    if !reports.is_empty() && reports.iter().all(|(_, report)| lacks_library(report)) {
+    if !reports.is_empty() && reports.iter().all(|(_, report)| report.lacks_library()) {
         remark("error: cuDNN lacks a library, so no graph was replayed");
         return Ok(Outcome::Failed);
     }
     let is_fine = |report: &Report| {
         let mut runs = report.plans.iter().flat_map(|plan| &plan.runs);
-        let is_complete = status(report) == "SUCCESS" && report.problems.is_empty();
+        let is_complete = status(report) == ReportStatus::SUCCESS && report.problems.is_empty();
         is_complete && runs.all(|run| run.is_repeatable && run.damage.is_empty())
     };
     let all_fine = reports.iter().all(|(_, report)| is_fine(report));

@@ -23,7 +23,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cudnn_cli::output::{CommandResult, Format, Outcome, remark};
+use cudnn_cli::output::{CommandResult, Format, Outcome, continue_without_output, remark};
 use cudnn_cli::subprocess::Timeouts;
 use cudnn_cli::temporary;
 use cudnn_os::interruption::Interruption;
@@ -53,6 +53,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
     if arguments.html.as_ref() == Some(&arguments.output) {
         return Err("--html and --output name the same file".into());
     }
+    continue_without_output();
     let captures = captures::read_all(&arguments.files)?;
     let usages = usages(captures.captures());
     let older = file::existing(&tuned)?;
@@ -68,11 +69,13 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
     let steps = arguments.steps.unwrap_or_else(|| steps(rankings.iter().map(|ranking| ranking.executions)));
     let summary =
         Summary { place: &place, rankings, refused: &refused, left, steps, older_searches: usages.older_searches };
-    format.report(|| summary.value(&captures.problems, &phases), || text::print(&summary, &phases));
-    if let Some(html) = &html {
+    // The file comes first, because the reader of a pipe may never continue.
+    let written = html.as_ref().map_or(Ok(()), |html| {
         let page = page::html(&summary, &captures.problems);
-        html.write(|file| file.write_all(page.as_bytes()))?;
-    }
+        html.write(|file| file.write_all(page.as_bytes()))
+    });
+    format.report(|| summary.value(&captures.problems, &phases), || text::print(&summary, &phases));
+    written?;
     if let Some(signal) = interrupted {
         remark(format_args!("interrupted: {} not tuned", cudnn_cli::output::count(left, "graph")));
         temporary::end_by(signal);

@@ -94,18 +94,16 @@ impl Session<'_> {
             spinner.clear();
             tuned.left -= 1;
             tuned.phases = tuned.phases.plus(report.phases);
-            let refusal = match self.ranking(graph, &tuned.place, report) {
+            let ranking = self.ranking(graph, &tuned.place, report);
+            match ranking.and_then(|ranking| tuned.choices.insert(ranking.clone()).map(|()| ranking)) {
                 Ok(ranking) => {
+                    // The file comes first, because the reader of a pipe may never continue.
+                    file::write(self.output, &tuned.choices)?;
                     if self.format == Format::Text {
                         text::add(&mut table, &tuned.place, &ranking);
                     }
-                    tuned.choices.insert(ranking).err()
                 }
-                Err(reason) => Some(reason),
-            };
-            match refusal {
-                None => file::write(self.output, &tuned.choices)?,
-                Some(reason) => {
+                Err(reason) => {
                     let refused = Refused { graph: graph.id.clone(), label: graph.label.clone(), reason };
                     if self.format == Format::Text {
                         text::add_refused(&mut table, &tuned.place, &refused);

@@ -28,7 +28,7 @@ use cudnn_backend::device::Target;
 use cudnn_backend::gpu::Interval;
 use cudnn_backend::plan::Plan;
 use cudnn_loader::Error;
-use cudnn_store::captures::status_name;
+use cudnn_store::captures::Status;
 use cudnn_store::choices::{Choice, Problem};
 
 use super::comparison::rounding_notes;
@@ -207,7 +207,7 @@ fn tune(
                 this.plan = Some(plan);
                 report.phases.check += clock.lap();
             }
-            Err(error) => this.failure = Some(with_reason(&status_name(error.status), &error.text)),
+            Err(error) => this.failure = Some(with_reason(Status(error.status), &error.text)),
         }
         tried.push(this);
     }
@@ -233,7 +233,7 @@ fn candidates(bench: &Bench, task: &Task, step: &mut TuningStep<'_>) -> Result<V
         return Err(Stop::Refused("the capture contains no complete graph".to_owned()));
     }
     step("asked the heuristics", None);
-    let failed = |error: Error| Stop::Refused(with_reason(&status_name(error.status), &error.text));
+    let failed = |error: Error| Stop::Refused(with_reason(Status(error.status), &error.text));
     let mut candidates = candidates::proposed(&graph, &task.modes, target).map_err(failed)?;
     if task.is_exhaustive {
         step("tried every engine", None);
@@ -378,7 +378,7 @@ fn conclude(
 
 fn reason_of(refused: &Refused) -> String {
     match &refused.error {
-        Some(error) => with_reason(&format!("{}: {}", refused.place, status_name(error.status)), &error.text),
+        Some(error) => with_reason(format_args!("{}: {}", refused.place, Status(error.status)), &error.text),
         None => refused.place.clone(),
     }
 }

@@ -9,21 +9,18 @@ use cudnn_backend::gpu::{Comparer, Gpu, Interval, Memory as GpuMemory};
 use cudnn_backend::handle::Handle;
 use cudnn_backend::plan::Plan;
 use cudnn_loader::Error;
-use cudnn_store::captures::status_name;
+use cudnn_store::captures::Status;
 
 use super::super::execution::{aligned, execute, variant_pack, workspace_damage};
 use super::super::memory::{PATTERN, RED_ZONE};
 use super::super::planning::with_reason;
 use super::super::prepared::Prepared;
+use super::super::stopwatch::Stopwatch;
 
 /// The maximum number of distinct results that stay on the device.
 const MAX_RESULTS: usize = 6;
 /// Buffers on the device have a multiple of this size.
 const BLOCK: usize = 16;
-/// The buffer that is written to empty the L2 cache is this number of times as large.
-const FLUSHED: usize = 2;
-/// The size of this buffer if the driver does not know the cache.
-const MIN_FLUSH: usize = 16 << 20;
 
 /// The buffers of the device, or `None` for buffers of the host.
 type Buffers = Vec<Option<GpuMemory>>;
@@ -32,8 +29,7 @@ type Buffers = Vec<Option<GpuMemory>>;
 pub(super) struct Bench {
     pub(super) handle: Handle,
     comparer: Comparer,
-    /// Larger than the L2 cache.
-    flush: GpuMemory,
+    stopwatch: Stopwatch,
     pub(super) gpu: Gpu,
 }
 
@@ -45,12 +41,9 @@ impl Bench {
     pub(super) fn new() -> Result<Self, String> {
         let gpu = Gpu::first().map_err(|error| format!("no GPU can be used: {error}"))?;
         let handle = Handle::new().map_err(|error| with_reason("cudnnCreate failed", &error.text))?;
-        let with_memory = || -> Result<_, Failure> {
-            let size = (gpu.l2_bytes()? * FLUSHED).max(MIN_FLUSH);
-            Ok((Comparer::new(&gpu)?, gpu.zeroed(size)?))
-        };
-        let (comparer, flush) = with_memory().map_err(|error| error.to_string())?;
-        Ok(Bench { handle, comparer, flush, gpu })
+        let with_memory = || -> Result<_, Failure> { Ok((Comparer::new(&gpu)?, Stopwatch::new(&gpu)?)) };
+        let (comparer, stopwatch) = with_memory().map_err(|error| error.to_string())?;
+        Ok(Bench { handle, comparer, stopwatch, gpu })
     }
 }
 
@@ -122,7 +115,7 @@ impl<'a> Trial<'a> {
     /// The reason, if the device cannot be used any more: errors such as an illegal address are permanent.
     pub(super) fn survive(&self, failure: Failure) -> Result<String, String> {
         let reason = match failure.downcast_ref::<Error>() {
-            Some(error) => with_reason(&status_name(error.status), &error.text),
+            Some(error) => with_reason(Status(error.status), &error.text),
             None => failure.to_string(),
         };
         if self.bench.gpu.synchronize().is_ok() { Ok(reason) } else { Err(reason) }
@@ -149,8 +142,8 @@ impl<'a> Trial<'a> {
     pub(super) fn measure(&mut self, plan: &Plan) -> Result<Interval, Failure> {
         let workspace = self.workspace.as_ref().filter(|workspace| workspace.size >= plan.workspace_size);
         let workspace = workspace.ok_or("the workspace is missing")?;
-        self.bench.gpu.fill(&mut self.bench.flush, 0)?;
-        self.bench.gpu.between_events(|| Ok(execute(&self.bench.handle, plan, &workspace.pack)?))
+        let Bench { stopwatch, gpu, handle, .. } = &mut *self.bench;
+        stopwatch.measure(gpu, || Ok(execute(handle, plan, &workspace.pack)?))
     }
 
     /// Restores the buffers and executes a plan.

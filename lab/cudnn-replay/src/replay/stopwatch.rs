@@ -1,0 +1,50 @@
+//! Measures executions with an empty L2 cache.
+
+use cudnn_backend::Failure;
+use cudnn_backend::gpu::{Gpu, Interval, Memory};
+
+use crate::tune::race::Race;
+use crate::tune::statistics::Timing;
+
+/// The buffer that is written to empty the L2 cache is this number of times as large.
+const FLUSHED: usize = 2;
+/// The size of this buffer if the driver does not know the cache.
+const MIN_FLUSH: usize = 16 << 20;
+
+/// Measures executions, each one with an empty L2 cache.
+pub(super) struct Stopwatch {
+    /// Larger than the L2 cache.
+    flush: Memory,
+}
+
+impl Stopwatch {
+    pub(super) fn new(gpu: &Gpu) -> Result<Self, Failure> {
+        let size = (gpu.l2_bytes()? * FLUSHED).max(MIN_FLUSH);
+        Ok(Stopwatch { flush: gpu.zeroed(size)? })
+    }
+
+    /// Empties the cache and queues an execution.
+    pub(super) fn measure(
+        &mut self,
+        gpu: &Gpu,
+        execute: impl FnOnce() -> Result<(), Failure>,
+    ) -> Result<Interval, Failure> {
+        gpu.fill(&mut self.flush, 0)?;
+        gpu.between_events(execute)
+    }
+
+    /// Measures a plan as often as if it were tuned, and were the only one.
+    pub(super) fn timing(
+        &mut self,
+        gpu: &Gpu,
+        mut execute: impl FnMut() -> Result<(), Failure>,
+    ) -> Result<Option<Timing>, Failure> {
+        const ONLY: usize = 0;
+        let mut race = Race::new(&[(ONLY, 0.0)], &[], Some(ONLY));
+        while !race.next_round().is_empty() {
+            let time = self.measure(gpu, &mut execute)?.microseconds()?;
+            race.finish_round(&[(ONLY, time)]);
+        }
+        Ok(race.timing(ONLY))
+    }
+}
