@@ -134,7 +134,7 @@ fn files_that_are_not_complete_valid_and_newer_change_nothing() {
         ),
         (facts(9).replace("\"facts\":1", "\"facts\":2"), "format 2 is not supported"),
         (facts(4_000_000_000).replace("2026-01-31", "9026-01-31"), "its date, 9026-01-31, is in the future"),
-        (facts(4_000_000_000).replace("2026-01-31", "2026-02-31"), "\"2026-02-31\" is not a date"),
+        (facts(4_000_000_000).replace("2026-01-31", "2026-31-01"), "\"2026-31-01\" is not a date"),
         (
             r#"{"facts":1,"version":4000000000,"date":"2026-01-31","known_issues":[],"errata":{"rules":[]}}"#.into(),
             "no known issues",
