@@ -206,3 +206,22 @@ pub fn advice_of(remedy: &Remedy) -> Advice {
     advice.remaining.clone_from(&advice.commands);
     advice
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::finding::FRAMEWORK_PIN;
+    use crate::remedy::Effect;
+
+    #[test]
+    fn another_finding_with_the_same_code_is_the_other_one() {
+        let finding = |file: &str| {
+            let removal = Action::Remove { paths: vec![file.into()], is_dir: false };
+            let remedy = Remedy::new("remove it:").effect(Effect::SameDir).action(removal);
+            Finding { installation: Some("/x".into()), ..Finding::new(FRAMEWORK_PIN, file).remedy(remedy) }
+        };
+        let plan = Plan::of(&[finding("/x/a"), finding("/x/b")], &PlanContext::default());
+        let texts: Vec<&str> = plan.advice.iter().flatten().map(|advice| advice.text.as_str()).collect();
+        assert!(texts.last().is_some_and(|text| text.starts_with("fix the other C073 first, which ")), "{texts:?}");
+    }
+}
