@@ -29,11 +29,11 @@ use cudnn_rules::packages::{
 };
 use cudnn_rules::plan::{Line, Plan, Step, facts_after, line_of, lines_of, rendered};
 use cudnn_rules::remedy::Action;
+use tempfile::TempDir;
 
 use installed::{Compared, Installed, OF_ENSUREPIP};
 use run::With;
 use state::State;
-use tempfile::TempDir;
 
 pub(crate) use pasted::variables;
 pub(crate) use removal::removed_by;
