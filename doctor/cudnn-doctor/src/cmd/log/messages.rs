@@ -217,12 +217,10 @@ fn status_in(line: &str) -> Option<&str> {
 
 /// Returns the letter in the mark of cuDNN's log (`E! ` or `e! `), in lower case, if the line contains a mark.
 fn severity_letter(line: &str) -> Option<u8> {
-    let mut starts = line.split("! ");
-    starts.next_back();
-    starts.find_map(|start| {
-        let mut last = start.bytes().rev();
+    line.match_indices("! ").find_map(|(at, _)| {
+        let mut last = line.as_bytes().get(..at)?.iter().rev();
         let letter = last.next()?.to_ascii_lowercase();
-        let is_alone = !last.next().is_some_and(|before| before.is_ascii_alphanumeric());
+        let is_alone = !last.next().is_some_and(u8::is_ascii_alphanumeric);
         (is_alone && b"iwef".contains(&letter)).then_some(letter)
     })
 }

@@ -30,7 +30,6 @@ fn project(settings: &str) -> TempDir {
     }
     std::fs::write(dir.path().join("env/pyvenv.cfg"), "uv = 0.9.0\nversion = 3.12.1\n").unwrap();
     std::fs::write(dir.path().join("pyproject.toml"), settings).unwrap();
-    std::fs::write(dir.path().join("pip.conf"), "[install]\nconstraint =\n  DIR/constraints.txt\n").unwrap();
     dir
 }
 
@@ -108,8 +107,7 @@ fn all_places_that_pip_fills_obey_its_constraints() {
     let constraints = dir.path().join("constraints.txt");
     std::fs::write(&constraints, format!("{NVRTC}==12.4.127 --hash=sha256:00 # of the image\n")).unwrap();
     let configuration = dir.path().join("pip.conf");
-    let text = std::fs::read_to_string(&configuration).unwrap().replace("DIR", dir.path().to_str().unwrap());
-    std::fs::write(&configuration, text).unwrap();
+    std::fs::write(&configuration, format!("[install]\nconstraint =\n  {}\n", constraints.display())).unwrap();
     let python = dir.path().join("env/bin/python3.12");
     let place = |pip: Pip| Site::Directory { dir: "/opt/x".into(), pip, options: Vec::new() };
     for site in [
