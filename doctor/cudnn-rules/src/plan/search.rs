@@ -252,15 +252,13 @@ impl Search<'_> {
     fn take_one(&mut self, index: usize, outcomes: &mut [Outcome]) {
         let (Some(finding), Some(outcome)) = (self.findings.get(index), outcomes.get_mut(index)) else { return };
         let remedy = finding.remedy.as_ref().map(|remedy| adapted(remedy, finding, self.context));
-        // The steps for other findings may fix one whose own remedy has no commands.
-        let is_change = |remedy: &Remedy| !remedy.is_by_hand && merge::changes(remedy);
-        let is_considered = finding.kind.severity > Severity::Note && remedy.as_ref().is_some_and(is_change);
+        let is_planned = remedy.as_ref().is_some_and(|remedy| is_planned(finding, remedy));
         *outcome = match remedy {
-            Some(_) if is_considered && index >= MAX_FINDINGS => {
+            Some(_) if is_planned && index >= MAX_FINDINGS => {
                 let text = format!("follow the other advice first; then run `{} check` again", doctor());
                 Outcome::Refused(Remedy::new(text))
             }
-            Some(remedy) if is_considered => self.consider(index, remedy),
+            Some(remedy) if is_planned => self.consider(index, remedy),
             remedy => Outcome::Advice(remedy),
         };
     }
@@ -285,9 +283,6 @@ impl Search<'_> {
         let now = now.map(|remedy| adapted(remedy, finding, self.context)).filter(|remedy| is_planned(finding, remedy));
         let is_changed = now.as_ref().is_some_and(|now| *now != remedy);
         let remedy = now.unwrap_or(remedy);
-        if !is_possible(&remedy) {
-            return Outcome::Advice(Some(remedy));
-        }
         let mut parts = self.parts.clone();
         parts.push(self.part(index, remedy.clone(), true));
         match self.attempt(parts, MAX_FOLLOWING) {

@@ -58,9 +58,9 @@ pub(super) struct Messages {
 impl Messages {
     /// Adds a line. The log states the severity of its entries, so that their lines add neither an error nor a warning.
     pub(super) fn add(&mut self, line: &str, is_of_entry: bool) {
-        let letter = severity_letter(line);
+        let mark = mark(line);
         // The log lists the results of all calls.
-        if letter == Some(b'i') {
+        if mark == Some(b'i') {
             return;
         }
         // A fallback to another library succeeds with a warning.
@@ -79,14 +79,14 @@ impl Messages {
             self.outer = self.outer.saturating_add(count.saturating_sub(1));
         } else if let Some((of_reason, status, reason)) = reason(line) {
             kind = kind.or(self.add_reason(of_reason, status, reason));
-        } else if letter.is_none()
+        } else if mark.is_none()
             && let Some(status) = status_in(line)
         {
             self.count(status, "");
             kind = Some(Kind::Error);
         }
         match kind.filter(|_| !is_of_entry) {
-            Some(Kind::Error) if letter != Some(b'w') => self.errors += 1,
+            Some(Kind::Error) if mark != Some(b'w') => self.errors += 1,
             Some(_) => self.warnings += 1,
             None => {}
         }
@@ -215,14 +215,15 @@ fn status_in(line: &str) -> Option<&str> {
     (name != SUCCESS && meaning(name).is_some()).then_some(name)
 }
 
-/// Returns the letter in the mark of cuDNN's log (`E! ` or `e! `), in lower case, if the line contains a mark.
-fn severity_letter(line: &str) -> Option<u8> {
-    line.match_indices("! ").find_map(|(at, _)| {
-        let mut last = line.as_bytes().get(..at)?.iter().rev();
-        let letter = last.next()?.to_ascii_lowercase();
-        let is_alone = !last.next().is_some_and(u8::is_ascii_alphanumeric);
-        (is_alone && b"iwef".contains(&letter)).then_some(letter)
-    })
+/// Returns the letter of the severity in the mark of cuDNN's log (`E! ` or `e! `), in lower case, if the line contains one.
+fn mark(line: &str) -> Option<u8> {
+    let bytes = line.as_bytes();
+    let marks = line.match_indices("! ").filter_map(|(at, _)| Some((at.checked_sub(1)?, at.checked_sub(2))));
+    let is_alone = |before: Option<usize>| {
+        before.and_then(|before| bytes.get(before)).is_none_or(|byte| !byte.is_ascii_alphanumeric())
+    };
+    let letters = marks.filter(|(_, before)| is_alone(*before)).filter_map(|(at, _)| bytes.get(at));
+    letters.map(u8::to_ascii_lowercase).find(|letter| b"iwef".contains(letter))
 }
 
 #[cfg(test)]

@@ -331,11 +331,11 @@ fn for_each_entry(mut reader: impl BufRead, mut add: impl FnMut(Part<'_>)) -> st
             return Ok(());
         }
         let text = String::from_utf8_lossy(&line);
-        let mark = text.get(..2).map(str::to_lowercase);
         if is_start {
-            entry_mark = mark.clone().filter(|_| parse(&text).iter().any(is_written_by_cudnn));
+            entry_mark =
+                parse(&text).iter().any(is_written_by_cudnn).then(|| text.get(..2)).flatten().map(str::to_lowercase);
         }
-        let is_of_entry = mark.is_some() && mark == entry_mark;
+        let is_of_entry = entry_mark.is_some() && text.get(..2).map(str::to_lowercase) == entry_mark;
         add(Part::Line { text: &text, is_of_entry });
         if entry.len() < MAX_ENTRY_LEN {
             entry.extend_from_slice(&line);
