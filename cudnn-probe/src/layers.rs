@@ -116,6 +116,20 @@ pub fn installed_layers(dir: &Path) -> Option<OsString> {
     is_used.then(|| path_from_bytes(list).into_os_string())
 }
 
+/// Returns why programs ignore the [`LAYERS_FILE`] of a directory, as a clause. `None` if they use it, or if it is missing
+/// or empty.
+#[must_use]
+pub fn ignored_list(dir: &Path) -> Option<String> {
+    let file = dir.join(LAYERS_FILE);
+    facts::symlink_metadata(&file).ok()?;
+    match facts::read_bounded(&file, MAX_LIST) {
+        Err(error) => Some(format!("it cannot be read ({error})")),
+        Ok(list) if list.trim_ascii().is_empty() || facts::is_trusted_beside(&file, dir) => None,
+        Ok(_) if facts::is_like_tmp(dir) => Some("other users can add files to its directory".to_owned()),
+        Ok(_) => Some("it belongs to another user than root and the owner of its directory".to_owned()),
+    }
+}
+
 /// Returns the directories to search for named layers, in order.
 #[must_use]
 pub fn layer_dirs(host: &Host, loader_dir: Option<&Path>) -> Vec<PathBuf> {
@@ -224,19 +238,24 @@ mod tests {
             requested_layers(&host, Some(&dir)).len()
         };
         let both = || [false, true].map(requested);
+        let reason = || ignored_list(&dir).unwrap_or_default();
         std::fs::write(&list, "trace").unwrap();
         cudnn_os::files::set_mode(&dir, 0o1777).unwrap();
-        let in_tmp = both();
+        let (in_tmp, open) = (both(), reason());
         cudnn_os::files::set_mode(&dir, 0o755).unwrap();
-        let own = both();
+        let (own, none) = (both(), reason());
         // Only root can give files away.
-        let foreign = chown(&list, Some(12345), None).map(|()| both());
+        let foreign = chown(&list, Some(12345), None).map(|()| (both(), reason()));
         let linked = std::fs::rename(&list, dir.join("other")).and_then(|()| symlink("other", &list)).map(|()| both());
         let of_owner = foreign.as_ref().ok().map(|_| chown(&dir, Some(12345), None).map(|()| both()).unwrap());
         std::fs::remove_dir_all(&dir).unwrap();
         assert_eq!((in_tmp, own), ([0, 0], [1, 1]));
+        assert_eq!((open.as_str(), none.as_str()), ("other users can add files to its directory", ""));
         match foreign {
-            Ok(foreign) => assert_eq!((foreign, linked.unwrap(), of_owner), ([0, 0], [0, 0], Some([1, 1]))),
+            Ok((foreign, reason)) => {
+                assert_eq!((foreign, linked.unwrap(), of_owner), ([0, 0], [0, 0], Some([1, 1])));
+                assert!(reason.contains("another user than root"), "{reason}");
+            }
             Err(error) => eprintln!("NOT RUN: files of another user: {error}"),
         }
     }

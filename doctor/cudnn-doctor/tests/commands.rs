@@ -567,6 +567,9 @@ fn fix_says_which_codes_it_looked_for() {
     assert_eq!((code, stdout.as_str()), (Some(0), "No problems found for the selected codes: C031\n"));
 }
 
+/// An entry of cuDNN's log.
+const CALL: &str = "I! CuDNN (v91900 56) function cudnnCreate() called:\n";
+
 #[test]
 fn log_explains_what_other_programs_print() {
     let print = |text: &str, options: &[&str]| {
@@ -593,6 +596,21 @@ fn log_explains_what_other_programs_print() {
             "\u{1b}[31mWarning: CUDNN_STATUS_SUCCESS; Reason: falls back\u{1b}[0m\n",
             1,
             "CUDNN_STATUS_SUCCESS: falls back\n",
+        ),
+        // The summary of a log counts what other lines say.
+        (&format!("{CALL}RuntimeError: cuDNN error: CUDNN_STATUS_BAD_PARAM\n"), 2, "1 function, 0 warnings, 1 error\n"),
+        (&format!("{CALL}Warning: CUDNN_STATUS_SUCCESS; Reason: x\n"), 1, "1 function, 1 warning, 0 errors\n"),
+        (&format!("{CALL}e!     Error: CUDNN_STATUS_BAD_PARAM; Reason: x\n"), 2, "1 function, 0 warnings, 1 error\n"),
+        (
+            &format!("{CALL}i!     status: val=CUDNN_STATUS_BAD_PARAM (2000);\n"),
+            0,
+            "1 function, 0 warnings, 0 errors\n",
+        ),
+        // An engine that refuses an operation is a warning, whatever its traceback says.
+        (
+            &format!("{}w!     Error: CUDNN_STATUS_NOT_SUPPORTED; Reason: x\n", CALL.replace("I!", "W!")),
+            1,
+            "0 functions, 1 warning, 0 errors\n",
         ),
         ("\u{1f}\u{fffd}", 0, "no known messages"),
         ("Traceback (most recent call last):\nValueError\n", 0, "no log entries"),

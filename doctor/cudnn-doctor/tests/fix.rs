@@ -3,7 +3,9 @@
 #![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::os::fd::FromRawFd;
 use std::os::unix::fs::{chown, symlink};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
@@ -21,7 +23,9 @@ const CNN: &str = "nvidia/cudnn/lib/libcudnn_cnn.so.9";
 /// Emulates `-I -m pip install .. nvidia-cudnn-cu12==VERSION`, with the environment's root in `$root`. Like pip, it replaces
 /// files instead of writing to them.
 const INSTALLER: &str = r#"
+[ -z "$PIP_CACHE_DIR" ] || echo "$PIP_CACHE_DIR $PIP_NO_CACHE_DIR" >>"$root/../caches"
 case " $* " in *" --dry-run "*)
+    [ ! -p "$root/../rehearsing" ] || timeout 40 cat "$root/../rehearsing" >"$root/../rehearsed"
     [ -e "$root/../unavailable" ] || exit 0
     echo "ERROR: No matching distribution found" >&2
     exit 1;;
@@ -555,6 +559,45 @@ fn nothing_is_removed_if_the_new_package_cannot_be_installed() {
     assert!(world.digest() == before && world.calls().is_empty(), "{}", world.calls());
 }
 
+/// Without a cache, pip would download everything again after the rehearsal.
+#[test]
+fn the_rehearsal_shares_its_downloads_with_the_installation() {
+    let world = World::new(NEW);
+    let mut command = world.doctor(&["fix", "--yes", "--remove", "--cuda", "13"]);
+    let output = command.env("PIP_NO_CACHE_DIR", "1").output().unwrap();
+    let caches = std::fs::read_to_string(world.path("caches")).unwrap_or_default();
+    let caches: Vec<&str> = caches.lines().collect();
+    assert!(caches.len() >= 3 && caches.iter().all(|cache| *cache == caches[0]), "{caches:?} {output:?}");
+    assert!(caches[0].ends_with(' ') && !std::path::Path::new(caches[0].trim()).exists(), "{caches:?}");
+}
+
+#[test]
+fn a_spinner_appears_during_the_rehearsal() {
+    let world = World::new(NEW);
+    world.sh("mkfifo rehearsing");
+    let (mut master, mut slave) = (0, 0);
+    let null = std::ptr::null_mut();
+    // SAFETY: both integers are valid for writes, and the other arguments may be null.
+    let opened = unsafe { libc::openpty(&raw mut master, &raw mut slave, null, null.cast(), null.cast()) };
+    assert_eq!(opened, 0);
+    // SAFETY: openpty returned these descriptors, and this function is the only owner.
+    let (mut master, slave) = unsafe { (File::from_raw_fd(master), File::from_raw_fd(slave)) };
+    let mut command = world.doctor(&["fix", "--yes", "--remove", "--cuda", "13"]);
+    let mut doctor = command.stdout(Stdio::null()).stderr(slave).spawn().unwrap();
+    drop(command);
+    let (mut shown, mut bytes) = (String::new(), [0; 1000]);
+    while !shown.contains("trying the installation") {
+        // On Linux, the last read fails.
+        let len = master.read(&mut bytes).unwrap_or_default();
+        assert!(len > 0, "{shown:?}");
+        shown += &String::from_utf8_lossy(&bytes[..len]);
+    }
+    std::fs::write(world.path("rehearsing"), "go\n").unwrap();
+    // The rest must be read, too.
+    let _ = std::io::copy(&mut master, &mut std::io::sink());
+    doctor.wait().unwrap();
+}
+
 #[test]
 fn a_replaced_library_is_noticed() {
     let world = World::with_dangling_link();
@@ -583,6 +626,29 @@ fn a_successful_step_can_be_undone() {
     assert_eq!(undo.len(), 2, "{text}");
     world.sh(&format!("set -e\n{}", undo.join("\n")));
     assert!(world.digest() == before, "{undo:?}");
+}
+
+/// The files on which two packages differ are those of the package that was installed last.
+#[test]
+fn packages_that_share_files_are_restored_in_the_order_of_their_installation() {
+    for (first, last) in [(12, 13), (13, 12)] {
+        let world = World::new(NEW);
+        let site = world.site.display();
+        let copy = |cuda: i32, time: i32| {
+            let record = format!("'{site}'/nvidia_cudnn_cu{cuda}-{NEW}.dist-info");
+            format!("cp -R wheels/{cuda}/{NEW}/. '{site}'; touch -d @{time} {record}; ")
+        };
+        world.sh(&format!("set -e; {}{}", copy(first, 1000), copy(last, 2000)));
+        let (_, text) = world.run(&["fix", "--yes", "--remove"]);
+        assert!(text.contains("done: remove nvidia-cudnn-cu12 and nvidia-cudnn-cu13"), "{text}");
+        let undo = undo_lines(&text);
+        let installed = |cuda: i32| {
+            let wheel = format!(" nvidia-cudnn-cu{cuda}=={NEW}");
+            undo.iter().position(|line| line.contains(" install ") && line.ends_with(&wheel))
+        };
+        let of_both = installed(first).zip(installed(last));
+        assert!(of_both.is_some_and(|(first, last)| first < last), "{undo:#?}");
+    }
 }
 
 #[test]
@@ -1010,6 +1076,22 @@ fn a_missing_conda_is_named() {
     let (code, text) = fix_conda(&conda_world(), ("X", ""));
     let message = "conda, mamba or micromamba is not on PATH";
     assert!(code == Some(3) && text.contains(message), "{text}");
+}
+
+/// A command would replace the requirement that the user has written.
+#[test]
+fn the_manifest_of_pixi_is_restored_by_the_user() {
+    let world = conda_world();
+    write_program(world.path("programs/pixi"), "#!/bin/sh\n");
+    let root = "project/.pixi/envs/default";
+    world.sh(&format!(
+        "mkdir -p project/.pixi/envs; mv conda {root}; echo '{{\"environment_name\": \"default\"}}' >{root}/conda-meta/pixi; \
+         cp wheels/12/{NEW}/nvidia/cudnn/lib/libcudnn_cnn.so.9 {root}/lib"
+    ));
+    let mut command = world.doctor(&["fix", "--yes", "--only", "C018", "--minimum", "9.20"]);
+    let output = command.env_remove("VIRTUAL_ENV").env("CONDA_PREFIX", world.path(root)).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("restore the manifest and pixi.lock in ") && !text.contains("to undo it"), "{text}");
 }
 
 #[test]

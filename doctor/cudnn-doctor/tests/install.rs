@@ -14,7 +14,7 @@ use std::process::{Command, Output, Stdio};
 
 use beside::Prefix;
 use cudnn_probe::Library;
-use serde_json::Value;
+use serde_json::{Value, json};
 use support::{
     FOREIGN, FakeLibrary, PythonEnvironment, TempDir, Version, Wheel, copy_fake_set, lib_dir, not_run, release,
 };
@@ -239,6 +239,15 @@ fn the_drop_in_survives_upgrades_of_a_real_environment() {
     }
     assert_eq!((found(&prefix, &venv, "C111"), uses()), (None, "91900 True True".into()));
 
+    // Somebody removed the original shim.
+    std::fs::remove_file(dir.join(KEPT)).unwrap();
+    let finding = found(&prefix, &venv, "C111").unwrap();
+    assert!(finding["notes"].to_string().contains("was not saved as libcudnn.9.kept-by-cudnn-doctor"), "{finding:#}");
+    for command in finding["commands"].as_array().unwrap().iter().map(|command| command.as_str().unwrap()) {
+        paste(&format!("export PIP_NO_INDEX=1 PIP_FIND_LINKS={}; {command}", wheels.path().display()));
+    }
+    assert_eq!((found(&prefix, &venv, "C111"), uses()), (None, "91900 True True".into()));
+
     // pip leaves a directory behind if it contains unknown files.
     pip(&["uninstall", "--yes", "nvidia-cudnn-jit-cu12"]);
     assert_eq!(entries(&dir).into_keys().collect::<Vec<_>>(), [KEPT, "libcudnn_layers.so"]);
@@ -341,15 +350,61 @@ fn layers_are_on_without_variables_until_uninstall() {
     assert!(text.contains("CUDNN_TUNED is not set"), "{text}");
     let (_, configured, text) = install(&["--layers=plans".as_ref()]);
     assert_eq!((&configured["change"], &configured["layers_on"]), (&"configured".into(), &"plans".into()), "{text}");
+    // `check` and `layers` say which layers stay off.
+    let problems = || {
+        let of = |command: &str, option: &OsStr, key: &str| {
+            let mut doctor = prefix.command(&[command.as_ref(), "--json".as_ref(), option]);
+            let output = doctor.arg(if command == "layers" { dir.path() } else { "--no-load".as_ref() });
+            let output = output.env("CUDNN_LOADER_DIR", dir.path()).output().unwrap();
+            let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+            (value[key].clone(), output.status.code())
+        };
+        let (in_check, _) = of("check", "--verbose".as_ref(), "layer_problems");
+        let (in_layers, status) = of("layers", "--beside".as_ref(), "list_problem");
+        (in_check, in_layers, status)
+    };
+    assert_eq!(problems(), (json!([]), Value::Null, Some(0)));
+    std::fs::write(&list, "plans,nothing\n").unwrap();
+    let (in_check, in_layers, status) = problems();
+    assert!(in_check[0].as_str().unwrap().contains("cudnn_layers.list stays off: "), "{in_check}");
+    assert_eq!((in_layers, status), (Value::Null, Some(2)));
+    std::fs::remove_file(&list).unwrap();
+    std::fs::create_dir(&list).unwrap();
+    let (in_check, in_layers, status) = problems();
+    assert!(in_layers.as_str().unwrap().ends_with(", because it cannot be read (is a directory, not a file)"));
+    assert_eq!((in_check, status), (json!([in_layers]), Some(2)));
+    std::fs::remove_dir(&list).unwrap();
+    install(&["--layers=plans".as_ref()]);
     // Other users could add files.
     std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o1777)).unwrap();
     assert!(!uses(&[]).0);
+    let (in_check, in_layers, status) = problems();
+    assert!(in_layers.as_str().unwrap().ends_with("list, because other users can add files to its directory"));
+    assert_eq!((in_check, status), (json!([in_layers]), Some(2)));
     let (status, _, refused) = install(&["--layers=plans".as_ref()]);
     assert!(status == Some(3) && refused.contains("programs would ignore "), "{refused}");
     std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
     succeed(&prefix, "uninstall", dir.path());
     let (now, start) = (entries(dir.path()), start);
     assert_eq!(now.keys().collect::<Vec<_>>(), start.keys().collect::<Vec<_>>());
+}
+
+/// The drop-in may lack functions of a release that this doctor does not know.
+#[test]
+fn the_drop_in_is_not_installed_again_in_front_of_an_unknown_release() {
+    let prefix = Prefix::new();
+    for (minor, expected) in [(19, " install "), (99, " uninstall ")] {
+        let dir = TempDir::new();
+        support::copy_fake_set(support::Version::new(9, minor, 0), dir.path());
+        std::fs::copy(prefix.lib().join("libcudnn.so.9"), dir.file(Library::Shim)).unwrap();
+        let mut check = prefix.command(&["check", "--no-load", "--json"].map(OsStr::new));
+        let output = check.env("CUDNN_LOADER_DIR", dir.path()).output().unwrap();
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let mut findings = report["findings"].as_array().unwrap().iter();
+        let finding = findings.find(|finding| finding["code"] == "C111").unwrap_or_else(|| panic!("{report:#}"));
+        let commands = finding["commands"].as_array().unwrap();
+        assert!(commands.last().unwrap().as_str().unwrap().contains(expected), "{finding:#}");
+    }
 }
 
 #[test]

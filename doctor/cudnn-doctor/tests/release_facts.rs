@@ -62,7 +62,7 @@ fn facts(version: u32) -> String {
         r#"{{"name":"new","releases":{range},"operation":"matmul","effect":"a new issue","source":"https://a.example","erratum":"new"}}"#
     );
     let rules = r#"{"errata":1,"rules":[{"name":"new","reason":"a new issue","operations":["matmul"]}]}"#;
-    format!(r#"{{"facts":1,"version":{version},"date":"2030-01-31","known_issues":[{issue}],"errata":{rules}}}"#)
+    format!(r#"{{"facts":1,"version":{version},"date":"2026-01-31","known_issues":[{issue}],"errata":{rules}}}"#)
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn stored_facts_are_used_until_they_are_removed() {
     assert_eq!(update.update(&[]), "");
     assert_eq!(update.in_use(), (4_000_000_000, None));
     let shown = String::from_utf8(update.doctor(&["facts"]).stdout).unwrap();
-    assert!(shown.contains("Known issues (version 4000000000 of 2030-01-31, "), "{shown}");
+    assert!(shown.contains("Known issues (version 4000000000 of 2026-01-31, "), "{shown}");
     assert!(shown.contains("9.19.0 through releases before 9.20.0: a new issue"), "{shown}");
 
     let cudnn = support::TempDir::new();
@@ -85,7 +85,7 @@ fn stored_facts_are_used_until_they_are_removed() {
     };
     assert!(check(&update).contains("cuDNN 9.19.0 has a known issue: a new issue"), "{}", check(&update));
     let again = update.update(&[]);
-    assert!(again.contains("is not newer than version 4000000000 of 2030-01-31, which is in use"), "{again}");
+    assert!(again.contains("is not newer than version 4000000000 of 2026-01-31, which is in use"), "{again}");
 
     let removed = String::from_utf8(update.doctor(&["facts", "--reset"]).stdout).unwrap();
     assert!(removed.starts_with("Removed ") && removed.contains(&format!("version {built_in} of ")), "{removed}");
@@ -127,12 +127,18 @@ fn files_that_are_not_complete_valid_and_newer_change_nothing() {
     let error = update.update(&["--sha256", &wrong]);
     assert!(error.contains(&format!("its SHA-256 is {right}, but --sha256 states {wrong}")), "{error}");
     for (text, expected) in [
-        (facts(0), "version 0 of 2030-01-31 is not newer than version"),
+        (facts(0), "version 0 of 2026-01-31 is not newer than version"),
         (
             facts(9).replace("matmul\"]", "\u{1b}[31m\"]").replace("a new issue\",\"source", "\\u001b[31m\",\"source"),
             "control character",
         ),
         (facts(9).replace("\"facts\":1", "\"facts\":2"), "format 2 is not supported"),
+        (facts(4_000_000_000).replace("2026-01-31", "9026-01-31"), "its date, 9026-01-31, is in the future"),
+        (facts(4_000_000_000).replace("2026-01-31", "2026-31-01"), "\"2026-31-01\" is not a date"),
+        (
+            r#"{"facts":1,"version":4000000000,"date":"2026-01-31","known_issues":[],"errata":{"rules":[]}}"#.into(),
+            "no known issues",
+        ),
         ("{".repeat(200_000), "these are no facts"),
         (" ".repeat((1 << 20) + 1), "more than 1048576"),
     ] {

@@ -619,7 +619,9 @@ fn run_turns_the_layer_on_and_refuses_invalid_rules() {
     let expected = format!("errata|{}\n", dir.path().join("rules.json").display());
     assert_eq!(text(&output.stdout), expected, "{output:?}");
     // Stored facts contain newer rules than the layer.
-    let stored = support::store_release_facts(&dir.path().join("data"), "[]");
+    let issues = r#"[{"name":"n","operation":"o","effect":"e","source":"https://a.example",
+        "releases":[{"from":"9.1.0","before":"9.2.0"}]}]"#;
+    let stored = support::store_release_facts(&dir.path().join("data"), issues);
     let arguments = ["run", "--errata", "known,rules.json", "--", "sh", "-c", print].map(std::ffi::OsStr::new);
     let output =
         prefix.command(&arguments).env("XDG_DATA_HOME", dir.path().join("data")).current_dir(dir.path()).output();

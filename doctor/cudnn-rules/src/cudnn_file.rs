@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use cudnn_cli::command::Command;
 use cudnn_frameworks::installation::InstallationReport;
 use cudnn_probe::facts;
-use cudnn_probe::layers::installed_layers;
 use cudnn_probe::{Identity, Library, Os, Version, identify_any};
 
 use crate::packages::entries;
@@ -31,11 +30,10 @@ pub fn drop_in_before(report: &InstallationReport) -> Option<String> {
     drop_in_version(&report.library(Library::Shim)?.path)
 }
 
-/// Returns the layers that are on without CUDNN_LAYERS in programs with the drop-in, as a list with commas.
-pub fn layers_on(report: &InstallationReport) -> Option<String> {
+/// Returns the directory of the drop-in in front of this installation, if any.
+pub(crate) fn drop_in_dir(report: &InstallationReport) -> Option<&Path> {
     drop_in_before(report)?;
-    let dir = report.library(Library::Shim)?.path.parent()?;
-    installed_layers(dir).map(|list| list.to_string_lossy().into_owned())
+    report.library(Library::Shim)?.path.parent()
 }
 
 /// Returns the identity recorded in the file.

@@ -17,7 +17,8 @@ use cudnn_probe::{Version, VersionError};
 use cudnn_rules::check::kernels::description;
 use cudnn_rules::check::{FINDINGS, Finding, Requested};
 use cudnn_rules::context::Context;
-use cudnn_rules::cudnn_file::{drop_in_before, layers_on};
+use cudnn_rules::cudnn_file::drop_in_before;
+use cudnn_rules::drop_in::layers::layers_on;
 use cudnn_rules::framework_run::{Framework, Run};
 use cudnn_rules::packages::{CUDA_MAJORS, python_problem};
 use cudnn_rules::python::{Python, no_python};
@@ -312,6 +313,7 @@ fn value(diagnosis: &Diagnosis) -> Value {
         "version": report.as_ref().and_then(|report| report.version).map(|version| version.to_string()),
         "drop_in": report.as_ref().and_then(drop_in_before),
         "layers_on": report.as_ref().and_then(layers_on),
+        "layer_problems": diagnosis.layer_problems,
         "convolution": convolution,
         "runs": runs.iter().map(Run::value).collect::<Vec<Value>>(),
         "verified": verified.as_deref().unwrap_or_default(),
@@ -341,8 +343,9 @@ fn prose(diagnosis: &Diagnosis, is_verbose: bool) -> Prose {
 
 /// Prints the report for a person. `words` contains the options that determined what was checked.
 fn text(diagnosis: &Diagnosis, arguments: &Options, words: &[OsString]) {
-    let Diagnosis { machine, inactive, environment, report, program, convolution, runs, verified, findings, plan } =
-        diagnosis;
+    let Diagnosis {
+        machine, inactive, environment, report, program, convolution, runs, verified, findings, plan, ..
+    } = diagnosis;
     let names = prose(diagnosis, arguments.verbose);
     let home = Prose::for_home();
     if let Some(root) = inactive {
@@ -383,6 +386,9 @@ fn text(diagnosis: &Diagnosis, arguments: &Options, words: &[OsString]) {
         let layers = report.as_ref().and_then(layers_on);
         let layers = layers.map_or(String::new(), |list| format!(", with the layers {}", list.printable()));
         outln!("        in front of it: the drop-in {version}{layers}");
+    }
+    for problem in &diagnosis.layer_problems {
+        outln!("note    {}", home.shorten(problem));
     }
     if let Some(program) = program {
         outln!("program {program}");

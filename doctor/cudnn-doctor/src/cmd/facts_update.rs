@@ -5,10 +5,12 @@
 use std::ffi::OsString;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use cudnn_cli::escape::Printable;
 use cudnn_cli::programs::doctor;
 use cudnn_fetch::sha256_hex;
+use cudnn_os::clock::local_time;
 use cudnn_os::environment::is_secure_execution;
 use cudnn_os::files::{Opened, open_regular};
 use cudnn_os::trusted_files::{self, Directory};
@@ -38,6 +40,9 @@ pub(super) fn update(file: &Path, sha256: Option<&str>) -> Result<InUse, Refusal
     let invalid = |reason: &str| Refusal::new(format!("{}: {}", file.printable(), reason.printable()));
     let text = std::str::from_utf8(&bytes).map_err(|_| invalid("it is not UTF-8"))?;
     let facts = ReleaseFacts::parse(text).map_err(|reason| invalid(&reason))?;
+    if today().is_some_and(|today| facts.date > today) {
+        return Err(invalid(&format!("its date, {}, is in the future", facts.date)));
+    }
     let now = in_use().facts;
     if facts.version <= now.version {
         return Err(invalid(&format!(
@@ -47,6 +52,13 @@ pub(super) fn update(file: &Path, sha256: Option<&str>) -> Result<InUse, Refusal
     }
     store(&stored, &bytes).map_err(|reason| cannot("write", &stored, &reason))?;
     Ok(InUse { facts, file: Some(stored), ignored: None })
+}
+
+/// Returns the date where the day begins first, as in the file. `None` if the clock is wrong.
+fn today() -> Option<String> {
+    const DAY: u64 = 24 * 60 * 60;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs();
+    Some(local_time("%Y-%m-%d".as_ref(), now + DAY)?.to_string_lossy().into_owned())
 }
 
 /// Removes the stored facts, and returns their file if there was one.

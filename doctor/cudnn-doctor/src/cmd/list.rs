@@ -16,7 +16,8 @@ use cudnn_probe::{
 use cudnn_rules::check::installation::{repair, unusable_parts};
 use cudnn_rules::check::remedies::{denied_dir, reinstall};
 use cudnn_rules::context::Context;
-use cudnn_rules::cudnn_file::{drop_in_before, layers_on};
+use cudnn_rules::cudnn_file::drop_in_before;
+use cudnn_rules::drop_in::layers::layers_on;
 use cudnn_rules::plan::advice_of;
 use cudnn_rules::remedy::Remedy;
 use cudnn_rules::shell::use_dir;

@@ -18,12 +18,12 @@ use cudnn_probe::{FileIdentity, Library, Os};
 use cudnn_rules::context::Context;
 use cudnn_rules::drop_in::PRELOAD;
 use cudnn_rules::drop_in::functions::{nvidia_shim_in, refuse_older};
+use cudnn_rules::drop_in::layers::{Answer, check_layer};
 use cudnn_rules::drop_in::source;
 use cudnn_rules::refusal::Refusal;
 use cudnn_rules::release_facts::in_use;
 
 use super::destinations::{self, CAPTURE_VARIABLE, TRACE_VARIABLE};
-use super::layers::{Answer, check_layer};
 use crate::drop_in::preload::{self, check_program, find, program_of};
 use crate::{layer_check, unseen_engines};
 

@@ -15,10 +15,10 @@ use cudnn_os::rights::{belongs_to_user, is_root, take_rights};
 use cudnn_probe::{Host, Library, Os};
 use cudnn_rules::check::drop_in::{bring_back, removal};
 use cudnn_rules::check::remedies;
+use cudnn_rules::drop_in::LAYERS;
 use cudnn_rules::drop_in::functions::refuse_older;
 use cudnn_rules::drop_in::source::Source;
 use cudnn_rules::drop_in::state::{BackupState, DropInState, Files, Layers, Shim, shared_package};
-use cudnn_rules::drop_in::{KEPT, LAYERS};
 use cudnn_rules::refusal::Refusal;
 use cudnn_rules::remedy::Remedy;
 use tempfile::TempPath;
@@ -331,11 +331,7 @@ fn reinstall(message: String, state: &DropInState) -> Refusal {
 
 /// Refuses because NVIDIA's shim of the installed release is missing.
 fn stale(dir: &Path, state: &DropInState) -> Refusal {
-    let what = match &state.kept {
-        BackupState::Stale(reason) => format!("{} {reason}", state.files.kept.printable()),
-        _ => format!("NVIDIA's {} was not saved as {KEPT}", Library::Shim),
-    };
-    let message = format!("{}: {what}, so it could not be restored", dir.printable());
+    let message = format!("{}: {}, so it could not be restored", dir.printable(), state.problem_of_backup());
     Refusal { help: state.report.as_ref().map(bring_back), ..Refusal::new(message) }
 }
 

@@ -32,7 +32,8 @@ struct Recorded {
 pub(super) struct Compared {
     /// The names of new packages.
     pub(super) added: Vec<String>,
-    /// The names of missing and changed packages, and the requirements that restore them.
+    /// The names of missing and changed packages, and the requirements that restore them, in the order in which they were
+    /// installed.
     pub(super) lost: Vec<(String, String)>,
 }
 
@@ -68,13 +69,14 @@ impl Installed {
     pub(super) fn compared(&self, later: &Installed, is_named: impl Fn(&str) -> bool) -> Compared {
         let added = later.packages.keys().filter(|name| !self.packages.contains_key(*name)).cloned().collect();
         let is_lost = |name: &str| self.versions(name) != later.versions(name) || is_named(name);
-        let lost = self.packages.iter().filter(|(name, _)| is_lost(name));
+        let mut lost: Vec<_> = self.packages.iter().filter(|(name, _)| is_lost(name)).collect();
+        lost.sort_by_key(|(_, records)| records.last().and_then(|record| Some(record.stamp?.0)));
         let requirement = |(name, records): (&String, &Vec<Recorded>)| {
             let missing = records.iter().rfind(|record| !later.records(name).contains(record));
             let version = &missing.or(records.last())?.version;
             (!version.contains('+')).then(|| (name.clone(), format!("{name}{}{version}", self.separator)))
         };
-        Compared { added, lost: lost.filter_map(requirement).collect() }
+        Compared { added, lost: lost.into_iter().filter_map(requirement).collect() }
     }
 
     /// Returns the names of the packages that a change may have affected, now that it was made: those that it names, and all

@@ -18,18 +18,21 @@ mod state;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::ErrorKind;
+use std::path::Path;
 
+use cudnn_cli::command::Command;
 use cudnn_cli::escape::Printable;
 use cudnn_os::files::lock_dir;
 use cudnn_os::interruption::{Interruption, Signal};
-use cudnn_rules::drop_in::command::Command as DropInCommand;
 use cudnn_rules::packages::{
-    Aside, PackageChange, Site, package_name, python_in, python_problem, restore_system_packages,
+    Aside, PackageChange, Site, package_name, python_in, python_problem, restore_system_packages, workspace_of_pixi,
 };
 use cudnn_rules::plan::{Line, Plan, Step, facts_after, line_of, lines_of, rendered};
 use cudnn_rules::remedy::Action;
+use tempfile::TempDir;
 
 use installed::{Compared, Installed, OF_ENSUREPIP};
+use run::With;
 use state::State;
 
 pub(crate) use pasted::variables;
@@ -46,7 +49,7 @@ pub(crate) struct Done {
 #[derive(Clone, Default)]
 pub(crate) struct Undo {
     pub(crate) lines: Vec<String>,
-    /// Names changes that the step did not need, and that another program may have made at the same time.
+    /// What a person has to do, or changes that another program may have made at the same time.
     pub(crate) note: Option<String>,
 }
 
@@ -145,15 +148,17 @@ fn execute_step(index: usize, step: &Step, planned: &State, consent: &Consent<'_
         Ok(before) => before,
         Err(reason) => return (Err((reason, Undo::default())), interruption.signal()),
     };
-    if let Err(reason) = rehearsal::rehearse(step) {
-        return (Err((reason, Undo::default())), interruption.signal());
-    }
+    let cache = match rehearsal::rehearse(step) {
+        Ok(cache) => cache,
+        Err(reason) => return (Err((reason, Undo::default())), interruption.signal()),
+    };
     if let Some(signal) = interruption.signal() {
         return (Err(("the doctor was interrupted".to_owned(), Undo::default())), Some(signal));
     }
-    let result = step.lines.iter().try_for_each(|line| run::run(line, consent.output, lock.as_ref()));
+    let with = With { output: consent.output, lock: lock.as_ref(), cache: cache.as_ref().map(TempDir::path) };
+    let result = step.lines.iter().try_for_each(|line| run::run(line, &with));
     if let Some(before) = &before {
-        before.settle_records(consent, lock.as_ref());
+        before.settle_records(consent, &with);
     }
     let signal = interruption.signal();
     let result = result.and_then(|()| {
@@ -161,7 +166,7 @@ fn execute_step(index: usize, step: &Step, planned: &State, consent: &Consent<'_
         let reason = |unmet| format!("its commands ended without an error, but {unmet}");
         unmet.map_or(Ok(()), |unmet| Err(reason(unmet)))
     });
-    let undo = before.as_ref().map_or_else(|| opposite(&step.action), |before| before.undo(result.is_err()));
+    let undo = before.as_ref().map(|before| before.undo(result.is_err())).unwrap_or_default();
     (result.map(|()| undo.clone()).map_err(|reason| (reason, undo)), signal)
 }
 
@@ -209,12 +214,12 @@ impl<'a> Before<'a> {
 
     /// Puts back the records that are still aside because the installation failed, unless the installer has written new ones.
     /// The packages' files are still there, and the next check needs the records.
-    fn settle_records(&self, consent: &Consent<'_>, lock: Option<&File>) {
+    fn settle_records(&self, consent: &Consent<'_>, with: &With<'_>) {
         // A record that is put back is not one that the installer has written.
         let commands: Vec<_> = self.aside.iter().map(|aside| (aside, aside.settle())).collect();
         for (aside, commands) in commands {
             let lines: Vec<Line> = commands.into_iter().flat_map(rendered).collect();
-            if lines.iter().try_for_each(|line| run::run(line, consent.output, lock)).is_err() {
+            if lines.iter().try_for_each(|line| run::run(line, with)).is_err() {
                 let [place, record] = [&aside.place, &aside.record].map(|path| path.printable());
                 (consent.note)(&format!(
                     "The record {record} is still in {place}, and could not be put back or removed."
@@ -224,14 +229,19 @@ impl<'a> Before<'a> {
     }
 
     /// Returns how to restore the packages. A failed step may also have damaged those packages that it names, even if the
-    /// records are the same. Packages that the step has nothing to do with are restored by separate lines, because another
-    /// program may have changed them.
+    /// records are the same, and a package that the step removed and installed again may have owned its files with another
+    /// one. Packages that the step has nothing to do with are restored by separate lines, because another program may have
+    /// changed them.
     fn undo(&self, has_failed: bool) -> Undo {
+        if let Site::Conda(root) = &self.change.site
+            && let Some(dir) = workspace_of_pixi(root)
+        {
+            return of_manifest(&dir, self.change);
+        }
         let Some((before, after)) = self.installed.as_ref().zip(Installed::of(&self.change.site)) else {
             return Undo::default();
         };
-        let is_named =
-            |name: &str| has_failed && (self.change.remove.iter().any(|one| one == name) || self.change.installs(name));
+        let is_named = |name: &str| self.is_removed(name) || has_failed && self.change.installs(name);
         let Compared { added, lost } = before.compared(&after, is_named);
         // The records of packages that are new or gone are only on one side. Those of a package that could not be installed
         // are on none, and then everything may be an effect of the step.
@@ -256,6 +266,10 @@ impl<'a> Before<'a> {
         Undo { lines: self.restoring(added, requirements(&lost)), note }
     }
 
+    fn is_removed(&self, name: &str) -> bool {
+        self.change.remove.iter().any(|removed| removed == name)
+    }
+
     /// Returns the lines that remove these packages and install these requirements.
     fn restoring(&self, added: Vec<String>, lost: Vec<String>) -> Vec<String> {
         let site = &self.change.site;
@@ -274,6 +288,11 @@ impl<'a> Before<'a> {
         }
         // The lines need pip if the step has added it.
         let added = added.into_iter().filter(|name| !OF_ENSUREPIP.contains(&name.as_str()));
+        // Of packages that own the same files, the last one counts. pip has an order of its own for those of one command, but
+        // replaces a directory only once.
+        let is_directory = matches!(site, Site::Directory { .. });
+        let (one_by_one, lost): (Vec<_>, Vec<_>) =
+            lost.into_iter().partition(|lost| !is_directory && self.is_removed(package_name(lost)));
         let mut undo = PackageChange::of(site.clone()).remove(added).reinstall(lost);
         // Without this option, pip leaves existing files in place.
         if let Site::Directory { options, .. } = &mut undo.site
@@ -281,7 +300,8 @@ impl<'a> Before<'a> {
         {
             options.push("--upgrade");
         }
-        lines_of(&Action::Packages(undo))
+        let one_by_one = one_by_one.into_iter().map(|one| PackageChange::of(site.clone()).reinstall([one]));
+        [undo].into_iter().chain(one_by_one).flat_map(|undo| lines_of(&Action::Packages(undo))).collect()
     }
 
     /// Returns how the packages differ from what the change should have made of them.
@@ -292,18 +312,17 @@ impl<'a> Before<'a> {
     }
 }
 
-fn requirements(lost: &[(String, String)]) -> Vec<String> {
-    lost.iter().map(|(_, requirement)| requirement.clone()).collect()
+/// Returns how to undo what pixi has changed. A command would write another requirement into the manifest than the user has
+/// written.
+fn of_manifest(dir: &Path, change: &PackageChange) -> Undo {
+    let install = Command::new("pixi", ["install", "--manifest-path"]).and([dir]);
+    let dir = dir.printable();
+    let note = format!("to undo the step, restore the manifest and pixi.lock in {dir}, then run `{install}`");
+    Undo { lines: Vec::new(), note: (!change.install.is_empty()).then_some(note) }
 }
 
-/// Returns how to undo an action which has an opposite.
-fn opposite(action: &Action) -> Undo {
-    let Action::DropIn { command, dir } = action else { return Undo::default() };
-    let command = match command {
-        DropInCommand::Install { .. } => DropInCommand::Uninstall,
-        DropInCommand::Uninstall => DropInCommand::Install { from: None },
-    };
-    Undo { lines: vec![command.command(dir).to_string()], note: None }
+fn requirements(lost: &[(String, String)]) -> Vec<String> {
+    lost.iter().map(|(_, requirement)| requirement.clone()).collect()
 }
 
 /// Returns what an action without packages has left undone.

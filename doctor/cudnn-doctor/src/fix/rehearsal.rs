@@ -1,34 +1,46 @@
 //! Asks pip or uv whether it can install what a step installs, before the step removes the old packages.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use cudnn_cli::escape::Printable;
+use cudnn_cli::subprocess::Spinner;
 use cudnn_os::child::keep_from_interruption;
 use cudnn_rules::plan::Step;
+use tempfile::TempDir;
 
 use super::installer::Installer;
-use super::run::protect_root;
+use super::run::{protect_root, use_cache};
 
 const DRY_RUN: &str = "--dry-run";
 
+/// The time between looks at a running installer.
+const INTERVAL: Duration = Duration::from_millis(20);
+
 /// Tries the installations that follow a removal, without changing anything. Leaves out programs that sudo starts, because
-/// only the step asks for the password.
+/// only the step asks for the password. Returns the cache with what pip has downloaded, if the user keeps none.
 ///
 /// # Errors
 /// The installer's reason, for example a missing network, or a constraint.
-pub(super) fn rehearse(step: &Step) -> Result<(), String> {
+pub(super) fn rehearse(step: &Step) -> Result<Option<TempDir>, String> {
     let is_of_pip =
         |command: &&cudnn_cli::command::Command| matches!(Installer::of(command), Some(Installer::Pip | Installer::Uv));
     let mut commands = step.lines.iter().flat_map(|line| line.commands()).filter(is_of_pip);
     if !commands.by_ref().any(|command| command.has("uninstall")) {
-        return Ok(());
+        return Ok(None);
     }
-    commands.filter(|command| command.has("install")).try_for_each(try_to_install)
+    let has_none = std::env::var_os("PIP_NO_CACHE_DIR").is_some();
+    let cache = if has_none { tempfile::Builder::new().prefix("cudnn-doctor-pip-").tempdir().ok() } else { None };
+    let path = cache.as_ref().map(TempDir::path);
+    commands.filter(|command| command.has("install")).try_for_each(|command| try_to_install(command, path))?;
+    Ok(cache)
 }
 
-fn try_to_install(command: &cudnn_cli::command::Command) -> Result<(), String> {
+fn try_to_install(command: &cudnn_cli::command::Command, cache: Option<&Path>) -> Result<(), String> {
     let mut child = Command::new(&command.program);
     protect_root(&mut child, command);
+    use_cache(&mut child, cache);
     keep_from_interruption(&mut child);
     for argument in &command.arguments {
         child.arg(argument);
@@ -36,8 +48,17 @@ fn try_to_install(command: &cudnn_cli::command::Command) -> Result<(), String> {
             child.arg(DRY_RUN);
         }
     }
+    let output = std::thread::scope(|scope| {
+        let running = scope.spawn(|| child.stdin(Stdio::null()).output());
+        let mut spinner = Spinner::new(true);
+        while !running.is_finished() {
+            spinner.turn(|| "trying the installation");
+            std::thread::sleep(INTERVAL);
+        }
+        running.join()
+    });
     // A program that cannot be started fails in the step, too, with a better message.
-    let Ok(output) = child.stdin(Stdio::null()).output() else { return Ok(()) };
+    let Ok(Ok(output)) = output else { return Ok(()) };
     let text = String::from_utf8_lossy(&output.stderr);
     // pip before 22.2 does not know the option, and names it. Without pip, Python has another error, and the step adds pip.
     let is_reason = |line: &&str| line.starts_with("ERROR:") || line.starts_with("error:") || line.contains('×');

@@ -29,23 +29,28 @@ pub(crate) enum Output {
     Stderr,
 }
 
-/// Runs the programs of a line. They keep the lock until they end.
+/// What the programs of a step share.
+pub(super) struct With<'a> {
+    pub(super) output: Output,
+    /// The lock that they keep until they end.
+    pub(super) lock: Option<&'a File>,
+    /// The directory where pip keeps what it has downloaded, instead of the user's.
+    pub(super) cache: Option<&'a Path>,
+}
+
+/// Runs the programs of a line.
 ///
 /// # Errors
 /// The first program that failed, with the reason.
-pub(super) fn run(line: &Line, output: Output, lock: Option<&File>) -> std::result::Result<(), String> {
-    line.commands().try_for_each(|command| program(command, output, lock))
+pub(super) fn run(line: &Line, with: &With<'_>) -> std::result::Result<(), String> {
+    line.commands().try_for_each(|command| program(command, with))
 }
 
-fn program(
-    command: &cudnn_cli::command::Command,
-    output: Output,
-    lock: Option<&File>,
-) -> std::result::Result<(), String> {
+fn program(command: &cudnn_cli::command::Command, with: &With<'_>) -> std::result::Result<(), String> {
     if command.program == MOVE_ITEM || command.program == REMOVE_ITEM {
         let text = format!("$ErrorActionPreference = 'Stop'; {command}");
         let arguments = ["-NoProfile", "-NonInteractive", "-Command", &text];
-        return program(&cudnn_cli::command::Command::new("powershell", arguments), output, lock);
+        return program(&cudnn_cli::command::Command::new("powershell", arguments), with);
     }
     let name = command.program.to_string_lossy();
     if let Some((program, _)) = started_by_env(command).filter(|(program, _)| is_missing(program)) {
@@ -53,6 +58,7 @@ fn program(
     }
     let mut child = Command::new(&command.program);
     protect_root(&mut child, command);
+    use_cache(&mut child, with.cache);
     // apt-get has no terminal here to ask questions on. sudo does not pass on this process's variables.
     let is_apt = |program: &OsStr| program == "apt-get" || program == "apt-mark";
     if command.program == "sudo" {
@@ -71,8 +77,8 @@ fn program(
         child.arg("--no-remove");
     }
     keep_from_interruption(&mut child);
-    lock.iter().for_each(|lock| keep_open(&mut child, lock));
-    let status = run_to_end(&mut child, &name, output).map_err(|error| match error.kind() {
+    with.lock.iter().for_each(|lock| keep_open(&mut child, lock));
+    let status = run_to_end(&mut child, &name, with.output).map_err(|error| match error.kind() {
         ErrorKind::NotFound => not_found(&name),
         _ => format!("{name} could not be started: {error}"),
     })?;
@@ -84,6 +90,13 @@ fn program(
 pub(super) fn protect_root(child: &mut Command, command: &cudnn_cli::command::Command) {
     if is_root() {
         child.current_dir("/").env_clear().envs(variables_for_root(command));
+    }
+}
+
+/// Makes pip use this directory as its cache.
+pub(super) fn use_cache(child: &mut Command, cache: Option<&Path>) {
+    if let Some(cache) = cache {
+        child.env("PIP_CACHE_DIR", cache).env_remove("PIP_NO_CACHE_DIR");
     }
 }
 

@@ -10,6 +10,7 @@ use cudnn_rules::check::machine::Machine;
 use cudnn_rules::check::observations::Observations;
 use cudnn_rules::check::{Finding, Requested, checks, installation};
 use cudnn_rules::context::Context;
+use cudnn_rules::drop_in::layers::problems;
 use cudnn_rules::framework_run::Run;
 use cudnn_rules::plan::{Plan, PlanContext};
 
@@ -24,6 +25,8 @@ pub(crate) struct Diagnosis {
     pub(crate) environment: Option<PathBuf>,
     /// The installation that the loader or the requested program would use.
     pub(crate) report: Option<InstallationReport>,
+    /// The layers that should be on in front of it and stay off.
+    pub(crate) layer_problems: Vec<String>,
     /// How the requested program finds the installation.
     pub(crate) program: Option<String>,
     /// The output of the convolution, line by line.
@@ -65,6 +68,7 @@ fn diagnose_by_facts(context: &Context, requested: &Requested, timeouts: &Timeou
         machine,
         inactive,
         environment,
+        layer_problems: report.iter().flat_map(|report| problems(report, &context.host)).collect(),
         report,
         program: program.how,
         convolution: load.convolution,

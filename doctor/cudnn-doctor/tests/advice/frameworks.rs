@@ -459,6 +459,16 @@ fn the_decisions_of_the_user_are_named_and_respected() {
     assert_eq!(refused["commands"], serde_json::json!([]), "{refused:#}");
     let expected = "constraints.txt decides nvidia_cudnn_cu12==9.18.0.56: change that first";
     assert!(refused["help"].as_str().unwrap().contains(expected), "{refused:#}");
+    // The same holds for a package that is installed again.
+    std::fs::write(&file, "nvidia-cudnn-cu12==9.19.0.56\n").unwrap();
+    std::fs::remove_file(world.wheel_dir().join(Library::Cnn.file_name())).unwrap();
+    let findings = world.findings(&[]);
+    let refused = findings.iter().find(|finding| finding["code"] == "C012").unwrap_or_else(|| panic!("{findings:#?}"));
+    assert_eq!(refused["commands"], serde_json::json!([]), "{refused:#}");
+    assert!(
+        refused["help"].as_str().unwrap().contains("nvidia-cudnn-cu12==9.19.0.56: change that first"),
+        "{refused:#}"
+    );
     // pip would install into another directory.
     let configuration = world.home().join(".config/pip/pip.conf");
     std::fs::create_dir_all(configuration.parent().unwrap()).unwrap();

@@ -287,6 +287,14 @@ pub fn allows(requirement: &str, version: &str) -> bool {
     specifiers(requirement).is_none_or(|specifiers| version.is_ok_and(|version| specifiers.contains(&version)))
 }
 
+/// Returns whether the marker of a requirement applies to this platform and this version of Python. A marker that cannot
+/// be parsed counts as one that applies.
+#[must_use]
+pub fn applies(requirement: &str, python: Option<(u32, u32)>) -> bool {
+    let marker = Parsed::new(requirement).ok().and_then(|parsed| parsed.marker);
+    marker.is_none_or(|marker| condition(marker, &Platform::new(python), &[]) != Ok(Condition::Never))
+}
+
 /// Returns whether no version satisfies both requirements, as far as the versions that they mention show.
 #[must_use]
 pub fn exclude_each_other(one: &str, other: &str) -> bool {

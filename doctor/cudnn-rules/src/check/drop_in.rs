@@ -6,26 +6,31 @@ use cudnn_probe::facts::PathFacts;
 use std::path::Path;
 
 use cudnn_frameworks::installation::InstallationReport;
-use cudnn_probe::{Library, Os};
+use cudnn_loader::types::CUDNN_VERSION;
+use cudnn_probe::{Library, Os, Version};
 
 use super::finding::{DROP_IN_REPLACED, Finding, OLD_DROP_IN, STALE_SHIM};
 use super::{by_name, remedies};
 use crate::context::Context;
+use crate::cudnn_file::drop_in_dir;
 use crate::drop_in::command::Command;
 use crate::drop_in::functions::{lacking, nvidia_shim_in};
 use crate::drop_in::state::{BackupState, DropInState, Files, Shim};
 use crate::drop_in::{KEPT, PRELOAD, source};
 use crate::remedy::{Action, Effect, Remedy};
 
+/// The release whose functions this doctor's drop-in has.
+const NEWEST: usize = CUDNN_VERSION as usize;
+
 /// Returns the finding about the drop-in installed over this cuDNN.
 pub(super) fn finding(report: &InstallationReport, context: &Context) -> Option<Finding> {
-    // Most directories contain no backup, so the rest can be skipped.
-    let is_kept = Files::in_dir(&report.dir).kept.path_exists();
-    let state = is_kept.then(|| DropInState::read(&report.dir, &context.host));
+    // Most directories contain neither, so the rest can be skipped.
+    let is_installed = Files::in_dir(&report.dir).kept.path_exists() || drop_in_dir(report) == Some(&report.dir);
+    let state = is_installed.then(|| DropInState::read(&report.dir, &context.host));
     let in_dir = state.as_ref().and_then(|state| match (&state.shim, &state.kept) {
         (Shim::Nvidia, kept) => Some(replaced(report, kept, &state.files)),
-        (Shim::DropIn, BackupState::Stale(reason)) => Some(stale(report, reason)),
         (Shim::DropIn, BackupState::OfThisRelease) => old_in_dir(report, &state.files),
+        (Shim::DropIn, _) => Some(stale(report, state)),
         _ => None,
     });
     in_dir.or_else(|| old_elsewhere(report, context))
@@ -72,25 +77,32 @@ fn replaced(report: &InstallationReport, kept: &BackupState, files: &Files) -> F
 /// Installs the doctor's drop-in, or uninstalls the existing one if the doctor has no drop-in for this version of
 /// NVIDIA's shim.
 fn install(report: &InstallationReport, nvidia: &Path, text: &str, otherwise: &str) -> Remedy {
-    let is_usable = source::find(None).is_ok_and(|source| lacking(&source.file, nvidia).is_none());
+    let is_usable = has_drop_in(|drop_in| lacking(drop_in, nvidia).is_none());
     let (text, command) =
         if is_usable { (text, Command::Install { from: None }) } else { (otherwise, Command::Uninstall) };
     Remedy::new(text).action(Action::DropIn { command, dir: report.dir.clone() }).effect(Effect::SameDir)
 }
 
-/// C111: the backup of NVIDIA's shim is damaged or belongs to a different release.
-fn stale(report: &InstallationReport, reason: &str) -> Finding {
+/// Returns whether this doctor has a drop-in that suits.
+fn has_drop_in(suits: impl FnOnce(&Path) -> bool) -> bool {
+    source::find(None).is_ok_and(|source| suits(&source.file))
+}
+
+/// C111: the backup of NVIDIA's shim is missing, damaged or belongs to a different release.
+fn stale(report: &InstallationReport, state: &DropInState) -> Finding {
     let dir = report.dir.printable();
     let message =
         format!("the drop-in is installed for the cuDNN in {dir}, but there is no matching backup of NVIDIA's shim");
     // `install` replaces the backup, and keeps the list of layers, which `uninstall` would remove.
     let again = || Action::DropIn { command: Command::Install { from: None }, dir: report.dir.clone() };
-    let remedy = match source::find(None) {
-        Ok(_) => with_nvidias_shim(report).action(again()),
-        Err(_) => bring_back(report),
+    // The functions of a missing shim are known from the headers of its release.
+    let is_known = report.version.is_none_or(|version| version <= Version::from_number(NEWEST));
+    let remedy = match has_drop_in(|_| is_known) {
+        true => with_nvidias_shim(report).action(again()),
+        false => bring_back(report),
     };
     Finding::new(STALE_SHIM, message)
-        .note(format!("{KEPT} {reason}"))
+        .note(state.problem_of_backup())
         .note("the drop-in works, but cannot be uninstalled without that shim")
         .remedy(remedy)
 }

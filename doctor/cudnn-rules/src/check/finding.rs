@@ -60,6 +60,12 @@ impl Finding {
         self.kind.code == other.kind.code && (self.message == other.message || is_about_same)
     }
 
+    /// Returns the code as the text of another finding names it.
+    pub(crate) fn name_for(&self, other: &Finding) -> String {
+        let is_same = self.kind.code == other.kind.code;
+        format!("{}{}", if is_same { "the other " } else { "" }, self.kind.code)
+    }
+
     /// Returns whether the finding reports that the doctor itself failed.
     pub fn is_of_doctor(&self) -> bool {
         self.kind.code == NOT_TESTED.code

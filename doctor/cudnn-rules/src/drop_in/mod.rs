@@ -3,6 +3,7 @@
 
 pub mod command;
 pub mod functions;
+pub mod layers;
 pub mod source;
 pub mod state;
 

@@ -130,6 +130,14 @@ impl DropInState {
         libraries.into_iter().any(|part| part.library != Library::Shim)
     }
 
+    /// Explains why `uninstall` cannot restore NVIDIA's shim from the backup.
+    pub fn problem_of_backup(&self) -> String {
+        match &self.kept {
+            BackupState::Stale(reason) => format!("{KEPT} {reason}"),
+            _ => format!("NVIDIA's {} was not saved as {KEPT}", Library::Shim),
+        }
+    }
+
     /// Returns whether there are files that turn layers on.
     pub fn has_options(&self) -> bool {
         [&self.files.list, &self.files.tuned].iter().any(|file| facts::symlink_metadata(file).is_ok())

@@ -153,7 +153,8 @@ impl PackageChange {
         self
     }
 
-    fn installed(&self) -> impl Iterator<Item = &String> {
+    /// Returns the requirements of the packages that the change installs, whether for the first time or again.
+    pub(super) fn installed(&self) -> impl Iterator<Item = &String> {
         self.install.iter().chain(&self.reinstall)
     }
 

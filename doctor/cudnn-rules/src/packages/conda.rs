@@ -79,7 +79,7 @@ fn program(root: &Path) -> PathBuf {
 }
 
 /// Returns the directory with the manifest of the pixi environment at this root.
-pub(super) fn workspace_of_pixi(root: &Path) -> Option<PathBuf> {
+pub fn workspace_of_pixi(root: &Path) -> Option<PathBuf> {
     let Pixi { manifest, .. } = Pixi::of(root)?;
     if manifest.extension().is_some_and(|kind| kind == "toml") {
         manifest.parent().map(Path::to_owned)

@@ -4,103 +4,157 @@
 use std::path::{Path, PathBuf};
 
 use cudnn_cli::escape::Printable;
-use cudnn_frameworks::{exclude_each_other, normalized};
+use cudnn_frameworks::{applies, exclude_each_other, normalized};
 use cudnn_probe::{facts, read_bounded};
 
+use super::conda::workspace_of_pixi;
+use super::environment::{python_in, root_of, version_name};
 use super::requirement::package_name;
-use super::settings::pip_settings;
-use super::{PackageChange, Site, uv};
+use super::restore::dotted;
+use super::settings::{pip_settings, uv_settings};
+use super::{PackageChange, Pip, Site, uv};
 
 /// The maximum length of a file with decisions in bytes.
 const MAX_LEN: u64 = 1 << 20;
 
 /// A requirement that the user has written, and where.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Decision {
     file: PathBuf,
     requirement: String,
+    /// Whether uv replaces all other requirements of the package by this one, so that it installs none if the marker of
+    /// this one does not apply.
+    is_override: bool,
 }
 
 /// Returns the decision that forbids a change, as a clause: `/x/pyproject.toml decides nvidia-cudnn-cu12<9.19`.
 pub(crate) fn forbidding(change: &PackageChange) -> Option<String> {
-    if let Some(redirection) = redirection(&change.site) {
-        return Some(redirection);
-    }
-    let decisions = decisions(&change.site);
-    let forbids = |wanted: &String, decision: &&Decision| {
-        normalized(package_name(wanted)) == normalized(package_name(&decision.requirement))
-            && exclude_each_other(wanted, &decision.requirement)
+    let root = match &change.site {
+        Site::Environment(root) | Site::Interpreter { root, .. } | Site::Conda(root) => Some(root.as_path()),
+        Site::Directory { pip: Pip::Environment(root), .. } => Some(root.as_path()),
+        Site::Directory { pip: Pip::Interpreter(program), .. } => root_of(program),
+        Site::Directory { pip: Pip::Any, .. } | Site::OnPath | Site::NewEnvironment { .. } | Site::System => None,
     };
-    change.install.iter().find_map(|wanted| {
+    let decisions = match (&change.site, change.site.python_root().filter(|root| uv::serves(root))) {
+        (Site::System, _) => return None,
+        (Site::Conda(root), _) => {
+            let pinned = decisions_in(&root.join("conda-meta/pinned"));
+            pinned.into_iter().chain(pixi_decisions(root)).collect()
+        }
+        (_, Some(root)) => uv_decisions(root),
+        (site, None) => match redirection(root, matches!(site, Site::Directory { .. })) {
+            Some(redirection) => return Some(redirection),
+            None => pip_decisions(root),
+        },
+    };
+    let python = root.and_then(python_version);
+    let forbids = |wanted: &str, decision: &&Decision| {
+        normalized(package_name(wanted)) == normalized(package_name(&decision.requirement))
+            && match applies(&decision.requirement, python) {
+                true => exclude_each_other(wanted, &decision.requirement),
+                false => decision.is_override,
+            }
+    };
+    change.installed().find_map(|wanted| {
         let decision = decisions.iter().find(|decision| forbids(wanted, decision))?;
         Some(format!("{} decides {}", decision.file.printable(), decision.requirement.printable()))
     })
 }
 
-fn decisions(site: &Site) -> Vec<Decision> {
-    match site {
-        Site::Environment(root) if uv::serves(root) => uv_decisions(root),
-        Site::Environment(root) | Site::Interpreter { root, .. } => pip_decisions(Some(root)),
-        Site::OnPath | Site::NewEnvironment { .. } => pip_decisions(None),
-        Site::Conda(root) => decisions_in(&root.join("conda-meta/pinned")),
-        Site::Directory { .. } | Site::System => Vec::new(),
-    }
+/// Returns the version of the Python in the environment at this root, as far as names of files show it.
+fn python_version(root: &Path) -> Option<(u32, u32)> {
+    let version = dotted(version_name(&python_in(root), root)?.to_str()?);
+    let (major, minor) = version.split_once('.')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// Returns the decisions in the project that contains the environment, and in the files that uv's variables name.
+/// Returns the decisions in the project that contains the environment, in uv's configuration, and in the files that
+/// uv's variables name.
 fn uv_decisions(root: &Path) -> Vec<Decision> {
-    let variables = ["UV_OVERRIDE", "UV_CONSTRAINT"].into_iter().flat_map(files_of_variable);
-    let mut found: Vec<Decision> = variables.flat_map(|file| decisions_in(&file)).collect();
-    for dir in root.ancestors().skip(1) {
-        let of_project = ["uv.toml", "pyproject.toml"].map(|name| dir.join(name));
-        let project = of_project.iter().find_map(|file| Some((file, text(file)?)));
-        if let Some((file, text)) = project {
-            let table = if file.ends_with("uv.toml") { "" } else { "tool.uv" };
-            let lists = ["override-dependencies", "constraint-dependencies"].map(|key| list(&text, table, key));
-            found.extend(lists.concat().into_iter().map(|requirement| Decision { file: file.clone(), requirement }));
-            break;
+    let in_variable = |name: &str, is_override| {
+        let files = files_of_variable(name).into_iter().flat_map(|file| decisions_in(&file));
+        files.map(move |decision| Decision { is_override, ..decision }).collect::<Vec<_>>()
+    };
+    let mut found = [in_variable("UV_OVERRIDE", true), in_variable("UV_CONSTRAINT", false)].concat();
+    let in_dir = |dir: &Path| {
+        ["uv.toml", "pyproject.toml"].map(|name| dir.join(name)).into_iter().find(|file| text(file).is_some())
+    };
+    let project = root.ancestors().skip(1).find_map(in_dir);
+    for file in project.into_iter().chain(uv_settings()) {
+        let text = text(&file).unwrap_or_default();
+        let table = if file.ends_with("pyproject.toml") { "tool.uv" } else { "" };
+        for (key, is_override) in [("override-dependencies", true), ("constraint-dependencies", false)] {
+            let requirements = list(&text, table, key).into_iter();
+            found.extend(requirements.map(|requirement| Decision { file: file.clone(), requirement, is_override }));
         }
     }
     found
 }
 
-/// Returns the setting by which pip would change another place or other packages, as a clause. The commands ignore such variables, but not
-/// the files.
-fn redirection(site: &Site) -> Option<String> {
+/// Returns the versions in the manifest of the pixi environment at this root. `pixi add` would replace them.
+fn pixi_decisions(root: &Path) -> Vec<Decision> {
+    let mut found = Vec::new();
+    for name in ["pixi.toml", "pyproject.toml"] {
+        let Some(file) = workspace_of_pixi(root).map(|dir| dir.join(name)) else { continue };
+        let text = text(&file).unwrap_or_default();
+        let mut is_dependency = false;
+        for line in text.lines().map(str::trim) {
+            if let Some(table) = line.strip_prefix('[').and_then(|line| line.split(']').next()) {
+                is_dependency =
+                    table.ends_with("dependencies") && (name == "pixi.toml" || table.starts_with("tool.pixi."));
+            } else if let Some((package, value)) = line.split_once('=').filter(|_| is_dependency) {
+                // `"9.10.*"` or `{ version = "9.10.*", channel = "conda-forge" }`
+                let value = value.split_once("version").map_or(value, |(_, version)| version);
+                let version = value.split(['"', '\'']).nth(1).unwrap_or_default();
+                let requirement = format!("{} {version}", package.trim());
+                found.push(Decision { file: file.clone(), requirement, is_override: false });
+            }
+        }
+    }
+    found
+}
+
+/// Returns the setting by which the pip of the Python with this prefix would change another place or other packages, as a
+/// clause. The commands ignore such variables, but not the files, unless they name a directory themselves.
+fn redirection(prefix: Option<&Path>, has_directory: bool) -> Option<String> {
     const OF_PLACE: [&str; 4] = ["prefix", "python", "root", "target"];
     const OF_PACKAGES: [&str; 3] = ["editable", "group", "requirement"];
-    let root = match site {
-        Site::Environment(root) if !uv::serves(root) => root,
-        Site::Interpreter { root, .. } => root,
-        _ => return None,
-    };
-    pip_settings(Some(root)).into_iter().find_map(|file| {
+    pip_settings(prefix).into_iter().find_map(|file| {
         let text = text(&file)?;
-        let (line, changed) = text.lines().find_map(|line| match key_and_value(line)?.0 {
-            key if OF_PLACE.contains(&key) => Some((line, "another place")),
-            key if OF_PACKAGES.contains(&key) => Some((line, "other packages, too")),
+        let (key, value, changed) = values(&text).into_iter().find_map(|(key, value)| match key {
+            "target" if has_directory => None,
+            key if OF_PLACE.contains(&key) => Some((key, value, "another place")),
+            key if OF_PACKAGES.contains(&key) => Some((key, value, "other packages, too")),
             _ => None,
         })?;
-        let line = line.trim().printable();
+        let line = format!("{key} = {value}").printable();
         Some(format!("{} has `{line}`, so that pip would change {changed}", file.printable()))
     })
 }
 
-/// Parses a line of pip's configuration.
-fn key_and_value(line: &str) -> Option<(&str, &str)> {
-    let (key, value) = line.split_once('=')?;
-    Some((key.trim(), value.trim()))
+/// Returns the decisions in the files that pip's variable and configuration name.
+fn pip_decisions(prefix: Option<&Path>) -> Vec<Decision> {
+    let in_settings = pip_settings(prefix).into_iter().filter_map(|file| text(&file)).flat_map(|text| {
+        let constraints = values(&text).into_iter().filter(|(key, _)| *key == "constraint");
+        constraints.flat_map(|(_, value)| value.split_whitespace().map(PathBuf::from)).collect::<Vec<_>>()
+    });
+    files_of_variable("PIP_CONSTRAINT").into_iter().chain(in_settings).flat_map(|file| decisions_in(&file)).collect()
 }
 
-/// Returns the decisions in the files that pip's variable and configuration name.
-fn pip_decisions(root: Option<&Path>) -> Vec<Decision> {
-    let constraints = pip_settings(root).into_iter().filter_map(|file| text(&file)).flat_map(|text| {
-        let values = text.lines().filter_map(key_and_value).filter(|(key, _)| *key == "constraint");
-        values
-            .flat_map(|(_, value)| value.split_whitespace().map(PathBuf::from).collect::<Vec<_>>())
-            .collect::<Vec<_>>()
-    });
-    files_of_variable("PIP_CONSTRAINT").into_iter().chain(constraints).flat_map(|file| decisions_in(&file)).collect()
+/// Returns the values in pip's configuration with their keys. Indented lines continue the value of the key above.
+fn values(text: &str) -> Vec<(&str, &str)> {
+    let mut current = "";
+    let mut values = Vec::new();
+    for line in text.lines() {
+        if line.starts_with([' ', '\t']) {
+            values.push((current, line.trim()));
+        } else if let Some((key, value)) = line.split_once('=') {
+            current = key.trim();
+            values.push((current, value.trim()));
+        }
+    }
+    values.retain(|(_, value)| !value.is_empty());
+    values
 }
 
 /// Returns the files in a variable, which are separated by spaces.
@@ -116,9 +170,11 @@ fn text(file: &Path) -> Option<String> {
 /// Returns the decisions in a file with one requirement per line.
 fn decisions_in(file: &Path) -> Vec<Decision> {
     let text = text(file).unwrap_or_default();
-    let lines = text.lines().map(|line| line.split(['#', ';']).next().unwrap_or_default().trim());
-    let requirements = lines.filter(|line| !line.is_empty() && !line.starts_with('-'));
-    requirements.map(|line| Decision { file: file.to_owned(), requirement: line.to_owned() }).collect()
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
+    let requirements = lines.map(|line| line.split(" --").next().unwrap_or_default().trim());
+    let requirements = requirements.filter(|line| !line.is_empty() && !line.starts_with('-'));
+    let decision = |line: &str| Decision { file: file.to_owned(), requirement: line.to_owned(), is_override: false };
+    requirements.map(decision).collect()
 }
 
 /// Returns the strings of a list in a TOML file, without reading the rest of the file.
@@ -150,7 +206,7 @@ fn list(text: &str, table: &str, key: &str) -> Vec<String> {
     while let Some(start) = rest.find(['"', '\'']) {
         let (quote, after) = (rest.get(start..=start).unwrap_or_default(), rest.get(start + 1..).unwrap_or_default());
         let Some((item, left)) = after.split_once(quote) else { break };
-        found.push(item.split(';').next().unwrap_or_default().trim().to_owned());
+        found.push(item.trim().to_owned());
         rest = left;
     }
     found
@@ -161,16 +217,6 @@ fn without_comment(line: &str) -> &str {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lists_of_uv_are_found_in_their_table() {
-        let text = "[project]\nconstraint-dependencies = [\"a\"]\n[tool.uv]\n# constraint-dependencies = [\"b\"]\n\
-                    constraint-dependencies = [\n  \"x[y]<2; python_version > '3'\", # c ]\n  'z==1',\n]\n[tool.uv.x]\n";
-        assert_eq!(list(text, "tool.uv", "constraint-dependencies"), ["x[y]<2", "z==1"]);
-        assert_eq!(list(text, "tool.uv", "override-dependencies"), Vec::<String>::new());
-        assert_eq!(list("override-dependencies = [\"a==1\"]", "", "override-dependencies"), ["a==1"]);
-        assert_eq!(list("x = [\"a", "", "x"), Vec::<String>::new());
-    }
-}
+#[allow(clippy::disallowed_methods, reason = "a test writes the files that the rules read")]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests;

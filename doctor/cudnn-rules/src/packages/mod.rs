@@ -31,6 +31,7 @@ pub(crate) use apt::with_lists;
 pub use aside::Aside;
 
 pub use change::{PackageChange, Pip, Site};
+pub use conda::workspace_of_pixi;
 pub(crate) use decisions::forbidding;
 pub use dirs::data_dir;
 pub use dirs::{entries, user_base};

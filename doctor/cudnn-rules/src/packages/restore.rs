@@ -170,7 +170,7 @@ pub(crate) fn unusable_settings(root: &Path) -> Option<PathBuf> {
 }
 
 /// Converts `python3.12` and `Python312` to `3.12`.
-fn dotted(version_name: &str) -> String {
+pub(super) fn dotted(version_name: &str) -> String {
     let version = version_name.trim_start_matches(|c: char| !c.is_ascii_digit());
     match version.split_at_checked(1).filter(|_| !version.contains('.')) {
         Some((major, minor)) => format!("{major}.{minor}"),

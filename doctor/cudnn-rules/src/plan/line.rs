@@ -85,6 +85,8 @@ pub(super) enum Remark {
     Aside(String),
     /// Replaces the text, because the action has to be done by hand.
     Instead(String),
+    /// Appended to the text, because this forbids the action.
+    But(String),
 }
 
 impl Remark {
@@ -96,6 +98,7 @@ impl Remark {
                 None => format!("{text} ({aside})"),
             },
             Remark::Instead(instead) => instead,
+            Remark::But(reason) => format!("{}; but {reason}", text.trim_end_matches(':')),
         }
     }
 }

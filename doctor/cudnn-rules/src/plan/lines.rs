@@ -95,8 +95,13 @@ fn link(dir: &Path, version: Version) -> Command {
     Command::new("sh", ["-c", &script]).changing(dir)
 }
 
-/// Renders a package change, preceded by the commands that prepare the installer.
+/// Renders a package change, preceded by the commands that prepare the installer. A change that contradicts a decision of
+/// the user has no lines.
 fn packages(change: &PackageChange, after: &[Action]) -> Rendered {
+    if let Some(decision) = packages::forbidding(change) {
+        let reason = format!("{decision}: change that first, because no step contradicts it");
+        return Rendered::default().remark(Remark::But(reason));
+    }
     let Some(commands) = change.commands() else { return Rendered::default() };
     let commands = packages::with_lists(commands);
     let put_back: Vec<Command> = change.records_aside().iter().map(Aside::put_back).collect();

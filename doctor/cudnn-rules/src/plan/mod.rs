@@ -149,7 +149,7 @@ fn advice_for(index: usize, findings: &[Finding], outcomes: &[Outcome], commands
         Outcome::Refused(remedy) => return Some(advice_of(remedy)),
         Outcome::Planned { remedy, .. } => return Some(Advice { commands, ..advice_of(remedy) }),
         Outcome::FixedUpTo(by) => {
-            format!("the steps up to those for {} fix this too:", findings.get(*by)?.kind.code)
+            format!("the steps up to those for {} fix this too:", findings.get(*by)?.name_for(finding))
         }
         Outcome::FixedBy(by) => {
             let by = findings.get(*by)?;
@@ -160,7 +160,7 @@ fn advice_for(index: usize, findings: &[Finding], outcomes: &[Outcome], commands
                 Some(own) => advice_of(own).text,
                 None => {
                     let own = of_shell().map(|own| format!("{own}; ")).unwrap_or_default();
-                    format!("{own}the remedy of {} fixes this too:", by.kind.code)
+                    format!("{own}the remedy of {} fixes this too:", by.name_for(finding))
                 }
             }
         }
@@ -190,16 +190,38 @@ pub fn lines_of(action: &Action) -> Vec<String> {
     lines::render(action, &[]).lines.iter().map(ToString::to_string).collect()
 }
 
-/// Returns the advice for a single remedy.
+/// Returns the advice for a single remedy. If it is not possible, only the commands that show more are printed.
 pub fn advice_of(remedy: &Remedy) -> Advice {
     let mut advice = Advice { text: remedy.text.clone(), ..Advice::default() };
     let mut all: Vec<Remark> = Vec::new();
+    let is_possible = is_possible(remedy);
     for merged in merge::merge(&[(0, remedy)]) {
         let Rendered { lines, remarks } = lines::render(&merged.action, &merged.after);
         all.extend(remarks.into_iter().filter(|remark| !all.contains(remark)).collect::<Vec<_>>());
-        advice.commands.extend(lines.iter().map(ToString::to_string));
+        if is_possible || matches!(merged.action, Action::Inspect(_)) {
+            advice.commands.extend(lines.iter().map(ToString::to_string));
+        }
     }
     advice.text = all.into_iter().fold(advice.text, |text, remark| remark.applied(text).printable());
     advice.remaining.clone_from(&advice.commands);
     advice
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::finding::FRAMEWORK_PIN;
+    use crate::remedy::Effect;
+
+    #[test]
+    fn another_finding_with_the_same_code_is_the_other_one() {
+        let finding = |file: &str| {
+            let removal = Action::Remove { paths: vec![file.into()], is_dir: false };
+            let remedy = Remedy::new("remove it:").effect(Effect::SameDir).action(removal);
+            Finding { installation: Some("/x".into()), ..Finding::new(FRAMEWORK_PIN, file).remedy(remedy) }
+        };
+        let plan = Plan::of(&[finding("/x/a"), finding("/x/b")], &PlanContext::default());
+        let texts: Vec<&str> = plan.advice.iter().flatten().map(|advice| advice.text.as_str()).collect();
+        assert!(texts.last().is_some_and(|text| text.starts_with("fix the other C073 first, which ")), "{texts:?}");
+    }
 }

@@ -17,7 +17,6 @@ use super::merge::{self, Merged};
 use super::simulate::Simulation;
 use crate::check::finding::{FRAMEWORK_MIX, LD_SO_MIX, LINKED_MIX};
 use crate::check::{Finding, FindingKind, Severity};
-use crate::packages::forbidding;
 use crate::remedy::{Action, Effect, Remedy, Variable};
 
 /// The maximum number of further orders of the findings to try, and of findings in one plan. Each of them costs some
@@ -80,8 +79,6 @@ enum Objection {
     DoesNotHelp,
     /// It leads to another error or warning.
     LeadsTo(Box<Finding>),
-    /// The user has decided otherwise, as this clause says.
-    Forbidden(String),
 }
 
 /// The machine with the steps so far.
@@ -230,17 +227,11 @@ impl Search<'_> {
     }
 
     /// Makes the commands of a note agree with the plan, because a person may run them as well: they are those that help
-    /// after the plan, and none that leads to an error or that the user has decided against.
+    /// after the plan, and none that leads to an error.
     fn review_note(&self, finding: &Finding, outcome: &mut Outcome) {
         let is_note = finding.kind.severity == Severity::Note;
         let Outcome::Advice(Some(remedy)) = outcome else { return };
-        if !is_note || !is_executable(remedy) {
-            return;
-        }
-        if !self.is_foreseeable(finding) {
-            if let Some(refusal) = refusal_of_user(remedy) {
-                *outcome = Outcome::Advice(Some(self.explain(&refusal, remedy.clone())));
-            }
+        if !is_note || !is_executable(remedy) || !self.is_foreseeable(finding) {
             return;
         }
         let left = self.after(&self.parts);
@@ -258,10 +249,8 @@ impl Search<'_> {
         let mut parts = self.parts.clone();
         parts.push(self.part(usize::MAX, remedy.clone(), false));
         let is_new_error = |after: &&Finding| after.kind.severity == Severity::Error && !self.was_there(after);
-        let harm = || self.after(&parts).iter().find(is_new_error).cloned();
-        let refusal = refusal_of_user(&remedy).or_else(|| harm().map(|harm| Objection::LeadsTo(Box::new(harm))));
-        *outcome = Outcome::Advice(Some(match refusal {
-            Some(refusal) => self.explain(&refusal, remedy),
+        *outcome = Outcome::Advice(Some(match self.after(&parts).iter().find(is_new_error) {
+            Some(harm) => self.explain(finding, &Objection::LeadsTo(Box::new(harm.clone())), remedy),
             None => remedy,
         }));
     }
@@ -308,7 +297,7 @@ impl Search<'_> {
                 (self.parts, self.left) = (parts, left);
                 Outcome::Planned { remedy, is_alone }
             }
-            Err(refusal) => Outcome::Refused(self.explain(&refusal, remedy)),
+            Err(refusal) => Outcome::Refused(self.explain(finding, &refusal, remedy)),
         }
     }
 
@@ -368,9 +357,6 @@ impl Search<'_> {
         following: usize,
     ) -> Result<(Vec<PlannedRemedy>, Vec<Finding>), Objection> {
         let Some((new, earlier)) = parts.split_last() else { return Ok((parts, self.start.clone())) };
-        if let Some(refusal) = refusal_of_user(&new.remedy) {
-            return Err(refusal);
-        }
         if let Some(before) = earlier.iter().find(|before| merge::contradict(&before.remedy, &new.remedy)) {
             return Err(Objection::Contradicts(before.of));
         }
@@ -451,28 +437,20 @@ impl Search<'_> {
         }
     }
 
-    fn explain(&self, refusal: &Objection, remedy: Remedy) -> Remedy {
-        let code = |index: usize| self.findings.get(index).map_or("", |finding| finding.kind.code);
+    /// Says in the remedy of a finding why it is refused.
+    fn explain(&self, finding: &Finding, refusal: &Objection, remedy: Remedy) -> Remedy {
+        let name = |index: usize| self.findings.get(index).map(|first| first.name_for(finding));
         match refusal {
-            Objection::Contradicts(first) => wait_for(code(*first), "changes the same"),
-            Objection::Waits(first) => wait_for(code(*first), "changes this installation"),
-            Objection::Forbidden(decision) => {
-                let text = format!("; but {decision}: change that first, because no step contradicts it");
-                Remedy { actions: Vec::new(), ..remedy }.with_end(&text)
-            }
+            Objection::Contradicts(first) => wait_for(name(*first), "changes the same"),
+            Objection::Waits(first) => wait_for(name(*first), "changes this installation"),
             Objection::DoesNotHelp => remedy.with_end("; this alone is not enough:"),
-            Objection::LeadsTo(finding) => {
-                let (code, message) = (finding.kind.code, &finding.message);
+            Objection::LeadsTo(next) => {
+                let (code, message) = (next.kind.code, &next.message);
                 Remedy { actions: Vec::new(), ..remedy }
                     .with_end(&format!("; no step does so, because it would lead to {code}: {message}"))
             }
         }
     }
-}
-
-/// Returns the decision of the user that forbids a remedy.
-fn refusal_of_user(remedy: &Remedy) -> Option<Objection> {
-    remedy.changes().find_map(forbidding).map(Objection::Forbidden)
 }
 
 /// Adapts a remedy to a named program and to the loader's variable.
@@ -494,8 +472,9 @@ fn is_one_of(finding: &Finding, kinds: &[FindingKind]) -> bool {
     kinds.iter().any(|kind| kind.code == finding.kind.code)
 }
 
-fn wait_for(code: &str, effect: &str) -> Remedy {
-    Remedy::new(format!("fix {code} first, which {effect}; then run `{} check` again", doctor()))
+fn wait_for(first: Option<String>, effect: &str) -> Remedy {
+    let first = first.unwrap_or_default();
+    Remedy::new(format!("fix {first} first, which {effect}; then run `{} check` again", doctor()))
 }
 
 /// Asks the user to replace an installation that no command can change. Installing another cuDNN into the active

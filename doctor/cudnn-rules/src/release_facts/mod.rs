@@ -129,6 +129,9 @@ impl ReleaseFacts {
         if !is_date(&self.date) {
             return Err(format!("{:?} is not a date, such as \"2026-11-29\"", self.date));
         }
+        if self.known_issues.is_empty() {
+            return Err("it contains no known issues".to_owned());
+        }
         let rules: BTreeSet<&str> = self.errata.rules.iter().map(|rule| rule.name.as_str()).collect();
         let mut names = BTreeSet::new();
         for issue in &self.known_issues {
@@ -268,7 +271,10 @@ impl std::fmt::Display for CapabilityRange {
 fn is_date(text: &str) -> bool {
     let digits = |text: &str, len: usize| text.len() == len && text.bytes().all(|byte| byte.is_ascii_digit());
     let parts: Vec<&str> = text.split('-').collect();
-    matches!(parts.as_slice(), [year, month, day] if digits(year, 4) && digits(month, 2) && digits(day, 2))
+    let [year, month, day] = parts.as_slice() else { return false };
+    // Of numbers with equally many digits, the order is that of the texts.
+    let is_in_year = ("01"..="12").contains(month) && ("01"..="31").contains(day);
+    is_in_year && digits(year, 4) && digits(month, 2) && digits(day, 2)
 }
 
 #[cfg(test)]
@@ -367,6 +373,13 @@ mod tests {
             (r#"{"errata":1,"rules":[]}"#.to_owned(), "missing field `facts`"),
             (good.replace("\"facts\":1", "\"facts\":2,\"other\":1"), "format 2 is not supported, only 1"),
             (good.replace("2026-11-29", "yesterday"), "is not a date"),
+            (good.replace("2026-11-29", "2026-11-32"), "is not a date"),
+            (good.replace("2026-11-29", "2026-13-01"), "is not a date"),
+            (good.replace("2026-11-29", "2026-11-00"), "is not a date"),
+            (
+                r#"{"facts":1,"version":7,"date":"2024-02-29","known_issues":[],"errata":{"rules":[]}}"#.to_owned(),
+                "no known issues",
+            ),
             (good.replace("https://a", "http://a"), "starts with https://"),
             (twice, "another issue has this name"),
         ] {

@@ -46,7 +46,9 @@ pub(super) struct Messages {
     dropped: usize,
     /// The texts of known messages that were found, by the index of the message.
     known: BTreeMap<usize, &'static str>,
-    has_failure: bool,
+    /// The numbers of lines outside of the log's entries that report an error or a warning.
+    pub(super) errors: usize,
+    pub(super) warnings: usize,
     /// The numbers of innermost reasons, and of other reasons, that the next lines contain. Entries of several processes can
     /// alternate.
     inner: usize,
@@ -54,12 +56,20 @@ pub(super) struct Messages {
 }
 
 impl Messages {
-    pub(super) fn add(&mut self, line: &str) {
+    /// Adds a line. The log states the severity of its entries, so that their lines add neither an error nor a warning.
+    pub(super) fn add(&mut self, line: &str, is_of_entry: bool) {
+        let mark = mark(line);
+        // The log lists the results of all calls.
+        if mark == Some(b'i') {
+            return;
+        }
         // A fallback to another library succeeds with a warning.
         let is_failure = !line.contains(SUCCESS);
+        let mut kind = None;
         for (index, known) in KNOWN.iter().enumerate().filter(|_| is_failure) {
             if let Some(text) = known.texts.iter().find(|text| matches(line, text)) {
                 self.known.entry(index).or_insert(text);
+                kind = Some(Kind::Error);
             }
         }
         if line.trim().is_empty() {
@@ -67,29 +77,35 @@ impl Messages {
         } else if let Some(count) = traceback(line) {
             self.inner += 1;
             self.outer = self.outer.saturating_add(count.saturating_sub(1));
-        } else if let Some((kind, status, reason)) = reason(line) {
-            self.add_reason(kind, status, reason);
-        } else if !is_of_log(line)
+        } else if let Some((of_reason, status, reason)) = reason(line) {
+            kind = kind.or(self.add_reason(of_reason, status, reason));
+        } else if mark.is_none()
             && let Some(status) = status_in(line)
         {
-            self.has_failure = true;
             self.count(status, "");
+            kind = Some(Kind::Error);
+        }
+        match kind.filter(|_| !is_of_entry) {
+            Some(Kind::Error) if mark != Some(b'w') => self.errors += 1,
+            Some(_) => self.warnings += 1,
+            None => {}
         }
     }
 
-    fn add_reason(&mut self, kind: Kind, status: &str, reason: &str) {
+    /// Adds a reason, and returns its kind if it is the innermost one.
+    fn add_reason(&mut self, kind: Kind, status: &str, reason: &str) -> Option<Kind> {
         if kind == Kind::Error && status == SUCCESS {
             // A check that passed, which cuDNN lists before the innermost reason.
             self.outer = self.outer.saturating_sub(1);
-            return;
+            return None;
         }
         if self.inner == 0 && self.outer > 0 {
             self.outer -= 1;
-            return;
+            return None;
         }
         self.inner = self.inner.saturating_sub(1);
-        self.has_failure |= kind == Kind::Error;
         self.count(status, reason);
+        Some(kind)
     }
 
     fn count(&mut self, status: &str, reason: &str) {
@@ -109,11 +125,6 @@ impl Messages {
     /// Returns whether nothing was found.
     pub(super) fn is_empty(&self) -> bool {
         self.reasons.is_empty() && self.known.is_empty()
-    }
-
-    /// Returns whether something failed.
-    pub(super) fn has_failure(&self) -> bool {
-        self.has_failure || !self.known.is_empty()
     }
 
     /// Prints the most frequent reasons, then the explanations.
@@ -204,10 +215,15 @@ fn status_in(line: &str) -> Option<&str> {
     (name != SUCCESS && meaning(name).is_some()).then_some(name)
 }
 
-/// Returns whether the line is of an entry of cuDNN's log, which lists the results of all calls.
-fn is_of_log(line: &str) -> bool {
-    const MARKS: [&str; 8] = ["I! ", "i! ", "W! ", "w! ", "E! ", "e! ", "F! ", "f! "];
-    MARKS.iter().any(|mark| line.contains(mark))
+/// Returns the letter of the severity in the mark of cuDNN's log (`E! ` or `e! `), in lower case, if the line contains one.
+fn mark(line: &str) -> Option<u8> {
+    let bytes = line.as_bytes();
+    let marks = line.match_indices("! ").filter_map(|(at, _)| Some((at.checked_sub(1)?, at.checked_sub(2))));
+    let is_alone = |before: Option<usize>| {
+        before.and_then(|before| bytes.get(before)).is_none_or(|byte| !byte.is_ascii_alphanumeric())
+    };
+    let letters = marks.filter(|(_, before)| is_alone(*before)).filter_map(|(at, _)| bytes.get(at));
+    letters.map(u8::to_ascii_lowercase).find(|letter| b"iwef".contains(letter))
 }
 
 #[cfg(test)]
@@ -216,7 +232,7 @@ mod tests {
 
     fn reasons(text: &str) -> Vec<(String, String, usize)> {
         let mut messages = Messages::default();
-        text.lines().for_each(|line| messages.add(line));
+        text.lines().for_each(|line| messages.add(line, false));
         let owned = |(status, reason, count): (&str, &str, usize)| (status.into(), reason.into(), count);
         messages.by_count().into_iter().map(owned).collect()
     }
@@ -247,8 +263,8 @@ mod tests {
     fn frequent_reasons_are_kept_if_there_are_too_many() {
         let mut messages = Messages::default();
         for number in 0..2 * MAX_REASONS {
-            messages.add("Error: CUDNN_STATUS_BAD_PARAM; Reason: frequent");
-            messages.add(&format!("Error: CUDNN_STATUS_BAD_PARAM; Reason: {number}"));
+            messages.add("Error: CUDNN_STATUS_BAD_PARAM; Reason: frequent", false);
+            messages.add(&format!("Error: CUDNN_STATUS_BAD_PARAM; Reason: {number}"), false);
         }
         assert_eq!(messages.by_count()[0], ("CUDNN_STATUS_BAD_PARAM", "frequent", 2 * MAX_REASONS));
         assert_eq!(messages.by_count().len() + messages.dropped, 2 * MAX_REASONS + 1);

@@ -51,12 +51,10 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
     let summary = Summary::read(&arguments.file)?;
     format.report(|| summary.value(), || summary.text());
-    Ok(if summary.error_count > 0 || summary.messages.has_failure() {
-        Outcome::Errors
-    } else if summary.warnings > 0 || !summary.messages.is_empty() {
-        Outcome::Warnings
-    } else {
-        Outcome::Fine
+    Ok(match (summary.error_count(), summary.warning_count()) {
+        (0, 0) => Outcome::Fine,
+        (0, _) => Outcome::Warnings,
+        _ => Outcome::Errors,
     })
 }
 
@@ -69,9 +67,10 @@ struct Summary {
     calls: BTreeMap<String, usize>,
     /// The number of calls to functions beyond [`MAX_DISTINCT`].
     other_calls: usize,
-    warnings: usize,
-    error_count: usize,
-    /// The first [`MAX_ERRORS`] errors.
+    /// The numbers of entries that are warnings or errors.
+    warning_entries: usize,
+    error_entries: usize,
+    /// The first [`MAX_ERRORS`] of these errors.
     errors: Vec<Entry>,
     /// The call that failed first, with arguments, if the log contains calls.
     failed_call: Option<Entry>,
@@ -125,9 +124,19 @@ impl Summary {
 
     fn add_part(&mut self, part: Part<'_>) {
         match part {
-            Part::Line(line) => self.messages.add(line),
+            Part::Line { text, is_of_entry } => self.messages.add(text, is_of_entry),
             Part::Entry(entry, len) => self.add(entry, len),
         }
+    }
+
+    /// Returns the number of errors in the whole text.
+    fn error_count(&self) -> usize {
+        self.error_entries + self.messages.errors
+    }
+
+    /// Returns the number of warnings in the whole text.
+    fn warning_count(&self) -> usize {
+        self.warning_entries + self.messages.warnings
     }
 
     /// Adds an entry with this number of bytes.
@@ -140,7 +149,7 @@ impl Summary {
             self.processes.extend(entry.process);
         }
         if entry.severity >= Severity::Error {
-            self.error_count += 1;
+            self.error_entries += 1;
             if self.errors.is_empty() {
                 self.failed_call = self.latest_calls.remove(&(entry.thread, entry.function.clone()));
                 self.latest_calls.clear();
@@ -150,7 +159,7 @@ impl Summary {
                 self.errors.push(entry);
             }
         } else if entry.severity == Severity::Warning {
-            self.warnings += 1;
+            self.warning_entries += 1;
         } else if is_call(&entry) {
             let function = entry.function.clone().unwrap_or_else(|| "?".into());
             if self.calls.len() < MAX_DISTINCT || self.calls.contains_key(&function) {
@@ -198,7 +207,7 @@ impl Summary {
         let calls = self.calls.values().sum::<usize>() + self.other_calls;
         let more_than = if self.other_calls > 0 { "more than " } else { "" };
         let functions = count(self.calls.len(), "function");
-        let (warnings, errors) = (count(self.warnings, "warning"), count(self.error_count, "error"));
+        let (warnings, errors) = (count(self.warning_count(), "warning"), count(self.error_count(), "error"));
         outln!("{} of {more_than}{functions}, {warnings}, {errors}", count(calls, "call"));
         self.messages.print();
         if calls > 0 {
@@ -243,9 +252,9 @@ impl Summary {
                 outln!("  {}: {meaning}", reason.status.printable());
             }
         }
-        let (more, kept) = (self.error_count - 1, self.errors.len());
+        let (more, kept) = (self.error_entries - 1, self.errors.len());
         if more > 0 {
-            let lists = if kept == self.error_count { "all".to_owned() } else { format!("the first {kept}") };
+            let lists = if kept == self.error_entries { "all".to_owned() } else { format!("the first {kept}") };
             let are = if more == 1 { "is" } else { "are" };
             outln!("\n{} {are} not shown (`--json` lists {lists}).", count(more, "more error"));
         }
@@ -263,8 +272,8 @@ impl Summary {
             "processes": self.processes.len(),
             "calls": self.calls.iter().map(call).collect::<Vec<_>>(),
             "other_calls": self.other_calls,
-            "warnings": self.warnings,
-            "error_count": self.error_count,
+            "warnings": self.warning_count(),
+            "error_count": self.error_count(),
             "errors": self.errors.iter().map(error).collect::<Vec<_>>(),
             "reasons": self.messages.reasons(),
             "other_reasons": self.messages.dropped(),
@@ -275,7 +284,8 @@ impl Summary {
 
 /// A part of the text. The lines of an entry come before it.
 enum Part<'a> {
-    Line(&'a str),
+    /// A line, and whether an entry contains it.
+    Line { text: &'a str, is_of_entry: bool },
     /// An entry and the number of bytes in its text.
     Entry(Entry, usize),
 }
@@ -285,6 +295,8 @@ fn for_each_entry(mut reader: impl BufRead, mut add: impl FnMut(Part<'_>)) -> st
     let (mut entry, mut line) = (Vec::new(), Vec::new());
     let (mut len, mut zeros) = (0, 0);
     let mut is_prefixed = false;
+    // The mark of the lines of the current entry.
+    let mut entry_mark = None;
     match reader.fill_buf()? {
         [0x1f, 0x8b, ..] => {
             return Err(std::io::Error::other("it is compressed; `zcat FILE | cudnn-doctor log -` reads it"));
@@ -318,7 +330,13 @@ fn for_each_entry(mut reader: impl BufRead, mut add: impl FnMut(Part<'_>)) -> st
         if line.is_empty() {
             return Ok(());
         }
-        add(Part::Line(&String::from_utf8_lossy(&line)));
+        let text = String::from_utf8_lossy(&line);
+        if is_start {
+            entry_mark =
+                parse(&text).iter().any(is_written_by_cudnn).then(|| text.get(..2)).flatten().map(str::to_lowercase);
+        }
+        let is_of_entry = entry_mark.is_some() && text.get(..2).map(str::to_lowercase) == entry_mark;
+        add(Part::Line { text: &text, is_of_entry });
         if entry.len() < MAX_ENTRY_LEN {
             entry.extend_from_slice(&line);
         }

@@ -1,0 +1,73 @@
+//! Says which of the layers that are on without variables would start, by reading files.
+
+use std::path::{Path, PathBuf};
+
+use cudnn_cli::escape::Printable;
+use cudnn_frameworks::installation::InstallationReport;
+use cudnn_probe::layers::{
+    LAYERS_FILE, LAYERS_VARIABLE, RequestedLayer, ignored_list, installed_layers, marker, requested_layers,
+};
+use cudnn_probe::{Host, exports, shown_path};
+
+use crate::cudnn_file::drop_in_dir;
+
+/// The lookup result for a requested layer.
+pub struct Answer {
+    /// The name or path as requested.
+    pub name: String,
+    /// The file that would be loaded, or the reasons why the search failed.
+    pub file: Result<PathBuf, String>,
+}
+
+/// Returns the layers that are on without CUDNN_LAYERS in programs with the drop-in, as a list with commas.
+pub fn layers_on(report: &InstallationReport) -> Option<String> {
+    installed_layers(drop_in_dir(report)?).map(|list| list.to_string_lossy().into_owned())
+}
+
+/// Returns sentences about the layers that [`layers_on`] should list and that stay off, and about an ignored list.
+pub fn problems(report: &InstallationReport, host: &Host) -> Vec<String> {
+    let Some(dir) = drop_in_dir(report) else { return Vec::new() };
+    let requested = match host.variable(LAYERS_VARIABLE) {
+        Some(_) => Vec::new(),
+        None => requested_layers(host, Some(dir)),
+    };
+    let off = |Answer { name, file }: Answer| {
+        let list = dir.join(LAYERS_FILE).printable();
+        Some(format!("the layer {} in {list} stays off: {}", name.printable(), file.err()?))
+    };
+    problem_of_list(dir).into_iter().chain(requested.into_iter().map(check_layer).filter_map(off)).collect()
+}
+
+/// Returns a sentence about the list of layers in this directory, if programs ignore it.
+pub fn problem_of_list(dir: &Path) -> Option<String> {
+    let reason = ignored_list(dir)?;
+    Some(format!("programs ignore {}, because {reason}", dir.join(LAYERS_FILE).printable()))
+}
+
+/// Looks for the library of a requested layer, without loading it.
+pub fn check_layer(RequestedLayer { name, files, .. }: RequestedLayer) -> Answer {
+    let name = name.to_string_lossy().into_owned();
+    let file = files.map_err(|error| error.to_string()).and_then(|files| {
+        let mut reasons = Vec::new();
+        for file in files {
+            match refusal(&name, &file) {
+                None => return Ok(file),
+                Some(reason) => reasons.push(format!("{} {reason}", shown_path(&file))),
+            }
+        }
+        Err(reasons.join("; "))
+    });
+    Answer { name, file }
+}
+
+/// Explains why the loader would reject this file for the layer.
+fn refusal(name: &str, file: &Path) -> Option<String> {
+    let marker = marker(name, file);
+    let wanted: Vec<&str> = ["cudnnLayerBegin"].into_iter().chain(marker.as_deref()).collect();
+    match exports(file, &wanted) {
+        Err(error) => Some(error.to_string()),
+        Ok(found) if found.first() == Some(&false) => Some("is not a layer: it does not export cudnnLayerBegin".into()),
+        Ok(found) if found.contains(&false) => Some(format!("has no layer {name}")),
+        Ok(_) => None,
+    }
+}

@@ -1,0 +1,127 @@
+use super::*;
+use cudnn_probe::facts::{Changes, Facts};
+use tempfile::TempDir;
+
+#[test]
+fn lists_of_uv_are_found_in_their_table() {
+    let text = "[project]\nconstraint-dependencies = [\"a\"]\n[tool.uv]\n# constraint-dependencies = [\"b\"]\n\
+                constraint-dependencies = [\n  \"x[y]<2; python_version > '3'\", # c ]\n  'z==1',\n]\n[tool.uv.x]\n";
+    assert_eq!(list(text, "tool.uv", "constraint-dependencies"), ["x[y]<2; python_version > '3'", "z==1"]);
+    assert_eq!(list(text, "tool.uv", "override-dependencies"), Vec::<String>::new());
+    assert_eq!(list("override-dependencies = [\"a==1\"]", "", "override-dependencies"), ["a==1"]);
+    assert_eq!(list("x = [\"a", "", "x"), Vec::<String>::new());
+}
+
+#[test]
+fn values_of_pip_continue_on_indented_lines() {
+    let text = "[global]\nconstraint =\n    /a.txt\n\t/b.txt\nprefix = /x\n# no value\n";
+    assert_eq!(values(text), [("constraint", "/a.txt"), ("constraint", "/b.txt"), ("prefix", "/x")]);
+}
+
+/// Returns a directory with a Python 3.12 environment that uv has made, in the project with these settings.
+fn project(settings: &str) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for file in ["bin/uv", "env/bin/python3.12", "env/lib/python3.12/site-packages/x"] {
+        let file = dir.path().join(file);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, "").unwrap();
+        #[cfg(unix)]
+        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    std::fs::write(dir.path().join("env/pyvenv.cfg"), "uv = 0.9.0\nversion = 3.12.1\n").unwrap();
+    std::fs::write(dir.path().join("pyproject.toml"), settings).unwrap();
+    dir
+}
+
+/// Returns what forbids this change in the project, if these variables are set and uv is on `PATH`.
+fn forbidden(dir: &TempDir, change: PackageChange, variables: &[(&str, &Path)]) -> Option<String> {
+    let mut changes = Changes::default();
+    for name in ["UV_OVERRIDE", "UV_CONSTRAINT", "UV_CONFIG_FILE", "PIP_CONSTRAINT", "PIP_CONFIG_FILE"] {
+        changes.set_variable(name, None);
+    }
+    for name in ["HOME", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS"] {
+        changes.set_variable(name, Some(dir.path().join("nothing").into()));
+    }
+    changes.set_variable("PATH", Some(dir.path().join("bin").into()));
+    variables.iter().for_each(|(name, value)| changes.set_variable(name, Some((*value).into())));
+    let reason = Facts::recorder().after(changes).within(|| forbidding(&change))?;
+    Some(reason.replace(dir.path().to_str().unwrap(), "DIR"))
+}
+
+const NVRTC: &str = "nvidia-cuda-nvrtc-cu12";
+
+#[test]
+#[cfg(target_os = "linux")]
+fn decisions_forbid_first_and_repeated_installations_alike() {
+    let change = |dir: &TempDir| PackageChange::of(Site::Environment(dir.path().join("env")));
+    for (list, requirement, expected) in [
+        ("override", "==12.4.127", Some("decides nvidia-cuda-nvrtc-cu12==12.4.127")),
+        ("constraint", "<12.9", Some("decides nvidia-cuda-nvrtc-cu12<12.9")),
+        ("override", "==12.9.86", None),
+        ("override", "==12.9.86; python_version < '3.9'", Some("decides nvidia-cuda-nvrtc-cu12==12.9.86; python_v")),
+        ("override", "; sys_platform == 'never'", Some("decides nvidia-cuda-nvrtc-cu12; sys_platform == 'never'")),
+        ("constraint", "==12.4.127; python_version < '3.9'", None),
+        ("constraint", "==12.4.127; python_version == '3.12'", Some("decides nvidia-cuda-nvrtc-cu12==12.4.127; py")),
+    ] {
+        let dir = project(&format!("[tool.uv]\n{list}-dependencies = [\"{NVRTC}{requirement}\"]\n"));
+        let wanted = || [format!("{NVRTC}==12.9.86")];
+        for change in [change(&dir).install(wanted()), change(&dir).reinstall(wanted())] {
+            let found = forbidden(&dir, change, &[]);
+            assert_eq!(found.is_some(), expected.is_some(), "{list} {requirement}: {found:?}");
+            assert!(expected.is_none_or(|expected| found.unwrap().contains(expected)), "{list} {requirement}");
+        }
+        assert_eq!(forbidden(&dir, change(&dir).remove([NVRTC.to_owned()]), &[]), None);
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn the_manifest_of_pixi_is_not_edited_against_a_version_in_it() {
+    for (name, manifest, expected) in [
+        ("pixi.toml", "[dependencies]\npython = \"3.12.*\"\nlibcudnn = \"9.10.*\"\n", Some("libcudnn 9.10.*")),
+        (
+            "pixi.toml",
+            "[feature.x.dependencies]\nlibcudnn = { version = '<9.18', channel = 'y' }\n",
+            Some("libcudnn <9.18"),
+        ),
+        ("pixi.toml", "[dependencies]\nlibcudnn = \">=9.1\"\n", None),
+        ("pixi.toml", "[dependencies]\nlibcudnn = \"*\"\n[tasks]\nlibcudnn = \"9.10.*\"\n", None),
+        ("pyproject.toml", "[tool.pixi.dependencies]\nlibcudnn = \"9.10.*\"\n", Some("libcudnn 9.10.*")),
+        ("pyproject.toml", "[tool.other.dependencies]\nlibcudnn = \"9.10.*\"\n", None),
+    ] {
+        let dir = project("");
+        let root = dir.path().join(".pixi/envs/default");
+        std::fs::create_dir_all(root.join("conda-meta")).unwrap();
+        std::fs::write(root.join("conda-meta/pixi"), "{}").unwrap();
+        std::fs::write(dir.path().join(name), manifest).unwrap();
+        let change = PackageChange::of(Site::Conda(root)).install(["libcudnn>=9.18".to_owned()]);
+        let expected = expected.map(|expected| format!("DIR/{name} decides {expected}"));
+        assert_eq!(forbidden(&dir, change, &[]), expected, "{manifest}");
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn all_places_that_pip_fills_obey_its_constraints() {
+    let dir = project("");
+    let constraints = dir.path().join("constraints.txt");
+    std::fs::write(&constraints, format!("{NVRTC}==12.4.127 --hash=sha256:00 # of the image\n")).unwrap();
+    let configuration = dir.path().join("pip.conf");
+    std::fs::write(&configuration, format!("[install]\nconstraint =\n  {}\n", constraints.display())).unwrap();
+    let python = dir.path().join("env/bin/python3.12");
+    let place = |pip: Pip| Site::Directory { dir: "/opt/x".into(), pip, options: Vec::new() };
+    for site in [
+        Site::OnPath,
+        Site::Interpreter { program: python.clone(), root: dir.path().join("env") },
+        Site::NewEnvironment { dir: "/opt/x".into(), program: python.clone() },
+        place(Pip::Any),
+        place(Pip::Interpreter(python)),
+    ] {
+        let change = PackageChange::of(site).reinstall([format!("{NVRTC}==12.9.86")]);
+        for (name, file) in [("PIP_CONSTRAINT", &constraints), ("PIP_CONFIG_FILE", &configuration)] {
+            let expected = format!("DIR/constraints.txt decides {NVRTC}==12.4.127");
+            assert_eq!(forbidden(&dir, change.clone(), &[(name, file)]), Some(expected), "{change:?}");
+        }
+        assert_eq!(forbidden(&dir, change, &[]), None);
+    }
+}
