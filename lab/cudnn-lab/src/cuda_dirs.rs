@@ -65,7 +65,7 @@ pub(crate) fn finds_cublas_lt(cuda_major: u32, opener: &Path) -> bool {
 
 /// Returns whether ld.so finds a library in a worker. The run path of the opener is searched too.
 fn finds(library: &str, opener: Option<&Path>) -> bool {
-    let host = Host::current().with_variable(SEARCH_PATH, search_path().unwrap_or_default());
+    let host = Host::current().env(SEARCH_PATH, search_path().unwrap_or_default());
     let simulation = opener.and_then(|opener| Simulation::new(opener, &host).ok());
     let without_opener = || Simulation::without_program(Path::new("/"), &host, &KnownFiles::new());
     simulation.unwrap_or_else(without_opener).dlopen_incomplete(library, 0).is_some()
