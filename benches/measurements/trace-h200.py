@@ -124,7 +124,6 @@ def main(drop_in, stopwatch, seconds="230", batch="8", size="32"):
     summary = {**trace, "CUDNN_TRACE_SUMMARY": f"{scratch}/summary-%i", "CUDNN_TRACE_ARGUMENTS": "0"}
     short = {**trace, "CUDNN_TRACE": f"{scratch}/short-%i.json", "CUDNN_TRACE_ARGUMENTS": "0"}
     full = {**trace, "CUDNN_TRACE": f"{scratch}/full-%i.json"}
-    gpu = {**trace, "CUDNN_TRACE": f"{scratch}/gpu-%i.json", "CUDNN_TRACE_GPU": "1"}
     timed = {
         "NVIDIA's shim": None,
         "NVIDIA's shim, once more": None,
@@ -132,7 +131,6 @@ def main(drop_in, stopwatch, seconds="230", batch="8", size="32"):
         "trace: summary": summary,
         "trace: file without arguments": short,
         "trace: file": full,
-        "trace: file, with the device's time": gpu,
     }
     watched = {
         "no layer between": {"CUDNN_LAYERS": f"{outer},{inner}"},
@@ -239,7 +237,7 @@ def print_tables(tables):
 
 
 def print_files(scratch):
-    print("\n| file | bytes | events | of the device | functions | first |\n| --- | --- | --- | --- | --- | --- |")
+    print("\n| file | bytes | events | functions | first |\n| --- | --- | --- | --- | --- |")
     keep = os.environ.get("OUT")
     for name in sorted(os.listdir(scratch)):
         if not name.endswith(".json"):
@@ -247,8 +245,7 @@ def print_files(scratch):
         path, kind = f"{scratch}/{name}", name.split("-")[0]
         events = json.load(open(path))
         slices = [event for event in events if event.get("ph") == "X"]
-        device = [event for event in slices if event.get("cat") == "gpu"]
-        print(f"| {kind} | {os.path.getsize(path)} | {len(events)} | {len(device)} | "
+        print(f"| {kind} | {os.path.getsize(path)} | {len(events)} | "
               f"{len({event['name'] for event in slices})} | {slices[0]['name'] if slices else ''} |")
         if keep:
             with open(f"{keep}/{kind}.json", "w") as out:

@@ -520,7 +520,6 @@ fn without_another_output_a_summary_is_printed_at_exit() {
         let row = summary.lines().find(|line| line.ends_with("  cudnnGetVersion")).unwrap();
         assert_eq!(row.split_whitespace().next(), Some(calls), "{summary}");
     }
-    assert!(summaries[1].contains("First calls of 3 functions: "), "{output:#?}");
     assert!(summaries[1].contains("libcudnn_graph.so.9 was loaded in "), "{output:#?}");
 }
 
@@ -542,21 +541,6 @@ fn the_name_of_a_program_cannot_forge_lines_of_summaries() {
     assert!(!output.stderr.contains('\u{1b}'), "{output:#?}");
 }
 
-/// A driver library without a device. Events complete when they are recorded, and consecutive events are one
-/// millisecond apart.
-const FAKE_DRIVER: &str = r#"
-#include <stdlib.h>
-static int events, mode;
-int cuCtxGetCurrent(void **context) { *context = (void *)0x5000; return 0; }
-int cuCtxGetId(void *context, unsigned long long *id) { *id = context == (void *)0x5000 ? 3 : 4; return 0; }
-int cuEventCreate(int **event, unsigned flags) { *event = calloc(1, sizeof **event); return flags != 0; }
-int cuEventRecord(int *event, void *stream) { *event = ++events; return stream != (void *)0x77; }
-int cuEventQuery(int *event) { return *event ? 0 : 400; }
-int cuEventElapsedTime(float *time, int *from, int *to) { *time = *to - *from; return 0; }
-int cuStreamIsCapturing(void *stream, int *status) { *status = getenv("CAPTURING") != 0; return mode != 2; }
-int cuThreadExchangeStreamCaptureMode(int *other) { int previous = mode; mode = *other; *other = previous; return 0; }
-"#;
-
 fn compile_library(code: &str, file: &Path) {
     let source = file.with_extension("c");
     std::fs::write(&source, code).unwrap();
@@ -564,43 +548,6 @@ fn compile_library(code: &str, file: &Path) {
     compiler.args(["-shared", "-fPIC", "-w"]).arg(source).arg("-o").arg(file);
     let soname = file.file_name().unwrap().to_str().unwrap();
     run_compiler(compiler.arg(format!("-Wl,-soname,{soname}")));
-}
-
-#[test]
-fn device_times_are_read_without_waiting() {
-    let fake = fake_set();
-    let dir = TempDir::new();
-    let driver = dir.path().join("libcuda.so.1");
-    compile_library(FAKE_DRIVER, &driver);
-    let open = format!("open:{}", driver.display());
-    let run = |variable: (&str, &str), args: &[&str]| {
-        let file = dir.path().join("trace.json");
-        let child = child(fake.path())?.env("CUDNN_TRACE", &file).env(variable.0, variable.1);
-        let output = child.env("CUDNN_TRACE_GPU", "1").run(args);
-        assert_eq!(output.code, Some(0), "{output:#?}");
-        Some(events(&file))
-    };
-    let Some(traced) = run(("UNUSED", ""), &[&open, "execute:600"]) else { return };
-    let on_device = named(&traced, "cudnnBackendExecute on the device");
-    assert_eq!(on_device.len(), 600);
-    let mut last = 0.0;
-    for event in on_device {
-        assert_eq!(event["dur"], 1000.0, "{event}");
-        assert_eq!(event["args"]["stream"], "0x77");
-        let start = event["ts"].as_f64().unwrap();
-        assert!(start >= last, "{event}");
-        last = start + 1000.0;
-    }
-    let track = named(&traced, "thread_name");
-    assert_eq!(track[0]["args"]["name"], "stream 0x77 of the device");
-    // Device times are missing while a stream is captured, and without a driver.
-    for (variable, args) in
-        [(("CAPTURING", "1"), vec![open.as_str(), "execute:5"]), (("UNUSED", ""), vec!["execute:5"])]
-    {
-        let traced = run(variable, &args).unwrap();
-        assert_eq!(named(&traced, "cudnnBackendExecute on the device").len(), 0);
-        assert_eq!(named(&traced, "cudnnBackendExecute").len(), 5);
-    }
 }
 
 /// An NVTX tool that prints the ranges.

@@ -1,4 +1,5 @@
-//! Records calls outside of the backend API that start work on the device, such as convolutions and normalizations.
+//! Records calls outside of the backend API that start work on the device, such as convolutions and normalizations, or
+//! search for an algorithm.
 //!
 //! A program repeats these calls at every step. Descriptors are therefore read only after they have changed, and arguments
 //! become text only if the call is new.

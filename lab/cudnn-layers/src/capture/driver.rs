@@ -5,18 +5,23 @@ use std::ffi::{c_int, c_uint, c_void};
 
 use once_cell::race::OnceBox;
 
-use crate::driver::{SUCCESS, Status, StreamCapture, library};
+use crate::driver::{SUCCESS, Status, library};
 
 const INVALID_VALUE: Status = 1;
 /// `CU_POINTER_ATTRIBUTE_MEMORY_TYPE`.
 const MEMORY_TYPE: c_int = 2;
 /// `CU_MEMORYTYPE_HOST`.
 const HOST: c_uint = 1;
+/// `CU_STREAM_CAPTURE_STATUS_NONE`.
+const NOT_CAPTURING: c_int = 0;
+/// `CU_STREAM_CAPTURE_MODE_RELAXED`.
+const RELAXED: c_int = 2;
 
 /// The driver library that the process has loaded.
 pub(super) struct Driver {
     attribute: unsafe extern "C" fn(*mut c_void, c_int, u64) -> Status,
-    capture: StreamCapture,
+    is_capturing: unsafe extern "C" fn(*mut c_void, *mut c_int) -> Status,
+    exchange_mode: unsafe extern "C" fn(*mut c_int) -> Status,
     synchronize: unsafe extern "C" fn(*mut c_void) -> Status,
     copy: unsafe extern "C" fn(*mut c_void, u64, usize, *mut c_void) -> Status,
 }
@@ -43,12 +48,12 @@ pub(super) fn loaded() -> Option<&'static Driver> {
 impl Driver {
     fn loaded() -> Option<Driver> {
         let library = library()?;
-        let capture = StreamCapture::new(&library)?;
-        // SAFETY: the driver's functions with these names have these signatures since CUDA 4.0.
+        // SAFETY: the driver's functions with these names have these signatures since CUDA 10.1.
         unsafe {
             Some(Driver {
                 attribute: library.function(c"cuPointerGetAttribute")?,
-                capture,
+                is_capturing: library.function(c"cuStreamIsCapturing")?,
+                exchange_mode: library.function(c"cuThreadExchangeStreamCaptureMode")?,
                 synchronize: library.function(c"cuStreamSynchronize")?,
                 copy: library.function(c"cuMemcpyDtoHAsync_v2")?,
             })
@@ -59,7 +64,7 @@ impl Driver {
     pub(super) fn place(&self, address: u64) -> Option<MemoryKind> {
         let mut ty: c_uint = 0;
         // SAFETY: the driver writes a number of this type, and does not access the memory at the address.
-        let status = self.capture.relaxed(|| unsafe { (self.attribute)((&raw mut ty).cast(), MEMORY_TYPE, address) });
+        let status = self.relaxed(|| unsafe { (self.attribute)((&raw mut ty).cast(), MEMORY_TYPE, address) });
         match status {
             SUCCESS if ty == HOST => Some(MemoryKind::RegisteredHost),
             SUCCESS => Some(MemoryKind::Device),
@@ -70,13 +75,30 @@ impl Driver {
 
     /// Returns whether work on the stream is, or may be, captured into a graph.
     pub(super) fn is_capturing(&self, stream: *mut c_void) -> bool {
-        self.capture.relaxed(|| self.capture.is_capturing(stream))
+        let mut status = NOT_CAPTURING;
+        // SAFETY: the stream belongs to a handle that the program is using, and the pointer is valid for writes.
+        let asked = self.relaxed(|| unsafe { (self.is_capturing)(stream, &raw mut status) });
+        asked != SUCCESS || status != NOT_CAPTURING
+    }
+
+    /// Runs driver calls in a mode that neither fails during the capture of a CUDA graph nor invalidates a capture in any
+    /// thread.
+    fn relaxed<T>(&self, calls: impl FnOnce() -> T) -> T {
+        let mut mode = RELAXED;
+        // SAFETY: the pointer is valid for writes.
+        let was_exchanged = unsafe { (self.exchange_mode)(&raw mut mode) } == SUCCESS;
+        let result = calls();
+        if was_exchanged {
+            // SAFETY: as above. This restores the program's mode.
+            unsafe { (self.exchange_mode)(&raw mut mode) };
+        }
+        result
     }
 
     /// Waits for the work on a stream that is not captured.
     pub(super) fn synchronize(&self, stream: *mut c_void) -> bool {
         // SAFETY: the stream belongs to a handle that the program is using.
-        self.capture.relaxed(|| unsafe { (self.synchronize)(stream) == SUCCESS })
+        self.relaxed(|| unsafe { (self.synchronize)(stream) == SUCCESS })
     }
 
     /// Copies device memory, and waits for the work on this stream. Other streams may be captured.
@@ -85,7 +107,7 @@ impl Driver {
         copy.try_reserve_exact(bytes).ok()?;
         copy.resize(bytes, 0);
         // SAFETY: the buffer has this size, and the driver refuses addresses that are not in its memory.
-        let status = self.capture.relaxed(|| unsafe { (self.copy)(copy.as_mut_ptr().cast(), address, bytes, stream) });
+        let status = self.relaxed(|| unsafe { (self.copy)(copy.as_mut_ptr().cast(), address, bytes, stream) });
         (self.synchronize(stream) && status == SUCCESS).then_some(copy)
     }
 }

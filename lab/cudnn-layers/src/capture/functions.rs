@@ -15,8 +15,8 @@ pub(super) struct Function {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     NotFollowed,
-    /// It starts work on the device.
-    StartsWork,
+    /// It starts work on the device, or searches for an algorithm.
+    Recorded,
     /// It creates a descriptor.
     Creates,
     /// It destroys a descriptor.
@@ -56,8 +56,8 @@ fn classified(function: Id) -> Function {
     let is_first = parameters.first().is_some_and(is_descriptor);
     let role = if name.starts_with("cudnnBackend") {
         Role::NotFollowed
-    } else if starts_work(function) {
-        Role::StartsWork
+    } else if starts_work(function) || is_search(name) {
+        Role::Recorded
     } else if is_first && name.starts_with("cudnnCreate") {
         Role::Creates
     } else if is_first && name.starts_with("cudnnDestroy") {
@@ -68,6 +68,12 @@ fn classified(function: Id) -> Function {
         Role::NotFollowed
     };
     Function { role, parameters }
+}
+
+/// Returns whether a function searches or selects an algorithm for a convolution.
+fn is_search(name: &str) -> bool {
+    name.starts_with("cudnnFindConvolution")
+        || name.starts_with("cudnnGetConvolution") && name.ends_with("Algorithm_v7")
 }
 
 fn kind(parameter: &Parameter) -> ParameterKind {
@@ -90,12 +96,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn functions_that_change_descriptors_are_followed() {
+    fn functions_that_work_or_search_are_recorded_and_those_that_change_descriptors_followed() {
         classify();
         let role = |name: &str| function(Id::from_name(name.as_bytes()).unwrap()).unwrap().role;
         for (name, expected) in [
-            ("cudnnConvolutionForward", Role::StartsWork),
-            ("cudnnBatchNormalizationForwardTrainingEx", Role::StartsWork),
+            ("cudnnConvolutionForward", Role::Recorded),
+            ("cudnnBatchNormalizationForwardTrainingEx", Role::Recorded),
+            ("cudnnFindConvolutionForwardAlgorithm", Role::Recorded),
+            ("cudnnGetConvolutionForwardAlgorithm_v7", Role::Recorded),
+            ("cudnnGetConvolutionGroupCount", Role::NotFollowed),
             ("cudnnCreateTensorDescriptor", Role::Creates),
             ("cudnnDestroyFilterDescriptor", Role::Destroys),
             ("cudnnSetTensor4dDescriptor", Role::Changes),

@@ -204,7 +204,7 @@ fn outside_backend<R: Returned>(state: &State, call: &Call<'_>, next: impl FnOnc
         (Role::Creates, Some(cudnnStatus_t::CUDNN_STATUS_SUCCESS)) => call::created(call),
         // A call that fails may have changed a descriptor, too.
         (Role::Changes, _) => call::changed(call),
-        (Role::StartsWork, Some(status)) if is_current(state) => {
+        (Role::Recorded, Some(status)) if is_current(state) => {
             let _guard = ThreadStateGuard::new();
             call::record(state, call, status);
         }

@@ -1,9 +1,9 @@
 //! Writes Chrome trace events for Perfetto (<https://ui.perfetto.dev>). Calls are complete events (`"ph":"X"`).
 
-use std::fmt::Write;
-use std::io::Error;
-use std::time::Duration;
+use std::fmt::Write as _;
+use std::io::{Error, Result, Write};
 
+use arrayvec::ArrayString;
 use cudnn_layer_api::Host;
 use cudnn_os::{clock, threads};
 use cudnn_sys::types::cudnnStatus_t;
@@ -30,13 +30,13 @@ pub(super) struct Chrome {
 
 /// An event other than a call, such as loading a library.
 pub(super) struct Event<'a> {
-    pub(super) name: &'a str,
-    pub(super) detail: &'a str,
+    pub(super) name: String,
     pub(super) category: &'a str,
     pub(super) thread: u32,
+    /// Start time on the monotonic clock, in nanoseconds.
     pub(super) start: u64,
-    /// `None` for an instant event.
-    pub(super) duration: Option<Duration>,
+    /// Duration in nanoseconds. `None` for an instant event.
+    pub(super) duration: Option<u64>,
     pub(super) members: &'a [(&'static str, &'a str)],
 }
 
@@ -48,12 +48,13 @@ impl Chrome {
         is_child: bool,
         process_name: &str,
         host: Host,
-    ) -> Result<Option<Self>, String> {
+    ) -> std::result::Result<Option<Self>, String> {
         let Some(name) = &options.chrome else { return Ok(None) };
         let process = std::process::id();
         let mut first = JsonRecord::new();
-        first.raw(START);
-        put_numbers(&mut first, process, threads::id());
+        first.end(START);
+        // There is room for it.
+        let _ = put_numbers(&mut first, process, threads::id());
         first.arguments(|members| members.add("name", |record| record.string(process_name, TEXT_LIMIT)));
         first.end(",\"ph\":\"M\"}");
         let name = match expanded(name, process) {
@@ -80,49 +81,38 @@ impl Chrome {
 
     /// Writes a call.
     pub(super) fn write_call(&self, finished: &FinishedCall<'_, '_>, has_arguments: bool) {
-        self.append(finished.call.function.name(), "", finished.thread, "X", |record| {
-            put_times(record, finished.start, Some(finished.duration));
+        self.append(finished.call.function.name(), finished.thread, "X", |record| {
+            put_times(record, finished.start, Some(finished.duration))?;
             record.arguments(|members| add_members(members, finished, has_arguments));
+            Ok(())
         });
     }
 
     /// Writes an event.
     pub(super) fn write_event(&self, event: &Event<'_>) {
-        let duration = event.duration.map(|duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
-        let phase = if duration.is_some() { "X" } else { "i" };
-        self.append(event.name, event.detail, event.thread, phase, |record| {
-            put_times(record, event.start, duration);
-            record.raw(",\"cat\":");
-            record.string(event.category, VALUE_LIMIT);
-            if duration.is_none() {
-                record.raw(",\"s\":\"t\"");
-            }
+        let phase = if event.duration.is_some() { "X" } else { "i" };
+        self.append(&event.name, event.thread, phase, |record| {
+            put_times(record, event.start, event.duration)?;
+            write!(record, ",\"cat\":\"{}\"{}", event.category, if phase == "i" { ",\"s\":\"t\"" } else { "" })?;
             record.arguments(|members| {
                 for (key, text) in event.members {
                     members.add(key, |record| record.string(text, TEXT_LIMIT));
                 }
             });
-        });
-    }
-
-    /// Sets the display name of a track.
-    pub(super) fn name_track(&self, thread: u32, name: &str) {
-        self.append("thread_name", "", thread, "M", |record| {
-            record.arguments(|members| members.add("name", |record| record.string(name, VALUE_LIMIT)));
+            Ok(())
         });
     }
 
     /// Builds a record of this phase and writes it. The record is never moved, because it is large.
     #[inline]
-    fn append(&self, name: &str, detail: &str, thread: u32, phase: &str, add: impl FnOnce(&mut JsonRecord)) {
+    fn append(&self, name: &str, thread: u32, phase: &str, add: impl FnOnce(&mut JsonRecord) -> Result<()>) {
         let mut record = JsonRecord::new();
-        self.fill(&mut record, name, detail, thread, phase, add);
+        self.fill(&mut record, name, thread, phase, add);
         let last = |error: &Error| {
             let mut record = JsonRecord::new();
-            let detail = error.to_string();
-            self.fill(&mut record, "the trace ends here: ", &detail, thread, "i", |record| {
-                put_times(record, clock::monotonic(), None);
-                record.raw(",\"s\":\"g\"");
+            self.fill(&mut record, &format!("the trace ends here: {error}"), thread, "i", |record| {
+                put_times(record, clock::monotonic(), None)?;
+                write!(record, ",\"s\":\"g\"")
             });
             record
         };
@@ -136,15 +126,16 @@ impl Chrome {
         &self,
         record: &mut JsonRecord,
         name: &str,
-        detail: &str,
         thread: u32,
         phase: &str,
-        add: impl FnOnce(&mut JsonRecord),
+        add: impl FnOnce(&mut JsonRecord) -> Result<()>,
     ) {
-        record.raw(",\n{\"name\":");
-        record.quoted(2 * VALUE_LIMIT, |text| text.write_str(name).and_then(|()| text.write_str(detail)));
-        put_numbers(record, self.process, thread);
-        add(record);
+        record.end(",\n{\"name\":");
+        // Only members of `args` can exceed the size, and they are omitted then.
+        let _ = record
+            .string(name, 2 * VALUE_LIMIT)
+            .and_then(|()| put_numbers(record, self.process, thread))
+            .and_then(|()| add(record));
         for piece in [",\"ph\":\"", phase, "\"}"] {
             record.end(piece);
         }
@@ -174,12 +165,12 @@ fn add_members(members: &mut Members<'_>, finished: &FinishedCall<'_, '_>, has_a
     }
     match finished.status {
         Some(cudnnStatus_t::CUDNN_STATUS_SUCCESS) if has_arguments => {
-            members.add("status", |record| record.raw("\"CUDNN_STATUS_SUCCESS (0)\""));
+            members.add("status", |record| write!(record, "\"CUDNN_STATUS_SUCCESS (0)\""));
         }
         Some(status) if has_arguments || finished.has_failed() => {
-            members.add("status", |record| record.quoted(VALUE_LIMIT, |text| write!(text, "{status:?}")));
+            members.add("status", |record| put(record, Value::Other(&status, 0)));
         }
-        None if finished.is_unwinding => members.add("status", |record| record.raw("\"left by an exception\"")),
+        None if finished.is_unwinding => members.add("status", |record| write!(record, "\"left by an exception\"")),
         _ => {}
     }
     if let Some(label) = finished.label {
@@ -188,37 +179,34 @@ fn add_members(members: &mut Members<'_>, finished: &FinishedCall<'_, '_>, has_a
 }
 
 #[inline]
-fn put_numbers(record: &mut JsonRecord, process: u32, thread: u32) {
-    record.raw(",\"pid\":");
-    record.number(process.into());
-    record.raw(",\"tid\":");
-    record.number(thread.into());
+fn put_numbers(record: &mut JsonRecord, process: u32, thread: u32) -> Result<()> {
+    write!(record, ",\"pid\":{process},\"tid\":{thread}")
 }
 
+/// Adds the times in microseconds.
 #[inline]
-fn put_times(record: &mut JsonRecord, start: u64, duration: Option<u64>) {
-    record.raw(",\"ts\":");
-    record.microseconds(start);
-    if let Some(duration) = duration {
-        record.raw(",\"dur\":");
-        record.microseconds(duration);
+fn put_times(record: &mut JsonRecord, start: u64, duration: Option<u64>) -> Result<()> {
+    write!(record, ",\"ts\":{}.{:03}", start / 1000, start % 1000)?;
+    match duration {
+        Some(duration) => write!(record, ",\"dur\":{}.{:03}", duration / 1000, duration % 1000),
+        None => Ok(()),
     }
 }
 
 /// Adds the value of an argument.
 #[inline]
-fn put(record: &mut JsonRecord, value: Value<'_>) {
+fn put(record: &mut JsonRecord, value: Value<'_>) -> Result<()> {
     match value {
-        Value::Signed(number) => {
-            if number < 0 {
-                record.raw("-");
-            }
-            record.number(number.unsigned_abs());
-        }
-        Value::Unsigned(number) => record.number(number),
+        Value::Signed(number) => write!(record, "{number}"),
+        Value::Unsigned(number) => write!(record, "{number}"),
         // JSON has no representation of infinity.
-        Value::Float(number) => record.quoted(VALUE_LIMIT, |text| write!(text, "{number:?}")),
-        Value::Pointer(address) => record.address(address),
-        Value::Other(shown, _) => record.quoted(VALUE_LIMIT, |text| write!(text, "{shown:?}")),
+        Value::Float(number) => write!(record, "\"{number:?}\""),
+        Value::Pointer(address) => write!(record, "\"{address:#x}\""),
+        Value::Other(shown, _) => {
+            let mut text = ArrayString::<VALUE_LIMIT>::new();
+            // A longer text is truncated.
+            let _ = write!(text, "{shown:?}");
+            record.string(&text, VALUE_LIMIT)
+        }
     }
 }

@@ -75,9 +75,8 @@ impl Lines {
 
     pub(super) fn write_event(&self, event: &Event<'_>) {
         let mut line = String::with_capacity(512);
-        let duration = event.duration.map_or(0, |duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
-        self.start(&mut line, event.thread, event.start, duration);
-        let _ = write!(line, "{}{}", event.name, event.detail);
+        self.start(&mut line, event.thread, event.start, event.duration.unwrap_or(0));
+        line.push_str(&event.name);
         for (key, text) in event.members {
             let _ = write!(line, ", {key}: {text}");
         }

@@ -21,9 +21,7 @@
 
 mod call;
 mod chrome;
-mod driver;
 mod file;
-mod gpu;
 mod labels;
 mod lines;
 mod nvtx;
@@ -31,7 +29,6 @@ mod options;
 mod parameters;
 mod record;
 mod statistics;
-mod streams;
 mod summary;
 mod tracer;
 
@@ -44,7 +41,7 @@ use cudnn_os::clock;
 use cudnn_sys::types::cudnnStatus_t;
 
 use self::call::FinishedCall;
-use self::gpu::Started;
+use self::nvtx::Nvtx;
 use self::tracer::{STREAMS, Tracer, tracer};
 use crate::program_memory::accepted_word;
 use crate::shadow::{Destruction, calls};
@@ -120,7 +117,6 @@ struct Running<'a, 'b> {
     destruction: Option<Destruction>,
     /// The stream of the handle that the call destroys.
     destroyed: Option<usize>,
-    on_device: Option<Started>,
     status: Option<cudnnStatus_t>,
     is_unwinding: bool,
     start: u64,
@@ -141,59 +137,21 @@ impl<'a, 'b> Running<'a, 'b> {
         if call.function == Id::CudnnDestroy {
             // Before the call, because another thread may then create a handle at this address.
             let [handle] = call.bits::<1>();
-            destroyed = STREAMS.get(handle as usize);
-            STREAMS.remove(handle as usize);
+            destroyed = STREAMS.remove(handle as usize);
         }
-        let mut running = Running {
-            tracer,
-            call,
-            destruction,
-            destroyed,
-            on_device: None,
-            status: None,
-            is_unwinding: true,
-            start: 0,
-        };
-        if tracer.gpu.is_some() || tracer.nvtx.is_some() {
-            running.begin_external();
+        let mut running = Running { tracer, call, destruction, destroyed, status: None, is_unwinding: true, start: 0 };
+        if let Some(nvtx) = tracer.nvtx {
+            begin_range(nvtx, call);
         }
         running.start = clock::monotonic();
         running
     }
 
-    /// Starts measuring on the device, and starts a range in the attached tool.
-    #[cold]
-    fn begin_external(&mut self) {
-        let pieces = parameters::pieces(self.call.function);
-        if let Some(nvtx) = self.tracer.nvtx {
-            let name = labels::label(self.call)
-                .and_then(|label| CString::new(format!("{}: {label}", self.call.function.name())).ok());
-            let plain = pieces.map_or(c"", |pieces| &pieces.name);
-            nvtx.push(name.as_deref().unwrap_or(plain));
-        }
-        if let Some(gpu) = self.tracer.gpu.as_ref().filter(|_| pieces.is_some_and(|pieces| pieces.is_execution)) {
-            let stream = stream_of(self.call);
-            self.on_device = stream.and_then(|stream| gpu.start(stream, clock::monotonic()));
-        }
-    }
-
-    /// Ends what [`begin_external`](Running::begin_external) started.
-    #[cold]
-    fn end_external(&mut self) {
-        if let (Some(gpu), Some(started)) = (&self.tracer.gpu, self.on_device.take()) {
-            let label = labels::label(self.call);
-            gpu.end(started, self.call.function, label, |measured| self.tracer.write_measured(&measured));
-        }
-        if let Some(nvtx) = self.tracer.nvtx {
-            nvtx.pop();
-        }
-    }
-
     #[inline(never)]
     fn end(&mut self, now: u64) {
         let Running { tracer, call, status, is_unwinding, start, .. } = *self;
-        if tracer.gpu.is_some() || tracer.nvtx.is_some() {
-            self.end_external();
+        if let Some(nvtx) = tracer.nvtx {
+            nvtx.pop();
         }
         let stream = self.destroyed.or_else(|| stream_of(call));
         if status == Some(cudnnStatus_t::CUDNN_STATUS_SUCCESS) {
@@ -222,6 +180,14 @@ impl<'a, 'b> Running<'a, 'b> {
             lines.write_call(&finished, has_arguments);
         }
     }
+}
+
+/// Starts a range in the attached tool.
+#[cold]
+fn begin_range(nvtx: Nvtx, call: &Call<'_>) {
+    let name = labels::label(call).and_then(|label| CString::new(format!("{}: {label}", call.function.name())).ok());
+    let plain = parameters::pieces(call.function).map_or(c"", |pieces| &pieces.name);
+    nvtx.push(name.as_deref().unwrap_or(plain));
 }
 
 /// Returns the stream of a call, if it is known.
@@ -265,34 +231,32 @@ fn follow_stream(call: &Call<'_>) {
 
 /// Writes an event of the loader.
 fn write_event(tracer: &Tracer, event: &Event<'_>) {
-    let end = clock::monotonic().saturating_sub(u64::try_from(event.age.as_nanos()).unwrap_or_default());
+    let nanoseconds = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or_default();
+    let end = clock::monotonic().saturating_sub(nanoseconds(event.age));
     let thread = tracer.thread();
-    let write = |name: &str, detail: &CStr, category: &str, duration: Option<Duration>, members: &[(_, &str)]| {
-        let start = end.saturating_sub(duration.map_or(0, |d| u64::try_from(d.as_nanos()).unwrap_or_default()));
-        let detail = detail.to_string_lossy();
-        tracer.write_event(&chrome::Event { name, detail: &detail, category, thread, start, duration, members });
+    let write = |name: String, category: &str, duration: Option<Duration>, members: &[(_, &str)]| {
+        let duration = duration.map(nanoseconds);
+        let start = end.saturating_sub(duration.unwrap_or(0));
+        tracer.write_event(&chrome::Event { name, category, thread, start, duration, members });
     };
     match event.kind {
         EventKind::LibraryLoaded { library, path, duration } => {
+            let library = library.to_string_lossy();
+            write(format!("load {library}"), "load", Some(duration), &[("path", &path.to_string_lossy())]);
             if tracer.has_summary {
-                summary::add_library(&library.to_string_lossy(), duration);
+                summary::add_library(library.into_owned(), duration);
             }
-            write("load ", library, "load", Some(duration), &[("path", &path.to_string_lossy())]);
         }
         EventKind::FirstCall { function, duration } => {
-            if tracer.has_summary {
-                let duration = u64::try_from(duration.as_nanos()).unwrap_or_default();
-                summary::add_first_call(function.to_bytes(), duration);
-            }
-            write("resolve ", function, "first call", Some(duration), &[]);
+            write(format!("resolve {}", function.to_string_lossy()), "first call", Some(duration), &[]);
         }
         EventKind::LibraryFailed { library, status, report } => {
             let members = [("status", &*shown(status)), ("report", &*report.to_string_lossy())];
-            write("cannot load ", library, "failure", None, &members);
+            write(format!("cannot load {}", library.to_string_lossy()), "failure", None, &members);
         }
         EventKind::CallFailed { function, status, report } => {
             let members = [("status", &*shown(status)), ("report", &*report.to_string_lossy())];
-            write("failed ", function, "failure", None, &members);
+            write(format!("failed {}", function.to_string_lossy()), "failure", None, &members);
         }
         _ => {}
     }

@@ -26,8 +26,6 @@ pub struct Options {
     pub summary: Option<Destination>,
     /// `CUDNN_TRACE_ARGUMENTS=0`: omits the arguments of calls.
     pub without_arguments: bool,
-    /// `CUDNN_TRACE_GPU=1`: adds the time that calls take on the device.
-    pub gpu: bool,
     /// `NVTX_INJECTION64_PATH`: the library that receives NVTX ranges. Tools such as Nsight Systems set this variable.
     pub nvtx: Option<PathBuf>,
 }
@@ -65,7 +63,6 @@ impl Options {
             lines: set("CUDNN_TRACE_LINES").map(|value| Destination::parse(&value)),
             summary: set("CUDNN_TRACE_SUMMARY").map(|value| Destination::parse(&value)),
             without_arguments: set("CUDNN_TRACE_ARGUMENTS").is_some_and(|value| value == "0"),
-            gpu: set("CUDNN_TRACE_GPU").is_some_and(|value| value != "0"),
             nvtx: set("NVTX_INJECTION64_PATH").map(PathBuf::from),
         })
     }
@@ -95,7 +92,6 @@ mod tests {
             ("CUDNN_TRACE_LINES", "stderr"),
             ("CUDNN_TRACE_SUMMARY", "b.txt"),
             ("CUDNN_TRACE_ARGUMENTS", "0"),
-            ("CUDNN_TRACE_GPU", "1"),
         ]);
         let expected = Options {
             chrome: Some("a.json".into()),
@@ -103,11 +99,10 @@ mod tests {
             lines: Some(Destination::Stderr),
             summary: Some(Destination::File("b.txt".into())),
             without_arguments: true,
-            gpu: true,
             nvtx: None,
         };
         assert_eq!(all, Ok(expected));
-        assert_eq!(options(&[("CUDNN_TRACE", ""), ("CUDNN_TRACE_GPU", "0")]), Ok(Options::default()));
+        assert_eq!(options(&[("CUDNN_TRACE", "")]), Ok(Options::default()));
         let reason = options(&[("CUDNN_TRACE_LIMIT", "lots")]);
         assert_eq!(reason, Err("CUDNN_TRACE_LIMIT=\"lots\" is not a size".into()));
     }

@@ -4,14 +4,12 @@ use std::ffi::CString;
 
 use once_cell::race::OnceBox;
 
-use crate::wrappers::{Id, Parameter, starts_work};
+use crate::wrappers::{Id, Parameter};
 
 /// The common parts of a function's records. Never freed.
 pub(super) struct Pieces {
     /// The parameters, in order.
     pub(super) parameters: Vec<Piece>,
-    /// The function starts work on the device, on the handle's stream or on one that is passed to it.
-    pub(super) is_execution: bool,
     /// The index of the stream among the parameters.
     pub(super) stream: Option<usize>,
     /// The name as a C string.
@@ -46,7 +44,7 @@ impl Pieces {
         let parameters: Vec<Piece> = function.parameters().iter().map(Piece::new).collect();
         let stream = parameters.iter().position(|piece| piece.text.ends_with(": cudaStream_t"));
         let name = CString::new(function.name()).unwrap_or_default();
-        Pieces { parameters, is_execution: starts_work(function), stream, name }
+        Pieces { parameters, stream, name }
     }
 }
 
@@ -132,19 +130,6 @@ mod tests {
             "const cudnnSeqDataAxis_t *",
         ];
         assert_eq!(types.map(c_type), expected);
-    }
-
-    #[test]
-    fn functions_that_make_the_device_work_are_known() {
-        let work = ["cudnnBackendExecute", "cudnnConvolutionForward", "cudnnRNNBackwardWeights_v8", "cudnnSetTensor"];
-        let no_work =
-            ["cudnnGetRNNWeightParams", "cudnnFindConvolutionForwardAlgorithm", "cudnnSetStream", "cudnnCreate"];
-        let is_execution = |name: &&str| {
-            let function = Id::from_name(name.as_bytes()).unwrap();
-            Pieces::new(function).is_execution
-        };
-        assert!(work.iter().all(is_execution));
-        assert!(!no_work.iter().any(is_execution));
     }
 
     #[test]

@@ -1,23 +1,21 @@
 //! Manages the outputs of this process, and opens new ones in a forked child.
 
 use std::cell::Cell;
-use std::time::Duration;
 
 use cudnn_layer_api::Host;
 use cudnn_os::exit::call_at_exit;
 use cudnn_os::threads;
 
 use super::chrome::{Chrome, Event};
-use super::gpu::{Gpu, Measured};
 use super::lines::Lines;
 use super::nvtx::Nvtx;
 use super::options::Options;
-use super::streams::Streams;
 use super::summary;
 use crate::fork::{self, AtFork, Rank};
 use crate::leaked::Leaked;
 use crate::report::{open, process_name, save_working_dir};
 use crate::shadow;
+use crate::table::Table;
 
 /// The outputs of this process. Never freed, because other threads may be using it.
 pub(super) struct Tracer {
@@ -25,29 +23,26 @@ pub(super) struct Tracer {
     pub(super) chrome: Option<Chrome>,
     pub(super) lines: Option<Lines>,
     pub(super) has_summary: bool,
-    pub(super) gpu: Option<Gpu>,
     pub(super) nvtx: Option<Nvtx>,
     process: u32,
     host: Host,
 }
 
-/// The first number of device tracks, which is larger than any thread ID.
-const FIRST_TRACK: u32 = 1_000_000_000;
-
 static TRACER: Leaked<Tracer> = Leaked::new();
 /// The parent's outputs in a forked child that has not opened its own yet.
 static PARENTS: Leaked<Tracer> = Leaked::new();
-static AT_FORK: &[AtFork] = &[AtFork::InChild(leave_to_parent)];
-/// The streams of handles. A forked child inherits them.
-pub(super) static STREAMS: Streams = Streams::new();
+/// A forked child inherits handles, and counts its own calls.
+static AT_FORK: &[AtFork] =
+    &[AtFork::Inherited(&STREAMS), AtFork::Emptied(&summary::SUMMARY), AtFork::InChild(leave_to_parent)];
+/// The streams of handles.
+pub(super) static STREAMS: Table<usize, 32> = Table::new(1024);
 
 /// Opens the outputs.
 pub(super) fn start(host: Host) -> Result<(), String> {
     let options = Options::chosen()?;
     save_working_dir();
     let nvtx = options.nvtx.as_deref().and_then(|library| Nvtx::load(library.as_os_str()));
-    let gpu = options.gpu.then(Gpu::new);
-    let tracer = Tracer { gpu, ..Tracer::open(options, false, host, nvtx)? };
+    let tracer = Tracer::open(options, false, host, nvtx)?;
     fork::take_part(Rank::Shadow, &shadow::AT_FORK);
     fork::take_part(Rank::Trace, &AT_FORK);
     TRACER.set(Box::leak(Box::new(tracer)));
@@ -94,7 +89,6 @@ fn start_child() -> Option<&'static Tracer> {
     PARENTS.get()?;
     fork::notice_child();
     let parents = PARENTS.take()?;
-    summary::clear();
     match Tracer::open(parents.options.clone(), true, parents.host, parents.nvtx) {
         Ok(tracer) => TRACER.set(Box::leak(Box::new(tracer))),
         Err(reason) => parents.host.error(&reason),
@@ -103,14 +97,13 @@ fn start_child() -> Option<&'static Tracer> {
 }
 
 impl Tracer {
-    /// Opens the files. GPU times are disabled in a forked child, because the parent's contexts are unusable there.
-    /// This loads no library, because a thread of the parent may have held ld.so's lock during the fork.
+    /// Opens the files. This loads no library, because a thread of the parent may have held ld.so's lock during the fork.
     fn open(options: Options, is_child: bool, host: Host, nvtx: Option<Nvtx>) -> Result<Self, String> {
         let chrome = Chrome::create(&options, is_child, &process_name(host), host)?;
         let open = |destination| Lines::open(destination, options.limit(), host);
         let lines = options.lines.as_ref().map(open).transpose()?;
         let has_summary = options.summary.is_some();
-        Ok(Tracer { options, chrome, lines, has_summary, gpu: None, nvtx, process: std::process::id(), host })
+        Ok(Tracer { options, chrome, lines, has_summary, nvtx, process: std::process::id(), host })
     }
 
     /// Returns the ID of this thread.
@@ -132,29 +125,6 @@ impl Tracer {
         THREAD.try_with(current).unwrap_or_else(|_| threads::id())
     }
 
-    /// Writes the time that a call took on the device.
-    pub(super) fn write_measured(&self, measured: &Measured) {
-        let label = measured.label.as_deref();
-        if self.has_summary {
-            summary::add_measured(measured.function, label, measured.duration);
-        }
-        let thread = FIRST_TRACK + measured.track;
-        let stream = format!("{:#x}", measured.stream);
-        if let Some(chrome) = self.chrome.as_ref().filter(|_| measured.is_first) {
-            chrome.name_track(thread, &format!("stream {stream} of the device"));
-        }
-        let members = [("stream", stream.as_str()), ("graph", label.unwrap_or_default())];
-        self.write_event(&Event {
-            name: measured.function.name(),
-            detail: " on the device",
-            category: "gpu",
-            thread,
-            start: measured.start,
-            duration: Some(Duration::from_nanos(measured.duration)),
-            members: members.get(..if label.is_some() { 2 } else { 1 }).unwrap_or_default(),
-        });
-    }
-
     /// Writes an event to all outputs except the summary.
     pub(super) fn write_event(&self, event: &Event<'_>) {
         if let Some(chrome) = &self.chrome {
@@ -169,9 +139,6 @@ impl Tracer {
 /// Runs when the process exits.
 extern "C" fn finish() {
     let Some(tracer) = current() else { return };
-    if let Some(gpu) = &tracer.gpu {
-        gpu.finish(|measured| tracer.write_measured(&measured));
-    }
     if let Some(chrome) = &tracer.chrome {
         chrome.finish();
     }
