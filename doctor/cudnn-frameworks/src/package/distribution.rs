@@ -153,13 +153,13 @@ fn records_in(dir: &Path, found: &mut Found) -> BTreeMap<String, Vec<Record>> {
         // The entry already contains the file type, except for links, so this avoids a system call.
         let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir() || kind.is_symlink() && info_dir.leads_to_dir());
         match names::parse(stem, kind) {
-            _ if kind == names::Kind::Egg && !is_dir => {
+            _ if kind == names::MetadataKind::Egg && !is_dir => {
                 found.report(info_dir, "is a zipped egg, which is not examined", None);
             }
             // Older Debian installers write a file instead of an `.egg-info` directory.
-            _ if kind == names::Kind::DistInfo && !is_dir => found.report(info_dir, "is not a directory", None),
+            _ if kind == names::MetadataKind::DistInfo && !is_dir => found.report(info_dir, "is not a directory", None),
             Some((package, version)) => {
-                let info_dir = if kind == names::Kind::Egg { info_dir.join("EGG-INFO") } else { info_dir };
+                let info_dir = if kind == names::MetadataKind::Egg { info_dir.join("EGG-INFO") } else { info_dir };
                 records.entry(package).or_default().push(Record { info_dir, version });
             }
             None if is_dir && stem.starts_with('~') => leftovers.push(info_dir),
