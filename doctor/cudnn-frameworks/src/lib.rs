@@ -47,7 +47,7 @@ pub use drop_in::{drop_in_version, drop_in_version_named, is_drop_in, is_drop_in
 pub use environment::Environment;
 pub use framework::builds;
 pub use framework::built_for::{BuiltFor, Source, Stated};
-pub use framework::kind::{Comparison, KINDS, Kind};
+pub use framework::kind::{Comparison, KINDS, FrameworkKind};
 pub use framework::missing_files::MissingFiles;
 pub use framework::releases;
 pub use frontend::frontend_with_engines;

@@ -8,7 +8,7 @@ use cudnn_probe::{Host, Os};
 use crate::environment::Environment;
 use crate::files::matching;
 use crate::framework::built_for::{self, BuiltFor};
-use crate::framework::kind::{KINDS, Kind, UsesCudnnOf};
+use crate::framework::kind::{KINDS, FrameworkKind, UsesCudnnOf};
 use crate::framework::missing_files::{self, MissingFiles};
 use crate::framework::{releases, version_file};
 use crate::opens::unlisted::{self, Unlisted};
@@ -51,7 +51,7 @@ impl Survey {
 #[derive(Debug)]
 pub struct Framework {
     /// The kind of framework.
-    pub kind: &'static Kind,
+    pub kind: &'static FrameworkKind,
     /// The package that provides the framework.
     pub distribution: Distribution,
     /// The version in the package's metadata: `2.9.1+cu128`.
@@ -65,7 +65,7 @@ pub struct Framework {
     pub built_for: BuiltFor,
     /// The required `nvidia-*` and other CUDA packages.
     pub pins: Vec<Pin>,
-    /// The cuDNN that the framework would load, or that another one loads for it ([`Kind::cudnn_loader`]).
+    /// The cuDNN that the framework would load, or that another one loads for it ([`FrameworkKind::cudnn_loader`]).
     pub opens: Opens,
     /// Files that the package's record lists but that do not exist.
     pub missing_files: MissingFiles,
@@ -222,7 +222,7 @@ fn with_cudnn_of(of: &UsesCudnnOf, frameworks: &[Framework], built_for: BuiltFor
 }
 
 /// Returns a framework's requirements from the package metadata, plus requirements that no metadata contains.
-fn pins(kind: &Kind, of: &Distribution, installed: &[Distribution], environment: &Environment) -> Vec<Pin> {
+fn pins(kind: &FrameworkKind, of: &Distribution, installed: &[Distribution], environment: &Environment) -> Vec<Pin> {
     let mut pins = requirement::pins(of, installed, environment);
     let twins = kind.same_version.iter().filter(|_| kind.packages.contains(&of.name.as_str()));
     pins.extend(twins.map(|twin| requirement::same_version(of, twin, installed)));
@@ -230,7 +230,7 @@ fn pins(kind: &Kind, of: &Distribution, installed: &[Distribution], environment:
 }
 
 /// Finds a framework's module without package metadata.
-fn without_metadata(kind: &Kind, environment: &Environment) -> Option<Distribution> {
+fn without_metadata(kind: &FrameworkKind, environment: &Environment) -> Option<Distribution> {
     let dirs = environment.import_dirs.iter().map(|import_dir| (import_dir, import_dir.join(kind.module)));
     let (import_dir, dir) = dirs.into_iter().find(|(_, dir)| dir.leads_to_dir())?;
     let has_library = kind.on(environment.os)?.always_there().iter().any(|pattern| !matching(&dir, pattern).is_empty());

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use cudnn_probe::image::main_gpu_code;
 use cudnn_probe::{GpuCode, Os, Version};
 
-use super::kind::{Kind, cuda_in_name, needed};
+use super::kind::{FrameworkKind, cuda_in_name, needed};
 use super::releases;
 use super::version_file::{self, Statements};
 use crate::files::{first_matching, matching};
@@ -75,7 +75,7 @@ impl<T> Stated<T> {
 
 /// Determines the build targets of a framework.
 pub(crate) fn read(
-    kind: &Kind,
+    kind: &FrameworkKind,
     of: &Distribution,
     dir: Option<&Path>,
     pins: &[Pin],
@@ -114,7 +114,7 @@ fn from_conda<T>(records: &[&Record], read: impl Fn(&Record) -> Option<T>) -> Op
 }
 
 /// Returns the CUDA and cuDNN dependencies of the framework's libraries, with the library that has the dependency.
-fn linked(kind: &Kind, dir: &Path, os: Os) -> Vec<(String, PathBuf)> {
+fn linked(kind: &FrameworkKind, dir: &Path, os: Os) -> Vec<(String, PathBuf)> {
     let patterns = kind.on(os).into_iter().flat_map(|binaries| binaries.libraries.iter().chain(&binaries.kernels));
     let start = if os == Os::Windows { "cu" } else { "libcu" };
     let names = |file: PathBuf| {
@@ -126,7 +126,7 @@ fn linked(kind: &Kind, dir: &Path, os: Os) -> Vec<(String, PathBuf)> {
 
 /// The files of a framework that describe its build.
 struct Files<'a> {
-    kind: &'a Kind,
+    kind: &'a FrameworkKind,
     of: &'a Distribution,
     metadata: PathBuf,
     dir: Option<&'a Path>,

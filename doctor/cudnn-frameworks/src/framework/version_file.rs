@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::kind::{Format, Kind, VersionFile};
+use super::kind::{Format, FrameworkKind, VersionFile};
 use crate::files::read_text;
 
 /// The maximum file size in bytes. Version files of known frameworks are smaller than 2 KB.
@@ -25,7 +25,7 @@ pub(crate) struct Statements {
 }
 
 /// Reads the version file of a framework with a module in this directory.
-pub(crate) fn read(kind: &Kind, dir: &Path) -> Statements {
+pub(crate) fn read(kind: &FrameworkKind, dir: &Path) -> Statements {
     let Some(file) = &kind.version_file else { return Statements::default() };
     let path = dir.join(file.path);
     let Some(text) = read_text(&path, MAX_LEN) else { return Statements::default() };
