@@ -1,7 +1,7 @@
 //! Formats frameworks, the files they find, and the sources of facts for messages.
 
 use cudnn_cli::escape::Printable;
-use cudnn_frameworks::releases::{Citation, Evidence};
+use cudnn_frameworks::releases::{Citation, EvidenceKind};
 use cudnn_frameworks::{Framework, Opened, SearchRule, Source};
 use cudnn_probe::dll_search;
 use cudnn_probe::ld_so::Rule;
@@ -79,8 +79,8 @@ pub fn source(source: &Source) -> String {
         Source::Requirement(requirement) => format!("it requires {requirement}"),
         Source::Fact { citation: Citation { evidence, url, date, .. }, is_older_than_package } => {
             let what = match evidence {
-                Evidence::Metadata => "metadata of its releases, ",
-                Evidence::Wheel => "wheels of its releases, ",
+                EvidenceKind::Metadata => "metadata of its releases, ",
+                EvidenceKind::Wheel => "wheels of its releases, ",
                 _ => "",
             };
             let doubt = if *is_older_than_package { "; this release is newer than that" } else { "" };
