@@ -10,7 +10,7 @@ use cudnn_frameworks::installation::{InstallationReport, site_packages};
 use cudnn_frameworks::releases::{self, is_since};
 use cudnn_frameworks::{Depth, Environment, survey_to};
 
-use super::cause::{Cause, Kind};
+use super::cause::{Cause, CauseKind};
 use super::outside_module;
 use super::{Framework, Run};
 use crate::check::frameworks::{help_for_libraries, install_for_active};
@@ -39,48 +39,48 @@ impl Helper<'_> {
         let framework = self.run.framework;
         let name = framework.name();
         match &cause.kind {
-            Kind::MissingLibrary(library) => self.missing_library(library),
-            Kind::MissingSubLibrary if framework == Framework::Ctranslate2 => Remedy::new(
+            CauseKind::MissingLibrary(library) => self.missing_library(library),
+            CauseKind::MissingSubLibrary if framework == Framework::Ctranslate2 => Remedy::new(
                 "CTranslate2 4.5 and 4.6 contain cuDNN's shim without its libraries; 4.6.3 and later do not need \
                  cuDNN:",
             )
             .change(self.change().install(["ctranslate2>=4.6.3".to_owned()])),
-            Kind::MissingSymbol if !cause.text.contains("cudnn") => Remedy::new(format!(
+            CauseKind::MissingSymbol if !cause.text.contains("cudnn") => Remedy::new(format!(
                 "a library does not match the release that {name} was built for: reinstall {name} with its dependencies"
             )),
-            Kind::MissingSubLibrary | Kind::MissingSymbol | Kind::Mixed => {
+            CauseKind::MissingSubLibrary | CauseKind::MissingSymbol | CauseKind::Mixed => {
                 let reinstalled = || self.loaded_installation().map(|loaded| remedies::reinstall(&loaded));
                 self.by_variable().or_else(reinstalled).unwrap_or_else(other)
             }
-            Kind::OldCudnn(built_for) => self.by_variable().unwrap_or_else(|| match self.loaded_installation() {
+            CauseKind::OldCudnn(built_for) => self.by_variable().unwrap_or_else(|| match self.loaded_installation() {
                 Some(loaded) => {
                     let wanted = Wanted { minimum: *built_for, ..Wanted::default() };
                     remedies::upgrade_to_requirement(&loaded, &wanted, &[], self.context).unwrap_or_else(Remedy::new)
                 }
                 None => self.install_cudnn(),
             }),
-            Kind::NoKernel => Remedy::new(format!(
+            CauseKind::NoKernel => Remedy::new(format!(
                 "install a build of {name} with code for this GPU: its download page lists the supported GPUs"
             )),
-            Kind::NoGpuMemory => Remedy::new("free the GPU's memory; to see which processes use it:")
+            CauseKind::NoGpuMemory => Remedy::new("free the GPU's memory; to see which processes use it:")
                 .action(Action::Inspect(Command::new("nvidia-smi", [""; 0]))),
-            Kind::OldDriver => {
+            CauseKind::OldDriver => {
                 Remedy::new(format!("update NVIDIA's driver, or install a build of {name} for an older CUDA release"))
             }
-            Kind::NoGpu => Remedy::new(
+            CauseKind::NoGpu => Remedy::new(
                 "check that `nvidia-smi` works, that the container was started with GPU access, and \
                  CUDA_VISIBLE_DEVICES",
             ),
-            Kind::NoModule(module) if module == framework.module() => {
+            CauseKind::NoModule(module) if module == framework.module() => {
                 let text = "is not installed for this Python: install it, or name another Python with --python:";
                 self.install_framework(format!("{name} {text}"), false)
             }
-            Kind::NoModule(module) => {
+            CauseKind::NoModule(module) => {
                 Remedy::new(format!("install the package with the module {module}, or reinstall {name}"))
             }
-            Kind::Hidden(variable) => Remedy::new(format!("{variable} hides the GPUs: unset it:")).unset(variable),
-            Kind::NoCuda => self.with_cuda(),
-            Kind::Other => other(),
+            CauseKind::Hidden(variable) => Remedy::new(format!("{variable} hides the GPUs: unset it:")).unset(variable),
+            CauseKind::NoCuda => self.with_cuda(),
+            CauseKind::Other => other(),
         }
     }
 
