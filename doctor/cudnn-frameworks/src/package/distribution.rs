@@ -90,7 +90,7 @@ pub(crate) fn read(environment: &Environment, is_wanted: impl Fn(&str) -> bool) 
             let is_wanted = is_wanted(&name);
             // An interrupted update leaves a directory without metadata, or two directories. In that case the newer
             // package's files exist.
-            let has_metadata = |record: &Record| metadata::file(&record.info_dir).leads_to_file();
+            let has_metadata = |record: &MetadataDir| metadata::file(&record.info_dir).leads_to_file();
             let parsed = |version: &str| pep440_rs::Version::from_str(version).ok();
             records.sort_by_cached_key(|record| (has_metadata(record), record.version.as_deref().and_then(parsed)));
             let versions: Vec<&str> =
@@ -116,14 +116,14 @@ pub(crate) fn read(environment: &Environment, is_wanted: impl Fn(&str) -> bool) 
 
 /// A metadata directory and the information in its name.
 #[derive(Debug)]
-struct Record {
+struct MetadataDir {
     info_dir: PathBuf,
     version: Option<String>,
 }
 
 /// Returns the metadata directories in an import directory, grouped by normalized package name.
-fn records_in(dir: &Path, found: &mut Found) -> BTreeMap<String, Vec<Record>> {
-    let mut records: BTreeMap<String, Vec<Record>> = BTreeMap::new();
+fn records_in(dir: &Path, found: &mut Found) -> BTreeMap<String, Vec<MetadataDir>> {
+    let mut records: BTreeMap<String, Vec<MetadataDir>> = BTreeMap::new();
     let entries = match facts::read_dir(dir) {
         Ok(entries) => entries,
         Err(error) => {
@@ -160,7 +160,7 @@ fn records_in(dir: &Path, found: &mut Found) -> BTreeMap<String, Vec<Record>> {
             _ if kind == names::MetadataKind::DistInfo && !is_dir => found.report(info_dir, "is not a directory", None),
             Some((package, version)) => {
                 let info_dir = if kind == names::MetadataKind::Egg { info_dir.join("EGG-INFO") } else { info_dir };
-                records.entry(package).or_default().push(Record { info_dir, version });
+                records.entry(package).or_default().push(MetadataDir { info_dir, version });
             }
             None if is_dir && stem.starts_with('~') => leftovers.push(info_dir),
             None => found.report(info_dir, "has an invalid name for package metadata", None),
@@ -184,7 +184,7 @@ fn records_in(dir: &Path, found: &mut Found) -> BTreeMap<String, Vec<Record>> {
 }
 
 /// Reports a directory that pip has renamed. It may be removed only if it is not the only copy.
-fn report_leftover(path: PathBuf, records: &BTreeMap<String, Vec<Record>>, found: &mut Found) {
+fn report_leftover(path: PathBuf, records: &BTreeMap<String, Vec<MetadataDir>>, found: &mut Found) {
     if has_other_copy(&path, records) {
         found.report(path, "is left over from an interrupted pip command: remove it", Some(Remedy::Remove));
     } else {
@@ -194,7 +194,7 @@ fn report_leftover(path: PathBuf, records: &BTreeMap<String, Vec<Record>>, found
 }
 
 /// Returns whether the package or directory that pip has renamed exists under its name, too.
-fn has_other_copy(path: &Path, records: &BTreeMap<String, Vec<Record>>) -> bool {
+fn has_other_copy(path: &Path, records: &BTreeMap<String, Vec<MetadataDir>>) -> bool {
     // pip replaces the first characters of the name.
     const REPLACED: [char; 16] = ['~', '-', '.', '=', '%', '_', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'];
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -208,8 +208,8 @@ fn has_other_copy(path: &Path, records: &BTreeMap<String, Vec<Record>>) -> bool 
 }
 
 /// Reads the metadata if it is wanted, or if the directory name is incomplete.
-fn distribution(name: &str, record: Record, dir: &Path, is_wanted: bool, found: &mut Found) -> Option<Distribution> {
-    let Record { info_dir, mut version } = record;
+fn distribution(name: &str, record: MetadataDir, dir: &Path, is_wanted: bool, found: &mut Found) -> Option<Distribution> {
+    let MetadataDir { info_dir, mut version } = record;
     let is_source = version.is_none() && info_dir.extension().is_some_and(|extension| extension == "egg-info");
     if is_wanted {
         match metadata::read(&info_dir) {
