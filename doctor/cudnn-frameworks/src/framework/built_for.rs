@@ -12,7 +12,7 @@ use super::releases;
 use super::version_file::{self, Statements};
 use crate::files::{first_matching, matching};
 use crate::library_names::CudnnName;
-use crate::package::conda::Record;
+use crate::package::conda::CondaRecord;
 use crate::package::distribution::Distribution;
 use crate::package::requirement::{Pin, lower_bound};
 
@@ -79,7 +79,7 @@ pub(crate) fn read(
     of: &Distribution,
     dir: Option<&Path>,
     pins: &[Pin],
-    conda: &[&Record],
+    conda: &[&CondaRecord],
     os: Os,
     reads_kernels: bool,
 ) -> BuiltFor {
@@ -90,15 +90,15 @@ pub(crate) fn read(
         let uses_gpu = Some(Stated { value: false, source: rocm.source.clone() });
         return BuiltFor { uses_gpu, rocm: Some(rocm), ..BuiltFor::default() };
     }
-    let uses_gpu = from_conda(conda, Record::uses_cuda).or_else(|| files.uses_gpu());
+    let uses_gpu = from_conda(conda, CondaRecord::uses_cuda).or_else(|| files.uses_gpu());
     if uses_gpu.as_ref().is_some_and(|uses_gpu| !uses_gpu.value) {
         return BuiltFor { uses_gpu, ..BuiltFor::default() };
     }
-    let cuda = from_conda(conda, Record::cuda).or_else(|| files.cuda());
+    let cuda = from_conda(conda, CondaRecord::cuda).or_else(|| files.cuda());
     BuiltFor {
         uses_gpu,
         rocm: None,
-        cudnn: from_conda(conda, Record::cudnn).or_else(|| files.cudnn(pins, cuda.as_ref())),
+        cudnn: from_conda(conda, CondaRecord::cudnn).or_else(|| files.cudnn(pins, cuda.as_ref())),
         cuda,
         gpu_code: files.kernels().filter(|_| reads_kernels).and_then(|file| {
             let code = main_gpu_code(&file).ok().filter(|code| !code.is_empty())?;
@@ -109,7 +109,7 @@ pub(crate) fn read(
 }
 
 /// Returns the value from the first conda record that contains it.
-fn from_conda<T>(records: &[&Record], read: impl Fn(&Record) -> Option<T>) -> Option<Stated<T>> {
+fn from_conda<T>(records: &[&CondaRecord], read: impl Fn(&CondaRecord) -> Option<T>) -> Option<Stated<T>> {
     records.iter().find_map(|record| Stated::by_file(read(record)?, &record.file))
 }
 

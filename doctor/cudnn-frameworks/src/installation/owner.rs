@@ -248,7 +248,7 @@ pub fn is_link_to_itself(path: &Path) -> bool {
 }
 
 /// Returns conda's records of cuDNN in the environment at this root.
-fn records_of_conda(root: &Path) -> Vec<conda::Record> {
+fn records_of_conda(root: &Path) -> Vec<conda::CondaRecord> {
     conda::records(root, "cudnn", |name| name.contains("cudnn"))
 }
 
