@@ -9,7 +9,7 @@ use cudnn_frameworks::{allows, normalized, required_packages};
 use cudnn_os::files::inode;
 use cudnn_rules::as_installed::damaged_file;
 use cudnn_rules::packages::{
-    PackageChange, Record, Site, entries, imports_user_packages, package_name, records, user_base,
+    PackageChange, PipRecord, Site, entries, imports_user_packages, package_name, records, user_base,
 };
 
 use super::state::DPKG;
@@ -200,7 +200,7 @@ fn from_records(dirs: Vec<PathBuf>) -> Installed {
     dirs.sort();
     dirs.dedup();
     let records = dirs.iter().flat_map(|dir| records(dir));
-    let recorded = |record: Record| {
+    let recorded = |record: PipRecord| {
         let (version, stamp) = (record.version?, stamp(&record.dir));
         Some((record.name, Recorded { version, stamp, dir: Some(record.dir) }))
     };

@@ -15,7 +15,7 @@ use cudnn_os::files::is_executable;
 use cudnn_os::rights::{belongs_to_user, is_root, is_sticky_of_root, write_access};
 use cudnn_probe::{canonicalize, read_bounded};
 use cudnn_rules::packages::{
-    PackageChange, Record, entries, is_python, package_name, python_in, records, setting, user_base,
+    PackageChange, PipRecord, entries, is_python, package_name, python_in, records, setting, user_base,
 };
 use cudnn_rules::plan::{Line, Step};
 use cudnn_rules::remedy::Action;
@@ -51,7 +51,7 @@ fn refusal_without_rights(step: &Step) -> Option<String> {
 fn dirs_of_packages(change: &PackageChange, site: &Path) -> BTreeSet<PathBuf> {
     const MAX_LEN: u64 = 32 << 20;
     let mut dirs = BTreeSet::new();
-    let is_changed = |record: &Record| {
+    let is_changed = |record: &PipRecord| {
         let mut removed = change.remove.iter().map(|name| package_name(name));
         change.installs(&record.name) || removed.any(|name| name == record.name)
     };
@@ -88,7 +88,7 @@ fn refusal_of_place(change: &PackageChange) -> Option<String> {
     let aside = change.records_aside();
     for site in change.site.package_dirs().iter().filter(|dir| dir.is_dir()) {
         let is_special = |path: &PathBuf| path.metadata().is_ok_and(|data| !data.is_file() && !data.is_dir());
-        let is_read = |record: &Record| aside.iter().all(|aside| aside.record != record.dir);
+        let is_read = |record: &PipRecord| aside.iter().all(|aside| aside.record != record.dir);
         let in_records = records(site).into_iter().filter(is_read).flat_map(|record| entries(&record.dir));
         if let Some(path) = in_records.chain(entries(site)).find(is_special) {
             return Some(format!("{} is not a regular file: remove it first", path.printable()));

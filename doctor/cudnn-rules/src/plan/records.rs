@@ -9,7 +9,7 @@ use cudnn_probe::{Component, Host, ld_so};
 use serde_json::json;
 
 use super::contents::{self, CONDA_CUDA, CONDA_LIBRARIES, Package};
-use crate::packages::{CUDA_MAJORS, PackageNames, Record, records};
+use crate::packages::{CUDA_MAJORS, PackageNames, PipRecord, records};
 
 /// The maximum length of a package's record in bytes, the maximum number of files in it, and the maximum length of their
 /// names.
@@ -64,23 +64,23 @@ impl Records {
     }
 
     /// Returns the records of a package. After an interrupted upgrade there may be several.
-    pub(super) fn find(&self, name: &str) -> Vec<Record> {
-        let all: Vec<Record> = match self {
+    pub(super) fn find(&self, name: &str) -> Vec<PipRecord> {
+        let all: Vec<PipRecord> = match self {
             Records::Pip { dirs, .. } => dirs.iter().flat_map(|dir| records(dir)).collect(),
             Records::Conda { root, .. } => {
-                let record = |one: CondaRecord| Record { name: one.name, version: Some(one.version), dir: one.file };
+                let record = |one: CondaRecord| PipRecord { name: one.name, version: Some(one.version), dir: one.file };
                 conda_records(root).into_iter().map(record).collect()
             }
             Records::Dpkg { .. } => {
                 let found = system_package(name, &Host::current());
-                found.map(|(one, dir)| Record { name: one.name, version: one.version, dir }).into_iter().collect()
+                found.map(|(one, dir)| PipRecord { name: one.name, version: one.version, dir }).into_iter().collect()
             }
         };
         all.into_iter().filter(|record| record.name == name).collect()
     }
 
     /// Returns whether the installer keeps a package for this requirement. `None` if that is not known.
-    pub(super) fn keeps(&self, old: &Record, requirement: &str) -> Option<bool> {
+    pub(super) fn keeps(&self, old: &PipRecord, requirement: &str) -> Option<bool> {
         // Without a version in the name of the record, pip reads the metadata.
         let version = old.version.as_deref()?;
         match self {
@@ -91,7 +91,7 @@ impl Records {
     }
 
     /// Returns whether conda's package is for another CUDA major version than the environment.
-    fn is_for_other_cuda(&self, old: &Record) -> bool {
+    fn is_for_other_cuda(&self, old: &PipRecord) -> bool {
         let Records::Conda { root, cuda_major, .. } = self else { return false };
         let record = conda_records(root).into_iter().find(|record| record.file == old.dir);
         record.and_then(|record| record.cuda()).is_some_and(|(major, _)| major != *cuda_major)
@@ -149,7 +149,7 @@ impl Records {
     }
 
     /// Returns the files of a package. `None` if the record cannot be used, or if the user holds the package.
-    pub(super) fn files(&self, record: &Record) -> Option<PackageFiles> {
+    pub(super) fn files(&self, record: &PipRecord) -> Option<PackageFiles> {
         let text = || {
             let bytes = cudnn_probe::read_bounded(
                 &match self {
@@ -190,7 +190,7 @@ impl Records {
     }
 
     /// Removes a record.
-    pub(super) fn remove(&self, changes: &mut Changes, record: &Record) {
+    pub(super) fn remove(&self, changes: &mut Changes, record: &PipRecord) {
         changes.remove(&record.dir);
         if let Records::Dpkg { .. } = self {
             set_system_package(changes, &record.name, None);

@@ -12,7 +12,7 @@ use cudnn_probe::image::links;
 use cudnn_probe::{Architecture, Library, Os, canonicalize, identify_any};
 
 use super::records::{PackageFiles, Records};
-use crate::packages::{PackageChange, Record, Site, package_name, site_of_new};
+use crate::packages::{PackageChange, PipRecord, Site, package_name, site_of_new};
 use crate::remedy::{Action, Variable};
 
 /// A machine after some actions.
@@ -175,8 +175,8 @@ struct Packages<'a> {
 
 impl Packages<'_> {
     /// Returns the record of a package. After an interrupted upgrade there may be two, and which one counts is not known.
-    fn find(&self, name: &str) -> Result<Option<Record>, Unknown> {
-        let mut found: Vec<Record> = self.machine.within(|| self.records.find(&normalized(name)));
+    fn find(&self, name: &str) -> Result<Option<PipRecord>, Unknown> {
+        let mut found: Vec<PipRecord> = self.machine.within(|| self.records.find(&normalized(name)));
         match found.len() {
             0 | 1 => Ok(found.pop()),
             _ => Err(Unknown),
@@ -188,7 +188,7 @@ impl Packages<'_> {
     }
 
     /// Deletes the files of a package, and the directories that become empty.
-    fn uninstall(&mut self, record: &Record) -> Result<(), Unknown> {
+    fn uninstall(&mut self, record: &PipRecord) -> Result<(), Unknown> {
         // Without a record, the installer neither removes nor installs.
         let PackageFiles { base, paths } = self.machine.within(|| self.records.files(record)).ok_or(Unknown)?;
         self.machine.change(|changes| {
