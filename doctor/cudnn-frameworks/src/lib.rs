@@ -46,7 +46,7 @@ mod survey;
 pub use drop_in::{drop_in_version, drop_in_version_named, is_drop_in, is_drop_in_named};
 pub use environment::Environment;
 pub use framework::builds;
-pub use framework::built_for::{BuiltFor, Source, Stated};
+pub use framework::built_for::{BuiltFor, ValueSource, Stated};
 pub use framework::kind::{Comparison, KINDS, FrameworkKind};
 pub use framework::missing_files::MissingFiles;
 pub use framework::releases;

@@ -7,7 +7,7 @@
     reason = "a test fails by panicking"
 )]
 
-use cudnn_frameworks::{Comparison, KINDS, Source, pairs, releases};
+use cudnn_frameworks::{Comparison, KINDS, ValueSource, pairs, releases};
 use cudnn_probe::Version;
 use support::ExtensionLibrary;
 
@@ -237,11 +237,11 @@ fn every_framework_was_built_for_the_versions_in_its_files() {
     }
 }
 
-fn name_of(source: &Source) -> &'static str {
+fn name_of(source: &ValueSource) -> &'static str {
     match source {
-        Source::File(_) => "file",
-        Source::Requirement(_) => "requirement",
-        Source::Fact { citation, is_older_than_package } => {
+        ValueSource::File(_) => "file",
+        ValueSource::Requirement(_) => "requirement",
+        ValueSource::Fact { citation, is_older_than_package } => {
             assert!(releases::all().iter().any(|fact| fact.source == *citation), "{citation:?}");
             if *is_older_than_package { "later" } else { "document" }
         }
@@ -295,7 +295,7 @@ fn gpu_code_is_reported_for_the_majority_of_kernels() {
     let survey = Machine::new().torch("2.9.1").survey();
     let code = framework(&survey, "torch").built_for.gpu_code.as_ref().unwrap();
     assert_eq!(code.value.iter().map(ToString::to_string).collect::<Vec<_>>(), ["8.0", "9.0"]);
-    assert!(matches!(&code.source, Source::File(file) if file.ends_with("torch/lib/libtorch_cuda.so")), "{code:?}");
+    assert!(matches!(&code.source, ValueSource::File(file) if file.ends_with("torch/lib/libtorch_cuda.so")), "{code:?}");
 }
 
 #[test]

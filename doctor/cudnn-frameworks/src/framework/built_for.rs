@@ -19,7 +19,7 @@ use crate::package::requirement::{Pin, lower_bound};
 /// The source of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Source {
+pub enum ValueSource {
     /// A file of the package.
     File(PathBuf),
     /// A requirement in the package's metadata.
@@ -39,7 +39,7 @@ pub struct Stated<T> {
     /// The value.
     pub value: T,
     /// The source of the value.
-    pub source: Source,
+    pub source: ValueSource,
 }
 
 /// The build targets of a framework.
@@ -65,11 +65,11 @@ type Cuda = (u32, Option<u32>);
 
 impl<T> Stated<T> {
     fn by_file(value: T, file: &Path) -> Option<Self> {
-        Some(Stated { value, source: Source::File(file.to_owned()) })
+        Some(Stated { value, source: ValueSource::File(file.to_owned()) })
     }
 
     fn by_fact(value: T, fact: &releases::Fact, is_older_than_package: bool) -> Option<Self> {
-        Some(Stated { value, source: Source::Fact { citation: fact.source, is_older_than_package } })
+        Some(Stated { value, source: ValueSource::Fact { citation: fact.source, is_older_than_package } })
     }
 }
 
@@ -163,7 +163,7 @@ impl Files<'_> {
         if self.os == Os::Windows
             && let Some(citation) = self.kind.without_gpu_on_windows(&self.of.version)
         {
-            let source = Source::Fact { citation, is_older_than_package: false };
+            let source = ValueSource::Fact { citation, is_older_than_package: false };
             return Some(Stated { value: false, source });
         }
         let metadata = || match self.local() {
@@ -209,7 +209,7 @@ impl Files<'_> {
     /// the facts. A dependency on another major version overrides them.
     fn cudnn(&self, pins: &[Pin], cuda: Option<&Stated<Cuda>>) -> Option<Stated<Version>> {
         let pinned = |pin: &Pin| {
-            let source = Source::Requirement(pin.requirement.clone());
+            let source = ValueSource::Requirement(pin.requirement.clone());
             Some(Stated { value: oldest_cudnn(pin)?, source })
         };
         let names = || self.linked.iter().filter_map(|(name, file)| Some((CudnnName::parse(name)?, file)));

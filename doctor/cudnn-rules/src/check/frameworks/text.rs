@@ -2,7 +2,7 @@
 
 use cudnn_cli::escape::Printable;
 use cudnn_frameworks::releases::{Citation, EvidenceKind};
-use cudnn_frameworks::{Framework, Opened, SearchRule, Source};
+use cudnn_frameworks::{Framework, Opened, SearchRule, ValueSource};
 use cudnn_probe::dll_search;
 use cudnn_probe::ld_so::Rule;
 
@@ -73,11 +73,11 @@ pub(super) fn first_of(texts: &[String]) -> Option<String> {
 }
 
 /// Describes where a fact comes from.
-pub fn source(source: &Source) -> String {
+pub fn source(source: &ValueSource) -> String {
     match source {
-        Source::File(file) => file.printable(),
-        Source::Requirement(requirement) => format!("it requires {requirement}"),
-        Source::Fact { citation: Citation { evidence, url, date, .. }, is_older_than_package } => {
+        ValueSource::File(file) => file.printable(),
+        ValueSource::Requirement(requirement) => format!("it requires {requirement}"),
+        ValueSource::Fact { citation: Citation { evidence, url, date, .. }, is_older_than_package } => {
             let what = match evidence {
                 EvidenceKind::Metadata => "metadata of its releases, ",
                 EvidenceKind::Wheel => "wheels of its releases, ",
