@@ -11,7 +11,7 @@ use cudnn_probe::Library;
 use cudnn_probe::layers::{LAYERS_VARIABLE, TUNED_FILE};
 use cudnn_rules::context::Context;
 use cudnn_rules::drop_in::command::Command;
-use cudnn_rules::drop_in::source::Source;
+use cudnn_rules::drop_in::source::DropInSource;
 use cudnn_rules::drop_in::state::{DropInState, Files, Layers, Shim};
 use cudnn_rules::drop_in::{KEPT, VERSION, source};
 use cudnn_rules::refusal::Refusal;
@@ -100,7 +100,7 @@ pub(crate) fn install(
 fn options(
     arguments: &InstallArguments,
     dir: &Path,
-    source: &Source,
+    source: &DropInSource,
     context: &Context,
     timeouts: &Timeouts,
 ) -> Result<Option<Options>, Refusal> {

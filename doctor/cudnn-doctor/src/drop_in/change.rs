@@ -16,7 +16,7 @@ use cudnn_probe::{Host, Library, Os};
 use cudnn_rules::check::drop_in::{bring_back, removal};
 use cudnn_rules::check::remedies;
 use cudnn_rules::drop_in::functions::refuse_older;
-use cudnn_rules::drop_in::source::Source;
+use cudnn_rules::drop_in::source::DropInSource;
 use cudnn_rules::drop_in::state::{BackupState, DropInState, Files, Layers, Shim, shared_package};
 use cudnn_rules::drop_in::{KEPT, LAYERS};
 use cudnn_rules::refusal::Refusal;
@@ -62,7 +62,7 @@ pub(crate) struct Options {
 }
 
 /// Installs the drop-in in front of the cuDNN in this directory. Without options, the layers stay as they are.
-pub(crate) fn install(dir: &Path, source: &Source, options: Option<&Options>, host: &Host) -> Result<Done, Refusal> {
+pub(crate) fn install(dir: &Path, source: &DropInSource, options: Option<&Options>, host: &Host) -> Result<Done, Refusal> {
     let lock = lock(dir)?;
     let state = DropInState::read(dir, host);
     let (place, name) = (dir.printable(), Library::Shim);
@@ -169,7 +169,7 @@ fn at(file: &Path) -> impl FnOnce(std::io::Error) -> Failure {
 
 /// Performs the steps of `install`. If a step fails, all completed steps are undone, except that newer layers stay in
 /// place.
-fn put(dir: &Path, source: &Source, state: &DropInState) -> Result<(), Failure> {
+fn put(dir: &Path, source: &DropInSource, state: &DropInState) -> Result<(), Failure> {
     let Files { shim, kept, layers, .. } = &state.files;
     let like = present_shim(state);
     // Write complete copies first, so that a full disk is detected before any change.
@@ -261,7 +261,7 @@ fn keep(shim: &Path, kept: &Path, dir: &Path) -> IoResult<()> {
 }
 
 /// Returns whether the installed files match the source.
-fn is_current(state: &DropInState, source: &Source) -> bool {
+fn is_current(state: &DropInState, source: &DropInSource) -> bool {
     let is_same = |one: &Path, other: &Path| {
         let hash = cudnn_fetch::sha256(one);
         hash.is_some() && hash == cudnn_fetch::sha256(other)

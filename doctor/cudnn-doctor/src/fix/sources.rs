@@ -26,14 +26,14 @@ pub(super) struct Untrusted {
 }
 
 /// A file or directory that an installer reads.
-struct Source {
+struct InstallerInput {
     path: PathBuf,
     named_by: Option<String>,
 }
 
-impl Source {
-    fn named(by: &str, paths: Vec<PathBuf>) -> impl Iterator<Item = Source> {
-        paths.into_iter().map(move |path| Source { path, named_by: Some(by.to_owned()) })
+impl InstallerInput {
+    fn named(by: &str, paths: Vec<PathBuf>) -> impl Iterator<Item = InstallerInput> {
+        paths.into_iter().map(move |path| InstallerInput { path, named_by: Some(by.to_owned()) })
     }
 }
 
@@ -64,8 +64,8 @@ pub(super) fn foreign_source(
     if let Some(untrusted) = variables.iter().find_map(|(name, value)| foreign_place(name, value)) {
         return Some(untrusted);
     }
-    let mut sources: Vec<Source> = Vec::new();
-    sources.extend(files(installer, prefixes).into_iter().map(|path| Source { path, named_by: None }));
+    let mut sources: Vec<InstallerInput> = Vec::new();
+    sources.extend(files(installer, prefixes).into_iter().map(|path| InstallerInput { path, named_by: None }));
     // Everything below such a directory that matters is among the files above.
     let is_read = |name: &str| installer.reads(name) && !CONDA_ROOTS.contains(&name);
     for (name, value) in variables.iter().filter(|(name, _)| is_read(name)) {
@@ -74,7 +74,7 @@ pub(super) fn foreign_source(
         let has_variable = |value: &&str| installer == Installer::Conda && value.contains('$');
         let text = text.and_then(|value| if has_variable(&value) { Err("contains `$`".to_owned()) } else { Ok(value) });
         match text.and_then(|value| paths_in(value, Path::new("/"))) {
-            Ok(paths) => sources.extend(Source::named(name, paths)),
+            Ok(paths) => sources.extend(InstallerInput::named(name, paths)),
             Err(reason) => return Some(not_understood(name.clone(), reason)),
         }
     }
@@ -99,10 +99,10 @@ fn not_understood(source: String, reason: String) -> Untrusted {
 
 /// Returns why root must not trust these files and directories, the paths that the files name, and the files below the
 /// directories.
-fn foreign_among(mut sources: Vec<Source>) -> Option<Untrusted> {
+fn foreign_among(mut sources: Vec<InstallerInput>) -> Option<Untrusted> {
     let (mut seen, mut dirs) = (BTreeSet::new(), Vec::new());
     while let Some(source) = sources.pop() {
-        let Source { path, named_by } = &source;
+        let InstallerInput { path, named_by } = &source;
         // Installers take this device for a file without settings.
         if path == Path::new("/dev/null") || !seen.insert(path.clone()) {
             continue;
@@ -115,12 +115,12 @@ fn foreign_among(mut sources: Vec<Source>) -> Option<Untrusted> {
         } else if path.exists() {
             let dir = path.parent().unwrap_or(Path::new("/"));
             match text_of(path).and_then(|text| paths_in(&text, dir)) {
-                Ok(paths) => sources.extend(Source::named(&path.printable().to_string(), paths)),
+                Ok(paths) => sources.extend(InstallerInput::named(&path.printable().to_string(), paths)),
                 Err(reason) => return Some(not_understood(path.printable().to_string(), reason)),
             }
         }
     }
-    dirs.into_iter().find_map(|Source { path, named_by }| match changed_below(vec![path.clone()]) {
+    dirs.into_iter().find_map(|InstallerInput { path, named_by }| match changed_below(vec![path.clone()]) {
         Some(distrust) => Some(Untrusted { distrust, named_by }),
         None if named_by.is_some() && has_pages(&path) => {
             Some(not_understood(path.printable().to_string(), PAGES.to_owned()))
