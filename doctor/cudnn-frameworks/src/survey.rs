@@ -15,7 +15,7 @@ use crate::opens::unlisted::{self, Unlisted};
 use crate::opens::{self, Known, Opens};
 use crate::package::distribution::{self, Distribution};
 use crate::package::requirement::{self, Pin};
-use crate::package::unreadable::{Remedy, Unreadable};
+use crate::package::unreadable::{Repair, Unreadable};
 use crate::package::{conda, metadata, undecodable};
 
 /// The frameworks and related packages of an environment.
@@ -157,7 +157,7 @@ pub fn survey_to(environment: &Environment, host: &Host, depth: Depth) -> Survey
                 found.add(Unreadable::new(metadata::file(&distribution.info_dir), reason, None));
             }
             if let Some((closed, error)) = dir.as_deref().and_then(|dir| kind.closed(dir, environment.os)) {
-                found.add(Unreadable::new(closed, error, Some(Remedy::Allow)));
+                found.add(Unreadable::new(closed, error, Some(Repair::Allow)));
             }
             let of_conda = conda::of(kind, &distribution, &records, &environment.root);
             let pins = [pins, conda::pins(&of_conda, &records)].concat();

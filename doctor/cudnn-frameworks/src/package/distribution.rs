@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use super::names::{self, normalized};
-use super::unreadable::{Remedy, Unreadable};
+use super::unreadable::{Repair, Unreadable};
 use super::{editable, metadata, record};
 use crate::environment::Environment;
 
@@ -66,8 +66,8 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    fn report(&mut self, path: impl Into<PathBuf>, reason: impl Into<String>, remedy: Option<Remedy>) {
-        self.add(Unreadable::new(path, reason, remedy));
+    fn report(&mut self, path: impl Into<PathBuf>, reason: impl Into<String>, repair: Option<Repair>) {
+        self.add(Unreadable::new(path, reason, repair));
     }
 
     pub(crate) fn add(&mut self, unreadable: Unreadable) {
@@ -99,7 +99,7 @@ pub(crate) fn read(environment: &Environment, is_wanted: impl Fn(&str) -> bool) 
             let has_others = records.len() > 1;
             let Some(record) = records.pop() else { continue };
             if is_wanted && has_others {
-                let again = Remedy::Reinstall(name.clone(), record.version.clone());
+                let again = Repair::Reinstall(name.clone(), record.version.clone());
                 found.report(&record.info_dir, reason, Some(again));
             }
             // A package that is also in a directory that Python searches earlier is not used.
@@ -173,12 +173,12 @@ fn records_in(dir: &Path, found: &mut Found) -> BTreeMap<String, Vec<MetadataDir
     }
     leftovers.into_iter().for_each(|path| report_leftover(path, &records, found));
     for (info_dir, package, version) in aside {
-        let (reason, remedy) = if records.contains_key(&package) {
-            ("was left by an interrupted `fix`, and the package has another record: remove it", Remedy::Remove)
+        let (reason, repair) = if records.contains_key(&package) {
+            ("was left by an interrupted `fix`, and the package has another record: remove it", Repair::Remove)
         } else {
-            ("was set aside by an interrupted `fix`", Remedy::Replace(package, version))
+            ("was set aside by an interrupted `fix`", Repair::Replace(package, version))
         };
-        found.report(info_dir, reason, Some(remedy));
+        found.report(info_dir, reason, Some(repair));
     }
     records
 }
@@ -186,7 +186,7 @@ fn records_in(dir: &Path, found: &mut Found) -> BTreeMap<String, Vec<MetadataDir
 /// Reports a directory that pip has renamed. It may be removed only if it is not the only copy.
 fn report_leftover(path: PathBuf, records: &BTreeMap<String, Vec<MetadataDir>>, found: &mut Found) {
     if has_other_copy(&path, records) {
-        found.report(path, "is left over from an interrupted pip command: remove it", Some(Remedy::Remove));
+        found.report(path, "is left over from an interrupted pip command: remove it", Some(Repair::Remove));
     } else {
         let reason = "is left over from an interrupted pip command, and may be the only copy of what pip has renamed";
         found.report(path, reason, None);
@@ -217,7 +217,7 @@ fn distribution(name: &str, record: MetadataDir, dir: &Path, is_wanted: bool, fo
                 found.report(&info_dir, "contains the metadata of a different package", None);
             }
             Ok(metadata) if metadata.name.is_none() => {
-                let again = Remedy::Reinstall(name.to_owned(), version.clone());
+                let again = Repair::Reinstall(name.to_owned(), version.clone());
                 found.report(&info_dir, "has metadata without a name", Some(again));
             }
             Ok(metadata) => match metadata.version {
@@ -227,7 +227,7 @@ fn distribution(name: &str, record: MetadataDir, dir: &Path, is_wanted: bool, fo
                 stated => version = stated.or(version),
             },
             Err(reason) => {
-                let again = Remedy::Reinstall(name.to_owned(), version.clone());
+                let again = Repair::Reinstall(name.to_owned(), version.clone());
                 found.report(&info_dir, reason, Some(again));
             }
         }
@@ -236,7 +236,7 @@ fn distribution(name: &str, record: MetadataDir, dir: &Path, is_wanted: bool, fo
             && info_dir.extension().is_some_and(|extension| extension == "dist-info")
             && let Some(reason) = record::record_damage(&info_dir)
         {
-            found.report(&info_dir, reason, Some(Remedy::Replace(name.to_owned(), version.clone())));
+            found.report(&info_dir, reason, Some(Repair::Replace(name.to_owned(), version.clone())));
         }
         if version.is_none() {
             found.report(&info_dir, "states no version", None);

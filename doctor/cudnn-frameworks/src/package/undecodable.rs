@@ -7,7 +7,7 @@ use cudnn_probe::{facts, read_bounded};
 
 use super::distribution::{Distribution, Found};
 use super::metadata;
-use super::unreadable::{Remedy, Unreadable};
+use super::unreadable::{Repair, Unreadable};
 use crate::files::{file_name, read_text};
 use crate::parallel::in_parallel;
 
@@ -43,6 +43,6 @@ fn unreadable(package: &Distribution) -> Option<Unreadable> {
     let is_of_pip = matches!(installer.trim(), "pip" | "uv")
         && package.info_dir.extension().is_some_and(|extension| extension == "dist-info");
     let version = Some(package.version.clone()).filter(|version| !version.is_empty());
-    let remedy = is_of_pip.then(|| Remedy::Replace(package.name.clone(), version));
-    Some(Unreadable::new(&package.info_dir, reason, remedy))
+    let repair = is_of_pip.then(|| Repair::Replace(package.name.clone(), version));
+    Some(Unreadable::new(&package.info_dir, reason, repair))
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use cudnn_frameworks::installation::InstallationReport;
-use cudnn_frameworks::{Damaged, Framework, Opened, Remedy as Repair, Survey, Unreadable};
+use cudnn_frameworks::{Damaged, Framework, Opened, Repair, Survey, Unreadable};
 use cudnn_probe::{Host, Library};
 
 use super::site::{real, site_of};
@@ -81,7 +81,7 @@ pub(super) fn other_build<'a>(framework: &Framework, survey: &'a Survey) -> Opti
 }
 
 pub(super) fn is_closed(one: &Unreadable) -> bool {
-    one.remedy == Some(Repair::Allow)
+    one.repair == Some(Repair::Allow)
 }
 
 /// Returns the graph library that a framework would load.
