@@ -21,7 +21,7 @@ use cudnn_rules::plan::{Line, Step};
 use cudnn_rules::remedy::Action;
 
 use super::foreign::{Distrust, changeable_by_others, changed_below};
-use super::installer::{Installer, started_by_env};
+use super::installer::{PackageManager, started_by_env};
 use super::sources::{Untrusted, foreign_source};
 use super::state::places;
 
@@ -146,7 +146,7 @@ fn refusal_for_root(step: &Step) -> Option<String> {
     pythons.extend(pythons.clone().iter().filter_map(|python| canonicalize(python).ok()));
     let has_python = !pythons.is_empty();
     // conda, mamba and micromamba have their settings and libraries where they are installed.
-    let is_of_conda = |command: &&Command| Installer::of(command) == Some(Installer::Conda);
+    let is_of_conda = |command: &&Command| PackageManager::of(command) == Some(PackageManager::Conda);
     let of_conda: Vec<PathBuf> = commands.iter().copied().filter(is_of_conda).flat_map(programs_of).collect();
     let of_conda = of_conda.into_iter().filter(|program| program.is_file());
     let mut prefixes: BTreeSet<PathBuf> =
@@ -162,8 +162,8 @@ fn refusal_for_root(step: &Step) -> Option<String> {
         return Some(explain_distrust(&Untrusted { distrust, named_by: None }, None));
     }
     prefixes.extend(roots.into_iter().map(Path::to_owned));
-    Installer::ALL.into_iter().find_map(|installer| {
-        let own = commands.iter().copied().filter(|command| Installer::of(command) == Some(installer));
+    PackageManager::ALL.into_iter().find_map(|installer| {
+        let own = commands.iter().copied().filter(|command| PackageManager::of(command) == Some(installer));
         let own: Vec<&Command> = own.collect();
         let untrusted = if own.is_empty() { None } else { foreign_source(installer, &own, &prefixes) };
         untrusted.map(|untrusted| explain_distrust(&untrusted, Some(installer)))
@@ -171,7 +171,7 @@ fn refusal_for_root(step: &Step) -> Option<String> {
 }
 
 /// Explains why root does not trust code, or the settings and packages of an installer, and what to do.
-fn explain_distrust(untrusted: &Untrusted, installer: Option<Installer>) -> String {
+fn explain_distrust(untrusted: &Untrusted, installer: Option<PackageManager>) -> String {
     let found_by =
         |what: &str| installer.map_or(String::new(), |installer| format!(", where {} finds {what}", installer.name()));
     let Untrusted { distrust, named_by } = untrusted;

@@ -6,7 +6,7 @@ use cudnn_cli::escape::Printable;
 use cudnn_os::child::keep_from_interruption;
 use cudnn_rules::plan::Step;
 
-use super::installer::Installer;
+use super::installer::PackageManager;
 use super::run::protect_root;
 
 const DRY_RUN: &str = "--dry-run";
@@ -18,7 +18,7 @@ const DRY_RUN: &str = "--dry-run";
 /// The installer's reason, for example a missing network, or a constraint.
 pub(super) fn rehearse(step: &Step) -> Result<(), String> {
     let is_of_pip =
-        |command: &&cudnn_cli::command::Command| matches!(Installer::of(command), Some(Installer::Pip | Installer::Uv));
+        |command: &&cudnn_cli::command::Command| matches!(PackageManager::of(command), Some(PackageManager::Pip | PackageManager::Uv));
     let mut commands = step.lines.iter().flat_map(|line| line.commands()).filter(is_of_pip);
     if !commands.by_ref().any(|command| command.has("uninstall")) {
         return Ok(());

@@ -12,7 +12,7 @@ use cudnn_probe::read_bounded;
 use cudnn_rules::packages::{CONDA_ROOTS, conda_settings, entries, pip_settings, pixi_settings, uv_settings};
 
 use super::foreign::{Distrust, changeable_by_others, changed_below, temporary_changeable_by_others};
-use super::installer::{CERTIFICATES, Installer, TEMPORARY};
+use super::installer::{CERTIFICATES, PackageManager, TEMPORARY};
 
 /// The maximum length of a file with settings in bytes.
 const MAX_LEN: u64 = 1 << 20;
@@ -38,23 +38,23 @@ impl InstallerInput {
 }
 
 /// Returns the files with settings for Pythons, and roots of conda, with these prefixes.
-fn files(installer: Installer, prefixes: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
+fn files(installer: PackageManager, prefixes: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
     let roots = || prefixes.iter().cloned().collect::<Vec<_>>();
     match installer {
-        Installer::Pip => {
+        PackageManager::Pip => {
             let prefixes = prefixes.iter().map(|prefix| Some(prefix.as_path()));
             prefixes.chain([None]).flat_map(pip_settings).collect()
         }
-        Installer::Uv => uv_settings(),
-        Installer::Conda => conda_settings(&roots()),
-        Installer::Pixi => pixi_settings(&roots()),
+        PackageManager::Uv => uv_settings(),
+        PackageManager::Conda => conda_settings(&roots()),
+        PackageManager::Pixi => pixi_settings(&roots()),
     }
 }
 
 /// Returns why root must not trust the settings and packages that the installer reads when it runs these commands in the
 /// root directory.
 pub(super) fn foreign_source(
-    installer: Installer,
+    installer: PackageManager,
     commands: &[&Command],
     prefixes: &BTreeSet<PathBuf>,
 ) -> Option<Untrusted> {
@@ -71,7 +71,7 @@ pub(super) fn foreign_source(
     for (name, value) in variables.iter().filter(|(name, _)| is_read(name)) {
         let text = value.to_str().ok_or_else(not_utf8);
         // conda replaces variables in its settings.
-        let has_variable = |value: &&str| installer == Installer::Conda && value.contains('$');
+        let has_variable = |value: &&str| installer == PackageManager::Conda && value.contains('$');
         let text = text.and_then(|value| if has_variable(&value) { Err("contains `$`".to_owned()) } else { Ok(value) });
         match text.and_then(|value| paths_in(value, Path::new("/"))) {
             Ok(paths) => sources.extend(InstallerInput::named(name, paths)),
