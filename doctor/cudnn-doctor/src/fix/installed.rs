@@ -29,7 +29,7 @@ struct Recorded {
 
 /// The differences between an earlier and a later state.
 #[derive(Debug)]
-pub(super) struct Compared {
+pub(super) struct PackageDifference {
     /// The names of new packages.
     pub(super) added: Vec<String>,
     /// The names of missing and changed packages, and the requirements that restore them.
@@ -38,15 +38,15 @@ pub(super) struct Compared {
 
 /// The records of installed packages by name.
 #[derive(Debug)]
-pub(super) struct Installed {
+pub(super) struct InstalledPackages {
     packages: BTreeMap<String, Vec<Recorded>>,
     /// Separates a name from a version in the installer's requirements.
     separator: &'static str,
 }
 
-impl Installed {
+impl InstalledPackages {
     /// Reads the installer's records. `None` if the place of the packages is unknown.
-    pub(super) fn of(site: &Site) -> Option<Installed> {
+    pub(super) fn of(site: &Site) -> Option<InstalledPackages> {
         Some(match site {
             Site::OnPath => return None,
             Site::System => from_dpkg(&String::from_utf8_lossy(&std::fs::read(DPKG).ok()?)),
@@ -65,7 +65,7 @@ impl Installed {
     /// Returns the names of packages that only the later state contains, and the names and requirements of the packages
     /// whose versions are missing or different there, or whose names `is_named` accepts. Of two records of a package, only
     /// the last one counts. No index has local versions such as `2.5.1+cpu`.
-    pub(super) fn compared(&self, later: &Installed, is_named: impl Fn(&str) -> bool) -> Compared {
+    pub(super) fn compared(&self, later: &InstalledPackages, is_named: impl Fn(&str) -> bool) -> PackageDifference {
         let added = later.packages.keys().filter(|name| !self.packages.contains_key(*name)).cloned().collect();
         let is_lost = |name: &str| self.versions(name) != later.versions(name) || is_named(name);
         let lost = self.packages.iter().filter(|(name, _)| is_lost(name));
@@ -74,7 +74,7 @@ impl Installed {
             let version = &missing.or(records.last())?.version;
             (!version.contains('+')).then(|| (name.clone(), format!("{name}{}{version}", self.separator)))
         };
-        Compared { added, lost: lost.filter_map(requirement).collect() }
+        PackageDifference { added, lost: lost.filter_map(requirement).collect() }
     }
 
     /// Returns the names of the packages that a change may have affected, now that it was made: those that it names, and all
@@ -109,7 +109,7 @@ impl Installed {
     }
 
     /// Returns the first way in which these packages differ from what the change should have made of the earlier ones.
-    pub(super) fn unmet(&self, change: &PackageChange, before: &Installed) -> Option<String> {
+    pub(super) fn unmet(&self, change: &PackageChange, before: &InstalledPackages) -> Option<String> {
         let required = change.reinstall.iter().chain(&change.install);
         let unmet = required.filter_map(|requirement| {
             let name = key(package_name(requirement), change);
@@ -144,7 +144,7 @@ impl Installed {
     /// Returns the first of the earlier packages that the step should have left as it was, and that is different now.
     /// Which other packages a wheel needs is known only after it was downloaded, so new packages are no difference, and
     /// neither are changes of packages that the new ones require.
-    pub(super) fn disturbed(&self, before: &Installed, expected: &Installed) -> Option<String> {
+    pub(super) fn disturbed(&self, before: &InstalledPackages, expected: &InstalledPackages) -> Option<String> {
         let required = self.required_by_new(before);
         let is_kept = |name: &&String| {
             expected.versions(name) == before.versions(name)
@@ -161,7 +161,7 @@ impl Installed {
     }
 
     /// Returns the names of packages that other packages require which are not as they were before.
-    fn required_by_new(&self, before: &Installed) -> BTreeSet<String> {
+    fn required_by_new(&self, before: &InstalledPackages) -> BTreeSet<String> {
         let required_by = |(name, records): (&String, &Vec<Recorded>)| {
             let new = records.iter().filter(|record| !before.records(name).contains(record));
             let required = new.filter_map(|record| record.dir.as_deref()).flat_map(required_packages);
@@ -194,7 +194,7 @@ fn package_dirs(site: &Site) -> Vec<PathBuf> {
     dirs
 }
 
-fn from_records(dirs: Vec<PathBuf>) -> Installed {
+fn from_records(dirs: Vec<PathBuf>) -> InstalledPackages {
     // lib64 may be a link to lib.
     let mut dirs: Vec<PathBuf> = dirs.iter().filter_map(|dir| cudnn_probe::canonicalize(dir).ok()).collect();
     dirs.sort();
@@ -211,14 +211,14 @@ fn stamp(record: &Path) -> Option<(SystemTime, Option<u64>)> {
     Some((record.symlink_metadata().ok()?.modified().ok()?, inode(record)))
 }
 
-fn by_name(separator: &'static str, records: impl Iterator<Item = (String, Recorded)>) -> Installed {
+fn by_name(separator: &'static str, records: impl Iterator<Item = (String, Recorded)>) -> InstalledPackages {
     let mut packages: BTreeMap<String, Vec<Recorded>> = BTreeMap::new();
     records.for_each(|(name, record)| packages.entry(name).or_default().push(record));
-    Installed { packages, separator }
+    InstalledPackages { packages, separator }
 }
 
 /// Parses the installed packages from dpkg's status file.
-fn from_dpkg(status: &str) -> Installed {
+fn from_dpkg(status: &str) -> InstalledPackages {
     let package = |paragraph: &str| {
         let field = |name: &str| paragraph.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
         let is_installed = field("Status:").is_some_and(|status| status.ends_with(" installed"));
@@ -230,7 +230,7 @@ fn from_dpkg(status: &str) -> Installed {
 }
 
 /// Parses the packages that conda recorded in file names such as `conda-meta/cudnn-9.10.1.4-h7646684_0.json`.
-fn from_conda(files: impl Iterator<Item = PathBuf>) -> Installed {
+fn from_conda(files: impl Iterator<Item = PathBuf>) -> InstalledPackages {
     let package = |file: &Path| {
         let mut parts = file.file_name()?.to_str()?.strip_suffix(".json")?.rsplitn(3, '-').skip(1);
         let record = Recorded { version: parts.next()?.to_owned(), stamp: stamp(file), dir: None };

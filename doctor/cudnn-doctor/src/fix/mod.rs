@@ -29,7 +29,7 @@ use cudnn_rules::packages::{
 use cudnn_rules::plan::{Line, Plan, Step, facts_after, line_of, lines_of, rendered};
 use cudnn_rules::remedy::Action;
 
-use installed::{Compared, Installed, OF_ENSUREPIP};
+use installed::{PackageDifference, InstalledPackages, OF_ENSUREPIP};
 use state::State;
 
 pub(crate) use pasted::variables;
@@ -185,16 +185,16 @@ fn lock(action: &Action) -> Result<Option<File>, String> {
 /// The packages before a step.
 struct Before<'a> {
     change: &'a PackageChange,
-    installed: Option<Installed>,
+    installed: Option<InstalledPackages>,
     /// The packages afterwards, if the simulation knows them.
-    expected: Option<Installed>,
+    expected: Option<InstalledPackages>,
     /// The records that the step sets aside.
     aside: Vec<Aside>,
 }
 
 impl<'a> Before<'a> {
     fn of(change: &'a PackageChange, consent: &Consent<'_>) -> Result<Before<'a>, String> {
-        let installed = Installed::of(&change.site);
+        let installed = InstalledPackages::of(&change.site);
         let list = package_list::write(&change.site, installed.as_ref())
             .map_err(|error| format!("cannot write the list of packages before the change: {error}"))?;
         if let Some(list) = list {
@@ -203,7 +203,7 @@ impl<'a> Before<'a> {
         // conda and apt may change other packages, too.
         let is_solved = matches!(change.site, Site::Conda(_) | Site::System);
         let simulated = if is_solved { None } else { facts_after(&Action::Packages(change.clone())) };
-        let expected = simulated.and_then(|facts| facts.within(|| Installed::of(&change.site)));
+        let expected = simulated.and_then(|facts| facts.within(|| InstalledPackages::of(&change.site)));
         Ok(Before { change, installed, expected, aside: change.records_aside() })
     }
 
@@ -227,12 +227,12 @@ impl<'a> Before<'a> {
     /// records are the same. Packages that the step has nothing to do with are restored by separate lines, because another
     /// program may have changed them.
     fn undo(&self, has_failed: bool) -> Undo {
-        let Some((before, after)) = self.installed.as_ref().zip(Installed::of(&self.change.site)) else {
+        let Some((before, after)) = self.installed.as_ref().zip(InstalledPackages::of(&self.change.site)) else {
             return Undo::default();
         };
         let is_named =
             |name: &str| has_failed && (self.change.remove.iter().any(|one| one == name) || self.change.installs(name));
-        let Compared { added, lost } = before.compared(&after, is_named);
+        let PackageDifference { added, lost } = before.compared(&after, is_named);
         // The records of packages that are new or gone are only on one side. Those of a package that could not be installed
         // are on none, and then everything may be an effect of the step.
         let is_unknown = |requirement: &String| !after.has(package_name(requirement), self.change);
@@ -286,7 +286,7 @@ impl<'a> Before<'a> {
 
     /// Returns how the packages differ from what the change should have made of them.
     fn unmet(&self) -> Option<String> {
-        let (before, after) = (self.installed.as_ref()?, Installed::of(&self.change.site)?);
+        let (before, after) = (self.installed.as_ref()?, InstalledPackages::of(&self.change.site)?);
         let disturbed = || after.disturbed(before, self.expected.as_ref()?);
         after.unmet(self.change, before).or_else(disturbed)
     }

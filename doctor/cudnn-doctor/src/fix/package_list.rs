@@ -8,7 +8,7 @@ use cudnn_os::rights::{belongs_to_user, create_own_dir, is_root, others_may_writ
 use cudnn_rules::packages::{Site, data_dir};
 
 use super::foreign::changeable_by_others;
-use super::installed::Installed;
+use super::installed::InstalledPackages;
 use super::run::protect_root;
 
 /// Lists the packages of this place in a new file. If the installer cannot list them, for example because the
@@ -17,7 +17,7 @@ use super::run::protect_root;
 ///
 /// # Errors
 /// The file cannot be written.
-pub(super) fn write(site: &Site, installed: Option<&Installed>) -> Result<Option<PathBuf>> {
+pub(super) fn write(site: &Site, installed: Option<&InstalledPackages>) -> Result<Option<PathBuf>> {
     let recorded = || match site {
         Site::Conda(_) | Site::System | Site::NewEnvironment { .. } => None,
         _ => installed.map(|installed| installed.requirements().into_bytes()),
