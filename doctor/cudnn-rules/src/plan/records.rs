@@ -8,7 +8,7 @@ use cudnn_probe::facts::{Changes, PathFacts};
 use cudnn_probe::{Component, Host, ld_so};
 use serde_json::json;
 
-use super::contents::{self, CONDA_CUDA, CONDA_LIBRARIES, Package};
+use super::contents::{self, CONDA_CUDA, CONDA_LIBRARIES, NvidiaPackage};
 use crate::packages::{CUDA_MAJORS, PackageNames, PipRecord, records};
 
 /// The maximum length of a package's record in bytes, the maximum number of files in it, and the maximum length of their
@@ -107,7 +107,7 @@ impl Records {
     }
 
     /// Returns the package that the installer chooses. `None` if its contents are not known.
-    pub(super) fn chosen(&self, requirement: &str, is_again: bool) -> Option<Package> {
+    pub(super) fn chosen(&self, requirement: &str, is_again: bool) -> Option<NvidiaPackage> {
         match self {
             Records::Pip { .. } => contents::wheel(requirement),
             Records::Conda { cuda_major, .. } => contents::conda_package(requirement, *cuda_major, is_again),
@@ -117,7 +117,7 @@ impl Records {
 
     /// Returns the names of packages that cannot stay as they are beside a new one, because they have the same files or
     /// require this version.
-    pub(super) fn displaced_by(&self, new: &Package) -> Vec<String> {
+    pub(super) fn displaced_by(&self, new: &NvidiaPackage) -> Vec<String> {
         if !new.is_of_cudnn() {
             return Vec::new();
         }
@@ -135,11 +135,11 @@ impl Records {
     }
 
     /// Returns the package that takes the place of a displaced one.
-    pub(super) fn following(&self, displaced: &str, new: &Package) -> Option<Package> {
+    pub(super) fn following(&self, displaced: &str, new: &NvidiaPackage) -> Option<NvidiaPackage> {
         let follows = matches!(self, Records::Conda { .. })
             && new.name == CONDA_LIBRARIES
             && FOLLOWING_ON_CONDA.contains(&displaced);
-        follows.then(|| Package::without_libraries(displaced, &new.version, new.cuda_major, Vec::new()))
+        follows.then(|| NvidiaPackage::without_libraries(displaced, &new.version, new.cuda_major, Vec::new()))
     }
 
     /// Returns whether the changed records contradict others, so that the installer would choose something else.
@@ -198,8 +198,8 @@ impl Records {
     }
 
     /// Adds a package with its record.
-    pub(super) fn add(&self, changes: &mut Changes, package: &Package) {
-        let Package { name, version, cuda_major, component, requires } = package;
+    pub(super) fn add(&self, changes: &mut Changes, package: &NvidiaPackage) {
+        let NvidiaPackage { name, version, cuda_major, component, requires } = package;
         match self {
             Records::Pip { dir, .. } => {
                 let shared =
