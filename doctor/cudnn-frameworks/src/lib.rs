@@ -56,7 +56,7 @@ pub use library_names::{is_cudnn, is_of_driver};
 pub use mapped::{Dependents, MappedLibrary, mapped_libraries};
 pub use opens::pairs::{Pair, pairs};
 pub use opens::unlisted::Unlisted;
-pub use opens::{Damaged, MissingLibrary, Opened, Opens, SearchRule};
+pub use opens::{Damaged, MissingLibrary, OpenedFile, Opens, SearchRule};
 pub use package::distribution::Distribution;
 pub use package::names::{name_before_aside, normalized, parse_dist_info};
 pub use package::record::{parse as parse_record_line, record_damage, recorded_files};

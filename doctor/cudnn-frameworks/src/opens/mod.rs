@@ -22,7 +22,7 @@ use process::Import;
 use sub_libraries::Use;
 
 pub(crate) use known::Known;
-pub use outcome::{Damaged, MissingLibrary, Opened, Opens, SearchRule};
+pub use outcome::{Damaged, MissingLibrary, OpenedFile, Opens, SearchRule};
 pub(crate) use process::Process;
 
 /// Starts the environment's Python.

@@ -10,7 +10,7 @@ use cudnn_probe::release_facts::has_library;
 use cudnn_probe::{Host, Os, Version, dll_search};
 
 use super::known::Known;
-use super::outcome::{Damaged, Opened, Opens, SearchRule};
+use super::outcome::{Damaged, OpenedFile, Opens, SearchRule};
 use super::process::{Import, Process};
 use super::sub_libraries::Use;
 use crate::drop_in::is_drop_in;
@@ -78,7 +78,7 @@ impl DllProcess {
     }
 
     /// Opens the DLLs that this shim opens by name, and then the DLLs that the graph library opens.
-    fn open_sub_libraries(&mut self, shim: &Opened, name: CudnnName, uses: Use, opens: &mut Opens) {
+    fn open_sub_libraries(&mut self, shim: &OpenedFile, name: CudnnName, uses: Use, opens: &mut Opens) {
         let (by_shim, by_graph) = uses.libraries();
         let release = shim.version.unwrap_or(Version::new(9, 0, 0));
         let libraries = by_shim.iter().chain(by_graph).filter(|library| has_library(release, **library));
@@ -143,9 +143,9 @@ impl DllProcess {
     }
 
     /// Returns the file that a lookup found, and how it was first found.
-    fn opened(&self, lookup: &Lookup) -> Option<Opened> {
+    fn opened(&self, lookup: &Lookup) -> Option<OpenedFile> {
         let Resolution::Found { path, rule } = &lookup.resolution else { return None };
-        Some(Opened {
+        Some(OpenedFile {
             name: name_of(lookup).to_owned(),
             version: self.known.release(path),
             by: self.found_by.get(path).cloned().unwrap_or(SearchRule::Windows(*rule)),

@@ -2,7 +2,7 @@
 
 use cudnn_cli::escape::Printable;
 use cudnn_frameworks::releases::{Citation, EvidenceKind};
-use cudnn_frameworks::{Framework, Opened, SearchRule, ValueSource};
+use cudnn_frameworks::{Framework, OpenedFile, SearchRule, ValueSource};
 use cudnn_probe::dll_search;
 use cudnn_probe::ld_so::Rule;
 
@@ -25,7 +25,7 @@ pub(super) fn drop_in_note(framework: &Framework) -> Option<&'static str> {
 }
 
 /// Describes how the framework finds a file.
-pub fn how(opened: &Opened) -> String {
+pub fn how(opened: &OpenedFile) -> String {
     match &opened.by {
         SearchRule::Python => "opened by its Python code".into(),
         SearchRule::Variable(name) => format!("opened by its Python code, from {name}"),
@@ -37,7 +37,7 @@ pub fn how(opened: &Opened) -> String {
 }
 
 /// Describes the same in a word or two.
-pub fn how_in_short(opened: &Opened) -> &'static str {
+pub fn how_in_short(opened: &OpenedFile) -> &'static str {
     match &opened.by {
         SearchRule::Python => "its Python code",
         SearchRule::Variable(name) => name,
@@ -62,7 +62,7 @@ pub fn how_in_short(opened: &Opened) -> &'static str {
 }
 
 /// Describes a file and how it is found.
-pub(super) fn found(opened: &Opened) -> String {
+pub(super) fn found(opened: &OpenedFile) -> String {
     format!("{}: {}", with_canonical_dir(&opened.path).printable(), how(opened))
 }
 
