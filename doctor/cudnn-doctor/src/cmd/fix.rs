@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::prose::Prose;
 use super::{check, findings};
-use crate::fix::{Consent, Done, Fixed, Output, Stopped, Undo, execute, is_of_shell, removed_by, variables};
+use crate::fix::{Consent, ExecutedStep, Fixed, Output, Stopped, Undo, execute, is_of_shell, removed_by, variables};
 
 /// The options of `fix`.
 #[derive(clap::Args)]
@@ -159,7 +159,7 @@ fn is_agreed(title: &str, removed: &[String]) -> bool {
     matches!(answer.trim(), "y" | "Y" | "yes")
 }
 
-fn done(done: &Done) -> Value {
+fn done(done: &ExecutedStep) -> Value {
     json!({ "title": done.title, "undo": done.undo.lines, "note": done.undo.note })
 }
 
@@ -186,7 +186,7 @@ fn value(plan: &Plan, fixed: &Fixed, paste: &[String], after: Option<&Value>) ->
 
 fn report(plan: &Plan, fixed: &Fixed, paste: &[String]) {
     outln!("");
-    for Done { title, undo } in &fixed.done {
+    for ExecutedStep { title, undo } in &fixed.done {
         outln!("done: {title}");
         print_undo(undo);
     }

@@ -37,7 +37,7 @@ pub(crate) use removal::removed_by;
 pub(crate) use run::Output;
 
 /// An executed step.
-pub(crate) struct Done {
+pub(crate) struct ExecutedStep {
     pub(crate) title: String,
     pub(crate) undo: Undo,
 }
@@ -61,7 +61,7 @@ pub(crate) struct Stopped {
 /// The result of executing a plan.
 #[derive(Default)]
 pub(crate) struct Fixed {
-    pub(crate) done: Vec<Done>,
+    pub(crate) done: Vec<ExecutedStep>,
     pub(crate) stopped: Option<Stopped>,
     /// The signal that interrupted the doctor, if any.
     pub(crate) interrupted: Option<Signal>,
@@ -89,7 +89,7 @@ pub(crate) fn execute(plan: &Plan, consent: &Consent<'_>) -> Fixed {
         let (result, signal) = execute_step(index, step, &planned, consent);
         fixed.interrupted = signal;
         match result {
-            Ok(undo) => fixed.done.push(Done { title: step.title.clone(), undo }),
+            Ok(undo) => fixed.done.push(ExecutedStep { title: step.title.clone(), undo }),
             Err((reason, undo)) => {
                 fixed.stopped = Some(Stopped { step: index, reason, undo });
                 break;
