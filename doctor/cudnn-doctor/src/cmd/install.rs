@@ -18,7 +18,7 @@ use cudnn_rules::refusal::Refusal;
 use serde_json::{Value, json};
 
 use super::run::{TUNED_VARIABLE, absolute_file, usable_layers};
-use crate::drop_in::change::{self, Change, Done, Options};
+use crate::drop_in::change::{self, DropInChange, ChangedDropIn, LayerOptions};
 use crate::drop_in::target::{self, Named};
 use crate::layer_check;
 
@@ -70,15 +70,15 @@ pub(crate) fn install(
     let dir = target::find(arguments.place.named(), command, context)?;
     let source = source::find(arguments.from.as_deref())?;
     let options = options(arguments, &dir, &source, context, timeouts)?;
-    let Done { change, state } = &change::install(&dir, &source, options.as_ref(), &context.host)?;
+    let ChangedDropIn { change, state } = &change::install(&dir, &source, options.as_ref(), &context.host)?;
     format.report(
         || value(*change, state, &dir),
         || {
             let cudnn = state.title(&dir);
             match change {
-                Change::None => outln!("The drop-in {VERSION} is already in front of {cudnn}."),
-                Change::Updated => outln!("The drop-in {VERSION} is in front of {cudnn}, in place of another drop-in."),
-                Change::Configured => outln!("The drop-in {VERSION} was in front of {cudnn} already."),
+                DropInChange::None => outln!("The drop-in {VERSION} is already in front of {cudnn}."),
+                DropInChange::Updated => outln!("The drop-in {VERSION} is in front of {cudnn}, in place of another drop-in."),
+                DropInChange::Configured => outln!("The drop-in {VERSION} was in front of {cudnn} already."),
                 _ => outln!("The drop-in {VERSION} is in front of {cudnn}."),
             }
             outln!("NVIDIA's {} is saved next to it as {KEPT}.", Library::Shim);
@@ -103,7 +103,7 @@ fn options(
     source: &DropInSource,
     context: &Context,
     timeouts: &Timeouts,
-) -> Result<Option<Options>, Refusal> {
+) -> Result<Option<LayerOptions>, Refusal> {
     if arguments.layers.is_empty() {
         return Ok(None);
     }
@@ -112,7 +112,7 @@ fn options(
     let tuned = arguments.tuned.as_deref().map(absolute_file).transpose()?.map(PathBuf::from);
     let installed = || Some(Files::in_dir(dir).tuned).filter(|file| file.is_file());
     check(&checked, tuned.clone().or_else(installed).as_deref(), timeouts)?;
-    Ok(Some(Options { layers, tuned }))
+    Ok(Some(LayerOptions { layers, tuned }))
 }
 
 /// Returns an error if one of the layers would not work with this file of rankings, or without one, in programs that do
@@ -137,17 +137,17 @@ fn check(layers: &[(String, PathBuf)], tuned: Option<&Path>, timeouts: &Timeouts
 
 pub(crate) fn uninstall(place: &Place, context: &Context, format: Format) -> CommandResult {
     let dir = target::find(place.named(), Command::Uninstall, context)?;
-    let Done { change, state } = &change::uninstall(&dir, &context.host)?;
+    let ChangedDropIn { change, state } = &change::uninstall(&dir, &context.host)?;
     format.report(
         || value(*change, state, &dir),
         || {
             let (cudnn, shim) = (state.title(&dir), Library::Shim);
             match change {
-                Change::None => outln!("The drop-in is not in front of {cudnn}; there is nothing to remove."),
-                Change::Cleaned if state.shim == Shim::Missing => {
+                DropInChange::None => outln!("The drop-in is not in front of {cudnn}; there is nothing to remove."),
+                DropInChange::Cleaned if state.shim == Shim::Missing => {
                     outln!("Removed the drop-in's leftover files from {}.", dir.printable());
                 }
-                Change::Cleaned => {
+                DropInChange::Cleaned => {
                     outln!("NVIDIA's {shim} was in front of {cudnn} already; removed the drop-in's leftover files.");
                 }
                 _ => outln!("NVIDIA's {shim} is in front of {cudnn} again."),
@@ -157,16 +157,16 @@ pub(crate) fn uninstall(place: &Place, context: &Context, format: Format) -> Com
     Ok(Outcome::Fine)
 }
 
-fn value(change: Change, state: &DropInState, dir: &Path) -> Value {
+fn value(change: DropInChange, state: &DropInState, dir: &Path) -> Value {
     json!({
         "directory": dir.to_string_lossy(),
         "change": match change {
-            Change::None => "none",
-            Change::Installed => "installed",
-            Change::Updated => "updated",
-            Change::Configured => "configured",
-            Change::Restored => "restored",
-            Change::Cleaned => "cleaned",
+            DropInChange::None => "none",
+            DropInChange::Installed => "installed",
+            DropInChange::Updated => "updated",
+            DropInChange::Configured => "configured",
+            DropInChange::Restored => "restored",
+            DropInChange::Cleaned => "cleaned",
         },
         "in_front": match state.shim {
             Shim::DropIn => "drop-in",
