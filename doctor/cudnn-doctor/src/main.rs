@@ -59,7 +59,7 @@ enum Command {
     /// Check the driver, the GPUs, the installation and the CUDA libraries it needs, then load cuDNN in a child
     /// process.
     #[command(after_help = include_str!("help/check.txt").trim_end())]
-    Check(cmd::check::Command),
+    Check(cmd::check::Arguments),
     /// Print the steps that fix the errors and warnings of `check`, or execute them with --yes.
     ///
     /// A step runs only if its files are unchanged since the plan was made. If a step fails, the doctor stops and
@@ -196,7 +196,7 @@ fn run_child(child: Child) -> ExitCode {
 fn run(arguments: Arguments, is_supervised: bool, format: Format) -> Result<ExitCode, Box<dyn Error>> {
     let timeouts = Timeouts::new(arguments.timeout.map(Duration::from_secs));
     let command = match arguments.command {
-        None => Command::Check(cmd::check::Command::with_evidence(arguments.verbose)),
+        None => Command::Check(cmd::check::Arguments::with_evidence(arguments.verbose)),
         Some(_) if arguments.verbose => return Err("error: put --verbose after the name of the subcommand".into()),
         Some(command) => command,
     };

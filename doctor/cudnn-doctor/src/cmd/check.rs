@@ -37,9 +37,9 @@ const ENVIRONMENT_NAME: &str = "<env>";
 
 /// The command line of `check`.
 #[derive(clap::Args, Default)]
-pub(crate) struct Command {
+pub(crate) struct Arguments {
     /// List the codes that `check` can report, with their severities and titles, without checking anything.
-    #[arg(long, conflicts_with = "Options")]
+    #[arg(long, conflicts_with = "CheckOptions")]
     list: bool,
     /// Also save all facts behind the report to this new file, for a bug report. User names and the host name are
     /// replaced.
@@ -53,13 +53,13 @@ pub(crate) struct Command {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "save_facts"])]
     facts: Option<PathBuf>,
     #[command(flatten)]
-    options: Options,
+    options: CheckOptions,
 }
 
-impl Command {
+impl Arguments {
     /// Returns the command without options, except that it can print the evidence.
-    pub(crate) fn with_evidence(verbose: bool) -> Command {
-        Command { options: Options { verbose, ..Options::default() }, ..Command::default() }
+    pub(crate) fn with_evidence(verbose: bool) -> Arguments {
+        Arguments { options: CheckOptions { verbose, ..CheckOptions::default() }, ..Arguments::default() }
     }
 }
 
@@ -68,12 +68,12 @@ impl Command {
 #[command(no_binary_name = true)]
 struct SavedOptions {
     #[command(flatten)]
-    options: Options,
+    options: CheckOptions,
 }
 
 /// The options shared by `check` and `fix`.
 #[derive(clap::Args, Default, PartialEq)]
-pub(crate) struct Options {
+pub(crate) struct CheckOptions {
     /// Report only findings with these codes: C014,C030. The plan and the exit status ignore all other findings. Can
     /// be repeated.
     #[arg(long, value_name = "CODES", value_delimiter = ',', value_parser = code)]
@@ -151,7 +151,7 @@ fn cuda_major(text: &str) -> Result<u32, String> {
     major.ok_or_else(|| format!("releases of cuDNN 9 are built for CUDA {first} to {last}"))
 }
 
-pub(crate) fn run(command: &Command, context: &Context, timeouts: &Timeouts, format: Format) -> Outcome {
+pub(crate) fn run(command: &Arguments, context: &Context, timeouts: &Timeouts, format: Format) -> Outcome {
     if command.list {
         list(format);
         return Outcome::Fine;
@@ -185,8 +185,8 @@ pub(crate) fn run(command: &Command, context: &Context, timeouts: &Timeouts, for
 }
 
 /// Prints the report for saved facts. On this command line, only the options that select what to print are allowed.
-fn from_facts(file: &Path, arguments: &Options, timeouts: &Timeouts, format: Format) -> Outcome {
-    let only_of_look = Options { only: arguments.only.clone(), verbose: arguments.verbose, ..Options::default() };
+fn from_facts(file: &Path, arguments: &CheckOptions, timeouts: &Timeouts, format: Format) -> Outcome {
+    let only_of_look = CheckOptions { only: arguments.only.clone(), verbose: arguments.verbose, ..CheckOptions::default() };
     if *arguments != only_of_look {
         return fail(
             format,
@@ -214,7 +214,7 @@ fn from_facts(file: &Path, arguments: &Options, timeouts: &Timeouts, format: For
 }
 
 /// Runs the checks and prints the report. `words` contains the options that determine what to check.
-fn report(arguments: &Options, words: &[OsString], context: &Context, timeouts: &Timeouts, format: Format) -> Outcome {
+fn report(arguments: &CheckOptions, words: &[OsString], context: &Context, timeouts: &Timeouts, format: Format) -> Outcome {
     let diagnosis = match diagnosis(arguments, context, timeouts, format) {
         Ok(diagnosis) => diagnosis,
         Err(outcome) => return outcome,
@@ -269,7 +269,7 @@ pub(super) fn outcome(diagnosis: &Diagnosis) -> Outcome {
 /// # Errors
 /// The doctor cannot make the diagnosis. It has already printed the reason.
 pub(super) fn diagnosis(
-    arguments: &Options,
+    arguments: &CheckOptions,
     context: &Context,
     timeouts: &Timeouts,
     format: Format,
@@ -340,7 +340,7 @@ fn prose(diagnosis: &Diagnosis, is_verbose: bool) -> Prose {
 }
 
 /// Prints the report for a person. `words` contains the options that determined what was checked.
-fn text(diagnosis: &Diagnosis, arguments: &Options, words: &[OsString]) {
+fn text(diagnosis: &Diagnosis, arguments: &CheckOptions, words: &[OsString]) {
     let Diagnosis { machine, inactive, environment, report, program, convolution, runs, verified, findings, plan } =
         diagnosis;
     let names = prose(diagnosis, arguments.verbose);

@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
     #[arg(long, requires = "yes")]
     remove: bool,
     #[command(flatten)]
-    check: check::Options,
+    check: check::CheckOptions,
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context, timeouts: &Timeouts, format: Format) -> Outcome {
