@@ -135,7 +135,7 @@ enum Command {
 
 /// The commands of child processes, which users do not see.
 #[derive(Subcommand)]
-enum Child {
+enum ChildCommand {
     /// Query NVML, for `check`.
     #[command(name = machine::COMMAND)]
     Machine,
@@ -166,7 +166,7 @@ enum Child {
 fn main() -> ExitCode {
     cudnn_os::child::prepare();
     let mut words: Vec<OsString> = std::env::args_os().collect();
-    if let Some(child) = help::parse_child::<Arguments, Child>(&words) {
+    if let Some(child) = help::parse_child::<Arguments, ChildCommand>(&words) {
         return run_child(child);
     }
     let is_supervised = words.get(1).is_some_and(|word| word == IN_CHILD);
@@ -181,12 +181,12 @@ fn main() -> ExitCode {
     run(arguments, is_supervised, format).unwrap_or_else(|error| output::fail(format, error).into())
 }
 
-fn run_child(child: Child) -> ExitCode {
+fn run_child(child: ChildCommand) -> ExitCode {
     match child {
-        Child::Machine => machine::run_child(),
-        Child::Driver => driver::run_child(),
-        Child::Layers { layers } => layer_check::run_child(&layers),
-        Child::Load { dir, gpu, driver, engines, cuda } => {
+        ChildCommand::Machine => machine::run_child(),
+        ChildCommand::Driver => driver::run_child(),
+        ChildCommand::Layers { layers } => layer_check::run_child(&layers),
+        ChildCommand::Load { dir, gpu, driver, engines, cuda } => {
             load_test::run_child(&dir, &Parts { convolution: gpu, driver, engines, cuda })
         }
     }

@@ -49,7 +49,7 @@ pub struct Run {
 }
 
 /// A child process that has run a framework's script.
-pub struct Child {
+pub struct ChildRun {
     /// The ended process, with its messages.
     pub ended: Ended,
     /// Returns cuDNN's log from this position on.
@@ -80,7 +80,7 @@ impl Run {
         framework: Framework,
         context: &Context,
         machine: &Machine,
-        run_child: impl FnOnce(&Python) -> Result<Child, NotRun>,
+        run_child: impl FnOnce(&Python) -> Result<ChildRun, NotRun>,
     ) -> Run {
         let mut run = Run {
             framework,
@@ -102,7 +102,7 @@ impl Run {
         &mut self,
         context: &Context,
         machine: &Machine,
-        run_child: impl FnOnce(&Python) -> Result<Child, NotRun>,
+        run_child: impl FnOnce(&Python) -> Result<ChildRun, NotRun>,
     ) -> Option<Finding> {
         let (framework, name) = (self.framework, self.framework.name());
         let cannot = |error: String| Finding::new(FRAMEWORK_FAILED, format!("{name} cannot be run: {error}"));
@@ -115,7 +115,7 @@ impl Run {
             let help = "activate the environment of the program, or name its interpreter: --python";
             return Some(cannot(format!("no {PYTHON} was found")).remedy(format!("{help} {}", example.display())));
         };
-        let Child { ended, log } = match run_child(python) {
+        let ChildRun { ended, log } = match run_child(python) {
             Ok(child) => child,
             Err(NotRun::NoDirectory(error)) => {
                 let help = "set TMPDIR to an existing directory that you can write to, or unset it";

@@ -9,7 +9,7 @@ use cudnn_cli::subprocess::{Timeouts, run_command};
 use cudnn_probe::facts;
 use cudnn_rules::check::machine::Machine;
 use cudnn_rules::context::Context;
-use cudnn_rules::framework_run::{Child, Framework, NotRun, Run};
+use cudnn_rules::framework_run::{ChildRun, Framework, NotRun, Run};
 
 use child::Log;
 
@@ -19,10 +19,10 @@ pub(super) fn run(framework: Framework, context: &Context, machine: &Machine, ti
 }
 
 /// Runs the framework's script with this interpreter.
-fn run_child(framework: Framework, python: &Path, timeouts: &Timeouts) -> Result<Child, NotRun> {
+fn run_child(framework: Framework, python: &Path, timeouts: &Timeouts) -> Result<ChildRun, NotRun> {
     let run = format!("{} by {}", framework.name(), python.display());
     let log = Log::create(&run).map_err(NotRun::NoDirectory)?;
     let start = || run_command(child::command(python, framework, &log), timeouts);
     let ended = facts::ask("run of framework", &run, start).map_err(NotRun::NotStarted)?;
-    Ok(Child { ended, log: Box::new(move |start| log.text_from(start)) })
+    Ok(ChildRun { ended, log: Box::new(move |start| log.text_from(start)) })
 }
