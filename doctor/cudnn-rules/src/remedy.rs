@@ -9,7 +9,7 @@ use cudnn_cli::escape::Printable;
 use cudnn_cli::shell::{SEARCH_PATH, SEPARATOR};
 use cudnn_probe::{DIR_VARIABLE, Version};
 
-use crate::drop_in::command::Command as DropInCommand;
+use crate::drop_in::command::DropInCommand;
 use crate::packages::PackageChange;
 use crate::shell::{kept_entries, split_list};
 

@@ -11,7 +11,7 @@ use cudnn_probe::{Library, Os};
 use super::finding::{DROP_IN_REPLACED, Finding, OLD_DROP_IN, STALE_SHIM};
 use super::{by_name, remedies};
 use crate::context::Context;
-use crate::drop_in::command::Command;
+use crate::drop_in::command::DropInCommand;
 use crate::drop_in::functions::{lacking, nvidia_shim_in};
 use crate::drop_in::state::{BackupState, DropInState, Files, Shim};
 use crate::drop_in::{KEPT, PRELOAD, source};
@@ -63,7 +63,7 @@ fn replaced(report: &InstallationReport, kept: &BackupState, files: &Files) -> F
         BackupState::Stale(reason) => format!("the backup {KEPT} {reason}"),
         _ => format!("the backup {KEPT} still exists: an installation was repeated, or `install` was interrupted"),
     };
-    let away = Command::Uninstall.command(dir);
+    let away = DropInCommand::Uninstall.command(dir);
     let text = format!("reinstall the drop-in (`{away}` removes the leftovers instead):");
     let otherwise = "this doctor has no drop-in for this cuDNN; remove the leftovers:";
     Finding::new(DROP_IN_REPLACED, message).note(note).remedy(install(report, &files.shim, &text, otherwise))
@@ -74,7 +74,7 @@ fn replaced(report: &InstallationReport, kept: &BackupState, files: &Files) -> F
 fn install(report: &InstallationReport, nvidia: &Path, text: &str, otherwise: &str) -> Remedy {
     let is_usable = source::find(None).is_ok_and(|source| lacking(&source.file, nvidia).is_none());
     let (text, command) =
-        if is_usable { (text, Command::Install { from: None }) } else { (otherwise, Command::Uninstall) };
+        if is_usable { (text, DropInCommand::Install { from: None }) } else { (otherwise, DropInCommand::Uninstall) };
     Remedy::new(text).action(Action::DropIn { command, dir: report.dir.clone() }).effect(Effect::SameDir)
 }
 
@@ -84,7 +84,7 @@ fn stale(report: &InstallationReport, reason: &str) -> Finding {
     let message =
         format!("the drop-in is installed for the cuDNN in {dir}, but there is no matching backup of NVIDIA's shim");
     // `install` replaces the backup, and keeps the list of layers, which `uninstall` would remove.
-    let again = || Action::DropIn { command: Command::Install { from: None }, dir: report.dir.clone() };
+    let again = || Action::DropIn { command: DropInCommand::Install { from: None }, dir: report.dir.clone() };
     let remedy = match source::find(None) {
         Ok(_) => with_nvidias_shim(report).action(again()),
         Err(_) => bring_back(report),
@@ -110,5 +110,5 @@ fn with_nvidias_shim(report: &InstallationReport) -> Remedy {
 
 /// The action that removes the drop-in.
 pub fn removal(dir: &Path) -> Action {
-    Action::DropIn { command: Command::Uninstall, dir: dir.to_owned() }
+    Action::DropIn { command: DropInCommand::Uninstall, dir: dir.to_owned() }
 }
