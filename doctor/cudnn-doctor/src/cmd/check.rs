@@ -18,7 +18,7 @@ use cudnn_rules::check::kernels::description;
 use cudnn_rules::check::{FINDINGS, Finding, Requested};
 use cudnn_rules::context::Context;
 use cudnn_rules::cudnn_file::{drop_in_before, layers_on};
-use cudnn_rules::framework_run::{Framework, Run};
+use cudnn_rules::framework_run::{RunnableFramework, Run};
 use cudnn_rules::packages::{CUDA_MAJORS, python_problem};
 use cudnn_rules::python::{Python, no_python};
 use cudnn_rules::shell::command_for_environment;
@@ -94,7 +94,7 @@ pub(crate) struct CheckOptions {
     /// Also run this framework: a convolution, an attention and an RNN step, with an explanation of failures. Can be
     /// repeated.
     #[arg(long, value_name = "FRAMEWORK", conflicts_with = "no_load", value_parser = framework())]
-    run: Vec<Framework>,
+    run: Vec<RunnableFramework>,
     /// The environment to check, or its Python interpreter, which is also used for --run. Default: the active
     /// environment.
     #[arg(long, value_name = "PATH")]
@@ -119,16 +119,16 @@ fn code(text: &str) -> Result<&'static str, String> {
 }
 
 /// Parses the name of a framework's Python module.
-fn framework() -> impl TypedValueParser<Value = Framework> {
-    PossibleValuesParser::new(Framework::ALL.map(framework_value)).try_map(|name| {
-        let is_it = |framework: &Framework| framework_value(*framework).matches(&name, false);
-        Framework::ALL.into_iter().find(is_it).ok_or("the framework is unknown")
+fn framework() -> impl TypedValueParser<Value = RunnableFramework> {
+    PossibleValuesParser::new(RunnableFramework::ALL.map(framework_value)).try_map(|name| {
+        let is_it = |framework: &RunnableFramework| framework_value(*framework).matches(&name, false);
+        RunnableFramework::ALL.into_iter().find(is_it).ok_or("the framework is unknown")
     })
 }
 
-fn framework_value(framework: Framework) -> PossibleValue {
+fn framework_value(framework: RunnableFramework) -> PossibleValue {
     let value = PossibleValue::new(framework.module()).help(framework.name());
-    if framework == Framework::Torch { value.alias("pytorch") } else { value }
+    if framework == RunnableFramework::Torch { value.alias("pytorch") } else { value }
 }
 
 fn function(name: &str) -> Result<Function, String> {

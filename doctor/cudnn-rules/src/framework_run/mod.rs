@@ -25,14 +25,14 @@ use crate::remedy::Remedy;
 use crate::system::PYTHON;
 use step::{RunStep, StepOutcome, first_line};
 
-pub use crate::runnable::Framework;
+pub use crate::runnable::RunnableFramework;
 
 /// The maximum number of messages read from the child. A script sends about 20.
 const MAX_MESSAGES: usize = 1000;
 
 /// The run of one framework.
 pub struct Run {
-    framework: Framework,
+    framework: RunnableFramework,
     /// The interpreter, if one was found.
     python: Option<PathBuf>,
     /// The framework's version, with the package that provides it.
@@ -65,7 +65,7 @@ pub enum NotRun {
 }
 
 /// Suggests the virtual environment of the working directory before packages are installed for a different Python.
-fn in_project(finding: Finding, framework: Framework, context: &Context) -> Finding {
+fn in_project(finding: Finding, framework: RunnableFramework, context: &Context) -> Finding {
     let is_wanted = finding.remedy.as_ref().is_some_and(Remedy::installs);
     let Some(root) = context.inactive_environment().filter(|_| is_wanted) else { return finding };
     let (name, place) = (framework.name(), root.printable());
@@ -77,7 +77,7 @@ fn in_project(finding: Finding, framework: Framework, context: &Context) -> Find
 impl Run {
     /// Runs a framework with the Python of this context, through a function that starts the child process.
     pub fn of(
-        framework: Framework,
+        framework: RunnableFramework,
         context: &Context,
         machine: &Machine,
         run_child: impl FnOnce(&Python) -> Result<ChildRun, NotRun>,

@@ -9,17 +9,17 @@ use cudnn_cli::subprocess::{Timeouts, run_command};
 use cudnn_probe::facts;
 use cudnn_rules::check::machine::Machine;
 use cudnn_rules::context::Context;
-use cudnn_rules::framework_run::{ChildRun, Framework, NotRun, Run};
+use cudnn_rules::framework_run::{ChildRun, RunnableFramework, NotRun, Run};
 
 use child::Log;
 
 /// Runs a framework with the Python of this context.
-pub(super) fn run(framework: Framework, context: &Context, machine: &Machine, timeouts: &Timeouts) -> Run {
+pub(super) fn run(framework: RunnableFramework, context: &Context, machine: &Machine, timeouts: &Timeouts) -> Run {
     Run::of(framework, context, machine, |python| run_child(framework, &python.program, timeouts))
 }
 
 /// Runs the framework's script with this interpreter.
-fn run_child(framework: Framework, python: &Path, timeouts: &Timeouts) -> Result<ChildRun, NotRun> {
+fn run_child(framework: RunnableFramework, python: &Path, timeouts: &Timeouts) -> Result<ChildRun, NotRun> {
     let run = format!("{} by {}", framework.name(), python.display());
     let log = Log::create(&run).map_err(NotRun::NoDirectory)?;
     let start = || run_command(child::command(python, framework, &log), timeouts);
