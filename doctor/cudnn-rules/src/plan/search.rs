@@ -13,7 +13,7 @@ use cudnn_probe::facts::{Changes, Facts};
 
 use super::is_possible;
 use super::merge::{self, Merged};
-use super::simulate::Simulation;
+use super::simulate::SimulatedMachine;
 use crate::check::finding::{FRAMEWORK_MIX, LD_SO_MIX, LINKED_MIX};
 use crate::check::{Finding, FindingKind, Severity};
 use crate::packages::forbidding;
@@ -84,7 +84,7 @@ enum Objection {
 }
 
 /// The machine with the steps so far.
-struct Search<'a> {
+struct PlanSearch<'a> {
     findings: &'a [Finding],
     context: &'a PlanContext<'a>,
     before: Facts,
@@ -126,7 +126,7 @@ pub(super) fn search(findings: &[Finding], context: &PlanContext<'_>) -> SearchR
     let start = context.check.map(|check| before.after(Changes::default()).within(check)).unwrap_or_default();
     let in_order = |order: &[usize]| {
         let (before, left) = (before.clone(), start.clone());
-        let mut search = Search { findings, context, before, start: start.clone(), left, parts: Vec::new() };
+        let mut search = PlanSearch { findings, context, before, start: start.clone(), left, parts: Vec::new() };
         let outcomes = search.take(order);
         (search, outcomes)
     };
@@ -158,7 +158,7 @@ fn is_executable(remedy: &Remedy) -> bool {
     !remedy.is_by_hand && is_possible(remedy) && merge::changes(remedy)
 }
 
-impl Search<'_> {
+impl PlanSearch<'_> {
     /// Returns the numbers of errors and warnings that the plan could have fixed and does not, then its length.
     fn cost(&self, outcomes: &[Outcome]) -> (usize, usize, usize) {
         let refused = |severity: Severity| {
@@ -326,7 +326,7 @@ impl Search<'_> {
     /// Returns the facts after these remedies, and whether they are known.
     fn simulate(&self, parts: &[PlannedRemedy]) -> (Facts, bool) {
         let remedies: Vec<(usize, &Remedy)> = parts.iter().map(|part| (part.of, &part.remedy)).collect();
-        let mut simulation = Simulation::new(self.before.clone());
+        let mut simulation = SimulatedMachine::new(self.before.clone());
         let mut is_known = true;
         for Merged { action, .. } in self.before.within(|| merge::merge(&remedies)) {
             is_known &= simulation.take(&action).is_ok();

@@ -16,7 +16,7 @@ use crate::packages::{PackageChange, PipRecord, Site, package_name, site_of_new}
 use crate::remedy::{Action, Variable};
 
 /// A machine after some actions.
-pub(super) struct Simulation {
+pub(super) struct SimulatedMachine {
     before: Facts,
     changes: Changes,
 }
@@ -26,16 +26,16 @@ pub(super) struct Unknown;
 
 /// Returns the facts after an action on this machine as it is now. `None` if they are not known.
 pub fn facts_after(action: &Action) -> Option<Facts> {
-    let mut simulation = Simulation::new(Facts::recorder());
+    let mut simulation = SimulatedMachine::new(Facts::recorder());
     simulation.take(action).ok()?;
     Some(simulation.facts())
 }
 
-impl Simulation {
+impl SimulatedMachine {
     /// Starts from the active facts.
     pub(super) fn new(before: Facts) -> Self {
         // Without changes, nothing is asked again.
-        Simulation { before: before.after(Changes::default()), changes: Changes::default() }
+        SimulatedMachine { before: before.after(Changes::default()), changes: Changes::default() }
     }
 
     /// Returns the facts after the actions.
@@ -169,7 +169,7 @@ impl Simulation {
 
 /// The packages of one place.
 struct Packages<'a> {
-    machine: &'a mut Simulation,
+    machine: &'a mut SimulatedMachine,
     records: Records,
 }
 
