@@ -8,7 +8,7 @@ use cudnn_probe::{Host, Os};
 use crate::environment::Environment;
 use crate::files::matching;
 use crate::framework::built_for::{self, BuiltFor};
-use crate::framework::kind::{KINDS, FrameworkKind, UsesCudnnOf};
+use crate::framework::kind::{FrameworkKind, KINDS, UsesCudnnOf};
 use crate::framework::missing_files::{self, MissingFiles};
 use crate::framework::{releases, version_file};
 use crate::opens::unlisted::{self, Unlisted};

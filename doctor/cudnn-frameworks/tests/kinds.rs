@@ -295,7 +295,10 @@ fn gpu_code_is_reported_for_the_majority_of_kernels() {
     let survey = Machine::new().torch("2.9.1").survey();
     let code = framework(&survey, "torch").built_for.gpu_code.as_ref().unwrap();
     assert_eq!(code.value.iter().map(ToString::to_string).collect::<Vec<_>>(), ["8.0", "9.0"]);
-    assert!(matches!(&code.source, ValueSource::File(file) if file.ends_with("torch/lib/libtorch_cuda.so")), "{code:?}");
+    assert!(
+        matches!(&code.source, ValueSource::File(file) if file.ends_with("torch/lib/libtorch_cuda.so")),
+        "{code:?}"
+    );
 }
 
 #[test]

@@ -17,8 +17,13 @@ pub enum RunnableFramework {
 
 impl RunnableFramework {
     /// All frameworks that the doctor can run.
-    pub const ALL: [RunnableFramework; 5] =
-        [RunnableFramework::Torch, RunnableFramework::Jax, RunnableFramework::Tensorflow, RunnableFramework::Onnxruntime, RunnableFramework::Ctranslate2];
+    pub const ALL: [RunnableFramework; 5] = [
+        RunnableFramework::Torch,
+        RunnableFramework::Jax,
+        RunnableFramework::Tensorflow,
+        RunnableFramework::Onnxruntime,
+        RunnableFramework::Ctranslate2,
+    ];
 
     /// Returns the display name, the module name (also used on the command line), and the package with CUDA support.
     fn facts(self) -> [&'static str; 3] {

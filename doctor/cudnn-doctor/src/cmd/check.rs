@@ -18,7 +18,7 @@ use cudnn_rules::check::kernels::description;
 use cudnn_rules::check::{FINDINGS, Finding, Requested};
 use cudnn_rules::context::Context;
 use cudnn_rules::cudnn_file::{drop_in_before, layers_on};
-use cudnn_rules::framework_run::{RunnableFramework, Run};
+use cudnn_rules::framework_run::{Run, RunnableFramework};
 use cudnn_rules::packages::{CUDA_MAJORS, python_problem};
 use cudnn_rules::python::{Python, no_python};
 use cudnn_rules::shell::command_for_environment;
@@ -186,7 +186,8 @@ pub(crate) fn run(command: &Arguments, context: &Context, timeouts: &Timeouts, f
 
 /// Prints the report for saved facts. On this command line, only the options that select what to print are allowed.
 fn from_facts(file: &Path, arguments: &CheckOptions, timeouts: &Timeouts, format: Format) -> Outcome {
-    let only_of_look = CheckOptions { only: arguments.only.clone(), verbose: arguments.verbose, ..CheckOptions::default() };
+    let only_of_look =
+        CheckOptions { only: arguments.only.clone(), verbose: arguments.verbose, ..CheckOptions::default() };
     if *arguments != only_of_look {
         return fail(
             format,
@@ -214,7 +215,13 @@ fn from_facts(file: &Path, arguments: &CheckOptions, timeouts: &Timeouts, format
 }
 
 /// Runs the checks and prints the report. `words` contains the options that determine what to check.
-fn report(arguments: &CheckOptions, words: &[OsString], context: &Context, timeouts: &Timeouts, format: Format) -> Outcome {
+fn report(
+    arguments: &CheckOptions,
+    words: &[OsString],
+    context: &Context,
+    timeouts: &Timeouts,
+    format: Format,
+) -> Outcome {
     let diagnosis = match diagnosis(arguments, context, timeouts, format) {
         Ok(diagnosis) => diagnosis,
         Err(outcome) => return outcome,

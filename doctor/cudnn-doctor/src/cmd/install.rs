@@ -18,7 +18,7 @@ use cudnn_rules::refusal::Refusal;
 use serde_json::{Value, json};
 
 use super::run::{TUNED_VARIABLE, absolute_file, usable_layers};
-use crate::drop_in::change::{self, DropInChange, ChangedDropIn, LayerOptions};
+use crate::drop_in::change::{self, ChangedDropIn, DropInChange, LayerOptions};
 use crate::drop_in::target::{self, Named};
 use crate::layer_check;
 
@@ -77,7 +77,9 @@ pub(crate) fn install(
             let cudnn = state.title(&dir);
             match change {
                 DropInChange::None => outln!("The drop-in {VERSION} is already in front of {cudnn}."),
-                DropInChange::Updated => outln!("The drop-in {VERSION} is in front of {cudnn}, in place of another drop-in."),
+                DropInChange::Updated => {
+                    outln!("The drop-in {VERSION} is in front of {cudnn}, in place of another drop-in.")
+                }
                 DropInChange::Configured => outln!("The drop-in {VERSION} was in front of {cudnn} already."),
                 _ => outln!("The drop-in {VERSION} is in front of {cudnn}."),
             }

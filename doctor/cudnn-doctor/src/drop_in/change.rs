@@ -62,7 +62,12 @@ pub(crate) struct LayerOptions {
 }
 
 /// Installs the drop-in in front of the cuDNN in this directory. Without options, the layers stay as they are.
-pub(crate) fn install(dir: &Path, source: &DropInSource, options: Option<&LayerOptions>, host: &Host) -> Result<ChangedDropIn, Refusal> {
+pub(crate) fn install(
+    dir: &Path,
+    source: &DropInSource,
+    options: Option<&LayerOptions>,
+    host: &Host,
+) -> Result<ChangedDropIn, Refusal> {
     let lock = lock(dir)?;
     let state = DropInState::read(dir, host);
     let (place, name) = (dir.printable(), Library::Shim);
@@ -200,7 +205,11 @@ fn put(dir: &Path, source: &DropInSource, state: &DropInState) -> Result<(), Fil
 }
 
 /// Writes the files that turn layers on under temporary names. Returns them with their places.
-fn prepare<'a>(dir: &Path, options: &LayerOptions, state: &'a DropInState) -> Result<Vec<(TempPath, &'a Path)>, FileError> {
+fn prepare<'a>(
+    dir: &Path,
+    options: &LayerOptions,
+    state: &'a DropInState,
+) -> Result<Vec<(TempPath, &'a Path)>, FileError> {
     let Files { list, tuned, .. } = &state.files;
     let written = |content: &[u8], to: &'a Path| match to.is_dir() {
         true => Err(at(to)(ErrorKind::IsADirectory.into())),

@@ -47,7 +47,8 @@ pub(super) enum PackageManager {
 
 impl PackageManager {
     /// All of them.
-    pub(super) const ALL: [PackageManager; 4] = [PackageManager::Pip, PackageManager::Uv, PackageManager::Conda, PackageManager::Pixi];
+    pub(super) const ALL: [PackageManager; 4] =
+        [PackageManager::Pip, PackageManager::Uv, PackageManager::Conda, PackageManager::Pixi];
 
     /// Returns the installer that this command runs: the program, or Python's first argument, which is a path, or a module
     /// after `-m`.
@@ -135,10 +136,22 @@ mod tests {
     fn the_installer_is_the_program_that_is_executed() {
         for (program, arguments, expected) in [
             ("uv", &["pip", "install", "x"][..], Some(PackageManager::Uv)),
-            ("env", &["-u", "PIP_TARGET", "/e/bin/python3", "-I", "-m", "pip", "install", "x"], Some(PackageManager::Pip)),
+            (
+                "env",
+                &["-u", "PIP_TARGET", "/e/bin/python3", "-I", "-m", "pip", "install", "x"],
+                Some(PackageManager::Pip),
+            ),
             ("env", &["PYTHONPATH=/x", "/opt/uv", "pip", "install", "x"], Some(PackageManager::Uv)),
-            ("/e/bin/python3", &["-E", "/e/lib/python3.12/site-packages/pip", "install", "x"], Some(PackageManager::Pip)),
-            ("/usr/bin/python3.12", &["-I", "-m", "pip", "install", "--target", "/srv/uv", "x"], Some(PackageManager::Pip)),
+            (
+                "/e/bin/python3",
+                &["-E", "/e/lib/python3.12/site-packages/pip", "install", "x"],
+                Some(PackageManager::Pip),
+            ),
+            (
+                "/usr/bin/python3.12",
+                &["-I", "-m", "pip", "install", "--target", "/srv/uv", "x"],
+                Some(PackageManager::Pip),
+            ),
             ("pip3", &["install", "--target", "/srv/uv", "x"], Some(PackageManager::Pip)),
             ("env", &["CONDA_PKGS_DIRS=/e/p", "/opt/conda/bin/conda", "install", "uv"], Some(PackageManager::Conda)),
             ("pixi", &["add", "--manifest-path", "/srv/conda", "cudnn"], Some(PackageManager::Pixi)),

@@ -29,7 +29,7 @@ use cudnn_rules::packages::{
 use cudnn_rules::plan::{Line, Plan, Step, facts_after, line_of, lines_of, rendered};
 use cudnn_rules::remedy::Action;
 
-use installed::{PackageDifference, InstalledPackages, OF_ENSUREPIP};
+use installed::{InstalledPackages, OF_ENSUREPIP, PackageDifference};
 use state::State;
 
 pub(crate) use pasted::variables;

@@ -17,8 +17,9 @@ const DRY_RUN: &str = "--dry-run";
 /// # Errors
 /// The installer's reason, for example a missing network, or a constraint.
 pub(super) fn rehearse(step: &Step) -> Result<(), String> {
-    let is_of_pip =
-        |command: &&cudnn_cli::command::Command| matches!(PackageManager::of(command), Some(PackageManager::Pip | PackageManager::Uv));
+    let is_of_pip = |command: &&cudnn_cli::command::Command| {
+        matches!(PackageManager::of(command), Some(PackageManager::Pip | PackageManager::Uv))
+    };
     let mut commands = step.lines.iter().flat_map(|line| line.commands()).filter(is_of_pip);
     if !commands.by_ref().any(|command| command.has("uninstall")) {
         return Ok(());

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::distribution::Distribution;
 use super::requirement::{Pin, PinState, clause, installed_version, lower_bound, name};
 use crate::files::{file_name, fits};
-use crate::framework::kind::{KINDS, FrameworkKind};
+use crate::framework::kind::{FrameworkKind, KINDS};
 
 /// The maximum number of records, of bytes in a record, and of dependencies in a record.
 const MAX_RECORDS: usize = 256;
@@ -114,9 +114,15 @@ impl CondaRecord {
 
 /// Returns the records of a framework's packages. Only records with the version in Python's metadata count, because pip
 /// may have installed a different version over them.
-pub(crate) fn of<'a>(kind: &FrameworkKind, distribution: &Distribution, records: &'a [CondaRecord], root: &Path) -> Vec<&'a CondaRecord> {
+pub(crate) fn of<'a>(
+    kind: &FrameworkKind,
+    distribution: &Distribution,
+    records: &'a [CondaRecord],
+    root: &Path,
+) -> Vec<&'a CondaRecord> {
     let version = distribution.version.split('+').next().unwrap_or_default();
-    let is_of = |record: &&CondaRecord| kind.conda_packages.contains(&record.name.as_str()) && record.version == version;
+    let is_of =
+        |record: &&CondaRecord| kind.conda_packages.contains(&record.name.as_str()) && record.version == version;
     let is_here = distribution.import_dir.starts_with(root);
     records.iter().filter(|record| is_here && is_of(record)).collect()
 }

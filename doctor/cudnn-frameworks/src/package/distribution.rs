@@ -208,7 +208,13 @@ fn has_other_copy(path: &Path, records: &BTreeMap<String, Vec<MetadataDir>>) -> 
 }
 
 /// Reads the metadata if it is wanted, or if the directory name is incomplete.
-fn distribution(name: &str, record: MetadataDir, dir: &Path, is_wanted: bool, found: &mut Found) -> Option<Distribution> {
+fn distribution(
+    name: &str,
+    record: MetadataDir,
+    dir: &Path,
+    is_wanted: bool,
+    found: &mut Found,
+) -> Option<Distribution> {
     let MetadataDir { info_dir, mut version } = record;
     let is_source = version.is_none() && info_dir.extension().is_some_and(|extension| extension == "egg-info");
     if is_wanted {

@@ -14,7 +14,8 @@ pub(super) enum MetadataKind {
 
 /// Returns the kind of directory and the rest of the directory name.
 pub(super) fn kind(name: &str) -> Option<(MetadataKind, &str)> {
-    let kinds = [(".dist-info", MetadataKind::DistInfo), (".egg-info", MetadataKind::EggInfo), (".egg", MetadataKind::Egg)];
+    let kinds =
+        [(".dist-info", MetadataKind::DistInfo), (".egg-info", MetadataKind::EggInfo), (".egg", MetadataKind::Egg)];
     kinds.into_iter().find_map(|(suffix, kind)| Some((kind, name.strip_suffix(suffix)?)))
 }
 

@@ -103,7 +103,9 @@ impl Companion<'_> {
                 // Libraries for a different CUDA major are unusable, but often explain the problem.
                 let others = CUDA_MAJORS.filter(|other| other != cuda_major);
                 let others = others.filter_map(|other| match self.open(other, context)? {
-                    OpenResult::Found(path) | OpenResult::Incomplete { path, .. } | OpenResult::Damaged { path, .. } => {
+                    OpenResult::Found(path)
+                    | OpenResult::Incomplete { path, .. }
+                    | OpenResult::Damaged { path, .. } => {
                         Some(format!("found for a different CUDA major: {}", path.printable()))
                     }
                     OpenResult::Missing => None,

@@ -34,7 +34,12 @@ pub(super) struct StepEvidence {
 }
 
 impl StepEvidence {
-    pub(super) fn from_step(step: &RunStep, ended: &Ended, is_crash: bool, log: &dyn Fn(u64) -> String) -> StepEvidence {
+    pub(super) fn from_step(
+        step: &RunStep,
+        ended: &Ended,
+        is_crash: bool,
+        log: &dyn Fn(u64) -> String,
+    ) -> StepEvidence {
         let errors = step.causes.iter().rev().chain([&step.text]).cloned().collect();
         let text = log(step.log_start);
         // The user may have sent the log to stderr.
@@ -174,7 +179,9 @@ fn kind_of(line: &str, signs: &[Sign]) -> Option<CauseKind> {
     let small = line.to_ascii_lowercase();
     let (_, kind) = signs.iter().find(|(parts, _)| parts.iter().all(|part| small.contains(part)))?;
     Some(match kind {
-        CauseKind::MissingLibrary(_) if small.contains("libcuda.so") || small.contains("libnvidia-ml.so") => CauseKind::NoGpu,
+        CauseKind::MissingLibrary(_) if small.contains("libcuda.so") || small.contains("libnvidia-ml.so") => {
+            CauseKind::NoGpu
+        }
         CauseKind::MissingLibrary(_) => {
             let unnamed = if small.contains("cudnn") { "libcudnn.so.9" } else { "" };
             CauseKind::MissingLibrary(missing_library(line).unwrap_or(unnamed).to_owned())

@@ -9,7 +9,7 @@ use cudnn_cli::subprocess::Ended;
 use cudnn_frameworks::installation::InstallationReport;
 
 use super::Run;
-use super::cause::{self, Cause, StepEvidence, CauseKind};
+use super::cause::{self, Cause, CauseKind, StepEvidence};
 use super::help::Helper;
 use super::outside_module::{self, OutsideModule};
 use super::step::{END, IMPORT, RunStep, START, StepOutcome, first_line, shortened};

@@ -12,7 +12,7 @@ use cudnn_frameworks::{Depth, Environment, survey_to};
 
 use super::cause::{Cause, CauseKind};
 use super::outside_module;
-use super::{RunnableFramework, Run};
+use super::{Run, RunnableFramework};
 use crate::check::frameworks::{help_for_libraries, install_for_active};
 use crate::check::machine::Machine;
 use crate::check::remedies::{self, Wanted};

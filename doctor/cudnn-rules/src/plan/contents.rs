@@ -127,7 +127,13 @@ fn is_of_cudnn(component: Component) -> bool {
 impl NvidiaPackage {
     /// Returns the package with the first of these versions that meets the requirement: the default, and those in the
     /// requirement, which also exist.
-    fn of(name: &str, component: Component, cuda_major: u32, requirement: &str, default: String) -> Option<NvidiaPackage> {
+    fn of(
+        name: &str,
+        component: Component,
+        cuda_major: u32,
+        requirement: &str,
+        default: String,
+    ) -> Option<NvidiaPackage> {
         let words = requirement.split(|c: char| !c.is_ascii_digit() && c != '.').map(|word| word.trim_matches('.'));
         let named = words.filter(|word| word.contains('.')).map(str::to_owned);
         let of_8 = (component == Component::Cudnn).then(|| CUDNN_8.to_owned());
@@ -135,11 +141,22 @@ impl NvidiaPackage {
         let version = versions.find(|version| allows(requirement, version))?;
         let is_of_cudnn = is_of_cudnn(component);
         let cuda_major = if is_of_cudnn { cuda_major } else { version.split('.').next()?.parse().ok()? };
-        Some(NvidiaPackage { name: name.to_owned(), version, cuda_major, component: Some(component), requires: Vec::new() })
+        Some(NvidiaPackage {
+            name: name.to_owned(),
+            version,
+            cuda_major,
+            component: Some(component),
+            requires: Vec::new(),
+        })
     }
 
     /// Returns a package that only requires others.
-    pub(super) fn without_libraries(name: &str, version: &str, cuda_major: u32, requires: Vec<String>) -> NvidiaPackage {
+    pub(super) fn without_libraries(
+        name: &str,
+        version: &str,
+        cuda_major: u32,
+        requires: Vec<String>,
+    ) -> NvidiaPackage {
         NvidiaPackage { name: name.to_owned(), version: version.to_owned(), cuda_major, component: None, requires }
     }
 

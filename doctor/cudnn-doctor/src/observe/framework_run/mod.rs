@@ -9,7 +9,7 @@ use cudnn_cli::subprocess::{Timeouts, run_command};
 use cudnn_probe::facts;
 use cudnn_rules::check::machine::Machine;
 use cudnn_rules::context::Context;
-use cudnn_rules::framework_run::{ChildRun, RunnableFramework, NotRun, Run};
+use cudnn_rules::framework_run::{ChildRun, NotRun, Run, RunnableFramework};
 
 use child::Log;
 

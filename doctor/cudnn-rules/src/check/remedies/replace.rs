@@ -7,7 +7,7 @@ use cudnn_probe::{Component, DEFAULT_CUDA_MAJOR, Origin, Version};
 use super::common::{all_packages, by_change, change, cuda_major, names, site_packages};
 use super::install::{install_wheel, requirement};
 use super::reinstall::reinstall;
-use crate::check::limits::{ReleaseChoice, Limits};
+use crate::check::limits::{Limits, ReleaseChoice};
 use crate::check::machine::Gpu;
 use crate::context::Context;
 use crate::packages::{self, PackageChange, PackageNames};
