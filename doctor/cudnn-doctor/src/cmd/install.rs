@@ -10,7 +10,7 @@ use cudnn_os::files::symlink;
 use cudnn_probe::Library;
 use cudnn_probe::layers::{LAYERS_VARIABLE, TUNED_FILE};
 use cudnn_rules::context::Context;
-use cudnn_rules::drop_in::command::Command;
+use cudnn_rules::drop_in::command::DropInCommand;
 use cudnn_rules::drop_in::source::DropInSource;
 use cudnn_rules::drop_in::state::{DropInState, Files, Layers, Shim};
 use cudnn_rules::drop_in::{KEPT, VERSION, source};
@@ -66,7 +66,7 @@ pub(crate) fn install(
     timeouts: &Timeouts,
     format: Format,
 ) -> CommandResult {
-    let command = Command::Install { from: arguments.from.as_deref() };
+    let command = DropInCommand::Install { from: arguments.from.as_deref() };
     let dir = target::find(arguments.place.named(), command, context)?;
     let source = source::find(arguments.from.as_deref())?;
     let options = options(arguments, &dir, &source, context, timeouts)?;
@@ -90,7 +90,7 @@ pub(crate) fn install(
             if let Some(list) = &state.list {
                 outln!("These layers are on in programs that do not set {LAYERS_VARIABLE}: {}.", list.printable());
             }
-            outln!("To remove the drop-in: {}", Command::Uninstall.command(&dir));
+            outln!("To remove the drop-in: {}", DropInCommand::Uninstall.command(&dir));
             let again = command.command(&dir);
             outln!("If you upgrade cuDNN, which also removes the drop-in, then run {again} again.");
         },
@@ -138,7 +138,7 @@ fn check(layers: &[(String, PathBuf)], tuned: Option<&Path>, timeouts: &Timeouts
 }
 
 pub(crate) fn uninstall(place: &Place, context: &Context, format: Format) -> CommandResult {
-    let dir = target::find(place.named(), Command::Uninstall, context)?;
+    let dir = target::find(place.named(), DropInCommand::Uninstall, context)?;
     let ChangedDropIn { change, state } = &change::uninstall(&dir, &context.host)?;
     format.report(
         || value(*change, state, &dir),

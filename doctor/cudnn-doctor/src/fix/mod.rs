@@ -22,7 +22,7 @@ use std::io::ErrorKind;
 use cudnn_cli::escape::Printable;
 use cudnn_os::files::lock_dir;
 use cudnn_os::interruption::{Interruption, Signal};
-use cudnn_rules::drop_in::command::Command as DropInCommand;
+use cudnn_rules::drop_in::command::DropInCommand;
 use cudnn_rules::packages::{
     Aside, PackageChange, Site, package_name, python_in, python_problem, restore_system_packages,
 };

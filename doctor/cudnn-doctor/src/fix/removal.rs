@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use cudnn_cli::escape::Printable;
-use cudnn_rules::drop_in::command::Command as DropInCommand;
+use cudnn_rules::drop_in::command::DropInCommand;
 use cudnn_rules::packages::restore_python;
 use cudnn_rules::remedy::Action;
 
