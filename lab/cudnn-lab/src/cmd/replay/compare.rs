@@ -12,7 +12,7 @@ use cudnn_replay::replay::comparison::{self, Row, status};
 use cudnn_replay::replay::{Report, page};
 use serde_json::{Value, json};
 
-use super::session::{Session, lacks_library};
+use super::session::{ReplaySession, lacks_library};
 use super::text::{self, Table};
 use super::{baseline, junit, releases};
 use crate::output_file::Output;
@@ -36,7 +36,7 @@ struct Comparison {
 }
 
 /// Replays all graphs with two releases.
-pub(super) fn releases(session: &Session<'_>, names: [&str; 2], outputs: &Outputs<'_>) -> CommandResult {
+pub(super) fn releases(session: &ReplaySession<'_>, names: [&str; 2], outputs: &Outputs<'_>) -> CommandResult {
     let compared = releases::select(names, session.format)?;
     let interruption = Interruption::catch();
     let titles = releases::titles(&compared);
@@ -55,7 +55,7 @@ pub(super) fn releases(session: &Session<'_>, names: [&str; 2], outputs: &Output
 /// Replays all graphs with the cuDNN in this directory, or the one that the loader finds, and compares with the reports of
 /// an earlier replay.
 pub(super) fn with_baseline(
-    session: &Session<'_>,
+    session: &ReplaySession<'_>,
     file: &Path,
     cudnn: Option<&Path>,
     outputs: &Outputs<'_>,
@@ -89,7 +89,7 @@ pub(super) fn with_baseline(
 
 /// Compares the reports about a graph, and prints them.
 fn row(
-    session: &Session<'_>,
+    session: &ReplaySession<'_>,
     table: &mut Table,
     titles: &[String; 2],
     graph: &Captured,
@@ -104,7 +104,7 @@ fn row(
 }
 
 /// Prints what changed, and writes it to files.
-fn conclude(session: &Session<'_>, comparison: Comparison, outputs: &Outputs<'_>) -> CommandResult {
+fn conclude(session: &ReplaySession<'_>, comparison: Comparison, outputs: &Outputs<'_>) -> CommandResult {
     let Comparison { mut rows, titles, notes: about, values: [before, after], interrupted, interruption: outer } =
         comparison;
     // From here on, a signal ends the program at once, for example while it waits for the reader of a pipe.

@@ -13,7 +13,7 @@ use cudnn_replay::replay::capture::Captured;
 use cudnn_replay::replay::comparison::{status, working_plan};
 use serde_json::{Value, json};
 
-use super::session::Session;
+use super::session::ReplaySession;
 use super::text;
 use crate::captures::CaptureFiles;
 use crate::devices::Device;
@@ -25,14 +25,14 @@ struct Row<'a> {
 }
 
 /// Plans all graphs for each device with the cuDNN in this directory, or the one that the loader finds.
-pub(super) fn compare(session: &Session<'_>, devices: &[Device], cudnn: Option<&Path>) -> CommandResult {
+pub(super) fn compare(session: &ReplaySession<'_>, devices: &[Device], cudnn: Option<&Path>) -> CommandResult {
     let interruption = Interruption::catch();
     let mut rows: Vec<Row<'_>> = session.graphs.iter().map(|graph| Row { graph, reports: Vec::new() }).collect();
     for device in devices {
         let mut graphs = session.graphs.to_vec();
         graphs.iter_mut().for_each(|graph| graph.plan_for(&device.description));
         let mut row = rows.iter_mut();
-        let interrupted = Session { graphs: &graphs, ..*session }.each([cudnn], &mut |_, [report]| {
+        let interrupted = ReplaySession { graphs: &graphs, ..*session }.each([cudnn], &mut |_, [report]| {
             row.next().into_iter().for_each(|row| row.reports.push(report.clone()));
             Ok(())
         })?;

@@ -35,7 +35,7 @@ use crate::devices::select;
 use crate::output_file::{Kind, Output};
 use compare::Outputs;
 use gate::{Gate, JUNIT};
-use session::Session;
+use session::ReplaySession;
 
 pub(crate) use arguments::Arguments;
 
@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
     }
     let cudnn = arguments.cudnn.as_deref().map(|name| releases::select_one(name, format)).transpose()?;
     let cudnn = cudnn.as_ref().map(|release| release.dir.as_path());
-    let session = Session { arguments, graphs: &graphs, file: &file, timeouts, format };
+    let session = ReplaySession { arguments, graphs: &graphs, file: &file, timeouts, format };
     let outcome = match (arguments.compare.as_deref(), baseline) {
         (Some([before, after]), _) => compare::releases(&session, [before, after], &outputs)?,
         (_, Some(baseline)) => compare::with_baseline(&session, baseline, cudnn, &outputs)?,

@@ -17,7 +17,7 @@ use crate::replay_worker::Replayer;
 use crate::worker::Stop;
 
 /// A run of the command.
-pub(super) struct Session<'a> {
+pub(super) struct ReplaySession<'a> {
     pub(super) arguments: &'a Arguments,
     pub(super) graphs: &'a [Captured],
     pub(super) file: &'a CaptureFiles,
@@ -25,7 +25,7 @@ pub(super) struct Session<'a> {
     pub(super) format: Format,
 }
 
-impl<'a> Session<'a> {
+impl<'a> ReplaySession<'a> {
     /// Replays the graphs in turn, each one with every cuDNN: in these directories, or the one that the loader finds.
     /// Only one of them works at a time, because executions would affect each other's times. Returns the signal that
     /// interrupted this program.

@@ -10,11 +10,11 @@ use cudnn_replay::replay::capture::Captured;
 use cudnn_replay::replay::comparison::status;
 use serde_json::json;
 
-use super::session::{Session, lacks_library};
+use super::session::{ReplaySession, lacks_library};
 use super::text::{self, Table};
 
 /// Replays all graphs with one cuDNN.
-pub(super) fn replay(session: &Session<'_>, cudnn: Option<&Path>) -> CommandResult {
+pub(super) fn replay(session: &ReplaySession<'_>, cudnn: Option<&Path>) -> CommandResult {
     let interruption = Interruption::catch();
     let mut table = Table::for_reports(session.graphs);
     let mut reports = Vec::new();

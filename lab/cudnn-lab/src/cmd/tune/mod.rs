@@ -32,7 +32,7 @@ use cudnn_replay::tune::usage::{steps, usages};
 use crate::captures;
 use crate::output_file::{Kind, Output};
 use file::TUNED;
-use session::{Session, Tuned};
+use session::{TuneSession, Tuned};
 use summary::Summary;
 
 pub(crate) use arguments::Arguments;
@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
     let usages = usages(captures.captures());
     let older = file::existing(&tuned)?;
     let interruption = Interruption::catch();
-    let session = Session { arguments, captures: &captures, usages: &usages, output: &tuned, timeouts, format };
+    let session = TuneSession { arguments, captures: &captures, usages: &usages, output: &tuned, timeouts, format };
     let Tuned { place, choices, refused, left, interrupted, phases } = session.tune(older)?;
     // From here on, a signal ends the program at once.
     let interrupted = interrupted.or(interruption.signal());

@@ -27,7 +27,7 @@ const MODES: [Mode; 2] = [Mode::CUDNN_HEUR_MODE_A, Mode::CUDNN_HEUR_MODE_FALLBAC
 const MAX_UNPROPOSED: usize = 16;
 
 /// A run of the command.
-pub(super) struct Session<'a> {
+pub(super) struct TuneSession<'a> {
     pub(super) arguments: &'a Arguments,
     pub(super) captures: &'a CaptureFiles,
     pub(super) usages: &'a Usages,
@@ -49,7 +49,7 @@ pub(super) struct Tuned {
     pub(super) phases: Phases,
 }
 
-impl Session<'_> {
+impl TuneSession<'_> {
     /// Tunes the graphs that these choices lack, and writes the file after each one.
     pub(super) fn tune(&self, older: Choices) -> Result<Tuned, String> {
         let start = Instant::now();
