@@ -48,7 +48,7 @@ struct Planned<'a> {
 
 /// What a capture contains.
 #[derive(Default)]
-struct Summary<'a> {
+struct CaptureSummary<'a> {
     /// Graphs with their labels, in order.
     graphs: Vec<(&'a str, &'a str)>,
     /// The plans by the id of the graph.
@@ -63,7 +63,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
     match &arguments.action {
         Action::Show { file } => {
             let read = captures::read(file)?;
-            let summary = Summary::new(&read.capture.records);
+            let summary = CaptureSummary::new(&read.capture.records);
             format.report(|| summary.value(&read), || summary.text());
             Ok(read.outcome())
         }
@@ -116,9 +116,9 @@ fn refused_kind(failure: &Failure) -> Option<String> {
     Some(kind.name().map_or_else(|| format!("#{}", kind.0), |name| name.to_string_lossy().into_owned()))
 }
 
-impl<'a> Summary<'a> {
+impl<'a> CaptureSummary<'a> {
     fn new(records: &'a [Record]) -> Self {
-        let mut summary = Summary::default();
+        let mut summary = CaptureSummary::default();
         let mut known = HashSet::new();
         // The graphs and places of plans by the ordinal in the capture of the current process.
         let mut places = HashMap::<usize, (&str, usize)>::new();

@@ -33,7 +33,7 @@ use crate::captures;
 use crate::output_file::{Kind, Output};
 use file::TUNED;
 use session::{TuneSession, Tuned};
-use summary::Summary;
+use summary::TuneSummary;
 
 pub(crate) use arguments::Arguments;
 
@@ -67,7 +67,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
     let rankings: Vec<_> = rankings.into_iter().filter(|ranking| of_capture(&ranking.graph)).collect();
     let steps = arguments.steps.unwrap_or_else(|| steps(rankings.iter().map(|ranking| ranking.executions)));
     let summary =
-        Summary { place: &place, rankings, refused: &refused, left, steps, older_searches: usages.older_searches };
+        TuneSummary { place: &place, rankings, refused: &refused, left, steps, older_searches: usages.older_searches };
     format.report(|| summary.value(&captures.problems, &phases), || text::print(&summary, &phases));
     if let Some(html) = &html {
         let page = page::html(&summary, &captures.problems);

@@ -16,7 +16,7 @@ pub(super) struct Refused {
 }
 
 /// The choices for the graphs of a capture.
-pub(super) struct Summary<'a> {
+pub(super) struct TuneSummary<'a> {
     pub(super) place: &'a Place,
     pub(super) rankings: Vec<&'a Ranking>,
     pub(super) refused: &'a [Refused],
@@ -80,7 +80,7 @@ fn is_replaced(ranking: &Ranking) -> bool {
     reachable.is_some() && !is_same(reachable, default(ranking))
 }
 
-impl Summary<'_> {
+impl TuneSummary<'_> {
     /// Returns the times of a step with the heuristics' choices and with the tuned ones, in microseconds.
     pub(super) fn step(&self) -> (f64, f64) {
         let sum = |time: &dyn Fn(&Ranking) -> f64| -> f64 {
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!((gain(&ranking), is_out_of_reach(&ranking)), (0.0, true));
         let place = Place { cudnn: ranking.cudnn, device: ranking.device.clone() };
         let summary =
-            Summary { place: &place, rankings: vec![&ranking], refused: &[], left: 0, steps: 3, older_searches: 0 };
+            TuneSummary { place: &place, rankings: vec![&ranking], refused: &[], left: 0, steps: 3, older_searches: 0 };
         assert_eq!((summary.step(), summary.improved(), summary.out_of_reach()), ((200.0, 200.0), 0, 1));
         assert!(!summary.has_dangerous_default() && is_dangerous(&ranking.engines[2]));
     }
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!((gain(&ranking), is_out_of_reach(&ranking)), (0.0, true));
         let place = Place { cudnn: ranking.cudnn, device: ranking.device.clone() };
         let rankings = vec![&ranking];
-        let summary = Summary { place: &place, rankings, refused: &[], left: 0, steps: 6, older_searches: 0 };
+        let summary = TuneSummary { place: &place, rankings, refused: &[], left: 0, steps: 6, older_searches: 0 };
         assert_eq!((summary.step(), summary.improved()), ((100.0, 100.0), 1));
         assert!(summary.has_dangerous_default());
     }
@@ -194,7 +194,7 @@ mod tests {
             ranking(r#"{"engine":1,"time_us":70,"proposed":true},{"engine":2,"time_us":100,"proposed":true}"#);
         let place = Place { cudnn: ranking.cudnn, device: ranking.device.clone() };
         let rankings = vec![&ranking];
-        let summary = Summary { place: &place, rankings, refused: &[], left: 0, steps: 2, older_searches: 0 };
+        let summary = TuneSummary { place: &place, rankings, refused: &[], left: 0, steps: 2, older_searches: 0 };
         assert_eq!((summary.step(), summary.improved(), summary.out_of_reach()), ((300.0, 210.0), 1, 0));
         let value = summary.value(&[], &Phases::default());
         assert_eq!((&value["graphs"][0]["reachable"], &value["graphs"][0]["default"]), (&json!(0), &json!(1)));
