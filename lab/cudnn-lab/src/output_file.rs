@@ -16,7 +16,7 @@ use cudnn_probe::FileIdentity;
 use cudnn_store::captures::values_dir;
 
 /// A kind of file that commands write.
-pub(crate) struct Kind {
+pub(crate) struct OutputKind {
     /// The name with an article.
     pub(crate) name: &'static str,
     /// Returns whether a file that starts with these bytes is of this kind.
@@ -36,7 +36,7 @@ pub(crate) struct Replace {
 /// The output file of a command.
 pub(crate) struct Output<'a> {
     pub(crate) file: &'a Path,
-    pub(crate) kind: &'static Kind,
+    pub(crate) kind: &'static OutputKind,
     /// The files that the command reads. A new output is as private as the first one.
     pub(crate) inputs: &'a [&'a Path],
     /// Replaces files of other kinds.
@@ -164,7 +164,7 @@ mod tests {
 
     use super::*;
 
-    const LETTER: Kind = Kind { name: "a letter", is_start: |start| start.starts_with(b"Dear "), may_be_device: true };
+    const LETTER: OutputKind = OutputKind { name: "a letter", is_start: |start| start.starts_with(b"Dear "), may_be_device: true };
 
     fn write(file: &Path, inputs: &[&Path], force: bool) -> Result<(), String> {
         let output = Output { file, kind: &LETTER, inputs, force };

@@ -17,7 +17,7 @@ use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
 use super::data;
-use crate::output_file::{Kind, Output};
+use crate::output_file::{OutputKind, Output};
 
 /// The name of the capture in the archive.
 const CAPTURE: &str = "capture.cudnncap";
@@ -25,7 +25,7 @@ const CAPTURE: &str = "capture.cudnncap";
 const DATA: &str = "capture.cudnncap.data/";
 
 /// Archives that [`write()`] has written, which begin with the capture.
-pub(crate) const ARCHIVE: Kind = Kind { name: "a packed capture", is_start, may_be_device: true };
+pub(crate) const ARCHIVE: OutputKind = OutputKind { name: "a packed capture", is_start, may_be_device: true };
 
 fn is_start(start: &[u8]) -> bool {
     /// The size of the header before the name of the first entry.

@@ -20,11 +20,11 @@ use cudnn_store::plans::{
 use serde_json::{Value, json};
 
 use crate::devices::{Device, DeviceOption};
-use crate::output_file::{Kind, Output, Replace};
+use crate::output_file::{OutputKind, Output, Replace};
 use crate::plan_worker;
 
 /// The packs of plans.
-const PACK: Kind = Kind { name: "a pack of plans", is_start: is_pack, may_be_device: false };
+const PACK: OutputKind = OutputKind { name: "a pack of plans", is_start: is_pack, may_be_device: false };
 
 /// The options of `plans`.
 #[derive(Args)]

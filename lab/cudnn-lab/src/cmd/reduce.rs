@@ -19,12 +19,12 @@ use serde_json::json;
 
 use crate::captures;
 use crate::graph_arguments::{GraphArguments, MemoryOption};
-use crate::output_file::{Kind, Output, Replace};
+use crate::output_file::{OutputKind, Output, Replace};
 use crate::replay_worker::Replayer;
 use crate::worker::Stop;
 
 /// Captures, which `reduce` and the layer `capture` write.
-const CAPTURE: Kind = Kind { name: "a capture", is_start: may_replace, may_be_device: true };
+const CAPTURE: OutputKind = OutputKind { name: "a capture", is_start: may_replace, may_be_device: true };
 
 /// The options of `reduce`.
 #[derive(clap::Args)]

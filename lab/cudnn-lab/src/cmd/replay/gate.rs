@@ -6,11 +6,11 @@ use clap::ValueEnum;
 use cudnn_replay::replay::comparison::Row;
 
 use super::junit;
-use crate::output_file::Kind;
+use crate::output_file::OutputKind;
 
 /// The files of `--junit`.
-pub(super) const JUNIT: Kind =
-    Kind { name: "a JUnit file of `replay`", is_start: junit::is_junit, may_be_device: true };
+pub(super) const JUNIT: OutputKind =
+    OutputKind { name: "a JUnit file of `replay`", is_start: junit::is_junit, may_be_device: true };
 
 /// The options.
 #[derive(clap::Args)]

@@ -32,7 +32,7 @@ use cudnn_replay::replay::page;
 
 use crate::captures;
 use crate::devices::select;
-use crate::output_file::{Kind, Output};
+use crate::output_file::{OutputKind, Output};
 use compare::Outputs;
 use gate::{Gate, JUNIT};
 use session::ReplaySession;
@@ -40,7 +40,7 @@ use session::ReplaySession;
 pub(crate) use arguments::Arguments;
 
 /// The pages of `--html`.
-const PAGE: Kind = Kind { name: "a page of `replay`", is_start: page::is_page, may_be_device: true };
+const PAGE: OutputKind = OutputKind { name: "a page of `replay`", is_start: page::is_page, may_be_device: true };
 
 pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) -> CommandResult {
     let file = captures::read_all(&arguments.files)?;

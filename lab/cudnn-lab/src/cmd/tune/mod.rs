@@ -30,7 +30,7 @@ use cudnn_os::interruption::Interruption;
 use cudnn_replay::tune::usage::{steps, usages};
 
 use crate::captures;
-use crate::output_file::{Kind, Output};
+use crate::output_file::{OutputKind, Output};
 use file::TUNED;
 use session::{TuneSession, Tuned};
 use summary::TuneSummary;
@@ -38,7 +38,7 @@ use summary::TuneSummary;
 pub(crate) use arguments::Arguments;
 
 /// The pages of `--html`.
-const PAGE: Kind = Kind { name: "a page of `tune`", is_start: page::is_page, may_be_device: true };
+const PAGE: OutputKind = OutputKind { name: "a page of `tune`", is_start: page::is_page, may_be_device: true };
 
 pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) -> CommandResult {
     let inputs: Vec<&Path> = arguments.files.iter().map(PathBuf::as_path).collect();
