@@ -13,7 +13,7 @@ use cudnn_store::choices::{Choice, Choices, Ranking};
 
 use super::arguments::Arguments;
 use super::place::Place;
-use super::summary::Refused;
+use super::summary::RefusedGraph;
 use super::{file, limit, text};
 use crate::captures::{self, CaptureFiles};
 use crate::output_file::Output;
@@ -41,7 +41,7 @@ pub(super) struct Tuned {
     pub(super) place: Place,
     pub(super) choices: Choices,
     /// The graphs that cannot be tuned.
-    pub(super) refused: Vec<Refused>,
+    pub(super) refused: Vec<RefusedGraph>,
     /// The number of graphs that were not tuned, because the time was over or the program was interrupted.
     pub(super) left: usize,
     pub(super) interrupted: Option<Signal>,
@@ -106,7 +106,7 @@ impl TuneSession<'_> {
             match refusal {
                 None => file::write(self.output, &tuned.choices)?,
                 Some(reason) => {
-                    let refused = Refused { graph: graph.id.clone(), label: graph.label.clone(), reason };
+                    let refused = RefusedGraph { graph: graph.id.clone(), label: graph.label.clone(), reason };
                     if self.format == Format::Text {
                         text::add_refused(&mut table, &tuned.place, &refused);
                     }

@@ -9,7 +9,7 @@ use super::place::Place;
 
 /// A graph that cannot be tuned.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Refused {
+pub(super) struct RefusedGraph {
     pub(super) graph: String,
     pub(super) label: String,
     pub(super) reason: String,
@@ -19,7 +19,7 @@ pub(super) struct Refused {
 pub(super) struct TuneSummary<'a> {
     pub(super) place: &'a Place,
     pub(super) rankings: Vec<&'a Ranking>,
-    pub(super) refused: &'a [Refused],
+    pub(super) refused: &'a [RefusedGraph],
     /// The number of graphs that were not tuned yet.
     pub(super) left: usize,
     /// The number of steps in the capture.
@@ -119,7 +119,7 @@ impl TuneSummary<'_> {
             })
         };
         let refused =
-            |refused: &Refused| json!({ "graph": refused.graph, "label": refused.label, "reason": refused.reason });
+            |refused: &RefusedGraph| json!({ "graph": refused.graph, "label": refused.label, "reason": refused.reason });
         let (before, after) = self.step();
         let mut value = json!({
             "problems": problems,

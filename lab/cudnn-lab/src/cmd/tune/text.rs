@@ -7,7 +7,7 @@ use cudnn_replay::tune::task::Phases;
 use cudnn_store::choices::{Choice, Ranking};
 
 use super::place::Place;
-use super::summary::{self, Refused, TuneSummary, best, default, gain, is_out_of_reach, reachable};
+use super::summary::{self, RefusedGraph, TuneSummary, best, default, gain, is_out_of_reach, reachable};
 use crate::stream_table::StreamTable;
 
 /// The names and the usual widths of the columns after the graph.
@@ -39,7 +39,7 @@ pub(super) fn add(table: &mut StreamTable, place: &Place, ranking: &Ranking) {
 }
 
 /// Prints why a graph cannot be tuned.
-pub(super) fn add_refused(table: &mut StreamTable, place: &Place, refused: &Refused) {
+pub(super) fn add_refused(table: &mut StreamTable, place: &Place, refused: &RefusedGraph) {
     table.head(Some(place_text(place)));
     table.print([refused.graph.printable(), format!("not tuned: {}", refused.reason.printable())]);
 }
