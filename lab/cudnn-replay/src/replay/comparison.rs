@@ -7,7 +7,7 @@ use super::request::{DataSet, Engines, OutputError, PlanReport, Report, Run};
 
 /// A graph with the reports about two releases.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
+pub struct ComparisonRow {
     /// The id of the graph.
     pub graph: String,
     /// The graph in one line.
@@ -69,7 +69,7 @@ const ROUNDING_FACTOR: f64 = 16.0;
 /// The notes of engines that compute with less precision or in a different order.
 const ROUNDING_NOTES: &[&str] = &["down_convert_inputs", "reduced_precision_reduction", "fft", "winograd"];
 
-impl Row {
+impl ComparisonRow {
     /// Compares two reports about a graph, with which these engines were tried.
     #[must_use]
     pub fn new(graph: String, label: String, engines: &Engines, before: Report, after: Report) -> Self {
@@ -77,7 +77,7 @@ impl Row {
         changes.sort_by(|a, b| b.cmp(a));
         let pairs = pairs(engines, &before, &after);
         let has_same_bits = pairs.iter().filter_map(Pair::has_same_bits).reduce(|a, b| a && b);
-        Row { graph, label, before, after, changes, has_same_bits }
+        ComparisonRow { graph, label, before, after, changes, has_same_bits }
     }
 
     /// Returns whether something became worse.
@@ -88,7 +88,7 @@ impl Row {
 }
 
 /// Sorts by what became worse: the most severe change first, otherwise in the order of the capture.
-pub fn sort(rows: &mut [Row]) {
+pub fn sort(rows: &mut [ComparisonRow]) {
     rows.sort_by_key(|row| {
         let worst = row.changes.iter().filter(|change| change.is_worse).map(|change| change.aspect).max();
         std::cmp::Reverse(worst)
@@ -392,8 +392,8 @@ mod tests {
         Report { status: "SUCCESS".to_owned(), plans: vec![plan], ..Report::default() }
     }
 
-    fn row(engines: &Engines, before: &Report, after: &Report) -> Row {
-        Row::new(after.status.clone(), String::new(), engines, before.clone(), after.clone())
+    fn row(engines: &Engines, before: &Report, after: &Report) -> ComparisonRow {
+        ComparisonRow::new(after.status.clone(), String::new(), engines, before.clone(), after.clone())
     }
 
     fn worse(before: &Report, after: &Report) -> Vec<Aspect> {

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use cudnn_os::escape::one_line;
 
-use super::comparison::{self, Row};
+use super::comparison::{self, ComparisonRow};
 use super::request::Report;
 
 /// The command in the first bytes of a page.
@@ -56,7 +56,7 @@ pub fn open(generator: &str, title: &str) -> String {
 
 /// Returns the page. It states today's date (UTC).
 #[must_use]
-pub fn html(rows: &[Row], about: &About<'_>) -> String {
+pub fn html(rows: &[ComparisonRow], about: &About<'_>) -> String {
     let (before, after) = (escape(about.before), escape(about.after));
     let mut page = open(GENERATOR, &format!("cuDNN {} and {}", about.before, about.after));
     let worse = rows.iter().filter(|row| row.is_worse()).count();
@@ -149,7 +149,7 @@ mod tests {
     fn text_from_a_capture_cannot_add_elements() {
         let hostile = "<script>alert('1')</script>\"&\u{1b}\u{202e}\u{2028}";
         let report = Report { status: hostile.to_owned(), reason: Some(hostile.to_owned()), ..Report::default() };
-        let row = Row::new(hostile.to_owned(), hostile.to_owned(), &Engines::First, Report::default(), report);
+        let row = ComparisonRow::new(hostile.to_owned(), hostile.to_owned(), &Engines::First, Report::default(), report);
         let texts = [hostile.to_owned()];
         let about = About { before: hostile, after: hostile, notes: &texts, problems: &texts };
         let page = html(&[row], &about);

@@ -8,7 +8,7 @@ use cudnn_cli::output::{CommandResult, Format, Outcome, outln, remark};
 use cudnn_cli::temporary;
 use cudnn_os::interruption::{Interruption, Signal};
 use cudnn_replay::replay::capture::Captured;
-use cudnn_replay::replay::comparison::{self, Row, status};
+use cudnn_replay::replay::comparison::{self, ComparisonRow, status};
 use cudnn_replay::replay::{Report, page};
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ pub(super) struct Outputs<'a> {
 
 /// A finished or interrupted comparison.
 struct Comparison {
-    rows: Vec<Row>,
+    rows: Vec<ComparisonRow>,
     titles: [String; 2],
     /// Facts about both sides.
     notes: Vec<String>,
@@ -94,9 +94,9 @@ fn row(
     titles: &[String; 2],
     graph: &Captured,
     [before, after]: [Report; 2],
-) -> Row {
+) -> ComparisonRow {
     let engines = session.arguments.engines(graph).unwrap_or_default();
-    let row = Row::new(graph.id.clone(), graph.label.clone(), &engines, before, after);
+    let row = ComparisonRow::new(graph.id.clone(), graph.label.clone(), &engines, before, after);
     if session.format == Format::Text {
         table.add_row(&row, titles);
     }
@@ -112,7 +112,7 @@ fn conclude(session: &ReplaySession<'_>, comparison: Comparison, outputs: &Outpu
     drop(outer);
     comparison::sort(&mut rows);
     let worse = rows.iter().filter(|row| row.is_worse()).count();
-    let is_failing = |row: &&Row| [&row.before, &row.after].iter().all(|report| status(report) != "SUCCESS");
+    let is_failing = |row: &&ComparisonRow| [&row.before, &row.after].iter().all(|report| status(report) != "SUCCESS");
     let failing = rows.iter().filter(is_failing).count();
     let place = text::place_of(rows.iter().flat_map(|row| [&row.before, &row.after]));
     let interruption = interrupted.map(|_| session.interruption(rows.len()));
@@ -134,7 +134,7 @@ fn conclude(session: &ReplaySession<'_>, comparison: Comparison, outputs: &Outpu
         let page = page::html(&rows, &page::About { before, after, notes: &notes, problems });
         html.write(|file| file.write_all(page.as_bytes()))?;
     }
-    let fails = |row: &Row| session.arguments.gate.fails(row);
+    let fails = |row: &ComparisonRow| session.arguments.gate.fails(row);
     if let Some(junit) = &outputs.junit {
         let xml = junit::xml(&titles, &rows, fails, problems);
         junit.write(|file| file.write_all(xml.as_bytes()))?;

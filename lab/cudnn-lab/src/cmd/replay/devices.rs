@@ -19,7 +19,7 @@ use crate::captures::CaptureFiles;
 use crate::devices::Device;
 
 /// A graph, and the reports in the order of the devices.
-struct Row<'a> {
+struct DeviceRow<'a> {
     graph: &'a Captured,
     reports: Vec<Report>,
 }
@@ -27,7 +27,7 @@ struct Row<'a> {
 /// Plans all graphs for each device with the cuDNN in this directory, or the one that the loader finds.
 pub(super) fn compare(session: &ReplaySession<'_>, devices: &[Device], cudnn: Option<&Path>) -> CommandResult {
     let interruption = Interruption::catch();
-    let mut rows: Vec<Row<'_>> = session.graphs.iter().map(|graph| Row { graph, reports: Vec::new() }).collect();
+    let mut rows: Vec<DeviceRow<'_>> = session.graphs.iter().map(|graph| DeviceRow { graph, reports: Vec::new() }).collect();
     for device in devices {
         let mut graphs = session.graphs.to_vec();
         graphs.iter_mut().for_each(|graph| graph.plan_for(&device.description));
@@ -52,9 +52,9 @@ pub(super) fn compare(session: &ReplaySession<'_>, devices: &[Device], cudnn: Op
     Ok(if all_work { Outcome::Fine } else { Outcome::Warnings })
 }
 
-fn value(devices: &[Device], rows: &[Row<'_>], file: &CaptureFiles) -> Value {
+fn value(devices: &[Device], rows: &[DeviceRow<'_>], file: &CaptureFiles) -> Value {
     let device = |device: &Device| json!({ "name": device.gpu(), "compute_capability": compute_capability(&device.description) });
-    let row = |Row { graph, reports }: &Row<'_>| json!({ "graph": graph.id, "label": graph.label, "reports": reports });
+    let row = |DeviceRow { graph, reports }: &DeviceRow<'_>| json!({ "graph": graph.id, "label": graph.label, "reports": reports });
     json!({
         "problems": file.problems,
         "devices": devices.iter().map(device).collect::<Vec<_>>(),
@@ -62,18 +62,18 @@ fn value(devices: &[Device], rows: &[Row<'_>], file: &CaptureFiles) -> Value {
     })
 }
 
-fn print(devices: &[Device], rows: &[Row<'_>]) {
+fn print(devices: &[Device], rows: &[DeviceRow<'_>]) {
     let reports = rows.iter().flat_map(|row| &row.reports);
     if let Some(version) = reports.map(|report| report.cudnn).find(|version| *version > 0) {
         outln!("cuDNN {}, planned for described devices; nothing was executed", text::version(version));
     }
     let mut lines: Table = table(["graph"]);
     lines.set_header(std::iter::once("graph".to_owned()).chain(devices.iter().map(|device| device.gpu().printable())));
-    for Row { graph, reports } in rows {
+    for DeviceRow { graph, reports } in rows {
         lines.add_row(std::iter::once(graph.id.printable()).chain(reports.iter().map(cell)));
     }
     outln!("{lines}");
-    for Row { graph, reports } in rows {
+    for DeviceRow { graph, reports } in rows {
         outln!("{}: {}", graph.id.printable(), graph.label.printable());
         for (device, report) in devices.iter().zip(reports) {
             if let Some(reason) = &report.reason {

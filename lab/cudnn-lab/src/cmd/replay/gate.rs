@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use cudnn_replay::replay::comparison::Row;
+use cudnn_replay::replay::comparison::ComparisonRow;
 
 use super::junit;
 use crate::output_file::OutputKind;
@@ -34,7 +34,7 @@ enum FailOn {
 
 impl Gate {
     /// Returns whether the comparison fails because of this graph.
-    pub(super) fn fails(&self, row: &Row) -> bool {
+    pub(super) fn fails(&self, row: &ComparisonRow) -> bool {
         row.is_worse() || self.fail_on == FailOn::Changed && !row.changes.is_empty()
     }
 }

@@ -7,7 +7,7 @@ use cudnn_cli::output::{count, outln};
 use cudnn_probe::Version;
 use cudnn_replay::replay::Report;
 use cudnn_replay::replay::capture::Captured;
-use cudnn_replay::replay::comparison::{Aspect, Row, cells, error_text, rounding_notes};
+use cudnn_replay::replay::comparison::{Aspect, ComparisonRow, cells, error_text, rounding_notes};
 
 use crate::stream_table::StreamTable;
 
@@ -39,7 +39,7 @@ impl Table {
     }
 
     /// Prints the rows of a graph, one for each release.
-    pub(super) fn add_row(&mut self, row: &Row, titles: &[String; 2]) {
+    pub(super) fn add_row(&mut self, row: &ComparisonRow, titles: &[String; 2]) {
         self.0.head(place_of([&row.before, &row.after].into_iter()).map(|place| place.printable()));
         let same = row.has_same_bits.map_or("", |same| if same { "yes" } else { "no" });
         let [before, after] = titles;
@@ -74,7 +74,7 @@ pub(super) fn print_notes(reports: &[(&Captured, Report)]) {
 }
 
 /// Prints the changes, with the numbers of graphs that became worse and that fail with both releases.
-pub(super) fn print_changes(rows: &[Row], titles: &[String; 2], [worse, failing]: [usize; 2]) {
+pub(super) fn print_changes(rows: &[ComparisonRow], titles: &[String; 2], [worse, failing]: [usize; 2]) {
     let [before, after] = titles;
     for row in rows {
         outln!("{}: {}", row.graph.printable(), row.label.printable());
