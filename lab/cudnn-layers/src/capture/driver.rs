@@ -14,7 +14,7 @@ const MEMORY_TYPE: c_int = 2;
 const HOST: c_uint = 1;
 
 /// The driver library that the process has loaded.
-pub(super) struct Driver {
+pub(super) struct MemoryFunctions {
     attribute: unsafe extern "C" fn(*mut c_void, c_int, u64) -> Status,
     capture: StreamCapture,
     synchronize: unsafe extern "C" fn(*mut c_void) -> Status,
@@ -32,21 +32,21 @@ pub(super) enum MemoryKind {
 }
 
 /// Returns the driver if the process has loaded it. cuDNN loads it after the layer has begun.
-pub(super) fn loaded() -> Option<&'static Driver> {
-    static DRIVER: OnceBox<Driver> = OnceBox::new();
+pub(super) fn loaded() -> Option<&'static MemoryFunctions> {
+    static DRIVER: OnceBox<MemoryFunctions> = OnceBox::new();
     if DRIVER.get().is_none() {
-        let _ = DRIVER.set(Box::new(Driver::loaded()?));
+        let _ = DRIVER.set(Box::new(MemoryFunctions::loaded()?));
     }
     DRIVER.get()
 }
 
-impl Driver {
-    fn loaded() -> Option<Driver> {
+impl MemoryFunctions {
+    fn loaded() -> Option<MemoryFunctions> {
         let library = library()?;
         let capture = StreamCapture::new(&library)?;
         // SAFETY: the driver's functions with these names have these signatures since CUDA 4.0.
         unsafe {
-            Some(Driver {
+            Some(MemoryFunctions {
                 attribute: library.function(c"cuPointerGetAttribute")?,
                 capture,
                 synchronize: library.function(c"cuStreamSynchronize")?,

@@ -8,7 +8,7 @@ use cudnn_store::captures::{Execution, Record, Tensor, hexadecimal, status_name}
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::State;
-use super::driver::{self, Driver, MemoryKind};
+use super::driver::{self, MemoryFunctions, MemoryKind};
 use super::layout::{AddressRange, buffers};
 use super::packs;
 use super::plans::{LivePlan, StoredPlan};
@@ -51,7 +51,7 @@ pub(super) fn record_without_layout(state: &State, stored: &StoredPlan) {
 }
 
 /// Returns whether the stream of a handle is captured into a CUDA graph.
-fn is_capturing(state: &State, driver: Option<&Driver>, handle: u64) -> bool {
+fn is_capturing(state: &State, driver: Option<&MemoryFunctions>, handle: u64) -> bool {
     let (Some(driver), Some(stream)) = (driver, stream(state, handle)) else { return false };
     driver.is_capturing(stream)
 }
@@ -69,7 +69,7 @@ pub(super) fn stream(state: &State, handle: u64) -> Option<*mut c_void> {
 type Layout = (Vec<Tensor>, Option<cudnn_store::captures::Memory>);
 
 fn layout(
-    driver: Option<&Driver>,
+    driver: Option<&MemoryFunctions>,
     graph: &Arc<Content>,
     plan: &Content,
     pack: &Content,
@@ -105,7 +105,7 @@ fn layout(
 
 /// Returns the range of a tensor, and the values as hexadecimal text if they are small and in host memory.
 fn memory(
-    driver: Option<&Driver>,
+    driver: Option<&MemoryFunctions>,
     graph: &Graph,
     uid: i64,
     address: u64,

@@ -29,7 +29,7 @@ pub(super) struct Chrome {
 }
 
 /// An event other than a call, such as loading a library.
-pub(super) struct Event<'a> {
+pub(super) struct TraceEvent<'a> {
     pub(super) name: &'a str,
     pub(super) detail: &'a str,
     pub(super) category: &'a str,
@@ -87,7 +87,7 @@ impl Chrome {
     }
 
     /// Writes an event.
-    pub(super) fn write_event(&self, event: &Event<'_>) {
+    pub(super) fn write_event(&self, event: &TraceEvent<'_>) {
         let duration = event.duration.map(|duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
         let phase = if duration.is_some() { "X" } else { "i" };
         self.append(event.name, event.detail, event.thread, phase, |record| {

@@ -7,18 +7,18 @@ use std::ptr::null_mut;
 
 use crate::driver::{SUCCESS, Status, StreamCapture, library};
 
-pub(super) type Event = *mut c_void;
+pub(super) type CudaEvent = *mut c_void;
 const NOT_READY: Status = 600;
 
 /// The driver library that the process has loaded.
-pub(super) struct Driver {
+pub(super) struct EventFunctions {
     context: unsafe extern "C" fn(*mut *mut c_void) -> Status,
     /// Available since CUDA 12.
     context_id: unsafe extern "C" fn(*mut c_void, *mut c_ulonglong) -> Status,
-    create: unsafe extern "C" fn(*mut Event, c_uint) -> Status,
-    record: unsafe extern "C" fn(Event, *mut c_void) -> Status,
-    query: unsafe extern "C" fn(Event) -> Status,
-    elapsed: unsafe extern "C" fn(*mut f32, Event, Event) -> Status,
+    create: unsafe extern "C" fn(*mut CudaEvent, c_uint) -> Status,
+    record: unsafe extern "C" fn(CudaEvent, *mut c_void) -> Status,
+    query: unsafe extern "C" fn(CudaEvent) -> Status,
+    elapsed: unsafe extern "C" fn(*mut f32, CudaEvent, CudaEvent) -> Status,
     pub(super) capture: StreamCapture,
 }
 
@@ -30,14 +30,14 @@ pub(super) enum EventState {
     Lost,
 }
 
-impl Driver {
+impl EventFunctions {
     /// Returns `None` if no driver is loaded, or if it is older than CUDA 12 and lacks `cuCtxGetId`.
-    pub(super) fn loaded() -> Option<Driver> {
+    pub(super) fn loaded() -> Option<EventFunctions> {
         let library = library()?;
         let capture = StreamCapture::new(&library)?;
         // SAFETY: the driver's functions with these names have these signatures since CUDA 12.
         unsafe {
-            Some(Driver {
+            Some(EventFunctions {
                 context: library.function(c"cuCtxGetCurrent")?,
                 context_id: library.function(c"cuCtxGetId")?,
                 create: library.function(c"cuEventCreate")?,
@@ -62,20 +62,20 @@ impl Driver {
         (status == SUCCESS).then_some(id)
     }
 
-    pub(super) fn create(&self) -> Option<Event> {
+    pub(super) fn create(&self) -> Option<CudaEvent> {
         let mut event = null_mut();
         // SAFETY: the pointer is valid for writes.
         (unsafe { (self.create)(&raw mut event, 0) } == SUCCESS).then_some(event)
     }
 
     /// Records an event that belongs to this thread's context.
-    pub(super) fn record(&self, event: Event, stream: *mut c_void) -> bool {
+    pub(super) fn record(&self, event: CudaEvent, stream: *mut c_void) -> bool {
         // SAFETY: the context keeps the event alive, and the stream belongs to a handle that the program is using.
         unsafe { (self.record)(event, stream) == SUCCESS }
     }
 
     /// Queries an event that belongs to this thread's context.
-    pub(super) fn state(&self, event: Event) -> EventState {
+    pub(super) fn state(&self, event: CudaEvent) -> EventState {
         // SAFETY: the context keeps the event alive.
         match unsafe { (self.query)(event) } {
             SUCCESS => EventState::Happened,
@@ -85,7 +85,7 @@ impl Driver {
     }
 
     /// Returns the time between two completed events, in nanoseconds.
-    pub(super) fn elapsed(&self, from: Event, to: Event) -> Option<f64> {
+    pub(super) fn elapsed(&self, from: CudaEvent, to: CudaEvent) -> Option<f64> {
         let mut milliseconds = 0.0;
         // SAFETY: as above, and the pointer is valid for writes.
         let measured = unsafe { (self.elapsed)(&raw mut milliseconds, from, to) } == SUCCESS;

@@ -11,7 +11,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
-use super::driver::{Driver, Event, EventState};
+use super::driver::{EventFunctions, CudaEvent, EventState};
 use crate::wrappers::Id;
 
 /// Maximum number of calls in flight.
@@ -34,7 +34,7 @@ pub(super) struct Gpu(Mutex<Calls>);
 
 #[derive(Default)]
 struct Calls {
-    driver: Option<Driver>,
+    driver: Option<EventFunctions>,
     contexts: Vec<Context>,
     tracks: Vec<Track>,
     pending: std::collections::VecDeque<Pending>,
@@ -54,15 +54,15 @@ struct Context {
 /// An event with the completion time on the host clock, in nanoseconds.
 #[derive(Clone, Copy)]
 struct Anchor {
-    event: Event,
+    event: CudaEvent,
     time: f64,
 }
 
 /// The events before and after a call.
 #[derive(Clone, Copy)]
 struct Pair {
-    start: Event,
-    end: Event,
+    start: CudaEvent,
+    end: CudaEvent,
 }
 
 /// The slices of one stream.
@@ -122,7 +122,7 @@ impl Gpu {
         let mut calls = self.lock()?;
         let Calls { driver, contexts, pairs, .. } = &mut *calls;
         if driver.is_none() {
-            *driver = Driver::loaded();
+            *driver = EventFunctions::loaded();
         }
         let driver = driver.as_ref()?;
         driver.capture.relaxed(|| {
@@ -195,7 +195,7 @@ impl Calls {
     }
 
     /// Reads the events of at most `limit` calls of this thread's context, oldest first.
-    fn read(&mut self, driver: &Driver, limit: usize, mut report: impl FnMut(Measured)) {
+    fn read(&mut self, driver: &EventFunctions, limit: usize, mut report: impl FnMut(Measured)) {
         let Some(current) = driver.context() else { return };
         let (mut index, mut reads) = (0, 0);
         while reads < limit {
@@ -225,7 +225,7 @@ impl Calls {
 
     fn measure(
         &mut self,
-        driver: &Driver,
+        driver: &EventFunctions,
         started: Started,
         function: Id,
         label: Option<Arc<str>>,

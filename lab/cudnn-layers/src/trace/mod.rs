@@ -270,7 +270,7 @@ fn write_event(tracer: &Tracer, event: &Event<'_>) {
     let write = |name: &str, detail: &CStr, category: &str, duration: Option<Duration>, members: &[(_, &str)]| {
         let start = end.saturating_sub(duration.map_or(0, |d| u64::try_from(d.as_nanos()).unwrap_or_default()));
         let detail = detail.to_string_lossy();
-        tracer.write_event(&chrome::Event { name, detail: &detail, category, thread, start, duration, members });
+        tracer.write_event(&chrome::TraceEvent { name, detail: &detail, category, thread, start, duration, members });
     };
     match event.kind {
         EventKind::LibraryLoaded { library, path, duration } => {

@@ -7,7 +7,7 @@ use cudnn_layer_api::Host;
 use cudnn_os::exit::call_at_exit;
 use cudnn_os::threads;
 
-use super::chrome::{Chrome, Event};
+use super::chrome::{Chrome, TraceEvent};
 use super::gpu::{Gpu, Measured};
 use super::lines::Lines;
 use super::nvtx::Nvtx;
@@ -144,7 +144,7 @@ impl Tracer {
             chrome.name_track(thread, &format!("stream {stream} of the device"));
         }
         let members = [("stream", stream.as_str()), ("graph", label.unwrap_or_default())];
-        self.write_event(&Event {
+        self.write_event(&TraceEvent {
             name: measured.function.name(),
             detail: " on the device",
             category: "gpu",
@@ -156,7 +156,7 @@ impl Tracer {
     }
 
     /// Writes an event to all outputs except the summary.
-    pub(super) fn write_event(&self, event: &Event<'_>) {
+    pub(super) fn write_event(&self, event: &TraceEvent<'_>) {
         if let Some(chrome) = &self.chrome {
             chrome.write_event(event);
         }
