@@ -7,7 +7,7 @@ use cudnn_graph::Operation;
 use cudnn_layer_api::Host;
 use cudnn_os::cancel::ThreadStateGuard;
 
-use super::rule::{Rule, Rules};
+use super::rule::{BlockingRule, BlockingRules};
 use crate::active::Active;
 use crate::bypass::Bypass;
 use crate::cudnn::{Cudnn, read};
@@ -25,7 +25,7 @@ pub(super) struct State {
     pub(super) host: Host,
     pub(super) cudnn: Cudnn,
     /// The rules for this release of cuDNN.
-    pub(super) rules: Rules,
+    pub(super) rules: BlockingRules,
     /// Whether a rule depends on the engine or the knobs.
     pub(super) needs_configuration: bool,
 }
@@ -59,7 +59,7 @@ pub(super) fn forget(state: &State, plan: Raw) {
 /// thread's last error.
 pub(super) fn needs_too_much_workspace(state: &State, descriptor: Raw) -> bool {
     let is_plan = |content: &Arc<Content>| content.kind == Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR;
-    if !state.rules.iter().any(Rule::limits_workspace) || !shadow::content(descriptor).as_ref().is_some_and(is_plan) {
+    if !state.rules.iter().any(BlockingRule::limits_workspace) || !shadow::content(descriptor).as_ref().is_some_and(is_plan) {
         return false;
     }
     let (name, ty) = (Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, Type::CUDNN_TYPE_INT64);
@@ -106,7 +106,7 @@ pub(super) fn is_blocked(state: &State, descriptor: Raw, workspace: Option<i64>)
     true
 }
 
-fn explain(rule: &Rule, choice: Option<&Choice>, label: &str) -> String {
+fn explain(rule: &BlockingRule, choice: Option<&Choice>, label: &str) -> String {
     let engine = choice.and_then(|choice| choice.engine).filter(|_| !label.contains("; engine "));
     let engine = engine.map_or(String::new(), |engine| format!("; engine {engine}"));
     format!("blocked by the erratum {}: {}: {label}{engine}", rule.name, rule.reason)

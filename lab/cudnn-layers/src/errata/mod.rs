@@ -36,7 +36,7 @@ use crate::shadow::elements::Kind;
 use crate::wrappers::{Call, Id, Intercept, Next, Returned, intercept};
 
 pub use self::options::{VARIABLE, configure};
-pub use self::rule::{Rule, Rules};
+pub use self::rule::{BlockingRule, BlockingRules};
 
 /// Blocks plans that match a rule.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Layer for Errata {
         let count = rules.len();
         rules.retain(|rule| rule.includes_release(host.cudnn_version()));
         host.info(&format!("{} of {count} rules apply to this release of cuDNN", rules.len()));
-        let needs_configuration = rules.iter().any(Rule::needs_configuration);
+        let needs_configuration = rules.iter().any(BlockingRule::needs_configuration);
         let state = State { host, cudnn: Cudnn::new(host), rules, needs_configuration };
         STATE.begin("errata", state, Rank::Errata, &AT_FORK)?;
         Ok(Errata(()))

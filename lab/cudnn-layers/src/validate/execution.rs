@@ -10,7 +10,7 @@ use cudnn_sys::types::cudnnDataType_t as DataType;
 use super::descriptor::is_known;
 use super::graph;
 use super::message::State;
-use super::rules::{self, Rule};
+use super::rules::{self, ValidationRule};
 use super::texts::{Place, tensor};
 use crate::shadow;
 use crate::shadow::content::Content;
@@ -107,7 +107,7 @@ fn entry(tensor: &Node, text: String, is_required: bool) -> Option<PackEntry> {
 }
 
 impl Tensors {
-    fn report(&self, state: &State, rule: &Rule, what: &str) {
+    fn report(&self, state: &State, rule: &ValidationRule, what: &str) {
         let label = self.label.as_deref().unwrap_or("a plan");
         state.report(rule, &format!("{what}, in the execution of {label}"));
     }

@@ -129,7 +129,7 @@ impl<'a> GraphCheck<'a> {
         }
     }
 
-    fn report(&self, rule: &rules::Rule, found: Use<'_>, what: &str) {
+    fn report(&self, rule: &rules::ValidationRule, found: Use<'_>, what: &str) {
         if let Some(place) = place(self.operations, found.operation) {
             self.state.report(rule, &format!("{place}: {} {what}", tensor(place.operation, found.operand)));
         }

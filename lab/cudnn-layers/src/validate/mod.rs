@@ -55,7 +55,7 @@ use crate::trial;
 use crate::wrappers::{Call, Id, Intercept, Next, Returned, intercept};
 
 pub use self::options::{VARIABLE, configure};
-pub use self::rules::{RULES, Rule};
+pub use self::rules::{RULES, ValidationRule};
 pub use crate::report::Destination;
 
 /// Reports mistakes.

@@ -7,7 +7,7 @@ use cudnn_graph::{Node, Operand};
 use cudnn_sys::types::{cudnnDataType_t as DataType, cudnnPointwiseMode_t as Mode};
 
 use super::message::State;
-use super::rules::{self, Rule};
+use super::rules::{self, ValidationRule};
 use super::texts::{Place, attribute, shape as text, subject, tensor};
 use crate::shadow::elements::{Kind, Name};
 
@@ -57,7 +57,7 @@ struct OperationCheck<'a> {
 }
 
 impl OperationCheck<'_> {
-    fn report(&self, rule: &Rule, what: &str) {
+    fn report(&self, rule: &ValidationRule, what: &str) {
         self.state.report(rule, &format!("{}: {what}", self.place));
     }
 
