@@ -5,10 +5,10 @@
 
 use std::ptr::null_mut;
 
-use cudnn_store::captures::Engine as Recorded;
+use cudnn_store::captures::EngineWithKnobs as Recorded;
 use cudnn_sys::types::cudnnStatus_t as Status;
 
-use super::order::{Engine, Order, Proposal};
+use super::order::{EngineWithKnobs, Order, Proposal};
 use crate::cudnn::{Cudnn, Descriptor, read};
 use crate::engine::{UNCLEAR, index, knobs, knobs_with_room, with_engine};
 use crate::last_error::own_calls;
@@ -67,7 +67,7 @@ pub(super) unsafe fn filled_proposals(cudnn: &Cudnn, descriptors: &[Raw]) -> Vec
 ///
 /// # Safety
 /// The configuration is finalized and live.
-unsafe fn proposal(cudnn: &Cudnn, configuration: Raw) -> Result<Engine, Status> {
+unsafe fn proposal(cudnn: &Cudnn, configuration: Raw) -> Result<EngineWithKnobs, Status> {
     // SAFETY: guaranteed by the caller.
     let (index, few) =
         unsafe { (with_engine(cudnn, configuration, index)?, knobs_with_room(cudnn, configuration, FEW_KNOBS)?) };
@@ -76,7 +76,7 @@ unsafe fn proposal(cudnn: &Cudnn, configuration: Raw) -> Result<Engine, Status> 
         // SAFETY: as above.
         None => unsafe { knobs(cudnn, configuration) }?,
     };
-    Ok(Engine { index, knobs: knobs.into_iter().map(|(knob, value)| (Recorded::knob_name(knob), value)).collect() })
+    Ok(EngineWithKnobs { index, knobs: knobs.into_iter().map(|(knob, value)| (Recorded::knob_name(knob), value)).collect() })
 }
 
 /// Lets cuDNN fill descriptors so that the first one becomes the first proposal in this order, and so on. Returns how many were filled, up to the first one that was not.

@@ -8,7 +8,7 @@ use cudnn_os::cancel::ThreadStateGuard;
 use cudnn_store::choices::{Capability, Choices, Device, Ranking, Release};
 
 use super::options::Options;
-use super::order::{Order, Proposal, Use, choose, order};
+use super::order::{Order, Proposal, ProposalUse, choose, order};
 use super::proposals::{announced, fill, filled_proposals, proposals};
 use super::remembered;
 use crate::active::Active;
@@ -139,7 +139,7 @@ pub(super) fn answer(state: &State, query: &Query) -> Option<Answer> {
         remembered::stop();
         recommended = 0;
         // Filled descriptors cannot be filled again, so the results end before an engine that is wrong.
-        count = returned.iter().take_while(|proposal| choose(found.ranking, proposal) < Use::Dangerous).count();
+        count = returned.iter().take_while(|proposal| choose(found.ranking, proposal) < ProposalUse::Dangerous).count();
         state.host.warning("cuDNN has changed its proposals, so that this query was answered in another order");
     }
     // SAFETY: the program passes this address to cuDNN, which writes the number to it.

@@ -82,7 +82,7 @@ pub(super) fn used(state: &State, graph: &Arc<Content>) {
 
 /// A tensor of an operation.
 #[derive(Clone, Copy)]
-struct Use<'a> {
+struct TensorUse<'a> {
     operation: usize,
     is_output: bool,
     operand: &'a Operand<'a>,
@@ -92,7 +92,7 @@ struct GraphCheck<'a> {
     state: &'a State,
     operations: &'a [Operation<'a>],
     /// The tensors of all operations in order, with the ids.
-    uses: Vec<(i64, Use<'a>)>,
+    uses: Vec<(i64, TensorUse<'a>)>,
     /// The positions in `uses`, by id.
     by_id: BTreeMap<i64, Vec<usize>>,
     has_all_ids: bool,
@@ -109,27 +109,27 @@ impl<'a> GraphCheck<'a> {
                     continue;
                 };
                 by_id.entry(id).or_default().push(uses.len());
-                uses.push((id, Use { operation: index, is_output, operand }));
+                uses.push((id, TensorUse { operation: index, is_output, operand }));
             }
         }
         GraphCheck { state, operations, uses, by_id, has_all_ids }
     }
 
     /// Returns the uses of a tensor.
-    fn uses_of(&self, id: i64) -> impl Iterator<Item = Use<'a>> {
+    fn uses_of(&self, id: i64) -> impl Iterator<Item = TensorUse<'a>> {
         let positions = self.by_id.get(&id).map(Vec::as_slice).unwrap_or_default();
         positions.iter().filter_map(|position| self.uses.get(*position)).map(|(_, found)| *found)
     }
 
     /// Returns the text of a tensor and of the operation, such as `output y (tensor 4) of relu, operation 2 of 2`.
-    fn text(&self, found: Use<'_>) -> String {
+    fn text(&self, found: TensorUse<'_>) -> String {
         match place(self.operations, found.operation) {
             Some(place) => format!("{} of {place}", tensor(place.operation, found.operand)),
             None => String::new(),
         }
     }
 
-    fn report(&self, rule: &rules::ValidationRule, found: Use<'_>, what: &str) {
+    fn report(&self, rule: &rules::ValidationRule, found: TensorUse<'_>, what: &str) {
         if let Some(place) = place(self.operations, found.operation) {
             self.state.report(rule, &format!("{place}: {} {what}", tensor(place.operation, found.operand)));
         }
@@ -189,7 +189,7 @@ impl<'a> GraphCheck<'a> {
             return;
         }
         self.connections();
-        let is_read = |found: &Use<'_>| {
+        let is_read = |found: &TensorUse<'_>| {
             !found.is_output && found.operand.tensor.is_virtual() && !found.operand.tensor.is_by_value()
         };
         for (id, found) in self.uses.iter().filter(|(_, found)| is_read(found)) {
