@@ -8,9 +8,9 @@ use cudnn_os::libraries::Library;
 const DRIVER: &str = cudnn_os::windows_or!("nvcuda.dll", "libcuda.so.1");
 
 /// A `CUresult`.
-pub(crate) type Status = c_int;
+pub(crate) type DriverStatus = c_int;
 
-pub(crate) const SUCCESS: Status = 0;
+pub(crate) const SUCCESS: DriverStatus = 0;
 /// `CU_STREAM_CAPTURE_STATUS_NONE`.
 const NOT_CAPTURING: c_int = 0;
 /// `CU_STREAM_CAPTURE_MODE_RELAXED`.
@@ -26,7 +26,7 @@ pub(crate) fn free_memory() -> Option<u64> {
     let (mut free, mut total) = (0_usize, 0_usize);
     // SAFETY: the driver's function has this signature since CUDA 3.2; the pointers are valid for writes.
     let status = unsafe {
-        let info: unsafe extern "C" fn(*mut usize, *mut usize) -> Status = library()?.function(c"cuMemGetInfo_v2")?;
+        let info: unsafe extern "C" fn(*mut usize, *mut usize) -> DriverStatus = library()?.function(c"cuMemGetInfo_v2")?;
         info(&raw mut free, &raw mut total)
     };
     (status == SUCCESS).then_some(free as u64)
@@ -34,8 +34,8 @@ pub(crate) fn free_memory() -> Option<u64> {
 
 /// The functions about captured streams.
 pub(crate) struct StreamCapture {
-    is_capturing: unsafe extern "C" fn(*mut c_void, *mut c_int) -> Status,
-    exchange_mode: unsafe extern "C" fn(*mut c_int) -> Status,
+    is_capturing: unsafe extern "C" fn(*mut c_void, *mut c_int) -> DriverStatus,
+    exchange_mode: unsafe extern "C" fn(*mut c_int) -> DriverStatus,
 }
 
 impl StreamCapture {

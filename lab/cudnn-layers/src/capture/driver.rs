@@ -5,9 +5,9 @@ use std::ffi::{c_int, c_uint, c_void};
 
 use once_cell::race::OnceBox;
 
-use crate::driver::{SUCCESS, Status, StreamCapture, library};
+use crate::driver::{SUCCESS, DriverStatus, StreamCapture, library};
 
-const INVALID_VALUE: Status = 1;
+const INVALID_VALUE: DriverStatus = 1;
 /// `CU_POINTER_ATTRIBUTE_MEMORY_TYPE`.
 const MEMORY_TYPE: c_int = 2;
 /// `CU_MEMORYTYPE_HOST`.
@@ -15,10 +15,10 @@ const HOST: c_uint = 1;
 
 /// The driver library that the process has loaded.
 pub(super) struct MemoryFunctions {
-    attribute: unsafe extern "C" fn(*mut c_void, c_int, u64) -> Status,
+    attribute: unsafe extern "C" fn(*mut c_void, c_int, u64) -> DriverStatus,
     capture: StreamCapture,
-    synchronize: unsafe extern "C" fn(*mut c_void) -> Status,
-    copy: unsafe extern "C" fn(*mut c_void, u64, usize, *mut c_void) -> Status,
+    synchronize: unsafe extern "C" fn(*mut c_void) -> DriverStatus,
+    copy: unsafe extern "C" fn(*mut c_void, u64, usize, *mut c_void) -> DriverStatus,
 }
 
 /// Where memory is.

@@ -5,20 +5,20 @@
 use std::ffi::{c_uint, c_ulonglong, c_void};
 use std::ptr::null_mut;
 
-use crate::driver::{SUCCESS, Status, StreamCapture, library};
+use crate::driver::{SUCCESS, DriverStatus, StreamCapture, library};
 
 pub(super) type CudaEvent = *mut c_void;
-const NOT_READY: Status = 600;
+const NOT_READY: DriverStatus = 600;
 
 /// The driver library that the process has loaded.
 pub(super) struct EventFunctions {
-    context: unsafe extern "C" fn(*mut *mut c_void) -> Status,
+    context: unsafe extern "C" fn(*mut *mut c_void) -> DriverStatus,
     /// Available since CUDA 12.
-    context_id: unsafe extern "C" fn(*mut c_void, *mut c_ulonglong) -> Status,
-    create: unsafe extern "C" fn(*mut CudaEvent, c_uint) -> Status,
-    record: unsafe extern "C" fn(CudaEvent, *mut c_void) -> Status,
-    query: unsafe extern "C" fn(CudaEvent) -> Status,
-    elapsed: unsafe extern "C" fn(*mut f32, CudaEvent, CudaEvent) -> Status,
+    context_id: unsafe extern "C" fn(*mut c_void, *mut c_ulonglong) -> DriverStatus,
+    create: unsafe extern "C" fn(*mut CudaEvent, c_uint) -> DriverStatus,
+    record: unsafe extern "C" fn(CudaEvent, *mut c_void) -> DriverStatus,
+    query: unsafe extern "C" fn(CudaEvent) -> DriverStatus,
+    elapsed: unsafe extern "C" fn(*mut f32, CudaEvent, CudaEvent) -> DriverStatus,
     pub(super) capture: StreamCapture,
 }
 
