@@ -20,21 +20,21 @@ pub(crate) const UNCLEAR: Status = Status::CUDNN_STATUS_INTERNAL_ERROR;
 
 /// The engine that the program has chosen, as far as cuDNN reports it.
 #[derive(Debug, Default)]
-pub(crate) struct Choice {
+pub(crate) struct ChosenEngine {
     pub(crate) engine: Option<i64>,
     pub(crate) numerical_notes: Vec<NumericalNote>,
     pub(crate) behavior_notes: Vec<BehaviorNote>,
     pub(crate) knobs: Vec<(u32, i64)>,
 }
 
-impl Choice {
+impl ChosenEngine {
     /// Reads the engine and the knobs of a configuration, without a trace for the program.
     ///
     /// # Safety
     /// The configuration is finalized and live.
     pub(crate) unsafe fn read_unnoticed(cudnn: &Cudnn, configuration: Raw) -> Arc<Self> {
         // SAFETY: guaranteed by the caller.
-        Arc::new(own_calls(cudnn, || unsafe { Choice::read(cudnn, configuration) }))
+        Arc::new(own_calls(cudnn, || unsafe { ChosenEngine::read(cudnn, configuration) }))
     }
 
     /// Reads the engine and the knobs of a configuration.
@@ -50,9 +50,9 @@ impl Choice {
         };
         // SAFETY: guaranteed by the caller.
         let knobs = unsafe { knobs(cudnn, configuration) }.unwrap_or_default();
-        let Ok((engine, numerical, behavior)) = engine else { return Choice { knobs, ..Choice::default() } };
+        let Ok((engine, numerical, behavior)) = engine else { return ChosenEngine { knobs, ..ChosenEngine::default() } };
         let (numerical_notes, behavior_notes) = (numerical.unwrap_or_default(), behavior.unwrap_or_default());
-        Choice { engine, numerical_notes, behavior_notes, knobs }
+        ChosenEngine { engine, numerical_notes, behavior_notes, knobs }
     }
 }
 

@@ -55,7 +55,7 @@ use self::functions::{Function, ParameterKind, Role};
 use crate::active::Active;
 use crate::bypass::Bypass;
 use crate::cudnn::Cudnn;
-use crate::engine::Choice;
+use crate::engine::ChosenEngine;
 use crate::fork::{AtFork, Rank};
 use crate::program_memory::accepted_word;
 use crate::report::save_working_dir;
@@ -227,7 +227,7 @@ fn succeeded(state: &State, call: &Call<'_>, duration: Duration) {
                 // Thread cancellation must not unwind from here.
                 let _guard = ThreadStateGuard::new();
                 // SAFETY: cuDNN has accepted both descriptors in this call, which keeps them alive.
-                plans::CHOICES.set(plan, || Some(unsafe { Choice::read_unnoticed(&state.cudnn, configuration) }));
+                plans::CHOICES.set(plan, || Some(unsafe { ChosenEngine::read_unnoticed(&state.cudnn, configuration) }));
             }
         }
         Id::CudnnBackendGetAttribute => {

@@ -17,7 +17,7 @@ use super::reason::reason;
 use super::written::WrittenRecords;
 use crate::cudnn::read;
 use crate::device;
-use crate::engine::Choice;
+use crate::engine::ChosenEngine;
 use crate::last_error::own_calls;
 use crate::lock::Lock;
 use crate::plan_configurations::PlanConfigurations;
@@ -61,7 +61,7 @@ pub(super) struct LivePlan {
 pub(super) static LIVE: Table<LivePlan, 32> = Table::new(usize::MAX);
 
 /// The engines of plans that are not finalized yet.
-pub(super) static CHOICES: PlanConfigurations<Arc<Choice>> = PlanConfigurations::new();
+pub(super) static CHOICES: PlanConfigurations<Arc<ChosenEngine>> = PlanConfigurations::new();
 
 /// The plans that the program has serialized, with their graphs.
 pub(super) static SERIALIZED: SerializedPlans<(Arc<StoredPlan>, Arc<Content>)> = SerializedPlans::new();
@@ -260,7 +260,7 @@ fn microseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-fn engine(index: i64, choice: &Choice) -> Engine {
+fn engine(index: i64, choice: &ChosenEngine) -> Engine {
     let numerical = choice.numerical_notes.iter().map(|note| numerical_note(i64::from(note.0)));
     let behavior = choice.behavior_notes.iter().map(|note| behavior_note(i64::from(note.0)));
     Engine {

@@ -12,7 +12,7 @@ use crate::active::Active;
 use crate::bypass::Bypass;
 use crate::cudnn::{Cudnn, read};
 use crate::device;
-use crate::engine::Choice;
+use crate::engine::ChosenEngine;
 use crate::json::parsed;
 use crate::last_error::{self, own_calls};
 use crate::plan_configurations::PlanConfigurations;
@@ -34,7 +34,7 @@ pub(super) struct State {
 pub(super) static STATE: Active<State> = Active::new();
 
 /// The engines that the program has chosen.
-pub(super) static CHOICES: PlanConfigurations<Arc<Choice>> = PlanConfigurations::new();
+pub(super) static CHOICES: PlanConfigurations<Arc<ChosenEngine>> = PlanConfigurations::new();
 
 /// Reads the configuration that the program has set in a plan.
 ///
@@ -45,7 +45,7 @@ pub(super) unsafe fn configured(state: &State, plan: Raw, configuration: Raw) {
         return;
     }
     // SAFETY: guaranteed by the caller.
-    CHOICES.set(plan, || Some(unsafe { Choice::read_unnoticed(&state.cudnn, configuration) }));
+    CHOICES.set(plan, || Some(unsafe { ChosenEngine::read_unnoticed(&state.cudnn, configuration) }));
 }
 
 /// Discards the record of a plan that is finalized, emptied or destroyed.
@@ -106,7 +106,7 @@ pub(super) fn is_blocked(state: &State, descriptor: Raw, workspace: Option<i64>)
     true
 }
 
-fn explain(rule: &BlockingRule, choice: Option<&Choice>, label: &str) -> String {
+fn explain(rule: &BlockingRule, choice: Option<&ChosenEngine>, label: &str) -> String {
     let engine = choice.and_then(|choice| choice.engine).filter(|_| !label.contains("; engine "));
     let engine = engine.map_or(String::new(), |engine| format!("; engine {engine}"));
     format!("blocked by the erratum {}: {}: {label}{engine}", rule.name, rule.reason)

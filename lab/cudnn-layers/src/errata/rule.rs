@@ -13,7 +13,7 @@ use cudnn_probe::release_facts::RELEASE_FACTS;
 use cudnn_store::choices::{Capability, Document, Release};
 use serde::Deserialize;
 
-use crate::engine::Choice;
+use crate::engine::ChosenEngine;
 
 /// Rules that block plans.
 #[derive(Clone, Debug, Default)]
@@ -277,7 +277,7 @@ impl BlockingRule {
     pub(super) fn matches(
         &self,
         operations: &[Operation<'_>],
-        choice: Option<&Choice>,
+        choice: Option<&ChosenEngine>,
         capability: &dyn Fn() -> Option<u32>,
         workspace: Option<i64>,
     ) -> bool {
