@@ -7,7 +7,7 @@ use cudnn_sys::types::{
     cudnnBackendNumericalNote_t as NumericalNote, cudnnStatus_t as Status,
 };
 
-use crate::cudnn::{Cudnn, Descriptor, read};
+use crate::cudnn::{Cudnn, LayerDescriptor, read};
 use crate::last_error::own_calls;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
 
@@ -63,7 +63,7 @@ impl ChosenEngine {
 pub(crate) unsafe fn with_engine<T>(
     cudnn: &Cudnn,
     configuration: Raw,
-    work: impl FnOnce(&Descriptor<'_>) -> Result<T, Status>,
+    work: impl FnOnce(&LayerDescriptor<'_>) -> Result<T, Status>,
 ) -> Result<T, Status> {
     cudnn.with_descriptor(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR, |engine| {
         let mut to = [engine.raw()];
@@ -77,7 +77,7 @@ pub(crate) unsafe fn with_engine<T>(
 }
 
 /// Returns the index of an engine.
-pub(crate) fn index(engine: &Descriptor<'_>) -> Result<i64, Status> {
+pub(crate) fn index(engine: &LayerDescriptor<'_>) -> Result<i64, Status> {
     let mut index = [0_i64];
     let count = engine.read(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX, Type::CUDNN_TYPE_INT64, &mut index)?;
     let [index] = index;
@@ -85,12 +85,12 @@ pub(crate) fn index(engine: &Descriptor<'_>) -> Result<i64, Status> {
 }
 
 /// Returns whether an engine compiles code.
-pub(crate) fn compiles_code(engine: &Descriptor<'_>) -> Result<bool, Status> {
+pub(crate) fn compiles_code(engine: &LayerDescriptor<'_>) -> Result<bool, Status> {
     Ok(behavior_notes(engine)?.contains(&BehaviorNote::CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION))
 }
 
 /// Returns an engine's notes about its behavior.
-fn behavior_notes(engine: &Descriptor<'_>) -> Result<Vec<BehaviorNote>, Status> {
+fn behavior_notes(engine: &LayerDescriptor<'_>) -> Result<Vec<BehaviorNote>, Status> {
     let mut notes = [BehaviorNote::default(); MAX_NOTES];
     let (name, ty) = (Name::CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, Type::CUDNN_TYPE_BEHAVIOR_NOTE);
     let count = engine.read(name, ty, &mut notes)?;
@@ -98,7 +98,7 @@ fn behavior_notes(engine: &Descriptor<'_>) -> Result<Vec<BehaviorNote>, Status> 
 }
 
 /// Returns an engine's notes about its arithmetic.
-fn numerical_notes(engine: &Descriptor<'_>) -> Result<Vec<NumericalNote>, Status> {
+fn numerical_notes(engine: &LayerDescriptor<'_>) -> Result<Vec<NumericalNote>, Status> {
     let mut notes = [NumericalNote::default(); MAX_NOTES];
     let (name, ty) = (Name::CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, Type::CUDNN_TYPE_NUMERICAL_NOTE);
     let count = engine.read(name, ty, &mut notes)?;
@@ -125,7 +125,7 @@ pub(crate) unsafe fn knobs_with_room(
     room: usize,
 ) -> Result<Option<Vec<(u32, i64)>>, Status> {
     cudnn.with_descriptors(Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, room, |choices| {
-        let mut raw: Vec<Raw> = choices.iter().map(Descriptor::raw).collect();
+        let mut raw: Vec<Raw> = choices.iter().map(LayerDescriptor::raw).collect();
         let (name, ty) = (Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR);
         // SAFETY: guaranteed by the caller.
         let count = unsafe { read(cudnn, configuration, name, ty, &mut raw) }?;

@@ -15,7 +15,7 @@ use super::restored::{self, Restored, built};
 use super::state::State;
 use super::variables::Variables;
 use super::{device, statistics};
-use crate::cudnn::{ABSENT, Cudnn, Descriptor, text};
+use crate::cudnn::{ABSENT, Cudnn, LayerDescriptor, text};
 use crate::last_error::{hide_errors, own_calls};
 use crate::plan_configurations::{PlanConfiguration, PlanConfigurations};
 use crate::shadow::elements::{Kind, Name, Raw, Type};
@@ -174,7 +174,7 @@ fn restore(cudnn: &Cudnn, key: &Key, json: &[u8], size: i64) -> Result<Raw, Stat
     })
 }
 
-fn workspace_size(plan: &Descriptor<'_>) -> Result<i64, Status> {
+fn workspace_size(plan: &LayerDescriptor<'_>) -> Result<i64, Status> {
     let mut size = [-1_i64];
     plan.read(Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, Type::CUDNN_TYPE_INT64, &mut size)?;
     let [size] = size;

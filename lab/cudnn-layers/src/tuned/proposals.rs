@@ -9,7 +9,7 @@ use cudnn_store::captures::EngineWithKnobs as Recorded;
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::order::{EngineWithKnobs, Order, Proposal};
-use crate::cudnn::{Cudnn, Descriptor, read};
+use crate::cudnn::{Cudnn, LayerDescriptor, read};
 use crate::engine::{UNCLEAR, index, knobs, knobs_with_room, with_engine};
 use crate::last_error::own_calls;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
@@ -42,11 +42,11 @@ pub(super) unsafe fn announced(cudnn: &Cudnn, heuristics: Raw) -> Result<usize, 
 pub(super) unsafe fn proposals(cudnn: &Cudnn, heuristics: Raw, announced: usize) -> Result<Vec<Proposal>, Status> {
     let read_all = || {
         cudnn.with_descriptors(CONFIGURATION, announced, |configurations| {
-            let mut raw: Vec<Raw> = configurations.iter().map(Descriptor::raw).collect();
+            let mut raw: Vec<Raw> = configurations.iter().map(LayerDescriptor::raw).collect();
             // SAFETY: guaranteed by the caller.
             let filled = unsafe { read(cudnn, heuristics, RESULTS, DESCRIPTOR, &mut raw) }?;
             // SAFETY: cuDNN has filled these configurations.
-            let proposal = |configuration: &Descriptor<'_>| unsafe { proposal(cudnn, configuration.raw()) }.ok();
+            let proposal = |configuration: &LayerDescriptor<'_>| unsafe { proposal(cudnn, configuration.raw()) }.ok();
             Ok(configurations.iter().take(filled).map(proposal).collect())
         })
     };
