@@ -8,7 +8,7 @@ use std::sync::Arc;
 use cudnn_graph::element_size;
 
 use super::elements::{Bytes, Kind, MAX_BYTES, Name, Type, numbers};
-use super::facts::Facts;
+use super::facts::DescriptorFacts;
 use crate::program_memory::{accepted, accepted_text};
 
 /// More attributes than any kind of descriptor has.
@@ -37,7 +37,7 @@ pub(crate) struct Content {
     /// The descriptor that this one was read from.
     pub(crate) origin: Option<Arc<Content>>,
     /// The values that the program has read from it. `None` for kinds without useful values.
-    pub(crate) facts: Option<Arc<Facts>>,
+    pub(crate) facts: Option<Arc<DescriptorFacts>>,
     depth: u8,
 }
 
@@ -120,7 +120,7 @@ impl Content {
     }
 
     /// Returns the content of a descriptor that cuDNN filled when the program read an attribute.
-    pub(super) fn read_from(kind: Kind, origin: Arc<Content>, facts: Arc<Facts>) -> Content {
+    pub(super) fn read_from(kind: Kind, origin: Arc<Content>, facts: Arc<DescriptorFacts>) -> Content {
         let depth = origin.depth.saturating_add(1);
         Content {
             is_finalized: true,

@@ -11,7 +11,7 @@ use cudnn_graph::{label, names};
 
 use super::content::{Child, Content};
 use super::elements::{Kind, Name};
-use super::facts::Facts;
+use super::facts::DescriptorFacts;
 use super::graph::known_parts;
 
 /// Returns the label of a descriptor, or `None` if it has no useful description.
@@ -92,7 +92,7 @@ fn add_details(content: &Content, text: &mut String) {
 /// A descriptor that the program has set in a configuration, or has read from it.
 enum KnownDescriptor<'a> {
     Set(&'a Content),
-    Read(Arc<Facts>),
+    Read(Arc<DescriptorFacts>),
 }
 
 impl<'a> KnownDescriptor<'a> {
