@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cudnn_graph::MAX_NODES;
 
-use super::content::{Child, Content, Value};
+use super::content::{ChildDescriptor, Content, RecordedValue};
 use super::elements::{Bytes, Kind, Name, Type};
 use super::handles::{self, Handle};
 
@@ -56,11 +56,11 @@ fn add(content: &Content, below: Option<&Arc<Content>>, found: &mut Vec<Device>,
     }
     for attribute in &content.attributes {
         match &attribute.value {
-            Value::Elements(elements) if attribute.ty == Type::CUDNN_TYPE_HANDLE => {
+            RecordedValue::Elements(elements) if attribute.ty == Type::CUDNN_TYPE_HANDLE => {
                 found.extend(Handle::all_in(elements.as_slice()).map(Device::Handle));
             }
-            Value::Descriptors(children) => {
-                let others = children.iter().filter_map(Child::content);
+            RecordedValue::Descriptors(children) => {
+                let others = children.iter().filter_map(ChildDescriptor::content);
                 others
                     .filter(|child| below.is_none_or(|below| !Arc::ptr_eq(below, child)))
                     .for_each(|child| add(child, None, found, remaining));
@@ -75,10 +75,10 @@ fn described(device: &Content) -> Device {
     let [attribute] = device.attributes.as_slice() else { return Device::Unknown };
     match &attribute.value {
         _ if device.lacks_attributes || device.is_uncertain => Device::Unknown,
-        Value::Elements(text) if attribute.name == Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION => {
+        RecordedValue::Elements(text) if attribute.name == Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION => {
             Device::Described(text.clone())
         }
-        Value::Elements(handles) if attribute.name == Name::CUDNN_ATTR_DEVICEPROP_HANDLE => {
+        RecordedValue::Elements(handles) if attribute.name == Name::CUDNN_ATTR_DEVICEPROP_HANDLE => {
             Handle::all_in(handles.as_slice()).next().map_or(Device::Unknown, Device::DescribedByHandle)
         }
         _ => Device::Unknown,

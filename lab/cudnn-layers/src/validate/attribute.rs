@@ -6,7 +6,7 @@ use super::message::State;
 use super::rules;
 use super::texts::{ID, attribute, kind_name, subject};
 use crate::shadow;
-use crate::shadow::content::{Child, Content};
+use crate::shadow::content::{ChildDescriptor, Content};
 use crate::shadow::elements::{Kind, Name, Raw};
 
 /// The descriptors that an attribute can hold.
@@ -85,7 +85,7 @@ pub(super) fn accepted(state: &State, descriptor: Raw, name: Name) {
         return;
     }
     let Some(parent) = shadow::content(descriptor) else { return };
-    for child in parent.children(name).iter().filter_map(Child::content) {
+    for child in parent.children(name).iter().filter_map(ChildDescriptor::content) {
         check_child(state, parent.kind, name, child);
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::content::Content;
-use super::content::{Child, Value};
+use super::content::{ChildDescriptor, RecordedValue};
 use super::elements::{Kind, Name, Raw, Type};
 use super::graph as converted;
 use super::*;
@@ -311,7 +311,7 @@ fn undeclared_large_and_missing_elements_are_marked() {
         // SAFETY: elements are read only for declared combinations, and these are undeclared.
         unsafe { attribute_set(descriptor, name, ty, count, nothing) };
         let content = content(descriptor).unwrap();
-        assert!(matches!(content.attribute(name).unwrap().value, Value::Undeclared), "{name:?} {ty:?} {count}");
+        assert!(matches!(content.attribute(name).unwrap().value, RecordedValue::Undeclared), "{name:?} {ty:?} {count}");
     }
     let tensor_type = Name::CUDNN_ATTR_TENSOR_DATA_TYPE;
     // SAFETY: no elements are read from a null pointer.
@@ -321,9 +321,9 @@ fn undeclared_large_and_missing_elements_are_marked() {
     let input = Name::CUDNN_ATTR_OPERATION_CONCAT_INPUT_DESCS;
     set_children(descriptor, input, &[address(), std::ptr::null_mut()]);
     let content = content(descriptor).unwrap();
-    assert!(matches!(content.attribute(tensor_type).unwrap().value, Value::Undeclared));
-    assert!(matches!(content.attribute(json).unwrap().value, Value::TooLarge));
-    assert!(matches!(content.children(input), [Child::Unknown, Child::Unknown]));
+    assert!(matches!(content.attribute(tensor_type).unwrap().value, RecordedValue::Undeclared));
+    assert!(matches!(content.attribute(json).unwrap().value, RecordedValue::TooLarge));
+    assert!(matches!(content.children(input), [ChildDescriptor::Unknown, ChildDescriptor::Unknown]));
     assert_eq!(label(descriptor), None);
     destroy(descriptor);
 }
