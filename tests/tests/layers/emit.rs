@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use cudnn_replay::emit::{Case, Language, emit};
-use cudnn_store::captures::{Capture, Device, Failure, Plan, Record, Start};
+use cudnn_store::captures::{Capture, DeviceRecord, Failure, Plan, Record, Start};
 use support::{
     FakeLibrary, Library, PlanningLibraries, TempDir, Version, cpp_compiler, drop_in, lib_dir, root, run_compiler,
 };
@@ -117,7 +117,7 @@ fn programs_plan_the_same_graphs_in_the_same_way() {
             assert_eq!(ids, [&graph.id], "{language:?}");
             let plans: Vec<_> = all!(again, Plan).map(comparable).collect();
             assert_eq!(plans, graph.plan.iter().map(comparable).collect::<Vec<_>>(), "{language:?}");
-            let device = |device: &Device| device.description.clone();
+            let device = |device: &DeviceRecord| device.description.clone();
             assert!(all!(again, Device).map(device).eq(all!(capture, Device).map(device)), "{language:?}");
         }
     }

@@ -14,7 +14,7 @@ use cudnn_replay::emit::Case;
 use cudnn_replay::reduce::{self, Condition, Observed, adapted, reduce};
 use cudnn_replay::replay::comparison::{status, working_plan};
 use cudnn_replay::replay::{DataSet, Engines, Report, Request};
-use cudnn_store::captures::{Device, GraphRecord, Plan, Record};
+use cudnn_store::captures::{DeviceRecord, GraphRecord, Plan, Record};
 use serde_json::json;
 
 use crate::captures;
@@ -194,7 +194,7 @@ fn records(case: &Case, graph: &Graph, report: &Report) -> Vec<Record> {
     }
     let mut records = vec![Record::Start(start)];
     if let Some(description) = captured.device.clone() {
-        records.push(Record::Device(Device { device: 0, description }));
+        records.push(Record::Device(DeviceRecord { device: 0, description }));
     }
     let (before, after) = (captured.graph.nodes().len(), graph.nodes().len());
     let label =

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use cudnn_graph::names::{behavior_note, numerical_note};
-use cudnn_store::captures::{Count, Device, Engine, GraphRecord, Incomplete, Plan, Proposals, Record, status_name};
+use cudnn_store::captures::{Count, DeviceRecord, Engine, GraphRecord, Incomplete, Plan, Proposals, Record, status_name};
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::State;
@@ -127,7 +127,7 @@ fn incomplete(state: &State, label: &str, reason: &str) {
 fn device(state: &State, content: &Arc<Content>) -> Option<usize> {
     let description = String::from_utf8_lossy(&device::description(&state.cudnn, content)?).into_owned();
     DEVICES.write(&description, |device| {
-        state.output.write(&Record::Device(Device { device, description: description.clone() }))
+        state.output.write(&Record::Device(DeviceRecord { device, description: description.clone() }))
     })
 }
 

@@ -19,7 +19,7 @@ pub enum Record {
     /// A process has started to capture. Ordinals in later records count from here.
     Start(Start),
     /// A device that graphs are planned for.
-    Device(Device),
+    Device(DeviceRecord),
     /// A graph that was planned for the first time.
     Graph(GraphRecord),
     /// A graph that cannot be stored.
@@ -53,7 +53,7 @@ pub struct Start {
 
 /// See [`Record::Device`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Device {
+pub struct DeviceRecord {
     /// The ordinal of the device in the capture of this process.
     pub device: usize,
     /// cuDNN's description in JSON. Before 9.8, cuDNN provides none, and captures have no such record.
