@@ -27,7 +27,7 @@ mod read;
 mod record;
 
 pub use files::{is_file_name, values_dir};
-pub use read::{Capture, Error, Problem};
+pub use read::{Capture, CaptureError, CaptureProblem};
 pub use record::{
     Call, Count, Data, DeviceRecord, Engine, Execution, FORMAT, Failure, GraphRecord, Incomplete, Memory, Plan, Proposals,
     Record, Start, Tensor, hexadecimal, is_status_name, status_name,
