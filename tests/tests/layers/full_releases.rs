@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cudnn_store::captures::{Capture, Plan, Record};
-use cudnn_store::choices::{Capability, Choice, Device, Problem, Ranking, Release};
+use cudnn_store::choices::{Capability, Choice, Device, EngineProblem, Ranking, Release};
 use support::{Child, ChildOutput, PlanningLibraries, Subject, TempDir, lib_dir};
 
 use crate::capture::{Capturing, assert_captures, assert_captures_calls};
@@ -157,7 +157,7 @@ fn programs_of_the_frontend_use_tuned_engines() {
         };
         // Without a ranking, the heuristics choose. If their choices are wrong, the program uses the next engines.
         let untuned = planned("capture");
-        let wrong = |choice| Choice { problem: Some(Problem::Wrong("-".to_owned())), ..choice };
+        let wrong = |choice| Choice { problem: Some(EngineProblem::Wrong("-".to_owned())), ..choice };
         std::fs::write(&rankings, untuned.rankings(wrong)).unwrap();
         let next = planned("capture,tuned");
         let changed: Vec<&String> = next.changed(&untuned).collect();

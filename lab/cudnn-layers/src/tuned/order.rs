@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cudnn_store::choices::{Problem, Ranking};
+use cudnn_store::choices::{EngineProblem, Ranking};
 
 /// A proposal of the heuristics. `None` if cuDNN does not report the engine or the knobs.
 pub(super) type Proposal = Option<EngineWithKnobs>;
@@ -67,9 +67,9 @@ pub(super) fn choose(ranking: &Ranking, proposal: &Proposal) -> ProposalUse {
         None => ProposalUse::Unranked,
         Some((place, choice)) => match &choice.problem {
             // Programs that need determinism filter by the engine's notes.
-            None | Some(Problem::Nondeterministic(_)) => ProposalUse::Recommended(place),
-            Some(Problem::Failed(_)) => ProposalUse::Failed,
-            Some(Problem::Wrong(_) | Problem::Damaging(_)) => ProposalUse::Dangerous,
+            None | Some(EngineProblem::Nondeterministic(_)) => ProposalUse::Recommended(place),
+            Some(EngineProblem::Failed(_)) => ProposalUse::Failed,
+            Some(EngineProblem::Wrong(_) | EngineProblem::Damaging(_)) => ProposalUse::Dangerous,
         },
     }
 }

@@ -2,7 +2,7 @@
 
 use cudnn_replay::tune::statistics::MIN_GAIN;
 use cudnn_replay::tune::task::Phases;
-use cudnn_store::choices::{Choice, Problem, Ranking};
+use cudnn_store::choices::{Choice, EngineProblem, Ranking};
 use serde_json::{Value, json};
 
 use super::place::Place;
@@ -44,12 +44,12 @@ pub(super) fn reachable(ranking: &Ranking) -> Option<&Choice> {
 }
 
 fn is_usable(choice: &Choice) -> bool {
-    matches!(choice.problem, None | Some(Problem::Nondeterministic(_))) && choice.time_us.is_some()
+    matches!(choice.problem, None | Some(EngineProblem::Nondeterministic(_))) && choice.time_us.is_some()
 }
 
 /// Returns whether an engine gives wrong results or damages memory.
 pub(super) fn is_dangerous(choice: &Choice) -> bool {
-    choice.problem.as_ref().is_some_and(Problem::is_dangerous)
+    choice.problem.as_ref().is_some_and(EngineProblem::is_dangerous)
 }
 
 fn is_same(one: Option<&Choice>, other: Option<&Choice>) -> bool {

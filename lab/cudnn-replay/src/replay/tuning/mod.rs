@@ -29,7 +29,7 @@ use cudnn_backend::gpu::Interval;
 use cudnn_backend::plan::Plan;
 use cudnn_loader::Error;
 use cudnn_store::captures::status_name;
-use cudnn_store::choices::{Choice, Problem};
+use cudnn_store::choices::{Choice, EngineProblem};
 
 use super::comparison::rounding_notes;
 use super::planning::with_reason;
@@ -124,7 +124,7 @@ impl Tuner {
             Some(preparation) => tune(bench, &task, preparation, &mut report, step),
             None => Err(Stop::Refused("no thread can be started".to_owned())),
         };
-        let has_damage = |candidate: &Candidate| matches!(candidate.choice.problem, Some(Problem::Damaging(_)));
+        let has_damage = |candidate: &Candidate| matches!(candidate.choice.problem, Some(EngineProblem::Damaging(_)));
         self.is_damaged |= report.candidates.iter().any(has_damage) || bench.gpu.synchronize().is_err();
         Some(match tuned {
             Ok(()) => Answer::Tuned(report),
@@ -273,12 +273,12 @@ fn findings(tried: &[Tried], judgements: &BTreeMap<usize, Judgement>, default: O
 }
 
 /// Returns the problems of the candidates.
-fn problems_of(tried: &[Tried], findings: &[Findings], default: Option<usize>) -> Vec<Option<Problem>> {
+fn problems_of(tried: &[Tried], findings: &[Findings], default: Option<usize>) -> Vec<Option<EngineProblem>> {
     // The heuristics' first choice that works is the measure for the others.
     let from_default = default.and_then(|default| findings.get(default..)).unwrap_or_default();
     let judged = problems(from_default);
     let problem = |(number, tried): (usize, &Tried)| match (&tried.failure, default) {
-        (Some(failure), _) => Some(Problem::Failed(failure.clone())),
+        (Some(failure), _) => Some(EngineProblem::Failed(failure.clone())),
         (None, Some(default)) => number.checked_sub(default).and_then(|place| judged.get(place)?.clone()),
         (None, None) => None,
     };
@@ -289,7 +289,7 @@ fn problems_of(tried: &[Tried], findings: &[Findings], default: Option<usize>) -
 fn run_race(
     trial: &mut Trial<'_>,
     tried: &[Tried],
-    problems: &[Option<Problem>],
+    problems: &[Option<EngineProblem>],
     default: Option<usize>,
     step: &mut TuningStep<'_>,
 ) -> Result<Race, Stop> {
@@ -338,7 +338,7 @@ fn run_round(
 fn conclude(
     tried: Vec<Tried>,
     findings: &[Findings],
-    problems: Vec<Option<Problem>>,
+    problems: Vec<Option<EngineProblem>>,
     race: &Race,
     default: Option<usize>,
     report: &mut Report,
