@@ -10,7 +10,7 @@ use cudnn_os::trusted_files;
 use super::entry::{Entry, Source, Stored};
 use super::format::{self, MAX_ENTRY};
 use super::limit::{self, Scan};
-use super::name::{self, Kind};
+use super::name::{self, StoreFile};
 use super::problem::{Cause, Damage, Problem, ProblemKind};
 
 /// The number of files that [`Store::clear`](crate::plans::Store::clear) has removed.
@@ -137,7 +137,7 @@ impl Directory {
     pub(crate) fn names(&self) -> Result<Vec<String>, Problem> {
         let Some(directory) = self.open()? else { return Ok(Vec::new()) };
         let mut names = directory.names().map_err(|error| Cause::from(error).at(&self.path))?;
-        names.retain(|name| name::kind(name) == Some(Kind::Entry));
+        names.retain(|name| name::kind(name) == Some(StoreFile::Entry));
         names.sort_unstable();
         Ok(names)
     }
@@ -165,8 +165,8 @@ impl Directory {
             let Some(kind) = name::kind(&name) else { continue };
             match directory.remove(&name) {
                 Ok(()) => match kind {
-                    Kind::Entry => cleared.entries += 1,
-                    Kind::Temporary => cleared.temporaries += 1,
+                    StoreFile::Entry => cleared.entries += 1,
+                    StoreFile::Temporary => cleared.temporaries += 1,
                 },
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => failure = Some(Cause::from(error).at(&self.path.join(name))),

@@ -9,7 +9,7 @@ use cudnn_os::descriptors::leave_all;
 use cudnn_os::threads;
 use cudnn_os::trusted_files::Directory;
 
-use super::name::{self, Kind};
+use super::name::{self, StoreFile};
 use super::problem::Cause;
 
 /// The resolution of the last use, and the age at which temporary files are removed.
@@ -80,11 +80,11 @@ pub(crate) fn scan(directory: &Directory, limit: u64, now: SystemTime) -> Result
             directory.set_modified(&name, now);
         }
         match kind {
-            Kind::Temporary if now.duration_since(modified).is_ok_and(|age| age >= HOUR) => {
+            StoreFile::Temporary if now.duration_since(modified).is_ok_and(|age| age >= HOUR) => {
                 scan.removed_temporaries += u64::from(directory.remove(&name).is_ok());
             }
-            Kind::Temporary => {}
-            Kind::Entry => {
+            StoreFile::Temporary => {}
+            StoreFile::Entry => {
                 scan.entries += 1;
                 scan.bytes = scan.bytes.saturating_add(facts.size);
                 entries.push((modified, name, facts.size));
