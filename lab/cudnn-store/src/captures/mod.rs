@@ -9,7 +9,7 @@
 //! let start = Record::Start(Start { format: 1, cudnn: 91_900, cudart: 13_000 });
 //! let capture = Capture::parse(start.to_line().as_bytes())?;
 //! assert_eq!(capture.records, [start]);
-//! # Ok::<(), cudnn_store::captures::Error>(())
+//! # Ok::<(), cudnn_store::captures::CaptureError>(())
 //! ```
 //!
 //! | module | purpose |
