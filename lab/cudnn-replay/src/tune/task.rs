@@ -56,7 +56,7 @@ pub struct Report {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_reference: Option<String>,
     /// The engines, best first.
-    pub candidates: Vec<Candidate>,
+    pub candidates: Vec<CandidateReport>,
     /// The place of the heuristics' first choice that works among the candidates.
     pub default: Option<usize>,
     /// The time of each phase in milliseconds.
@@ -65,7 +65,7 @@ pub struct Report {
 
 /// An engine that was tried.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Candidate {
+pub struct CandidateReport {
     /// The engine, and what was measured.
     pub choice: Choice,
     /// The heuristics modes that propose the engine, with its place among their proposals.

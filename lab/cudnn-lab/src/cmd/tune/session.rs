@@ -7,7 +7,7 @@ use cudnn_cli::subprocess::{Spinner, Timeouts};
 use cudnn_loader::cudnnBackendHeurMode_t as Mode;
 use cudnn_os::interruption::Signal;
 use cudnn_replay::replay::capture::Captured;
-use cudnn_replay::tune::task::{Candidate, Phases, Report, Task};
+use cudnn_replay::tune::task::{CandidateReport, Phases, Report, Task};
 use cudnn_replay::tune::usage::{Usage, Usages};
 use cudnn_store::choices::{Choice, Choices, Ranking};
 
@@ -146,7 +146,7 @@ impl TuneSession<'_> {
         }
         let usage = self.usages.of(&graph.id);
         let modes = modes(&usage);
-        let choice = |Candidate { choice, proposals, .. }: Candidate| Choice {
+        let choice = |CandidateReport { choice, proposals, .. }: CandidateReport| Choice {
             proposed: proposals.iter().any(|(mode, _)| modes.contains(mode)),
             ..choice
         };
