@@ -17,7 +17,7 @@ use cudnn_replay::rebuild::{Refused, rebuild};
 use cudnn_store::plans::{About, Entry};
 use serde::{Deserialize, Serialize};
 
-use crate::worker::{Answer, Client, Stop, reason_of, serve};
+use crate::worker::{WorkerAnswer, Client, Stop, reason_of, serve};
 
 /// The hidden subcommand of the worker.
 pub(crate) const COMMAND: &str = "internal-plan";
@@ -96,9 +96,9 @@ fn ask<T: for<'de> Deserialize<'de>>(
     spinner: &mut Spinner,
 ) -> Result<Result<T, String>, String> {
     match client.ask(&[request], 1, &mut || spinner.turn(|| "computing")) {
-        Ok(Answer::Message { answer, .. }) => Ok(Ok(answer)),
-        Ok(Answer::Ended(ended)) => Ok(Err(reason_of(&ended))),
-        Ok(Answer::Unknown(reason)) => Ok(Err(reason)),
+        Ok(WorkerAnswer::Message { answer, .. }) => Ok(Ok(answer)),
+        Ok(WorkerAnswer::Ended(ended)) => Ok(Err(reason_of(&ended))),
+        Ok(WorkerAnswer::Unknown(reason)) => Ok(Err(reason)),
         Err(Stop::Failed(reason)) => Err(reason),
         Err(Stop::Interrupted(signal)) => temporary::end_by(signal),
     }

@@ -13,7 +13,7 @@ use cudnn_layers::capture::may_replace;
 use cudnn_replay::emit::Case;
 use cudnn_replay::reduce::{self, Condition, Observed, adapted, reduce};
 use cudnn_replay::replay::comparison::{status, working_plan};
-use cudnn_replay::replay::{DataSet, Engines, Report, Request};
+use cudnn_replay::replay::{DataSet, Engines, ReplayReport, Request};
 use cudnn_store::captures::{DeviceRecord, GraphRecord, Plan, Record};
 use serde_json::json;
 
@@ -102,7 +102,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
         let found = report.reason.as_deref().unwrap_or("no reason");
         return Err(format!("the graph does not show this: {}, {}", status(report), found.printable()).into());
     }
-    let write = |graph: &Graph, report: &Report| {
+    let write = |graph: &Graph, report: &ReplayReport| {
         let text: String = records(&case, graph, report).iter().map(Record::to_line).collect();
         output.write(|file| file.write_all(text.as_bytes()))
     };
@@ -145,7 +145,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
 }
 
 /// Returns the status, and the element with the largest error.
-fn found(report: &Report) -> String {
+fn found(report: &ReplayReport) -> String {
     let runs = report.plans.iter().flat_map(|plan| &plan.runs).filter(|run| run.worst_element.is_some());
     let worst = runs.max_by(|a, b| a.error.unwrap_or(0.0).total_cmp(&b.error.unwrap_or(0.0)));
     let worst = worst.and_then(|run| run.worst_element.as_deref());
@@ -186,7 +186,7 @@ fn observe(
 }
 
 /// Returns the records of a capture with this graph.
-fn records(case: &Case, graph: &Graph, report: &Report) -> Vec<Record> {
+fn records(case: &Case, graph: &Graph, report: &ReplayReport) -> Vec<Record> {
     let (captured, id) = (&case.captured, graph.id());
     let mut start = case.start.clone();
     if report.cudnn > 0 {
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn the_tensor_with_the_largest_error_is_named() {
-        let report = |runs: &str| -> Report {
+        let report = |runs: &str| -> ReplayReport {
             let json = format!(
                 r#"{{"cudnn":91900,"device":"","status":"SUCCESS","plans":[{{"engine":{{"index":1}},"workspace":0,"build_us":1,"runs":[{runs}]}}]}}"#
             );

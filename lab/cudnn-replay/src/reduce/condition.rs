@@ -1,7 +1,7 @@
 //! Decides whether a smaller graph shows the same problem as the original.
 
 use crate::replay::comparison::{status, working_plan};
-use crate::replay::{DataSet, PlanReport, Report};
+use crate::replay::{DataSet, PlanReport, ReplayReport};
 
 /// The problem that a smaller graph must show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub enum Condition {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observed {
     /// The report about the engine with the problem.
-    pub report: Report,
+    pub report: ReplayReport,
     /// The plans of all engines that support the graph, for [`Condition::Slow`].
     pub alternatives: Vec<PlanReport>,
 }
@@ -63,12 +63,12 @@ impl Condition {
     }
 }
 
-fn has_ended(report: &Report) -> bool {
+fn has_ended(report: &ReplayReport) -> bool {
     matches!(report.status.as_str(), "CRASHED" | "HUNG")
 }
 
 /// Returns the reason without digits, which may be the number of a descriptor.
-fn reason(report: &Report) -> String {
+fn reason(report: &ReplayReport) -> String {
     let text = report.reason.as_deref().unwrap_or_default();
     text.chars().filter(|character| !character.is_ascii_digit()).collect()
 }
@@ -98,7 +98,7 @@ enum Kind {
     Damage,
 }
 
-fn problems(report: &Report) -> Vec<Problem> {
+fn problems(report: &ReplayReport) -> Vec<Problem> {
     let mut problems = Vec::new();
     for run in report.plans.iter().flat_map(|plan| &plan.runs) {
         let mut add = |kind| {
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn a_plan_is_slow_if_another_plan_is_twice_as_fast() {
         let slow = |first: PlanReport, others: &[PlanReport]| {
-            let report = Report { plans: vec![first], ..Report::default() };
+            let report = ReplayReport { plans: vec![first], ..ReplayReport::default() };
             let observed = Observed { report, alternatives: others.to_vec() };
             Condition::Slow.holds(&observed, &observed)
         };
@@ -167,7 +167,7 @@ mod tests {
         let mut run = Run { error: Some(0.5), ..Run::success(DataSet::Normal) };
         change(&mut run);
         let plan = PlanReport { runs: vec![run], ..PlanReport::default() };
-        Observed { report: Report { plans: vec![plan], ..Report::default() }, alternatives: Vec::new() }
+        Observed { report: ReplayReport { plans: vec![plan], ..ReplayReport::default() }, alternatives: Vec::new() }
     }
 
     #[test]
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn a_failure_keeps_the_status_and_the_reason() {
         let failed = |status: &str, reason: &str| Observed {
-            report: Report { status: status.to_owned(), reason: Some(reason.to_owned()), ..Report::default() },
+            report: ReplayReport { status: status.to_owned(), reason: Some(reason.to_owned()), ..ReplayReport::default() },
             ..Observed::default()
         };
         let original = failed("NOT_SUPPORTED", "descriptor 12: no engine");

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use cudnn_os::escape::one_line;
 
 use super::comparison::{self, ComparisonRow};
-use super::request::Report;
+use super::request::ReplayReport;
 
 /// The command in the first bytes of a page.
 const GENERATOR: &str = "cudnn-lab replay";
@@ -96,7 +96,7 @@ pub fn html(rows: &[ComparisonRow], about: &About<'_>) -> String {
 }
 
 /// Returns the cells of a report, after the name of the release.
-fn cells(release: &str, report: &Report) -> String {
+fn cells(release: &str, report: &ReplayReport) -> String {
     let [status, engine, workspace, build, time, error] = comparison::cells(report).map(|cell| escape(&cell));
     let reason = report.reason.as_ref().map_or(String::new(), |reason| format!("<br>{}", escape(reason)));
     format!("<td>{release}<td>{status}{reason}<td>{engine}<td>{workspace}<td>{build}<td>{time}<td>{error}")
@@ -148,8 +148,8 @@ mod tests {
     #[test]
     fn text_from_a_capture_cannot_add_elements() {
         let hostile = "<script>alert('1')</script>\"&\u{1b}\u{202e}\u{2028}";
-        let report = Report { status: hostile.to_owned(), reason: Some(hostile.to_owned()), ..Report::default() };
-        let row = ComparisonRow::new(hostile.to_owned(), hostile.to_owned(), &Engines::First, Report::default(), report);
+        let report = ReplayReport { status: hostile.to_owned(), reason: Some(hostile.to_owned()), ..ReplayReport::default() };
+        let row = ComparisonRow::new(hostile.to_owned(), hostile.to_owned(), &Engines::First, ReplayReport::default(), report);
         let texts = [hostile.to_owned()];
         let about = About { before: hostile, after: hostile, notes: &texts, problems: &texts };
         let page = html(&[row], &about);

@@ -12,7 +12,7 @@ use cudnn_loader::{
 };
 use cudnn_store::captures::{Engine, status_name};
 
-use super::request::{Engines, PlanReport, Report, Request};
+use super::request::{Engines, PlanReport, ReplayReport, Request};
 use crate::rebuild::{Refused, is_graph, rebuild};
 
 /// Receives a description of each step that may take long.
@@ -30,7 +30,7 @@ pub(super) struct EngineConfiguration {
 pub(super) fn plan(
     request: &Request,
     target: Target<'_>,
-    report: &mut Report,
+    report: &mut ReplayReport,
     step: &mut Step<'_>,
     execute: &mut Execute<'_>,
 ) {

@@ -12,7 +12,7 @@ use cudnn_loader::Error;
 use super::ahead::PreparedAhead;
 use super::execution::Executor;
 use super::planning::{self, Step};
-use super::request::{Report, Request};
+use super::request::{ReplayReport, Request};
 use super::threads::{Threads, processors};
 use crate::rebuild::is_graph;
 
@@ -56,7 +56,7 @@ impl Queue {
 
     /// Plans and, on a machine with a GPU, executes the first graph. `step` is called before each step that may take long,
     /// with a description that follows "while it". Returns `None` if the queue is empty.
-    pub fn replay_next(&mut self, step: &mut dyn FnMut(&str)) -> Option<Report> {
+    pub fn replay_next(&mut self, step: &mut dyn FnMut(&str)) -> Option<ReplayReport> {
         if self.device.is_none() && !self.waiting.front()?.request.plan_only {
             step("started the driver");
             self.device = Some(start());
@@ -64,7 +64,7 @@ impl Queue {
         self.prepare_ahead();
         let Waiting { request, ahead } = self.waiting.pop_front()?;
         // SAFETY: the call passes no pointers.
-        let mut report = Report { cudnn: unsafe { cudnn_loader::cudnnGetVersion() }, ..Report::default() };
+        let mut report = ReplayReport { cudnn: unsafe { cudnn_loader::cudnnGetVersion() }, ..ReplayReport::default() };
         let device = match self.device.as_ref().filter(|_| !request.plan_only) {
             Some(device) => device.as_ref().map_err(String::clone),
             None => Err("the device is only described".to_owned()),
@@ -122,7 +122,7 @@ fn graphs_at_once(request: &Request, processors: usize) -> usize {
 }
 
 /// Plans the graph for the device that the request describes. Nothing is executed, for this reason.
-fn plan_for_described(request: &Request, reason: String, report: &mut Report, step: &mut Step<'_>) {
+fn plan_for_described(request: &Request, reason: String, report: &mut ReplayReport, step: &mut Step<'_>) {
     let description = request.device.as_deref().map_or_else(|| H200.to_owned(), crate::device::completed);
     report.device = crate::device::name(&description).unwrap_or_else(|| crate::device::UNNAMED.to_owned());
     (report.not_executed, report.is_described) = (Some(reason), true);

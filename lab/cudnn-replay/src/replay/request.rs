@@ -93,7 +93,7 @@ pub enum DataSet {
 
 /// The result of replaying a graph.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Report {
+pub struct ReplayReport {
     /// cuDNN's version, such as 91900.
     pub cudnn: usize,
     /// The name of the device.
@@ -215,7 +215,7 @@ pub struct OutputError {
     pub compared: f64,
 }
 
-impl Report {
+impl ReplayReport {
     /// Sets the status and the reason of a failure.
     pub(super) fn fail(&mut self, error: &Error, during: &str) {
         self.status = status_name(error.status);

@@ -28,9 +28,9 @@ pub struct Task {
 /// What a process says about a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Answer {
+pub enum TuneAnswer {
     /// The graph was tuned, or cannot be tuned.
-    Tuned(Report),
+    Tuned(TuneReport),
     /// This candidate broke the device, or failed while it was measured. The process must not be used any more.
     Broke {
         /// The number of the candidate.
@@ -42,7 +42,7 @@ pub enum Answer {
 
 /// The result for a graph.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Report {
+pub struct TuneReport {
     /// cuDNN's version, such as 91900.
     pub cudnn: usize,
     /// The name of the device.

@@ -7,7 +7,7 @@ use cudnn_cli::escape::Printable;
 use cudnn_cli::output::SCHEMA;
 use cudnn_cli::programs::lab;
 use cudnn_probe::read_bounded;
-use cudnn_replay::replay::Report;
+use cudnn_replay::replay::ReplayReport;
 use cudnn_replay::replay::capture::Captured;
 use cudnn_store::captures::is_status_name;
 use serde_json::Value;
@@ -21,7 +21,7 @@ const MAX_BASELINE: u64 = 256 << 20;
 ///
 /// # Errors
 /// Returns the reason if the file is not the output of a replay with these options, or lacks a graph.
-pub(super) fn read(file: &Path, options: &Value, graphs: &[Captured]) -> Result<Vec<Report>, String> {
+pub(super) fn read(file: &Path, options: &Value, graphs: &[Captured]) -> Result<Vec<ReplayReport>, String> {
     let refused = |reason: &dyn Display| format!("{}: {reason}", file.printable());
     let not_a_baseline =
         |reason: &str| refused(&format_args!("{reason}; `{} replay CAPTURE --json > FILE` writes a baseline", lab()));
@@ -54,13 +54,13 @@ pub(super) fn read(file: &Path, options: &Value, graphs: &[Captured]) -> Result<
         let damaged = |error: &dyn Display| {
             not_a_baseline(&format!("the report about {} is damaged: {error}", graph.id.printable()))
         };
-        let report: Report = serde_json::from_value(report).map_err(|error| damaged(&error))?;
+        let report: ReplayReport = serde_json::from_value(report).map_err(|error| damaged(&error))?;
         if let Some(status) = statuses(&report).find(|status| !is_known(status)) {
             return Err(damaged(&format_args!("the status {status:?} is unknown")));
         }
         Ok(report)
     };
-    let found = graphs.iter().map(&mut take).collect::<Result<Vec<Report>, String>>()?;
+    let found = graphs.iter().map(&mut take).collect::<Result<Vec<ReplayReport>, String>>()?;
     let is_twice =
         |graph: &&Captured| reports.iter().any(|report| report.get("graph").and_then(Value::as_str) == Some(&graph.id));
     match graphs.iter().find(is_twice) {
@@ -70,7 +70,7 @@ pub(super) fn read(file: &Path, options: &Value, graphs: &[Captured]) -> Result<
 }
 
 /// Returns the statuses of a report and of its executions.
-fn statuses(report: &Report) -> impl Iterator<Item = &str> {
+fn statuses(report: &ReplayReport) -> impl Iterator<Item = &str> {
     let runs = report.plans.iter().flat_map(|plan| &plan.runs);
     [&report.status].into_iter().chain(runs.map(|run| &run.status)).map(String::as_str)
 }
@@ -89,7 +89,7 @@ fn different<'a>(before: &Value, now: &'a Value) -> Option<&'a str> {
 ///
 /// # Errors
 /// Returns both places.
-pub(super) fn check_place(graph: &str, before: &Report, after: &Report) -> Result<(), String> {
+pub(super) fn check_place(graph: &str, before: &ReplayReport, after: &ReplayReport) -> Result<(), String> {
     let both = [before, after];
     let has_crashed = both.iter().any(|report| report.cudnn == 0);
     // Without a plan, nothing is executed on any machine.
@@ -114,18 +114,18 @@ mod tests {
 
     #[test]
     fn only_reports_about_the_same_place_are_compared() {
-        let report = |device: &str, reason: Option<&str>| Report {
+        let report = |device: &str, reason: Option<&str>| ReplayReport {
             cudnn: 91_900,
             device: device.to_owned(),
             not_executed: reason.map(str::to_owned),
             plans: vec![PlanReport::default()],
-            ..Report::default()
+            ..ReplayReport::default()
         };
         let (executed, planned) = (report("A", None), report("A", Some("no GPU")));
         check_place("g", &planned, &report("A", Some("no driver"))).unwrap();
         // A graph that only one release supports, and that needs too much memory.
-        check_place("g", &Report { plans: Vec::new(), ..executed.clone() }, &planned).unwrap();
-        check_place("g", &executed, &Report { status: "CRASHED".to_owned(), ..Report::default() }).unwrap();
+        check_place("g", &ReplayReport { plans: Vec::new(), ..executed.clone() }, &planned).unwrap();
+        check_place("g", &executed, &ReplayReport { status: "CRASHED".to_owned(), ..ReplayReport::default() }).unwrap();
         let error = check_place("g", &executed, &planned).unwrap_err();
         assert!(
             error.ends_with("was executed on A. Now it was planned for A; nothing was executed: no GPU"),

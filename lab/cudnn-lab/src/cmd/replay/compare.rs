@@ -9,7 +9,7 @@ use cudnn_cli::temporary;
 use cudnn_os::interruption::{Interruption, Signal};
 use cudnn_replay::replay::capture::Captured;
 use cudnn_replay::replay::comparison::{self, ComparisonRow, status};
-use cudnn_replay::replay::{Report, page};
+use cudnn_replay::replay::{ReplayReport, page};
 use serde_json::{Value, json};
 
 use super::session::{ReplaySession, lacks_library};
@@ -62,7 +62,7 @@ pub(super) fn with_baseline(
 ) -> CommandResult {
     let earlier = baseline::read(file, &session.arguments.value(), session.graphs)?;
     let interruption = Interruption::catch();
-    let version = |report: &Report| (report.cudnn > 0).then(|| text::version(report.cudnn));
+    let version = |report: &ReplayReport| (report.cudnn > 0).then(|| text::version(report.cudnn));
     let mut versions = [earlier.iter().find_map(version), None];
     let titles = |versions: &[Option<String>; 2]| {
         let [before, after] = versions.clone().map(Option::unwrap_or_default);
@@ -93,7 +93,7 @@ fn row(
     table: &mut Table,
     titles: &[String; 2],
     graph: &Captured,
-    [before, after]: [Report; 2],
+    [before, after]: [ReplayReport; 2],
 ) -> ComparisonRow {
     let engines = session.arguments.engines(graph).unwrap_or_default();
     let row = ComparisonRow::new(graph.id.clone(), graph.label.clone(), &engines, before, after);

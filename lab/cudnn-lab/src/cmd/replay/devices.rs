@@ -8,7 +8,7 @@ use cudnn_cli::table::{Table, table};
 use cudnn_cli::temporary;
 use cudnn_os::interruption::Interruption;
 use cudnn_replay::device::compute_capability;
-use cudnn_replay::replay::Report;
+use cudnn_replay::replay::ReplayReport;
 use cudnn_replay::replay::capture::Captured;
 use cudnn_replay::replay::comparison::{status, working_plan};
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ use crate::devices::Device;
 /// A graph, and the reports in the order of the devices.
 struct DeviceRow<'a> {
     graph: &'a Captured,
-    reports: Vec<Report>,
+    reports: Vec<ReplayReport>,
 }
 
 /// Plans all graphs for each device with the cuDNN in this directory, or the one that the loader finds.
@@ -84,7 +84,7 @@ fn print(devices: &[Device], rows: &[DeviceRow<'_>]) {
 }
 
 /// Returns the engine of the plan and the number of engines that support the graph, or the status of the failure.
-fn cell(report: &Report) -> String {
+fn cell(report: &ReplayReport) -> String {
     let supporting = report.supporting.map_or(String::new(), |supporting| format!(" ({supporting} engines)"));
     match working_plan(report) {
         Some(plan) => format!("engine {}{supporting}", plan.engine.index),

@@ -74,12 +74,12 @@ fn render(suite: &str, cases: &[Case]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use cudnn_replay::replay::{Engines, Report};
+    use cudnn_replay::replay::{Engines, ReplayReport};
 
     use super::*;
 
     fn row(graph: &str, before: &str, after: &str) -> ComparisonRow {
-        let [before, after] = [before, after].map(|status| Report { status: status.to_owned(), ..Report::default() });
+        let [before, after] = [before, after].map(|status| ReplayReport { status: status.to_owned(), ..ReplayReport::default() });
         ComparisonRow::new(graph.to_owned(), "conv".to_owned(), &Engines::First, before, after)
     }
 

@@ -7,7 +7,7 @@ use cudnn_cli::output::{Format, count};
 use cudnn_cli::subprocess::{Spinner, Timeouts};
 use cudnn_os::interruption::Signal;
 use cudnn_replay::replay::capture::Captured;
-use cudnn_replay::replay::{Report, Request};
+use cudnn_replay::replay::{ReplayReport, Request};
 use serde_json::Value;
 
 use super::arguments::Arguments;
@@ -32,7 +32,7 @@ impl<'a> ReplaySession<'a> {
     pub(super) fn each<const COUNT: usize>(
         &self,
         dirs: [Option<&Path>; COUNT],
-        finished: &mut dyn FnMut(&'a Captured, [Report; COUNT]) -> Result<(), String>,
+        finished: &mut dyn FnMut(&'a Captured, [ReplayReport; COUNT]) -> Result<(), String>,
     ) -> Result<Option<Signal>, String> {
         let requests: Vec<Request> =
             self.graphs.iter().filter_map(|graph| self.arguments.request(graph, self.file)).collect();
@@ -74,11 +74,11 @@ impl<'a> ReplaySession<'a> {
 }
 
 /// Returns whether cuDNN could not load one of its libraries.
-pub(super) fn lacks_library(report: &Report) -> bool {
+pub(super) fn lacks_library(report: &ReplayReport) -> bool {
     report.status == "SUBLIBRARY_LOADING_FAILED"
 }
 
-fn without_engine() -> Report {
+fn without_engine() -> ReplayReport {
     let reason = Some("the capture contains no engine for this graph".to_owned());
-    Report { status: "SKIPPED".to_owned(), reason, ..Report::default() }
+    ReplayReport { status: "SKIPPED".to_owned(), reason, ..ReplayReport::default() }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use cudnn_cli::output::{CommandResult, Format, Outcome, remark};
 use cudnn_cli::temporary;
 use cudnn_os::interruption::Interruption;
-use cudnn_replay::replay::Report;
+use cudnn_replay::replay::ReplayReport;
 use cudnn_replay::replay::capture::Captured;
 use cudnn_replay::replay::comparison::status;
 use serde_json::json;
@@ -27,7 +27,7 @@ pub(super) fn replay(session: &ReplaySession<'_>, cudnn: Option<&Path>) -> Comma
     })?;
     session.format.report(
         || {
-            let graph = |(graph, report): &(&Captured, Report)| json!({ "graph": graph.id, "label": graph.label, "report": report });
+            let graph = |(graph, report): &(&Captured, ReplayReport)| json!({ "graph": graph.id, "label": graph.label, "report": report });
             let keys = json!({ "problems": session.file.problems, "options": session.arguments.value(), "graphs": reports.iter().map(graph).collect::<Vec<_>>() });
             session.with_rest(keys, reports.len())
         },
@@ -41,7 +41,7 @@ pub(super) fn replay(session: &ReplaySession<'_>, cudnn: Option<&Path>) -> Comma
         remark("error: cuDNN lacks a library, so no graph was replayed");
         return Ok(Outcome::Failed);
     }
-    let is_fine = |report: &Report| {
+    let is_fine = |report: &ReplayReport| {
         let mut runs = report.plans.iter().flat_map(|plan| &plan.runs);
         let is_complete = status(report) == "SUCCESS" && report.problems.is_empty();
         is_complete && runs.all(|run| run.is_repeatable && run.damage.is_empty())

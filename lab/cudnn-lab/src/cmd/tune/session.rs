@@ -7,7 +7,7 @@ use cudnn_cli::subprocess::{Spinner, Timeouts};
 use cudnn_loader::cudnnBackendHeurMode_t as Mode;
 use cudnn_os::interruption::Signal;
 use cudnn_replay::replay::capture::Captured;
-use cudnn_replay::tune::task::{CandidateReport, Phases, Report, Task};
+use cudnn_replay::tune::task::{CandidateReport, Phases, TuneReport, Task};
 use cudnn_replay::tune::usage::{Usage, Usages};
 use cudnn_store::choices::{Choice, Choices, Ranking};
 
@@ -140,7 +140,7 @@ impl TuneSession<'_> {
     }
 
     /// Returns the ranking of a graph, or the reason why there is none.
-    fn ranking(&self, graph: &Captured, place: &Place, report: Report) -> Result<Ranking, String> {
+    fn ranking(&self, graph: &Captured, place: &Place, report: TuneReport) -> Result<Ranking, String> {
         if let Some(refusal) = report.refusal {
             return Err(refusal);
         }

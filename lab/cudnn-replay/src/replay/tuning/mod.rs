@@ -35,7 +35,7 @@ use super::comparison::rounding_notes;
 use super::planning::with_reason;
 use crate::rebuild::{Refused, is_graph, rebuild};
 use crate::tune::race::Race;
-use crate::tune::task::{Answer, CandidateReport, Report, Task};
+use crate::tune::task::{TuneAnswer, CandidateReport, TuneReport, Task};
 use crate::tune::verdict::{Findings, Ranked, problems, rank};
 use judge::RelativeError;
 use judges::{Judgement, Judges};
@@ -95,30 +95,30 @@ impl Tuner {
     }
 
     /// Returns a report about the GPU and the release of cuDNN, without engines.
-    pub fn place(&mut self, step: &mut TuningStep<'_>) -> Report {
+    pub fn place(&mut self, step: &mut TuningStep<'_>) -> TuneReport {
         if self.bench.is_none() {
             step("started the driver", None);
         }
         // SAFETY: the call passes no pointers.
-        let report = Report { cudnn: unsafe { cudnn_loader::cudnnGetVersion() }, ..Report::default() };
+        let report = TuneReport { cudnn: unsafe { cudnn_loader::cudnnGetVersion() }, ..TuneReport::default() };
         match self.bench.get_or_insert_with(Bench::new) {
             Ok(Bench { gpu, .. }) => {
                 let (major, minor) = gpu.compute_capability;
                 let compute_capability = u32::try_from(major * 10 + minor).unwrap_or_default();
-                Report { device: gpu.name.clone(), compute_capability, ..report }
+                TuneReport { device: gpu.name.clone(), compute_capability, ..report }
             }
-            Err(reason) => Report { refusal: Some(reason.clone()), ..report },
+            Err(reason) => TuneReport { refusal: Some(reason.clone()), ..report },
         }
     }
 
     /// Tunes the first graph. `step` is called before each step that may take long, with a description that follows
     /// "while it". Returns `None` if there is no graph.
-    pub fn tune_next(&mut self, step: &mut TuningStep<'_>) -> Option<Answer> {
+    pub fn tune_next(&mut self, step: &mut TuningStep<'_>) -> Option<TuneAnswer> {
         self.waiting.front()?;
         let mut report = self.place(step);
         self.prepare();
         let Waiting { task, preparation } = self.waiting.pop_front()?;
-        let Some(Ok(bench)) = &mut self.bench else { return Some(Answer::Tuned(report)) };
+        let Some(Ok(bench)) = &mut self.bench else { return Some(TuneAnswer::Tuned(report)) };
         let preparation = preparation.or_else(|| Preparation::start(&task, &self.used, true));
         let tuned = match preparation {
             Some(preparation) => tune(bench, &task, preparation, &mut report, step),
@@ -127,11 +127,11 @@ impl Tuner {
         let has_damage = |candidate: &CandidateReport| matches!(candidate.choice.problem, Some(EngineProblem::Damaging(_)));
         self.is_damaged |= report.candidates.iter().any(has_damage) || bench.gpu.synchronize().is_err();
         Some(match tuned {
-            Ok(()) => Answer::Tuned(report),
-            Err(Stop::Refused(reason)) => Answer::Tuned(Report { refusal: Some(reason), ..report }),
+            Ok(()) => TuneAnswer::Tuned(report),
+            Err(Stop::Refused(reason)) => TuneAnswer::Tuned(TuneReport { refusal: Some(reason), ..report }),
             Err(Stop::Broke(candidate, reason)) => {
                 self.is_damaged = true;
-                Answer::Broke { candidate, reason }
+                TuneAnswer::Broke { candidate, reason }
             }
         })
     }
@@ -165,7 +165,7 @@ fn tune(
     bench: &mut Bench,
     task: &Task,
     preparation: Preparation,
-    report: &mut Report,
+    report: &mut TuneReport,
     step: &mut TuningStep<'_>,
 ) -> Result<(), Stop> {
     let mut clock = Clock::default();
@@ -341,7 +341,7 @@ fn conclude(
     problems: Vec<Option<EngineProblem>>,
     race: &Race,
     default: Option<usize>,
-    report: &mut Report,
+    report: &mut TuneReport,
 ) {
     let ranked: Vec<Ranked> = problems
         .into_iter()
