@@ -37,13 +37,13 @@ fn start() -> Device {
 pub struct Queue {
     /// `None` until a graph is executed.
     device: Option<Device>,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingGraph>,
     /// The memory of the host for graphs that are prepared ahead, in bytes.
     used: Arc<AtomicUsize>,
     is_damaged: bool,
 }
 
-struct Waiting {
+struct WaitingGraph {
     request: Arc<Request>,
     ahead: Option<PreparedAhead>,
 }
@@ -51,7 +51,7 @@ struct Waiting {
 impl Queue {
     /// Appends a graph.
     pub fn push(&mut self, request: Request) {
-        self.waiting.push_back(Waiting { request: Arc::new(request), ahead: None });
+        self.waiting.push_back(WaitingGraph { request: Arc::new(request), ahead: None });
     }
 
     /// Plans and, on a machine with a GPU, executes the first graph. `step` is called before each step that may take long,
@@ -62,7 +62,7 @@ impl Queue {
             self.device = Some(start());
         }
         self.prepare_ahead();
-        let Waiting { request, ahead } = self.waiting.pop_front()?;
+        let WaitingGraph { request, ahead } = self.waiting.pop_front()?;
         // SAFETY: the call passes no pointers.
         let mut report = ReplayReport { cudnn: unsafe { cudnn_loader::cudnnGetVersion() }, ..ReplayReport::default() };
         let device = match self.device.as_ref().filter(|_| !request.plan_only) {
@@ -103,7 +103,7 @@ impl Queue {
     fn prepare_ahead(&mut self) {
         let Some(Ok(Executing { handle: Ok(_), threads, .. })) = &self.device else { return };
         let count = self.waiting.front().map_or(0, |waiting| graphs_at_once(&waiting.request, processors()));
-        for Waiting { request, ahead } in self.waiting.iter_mut().take(count) {
+        for WaitingGraph { request, ahead } in self.waiting.iter_mut().take(count) {
             if ahead.is_none() && request.graph.root().is_some_and(is_graph) {
                 *ahead = PreparedAhead::within_limit(threads, request, &self.used);
                 // The later graphs wait for the memory, too.

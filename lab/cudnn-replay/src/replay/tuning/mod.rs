@@ -53,13 +53,13 @@ const NONDETERMINISTIC: &str = "nondeterministic";
 pub struct Tuner {
     /// `None` until a graph is tuned.
     bench: Option<Result<Bench, String>>,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingTask>,
     /// The memory of the host for graphs that are prepared, in bytes.
     used: Arc<AtomicUsize>,
     is_damaged: bool,
 }
 
-struct Waiting {
+struct WaitingTask {
     task: Arc<Task>,
     preparation: Option<Preparation>,
 }
@@ -91,7 +91,7 @@ impl From<Failure> for Stop {
 impl Tuner {
     /// Appends a graph.
     pub fn push(&mut self, task: Task) {
-        self.waiting.push_back(Waiting { task: Arc::new(task), preparation: None });
+        self.waiting.push_back(WaitingTask { task: Arc::new(task), preparation: None });
     }
 
     /// Returns a report about the GPU and the release of cuDNN, without engines.
@@ -117,7 +117,7 @@ impl Tuner {
         self.waiting.front()?;
         let mut report = self.place(step);
         self.prepare();
-        let Waiting { task, preparation } = self.waiting.pop_front()?;
+        let WaitingTask { task, preparation } = self.waiting.pop_front()?;
         let Some(Ok(bench)) = &mut self.bench else { return Some(TuneAnswer::Tuned(report)) };
         let preparation = preparation.or_else(|| Preparation::start(&task, &self.used, true));
         let tuned = match preparation {
@@ -148,7 +148,7 @@ impl Tuner {
             return;
         }
         let count = available_parallelism().map_or(1, usize::from).saturating_sub(2).max(2);
-        for (place, Waiting { task, preparation }) in self.waiting.iter_mut().take(count).enumerate() {
+        for (place, WaitingTask { task, preparation }) in self.waiting.iter_mut().take(count).enumerate() {
             if preparation.is_none() && task.graph.root().is_some_and(is_graph) {
                 *preparation = Preparation::start(task, &self.used, place == 0);
                 // The later graphs wait for the memory, too.
