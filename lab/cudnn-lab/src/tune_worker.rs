@@ -42,16 +42,16 @@ impl<'a> TuneClient<'a> {
         loop {
             let is_new = self.client.is_new();
             let (part, reason) = match self.client.ask(tasks, 1 + AHEAD, wait)? {
-                worker::TuneAnswer::Message { answer: TuneAnswer::Tuned(report), .. } => return Ok(report),
-                worker::TuneAnswer::Message { answer: TuneAnswer::Broke { candidate, reason }, .. } => {
+                worker::WorkerAnswer::Message { answer: TuneAnswer::Tuned(report), .. } => return Ok(report),
+                worker::WorkerAnswer::Message { answer: TuneAnswer::Broke { candidate, reason }, .. } => {
                     (Some(candidate), reason)
                 }
                 // No engine is the cause if all of them together took too long.
-                worker::TuneAnswer::Ended(ended) if ended.end.is_overall_limit(self.timeouts) => {
+                worker::WorkerAnswer::Ended(ended) if ended.end.is_overall_limit(self.timeouts) => {
                     return Ok(refused(reason_of(&ended)));
                 }
-                worker::TuneAnswer::Ended(ended) => (ended.step.as_ref().and_then(|step| step.part), reason_of(&ended)),
-                worker::TuneAnswer::Unknown(reason) => (None, reason),
+                worker::WorkerAnswer::Ended(ended) => (ended.step.as_ref().and_then(|step| step.part), reason_of(&ended)),
+                worker::WorkerAnswer::Unknown(reason) => (None, reason),
             };
             if !is_new {
                 continue;
