@@ -6,9 +6,10 @@ use cudnn_graph::Graph;
 use cudnn_loader::devices::H200;
 use cudnn_store::captures::{Capture, FORMAT, Failure, Record, Start, Tensor, values_dir};
 
-use super::values::Values;
+use super::values::read_values;
 use crate::device::completed;
 use crate::replay::capture::{Captured, graphs};
+use crate::replay::captured::TensorValues;
 
 /// A graph or a failed call, and the circumstances under which it was captured.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,7 +21,7 @@ pub struct Case {
     /// The failed call. `None` for a graph.
     pub failure: Option<Failure>,
     /// The values of tensors. Empty if the program generates them.
-    pub(super) values: Values,
+    pub(super) values: TensorValues,
 }
 
 impl Case {
@@ -52,7 +53,7 @@ impl Case {
             Some(Record::Failure(failure)) => Some(failure.clone()),
             _ => None,
         };
-        Ok(Case { captured, start, failure, values: Values::default() })
+        Ok(Case { captured, start, failure, values: TensorValues::default() })
     }
 
     /// Makes the captured values of tensors of this capture file a part of the program.
@@ -63,7 +64,7 @@ impl Case {
         if self.captured.values.is_empty() {
             return Ok(());
         }
-        let values = Values::read(&values_dir(file), &self.captured.values)?;
+        let values = read_values(&values_dir(file), &self.captured.values)?;
         let is_lacking = |tensor: &&Tensor| {
             let in_device_memory = tensor.memory.is_some() && tensor.value.is_none();
             in_device_memory && !values.before.contains_key(&tensor.uid)

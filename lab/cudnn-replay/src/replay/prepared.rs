@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
 use super::accuracy::Worst;
-use super::captured::Values;
+use super::captured::TensorValues;
 use super::memory::{Memory, Place};
 use super::reference::Expected;
 use super::request::{DataSet, OutputError, Request, Run};
@@ -29,7 +29,7 @@ pub(super) struct Prepared {
     /// The outputs, or the reason why there is no reference.
     pub(super) expected: Result<BTreeMap<i64, Expected>, String>,
     /// The captured values, if they are the data set.
-    captured: Option<Values>,
+    captured: Option<TensorValues>,
 }
 
 impl Prepared {
@@ -66,7 +66,7 @@ impl Prepared {
         let captured = match (data, &request.values) {
             (DataSet::Captured, Some(values)) => {
                 let tensors: Vec<Tensor> = memory.places.iter().map(|place| as_stored(&place.tensor)).collect();
-                Some(Values::read(values, tensors.iter())?)
+                Some(TensorValues::read(values, tensors.iter())?)
             }
             (DataSet::Captured, None) => return Err("they are missing in the capture".to_owned()),
             _ => None,
