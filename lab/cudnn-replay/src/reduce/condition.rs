@@ -83,14 +83,14 @@ fn is_slow(observed: &Observed) -> bool {
 }
 
 /// A wrong result.
-struct Problem {
+struct WrongResult {
     data: DataSet,
     /// The output with the largest error.
     output: Option<i64>,
-    kind: Kind,
+    kind: WrongResultKind,
 }
 
-enum Kind {
+enum WrongResultKind {
     /// Only the output or only the reference contains NaN.
     Nan,
     Error(f64),
@@ -98,34 +98,34 @@ enum Kind {
     Damage,
 }
 
-fn problems(report: &ReplayReport) -> Vec<Problem> {
+fn problems(report: &ReplayReport) -> Vec<WrongResult> {
     let mut problems = Vec::new();
     for run in report.plans.iter().flat_map(|plan| &plan.runs) {
         let mut add = |kind| {
-            let has_output = matches!(kind, Kind::Nan | Kind::Error(_));
-            problems.push(Problem { data: run.data, output: run.worst_output.filter(|_| has_output), kind });
+            let has_output = matches!(kind, WrongResultKind::Nan | WrongResultKind::Error(_));
+            problems.push(WrongResult { data: run.data, output: run.worst_output.filter(|_| has_output), kind });
         };
         match run.error {
-            Some(f64::MAX) => add(Kind::Nan),
-            Some(error) if error > MAX_ERROR => add(Kind::Error(error)),
+            Some(f64::MAX) => add(WrongResultKind::Nan),
+            Some(error) if error > MAX_ERROR => add(WrongResultKind::Error(error)),
             _ => {}
         }
         if !run.is_repeatable {
-            add(Kind::NotRepeatable);
+            add(WrongResultKind::NotRepeatable);
         }
         if !run.damage.is_empty() {
-            add(Kind::Damage);
+            add(WrongResultKind::Damage);
         }
     }
     problems
 }
 
-impl Problem {
-    fn is_like(&self, other: &Problem) -> bool {
+impl WrongResult {
+    fn is_like(&self, other: &WrongResult) -> bool {
         (self.data, self.output) == (other.data, other.output)
             && match (&self.kind, &other.kind) {
-                (Kind::Error(a), Kind::Error(b)) => a.max(*b) <= SAME_ORDER * a.min(*b),
-                (Kind::Nan, Kind::Nan) | (Kind::NotRepeatable, Kind::NotRepeatable) | (Kind::Damage, Kind::Damage) => {
+                (WrongResultKind::Error(a), WrongResultKind::Error(b)) => a.max(*b) <= SAME_ORDER * a.min(*b),
+                (WrongResultKind::Nan, WrongResultKind::Nan) | (WrongResultKind::NotRepeatable, WrongResultKind::NotRepeatable) | (WrongResultKind::Damage, WrongResultKind::Damage) => {
                     true
                 }
                 _ => false,
