@@ -164,7 +164,8 @@ mod tests {
 
     use super::*;
 
-    const LETTER: OutputKind = OutputKind { name: "a letter", is_start: |start| start.starts_with(b"Dear "), may_be_device: true };
+    const LETTER: OutputKind =
+        OutputKind { name: "a letter", is_start: |start| start.starts_with(b"Dear "), may_be_device: true };
 
     fn write(file: &Path, inputs: &[&Path], force: bool) -> Result<(), String> {
         let output = Output { file, kind: &LETTER, inputs, force };

@@ -17,7 +17,7 @@ use cudnn_replay::rebuild::{Refused, rebuild};
 use cudnn_store::plans::{About, Entry};
 use serde::{Deserialize, Serialize};
 
-use crate::worker::{WorkerAnswer, Client, Stop, reason_of, serve};
+use crate::worker::{Client, Stop, WorkerAnswer, reason_of, serve};
 
 /// The hidden subcommand of the worker.
 pub(crate) const COMMAND: &str = "internal-plan";

@@ -10,7 +10,7 @@ use cudnn_cli::subprocess::{Ended, Timeouts};
 use cudnn_probe::DIR_VARIABLE;
 use cudnn_replay::replay::{Queue, ReplayReport, Request};
 
-use crate::worker::{WorkerAnswer, Client, Stop, reason_of, serve};
+use crate::worker::{Client, Stop, WorkerAnswer, reason_of, serve};
 
 /// The hidden subcommand of the child.
 pub(crate) const COMMAND: &str = "internal-replay";

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use cudnn_cli::child_report::{Work, begin, begin_part};
 use cudnn_cli::subprocess::Timeouts;
 use cudnn_replay::replay::Tuner;
-use cudnn_replay::tune::task::{TuneAnswer, TuneReport, Task};
+use cudnn_replay::tune::task::{Task, TuneAnswer, TuneReport};
 
 use crate::worker::{self, Client, Stop, reason_of, serve};
 
@@ -50,7 +50,9 @@ impl<'a> TuneClient<'a> {
                 worker::WorkerAnswer::Ended(ended) if ended.end.is_overall_limit(self.timeouts) => {
                     return Ok(refused(reason_of(&ended)));
                 }
-                worker::WorkerAnswer::Ended(ended) => (ended.step.as_ref().and_then(|step| step.part), reason_of(&ended)),
+                worker::WorkerAnswer::Ended(ended) => {
+                    (ended.step.as_ref().and_then(|step| step.part), reason_of(&ended))
+                }
                 worker::WorkerAnswer::Unknown(reason) => (None, reason),
             };
             if !is_new {

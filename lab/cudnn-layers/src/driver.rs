@@ -26,7 +26,8 @@ pub(crate) fn free_memory() -> Option<u64> {
     let (mut free, mut total) = (0_usize, 0_usize);
     // SAFETY: the driver's function has this signature since CUDA 3.2; the pointers are valid for writes.
     let status = unsafe {
-        let info: unsafe extern "C" fn(*mut usize, *mut usize) -> DriverStatus = library()?.function(c"cuMemGetInfo_v2")?;
+        let info: unsafe extern "C" fn(*mut usize, *mut usize) -> DriverStatus =
+            library()?.function(c"cuMemGetInfo_v2")?;
         info(&raw mut free, &raw mut total)
     };
     (status == SUCCESS).then_some(free as u64)

@@ -50,7 +50,9 @@ impl ChosenEngine {
         };
         // SAFETY: guaranteed by the caller.
         let knobs = unsafe { knobs(cudnn, configuration) }.unwrap_or_default();
-        let Ok((engine, numerical, behavior)) = engine else { return ChosenEngine { knobs, ..ChosenEngine::default() } };
+        let Ok((engine, numerical, behavior)) = engine else {
+            return ChosenEngine { knobs, ..ChosenEngine::default() };
+        };
         let (numerical_notes, behavior_notes) = (numerical.unwrap_or_default(), behavior.unwrap_or_default());
         ChosenEngine { engine, numerical_notes, behavior_notes, knobs }
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use cudnn_store::plans::{About, Entry, Lookup, Problem, Settings, Store};
+use cudnn_store::plans::{About, Entry, Lookup, Settings, Store, StoreError};
 
 /// All inputs of a plan: a program would add the graph, the engine, the device, and cuDNN's version.
 const KEY: &[u8] = b"example: matmul 64x64, engine 0, cuDNN 9.19.0";
@@ -25,7 +25,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(dir: &Path) -> Result<(), Problem> {
+fn run(dir: &Path) -> Result<(), StoreError> {
     let (store, problems) = Store::open(&Settings { dir: Some(dir.into()), ..Settings::default() });
     problems.iter().for_each(|problem| eprintln!("warning: {problem}"));
     match store.get(KEY) {

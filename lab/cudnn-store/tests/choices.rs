@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use cudnn_store::choices::{Capability, Choice, Choices, Device, MAX_LEN, EngineProblem, Ranking, Release};
+use cudnn_store::choices::{Capability, Choice, Choices, Device, EngineProblem, MAX_LEN, Ranking, Release};
 
 fn ranking(release: u32, device: &str, graph: u64, engines: &[i64]) -> Ranking {
     let choice = |engine: &i64| Choice {

@@ -17,7 +17,7 @@ use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
 use super::data;
-use crate::output_file::{OutputKind, Output};
+use crate::output_file::{Output, OutputKind};
 
 /// The name of the capture in the archive.
 const CAPTURE: &str = "capture.cudnncap";

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::captures;
 use crate::graph_arguments::GraphArguments;
-use crate::output_file::{OutputKind, Output, Replace};
+use crate::output_file::{Output, OutputKind, Replace};
 
 /// The programs that `emit` writes.
 const PROGRAM: OutputKind = OutputKind { name: "a program of `emit`", is_start: is_program, may_be_device: true };

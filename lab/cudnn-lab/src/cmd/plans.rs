@@ -15,12 +15,12 @@ use cudnn_cli::subprocess::Timeouts;
 use cudnn_cli::table::table;
 use cudnn_probe::Version;
 use cudnn_store::plans::{
-    About, Entry, PACK_VARIABLE, Problem, ProblemKind, Settings, Source, Store, Stored, is_pack, write_pack,
+    About, Entry, PACK_VARIABLE, Settings, Source, Store, StoreError, StoreErrorKind, Stored, is_pack, write_pack,
 };
 use serde_json::{Value, json};
 
 use crate::devices::{Device, DeviceOption};
-use crate::output_file::{OutputKind, Output, Replace};
+use crate::output_file::{Output, OutputKind, Replace};
 use crate::plan_worker;
 
 /// The packs of plans.
@@ -74,7 +74,7 @@ fn shown_version(version: u32) -> String {
 /// The plans that a command works on.
 struct Plans {
     store: Store,
-    problems: Vec<Problem>,
+    problems: Vec<StoreError>,
     format: Format,
 }
 
@@ -168,7 +168,7 @@ impl Plans {
             },
         );
         // Without HOME, plans are not cached. Programs still work, but more slowly.
-        let is_warning = |problem: &Problem| !matches!(problem.kind(), ProblemKind::NoDirectory);
+        let is_warning = |problem: &StoreError| !matches!(problem.kind(), StoreErrorKind::NoDirectory);
         if self.problems.iter().any(is_warning) { Outcome::Warnings } else { Outcome::Fine }
     }
 
@@ -363,14 +363,14 @@ impl Plans {
     }
 }
 
-fn text_of(problem: Problem) -> String {
+fn text_of(problem: StoreError) -> String {
     problem.what().to_string().printable()
 }
 
 /// The maximum number of problems to print.
 const MAX_PROBLEMS: usize = 20;
 
-fn print_problems(problems: &[Problem]) {
+fn print_problems(problems: &[StoreError]) {
     for problem in problems.iter().take(MAX_PROBLEMS) {
         labeled("warning", AnsiColor::Yellow, format_args!(": {}", problem.what().to_string().printable()));
         outln!("  = help: {}", problem.help());

@@ -19,7 +19,7 @@ use serde_json::json;
 
 use crate::captures;
 use crate::graph_arguments::{GraphArguments, MemoryOption};
-use crate::output_file::{OutputKind, Output, Replace};
+use crate::output_file::{Output, OutputKind, Replace};
 use crate::replay_worker::Replayer;
 use crate::worker::Stop;
 

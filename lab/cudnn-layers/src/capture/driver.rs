@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_uint, c_void};
 
 use once_cell::race::OnceBox;
 
-use crate::driver::{SUCCESS, DriverStatus, StreamCapture, library};
+use crate::driver::{DriverStatus, SUCCESS, StreamCapture, library};
 
 const INVALID_VALUE: DriverStatus = 1;
 /// `CU_POINTER_ATTRIBUTE_MEMORY_TYPE`.

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use cudnn_graph::names::{behavior_note, numerical_note};
-use cudnn_store::captures::{Count, DeviceRecord, Engine, GraphRecord, Incomplete, Plan, Proposals, Record, status_name};
+use cudnn_store::captures::{
+    Count, DeviceRecord, Engine, GraphRecord, Incomplete, Plan, Proposals, Record, status_name,
+};
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::State;

@@ -59,7 +59,9 @@ pub(super) fn forget(state: &State, plan: Raw) {
 /// thread's last error.
 pub(super) fn needs_too_much_workspace(state: &State, descriptor: Raw) -> bool {
     let is_plan = |content: &Arc<Content>| content.kind == Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR;
-    if !state.rules.iter().any(BlockingRule::limits_workspace) || !shadow::content(descriptor).as_ref().is_some_and(is_plan) {
+    if !state.rules.iter().any(BlockingRule::limits_workspace)
+        || !shadow::content(descriptor).as_ref().is_some_and(is_plan)
+    {
         return false;
     }
     let (name, ty) = (Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, Type::CUDNN_TYPE_INT64);

@@ -50,7 +50,11 @@ impl BlockingRules {
     pub fn selected_by(value: &OsStr) -> Result<BlockingRules, String> {
         let mut rules = BlockingRules::default();
         for item in items(value) {
-            rules.extend(if item == "known" { BlockingRules::known() } else { BlockingRules::read(Path::new(item))? })?;
+            rules.extend(if item == "known" {
+                BlockingRules::known()
+            } else {
+                BlockingRules::read(Path::new(item))?
+            })?;
         }
         if rules.is_empty() { Err("it selects no rules".to_owned()) } else { Ok(rules) }
     }

@@ -402,7 +402,10 @@ mod tests {
         let twice = r#"{"name":"n","reason":"r","operations":["matmul"]}"#;
         let error = BlockingRules::parse(&format!(r#"{{"errata":1,"rules":[{twice},{twice}]}}"#)).unwrap_err();
         assert_eq!(error, "two rules are called \"n\"");
-        assert_eq!(BlockingRules::parse(r#"{"errata":2,"rules":[]}"#).unwrap_err(), "format 2 is not supported, only 1");
+        assert_eq!(
+            BlockingRules::parse(r#"{"errata":2,"rules":[]}"#).unwrap_err(),
+            "format 2 is not supported, only 1"
+        );
         assert!(BlockingRules::parse("{").unwrap_err().contains("line 1"));
     }
 

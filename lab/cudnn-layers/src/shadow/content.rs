@@ -78,10 +78,11 @@ impl RecordedAttribute {
         let is_same = match (&self.value, &other.value) {
             (RecordedValue::Elements(one), RecordedValue::Elements(other)) => one.as_slice() == other.as_slice(),
             (RecordedValue::Descriptors(one), RecordedValue::Descriptors(other)) => {
-                let is_same = |(one, other): (&ChildDescriptor, &ChildDescriptor)| match (one.content(), other.content()) {
-                    (Some(one), Some(other)) => Arc::ptr_eq(one, other),
-                    _ => false,
-                };
+                let is_same =
+                    |(one, other): (&ChildDescriptor, &ChildDescriptor)| match (one.content(), other.content()) {
+                        (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+                        _ => false,
+                    };
                 one.len() == other.len() && one.iter().zip(other.iter()).all(is_same)
             }
             (RecordedValue::Undeclared, RecordedValue::Undeclared) => true,
@@ -164,7 +165,9 @@ impl Content {
     pub(super) fn set_elements(&mut self, name: Name, ty: Type, count: i64, bytes: &[u8]) {
         let is_full = self.attributes.len() >= MAX_ATTRIBUTES;
         match self.attributes.iter_mut().find(|known| known.name == name) {
-            Some(RecordedAttribute { ty: known_ty, count: known_count, value: RecordedValue::Elements(known), .. }) => {
+            Some(RecordedAttribute {
+                ty: known_ty, count: known_count, value: RecordedValue::Elements(known), ..
+            }) => {
                 self.is_uncertain |= (*known_ty, *known_count, known.as_slice()) != (ty, count, bytes);
                 (*known_ty, *known_count) = (ty, count);
                 known.assign(bytes);
@@ -174,7 +177,12 @@ impl Content {
                 *known = RecordedAttribute { name, ty, count, value: RecordedValue::Elements(Bytes::new(bytes)) };
             }
             None if is_full => self.lacks_attributes = true,
-            None => self.attributes.push(RecordedAttribute { name, ty, count, value: RecordedValue::Elements(Bytes::new(bytes)) }),
+            None => self.attributes.push(RecordedAttribute {
+                name,
+                ty,
+                count,
+                value: RecordedValue::Elements(Bytes::new(bytes)),
+            }),
         }
     }
 

@@ -119,7 +119,9 @@ impl DescriptorFacts {
         }
         let FactValue::Descriptors(children) = &mut fact.value else { return Vec::new() };
         if children.len() < count {
-            children.resize_with(count, || Arc::new(DescriptorFacts { version: self.version.clone(), ..DescriptorFacts::default() }));
+            children.resize_with(count, || {
+                Arc::new(DescriptorFacts { version: self.version.clone(), ..DescriptorFacts::default() })
+            });
             self.version.fetch_add(1, Ordering::Release);
         }
         children.iter().take(count).cloned().collect()

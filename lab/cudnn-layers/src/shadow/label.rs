@@ -102,7 +102,8 @@ impl<'a> KnownDescriptor<'a> {
             KnownDescriptor::Set(content) => (content.children(name), content.facts.as_ref()),
             KnownDescriptor::Read(facts) => (&[][..], Some(facts)),
         };
-        let set: Vec<_> = set.iter().filter_map(ChildDescriptor::content).map(|content| KnownDescriptor::Set(content)).collect();
+        let set: Vec<_> =
+            set.iter().filter_map(ChildDescriptor::content).map(|content| KnownDescriptor::Set(content)).collect();
         let read = || {
             facts.map(|facts| facts.children(name)).unwrap_or_default().into_iter().map(KnownDescriptor::Read).collect()
         };

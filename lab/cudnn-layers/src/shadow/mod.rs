@@ -35,7 +35,7 @@ use std::sync::Arc;
 
 use cudnn_graph::{declared, element_size};
 
-use content::{RecordedAttribute, ChildDescriptor, Content, RecordedValue};
+use content::{ChildDescriptor, Content, RecordedAttribute, RecordedValue};
 use elements::{Bytes, Kind, MAX_DESCRIPTORS, Name, Raw, Type};
 use table::{CachedLabel, LiveDescriptor, TABLE};
 

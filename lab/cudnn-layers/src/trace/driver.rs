@@ -5,7 +5,7 @@
 use std::ffi::{c_uint, c_ulonglong, c_void};
 use std::ptr::null_mut;
 
-use crate::driver::{SUCCESS, DriverStatus, StreamCapture, library};
+use crate::driver::{DriverStatus, SUCCESS, StreamCapture, library};
 
 pub(super) type CudaEvent = *mut c_void;
 const NOT_READY: DriverStatus = 600;

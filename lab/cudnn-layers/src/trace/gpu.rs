@@ -11,7 +11,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
-use super::driver::{EventFunctions, CudaEvent, EventState};
+use super::driver::{CudaEvent, EventFunctions, EventState};
 use crate::wrappers::Id;
 
 /// Maximum number of calls in flight.

@@ -45,7 +45,8 @@ pub(super) fn order(ranking: &Ranking, proposals: &[Proposal], only: bool) -> Op
 /// Returns the heuristics' choice among the proposals. If this query does not propose the ranking's default, it is the
 /// first proposal that is neither failed nor dangerous.
 fn default(ranking: &Ranking, proposals: &Order) -> Option<usize> {
-    let is_default = |used: ProposalUse| matches!(used, ProposalUse::Recommended(place) if Some(place) == ranking.default);
+    let is_default =
+        |used: ProposalUse| matches!(used, ProposalUse::Recommended(place) if Some(place) == ranking.default);
     let ranked = proposals.iter().find(|(used, _)| is_default(*used)).map(|(_, proposal)| *proposal);
     let usable = proposals.iter().filter(|(used, _)| *used < ProposalUse::Failed);
     ranked.or_else(|| usable.map(|(_, proposal)| *proposal).min())

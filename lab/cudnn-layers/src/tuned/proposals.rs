@@ -5,7 +5,7 @@
 
 use std::ptr::null_mut;
 
-use cudnn_store::captures::EngineWithKnobs as Recorded;
+use cudnn_store::captures::Engine;
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::order::{EngineWithKnobs, Order, Proposal};
@@ -76,7 +76,10 @@ unsafe fn proposal(cudnn: &Cudnn, configuration: Raw) -> Result<EngineWithKnobs,
         // SAFETY: as above.
         None => unsafe { knobs(cudnn, configuration) }?,
     };
-    Ok(EngineWithKnobs { index, knobs: knobs.into_iter().map(|(knob, value)| (Recorded::knob_name(knob), value)).collect() })
+    Ok(EngineWithKnobs {
+        index,
+        knobs: knobs.into_iter().map(|(knob, value)| (Engine::knob_name(knob), value)).collect(),
+    })
 }
 
 /// Lets cuDNN fill descriptors so that the first one becomes the first proposal in this order, and so on. Returns how many were filled, up to the first one that was not.

@@ -125,9 +125,9 @@ impl WrongResult {
         (self.data, self.output) == (other.data, other.output)
             && match (&self.kind, &other.kind) {
                 (WrongResultKind::Error(a), WrongResultKind::Error(b)) => a.max(*b) <= SAME_ORDER * a.min(*b),
-                (WrongResultKind::Nan, WrongResultKind::Nan) | (WrongResultKind::NotRepeatable, WrongResultKind::NotRepeatable) | (WrongResultKind::Damage, WrongResultKind::Damage) => {
-                    true
-                }
+                (WrongResultKind::Nan, WrongResultKind::Nan)
+                | (WrongResultKind::NotRepeatable, WrongResultKind::NotRepeatable)
+                | (WrongResultKind::Damage, WrongResultKind::Damage) => true,
                 _ => false,
             }
     }
@@ -197,7 +197,11 @@ mod tests {
     #[test]
     fn a_failure_keeps_the_status_and_the_reason() {
         let failed = |status: &str, reason: &str| Observed {
-            report: ReplayReport { status: status.to_owned(), reason: Some(reason.to_owned()), ..ReplayReport::default() },
+            report: ReplayReport {
+                status: status.to_owned(),
+                reason: Some(reason.to_owned()),
+                ..ReplayReport::default()
+            },
             ..Observed::default()
         };
         let original = failed("NOT_SUPPORTED", "descriptor 12: no engine");

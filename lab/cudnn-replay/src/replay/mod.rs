@@ -48,5 +48,7 @@ mod tuning;
 
 pub use captured::open_values;
 pub use queue::Queue;
-pub use request::{CapturedValues, DEFAULT_MAX_BYTES, DataSet, Engines, OutputError, PlanReport, ReplayReport, Request, Run};
+pub use request::{
+    CapturedValues, DEFAULT_MAX_BYTES, DataSet, Engines, OutputError, PlanReport, ReplayReport, Request, Run,
+};
 pub use tuning::{Tuner, TuningStep};

@@ -148,8 +148,15 @@ mod tests {
     #[test]
     fn text_from_a_capture_cannot_add_elements() {
         let hostile = "<script>alert('1')</script>\"&\u{1b}\u{202e}\u{2028}";
-        let report = ReplayReport { status: hostile.to_owned(), reason: Some(hostile.to_owned()), ..ReplayReport::default() };
-        let row = ComparisonRow::new(hostile.to_owned(), hostile.to_owned(), &Engines::First, ReplayReport::default(), report);
+        let report =
+            ReplayReport { status: hostile.to_owned(), reason: Some(hostile.to_owned()), ..ReplayReport::default() };
+        let row = ComparisonRow::new(
+            hostile.to_owned(),
+            hostile.to_owned(),
+            &Engines::First,
+            ReplayReport::default(),
+            report,
+        );
         let texts = [hostile.to_owned()];
         let about = About { before: hostile, after: hostile, notes: &texts, problems: &texts };
         let page = html(&[row], &about);

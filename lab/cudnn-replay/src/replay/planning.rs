@@ -152,7 +152,9 @@ impl EngineConfiguration {
         let index = engine.number(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX).unwrap_or(-1);
         match configuration(engine, &[]) {
             Ok(configuration) => EngineConfiguration::proposed(configuration),
-            Err(error) => EngineConfiguration { engine: Engine { index, ..Engine::default() }, configuration: Err(error) },
+            Err(error) => {
+                EngineConfiguration { engine: Engine { index, ..Engine::default() }, configuration: Err(error) }
+            }
         }
     }
 

@@ -44,7 +44,9 @@ pub fn problems(findings: &[Findings]) -> Vec<Option<EngineProblem>> {
         if findings.error.is_some_and(|error| error > limit) || differs && (is_trusted || default.is_none()) {
             return Some(EngineProblem::Wrong(findings.worst.clone().unwrap_or_default()));
         }
-        findings.is_nondeterministic.then(|| EngineProblem::Nondeterministic("executions may return different bits".into()))
+        findings
+            .is_nondeterministic
+            .then(|| EngineProblem::Nondeterministic("executions may return different bits".into()))
     };
     findings.iter().map(problem).collect()
 }

@@ -29,6 +29,6 @@ mod record;
 pub use files::{is_file_name, values_dir};
 pub use read::{Capture, CaptureError, CaptureProblem};
 pub use record::{
-    Call, Count, Data, DeviceRecord, Engine, Execution, FORMAT, Failure, GraphRecord, Incomplete, Memory, Plan, Proposals,
-    Record, Start, Tensor, hexadecimal, is_status_name, status_name,
+    Call, Count, Data, DeviceRecord, Engine, Execution, FORMAT, Failure, GraphRecord, Incomplete, Memory, Plan,
+    Proposals, Record, Start, Tensor, hexadecimal, is_status_name, status_name,
 };

@@ -141,7 +141,9 @@ impl fmt::Display for CaptureProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             CaptureProblem::Unknown(name, 1) => write!(f, "1 record of the unknown type {name:?} was skipped"),
-            CaptureProblem::Unknown(name, count) => write!(f, "{count} records of the unknown type {name:?} were skipped"),
+            CaptureProblem::Unknown(name, count) => {
+                write!(f, "{count} records of the unknown type {name:?} were skipped")
+            }
             CaptureProblem::Damaged(line, reason) => write!(f, "line {line} is damaged: {reason}"),
             CaptureProblem::More(count) => write!(f, "{count} more lines are damaged or cannot be read"),
             CaptureProblem::Truncated => f.write_str("the last line is incomplete"),

@@ -8,10 +8,10 @@ use std::time::SystemTime;
 use cudnn_os::trusted_files;
 
 use super::entry::{Entry, Source, Stored};
+use super::error::{Cause, Damage, StoreError, StoreErrorKind};
 use super::format::{self, MAX_ENTRY};
 use super::limit::{self, Scan};
 use super::name::{self, StoreFile};
-use super::problem::{Cause, Damage, Problem, ProblemKind};
 
 /// The number of files that [`Store::clear`](crate::plans::Store::clear) has removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl Directory {
     }
 
     /// Opens the directory. Returns `None` if it does not exist.
-    pub(crate) fn open(&self) -> Result<Option<trusted_files::Directory>, Problem> {
+    pub(crate) fn open(&self) -> Result<Option<trusted_files::Directory>, StoreError> {
         match trusted_files::Directory::open(&self.path).map_err(Cause::from) {
             Ok(directory) => Ok(Some(directory)),
             Err(cause) if cause.is_missing() => Ok(None),
@@ -55,7 +55,7 @@ impl Directory {
     }
 
     /// Returns the entry with this key. Removes files that can never be used.
-    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Entry>, Problem> {
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Entry>, StoreError> {
         let Some(directory) = self.open()? else { return Ok(None) };
         let name = name::entry_name(&name::hash(key));
         let cause = match read(&directory, &name) {
@@ -78,10 +78,10 @@ impl Directory {
     }
 
     /// Writes the entry to a temporary file and renames it, so that readers never see a partial entry.
-    pub(crate) fn put(&self, entry: &Entry) -> Result<(), Problem> {
+    pub(crate) fn put(&self, entry: &Entry) -> Result<(), StoreError> {
         let name = name::entry_name(&name::hash(&entry.key));
         self.try_put(entry, &name).map_err(|cause| {
-            let is_entry = matches!(cause.kind, ProblemKind::TooLarge { .. });
+            let is_entry = matches!(cause.kind, StoreErrorKind::TooLarge { .. });
             if is_entry { cause.at(&self.path.join(name)) } else { cause.at(&self.path) }
         })
     }
@@ -91,7 +91,7 @@ impl Directory {
         let size = bytes.as_ref().map_or(u64::MAX, |bytes| bytes.len() as u64);
         let limit = self.limit.min(MAX_ENTRY);
         let Some(bytes) = bytes.filter(|_| size <= limit) else {
-            return Err(ProblemKind::TooLarge { bytes: size, limit }.into());
+            return Err(StoreErrorKind::TooLarge { bytes: size, limit }.into());
         };
         write(&self.create()?, name, &bytes)?;
 
@@ -124,7 +124,7 @@ impl Directory {
     }
 
     /// Removes old entries and temporary files. A background thread does the same after some puts.
-    pub(crate) fn scan(&self) -> Result<Scan, Problem> {
+    pub(crate) fn scan(&self) -> Result<Scan, StoreError> {
         match self.open()? {
             None => Ok(Scan::default()),
             Some(directory) => {
@@ -134,7 +134,7 @@ impl Directory {
     }
 
     /// Returns the sorted file names of the entries.
-    pub(crate) fn names(&self) -> Result<Vec<String>, Problem> {
+    pub(crate) fn names(&self) -> Result<Vec<String>, StoreError> {
         let Some(directory) = self.open()? else { return Ok(Vec::new()) };
         let mut names = directory.names().map_err(|error| Cause::from(error).at(&self.path))?;
         names.retain(|name| name::kind(name) == Some(StoreFile::Entry));
@@ -143,7 +143,7 @@ impl Directory {
     }
 
     /// Returns the entry with this name, or `None` if it was removed. Damaged entries are not removed.
-    pub(crate) fn entry(&self, name: &str) -> Result<Option<Stored>, Problem> {
+    pub(crate) fn entry(&self, name: &str) -> Result<Option<Stored>, StoreError> {
         let Some(directory) = self.open()? else { return Ok(None) };
         match read(&directory, name) {
             Ok((stored, _)) if name::entry_name(&name::hash(&stored.entry.key)) == name => Ok(Some(stored)),
@@ -154,11 +154,11 @@ impl Directory {
     }
 
     /// Removes all entries and temporary files, if a store has created the directory.
-    pub(crate) fn clear(&self) -> Result<Cleared, Problem> {
+    pub(crate) fn clear(&self) -> Result<Cleared, StoreError> {
         let mut cleared = Cleared::default();
         let Some(directory) = self.open()? else { return Ok(cleared) };
         if !is_tagged(&directory) {
-            return Err(Cause::from(ProblemKind::NotAStore).at(&self.path));
+            return Err(Cause::from(StoreErrorKind::NotAStore).at(&self.path));
         }
         let mut failure = None;
         for name in directory.names().map_err(|error| Cause::from(error).at(&self.path))? {
@@ -177,14 +177,14 @@ impl Directory {
 }
 
 /// Returns whether a file with this problem can be removed because no release can use it.
-fn is_useless(kind: &ProblemKind) -> bool {
+fn is_useless(kind: &StoreErrorKind) -> bool {
     matches!(
         kind,
-        ProblemKind::NotAFile
-            | ProblemKind::NotOwned { .. }
-            | ProblemKind::WritableByOthers { .. }
-            | ProblemKind::TooLarge { .. }
-            | ProblemKind::Damaged(_)
+        StoreErrorKind::NotAFile
+            | StoreErrorKind::NotOwned { .. }
+            | StoreErrorKind::WritableByOthers { .. }
+            | StoreErrorKind::TooLarge { .. }
+            | StoreErrorKind::Damaged(_)
     )
 }
 
@@ -193,7 +193,7 @@ fn read(directory: &trusted_files::Directory, name: &str) -> Result<(Stored, tru
     let file = directory.open_file(name)?;
     let facts = file.facts()?;
     if facts.size > MAX_ENTRY {
-        return Err(ProblemKind::TooLarge { bytes: facts.size, limit: MAX_ENTRY }.into());
+        return Err(StoreErrorKind::TooLarge { bytes: facts.size, limit: MAX_ENTRY }.into());
     }
     let bytes = file.read(0, facts.size)?.ok_or(Damage::Size)?;
     let stored = Stored {

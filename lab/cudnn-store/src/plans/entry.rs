@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use super::Problem;
+use super::StoreError;
 
 /// A plan with its cache key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub enum Lookup {
     /// There is no entry with this key.
     Missing,
     /// The file of the entry cannot be used. Build the plan and [store](crate::plans::Store::put) it, which replaces the file.
-    Unusable(Problem),
+    Unusable(StoreError),
 }
 
 /// An entry with the place where it is stored.

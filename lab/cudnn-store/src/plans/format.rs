@@ -16,8 +16,8 @@
 use std::time::Duration;
 
 use super::entry::{About, Entry};
+use super::error::{Cause, Damage, StoreErrorKind};
 use super::name::hash;
-use super::problem::{Cause, Damage, ProblemKind};
 
 /// The first bytes of an entry. They reveal transfers that change line endings.
 const MAGIC: &[u8; 16] = b"cuDNN plan\r\n\x1a\n\0\0";
@@ -108,7 +108,7 @@ impl<'a> Reader<'a> {
         }
         match self.u32() {
             Some(version) if version == known => Ok(()),
-            Some(version) if version > known => Err(ProblemKind::NewerFormat { version }.into()),
+            Some(version) if version > known => Err(StoreErrorKind::NewerFormat { version }.into()),
             _ => Err(Damage::Content.into()),
         }
     }

@@ -11,7 +11,7 @@
 //! store.put(&entry)?;
 //! assert!(matches!(store.get(&entry.key), Lookup::Found(found, _) if found == entry));
 //! # std::fs::remove_dir_all(dir).ok();
-//! # Ok::<(), cudnn_store::plans::Problem>(())
+//! # Ok::<(), cudnn_store::plans::StoreError>(())
 //! ```
 //!
 //! A [`Store`] consists of a directory with one file per entry, and optional packs, which are read-only files with many
@@ -23,20 +23,20 @@
 //!
 mod directory;
 mod entry;
+mod error;
 mod format;
 mod limit;
 mod name;
 mod pack;
-mod problem;
 mod settings;
 mod store;
 mod variables;
 
 pub use directory::Cleared;
 pub use entry::{About, Entry, Lookup, Source, Stored};
+pub use error::{Damage, StoreError, StoreErrorKind};
 pub use limit::Scan;
 pub use pack::{Packed, is_pack, write_pack};
-pub use problem::{Damage, Problem, ProblemKind};
 pub use settings::{DEFAULT_LIMIT, Settings, parse_size};
 pub use store::{Entries, Store};
 pub use variables::{DIR_VARIABLE, LIMIT_VARIABLE, PACK_VARIABLE};

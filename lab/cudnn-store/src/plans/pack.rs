@@ -22,9 +22,9 @@ use cudnn_os::trusted_files::{self, File};
 use sha2::{Digest, Sha256};
 
 use super::entry::{Entry, Source, Stored};
+use super::error::{Cause, Damage, StoreError, StoreErrorKind};
 use super::format::{self, MAX_ENTRY, Reader};
 use super::name::{self, Hash};
-use super::problem::{Cause, Damage, Problem, ProblemKind};
 
 const MAGIC: &[u8; 16] = b"cuDNN plans\r\n\x1a\n\0";
 const VERSION: u32 = 1;
@@ -56,10 +56,10 @@ struct Place {
 
 impl Pack {
     /// Opens a pack and verifies the index.
-    pub(crate) fn open(path: &Path) -> Result<Self, Problem> {
+    pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
         let check = || -> Result<(), Cause> {
             if !path.is_absolute() {
-                return Err(ProblemKind::NotAbsolute.into());
+                return Err(StoreErrorKind::NotAbsolute.into());
             }
             Opened::open(path)?.check_index()
         };
@@ -72,7 +72,7 @@ impl Pack {
     }
 
     /// Returns the entry with this key.
-    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Entry>, Problem> {
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Entry>, StoreError> {
         let hash = name::hash(key);
         let find = || -> Result<Option<Entry>, Cause> {
             let opened = Opened::open(&self.0)?;
@@ -85,7 +85,7 @@ impl Pack {
 
     /// Returns the entry at this position of the index. The outer error concerns the pack, the inner one only the
     /// entry.
-    pub(crate) fn entry(&self, at: u64) -> Result<Option<Result<Stored, Problem>>, Problem> {
+    pub(crate) fn entry(&self, at: u64) -> Result<Option<Result<Stored, StoreError>>, StoreError> {
         let place = || -> Result<_, Cause> {
             let opened = Opened::open(&self.0)?;
             if at >= opened.count {
@@ -168,7 +168,7 @@ impl Opened {
 
     fn entry(&self, place: &Place) -> Result<Entry, Cause> {
         if place.length > MAX_ENTRY {
-            return Err(ProblemKind::TooLarge { bytes: place.length, limit: MAX_ENTRY }.into());
+            return Err(StoreErrorKind::TooLarge { bytes: place.length, limit: MAX_ENTRY }.into());
         }
         if place.offset.checked_add(place.length).is_none_or(|end| end > self.size) {
             return Err(Damage::Size.into());
@@ -201,11 +201,11 @@ pub struct Packed {
 ///
 /// # Errors
 /// Returns the reason why the pack could not be written. An existing file is then unchanged.
-pub fn write_pack(path: &Path, entries: impl IntoIterator<Item = Entry>) -> Result<Packed, Problem> {
+pub fn write_pack(path: &Path, entries: impl IntoIterator<Item = Entry>) -> Result<Packed, StoreError> {
     let mut encoded = BTreeMap::new();
     for entry in entries {
         let bytes = format::encode(&entry).filter(|bytes| bytes.len() as u64 <= MAX_ENTRY);
-        let too_large = ProblemKind::TooLarge { bytes: entry.plan.len() as u64, limit: MAX_ENTRY };
+        let too_large = StoreErrorKind::TooLarge { bytes: entry.plan.len() as u64, limit: MAX_ENTRY };
         let bytes = bytes.ok_or_else(|| Cause::from(too_large).at_output(path))?;
         encoded.entry(name::hash(&entry.key)).or_insert(bytes);
     }
@@ -216,7 +216,7 @@ pub fn write_pack(path: &Path, entries: impl IntoIterator<Item = Entry>) -> Resu
 fn write(path: &Path, entries: &BTreeMap<Hash, Vec<u8>>) -> Result<Packed, Cause> {
     let count = entries.len() as u64;
     if count > MAX_ENTRIES {
-        return Err(ProblemKind::TooLarge { bytes: count * PLACE, limit: MAX_ENTRIES * PLACE }.into());
+        return Err(StoreErrorKind::TooLarge { bytes: count * PLACE, limit: MAX_ENTRIES * PLACE }.into());
     }
     let mut offset = HEADER + count * PLACE;
     let mut index = Vec::new();

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use cudnn_store::plans::{About, Entry, Lookup, Problem, Settings, Store};
+use cudnn_store::plans::{About, Entry, Lookup, Settings, Store, StoreError};
 
 /// Creates an entry with this key.
 pub(crate) fn entry(key: &str) -> Entry {
@@ -41,14 +41,14 @@ pub(crate) fn open_with(settings: &Settings) -> Store {
 }
 
 /// Returns the problem with this directory.
-pub(crate) fn problem_of(dir: &Path) -> Problem {
+pub(crate) fn problem_of(dir: &Path) -> StoreError {
     let (store, mut problems) = Store::open(&Settings { dir: Some(dir.to_owned()), ..Settings::default() });
     assert_eq!((store.dir(), problems.len()), (None, 1), "{problems:?}");
     problems.remove(0)
 }
 
 /// Looks up an entry and fails the test if a different one is returned.
-pub(crate) fn get(store: &Store, expected: &Entry) -> Option<Result<(), Problem>> {
+pub(crate) fn get(store: &Store, expected: &Entry) -> Option<Result<(), StoreError>> {
     match store.get(&expected.key) {
         Lookup::Missing => None,
         Lookup::Found(found, _) if found == *expected => Some(Ok(())),

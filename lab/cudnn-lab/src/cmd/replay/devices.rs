@@ -27,7 +27,8 @@ struct DeviceRow<'a> {
 /// Plans all graphs for each device with the cuDNN in this directory, or the one that the loader finds.
 pub(super) fn compare(session: &ReplaySession<'_>, devices: &[Device], cudnn: Option<&Path>) -> CommandResult {
     let interruption = Interruption::catch();
-    let mut rows: Vec<DeviceRow<'_>> = session.graphs.iter().map(|graph| DeviceRow { graph, reports: Vec::new() }).collect();
+    let mut rows: Vec<DeviceRow<'_>> =
+        session.graphs.iter().map(|graph| DeviceRow { graph, reports: Vec::new() }).collect();
     for device in devices {
         let mut graphs = session.graphs.to_vec();
         graphs.iter_mut().for_each(|graph| graph.plan_for(&device.description));

@@ -23,7 +23,12 @@ struct Case {
 }
 
 /// Returns the file: a test case for each graph, and one for the capture if a part of it could not be read.
-pub(super) fn xml(titles: &[String; 2], rows: &[ComparisonRow], fails: impl Fn(&ComparisonRow) -> bool, problems: &[String]) -> String {
+pub(super) fn xml(
+    titles: &[String; 2],
+    rows: &[ComparisonRow],
+    fails: impl Fn(&ComparisonRow) -> bool,
+    problems: &[String],
+) -> String {
     let [before, after] = titles;
     let works = |row: &ComparisonRow| [&row.before, &row.after].iter().any(|report| status(report) == "SUCCESS");
     // If no graph works, nothing was compared.
@@ -79,7 +84,8 @@ mod tests {
     use super::*;
 
     fn row(graph: &str, before: &str, after: &str) -> ComparisonRow {
-        let [before, after] = [before, after].map(|status| ReplayReport { status: status.to_owned(), ..ReplayReport::default() });
+        let [before, after] =
+            [before, after].map(|status| ReplayReport { status: status.to_owned(), ..ReplayReport::default() });
         ComparisonRow::new(graph.to_owned(), "conv".to_owned(), &Engines::First, before, after)
     }
 

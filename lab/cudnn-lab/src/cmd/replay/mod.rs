@@ -32,7 +32,7 @@ use cudnn_replay::replay::page;
 
 use crate::captures;
 use crate::devices::select;
-use crate::output_file::{OutputKind, Output};
+use crate::output_file::{Output, OutputKind};
 use compare::Outputs;
 use gate::{Gate, JUNIT};
 use session::ReplaySession;

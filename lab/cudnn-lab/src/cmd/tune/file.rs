@@ -5,7 +5,7 @@ use std::io::Write;
 use cudnn_cli::escape::Printable;
 use cudnn_store::choices::Choices;
 
-use crate::output_file::{OutputKind, Output};
+use crate::output_file::{Output, OutputKind};
 
 /// The files with tuned choices.
 pub(super) const TUNED: OutputKind = OutputKind { name: "a file of `tune`", is_start, may_be_device: false };

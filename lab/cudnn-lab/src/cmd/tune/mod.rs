@@ -30,7 +30,7 @@ use cudnn_os::interruption::Interruption;
 use cudnn_replay::tune::usage::{steps, usages};
 
 use crate::captures;
-use crate::output_file::{OutputKind, Output};
+use crate::output_file::{Output, OutputKind};
 use file::TUNED;
 use session::{TuneSession, Tuned};
 use summary::TuneSummary;

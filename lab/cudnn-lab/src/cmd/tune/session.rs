@@ -7,7 +7,7 @@ use cudnn_cli::subprocess::{Spinner, Timeouts};
 use cudnn_loader::cudnnBackendHeurMode_t as Mode;
 use cudnn_os::interruption::Signal;
 use cudnn_replay::replay::capture::Captured;
-use cudnn_replay::tune::task::{CandidateReport, Phases, TuneReport, Task};
+use cudnn_replay::tune::task::{CandidateReport, Phases, Task, TuneReport};
 use cudnn_replay::tune::usage::{Usage, Usages};
 use cudnn_store::choices::{Choice, Choices, Ranking};
 

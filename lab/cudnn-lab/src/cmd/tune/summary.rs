@@ -118,8 +118,7 @@ impl TuneSummary<'_> {
                 "reachable": place(ranking, reachable(ranking)), "gain_us": gain(ranking), "engines": ranking.engines,
             })
         };
-        let refused =
-            |refused: &RefusedGraph| json!({ "graph": refused.graph, "label": refused.label, "reason": refused.reason });
+        let refused = |refused: &RefusedGraph| json!({ "graph": refused.graph, "label": refused.label, "reason": refused.reason });
         let (before, after) = self.step();
         let mut value = json!({
             "problems": problems,

@@ -35,7 +35,7 @@ use super::comparison::rounding_notes;
 use super::planning::with_reason;
 use crate::rebuild::{Refused, is_graph, rebuild};
 use crate::tune::race::Race;
-use crate::tune::task::{TuneAnswer, CandidateReport, TuneReport, Task};
+use crate::tune::task::{CandidateReport, Task, TuneAnswer, TuneReport};
 use crate::tune::verdict::{Findings, Ranked, problems, rank};
 use judge::RelativeError;
 use judges::{Judgement, Judges};
@@ -124,7 +124,8 @@ impl Tuner {
             Some(preparation) => tune(bench, &task, preparation, &mut report, step),
             None => Err(Stop::Refused("no thread can be started".to_owned())),
         };
-        let has_damage = |candidate: &CandidateReport| matches!(candidate.choice.problem, Some(EngineProblem::Damaging(_)));
+        let has_damage =
+            |candidate: &CandidateReport| matches!(candidate.choice.problem, Some(EngineProblem::Damaging(_)));
         self.is_damaged |= report.candidates.iter().any(has_damage) || bench.gpu.synchronize().is_err();
         Some(match tuned {
             Ok(()) => TuneAnswer::Tuned(report),

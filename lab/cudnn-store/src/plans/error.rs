@@ -11,8 +11,8 @@ use super::variables::{DIR_VARIABLE, LIMIT_VARIABLE, PACK_VARIABLE};
 
 /// The reason why a store or an entry cannot be used. [`Display`] prints the file, the cause, and the fix.
 #[derive(Debug)]
-pub struct Problem {
-    kind: ProblemKind,
+pub struct StoreError {
+    kind: StoreErrorKind,
     path: PathBuf,
     role: Role,
     error: Option<io::Error>,
@@ -32,7 +32,7 @@ enum Role {
 /// The kinds of problems.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum ProblemKind {
+pub enum StoreErrorKind {
     /// No variable names a directory for the store.
     NoDirectory,
     /// The path is relative. The working directory of a program may change.
@@ -101,21 +101,21 @@ pub enum Damage {
 
 /// A problem without the path of the file.
 pub(crate) struct Cause {
-    pub(crate) kind: ProblemKind,
+    pub(crate) kind: StoreErrorKind,
     error: Option<io::Error>,
 }
 
 impl Cause {
-    pub(crate) fn at(self, path: &Path) -> Problem {
-        Problem { kind: self.kind, path: path.to_owned(), role: Role::Store, error: self.error }
+    pub(crate) fn at(self, path: &Path) -> StoreError {
+        StoreError { kind: self.kind, path: path.to_owned(), role: Role::Store, error: self.error }
     }
 
-    pub(crate) fn at_pack(self, path: &Path) -> Problem {
-        Problem { role: Role::Pack, ..self.at(path) }
+    pub(crate) fn at_pack(self, path: &Path) -> StoreError {
+        StoreError { role: Role::Pack, ..self.at(path) }
     }
 
-    pub(crate) fn at_output(self, path: &Path) -> Problem {
-        Problem { role: Role::Output, ..self.at(path) }
+    pub(crate) fn at_output(self, path: &Path) -> StoreError {
+        StoreError { role: Role::Output, ..self.at(path) }
     }
 
     /// Returns whether the file is missing.
@@ -124,25 +124,25 @@ impl Cause {
     }
 }
 
-impl From<ProblemKind> for Cause {
-    fn from(kind: ProblemKind) -> Self {
+impl From<StoreErrorKind> for Cause {
+    fn from(kind: StoreErrorKind) -> Self {
         Cause { kind, error: None }
     }
 }
 
 impl From<Damage> for Cause {
     fn from(damage: Damage) -> Self {
-        ProblemKind::Damaged(damage).into()
+        StoreErrorKind::Damaged(damage).into()
     }
 }
 
 impl From<Refusal> for Cause {
     fn from(refusal: Refusal) -> Self {
         match refusal {
-            Refusal::NotADirectory => ProblemKind::NotADirectory.into(),
-            Refusal::NotAFile => ProblemKind::NotAFile.into(),
-            Refusal::NotOwned { owner, user } => ProblemKind::NotOwned { owner, user }.into(),
-            Refusal::WritableByOthers { mode } => ProblemKind::WritableByOthers { mode }.into(),
+            Refusal::NotADirectory => StoreErrorKind::NotADirectory.into(),
+            Refusal::NotAFile => StoreErrorKind::NotAFile.into(),
+            Refusal::NotOwned { owner, user } => StoreErrorKind::NotOwned { owner, user }.into(),
+            Refusal::WritableByOthers { mode } => StoreErrorKind::WritableByOthers { mode }.into(),
             Refusal::System(error) => error.into(),
         }
     }
@@ -151,20 +151,20 @@ impl From<Refusal> for Cause {
 impl From<io::Error> for Cause {
     fn from(error: io::Error) -> Self {
         let kind = match error.kind() {
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => ProblemKind::Full,
-            ErrorKind::ReadOnlyFilesystem => ProblemKind::ReadOnly,
-            ErrorKind::PermissionDenied => ProblemKind::Denied,
-            ErrorKind::FileTooLarge => ProblemKind::FileSizeLimit,
-            ErrorKind::NotADirectory => ProblemKind::NotADirectory,
-            _ => ProblemKind::System,
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => StoreErrorKind::Full,
+            ErrorKind::ReadOnlyFilesystem => StoreErrorKind::ReadOnly,
+            ErrorKind::PermissionDenied => StoreErrorKind::Denied,
+            ErrorKind::FileTooLarge => StoreErrorKind::FileSizeLimit,
+            ErrorKind::NotADirectory => StoreErrorKind::NotADirectory,
+            _ => StoreErrorKind::System,
         };
         Cause { kind, error: Some(error) }
     }
 }
 
-impl Problem {
+impl StoreError {
     /// Returns the kind of problem.
-    pub fn kind(&self) -> &ProblemKind {
+    pub fn kind(&self) -> &StoreErrorKind {
         &self.kind
     }
 
@@ -182,56 +182,58 @@ impl Problem {
     pub fn help(&self) -> String {
         match (self.role, &self.kind) {
             (Role::Pack, kind) => Self::help_for_pack(kind),
-            (Role::Output, ProblemKind::NotAFile) => "choose a different file".to_owned(),
-            (Role::Output, ProblemKind::Full) => "free some space, or choose a file on a different disk".to_owned(),
-            (Role::Output, ProblemKind::TooLarge { .. }) => "pack fewer plans".to_owned(),
-            (_, ProblemKind::FileSizeLimit) => "raise the limit (ulimit -f)".to_owned(),
+            (Role::Output, StoreErrorKind::NotAFile) => "choose a different file".to_owned(),
+            (Role::Output, StoreErrorKind::Full) => "free some space, or choose a file on a different disk".to_owned(),
+            (Role::Output, StoreErrorKind::TooLarge { .. }) => "pack fewer plans".to_owned(),
+            (_, StoreErrorKind::FileSizeLimit) => "raise the limit (ulimit -f)".to_owned(),
             (Role::Output, _) => "choose a file in a directory that is writable for this user".to_owned(),
             (Role::Store, kind) => Self::help_for_store(kind),
         }
     }
 
-    fn help_for_pack(kind: &ProblemKind) -> String {
+    fn help_for_pack(kind: &StoreErrorKind) -> String {
         match kind {
-            ProblemKind::NotAbsolute => format!("use an absolute path in {PACK_VARIABLE}"),
-            ProblemKind::NotOwned { .. } => "use chown to give the pack to root or to this user".to_owned(),
-            ProblemKind::WritableByOthers { .. } => "remove the permission with chmod go-w".to_owned(),
+            StoreErrorKind::NotAbsolute => format!("use an absolute path in {PACK_VARIABLE}"),
+            StoreErrorKind::NotOwned { .. } => "use chown to give the pack to root or to this user".to_owned(),
+            StoreErrorKind::WritableByOthers { .. } => "remove the permission with chmod go-w".to_owned(),
             // Writing a new pack could overwrite an unrelated file.
-            ProblemKind::Damaged(Damage::NotOurs) => format!("set {PACK_VARIABLE} to a pack"),
-            ProblemKind::Damaged(_) | ProblemKind::TooLarge { .. } => {
+            StoreErrorKind::Damaged(Damage::NotOurs) => format!("set {PACK_VARIABLE} to a pack"),
+            StoreErrorKind::Damaged(_) | StoreErrorKind::TooLarge { .. } => {
                 "recreate the pack with `cudnn-lab plans pack`".to_owned()
             }
-            ProblemKind::NewerFormat { .. } => {
+            StoreErrorKind::NewerFormat { .. } => {
                 "update cudnn-shim, or recreate the pack with this release: `cudnn-lab plans pack`".to_owned()
             }
             _ => format!("set {PACK_VARIABLE} to a pack that this process can read"),
         }
     }
 
-    fn help_for_store(kind: &ProblemKind) -> String {
+    fn help_for_store(kind: &StoreErrorKind) -> String {
         match kind {
-            ProblemKind::NoDirectory => format!("set {DIR_VARIABLE} to a directory"),
-            ProblemKind::NotAbsolute => format!("set {DIR_VARIABLE} to an absolute path"),
-            ProblemKind::BadLimit(_) => format!("set {LIMIT_VARIABLE} to a number of bytes, or to 512M or 2G"),
-            ProblemKind::NotADirectory => format!("set {DIR_VARIABLE} to a directory"),
-            ProblemKind::NotAFile => "remove it".to_owned(),
-            ProblemKind::NotOwned { .. } => {
+            StoreErrorKind::NoDirectory => format!("set {DIR_VARIABLE} to a directory"),
+            StoreErrorKind::NotAbsolute => format!("set {DIR_VARIABLE} to an absolute path"),
+            StoreErrorKind::BadLimit(_) => format!("set {LIMIT_VARIABLE} to a number of bytes, or to 512M or 2G"),
+            StoreErrorKind::NotADirectory => format!("set {DIR_VARIABLE} to a directory"),
+            StoreErrorKind::NotAFile => "remove it".to_owned(),
+            StoreErrorKind::NotOwned { .. } => {
                 format!("set {DIR_VARIABLE} to a directory of this user, or change the owner to this user with chown")
             }
-            ProblemKind::WritableByOthers { .. } => "remove the permission with chmod go-w".to_owned(),
-            ProblemKind::ReadOnly => {
+            StoreErrorKind::WritableByOthers { .. } => "remove the permission with chmod go-w".to_owned(),
+            StoreErrorKind::ReadOnly => {
                 format!("set {DIR_VARIABLE} to a directory on a writable file system")
             }
-            ProblemKind::Full => "free some space, or remove plans with `cudnn-lab plans clear`".to_owned(),
-            ProblemKind::Denied => {
+            StoreErrorKind::Full => "free some space, or remove plans with `cudnn-lab plans clear`".to_owned(),
+            StoreErrorKind::Denied => {
                 format!("grant this user read and write access, or set {DIR_VARIABLE} to a different directory")
             }
-            ProblemKind::FileSizeLimit => "raise the limit (ulimit -f)".to_owned(),
-            ProblemKind::TooLarge { .. } => format!("raise {LIMIT_VARIABLE}"),
-            ProblemKind::Damaged(_) => "no action needed: the plan will be rebuilt".to_owned(),
-            ProblemKind::NewerFormat { .. } => "update cudnn-shim, or use a separate directory per release".to_owned(),
-            ProblemKind::NotAStore => "choose a directory that was created by a plan store".to_owned(),
-            ProblemKind::System => format!("check the path, or set {DIR_VARIABLE} to a different directory"),
+            StoreErrorKind::FileSizeLimit => "raise the limit (ulimit -f)".to_owned(),
+            StoreErrorKind::TooLarge { .. } => format!("raise {LIMIT_VARIABLE}"),
+            StoreErrorKind::Damaged(_) => "no action needed: the plan will be rebuilt".to_owned(),
+            StoreErrorKind::NewerFormat { .. } => {
+                "update cudnn-shim, or use a separate directory per release".to_owned()
+            }
+            StoreErrorKind::NotAStore => "choose a directory that was created by a plan store".to_owned(),
+            StoreErrorKind::System => format!("check the path, or set {DIR_VARIABLE} to a different directory"),
         }
     }
 
@@ -241,35 +243,35 @@ impl Problem {
     }
 }
 
-struct What<'a>(&'a Problem);
+struct What<'a>(&'a StoreError);
 
 impl Display for What<'_> {
     fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
-        let Problem { kind, path, error, .. } = self.0;
+        let StoreError { kind, path, error, .. } = self.0;
         if !path.as_os_str().is_empty() {
             write!(to, "{} ", path.display())?;
         }
         match kind {
-            ProblemKind::NoDirectory => write!(to, "neither {DIR_VARIABLE} nor HOME names a directory for plans")?,
-            ProblemKind::NotAbsolute => to.write_str("is not an absolute path")?,
-            ProblemKind::BadLimit(text) => write!(to, "{LIMIT_VARIABLE}={text:?} is not a size")?,
-            ProblemKind::NotADirectory => to.write_str("is not a directory")?,
-            ProblemKind::NotAFile => to.write_str("is not a regular file")?,
-            ProblemKind::NotOwned { owner, user } => {
+            StoreErrorKind::NoDirectory => write!(to, "neither {DIR_VARIABLE} nor HOME names a directory for plans")?,
+            StoreErrorKind::NotAbsolute => to.write_str("is not an absolute path")?,
+            StoreErrorKind::BadLimit(text) => write!(to, "{LIMIT_VARIABLE}={text:?} is not a size")?,
+            StoreErrorKind::NotADirectory => to.write_str("is not a directory")?,
+            StoreErrorKind::NotAFile => to.write_str("is not a regular file")?,
+            StoreErrorKind::NotOwned { owner, user } => {
                 write!(to, "belongs to user {owner}, but this process runs as user {user}")?;
             }
-            ProblemKind::WritableByOthers { mode } => write!(to, "is writable by other users (mode {mode:04o})")?,
-            ProblemKind::ReadOnly => to.write_str("is on a read-only file system")?,
-            ProblemKind::Full => to.write_str("is on a full disk, or this user's quota is exceeded")?,
-            ProblemKind::Denied => to.write_str("is not accessible to this user")?,
-            ProblemKind::FileSizeLimit => to.write_str("would exceed the file size limit of this process")?,
-            ProblemKind::TooLarge { bytes, limit } => {
+            StoreErrorKind::WritableByOthers { mode } => write!(to, "is writable by other users (mode {mode:04o})")?,
+            StoreErrorKind::ReadOnly => to.write_str("is on a read-only file system")?,
+            StoreErrorKind::Full => to.write_str("is on a full disk, or this user's quota is exceeded")?,
+            StoreErrorKind::Denied => to.write_str("is not accessible to this user")?,
+            StoreErrorKind::FileSizeLimit => to.write_str("would exceed the file size limit of this process")?,
+            StoreErrorKind::TooLarge { bytes, limit } => {
                 write!(to, "would have {bytes} bytes, but the limit is {limit}")?;
             }
-            ProblemKind::Damaged(damage) => write!(to, "is damaged: {damage}")?,
-            ProblemKind::NewerFormat { version } => write!(to, "has format {version}, which is too new")?,
-            ProblemKind::NotAStore => to.write_str("is not tagged as a plan store; no files were removed")?,
-            ProblemKind::System => to.write_str("cannot be used")?,
+            StoreErrorKind::Damaged(damage) => write!(to, "is damaged: {damage}")?,
+            StoreErrorKind::NewerFormat { version } => write!(to, "has format {version}, which is too new")?,
+            StoreErrorKind::NotAStore => to.write_str("is not tagged as a plan store; no files were removed")?,
+            StoreErrorKind::System => to.write_str("cannot be used")?,
         }
         match error {
             Some(error) => write!(to, ": {error}"),
@@ -278,7 +280,7 @@ impl Display for What<'_> {
     }
 }
 
-impl Display for Problem {
+impl Display for StoreError {
     fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
         write!(to, "{}; {}", self.what(), self.help())
     }
@@ -296,7 +298,7 @@ impl Display for Damage {
     }
 }
 
-impl Error for Problem {
+impl Error for StoreError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.error.as_ref().map(|error| error as _)
     }
