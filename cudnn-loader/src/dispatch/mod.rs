@@ -92,7 +92,7 @@ macro_rules! functions {
         }
 
         /// The value that each function returns if resolving it fails.
-        static FAILURES: [Failure; Function::ALL.len()] = [$($( <$returns as FailureValue>::FAILURE, )*)*];
+        static FAILURES: [FailureReturn; Function::ALL.len()] = [$($( <$returns as FailureValue>::FAILURE, )*)*];
 
         $(
             #[doc = concat!("Functions and types of `libcudnn_", stringify!($library), "`, which is loaded on first use.")]
@@ -221,7 +221,7 @@ unsafe extern "C-unwind" fn resolve_and_jump() {
 #[cold]
 extern "C-unwind" fn resolve_first_call(number: u32) -> *const () {
     let Some(function) = Function::ALL.get(number as usize).copied() else {
-        return Failure::Status.function(FailureStatus::InternalError);
+        return FailureReturn::Status.function(FailureStatus::InternalError);
     };
     let start = Instant::now();
     attach();
@@ -233,7 +233,7 @@ extern "C-unwind" fn resolve_first_call(number: u32) -> *const () {
         None => match ffi_guard(&|objects| address(function, objects), &|| function.to_string()) {
             Ok(address) => address,
             Err(status) => {
-                return FAILURES.get(number as usize).unwrap_or(&Failure::Status).function(status);
+                return FAILURES.get(number as usize).unwrap_or(&FailureReturn::Status).function(status);
             }
         },
     };
@@ -252,12 +252,12 @@ pub fn resolve_private_symbol(library: Library, name: &CStr) -> Result<*const c_
     };
     attach();
     let resolved = ffi_guard(&resolve, &|| name.to_string_lossy().into_owned());
-    resolved.map(|address| address.cast_const().cast()).map_err(|status| Failure::Status.function(status))
+    resolved.map(|address| address.cast_const().cast()).map_err(|status| FailureReturn::Status.function(status))
 }
 
 /// The value that a function returns if resolving it fails.
 #[derive(Clone, Copy)]
-enum Failure {
+enum FailureReturn {
     /// The error's status.
     Status,
     /// Zero, for the version functions and for functions without a return value.
@@ -266,13 +266,13 @@ enum Failure {
     EmptyString,
 }
 
-impl Failure {
+impl FailureReturn {
     /// Returns a function that accepts any arguments and returns this value.
     fn function(self, status: FailureStatus) -> *const () {
         match self {
-            Failure::Status => failing_function(status),
-            Failure::Zero => return_zero as *const (),
-            Failure::EmptyString => return_empty_string as *const (),
+            FailureReturn::Status => failing_function(status),
+            FailureReturn::Zero => return_zero as *const (),
+            FailureReturn::EmptyString => return_empty_string as *const (),
         }
     }
 }
@@ -301,21 +301,21 @@ extern "C" fn return_empty_string() -> *const c_char {
 
 /// Maps a return type to its failure value.
 trait FailureValue {
-    const FAILURE: Failure;
+    const FAILURE: FailureReturn;
 }
 
 impl FailureValue for cudnnStatus_t {
-    const FAILURE: Failure = Failure::Status;
+    const FAILURE: FailureReturn = FailureReturn::Status;
 }
 
 impl FailureValue for usize {
-    const FAILURE: Failure = Failure::Zero;
+    const FAILURE: FailureReturn = FailureReturn::Zero;
 }
 
 impl FailureValue for () {
-    const FAILURE: Failure = Failure::Zero;
+    const FAILURE: FailureReturn = FailureReturn::Zero;
 }
 
 impl FailureValue for *const c_char {
-    const FAILURE: Failure = Failure::EmptyString;
+    const FAILURE: FailureReturn = FailureReturn::EmptyString;
 }

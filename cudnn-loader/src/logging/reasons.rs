@@ -17,7 +17,7 @@ use crate::resolve::installation::installation;
 
 /// The reason why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Failure {
+pub(crate) struct FailedCall {
     /// The name of the status that the call returned.
     pub(crate) status: String,
     /// The innermost reason.
@@ -25,7 +25,7 @@ pub(crate) struct Failure {
 }
 
 thread_local! {
-    static LAST: RefCell<Option<Failure>> = const { RefCell::new(None) };
+    static LAST: RefCell<Option<FailedCall>> = const { RefCell::new(None) };
 }
 
 /// Records cuDNN's warnings and errors from now on. Must run before the first call. Disabled if the environment enables
@@ -47,7 +47,7 @@ pub(super) fn graph_opened() {
 }
 
 /// Returns the last failure that cuDNN reported to this thread, even if the call finally succeeded.
-pub(crate) fn last() -> Option<Failure> {
+pub(crate) fn last() -> Option<FailedCall> {
     LAST.try_with(|last| last.try_borrow().ok()?.clone()).ok()?
 }
 
@@ -71,8 +71,8 @@ unsafe fn observe(message: *const c_char) {
 ///
 /// # Safety
 /// As for [`observe`].
-unsafe fn failure(message: *const c_char) -> Option<Failure> {
-    let mut found: Option<Failure> = None;
+unsafe fn failure(message: *const c_char) -> Option<FailedCall> {
+    let mut found: Option<FailedCall> = None;
     let read = |line: &str| {
         let Some((_, status, text)) = reason(line.trim_start()) else { return };
         if status == "CUDNN_STATUS_SUCCESS" {
@@ -80,7 +80,7 @@ unsafe fn failure(message: *const c_char) -> Option<Failure> {
         }
         match &mut found {
             Some(failure) => status.clone_into(&mut failure.status),
-            None => found = Some(Failure { status: status.into(), reason: text.into() }),
+            None => found = Some(FailedCall { status: status.into(), reason: text.into() }),
         }
     };
     // SAFETY: the caller's obligation, passed on.
