@@ -54,7 +54,7 @@ impl Preload {
             self.devices = Devices::List(vec![driver::current_device()]);
         }
         critical::protect();
-        let run = Run { process: std::process::id(), outcome: Mutex::new(None), has_ended: Condvar::new() };
+        let run = BackgroundPreload { process: std::process::id(), outcome: Mutex::new(None), has_ended: Condvar::new() };
         let run = Arc::new(run);
         let in_thread = run.clone();
         let work = move || {
@@ -73,12 +73,12 @@ impl Preload {
 #[derive(Clone, Debug)]
 pub struct PreloadHandle(
     /// Or the reason why there is no thread.
-    Result<Arc<Run>, &'static str>,
+    Result<Arc<BackgroundPreload>, &'static str>,
 );
 
 /// State that a background thread shares with the handles.
 #[derive(Debug)]
-struct Run {
+struct BackgroundPreload {
     process: u32,
     outcome: Mutex<Option<Outcome>>,
     has_ended: Condvar,
@@ -119,7 +119,7 @@ impl PreloadHandle {
     /// Returns whether the preload has finished, or belongs to the parent of this process.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        let is_over = |run: &Arc<Run>| lock(&run.outcome).is_some_and(|outcome| outcome.is_some());
+        let is_over = |run: &Arc<BackgroundPreload>| lock(&run.outcome).is_some_and(|outcome| outcome.is_some());
         self.is_inherited() || self.0.as_ref().map_or(true, is_over)
     }
 
@@ -130,7 +130,7 @@ impl PreloadHandle {
     }
 }
 
-impl Run {
+impl BackgroundPreload {
     /// Returns `None` if the thread waits for a lock that this thread holds.
     fn wait(&self) -> Option<Outcome> {
         let _guard = ThreadStateGuard::new();

@@ -28,7 +28,7 @@ const PAGE_THREADS: usize = 2;
 
 /// Runs the steps in this thread, which belongs to the preload, and in other threads.
 pub(super) fn run(preload: &Preload) -> Result<Report, PreloadError> {
-    let run = Run { preload, start: Instant::now(), steps: Mutex::default() };
+    let run = RunningPreload { preload, start: Instant::now(), steps: Mutex::default() };
     scope(|scope| run.steps(scope));
     // Make the first call retry failed loads.
     Library::WITH_API.iter().copied().for_each(libraries::clear_failure);
@@ -41,13 +41,13 @@ pub(super) fn run(preload: &Preload) -> Result<Report, PreloadError> {
 }
 
 /// A running preload.
-struct Run<'a> {
+struct RunningPreload<'a> {
     preload: &'a Preload,
     start: Instant,
     steps: Mutex<Vec<StepReport>>,
 }
 
-impl Run<'_> {
+impl RunningPreload<'_> {
     /// Runs all steps. Contexts, engines and files have threads of their own; libraries are loaded in this one.
     fn steps<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
         let preload = self.preload;
