@@ -7,7 +7,7 @@
 use std::process::ExitCode;
 use std::sync::Mutex;
 
-use cudnn_backend::cudnn::logging::{Severity, set_hook};
+use cudnn_backend::cudnn::logging::{LogSeverity, set_hook};
 use cudnn_backend::cudnn::{self, Error};
 use cudnn_backend::gpu::Gpu;
 use cudnn_backend::{Failure, program};
@@ -66,7 +66,7 @@ fn tables() -> Result<(), Failure> {
 
 /// Collects the reasons of warnings and errors from cuDNN's log.
 fn receive_reasons() -> Result<(), Failure> {
-    set_hook(Severity::up_to(2), |event| {
+    set_hook(LogSeverity::up_to(2), |event| {
         let reasons: Vec<String> = event.entry.traceback.iter().map(|reason| reason.reason.clone()).collect();
         if let (Ok(mut last), false) = (REASONS.lock(), reasons.is_empty()) {
             *last = reasons;

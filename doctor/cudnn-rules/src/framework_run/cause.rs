@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use cudnn_cli::escape::text_without_colors;
 use cudnn_cli::subprocess::Ended;
-use cudnn_loader::logging::{Entry, Severity, parse};
+use cudnn_loader::logging::{LogEntry, LogSeverity, parse};
 use cudnn_probe::Version;
 use serde::Deserialize;
 
@@ -26,7 +26,7 @@ pub(super) struct StepEvidence {
     /// The stderr lines of the step.
     pub(super) stderr: Vec<String>,
     /// The errors logged by cuDNN during the step.
-    log: Vec<Entry>,
+    log: Vec<LogEntry>,
     /// Whether the process crashed during the step.
     pub(super) is_crash: bool,
     /// A description of the memory shortage that killed the process, if any.
@@ -44,7 +44,7 @@ impl StepEvidence {
         let text = log(step.log_start);
         // The user may have sent the log to stderr.
         let entries = parse(&text).into_iter().chain(parse(&ended.stderr));
-        let log = entries.filter(|entry| entry.severity >= Severity::Error && !entry.traceback.is_empty()).collect();
+        let log = entries.filter(|entry| entry.severity >= LogSeverity::Error && !entry.traceback.is_empty()).collect();
         // Frameworks often report a missing GPU before the step that queries it.
         let is_on_cpu = step.outcome == Some(StepOutcome::Cpu);
         let stderr = if is_on_cpu { lines(&ended.stderr) } else { stderr_of_step(&ended.stderr, &step.name) };
@@ -54,7 +54,7 @@ impl StepEvidence {
     /// Returns the first error in the log. Errors that only say that an engine is not supported are normal, so they
     /// are used as a last resort.
     pub(super) fn log_entry(&self) -> Option<String> {
-        let is_serious = |entry: &&Entry| {
+        let is_serious = |entry: &&LogEntry| {
             entry.traceback.iter().any(|reason| !reason.status.starts_with("CUDNN_STATUS_NOT_SUPPORTED"))
         };
         self.log.iter().find(is_serious).or(self.log.first()).map(ToString::to_string)
