@@ -7,7 +7,7 @@ use cudnn_probe::Host;
 use cudnn_probe::dll_search::Facts;
 use cudnn_probe::dll_search::in_process::{self, Missing};
 
-use super::dlerror::{DlErrorKind, OpenError};
+use super::dlerror::{DlErrorKind, DlopenError};
 
 /// Collects the properties of this process that the DLL search depends on.
 pub(super) fn facts() -> Facts {
@@ -20,9 +20,9 @@ pub(super) fn facts() -> Facts {
 }
 
 /// Adds details that Windows omits: the missing DLL or symbol, or the other file that failed to load.
-pub(super) fn to_open_error(message: String, path: &Path) -> OpenError {
+pub(super) fn to_open_error(message: String, path: &Path) -> DlopenError {
     let Some(obstacle) = in_process::obstacle(path, &facts()) else {
-        return OpenError { cause: DlErrorKind::Other, message };
+        return DlopenError { cause: DlErrorKind::Other, message };
     };
     let message = format!("{message} The files show: {}", obstacle.text);
     let cause = match obstacle.missing {
@@ -30,7 +30,7 @@ pub(super) fn to_open_error(message: String, path: &Path) -> OpenError {
         Some(Missing::Symbol(name, library)) => DlErrorKind::UndefinedSymbol { name, library },
         None => DlErrorKind::Other,
     };
-    OpenError { cause, message }
+    DlopenError { cause, message }
 }
 
 /// Returns the file that opening this name would load.

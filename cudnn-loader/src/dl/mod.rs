@@ -15,19 +15,19 @@ pub(crate) use cudnn_os::libraries::{Library as Handle, wait_for_lock};
 use cudnn_os::open_error;
 use cudnn_probe::Host;
 
-use dlerror::{DlErrorKind, OpenError};
+use dlerror::{DlErrorKind, DlopenError};
 use objects::LoadedObjects;
 
 /// Opens the library at this absolute path, with all dependencies. The driver is opened by name.
 ///
 /// # Errors
 /// Returns the message of the system's loader and the cause.
-pub(crate) fn open(path: &Path) -> Result<Handle, OpenError> {
+pub(crate) fn open(path: &Path) -> Result<Handle, DlopenError> {
     open_and_list(path, &mut LoadedObjects::snapshot())
 }
 
 /// Like [`open`], and makes the list of loaded objects include the library.
-pub(crate) fn open_and_list(path: &Path, objects: &mut LoadedObjects) -> Result<Handle, OpenError> {
+pub(crate) fn open_and_list(path: &Path, objects: &mut LoadedObjects) -> Result<Handle, DlopenError> {
     // SAFETY: the library's constructors run, which the caller of a cuDNN function expects. The file has been
     // identified as cuDNN's or is the driver's.
     let opened = unsafe { libraries::open(path) };
@@ -37,7 +37,7 @@ pub(crate) fn open_and_list(path: &Path, objects: &mut LoadedObjects) -> Result<
         open_error::OpenError::Refused(message) => dlerror::to_open_error(message, path),
         open_error::OpenError::Intercepted { ref opened, ref by } => {
             let cause = DlErrorKind::Intercepted { opened: opened.clone(), by: by.clone() };
-            OpenError { cause, message: error.to_string() }
+            DlopenError { cause, message: error.to_string() }
         }
     })
 }
