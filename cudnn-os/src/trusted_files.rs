@@ -51,7 +51,7 @@ impl From<Error> for Refusal {
 }
 
 /// The size and modification time of a file.
-pub struct Facts {
+pub struct FileMetadata {
     /// Size in bytes.
     pub size: u64,
     /// The time when the file was written or marked as used.
@@ -80,9 +80,9 @@ impl File {
     ///
     /// # Errors
     /// Returns an error if the system call fails.
-    pub fn facts(&self) -> Result<Facts> {
+    pub fn metadata(&self) -> Result<FileMetadata> {
         let metadata = self.0.metadata()?;
-        Ok(Facts { size: metadata.len(), modified: metadata.modified().ok() })
+        Ok(FileMetadata { size: metadata.len(), modified: metadata.modified().ok() })
     }
 
     /// Reads bytes at an offset. Returns `None` if the file is too short.

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use super::signals::without_signal;
-use crate::trusted_files::{Facts, File, Refusal};
+use crate::trusted_files::{FileMetadata, File, Refusal};
 
 /// The write permissions of group and others.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
@@ -157,20 +157,20 @@ impl Directory {
     ///
     /// # Errors
     /// Returns an error if the system call fails.
-    pub fn facts(&self, name: &str) -> Result<Facts> {
+    pub fn metadata(&self, name: &str) -> Result<FileMetadata> {
         let name = CString::new(name)?;
-        let mut facts = MaybeUninit::<libc::stat>::uninit();
+        let mut metadata = MaybeUninit::<libc::stat>::uninit();
         let flags = libc::AT_SYMLINK_NOFOLLOW;
         // SAFETY: the name is NUL-terminated, and the output pointer is valid.
-        check(unsafe { libc::fstatat(self.0.as_raw_fd(), name.as_ptr(), facts.as_mut_ptr(), flags) })?;
+        check(unsafe { libc::fstatat(self.0.as_raw_fd(), name.as_ptr(), metadata.as_mut_ptr(), flags) })?;
         // SAFETY: the call succeeded, so the structure is initialized.
-        let facts = unsafe { facts.assume_init() };
+        let metadata = unsafe { metadata.assume_init() };
         let since_1970 = Duration::new(
-            u64::try_from(facts.st_mtime).unwrap_or_default(),
-            u32::try_from(facts.st_mtime_nsec).unwrap_or_default(),
+            u64::try_from(metadata.st_mtime).unwrap_or_default(),
+            u32::try_from(metadata.st_mtime_nsec).unwrap_or_default(),
         );
         let modified = SystemTime::UNIX_EPOCH.checked_add(since_1970);
-        Ok(Facts { size: u64::try_from(facts.st_size).unwrap_or_default(), modified })
+        Ok(FileMetadata { size: u64::try_from(metadata.st_size).unwrap_or_default(), modified })
     }
 
     /// Marks a file as used at this time. On a read-only file system, the old time remains.

@@ -6,7 +6,7 @@ use std::os::windows::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::trusted_files::{Facts, File, Refusal};
+use crate::trusted_files::{FileMetadata, File, Refusal};
 
 /// Opens a file for reading and for changing the modification time, without following links.
 fn open_without_following(path: &Path) -> Result<StdFile> {
@@ -72,9 +72,9 @@ impl Directory {
         std::fs::remove_file(self.0.join(name))
     }
 
-    pub fn facts(&self, name: &str) -> Result<Facts> {
+    pub fn metadata(&self, name: &str) -> Result<FileMetadata> {
         let metadata = std::fs::symlink_metadata(self.0.join(name))?;
-        Ok(Facts { size: metadata.len(), modified: metadata.modified().ok() })
+        Ok(FileMetadata { size: metadata.len(), modified: metadata.modified().ok() })
     }
 
     pub fn set_modified(&self, name: &str, time: SystemTime) {

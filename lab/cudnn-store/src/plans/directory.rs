@@ -191,17 +191,17 @@ fn is_useless(kind: &StoreErrorKind) -> bool {
 /// Reads an entry.
 fn read(directory: &trusted_files::Directory, name: &str) -> Result<(Stored, trusted_files::File), Cause> {
     let file = directory.open_file(name)?;
-    let facts = file.facts()?;
-    if facts.size > MAX_ENTRY {
-        return Err(StoreErrorKind::TooLarge { bytes: facts.size, limit: MAX_ENTRY }.into());
+    let metadata = file.metadata()?;
+    if metadata.size > MAX_ENTRY {
+        return Err(StoreErrorKind::TooLarge { bytes: metadata.size, limit: MAX_ENTRY }.into());
     }
-    let bytes = file.read(0, facts.size)?.ok_or(Damage::Size)?;
+    let bytes = file.read(0, metadata.size)?.ok_or(Damage::Size)?;
     let stored = Stored {
         entry: format::decode(&bytes)?,
         source: Source::Directory,
         name: name.to_owned(),
-        bytes: facts.size,
-        last_use: facts.modified,
+        bytes: metadata.size,
+        last_use: metadata.modified,
     };
     Ok((stored, file))
 }

@@ -73,7 +73,7 @@ pub(crate) fn scan(directory: &Directory, limit: u64, now: SystemTime) -> Result
     let mut entries = Vec::new();
     for name in directory.names()? {
         let Some(kind) = name::kind(&name) else { continue };
-        let Ok(facts) = directory.facts(&name) else { continue };
+        let Ok(facts) = directory.metadata(&name) else { continue };
         let modified = facts.modified.unwrap_or(now);
         // The clock was wrong or was set back. Reset the time, so that the file ages from now on.
         if modified.duration_since(now).is_ok_and(|ahead| ahead > SLACK) {
