@@ -18,7 +18,7 @@
 //! The model follows Microsoft's "Dynamic-link library search order". It does not cover redirection by manifests and
 //! `.local` files, packaged apps, and DLLs that are loaded later (delayed imports, `LoadLibrary`).
 
-mod facts;
+mod process_facts;
 #[cfg(feature = "windows")]
 mod failure;
 pub mod in_process;
@@ -31,7 +31,7 @@ mod simulate;
 pub use crate::image::dlls::imported_dlls as imports;
 #[cfg(feature = "windows")]
 pub use crate::image::imports::Symbol;
-pub use facts::Facts;
+pub use process_facts::ProcessFacts;
 #[cfg(feature = "windows")]
 pub use failure::Failure;
 #[cfg(feature = "windows")]

@@ -87,7 +87,7 @@ fn what_loaders_would_do_is_read_back() {
     }
     assert!(simulation.lookups().len() >= 4 && simulation.objects().len() >= 3, "{simulation:#?}");
 
-    let mut facts = dll_search::Facts::new();
+    let mut facts = dll_search::ProcessFacts::new();
     facts.path.push(lib.clone());
     facts.system_dir = Some("C:\\Windows\\System32".into());
     read_back(&facts);

@@ -11,7 +11,7 @@ use cudnn_cli::shell::SEARCH_PATH;
 use cudnn_frameworks::{Dependents, MappedLibrary, mapped_libraries};
 use cudnn_os::processes::{MAX_ID, libraries_of, program_of, variable_of};
 use cudnn_os::{IS_LINUX, IS_WINDOWS};
-use cudnn_probe::dll_search::{Facts, Mode, Simulation as DllSimulation};
+use cudnn_probe::dll_search::{ProcessFacts, Mode, Simulation as DllSimulation};
 use cudnn_probe::ld_so::Simulation;
 use cudnn_probe::{FileIdentity, Host, Library, Os, Version, identify_any};
 use cudnn_rules::cudnn_file;
@@ -175,7 +175,7 @@ fn shim_without_graph(pid: u32, rows: &[FileRow]) -> Option<String> {
 
 /// The same check on Windows, which searches the directories of the program and the system, then `PATH`.
 fn shim_without_dlls(shim: &Path, program: &Path) -> Option<String> {
-    let mut facts = Facts::from_host(&Host::current());
+    let mut facts = ProcessFacts::from_host(&Host::current());
     facts.application_dir = program.parent().map(Path::to_owned);
     let graph = Library::Graph.windows_name();
     if DllSimulation::new(facts).open(Path::new(graph), Mode::Standard) {

@@ -21,7 +21,7 @@ use cudnn_loader::{
 };
 use cudnn_os::IS_WINDOWS;
 use cudnn_os::child::end_with_parent;
-use cudnn_probe::dll_search::{Facts, explain};
+use cudnn_probe::dll_search::{ProcessFacts, explain};
 use cudnn_probe::release_facts::has_library;
 use cudnn_probe::{Host, Library, Os, identify};
 use cudnn_rules::check::advice::{advice, advice_for_dll};
@@ -310,7 +310,7 @@ fn report_dlopen_error(library: &Path, text: &str, message: &str, help: &str) {
 
 /// Reports which DLL or symbol is missing, because Windows only returns an error number.
 fn report_dll(library: &Path, text: &str, notes: Vec<String>, help: &str) {
-    let mut facts = Facts::from_host(&Host::current());
+    let mut facts = ProcessFacts::from_host(&Host::current());
     // cuDNN's DLLs are loaded in order, by path.
     facts.loaded =
         Library::ALL.iter().map(|library| library.windows_name()).map(|name| library.with_file_name(name)).collect();

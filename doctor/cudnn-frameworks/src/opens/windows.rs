@@ -5,7 +5,7 @@ use cudnn_probe::facts::PathFacts;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::dll_search::{Facts, Failure, Lookup, Mode, Resolution, Rule, Simulation};
+use cudnn_probe::dll_search::{ProcessFacts, Failure, Lookup, Mode, Resolution, Rule, Simulation};
 use cudnn_probe::release_facts::has_library;
 use cudnn_probe::{Host, Os, Version, dll_search};
 
@@ -35,7 +35,7 @@ impl DllProcess {
     /// Starts the environment's Python.
     pub(super) fn start(environment: &Environment, host: &Host, known: &Known) -> Self {
         let host = (Os::HOST == Os::Windows).then(|| host.clone());
-        let mut facts = host.as_ref().map(Facts::from_host).unwrap_or_default();
+        let mut facts = host.as_ref().map(ProcessFacts::from_host).unwrap_or_default();
         let root = environment.root.clone();
         // A virtual environment's program starts the base Python, and no cuDNN DLL is next to that.
         facts.application_dir = Some(root.clone()).filter(|root| !root.join("pyvenv.cfg").leads_to_file());

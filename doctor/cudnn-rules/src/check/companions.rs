@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use cudnn_cli::escape::Printable;
 use cudnn_frameworks::installation::InstallationReport;
-use cudnn_probe::dll_search::Facts;
+use cudnn_probe::dll_search::ProcessFacts;
 use cudnn_probe::ld_so::{Resolution, Rule};
 use cudnn_probe::{Component, Os};
 
@@ -42,7 +42,7 @@ impl Companion<'_> {
     fn open(&self, cuda_major: u32, context: &Context) -> Option<OpenResult> {
         let name = self.name_for(cuda_major);
         if Os::HOST == Os::Windows {
-            let found = find_dll(&name, &Facts::from_host(&context.host));
+            let found = find_dll(&name, &ProcessFacts::from_host(&context.host));
             return Some(found.map_or(OpenResult::Missing, |found| OpenResult::Found(found.path)));
         }
         let mut simulation = context.simulation(&self.opener.path).ok()?;

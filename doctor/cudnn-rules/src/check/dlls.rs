@@ -3,7 +3,7 @@
 use cudnn_cli::escape::Printable;
 use cudnn_frameworks::installation::InstallationReport;
 use cudnn_probe::Library;
-use cudnn_probe::dll_search::Facts;
+use cudnn_probe::dll_search::ProcessFacts;
 use cudnn_probe::facts::PathFacts;
 
 use super::finding::{Finding, INCOMPLETE, LD_SO_MIX, OTHER_ON_PATH};
@@ -29,7 +29,7 @@ pub(super) fn found(found: &Found, report: &InstallationReport, context: &Contex
         .note(format!("found by: {}", found.rule))
         .note(format!("this project's loader uses the cuDNN in {dir}"))
         .notes(mix.into_iter().flat_map(|mix| std::iter::once(mix.message).chain(mix.notes)));
-    Some(finding.remedy(match Facts::from_host(&context.host).system_dir {
+    Some(finding.remedy(match ProcessFacts::from_host(&context.host).system_dir {
         Some(system_dir) if is_same(&system_dir, found_dir) => Remedy::new(format!(
             "remove cuDNN's DLLs from {}: Windows searches it before PATH, and no installer puts them there",
             found_dir.printable()

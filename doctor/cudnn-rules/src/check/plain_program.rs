@@ -17,13 +17,13 @@ pub(super) struct Found {
 /// Returns the file that the program finds. On Windows, the program was started in this environment.
 pub(super) fn find(name: &str, context: &Context) -> Option<Found> {
     match Os::HOST {
-        Os::Windows => find_dll(name, &dll_search::Facts::from_host(&context.host)),
+        Os::Windows => find_dll(name, &dll_search::ProcessFacts::from_host(&context.host)),
         _ => find_in(&mut plain_program(&context.host, &context.files)?, name),
     }
 }
 
 /// Returns the file that Windows finds.
-pub(super) fn find_dll(name: &str, facts: &dll_search::Facts) -> Option<Found> {
+pub(super) fn find_dll(name: &str, facts: &dll_search::ProcessFacts) -> Option<Found> {
     use dll_search::Resolution;
     let mut simulation = dll_search::Simulation::new(facts.clone());
     simulation.open(name.as_ref(), dll_search::Mode::Standard);
