@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::files::{Contents, DirEntry, FileKind, Metadata};
+use super::files::{FileContents, DirEntry, FileKind, Metadata};
 use super::portable::Portable;
 use super::record::{Answer, Change, Changed, Facts, written};
 use super::{Subject, canonicalize, read_dir, symlink_metadata};
@@ -222,7 +222,7 @@ impl Changes {
             // Whoever creates a directory can write to it.
             ("writable", Node::Dir) => Changed::Answer(written(&true)),
             ("contents", Node::File { contents, .. }) => {
-                answer(Contents { bytes: contents.clone(), len: contents.len() as u64 })
+                answer(FileContents { bytes: contents.clone(), len: contents.len() as u64 })
             }
             (_, Node::File { answers, .. }) => match answers.get(question) {
                 Some(value) => Changed::Answer(value.clone()),
