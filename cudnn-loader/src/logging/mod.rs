@@ -40,7 +40,7 @@ mod message;
 pub(crate) mod reasons;
 mod sink;
 
-pub use entry::{Argument, LogEntry, Reason, LogSeverity, parse};
+pub use entry::{Argument, LogEntry, LogSeverity, Reason, parse};
 #[cfg(feature = "log")]
 pub use hook::to_log;
 #[cfg(feature = "tracing")]

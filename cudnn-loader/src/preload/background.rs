@@ -54,7 +54,8 @@ impl Preload {
             self.devices = Devices::List(vec![driver::current_device()]);
         }
         critical::protect();
-        let run = BackgroundPreload { process: std::process::id(), outcome: Mutex::new(None), has_ended: Condvar::new() };
+        let run =
+            BackgroundPreload { process: std::process::id(), outcome: Mutex::new(None), has_ended: Condvar::new() };
         let run = Arc::new(run);
         let in_thread = run.clone();
         let work = move || {

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use super::signals::without_signal;
-use crate::trusted_files::{FileMetadata, File, Refusal};
+use crate::trusted_files::{File, FileMetadata, Refusal};
 
 /// The write permissions of group and others.
 const WRITABLE_BY_OTHERS: u32 = 0o022;

@@ -6,7 +6,7 @@ use std::os::windows::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::trusted_files::{FileMetadata, File, Refusal};
+use crate::trusted_files::{File, FileMetadata, Refusal};
 
 /// Opens a file for reading and for changing the modification time, without following links.
 fn open_without_following(path: &Path) -> Result<StdFile> {

@@ -18,12 +18,12 @@
 //! The model follows Microsoft's "Dynamic-link library search order". It does not cover redirection by manifests and
 //! `.local` files, packaged apps, and DLLs that are loaded later (delayed imports, `LoadLibrary`).
 
-mod process_facts;
 #[cfg(feature = "windows")]
 mod failure;
 pub mod in_process;
 #[cfg(feature = "windows")]
 mod names;
+mod process_facts;
 #[cfg(feature = "windows")]
 mod simulate;
 
@@ -31,10 +31,10 @@ mod simulate;
 pub use crate::image::dlls::imported_dlls as imports;
 #[cfg(feature = "windows")]
 pub use crate::image::imports::Symbol;
-pub use process_facts::ProcessFacts;
 #[cfg(feature = "windows")]
 pub use failure::Failure;
 #[cfg(feature = "windows")]
 pub use names::is_virtual;
+pub use process_facts::ProcessFacts;
 #[cfg(feature = "windows")]
 pub use simulate::{Lookup, Mode, Module, Resolution, Rule, Simulation, explain};

@@ -10,9 +10,9 @@ use crate::escape::shown_path;
 use crate::image::{DllLinks, Import, dll_links, missing_imports};
 use crate::platform::Architecture;
 
-use super::process_facts::ProcessFacts;
 use super::failure::Failure;
 use super::names::{is_known, is_virtual, with_extension};
+use super::process_facts::ProcessFacts;
 
 /// Limits that no real program reaches.
 const MAX_MODULES: usize = 2048;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::files::{FileContents, DirEntry, FileKind, Metadata};
+use super::files::{DirEntry, FileContents, FileKind, Metadata};
 use super::portable::Portable;
 use super::record::{Answer, Change, Changed, Facts, written};
 use super::{Subject, canonicalize, read_dir, symlink_metadata};

@@ -12,7 +12,7 @@ use crate::version::Version;
 
 use super::file_data::{FileData, number};
 use super::format::Format;
-use super::tables::{TableNames, Data, Links, malformed};
+use super::tables::{Data, Links, TableNames, malformed};
 
 /// The maximum size of a header table in bytes. Tables in cuDNN libraries have about two kilobytes.
 const MAX_TABLE_LEN: u64 = 64 << 10;

@@ -9,7 +9,7 @@ use crate::version::Version;
 use super::file_data::{FileData, number};
 use super::format::Format;
 use super::imports::{DllLinks, Import, Symbol};
-use super::tables::{TableNames, Data, malformed};
+use super::tables::{Data, TableNames, malformed};
 
 /// Limits for imported libraries, imported symbols per library, exported names, resources per directory, and name
 /// lengths.

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::error::ProbeError;
 use crate::image::{Links, links};
 
-use super::paths::{Files, FileLookup, OnDisk, is_taken, lookup};
+use super::paths::{FileLookup, Files, OnDisk, is_taken, lookup};
 
 /// The maximum number of cached paths. An environment with ten frameworks needs several hundred. Malicious files may
 /// request millions, and the excess is not cached.

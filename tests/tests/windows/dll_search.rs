@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::dll_search::{ProcessFacts, Mode, Simulation};
+use cudnn_probe::dll_search::{Mode, ProcessFacts, Simulation};
 use support::TempDir;
 use support::windows::{child, compile, import_library, path, path_list};
 

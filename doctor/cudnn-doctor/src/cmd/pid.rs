@@ -11,7 +11,7 @@ use cudnn_cli::shell::SEARCH_PATH;
 use cudnn_frameworks::{Dependents, MappedLibrary, mapped_libraries};
 use cudnn_os::processes::{MAX_ID, libraries_of, program_of, variable_of};
 use cudnn_os::{IS_LINUX, IS_WINDOWS};
-use cudnn_probe::dll_search::{ProcessFacts, Mode, Simulation as DllSimulation};
+use cudnn_probe::dll_search::{Mode, ProcessFacts, Simulation as DllSimulation};
 use cudnn_probe::ld_so::Simulation;
 use cudnn_probe::{FileIdentity, Host, Library, Os, Version, identify_any};
 use cudnn_rules::cudnn_file;

@@ -5,7 +5,7 @@ use cudnn_probe::facts::PathFacts;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::dll_search::{ProcessFacts, Failure, Lookup, Mode, Resolution, Rule, Simulation};
+use cudnn_probe::dll_search::{Failure, Lookup, Mode, ProcessFacts, Resolution, Rule, Simulation};
 use cudnn_probe::release_facts::has_library;
 use cudnn_probe::{Host, Os, Version, dll_search};
 

@@ -6,7 +6,7 @@ use cudnn_probe::facts::{self, PathFacts};
 use std::collections::HashSet;
 use std::path::Path;
 
-use cudnn_probe::dll_search::{ProcessFacts, Failure, Lookup, Mode, Resolution, Rule, Simulation};
+use cudnn_probe::dll_search::{Failure, Lookup, Mode, ProcessFacts, Resolution, Rule, Simulation};
 use cudnn_probe::release_facts::has_library;
 use cudnn_probe::{Host, Library, ProbeError};
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use cudnn_cli::escape::{Printable, without_colors};
 use cudnn_cli::output::{CommandResult, Format, Outcome, count, outln, remark};
-use cudnn_loader::logging::{LogEntry, Reason, LogSeverity, parse};
+use cudnn_loader::logging::{LogEntry, LogSeverity, Reason, parse};
 use cudnn_os::files::{open_without_waiting, skip_hole};
 use cudnn_rules::cudnn_status::meaning;
 use serde_json::{Value, json};
