@@ -5,9 +5,9 @@
 //!
 //! ```no_run
 //! use cudnn_probe::Host;
-//! use cudnn_probe::dll_search::{Facts, in_process};
+//! use cudnn_probe::dll_search::{ProcessFacts, in_process};
 //!
-//! let facts = Facts::from_host(&Host::current());
+//! let facts = ProcessFacts::from_host(&Host::current());
 //! if let Some(obstacle) = in_process::obstacle(r"C:\cudnn\bin\cudnn_ops64_9.dll".as_ref(), &facts) {
 //!     println!("{}", obstacle.text);
 //! }

@@ -5,9 +5,9 @@
 //!
 //! ```no_run
 //! use cudnn_probe::Host;
-//! use cudnn_probe::dll_search::{Facts, explain};
+//! use cudnn_probe::dll_search::{ProcessFacts, explain};
 //!
-//! let facts = Facts::from_host(&Host::current());
+//! let facts = ProcessFacts::from_host(&Host::current());
 //! if let Some(failure) = explain(r"C:\cudnn\bin\cudnn_ops64_9.dll".as_ref(), &facts) {
 //!     println!("{failure}"); // "cublasLt64_12.dll", which "C:\cudnn\bin\cudnn_ops64_9.dll" needs, is missing
 //! }

@@ -57,7 +57,7 @@ use std::path::{Path, PathBuf};
 #[cfg(feature = "serde")]
 pub use changes::Changes;
 pub use files::{
-    DirEntry, Entries, FileKind, Metadata, PathFacts, canonicalize, entries_named, metadata, read_bounded, read_dir,
+    DirEntries, DirEntry, FileKind, Metadata, PathFacts, canonicalize, entries_named, metadata, read_bounded, read_dir,
     read_link, read_start, symlink_metadata,
 };
 #[cfg(feature = "serde")]

@@ -9,8 +9,8 @@ use cudnn_os::descriptors::leave_all;
 use cudnn_os::threads;
 use cudnn_os::trusted_files::Directory;
 
+use super::error::Cause;
 use super::name::{self, StoreFile};
-use super::problem::Cause;
 
 /// The resolution of the last use, and the age at which temporary files are removed.
 const HOUR: Duration = Duration::from_secs(3600);
@@ -73,8 +73,8 @@ pub(crate) fn scan(directory: &Directory, limit: u64, now: SystemTime) -> Result
     let mut entries = Vec::new();
     for name in directory.names()? {
         let Some(kind) = name::kind(&name) else { continue };
-        let Ok(facts) = directory.metadata(&name) else { continue };
-        let modified = facts.modified.unwrap_or(now);
+        let Ok(metadata) = directory.metadata(&name) else { continue };
+        let modified = metadata.modified.unwrap_or(now);
         // The clock was wrong or was set back. Reset the time, so that the file ages from now on.
         if modified.duration_since(now).is_ok_and(|ahead| ahead > SLACK) {
             directory.set_modified(&name, now);
@@ -86,8 +86,8 @@ pub(crate) fn scan(directory: &Directory, limit: u64, now: SystemTime) -> Result
             StoreFile::Temporary => {}
             StoreFile::Entry => {
                 scan.entries += 1;
-                scan.bytes = scan.bytes.saturating_add(facts.size);
-                entries.push((modified, name, facts.size));
+                scan.bytes = scan.bytes.saturating_add(metadata.size);
+                entries.push((modified, name, metadata.size));
             }
         }
     }
