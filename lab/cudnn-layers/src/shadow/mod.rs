@@ -37,7 +37,7 @@ use cudnn_graph::{declared, element_size};
 
 use content::{ChildDescriptor, Content, RecordedAttribute, RecordedValue};
 use elements::{Bytes, Kind, MAX_DESCRIPTORS, Name, Raw, Type};
-use table::{CachedLabel, LiveDescriptor, TABLE};
+use table::{CachedLabel, ShadowEntry, TABLE};
 
 use crate::fork::AtFork;
 use crate::program_memory::{accepted, accepted_word, accepted_words};
@@ -54,7 +54,7 @@ pub(crate) static AT_FORK: &[AtFork] =
 pub(crate) fn created(kind: Kind, descriptor: Raw) {
     let content = Arc::new(Content::new(kind));
     let address = descriptor.addr();
-    TABLE.insert(address, LiveDescriptor::new(content));
+    TABLE.insert(address, ShadowEntry::new(content));
 }
 
 /// Call this when `cudnnBackendInitialize` has reset a descriptor.
