@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
-use cudnn_store::captures::{Capture, Count, Execution, Failure, GraphRecord, Plan, Record};
+use cudnn_store::captures::{Capture, CountRecord, ExecutionRecord, FailureRecord, GraphRecord, PlanRecord, Record};
 use serde_json::{Value, json};
 use support::{Child, ChildOutput, Subject};
 
@@ -80,20 +80,20 @@ fn graphs(records: &[Record]) -> Vec<&GraphRecord> {
     all!(records, Graph).collect()
 }
 
-fn plans(records: &[Record]) -> Vec<&Plan> {
+fn plans(records: &[Record]) -> Vec<&PlanRecord> {
     all!(records, Plan).collect()
 }
 
-fn executions(records: &[Record]) -> Vec<&Execution> {
+fn executions(records: &[Record]) -> Vec<&ExecutionRecord> {
     all!(records, Execution).collect()
 }
 
-fn failures(records: &[Record]) -> Vec<&Failure> {
+fn failures(records: &[Record]) -> Vec<&FailureRecord> {
     all!(records, Failure).collect()
 }
 
 /// Returns the number of executions in the last record of each plan.
-fn counts(records: &[Record]) -> Vec<&Count> {
+fn counts(records: &[Record]) -> Vec<&CountRecord> {
     all!(records, Count).collect()
 }
 
@@ -165,7 +165,7 @@ pub(super) fn assert_captures_calls(capturing: &Capturing) {
     let without = capturing.run("none", &["classic-steps"]);
     assert_eq!(without.stdout, capturing.run("capture", &["classic-steps"]).stdout);
     let records = self::records(&capturing.file());
-    let argument = |call: &cudnn_store::captures::Call| call.arguments[0].1["coef"].clone();
+    let argument = |call: &cudnn_store::captures::CallRecord| call.arguments[0].1["coef"].clone();
     assert_eq!(all!(&records, Call).map(argument).collect::<Vec<_>>(), [0.5, 0.25]);
 }
 
@@ -449,7 +449,7 @@ fn restored_plans_count_for_the_plans_that_were_serialized() {
     assert_eq!(all!(&restored, Incomplete).count(), 0);
     let execution = executions(&restored)[0];
     assert_eq!((execution.plan, execution.tensors[0].memory.as_ref().unwrap().span), (0, Some(4096)));
-    assert_eq!(counts(&restored).last().unwrap(), &&Count { plan: 0, executions: 3 });
+    assert_eq!(counts(&restored).last().unwrap(), &&CountRecord { plan: 0, executions: 3 });
     let foreign = run("foreign");
     assert_eq!((plans(&foreign).len(), executions(&foreign).len()), (1, 0));
     let incomplete: Vec<_> = all!(&foreign, Incomplete).collect();

@@ -14,7 +14,7 @@ use cudnn_replay::emit::Case;
 use cudnn_replay::reduce::{self, Condition, Observed, adapted, reduce};
 use cudnn_replay::replay::comparison::{status, working_plan};
 use cudnn_replay::replay::{DataSet, Engines, ReplayReport, Request};
-use cudnn_store::captures::{DeviceRecord, GraphRecord, Plan, Record};
+use cudnn_store::captures::{DeviceRecord, GraphRecord, PlanRecord, Record};
 use serde_json::json;
 
 use crate::captures;
@@ -201,7 +201,7 @@ fn records(case: &Case, graph: &Graph, report: &ReplayReport) -> Vec<Record> {
         format!("{}: {after} descriptors, reduced from the {before} of graph {}", label::describe(graph), captured.id);
     records.push(Record::Graph(GraphRecord { graph: id.clone(), label, nodes: graph.clone() }));
     let planned = working_plan(report).or(report.plans.first());
-    records.push(Record::Plan(Plan {
+    records.push(Record::Plan(PlanRecord {
         plan: 0,
         graph: id,
         device: captured.device.as_ref().map(|_| 0),

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cudnn_graph::{Graph, Node};
 use cudnn_os::cancel::ThreadStateGuard;
 use cudnn_os::memory::MAX_COPY;
-use cudnn_store::captures::{Data, Record};
+use cudnn_store::captures::{DataRecord, Record};
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::driver::{self, MemoryFunctions, MemoryKind};
@@ -199,7 +199,7 @@ pub(super) fn after(state: &State, call: &Call<'_>, candidate: &PendingExecution
         if !state.output.write_data(&file, values) {
             return;
         }
-        state.output.write(&Record::Data(Data { plan, execution, uid, is_after, file, bytes: tensor.span }));
+        state.output.write(&Record::Data(DataRecord { plan, execution, uid, is_after, file, bytes: tensor.span }));
     }
 }
 

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 use cudnn_graph::{Graph, Node};
-use cudnn_store::captures::{Execution, Record, Tensor, hexadecimal, status_name};
+use cudnn_store::captures::{ExecutionRecord, Record, Tensor, hexadecimal, status_name};
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::State;
@@ -37,7 +37,7 @@ pub(super) fn record(state: &State, call: &Call<'_>, live: &LivePlan, status: St
         let layout = known.flatten().and_then(|(plan, pack)| layout(driver, &live.graph, &plan, &pack, status));
         let (tensors, workspace) = layout.unwrap_or_default();
         let (plan, status) = (live.stored.ordinal, status_name(status));
-        state.output.write(&Record::Execution(Execution { plan, status, in_cuda_graph, tensors, workspace }))
+        state.output.write(&Record::Execution(ExecutionRecord { plan, status, in_cuda_graph, tensors, workspace }))
     });
 }
 
@@ -46,7 +46,7 @@ pub(super) fn record_without_layout(state: &State, stored: &StoredPlan) {
     let status = Status::CUDNN_STATUS_SUCCESS;
     let _ordinal = EXECUTIONS.write(&(stored.ordinal, status.0), |_| {
         let (plan, status) = (stored.ordinal, status_name(status));
-        state.output.write(&Record::Execution(Execution { plan, status, ..Execution::default() }))
+        state.output.write(&Record::Execution(ExecutionRecord { plan, status, ..ExecutionRecord::default() }))
     });
 }
 

@@ -1,7 +1,7 @@
 //! Records calls of the backend API that fail, with the attribute that cuDNN has refused.
 
 use cudnn_graph::{Node, declared, element_size, names};
-use cudnn_store::captures::{Failure, Record, hexadecimal, status_name};
+use cudnn_store::captures::{FailureRecord, Record, hexadecimal, status_name};
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::State;
@@ -39,7 +39,7 @@ pub(super) fn record(state: &State, call: &Call<'_>, status: Status) {
     let function = call.function.name();
     let content = (function, status.0, &attribute, text(&descriptors));
     let _ordinal = FAILURES.write(&content, |_| {
-        state.output.write(&Record::Failure(Failure {
+        state.output.write(&Record::Failure(FailureRecord {
             call: function.to_owned(),
             status: status_name(status),
             reason: reason(&state.cudnn),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use cudnn_graph::names::{behavior_note, numerical_note};
 use cudnn_store::captures::{
-    Count, DeviceRecord, Engine, GraphRecord, Incomplete, Plan, Proposals, Record, status_name,
+    CountRecord, DeviceRecord, Engine, GraphRecord, IncompleteRecord, PlanRecord, ProposalsRecord, Record, status_name,
 };
 use cudnn_sys::types::cudnnStatus_t as Status;
 
@@ -120,7 +120,7 @@ fn graph_id(state: &State, graph: &Arc<Content>) -> Option<Arc<str>> {
 fn incomplete(state: &State, label: &str, reason: &str) {
     let _ordinal = INCOMPLETE.write(&(label, reason), |_| {
         let (label, reason) = (label.to_owned(), reason.to_owned());
-        state.output.write(&Record::Incomplete(Incomplete { label, reason }))
+        state.output.write(&Record::Incomplete(IncompleteRecord { label, reason }))
     });
 }
 
@@ -140,7 +140,7 @@ pub(super) fn proposed(state: &State, heuristics: Raw, count: usize) {
     let mode = content.number(Name::CUDNN_ATTR_ENGINEHEUR_MODE).unwrap_or(-1);
     let device = device(state, &content);
     let _ordinal = PROPOSALS.write(&(&graph, device, mode, count), |_| {
-        state.output.write(&Record::Proposals(Proposals { graph: graph.to_string(), device, mode, count }))
+        state.output.write(&Record::Proposals(ProposalsRecord { graph: graph.to_string(), device, mode, count }))
     });
 }
 
@@ -160,13 +160,13 @@ pub(super) fn refused(state: &State, descriptor: Raw, status: Status, duration: 
     let Some(graph) = graph_id(state, graph) else { return };
     let _ordinal = write_plan(
         state,
-        Plan {
+        PlanRecord {
             graph: graph.to_string(),
             device: device(state, &content),
             status: status_name(status),
             reason,
             build_us: microseconds(duration),
-            ..Plan::default()
+            ..PlanRecord::default()
         },
     );
 }
@@ -222,7 +222,7 @@ fn store(
     let engine = choice.and_then(|choice| Some(engine(choice.engine?, &choice)));
     let ordinal = write_plan(
         state,
-        Plan {
+        PlanRecord {
             plan: 0,
             graph: graph.to_string(),
             device,
@@ -241,10 +241,10 @@ fn store(
 }
 
 /// Writes a plan with an ordinal, unless a plan of the same graph, device, engine and status was written.
-fn write_plan(state: &State, plan: Plan) -> Option<usize> {
+fn write_plan(state: &State, plan: PlanRecord) -> Option<usize> {
     let engine = plan.engine.as_ref().map(|engine| (engine.index, &engine.knobs));
     let key = (&plan.graph, plan.device, &plan.status, engine);
-    PLANS.write(&key, |ordinal| state.output.write(&Record::Plan(Plan { plan: ordinal, ..plan.clone() })))
+    PLANS.write(&key, |ordinal| state.output.write(&Record::Plan(PlanRecord { plan: ordinal, ..plan.clone() })))
 }
 
 /// Returns the size of the workspace of a plan that the program has just finalized.
@@ -315,7 +315,7 @@ pub(super) fn live(plan: Raw) -> Option<LivePlan> {
 
 fn write_count(state: &State, stored: &StoredPlan, executions: u64) {
     if stored.written.fetch_max(executions, Ordering::Relaxed) < executions {
-        state.output.write(&Record::Count(Count { plan: stored.ordinal, executions }));
+        state.output.write(&Record::Count(CountRecord { plan: stored.ordinal, executions }));
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use cudnn_graph::Graph;
 use cudnn_loader::devices::H200;
-use cudnn_store::captures::{Capture, FORMAT, Failure, Record, Start, Tensor, values_dir};
+use cudnn_store::captures::{Capture, FORMAT, FailureRecord, Record, StartRecord, Tensor, values_dir};
 
 use super::values::read_values;
 use crate::device::completed;
@@ -17,9 +17,9 @@ pub struct Case {
     /// The graph, with the plan, execution and device. For a failed call, the descriptors of [`Failure::graph`].
     pub captured: Captured,
     /// The releases that the program used.
-    pub start: Start,
+    pub start: StartRecord,
     /// The failed call. `None` for a graph.
-    pub failure: Option<Failure>,
+    pub failure: Option<FailureRecord>,
     /// The values of tensors. Empty if the program generates them.
     pub(super) values: TensorValues,
 }
@@ -48,7 +48,7 @@ impl Case {
         let place = records().position(is_graph).or_else(|| records().position(is_failure)).unwrap_or(0);
         let before = capture.records.get(..place).unwrap_or_default().iter();
         let mut starts = before.filter_map(|record| if let Record::Start(start) = record { Some(start) } else { None });
-        let start = starts.next_back().cloned().unwrap_or(Start { format: FORMAT, cudnn: 0, cudart: 0 });
+        let start = starts.next_back().cloned().unwrap_or(StartRecord { format: FORMAT, cudnn: 0, cudart: 0 });
         let failure = match capture.records.get(place) {
             Some(Record::Failure(failure)) => Some(failure.clone()),
             _ => None,
@@ -95,6 +95,6 @@ impl Case {
     }
 }
 
-fn failures(capture: &Capture) -> impl Iterator<Item = &Failure> {
+fn failures(capture: &Capture) -> impl Iterator<Item = &FailureRecord> {
     capture.records.iter().filter_map(|record| if let Record::Failure(failure) = record { Some(failure) } else { None })
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use cudnn_store::captures::Data;
+use cudnn_store::captures::DataRecord;
 
 use crate::replay::captured::{TensorValues, read};
 
@@ -13,7 +13,7 @@ const LIMIT: u64 = 64 << 10;
 ///
 /// # Errors
 /// Returns the reason if the values are too large, or if a file cannot be read.
-pub(super) fn read_values(dir: &Path, records: &[Data]) -> Result<TensorValues, String> {
+pub(super) fn read_values(dir: &Path, records: &[DataRecord]) -> Result<TensorValues, String> {
     let total = records.iter().fold(0_u64, |sum, record| sum.saturating_add(record.bytes));
     if total > LIMIT {
         return Err(format!("the captured values have {total} bytes, and a program contains at most {LIMIT}"));
@@ -38,7 +38,7 @@ mod tests {
         let size = |name: &str| std::fs::metadata(dir.join(name)).unwrap().len();
         let record = |file: &str, bytes| {
             let file = file.to_owned();
-            Data { plan: 0, execution: 1, uid: 7, is_after: file == "README.md", file, bytes }
+            DataRecord { plan: 0, execution: 1, uid: 7, is_after: file == "README.md", file, bytes }
         };
         let (manifest, readme) = (size("Cargo.toml"), size("README.md"));
         let values = read_values(dir, &[record("Cargo.toml", manifest), record("README.md", readme)]).unwrap();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use cudnn_graph::Graph;
-use cudnn_store::captures::{Capture, Data, Execution, Failure, Plan, Record, values_dir};
+use cudnn_store::captures::{Capture, DataRecord, ExecutionRecord, FailureRecord, PlanRecord, Record, values_dir};
 
 use super::request::{CapturedValues, DataSet, Request};
 
@@ -27,11 +27,11 @@ pub struct Captured {
     pub device: Option<String>,
     /// The first plan whose execution failed. Otherwise a plan with values, an execution, success or an engine, in this
     /// order.
-    pub plan: Option<Plan>,
+    pub plan: Option<PlanRecord>,
     /// The first execution of this plan, or the first one that failed.
-    pub execution: Option<Execution>,
+    pub execution: Option<ExecutionRecord>,
     /// The files with the values of tensors before and after the latest stored execution of this plan.
-    pub values: Vec<Data>,
+    pub values: Vec<DataRecord>,
     /// The other executions with stored values, in words.
     pub left_out: Option<String>,
     /// Whether the graph is only planned, because [`plan_for`](Self::plan_for) has selected another device.
@@ -50,11 +50,11 @@ struct Found<'a> {
 /// A plan of a graph.
 struct FoundPlan<'a> {
     capture: usize,
-    plan: &'a Plan,
+    plan: &'a PlanRecord,
     device: Option<&'a String>,
-    execution: Option<&'a Execution>,
+    execution: Option<&'a ExecutionRecord>,
     /// The stored values by the number of the execution.
-    values: BTreeMap<u64, Vec<&'a Data>>,
+    values: BTreeMap<u64, Vec<&'a DataRecord>>,
 }
 
 /// Returns the distinct graphs of captures, in the order of their first records. Failed calls follow, if a capture
@@ -125,7 +125,7 @@ fn candidate<'a, 'b>(found: &'b mut [Found<'a>], place: Option<&(usize, usize)>)
     found.get_mut(*graph)?.plans.get_mut(*plan)
 }
 
-fn has_failed(execution: &Execution) -> bool {
+fn has_failed(execution: &ExecutionRecord) -> bool {
     execution.status != "SUCCESS"
 }
 
@@ -168,7 +168,7 @@ fn failed_calls<'a>(records: impl Iterator<Item = (usize, &'a Record)>) -> Vec<C
 }
 
 /// Returns a failed call in one line, such as `cudnnBackendSetAttribute TENSOR_DIMENSIONS: BAD_PARAM`.
-fn label(failure: &Failure) -> String {
+fn label(failure: &FailureRecord) -> String {
     let attribute = failure.attribute.as_ref().map(|(name, ..)| format!(" {name}")).unwrap_or_default();
     format!("{}{attribute}: {}", failure.call, failure.status)
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use cudnn_store::captures::{self as captured, Execution};
+use cudnn_store::captures::{self as captured, ExecutionRecord};
 use rayon::prelude::*;
 
 use super::element;
@@ -81,7 +81,7 @@ impl Memory {
     ///
     /// # Errors
     /// The reason why the tensors cannot be laid out.
-    pub(super) fn new(tensors: Vec<Tensor>, execution: Option<&Execution>, max: usize) -> Result<Self, String> {
+    pub(super) fn new(tensors: Vec<Tensor>, execution: Option<&ExecutionRecord>, max: usize) -> Result<Self, String> {
         let execution = execution.filter(|execution| !has_placeholders(execution));
         let mut memory = Memory { buffers: Vec::new(), places: Vec::new() };
         // Of each captured buffer: the index, and the distance of its start from the red zone.
@@ -232,7 +232,7 @@ fn too_large(bytes: usize, max: usize) -> String {
 
 /// Returns whether the addresses mean nothing, because a CUDA graph was filled with the same one for several tensors. XLA
 /// does so, and sets the actual addresses when it launches the graph.
-fn has_placeholders(execution: &Execution) -> bool {
+fn has_placeholders(execution: &ExecutionRecord) -> bool {
     let places = || execution.tensors.iter().filter_map(|tensor| tensor.memory.as_ref()).filter(|place| !place.is_host);
     let is_repeated = |(at, place): (usize, &captured::Memory)| {
         places().skip(at + 1).any(|other| (other.buffer, other.offset) == (place.buffer, place.offset))
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn placeholders_in_a_cuda_graph_do_not_make_tensors_overlap() {
-        let execution = |in_cuda_graph| -> Execution {
+        let execution = |in_cuda_graph| -> ExecutionRecord {
             let place = r#"{"buffer":0,"offset":0,"alignment":1024}"#;
             let text = format!(
                 r#"{{"plan":0,"status":"SUCCESS","in_cuda_graph":{in_cuda_graph},
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn captured_offsets_and_alignments_are_reproduced() {
-        let execution: Execution = serde_json::from_str(
+        let execution: ExecutionRecord = serde_json::from_str(
             r#"{"plan":0,"status":"SUCCESS","tensors":[
                 {"uid":1,"memory":{"buffer":5,"offset":0,"alignment":2}},
                 {"uid":2,"memory":{"buffer":5,"offset":4,"alignment":2}},
@@ -342,7 +342,7 @@ mod tests {
         assert_eq!((first.buffer, overlapping.buffer, memory.buffers.len()), (0, 0, 3));
         assert_eq!((overlapping.offset - first.offset, first.offset % 4), (4, 2));
         assert_eq!((aligned.offset % ALIGNMENT, other.offset % ALIGNMENT), (0, 0));
-        let far: Execution = serde_json::from_str(
+        let far: ExecutionRecord = serde_json::from_str(
             r#"{"plan":0,"status":"SUCCESS","tensors":[{"uid":1,"memory":{"buffer":0,"offset":2147483000,"alignment":1}}]}"#,
         )
         .unwrap();

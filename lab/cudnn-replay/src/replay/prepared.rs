@@ -265,7 +265,7 @@ fn host_value(request: &Request, uid: i64) -> Option<Vec<u8>> {
 pub(super) mod tests {
     use super::super::CapturedValues;
     use super::*;
-    use cudnn_store::captures::Data;
+    use cudnn_store::captures::DataRecord;
 
     pub(in super::super) const MATMUL: &str = r#"[
         {"kind":"TENSOR","TENSOR_UNIQUE_ID:3":1,"TENSOR_DATA_TYPE:1":2,"TENSOR_DIMENSIONS:3":[1,3,5],"TENSOR_STRIDES:3":[24,8,1]},
@@ -377,7 +377,7 @@ pub(super) mod tests {
                 let bytes = &memory.buffers[place.buffer].bytes[place.offset..place.offset + place.tensor.span()];
                 let (uid, file) = (place.tensor.uid, format!("{}-{is_after}", place.tensor.uid));
                 std::fs::write(dir.path().join(&file), bytes).unwrap();
-                records.push(Data { plan: 0, execution: 1, uid, is_after, file, bytes: bytes.len() as u64 });
+                records.push(DataRecord { plan: 0, execution: 1, uid, is_after, file, bytes: bytes.len() as u64 });
             }
         }
         let values = CapturedValues { dir: dir.path().to_owned(), records };
@@ -414,7 +414,7 @@ pub(super) mod tests {
         for (uid, is_after, bytes) in files {
             let file = uid.to_string();
             std::fs::write(dir.path().join(&file), &bytes).unwrap();
-            records.push(Data { plan: 0, execution: 1, uid, is_after, file, bytes: bytes.len() as u64 });
+            records.push(DataRecord { plan: 0, execution: 1, uid, is_after, file, bytes: bytes.len() as u64 });
         }
         let values = Some(CapturedValues { dir: dir.path().to_owned(), records });
         let prepared = Prepared::new(&Request { graph, values, ..request() }, DataSet::Captured).unwrap();

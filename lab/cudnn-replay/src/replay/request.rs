@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use cudnn_graph::Graph;
 use cudnn_loader::Error;
-use cudnn_store::captures::{Data, Engine, Execution, status_name};
+use cudnn_store::captures::{DataRecord, Engine, ExecutionRecord, status_name};
 use serde::{Deserialize, Serialize};
 
 /// The default of [`Request::max_bytes`]: 2 GiB.
@@ -23,7 +23,7 @@ pub struct Request {
     /// The engines to try.
     pub engines: Engines,
     /// The program's execution, whose layout of the memory is reproduced.
-    pub execution: Option<Execution>,
+    pub execution: Option<ExecutionRecord>,
     /// The values of the inputs.
     pub data: Vec<DataSet>,
     /// The files for [`DataSet::Captured`].
@@ -61,7 +61,7 @@ pub struct CapturedValues {
     /// The directory of the files.
     pub dir: PathBuf,
     /// The records of the files.
-    pub records: Vec<Data>,
+    pub records: Vec<DataRecord>,
 }
 
 /// The engines to try.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cudnn_graph::Graph;
-use cudnn_store::captures::Execution;
+use cudnn_store::captures::ExecutionRecord;
 use cudnn_store::choices::Choice;
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ pub struct Task {
     /// The graph.
     pub graph: Graph,
     /// The program's execution, whose layout of the memory is reproduced.
-    pub execution: Option<Execution>,
+    pub execution: Option<ExecutionRecord>,
     /// The numbers of the heuristics modes that the program uses, in its order.
     pub modes: Vec<i64>,
     /// Whether to try every engine with every knob, and not only what the heuristics propose.

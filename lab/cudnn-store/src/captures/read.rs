@@ -167,7 +167,7 @@ impl std::error::Error for CaptureError {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::captures::record::Start;
+    use crate::captures::record::StartRecord;
 
     const START: &str = "{\"record\":\"start\",\"format\":1,\"cudnn\":91900,\"cudart\":13000}\n";
 
@@ -248,7 +248,7 @@ mod tests {
         let long = vec![b' '; MAX_LINE as usize + 1];
         assert!(matches!(Capture::parse(&[START.as_bytes(), &long].concat()), Err(CaptureError::TooLarge)));
         assert!(matches!(Capture::read(Path::new("/no/such/file")), Err(CaptureError::Io(_))));
-        let start = Record::Start(Start { format: 1, cudnn: 91_900, cudart: 13_000 });
+        let start = Record::Start(StartRecord { format: 1, cudnn: 91_900, cudart: 13_000 });
         assert_eq!(start.to_line(), START);
     }
 }
