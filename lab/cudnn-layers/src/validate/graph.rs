@@ -9,7 +9,7 @@ use cudnn_graph::{Graph, Node, Operand, Operation};
 use cudnn_sys::types::cudnnDataType_t as DataType;
 
 use super::message::State;
-use super::texts::{Place, shape, tensor};
+use super::texts::{OperationPosition, shape, tensor};
 use super::{operation, rules};
 use crate::lock::Lock;
 use crate::shadow;
@@ -30,16 +30,16 @@ pub(super) fn known(content: &Arc<Content>) -> Option<Graph> {
     graph.operations().iter().all(|operation| is_operation(operation.kind)).then_some(graph)
 }
 
-fn place<'a>(operations: &'a [Operation<'a>], index: usize) -> Option<Place<'a>> {
+fn place<'a>(operations: &'a [Operation<'a>], index: usize) -> Option<OperationPosition<'a>> {
     let operation = operations.get(index)?;
-    Some(Place { operation, number: Some((index + 1, operations.len())), is_in_attention: false })
+    Some(OperationPosition { operation, number: Some((index + 1, operations.len())), is_in_attention: false })
 }
 
 /// Checks an operation that cuDNN has refused. The graph is unknown.
 pub(super) fn operation_refused(state: &State, content: &Arc<Content>) {
     let graph = shadow::graph(content);
     if let Some((graph, root)) = graph.as_ref().ok().and_then(|graph| Some((graph, graph.root()?))) {
-        let place = Place { operation: &Operation::new(graph, root), number: None, is_in_attention: false };
+        let place = OperationPosition { operation: &Operation::new(graph, root), number: None, is_in_attention: false };
         operation::check(state, &place, true);
     }
 }
@@ -51,7 +51,7 @@ pub(super) fn finalized(state: &State, graph: &Arc<Content>, has_failed: bool) {
     let is_in_attention = is_attention(&operations);
     for index in 0..operations.len() {
         if let Some(place) = place(&operations, index) {
-            operation::check(state, &Place { is_in_attention, ..place }, has_failed);
+            operation::check(state, &OperationPosition { is_in_attention, ..place }, has_failed);
         }
     }
     let check = GraphCheck::new(state, &operations);

@@ -12,7 +12,7 @@ use cudnn_loader::{Error, check, cudnnBackendAttributeName_t as Name, cudnnBacke
 use cudnn_store::captures::status_name;
 
 use super::ahead::{PreparedAhead, at_once};
-use super::memory::{Buffer, Memory, PATTERN, Place, RED_ZONE};
+use super::memory::{Buffer, Memory, PATTERN, TensorPlace, RED_ZONE};
 use super::planning::Step;
 use super::prepared::Prepared;
 use super::request::{DataSet, PlanReport, Request, Run};
@@ -152,7 +152,7 @@ pub(super) fn variant_pack(
     host: &[Vec<u64>],
     workspace: &GpuMemory,
 ) -> Result<Descriptor, Error> {
-    let pointer = |place: &Place| {
+    let pointer = |place: &TensorPlace| {
         let on_device = device.get(place.buffer).and_then(Option::as_ref).map(GpuMemory::address);
         let on_host = || host.get(place.buffer).map(|words: &Vec<u64>| words.as_ptr().cast::<c_void>());
         on_device.or_else(on_host).map(|start| start.wrapping_byte_add(place.offset))

@@ -22,7 +22,7 @@ pub(super) struct Memory {
     /// The buffers, with red zones.
     pub(super) buffers: Vec<Buffer>,
     /// The tensors.
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<TensorPlace>,
 }
 
 /// A buffer.
@@ -69,7 +69,7 @@ impl ByteSet {
 
 /// The place of a tensor.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct TensorPlace {
     pub(super) tensor: Tensor,
     pub(super) buffer: usize,
     /// The distance from the start of the buffer, including the red zone.
@@ -115,7 +115,7 @@ impl Memory {
             if let Some((_, size)) = sizes.get_mut(buffer) {
                 *size = (*size).max(offset + tensor.span() + RED_ZONE);
             }
-            memory.places.push(Place { tensor, buffer, offset });
+            memory.places.push(TensorPlace { tensor, buffer, offset });
         }
         let total: usize = sizes.iter().map(|(_, size)| size).sum();
         if total > max {
@@ -134,7 +134,7 @@ impl Memory {
     }
 
     /// Sets the elements of a tensor.
-    pub(super) fn fill(&mut self, place: &Place, value: impl Fn(u64) -> f64 + Sync) {
+    pub(super) fn fill(&mut self, place: &TensorPlace, value: impl Fn(u64) -> f64 + Sync) {
         let Some(buffer) = self.buffers.get_mut(place.buffer) else { return };
         let Some(bytes) = buffer.bytes.get_mut(place.offset..) else { return };
         buffer.is_empty = false;
@@ -157,13 +157,13 @@ impl Memory {
     }
 
     /// Returns the memory from the first element of a tensor on.
-    fn start(&self, place: &Place) -> Option<&[u8]> {
+    fn start(&self, place: &TensorPlace) -> Option<&[u8]> {
         self.buffers.get(place.buffer)?.bytes.get(place.offset..)
     }
 
     /// Returns the values of tensors by uid.
     pub(super) fn values(&self, is_wanted: impl Fn(i64) -> bool) -> BTreeMap<i64, Array> {
-        let value = |place: &Place| Some((place.tensor.uid, place.tensor.read(self.start(place)?)));
+        let value = |place: &TensorPlace| Some((place.tensor.uid, place.tensor.read(self.start(place)?)));
         self.places.iter().filter(|place| is_wanted(place.tensor.uid)).filter_map(value).collect()
     }
 
@@ -174,7 +174,7 @@ impl Memory {
     }
 
     /// Sets the first bytes of a tensor.
-    pub(super) fn write(&mut self, place: &Place, bytes: &[u8]) {
+    pub(super) fn write(&mut self, place: &TensorPlace, bytes: &[u8]) {
         let end = place.offset + bytes.len().min(place.tensor.span());
         let Some(buffer) = self.buffers.get_mut(place.buffer) else { return };
         buffer.is_empty = false;
@@ -184,7 +184,7 @@ impl Memory {
     }
 
     /// Allows executions to change the elements of a tensor.
-    pub(super) fn allow_writes(&mut self, place: &Place) {
+    pub(super) fn allow_writes(&mut self, place: &TensorPlace) {
         let Some(buffer) = self.buffers.get_mut(place.buffer) else { return };
         let size = element::size(place.tensor.ty).unwrap_or(1);
         let has_gaps = place.tensor.count() * size != place.tensor.span();
@@ -212,7 +212,7 @@ impl Memory {
         let first = damaged.next()?;
         let count = damaged.count() + 1;
         let places = || self.places.iter().filter(|place| place.buffer == buffer);
-        let end = |place: &Place| place.offset + place.tensor.span();
+        let end = |place: &TensorPlace| place.offset + place.tensor.span();
         let text = if let Some(inside) = places().find(|place| (place.offset..end(place)).contains(&first)) {
             let at = first - inside.offset;
             format!("at offset {at} of tensor {}, in an input or between elements", inside.tensor.uid)

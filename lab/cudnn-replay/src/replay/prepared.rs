@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::accuracy::Worst;
 use super::captured::TensorValues;
-use super::memory::{Memory, Place};
+use super::memory::{Memory, TensorPlace};
 use super::reference::Expected;
 use super::request::{DataSet, OutputError, Request, Run};
 use super::tensor::Tensor;
@@ -129,7 +129,7 @@ impl Prepared {
     }
 
     /// Returns the places of the outputs with their bytes after the execution.
-    pub(super) fn outputs<'a>(&'a self, after: &'a [Vec<u8>]) -> impl Iterator<Item = (&'a Place, &'a [u8])> {
+    pub(super) fn outputs<'a>(&'a self, after: &'a [Vec<u8>]) -> impl Iterator<Item = (&'a TensorPlace, &'a [u8])> {
         let places = self.memory.places.iter().filter(|place| self.written.contains(&place.tensor.uid));
         places.filter_map(|place| {
             let range = place.offset..place.offset + place.tensor.span();

@@ -39,7 +39,7 @@ const MAX_ENTRIES: u64 = 1 << 20;
 /// A pack with a verified index.
 pub(crate) struct Pack(PathBuf);
 
-struct Opened {
+struct OpenPack {
     file: File,
     size: u64,
     count: u64,
@@ -48,7 +48,7 @@ struct Opened {
 }
 
 /// The position of an entry.
-struct Place {
+struct EntryRange {
     hash: Hash,
     offset: u64,
     length: u64,
@@ -61,7 +61,7 @@ impl Pack {
             if !path.is_absolute() {
                 return Err(StoreErrorKind::NotAbsolute.into());
             }
-            Opened::open(path)?.check_index()
+            OpenPack::open(path)?.check_index()
         };
         check().map_err(|cause| cause.at_pack(path))?;
         Ok(Pack(path.to_owned()))
@@ -75,7 +75,7 @@ impl Pack {
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Entry>, StoreError> {
         let hash = name::hash(key);
         let find = || -> Result<Option<Entry>, Cause> {
-            let opened = Opened::open(&self.0)?;
+            let opened = OpenPack::open(&self.0)?;
             let Some(place) = opened.find(&hash)? else { return Ok(None) };
             let entry = opened.entry(&place)?;
             if entry.key == key { Ok(Some(entry)) } else { Err(Damage::OtherKey.into()) }
@@ -87,7 +87,7 @@ impl Pack {
     /// entry.
     pub(crate) fn entry(&self, at: u64) -> Result<Option<Result<Stored, StoreError>>, StoreError> {
         let place = || -> Result<_, Cause> {
-            let opened = Opened::open(&self.0)?;
+            let opened = OpenPack::open(&self.0)?;
             if at >= opened.count {
                 return Ok(None);
             }
@@ -109,7 +109,7 @@ impl Pack {
     }
 }
 
-impl Opened {
+impl OpenPack {
     fn open(path: &Path) -> Result<Self, Cause> {
         let file = trusted_files::open(path)?;
         let size = file.metadata()?.size;
@@ -125,7 +125,7 @@ impl Opened {
         if length != size || count > MAX_ENTRIES || count * PLACE > size - HEADER {
             return Err(Damage::Size.into());
         }
-        Ok(Opened { file, size, count, start, checksum })
+        Ok(OpenPack { file, size, count, start, checksum })
     }
 
     fn check_index(&self) -> Result<(), Cause> {
@@ -143,16 +143,16 @@ impl Opened {
         if checksum == self.checksum { Ok(()) } else { Err(Damage::Checksum.into()) }
     }
 
-    fn place(&self, at: u64) -> Result<Place, Cause> {
+    fn place(&self, at: u64) -> Result<EntryRange, Cause> {
         let place = self.file.read(HEADER + at * PLACE, PLACE)?.ok_or(Damage::Size)?;
         let mut place = Reader(&place);
         match (place.array(), place.u64(), place.u64()) {
-            (Some(hash), Some(offset), Some(length)) => Ok(Place { hash, offset, length }),
+            (Some(hash), Some(offset), Some(length)) => Ok(EntryRange { hash, offset, length }),
             _ => Err(Damage::Size.into()),
         }
     }
 
-    fn find(&self, hash: &Hash) -> Result<Option<Place>, Cause> {
+    fn find(&self, hash: &Hash) -> Result<Option<EntryRange>, Cause> {
         let (mut low, mut high) = (0, self.count);
         while low < high {
             let middle = low + (high - low) / 2;
@@ -166,7 +166,7 @@ impl Opened {
         Ok(None)
     }
 
-    fn entry(&self, place: &Place) -> Result<Entry, Cause> {
+    fn entry(&self, place: &EntryRange) -> Result<Entry, Cause> {
         if place.length > MAX_ENTRY {
             return Err(StoreErrorKind::TooLarge { bytes: place.length, limit: MAX_ENTRY }.into());
         }
