@@ -14,7 +14,7 @@ use cudnn_cli::temporary;
 use cudnn_layers::plans::{Recorded, device_name, environment};
 use cudnn_loader::cudnnBackendAttributeName_t as Name;
 use cudnn_replay::rebuild::{Refused, rebuild};
-use cudnn_store::plans::{About, Entry};
+use cudnn_store::plans::{PlanInfo, PlanEntry};
 use serde::{Deserialize, Serialize};
 
 use crate::worker::{Client, Stop, WorkerAnswer, reason_of, serve};
@@ -47,13 +47,13 @@ struct Rebuilt {
 /// The reason why planning is impossible.
 pub(crate) fn rebuild_all(
     device: &str,
-    entries: impl Iterator<Item = Entry>,
+    entries: impl Iterator<Item = PlanEntry>,
     failures: &mut Vec<String>,
     timeouts: &Timeouts,
-) -> Result<Vec<Entry>, String> {
+) -> Result<Vec<PlanEntry>, String> {
     let (mut client, mut spinner) = (Client::new(COMMAND, None, timeouts), Spinner::new(true));
     let (mut rebuilt, mut known) = (Vec::new(), Vec::new());
-    for Entry { key, about, .. } in entries {
+    for PlanEntry { key, about, .. } in entries {
         let Some(recorded) = Recorded::parse(&key) else {
             failures.push(format!("{}: it was written by another release of this program", about.label));
             continue;
@@ -67,8 +67,8 @@ pub(crate) fn rebuild_all(
         match ask::<Result<Rebuilt, String>>(&mut client, request, &mut spinner)? {
             Ok(Ok(Rebuilt { key, json, cudnn_version, workspace_size, build_time })) => {
                 let device = device_name(device.as_bytes());
-                let about = About { device, cudnn_version, build_time, workspace_size, ..about };
-                rebuilt.push(Entry { key, plan: json.into_bytes(), about });
+                let about = PlanInfo { device, cudnn_version, build_time, workspace_size, ..about };
+                rebuilt.push(PlanEntry { key, plan: json.into_bytes(), about });
                 known.push(recorded);
             }
             Ok(Err(reason)) => failures.push(format!("{}: {reason}", about.label)),

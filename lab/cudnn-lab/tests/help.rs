@@ -4,7 +4,7 @@
 
 use std::process::{Command, Output, Stdio};
 
-use cudnn_store::plans::{About, Entry, Settings, Store};
+use cudnn_store::plans::{PlanInfo, PlanEntry, Settings, Store};
 use support::TempDir;
 
 const LAB: &str = env!("CARGO_BIN_EXE_cudnn-lab");
@@ -57,8 +57,8 @@ fn the_examples_of_devices_plans_and_errata_run() {
     .unwrap();
     // The examples pack a plan and remove it.
     let settings = Settings { dir: Some(home.path().join(".cache/cudnn-plans")), ..Settings::default() };
-    let about = About { device: "NVIDIA H200".into(), cudnn_version: 91_900, ..About::default() };
-    Store::open(&settings).0.put(&Entry { about, ..Entry::default() }).unwrap();
+    let about = PlanInfo { device: "NVIDIA H200".into(), cudnn_version: 91_900, ..PlanInfo::default() };
+    Store::open(&settings).0.put(&PlanEntry { about, ..PlanEntry::default() }).unwrap();
     let mut count = 0;
     for subcommand in ["devices", "plans", "errata"] {
         let help = lab(&[subcommand, "--help"]).1;

@@ -6,12 +6,12 @@ mod common;
 use std::path::Path;
 
 use common::{assert_found, entry, get, only_file, open, open_with, plans, temporaries};
-use cudnn_store::plans::{Damage, Entry, Settings, Store, StoreErrorKind, write_pack};
+use cudnn_store::plans::{Damage, PlanEntry, Settings, Store, StoreErrorKind, write_pack};
 use sha2::{Digest, Sha256};
 
 /// Checks that a lookup reports and removes the unusable file, and that the next put succeeds.
 #[track_caller]
-fn assert_replaced(dir: &Path, store: &Store, entry: &Entry, what: &str) -> StoreErrorKind {
+fn assert_replaced(dir: &Path, store: &Store, entry: &PlanEntry, what: &str) -> StoreErrorKind {
     let listed: Vec<_> = store.entries().collect();
     assert!(listed.len() == 1 && listed[0].is_err(), "{what}: {listed:?}");
     let Some(Err(problem)) = get(store, entry) else { panic!("{what}: {:?}", get(store, entry)) };

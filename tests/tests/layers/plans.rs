@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use cudnn_layers::plans::{VariableUse, variable_use};
-use cudnn_store::plans::{Settings, Store, Stored};
+use cudnn_store::plans::{Settings, Store, StoredPlan};
 use support::{Child, ChildOutput, FakeLibrary, Library, PlanningLibraries, Subject, TempDir, Version, Wheel, lib_dir};
 
 pub(super) const PLANNER: &str = env!("CARGO_BIN_EXE_planner");
@@ -380,9 +380,9 @@ fn a_cached_plan_of_a_different_engine_is_not_restored() {
     let settings = Settings { dir: Some(world.store()), ..Settings::default() };
     let (store, problems) = Store::open(&settings);
     assert!(problems.is_empty(), "{problems:?}");
-    let entries: Vec<Stored> = store.entries().filter_map(Result::ok).collect();
+    let entries: Vec<StoredPlan> = store.entries().filter_map(Result::ok).collect();
     assert!(!entries.is_empty());
-    for Stored { mut entry, .. } in entries {
+    for StoredPlan { mut entry, .. } in entries {
         let plan = String::from_utf8(entry.plan).unwrap();
         let other = plan.replace("\"engine\":{\"engineId\":", "\"engine\":{\"engineId\":1");
         assert_ne!(plan, other);

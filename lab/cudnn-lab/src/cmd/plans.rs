@@ -15,7 +15,7 @@ use cudnn_cli::subprocess::Timeouts;
 use cudnn_cli::table::table;
 use cudnn_probe::Version;
 use cudnn_store::plans::{
-    About, Entry, PACK_VARIABLE, Settings, Source, Store, StoreError, StoreErrorKind, Stored, is_pack, write_pack,
+    PlanInfo, PlanEntry, PACK_VARIABLE, Settings, PlanSource, Store, StoreError, StoreErrorKind, StoredPlan, is_pack, write_pack,
 };
 use serde_json::{Value, json};
 
@@ -95,7 +95,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
         Action::Stats => Ok(plans.stats(settings.limit)),
         Action::Verify => Ok(plans.verify()),
         Action::Pack { file, device_name, cudnn, device, replace } => {
-            let is_wanted = |about: &About| {
+            let is_wanted = |about: &PlanInfo| {
                 // `9.1` must not match 9.10.0.
                 let is_of = |release: &String| {
                     format!("{}.", shown_version(about.cudnn_version)).starts_with(&format!("{release}."))
@@ -126,7 +126,7 @@ struct Group {
 }
 
 impl Group {
-    fn add(&mut self, stored: &Stored) {
+    fn add(&mut self, stored: &StoredPlan) {
         self.plans += 1;
         self.bytes = self.bytes.saturating_add(stored.bytes);
         self.build_time = self.build_time.saturating_add(stored.entry.about.build_time);
@@ -139,7 +139,7 @@ impl Group {
 
 impl Plans {
     /// Reads the plans without their keys and contents, which are not shown and can be a gigabyte in size.
-    fn read(&mut self) -> Vec<Stored> {
+    fn read(&mut self) -> Vec<StoredPlan> {
         let mut plans = Vec::new();
         for stored in self.store.entries() {
             match stored {
@@ -180,12 +180,12 @@ impl Plans {
         self.report(keys, || {
             let mut table = table(["plan", "device", "cuDNN", "size", "last use"]);
             let now = SystemTime::now();
-            for Stored { entry, source, bytes, last_use, .. } in &plans {
+            for StoredPlan { entry, source, bytes, last_use, .. } in &plans {
                 let use_or_pack = match (source, last_use) {
-                    (Source::Pack(pack), _) => format!("in {}", pack.printable()),
-                    (Source::Directory, time) => time.map_or_else(|| "?".into(), |time| age(time, now)),
+                    (PlanSource::Pack(pack), _) => format!("in {}", pack.printable()),
+                    (PlanSource::Directory, time) => time.map_or_else(|| "?".into(), |time| age(time, now)),
                 };
-                let About { label, device, cudnn_version, .. } = &entry.about;
+                let PlanInfo { label, device, cudnn_version, .. } = &entry.about;
                 let version = shown_version(*cudnn_version);
                 table.add_row([label.printable(), device.printable(), version, size(*bytes), use_or_pack]);
             }
@@ -202,8 +202,8 @@ impl Plans {
             let about = &stored.entry.about;
             groups.entry((about.cudnn_version, &about.device)).or_default().add(stored);
             match &stored.source {
-                Source::Directory => directory.add(stored),
-                Source::Pack(pack) => packs.entry(pack).or_default().add(stored),
+                PlanSource::Directory => directory.add(stored),
+                PlanSource::Pack(pack) => packs.entry(pack).or_default().add(stored),
             }
         }
         let pack = |(pack, Group { plans, bytes, .. }): (&&Path, &Group)| json!({ "file": pack.to_string_lossy(), "entries": plans, "bytes": bytes });
@@ -256,7 +256,7 @@ impl Plans {
     fn pack(
         mut self,
         output: &Output<'_>,
-        is_wanted: impl Fn(&About) -> bool,
+        is_wanted: impl Fn(&PlanInfo) -> bool,
         device: Option<&Device>,
         timeouts: &Timeouts,
     ) -> CommandResult {
@@ -269,7 +269,7 @@ impl Plans {
             }
         });
         let mut failures = Vec::new();
-        let entries: Box<dyn Iterator<Item = Entry>> = match device {
+        let entries: Box<dyn Iterator<Item = PlanEntry>> = match device {
             None => Box::new(wanted),
             Some(device) => {
                 let rebuilt = plan_worker::rebuild_all(&device.description, wanted, &mut failures, timeouts);
@@ -331,11 +331,11 @@ impl Plans {
         Ok(Outcome::Fine)
     }
 
-    fn value(&self, Stored { entry, source, name, bytes, last_use }: &Stored) -> Value {
-        let About { label, device, cudnn_version, build_time, workspace_size } = &entry.about;
+    fn value(&self, StoredPlan { entry, source, name, bytes, last_use }: &StoredPlan) -> Value {
+        let PlanInfo { label, device, cudnn_version, build_time, workspace_size } = &entry.about;
         let file = match source {
-            Source::Directory => self.store.dir().map(|dir| dir.join(name)),
-            Source::Pack(pack) => Some(pack.clone()),
+            PlanSource::Directory => self.store.dir().map(|dir| dir.join(name)),
+            PlanSource::Pack(pack) => Some(pack.clone()),
         };
         let last_use = last_use.and_then(|time| Some(time.duration_since(UNIX_EPOCH).ok()?.as_secs()));
         json!({

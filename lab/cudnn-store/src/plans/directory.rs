@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use cudnn_os::trusted_files;
 
-use super::entry::{Entry, Source, Stored};
+use super::entry::{PlanEntry, PlanSource, StoredPlan};
 use super::error::{Cause, Damage, StoreError, StoreErrorKind};
 use super::format::{self, MAX_ENTRY};
 use super::limit::{self, Scan};
@@ -55,7 +55,7 @@ impl Directory {
     }
 
     /// Returns the entry with this key. Removes files that can never be used.
-    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Entry>, StoreError> {
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<PlanEntry>, StoreError> {
         let Some(directory) = self.open()? else { return Ok(None) };
         let name = name::entry_name(&name::hash(key));
         let cause = match read(&directory, &name) {
@@ -78,7 +78,7 @@ impl Directory {
     }
 
     /// Writes the entry to a temporary file and renames it, so that readers never see a partial entry.
-    pub(crate) fn put(&self, entry: &Entry) -> Result<(), StoreError> {
+    pub(crate) fn put(&self, entry: &PlanEntry) -> Result<(), StoreError> {
         let name = name::entry_name(&name::hash(&entry.key));
         self.try_put(entry, &name).map_err(|cause| {
             let is_entry = matches!(cause.kind, StoreErrorKind::TooLarge { .. });
@@ -86,7 +86,7 @@ impl Directory {
         })
     }
 
-    fn try_put(&self, entry: &Entry, name: &str) -> Result<(), Cause> {
+    fn try_put(&self, entry: &PlanEntry, name: &str) -> Result<(), Cause> {
         let bytes = format::encode(entry);
         let size = bytes.as_ref().map_or(u64::MAX, |bytes| bytes.len() as u64);
         let limit = self.limit.min(MAX_ENTRY);
@@ -143,7 +143,7 @@ impl Directory {
     }
 
     /// Returns the entry with this name, or `None` if it was removed. Damaged entries are not removed.
-    pub(crate) fn entry(&self, name: &str) -> Result<Option<Stored>, StoreError> {
+    pub(crate) fn entry(&self, name: &str) -> Result<Option<StoredPlan>, StoreError> {
         let Some(directory) = self.open()? else { return Ok(None) };
         match read(&directory, name) {
             Ok((stored, _)) if name::entry_name(&name::hash(&stored.entry.key)) == name => Ok(Some(stored)),
@@ -189,16 +189,16 @@ fn is_useless(kind: &StoreErrorKind) -> bool {
 }
 
 /// Reads an entry.
-fn read(directory: &trusted_files::Directory, name: &str) -> Result<(Stored, trusted_files::File), Cause> {
+fn read(directory: &trusted_files::Directory, name: &str) -> Result<(StoredPlan, trusted_files::File), Cause> {
     let file = directory.open_file(name)?;
     let metadata = file.metadata()?;
     if metadata.size > MAX_ENTRY {
         return Err(StoreErrorKind::TooLarge { bytes: metadata.size, limit: MAX_ENTRY }.into());
     }
     let bytes = file.read(0, metadata.size)?.ok_or(Damage::Size)?;
-    let stored = Stored {
+    let stored = StoredPlan {
         entry: format::decode(&bytes)?,
-        source: Source::Directory,
+        source: PlanSource::Directory,
         name: name.to_owned(),
         bytes: metadata.size,
         last_use: metadata.modified,

@@ -21,7 +21,7 @@ use cudnn_os::cancel::ThreadStateGuard;
 use cudnn_os::trusted_files::{self, File};
 use sha2::{Digest, Sha256};
 
-use super::entry::{Entry, Source, Stored};
+use super::entry::{PlanEntry, PlanSource, StoredPlan};
 use super::error::{Cause, Damage, StoreError, StoreErrorKind};
 use super::format::{self, MAX_ENTRY, Reader};
 use super::name::{self, Hash};
@@ -72,9 +72,9 @@ impl Pack {
     }
 
     /// Returns the entry with this key.
-    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Entry>, StoreError> {
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<PlanEntry>, StoreError> {
         let hash = name::hash(key);
-        let find = || -> Result<Option<Entry>, Cause> {
+        let find = || -> Result<Option<PlanEntry>, Cause> {
             let opened = OpenPack::open(&self.0)?;
             let Some(place) = opened.find(&hash)? else { return Ok(None) };
             let entry = opened.entry(&place)?;
@@ -85,7 +85,7 @@ impl Pack {
 
     /// Returns the entry at this position of the index. The outer error concerns the pack, the inner one only the
     /// entry.
-    pub(crate) fn entry(&self, at: u64) -> Result<Option<Result<Stored, StoreError>>, StoreError> {
+    pub(crate) fn entry(&self, at: u64) -> Result<Option<Result<StoredPlan, StoreError>>, StoreError> {
         let place = || -> Result<_, Cause> {
             let opened = OpenPack::open(&self.0)?;
             if at >= opened.count {
@@ -98,9 +98,9 @@ impl Pack {
         let entry = opened.entry(&place).and_then(|entry| {
             if name::hash(&entry.key) == place.hash { Ok(entry) } else { Err(Damage::OtherKey.into()) }
         });
-        let stored = entry.map(|entry| Stored {
+        let stored = entry.map(|entry| StoredPlan {
             entry,
-            source: Source::Pack(self.0.clone()),
+            source: PlanSource::Pack(self.0.clone()),
             name: name::entry_name(&place.hash),
             bytes: place.length,
             last_use: None,
@@ -166,7 +166,7 @@ impl OpenPack {
         Ok(None)
     }
 
-    fn entry(&self, place: &EntryRange) -> Result<Entry, Cause> {
+    fn entry(&self, place: &EntryRange) -> Result<PlanEntry, Cause> {
         if place.length > MAX_ENTRY {
             return Err(StoreErrorKind::TooLarge { bytes: place.length, limit: MAX_ENTRY }.into());
         }
@@ -201,7 +201,7 @@ pub struct Packed {
 ///
 /// # Errors
 /// Returns the reason why the pack could not be written. An existing file is then unchanged.
-pub fn write_pack(path: &Path, entries: impl IntoIterator<Item = Entry>) -> Result<Packed, StoreError> {
+pub fn write_pack(path: &Path, entries: impl IntoIterator<Item = PlanEntry>) -> Result<Packed, StoreError> {
     let mut encoded = BTreeMap::new();
     for entry in entries {
         let bytes = format::encode(&entry).filter(|bytes| bytes.len() as u64 <= MAX_ENTRY);

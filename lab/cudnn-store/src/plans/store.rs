@@ -5,7 +5,7 @@ use std::path::Path;
 use super::directory::{Cleared, Directory};
 use cudnn_os::cancel::ThreadStateGuard;
 
-use super::entry::{Entry, Lookup, Source, Stored};
+use super::entry::{PlanEntry, PlanLookup, PlanSource, StoredPlan};
 use super::error::{Cause, StoreError, StoreErrorKind};
 use super::limit::Scan;
 use super::pack::Pack;
@@ -59,22 +59,22 @@ impl Store {
     ///
     /// If the entry is damaged or incomplete, has a different key, or belongs to another user, the result is
     /// [`Unusable`](Lookup::Unusable). The file is then removed from the directory.
-    pub fn get(&self, key: &[u8]) -> Lookup {
+    pub fn get(&self, key: &[u8]) -> PlanLookup {
         let _guard = ThreadStateGuard::new();
         let mut problem = None;
         for pack in &self.packs {
             match pack.get(key) {
-                Ok(Some(entry)) => return Lookup::Found(entry, Source::Pack(pack.path().to_owned())),
+                Ok(Some(entry)) => return PlanLookup::Found(entry, PlanSource::Pack(pack.path().to_owned())),
                 Ok(None) => {}
                 Err(found) => problem = Some(found),
             }
         }
         match self.directory.as_ref().map(|directory| directory.get(key)) {
-            Some(Ok(Some(entry))) => return Lookup::Found(entry, Source::Directory),
+            Some(Ok(Some(entry))) => return PlanLookup::Found(entry, PlanSource::Directory),
             Some(Ok(None)) | None => {}
             Some(Err(found)) => problem = Some(found),
         }
-        problem.map_or(Lookup::Missing, Lookup::Unusable)
+        problem.map_or(PlanLookup::Missing, PlanLookup::Unusable)
     }
 
     /// Stores an entry in the directory and replaces an existing entry with the same key. Without a directory, this is
@@ -85,7 +85,7 @@ impl Store {
     ///
     /// # Errors
     /// Returns the reason why the entry could not be stored. The directory is then unchanged.
-    pub fn put(&self, entry: &Entry) -> Result<(), StoreError> {
+    pub fn put(&self, entry: &PlanEntry) -> Result<(), StoreError> {
         let _guard = ThreadStateGuard::new();
         self.directory.as_ref().map_or(Ok(()), |directory| directory.put(entry))
     }
@@ -133,7 +133,7 @@ pub struct Entries<'a> {
 }
 
 impl Iterator for Entries<'_> {
-    type Item = Result<Stored, StoreError>;
+    type Item = Result<StoredPlan, StoreError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let _guard = ThreadStateGuard::new();
