@@ -57,7 +57,7 @@ impl Distribution {
 
 /// The contents of an environment's import directories.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct FoundPackages {
     pub(crate) distributions: Vec<Distribution>,
     pub(crate) unreadable: Vec<Unreadable>,
     pub(crate) is_truncated: bool,
@@ -65,7 +65,7 @@ pub(crate) struct Found {
     entries: usize,
 }
 
-impl Found {
+impl FoundPackages {
     fn report(&mut self, path: impl Into<PathBuf>, reason: impl Into<String>, repair: Option<Repair>) {
         self.add(Unreadable::new(path, reason, repair));
     }
@@ -81,8 +81,8 @@ impl Found {
 
 /// Reads the names of all packages, and the metadata of packages with wanted names. If several import directories
 /// contain a package, the first one counts, as in Python.
-pub(crate) fn read(environment: &Environment, is_wanted: impl Fn(&str) -> bool) -> Found {
-    let mut found = Found::default();
+pub(crate) fn read(environment: &Environment, is_wanted: impl Fn(&str) -> bool) -> FoundPackages {
+    let mut found = FoundPackages::default();
     environment.unreadable.iter().for_each(|file| found.add(file.clone()));
     let mut known = HashSet::new();
     for dir in &environment.import_dirs {
@@ -122,7 +122,7 @@ struct MetadataDir {
 }
 
 /// Returns the metadata directories in an import directory, grouped by normalized package name.
-fn records_in(dir: &Path, found: &mut Found) -> BTreeMap<String, Vec<MetadataDir>> {
+fn records_in(dir: &Path, found: &mut FoundPackages) -> BTreeMap<String, Vec<MetadataDir>> {
     let mut records: BTreeMap<String, Vec<MetadataDir>> = BTreeMap::new();
     let entries = match facts::read_dir(dir) {
         Ok(entries) => entries,
@@ -184,7 +184,7 @@ fn records_in(dir: &Path, found: &mut Found) -> BTreeMap<String, Vec<MetadataDir
 }
 
 /// Reports a directory that pip has renamed. It may be removed only if it is not the only copy.
-fn report_leftover(path: PathBuf, records: &BTreeMap<String, Vec<MetadataDir>>, found: &mut Found) {
+fn report_leftover(path: PathBuf, records: &BTreeMap<String, Vec<MetadataDir>>, found: &mut FoundPackages) {
     if has_other_copy(&path, records) {
         found.report(path, "is left over from an interrupted pip command: remove it", Some(Repair::Remove));
     } else {
@@ -213,7 +213,7 @@ fn distribution(
     record: MetadataDir,
     dir: &Path,
     is_wanted: bool,
-    found: &mut Found,
+    found: &mut FoundPackages,
 ) -> Option<Distribution> {
     let MetadataDir { info_dir, mut version } = record;
     let is_source = version.is_none() && info_dir.extension().is_some_and(|extension| extension == "egg-info");

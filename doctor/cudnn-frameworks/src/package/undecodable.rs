@@ -5,7 +5,7 @@ use std::path::Path;
 
 use cudnn_probe::{facts, read_bounded};
 
-use super::distribution::{Distribution, Found};
+use super::distribution::{Distribution, FoundPackages};
 use super::metadata;
 use super::unreadable::{Repair, Unreadable};
 use crate::files::{file_name, read_text};
@@ -15,7 +15,7 @@ use crate::parallel::in_parallel;
 const MAX_INSTALLER_LEN: u64 = 64;
 
 /// Reports all such packages, including ones that do not affect a framework.
-pub(crate) fn report(found: &mut Found) {
+pub(crate) fn report(found: &mut FoundPackages) {
     for one in in_parallel(&found.distributions, unreadable).into_iter().flatten() {
         // A package that affects a framework may already be reported for another reason.
         found.unreadable.retain(|known| known.path != one.path);

@@ -7,7 +7,7 @@ use cudnn_probe::dll_search::ProcessFacts;
 use cudnn_probe::facts::PathFacts;
 
 use super::finding::{Finding, INCOMPLETE, LD_SO_MIX, OTHER_ON_PATH};
-use super::plain_program::{Found, is_same};
+use super::plain_program::{FoundLibrary, is_same};
 use super::remedies::search_first;
 use crate::context::Context;
 use crate::cudnn_file;
@@ -15,7 +15,7 @@ use crate::dependencies::dependencies_of;
 use crate::remedy::Remedy;
 
 /// C012, C021, C022: programs that load the shim by name find this file.
-pub(super) fn found(found: &Found, report: &InstallationReport, context: &Context) -> Option<Finding> {
+pub(super) fn found(found: &FoundLibrary, report: &InstallationReport, context: &Context) -> Option<Finding> {
     let (dir, found_dir) = (report.dir.printable(), found.path.parent()?);
     let mix = mix(found, context);
     if is_same(found_dir, &report.dir) {
@@ -40,8 +40,8 @@ pub(super) fn found(found: &Found, report: &InstallationReport, context: &Contex
 
 /// C012, C022: NVIDIA's shim opens the other DLLs by name and ignores its own directory. Reports DLLs that Windows
 /// finds in a different directory, or fails to find.
-fn mix(found: &Found, context: &Context) -> Option<Finding> {
-    let Found { path: shim, rule } = found;
+fn mix(found: &FoundLibrary, context: &Context) -> Option<Finding> {
+    let FoundLibrary { path: shim, rule } = found;
     let dir = shim.parent()?;
     let opened = dependencies_of(shim, &context.host).ok()?.into_iter();
     let opened = opened.filter(|one| one.dlopened_by.is_some() && cudnn_file::library(&one.name).is_some());

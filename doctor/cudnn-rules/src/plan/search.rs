@@ -44,7 +44,7 @@ pub struct PlanContext<'a> {
 
 /// The outcome for a finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum RemedyOutcome {
     /// The remedy is only advice.
     Advice(Option<Remedy>),
     /// The remedy would not work, or do harm. It is replaced by this one.
@@ -98,7 +98,7 @@ struct PlanSearch<'a> {
 /// The result of the search.
 pub(super) struct SearchResult {
     /// The outcome for each finding.
-    pub(super) outcomes: Vec<Outcome>,
+    pub(super) outcomes: Vec<RemedyOutcome>,
     /// The remedies of the plan.
     pub(super) parts: Vec<PlannedRemedy>,
     /// The indices of the remedies that fix each finding, if no others of the plan are taken.
@@ -113,7 +113,7 @@ pub(super) struct SearchResult {
 pub(super) fn search(findings: &[Finding], context: &PlanContext<'_>) -> SearchResult {
     if !findings.iter().any(|finding| finding.remedy.as_ref().is_some_and(is_executable)) {
         let adapt = |finding: &Finding| finding.remedy.as_ref().map(|remedy| adapted(remedy, finding, context));
-        let outcomes = findings.iter().map(|finding| Outcome::Advice(adapt(finding))).collect();
+        let outcomes = findings.iter().map(|finding| RemedyOutcome::Advice(adapt(finding))).collect();
         return SearchResult {
             outcomes,
             parts: Vec::new(),
@@ -144,8 +144,8 @@ pub(super) fn search(findings: &[Finding], context: &PlanContext<'_>) -> SearchR
     SearchResult { enough, left: best.after(&best.parts), parts: best.parts, outcomes }
 }
 
-fn is_refused(outcome: Option<&Outcome>) -> bool {
-    matches!(outcome, Some(Outcome::Refused(_)))
+fn is_refused(outcome: Option<&RemedyOutcome>) -> bool {
+    matches!(outcome, Some(RemedyOutcome::Refused(_)))
 }
 
 /// Returns whether a remedy belongs in the plan. Notes are only advice, and manual work must be started by the user.
@@ -160,7 +160,7 @@ fn is_executable(remedy: &Remedy) -> bool {
 
 impl PlanSearch<'_> {
     /// Returns the numbers of errors and warnings that the plan could have fixed and does not, then its length.
-    fn cost(&self, outcomes: &[Outcome]) -> (usize, usize, usize) {
+    fn cost(&self, outcomes: &[RemedyOutcome]) -> (usize, usize, usize) {
         let refused = |severity: Severity| {
             let all = outcomes.iter().zip(self.findings);
             all.filter(|(outcome, finding)| is_refused(Some(outcome)) && finding.kind.severity == severity).count()
@@ -169,12 +169,12 @@ impl PlanSearch<'_> {
     }
 
     /// Chooses the fewest remedies of the plan that fix a finding without a new error.
-    fn enough(&self, index: usize, outcomes: &[Outcome]) -> Vec<usize> {
-        let is_alone = |index: usize| matches!(outcomes.get(index), Some(Outcome::Planned { is_alone: true, .. }));
+    fn enough(&self, index: usize, outcomes: &[RemedyOutcome]) -> Vec<usize> {
+        let is_alone = |index: usize| matches!(outcomes.get(index), Some(RemedyOutcome::Planned { is_alone: true, .. }));
         let (of, is_alone) = match outcomes.get(index) {
-            Some(Outcome::Planned { .. }) => (index, is_alone(index)),
-            Some(Outcome::FixedBy(by)) => (*by, is_alone(*by)),
-            Some(Outcome::FixedUpTo(by)) => (*by, false),
+            Some(RemedyOutcome::Planned { .. }) => (index, is_alone(index)),
+            Some(RemedyOutcome::FixedBy(by)) => (*by, is_alone(*by)),
+            Some(RemedyOutcome::FixedUpTo(by)) => (*by, false),
             _ => return Vec::new(),
         };
         let last = self.parts.iter().rposition(|part| part.of == of);
@@ -207,8 +207,8 @@ impl PlanSearch<'_> {
     }
 
     /// Takes the remedies of the findings in this order, and returns the outcomes in the order of the findings.
-    fn take(&mut self, order: &[usize]) -> Vec<Outcome> {
-        let mut outcomes = vec![Outcome::Advice(None); self.findings.len()];
+    fn take(&mut self, order: &[usize]) -> Vec<RemedyOutcome> {
+        let mut outcomes = vec![RemedyOutcome::Advice(None); self.findings.len()];
         for index in order {
             self.take_one(*index, &mut outcomes);
         }
@@ -225,15 +225,15 @@ impl PlanSearch<'_> {
 
     /// Makes the commands of a note agree with the plan, because a person may run them as well: they are those that help
     /// after the plan, and none that leads to an error or that the user has decided against.
-    fn review_note(&self, finding: &Finding, outcome: &mut Outcome) {
+    fn review_note(&self, finding: &Finding, outcome: &mut RemedyOutcome) {
         let is_note = finding.kind.severity == Severity::Note;
-        let Outcome::Advice(Some(remedy)) = outcome else { return };
+        let RemedyOutcome::Advice(Some(remedy)) = outcome else { return };
         if !is_note || !is_executable(remedy) {
             return;
         }
         if !self.is_foreseeable(finding) {
             if let Some(refusal) = refusal_of_user(remedy) {
-                *outcome = Outcome::Advice(Some(self.explain(&refusal, remedy.clone())));
+                *outcome = RemedyOutcome::Advice(Some(self.explain(&refusal, remedy.clone())));
             }
             return;
         }
@@ -244,7 +244,7 @@ impl PlanSearch<'_> {
             && finding.installation.is_some()
             && let Some(by) = self.parts.iter().find(|part| self.is_fixed_by(finding, part.of))
         {
-            *outcome = Outcome::FixedBy(by.of);
+            *outcome = RemedyOutcome::FixedBy(by.of);
             return;
         }
         let now = now.and_then(|now| now.remedy.as_ref()).map(|remedy| adapted(remedy, finding, self.context));
@@ -254,39 +254,39 @@ impl PlanSearch<'_> {
         let is_new_error = |after: &&Finding| after.kind.severity == Severity::Error && !self.was_there(after);
         let harm = || self.after(&parts).iter().find(is_new_error).cloned();
         let refusal = refusal_of_user(&remedy).or_else(|| harm().map(|harm| Objection::LeadsTo(Box::new(harm))));
-        *outcome = Outcome::Advice(Some(match refusal {
+        *outcome = RemedyOutcome::Advice(Some(match refusal {
             Some(refusal) => self.explain(&refusal, remedy),
             None => remedy,
         }));
     }
 
-    fn take_one(&mut self, index: usize, outcomes: &mut [Outcome]) {
+    fn take_one(&mut self, index: usize, outcomes: &mut [RemedyOutcome]) {
         let (Some(finding), Some(outcome)) = (self.findings.get(index), outcomes.get_mut(index)) else { return };
         let remedy = finding.remedy.as_ref().map(|remedy| adapted(remedy, finding, self.context));
         let is_planned = remedy.as_ref().is_some_and(|remedy| is_planned(finding, remedy));
         *outcome = match remedy {
             Some(_) if is_planned && index >= MAX_FINDINGS => {
                 let text = format!("follow the other advice first; then run `{} check` again", doctor());
-                Outcome::Refused(Remedy::new(text))
+                RemedyOutcome::Refused(Remedy::new(text))
             }
             Some(remedy) if is_planned => self.consider(index, remedy),
-            remedy => Outcome::Advice(remedy),
+            remedy => RemedyOutcome::Advice(remedy),
         };
     }
 
     /// Takes the remedy of a finding if that helps.
-    fn consider(&mut self, index: usize, remedy: Remedy) -> Outcome {
-        let Some(finding) = self.findings.get(index) else { return Outcome::Advice(Some(remedy)) };
+    fn consider(&mut self, index: usize, remedy: Remedy) -> RemedyOutcome {
+        let Some(finding) = self.findings.get(index) else { return RemedyOutcome::Advice(Some(remedy)) };
         if self.is_foreseeable(finding) && !is_among(finding, &self.left) {
             let mut with_same = self.parts.iter().filter(|part| part.remedy == remedy);
             let fixing = || self.parts.iter().find(|part| self.is_fixed_by(finding, part.of));
             if let Some(by) = with_same.next().or_else(fixing) {
-                return Outcome::FixedBy(by.of);
+                return RemedyOutcome::FixedBy(by.of);
             }
             let is_enough =
                 |count: &usize| !is_among(finding, &self.after(self.parts.get(..*count).unwrap_or_default()));
             if let Some(last) = (1..=self.parts.len()).find(is_enough).and_then(|count| self.parts.get(count - 1)) {
-                return Outcome::FixedUpTo(last.of);
+                return RemedyOutcome::FixedUpTo(last.of);
             }
         }
         // The steps so far may have changed what helps.
@@ -300,9 +300,9 @@ impl PlanSearch<'_> {
             Ok((parts, left)) => {
                 let is_alone = self.parts.is_empty() || !is_changed;
                 (self.parts, self.left) = (parts, left);
-                Outcome::Planned { remedy, is_alone }
+                RemedyOutcome::Planned { remedy, is_alone }
             }
-            Err(refusal) => Outcome::Refused(self.explain(&refusal, remedy)),
+            Err(refusal) => RemedyOutcome::Refused(self.explain(&refusal, remedy)),
         }
     }
 
@@ -414,7 +414,7 @@ impl PlanSearch<'_> {
     }
 
     /// Leaves out remedies that later ones made unnecessary. A variable lasts shorter than a package, so it replaces none.
-    fn leave_out(&mut self, outcomes: &mut [Outcome]) {
+    fn leave_out(&mut self, outcomes: &mut [RemedyOutcome]) {
         let mut indices: Vec<usize> = self.parts.iter().map(|part| part.of).collect();
         indices.dedup();
         for index in indices {
@@ -431,8 +431,8 @@ impl PlanSearch<'_> {
             let mut lasting = others.iter().filter(|part| is_of_shell || !part.remedy.is_of_shell());
             let Some(by) = lasting.find(|part| self.is_fixed_by(finding, part.of)) else { continue };
             for (other, outcome) in outcomes.iter_mut().enumerate() {
-                if other == index || [Outcome::FixedBy(index), Outcome::FixedUpTo(index)].contains(outcome) {
-                    *outcome = Outcome::FixedBy(by.of);
+                if other == index || [RemedyOutcome::FixedBy(index), RemedyOutcome::FixedUpTo(index)].contains(outcome) {
+                    *outcome = RemedyOutcome::FixedBy(by.of);
                 }
             }
             self.parts = others;

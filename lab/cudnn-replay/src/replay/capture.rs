@@ -39,7 +39,7 @@ pub struct Captured {
 }
 
 /// A graph, and what a capture knows about it.
-struct Found<'a> {
+struct FoundGraph<'a> {
     captured: Captured,
     process: usize,
     /// The device of the heuristics.
@@ -64,7 +64,7 @@ pub fn graphs<'a>(captures: impl IntoIterator<Item = &'a Capture>) -> Vec<Captur
     let captures: Vec<&Capture> = captures.into_iter().collect();
     let records =
         || captures.iter().enumerate().flat_map(|(at, capture)| capture.records.iter().map(move |record| (at, record)));
-    let mut found = Vec::<Found<'_>>::new();
+    let mut found = Vec::<FoundGraph<'_>>::new();
     let mut places = BTreeMap::<&str, usize>::new();
     // Ordinals count from the start of a process.
     let (mut devices, mut plans) = (BTreeMap::<usize, &String>::new(), BTreeMap::<usize, (usize, usize)>::new());
@@ -84,7 +84,7 @@ pub fn graphs<'a>(captures: impl IntoIterator<Item = &'a Capture>) -> Vec<Captur
             Record::Graph(record) if !places.contains_key(record.graph.as_str()) => {
                 places.insert(&record.graph, found.len());
                 let captured = Captured::new(record.graph.clone(), capture, record.label.clone(), record.nodes.clone());
-                found.push(Found { captured, process, proposed_for: None, plans: Vec::new() });
+                found.push(FoundGraph { captured, process, proposed_for: None, plans: Vec::new() });
             }
             Record::Proposals(proposals) => {
                 let graph = places.get(proposals.graph.as_str()).and_then(|place| found.get_mut(*place));
@@ -120,7 +120,7 @@ pub fn graphs<'a>(captures: impl IntoIterator<Item = &'a Capture>) -> Vec<Captur
     graphs.chain(failed_calls(records())).collect()
 }
 
-fn candidate<'a, 'b>(found: &'b mut [Found<'a>], place: Option<&(usize, usize)>) -> Option<&'b mut FoundPlan<'a>> {
+fn candidate<'a, 'b>(found: &'b mut [FoundGraph<'a>], place: Option<&(usize, usize)>) -> Option<&'b mut FoundPlan<'a>> {
     let (graph, plan) = place?;
     found.get_mut(*graph)?.plans.get_mut(*plan)
 }

@@ -16,7 +16,7 @@ const STYLE: &str = "body{font:14px sans-serif;margin:2em}table{border-collapse:
 
 /// What the page says about the comparison.
 #[derive(Clone, Copy, Debug)]
-pub struct About<'a> {
+pub struct PageSummary<'a> {
     /// The first release with its version.
     pub before: &'a str,
     /// The second release with its version.
@@ -56,7 +56,7 @@ pub fn open(generator: &str, title: &str) -> String {
 
 /// Returns the page. It states today's date (UTC).
 #[must_use]
-pub fn html(rows: &[ComparisonRow], about: &About<'_>) -> String {
+pub fn html(rows: &[ComparisonRow], about: &PageSummary<'_>) -> String {
     let (before, after) = (escape(about.before), escape(about.after));
     let mut page = open(GENERATOR, &format!("cuDNN {} and {}", about.before, about.after));
     let worse = rows.iter().filter(|row| row.is_worse()).count();
@@ -158,7 +158,7 @@ mod tests {
             report,
         );
         let texts = [hostile.to_owned()];
-        let about = About { before: hostile, after: hostile, notes: &texts, problems: &texts };
+        let about = PageSummary { before: hostile, after: hostile, notes: &texts, problems: &texts };
         let page = html(&[row], &about);
         assert!(is_page(page.as_bytes()) && !is_page(b"<!DOCTYPE html>\n<html lang=\"en\">"));
         assert!(!page.contains("<script") && page.contains("&lt;script&gt;"), "{page}");

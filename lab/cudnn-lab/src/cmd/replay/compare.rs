@@ -131,7 +131,7 @@ fn conclude(session: &ReplaySession<'_>, comparison: Comparison, outputs: &Outpu
     interruption.iter().for_each(remark);
     if let Some(html) = &outputs.html {
         let [before, after] = &titles;
-        let page = page::html(&rows, &page::About { before, after, notes: &notes, problems });
+        let page = page::html(&rows, &page::PageSummary { before, after, notes: &notes, problems });
         html.write(|file| file.write_all(page.as_bytes()))?;
     }
     let fails = |row: &ComparisonRow| session.arguments.gate.fails(row);
