@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use super::run::{TUNED_VARIABLE, absolute_file, usable_layers};
 use crate::drop_in::change::{self, ChangedDropIn, DropInChange, LayerOptions};
-use crate::drop_in::target::{self, Named};
+use crate::drop_in::target::{self, NamedTarget};
 use crate::layer_check;
 
 /// Selects the cuDNN directory of a command. These are the options of `uninstall`.
@@ -34,11 +34,11 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    fn named(&self) -> Named<'_> {
+    fn named(&self) -> NamedTarget<'_> {
         match (&self.dir, &self.python) {
-            (Some(dir), _) => Named::Dir(dir),
-            (None, Some(python)) => Named::Python(python),
-            (None, None) => Named::Nothing,
+            (Some(dir), _) => NamedTarget::Dir(dir),
+            (None, Some(python)) => NamedTarget::Python(python),
+            (None, None) => NamedTarget::Nothing,
         }
     }
 }

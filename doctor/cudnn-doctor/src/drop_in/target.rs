@@ -32,7 +32,7 @@ fn is_for(command: DropInCommand<'_>, dir: &Path) -> bool {
 
 /// The target that the user named.
 #[derive(Clone, Copy)]
-pub(crate) enum Named<'a> {
+pub(crate) enum NamedTarget<'a> {
     /// A cuDNN directory, or the root of an environment that contains one.
     Dir(&'a Path),
     /// A Python interpreter, or the root of an environment.
@@ -42,7 +42,7 @@ pub(crate) enum Named<'a> {
 }
 
 /// Returns the canonical path of the directory.
-pub(crate) fn find(named: Named<'_>, command: DropInCommand<'_>, context: &Context) -> Result<PathBuf, Refusal> {
+pub(crate) fn find(named: NamedTarget<'_>, command: DropInCommand<'_>, context: &Context) -> Result<PathBuf, Refusal> {
     let root = root(named, command, context)?;
     let real_root = canonical(&root)?;
     let mut dirs: Vec<PathBuf> = Vec::new();
@@ -82,14 +82,14 @@ pub(crate) fn find(named: Named<'_>, command: DropInCommand<'_>, context: &Conte
 }
 
 /// Returns the root directory below which to search.
-fn root(named: Named<'_>, command: DropInCommand<'_>, context: &Context) -> Result<PathBuf, Refusal> {
+fn root(named: NamedTarget<'_>, command: DropInCommand<'_>, context: &Context) -> Result<PathBuf, Refusal> {
     let (python, refusal) = match named {
-        Named::Dir(dir) if dir.is_dir() => return Ok(dir.to_owned()),
-        Named::Dir(dir) if is_denied(dir) => return Err(unreadable(dir)),
-        Named::Dir(dir) => return Err(Refusal::new(format!("{} is not a directory", dir.printable()))),
-        Named::Python(python) if is_denied(python) || is_denied(&python_in(python)) => (None, unreadable(python)),
-        Named::Python(python) => (Python::find(Some(python), &context.search), no_python(python)),
-        Named::Nothing => {
+        NamedTarget::Dir(dir) if dir.is_dir() => return Ok(dir.to_owned()),
+        NamedTarget::Dir(dir) if is_denied(dir) => return Err(unreadable(dir)),
+        NamedTarget::Dir(dir) => return Err(Refusal::new(format!("{} is not a directory", dir.printable()))),
+        NamedTarget::Python(python) if is_denied(python) || is_denied(&python_in(python)) => (None, unreadable(python)),
+        NamedTarget::Python(python) => (Python::find(Some(python), &context.search), no_python(python)),
+        NamedTarget::Nothing => {
             refuse_inconsistent(command)?;
             let refusal = Refusal::new("no Python environment is active, and no Python is on PATH");
             (Python::find(None, &context.search), refusal)
@@ -127,8 +127,8 @@ fn refuse_inconsistent(command: DropInCommand<'_>) -> Result<(), Refusal> {
 }
 
 /// Suggests the inactive virtual environment of the working directory.
-fn inactive(named: Named<'_>, command: DropInCommand<'_>, context: &Context) -> Option<Remedy> {
-    let root = context.inactive_environment().filter(|_| matches!(named, Named::Nothing))?;
+fn inactive(named: NamedTarget<'_>, command: DropInCommand<'_>, context: &Context) -> Option<Remedy> {
+    let root = context.inactive_environment().filter(|_| matches!(named, NamedTarget::Nothing))?;
     let text = format!("the virtual environment {} exists here but is not active; to use it:", root.printable());
     Some(show(command, text, &root))
 }
