@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::streams::Streams;
 use super::{Ended, Running, Stop, Timeouts};
-use crate::child_report::{MAX_MESSAGE_LEN, Step};
+use crate::child_report::{MAX_MESSAGE_LEN, ChildStep};
 
 /// A child process that reads requests with [`receive`](crate::child_report::receive). It runs without a terminal, and
 /// ends with this value or this program, together with the processes that it has started.
@@ -41,7 +41,7 @@ impl<'a> Worker<'a> {
     ///
     /// # Errors
     /// Returns an error if the request is too long, or the state of the child is unknown.
-    pub fn ask(mut self, request: &[u8], wait: &mut dyn FnMut(Option<&Step>)) -> Result<Answer<'a>> {
+    pub fn ask(mut self, request: &[u8], wait: &mut dyn FnMut(Option<&ChildStep>)) -> Result<Answer<'a>> {
         if request.len() >= MAX_MESSAGE_LEN {
             return Err(Error::new(ErrorKind::InvalidInput, "the request is too long"));
         }

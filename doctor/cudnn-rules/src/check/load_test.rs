@@ -3,7 +3,7 @@
 //! The child starts the driver first, so that a driver crash is not blamed on cuDNN. It sends every step and failure to
 //! the parent. Standard output is reserved for the convolution and for libraries that print.
 
-use cudnn_cli::child_report::{Step, Work};
+use cudnn_cli::child_report::{ChildStep, Work};
 use cudnn_cli::command::Command;
 use cudnn_cli::escape::Printable;
 use cudnn_cli::platform::MEMORY_HELP;
@@ -142,7 +142,7 @@ fn crash(ended: &Ended, how: &str, report: &InstallationReport) -> Finding {
     if let Some(reason) = &ended.lack_of_memory {
         return Finding::new(NO_MEMORY, message).note(reason).notes(notes).remedy(MEMORY_HELP);
     }
-    if ended.step.as_ref().is_some_and(Step::is_of_driver) {
+    if ended.step.as_ref().is_some_and(ChildStep::is_of_driver) {
         let note = "cuDNN was not loaded, because it also opens the driver's library";
         let finding = Finding::new(DRIVER_CRASHED, format!("a child process {how}{during}")).note(note);
         return finding.notes(notes).remedy(driver::HELP);
