@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use cudnn_os::cancel::ThreadStateGuard;
 
 use super::parts::{Devices, Preload};
-use super::report::{PreloadError, Report};
+use super::report::{PreloadError, PreloadReport};
 use super::{critical, driver, pages, run};
 use crate::dl;
 use crate::error_strings::listen_if_verbose;
@@ -18,7 +18,7 @@ use crate::sync::primitives::{Backoff, lock};
 use crate::thread::reentrancy::ReentrancyGuard;
 use crate::thread::spawn::{DOES_INTERNAL_WORK, is_internal_thread, spawn_detached};
 
-type Outcome = Result<Report, PreloadError>;
+type Outcome = Result<PreloadReport, PreloadError>;
 
 impl Preload {
     /// Preloads and waits until the preload has finished. This is [`start`](Preload::start) and
@@ -26,7 +26,7 @@ impl Preload {
     ///
     /// # Errors
     /// Returns the first step that failed. The other steps still run.
-    pub fn run(&self) -> Result<Report, PreloadError> {
+    pub fn run(&self) -> Result<PreloadReport, PreloadError> {
         self.clone().start().join()
     }
 
@@ -62,7 +62,7 @@ impl Preload {
             let _guard = ReentrancyGuard::enter(&DOES_INTERNAL_WORK);
             let outcome = catch_unwind(AssertUnwindSafe(|| run::run(&self)));
             if let Some(mut slot) = lock(&in_thread.outcome) {
-                *slot = Some(outcome.unwrap_or_else(|_| Ok(Report::skipped("internal error"))));
+                *slot = Some(outcome.unwrap_or_else(|_| Ok(PreloadReport::skipped("internal error"))));
             }
             in_thread.has_ended.notify_all();
         };
@@ -107,14 +107,14 @@ impl PreloadHandle {
     ///
     /// # Errors
     /// Returns the first step that failed. The other steps still run.
-    pub fn join(&self) -> Result<Report, PreloadError> {
+    pub fn join(&self) -> Result<PreloadReport, PreloadError> {
         let outcome = match &self.0 {
             Err(reason) => Err(*reason),
             Ok(_) if is_nested() => Err(NESTED),
             Ok(_) if self.is_inherited() => Err("started by the parent"),
             Ok(run) => run.wait().ok_or(LOADER_LOCK),
         };
-        outcome.unwrap_or_else(|reason| Ok(Report::skipped(reason)))
+        outcome.unwrap_or_else(|reason| Ok(PreloadReport::skipped(reason)))
     }
 
     /// Returns whether the preload has finished, or belongs to the parent of this process.

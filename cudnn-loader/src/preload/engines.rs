@@ -16,7 +16,7 @@ use cudnn_sys::types::{
     cudnnDataType_t, cudnnStatus_t,
 };
 
-use super::report::StepOutcome;
+use super::report::PreloadOutcome;
 use crate::dispatch::graph as cudnn;
 use crate::dl;
 use crate::dl::objects::LoadedObjects;
@@ -35,8 +35,8 @@ const HEURISTICS_DEVICEPROP: Name = Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP;
 const MIN_ADDRESS_SPACE: u64 = 16 << 30;
 
 /// Registers the engines, unless the registration needs a context or would abort the process.
-pub(super) fn register(installation: &Installation) -> Result<(), StepOutcome> {
-    let skip = |reason| Err(StepOutcome::Skipped(reason));
+pub(super) fn register(installation: &Installation) -> Result<(), PreloadOutcome> {
+    let skip = |reason| Err(PreloadOutcome::Skipped(reason));
     let version = installation.version;
     if version < Version::new(9, 8, 0) {
         return skip(format!("cuDNN {version} cannot register engines without a context"));
@@ -63,7 +63,7 @@ pub(super) fn register(installation: &Installation) -> Result<(), StepOutcome> {
         if status.category() == cudnnStatus_t(3000) {
             skip(reason)
         } else {
-            Err(StepOutcome::Failed { status, reason })
+            Err(PreloadOutcome::Failed { status, reason })
         }
     })
 }

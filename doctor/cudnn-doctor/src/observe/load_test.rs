@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 use cudnn_backend::gpu::{self, Gpu, NoGpu};
 use cudnn_frameworks::installation::InstallationReport;
-use cudnn_loader::preload::{Devices, Preload, Step as PreloadStep, StepOutcome};
+use cudnn_loader::preload::{Devices, Preload, PreloadStep, PreloadOutcome};
 use cudnn_loader::{
     Error, Function, LoadError, LoadErrorKind, Options, cudnnGetLastErrorString, cudnnStatus_t, signatures,
 };
@@ -179,7 +179,7 @@ fn register_engines(dir: &Path) {
     let preload = preload.devices(Devices::List(Vec::new())).engines(true);
     let report = preload.run().unwrap_or_else(|error| error.report);
     let Some(step) = report.steps.into_iter().find(|step| step.step == PreloadStep::Engines) else { return };
-    let StepOutcome::Failed { status, reason } = step.outcome else { return };
+    let PreloadOutcome::Failed { status, reason } = step.outcome else { return };
     // A library failed to open, which is already reported.
     if status == cudnnStatus_t::CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED {
         return;

@@ -368,7 +368,7 @@ fn preload(options: &str) {
     outcomes.into_iter().for_each(print_preload);
 }
 
-fn print_preload(outcome: Result<cudnn_loader::preload::Report, cudnn_loader::preload::PreloadError>) {
+fn print_preload(outcome: Result<cudnn_loader::preload::PreloadReport, cudnn_loader::preload::PreloadError>) {
     let (arg, report) = match outcome {
         Ok(report) => ("done".to_owned(), report),
         Err(error) => (format!("failed at {error}").lines().next().unwrap_or_default().to_owned(), error.report),
