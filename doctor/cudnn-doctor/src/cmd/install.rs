@@ -12,7 +12,7 @@ use cudnn_probe::layers::{LAYERS_VARIABLE, TUNED_FILE};
 use cudnn_rules::context::Context;
 use cudnn_rules::drop_in::command::DropInCommand;
 use cudnn_rules::drop_in::source::DropInSource;
-use cudnn_rules::drop_in::state::{DropInState, Files, Layers, Shim};
+use cudnn_rules::drop_in::state::{DropInState, DropInFiles, Layers, Shim};
 use cudnn_rules::drop_in::{KEPT, VERSION, source};
 use cudnn_rules::refusal::Refusal;
 use serde_json::{Value, json};
@@ -112,7 +112,7 @@ fn options(
     let layers = arguments.layers.join(OsStr::new(","));
     let checked = usable_layers(Some(&layers), &source.file, context)?;
     let tuned = arguments.tuned.as_deref().map(absolute_file).transpose()?.map(PathBuf::from);
-    let installed = || Some(Files::in_dir(dir).tuned).filter(|file| file.is_file());
+    let installed = || Some(DropInFiles::in_dir(dir).tuned).filter(|file| file.is_file());
     check(&checked, tuned.clone().or_else(installed).as_deref(), timeouts)?;
     Ok(Some(LayerOptions { layers, tuned }))
 }

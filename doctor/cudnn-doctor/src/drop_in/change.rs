@@ -17,7 +17,7 @@ use cudnn_rules::check::drop_in::{bring_back, removal};
 use cudnn_rules::check::remedies;
 use cudnn_rules::drop_in::functions::refuse_older;
 use cudnn_rules::drop_in::source::DropInSource;
-use cudnn_rules::drop_in::state::{BackupState, DropInState, Files, Layers, Shim, shared_package};
+use cudnn_rules::drop_in::state::{BackupState, DropInState, DropInFiles, Layers, Shim, shared_package};
 use cudnn_rules::drop_in::{KEPT, LAYERS};
 use cudnn_rules::refusal::Refusal;
 use cudnn_rules::remedy::Remedy;
@@ -92,7 +92,7 @@ pub(crate) fn install(
         (Shim::DropIn | Shim::Missing, _) => return Err(stale(dir, &state)),
     };
     refuse_shared(&state)?;
-    let Files { shim, kept, layers, .. } = &state.files;
+    let DropInFiles { shim, kept, layers, .. } = &state.files;
     refuse_older(&source.file, if state.shim == Shim::Nvidia { shim } else { kept })?;
     if state.layers == Layers::Other {
         let message = format!("{} is not this project's {LAYERS}; it was left unchanged", layers.printable());
@@ -144,7 +144,7 @@ pub(crate) fn uninstall(dir: &Path, host: &Host) -> Result<ChangedDropIn, Refusa
 
 /// Performs the steps of `uninstall`.
 fn take_away(change: DropInChange, state: &DropInState) -> Result<(), FileError> {
-    let Files { shim, kept, layers, list, tuned } = &state.files;
+    let DropInFiles { shim, kept, layers, list, tuned } = &state.files;
     let remove = |file: &Path| std::fs::remove_file(file).map_err(at(file));
     for options in [list, tuned] {
         remove(options).or_else(|(what, error)| match error.kind() {
@@ -175,7 +175,7 @@ fn at(file: &Path) -> impl FnOnce(std::io::Error) -> FileError {
 /// Performs the steps of `install`. If a step fails, all completed steps are undone, except that newer layers stay in
 /// place.
 fn put(dir: &Path, source: &DropInSource, state: &DropInState) -> Result<(), FileError> {
-    let Files { shim, kept, layers, .. } = &state.files;
+    let DropInFiles { shim, kept, layers, .. } = &state.files;
     let like = present_shim(state);
     // Write complete copies first, so that a full disk is detected before any change.
     let copied = |from: &Path, to: &Path| {
@@ -210,7 +210,7 @@ fn prepare<'a>(
     options: &LayerOptions,
     state: &'a DropInState,
 ) -> Result<Vec<(TempPath, &'a Path)>, FileError> {
-    let Files { list, tuned, .. } = &state.files;
+    let DropInFiles { list, tuned, .. } = &state.files;
     let written = |content: &[u8], to: &'a Path| match to.is_dir() {
         true => Err(at(to)(ErrorKind::IsADirectory.into())),
         false => Ok((copy(content, dir, present_shim(state)).map_err(at(to))?, to)),
@@ -320,7 +320,7 @@ fn refuse_shared(state: &DropInState) -> Result<(), Refusal> {
 
 /// Refuses files in use on Windows, which cannot replace a loaded file.
 fn refuse_used(dir: &Path, state: &DropInState) -> Result<(), Refusal> {
-    let Files { shim, kept, layers, .. } = &state.files;
+    let DropInFiles { shim, kept, layers, .. } = &state.files;
     let used = [shim, kept, layers].into_iter().find_map(|file| Some((file, users_of(file)?)));
     let Some((file, users)) = used else { return Ok(()) };
     let users = if users.is_empty() { "another program".to_owned() } else { users.join(", ").printable() };

@@ -11,7 +11,7 @@ use cudnn_probe::{Library, Os};
 use cudnn_rules::context::Context;
 use cudnn_rules::drop_in::KEPT;
 use cudnn_rules::drop_in::command::DropInCommand;
-use cudnn_rules::drop_in::state::{Files, shared_package};
+use cudnn_rules::drop_in::state::{DropInFiles, shared_package};
 use cudnn_rules::platform::python_in;
 use cudnn_rules::python::{Python, no_python};
 use cudnn_rules::refusal::Refusal;
@@ -151,7 +151,7 @@ fn has_cudnn(dir: &Path) -> bool {
 
 /// Returns whether the directory contains NVIDIA's shim saved by `install`, even without a cuDNN.
 fn has_left_over(dir: &Path) -> bool {
-    Files::in_dir(dir).kept.symlink_metadata().is_ok()
+    DropInFiles::in_dir(dir).kept.symlink_metadata().is_ok()
 }
 
 fn nothing(root: &Path, command: DropInCommand<'_>, context: &Context) -> Refusal {

@@ -85,7 +85,7 @@ pub(crate) fn read(
 ) -> BuiltFor {
     let statements = dir.map(|dir| version_file::read(kind, dir)).unwrap_or_default();
     let linked = dir.map(|dir| linked(kind, dir, os)).unwrap_or_default();
-    let files = Files { kind, of, metadata: of.info_dir.join("METADATA"), dir, statements, linked, os };
+    let files = FrameworkFiles { kind, of, metadata: of.info_dir.join("METADATA"), dir, statements, linked, os };
     if let Some(rocm) = files.rocm() {
         let uses_gpu = Some(Stated { value: false, source: rocm.source.clone() });
         return BuiltFor { uses_gpu, rocm: Some(rocm), ..BuiltFor::default() };
@@ -125,7 +125,7 @@ fn linked(kind: &FrameworkKind, dir: &Path, os: Os) -> Vec<(String, PathBuf)> {
 }
 
 /// The files of a framework that describe its build.
-struct Files<'a> {
+struct FrameworkFiles<'a> {
     kind: &'a FrameworkKind,
     of: &'a Distribution,
     metadata: PathBuf,
@@ -135,7 +135,7 @@ struct Files<'a> {
     os: Os,
 }
 
-impl Files<'_> {
+impl FrameworkFiles<'_> {
     /// Returns the local part of the version after `+`: `cu128`, `rocm6.2`, or an empty string.
     fn local(&self) -> &str {
         self.of.version.split_once('+').map_or("", |(_, local)| local)

@@ -13,14 +13,14 @@ use super::{by_name, remedies};
 use crate::context::Context;
 use crate::drop_in::command::DropInCommand;
 use crate::drop_in::functions::{lacking, nvidia_shim_in};
-use crate::drop_in::state::{BackupState, DropInState, Files, Shim};
+use crate::drop_in::state::{BackupState, DropInState, DropInFiles, Shim};
 use crate::drop_in::{KEPT, PRELOAD, source};
 use crate::remedy::{Action, Effect, Remedy};
 
 /// Returns the finding about the drop-in installed over this cuDNN.
 pub(super) fn finding(report: &InstallationReport, context: &Context) -> Option<Finding> {
     // Most directories contain no backup, so the rest can be skipped.
-    let is_kept = Files::in_dir(&report.dir).kept.path_exists();
+    let is_kept = DropInFiles::in_dir(&report.dir).kept.path_exists();
     let state = is_kept.then(|| DropInState::read(&report.dir, &context.host));
     let in_dir = state.as_ref().and_then(|state| match (&state.shim, &state.kept) {
         (Shim::Nvidia, kept) => Some(replaced(report, kept, &state.files)),
@@ -32,7 +32,7 @@ pub(super) fn finding(report: &InstallationReport, context: &Context) -> Option<
 }
 
 /// C112: the drop-in in this directory is outdated.
-fn old_in_dir(report: &InstallationReport, files: &Files) -> Option<Finding> {
+fn old_in_dir(report: &InstallationReport, files: &DropInFiles) -> Option<Finding> {
     let finding = old(&files.shim, &files.kept)?;
     let text = "replace it with this doctor's drop-in:";
     let otherwise = "use a newer cudnn-doctor with its drop-in; until then, uninstall the drop-in:";
@@ -56,7 +56,7 @@ fn old(drop_in: &Path, nvidia: &Path) -> Option<Finding> {
 }
 
 /// C110: an installer replaced the drop-in with NVIDIA's shim.
-fn replaced(report: &InstallationReport, kept: &BackupState, files: &Files) -> Finding {
+fn replaced(report: &InstallationReport, kept: &BackupState, files: &DropInFiles) -> Finding {
     let (dir, shim) = (&report.dir, Library::Shim);
     let message = format!("the drop-in for the cuDNN in {} was replaced by NVIDIA's {shim}", dir.printable());
     let note = match kept {

@@ -11,7 +11,7 @@ use cudnn_probe::facts::{Changes, Facts, PathFacts};
 use cudnn_probe::image::links;
 use cudnn_probe::{Architecture, Library, Os, canonicalize, identify_any};
 
-use super::records::{PackageFiles, Records};
+use super::records::{PackageFiles, PackageRecords};
 use crate::packages::{PackageChange, PipRecord, Site, package_name, site_of_new};
 use crate::remedy::{Action, Variable};
 
@@ -105,7 +105,7 @@ impl SimulatedMachine {
         aside.retain(|aside| !is_directory || aside.is_left());
         aside.iter().for_each(|aside| self.change(|changes| changes.remove(aside.before())));
         // conda's solver decides which packages it removes.
-        let removed: &[String] = if matches!(records, Records::Conda { .. }) { &[] } else { &change.remove };
+        let removed: &[String] = if matches!(records, PackageRecords::Conda { .. }) { &[] } else { &change.remove };
         let mut packages = Packages { machine: self, records };
         let remove = |packages: &mut Packages<'_>| removed.iter().try_for_each(|name| packages.remove(name));
         if !change.removes_last {
@@ -129,7 +129,7 @@ impl SimulatedMachine {
     }
 
     /// Returns the records that a change affects.
-    fn records(&mut self, change: &PackageChange) -> Result<Records, Unknown> {
+    fn records(&mut self, change: &PackageChange) -> Result<PackageRecords, Unknown> {
         match &change.site {
             _ if Os::HOST == Os::Windows => Err(Unknown),
             // pip leaves the files that are there, and installs the rest.
@@ -141,19 +141,19 @@ impl SimulatedMachine {
             Site::Environment(_) | Site::Interpreter { .. } | Site::Directory { .. } => self.within(|| {
                 let dirs = change.site.package_dirs();
                 let dir = dirs.iter().find(|dir| dir.leads_to_dir()).or(dirs.first()).cloned().ok_or(Unknown)?;
-                Ok(Records::Pip { dirs, dir })
+                Ok(PackageRecords::Pip { dirs, dir })
             }),
             Site::NewEnvironment { dir, program, .. } => self.create_environment(dir, program).ok_or(Unknown),
             // On aarch64, packages for servers and for Jetson have the same names.
             _ if Architecture::HOST != Architecture::X86_64 => Err(Unknown),
-            Site::Conda(root) => self.within(|| Records::read_conda(root, &change.install)).ok_or(Unknown),
-            Site::System => Ok(Records::Dpkg { released: change.held.clone() }),
+            Site::Conda(root) => self.within(|| PackageRecords::read_conda(root, &change.install)).ok_or(Unknown),
+            Site::System => Ok(PackageRecords::Dpkg { released: change.held.clone() }),
             Site::OnPath => Err(Unknown),
         }
     }
 
     /// Creates a virtual environment as this Python does. `None` if the version of the Python is not known.
-    fn create_environment(&mut self, root: &Path, program: &Path) -> Option<Records> {
+    fn create_environment(&mut self, root: &Path, program: &Path) -> Option<PackageRecords> {
         let site = self.within(|| site_of_new(root, program))?;
         let home = self.within(|| canonicalize(program)).ok()?.parent()?.display().to_string();
         let version = site.parent()?.file_name()?.to_str()?.trim_start_matches("python").to_owned();
@@ -163,14 +163,14 @@ impl SimulatedMachine {
             ["python", "python3"].iter().for_each(|name| changes.write_program(&root.join("bin").join(name), "#!"));
             changes.create_dir(&site.join("pip"));
         });
-        Some(Records::Pip { dirs: vec![site.clone()], dir: site })
+        Some(PackageRecords::Pip { dirs: vec![site.clone()], dir: site })
     }
 }
 
 /// The packages of one place.
 struct Packages<'a> {
     machine: &'a mut SimulatedMachine,
-    records: Records,
+    records: PackageRecords,
 }
 
 impl Packages<'_> {
