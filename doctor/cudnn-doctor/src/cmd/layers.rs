@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
 }
 
 /// The lookup result for a requested layer.
-pub(super) struct Answer {
+pub(super) struct LayerAnswer {
     pub(super) name: String,
     /// The file that would be loaded, or the reasons why the search failed.
     pub(super) file: Result<PathBuf, String>,
@@ -38,7 +38,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> C
     let is_variable = context.host.variable(LAYERS_VARIABLE).is_some();
     let list = beside.as_ref().filter(|dir| !is_variable && has_list(dir)).map(|dir| dir.join(LAYERS_FILE));
     let dirs = layer_dirs(&context.host, beside.as_deref());
-    let answers: Vec<Answer> =
+    let answers: Vec<LayerAnswer> =
         requested_layers(&context.host, beside.as_deref()).into_iter().map(check_layer).collect();
     let available = available_layers(&dirs);
     let variable = || LAYERS_VARIABLE.to_owned();
@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> C
     Ok(if answers.iter().all(|answer| answer.file.is_ok()) { Outcome::Fine } else { Outcome::Errors })
 }
 
-pub(super) fn check_layer(RequestedLayer { name, files, .. }: RequestedLayer) -> Answer {
+pub(super) fn check_layer(RequestedLayer { name, files, .. }: RequestedLayer) -> LayerAnswer {
     let name = name.to_string_lossy().into_owned();
     let file = files.map_err(|error| error.to_string()).and_then(|files| {
         let mut reasons = Vec::new();
@@ -62,7 +62,7 @@ pub(super) fn check_layer(RequestedLayer { name, files, .. }: RequestedLayer) ->
         }
         Err(reasons.join("; "))
     });
-    Answer { name, file }
+    LayerAnswer { name, file }
 }
 
 /// Explains why the loader would reject this file for the layer.
@@ -77,8 +77,8 @@ fn refusal(name: &str, file: &Path) -> Option<String> {
     }
 }
 
-fn value(answers: &[Answer], listed_in: &str, dirs: &[PathBuf], available: &[(String, PathBuf)]) -> Value {
-    let requested = |Answer { name, file }: &Answer| {
+fn value(answers: &[LayerAnswer], listed_in: &str, dirs: &[PathBuf], available: &[(String, PathBuf)]) -> Value {
+    let requested = |LayerAnswer { name, file }: &LayerAnswer| {
         let (file, problem) = (file.as_ref().map(|file| file.to_string_lossy()).ok(), file.as_ref().err());
         json!({ "name": name, "file": file, "problem": problem })
     };
@@ -93,13 +93,13 @@ fn value(answers: &[Answer], listed_in: &str, dirs: &[PathBuf], available: &[(St
     })
 }
 
-fn text(answers: &[Answer], listed_in: Option<&str>, dirs: &[PathBuf], available: &[(String, PathBuf)]) {
+fn text(answers: &[LayerAnswer], listed_in: Option<&str>, dirs: &[PathBuf], available: &[(String, PathBuf)]) {
     match listed_in {
         None => outln!("No layers are on: {LAYERS_VARIABLE} is not set."),
         Some(list) if answers.is_empty() => outln!("No layers are on: {list} lists none."),
         Some(list) => outln!("On, outermost first ({list}):"),
     }
-    for Answer { name, file } in answers {
+    for LayerAnswer { name, file } in answers {
         match file {
             Ok(file) => outln!("  {name}: {}", shown_path(file)),
             Err(problem) => outln!("  {name}: stays off: {problem}"),

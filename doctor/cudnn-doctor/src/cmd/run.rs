@@ -23,7 +23,7 @@ use cudnn_rules::refusal::Refusal;
 use cudnn_rules::release_facts::in_use;
 
 use super::destinations::{self, CAPTURE_VARIABLE, TRACE_VARIABLE};
-use super::layers::{Answer, check_layer};
+use super::layers::{LayerAnswer, check_layer};
 use crate::drop_in::preload::{self, check_program, find, program_of};
 use crate::{layer_check, unseen_engines};
 
@@ -336,7 +336,7 @@ pub(super) fn usable_layers(
     };
     let mut usable = Vec::new();
     for layer in requested {
-        let Answer { name, file } = check_layer(layer);
+        let LayerAnswer { name, file } = check_layer(layer);
         match file {
             Ok(file) => usable.push((name, file)),
             Err(reason) if is_requested => return Err(refused(&name, &reason)),

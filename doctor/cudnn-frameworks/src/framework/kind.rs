@@ -191,7 +191,7 @@ impl Comparison {
 #[serde(deny_unknown_fields)]
 pub(crate) struct VersionFile {
     pub(crate) path: &'static str,
-    pub(crate) format: Format,
+    pub(crate) format: VersionFileFormat,
     pub(crate) cuda: &'static str,
     #[serde(default)]
     pub(crate) cudnn: &'static str,
@@ -202,7 +202,7 @@ pub(crate) struct VersionFile {
 /// The format of a version file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Format {
+pub(crate) enum VersionFileFormat {
     /// Python assignments, one per line: `cuda: Optional[str] = '12.8'`.
     Assignments,
     /// Python tuples: `('cuda_version', '12.5.1')`.
