@@ -18,7 +18,7 @@ use crate::sync::primitives::{Backoff, lock};
 use crate::thread::reentrancy::ReentrancyGuard;
 use crate::thread::spawn::{DOES_INTERNAL_WORK, is_internal_thread, spawn_detached};
 
-type Outcome = Result<PreloadReport, PreloadError>;
+type PreloadResult = Result<PreloadReport, PreloadError>;
 
 impl Preload {
     /// Preloads and waits until the preload has finished. This is [`start`](Preload::start) and
@@ -81,7 +81,7 @@ pub struct PreloadHandle(
 #[derive(Debug)]
 struct BackgroundPreload {
     process: u32,
-    outcome: Mutex<Option<Outcome>>,
+    outcome: Mutex<Option<PreloadResult>>,
     has_ended: Condvar,
 }
 
@@ -133,7 +133,7 @@ impl PreloadHandle {
 
 impl BackgroundPreload {
     /// Returns `None` if the thread waits for a lock that this thread holds.
-    fn wait(&self) -> Option<Outcome> {
+    fn wait(&self) -> Option<PreloadResult> {
         let _guard = ThreadStateGuard::new();
         let wait = |limit| {
             let outcome = lock(&self.outcome)?;

@@ -9,7 +9,7 @@ use cudnn_graph::rebuild::Backend;
 use cudnn_layer_api::Host;
 use cudnn_sys::types::cudnnStatus_t;
 
-use crate::shadow::devices::Device;
+use crate::shadow::devices::ReferencedDevice;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
 use crate::shadow::handles::Handle;
 use crate::wrappers::{Id, Next};
@@ -111,11 +111,11 @@ impl Cudnn {
     }
 
     /// Returns the JSON description of a device.
-    pub(crate) fn description_of(&self, device: &Device) -> Option<Arc<[u8]>> {
+    pub(crate) fn description_of(&self, device: &ReferencedDevice) -> Option<Arc<[u8]>> {
         match device {
-            Device::Described(text) => Some(text.as_slice().into()),
-            Device::Handle(handle) | Device::DescribedByHandle(handle) => self.device_of(*handle),
-            Device::Unknown => None,
+            ReferencedDevice::Described(text) => Some(text.as_slice().into()),
+            ReferencedDevice::Handle(handle) | ReferencedDevice::DescribedByHandle(handle) => self.device_of(*handle),
+            ReferencedDevice::Unknown => None,
         }
     }
 

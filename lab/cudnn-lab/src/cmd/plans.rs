@@ -19,7 +19,7 @@ use cudnn_store::plans::{
 };
 use serde_json::{Value, json};
 
-use crate::devices::{Device, DeviceOption};
+use crate::devices::{TargetDevice, DeviceOption};
 use crate::output_file::{Output, OutputKind, Replace};
 use crate::plan_worker;
 
@@ -61,7 +61,7 @@ enum Action {
         replace: Replace,
     },
     /// Print cuDNN's description of this machine's first GPU, like `cudnn-lab devices --here`.
-    Device,
+    TargetDevice,
     /// Remove the plans and page lists from the directory, and leave other files alone.
     Clear,
 }
@@ -110,7 +110,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
             plans.pack(&output, is_wanted, device.select()?.as_ref(), timeouts)
         }
         Action::Clear => plans.clear(),
-        Action::Device => {
+        Action::TargetDevice => {
             super::devices::here(timeouts, format)?;
             Ok(Outcome::Fine)
         }
@@ -257,7 +257,7 @@ impl Plans {
         mut self,
         output: &Output<'_>,
         is_wanted: impl Fn(&PlanInfo) -> bool,
-        device: Option<&Device>,
+        device: Option<&TargetDevice>,
         timeouts: &Timeouts,
     ) -> CommandResult {
         let mut damaged = Vec::new();

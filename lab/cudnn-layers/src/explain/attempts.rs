@@ -13,7 +13,7 @@ use crate::lock::Lock;
 use crate::serialized::SerializedPlans;
 use crate::shadow;
 use crate::shadow::content::Content;
-use crate::shadow::devices::{self, Device};
+use crate::shadow::devices::{self, ReferencedDevice};
 use crate::shadow::elements::{Kind, Name, Raw};
 
 /// What the program has tried with a graph.
@@ -156,7 +156,7 @@ pub(super) fn key(graph: &Arc<Content>) -> u64 {
     devices::devices(graph)
         .iter()
         .filter_map(|device| match device {
-            Device::Handle(handle) => Some(handle),
+            ReferencedDevice::Handle(handle) => Some(handle),
             _ => None,
         })
         .for_each(|handle| handle.hash(&mut hasher));

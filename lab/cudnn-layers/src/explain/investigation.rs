@@ -25,7 +25,7 @@ use crate::lock::Lock;
 use crate::report::{Destination, Shown, open, process_name};
 use crate::shadow;
 use crate::shadow::content::Content;
-use crate::shadow::devices::{self, Device};
+use crate::shadow::devices::{self, ReferencedDevice};
 use crate::shadow::elements::Raw;
 
 /// The time for trying engines. Plans that cuDNN compiles take up to half a second each.
@@ -187,7 +187,7 @@ fn investigate(state: &State, attempt: &Attempt, failure: Failure, findings: &mu
 /// Returns the handle of a graph or a device, if it is live.
 fn target(content: &Arc<Content>) -> Target {
     match devices::device(content) {
-        Some(Device::Handle(handle) | Device::DescribedByHandle(handle)) => {
+        Some(ReferencedDevice::Handle(handle) | ReferencedDevice::DescribedByHandle(handle)) => {
             Target::Handle(std::ptr::with_exposed_provenance_mut(handle.address))
         }
         _ => Target::None,

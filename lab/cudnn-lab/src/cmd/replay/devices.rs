@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::session::ReplaySession;
 use super::text;
 use crate::captures::CaptureFiles;
-use crate::devices::Device;
+use crate::devices::TargetDevice;
 
 /// A graph, and the reports in the order of the devices.
 struct DeviceRow<'a> {
@@ -25,7 +25,7 @@ struct DeviceRow<'a> {
 }
 
 /// Plans all graphs for each device with the cuDNN in this directory, or the one that the loader finds.
-pub(super) fn compare(session: &ReplaySession<'_>, devices: &[Device], cudnn: Option<&Path>) -> CommandResult {
+pub(super) fn compare(session: &ReplaySession<'_>, devices: &[TargetDevice], cudnn: Option<&Path>) -> CommandResult {
     let interruption = Interruption::catch();
     let mut rows: Vec<DeviceRow<'_>> =
         session.graphs.iter().map(|graph| DeviceRow { graph, reports: Vec::new() }).collect();
@@ -53,8 +53,8 @@ pub(super) fn compare(session: &ReplaySession<'_>, devices: &[Device], cudnn: Op
     Ok(if all_work { Outcome::Fine } else { Outcome::Warnings })
 }
 
-fn value(devices: &[Device], rows: &[DeviceRow<'_>], file: &CaptureFiles) -> Value {
-    let device = |device: &Device| json!({ "name": device.gpu(), "compute_capability": compute_capability(&device.description) });
+fn value(devices: &[TargetDevice], rows: &[DeviceRow<'_>], file: &CaptureFiles) -> Value {
+    let device = |device: &TargetDevice| json!({ "name": device.gpu(), "compute_capability": compute_capability(&device.description) });
     let row = |DeviceRow { graph, reports }: &DeviceRow<'_>| json!({ "graph": graph.id, "label": graph.label, "reports": reports });
     json!({
         "problems": file.problems,
@@ -63,7 +63,7 @@ fn value(devices: &[Device], rows: &[DeviceRow<'_>], file: &CaptureFiles) -> Val
     })
 }
 
-fn print(devices: &[Device], rows: &[DeviceRow<'_>]) {
+fn print(devices: &[TargetDevice], rows: &[DeviceRow<'_>]) {
     let reports = rows.iter().flat_map(|row| &row.reports);
     if let Some(version) = reports.map(|report| report.cudnn).find(|version| *version > 0) {
         outln!("cuDNN {}, planned for described devices; nothing was executed", text::version(version));
