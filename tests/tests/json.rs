@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cudnn_probe::Library;
-use cudnn_store::plans::{PlanInfo, PlanEntry, Settings, Store, write_pack};
+use cudnn_store::plans::{PlanEntry, PlanInfo, Settings, Store, write_pack};
 use serde_json::Value;
 use support::{ExtensionLibrary, FakeLibrary, PythonEnvironment, TempDir, Version, copy_fake_set, lib_dir};
 

@@ -13,7 +13,7 @@ use super::engines;
 use super::files::Files;
 use super::pages::PageList;
 use super::parts::{Devices, Preload};
-use super::report::{PreloadError, PreloadReport, PreloadStep, PreloadOutcome, StepReport};
+use super::report::{PreloadError, PreloadOutcome, PreloadReport, PreloadStep, StepReport};
 use crate::dispatch::{entry, load_library};
 use crate::dl::objects::LoadedObjects;
 use crate::error::LoadErrorKind;

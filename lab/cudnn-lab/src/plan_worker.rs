@@ -14,7 +14,7 @@ use cudnn_cli::temporary;
 use cudnn_layers::plans::{Recorded, device_name, environment};
 use cudnn_loader::cudnnBackendAttributeName_t as Name;
 use cudnn_replay::rebuild::{Refused, rebuild};
-use cudnn_store::plans::{PlanInfo, PlanEntry};
+use cudnn_store::plans::{PlanEntry, PlanInfo};
 use serde::{Deserialize, Serialize};
 
 use crate::worker::{Client, Stop, WorkerAnswer, reason_of, serve};

@@ -4,7 +4,7 @@
 
 use std::process::{Command, Output, Stdio};
 
-use cudnn_store::plans::{PlanInfo, PlanEntry, Settings, Store};
+use cudnn_store::plans::{PlanEntry, PlanInfo, Settings, Store};
 use support::TempDir;
 
 const LAB: &str = env!("CARGO_BIN_EXE_cudnn-lab");

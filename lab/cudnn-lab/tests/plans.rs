@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use cudnn_store::plans::{PlanInfo, PlanEntry, PlanLookup, Settings, Store, is_pack, write_pack};
+use cudnn_store::plans::{PlanEntry, PlanInfo, PlanLookup, Settings, Store, is_pack, write_pack};
 use serde_json::Value;
 use support::TempDir;
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use cudnn_store::plans::{PlanInfo, PlanEntry, PlanLookup, Settings, Store, StoreError};
+use cudnn_store::plans::{PlanEntry, PlanInfo, PlanLookup, Settings, Store, StoreError};
 
 /// All inputs of a plan: a program would add the graph, the engine, the device, and cuDNN's version.
 const KEY: &[u8] = b"example: matmul 64x64, engine 0, cuDNN 9.19.0";

@@ -6,7 +6,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{assert_found, entry, entry_of, get, names, open, open_with, plans, temporaries};
-use cudnn_store::plans::{PlanInfo, PlanEntry, PlanLookup, Settings, PlanSource, Store, StoreErrorKind, write_pack};
+use cudnn_store::plans::{PlanEntry, PlanInfo, PlanLookup, PlanSource, Settings, Store, StoreErrorKind, write_pack};
 
 #[test]
 fn a_stored_entry_is_returned_unchanged() {

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::streams::Streams;
 use super::{Ended, Running, Stop, Timeouts};
-use crate::child_report::{MAX_MESSAGE_LEN, ChildStep};
+use crate::child_report::{ChildStep, MAX_MESSAGE_LEN};
 
 /// A child process that reads requests with [`receive`](crate::child_report::receive). It runs without a terminal, and
 /// ends with this value or this program, together with the processes that it has started.

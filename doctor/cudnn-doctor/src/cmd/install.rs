@@ -12,7 +12,7 @@ use cudnn_probe::layers::{LAYERS_VARIABLE, TUNED_FILE};
 use cudnn_rules::context::Context;
 use cudnn_rules::drop_in::command::DropInCommand;
 use cudnn_rules::drop_in::source::DropInSource;
-use cudnn_rules::drop_in::state::{DropInState, DropInFiles, Layers, Shim};
+use cudnn_rules::drop_in::state::{DropInFiles, DropInState, Layers, Shim};
 use cudnn_rules::drop_in::{KEPT, VERSION, source};
 use cudnn_rules::refusal::Refusal;
 use serde_json::{Value, json};

@@ -10,7 +10,7 @@ use cudnn_cli::output::milliseconds;
 use cudnn_cli::output::{CommandResult, Format, Outcome, outln};
 use cudnn_cli::platform::safe_working_dir;
 use cudnn_cli::programs::doctor;
-use cudnn_loader::preload::{Devices, Preload, PreloadReport, PreloadStep, PreloadOutcome, StepReport};
+use cudnn_loader::preload::{Devices, Preload, PreloadOutcome, PreloadReport, PreloadStep, StepReport};
 use cudnn_loader::{
     self as cudnn, Options, cudnnConvolutionFwdAlgo_t, cudnnConvolutionMode_t, cudnnDataType_t, cudnnStatus_t,
     cudnnTensorFormat_t,

@@ -17,7 +17,7 @@ use cudnn_rules::check::drop_in::{bring_back, removal};
 use cudnn_rules::check::remedies;
 use cudnn_rules::drop_in::functions::refuse_older;
 use cudnn_rules::drop_in::source::DropInSource;
-use cudnn_rules::drop_in::state::{BackupState, DropInState, DropInFiles, Layers, Shim, shared_package};
+use cudnn_rules::drop_in::state::{BackupState, DropInFiles, DropInState, Layers, Shim, shared_package};
 use cudnn_rules::drop_in::{KEPT, LAYERS};
 use cudnn_rules::refusal::Refusal;
 use cudnn_rules::remedy::Remedy;

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 use cudnn_backend::gpu::{self, Gpu, NoGpu};
 use cudnn_frameworks::installation::InstallationReport;
-use cudnn_loader::preload::{Devices, Preload, PreloadStep, PreloadOutcome};
+use cudnn_loader::preload::{Devices, Preload, PreloadOutcome, PreloadStep};
 use cudnn_loader::{
     Error, Function, LoadError, LoadErrorKind, Options, cudnnGetLastErrorString, cudnnStatus_t, signatures,
 };

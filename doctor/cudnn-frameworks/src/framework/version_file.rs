@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::kind::{VersionFileFormat, FrameworkKind, VersionFile};
+use super::kind::{FrameworkKind, VersionFile, VersionFileFormat};
 use crate::files::read_text;
 
 /// The maximum file size in bytes. Version files of known frameworks are smaller than 2 KB.
@@ -96,7 +96,11 @@ fn json(file: &VersionFile, text: &str) -> Statements {
 mod tests {
     use super::*;
 
-    fn shown(format: VersionFileFormat, names: [&'static str; 3], text: &str) -> (Option<String>, Option<String>, Option<bool>) {
+    fn shown(
+        format: VersionFileFormat,
+        names: [&'static str; 3],
+        text: &str,
+    ) -> (Option<String>, Option<String>, Option<bool>) {
         let [cuda, cudnn, is_gpu] = names;
         let statements = parse(&VersionFile { path: "", format, cuda, cudnn, is_gpu }, text);
         (statements.cuda, statements.cudnn, statements.uses_gpu)

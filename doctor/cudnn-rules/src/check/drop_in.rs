@@ -13,7 +13,7 @@ use super::{by_name, remedies};
 use crate::context::Context;
 use crate::drop_in::command::DropInCommand;
 use crate::drop_in::functions::{lacking, nvidia_shim_in};
-use crate::drop_in::state::{BackupState, DropInState, DropInFiles, Shim};
+use crate::drop_in::state::{BackupState, DropInFiles, DropInState, Shim};
 use crate::drop_in::{KEPT, PRELOAD, source};
 use crate::remedy::{Action, Effect, Remedy};
 

@@ -133,8 +133,9 @@ impl Step {
 
 /// Returns the codes of the errors and warnings that the plan leaves.
 fn remaining(findings: &[Finding], outcomes: &[RemedyOutcome], left: &[Finding]) -> BTreeSet<&'static str> {
-    let is_fixed =
-        |outcome: &RemedyOutcome| matches!(outcome, RemedyOutcome::Planned { .. } | RemedyOutcome::FixedBy(_) | RemedyOutcome::FixedUpTo(_));
+    let is_fixed = |outcome: &RemedyOutcome| {
+        matches!(outcome, RemedyOutcome::Planned { .. } | RemedyOutcome::FixedBy(_) | RemedyOutcome::FixedUpTo(_))
+    };
     let not_fixed = findings.iter().zip(outcomes).filter(|(_, outcome)| !is_fixed(outcome)).map(|(finding, _)| finding);
     let all = not_fixed.chain(left).filter(|finding| finding.kind.severity > Severity::Note);
     all.map(|finding| finding.kind.code).collect()

@@ -170,7 +170,8 @@ impl PlanSearch<'_> {
 
     /// Chooses the fewest remedies of the plan that fix a finding without a new error.
     fn enough(&self, index: usize, outcomes: &[RemedyOutcome]) -> Vec<usize> {
-        let is_alone = |index: usize| matches!(outcomes.get(index), Some(RemedyOutcome::Planned { is_alone: true, .. }));
+        let is_alone =
+            |index: usize| matches!(outcomes.get(index), Some(RemedyOutcome::Planned { is_alone: true, .. }));
         let (of, is_alone) = match outcomes.get(index) {
             Some(RemedyOutcome::Planned { .. }) => (index, is_alone(index)),
             Some(RemedyOutcome::FixedBy(by)) => (*by, is_alone(*by)),
@@ -431,7 +432,8 @@ impl PlanSearch<'_> {
             let mut lasting = others.iter().filter(|part| is_of_shell || !part.remedy.is_of_shell());
             let Some(by) = lasting.find(|part| self.is_fixed_by(finding, part.of)) else { continue };
             for (other, outcome) in outcomes.iter_mut().enumerate() {
-                if other == index || [RemedyOutcome::FixedBy(index), RemedyOutcome::FixedUpTo(index)].contains(outcome) {
+                if other == index || [RemedyOutcome::FixedBy(index), RemedyOutcome::FixedUpTo(index)].contains(outcome)
+                {
                     *outcome = RemedyOutcome::FixedBy(by.of);
                 }
             }

@@ -15,11 +15,12 @@ use cudnn_cli::subprocess::Timeouts;
 use cudnn_cli::table::table;
 use cudnn_probe::Version;
 use cudnn_store::plans::{
-    PlanInfo, PlanEntry, PACK_VARIABLE, Settings, PlanSource, Store, StoreError, StoreErrorKind, StoredPlan, is_pack, write_pack,
+    PACK_VARIABLE, PlanEntry, PlanInfo, PlanSource, Settings, Store, StoreError, StoreErrorKind, StoredPlan, is_pack,
+    write_pack,
 };
 use serde_json::{Value, json};
 
-use crate::devices::{TargetDevice, DeviceOption};
+use crate::devices::{DeviceOption, TargetDevice};
 use crate::output_file::{Output, OutputKind, Replace};
 use crate::plan_worker;
 

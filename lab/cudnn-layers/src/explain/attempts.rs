@@ -42,7 +42,7 @@ pub(super) struct Attempt {
 
 /// Why a graph is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Failure {
+pub(super) enum AttemptFailure {
     /// All queries of the heuristics returned nothing, or no engine could be created.
     NoEngine,
     /// All plans failed.
@@ -82,18 +82,18 @@ impl Attempt {
     }
 
     /// Returns why the graph is reported, if the program does nothing more with it.
-    pub(super) fn failure(&self) -> Option<Failure> {
+    pub(super) fn failure(&self) -> Option<AttemptFailure> {
         let has_proposals = self.proposals.values().any(|proposals| proposals.as_ref().is_ok_and(|count| *count > 0));
         if !self.failed_executions.is_empty() {
-            Some(Failure::NoExecution)
+            Some(AttemptFailure::NoExecution)
         } else if !self.workspaces.is_empty() {
-            (self.live_plans == 0).then_some(Failure::NotExecuted)
+            (self.live_plans == 0).then_some(AttemptFailure::NotExecuted)
         } else if !self.failed_plans.is_empty() {
-            Some(Failure::NoPlan)
+            Some(AttemptFailure::NoPlan)
         } else if has_proposals || self.engines_built > 0 {
             None
         } else {
-            (!self.proposals.is_empty() || self.engines_failed > 0).then_some(Failure::NoEngine)
+            (!self.proposals.is_empty() || self.engines_failed > 0).then_some(AttemptFailure::NoEngine)
         }
     }
 }
@@ -102,7 +102,7 @@ impl Attempt {
 const FALLBACK: i64 = cudnnBackendHeurMode_t::CUDNN_HEUR_MODE_FALLBACK.0 as i64;
 
 /// A plan that was built and not destroyed yet.
-struct Plan {
+struct AttemptedPlan {
     /// The key of the graph.
     graph: u64,
     /// The time to build it.
@@ -119,7 +119,7 @@ pub(super) struct Attempts {
     /// Hashes of graphs by the address of the content, which is the same for all descriptors below the graph.
     keys: BTreeMap<usize, (Arc<Content>, u64)>,
     /// By address.
-    plans: BTreeMap<usize, Plan>,
+    plans: BTreeMap<usize, AttemptedPlan>,
     /// The keys of graphs by the address of a proposal.
     proposals: BTreeMap<usize, u64>,
     /// The keys of graphs that were executed, which are not reported any more.
@@ -263,7 +263,8 @@ pub(super) fn plan_built(plan: Raw, workspace: i64, duration: Duration) {
         attempt.workspaces.push(workspace);
     });
     let _former = with(|state| {
-        let former = state.plans.insert(plan.addr(), Plan { graph, duration, restored_from, was_executed: false });
+        let former =
+            state.plans.insert(plan.addr(), AttemptedPlan { graph, duration, restored_from, was_executed: false });
         // The destruction of a plan at this address was not seen.
         if former.as_ref().is_none_or(|former| former.was_executed) {
             UNUSED_PLANS.fetch_add(1, Ordering::Relaxed);

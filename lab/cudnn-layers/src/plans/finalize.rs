@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use cudnn_os::cancel::ThreadStateGuard;
 use cudnn_os::lock::thread_token;
-use cudnn_store::plans::{PlanInfo, PlanEntry, PlanLookup};
+use cudnn_store::plans::{PlanEntry, PlanInfo, PlanLookup};
 use cudnn_sys::types::cudnnStatus_t;
 
 use super::configuration::Configuration;

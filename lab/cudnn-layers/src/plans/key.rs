@@ -142,7 +142,9 @@ impl Key {
         let stated = graph_json::parse(&configuration.graph).ok_or(NotCached::Configuration)?;
         let devices = devices(plan);
         let (target, device) = target(cudnn, &devices)?;
-        let handle = |device: &ReferencedDevice| if let ReferencedDevice::Handle(handle) = device { Some(*handle) } else { None };
+        let handle = |device: &ReferencedDevice| {
+            if let ReferencedDevice::Handle(handle) = device { Some(*handle) } else { None }
+        };
         let handles = devices.iter().filter_map(handle).collect();
         let bytes = recorded.key_for(environment, &device);
         Ok(Key { bytes, target, handles, device, graph: stated, engine: configuration.engine })

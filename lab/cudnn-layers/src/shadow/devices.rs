@@ -35,7 +35,9 @@ pub(crate) fn devices(content: &Arc<Content>) -> Vec<ReferencedDevice> {
 pub(crate) fn device(content: &Arc<Content>) -> Option<ReferencedDevice> {
     let mut all = devices(content);
     all.retain(|device| match device {
-        ReferencedDevice::Handle(handle) | ReferencedDevice::DescribedByHandle(handle) => handles::living(handle.address) == *handle,
+        ReferencedDevice::Handle(handle) | ReferencedDevice::DescribedByHandle(handle) => {
+            handles::living(handle.address) == *handle
+        }
         ReferencedDevice::Described(_) => true,
         ReferencedDevice::Unknown => false,
     });
@@ -79,7 +81,9 @@ fn described(device: &Content) -> ReferencedDevice {
             ReferencedDevice::Described(text.clone())
         }
         RecordedValue::Elements(handles) if attribute.name == Name::CUDNN_ATTR_DEVICEPROP_HANDLE => {
-            Handle::all_in(handles.as_slice()).next().map_or(ReferencedDevice::Unknown, ReferencedDevice::DescribedByHandle)
+            Handle::all_in(handles.as_slice())
+                .next()
+                .map_or(ReferencedDevice::Unknown, ReferencedDevice::DescribedByHandle)
         }
         _ => ReferencedDevice::Unknown,
     }

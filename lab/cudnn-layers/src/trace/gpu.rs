@@ -35,7 +35,7 @@ pub(super) struct Gpu(Mutex<Calls>);
 #[derive(Default)]
 struct Calls {
     driver: Option<EventFunctions>,
-    contexts: Vec<Context>,
+    contexts: Vec<CudaContext>,
     tracks: Vec<Track>,
     pending: std::collections::VecDeque<Pending>,
     pairs: usize,
@@ -45,7 +45,7 @@ struct Calls {
 unsafe impl Send for Calls {}
 
 /// The state of one context.
-struct Context {
+struct CudaContext {
     id: u64,
     free: Vec<Pair>,
     anchor: Option<Anchor>,
@@ -175,11 +175,11 @@ impl Gpu {
 }
 
 /// Returns the entry of this context, if there is room for it.
-fn context(contexts: &mut Vec<Context>, id: u64) -> Option<&mut Context> {
+fn context(contexts: &mut Vec<CudaContext>, id: u64) -> Option<&mut CudaContext> {
     let index = match contexts.iter().position(|context| context.id == id) {
         Some(index) => index,
         None if contexts.len() < MAX_CONTEXTS => {
-            contexts.push(Context { id, free: Vec::new(), anchor: None });
+            contexts.push(CudaContext { id, free: Vec::new(), anchor: None });
             contexts.len() - 1
         }
         None => return None,

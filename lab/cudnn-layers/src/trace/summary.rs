@@ -16,21 +16,21 @@ const GRAPHS: usize = 512;
 const LIBRARIES: usize = 16;
 
 static FUNCTIONS: [Statistics; Id::NAMES.len()] = [const { Statistics::new() }; Id::NAMES.len()];
-static BY_GRAPH: [OnceBox<Graph>; GRAPHS] = [const { OnceBox::new() }; GRAPHS];
+static BY_GRAPH: [OnceBox<GraphTotal>; GRAPHS] = [const { OnceBox::new() }; GRAPHS];
 static OTHER_GRAPHS: Statistics = Statistics::new();
 /// The libraries that were loaded while the layer was active.
-static BY_LIBRARY: [OnceBox<Library>; LIBRARIES] = [const { OnceBox::new() }; LIBRARIES];
+static BY_LIBRARY: [OnceBox<LibraryTotal>; LIBRARIES] = [const { OnceBox::new() }; LIBRARIES];
 static FAILED_CALLS: AtomicU64 = AtomicU64::new(0);
 
 /// A graph and the call that it was passed to. Never freed.
-struct Graph {
+struct GraphTotal {
     action: &'static str,
     label: Box<str>,
     statistics: Statistics,
 }
 
 /// A loaded library. Never freed.
-struct Library {
+struct LibraryTotal {
     name: String,
     duration: Duration,
     /// The library was loaded before this process was forked.
@@ -65,7 +65,7 @@ pub(super) fn add_first_call(function: &[u8], duration: u64) {
 
 /// Adds the time to load a library.
 pub(super) fn add_library(name: &str, duration: Duration) {
-    let mut library = Box::new(Library { name: name.to_owned(), duration, is_of_parent: AtomicBool::new(false) });
+    let mut library = Box::new(LibraryTotal { name: name.to_owned(), duration, is_of_parent: AtomicBool::new(false) });
     for cell in &BY_LIBRARY {
         match cell.set(library) {
             Ok(()) => return,
@@ -78,7 +78,7 @@ fn graph(action: &'static str, label: &str) -> &'static Statistics {
     let start = (hash(action) ^ hash(label)) as usize % GRAPHS;
     let (before, from) = BY_GRAPH.split_at_checked(start).unwrap_or_default();
     for cell in from.iter().chain(before).take(GRAPHS / 8) {
-        let new = || Box::new(Graph { action, label: label.into(), statistics: Statistics::new() });
+        let new = || Box::new(GraphTotal { action, label: label.into(), statistics: Statistics::new() });
         let known = cell.get_or_init(new);
         if known.action == action && *known.label == *label {
             return &known.statistics;

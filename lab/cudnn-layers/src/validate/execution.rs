@@ -67,7 +67,8 @@ fn collect(plan: Raw, content: &Arc<Content>) -> Option<Tensors> {
     let operations = Operation::all_of(&graph);
     let mut all: Vec<PackEntry> = Vec::new();
     for (index, operation) in operations.iter().enumerate() {
-        let place = OperationPosition { operation, number: Some((index + 1, operations.len())), is_in_attention: false };
+        let place =
+            OperationPosition { operation, number: Some((index + 1, operations.len())), is_in_attention: false };
         for operand in operation.operands().filter(|operand| !operand.tensor.is_virtual()) {
             let text = format!("{} of {place}", tensor(operation, operand));
             all.extend(entry(operand.tensor, text, true));

@@ -12,7 +12,7 @@ use cudnn_loader::{Error, check, cudnnBackendAttributeName_t as Name, cudnnBacke
 use cudnn_store::captures::status_name;
 
 use super::ahead::{PreparedAhead, at_once};
-use super::memory::{Buffer, Memory, PATTERN, TensorPlace, RED_ZONE};
+use super::memory::{Buffer, Memory, PATTERN, RED_ZONE, TensorPlace};
 use super::planning::Step;
 use super::prepared::Prepared;
 use super::request::{DataSet, PlanReport, Request, Run};

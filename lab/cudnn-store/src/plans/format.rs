@@ -15,7 +15,7 @@
 
 use std::time::Duration;
 
-use super::entry::{PlanInfo, PlanEntry};
+use super::entry::{PlanEntry, PlanInfo};
 use super::error::{Cause, Damage, StoreErrorKind};
 use super::name::hash;
 

@@ -33,7 +33,7 @@ mod store;
 mod variables;
 
 pub use directory::Cleared;
-pub use entry::{PlanInfo, PlanEntry, PlanLookup, PlanSource, StoredPlan};
+pub use entry::{PlanEntry, PlanInfo, PlanLookup, PlanSource, StoredPlan};
 pub use error::{Damage, StoreError, StoreErrorKind};
 pub use limit::Scan;
 pub use pack::{Packed, is_pack, write_pack};

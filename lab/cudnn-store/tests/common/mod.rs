@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use cudnn_store::plans::{PlanInfo, PlanEntry, PlanLookup, Settings, Store, StoreError};
+use cudnn_store::plans::{PlanEntry, PlanInfo, PlanLookup, Settings, Store, StoreError};
 
 /// Creates an entry with this key.
 pub(crate) fn entry(key: &str) -> PlanEntry {
