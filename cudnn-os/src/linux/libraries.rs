@@ -10,7 +10,7 @@ use libloading::os::unix::{Library as DlHandle, RTLD_LAZY, RTLD_LOCAL, RTLD_NOW}
 use super::files::file_id;
 pub use super::library::Library;
 use super::memory;
-use super::objects::{LoadedObject, read_list};
+use super::objects::{ObjectEntry, read_list};
 use crate::open_error::OpenError;
 
 impl Library {
@@ -44,7 +44,7 @@ impl Library {
     ///
     /// This does not wait for a thread that loads another library, because that thread may wait for the caller.
     pub fn loaded(name: &Path) -> Option<Self> {
-        read_list().iter().find(|entry| entry.is_at(name)).map(LoadedObject::library)
+        read_list().iter().find(|entry| entry.is_at(name)).map(ObjectEntry::library)
     }
 }
 
@@ -86,7 +86,7 @@ impl OpenedLibrary {
     ///
     /// # Errors
     /// Returns the file that was opened instead.
-    pub fn find(&self, objects: &[LoadedObject]) -> Result<Library, OpenError> {
+    pub fn find(&self, objects: &[ObjectEntry]) -> Result<Library, OpenError> {
         let at_path = || objects.iter().find(|entry| entry.is_at(&self.path));
         let same_file = || {
             let file = file_id(&self.path)?;
@@ -100,14 +100,14 @@ impl OpenedLibrary {
 }
 
 /// Returns the file of a handle. glibc's and musl's handles begin with the load address.
-fn path_of(handle: *mut c_void, objects: &[LoadedObject]) -> Option<PathBuf> {
+fn path_of(handle: *mut c_void, objects: &[ObjectEntry]) -> Option<PathBuf> {
     let base = memory::copy(handle.addr(), size_of::<usize>())?;
     let base = usize::from_ne_bytes(base.try_into().ok()?);
     objects.iter().find(|entry| entry.is_loaded_at(base)).map(file_of)
 }
 
 /// Returns the file that contains this process's `dlopen`, unless it is the C library's.
-fn interceptor(objects: &[LoadedObject]) -> Option<PathBuf> {
+fn interceptor(objects: &[ObjectEntry]) -> Option<PathBuf> {
     let file = file_of(objects.iter().find(|entry| entry.contains(libc::dlopen as *const c_void))?);
     let name = file.file_name()?.as_encoded_bytes();
     let is_system =
@@ -115,7 +115,7 @@ fn interceptor(objects: &[LoadedObject]) -> Option<PathBuf> {
     (!is_system).then_some(file)
 }
 
-fn file_of(entry: &LoadedObject) -> PathBuf {
+fn file_of(entry: &ObjectEntry) -> PathBuf {
     if entry.is_program() { std::env::current_exe().unwrap_or_default() } else { entry.path.clone() }
 }
 

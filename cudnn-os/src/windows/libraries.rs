@@ -17,7 +17,7 @@ use windows_sys::Win32::System::LibraryLoader::{
 use windows_sys::Win32::System::SystemInformation::GetSystemDirectoryW;
 
 pub use super::library::Library;
-use super::objects::LoadedObject;
+use super::objects::ObjectEntry;
 use super::wide::{read_wide, wide};
 use crate::open_error::OpenError;
 
@@ -56,7 +56,7 @@ pub unsafe fn open(path: &Path) -> Result<OpenedLibrary, OpenError> {
 }
 
 impl OpenedLibrary {
-    pub fn find(&self, _: &[LoadedObject]) -> Result<Library, OpenError> {
+    pub fn find(&self, _: &[ObjectEntry]) -> Result<Library, OpenError> {
         Ok(self.0)
     }
 }
