@@ -431,7 +431,7 @@ fn an_explicit_directory_without_graph_is_explained() {
     assert!(nested.to_string().contains("contains no libcudnn_graph.so.9, but"), "{nested}");
     assert!(matches!(error(&root.join("none")), ProbeError::NotFound));
     assert!(matches!(error(Path::new("/dev/null")), ProbeError::NotDirectory));
-    assert!(matches!(error(&lib), ProbeError::NotElf { .. }));
+    assert!(matches!(error(&lib), ProbeError::UnknownFormat { .. }));
 }
 
 #[test]

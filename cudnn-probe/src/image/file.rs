@@ -40,7 +40,7 @@ impl LibraryFile {
         let os = match start.as_slice() {
             [0x7f, b'E', b'L', b'F', ..] => Os::Linux,
             [b'M', b'Z', ..] => Os::Windows,
-            _ => return Err(ProbeError::NotElf { starts_with: start }),
+            _ => return Err(ProbeError::UnknownFormat { starts_with: start }),
         };
         Ok(LibraryFile { data, length, os })
     }

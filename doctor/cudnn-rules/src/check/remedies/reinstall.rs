@@ -52,7 +52,7 @@ pub fn is_damage(error: &ProbeError) -> bool {
         ProbeError::BrokenLink { .. }
         | ProbeError::SonameLinkMissing { .. }
         | ProbeError::NotRegularFile { .. }
-        | ProbeError::NotElf { .. }
+        | ProbeError::UnknownFormat { .. }
         | ProbeError::Truncated { .. }
         | ProbeError::Malformed { .. }
         | ProbeError::WrongSoname { .. }
