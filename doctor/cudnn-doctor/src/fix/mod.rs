@@ -8,10 +8,10 @@ mod installed;
 mod installer;
 mod package_list;
 mod pasted;
-mod refusal;
 mod rehearsal;
 mod removal;
 mod run;
+mod safeguards;
 mod sources;
 mod state;
 
@@ -114,7 +114,7 @@ type StepResult = Result<Undo, (String, Undo)>;
 /// Executes one step. Also returns the signal that arrived while it was running.
 fn execute_step(index: usize, step: &Step, planned: &State, consent: &Consent<'_>) -> (StepResult, Option<Signal>) {
     let not_begun = |reason| (Err((reason, Undo::default())), None);
-    if let Some(reason) = refusal::refusal(step) {
+    if let Some(reason) = safeguards::refusal(step) {
         return not_begun(reason);
     }
     let removed = removed_by(&step.action);
