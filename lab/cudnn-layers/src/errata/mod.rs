@@ -13,9 +13,9 @@
 //!
 //! ```no_run
 //! # mod cudnn_loader { pub mod layers { pub fn add<L>(_: &str) -> Result<(), std::fmt::Error> { Ok(()) } } }
-//! use cudnn_layers::errata::{self, Errata, Rules};
+//! use cudnn_layers::errata::{self, BlockingRules, Errata};
 //!
-//! errata::configure(Rules::known());
+//! errata::configure(BlockingRules::known());
 //! cudnn_loader::layers::add::<Errata>("errata")?;
 //! # Ok::<(), std::fmt::Error>(())
 //! ```
