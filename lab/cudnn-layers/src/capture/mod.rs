@@ -20,9 +20,9 @@
 //!
 //! ```no_run
 //! # mod cudnn_loader { pub mod layers { pub fn add<L>(_: &str) -> Result<(), std::fmt::Error> { Ok(()) } } }
-//! use cudnn_layers::capture::{self, Capture};
+//! use cudnn_layers::capture::{self, Capture, Options};
 //!
-//! capture::configure("app.cudnncap".into());
+//! capture::configure(Options::new("app.cudnncap"));
 //! cudnn_loader::layers::add::<Capture>("capture")?;
 //! # Ok::<(), std::fmt::Error>(())
 //! ```
@@ -65,7 +65,7 @@ use crate::wrappers::{Call, Id, Intercept, Next, Returned, intercept};
 use crate::{follow, serialized, trial};
 
 pub use self::file::may_replace;
-pub use self::options::{DATA_VARIABLE, VARIABLE, configure};
+pub use self::options::{DATA_VARIABLE, Options, VARIABLE, configure};
 
 /// Writes a capture.
 #[derive(Debug)]
@@ -91,7 +91,7 @@ impl Layer for Capture {
         if !data.is_empty() {
             packs::follow_always();
         }
-        let output = Output::create(options::file()?, host)?;
+        let output = Output::create(Options::chosen()?.file, host)?;
         STATE.begin("capture", State { host, cudnn, output, data }, Rank::Capture, &AT_FORK)?;
         call_at_exit(at_exit);
         Ok(Capture(()))
@@ -99,7 +99,7 @@ impl Layer for Capture {
 
     fn check() -> Result<(), String> {
         options::data()?;
-        file::KIND.check(&options::file()?)
+        file::KIND.check(&Options::chosen()?.file)
     }
 
     fn wrap<'a>(&self, next: NextFunction<'a>) -> NextFunction<'a> {

@@ -13,9 +13,9 @@
 //!
 //! ```no_run
 //! # mod cudnn_loader { pub mod layers { pub fn add<L>(_: &str) -> Result<(), std::fmt::Error> { Ok(()) } } }
-//! use cudnn_layers::errata::{self, BlockingRules, Errata};
+//! use cudnn_layers::errata::{self, Errata, Options};
 //!
-//! errata::configure(BlockingRules::known());
+//! errata::configure(Options::default()); // the known rules
 //! cudnn_loader::layers::add::<Errata>("errata")?;
 //! # Ok::<(), std::fmt::Error>(())
 //! ```
@@ -35,7 +35,7 @@ use crate::shadow::calls;
 use crate::shadow::elements::Kind;
 use crate::wrappers::{Call, Id, Intercept, Next, Returned, intercept};
 
-pub use self::options::{VARIABLE, configure};
+pub use self::options::{Options, VARIABLE, configure};
 pub use self::rule::{BlockingRule, BlockingRules};
 
 /// Blocks plans that match a rule.
@@ -48,7 +48,7 @@ static AT_FORK: &[AtFork] = &[AtFork::Inherited(CHOICES.table())];
 
 impl Layer for Errata {
     fn begin(host: Host) -> Result<Self, String> {
-        let mut rules = options::chosen()?;
+        let Options { mut rules } = Options::chosen()?;
         let count = rules.len();
         rules.retain(|rule| rule.includes_release(host.cudnn_version()));
         host.info(&format!("{} of {count} rules apply to this release of cuDNN", rules.len()));
@@ -59,7 +59,7 @@ impl Layer for Errata {
     }
 
     fn check() -> Result<(), String> {
-        options::chosen().map(drop)
+        Options::chosen().map(drop)
     }
 
     fn wrap<'a>(&self, next: NextFunction<'a>) -> NextFunction<'a> {

@@ -1,4 +1,4 @@
-//! Selects the rules from the environment or the program.
+//! The options of the layer, from the environment or from the program.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -11,28 +11,45 @@ use crate::configured::Configured;
 /// The environment variable with the rules: `known`, files with rules, or both, separated by commas.
 pub const VARIABLE: &str = "CUDNN_ERRATA";
 
-static CONFIGURED: Configured<BlockingRules> = Configured::new();
-
-/// Sets the rules in code, instead of from [`VARIABLE`]. Call this before you add the layer, because later changes have
-/// no effect.
-pub fn configure(rules: BlockingRules) {
-    CONFIGURED.set(rules);
+/// Options of the layer.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// The rules that block engines.
+    pub rules: BlockingRules,
 }
 
-/// Returns the program's rules, or else those that the environment selects.
-///
-/// # Errors
-/// Returns the reason if no rules are selected, or if a file has an error.
-pub(super) fn chosen() -> Result<BlockingRules, String> {
-    if let Some(rules) = CONFIGURED.get() {
-        return Ok(rules);
+/// The known rules.
+impl Default for Options {
+    fn default() -> Self {
+        Options { rules: BlockingRules::known() }
     }
-    if is_secure_execution() {
-        return Err(format!("{VARIABLE} of a less privileged user is ignored in secure-execution mode"));
+}
+
+static CONFIGURED: Configured<Options> = Configured::new();
+
+/// Sets the options in code, instead of from [`VARIABLE`]. Call this before you add the layer, because later changes have
+/// no effect.
+pub fn configure(options: Options) {
+    CONFIGURED.set(options);
+}
+
+impl Options {
+    /// Returns the program's options, or else those of the environment.
+    ///
+    /// # Errors
+    /// Returns the reason if no rules are selected, or if a file has an error.
+    pub(super) fn chosen() -> Result<Options, String> {
+        if let Some(options) = CONFIGURED.get() {
+            return Ok(options);
+        }
+        if is_secure_execution() {
+            return Err(format!("{VARIABLE} of a less privileged user is ignored in secure-execution mode"));
+        }
+        let value = std::env::var_os(VARIABLE).filter(|value| !value.is_empty());
+        let value = value.ok_or_else(|| format!("{VARIABLE} is not set: it selects `known` or a file with rules"))?;
+        Ok(Options { rules: BlockingRules::selected_by(&value)? })
     }
-    let value = std::env::var_os(VARIABLE).filter(|value| !value.is_empty());
-    let value = value.ok_or_else(|| format!("{VARIABLE} is not set: it selects `known` or a file with rules"))?;
-    BlockingRules::selected_by(&value)
 }
 
 /// Returns the items of a value of [`VARIABLE`]: `known` and the names of files.
