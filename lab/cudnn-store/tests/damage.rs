@@ -6,7 +6,7 @@ mod common;
 use std::path::Path;
 
 use common::{assert_found, entry, get, only_file, open, open_with, plans, temporaries};
-use cudnn_store::plans::{Damage, PlanEntry, Settings, Store, StoreErrorKind, write_pack};
+use cudnn_store::plans::{Damage, PlanEntry, Settings, Store, StoreErrorKind, Untrusted, write_pack};
 use sha2::{Digest, Sha256};
 
 /// Checks that a lookup reports and removes the unusable file, and that the next put succeeds.
@@ -171,7 +171,7 @@ fn only_regular_files_of_this_user_are_entries() {
     };
 
     remake(&|| symlink(&elsewhere, &file).unwrap());
-    assert_eq!(assert_replaced(&dir, &store, &entry, "a link"), StoreErrorKind::NotAFile);
+    assert_eq!(assert_replaced(&dir, &store, &entry, "a link"), StoreErrorKind::Untrusted(Untrusted::NotAFile));
     assert_eq!(std::fs::read(&elsewhere).unwrap(), good, "the target of a link is not touched");
     remake(&|| symlink(&elsewhere, &file).unwrap());
     store.put(&entry).unwrap();
@@ -182,26 +182,26 @@ fn only_regular_files_of_this_user_are_entries() {
         // SAFETY: the path is a C string.
         assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
     });
-    assert_eq!(assert_replaced(&dir, &store, &entry, "a pipe"), StoreErrorKind::NotAFile);
+    assert_eq!(assert_replaced(&dir, &store, &entry, "a pipe"), StoreErrorKind::Untrusted(Untrusted::NotAFile));
     // The path may be too long for the address of a socket, so bind to a short one.
     remake(&|| {
         let address = temporary.path().join("s");
         drop(std::os::unix::net::UnixListener::bind(&address).unwrap());
         std::fs::rename(address, &file).unwrap();
     });
-    assert_eq!(assert_replaced(&dir, &store, &entry, "a socket"), StoreErrorKind::NotAFile);
+    assert_eq!(assert_replaced(&dir, &store, &entry, "a socket"), StoreErrorKind::Untrusted(Untrusted::NotAFile));
     remake(&|| std::fs::create_dir(&file).unwrap());
-    assert_eq!(assert_replaced(&dir, &store, &entry, "a directory"), StoreErrorKind::NotAFile);
+    assert_eq!(assert_replaced(&dir, &store, &entry, "a directory"), StoreErrorKind::Untrusted(Untrusted::NotAFile));
     remake(&|| std::fs::create_dir(&file).unwrap());
     store.put(&entry).unwrap();
     assert_found(&store, &entry);
 
     std::fs::set_permissions(&file, PermissionsExt::from_mode(0o620)).unwrap();
     let kind = assert_replaced(&dir, &store, &entry, "writable by the group");
-    assert_eq!(kind, StoreErrorKind::WritableByOthers { mode: 0o620 });
+    assert_eq!(kind, StoreErrorKind::Untrusted(Untrusted::WritableByOthers { mode: 0o620 }));
     if chown(&file, Some(65534), None).is_ok() {
         let kind = assert_replaced(&dir, &store, &entry, "of another user");
-        assert!(matches!(kind, StoreErrorKind::NotOwned { owner: 65534, .. }), "{kind:?}");
+        assert!(matches!(kind, StoreErrorKind::Untrusted(Untrusted::NotOwned { owner: 65534, .. })), "{kind:?}");
     }
 
     // A non-empty directory has the entry's name: no files are removed or left behind.
@@ -324,7 +324,10 @@ fn the_same_entries_make_the_same_pack() {
     assert!(get(&store, &entries[0]).is_none() && store.entries().next().is_none());
     // Only regular files are replaced.
     let problem = write_pack(temporary.path(), entries).unwrap_err();
-    assert_eq!((problem.kind(), problem.help().as_str()), (&StoreErrorKind::NotAFile, "choose a different file"));
+    assert_eq!(
+        (problem.kind(), problem.help().as_str()),
+        (&StoreErrorKind::Untrusted(Untrusted::NotAFile), "choose a different file")
+    );
 }
 
 /// Programs in a container image may run as different users, and none of them may write to the packs.

@@ -389,7 +389,7 @@ fn values_are_private() {
     std::fs::write(data.join("notes.txt"), "").unwrap();
     std::fs::set_permissions(&data, Permissions::from_mode(0o777)).unwrap();
     let problem = run();
-    assert!(problem.contains("other users can write to it (mode 777)"), "{problem}");
+    assert!(problem.contains("it is writable by other users (mode 0777)"), "{problem}");
     assert_eq!(all!(&records(&stand_in.file()), Data).count(), 0);
 }
 

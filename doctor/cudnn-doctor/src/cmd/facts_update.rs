@@ -11,7 +11,7 @@ use cudnn_cli::programs::doctor;
 use cudnn_fetch::sha256_hex;
 use cudnn_os::environment::is_secure_execution;
 use cudnn_os::files::{Opened, open_regular};
-use cudnn_os::trusted_files::{self, Directory};
+use cudnn_os::trusted_files::{Directory, TrustError};
 use cudnn_rules::refusal::Refusal;
 use cudnn_rules::release_facts::{FILE_NAME, InUse, MAX_LEN, ReleaseFacts, in_use, stored_file};
 
@@ -55,9 +55,7 @@ pub(super) fn reset() -> Result<Option<PathBuf>, Refusal> {
     let removed = Directory::open(stored.parent().unwrap_or(&stored)).and_then(|dir| Ok(dir.remove_file(FILE_NAME)?));
     match removed {
         Ok(()) => Ok(Some(stored)),
-        Err(trusted_files::Refusal::System(error))
-            if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
-        {
+        Err(TrustError::System(error)) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             Ok(None)
         }
         Err(reason) => Err(cannot("remove", &stored, &reason)),
@@ -65,7 +63,7 @@ pub(super) fn reset() -> Result<Option<PathBuf>, Refusal> {
 }
 
 /// Returns an error about the stored file or its directory.
-fn cannot(what: &str, file: &Path, reason: &trusted_files::Refusal) -> Refusal {
+fn cannot(what: &str, file: &Path, reason: &TrustError) -> Refusal {
     Refusal::new(format!("cannot {what} {}: {}", file.printable(), reason.to_string().printable()))
 }
 
@@ -119,7 +117,7 @@ fn read(path: &Path, max: u64) -> Result<Vec<u8>, Refusal> {
 }
 
 /// Replaces the stored file in one step, in a directory that only this user can change.
-fn store(file: &Path, bytes: &[u8]) -> Result<(), trusted_files::Refusal> {
+fn store(file: &Path, bytes: &[u8]) -> Result<(), TrustError> {
     let dir = Directory::create(file.parent().unwrap_or(file))?;
     let mut random = [0; 8];
     cudnn_os::random::fill(&mut random)?;

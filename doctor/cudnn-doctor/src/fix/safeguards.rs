@@ -22,7 +22,7 @@ use cudnn_rules::remedy::Action;
 
 use super::foreign::{Distrust, changeable_by_others, changed_below};
 use super::installer::{PackageManager, started_by_env};
-use super::sources::{Untrusted, foreign_source};
+use super::sources::{UntrustedSource, foreign_source};
 use super::state::places;
 
 /// Returns why the doctor refuses to execute a step as the current user.
@@ -159,7 +159,7 @@ fn refusal_for_root(step: &Step) -> Option<String> {
     code.extend(prefixes.iter().map(PathBuf::as_path).chain(roots.iter().copied()).flat_map(libraries_below));
     let foreign = code.iter().find_map(|path| changeable_by_others(path)).map(Distrust::Changeable);
     if let Some(distrust) = foreign.or_else(|| changed_below(trees)) {
-        return Some(explain_distrust(&Untrusted { distrust, named_by: None }, None));
+        return Some(explain_distrust(&UntrustedSource { distrust, named_by: None }, None));
     }
     prefixes.extend(roots.into_iter().map(Path::to_owned));
     PackageManager::ALL.into_iter().find_map(|installer| {
@@ -171,10 +171,10 @@ fn refusal_for_root(step: &Step) -> Option<String> {
 }
 
 /// Explains why root does not trust code, or the settings and packages of an installer, and what to do.
-fn explain_distrust(untrusted: &Untrusted, installer: Option<PackageManager>) -> String {
+fn explain_distrust(untrusted: &UntrustedSource, installer: Option<PackageManager>) -> String {
     let found_by =
         |what: &str| installer.map_or(String::new(), |installer| format!(", where {} finds {what}", installer.name()));
-    let Untrusted { distrust, named_by } = untrusted;
+    let UntrustedSource { distrust, named_by } = untrusted;
     match distrust {
         Distrust::Changeable(path) => {
             // The permissions of a directory such as `/tmp` are right.

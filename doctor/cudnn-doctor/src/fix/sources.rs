@@ -19,7 +19,7 @@ const MAX_LEN: u64 = 1 << 20;
 
 /// A source that root must not trust.
 #[derive(Debug)]
-pub(super) struct Untrusted {
+pub(super) struct UntrustedSource {
     pub(super) distrust: Distrust,
     /// The variable or file that names the source.
     pub(super) named_by: Option<String>,
@@ -57,7 +57,7 @@ pub(super) fn foreign_source(
     installer: PackageManager,
     commands: &[&Command],
     prefixes: &BTreeSet<PathBuf>,
-) -> Option<Untrusted> {
+) -> Option<UntrustedSource> {
     let is_unset = |name: &str| commands.iter().all(|command| command.program == "env" && command.has(name));
     let variables = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
     let variables: Vec<_> = variables.filter(|(name, value)| !is_unset(name) && !value.is_empty()).collect();
@@ -82,7 +82,7 @@ pub(super) fn foreign_source(
 }
 
 /// Returns why root must not trust the directory for temporary files or the certificates that this variable names.
-fn foreign_place(name: &str, value: &OsStr) -> Option<Untrusted> {
+fn foreign_place(name: &str, value: &OsStr) -> Option<UntrustedSource> {
     let distrust = if TEMPORARY.contains(&name) {
         temporary_changeable_by_others(Path::new(value)).map(Distrust::Changeable)
     } else if CERTIFICATES.contains(&name) {
@@ -90,16 +90,16 @@ fn foreign_place(name: &str, value: &OsStr) -> Option<Untrusted> {
     } else {
         None
     };
-    distrust.map(|distrust| Untrusted { distrust, named_by: Some(name.to_owned()) })
+    distrust.map(|distrust| UntrustedSource { distrust, named_by: Some(name.to_owned()) })
 }
 
-fn not_understood(source: String, reason: String) -> Untrusted {
-    Untrusted { distrust: Distrust::NotUnderstood(source, reason), named_by: None }
+fn not_understood(source: String, reason: String) -> UntrustedSource {
+    UntrustedSource { distrust: Distrust::NotUnderstood(source, reason), named_by: None }
 }
 
 /// Returns why root must not trust these files and directories, the paths that the files name, and the files below the
 /// directories.
-fn foreign_among(mut sources: Vec<InstallerInput>) -> Option<Untrusted> {
+fn foreign_among(mut sources: Vec<InstallerInput>) -> Option<UntrustedSource> {
     let (mut seen, mut dirs) = (BTreeSet::new(), Vec::new());
     while let Some(source) = sources.pop() {
         let InstallerInput { path, named_by } = &source;
@@ -108,7 +108,7 @@ fn foreign_among(mut sources: Vec<InstallerInput>) -> Option<Untrusted> {
             continue;
         }
         if let Some(foreign) = changeable_by_others(path) {
-            return Some(Untrusted { distrust: Distrust::Changeable(foreign), named_by: named_by.clone() });
+            return Some(UntrustedSource { distrust: Distrust::Changeable(foreign), named_by: named_by.clone() });
         }
         if path.is_dir() {
             dirs.push(source);
@@ -121,7 +121,7 @@ fn foreign_among(mut sources: Vec<InstallerInput>) -> Option<Untrusted> {
         }
     }
     dirs.into_iter().find_map(|InstallerInput { path, named_by }| match changed_below(vec![path.clone()]) {
-        Some(distrust) => Some(Untrusted { distrust, named_by }),
+        Some(distrust) => Some(UntrustedSource { distrust, named_by }),
         None if named_by.is_some() && has_pages(&path) => {
             Some(not_understood(path.printable().to_string(), PAGES.to_owned()))
         }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use cudnn_os::trusted_files;
+use cudnn_os::trusted_files::{self, Untrusted};
 
 use super::entry::{PlanEntry, PlanSource, StoredPlan};
 use super::error::{Cause, Damage, StoreError, StoreErrorKind};
@@ -180,10 +180,9 @@ impl Directory {
 fn is_useless(kind: &StoreErrorKind) -> bool {
     matches!(
         kind,
-        StoreErrorKind::NotAFile
-            | StoreErrorKind::NotOwned { .. }
-            | StoreErrorKind::WritableByOthers { .. }
-            | StoreErrorKind::TooLarge { .. }
+        StoreErrorKind::Untrusted(
+            Untrusted::NotAFile | Untrusted::NotOwned { .. } | Untrusted::WritableByOthers { .. }
+        ) | StoreErrorKind::TooLarge { .. }
             | StoreErrorKind::Damaged(_)
     )
 }

@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use cudnn_os::trusted_files::Refusal;
+use cudnn_os::trusted_files::{TrustError, Untrusted};
 
 use super::variables::{DIR_VARIABLE, LIMIT_VARIABLE, PACK_VARIABLE};
 
@@ -39,22 +39,8 @@ pub enum StoreErrorKind {
     NotAbsolute,
     /// `CUDNN_PLANS_LIMIT` is not a valid size.
     BadLimit(String),
-    /// The path is not a directory.
-    NotADirectory,
-    /// The path is not a regular file.
-    NotAFile,
-    /// The file belongs to another user.
-    NotOwned {
-        /// The user ID of the owner.
-        owner: u32,
-        /// The effective user ID of the process.
-        user: u32,
-    },
-    /// Other users can write to the file or directory.
-    WritableByOthers {
-        /// The permission bits.
-        mode: u32,
-    },
+    /// Other users may have written the file or directory, or it is another kind of file.
+    Untrusted(Untrusted),
     /// The file system is read-only.
     ReadOnly,
     /// The disk or the user's quota is full.
@@ -136,14 +122,11 @@ impl From<Damage> for Cause {
     }
 }
 
-impl From<Refusal> for Cause {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::NotADirectory => StoreErrorKind::NotADirectory.into(),
-            Refusal::NotAFile => StoreErrorKind::NotAFile.into(),
-            Refusal::NotOwned { owner, user } => StoreErrorKind::NotOwned { owner, user }.into(),
-            Refusal::WritableByOthers { mode } => StoreErrorKind::WritableByOthers { mode }.into(),
-            Refusal::System(error) => error.into(),
+impl From<TrustError> for Cause {
+    fn from(error: TrustError) -> Self {
+        match error {
+            TrustError::Untrusted(untrusted) => StoreErrorKind::Untrusted(untrusted).into(),
+            TrustError::System(error) => error.into(),
         }
     }
 }
@@ -155,7 +138,7 @@ impl From<io::Error> for Cause {
             ErrorKind::ReadOnlyFilesystem => StoreErrorKind::ReadOnly,
             ErrorKind::PermissionDenied => StoreErrorKind::Denied,
             ErrorKind::FileTooLarge => StoreErrorKind::FileSizeLimit,
-            ErrorKind::NotADirectory => StoreErrorKind::NotADirectory,
+            ErrorKind::NotADirectory => StoreErrorKind::Untrusted(Untrusted::NotADirectory),
             _ => StoreErrorKind::System,
         };
         Cause { kind, error: Some(error) }
@@ -182,7 +165,7 @@ impl StoreError {
     pub fn help(&self) -> String {
         match (self.role, &self.kind) {
             (Role::Pack, kind) => Self::help_for_pack(kind),
-            (Role::Output, StoreErrorKind::NotAFile) => "choose a different file".to_owned(),
+            (Role::Output, StoreErrorKind::Untrusted(Untrusted::NotAFile)) => "choose a different file".to_owned(),
             (Role::Output, StoreErrorKind::Full) => "free some space, or choose a file on a different disk".to_owned(),
             (Role::Output, StoreErrorKind::TooLarge { .. }) => "pack fewer plans".to_owned(),
             (_, StoreErrorKind::FileSizeLimit) => "raise the limit (ulimit -f)".to_owned(),
@@ -194,8 +177,12 @@ impl StoreError {
     fn help_for_pack(kind: &StoreErrorKind) -> String {
         match kind {
             StoreErrorKind::NotAbsolute => format!("use an absolute path in {PACK_VARIABLE}"),
-            StoreErrorKind::NotOwned { .. } => "use chown to give the pack to root or to this user".to_owned(),
-            StoreErrorKind::WritableByOthers { .. } => "remove the permission with chmod go-w".to_owned(),
+            StoreErrorKind::Untrusted(Untrusted::NotOwned { .. }) => {
+                "use chown to give the pack to root or to this user".to_owned()
+            }
+            StoreErrorKind::Untrusted(Untrusted::WritableByOthers { .. }) => {
+                "remove the permission with chmod go-w".to_owned()
+            }
             // Writing a new pack could overwrite an unrelated file.
             StoreErrorKind::Damaged(Damage::NotOurs) => format!("set {PACK_VARIABLE} to a pack"),
             StoreErrorKind::Damaged(_) | StoreErrorKind::TooLarge { .. } => {
@@ -213,12 +200,14 @@ impl StoreError {
             StoreErrorKind::NoDirectory => format!("set {DIR_VARIABLE} to a directory"),
             StoreErrorKind::NotAbsolute => format!("set {DIR_VARIABLE} to an absolute path"),
             StoreErrorKind::BadLimit(_) => format!("set {LIMIT_VARIABLE} to a number of bytes, or to 512M or 2G"),
-            StoreErrorKind::NotADirectory => format!("set {DIR_VARIABLE} to a directory"),
-            StoreErrorKind::NotAFile => "remove it".to_owned(),
-            StoreErrorKind::NotOwned { .. } => {
+            StoreErrorKind::Untrusted(Untrusted::NotADirectory) => format!("set {DIR_VARIABLE} to a directory"),
+            StoreErrorKind::Untrusted(Untrusted::NotAFile) => "remove it".to_owned(),
+            StoreErrorKind::Untrusted(Untrusted::NotOwned { .. }) => {
                 format!("set {DIR_VARIABLE} to a directory of this user, or change the owner to this user with chown")
             }
-            StoreErrorKind::WritableByOthers { .. } => "remove the permission with chmod go-w".to_owned(),
+            StoreErrorKind::Untrusted(Untrusted::WritableByOthers { .. }) => {
+                "remove the permission with chmod go-w".to_owned()
+            }
             StoreErrorKind::ReadOnly => {
                 format!("set {DIR_VARIABLE} to a directory on a writable file system")
             }
@@ -255,12 +244,7 @@ impl Display for What<'_> {
             StoreErrorKind::NoDirectory => write!(to, "neither {DIR_VARIABLE} nor HOME names a directory for plans")?,
             StoreErrorKind::NotAbsolute => to.write_str("is not an absolute path")?,
             StoreErrorKind::BadLimit(text) => write!(to, "{LIMIT_VARIABLE}={text:?} is not a size")?,
-            StoreErrorKind::NotADirectory => to.write_str("is not a directory")?,
-            StoreErrorKind::NotAFile => to.write_str("is not a regular file")?,
-            StoreErrorKind::NotOwned { owner, user } => {
-                write!(to, "belongs to user {owner}, but this process runs as user {user}")?;
-            }
-            StoreErrorKind::WritableByOthers { mode } => write!(to, "is writable by other users (mode {mode:04o})")?,
+            StoreErrorKind::Untrusted(untrusted) => untrusted.fmt(to)?,
             StoreErrorKind::ReadOnly => to.write_str("is on a read-only file system")?,
             StoreErrorKind::Full => to.write_str("is on a full disk, or this user's quota is exceeded")?,
             StoreErrorKind::Denied => to.write_str("is not accessible to this user")?,

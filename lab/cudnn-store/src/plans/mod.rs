@@ -32,6 +32,7 @@ mod settings;
 mod store;
 mod variables;
 
+pub use cudnn_os::trusted_files::Untrusted;
 pub use directory::Cleared;
 pub use entry::{PlanEntry, PlanInfo, PlanLookup, PlanSource, StoredPlan};
 pub use error::{Damage, StoreError, StoreErrorKind};
