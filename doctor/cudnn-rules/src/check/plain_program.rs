@@ -28,7 +28,7 @@ pub(super) fn find_dll(name: &str, facts: &dll_search::ProcessFacts) -> Option<F
     let mut simulation = dll_search::Simulation::new(facts.clone());
     simulation.open(name.as_ref(), dll_search::Mode::Standard);
     match &simulation.lookups().first()?.resolution {
-        Resolution::FoundLibrary { path, rule } | Resolution::Unusable { path, rule } => {
+        Resolution::Found { path, rule } | Resolution::Unusable { path, rule } => {
             Some(FoundLibrary { path: path.clone(), rule: rule.to_string() })
         }
         _ => None,
@@ -38,8 +38,7 @@ pub(super) fn find_dll(name: &str, facts: &dll_search::ProcessFacts) -> Option<F
 /// Returns the file that ld.so finds for the simulated program or library.
 pub(super) fn find_in(simulation: &mut Simulation, name: &str) -> Option<FoundLibrary> {
     match open(simulation, name).first()?.resolution {
-        ld_so::Resolution::FoundLibrary { ref path, ref rule }
-        | ld_so::Resolution::Unusable { ref path, ref rule, .. } => {
+        ld_so::Resolution::Found { ref path, ref rule } | ld_so::Resolution::Unusable { ref path, ref rule, .. } => {
             Some(FoundLibrary { path: path.clone(), rule: rule.to_string() })
         }
         _ => None,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use cudnn_graph::{Attribute, Graph, Node};
 use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnDataType_t as DataType};
-use cudnn_store::captures::{EmittedTensor as Captured, Memory as Range};
+use cudnn_store::captures::{Memory as Range, Tensor as Captured};
 
 use super::case::Case;
 
