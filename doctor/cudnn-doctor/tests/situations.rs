@@ -1044,8 +1044,7 @@ fn a_conda_package_with_deleted_files_is_reinstalled() {
 /// With `docker run --user`, the home directory is `/` or missing.
 #[test]
 fn commands_write_where_the_user_can_write() {
-    // SAFETY: geteuid always succeeds.
-    if unsafe { libc::geteuid() } != 0 {
+    if !cudnn_os::rights::is_root() {
         return not_run("a user without a home directory", "only root can become another user");
     }
     let (root, tools) = (TempDir::new(), TempDir::new());
@@ -1443,8 +1442,7 @@ fn a_directory_that_a_killed_pip_has_left_is_no_installation() {
 /// A package that an administrator installed with umask 077 exists, but other users may not enter its directory.
 #[test]
 fn an_unreadable_wheel_is_not_reported_as_missing() {
-    // SAFETY: geteuid always succeeds.
-    let is_root = unsafe { libc::geteuid() } == 0;
+    let is_root = cudnn_os::rights::is_root();
     let closed_mode = if is_root { 0o700 } else { 0 };
     let set_mode = |dir: &Path, mode| std::fs::set_permissions(dir, std::fs::Permissions::from_mode(mode)).unwrap();
     let bin = TempDir::new();
@@ -1502,8 +1500,7 @@ fn an_unreadable_wheel_is_not_reported_as_missing() {
 /// The parent directory of an environment is private, and commands must not make it public.
 #[test]
 fn no_command_opens_the_home_of_another_user() {
-    // SAFETY: geteuid always succeeds.
-    let mode = if unsafe { libc::geteuid() } == 0 { 0o700 } else { 0 };
+    let mode = if cudnn_os::rights::is_root() { 0o700 } else { 0 };
     let (bin, root) = (TempDir::new(), TempDir::new());
     let program = bin.path().join("cudnn-doctor");
     copy_program(DOCTOR, &program);
@@ -1709,8 +1706,7 @@ fn a_directory_with_only_the_drop_in_is_not_an_installation() {
 /// In this container, the user is different from root.
 #[test]
 fn without_sudo_the_help_says_that_root_must_run_the_commands() {
-    // SAFETY: geteuid always succeeds.
-    if unsafe { libc::geteuid() } != 0 {
+    if !cudnn_os::rights::is_root() {
         return not_run("commands without sudo", "only root can make what belongs to root");
     }
     let world = TempDir::new();

@@ -29,7 +29,7 @@ pub fn configure(options: Options) {
 }
 
 impl Options {
-    /// Returns the program's options, or else those of the environment.
+    /// Returns the options that the program set, or reads them from the environment.
     pub(super) fn chosen() -> Options {
         let of_environment = || variable(VARIABLE).map(|value| Options { output: Destination::parse(&value) });
         CONFIGURED.get().or_else(of_environment).unwrap_or_default()
