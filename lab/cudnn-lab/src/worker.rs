@@ -72,14 +72,14 @@ impl<'a> Client<'a> {
         let (message, received) = message(graphs, received, end.min(graphs.len()))?;
         Ok(match worker.ask(&message, &mut |_| wait()) {
             Err(error) => WorkerAnswer::Unknown(format!("the state of the process is unknown: {error}")),
-            Ok(subprocess::WorkerAnswer::Interrupted(signal)) => return Err(Stop::Interrupted(signal)),
-            Ok(subprocess::WorkerAnswer::Ended(ended)) => match &ended.step {
+            Ok(subprocess::Answer::Interrupted(signal)) => return Err(Stop::Interrupted(signal)),
+            Ok(subprocess::Answer::Ended(ended)) => match &ended.step {
                 Some(step) if matches!(step.work, Work::Load) => {
                     return Err(Stop::Failed(format!("cuDNN cannot be loaded: {}", reason_of(&ended))));
                 }
                 _ => WorkerAnswer::Ended(ended),
             },
-            Ok(subprocess::WorkerAnswer::Message(message, worker)) => {
+            Ok(subprocess::Answer::Message(message, worker)) => {
                 let (answer, is_intact) = parse(message)?;
                 if is_intact {
                     (self.worker, self.ahead) = (Some(worker), received.saturating_sub(1));
