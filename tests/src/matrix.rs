@@ -25,7 +25,7 @@ pub enum Fault {
     Pipe,
     /// The file is a text file.
     Text,
-    /// The library is built for another processor.
+    /// The library is built for a different processor.
     WrongArchitecture,
     /// The second half of the file is missing.
     Truncated,

@@ -169,7 +169,7 @@ fn a_file_that_is_not_a_library_is_described_in_the_report() {
     );
 }
 
-/// Identifies all libraries of a release for another system or architecture.
+/// Identifies all libraries of a release for a different system or architecture.
 fn check_foreign(id: &str, version: Version, cuda: u32, system: Os, processor: &str) {
     let Some(lib_dir) = lib_dir(id) else { return };
     let mut read = 0;

@@ -29,7 +29,7 @@ fn full_sandbox(root: &Path) -> Host {
     make_dir(root, "venv/lib/python3.9/site-packages/nvidia/cudnn/lib");
     make_dir(root, "venv/lib/python3.12/site-packages/nvidia/cudnn/lib");
     make_dir(root, "venv/lib/python3.12/site-packages/nvidia/cudnn_jit/lib");
-    // The environment includes the packages of the base Python, but not the packages of another Python version.
+    // The environment includes the packages of the base Python, but not the packages of a different Python version.
     make_dir(root, "base/lib/python3.12/site-packages/nvidia/cudnn/lib");
     make_dir(root, "base/lib/python3.13/site-packages/nvidia/cudnn/lib");
     let home = make_dir(root, "base/bin");

@@ -41,7 +41,7 @@ impl Directory {
     }
 
     /// Opens a directory, and creates it and missing parents with access only for this user. Root does not create
-    /// directories below a directory of another user, because that user could not use them.
+    /// directories below another user's directory, because that user could not use them.
     ///
     /// # Errors
     /// Returns a [`TrustError`] if the directory is untrusted, or if creating or opening it fails.

@@ -14,7 +14,7 @@ pub fn initial_value(_name: &str) -> Option<Option<OsString>> {
     None
 }
 
-/// Returns `false`. Windows does not run programs with elevated rights in the environment of another user.
+/// Returns `false`. Windows never runs elevated programs in another user's environment.
 #[cfg(feature = "native")]
 #[must_use]
 pub fn is_secure_execution() -> bool {

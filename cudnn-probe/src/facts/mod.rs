@@ -137,7 +137,7 @@ pub(crate) fn is_trusted_beside(file: &Path, dir: &Path) -> bool {
     ask("file of a trusted user", file, || cudnn_os::files::resolve_beside(file, dir).is_some())
 }
 
-/// Returns whether the program runs with the rights of another user or group (setuid or setgid).
+/// Returns whether the program runs with the rights of a different user or group (setuid or setgid).
 pub(crate) fn is_setid(program: &Path) -> bool {
     ask("setuid program", program, || cudnn_os::files::is_setid(program))
 }

@@ -45,7 +45,7 @@ impl LibraryFile {
         Ok(LibraryFile { data, length, os })
     }
 
-    /// Like [`LibraryFile::open`], but returns an error for a library of another system.
+    /// Like [`LibraryFile::open`], but returns an error for a library of a different system.
     pub(super) fn open_for(path: &Path, wanted: Os) -> Result<LibraryFile, ProbeError> {
         let file = LibraryFile::open(path)?;
         if file.os == wanted { Ok(file) } else { Err(ProbeError::WrongOs { found: file.os, wanted }) }

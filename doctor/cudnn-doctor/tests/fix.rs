@@ -670,7 +670,7 @@ fn after_ctrl_c_no_step_begins() {
     assert!(world.calls().is_empty() && world.site.join(OPS).symlink_metadata().is_err());
 }
 
-/// Root may have a PATH with programs of another user.
+/// Root's PATH may contain another user's programs.
 #[test]
 fn root_runs_no_installer_of_another_user() {
     let world = World::new(NEW);

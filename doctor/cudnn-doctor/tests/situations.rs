@@ -546,7 +546,7 @@ fn the_cudnn_next_to_the_drop_in_is_checked() {
     let findings = check(&[], &variables);
     assert!(with_code(&findings, "C021").is_empty(), "{findings:#?}");
     assert!(explain().contains(&format!("which loads cuDNN 9.19.0 in {}", used.display())), "{}", explain());
-    // A library of a different release is next to the drop-in.
+    // A library from a different release is next to the drop-in.
     FakeLibrary::new(Library::Graph, Version::new(9, 10, 2)).build(&beside.file(Library::Graph));
     let findings = check(&[], &variables);
     let other = with_code(&findings, "C021");
@@ -566,7 +566,7 @@ fn the_cudnn_next_to_the_drop_in_is_checked() {
 fn the_cudnn_that_linked_programs_get_is_also_checked() {
     let (used, other) = (TempDir::new(), TempDir::new());
     support::copy_fake_set(VERSION, used.path());
-    // A shim of a different release loads the libraries of the installation.
+    // A shim from a different release loads the libraries of the installation.
     FakeLibrary::new(Library::Shim, Version::new(9, 4, 0)).build(&other.file(Library::Shim));
     let path = std::env::join_paths([other.path(), used.path()]).unwrap();
     let findings = check(&[], &[("LD_LIBRARY_PATH", path.as_ref())]);
@@ -959,7 +959,7 @@ fn a_note_has_no_command_that_a_setting_forbids() {
     }
 }
 
-/// pip has a record of another release, for example because files were copied over those of the wheel.
+/// pip has a record from a different release, for example because files were copied over those of the wheel.
 #[test]
 fn files_of_another_release_than_the_record_are_not_as_installed() {
     for (record, is_other) in [("nvidia_cudnn_cu12-9.19.0.56", false), ("nvidia_cudnn_cu12-9.18.0.77", true)] {

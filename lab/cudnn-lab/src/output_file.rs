@@ -21,7 +21,7 @@ pub(crate) struct OutputKind {
     pub(crate) name: &'static str,
     /// Returns whether a file that starts with these bytes is of this kind.
     pub(crate) is_start: fn(&[u8]) -> bool,
-    /// Whether `--force` also writes to devices and pipes. Otherwise a library replaces the file by another one.
+    /// Whether `--force` also writes to devices and pipes. Otherwise a library replaces the file with another one.
     pub(crate) may_be_device: bool,
 }
 

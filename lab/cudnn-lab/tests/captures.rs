@@ -39,7 +39,7 @@ fn the_capture_of_the_repository_is_intact() {
     assert_eq!(capture.problems, []);
 }
 
-/// A problem of the capture is a warning for all commands, and a file of another kind is a failure.
+/// A problem of the capture is a warning for all commands, and a file of a different kind is a failure.
 #[test]
 fn the_exit_status_tells_whether_a_capture_is_complete() {
     let dir = TempDir::new();

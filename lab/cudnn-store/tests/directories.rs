@@ -71,7 +71,7 @@ fn only_directories_of_this_user_are_accepted() {
             problem_of(&real).kind(),
             StoreErrorKind::Untrusted(Untrusted::NotOwned { owner: NOBODY, user: 0 })
         ));
-        // If root uses the HOME of another user, the store must not create directories that this user could not use.
+        // If root uses another user's HOME, the store must not create directories that this user could not use.
         let problem = open(&real.join("cache/plans")).put(&entry("a")).unwrap_err();
         assert!(
             matches!(problem.kind(), StoreErrorKind::Untrusted(Untrusted::NotOwned { owner: NOBODY, user: 0 })),

@@ -28,7 +28,7 @@ fn packages_in_a_plain_directory_are_changed_there_by_the_python_of_the_environm
         for code in ["C070", "C073"] {
             assert_eq!(commands(&world, code), [expected.as_str()], "{code}");
         }
-        // One package is too old and the other is for another CUDA version. pip cannot remove packages from this
+        // One package is too old and the other is for a different CUDA version. pip cannot remove packages from this
         // directory, so the step removes the record.
         cudnn_wheel(&packages, "9.1.0.70");
         packages.package("nvidia-cudnn-cu13", "9.13.0.50");

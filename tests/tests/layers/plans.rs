@@ -147,7 +147,7 @@ fn different_plans_are_not_confused_with_cached_plans() {
         let with = world.run("plans", &["variants"]);
         assert_eq!(difference(&without, &with.stdout), None, "with {round}");
         assert!(count(&with, "restored in") > 90, "with {round}: {}", with.stderr);
-        // Every plan is built once, even if the attributes were set in another order.
+        // Every plan is built once, even if the attributes were set in a different order.
         assert!(count(&with, "built in") <= different.len(), "with {round}: {}", with.stderr);
     }
 }
@@ -630,7 +630,7 @@ fn different_plans_from_identical_calls_are_not_confused() {
     }
 }
 
-/// Code that calls libcudnn_graph directly replaces a descriptor by another one with the same address. No layer sees this.
+/// Code that calls libcudnn_graph directly replaces a descriptor with another one with the same address. No layer sees this.
 #[test]
 fn a_descriptor_that_other_code_replaces_gets_its_own_plan() {
     let Some(real) = Real::new("a_descriptor_that_other_code_replaces_gets_its_own_plan") else { return };
@@ -708,7 +708,7 @@ fn all_attributes_that_the_frontend_sets_are_supported() {
     assert!(checked.len() > 150, "{checked:?}");
 }
 
-/// A program's plans for one device are built again for another device, which is not installed. A program on that
+/// A program's plans for one device are built again for a different device, which is not installed. A program on that
 /// device that finds the pack compiles no plans.
 #[test]
 fn plans_are_rebuilt_for_another_device() {

@@ -308,7 +308,7 @@ fn proposals_that_change_are_noticed() {
     let [first, once, again, count] = lines[0].split("; ").collect::<Vec<_>>()[..] else { panic!("{output:#?}") };
     assert_eq!(count, "3", "{output:#?}");
     assert_eq!((first, again), (&*format!("changed: {expected}, -, -"), &*format!("{expected}, -, -")), "{output:#?}");
-    // One query has all engines in another order.
+    // One query has all engines in a different order.
     let sorted = |line: &str| line.split(", ").map(str::to_owned).collect::<BTreeSet<_>>();
     assert!(once != again && sorted(once) == sorted(again), "{output:#?}");
     assert_eq!(output.stderr.matches("cuDNN has changed its proposals").count(), 1, "{output:#?}");

@@ -23,7 +23,7 @@ pub(super) fn write(site: &Site, installed: Option<&InstalledPackages>) -> Resul
         _ => installed.map(|installed| installed.requirements().into_bytes()),
     };
     let text = site.list().and_then(|command| output_of(&command)).or_else(recorded).filter(|text| !text.is_empty());
-    // Root's HOME may be that of another user.
+    // Root's HOME may belong to a user without privileges.
     let dir = data_dir().filter(|dir| !is_root() || changeable_by_others(dir).is_none());
     let of_user = |text: &[u8]| write_into(&dir?.join("cudnn-doctor-packages"), text).ok();
     text.map(|text| of_user(&text).map_or_else(|| write_into(&private_dir()?, &text), Ok)).transpose()

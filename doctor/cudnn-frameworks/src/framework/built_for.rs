@@ -216,7 +216,7 @@ impl FrameworkFiles<'_> {
         let bundled = || names().filter(|(name, _)| name.is_mangled);
         let fact = || {
             let (fact, is_newer) = releases::about(&self.of.name, &self.of.version)?;
-            // A build for another CUDA release may use a different cuDNN.
+            // A build for a different CUDA release may use a different cuDNN.
             let is_other_build = fact.cuda.zip(cuda).is_some_and(|(known, cuda)| !is_same_cuda(known, cuda.value));
             Stated::by_fact(fact.cudnn.filter(|_| !is_other_build)?, fact, is_newer)
         };

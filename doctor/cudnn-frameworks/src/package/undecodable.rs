@@ -17,7 +17,7 @@ const MAX_INSTALLER_LEN: u64 = 64;
 /// Reports all such packages, including ones that do not affect a framework.
 pub(crate) fn report(found: &mut FoundPackages) {
     for one in in_parallel(&found.distributions, unreadable).into_iter().flatten() {
-        // A package that affects a framework may already be reported for another reason.
+        // A package that affects a framework may already be reported for a different reason.
         found.unreadable.retain(|known| known.path != one.path);
         found.add(one);
     }

@@ -38,7 +38,7 @@ enum OpenResult {
 }
 
 impl Companion<'_> {
-    /// Returns the result if cuDNN opens this library, or one of another CUDA major.
+    /// Returns the result if cuDNN opens this library, or one for a different CUDA major.
     fn open(&self, cuda_major: u32, context: &Context) -> Option<OpenResult> {
         let name = self.name_for(cuda_major);
         if Os::HOST == Os::Windows {

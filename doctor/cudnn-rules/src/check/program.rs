@@ -85,7 +85,7 @@ impl Examined {
         majors().next().filter(|_| majors().all(|major| major != CUDNN_MAJOR))
     }
 
-    /// Installs the cuDNN of another major that the program is linked to, for the CUDA that it is linked to.
+    /// Installs the cuDNN of a different major that the program is linked to, for the CUDA that it is linked to.
     fn with_other_major(&self, major: u32) -> Remedy {
         let names = self.dependencies.iter().map(|one| one.name.as_str());
         let cuda_major = cuda_library(names).map(|(_, cuda_major)| cuda_major);

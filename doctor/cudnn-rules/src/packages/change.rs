@@ -117,7 +117,7 @@ pub struct PackageChange {
     /// Installs first and removes afterwards, so that a failed installation leaves the old files. Possible only if the
     /// removed and the installed packages have no files in common.
     pub(crate) removes_last: bool,
-    /// Reinstalls dependencies too, because a build for another device needs different ones.
+    /// Reinstalls dependencies too, because a build for a different device needs different ones.
     pub(crate) with_dependencies: bool,
     /// Affected packages that are on hold (`apt-mark hold`).
     pub(crate) held: Vec<String>,

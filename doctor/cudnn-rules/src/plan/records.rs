@@ -90,7 +90,7 @@ impl PackageRecords {
         }
     }
 
-    /// Returns whether conda's package is for another CUDA major version than the environment.
+    /// Returns whether conda's package is for a different CUDA major version than the environment.
     fn is_for_other_cuda(&self, old: &PipRecord) -> bool {
         let PackageRecords::Conda { root, cuda_major, .. } = self else { return false };
         let record = conda_records(root).into_iter().find(|record| record.file == old.dir);

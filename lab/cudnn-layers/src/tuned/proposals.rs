@@ -1,4 +1,4 @@
-//! Reads the proposals of the heuristics, and lets cuDNN fill the program's descriptors in another order.
+//! Reads the proposals of the heuristics, and lets cuDNN fill the program's descriptors in a different order.
 //!
 //! cuDNN fills the descriptors of an array one after the other. It fills fewer than it announces, because it leaves out
 //! proposals without support, and it stops at a descriptor that is finalized already. cuDNN 9.10 and 9.19 do so.

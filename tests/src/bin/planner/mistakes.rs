@@ -577,7 +577,7 @@ fn legitimate(program: &Program) {
     search(&[add(&x, &x, &y)]);
     let written = tensor(3, &DIMS);
     search(&[relu(&x, &written), add(&written, &x, &y)]);
-    // Operations in another order, and two that share only an input.
+    // Operations in a different order, and two that share only an input.
     search(&[relu(&inner, &y), add(&x, &x, &inner)]);
     search(&[relu(&x, &y), pointwise(Mode::CUDNN_POINTWISE_EXP, &x, None, &tensor(5, &DIMS))]);
     // Padded, interleaved and transposed outputs.

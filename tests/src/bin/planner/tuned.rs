@@ -9,7 +9,7 @@
 //! | `twice` | with an array that contains one descriptor twice |
 //! | `used` | with a descriptor that cuDNN has already filled |
 //! | `again` | twice with the same heuristics |
-//! | `changed` | three times; after the first one, the stand-in proposes its engines in another order |
+//! | `changed` | three times; after the first one, the stand-in proposes its engines in a different order |
 //! | `threads` | in eight threads |
 //! | `fork` | in a forked child |
 //! | `plan` | as `all`, and builds a plan of the first engine |

@@ -1,5 +1,5 @@
 //! Simulates how cuDNN opens libraries by name. With `LD_LIBRARY_PATH`, or if libraries are already loaded, the shim of
-//! one release may get libraries of a different release.
+//! one release may get libraries from a different release.
 
 use cudnn_probe::facts::PathFacts;
 use cudnn_probe::release_facts::{has_library, opens_library};
