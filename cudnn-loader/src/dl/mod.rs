@@ -48,7 +48,7 @@ pub(crate) fn is_in_first_namespace() -> bool {
     LoadedObjects::snapshot().contains_program()
 }
 
-/// Keeps the library that contains this code loaded until the process ends. A plugin host may close it while threads
+/// Keeps the library that contains this code loaded until the process exits. A plugin host may close it while threads
 /// and exit handlers still need the code.
 pub(crate) fn pin_this_library() {
     if let Some(library) = LoadedObjects::snapshot().containing_library() {

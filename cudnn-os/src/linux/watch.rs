@@ -1,4 +1,4 @@
-//! Starts a process that waits until the program that replaces this process has ended.
+//! Starts a process that waits until the program that replaces this process has exited.
 
 use std::fs::File;
 use std::io::{Error, PipeReader, PipeWriter, Read, Result};

@@ -1,5 +1,5 @@
-//! Prints command output as text or JSON. A closed pipe or a full disk ends the command without a panic. Colors are
-//! disabled if the output is not a terminal or NO_COLOR is set.
+//! Prints command output as text or JSON. A closed pipe or a full disk terminates the command without a panic. Colors
+//! are disabled if the output is not a terminal or NO_COLOR is set.
 
 use std::error::Error;
 use std::fmt::{Arguments, Display};

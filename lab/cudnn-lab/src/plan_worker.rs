@@ -86,7 +86,7 @@ pub(crate) fn describe_gpu(timeouts: &Timeouts) -> Result<String, String> {
     ask(&mut Client::new(COMMAND, None, timeouts), Request::Gpu, &mut Spinner::new(true))?
 }
 
-/// Returns the worker's answer, or the reason why the worker ended without one.
+/// Returns the worker's answer, or the reason why the worker exited without one.
 ///
 /// # Errors
 /// The reason why no worker can answer.

@@ -1,4 +1,4 @@
-//! Tunes graphs in a worker. An engine that ends the worker costs only itself.
+//! Tunes graphs in a worker. An engine that terminates the worker costs only itself.
 
 use std::process::ExitCode;
 
@@ -36,8 +36,9 @@ impl<'a> TuneClient<'a> {
     /// Tunes the first of these graphs. The next calls must be for the other ones, in this order. `wait` is called again
     /// and again until the graph is tuned.
     ///
-    /// An engine that ends a new worker, or breaks its device, counts as failed, and the graph is tuned again without it.
-    /// In a worker that has tuned other graphs, one of them may be the cause, and the graph is tuned again in a new one.
+    /// An engine that terminates a new worker, or breaks its device, counts as failed, and the graph is tuned again
+    /// without it. In a worker that has tuned other graphs, one of them may be the cause, and the graph is tuned again
+    /// in a new one.
     pub(crate) fn tune(&mut self, tasks: &mut [Task], wait: &mut dyn FnMut()) -> Result<TuneReport, Stop> {
         loop {
             let is_new = self.client.is_new();

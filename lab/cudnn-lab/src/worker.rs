@@ -27,7 +27,7 @@ pub(crate) enum Stop {
 pub(crate) enum WorkerAnswer<T> {
     /// The worker has answered. If it is intact, it receives the next graphs too.
     Message { answer: T, is_intact: bool },
-    /// The worker has ended.
+    /// The worker has exited.
     Ended(Ended),
     /// The state of the worker is unknown, for this reason.
     Unknown(String),
@@ -52,7 +52,7 @@ impl<'a> Client<'a> {
     }
 
     /// Returns whether the next graph is the first one of its worker. Otherwise, an earlier one may be the cause if the
-    /// worker ends.
+    /// worker exits.
     pub(crate) fn is_new(&self) -> bool {
         self.worker.is_none()
     }

@@ -314,7 +314,7 @@ impl<'a> Running<'a> {
         None
     }
 
-    /// Ends the child if it is still running. `limit` is the limit that it exceeds.
+    /// Terminates the child if it is still running. `limit` is the limit that it exceeds.
     fn end(mut self, limit: Option<End>) -> std::io::Result<Ended> {
         let status = self.child.end()?;
         self.streams.read();

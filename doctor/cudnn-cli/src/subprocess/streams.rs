@@ -72,7 +72,7 @@ impl Reports {
             match pipe.write(self.unsent.as_slices().0) {
                 Ok(len @ 1..) => drop(self.unsent.drain(..len)),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // The channel is full, or the child has ended.
+                // The channel is full, or the child has exited.
                 Ok(_) | Err(_) => return,
             }
         }

@@ -19,9 +19,9 @@ pub struct Worker<'a>(Box<Running<'a>>);
 pub enum Answer<'a> {
     /// The child sent this message, and waits for the next request.
     Message(Value, Worker<'a>),
-    /// The child ended, or exceeded a time limit and was ended.
+    /// The child exited, or exceeded a time limit and was terminated.
     Ended(Ended),
-    /// This program was interrupted, and the child was ended.
+    /// This program was interrupted, and the child was terminated.
     Interrupted(Signal),
 }
 
@@ -72,7 +72,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Ends the child, and waits until it has ended.
+    /// Terminates the child, and waits until it has exited.
     ///
     /// # Errors
     /// Returns an error if the system call fails.

@@ -165,7 +165,7 @@ fn execute_step(index: usize, step: &Step, planned: &State, consent: &Consent<'_
     (result.map(|()| undo.clone()).map_err(|reason| (reason, undo)), signal)
 }
 
-/// Locks the environment that this action changes. The lock lasts until the installer has ended, even if the doctor is
+/// Locks the environment that this action changes. The lock lasts until the installer has exited, even if the doctor is
 /// killed.
 fn lock(action: &Action) -> Result<Option<File>, String> {
     // Other steps take less time than a lock is worth, and the drop-in locks its directory itself.

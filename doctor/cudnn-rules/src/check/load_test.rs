@@ -114,7 +114,7 @@ pub fn result(ended: &Ended, installation: &InstallationReport, parts: &Parts) -
     test
 }
 
-/// Returns the CUDA library that ended the child or hung in it. Running out of memory is reported separately.
+/// Returns the CUDA library in which the child crashed or hung. Running out of memory is reported separately.
 fn crashed_cuda(ended: &Ended, how: &str, parts: &Parts) -> Option<Unusable> {
     let step = ended.step.as_ref().filter(|step| step.work == Work::LoadCuda && ended.lack_of_memory.is_none())?;
     let file = parts.cuda.iter().find(|file| step.text.ends_with(&file.printable()))?;

@@ -106,7 +106,7 @@ impl Run {
         format!("{}{what}: {}", self.title(), shortened(&cause.text))
     }
 
-    /// Marks the child's current step as failed, with the way the child ended.
+    /// Marks the child's current step as failed, with the way the child exited.
     fn fail_current_step(&mut self, end: &str) {
         if self.steps.last().is_none_or(|step| step.outcome.is_some()) {
             let name = if self.steps.is_empty() { START } else { END };

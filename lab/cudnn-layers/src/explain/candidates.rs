@@ -162,8 +162,8 @@ fn is_cuda_13(cudnn: &Cudnn) -> bool {
     cudnn.cudnnGetCudartVersion().is_some_and(|version| unsafe { version() } >= 13_000)
 }
 
-/// Returns the library that cuDNN needs to try all engines, if it is missing. cuDNN ends the process if its precompiled
-/// engines cannot load cuBLASLt.
+/// Returns the library that cuDNN needs to try all engines, if it is missing. cuDNN terminates the process if its
+/// precompiled engines cannot load cuBLASLt.
 pub(super) fn missing_cublas_lt(cudnn: &Cudnn, host: Host) -> Option<&'static str> {
     const PRECOMPILED: &str = windows_or!("cudnn_engines_precompiled64_9.dll", "libcudnn_engines_precompiled.so.9");
     const CUBLAS_LT_12: &str = windows_or!("cublasLt64_12.dll", "libcublasLt.so.12");

@@ -20,7 +20,8 @@ pub struct Task {
     pub is_exhaustive: bool,
     /// The maximum size of all tensors in bytes.
     pub max_bytes: usize,
-    /// The candidates that must not be tried again, because they ended a process or broke the device, with the reasons.
+    /// The candidates that must not be tried again, because they terminated a process or broke the device, with the
+    /// reasons.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub failed: BTreeMap<usize, String>,
 }
