@@ -65,7 +65,7 @@ impl Descriptor {
     /// Takes over a descriptor, which is destroyed with this value.
     ///
     /// # Safety
-    /// The descriptor is live, and nothing else destroys it.
+    /// The descriptor is live, and only this value destroys it.
     pub unsafe fn from_raw(raw: Raw) -> Self {
         Descriptor(raw)
     }

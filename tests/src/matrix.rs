@@ -1,5 +1,5 @@
-//! Defines the fault matrix: every kind of fault, in every sub-library. The same table serves this project's loader and
-//! NVIDIA's shim, with fake libraries and with real releases.
+//! Defines the fault matrix: every kind of fault, in every sub-library. The same table is used for this project's
+//! loader and NVIDIA's shim, with fake libraries and with real releases.
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;

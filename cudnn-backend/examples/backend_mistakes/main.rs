@@ -1,5 +1,5 @@
 //! Makes common mistakes with the backend API on purpose, and shows how cuDNN reports them. Prints two
-//! Markdown tables, of which docs/data/backend-mistakes.json keeps the first. The first needs no GPU; the second is
+//! Markdown tables, and docs/data/backend-mistakes.json contains the first. The first needs no GPU; the second is
 //! printed if a GPU is available.
 //!
 //! `cargo run -p cudnn-backend --example backend_mistakes`

@@ -158,7 +158,7 @@ fn holds_loader_lock() -> bool {
         dl::wait_for_lock();
         answer.store(true, Ordering::Release);
     }));
-    // The owner gets the lock at once. Another thread waits for it here, and the asked thread then soon gets it, too.
+    // The owner gets the lock at once. Any other thread waits here, and gets the lock soon afterwards.
     let (mut backoff, at_once) = (Backoff::with_limit(QUIET), Duration::from_millis(1));
     let start_of_all = Instant::now();
     while asked.is_ok() && !has_answered.load(Ordering::Acquire) {

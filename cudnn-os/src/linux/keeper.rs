@@ -253,7 +253,7 @@ mod tests {
     }
 
     fn is_running(process: u32) -> bool {
-        // SAFETY: signal 0 only asks whether the process exists.
+        // SAFETY: signal 0 only checks that the process exists.
         unsafe { libc::kill(process.cast_signed(), 0) == 0 }
     }
 

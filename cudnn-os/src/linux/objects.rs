@@ -211,7 +211,7 @@ fn dynamic_strings(library: &Library, copied: &mut Copied) -> DynamicStrings {
 }
 
 /// Returns the absolute path of a listed file. If LD_LIBRARY_PATH contains relative directories, ld.so's paths are
-/// relative to the working directory at loading time, and the kernel is asked for the file instead.
+/// relative to the working directory at loading time, so the kernel provides the file instead.
 pub fn absolute(path: PathBuf) -> PathBuf {
     if path.is_absolute() {
         return path;

@@ -1,4 +1,4 @@
-//! Lists resident pages of mapped files and asks the kernel to read pages in advance.
+//! Lists resident pages of mapped files, and makes the kernel read pages in advance.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -36,7 +36,7 @@ pub fn regular_file(path: &Path) -> io::Result<(u64, i64, u64)> {
     Ok((metadata.len(), metadata.mtime(), metadata.ino()))
 }
 
-/// Asks the kernel to read these ranges of a file into memory.
+/// Makes the kernel read these ranges of a file into memory.
 ///
 /// # Errors
 /// Returns an error if the system call fails.

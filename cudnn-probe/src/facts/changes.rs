@@ -23,7 +23,7 @@ use crate::version::Version;
 /// The maximum number of symbolic links to follow, as on Linux.
 const MAX_LINKS: usize = 40;
 
-/// Changes to files and variables that nobody has made, for [`Facts::after`].
+/// Simulated changes to files and variables, for [`Facts::after`].
 ///
 /// A path may contain symbolic links. Call the methods within the facts that will be changed, because the links are
 /// resolved at once.

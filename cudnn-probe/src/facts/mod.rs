@@ -26,7 +26,7 @@
 //! // On another machine, the recorded answers give the same result.
 //! let recorded = Facts::from_value(recorder.to_value())?;
 //! assert_eq!(recorded.within(diagnose), is_usable);
-//! // What was never asked does not exist.
+//! // Unrecorded files do not exist.
 //! assert!(!recorded.within(|| Path::new("/no/question/names/it").path_exists()));
 //!
 //! // Would it work without `LD_LIBRARY_PATH`?

@@ -1,4 +1,4 @@
-//! Asks layers whether they accept their variables, before a program runs with them. They are loaded in a child process,
+//! Checks that layers accept their variables, before a program runs with them. They are loaded in a child process,
 //! because a layer may be anybody's library.
 
 use std::ffi::{CStr, CString, OsStr, OsString};

@@ -1410,7 +1410,7 @@ fn no_command_of_a_note_breaks_a_framework() {
     assert_eq!(note["commands"], serde_json::json!([]), "{note:#?}");
 }
 
-/// pip gives a directory a temporary name before it removes it, and leaves it if it is killed.
+/// pip renames a directory before it removes it. If pip is killed, the directory stays.
 #[test]
 fn a_directory_that_a_killed_pip_has_left_is_no_installation() {
     let root = TempDir::new();

@@ -79,7 +79,7 @@ const CASES: &[Case] = &[
         ("", ""),
         "true 12.5 9.3.0 requirement",
     ),
-    // conda's package lacks this requirement. The file contains the major version, and the document describes the
+    // conda's package omits this requirement. The file contains the major version, and the document describes the
     // details.
     (
         "tensorflow",
@@ -284,7 +284,7 @@ fn a_framework_without_cudnn_of_its_own_opens_the_files_of_pytorch() {
     let machine = Machine::new().torch("2.9.0").cudart().cudnn(Version::new(9, 10, 2));
     machine.environment.package("sglang", "0.5.9");
     assert_eq!(framework(&machine.survey(), "sglang").built_for.cudnn, None);
-    // Without PyTorch, they open nothing.
+    // Without PyTorch, they open no files.
     let machine = Machine::new();
     machine.environment.package("vllm", "0.14.0");
     assert!(framework(&machine.survey(), "vllm").opens.needs_none);

@@ -92,7 +92,8 @@ fn the_jax_plugin_finds_the_wheel_by_python_code_or_run_path() {
     let machine = machine.cudnn(Version::new(9, 10, 2));
     let survey = machine.survey();
     assert_eq!(framework(&survey, "jax").opens.cudnn[0].by, SearchRule::Python);
-    // A different directory is first for Python but lacks the library. The run path leads to the library next to it.
+    // A different directory is first for Python but does not contain the library. The run path leads to the library
+    // next to it.
     let other = machine.path("pythonpath");
     std::fs::create_dir_all(other.join("nvidia/cudnn/lib")).unwrap();
     let survey = machine.env("PYTHONPATH", &other).survey();

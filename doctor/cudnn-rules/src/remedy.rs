@@ -156,7 +156,7 @@ impl Remedy {
         self.action(Action::Packages(change))
     }
 
-    /// Replaces the text and keeps the actions.
+    /// Replaces the text, but not the actions.
     pub(crate) fn with_text(self, text: impl Into<String>) -> Self {
         Remedy { text: text.into(), ..self }
     }

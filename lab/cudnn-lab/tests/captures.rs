@@ -115,7 +115,7 @@ fn a_capture_is_not_overwritten_by_its_packed_file() {
     assert_eq!(shown[0], shown[1]);
 }
 
-/// A failure keeps the older file, and no temporary file is left.
+/// After a failure, the older file is unchanged, and no temporary file remains.
 #[test]
 fn outputs_replace_files_at_once_or_are_refused() {
     let dir = TempDir::new();

@@ -38,7 +38,7 @@ fn the_manual_and_the_completions_have_every_subcommand() {
         assert!(code == Some(0) && text.contains(&format!(".TH cudnn-lab-{page} 1")), "{page}: {text}");
     }
     assert_eq!(lab(&["man", "nothing"]).0, Some(3));
-    // The child processes of the lab are nobody's commands.
+    // The commands of child processes are hidden.
     assert!(!manual.contains("internal\\-") && !completions.contains("internal-"), "{manual} {completions}");
     assert!(["internal-replay", "internal-tune"].iter().all(|command| lab(&["man", command]).0 == Some(3)));
 }

@@ -201,7 +201,7 @@ fn a_pack_replaces_packs_that_are_not_its_input() {
         assert_eq!(run(file, more, &[]).0, Some(0));
         assert!(is_pack(&std::fs::read(file).unwrap()));
     }
-    // A pack replaces the older file, and nothing may replace a socket or a device.
+    // A pack replaces the older file, but never a socket or a device.
     let socket = root.path().join("socket");
     let _listener = UnixListener::bind(&socket).unwrap();
     for more in [&[][..], &["--force"]] {

@@ -231,7 +231,7 @@ fn a_later_call_continues_and_other_choices_stay() {
     assert!(output.status.success() && fixture.tuned().len() == 4, "{}", text(&output));
     assert!(text(&output).contains("expected gain per step: 300.00 us of 600.00 us (50.0 %)"), "{}", text(&output));
     assert!(std::fs::read_to_string(&file).unwrap().contains(r#""rules""#));
-    // Nothing is left to tune, and the report is the same.
+    // All graphs are tuned, and the report is the same.
     let tuned = fixture.events();
     let output = fixture.tune("100 fine, 50 fine").output().unwrap();
     assert!(text(&output).contains("expected gain per step: 300.00 us of 600.00 us (50.0 %)"), "{}", text(&output));

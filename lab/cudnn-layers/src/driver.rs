@@ -16,7 +16,7 @@ const NOT_CAPTURING: c_int = 0;
 /// `CU_STREAM_CAPTURE_MODE_RELAXED`.
 const RELAXED: c_int = 2;
 
-/// Returns the driver's library if the process has loaded it. Nothing unloads it, because it is in use.
+/// Returns the driver's library if the process has loaded it. It is never unloaded, because it is in use.
 pub(crate) fn library() -> Option<Library> {
     Library::loaded(DRIVER.as_ref())
 }
@@ -40,7 +40,7 @@ pub(crate) struct StreamCapture {
 }
 
 impl StreamCapture {
-    /// Returns `None` if the driver lacks a function.
+    /// Returns `None` if a function is missing from the driver.
     pub(crate) fn new(driver: &Library) -> Option<Self> {
         // SAFETY: the driver's functions with these names have these signatures since CUDA 10.1.
         unsafe {

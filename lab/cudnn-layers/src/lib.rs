@@ -28,7 +28,7 @@
 //! in `CUDNN_LAYERS`.
 //!
 //! Each layer is one module. Layers depend on cuDNN's types and on `cudnn-layer-api`, but not on the loader or on each
-//! other. They share private modules: `configured` keeps the options that a program sets in code, `wrappers` names the
+//! other. They share private modules: `configured` stores the options that a program sets in code, `wrappers` names the
 //! wrappers of `cudnn-layer-api`, `shadow` tracks the attributes of backend descriptors, `cudnn` and `engine` make calls
 //! below a layer, `last_error` hides the errors of these calls, `follow` restores them, `trial` hides the calls from
 //! other layers, `bypass` notices calls that a layer has not seen, `plan_configurations` remembers the engines of plans,

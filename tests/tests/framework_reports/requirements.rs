@@ -183,7 +183,7 @@ fn sglang_gets_a_newer_cudnn_for_the_cuda_of_pytorch() {
         cudnn_wheel(&world.venv, "9.16.0.29");
         has(&world, &[("C071", &[OTHER_CUDA, WITHOUT, install])]);
     }
-    // A newer cuDNN than PyTorch requires is kept.
+    // A newer cuDNN than PyTorch requires stays installed.
     let world = world("0.5.9");
     std::fs::remove_dir_all(world.venv.import_dir().join("nvidia_cudnn_cu13-9.13.0.50.dist-info")).unwrap();
     cudnn_wheel_for_cuda_13(&world.venv, "9.16.0.29");

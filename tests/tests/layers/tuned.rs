@@ -1,4 +1,4 @@
-//! Tests the layer `tuned`: proposals come in the order of a ranking, and nothing else changes.
+//! Tests the layer `tuned`: proposals come in the order of a ranking, without other changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ const WAYS: [&str; 9] = ["all", "first", "many", "silent", "used", "again", "thr
 const RELEASE: &str = "jit-cu12-9.19.0";
 const ALL_LAYERS: &str = "explain,validate,capture,errata,tuned,plans,trace";
 
-/// A program that asks the heuristics, and what they propose without a layer.
+/// A program that queries the heuristics, with their proposals without a layer.
 struct Asking {
     planning: Planning,
     cudnn: Release,
@@ -219,7 +219,7 @@ pub(super) fn assert_order(test: &str, release: &str) {
     }
 }
 
-/// The heuristics are not asked twice then, and their order stays.
+/// Then a single query is made, and the order stays.
 #[test]
 fn the_order_stays_if_the_heuristics_choice_is_the_best() {
     let asking = Asking::stand_in();

@@ -267,7 +267,7 @@ impl<'a> Running<'a> {
         })
     }
 
-    /// Exchanges the available messages, and waits for a moment if the child sends nothing.
+    /// Exchanges the available messages, and waits for a moment if the child is silent.
     fn poll(&mut self) -> Option<Stop> {
         let has_ended = self.child.has_ended();
         self.streams.reports.write();

@@ -117,7 +117,7 @@ impl Stream {
         Ok(child_end)
     }
 
-    /// Reads the available output, and keeps this number of bytes from the beginning. Returns whether there was any.
+    /// Reads the available output, and stores up to this number of bytes. Returns whether there was any.
     fn read(&mut self, max_head_len: usize) -> bool {
         let Some(pipe) = &mut self.pipe else { return false };
         let (mut block, mut total) = ([0u8; 1 << 14], 0);

@@ -1,6 +1,6 @@
 //! `facts --update` and `--reset`: store newer facts about releases for this user, and remove them.
 //!
-//! Nothing changes unless the file is complete, valid, and newer than the facts in use.
+//! A new file must be complete, valid, and newer than the facts in use.
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, Read};

@@ -144,7 +144,7 @@ fn text(plan: &Plan, before: Outcome, only: &[&str]) {
     }
 }
 
-/// Asks on the terminal for permission to remove these files or packages.
+/// Prompts for permission to remove these files or packages.
 fn is_agreed(title: &str, removed: &[String]) -> bool {
     if !std::io::stdin().is_terminal() {
         return false;

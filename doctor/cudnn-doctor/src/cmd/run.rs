@@ -296,7 +296,7 @@ fn layers(arguments: &Arguments) -> Option<OsString> {
     if capture.is_some() && !has("capture") {
         list.insert(0, "capture".into());
     }
-    // The layer `plans` caches nothing if another layer could change graphs below it.
+    // The layer `plans` is off if another layer could change graphs below it.
     let before_plans = list.iter().position(|layer| layer == "plans").unwrap_or(list.len());
     if errata.is_some() && !has("errata") {
         list.insert(before_plans, "errata".into());

@@ -263,7 +263,7 @@ fn keep(shim: &Path, kept: &Path, dir: &Path) -> IoResult<()> {
             second
         }
     };
-    // If the kept name is already a link to this file, the rename has no effect. The temporary name is removed later.
+    // If the backup is already a link to this file, the rename is a no-op. The temporary name is removed later.
     std::fs::rename(&second, kept)?;
     sync_dir(dir);
     Ok(())

@@ -224,7 +224,7 @@ impl<'a> Before<'a> {
     }
 
     /// Returns how to restore the packages. A failed step may also have damaged those packages that it names, even if the
-    /// records are the same. Packages that the step has nothing to do with are restored by separate lines, because another
+    /// records are the same. Packages unrelated to the step are restored by separate lines, because another
     /// program may have changed them.
     fn undo(&self, has_failed: bool) -> Undo {
         let Some((before, after)) = self.installed.as_ref().zip(InstalledPackages::of(&self.change.site)) else {

@@ -1,4 +1,4 @@
-//! Asks pip or uv whether it can install what a step installs, before the step removes the old packages.
+//! Checks that pip or uv can install the packages of a step, before the step removes the old ones.
 
 use std::process::{Command, Stdio};
 
@@ -12,7 +12,7 @@ use super::run::protect_root;
 const DRY_RUN: &str = "--dry-run";
 
 /// Tries the installations that follow a removal, without changing anything. Leaves out programs that sudo starts, because
-/// only the step asks for the password.
+/// only the step prompts for the password.
 ///
 /// # Errors
 /// The installer's reason, for example a missing network, or a constraint.

@@ -1,4 +1,4 @@
-//! Lists the files, packages or drop-ins that a step removes, so that the user can be asked for consent.
+//! Lists the files, packages or drop-ins that a step removes, to request the user's consent.
 
 use std::collections::BTreeSet;
 

@@ -57,7 +57,7 @@ pub(crate) struct SavedFacts {
 pub(crate) fn create(file: &Path) -> Result<File, String> {
     let output = OpenOptions::new().write(true).create_new(true).open(file);
     let output = output.and_then(|output| match set_mode(file, 0o600) {
-        // On other systems, the file keeps the default access rights.
+        // On other systems, the file has default access rights.
         Err(error) if error.kind() != std::io::ErrorKind::Unsupported => {
             let _ = std::fs::remove_file(file);
             Err(error)

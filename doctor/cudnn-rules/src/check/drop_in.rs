@@ -83,7 +83,7 @@ fn stale(report: &InstallationReport, reason: &str) -> Finding {
     let dir = report.dir.printable();
     let message =
         format!("the drop-in is installed for the cuDNN in {dir}, but there is no matching backup of NVIDIA's shim");
-    // `install` replaces the backup, and keeps the list of layers, which `uninstall` would remove.
+    // `install` replaces the backup, but not the list of layers, which `uninstall` would remove.
     let again = || Action::DropIn { command: DropInCommand::Install { from: None }, dir: report.dir.clone() };
     let remedy = match source::find(None) {
         Ok(_) => with_nvidias_shim(report).action(again()),

@@ -120,7 +120,8 @@ fn mixed(report: &InstallationReport, context: &Context) -> Option<Finding> {
     )
 }
 
-/// Returns the library of another installation that ld.so finds because the release lacks it, if all others are its own.
+/// Returns the library that ld.so takes from another installation because this release does not include it. All others
+/// must be from this release.
 fn absent<'a>(dependencies: &'a [Dependency], report: &InstallationReport) -> Option<(AbsentLibrary, &'a Path)> {
     let is_other = |file: &&Path| file.parent().is_some_and(|dir| !is_same(dir, &report.dir));
     let of_cudnn = dependencies.iter().filter(|one| cudnn_file::library(&one.name).is_some());

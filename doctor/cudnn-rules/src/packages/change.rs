@@ -124,7 +124,7 @@ pub struct PackageChange {
 }
 
 impl PackageChange {
-    /// Returns a change of this site that does nothing yet.
+    /// Returns an empty change of this site.
     pub fn of(site: Site) -> Self {
         let (remove, reinstall, install, held) = Default::default();
         PackageChange { site, remove, reinstall, install, removes_last: false, with_dependencies: false, held }

@@ -91,7 +91,7 @@ pub(super) fn debian_package(requirement: &str) -> Option<NvidiaPackage> {
     Some(NvidiaPackage { version: package.version + REVISION, ..package })
 }
 
-/// Returns whether a version of a Debian package meets a requirement. A name alone asks for the newest version.
+/// Returns whether a version of a Debian package meets a requirement. A bare name selects the newest version.
 pub(super) fn is_met_on_debian(requirement: &str, version: &str) -> Option<bool> {
     let (name, newest) = (package_name(requirement), debian_package(requirement)?.version);
     let without = |version: &str| version.trim_end_matches(REVISION).to_owned();

@@ -79,7 +79,7 @@ impl PackageRecords {
         all.into_iter().filter(|record| record.name == name).collect()
     }
 
-    /// Returns whether the installer keeps a package for this requirement. `None` if that is not known.
+    /// Returns whether the installed package meets this requirement. `None` if unknown.
     pub(super) fn keeps(&self, old: &PipRecord, requirement: &str) -> Option<bool> {
         // Without a version in the name of the record, pip reads the metadata.
         let version = old.version.as_deref()?;

@@ -122,7 +122,7 @@ pub(super) fn search(findings: &[Finding], context: &PlanContext<'_>) -> SearchR
         };
     }
     let before = Facts::active().unwrap_or_default();
-    // Without changes, no question is asked again.
+    // Without changes, recorded answers stay valid.
     let start = context.check.map(|check| before.after(Changes::default()).within(check)).unwrap_or_default();
     let in_order = |order: &[usize]| {
         let (before, left) = (before.clone(), start.clone());
@@ -488,7 +488,7 @@ fn wait_for(code: &str, effect: &str) -> Remedy {
     Remedy::new(format!("fix {code} first, which {effect}; then run `{} check` again", doctor()))
 }
 
-/// Asks the user to replace an installation that no command can change. Installing another cuDNN into the active
+/// Advises to replace an installation that no command can change. Installing another cuDNN into the active
 /// environment would not help, because the program does not search there.
 fn require_manual_replacement(remedy: Remedy, dir: &Path, is_of_package: bool) -> Remedy {
     let uses_other = |action: &Action| matches!(action, Action::Variable(Variable::Use(_)));

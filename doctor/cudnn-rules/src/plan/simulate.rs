@@ -1,7 +1,7 @@
 //! Derives the state of the machine after an action, as far as the checks can see it.
 //!
 //! Known are variables, links, removed files, and packages of pip, conda and apt. A removal deletes all files in the
-//! package's record, including files of other packages. An installation does nothing if the requirement is met.
+//! package's record, including files of other packages. An installation is a no-op if the requirement is met.
 
 use std::path::{Path, PathBuf};
 
@@ -34,7 +34,7 @@ pub fn facts_after(action: &Action) -> Option<Facts> {
 impl SimulatedMachine {
     /// Starts from the active facts.
     pub(super) fn new(before: Facts) -> Self {
-        // Without changes, nothing is asked again.
+        // Without changes, recorded answers stay valid.
         SimulatedMachine { before: before.after(Changes::default()), changes: Changes::default() }
     }
 
@@ -208,7 +208,7 @@ impl Packages<'_> {
         Ok(())
     }
 
-    /// Installs what the requirement asks for, in place of other versions of the package.
+    /// Installs the required version in place of other versions of the package.
     fn install(&mut self, requirement: &str, is_again: bool, has_dependencies: bool) -> Result<(), Unknown> {
         let name = package_name(requirement);
         if let Some(old) = self.find(name)?.filter(|_| !is_again)

@@ -215,7 +215,7 @@ fn extract(entry: &mut ZipFile<'_, Source>, target: &Path, limit: u64) -> Result
         return Err(too_large());
     }
     let mut file = File::options().write(true).create_new(true).open(target)?;
-    // The stated size may be wrong. The checksum is compared at the end of the entry.
+    // The declared size may be wrong. The checksum is compared at the end of the entry.
     let size = copy(&mut entry.by_ref().take(limit), &mut file)?;
     match entry.read(&mut [0])? {
         0 => Ok(size),
@@ -408,7 +408,7 @@ mod tests {
         assert!(values_dir(&path).join("a").exists() && !values_dir(&path).join("b").exists());
     }
 
-    /// A stated size that is too small must not circumvent the limits.
+    /// A declared size that is too small must not circumvent the limits.
     #[test]
     fn a_wrong_size_is_noticed() {
         let dir = TempDir::new().unwrap();

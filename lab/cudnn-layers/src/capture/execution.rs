@@ -119,8 +119,8 @@ fn memory(
         _ => None,
     };
     let is_host = is_by_value || matches!(place, Some(MemoryKind::RegisteredHost | MemoryKind::Unregistered));
-    // cuDNN has read scalars if it returned success, but perhaps fewer than the tensor states. A kernel may be writing to
-    // other memory.
+    // cuDNN has read scalars if it returned success, but perhaps fewer than the tensor declares. A kernel may be
+    // writing to other memory.
     let is_readable = is_by_value && status == Status::CUDNN_STATUS_SUCCESS;
     let copy = |span| program_memory::copy(address, usize::try_from(span).ok()?);
     let value = span.filter(|_| is_readable).and_then(copy).map(|bytes| hexadecimal(&bytes));

@@ -1,4 +1,4 @@
-//! The layer `capture`, which writes the work that a program gives to cuDNN to a file.
+//! The layer `capture`, which records a program's work for cuDNN in a file.
 //!
 //! The file contains graphs, plans, the layout of executions, and failed calls, in the format of `cudnn_store::captures`.
 //! It contains no addresses, and only small values that are in host memory. The layer never changes a call or a result.
@@ -11,7 +11,7 @@
 //! | `data`, `values` | store the values of tensors on request, and examine them |
 //! | `failure`, `reason` | record failed calls, and cuDNN's reasons |
 //! | `layout` | describes memory without addresses |
-//! | `driver` | asks the driver about memory and streams |
+//! | `driver` | queries the driver about memory and streams |
 //! | `written` | remembers which records are written |
 //! | `file` | writes the records of a process |
 //! | `options` | the name of the file, and the requested values |
@@ -226,7 +226,7 @@ fn succeeded(state: &State, call: &Call<'_>, duration: Duration) {
             if let Some((plan, configuration)) = calls::configured(call).filter(|_| is_current(state)) {
                 // Thread cancellation must not unwind from here.
                 let _guard = ThreadStateGuard::new();
-                // SAFETY: cuDNN has accepted both descriptors in this call, which keeps them alive.
+                // SAFETY: cuDNN has accepted both descriptors in this call, so they are live.
                 plans::CHOICES.set(plan, || Some(unsafe { ChosenEngine::read_unnoticed(&state.cudnn, configuration) }));
             }
         }

@@ -319,7 +319,7 @@ fn write_count(state: &State, stored: &StoredPlan, executions: u64) {
     }
 }
 
-/// Writes the number of executions of a plan, if the capture lacks it.
+/// Writes the number of executions of a plan, unless the capture already contains it.
 pub(super) fn write_last_count(state: &State, stored: &StoredPlan) {
     let executions = stored.executions.load(Ordering::Relaxed);
     if executions > 1 {

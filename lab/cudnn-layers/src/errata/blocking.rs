@@ -67,7 +67,7 @@ pub(super) fn needs_too_much_workspace(state: &State, descriptor: Raw) -> bool {
     let (name, ty) = (Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, Type::CUDNN_TYPE_INT64);
     let mut size = 0_i64;
     let room = std::slice::from_mut(&mut size);
-    // SAFETY: cuDNN has just finalized the plan, which the program keeps alive during the call.
+    // SAFETY: cuDNN has just finalized the plan, which is live during the call.
     let is_read = own_calls(&state.cudnn, || unsafe { read(&state.cudnn, descriptor, name, ty, room) }).is_ok();
     is_read && is_blocked(state, descriptor, Some(size))
 }

@@ -109,7 +109,7 @@ fn succeeded(state: &State, call: &Call<'_>) {
         Id::CudnnBackendInitialize | Id::CudnnBackendFinalize => blocking::forget(state, calls::descriptor(call)),
         Id::CudnnBackendSetAttribute => {
             if let Some((plan, configuration)) = calls::configured(call) {
-                // SAFETY: cuDNN has accepted both descriptors in this call, which keeps them alive.
+                // SAFETY: cuDNN has accepted both descriptors in this call, so they are live.
                 unsafe { blocking::configured(state, plan, configuration) };
             }
         }

@@ -63,7 +63,7 @@ impl BlockingRules {
     /// Returns the rules that a value of [`VARIABLE`] selects.
     ///
     /// # Errors
-    /// Returns the file and the reason if a file cannot be read or contains an invalid rule, or if nothing is selected.
+    /// Returns the file and the reason if a file cannot be read or contains an invalid rule, or if no rule is selected.
     pub fn selected_by(value: &OsStr) -> Result<BlockingRules, String> {
         let mut rules = BlockingRules::default();
         for item in items(value) {

@@ -43,7 +43,7 @@ pub(super) struct Attempt {
 /// Why a graph is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AttemptFailure {
-    /// All queries of the heuristics returned nothing, or no engine could be created.
+    /// All queries of the heuristics returned empty results, or no engine could be created.
     NoEngine,
     /// All plans failed.
     NoPlan,
@@ -72,7 +72,7 @@ impl Attempt {
     }
 
     /// Returns whether the program can do nothing more: no plan is left, and either all proposals were tried and the fallback
-    /// mode was asked, which is the last one, or the graph and all proposals are destroyed.
+    /// mode was queried, which is the last one, or the graph and all proposals are destroyed.
     fn is_exhausted(&self) -> bool {
         let proposals: usize = self.proposals.values().map(|proposals| proposals.as_ref().copied().unwrap_or(0)).sum();
         let tried = self.failed_plans.values().sum::<usize>() + self.workspaces.len();
@@ -81,7 +81,7 @@ impl Attempt {
         self.live_plans == 0 && (has_tried_all || is_destroyed)
     }
 
-    /// Returns why the graph is reported, if the program does nothing more with it.
+    /// Returns why the graph is reported, if the program has given up on it.
     pub(super) fn failure(&self) -> Option<AttemptFailure> {
         let has_proposals = self.proposals.values().any(|proposals| proposals.as_ref().is_ok_and(|count| *count > 0));
         if !self.failed_executions.is_empty() {
@@ -216,7 +216,7 @@ pub(super) fn proposed(heuristics: Raw, count: usize, stored: &[Raw]) -> Option<
     })
 }
 
-/// Records that a configuration is about to be destroyed. Returns what the program has tried, if nothing can follow.
+/// Records that a configuration is about to be destroyed. Returns the program's attempts, if this was the last one.
 pub(super) fn configuration_destroyed(configuration: Raw) -> Option<Attempt> {
     with(|state| {
         let key = state.proposals.remove(&configuration.addr())?;
@@ -314,7 +314,7 @@ pub(super) fn execution_failed(plan: Raw, status: Status) {
     });
 }
 
-/// Records that a graph is about to be destroyed. Returns what the program has tried, if nothing can follow.
+/// Records that a graph is about to be destroyed. Returns the program's attempts, if this was the last one.
 pub(super) fn graph_destroyed(graph: Raw) -> Option<Attempt> {
     let content = shadow::content(graph)?;
     let key = key(&content);
@@ -333,7 +333,7 @@ pub(super) fn is_unused(plan: Raw) -> bool {
     with(|state| state.plans.get(&plan.addr()).is_some_and(|plan| !plan.was_executed)).unwrap_or(false)
 }
 
-/// Records that a plan is about to be destroyed. Returns what the program has tried, if nothing can follow.
+/// Records that a plan is about to be destroyed. Returns the program's attempts, if this was the last one.
 pub(super) fn plan_destroyed(plan: Raw, free_memory: Option<u64>) -> Option<Attempt> {
     let (_plan, attempt) = with(|state| {
         let plan = state.plans.remove(&plan.addr())?;

@@ -89,7 +89,7 @@ pub(super) struct Key {
     pub(super) handles: Vec<Handle>,
     /// The device description in JSON.
     pub(super) device: Arc<[u8]>,
-    /// The graph in JSON, as cuDNN states it. It is not part of the bytes, but a cached plan must contain the same graph.
+    /// cuDNN's JSON for the graph. It is not part of the bytes, but a cached plan must contain the same graph.
     pub(super) graph: Value,
     /// The engine's index.
     pub(super) engine: i64,

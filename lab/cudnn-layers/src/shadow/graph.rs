@@ -59,7 +59,7 @@ pub(crate) fn known_parts(content: &Arc<Content>) -> Graph {
 #[derive(Default)]
 struct Conversion {
     builder: GraphBuilder,
-    /// Keeps the contents alive, because a new content could otherwise reuse a known address.
+    /// Owns the contents, because a new content could otherwise reuse a known address.
     by_address: BTreeMap<*const Content, (usize, Arc<Content>)>,
     /// Unknown parts are errors.
     is_strict: bool,

@@ -31,7 +31,7 @@ pub(super) enum EventState {
 }
 
 impl EventFunctions {
-    /// Returns `None` if no driver is loaded, or if it is older than CUDA 12 and lacks `cuCtxGetId`.
+    /// Returns `None` if no driver is loaded, or if it is older than CUDA 12, without `cuCtxGetId`.
     pub(super) fn loaded() -> Option<EventFunctions> {
         let library = library()?;
         let capture = StreamCapture::new(&library)?;

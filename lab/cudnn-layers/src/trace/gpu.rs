@@ -154,7 +154,7 @@ impl Gpu {
         let Some(driver) = calls.driver.take() else { return };
         driver.capture.relaxed(|| {
             let stream = std::ptr::with_exposed_provenance_mut::<c_void>(started.stream);
-            // Recording would invalidate a capture that began during the call.
+            // Recording would invalidate a capture that started during the call.
             if driver.capture.is_capturing(stream) || !driver.record(started.pair.end, stream) {
                 calls.give_back(started.context, started.pair);
             } else {

@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn every_attribute_belongs_to_one_kind() {
         let unknown: Vec<_> = declared::all().map(|(name, ..)| name).filter(|name| owner(*name).is_none()).collect();
-        // The header lacks a part of this name.
+        // A part of this name is missing in the header.
         assert_eq!(unknown, [Name::CUDNN_ATTR_OPERATION_CONTRACT_BAND_MAX_TOKEN_VALUE]);
         for (name, kind) in [
             (Name::CUDNN_ATTR_POINTWISE_MODE, Kind::CUDNN_BACKEND_POINTWISE_DESCRIPTOR),

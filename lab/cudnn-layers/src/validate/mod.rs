@@ -230,7 +230,7 @@ fn failed(state: &State, call: &Call<'_>) {
 /// Checks a descriptor after the program has finalized it.
 fn finalized(state: &State, descriptor: Raw, has_failed: bool) {
     let Some(content) = shadow::content(descriptor) else { return };
-    // A second attempt fails, although nothing is wrong.
+    // A second attempt fails, although the program is correct.
     if has_failed && content.is_finalized {
         return;
     }

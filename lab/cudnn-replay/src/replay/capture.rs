@@ -179,7 +179,7 @@ impl Captured {
         Captured { id, capture, label, graph, device, plan, execution, values, left_out, plan_only: false }
     }
 
-    /// Selects the device to plan for by its description. Nothing is executed then.
+    /// Selects the device to plan for by a description, without executing graphs.
     pub fn plan_for(&mut self, description: &str) {
         (self.device, self.plan_only) = (Some(description.to_owned()), true);
     }

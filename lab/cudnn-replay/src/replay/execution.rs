@@ -32,7 +32,7 @@ pub(super) struct Executor<'a> {
     /// The data sets in memory, and those that were requested.
     prepared: Vec<Prepared>,
     prepared_for: &'a [DataSet],
-    /// Why nothing can be executed.
+    /// Why no graph can be executed.
     pub(super) refusal: Option<String>,
     /// The skipped data sets, with the reasons.
     pub(super) problems: Vec<String>,
@@ -219,7 +219,7 @@ impl Launch {
         Ok(Launch { device, host, workspace, pack })
     }
 
-    /// Returns the bytes of these buffers after the execution, and nothing for the others.
+    /// Returns the bytes of these buffers after the execution, and empty ones for the others.
     fn read(&self, gpu: &Gpu, is_wanted: impl Fn(usize) -> bool) -> Result<Vec<Vec<u8>>, Failure> {
         let buffers = self.device.iter().zip(&self.host).enumerate().map(|(buffer, (device, host))| match device {
             _ if !is_wanted(buffer) => Ok(Vec::new()),

@@ -54,7 +54,7 @@ pub fn open(generator: &str, title: &str) -> String {
     )
 }
 
-/// Returns the page. It states today's date (UTC).
+/// Returns the page. It contains today's date (UTC).
 #[must_use]
 pub fn html(rows: &[ComparisonRow], about: &PageSummary<'_>) -> String {
     let (before, after) = (escape(about.before), escape(about.after));

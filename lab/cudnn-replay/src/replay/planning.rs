@@ -1,4 +1,4 @@
-//! Asks the heuristics, tries engines, and builds plans.
+//! Queries the heuristics, tries engines, and builds plans.
 
 use std::ffi::CStr;
 use std::time::Instant;

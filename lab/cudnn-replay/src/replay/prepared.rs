@@ -223,7 +223,7 @@ impl Prepared {
     }
 }
 
-/// States how many elements have a reference.
+/// Describes how many elements have a reference.
 fn compared_text(uid: i64, compared: f64) -> String {
     format!("only {:.1} % of tensor {uid} have a number as their reference", compared * 100.0)
 }
@@ -338,7 +338,7 @@ pub(super) mod tests {
         assert_eq!(prepare(&chain, "[5,6,7]").unwrap().written, [3, 4, 5]);
     }
 
-    /// The square root of a negative number is compared with nothing.
+    /// The square root of a negative number is not compared.
     #[test]
     fn outputs_without_a_reference_are_named() {
         let tensor = |uid: usize| format!(r#"{{"kind":"TENSOR","UNIQUE_ID:3":{uid},"DIMENSIONS:3":8,"STRIDES:3":1}}"#);

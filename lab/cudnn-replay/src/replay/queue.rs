@@ -16,7 +16,7 @@ use super::request::{ReplayReport, Request};
 use super::threads::{Threads, processors};
 use crate::rebuild::is_graph;
 
-/// The GPU, cuDNN's handle, which is dropped first, and threads. Otherwise the reason why nothing can be executed.
+/// The GPU, cuDNN's handle, which is dropped first, and threads. Otherwise the reason why graphs cannot be executed.
 type Device = Result<Executing, String>;
 
 struct Executing {
@@ -121,7 +121,7 @@ fn graphs_at_once(request: &Request, processors: usize) -> usize {
     if request.time { 1 } else { (processors / request.data.len().max(1)).max(2) }
 }
 
-/// Plans the graph for the device that the request describes. Nothing is executed, for this reason.
+/// Plans the graph for the described device. The reason says why it is not executed.
 fn plan_for_described(request: &Request, reason: String, report: &mut ReplayReport, step: &mut Step<'_>) {
     let description = request.device.as_deref().map_or_else(|| H200.to_owned(), crate::device::completed);
     report.device = crate::device::name(&description).unwrap_or_else(|| crate::device::UNNAMED.to_owned());

@@ -17,7 +17,7 @@ pub struct Request {
     pub graph: Graph,
     /// cuDNN's description of the device to plan for, if this machine has no GPU. Default: an H200.
     pub device: Option<String>,
-    /// Whether to plan for `device` even if this machine has a GPU. Nothing is executed then.
+    /// Whether to plan for `device`, without executing graphs, even if this machine has a GPU.
     #[serde(default)]
     pub plan_only: bool,
     /// The engines to try.
@@ -99,12 +99,12 @@ pub struct ReplayReport {
     /// The name of the device.
     pub device: String,
     /// `SUCCESS` if a plan could be built, or if cuDNN accepts the descriptors of a failed call. Otherwise cuDNN's status,
-    /// `SKIPPED` if the capture lacks something, or `CRASHED` if the process is gone.
+    /// `SKIPPED` if the capture is incomplete, or `CRASHED` if the process is gone.
     pub status: String,
     /// The reason, if it is not `SUCCESS`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Why nothing was executed.
+    /// Why the graph was not executed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_executed: Option<String>,
     /// Whether the device is only described, so that no graph can be executed.
@@ -184,7 +184,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// Returns a successful execution about which nothing else is known.
+    /// Returns a successful execution without further results.
     pub(crate) fn success(data: DataSet) -> Self {
         Run {
             data,

@@ -50,7 +50,7 @@ pub struct TuneReport {
     pub device: String,
     /// The compute capability of the device in tenths.
     pub compute_capability: u32,
-    /// Why nothing was measured.
+    /// Why the graph was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refusal: Option<String>,
     /// Why the outputs were compared only with those of the first candidate.

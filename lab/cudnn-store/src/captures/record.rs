@@ -24,7 +24,7 @@ pub enum Record {
     Graph(GraphRecord),
     /// A graph that cannot be stored.
     Incomplete(IncompleteRecord),
-    /// The heuristics were asked.
+    /// The heuristics were queried.
     Proposals(ProposalsRecord),
     /// A plan was finalized, or failed.
     Plan(PlanRecord),
@@ -156,7 +156,7 @@ pub struct ExecutionRecord {
     pub plan: usize,
     /// The status of the execution.
     pub status: String,
-    /// Whether a CUDA graph was captured or filled, so that nothing has run yet.
+    /// Whether a CUDA graph was captured or filled, so that the graph has not run yet.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_cuda_graph: bool,
     /// The tensors of the variant pack, in the program's order.

@@ -106,7 +106,7 @@ impl Ranking {
         self.default == Some(0) && self.engines.first().is_some_and(is_right) && !self.has_dangerous()
     }
 
-    /// Returns whether an engine gives wrong results or damages memory.
+    /// Returns whether an engine returns wrong results or damages memory.
     #[must_use]
     pub fn has_dangerous(&self) -> bool {
         self.engines.iter().any(|choice| choice.problem.as_ref().is_some_and(EngineProblem::is_dangerous))
@@ -160,7 +160,7 @@ impl fmt::Display for Choice {
 }
 
 impl EngineProblem {
-    /// Returns whether the engine gives wrong results or damages memory.
+    /// Returns whether the engine returns wrong results or damages memory.
     #[must_use]
     pub fn is_dangerous(&self) -> bool {
         matches!(self, EngineProblem::Wrong(_) | EngineProblem::Damaging(_))

@@ -1,4 +1,4 @@
-//! Keeps a store's directory within the size limit by removing the least recently used entries.
+//! Limits the size of a store's directory by removing the least recently used entries.
 
 use std::io::ErrorKind;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Builds graphs with and without a supporting engine, as a framework does: it asks the heuristics in two modes, tries
-//! each proposal, and destroys the graph.
+//! Builds graphs with and without a supporting engine, as a framework does: it queries the heuristics in two modes,
+//! tries each proposal, and destroys the graph.
 
 use std::ffi::{c_char, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -116,7 +116,7 @@ fn retry(json: &str, name: &str) -> Result<String, Error> {
     let mut former = Vec::new();
     for mode in [Mode::CUDNN_HEUR_MODE_A, Mode::CUDNN_HEUR_MODE_FALLBACK] {
         let is_last = mode == Mode::CUDNN_HEUR_MODE_FALLBACK;
-        // The proposals of the first mode are destroyed after the second mode is asked.
+        // The proposals of the first mode are destroyed after the second query.
         let proposals = proposals(&build(name)?, mode, target)?;
         // The program ignores the first proposal, as if a filter had rejected it, and a working graph only works in the
         // last mode.

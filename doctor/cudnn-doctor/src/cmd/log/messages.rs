@@ -106,7 +106,7 @@ impl Messages {
         }
     }
 
-    /// Returns whether nothing was found.
+    /// Returns whether the findings are empty.
     pub(super) fn is_empty(&self) -> bool {
         self.reasons.is_empty() && self.known.is_empty()
     }

@@ -48,7 +48,7 @@ impl Wanted {
     }
 }
 
-/// Installs a cuDNN that meets all requirements, so that one remedy serves all findings.
+/// Installs a cuDNN that meets all requirements, as a single remedy for all findings.
 ///
 /// # Errors
 /// Explains why no release meets the requirements and suits these GPUs and the frameworks of the environment.

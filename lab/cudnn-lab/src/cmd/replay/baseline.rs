@@ -92,7 +92,7 @@ fn different<'a>(before: &Value, now: &'a Value) -> Option<&'a str> {
 pub(super) fn check_place(graph: &str, before: &ReplayReport, after: &ReplayReport) -> Result<(), String> {
     let both = [before, after];
     let has_crashed = both.iter().any(|report| report.cudnn == 0);
-    // Without a plan, nothing is executed on any machine.
+    // Without a plan, no machine executes the graph.
     let lacks_plan = both.iter().any(|report| report.plans.is_empty());
     let is_as_executed = before.not_executed.is_some() == after.not_executed.is_some();
     if has_crashed || before.device == after.device && (lacks_plan || is_as_executed) {

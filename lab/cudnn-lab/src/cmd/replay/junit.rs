@@ -31,7 +31,7 @@ pub(super) fn xml(
 ) -> String {
     let [before, after] = titles;
     let works = |row: &ComparisonRow| [&row.before, &row.after].iter().any(|report| status(report) == "SUCCESS");
-    // If no graph works, nothing was compared.
+    // If no graph works, the comparison is empty.
     let not_compared = if rows.iter().any(works) { "skipped" } else { "error" };
     let mut cases = Vec::new();
     for row in rows {
@@ -105,7 +105,7 @@ mod tests {
         }
         let text = xml(&titles, &rows, |row| !row.changes.is_empty(), &["line 3".to_owned()]);
         assert!(text.contains("failures=\"3\"") && text.contains("<failure message=\"line 3\"/>"), "{text}");
-        // A gate that has compared nothing is not green.
+        // A gate without comparisons fails.
         assert!(xml(&titles, &rows[2..], ComparisonRow::is_worse, &[]).contains("<error message="));
     }
 

@@ -16,7 +16,7 @@ pub(super) fn is_page(start: &[u8]) -> bool {
     page::is_page_of(GENERATOR, start)
 }
 
-/// Returns the page. It states today's date (UTC).
+/// Returns the page. It contains today's date (UTC).
 pub(super) fn html(summary: &TuneSummary<'_>, problems: &[String]) -> String {
     let place = place_text(summary.place);
     let mut page = page::open(GENERATOR, &format!("Tuned engines for {place}"));

@@ -428,7 +428,7 @@ fn a_plan_label_grows_as_the_program_reads_more() {
     let size = Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE;
     read(proposed.plan, size, Type::CUDNN_TYPE_INT64, &[4i64 << 20]);
     assert_eq!(text(proposed.plan), format!("{with_engine}; workspace 4.0 MiB"));
-    // Reading the same values again adds nothing.
+    // Reading the same values again is a no-op.
     let before = label(proposed.plan).unwrap();
     proposed.read_engine(12);
     read(proposed.plan, size, Type::CUDNN_TYPE_INT64, &[4i64 << 20]);

@@ -27,7 +27,7 @@ pub(super) struct Candidate {
 /// order in each process.
 ///
 /// # Errors
-/// The error of the heuristics if they propose nothing.
+/// The error of the heuristics if they propose no engines.
 pub(super) fn proposed(graph: &Descriptor, modes: &[i64], target: Target<'_>) -> Result<Vec<Candidate>, Error> {
     let mut candidates = Candidates::default();
     let mut failure = None;

@@ -201,7 +201,7 @@ impl<'a> Trial<'a> {
         Ok(None)
     }
 
-    /// Keeps the buffers as a new result.
+    /// Stores the buffers as a new result.
     fn remember(&mut self) -> Result<usize, Failure> {
         let number = self.distinct;
         self.distinct += 1;
