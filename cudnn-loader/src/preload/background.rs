@@ -73,7 +73,7 @@ impl Preload {
 /// A preload in a background thread. It continues after the handle is dropped.
 #[derive(Clone, Debug)]
 pub struct PreloadHandle(
-    /// Or the reason why there is no thread.
+    /// Or the reason for a missing thread.
     Result<Arc<BackgroundPreload>, &'static str>,
 );
 

@@ -2,7 +2,7 @@
 //!
 //! A command replaces empty files, and files of the kind that it writes, which their first bytes show. Other files need
 //! `--force`, also devices, pipes and links that lead nowhere. Some kinds are never written to devices and pipes. An
-//! input of the command is never replaced, and the file is no link that another user may have made.
+//! input of the command is never replaced, and another user's link is not followed.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek};

@@ -345,7 +345,7 @@ fn documented_keys(section: &str) -> BTreeSet<String> {
     for line in block.lines() {
         let text = line.trim_start();
         let depth = (line.len() - text.len()) / 2;
-        // A key with others below it is no value.
+        // Keys with other keys below them are skipped.
         if depth > path.len().saturating_sub(1) {
             keys.remove(&path.join("."));
         }

@@ -45,7 +45,7 @@ impl Streams {
 pub(super) struct Reports {
     stream: Stream,
     token: String,
-    /// What the channel has no room for yet.
+    /// The rest, while the channel is full.
     unsent: VecDeque<u8>,
 }
 

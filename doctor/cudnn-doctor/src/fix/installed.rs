@@ -142,7 +142,7 @@ impl InstalledPackages {
     }
 
     /// Returns the first of the earlier packages that the step should have left as it was, and that is different now.
-    /// Which other packages a wheel needs is known only after it was downloaded, so new packages are no difference, and
+    /// Which other packages a wheel needs is known only after it was downloaded, so new packages are ignored, and
     /// neither are changes of packages that the new ones require.
     pub(super) fn disturbed(&self, before: &InstalledPackages, expected: &InstalledPackages) -> Option<String> {
         let required = self.required_by_new(before);

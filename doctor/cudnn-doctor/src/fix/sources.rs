@@ -213,7 +213,7 @@ fn paths_in(text: &str, dir: &Path) -> Result<Vec<PathBuf>, String> {
             }
             paths.extend(word.find('/').and_then(|start| word.get(start..)).map(PathBuf::from));
         }
-        // Commands run in the root directory. The name of a setting is no path.
+        // Commands run in the root directory. The name of a setting is not a path.
         let value = line.split_once('=').map_or(line.as_str(), |(_, value)| value);
         paths.extend(words_in(value).into_iter().map(|word| Path::new("/").join(word)));
     }

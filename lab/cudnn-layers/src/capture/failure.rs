@@ -65,7 +65,7 @@ fn attribute(call: &Call<'_>) -> Option<(String, u32, i64, Option<String>)> {
     Some((names::attribute(name), i64::from(ty.0) as u32, count, value))
 }
 
-/// Returns the elements as hexadecimal text, if they are no addresses. cuDNN may have refused the call before it read them.
+/// Returns the elements as hexadecimal text, unless they are addresses. cuDNN may have refused the call before it read them.
 fn elements_of(name: Name, ty: Type, count: i64, elements: u64) -> Option<String> {
     let is_address = matches!(
         ty,

@@ -119,7 +119,7 @@ impl TuneSession<'_> {
 
     /// Returns the graphs to tune, the most executed ones first.
     fn graphs(&self, place: &Place, older: &Choices) -> Result<Vec<Captured>, String> {
-        // Failed calls are no graphs.
+        // Failed calls are not graphs.
         let is_graph = |graph: &Captured| self.usages.graphs.contains_key(&graph.id);
         let mut graphs = self.captures.graphs(&self.arguments.graph, is_graph)?;
         let is_known = |graph: &Captured| older.find(place.cudnn, &place.device, &graph.id).is_some();
