@@ -88,8 +88,8 @@ pub(crate) fn describe(compiler: &Command) -> String {
     format!("{compiler:?} {version}")
 }
 
-/// Makes a file from these inputs, or copies the result of an earlier test program. A result is not kept if the inputs name
-/// a file of this checkout or a temporary file, because its contents may change.
+/// Makes a file from these inputs, or copies the result of an earlier test program. Results are not stored if the
+/// inputs name a file of this checkout or a temporary file, because the contents may change.
 pub(crate) fn compiled_once(inputs: &str, file: &Path, build: impl FnOnce(&Path)) {
     let name_file_in = |dir: PathBuf| inputs.contains(dir.to_str().unwrap());
     if name_file_in(std::env::temp_dir()) || name_file_in(root().canonicalize().unwrap()) {

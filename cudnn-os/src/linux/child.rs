@@ -215,7 +215,7 @@ mod tests {
             keep_open(&mut command, &file);
             let mut child = Child::start(command, has_session).unwrap();
             let mut text = String::new();
-            // The pipe ends when the shell closes its standard output, because no other process has it open.
+            // The shell closes the only writing end of the pipe.
             from_child.read_to_string(&mut text).unwrap();
             assert_eq!((text.as_str(), child.has_ended()), ("text", false));
             to_child.write_all(b"\n").unwrap();

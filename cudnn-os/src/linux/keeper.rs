@@ -1,9 +1,9 @@
-//! Runs a child process, and ends it together with all processes that it started.
+//! Runs a child process, and terminates it together with all processes that it started.
 //!
-//! A process of its own, the keeper, starts the child and adopts the orphans among the child's descendants. When the
+//! A separate process, the keeper, starts the child and adopts the orphans among the child's descendants. When the
 //! child has exited, or when this process closes the keeper's socket or dies, the keeper kills the child's process
-//! group, and then its own children until it has none. Its children are descendants of the child and nothing else, so
-//! that processes of others, such as daemons of the script that started this program, are never signalled or reaped.
+//! group, and then all of the keeper's children. Only descendants of the child become children of the keeper. Other
+//! processes, such as daemons of the script that started this program, are never signalled or reaped.
 //!
 //! The keeper is the process that `Command::spawn` forks. Instead of becoming the program, it forks again, and its child
 //! becomes the program. `spawn` prepares everything before the fork, so that the keeper needs neither the memory
@@ -229,7 +229,7 @@ mod tests {
 
     use super::*;
 
-    /// Starts a process in a session of its own, which prints its ID and loses its parent with the shell.
+    /// Starts a process in a new session, which prints the process ID and outlives the shell.
     const DAEMON: &str = "setsid sh -c 'echo $$; exec sleep 600 >/dev/null 2>&1' &";
 
     fn shell(script: &str) -> Command {

@@ -895,7 +895,7 @@ fn a_full_cudnn_with_the_libraries_of_a_jit_only_one_is_incomplete() {
     assert_eq!(with_code(&findings, "C012").len(), 1, "{findings:#?}");
 }
 
-/// pip cannot uninstall such a wheel, so its record is set aside while it is installed again.
+/// pip cannot uninstall such a wheel. The record is set aside during the reinstallation.
 #[test]
 fn a_wheel_with_a_damaged_record_is_still_known() {
     type Damage = fn(&Path);

@@ -84,8 +84,8 @@ impl Framework {
     }
 
     /// Returns how a program can make the framework find the CUDA and cuDNN wheels, given all frameworks of the
-    /// environment: "call ... before ...". `None` if nothing would work, for example because a missing library is none of
-    /// those that are then loaded.
+    /// environment: "call ... before ...". `None` if no call would work, for example because it does not load a missing
+    /// library.
     pub fn finds_wheels_by(&self, all: &[Framework]) -> Option<String> {
         let ways = self.kind.finds_wheels.as_ref()?;
         let is_loaded = |name: &String| ways.loads.iter().any(|start| name.starts_with(start));

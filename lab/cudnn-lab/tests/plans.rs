@@ -211,7 +211,7 @@ fn a_pack_replaces_packs_that_are_not_its_input() {
     assert!(!socket.metadata().unwrap().is_file());
 }
 
-/// The variable separates packs with colons, so that none of its values names this file.
+/// The variable separates packs with colons, and therefore cannot name this file.
 #[test]
 fn a_pack_that_the_variable_cannot_name_is_written_with_a_hint() {
     let (root, dir) = plans();

@@ -186,7 +186,7 @@ fn package_dirs(site: &Site) -> Vec<PathBuf> {
     if let Some(root) = site.dir().filter(|_| !matches!(site, Site::Directory { .. })) {
         dirs.extend(site_packages(&root.join("local")));
         if imports_user_packages(root) {
-            // On Windows, each Python has a directory of its own there.
+            // On Windows, Pythons have separate directories there.
             let bases = user_base().into_iter().flat_map(|base| entries(&base).chain([base]).collect::<Vec<_>>());
             dirs.extend(bases.flat_map(|base| site_packages(&base).collect::<Vec<_>>()));
         }

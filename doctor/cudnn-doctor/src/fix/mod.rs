@@ -259,7 +259,7 @@ impl<'a> Before<'a> {
     /// Returns the lines that remove these packages and install these requirements.
     fn restoring(&self, added: Vec<String>, lost: Vec<String>) -> Vec<String> {
         let site = &self.change.site;
-        // pip cannot remove packages from such a directory, and conda has its own revisions.
+        // pip cannot remove packages from such a directory, and conda provides revisions.
         let has_no_removal = matches!(site, Site::Conda(_) | Site::Directory { .. } | Site::NewEnvironment { .. });
         if has_no_removal && !added.is_empty() {
             return Vec::new();

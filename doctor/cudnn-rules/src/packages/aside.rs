@@ -92,9 +92,9 @@ impl Aside {
 }
 
 impl PackageChange {
-    /// Returns the records to set aside: those by which pip cannot uninstall a package, and all records of removed packages
-    /// in a `pip install --target` directory, where pip cannot uninstall at all. Also returns those that an interrupted run
-    /// has set aside, if the package has no others.
+    /// Returns the records to set aside: records that pip cannot use to uninstall a package, and all records of removed
+    /// packages in a `pip install --target` directory, where pip cannot uninstall at all. Also returns records that an
+    /// interrupted run has set aside, if they are the only ones of the package.
     pub fn records_aside(&self) -> Vec<Aside> {
         let names = |lists: &[&[String]]| -> BTreeSet<String> {
             lists.iter().copied().flatten().map(|name| normalized(package_name(name))).collect()

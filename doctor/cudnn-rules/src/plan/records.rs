@@ -115,8 +115,8 @@ impl PackageRecords {
         }
     }
 
-    /// Returns the names of packages that cannot stay as they are beside a new one, because they have the same files or
-    /// require this version.
+    /// Returns the names of packages that conflict with a new one, because they contain the same files or require this
+    /// version.
     pub(super) fn displaced_by(&self, new: &NvidiaPackage) -> Vec<String> {
         if !new.is_of_cudnn() {
             return Vec::new();

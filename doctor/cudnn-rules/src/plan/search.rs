@@ -49,7 +49,7 @@ pub(super) enum RemedyOutcome {
     Advice(Option<Remedy>),
     /// The remedy would not work, or do harm. It is replaced by this one.
     Refused(Remedy),
-    /// The plan contains this remedy. If its effect cannot be verified, it is assumed to work alone, or only after the
+    /// The plan contains this remedy. An unverifiable remedy is assumed to work independently, or only after the
     /// remedies of earlier findings.
     Planned { remedy: Remedy, is_alone: bool },
     /// The remedies of the finding with this index fix it.
