@@ -75,7 +75,7 @@ impl From<Error> for TrustError {
 }
 
 /// The size and modification time of a file.
-pub struct FileMetadata {
+pub struct FileStat {
     /// Size in bytes.
     pub size: u64,
     /// The time when the file was written or marked as used.
@@ -104,9 +104,9 @@ impl File {
     ///
     /// # Errors
     /// Returns an error if the system call fails.
-    pub fn metadata(&self) -> Result<FileMetadata> {
+    pub fn stat(&self) -> Result<FileStat> {
         let metadata = self.0.metadata()?;
-        Ok(FileMetadata { size: metadata.len(), modified: metadata.modified().ok() })
+        Ok(FileStat { size: metadata.len(), modified: metadata.modified().ok() })
     }
 
     /// Reads bytes at an offset. Returns `None` if the file is too short.

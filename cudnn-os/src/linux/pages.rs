@@ -76,7 +76,7 @@ pub fn check_directory(path: &Path) -> io::Result<()> {
 /// Returns an error if the file is not safe or cannot be read.
 pub fn read_trusted(path: &Path) -> io::Result<Vec<u8>> {
     let file = crate::trusted_files::open(path).map_err(to_io_error)?;
-    let size = file.metadata()?.size.min(MOST);
+    let size = file.stat()?.size.min(MOST);
     file.read(0, size)?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
 }
 

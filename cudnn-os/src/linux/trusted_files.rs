@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use super::signals::without_signal;
-use crate::trusted_files::{File, FileMetadata, TrustError, Untrusted};
+use crate::trusted_files::{File, FileStat, TrustError, Untrusted};
 
 /// The write permissions of group and others.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
@@ -157,7 +157,7 @@ impl Directory {
     ///
     /// # Errors
     /// Returns an error if the system call fails.
-    pub fn metadata(&self, name: &str) -> Result<FileMetadata> {
+    pub fn stat(&self, name: &str) -> Result<FileStat> {
         let name = CString::new(name)?;
         let mut metadata = MaybeUninit::<libc::stat>::uninit();
         let flags = libc::AT_SYMLINK_NOFOLLOW;
@@ -170,7 +170,7 @@ impl Directory {
             u32::try_from(metadata.st_mtime_nsec).unwrap_or_default(),
         );
         let modified = SystemTime::UNIX_EPOCH.checked_add(since_1970);
-        Ok(FileMetadata { size: u64::try_from(metadata.st_size).unwrap_or_default(), modified })
+        Ok(FileStat { size: u64::try_from(metadata.st_size).unwrap_or_default(), modified })
     }
 
     /// Marks a file as used at this time. On a read-only file system, the old time remains.

@@ -6,7 +6,7 @@ use std::os::windows::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::trusted_files::{File, FileMetadata, TrustError, Untrusted};
+use crate::trusted_files::{File, FileStat, TrustError, Untrusted};
 
 /// Opens a file for reading and for changing the modification time, without following links.
 fn open_without_following(path: &Path) -> Result<StdFile> {
@@ -76,9 +76,9 @@ impl Directory {
         std::fs::remove_file(self.0.join(name))
     }
 
-    pub fn metadata(&self, name: &str) -> Result<FileMetadata> {
+    pub fn stat(&self, name: &str) -> Result<FileStat> {
         let metadata = std::fs::symlink_metadata(self.0.join(name))?;
-        Ok(FileMetadata { size: metadata.len(), modified: metadata.modified().ok() })
+        Ok(FileStat { size: metadata.len(), modified: metadata.modified().ok() })
     }
 
     pub fn set_modified(&self, name: &str, time: SystemTime) {

@@ -63,7 +63,7 @@ fn read(file: &Path) -> Option<Result<String, String>> {
     }
     let read = || -> Result<String, TrustError> {
         let file = Directory::open(file.parent().unwrap_or(file))?.open_file(FILE_NAME)?;
-        let len = file.metadata()?.size;
+        let len = file.stat()?.size;
         if len > MAX_LEN {
             return Err(std::io::Error::other(format!("it has {len} bytes, more than {MAX_LEN}")).into());
         }

@@ -190,17 +190,17 @@ fn is_useless(kind: &StoreErrorKind) -> bool {
 /// Reads an entry.
 fn read(directory: &trusted_files::Directory, name: &str) -> Result<(StoredPlan, trusted_files::File), Cause> {
     let file = directory.open_file(name)?;
-    let metadata = file.metadata()?;
-    if metadata.size > MAX_ENTRY {
-        return Err(StoreErrorKind::TooLarge { bytes: metadata.size, limit: MAX_ENTRY }.into());
+    let stat = file.stat()?;
+    if stat.size > MAX_ENTRY {
+        return Err(StoreErrorKind::TooLarge { bytes: stat.size, limit: MAX_ENTRY }.into());
     }
-    let bytes = file.read(0, metadata.size)?.ok_or(Damage::Size)?;
+    let bytes = file.read(0, stat.size)?.ok_or(Damage::Size)?;
     let stored = StoredPlan {
         entry: format::decode(&bytes)?,
         source: PlanSource::Directory,
         name: name.to_owned(),
-        bytes: metadata.size,
-        last_use: metadata.modified,
+        bytes: stat.size,
+        last_use: stat.modified,
     };
     Ok((stored, file))
 }

@@ -73,8 +73,8 @@ pub(crate) fn scan(directory: &Directory, limit: u64, now: SystemTime) -> Result
     let mut entries = Vec::new();
     for name in directory.names()? {
         let Some(kind) = name::kind(&name) else { continue };
-        let Ok(metadata) = directory.metadata(&name) else { continue };
-        let modified = metadata.modified.unwrap_or(now);
+        let Ok(stat) = directory.stat(&name) else { continue };
+        let modified = stat.modified.unwrap_or(now);
         // The clock was wrong or was set back. Reset the time, so that the file ages from now on.
         if modified.duration_since(now).is_ok_and(|ahead| ahead > SLACK) {
             directory.set_modified(&name, now);
@@ -86,8 +86,8 @@ pub(crate) fn scan(directory: &Directory, limit: u64, now: SystemTime) -> Result
             StoreFile::Temporary => {}
             StoreFile::Entry => {
                 scan.entries += 1;
-                scan.bytes = scan.bytes.saturating_add(metadata.size);
-                entries.push((modified, name, metadata.size));
+                scan.bytes = scan.bytes.saturating_add(stat.size);
+                entries.push((modified, name, stat.size));
             }
         }
     }

@@ -112,7 +112,7 @@ impl Pack {
 impl OpenPack {
     fn open(path: &Path) -> Result<Self, Cause> {
         let file = trusted_files::open(path)?;
-        let size = file.metadata()?.size;
+        let size = file.stat()?.size;
         let header = file.read(0, HEADER)?.ok_or(Damage::NotOurs)?;
         let mut header = Reader(&header);
         let start = header.array::<CHECKED>().ok_or(Damage::NotOurs)?;
