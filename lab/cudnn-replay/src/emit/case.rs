@@ -14,7 +14,7 @@ use crate::replay::captured::TensorValues;
 /// A graph or a failed call, and the circumstances under which it was captured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
-    /// The graph, with the plan, execution and device. For a failed call, the descriptors of [`Failure::graph`].
+    /// The graph, with the plan, execution and device. For a failed call, the descriptors of [`FailureRecord::graph`].
     pub captured: Captured,
     /// The releases that the program used.
     pub start: StartRecord,
