@@ -58,7 +58,7 @@ impl Store {
     /// Looks up a key, first in the packs and then in the directory.
     ///
     /// If the entry is damaged or incomplete, has a different key, or belongs to another user, the result is
-    /// [`Unusable`](Lookup::Unusable). The file is then removed from the directory.
+    /// [`Unusable`](PlanLookup::Unusable). The file is then removed from the directory.
     pub fn get(&self, key: &[u8]) -> PlanLookup {
         let _guard = ThreadStateGuard::new();
         let mut problem = None;
