@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use cudnn_loader::__private::{lock, write_text};
 use cudnn_loader::Library;
-use cudnn_loader::preload::{Devices, Preload, PreloadError, PreloadHandle, Report, is_nested};
+use cudnn_loader::preload::{Devices, Preload, PreloadError, PreloadHandle, PreloadReport, is_nested};
 use cudnn_os::{at_load, versioned};
 
 use crate::c_abi::catch_panic;
@@ -115,7 +115,7 @@ fn preload(flags: c_uint, devices: Vec<c_int>) -> Preload {
 }
 
 /// Stores the report and returns the status.
-fn finish(result: Result<Report, PreloadError>) -> c_int {
+fn finish(result: Result<PreloadReport, PreloadError>) -> c_int {
     let (status, report) = match result {
         Ok(report) => (0, report),
         Err(error) => (c_int::try_from(error.failed.outcome.status().0).unwrap_or(INTERNAL_ERROR), error.report),

@@ -7,7 +7,7 @@ use cudnn_benches::CUDNN_DIR;
 
 const ROUNDS: usize = 200;
 
-/// A call path and the variable that tells its process where cuDNN is.
+/// A call path, and the variable with the directory of cuDNN for its process.
 struct CallPath {
     name: &'static str,
     args: &'static [&'static str],

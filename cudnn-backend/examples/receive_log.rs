@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 
 use cudnn_backend::cudnn;
-use cudnn_backend::cudnn::logging::{Event, Severity, set_hook};
+use cudnn_backend::cudnn::logging::{LogEvent, LogSeverity, set_hook};
 use cudnn_backend::program;
 
 #[path = "backend_convolution/convolution.rs"]
@@ -19,7 +19,7 @@ static CALLS: Mutex<BTreeMap<String, usize>> = Mutex::new(BTreeMap::new());
 
 fn main() -> ExitCode {
     // Set before any library is loaded. The loader passes the hook to cuDNN when it loads cuDNN.
-    if let Err(error) = set_hook(Severity::up_to(3), on_event) {
+    if let Err(error) = set_hook(LogSeverity::up_to(3), on_event) {
         return program::exit_code(Err(error.into()));
     }
     // SAFETY: the call passes no pointers.
@@ -33,14 +33,14 @@ fn main() -> ExitCode {
 }
 
 /// Runs on the thread that calls cuDNN, during the call, so it should be quick.
-fn on_event(event: &Event) {
+fn on_event(event: &LogEvent) {
     let function = event.entry.function.as_deref().unwrap_or("?");
     if let Ok(mut calls) = CALLS.lock() {
         *calls.entry(function.to_owned()).or_default() += 1;
     }
     let severity = event.entry.severity;
     // Shows the loader's entries and all problems in full, but only the function names of GPU calls.
-    let is_shown_in_full = function.starts_with("cudnn_loader::") || severity >= Severity::Warning;
+    let is_shown_in_full = function.starts_with("cudnn_loader::") || severity >= LogSeverity::Warning;
     let text = if is_shown_in_full { event.entry.to_string() } else { function.to_owned() };
     match event.device {
         Some(device) => {

@@ -63,7 +63,7 @@ impl<'a> NextFunction<'a> {
         self.address
     }
 
-    /// Replaces the function by another one. [`wrappers`](crate::wrappers) does this with a check of the type.
+    /// Replaces the function with another one. [`wrappers`](crate::wrappers) does this with a check of the type.
     ///
     /// # Safety
     /// `address` must belong to a function with the same signature, which stays valid until the process exits and passes

@@ -4,7 +4,7 @@
 
 use std::error::Error;
 
-use cudnn_loader::logging::{Destination, Severity, write_to};
+use cudnn_loader::logging::{Destination, LogSeverity, write_to};
 use cudnn_loader::{self as cudnn, check};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         None => 3,
     };
     // If this comes before the first call, the log also shows how cuDNN is found and loaded.
-    write_to(Severity::up_to(level), Destination::Stderr)?;
+    write_to(LogSeverity::up_to(level), Destination::Stderr)?;
     let mut descriptor = std::ptr::null_mut();
     let kind = cudnn::cudnnBackendDescriptorType_t::CUDNN_BACKEND_TENSOR_DESCRIPTOR;
     // SAFETY: `descriptor` is valid for writes.

@@ -16,7 +16,7 @@ fn main() -> Result<(), PreloadError> {
     Ok(())
 }
 
-/// Stands in for work that does not need cuDNN.
+/// Simulates work without cuDNN.
 fn read_model() {
     std::thread::sleep(Duration::from_millis(20));
 }

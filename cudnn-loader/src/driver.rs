@@ -23,8 +23,8 @@ macro_rules! function {
 }
 pub(crate) use function;
 
-/// Returns the driver's library, if the process has loaded it. Nothing unloads it. Does not wait for a thread that loads
-/// a library, because that thread may wait for this one.
+/// Returns the driver's library, if the process has loaded it. It is never unloaded. Does not wait for a thread that
+/// loads a library, because that thread may wait for this one.
 pub(crate) fn loaded() -> Option<Handle> {
     LoadedObjects::snapshot().first(DRIVER).map(|driver| driver.handle)
 }

@@ -454,7 +454,7 @@ mod tests {
                 "",
             ),
             (rejected(ProbeError::WrongMajor { found: Version::new(8, 9, 7) }), 1002, "is cuDNN 8.9.7", ""),
-            (rejected(ProbeError::NotElf { starts_with: Vec::new() }), 1008, "is empty", ""),
+            (rejected(ProbeError::UnknownFormat { starts_with: Vec::new() }), 1008, "is empty", ""),
             (rejected(ProbeError::NotInRelease { version: new }), 1008, "is left over", ""),
             (rejected(ProbeError::NotFound), 1008, "does not exist", ""),
             (
@@ -588,7 +588,7 @@ mod tests {
         let variable = || Origin::Variable(DIR_VARIABLE);
         let one = |origin, error| RejectedCandidate::new(Candidate::new("/a", origin), error);
         let other = |error| RejectedCandidate::new(Candidate::new("/b", Origin::LibraryPath), error);
-        let empty = || ProbeError::NotElf { starts_with: Vec::new() };
+        let empty = || ProbeError::UnknownFormat { starts_with: Vec::new() };
         let unreadable = || ProbeError::Unreadable { error: std::io::ErrorKind::PermissionDenied.into() };
         let install = "Install cuDNN (the wheel nvidia-cudnn-cu12), or set CUDNN_LOADER_DIR to the directory";
         for (rejected, blamed, help) in [

@@ -9,9 +9,9 @@ use crate::files::read_at;
 pub use crate::os::trusted_files::{Directory, create_new};
 use crate::os::trusted_files::{check_owner, make_readable, open_existing, write_all};
 
-/// The reason why a file or directory is rejected.
-#[derive(Debug)]
-pub enum Refusal {
+/// The property that makes a file or directory unusable for a process that trusts its contents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Untrusted {
     /// The path is not a directory.
     NotADirectory,
     /// The path is not a regular file.
@@ -23,35 +23,59 @@ pub enum Refusal {
         /// The effective user ID of the process.
         user: u32,
     },
-    /// Other users can write to it.
+    /// Other users can write to the file or directory.
     WritableByOthers {
         /// The permission bits.
         mode: u32,
     },
-    /// The operating system returned an error.
-    System(Error),
 }
 
-impl fmt::Display for Refusal {
+/// Prints a predicate, such as `is not a directory`.
+impl fmt::Display for Untrusted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::NotADirectory => f.write_str("it is not a directory"),
-            Refusal::NotAFile => f.write_str("it is not a file"),
-            Refusal::NotOwned { owner, user } => write!(f, "it belongs to user {owner}, not to user {user}"),
-            Refusal::WritableByOthers { mode } => write!(f, "other users can write to it (mode {mode:o})"),
-            Refusal::System(error) => error.fmt(f),
+            Untrusted::NotADirectory => f.write_str("is not a directory"),
+            Untrusted::NotAFile => f.write_str("is not a regular file"),
+            Untrusted::NotOwned { owner, user } => {
+                write!(f, "belongs to user {owner}, but this process runs as user {user}")
+            }
+            Untrusted::WritableByOthers { mode } => write!(f, "is writable by other users (mode {mode:04o})"),
         }
     }
 }
 
-impl From<Error> for Refusal {
+/// The reason why a file or directory is rejected.
+#[derive(Debug)]
+pub enum TrustError {
+    /// Other users may have written it, or it is another kind of file.
+    Untrusted(Untrusted),
+    /// The operating system returned an error.
+    System(Error),
+}
+
+impl fmt::Display for TrustError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TrustError::Untrusted(untrusted) => write!(f, "it {untrusted}"),
+            TrustError::System(error) => error.fmt(f),
+        }
+    }
+}
+
+impl From<Untrusted> for TrustError {
+    fn from(untrusted: Untrusted) -> Self {
+        TrustError::Untrusted(untrusted)
+    }
+}
+
+impl From<Error> for TrustError {
     fn from(error: Error) -> Self {
-        Refusal::System(error)
+        TrustError::System(error)
     }
 }
 
 /// The size and modification time of a file.
-pub struct Facts {
+pub struct FileStat {
     /// Size in bytes.
     pub size: u64,
     /// The time when the file was written or marked as used.
@@ -67,10 +91,10 @@ impl File {
     }
 
     /// Accepts a regular file that only this user can have written, or root if `may_be_of_root` is set.
-    pub(crate) fn trusted(file: std::fs::File, may_be_of_root: bool) -> std::result::Result<Self, Refusal> {
+    pub(crate) fn trusted(file: std::fs::File, may_be_of_root: bool) -> std::result::Result<Self, TrustError> {
         let metadata = file.metadata()?;
         if !metadata.is_file() {
-            return Err(Refusal::NotAFile);
+            return Err(Untrusted::NotAFile.into());
         }
         check_owner(&metadata, may_be_of_root)?;
         Ok(File(file))
@@ -80,9 +104,9 @@ impl File {
     ///
     /// # Errors
     /// Returns an error if the system call fails.
-    pub fn facts(&self) -> Result<Facts> {
+    pub fn stat(&self) -> Result<FileStat> {
         let metadata = self.0.metadata()?;
-        Ok(Facts { size: metadata.len(), modified: metadata.modified().ok() })
+        Ok(FileStat { size: metadata.len(), modified: metadata.modified().ok() })
     }
 
     /// Reads bytes at an offset. Returns `None` if the file is too short.
@@ -126,11 +150,11 @@ impl File {
 /// Opens a regular file that belongs to this user or to root.
 ///
 /// # Errors
-/// Returns a [`Refusal`] if the file is untrusted or opening it fails.
-pub fn open(path: &Path) -> std::result::Result<File, Refusal> {
+/// Returns a [`TrustError`] if the file is untrusted or opening it fails.
+pub fn open(path: &Path) -> std::result::Result<File, TrustError> {
     // Opening some devices has side effects, so check the kind of file first.
     if !std::fs::metadata(path)?.is_file() {
-        return Err(Refusal::NotAFile);
+        return Err(Untrusted::NotAFile.into());
     }
     File::trusted(open_existing(path)?, true)
 }
@@ -144,9 +168,9 @@ pub fn replace<'a>(
     path: &Path,
     temporary: &Path,
     mut pieces: impl Iterator<Item = &'a [u8]>,
-) -> std::result::Result<(), Refusal> {
+) -> std::result::Result<(), TrustError> {
     if std::fs::symlink_metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
-        return Err(Refusal::NotAFile);
+        return Err(Untrusted::NotAFile.into());
     }
     let file = create_new(temporary)?;
     let written = make_readable(&file).and_then(|()| pieces.try_for_each(|piece| write_all(&file, piece)));

@@ -1,4 +1,4 @@
-//! Shows which files glibc's dynamic loader would load for a program or library, and why. Nothing is loaded.
+//! Shows which files glibc's dynamic loader would load for a program or library, and why, without loading them.
 //!
 //! `cargo run -p cudnn-probe --example explain_ld_so -- FILE`. Exits with status 1 if a library is missing or unusable.
 

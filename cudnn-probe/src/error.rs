@@ -69,8 +69,9 @@ pub enum ProbeError {
         #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
         kind: &'static std::primitive::str,
     },
-    /// The file is neither an ELF file nor a DLL.
-    NotElf {
+    /// The file is neither an ELF file nor a DLL. Saved facts contain an older name.
+    #[cfg_attr(feature = "serde", serde(rename = "NotElf"))]
+    UnknownFormat {
         /// The first bytes of the file, at most 16. Empty if the file is empty.
         starts_with: Vec<u8>,
     },
@@ -204,8 +205,8 @@ impl fmt::Display for ProbeError {
             ProbeError::NotAbsolute => f.write_str("is a relative path, which is never searched"),
             ProbeError::Unreadable { error } => write!(f, "cannot be read: {error}"),
             ProbeError::NotRegularFile { kind } => write!(f, "is {kind}, not a regular file"),
-            ProbeError::NotElf { starts_with } if starts_with.is_empty() => f.write_str("is empty"),
-            ProbeError::NotElf { starts_with } => {
+            ProbeError::UnknownFormat { starts_with } if starts_with.is_empty() => f.write_str("is empty"),
+            ProbeError::UnknownFormat { starts_with } => {
                 let kind = match Os::HOST {
                     Os::Linux => "an ELF file",
                     Os::Windows => "a DLL",
@@ -336,8 +337,8 @@ mod tests {
         let unreadable = |kind: io::ErrorKind| ProbeError::Unreadable { error: kind.into() };
         let damaged = || ProbeError::Malformed { reason: "it has no DT_SONAME".into() };
         for (error, text) in [
-            (ProbeError::NotElf { starts_with: Vec::new() }, "is empty"),
-            (ProbeError::NotElf { starts_with: b"<html>\x1b".into() }, "its first bytes are \"<html>\\x1b\""),
+            (ProbeError::UnknownFormat { starts_with: Vec::new() }, "is empty"),
+            (ProbeError::UnknownFormat { starts_with: b"<html>\x1b".into() }, "its first bytes are \"<html>\\x1b\""),
             (unreadable(io::ErrorKind::PermissionDenied), "cannot be read: permission denied"),
             (ProbeError::OtherMajor { major: 8 }, "contains cuDNN 8, but"),
             (ProbeError::WrongCuda { found: 12, wanted: 13 }, "is built for CUDA 12, but CUDA 13"),

@@ -1,8 +1,11 @@
 //! Finds the C and C++ compilers through the crate `cc`, which respects `CC`, `CFLAGS` and cross compilers.
 
+use std::collections::HashMap;
+use std::ffi::OsString;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use crate::copy_program;
 use crate::program::{profile_dir, root};
@@ -55,7 +58,7 @@ pub fn run_compiler(command: &mut Command) {
 pub fn compile(code: &str, flags: &[&str], file: &Path) {
     let mut compiler = c_compiler();
     compiler.args(flags);
-    compiled_once(&format!("{compiler:?}\n{code}"), file, |file| {
+    compiled_once(&format!("{}\n{code}", describe(&compiler)), file, |file| {
         let source = file.with_extension("c");
         std::fs::write(&source, code).unwrap();
         run_compiler(compiler.arg(&source).arg("-o").arg(file));
@@ -73,8 +76,20 @@ const HARNESS: &[&str] = &[
     include_str!("windows.rs"),
 ];
 
-/// Makes a file from these inputs, or copies the result of an earlier test program. A result is not kept if the inputs name
-/// a file of this checkout or a temporary file, because its contents may change.
+/// Describes a compiler with its arguments and its version, as an input of [`compiled_once`].
+pub(crate) fn describe(compiler: &Command) -> String {
+    static VERSIONS: Mutex<Option<HashMap<OsString, String>>> = Mutex::new(None);
+    let program = compiler.get_program();
+    let mut versions = VERSIONS.lock().unwrap_or_else(PoisonError::into_inner);
+    let version = versions.get_or_insert_default().entry(program.to_owned()).or_insert_with(|| {
+        let output = Command::new(program).arg("--version").output();
+        output.map_or_else(|error| error.to_string(), |output| String::from_utf8_lossy(&output.stdout).into_owned())
+    });
+    format!("{compiler:?} {version}")
+}
+
+/// Makes a file from these inputs, or copies the result of an earlier test program. Results are not stored if the
+/// inputs name a file of this checkout or a temporary file, because the contents may change.
 pub(crate) fn compiled_once(inputs: &str, file: &Path, build: impl FnOnce(&Path)) {
     let name_file_in = |dir: PathBuf| inputs.contains(dir.to_str().unwrap());
     if name_file_in(std::env::temp_dir()) || name_file_in(root().canonicalize().unwrap()) {

@@ -56,7 +56,7 @@ impl PlanningLibraries {
     }
 }
 
-/// A cuBLASLt that supports nothing. cuDNN ends the process if one of these functions is missing.
+/// A cuBLASLt without support for any problem. cuDNN terminates the process if one of these functions is missing.
 const CUBLAS_LT: &str = "
     unsigned long cublasLtGetVersion(void) { return 130000; }
     int cublasLtGetProperty(int type, int *value) { *value = type == 0 ? 12 : 9; return 0; }

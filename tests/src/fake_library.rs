@@ -9,7 +9,7 @@ use cudnn_loader::{Function, Version};
 use cudnn_probe::release_facts::has_library;
 use cudnn_probe::{Library, Os};
 
-use crate::compiler::{c_compiler, compile, compiled_once, run_compiler};
+use crate::compiler::{c_compiler, compile, compiled_once, describe, run_compiler};
 use crate::temp_dir::TempDir;
 use crate::windows;
 
@@ -148,7 +148,7 @@ impl FakeLibrary {
                 "__declspec(dllimport) int {function}(void); int call_{number}(void) {{ return {function}(); }}"
             );
         }
-        compiled_once(&format!("{:?} {:?}\n{code}", windows::c_compiler(), self.imports), file, |file| {
+        compiled_once(&format!("{} {:?}\n{code}", describe(&windows::c_compiler()), self.imports), file, |file| {
             let libraries = TempDir::new();
             // Build without an entry point and without the C library.
             let mut flags: Vec<String> = ["-shared", "-nostdlib", "-w", "-Wl,-e,0"].map(str::to_owned).to_vec();
@@ -167,7 +167,7 @@ impl FakeLibrary {
         command.args(["-shared", "-fPIC", "-nostdlib", "-w", "-Wl,--no-as-needed"]);
         command.arg(format!("-Wl,-soname,{}", self.soname)).arg(format!("-Wl,-rpath,{}", self.run_path));
         command.arg(if self.has_rpath { "-Wl,--disable-new-dtags" } else { "-Wl,--enable-new-dtags" });
-        compiled_once(&format!("{command:?} {:?}\n{source}", self.needs), file, |file| {
+        compiled_once(&format!("{} {:?}\n{source}", describe(&command), self.needs), file, |file| {
             let stubs = TempDir::new();
             let source_file = stubs.path().join(format!("{}.c", self.library.linux_name()));
             std::fs::write(&source_file, &source).unwrap();

@@ -36,7 +36,7 @@ pub fn cross_target() -> &'static [&'static str] {
     if env!("HOST_TRIPLE") == TARGET { &[] } else { &["--target", TARGET] }
 }
 
-/// Returns whether the tests run in an emulator, because they are built for another architecture. Then prints that the
+/// Returns whether the tests run in an emulator, because they are built for a different architecture. Then prints that the
 /// test does not run. Emulators are slow, and ignore the set-user-ID bit and limits of the address space.
 #[must_use]
 pub fn is_emulated(test: &str, why: &str) -> bool {

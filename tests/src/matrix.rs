@@ -1,5 +1,5 @@
-//! Defines the fault matrix: every kind of fault, in every sub-library. The same table serves this project's loader and
-//! NVIDIA's shim, with fake libraries and with real releases.
+//! Defines the fault matrix: every kind of fault, in every sub-library. The same table is used for this project's
+//! loader and NVIDIA's shim, with fake libraries and with real releases.
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -25,7 +25,7 @@ pub enum Fault {
     Pipe,
     /// The file is a text file.
     Text,
-    /// The library is built for another processor.
+    /// The library is built for a different processor.
     WrongArchitecture,
     /// The second half of the file is missing.
     Truncated,

@@ -44,7 +44,7 @@ pub fn example_library(package: &str, name: &str) -> PathBuf {
     program(package, "example", name, &format!("lib{name}.so"))
 }
 
-/// Returns the command `cargo xtask`. It runs on the host even if the tests are built for another machine.
+/// Returns the command `cargo xtask`. It runs on the host even if the tests are built for a different machine.
 ///
 /// # Panics
 /// Panics if the build fails.

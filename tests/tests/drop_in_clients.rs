@@ -169,7 +169,7 @@ fn an_exception_that_a_callback_throws_reaches_the_client() {
         ];
         assert_eq!(run(&client, &variables, &[]).0, ours, "{layers}");
     }
-    // The layer must not call cuDNN when it begins, and gets this number from the loader.
+    // The layer must not call cuDNN at its start, so it gets this number from the loader.
     assert!(std::fs::read_to_string(capture).unwrap().contains("\"cudart\":1"), "the CUDA version is missing");
 }
 
@@ -399,8 +399,7 @@ fn a_setuid_program_ignores_a_run_path_that_its_user_can_write_to() {
     ) {
         return;
     }
-    // SAFETY: geteuid takes no arguments and always succeeds.
-    if unsafe { libc::geteuid() } != 0 {
+    if !cudnn_os::rights::is_root() {
         let why = "only root can make a program setuid for another user";
         return not_run("a_setuid_program_ignores_a_run_path_that_its_user_can_write_to", why);
     }

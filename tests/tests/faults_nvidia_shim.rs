@@ -204,7 +204,7 @@ fn check_loader(output: &ChildOutput, fault: Fault, library: Library, function: 
     assert_eq!(output.code, Some(0), "{case}");
     let returned = output.returned(function).unwrap_or_default();
     let message = output.last_error(function);
-    // A graph library from a different release or for another CUDA major version works as long as no other library is
+    // A graph library from a different release or for a different CUDA major version works as long as no other library is
     // used.
     let is_alone = library == Library::Graph && matches!(fault, Fault::OtherVersion | Fault::OtherCuda);
     let is_fault = fault != Fault::None && !is_alone;

@@ -169,7 +169,7 @@ fn a_file_that_is_not_a_library_is_described_in_the_report() {
     );
 }
 
-/// Identifies all libraries of a release for another system or architecture.
+/// Identifies all libraries of a release for a different system or architecture.
 fn check_foreign(id: &str, version: Version, cuda: u32, system: Os, processor: &str) {
     let Some(lib_dir) = lib_dir(id) else { return };
     let mut read = 0;
@@ -406,7 +406,7 @@ fn segments_are_read_as_ld_so_reads_them() {
         identify(&file, Library::Graph).map_err(|error| error.to_string())
     };
     for with_rpath in [false, true] {
-        // Zero-initialized thread-local variables take up no space, whatever their number.
+        // Zero-initialized thread-local variables take up no space.
         let library = FakeLibrary::new(Library::Graph, version).with_code("__thread char zeros[1 << 24];");
         if with_rpath { library.with_rpath() } else { library }.build(&file);
         let identity = identify(&file, Library::Graph).unwrap();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cudnn_probe::Library;
-use cudnn_store::plans::{About, Entry, Settings, Store, write_pack};
+use cudnn_store::plans::{PlanEntry, PlanInfo, Settings, Store, write_pack};
 use serde_json::Value;
 use support::{ExtensionLibrary, FakeLibrary, PythonEnvironment, TempDir, Version, copy_fake_set, lib_dir};
 
@@ -128,8 +128,8 @@ fn environment() -> TempDir {
 fn plans() -> (TempDir, PathBuf) {
     let dir = TempDir::new();
     let (store, _) = Store::open(&Settings { dir: Some(dir.path().join("plans")), ..Settings::default() });
-    let about = About { label: "conv_fwd".into(), ..About::default() };
-    let entry = Entry { key: b"key".into(), plan: b"{}".into(), about };
+    let about = PlanInfo { label: "conv_fwd".into(), ..PlanInfo::default() };
+    let entry = PlanEntry { key: b"key".into(), plan: b"{}".into(), about };
     let pack = dir.path().join("pack");
     write_pack(&pack, [entry.clone()]).unwrap();
     store.put(&entry).unwrap();

@@ -11,7 +11,7 @@ use support::{Child, Subject, TempDir, compile, lib_dir};
 
 /// Cases: a description, then one file a line and the environment variables; `{}` is the root directory. A line has the
 /// path of the file, then optionally `needs NAME,..`, `rpath PATH` (DT_RPATH), `runpath PATH` (DT_RUNPATH),
-/// `soname NAME`; or `text`, `foreign` (for another processor), `dir`, `link TARGET`. The file `prog` is the program.
+/// `soname NAME`; or `text`, `foreign` (for a different processor), `dir`, `link TARGET`. The file `prog` is the program.
 const CASES: &[(&str, &str)] = &[
     ("the library is missing on all paths", "prog needs liba.so"),
     ("the library path", "prog needs liba.so\nx/liba.so\nLD_LIBRARY_PATH={}/x"),

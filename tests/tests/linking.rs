@@ -97,7 +97,7 @@ fn every_feature_links_its_library_and_the_dependencies_of_check() {
     let (program, output) = build("link-graph", LibDir::VirtualEnvironment(venv.path()));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(needed(&program), ["libcudnn_graph.so.9"]);
-    // A library for another architecture is rejected, and the message names it.
+    // A library for a different architecture is rejected, and the message names it.
     let foreign = TempDir::new();
     let mut bytes = std::fs::read(dir.file(Library::Graph)).unwrap();
     bytes[18] = support::FOREIGN.1;
@@ -125,7 +125,7 @@ fn every_feature_links_its_library_and_the_dependencies_of_check() {
     assert!(text.contains("\"relative\" (set by CUDNN_SYS_LIB_DIR) is a relative path"), "{text}");
     let (_, output) = build("link-graph", LibDir::VirtualEnvironment(empty.path()));
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    // pip on this machine cannot install libraries for another architecture.
+    // pip on this machine cannot install libraries for a different architecture.
     let help = if support::cross_target().is_empty() {
         "help: install cuDNN (`pip install"
     } else {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use cudnn_loader::logging::{Entry, Severity, parse};
+use cudnn_loader::logging::{LogEntry, LogSeverity, parse};
 use cudnn_probe::{Library, Version};
 use support::{Child, ChildOutput, Subject, TempDir, drop_in_alone, lib_dir};
 
@@ -18,7 +18,7 @@ fn run(child: Child, args: &[&str]) -> ChildOutput {
     output
 }
 
-fn functions(entries: &[Entry]) -> Vec<&str> {
+fn functions(entries: &[LogEntry]) -> Vec<&str> {
     entries.iter().map(|entry| entry.function.as_deref().unwrap_or("?")).collect()
 }
 
@@ -31,7 +31,7 @@ fn log_file(dir: &Path, is_loaders: bool) -> PathBuf {
 }
 
 /// Returns the entries of a file, in which every line must belong to a complete entry.
-fn entries_of(file: &Path) -> Vec<Entry> {
+fn entries_of(file: &Path) -> Vec<LogEntry> {
     let log = std::fs::read_to_string(file).unwrap();
     let entries = parse(&log);
     let lines = log.lines().filter(|line| !line.is_empty());
@@ -43,7 +43,7 @@ fn entries_of(file: &Path) -> Vec<Entry> {
     entries
 }
 
-fn read(dir: &Path) -> Vec<Entry> {
+fn read(dir: &Path) -> Vec<LogEntry> {
     entries_of(&log_file(dir, true))
 }
 
@@ -68,7 +68,7 @@ fn the_loader_writes_a_file_next_to_cudnns() {
         assert_eq!(functions_once, expected, "{id}");
         let failed = entries.iter().find(|entry| entry.function.as_deref() == Some("cudnnCreateTensorDescriptor"));
         let failed = failed.unwrap();
-        assert_eq!((failed.severity, failed.traceback.len()), (Severity::Error, 1), "{failed:#?}");
+        assert_eq!((failed.severity, failed.traceback.len()), (LogSeverity::Error, 1), "{failed:#?}");
         assert_eq!((failed.version, failed.gpu), (Some(version), None), "{failed:#?}");
         let reason = failed.traceback.first().unwrap();
         assert_eq!(reason.status, "CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE");
@@ -111,7 +111,7 @@ fn threads_that_race_write_complete_entries() {
     run(child.env(DESTINATION, logs.path().join("race.log")), &["race"]);
     let entries = read(logs.path());
     let mut failed = BTreeMap::<&str, usize>::new();
-    for entry in entries.iter().filter(|entry| entry.severity == Severity::Error) {
+    for entry in entries.iter().filter(|entry| entry.severity == LogSeverity::Error) {
         *failed.entry(entry.function.as_deref().unwrap()).or_default() += 1;
     }
     // One error for every combination of 64 threads and a function that is missing in this release.
@@ -122,14 +122,14 @@ fn threads_that_race_write_complete_entries() {
 }
 
 /// Returns the log entries of a child without cuDNN, by severity.
-fn written(set: &[(&str, &str)], args: &[&str]) -> (BTreeMap<Severity, Vec<String>>, ChildOutput) {
+fn written(set: &[(&str, &str)], args: &[&str]) -> (BTreeMap<LogSeverity, Vec<String>>, ChildOutput) {
     let (nothing, logs) = (TempDir::new(), TempDir::new());
     let mut child = Child::bare(DRIVER).within(logs.path()).env("CUDNN_LOADER_DIR", nothing.path());
     for (name, value) in set {
         child = child.env(name, value);
     }
     let output = run(child, args);
-    let mut by_severity: BTreeMap<Severity, Vec<String>> = BTreeMap::new();
+    let mut by_severity: BTreeMap<LogSeverity, Vec<String>> = BTreeMap::new();
     let files: Vec<PathBuf> = std::fs::read_dir(logs.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
     let text: String = files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
     for entry in parse(&text).into_iter().chain(parse(&output.stdout)).chain(parse(&output.stderr)) {
@@ -140,7 +140,7 @@ fn written(set: &[(&str, &str)], args: &[&str]) -> (BTreeMap<Severity, Vec<Strin
 
 #[test]
 fn the_variables_have_the_same_meaning_as_in_cudnn_even_without_it() {
-    use Severity::{Error, Info};
+    use LogSeverity::{Error, Info};
     let all = [Info, Error];
     for (set, severities) in [
         (&[][..], &[][..]),
@@ -195,11 +195,11 @@ fn an_unusable_installation_is_a_warning() {
     run(child.env(DESTINATION, logs.path().join("log")), &["cudnnCreate"]);
     let entries = read(logs.path());
     let warning = entries.first().unwrap();
-    assert_eq!((warning.severity, warning.function.as_deref()), (Severity::Warning, Some("cudnn_loader::search")));
+    assert_eq!((warning.severity, warning.function.as_deref()), (LogSeverity::Warning, Some("cudnn_loader::search")));
     let reason = warning.traceback.first().unwrap();
     assert_eq!((reason.kind.as_str(), reason.status.as_str()), ("Warning", "CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED"));
     assert!(reason.reason.contains(damaged.name()), "{reason:?}");
-    assert_eq!(entries.iter().filter(|entry| entry.severity == Severity::Error).count(), 2);
+    assert_eq!(entries.iter().filter(|entry| entry.severity == LogSeverity::Error).count(), 2);
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn a_hostile_path_cannot_forge_an_entry() {
     let output = run(child, &["~cudnnCreate"]);
     let entries = parse(&output.stdout);
     assert!(!functions(&entries).contains(&"cudnnForged") && !output.stdout.contains('\u{1b}'), "{output:#?}");
-    let mentions_it = |entry: &&Entry| entry.traceback.iter().any(|reason| reason.reason.contains("Forged"));
+    let mentions_it = |entry: &&LogEntry| entry.traceback.iter().any(|reason| reason.reason.contains("Forged"));
     assert!(entries.iter().filter(mentions_it).count() == 3, "{entries:#?}");
 }
 
@@ -271,7 +271,7 @@ fn a_hook_set_before_the_first_use_loads_no_library_and_receives_all_entries() {
 }
 
 /// Returns an entry without the parts that differ from run to run.
-fn constant(entry: &Entry) -> String {
+fn constant(entry: &LogEntry) -> String {
     let arguments: Vec<String> = entry
         .arguments
         .iter()
@@ -542,7 +542,7 @@ fn processes_that_share_a_file_name_append_complete_entries() {
     run(logging(&real, logs.path(), "log"), &[&open, "~cudnnGetVersion", &spawn, "~cudnnCreateTensorDescriptor"]);
     let entries = read(logs.path());
     // The second process empties the file, as cuDNN does; the first appends to it.
-    let failed: Vec<&Entry> =
+    let failed: Vec<&LogEntry> =
         entries.iter().filter(|entry| entry.function.as_deref() == Some("cudnnCreateTensorDescriptor")).collect();
     assert_eq!(failed.len(), 2, "{entries:#?}");
     assert_ne!(failed.first().unwrap().process, failed.last().unwrap().process);
@@ -588,18 +588,18 @@ fn queries_and_skipped_steps_do_not_log_errors() {
         let output = run(child(), &["?cudnnCreateTensorDescriptor"]);
         assert!(output.stdout.contains("?cudnnCreateTensorDescriptor = false"), "{output:#?}");
         let text = std::fs::read_to_string(logs.path().join("log.loader")).unwrap_or_default();
-        assert!(parse(&text).iter().all(|entry| entry.severity < Severity::Error), "{text}");
+        assert!(parse(&text).iter().all(|entry| entry.severity < LogSeverity::Error), "{text}");
 
         if dir == real {
             let output = run(child(), &["preload:"]);
             assert!(output.stdout.contains("step load libcudnn_ops.so.9 = skipped"), "{output:#?}");
             let text = std::fs::read_to_string(logs.path().join("log.loader")).unwrap_or_default();
-            assert!(parse(&text).iter().all(|entry| entry.severity < Severity::Error), "{text}");
+            assert!(parse(&text).iter().all(|entry| entry.severity < LogSeverity::Error), "{text}");
         }
 
         run(child(), &["?cudnnCreateTensorDescriptor", "~cudnnCreateTensorDescriptor"]);
         let entries = entries_of(&logs.path().join("log.loader"));
-        let errors = entries.iter().filter(|entry| entry.severity == Severity::Error);
+        let errors = entries.iter().filter(|entry| entry.severity == LogSeverity::Error);
         let functions: Vec<_> = errors.filter_map(|entry| entry.function.as_deref()).collect();
         // Ten milliseconds later, the call retries the failed search and logs the failure.
         let (call, again) = functions.split_last().unwrap();

@@ -79,7 +79,7 @@ fn archives(page: &str) -> Vec<Version> {
     listed.filter_map(|version| Version::parse(version).ok()).collect()
 }
 
-/// Describes the releases in NVIDIA's list that are newer than the newest pin, and that the package index lacks.
+/// Describes the releases in NVIDIA's list that are newer than the newest pin and missing in the package index.
 fn compared(listed: &[Version], indexed: &BTreeSet<Version>, pinned: &Version) -> String {
     let indexed: BTreeSet<String> = indexed.iter().chain([pinned]).map(Version::release).collect();
     let is_only_listed = |version: &&Version| *version > pinned && !indexed.contains(&version.release());

@@ -204,7 +204,7 @@ mod tests {
             assert!(package.starts_with("[lib]\nname = \"cudnn_sys\"\n\n[package]\nname = \"cudnn-shim-sys\"\n"));
             assert!(rename(copy.path(), name, new_name).is_err());
         }
-        // No member of the workspace refers to a renamed package in another way.
+        // No member of the workspace refers to a renamed package differently.
         for member in packages(&root().unwrap()).unwrap() {
             let manifest = std::fs::read_to_string(field(&member, "manifest_path")).unwrap();
             assert!(!manifest.contains("cudnn-sys = { path"), "{manifest}");

@@ -109,7 +109,7 @@ fn a_release_with_other_requirements_becomes_a_row() {
     assert_eq!(data["newest"][0]["version"], "2.10");
     assert!(data["facts"][0]["note"] == "old" && data["facts"][1]["note"].is_null(), "{data}");
     assert!(data["facts"][1]["date"].as_str().unwrap() > "2026" && data["facts"][1]["evidence"] == "metadata");
-    // Nothing is newer now.
+    // No release is newer now.
     assert!(index.update(&["--check"]).status.success());
 }
 

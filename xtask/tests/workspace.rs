@@ -132,9 +132,8 @@ fn the_loader_compiles_few_crates_and_no_code_for_tools() {
     assert!(crates.contains("cudnn-probe"), "{crates:#?}");
 }
 
-/// Returns cargo's metadata of the workspace's packages.
-/// A tag can move to code that nobody has reviewed. YAML takes a colon in a command without quotes for another key, and
-/// then the whole workflow does not run.
+/// Returns cargo's metadata of the workspace's packages. A tag can move to code that nobody has reviewed. In YAML, a
+/// colon in an unquoted command starts a new key, which invalidates the whole workflow.
 #[test]
 fn workflows_pin_their_actions_and_quote_colons() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.github/workflows");

@@ -1,5 +1,5 @@
 //! Makes common mistakes with the backend API on purpose, and shows how cuDNN reports them. Prints two
-//! Markdown tables, of which docs/data/backend-mistakes.json keeps the first. The first needs no GPU; the second is
+//! Markdown tables, and docs/data/backend-mistakes.json contains the first. The first needs no GPU; the second is
 //! printed if a GPU is available.
 //!
 //! `cargo run -p cudnn-backend --example backend_mistakes`
@@ -7,7 +7,7 @@
 use std::process::ExitCode;
 use std::sync::Mutex;
 
-use cudnn_backend::cudnn::logging::{Severity, set_hook};
+use cudnn_backend::cudnn::logging::{LogSeverity, set_hook};
 use cudnn_backend::cudnn::{self, Error};
 use cudnn_backend::gpu::Gpu;
 use cudnn_backend::{Failure, program};
@@ -66,7 +66,7 @@ fn tables() -> Result<(), Failure> {
 
 /// Collects the reasons of warnings and errors from cuDNN's log.
 fn receive_reasons() -> Result<(), Failure> {
-    set_hook(Severity::up_to(2), |event| {
+    set_hook(LogSeverity::up_to(2), |event| {
         let reasons: Vec<String> = event.entry.traceback.iter().map(|reason| reason.reason.clone()).collect();
         if let (Ok(mut last), false) = (REASONS.lock(), reasons.is_empty()) {
             *last = reasons;

@@ -43,7 +43,7 @@ impl Comparer {
     /// Waits for the queued work. Returns whether these pairs of memory have the same bytes.
     ///
     /// # Errors
-    /// Returns an error if the queued work has failed, if two sizes differ, or if a size is no multiple of 4.
+    /// Returns an error if the queued work has failed, if two sizes differ, or if a size is not a multiple of 4.
     pub fn are_equal<'m>(
         &mut self,
         gpu: &Gpu,

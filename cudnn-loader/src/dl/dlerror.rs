@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// A library that the system's loader could not open.
-pub(crate) struct OpenError {
+pub(crate) struct DlopenError {
     pub(crate) cause: DlErrorKind,
     /// The loader's message.
     pub(crate) message: String,
@@ -42,8 +42,8 @@ pub enum DlErrorKind {
 }
 
 /// Converts ld.so's message about the file at this path to an error.
-pub(super) fn to_open_error(message: String, path: &Path) -> OpenError {
-    OpenError { cause: meaning(&message, path), message }
+pub(super) fn to_open_error(message: String, path: &Path) -> DlopenError {
+    DlopenError { cause: meaning(&message, path), message }
 }
 
 /// Parses a message of glibc or musl about the file at this path.

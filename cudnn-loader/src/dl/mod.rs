@@ -13,19 +13,19 @@ use cudnn_os::libraries;
 pub(crate) use cudnn_os::libraries::{Library as Handle, wait_for_lock};
 use cudnn_os::open_error;
 
-use dlerror::{DlErrorKind, OpenError};
+use dlerror::{DlErrorKind, DlopenError};
 use objects::LoadedObjects;
 
 /// Opens the library at this absolute path, with all dependencies. The driver is opened by name.
 ///
 /// # Errors
 /// Returns the message of the system's loader and the cause.
-pub(crate) fn open(path: &Path) -> Result<Handle, OpenError> {
+pub(crate) fn open(path: &Path) -> Result<Handle, DlopenError> {
     open_and_list(path, &mut LoadedObjects::snapshot())
 }
 
 /// Like [`open`], and makes the list of loaded objects include the library.
-pub(crate) fn open_and_list(path: &Path, objects: &mut LoadedObjects) -> Result<Handle, OpenError> {
+pub(crate) fn open_and_list(path: &Path, objects: &mut LoadedObjects) -> Result<Handle, DlopenError> {
     // SAFETY: the library's constructors run, which the caller of a cuDNN function expects. The file has been
     // identified as cuDNN's or is the driver's.
     let opened = unsafe { libraries::open(path) };
@@ -35,7 +35,7 @@ pub(crate) fn open_and_list(path: &Path, objects: &mut LoadedObjects) -> Result<
         open_error::OpenError::Refused(message) => dlerror::to_open_error(message, path),
         open_error::OpenError::Intercepted { ref opened, ref by } => {
             let cause = DlErrorKind::Intercepted { opened: opened.clone(), by: by.clone() };
-            OpenError { cause, message: error.to_string() }
+            DlopenError { cause, message: error.to_string() }
         }
     })
 }
@@ -46,7 +46,7 @@ pub(crate) fn is_in_first_namespace() -> bool {
     LoadedObjects::snapshot().contains_program()
 }
 
-/// Keeps the library that contains this code loaded until the process ends. A plugin host may close it while threads
+/// Keeps the library that contains this code loaded until the process exits. A plugin host may close it while threads
 /// and exit handlers still need the code.
 pub(crate) fn pin_this_library() {
     if let Some(library) = LoadedObjects::snapshot().containing_library() {

@@ -5,7 +5,7 @@ use std::ffi::{OsString, c_void};
 use std::path::{Path, PathBuf};
 
 use cudnn_os::libraries::{Library as Handle, pin};
-use cudnn_os::objects::{self, Entry, absolute, read_list};
+use cudnn_os::objects::{self, ObjectEntry, absolute, read_list};
 
 use crate::thread::fork::ForkGuard;
 
@@ -25,7 +25,7 @@ pub(crate) fn load_count() -> u64 {
 
 /// The loaded objects, in loading order. The list is read when it is first needed, and again after this thread has
 /// loaded a library.
-pub(crate) struct LoadedObjects(OnceCell<(u64, Vec<Entry>)>);
+pub(crate) struct LoadedObjects(OnceCell<(u64, Vec<ObjectEntry>)>);
 
 impl LoadedObjects {
     /// Creates a list that has not been read yet.
@@ -45,7 +45,7 @@ impl LoadedObjects {
         }
     }
 
-    pub(super) fn entries(&self) -> &[Entry] {
+    pub(super) fn entries(&self) -> &[ObjectEntry] {
         let read = || {
             let count = load_count();
             let _guard = ForkGuard::new();
@@ -74,7 +74,7 @@ impl LoadedObjects {
 
     /// Returns the file of NVIDIA's shim, if the process has loaded it. Recognizes it by name and excludes the drop-in.
     pub(crate) fn nvidia_shim(&self, name: &str) -> Option<PathBuf> {
-        let is_nvidias = |entry: &&Entry| {
+        let is_nvidias = |entry: &&ObjectEntry| {
             // Possibly a different copy of the drop-in.
             let exports = |library: Handle| library.symbol(c"cudnnShimGetVersion").is_some();
             let is_drop_in = || pinned(entry, &entry.path).is_none_or(exports);
@@ -91,7 +91,7 @@ impl LoadedObjects {
 
     /// Returns whether the list contains the program itself.
     pub(crate) fn contains_program(&self) -> bool {
-        self.entries().iter().any(Entry::is_program)
+        self.entries().iter().any(ObjectEntry::is_program)
     }
 
     /// Returns whether a loaded object lists this name as a dependency (`DT_NEEDED`).
@@ -101,7 +101,7 @@ impl LoadedObjects {
 
     /// Returns the run paths of all loaded objects.
     pub(crate) fn run_paths(&self, name: &str) -> Vec<RunPath> {
-        let run_path = |entry: &Entry| {
+        let run_path = |entry: &ObjectEntry| {
             let needs_name = entry.needs(name);
             Some(RunPath { dirs: entry.run_path.clone()?, object: entry.path.clone(), needs_name })
         };
@@ -122,15 +122,15 @@ pub(crate) struct RunPath {
 
 /// Prevents ld.so from unloading a listed library, which ld.so finds under this name. Returns `None` if it is no longer
 /// loaded.
-fn pinned(listed: &Entry, name: &Path) -> Option<Handle> {
-    let is_same = |entry: &&Entry| entry.library() == listed.library() && entry.path == listed.path;
+fn pinned(listed: &ObjectEntry, name: &Path) -> Option<Handle> {
+    let is_same = |entry: &&ObjectEntry| entry.library() == listed.library() && entry.path == listed.path;
     if !pin(name) {
         return None;
     }
     let _guard = ForkGuard::new();
-    read_list().iter().find(is_same).map(Entry::library)
+    read_list().iter().find(is_same).map(ObjectEntry::library)
 }
 
-fn contains_this_code(entry: &Entry) -> bool {
+fn contains_this_code(entry: &ObjectEntry) -> bool {
     entry.contains(contains_this_code as *const c_void)
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use cudnn_os::IS_WINDOWS;
-use cudnn_probe::dll_search::Facts;
+use cudnn_probe::dll_search::ProcessFacts;
 use cudnn_probe::{Host, ld_so};
 
 use super::dlls;
@@ -15,7 +15,7 @@ pub(crate) const FINDS_PLUGINS: bool = !IS_WINDOWS;
 /// The search order of the system's loader.
 pub(crate) enum SearchPath {
     LdSo(Box<ld_so::SearchPath>),
-    Dlls(Box<Facts>),
+    Dlls(Box<ProcessFacts>),
 }
 
 impl SearchPath {

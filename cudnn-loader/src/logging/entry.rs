@@ -14,7 +14,7 @@ pub(super) const INFO_BIT: c_uint = 1 << 3;
 /// The severity of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum Severity {
+pub enum LogSeverity {
     /// A call with arguments.
     Info,
     /// A call that works but is discouraged.
@@ -54,9 +54,9 @@ pub struct Reason {
 /// A log entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Entry {
+pub struct LogEntry {
     /// The severity.
-    pub severity: Severity,
+    pub severity: LogSeverity,
     /// The cuDNN release that wrote the entry.
     pub version: Option<Version>,
     /// The function that was called.
@@ -79,43 +79,43 @@ pub struct Entry {
     pub stream: Option<String>,
 }
 
-impl Severity {
+impl LogSeverity {
     /// Returns the severities that a `CUDNN_LOGLEVEL_DBG` enables: 0 for no entries, 1 for errors, 2 adds warnings, and
     /// 3 or more adds calls.
     #[must_use]
-    pub fn up_to(level: u8) -> &'static [Severity] {
+    pub fn up_to(level: u8) -> &'static [LogSeverity] {
         match level {
             0 => &[],
-            1 => &[Severity::Error],
-            2 => &[Severity::Error, Severity::Warning],
-            3.. => &[Severity::Error, Severity::Warning, Severity::Info],
+            1 => &[LogSeverity::Error],
+            2 => &[LogSeverity::Error, LogSeverity::Warning],
+            3.. => &[LogSeverity::Error, LogSeverity::Warning, LogSeverity::Info],
         }
     }
 
     /// Converts cuDNN's number to a severity.
-    pub(super) fn from_number(severity: cudnnSeverity_t) -> Severity {
+    pub(super) fn from_number(severity: cudnnSeverity_t) -> LogSeverity {
         match severity.0 {
-            0 => Severity::Fatal,
-            1 => Severity::Error,
-            2 => Severity::Warning,
-            _ => Severity::Info,
+            0 => LogSeverity::Fatal,
+            1 => LogSeverity::Error,
+            2 => LogSeverity::Warning,
+            _ => LogSeverity::Info,
         }
     }
 
     /// Returns cuDNN's number.
     pub(super) fn number(self) -> cudnnSeverity_t {
         cudnnSeverity_t(match self {
-            Severity::Fatal => 0,
-            Severity::Error => 1,
-            Severity::Warning => 2,
-            Severity::Info => 3,
+            LogSeverity::Fatal => 0,
+            LogSeverity::Error => 1,
+            LogSeverity::Warning => 2,
+            LogSeverity::Info => 3,
         })
     }
 
     /// Returns the bit in a mask. Returns 0 for fatal entries, which cannot be masked.
     pub(super) fn bit(self) -> c_uint {
         match self {
-            Severity::Fatal => 0,
+            LogSeverity::Fatal => 0,
             other => 1 << other.number().0,
         }
     }
@@ -124,50 +124,50 @@ impl Severity {
     /// lines.
     fn letters(self) -> (&'static str, &'static str) {
         match self {
-            Severity::Info => ("I", "i"),
-            Severity::Warning => ("W", "w"),
-            Severity::Error => ("E", "e"),
-            Severity::Fatal => ("F", "f"),
+            LogSeverity::Info => ("I", "i"),
+            LogSeverity::Warning => ("W", "w"),
+            LogSeverity::Error => ("E", "e"),
+            LogSeverity::Fatal => ("F", "f"),
         }
     }
 
     /// Converts the letter at the start of a line to a severity, as in `I!` for the first line and `i!` for the
     /// following lines.
-    fn from_letter(letter: u8) -> Option<Severity> {
+    fn from_letter(letter: u8) -> Option<LogSeverity> {
         match letter.to_ascii_uppercase() {
-            b'I' => Some(Severity::Info),
-            b'W' => Some(Severity::Warning),
-            b'E' => Some(Severity::Error),
-            b'F' => Some(Severity::Fatal),
+            b'I' => Some(LogSeverity::Info),
+            b'W' => Some(LogSeverity::Warning),
+            b'E' => Some(LogSeverity::Error),
+            b'F' => Some(LogSeverity::Fatal),
             _ => None,
         }
     }
 }
 
-impl fmt::Display for Severity {
+impl fmt::Display for LogSeverity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Severity::Info => "info",
-            Severity::Warning => "warning",
-            Severity::Error => "error",
-            Severity::Fatal => "fatal",
+            LogSeverity::Info => "info",
+            LogSeverity::Warning => "warning",
+            LogSeverity::Error => "error",
+            LogSeverity::Fatal => "fatal",
         })
     }
 }
 
 /// Returns all entries in the text of a log file. Skips text that other programs wrote between them.
 #[must_use]
-pub fn parse(log: &str) -> Vec<Entry> {
-    let mut found: Vec<Entry> = Vec::new();
+pub fn parse(log: &str) -> Vec<LogEntry> {
+    let mut found: Vec<LogEntry> = Vec::new();
     // The entry that the following lines belong to. The first line of an entry starts with an uppercase letter, and the
     // other lines with the lowercase letter.
-    let mut open: Option<(u8, Entry)> = None;
+    let mut open: Option<(u8, LogEntry)> = None;
     for line in log.lines() {
         match (mark_of(line), &mut open) {
             (Some((letter, text)), _) if letter.is_ascii_uppercase() => {
                 found.extend(open.take().map(|(_, entry)| entry));
-                open = Severity::from_letter(letter)
-                    .map(|severity| (letter.to_ascii_lowercase(), Entry::new(severity, text)));
+                open = LogSeverity::from_letter(letter)
+                    .map(|severity| (letter.to_ascii_lowercase(), LogEntry::new(severity, text)));
             }
             (Some((letter, text)), Some((small, entry))) if letter == *small => entry.push_line(text),
             _ => {}
@@ -178,7 +178,7 @@ pub fn parse(log: &str) -> Vec<Entry> {
 }
 
 /// Formats an entry as in a file: an empty line, the marked lines, and an empty line.
-pub(super) fn format<'a>(severity: Severity, lines: impl Iterator<Item = &'a str>) -> String {
+pub(super) fn format<'a>(severity: LogSeverity, lines: impl Iterator<Item = &'a str>) -> String {
     let (mut letter, other) = severity.letters();
     let mut text = String::from("\n");
     for line in lines {
@@ -195,27 +195,27 @@ pub(super) fn format<'a>(severity: Severity, lines: impl Iterator<Item = &'a str
 fn mark_of(line: &str) -> Option<(u8, &str)> {
     let (letter, rest) = line.as_bytes().split_first()?;
     let text = line.get(2..)?;
-    let is_mark = rest.first() == Some(&b'!') && Severity::from_letter(*letter).is_some();
+    let is_mark = rest.first() == Some(&b'!') && LogSeverity::from_letter(*letter).is_some();
     is_mark.then(|| (*letter, text.strip_prefix(' ').unwrap_or(text)))
 }
 
-impl Entry {
+impl LogEntry {
     /// Parses an entry as a callback receives it: lines without marks.
     #[must_use]
-    pub fn from_lines<'a>(severity: Severity, mut lines: impl Iterator<Item = &'a str>) -> Entry {
-        let mut entry = Entry::new(severity, lines.next().unwrap_or_default());
+    pub fn from_lines<'a>(severity: LogSeverity, mut lines: impl Iterator<Item = &'a str>) -> LogEntry {
+        let mut entry = LogEntry::new(severity, lines.next().unwrap_or_default());
         lines.for_each(|line| entry.push_line(line));
         entry
     }
 
     /// Parses `CuDNN (v91900 56) function cudnnCreate() called:`.
-    fn new(severity: Severity, first: &str) -> Entry {
+    fn new(severity: LogSeverity, first: &str) -> LogEntry {
         let number = first.split_once("(v").and_then(|(_, rest)| rest.split([' ', ')']).next()?.parse::<u32>().ok());
         // The version is 0 in entries from before the selection.
         let number = number.filter(|number| *number != 0);
         let version = number.map(|number| Version::from_number(number as usize));
         let function = first.split_once("function ").and_then(|(_, rest)| rest.split("()").next()).map(str::to_owned);
-        Entry {
+        LogEntry {
             severity,
             version,
             function,
@@ -281,7 +281,7 @@ pub(super) fn reason(text: &str) -> Option<(&str, &str, &str)> {
 }
 
 /// Prints one line: the function with the failure reasons or the arguments.
-impl fmt::Display for Entry {
+impl fmt::Display for LogEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.function.as_deref().unwrap_or("cuDNN"))?;
         for (index, Reason { status, reason, .. }) in self.traceback.iter().enumerate() {
@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn an_entry_is_parsed_completely() {
         let entries = parse(LOG);
-        let error = entries.iter().find(|entry| entry.severity == Severity::Error);
+        let error = entries.iter().find(|entry| entry.severity == LogSeverity::Error);
         assert!(
             error.is_some_and(|error| {
                 error.function.as_deref() == Some("cudnnCreate")
@@ -334,7 +334,7 @@ mod tests {
         ] {
             let entries = parse(log);
             assert_eq!(entries.len(), 6);
-            let on_gpu: Vec<&Entry> = entries.iter().filter(|entry| entry.gpu.is_some()).collect();
+            let on_gpu: Vec<&LogEntry> = entries.iter().filter(|entry| entry.gpu.is_some()).collect();
             assert!(!on_gpu.is_empty() && entries.iter().all(|entry| entry.version == Some(version)));
             for entry in on_gpu {
                 assert_eq!(entry.gpu, Some(0));
@@ -360,15 +360,15 @@ mod tests {
     #[test]
     fn each_severity_has_its_number_its_bit_and_its_letters() {
         for (severity, number, bit, letter) in [
-            (Severity::Fatal, 0, 0, b'F'),
-            (Severity::Error, 1, 2, b'E'),
-            (Severity::Warning, 2, 4, b'W'),
-            (Severity::Info, 3, 8, b'I'),
+            (LogSeverity::Fatal, 0, 0, b'F'),
+            (LogSeverity::Error, 1, 2, b'E'),
+            (LogSeverity::Warning, 2, 4, b'W'),
+            (LogSeverity::Info, 3, 8, b'I'),
         ] {
-            assert_eq!(Severity::from_number(cudnnSeverity_t(number)), severity);
+            assert_eq!(LogSeverity::from_number(cudnnSeverity_t(number)), severity);
             assert_eq!((severity.number().0, severity.bit()), (number, bit), "{severity}");
             for letter in [letter, letter.to_ascii_lowercase()] {
-                assert_eq!(Severity::from_letter(letter), Some(severity));
+                assert_eq!(LogSeverity::from_letter(letter), Some(severity));
             }
             let text =
                 format(severity, ["CuDNN (v90000) function cudnnX() called:", "    n: type=int; val=1;"].into_iter());
@@ -376,7 +376,7 @@ mod tests {
                 parse(&text).into_iter().map(|entry| (entry.severity, entry.arguments.len())).collect();
             assert_eq!(parsed, [(severity, 1)], "{text}");
         }
-        assert_eq!(Severity::from_letter(b'X'), None);
+        assert_eq!(LogSeverity::from_letter(b'X'), None);
     }
 
     #[test]
@@ -394,7 +394,7 @@ mod tests {
     fn the_lines_that_a_callback_receives_are_parsed_alike() {
         let lines =
             ["CuDNN (v90000) function cudnnX() called:", "    n: type=int; val=-1;", "        inner: type=int; val=2;"];
-        let entry = Entry::from_lines(Severity::Info, lines.into_iter());
+        let entry = LogEntry::from_lines(LogSeverity::Info, lines.into_iter());
         assert_eq!((entry.version, entry.arguments.len()), (Some(Version::new(9, 0, 0)), 2));
         assert_eq!(entry.arguments.iter().map(|one| one.depth).collect::<Vec<_>>(), [0, 1]);
         assert_eq!(entry.to_string(), "cudnnX(n=-1)");

@@ -11,7 +11,7 @@ use cudnn_sys::Error;
 use cudnn_sys::types::{cudnnDebug_t, cudnnHandle_t, cudnnSeverity_t, cudnnStatus_t};
 
 use super::callback::{self, Callback};
-use super::entry::{self, Entry, Severity};
+use super::entry::{self, LogEntry, LogSeverity};
 use super::message::lines;
 use super::sink::{Destination, Sink};
 use crate::error_strings::get_last_error_string;
@@ -20,9 +20,9 @@ use crate::thread::reentrancy::ReentrancyGuard;
 /// A log entry as it arrives, including the values that cuDNN passes separately as numbers.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Event {
+pub struct LogEvent {
     /// The entry.
-    pub entry: Entry,
+    pub entry: LogEntry,
     /// The status of the call; success for entries that report no failure.
     pub status: cudnnStatus_t,
     /// The time.
@@ -36,7 +36,7 @@ pub struct Event {
 }
 
 /// A closure behind a thin pointer.
-struct Hook(Box<dyn Fn(&Event) + Send + Sync>);
+struct Hook(Box<dyn Fn(&LogEvent) + Send + Sync>);
 
 /// Passes log entries of these severities to a closure, in the thread that made the call. Errors are always included,
 /// because cuDNN does not let programs mask them. Replaces any hook or destination that was set before. If cuDNN is not
@@ -47,7 +47,7 @@ struct Hook(Box<dyn Fn(&Event) + Send + Sync>);
 ///
 /// # Errors
 /// Fails if cuDNN is loaded and rejects the callback.
-pub fn set_hook(severities: &[Severity], closure: impl Fn(&Event) + Send + Sync + 'static) -> Result<(), Error> {
+pub fn set_hook(severities: &[LogSeverity], closure: impl Fn(&LogEvent) + Send + Sync + 'static) -> Result<(), Error> {
     let hook: &'static Hook = Box::leak(Box::new(Hook(Box::new(closure))));
     install(severities, std::ptr::from_ref(hook).cast_mut().cast(), call_hook)
 }
@@ -58,13 +58,13 @@ pub fn set_hook(severities: &[Severity], closure: impl Fn(&Event) + Send + Sync 
 ///
 /// # Errors
 /// Fails if cuDNN is loaded and rejects the callback.
-pub fn write_to(severities: &[Severity], destination: Destination) -> Result<(), Error> {
+pub fn write_to(severities: &[LogSeverity], destination: Destination) -> Result<(), Error> {
     let sink: &'static Sink = Box::leak(Box::new(Sink::new(destination)));
     install(severities, std::ptr::from_ref(sink).cast_mut().cast(), write_entry)
 }
 
 fn install(
-    severities: &[Severity],
+    severities: &[LogSeverity],
     data: *mut c_void,
     function: unsafe extern "C" fn(cudnnSeverity_t, *mut c_void, *const cudnnDebug_t, *const c_char),
 ) -> Result<(), Error> {
@@ -104,10 +104,10 @@ unsafe extern "C" fn call_hook(
     contain_panic(|| {
         // SAFETY: the caller's obligation, passed on.
         let lines = unsafe { lines(message) };
-        let severity = Severity::from_number(severity);
+        let severity = LogSeverity::from_number(severity);
         let since = Duration::from_secs(debug.time_sec.into()) + Duration::from_micros(debug.time_usec.into());
-        (hook.0)(&Event {
-            entry: Entry::from_lines(severity, lines.iter().map(String::as_str)),
+        (hook.0)(&LogEvent {
+            entry: LogEntry::from_lines(severity, lines.iter().map(String::as_str)),
             status: debug.cudnnStatus,
             time: SystemTime::UNIX_EPOCH + since,
             handle: debug.handle,
@@ -133,7 +133,7 @@ unsafe extern "C" fn write_entry(
         // SAFETY: the caller's obligation, passed on.
         let lines = unsafe { lines(message) };
         let lines = lines.iter().map(String::as_str);
-        sink.write(entry::format(Severity::from_number(severity), lines).as_bytes());
+        sink.write(entry::format(LogSeverity::from_number(severity), lines).as_bytes());
     });
 }
 
@@ -151,12 +151,12 @@ fn contain_panic(work: impl FnOnce()) {
 /// See [`set_hook`].
 #[cfg(feature = "log")]
 #[cfg_attr(docsrs, doc(cfg(feature = "log")))]
-pub fn to_log(severities: &[Severity]) -> Result<(), Error> {
+pub fn to_log(severities: &[LogSeverity]) -> Result<(), Error> {
     set_hook(severities, |event| {
         let level = match event.entry.severity {
-            Severity::Fatal | Severity::Error => log::Level::Error,
-            Severity::Warning => log::Level::Warn,
-            Severity::Info => log::Level::Info,
+            LogSeverity::Fatal | LogSeverity::Error => log::Level::Error,
+            LogSeverity::Warning => log::Level::Warn,
+            LogSeverity::Info => log::Level::Info,
         };
         log::log!(target: "cudnn", level, "{}", event.entry);
     })
@@ -169,9 +169,9 @@ pub fn to_log(severities: &[Severity]) -> Result<(), Error> {
 /// See [`set_hook`].
 #[cfg(feature = "tracing")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tracing")))]
-pub fn to_tracing(severities: &[Severity]) -> Result<(), Error> {
+pub fn to_tracing(severities: &[LogSeverity]) -> Result<(), Error> {
     set_hook(severities, |event| {
-        let Entry { function, thread, .. } = &event.entry;
+        let LogEntry { function, thread, .. } = &event.entry;
         macro_rules! send {
             ($level:expr) => {
                 tracing::event!(
@@ -186,9 +186,9 @@ pub fn to_tracing(severities: &[Severity]) -> Result<(), Error> {
             };
         }
         match event.entry.severity {
-            Severity::Fatal | Severity::Error => send!(tracing::Level::ERROR),
-            Severity::Warning => send!(tracing::Level::WARN),
-            Severity::Info => send!(tracing::Level::INFO),
+            LogSeverity::Fatal | LogSeverity::Error => send!(tracing::Level::ERROR),
+            LogSeverity::Warning => send!(tracing::Level::WARN),
+            LogSeverity::Info => send!(tracing::Level::INFO),
         }
     })
 }

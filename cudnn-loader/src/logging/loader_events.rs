@@ -10,7 +10,7 @@ use cudnn_probe::{Candidate, Installation, RejectedCandidate, shown_path};
 use cudnn_sys::types::{cudnnDebug_t, cudnnStatus_t};
 
 use super::callback::{self, Message};
-use super::entry::{Severity, format};
+use super::entry::{LogSeverity, format};
 use super::reasons;
 use super::sink::{env_config, local_time};
 use crate::error::{LoadError, status_for, status_name};
@@ -30,7 +30,7 @@ pub(crate) fn record(event: &LoaderEvent<'_>) {
     match *event {
         LoaderEvent::SearchFinished { outcome, rejected } => search_finished(outcome, rejected),
         LoaderEvent::Loading { library, path } => {
-            log(Severity::Info, LOAD, SUCCESS, &|lines| {
+            log(LogSeverity::Info, LOAD, SUCCESS, &|lines| {
                 argument(lines, "library", "text", &library);
                 argument(lines, "path", "path", &shown_path(path));
             });
@@ -40,7 +40,7 @@ pub(crate) fn record(event: &LoaderEvent<'_>) {
             let _ = callback::install_with(set_callback);
         }
         LoaderEvent::Loaded { library, path, duration } => {
-            log(Severity::Info, LOAD, SUCCESS, &|lines| {
+            log(LogSeverity::Info, LOAD, SUCCESS, &|lines| {
                 argument(lines, "library", "text", &library);
                 argument(lines, "path", "path", &shown_path(path));
                 argument(lines, "duration", "us", &(duration.as_micros() as u64));
@@ -55,7 +55,7 @@ pub(crate) fn record(event: &LoaderEvent<'_>) {
 }
 
 fn search_finished(outcome: Result<&Installation, &LoadError>, rejected: &[RejectedCandidate]) {
-    log(Severity::Info, SEARCH, SUCCESS, &|lines| {
+    log(LogSeverity::Info, SEARCH, SUCCESS, &|lines| {
         for RejectedCandidate { candidate, error, .. } in rejected {
             let Candidate { dir, origin, .. } = candidate;
             argument(lines, "rejected", "path", &format_args!("{} ({origin}): {error}", shown_path(dir)));
@@ -64,14 +64,14 @@ fn search_finished(outcome: Result<&Installation, &LoadError>, rejected: &[Rejec
     // A directory that contains an unusable cuDNN deserves a warning.
     for RejectedCandidate { candidate, error, .. } in rejected.iter().filter(|one| !one.error.is_absence()) {
         let status = status_for(error).into();
-        log(Severity::Warning, SEARCH, status, &|lines| {
+        log(LogSeverity::Warning, SEARCH, status, &|lines| {
             let reason = format!("{} ({}) {error}", shown_path(&candidate.dir), candidate.origin);
             traceback(lines, "Warning", status, &reason);
         });
     }
     match outcome {
         Ok(installation) => {
-            log(Severity::Info, SELECT, SUCCESS, &|lines| {
+            log(LogSeverity::Info, SELECT, SUCCESS, &|lines| {
                 argument(lines, "version", "version", &installation.version);
                 argument(lines, "dir", "path", &shown_path(&installation.dir));
                 argument(lines, "origin", "text", &installation.origin);
@@ -88,21 +88,21 @@ fn search_finished(outcome: Result<&Installation, &LoadError>, rejected: &[Rejec
 /// An error means that a requested layer is inactive. It must be visible even if logging is off.
 fn layer_message(layer: &str, severity: LayerSeverity, text: &str) {
     let severity = match severity {
-        LayerSeverity::Error => Severity::Error,
-        LayerSeverity::Warning => Severity::Warning,
-        LayerSeverity::Info => Severity::Info,
+        LayerSeverity::Error => LogSeverity::Error,
+        LayerSeverity::Warning => LogSeverity::Warning,
+        LayerSeverity::Info => LogSeverity::Info,
     };
     let is_logged = log(severity, LAYER, SUCCESS, &|lines| {
         argument(lines, "layer", "text", &layer);
         argument(lines, "message", "text", &text);
     });
-    if severity == Severity::Error && !is_logged {
+    if severity == LogSeverity::Error && !is_logged {
         let _ = TextFile::stderr().write(format!("cudnn_loader: layer {layer:?} {text}\n").as_bytes());
     }
 }
 
 fn failed(function: &str, status: cudnnStatus_t, report: &str) {
-    log(Severity::Error, function, status, &|lines| traceback(lines, "Error", status, report));
+    log(LogSeverity::Error, function, status, &|lines| traceback(lines, "Error", status, report));
 }
 
 /// `    name: type=T; val=V;`
@@ -120,7 +120,7 @@ fn traceback(lines: &mut String, kind: &str, status: cudnnStatus_t, report: &str
 }
 
 /// Writes an entry or queues it for the callback, if the severity is enabled. Returns whether it is.
-fn log(severity: Severity, function: &str, status: cudnnStatus_t, body: &dyn Fn(&mut String)) -> bool {
+fn log(severity: LogSeverity, function: &str, status: cudnnStatus_t, body: &dyn Fn(&mut String)) -> bool {
     let callback = callback::current();
     let mask = callback.map_or_else(|| env_config().mask, |callback| callback.mask);
     if mask & severity.bit() == 0 {

@@ -2,12 +2,12 @@
 //! them.
 //!
 //! ```no_run
-//! use cudnn_loader::logging::{self, Destination, Severity};
+//! use cudnn_loader::logging::{self, Destination, LogSeverity};
 //!
 //! // Before the first call or after it:
-//! logging::set_hook(&[Severity::Warning, Severity::Error], |event| eprintln!("{}: {}", event.entry.severity, event.entry))?;
+//! logging::set_hook(&[LogSeverity::Warning, LogSeverity::Error], |event| eprintln!("{}: {}", event.entry.severity, event.entry))?;
 //! // Or, in cuDNN's format:
-//! logging::write_to(Severity::up_to(3), Destination::File("cudnn_%Y%m%d_%i.log".into()))?;
+//! logging::write_to(LogSeverity::up_to(3), Destination::File("cudnn_%Y%m%d_%i.log".into()))?;
 //! # Ok::<(), cudnn_loader::Error>(())
 //! ```
 //!
@@ -40,11 +40,11 @@ mod message;
 pub(crate) mod reasons;
 mod sink;
 
-pub use entry::{Argument, Entry, Reason, Severity, parse};
+pub use entry::{Argument, LogEntry, LogSeverity, Reason, parse};
 #[cfg(feature = "log")]
 pub use hook::to_log;
 #[cfg(feature = "tracing")]
 pub use hook::to_tracing;
-pub use hook::{Event, set_hook, write_to};
+pub use hook::{LogEvent, set_hook, write_to};
 pub use sink::Destination;
 pub(crate) use sink::{is_enabled_by_environment, read_variables};

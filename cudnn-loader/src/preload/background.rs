@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use cudnn_os::cancel::ThreadStateGuard;
 
 use super::parts::{Devices, Preload};
-use super::report::{PreloadError, Report};
+use super::report::{PreloadError, PreloadReport};
 use super::{critical, driver, pages, run};
 use crate::dl;
 use crate::error_strings::listen_if_verbose;
@@ -18,7 +18,7 @@ use crate::sync::primitives::{Backoff, lock};
 use crate::thread::reentrancy::ReentrancyGuard;
 use crate::thread::spawn::{DOES_INTERNAL_WORK, is_internal_thread, spawn_detached};
 
-type Outcome = Result<Report, PreloadError>;
+type PreloadResult = Result<PreloadReport, PreloadError>;
 
 impl Preload {
     /// Preloads and waits until the preload has finished. This is [`start`](Preload::start) and
@@ -26,7 +26,7 @@ impl Preload {
     ///
     /// # Errors
     /// Returns the first step that failed. The other steps still run.
-    pub fn run(&self) -> Result<Report, PreloadError> {
+    pub fn run(&self) -> Result<PreloadReport, PreloadError> {
         self.clone().start().join()
     }
 
@@ -54,14 +54,15 @@ impl Preload {
             self.devices = Devices::List(vec![driver::current_device()]);
         }
         critical::protect();
-        let run = Run { process: std::process::id(), outcome: Mutex::new(None), has_ended: Condvar::new() };
+        let run =
+            BackgroundPreload { process: std::process::id(), outcome: Mutex::new(None), has_ended: Condvar::new() };
         let run = Arc::new(run);
         let in_thread = run.clone();
         let work = move || {
             let _guard = ReentrancyGuard::enter(&DOES_INTERNAL_WORK);
             let outcome = catch_unwind(AssertUnwindSafe(|| run::run(&self)));
             if let Some(mut slot) = lock(&in_thread.outcome) {
-                *slot = Some(outcome.unwrap_or_else(|_| Ok(Report::skipped("internal error"))));
+                *slot = Some(outcome.unwrap_or_else(|_| Ok(PreloadReport::skipped("internal error"))));
             }
             in_thread.has_ended.notify_all();
         };
@@ -72,15 +73,15 @@ impl Preload {
 /// A preload in a background thread. It continues after the handle is dropped.
 #[derive(Clone, Debug)]
 pub struct PreloadHandle(
-    /// Or the reason why there is no thread.
-    Result<Arc<Run>, &'static str>,
+    /// Or the reason for a missing thread.
+    Result<Arc<BackgroundPreload>, &'static str>,
 );
 
 /// State that a background thread shares with the handles.
 #[derive(Debug)]
-struct Run {
+struct BackgroundPreload {
     process: u32,
-    outcome: Mutex<Option<Outcome>>,
+    outcome: Mutex<Option<PreloadResult>>,
     has_ended: Condvar,
 }
 
@@ -106,20 +107,20 @@ impl PreloadHandle {
     ///
     /// # Errors
     /// Returns the first step that failed. The other steps still run.
-    pub fn join(&self) -> Result<Report, PreloadError> {
+    pub fn join(&self) -> Result<PreloadReport, PreloadError> {
         let outcome = match &self.0 {
             Err(reason) => Err(*reason),
             Ok(_) if is_nested() => Err(NESTED),
             Ok(_) if self.is_inherited() => Err("started by the parent"),
             Ok(run) => run.wait().ok_or(LOADER_LOCK),
         };
-        outcome.unwrap_or_else(|reason| Ok(Report::skipped(reason)))
+        outcome.unwrap_or_else(|reason| Ok(PreloadReport::skipped(reason)))
     }
 
     /// Returns whether the preload has finished, or belongs to the parent of this process.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        let is_over = |run: &Arc<Run>| lock(&run.outcome).is_some_and(|outcome| outcome.is_some());
+        let is_over = |run: &Arc<BackgroundPreload>| lock(&run.outcome).is_some_and(|outcome| outcome.is_some());
         self.is_inherited() || self.0.as_ref().map_or(true, is_over)
     }
 
@@ -130,9 +131,9 @@ impl PreloadHandle {
     }
 }
 
-impl Run {
+impl BackgroundPreload {
     /// Returns `None` if the thread waits for a lock that this thread holds.
-    fn wait(&self) -> Option<Outcome> {
+    fn wait(&self) -> Option<PreloadResult> {
         let _guard = ThreadStateGuard::new();
         let wait = |limit| {
             let outcome = lock(&self.outcome)?;
@@ -158,7 +159,7 @@ fn holds_loader_lock() -> bool {
         dl::wait_for_lock();
         answer.store(true, Ordering::Release);
     }));
-    // The owner gets the lock at once. Another thread waits for it here, and the asked thread then soon gets it, too.
+    // The owner gets the lock at once. Any other thread waits here, and gets the lock soon afterwards.
     let (mut backoff, at_once) = (Backoff::with_limit(QUIET), Duration::from_millis(1));
     let start_of_all = Instant::now();
     while asked.is_ok() && !has_answered.load(Ordering::Acquire) {

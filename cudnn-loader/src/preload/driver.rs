@@ -6,7 +6,7 @@ use std::ptr::null_mut;
 use cudnn_os::libraries;
 use cudnn_sys::types::cudnnStatus_t;
 
-use super::report::StepOutcome;
+use super::report::PreloadOutcome;
 use crate::dl::{self, Handle};
 use crate::driver::{self, GetInt, function};
 use crate::names::DRIVER;
@@ -26,18 +26,18 @@ pub(super) fn current_device() -> i32 {
     driver::loaded().and_then(|driver| driver::current_device(&driver)).unwrap_or(0)
 }
 
-fn open() -> Result<Handle, StepOutcome> {
+fn open() -> Result<Handle, PreloadOutcome> {
     // On Windows, the driver is installed in the system directory and loaded only from there.
     let path = libraries::system_dir().map_or_else(|| DRIVER.into(), |dir| dir.join(DRIVER));
     dl::open(&path).map_err(|failed| failure(failed.message))
 }
 
-fn failure(reason: String) -> StepOutcome {
-    StepOutcome::Failed { status: cudnnStatus_t::CUDNN_STATUS_NOT_INITIALIZED, reason }
+fn failure(reason: String) -> PreloadOutcome {
+    PreloadOutcome::Failed { status: cudnnStatus_t::CUDNN_STATUS_NOT_INITIALIZED, reason }
 }
 
 /// Converts the result of a driver function, which may be missing.
-fn check(function: &str, result: Option<c_uint>) -> Result<(), StepOutcome> {
+fn check(function: &str, result: Option<c_uint>) -> Result<(), PreloadOutcome> {
     match result {
         Some(0) => Ok(()),
         Some(error) => Err(failure(format!("{function}: CUresult {error}"))),
@@ -47,7 +47,7 @@ fn check(function: &str, result: Option<c_uint>) -> Result<(), StepOutcome> {
 
 impl Driver {
     /// Loads and initializes the driver.
-    pub(super) fn start() -> Result<Self, StepOutcome> {
+    pub(super) fn start() -> Result<Self, PreloadOutcome> {
         let driver = open()?;
         // SAFETY: the flags must be 0.
         check("cuInit", function!(driver, c"cuInit" as Init).map(|init| unsafe { init(0) }))?;
@@ -55,7 +55,7 @@ impl Driver {
     }
 
     /// Returns the number of devices.
-    pub(super) fn count(self) -> Result<i32, StepOutcome> {
+    pub(super) fn count(self) -> Result<i32, PreloadOutcome> {
         let mut count = 0;
         let get_count = function!(self.0, c"cuDeviceGetCount" as GetInt);
         // SAFETY: the output pointer is valid for writes.
@@ -64,7 +64,7 @@ impl Driver {
     }
 
     /// Creates the device's primary context, which the CUDA runtime also uses. It is never released.
-    pub(super) fn create_context(self, device: i32) -> Result<(), StepOutcome> {
+    pub(super) fn create_context(self, device: i32) -> Result<(), PreloadOutcome> {
         let mut context = null_mut();
         let retain = function!(self.0, c"cuDevicePrimaryCtxRetain" as RetainContext);
         // SAFETY: the output pointer is valid for writes, and the driver rejects invalid device numbers.

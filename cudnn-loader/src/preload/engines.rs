@@ -16,7 +16,7 @@ use cudnn_sys::types::{
     cudnnDataType_t, cudnnStatus_t,
 };
 
-use super::report::StepOutcome;
+use super::report::PreloadOutcome;
 use crate::dispatch::graph as cudnn;
 use crate::dl::objects::LoadedObjects;
 use crate::dl::run_paths;
@@ -34,8 +34,8 @@ const HEURISTICS_DEVICEPROP: Name = Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP;
 const MIN_ADDRESS_SPACE: u64 = 16 << 30;
 
 /// Registers the engines, unless the registration needs a context or would abort the process.
-pub(super) fn register(installation: &Installation) -> Result<(), StepOutcome> {
-    let skip = |reason| Err(StepOutcome::Skipped(reason));
+pub(super) fn register(installation: &Installation) -> Result<(), PreloadOutcome> {
+    let skip = |reason| Err(PreloadOutcome::Skipped(reason));
     let version = installation.version;
     if version < Version::new(9, 8, 0) {
         return skip(format!("cuDNN {version} cannot register engines without a context"));
@@ -62,7 +62,7 @@ pub(super) fn register(installation: &Installation) -> Result<(), StepOutcome> {
         if status.category() == cudnnStatus_t(3000) {
             skip(reason)
         } else {
-            Err(StepOutcome::Failed { status, reason })
+            Err(PreloadOutcome::Failed { status, reason })
         }
     })
 }
@@ -96,7 +96,7 @@ fn find_for_graph(installation: &Installation, name: &str) -> Option<PathBuf> {
 fn request_engines() -> Result<(), cudnnStatus_t> {
     let (x, w, y) = (tensor(1, [8, 32, 16, 16])?, tensor(2, [32, 32, 3, 3])?, tensor(3, [8, 32, 16, 16])?);
     let (ones, float, mode) = ([1i64, 1], cudnnDataType_t::CUDNN_DATA_FLOAT, Mode::CUDNN_CROSS_CORRELATION);
-    let convolution = Descriptor::new(Kind::CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)?
+    let convolution = BackendDescriptor::new(Kind::CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)?
         .set(Name::CUDNN_ATTR_CONVOLUTION_COMP_TYPE, Type::CUDNN_TYPE_DATA_TYPE, &[float])?
         .set(Name::CUDNN_ATTR_CONVOLUTION_CONV_MODE, Type::CUDNN_TYPE_CONVOLUTION_MODE, &[mode])?
         .set(Name::CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, Type::CUDNN_TYPE_INT64, &[2i64])?
@@ -105,7 +105,7 @@ fn request_engines() -> Result<(), cudnnStatus_t> {
         .set(Name::CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, Type::CUDNN_TYPE_INT64, &ones)?
         .set(Name::CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, Type::CUDNN_TYPE_INT64, &ones)?
         .finalize()?;
-    let operation = Descriptor::new(Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR)?
+    let operation = BackendDescriptor::new(Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR)?
         .set_part(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, &x)?
         .set_part(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, &w)?
         .set_part(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, &y)?
@@ -113,17 +113,17 @@ fn request_engines() -> Result<(), cudnnStatus_t> {
         .set(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, Type::CUDNN_TYPE_FLOAT, &[1f32])?
         .set(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, Type::CUDNN_TYPE_FLOAT, &[0f32])?
         .finalize()?;
-    let graph = Descriptor::new(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)?
+    let graph = BackendDescriptor::new(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)?
         .set_part(Name::CUDNN_ATTR_OPERATIONGRAPH_OPS, &operation)?
         .finalize()?;
-    let device = Descriptor::new(DEVICEPROP)?;
+    let device = BackendDescriptor::new(DEVICEPROP)?;
     let device = device.set(DEVICEPROP_JSON, Type::CUDNN_TYPE_CHAR, H200.as_bytes())?.finalize()?;
-    let heuristics = Descriptor::new(Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)?
+    let heuristics = BackendDescriptor::new(Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)?
         .set_part(Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, &graph)?
         .set_part(HEURISTICS_DEVICEPROP, &device)?
         .set(Name::CUDNN_ATTR_ENGINEHEUR_MODE, Type::CUDNN_TYPE_HEUR_MODE, &[Heuristics::CUDNN_HEUR_MODE_A])?
         .finalize()?;
-    let configuration = Descriptor::new(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)?;
+    let configuration = BackendDescriptor::new(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)?;
     let (name, ty) = (Name::CUDNN_ATTR_ENGINEHEUR_RESULTS, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR);
     let (mut count, mut into) = (0, configuration.0);
     let into = (&raw mut into).cast();
@@ -131,9 +131,9 @@ fn request_engines() -> Result<(), cudnnStatus_t> {
     unsafe { cudnn::cudnnBackendGetAttribute(heuristics.0, name, ty, 1, &raw mut count, into) }.to_result()
 }
 
-fn tensor(uid: i64, dims: [i64; 4]) -> Result<Descriptor, cudnnStatus_t> {
+fn tensor(uid: i64, dims: [i64; 4]) -> Result<BackendDescriptor, cudnnStatus_t> {
     let [_, c, h, w] = dims;
-    Descriptor::new(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR)?
+    BackendDescriptor::new(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR)?
         .set(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID, Type::CUDNN_TYPE_INT64, &[uid])?
         .set(Name::CUDNN_ATTR_TENSOR_DATA_TYPE, Type::CUDNN_TYPE_DATA_TYPE, &[cudnnDataType_t::CUDNN_DATA_HALF])?
         .set(Name::CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, Type::CUDNN_TYPE_INT64, &[16i64])?
@@ -143,14 +143,14 @@ fn tensor(uid: i64, dims: [i64; 4]) -> Result<Descriptor, cudnnStatus_t> {
 }
 
 /// A backend descriptor, destroyed when dropped.
-struct Descriptor(Raw);
+struct BackendDescriptor(Raw);
 
-impl Descriptor {
+impl BackendDescriptor {
     fn new(kind: Kind) -> Result<Self, cudnnStatus_t> {
         let mut raw = null_mut();
         // SAFETY: the output pointer is valid for writes.
         unsafe { cudnn::cudnnBackendCreateDescriptor(kind, &raw mut raw) }.to_result()?;
-        Ok(Descriptor(raw))
+        Ok(BackendDescriptor(raw))
     }
 
     fn set<T>(self, name: Name, ty: Type, elements: &[T]) -> Result<Self, cudnnStatus_t> {
@@ -162,7 +162,7 @@ impl Descriptor {
         Ok(self)
     }
 
-    fn set_part(self, name: Name, part: &Descriptor) -> Result<Self, cudnnStatus_t> {
+    fn set_part(self, name: Name, part: &BackendDescriptor) -> Result<Self, cudnnStatus_t> {
         self.set(name, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &[part.0])
     }
 
@@ -173,7 +173,7 @@ impl Descriptor {
     }
 }
 
-impl Drop for Descriptor {
+impl Drop for BackendDescriptor {
     fn drop(&mut self) {
         // SAFETY: the descriptor is live and not used afterwards.
         let _ = unsafe { cudnn::cudnnBackendDestroyDescriptor(self.0) };

@@ -11,7 +11,7 @@ use cudnn_probe::{Installation, Library, parts_without_gpu_code};
 use super::engines::find_cublas;
 use super::pages::PageList;
 use super::parts::Preload;
-use super::report::StepOutcome;
+use super::report::PreloadOutcome;
 use crate::sync::primitives::lock;
 
 /// The files to read, in the order of need. Threads share the files.
@@ -57,8 +57,8 @@ impl FileToRead {
     ///
     /// Without recorded pages, the kernel reads only the start of a part. This is intentional: measurements showed that
     /// reading complete parts is slower, because programs never use most of the rest.
-    pub(super) fn read(&self) -> Result<(), StepOutcome> {
-        let skipped = |error: &dyn std::fmt::Display| StepOutcome::Skipped(error.to_string());
+    pub(super) fn read(&self) -> Result<(), PreloadOutcome> {
+        let skipped = |error: &dyn std::fmt::Display| PreloadOutcome::Skipped(error.to_string());
         match &self.pages {
             Some(pages) => pages::request(&self.path, pages).map_err(|error| skipped(&error)),
             None => {

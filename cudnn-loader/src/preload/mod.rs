@@ -21,4 +21,4 @@ mod run;
 
 pub use background::{PreloadHandle, is_nested};
 pub use parts::{Devices, Preload};
-pub use report::{PreloadError, Report, Step, StepOutcome, StepReport};
+pub use report::{PreloadError, PreloadOutcome, PreloadReport, PreloadStep, StepReport};

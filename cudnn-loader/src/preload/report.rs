@@ -13,7 +13,7 @@ use crate::error::LoadError;
 /// A step of a preload.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Step {
+pub enum PreloadStep {
     /// Selecting the installation.
     Select,
     /// Making the kernel read this file, or reading this [list of pages](super::pages).
@@ -31,7 +31,7 @@ pub enum Step {
 /// The outcome of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum StepOutcome {
+pub enum PreloadOutcome {
     /// The step succeeded.
     Done,
     /// The step was skipped for this reason. This does not count as a failure.
@@ -45,25 +45,25 @@ pub enum StepOutcome {
     },
 }
 
-impl StepOutcome {
+impl PreloadOutcome {
     /// Returns whether the step failed.
     #[must_use]
     pub fn is_failure(&self) -> bool {
-        matches!(self, StepOutcome::Failed { .. })
+        matches!(self, PreloadOutcome::Failed { .. })
     }
 
     /// Returns the status of a failure, or 0.
     pub fn status(&self) -> cudnnStatus_t {
         match self {
-            StepOutcome::Done | StepOutcome::Skipped(_) => cudnnStatus_t(0),
-            StepOutcome::Failed { status, .. } => *status,
+            PreloadOutcome::Done | PreloadOutcome::Skipped(_) => cudnnStatus_t(0),
+            PreloadOutcome::Failed { status, .. } => *status,
         }
     }
 }
 
-impl From<LoadError> for StepOutcome {
+impl From<LoadError> for PreloadOutcome {
     fn from(error: LoadError) -> Self {
-        StepOutcome::Failed { status: error.status(), reason: error.to_string() }
+        PreloadOutcome::Failed { status: error.status(), reason: error.to_string() }
     }
 }
 
@@ -72,31 +72,31 @@ impl From<LoadError> for StepOutcome {
 #[non_exhaustive]
 pub struct StepReport {
     /// The step.
-    pub step: Step,
+    pub step: PreloadStep,
     /// The start time, relative to the start of the preload.
     pub start: Duration,
     /// The duration of the step.
     pub duration: Duration,
     /// The outcome of the step.
-    pub outcome: StepOutcome,
+    pub outcome: PreloadOutcome,
 }
 
 /// The finished steps of a preload, in chronological order.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Report {
+pub struct PreloadReport {
     /// The steps.
     pub steps: Vec<StepReport>,
     /// The duration of the preload.
     pub duration: Duration,
 }
 
-impl Report {
+impl PreloadReport {
     /// Creates the report of a preload that was skipped for this reason.
     pub(super) fn skipped(reason: &str) -> Self {
-        let outcome = StepOutcome::Skipped(reason.into());
-        let step = StepReport { step: Step::Select, start: Duration::ZERO, duration: Duration::ZERO, outcome };
-        Report { steps: vec![step], duration: Duration::ZERO }
+        let outcome = PreloadOutcome::Skipped(reason.into());
+        let step = StepReport { step: PreloadStep::Select, start: Duration::ZERO, duration: Duration::ZERO, outcome };
+        PreloadReport { steps: vec![step], duration: Duration::ZERO }
     }
 }
 
@@ -110,36 +110,36 @@ pub struct PreloadError {
     /// The first step that failed.
     pub failed: Box<StepReport>,
     /// All steps, including the failed one.
-    pub report: Report,
+    pub report: PreloadReport,
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for PreloadStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Step::Select => f.write_str("select cuDNN"),
-            Step::Read(file) => {
+            PreloadStep::Select => f.write_str("select cuDNN"),
+            PreloadStep::Read(file) => {
                 write!(f, "read {}", one_line(&file.file_name().unwrap_or_default().to_string_lossy()))
             }
-            Step::Load(library) => write!(f, "load {library}"),
-            Step::Driver => f.write_str("start the driver"),
-            Step::Context(device) => write!(f, "create the context of device {device}"),
-            Step::Engines => f.write_str("register engines"),
+            PreloadStep::Load(library) => write!(f, "load {library}"),
+            PreloadStep::Driver => f.write_str("start the driver"),
+            PreloadStep::Context(device) => write!(f, "create the context of device {device}"),
+            PreloadStep::Engines => f.write_str("register engines"),
         }
     }
 }
 
-impl fmt::Display for StepOutcome {
+impl fmt::Display for PreloadOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StepOutcome::Done => f.write_str("done"),
-            StepOutcome::Skipped(reason) => write!(f, "skipped: {reason}"),
-            StepOutcome::Failed { status, reason } => write!(f, "failed: {status:?}: {reason}"),
+            PreloadOutcome::Done => f.write_str("done"),
+            PreloadOutcome::Skipped(reason) => write!(f, "skipped: {reason}"),
+            PreloadOutcome::Failed { status, reason } => write!(f, "failed: {status:?}: {reason}"),
         }
     }
 }
 
 /// Prints a line for each step: start, duration and outcome.
-impl fmt::Display for Report {
+impl fmt::Display for PreloadReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Floating point would make formatting code a significant part of the drop-in.
         let milliseconds = |time: &Duration| {

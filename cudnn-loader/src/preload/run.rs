@@ -13,7 +13,7 @@ use super::engines;
 use super::files::Files;
 use super::pages::PageList;
 use super::parts::{Devices, Preload};
-use super::report::{PreloadError, Report, Step, StepOutcome, StepReport};
+use super::report::{PreloadError, PreloadOutcome, PreloadReport, PreloadStep, StepReport};
 use crate::dispatch::{entry, load_library};
 use crate::dl::objects::LoadedObjects;
 use crate::error::LoadErrorKind;
@@ -27,13 +27,13 @@ use crate::thread::spawn::{Scope, Work, scope, spawn_scoped};
 const PAGE_THREADS: usize = 2;
 
 /// Runs the steps in this thread, which belongs to the preload, and in other threads.
-pub(super) fn run(preload: &Preload) -> Result<Report, PreloadError> {
-    let run = Run { preload, start: Instant::now(), steps: Mutex::default() };
+pub(super) fn run(preload: &Preload) -> Result<PreloadReport, PreloadError> {
+    let run = RunningPreload { preload, start: Instant::now(), steps: Mutex::default() };
     scope(|scope| run.steps(scope));
     // Make the first call retry failed loads.
     Library::WITH_API.iter().copied().for_each(libraries::clear_failure);
     let steps = run.steps.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let report = Report { duration: run.start.elapsed(), steps };
+    let report = PreloadReport { duration: run.start.elapsed(), steps };
     match report.steps.iter().find(|step| step.outcome.is_failure()) {
         Some(failed) => Err(PreloadError { failed: Box::new(failed.clone()), report }),
         None => Ok(report),
@@ -41,13 +41,13 @@ pub(super) fn run(preload: &Preload) -> Result<Report, PreloadError> {
 }
 
 /// A running preload.
-struct Run<'a> {
+struct RunningPreload<'a> {
     preload: &'a Preload,
     start: Instant,
     steps: Mutex<Vec<StepReport>>,
 }
 
-impl Run<'_> {
+impl RunningPreload<'_> {
     /// Runs all steps. Contexts, engines and files have threads of their own; libraries are loaded in this one.
     fn steps<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
         let preload = self.preload;
@@ -58,9 +58,9 @@ impl Run<'_> {
         // The program may close all descriptors while this thread reads files. Not before the thread above has inherited
         // the shared table, to which the driver's descriptors belong. The log file is open in that table too.
         let is_private = !loads && !logging::is_enabled_by_environment();
-        let installation = self.step(Step::Select, || {
+        let installation = self.step(PreloadStep::Select, || {
             if is_private && !leave_shared_table() {
-                return Err(StepOutcome::Skipped("cannot unshare the file descriptor table".into()));
+                return Err(PreloadOutcome::Skipped("cannot unshare the file descriptor table".into()));
             }
             libraries::clear_failure(Library::Graph);
             Ok(entry(|| installation::select(Some(&preload.options), &LoadedObjects::snapshot()))?)
@@ -82,39 +82,39 @@ impl Run<'_> {
         }
         let has_graph = loads && {
             let load_graph = || Ok(preload.options.load().map(drop)?);
-            self.critical_step(Step::Load(Library::Graph), load_graph).is_some()
+            self.critical_step(PreloadStep::Load(Library::Graph), load_graph).is_some()
         };
         if !is_listed {
             read_all();
         }
         if has_graph && preload.engines {
             let register = || {
-                self.critical_step(Step::Engines, || engines::register(installation));
+                self.critical_step(PreloadStep::Engines, || engines::register(installation));
             };
             spawn_or_run(scope, Box::new(register));
         }
         for library in preload.libraries.iter().filter(|library| has_graph && **library != Library::Graph) {
-            self.critical_step(Step::Load(*library), || load(installation, *library));
+            self.critical_step(PreloadStep::Load(*library), || load(installation, *library));
         }
     }
 
     /// Reads the list of pages, if there is one.
     fn read_page_list(&self, installation: &Installation) -> Option<PageList> {
         let file = self.preload.page_list.as_ref()?;
-        let skipped = |error: io::Error| StepOutcome::Skipped(error.to_string());
-        self.step(Step::Read(file.clone()), || PageList::read(file, &installation.dir).map_err(skipped))
+        let skipped = |error: io::Error| PreloadOutcome::Skipped(error.to_string());
+        self.step(PreloadStep::Read(file.clone()), || PageList::read(file, &installation.dir).map_err(skipped))
     }
 
     /// Reads the next file ahead. Returns `false` after the last one.
     fn read_next(&self, files: &Files<'_>) -> bool {
         let Some(file) = files.take_next() else { return false };
-        self.step(Step::Read(file.path.clone()), || file.read());
+        self.step(PreloadStep::Read(file.path.clone()), || file.read());
         true
     }
 
     /// Starts the driver and creates the contexts in parallel.
     fn create_contexts<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
-        let started = self.critical_step(Step::Driver, || {
+        let started = self.critical_step(PreloadStep::Driver, || {
             let driver = Driver::start()?;
             let devices = match &self.preload.devices {
                 Devices::Current => vec![0],
@@ -125,7 +125,7 @@ impl Run<'_> {
         });
         let Some((driver, devices)) = started else { return };
         let create = move |device| {
-            self.critical_step(Step::Context(device), || driver.create_context(device));
+            self.critical_step(PreloadStep::Context(device), || driver.create_context(device));
         };
         let Some((first, others)) = devices.split_first() else { return };
         for device in others.iter().copied() {
@@ -136,19 +136,19 @@ impl Run<'_> {
     }
 
     /// Runs and records a step that must not be interrupted by an exit or a fork. Returns the value if it succeeds.
-    fn critical_step<T>(&self, step: Step, work: impl FnOnce() -> Result<T, StepOutcome>) -> Option<T> {
+    fn critical_step<T>(&self, step: PreloadStep, work: impl FnOnce() -> Result<T, PreloadOutcome>) -> Option<T> {
         self.step(step, || {
-            let ending = || StepOutcome::Skipped("the process is ending".into());
+            let ending = || PreloadOutcome::Skipped("the process is ending".into());
             let _section = CriticalSection::enter().ok_or_else(ending)?;
             work()
         })
     }
 
     /// Runs and records a step. Returns the value if it succeeds.
-    fn step<T>(&self, step: Step, work: impl FnOnce() -> Result<T, StepOutcome>) -> Option<T> {
+    fn step<T>(&self, step: PreloadStep, work: impl FnOnce() -> Result<T, PreloadOutcome>) -> Option<T> {
         let start = self.start.elapsed();
         let (value, outcome) = match work() {
-            Ok(value) => (Some(value), StepOutcome::Done),
+            Ok(value) => (Some(value), PreloadOutcome::Done),
             Err(outcome) => (None, outcome),
         };
         let report = StepReport { step, start, duration: self.start.elapsed().saturating_sub(start), outcome };
@@ -160,13 +160,13 @@ impl Run<'_> {
     }
 }
 
-fn load(installation: &Installation, library: Library) -> Result<(), StepOutcome> {
+fn load(installation: &Installation, library: Library) -> Result<(), PreloadOutcome> {
     // Loading a missing library would log an error.
     let loaded = if installation.has(library) { Some(load_library(library)) } else { None };
     match loaded {
         Some(Err(error)) if !matches!(error.kind(), LoadErrorKind::LibraryMissing) => Err(error.into()),
         Some(Ok(_)) => Ok(()),
-        _ => Err(StepOutcome::Skipped("this installation does not include it".into())),
+        _ => Err(PreloadOutcome::Skipped("this installation does not include it".into())),
     }
 }
 

@@ -15,7 +15,7 @@ use cudnn_probe::{Installation, Library, ProbeError, Version, shown_path};
 use super::attempts::{Attempts, Shared, When};
 use super::installation::{dir_of, failure, forget_failed_search, forget_search, is_in, last_search, select};
 use super::{in_memory, plugins};
-use crate::dl::dlerror::{DlErrorKind, OpenError};
+use crate::dl::dlerror::{DlErrorKind, DlopenError};
 use crate::dl::objects::LoadedObjects;
 use crate::dl::{self, Handle};
 use crate::error::{Failure, LoadError, LoadErrorKind};
@@ -342,7 +342,7 @@ fn open(
     emit(&LoaderEvent::Loading { library, path: &path });
     match dl::open_and_list(&path, objects) {
         Ok(handle) => Ok((path, handle)),
-        Err(OpenError { cause, message }) => Err(LoadErrorKind::Dlopen { path, cause, message }),
+        Err(DlopenError { cause, message }) => Err(LoadErrorKind::Dlopen { path, cause, message }),
     }
 }
 

@@ -17,7 +17,7 @@ use super::signals::{discard_signal, with_all_signals_blocked};
 /// file.
 const ANYWHERE: u64 = 1 << 62;
 
-/// An open file with a lock (`flock`) that tells other processes that the file is in use.
+/// An open file with a lock (`flock`) that shows other processes that the file is in use.
 pub struct AppendFile(Descriptor);
 
 impl AppendFile {

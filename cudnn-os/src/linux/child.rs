@@ -55,7 +55,7 @@ pub fn keep_from_interruption(command: &mut Command) {
     command.process_group(0);
 }
 
-/// Leaves this file open in the child of this command. A lock on the file then lasts until both processes have ended.
+/// Leaves this file open in the child of this command. A lock on the file then lasts until both processes have exited.
 pub fn keep_open(command: &mut Command, file: &File) {
     let number = file.as_raw_fd();
     // SAFETY: the closure makes one system call that is allowed between fork and exec, on a descriptor that the caller
@@ -84,7 +84,7 @@ pub fn end_group(child: &mut Started) -> Result<ExitStatus> {
 }
 
 /// Replaces this process with the program of the command, which inherits what this process inherited. Returns only if
-/// that fails. Another process calls `then` when the program has ended.
+/// that fails. Another process calls `then` when the program has exited.
 pub fn become_program(command: &mut Command, then: Option<&dyn Fn()>) -> Error {
     let watcher = then.and_then(|then| watch(then).ok());
     // SAFETY: the function makes system calls that are allowed here. std resets SIGPIPE before it calls the function.
@@ -121,7 +121,7 @@ fn signal_name(signal: i32) -> &'static str {
     }
 }
 
-/// A child process. With a session, the child runs without a terminal and ends together with all processes that it
+/// A child process. With a session, the child runs without a terminal and exits together with all processes that it
 /// started.
 pub struct Child(Kind);
 
@@ -144,7 +144,7 @@ impl Child {
         Ok(Child(kind))
     }
 
-    /// Returns whether the child has ended, and with a session also all processes that it started.
+    /// Returns whether the child has exited, and with a session also all processes that it started.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         match &self.0 {
@@ -215,7 +215,7 @@ mod tests {
             keep_open(&mut command, &file);
             let mut child = Child::start(command, has_session).unwrap();
             let mut text = String::new();
-            // The pipe ends when the shell closes its standard output, because no other process has it open.
+            // The shell closes the only writing end of the pipe.
             from_child.read_to_string(&mut text).unwrap();
             assert_eq!((text.as_str(), child.has_ended()), ("text", false));
             to_child.write_all(b"\n").unwrap();

@@ -3,7 +3,7 @@
 //! A program may close all descriptors at any time (`closefrom`) and open other files under the same numbers, even
 //! while a background thread uses them.
 
-/// Gives this thread a private descriptor table that keeps only the three standard streams. Threads that it starts
+/// Gives this thread a private descriptor table with only the three standard streams. Threads that it starts
 /// share this table. Descriptors that are opened afterwards are invalid in other threads, and vice versa. Returns
 /// `false` if the system does not allow it, for example in containers on old kernels.
 #[must_use]
@@ -13,8 +13,8 @@ pub fn leave_shared_table() -> bool {
     leave_all_from(3) || unsafe { libc::unshare(libc::CLONE_FILES) } == 0
 }
 
-/// Gives this thread an empty private descriptor table so that it does not keep files open that the program closes.
-/// Returns `false` if the system does not allow it, for example on kernels older than 5.9.
+/// Gives this thread an empty private descriptor table, because it would otherwise hold files open that the program
+/// closes. Returns `false` if the system does not allow it, for example on kernels older than 5.9.
 pub fn leave_all() -> bool {
     leave_all_from(0)
 }

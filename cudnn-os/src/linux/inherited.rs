@@ -1,8 +1,8 @@
 //! Records what this process inherited, for a program that replaces it and must inherit the same.
 //!
 //! Before `main`, std ignores SIGPIPE and opens /dev/null in place of closed standard streams. This crate changes
-//! SIGCHLD, and code for interruptions changes more signals. Nothing changes the signal mask, limits, the umask or the
-//! working directory for good, and files that std opens are closed by `exec`.
+//! SIGCHLD, and code for interruptions changes more signals. std never changes the signal mask, limits, the umask or
+//! the working directory for good, and files that std opens are closed by `exec`.
 
 use std::ffi::c_int;
 use std::io::Result;
@@ -41,7 +41,7 @@ pub(super) fn restore() -> Result<()> {
     }
     for stream in libc::STDIN_FILENO..=libc::STDERR_FILENO {
         if closed >> stream & 1 != 0 {
-            // SAFETY: std opened /dev/null here, and nothing owns the standard streams.
+            // SAFETY: std opened /dev/null here, and the standard streams have no owner.
             unsafe { libc::close(stream) };
         }
     }

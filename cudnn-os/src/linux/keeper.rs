@@ -1,9 +1,9 @@
-//! Runs a child process, and ends it together with all processes that it started.
+//! Runs a child process, and terminates it together with all processes that it started.
 //!
-//! A process of its own, the keeper, starts the child and adopts the orphans among the child's descendants. When the
-//! child has ended, or when this process closes the keeper's socket or dies, the keeper kills the child's process group,
-//! and then its own children until it has none. Its children are descendants of the child and nothing else, so that
-//! processes of others, such as daemons of the script that started this program, are never signalled or reaped.
+//! A separate process, the keeper, starts the child and adopts the orphans among the child's descendants. When the
+//! child has exited, or when this process closes the keeper's socket or dies, the keeper kills the child's process
+//! group, and then all of the keeper's children. Only descendants of the child become children of the keeper. Other
+//! processes, such as daemons of the script that started this program, are never signalled or reaped.
 //!
 //! The keeper is the process that `Command::spawn` forks. Instead of becoming the program, it forks again, and its child
 //! becomes the program. `spawn` prepares everything before the fork, so that the keeper needs neither the memory
@@ -32,7 +32,7 @@ pub(super) const KILL_LIMIT: Duration = Duration::from_secs(2);
 /// The polling interval while waiting for a process.
 pub(super) const INTERVAL: Duration = Duration::from_millis(2);
 
-/// A keeper with its child. If the value is dropped, the keeper ends the child.
+/// A keeper with its child. If the value is dropped, the keeper terminates the child.
 pub(super) struct Keeper {
     process: Child,
     child: u32,
@@ -62,12 +62,12 @@ impl Keeper {
         self.child
     }
 
-    /// Returns whether the child and its descendants have ended.
+    /// Returns whether the child and its descendants have exited.
     pub(super) fn has_ended(&self) -> bool {
         has_ended(self.process.id())
     }
 
-    /// Ends the child and its descendants. Returns the child's exit status, or `None` if it survives.
+    /// Terminates the child and its descendants. Returns the child's exit status, or `None` if it survives.
     pub(super) fn end(&mut self) -> Option<ExitStatus> {
         // Somebody may have stopped the keeper.
         signal_child(self.process.id(), libc::SIGCONT);
@@ -134,7 +134,7 @@ fn keep(child: u32, socket: RawFd) -> ! {
     unsafe { libc::_exit(0) }
 }
 
-/// Waits until the child has ended or the parent has closed the socket. The parent sends nothing.
+/// Waits until the child has exited or the parent has closed the socket. The parent sends nothing.
 fn wait(child: u32) {
     let process = open_process(child).ok();
     let (process, timeout) = match &process {
@@ -229,7 +229,7 @@ mod tests {
 
     use super::*;
 
-    /// Starts a process in a session of its own, which prints its ID and loses its parent with the shell.
+    /// Starts a process in a new session, which prints the process ID and outlives the shell.
     const DAEMON: &str = "setsid sh -c 'echo $$; exec sleep 600 >/dev/null 2>&1' &";
 
     fn shell(script: &str) -> Command {
@@ -253,7 +253,7 @@ mod tests {
     }
 
     fn is_running(process: u32) -> bool {
-        // SAFETY: signal 0 only asks whether the process exists.
+        // SAFETY: signal 0 only checks that the process exists.
         unsafe { libc::kill(process.cast_signed(), 0) == 0 }
     }
 

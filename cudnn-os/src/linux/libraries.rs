@@ -10,7 +10,7 @@ use libloading::os::unix::{Library as DlHandle, RTLD_LAZY, RTLD_LOCAL, RTLD_NOW}
 use super::files::file_id;
 pub use super::library::Library;
 use super::memory;
-use super::objects::{Entry, read_list};
+use super::objects::{ObjectEntry, read_list};
 use crate::open_error::OpenError;
 
 impl Library {
@@ -44,12 +44,12 @@ impl Library {
     ///
     /// This does not wait for a thread that loads another library, because that thread may wait for the caller.
     pub fn loaded(name: &Path) -> Option<Self> {
-        read_list().iter().find(|entry| entry.is_at(name)).map(Entry::library)
+        read_list().iter().find(|entry| entry.is_at(name)).map(ObjectEntry::library)
     }
 }
 
 /// What `dlopen` returned for a path.
-pub struct Opened {
+pub struct OpenedLibrary {
     path: PathBuf,
     handle: *mut c_void,
 }
@@ -61,7 +61,7 @@ pub struct Opened {
 ///
 /// # Safety
 /// The constructors of the library run.
-pub unsafe fn open(path: &Path) -> Result<Opened, OpenError> {
+pub unsafe fn open(path: &Path) -> Result<OpenedLibrary, OpenError> {
     // Programs parse the message, so it must not be localized.
     let _locale = CLocale::set();
     // SAFETY: guaranteed by the caller.
@@ -70,23 +70,23 @@ pub unsafe fn open(path: &Path) -> Result<Opened, OpenError> {
 
 /// # Safety
 /// The constructors of the library run.
-unsafe fn dlopen(path: &Path, binding: c_int) -> Result<Opened, OpenError> {
+unsafe fn dlopen(path: &Path, binding: c_int) -> Result<OpenedLibrary, OpenError> {
     // SAFETY: guaranteed by the caller.
     let handle = match unsafe { DlHandle::open(Some(path), binding | RTLD_LOCAL) } {
         Ok(handle) => handle.into_raw(),
         Err(libloading::Error::DlOpenUnknown) => null_mut(),
         Err(error) => return Err(OpenError::Refused(dlerror_text(&error))),
     };
-    Ok(Opened { path: path.to_owned(), handle })
+    Ok(OpenedLibrary { path: path.to_owned(), handle })
 }
 
-impl Opened {
+impl OpenedLibrary {
     /// Finds the library in a list that was read after it was opened. The handle identifies no library, because the
     /// program or a tool may replace `dlopen`, and return anything.
     ///
     /// # Errors
     /// Returns the file that was opened instead.
-    pub fn find(&self, objects: &[Entry]) -> Result<Library, OpenError> {
+    pub fn find(&self, objects: &[ObjectEntry]) -> Result<Library, OpenError> {
         let at_path = || objects.iter().find(|entry| entry.is_at(&self.path));
         let same_file = || {
             let file = file_id(&self.path)?;
@@ -100,14 +100,14 @@ impl Opened {
 }
 
 /// Returns the file of a handle. glibc's and musl's handles begin with the load address.
-fn path_of(handle: *mut c_void, objects: &[Entry]) -> Option<PathBuf> {
+fn path_of(handle: *mut c_void, objects: &[ObjectEntry]) -> Option<PathBuf> {
     let base = memory::copy(handle.addr(), size_of::<usize>())?;
     let base = usize::from_ne_bytes(base.try_into().ok()?);
     objects.iter().find(|entry| entry.is_loaded_at(base)).map(file_of)
 }
 
 /// Returns the file that contains this process's `dlopen`, unless it is the C library's.
-fn interceptor(objects: &[Entry]) -> Option<PathBuf> {
+fn interceptor(objects: &[ObjectEntry]) -> Option<PathBuf> {
     let file = file_of(objects.iter().find(|entry| entry.contains(libc::dlopen as *const c_void))?);
     let name = file.file_name()?.as_encoded_bytes();
     let is_system =
@@ -115,7 +115,7 @@ fn interceptor(objects: &[Entry]) -> Option<PathBuf> {
     (!is_system).then_some(file)
 }
 
-fn file_of(entry: &Entry) -> PathBuf {
+fn file_of(entry: &ObjectEntry) -> PathBuf {
     if entry.is_program() { std::env::current_exe().unwrap_or_default() } else { entry.path.clone() }
 }
 

@@ -1,6 +1,6 @@
 //! Runs code when ld.so loads the program or library that contains it.
 
-/// Does nothing. Unloading is safe on Linux, and the linker marks the drop-in as a library that is never unloaded.
+/// A no-op. Unloading is safe on Linux, and the linker marks the drop-in as a library that is never unloaded.
 pub fn keep_loaded() {}
 
 /// Defines a static with this name that makes ld.so call the function. If the linker removes unreferenced statics,

@@ -58,8 +58,8 @@ impl MemoryLimits {
         }
     }
 
-    /// Explains how a child ran out of memory, based on the signal that ended it and the text it wrote to standard
-    /// error. The child must have been started after the limits were read. Returns `None` if the child ended for
+    /// Explains how a child ran out of memory, based on the signal that terminated it and the text it wrote to standard
+    /// error. The child must have been started after the limits were read. Returns `None` if the child exited for
     /// another reason.
     #[must_use]
     pub fn explains(&self, signal: Option<i32>, stderr: &str) -> Option<String> {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::library::{DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME, Library};
 
 /// A loaded program or library.
-pub struct Entry {
+pub struct ObjectEntry {
     /// The path under which ld.so found the file. Empty for the program itself.
     pub path: PathBuf,
     /// `DT_RUNPATH`, or `DT_RPATH` if `DT_RUNPATH` is missing.
@@ -20,7 +20,7 @@ pub struct Entry {
     range: Range<usize>,
 }
 
-impl Entry {
+impl ObjectEntry {
     /// Returns the library, which the caller keeps loaded while the result is in use. All other functions of this type
     /// may be called after the library was unloaded.
     pub fn library(&self) -> Library {
@@ -134,11 +134,11 @@ impl Copied {
         is_short
     }
 
-    fn into_entries(self) -> Vec<Entry> {
+    fn into_entries(self) -> Vec<ObjectEntry> {
         let bytes = |range: &Range<usize>| self.text.get(range.clone()).unwrap_or_default().to_vec();
         let entry = |object: &CopiedObject| {
             let DynamicStrings { soname, needed, run_path } = &object.strings;
-            Entry {
+            ObjectEntry {
                 path: OsString::from_vec(bytes(&object.path)).into(),
                 run_path: run_path.as_ref().map(|run_path| OsString::from_vec(bytes(run_path))),
                 soname: bytes(soname),
@@ -152,7 +152,7 @@ impl Copied {
 }
 
 /// Returns the loaded objects in loading order. Forks by other threads are delayed until the call returns.
-pub fn read_list() -> Vec<Entry> {
+pub fn read_list() -> Vec<ObjectEntry> {
     unsafe extern "C" fn push(info: *mut libc::dl_phdr_info, _: usize, copied: *mut c_void) -> c_int {
         // SAFETY: `read_list` passes this value, and does not access it during the call.
         let copied = unsafe { &mut *copied.cast::<Copied>() };
@@ -211,7 +211,7 @@ fn dynamic_strings(library: &Library, copied: &mut Copied) -> DynamicStrings {
 }
 
 /// Returns the absolute path of a listed file. If LD_LIBRARY_PATH contains relative directories, ld.so's paths are
-/// relative to the working directory at loading time, and the kernel is asked for the file instead.
+/// relative to the working directory at loading time, so the kernel provides the file instead.
 pub fn absolute(path: PathBuf) -> PathBuf {
     if path.is_absolute() {
         return path;

@@ -1,4 +1,4 @@
-//! Lists resident pages of mapped files and asks the kernel to read pages in advance.
+//! Lists resident pages of mapped files, and makes the kernel read pages in advance.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::files::path_from_bytes;
 use super::trusted_files::check_owner;
-use crate::trusted_files::Refusal;
+use crate::trusted_files::{TrustError, Untrusted};
 
 /// The maximum size of a page list file in bytes. Typical lists have 10 KB.
 const MOST: u64 = 1 << 20;
@@ -36,7 +36,7 @@ pub fn regular_file(path: &Path) -> io::Result<(u64, i64, u64)> {
     Ok((metadata.len(), metadata.mtime(), metadata.ino()))
 }
 
-/// Asks the kernel to read these ranges of a file into memory.
+/// Makes the kernel read these ranges of a file into memory.
 ///
 /// # Errors
 /// Returns an error if the system call fails.
@@ -65,9 +65,9 @@ pub fn request(path: &Path, ranges: &[Range<u64>]) -> io::Result<()> {
 pub fn check_directory(path: &Path) -> io::Result<()> {
     let metadata = path.metadata()?;
     if !metadata.is_dir() {
-        return Err(refused(Refusal::NotADirectory));
+        return Err(to_io_error(Untrusted::NotADirectory));
     }
-    check_owner(&metadata, true).map_err(refused)
+    check_owner(&metadata, true).map_err(to_io_error)
 }
 
 /// Reads a small regular file that belongs to this user or root, and that other users cannot modify.
@@ -75,19 +75,16 @@ pub fn check_directory(path: &Path) -> io::Result<()> {
 /// # Errors
 /// Returns an error if the file is not safe or cannot be read.
 pub fn read_trusted(path: &Path) -> io::Result<Vec<u8>> {
-    let file = crate::trusted_files::open(path).map_err(refused)?;
-    let size = file.facts()?.size.min(MOST);
+    let file = crate::trusted_files::open(path).map_err(to_io_error)?;
+    let size = file.stat()?.size.min(MOST);
     file.read(0, size)?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
 }
 
-fn refused(refusal: Refusal) -> io::Error {
-    io::Error::other(match refusal {
-        Refusal::System(error) => return error,
-        Refusal::NotADirectory => "it is not a directory",
-        Refusal::NotAFile => "it is not a regular file",
-        Refusal::NotOwned { .. } => "it belongs to another user",
-        Refusal::WritableByOthers { .. } => "other users can write to it",
-    })
+fn to_io_error(error: impl Into<TrustError>) -> io::Error {
+    match error.into() {
+        TrustError::System(error) => error,
+        error => io::Error::other(error.to_string()),
+    }
 }
 
 /// Returns the executable file of a process.

@@ -43,7 +43,7 @@ pub fn names_of_parents() -> Vec<String> {
     Vec::new()
 }
 
-/// Returns whether a child of this process has ended. Its ID stays valid until the child is reaped.
+/// Returns whether a child of this process has exited. Its ID stays valid until the child is reaped.
 pub(super) fn has_ended(child: u32) -> bool {
     has_child_ended(child).unwrap_or(true)
 }
@@ -53,7 +53,7 @@ pub(super) fn is_child(id: u32) -> bool {
     has_child_ended(id).is_some()
 }
 
-/// Returns whether a process has ended, or `None` if it is not a child of this process.
+/// Returns whether a process has exited, or `None` if it is not a child of this process.
 fn has_child_ended(process: u32) -> Option<bool> {
     // SAFETY: all-zero bytes are a valid value of this plain C structure.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
@@ -64,7 +64,7 @@ fn has_child_ended(process: u32) -> Option<bool> {
     (result == 0).then(|| unsafe { info.si_pid() } != 0)
 }
 
-/// Returns a descriptor that becomes readable when a process ends.
+/// Returns a descriptor that becomes readable when a process exits.
 ///
 /// # Errors
 /// Returns an error if the system call fails, for example before Linux 5.3.

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-/// Asks the kernel to read the start of each part of a file, limited to one disk request (several megabytes). Returns
+/// Makes the kernel read the start of each part of a file, limited to one disk request (several megabytes). Returns
 /// the number of requested bytes.
 ///
 /// # Errors

@@ -76,8 +76,8 @@ fn is_writable_for_others(metadata: &Metadata) -> bool {
     metadata.mode() & ALL != 0 || is_for_group && !groups::is_empty(metadata.gid())
 }
 
-/// Returns whether a file, directory or link belongs to root, and only root may write to it. Nobody can write to a link,
-/// so its permission bits are meaningless.
+/// Returns whether a file, directory or link belongs to root, and only root may write to it. The permission bits of
+/// links are meaningless.
 #[must_use]
 pub fn is_only_of_root(metadata: &Metadata) -> bool {
     metadata.uid() == 0 && (metadata.is_symlink() || !is_writable_for_others(metadata))

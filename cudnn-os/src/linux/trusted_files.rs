@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use super::signals::without_signal;
-use crate::trusted_files::{Facts, File, Refusal};
+use crate::trusted_files::{File, FileStat, TrustError, Untrusted};
 
 /// The write permissions of group and others.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
@@ -28,12 +28,12 @@ impl Directory {
     /// Opens a directory, which must belong to this user and must not be writable by others.
     ///
     /// # Errors
-    /// Returns a [`Refusal`] if the directory is untrusted or opening it fails.
-    pub fn open(path: &Path) -> std::result::Result<Self, Refusal> {
+    /// Returns a [`TrustError`] if the directory is untrusted or opening it fails.
+    pub fn open(path: &Path) -> std::result::Result<Self, TrustError> {
         Self::open_with(path, 0)
     }
 
-    fn open_with(path: &Path, flags: libc::c_int) -> std::result::Result<Self, Refusal> {
+    fn open_with(path: &Path, flags: libc::c_int) -> std::result::Result<Self, TrustError> {
         let flags = libc::O_DIRECTORY | libc::O_NONBLOCK | flags;
         let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
         check_owner(&file.metadata()?, false)?;
@@ -41,19 +41,19 @@ impl Directory {
     }
 
     /// Opens a directory, and creates it and missing parents with access only for this user. Root does not create
-    /// directories below a directory of another user, because that user could not use them.
+    /// directories below another user's directory, because that user could not use them.
     ///
     /// # Errors
-    /// Returns a [`Refusal`] if the directory is untrusted, or if creating or opening it fails.
-    pub fn create(path: &Path) -> std::result::Result<Self, Refusal> {
+    /// Returns a [`TrustError`] if the directory is untrusted, or if creating or opening it fails.
+    pub fn create(path: &Path) -> std::result::Result<Self, TrustError> {
         match Self::open(path) {
-            Err(Refusal::System(error)) if error.kind() == ErrorKind::NotFound => {}
+            Err(TrustError::System(error)) if error.kind() == ErrorKind::NotFound => {}
             opened => return opened,
         }
         let user = user();
         let parent = path.ancestors().skip(1).find_map(|parent| std::fs::metadata(parent).ok());
         if let Some(owner) = parent.map(|parent| parent.uid()).filter(|owner| user == 0 && *owner != 0) {
-            return Err(Refusal::NotOwned { owner, user });
+            return Err(Untrusted::NotOwned { owner, user }.into());
         }
         DirBuilder::new().recursive(true).mode(0o700).create(path)?;
         Self::open(path)
@@ -63,8 +63,8 @@ impl Directory {
     /// missing.
     ///
     /// # Errors
-    /// Returns a [`Refusal`] if the directory is untrusted, or if creating or opening it fails.
-    pub fn create_private(path: &Path) -> std::result::Result<Self, Refusal> {
+    /// Returns a [`TrustError`] if the directory is untrusted, or if creating or opening it fails.
+    pub fn create_private(path: &Path) -> std::result::Result<Self, TrustError> {
         match DirBuilder::new().mode(0o700).create(path) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error.into()),
             _ => Self::open_private(path),
@@ -74,20 +74,20 @@ impl Directory {
     /// Opens a directory like [`open`](Directory::open), without following a link at its name.
     ///
     /// # Errors
-    /// Returns a [`Refusal`] if the directory is untrusted or opening it fails.
-    pub fn open_private(path: &Path) -> std::result::Result<Self, Refusal> {
+    /// Returns a [`TrustError`] if the directory is untrusted or opening it fails.
+    pub fn open_private(path: &Path) -> std::result::Result<Self, TrustError> {
         Self::open_with(path, libc::O_NOFOLLOW)
     }
 
     /// Opens a regular file that belongs to this user and that others cannot modify.
     ///
     /// # Errors
-    /// Returns a [`Refusal`] if the file is untrusted or opening it fails.
-    pub fn open_file(&self, name: &str) -> std::result::Result<File, Refusal> {
+    /// Returns a [`TrustError`] if the file is untrusted or opening it fails.
+    pub fn open_file(&self, name: &str) -> std::result::Result<File, TrustError> {
         let file = match self.open_at(name, READ) {
             // The file is a symbolic link or a socket.
             Err(error) if matches!(error.raw_os_error(), Some(libc::ELOOP | libc::ENXIO)) => {
-                return Err(Refusal::NotAFile);
+                return Err(Untrusted::NotAFile.into());
             }
             opened => opened?,
         };
@@ -157,20 +157,20 @@ impl Directory {
     ///
     /// # Errors
     /// Returns an error if the system call fails.
-    pub fn facts(&self, name: &str) -> Result<Facts> {
+    pub fn stat(&self, name: &str) -> Result<FileStat> {
         let name = CString::new(name)?;
-        let mut facts = MaybeUninit::<libc::stat>::uninit();
+        let mut metadata = MaybeUninit::<libc::stat>::uninit();
         let flags = libc::AT_SYMLINK_NOFOLLOW;
         // SAFETY: the name is NUL-terminated, and the output pointer is valid.
-        check(unsafe { libc::fstatat(self.0.as_raw_fd(), name.as_ptr(), facts.as_mut_ptr(), flags) })?;
+        check(unsafe { libc::fstatat(self.0.as_raw_fd(), name.as_ptr(), metadata.as_mut_ptr(), flags) })?;
         // SAFETY: the call succeeded, so the structure is initialized.
-        let facts = unsafe { facts.assume_init() };
+        let metadata = unsafe { metadata.assume_init() };
         let since_1970 = Duration::new(
-            u64::try_from(facts.st_mtime).unwrap_or_default(),
-            u32::try_from(facts.st_mtime_nsec).unwrap_or_default(),
+            u64::try_from(metadata.st_mtime).unwrap_or_default(),
+            u32::try_from(metadata.st_mtime_nsec).unwrap_or_default(),
         );
         let modified = SystemTime::UNIX_EPOCH.checked_add(since_1970);
-        Ok(Facts { size: u64::try_from(facts.st_size).unwrap_or_default(), modified })
+        Ok(FileStat { size: u64::try_from(metadata.st_size).unwrap_or_default(), modified })
     }
 
     /// Marks a file as used at this time. On a read-only file system, the old time remains.
@@ -217,13 +217,13 @@ impl Directory {
 }
 
 /// Rejects files that others can modify, or that belong to another user (root is accepted if `may_be_of_root` is set).
-pub(crate) fn check_owner(metadata: &Metadata, may_be_of_root: bool) -> std::result::Result<(), Refusal> {
+pub(crate) fn check_owner(metadata: &Metadata, may_be_of_root: bool) -> std::result::Result<(), TrustError> {
     let (owner, user) = (metadata.uid(), user());
     if owner != user && !(may_be_of_root && owner == 0) {
-        return Err(Refusal::NotOwned { owner, user });
+        return Err(Untrusted::NotOwned { owner, user }.into());
     }
     if metadata.mode() & WRITABLE_BY_OTHERS != 0 {
-        return Err(Refusal::WritableByOthers { mode: metadata.mode() & 0o7777 });
+        return Err(Untrusted::WritableByOthers { mode: metadata.mode() & 0o7777 }.into());
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Starts a process that waits until the program that replaces this process has ended.
+//! Starts a process that waits until the program that replaces this process has exited.
 
 use std::fs::File;
 use std::io::{Error, PipeReader, PipeWriter, Read, Result};
@@ -70,8 +70,8 @@ fn has_ended(called_off: &PipeReader, program: &OwnedFd) -> bool {
     true
 }
 
-/// Closes all descriptors except for these two and standard error, so that processes at the other ends of pipes do not
-/// wait for this process. The two replace standard input and output.
+/// Closes all descriptors except for these two and standard error. Otherwise, processes at the other ends of pipes
+/// would wait for this process. The two replace standard input and output.
 fn leave_pipes(kept: [RawFd; 2]) -> [ManuallyDrop<File>; 2] {
     let standard = [libc::STDIN_FILENO, libc::STDOUT_FILENO];
     for (kept, standard) in kept.into_iter().zip(standard) {

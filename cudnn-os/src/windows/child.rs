@@ -1,5 +1,5 @@
-//! Starts child processes in a Windows job. The system ends all processes of a job when this process ends for any
-//! reason.
+//! Starts child processes in a Windows job. The system terminates all processes of a job when this process exits for
+//! any reason.
 
 use std::fs::File;
 use std::io::{Error, Result};
@@ -27,7 +27,7 @@ use windows_sys::Win32::System::Threading::{
 
 use super::handle::owned;
 
-/// Exit codes of processes that crashed or were ended by Windows.
+/// Exit codes of processes that crashed or were terminated by Windows.
 const FAULTS: [(u32, &str); 11] = [
     (0xc000_0005, "access violation"),
     (0xc000_0017, "no memory"),
@@ -48,10 +48,10 @@ pub fn prepare() {
     unsafe { SetErrorMode(SEM_FAILCRITICALERRORS | SEM_NOGPFAULTERRORBOX | SEM_NOOPENFILEERRORBOX) };
 }
 
-// The job of the parent ends this process.
+// The job of the parent terminates this process.
 pub fn end_with_parent() {}
 
-// The job ends the child.
+// The job terminates the child.
 pub fn end_child_with_this_process(_command: &mut Command) {}
 
 // Directories cannot be locked here.
@@ -152,7 +152,7 @@ impl Child {
     }
 }
 
-/// Creates a job that ends all processes when the last handle is closed.
+/// Creates a job that terminates all processes when the last handle is closed.
 fn new_job() -> Result<OwnedHandle> {
     // SAFETY: the attributes and the name may be null.
     let handle = unsafe { CreateJobObjectW(std::ptr::null(), std::ptr::null()) };

@@ -1,4 +1,4 @@
-//! Windows does not need private descriptor tables, because a program cannot close handles that it does not know.
+//! On Windows, programs only close handles that they opened, which makes private descriptor tables unnecessary.
 
 #[must_use]
 pub fn leave_shared_table() -> bool {

@@ -1,7 +1,7 @@
 //! Registers exit handlers on Windows.
 //!
-//! Before Windows notifies DLLs about the exit, it waits for threads inside the loader and then ends all other threads.
-//! Exit handlers therefore must not wait for another thread.
+//! Before Windows notifies DLLs about the exit, it waits for threads inside the loader and then terminates all other
+//! threads. Exit handlers therefore must not wait for another thread.
 
 use std::ffi::c_int;
 
@@ -9,13 +9,13 @@ unsafe extern "C" {
     fn atexit(function: extern "C" fn()) -> c_int;
 }
 
-// The handler is called when the C library of this DLL shuts down, after the other threads have ended.
+// The handler is called when the C library of this DLL shuts down, after the other threads have exited.
 pub fn call_at_exit(function: extern "C" fn()) {
     // SAFETY: the function has the right type, and the caller keeps the DLL loaded.
     let _: c_int = unsafe { atexit(function) };
 }
 
-/// Windows ends the other threads before it calls exit handlers.
+/// Windows terminates the other threads before it calls exit handlers.
 pub const THREADS_RUN_ON: bool = false;
 
 /// Returns `false`, because the end of the first thread goes unnoticed.

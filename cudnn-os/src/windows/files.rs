@@ -137,7 +137,7 @@ pub fn path_from_bytes(bytes: &[u8]) -> PathBuf {
     PathBuf::from(String::from_utf8_lossy(bytes).into_owned())
 }
 
-/// Returns `false`. Windows has no setuid bit, and asks the user instead.
+/// Returns `false`. Windows elevates programs with a prompt rather than a setuid bit.
 pub fn is_setid(_program: &Path) -> bool {
     false
 }

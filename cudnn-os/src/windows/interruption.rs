@@ -1,4 +1,5 @@
-//! Catches signals on Linux, which do not exist on Windows. Ctrl-C ends this process, and Windows then ends the children.
+//! Catches signals on Linux, which do not exist on Windows. Ctrl-C terminates this process, and Windows then terminates
+//! the children.
 
 use std::convert::Infallible;
 

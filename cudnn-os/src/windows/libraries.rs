@@ -17,7 +17,7 @@ use windows_sys::Win32::System::LibraryLoader::{
 use windows_sys::Win32::System::SystemInformation::GetSystemDirectoryW;
 
 pub use super::library::Library;
-use super::objects::Entry;
+use super::objects::ObjectEntry;
 use super::wide::{read_wide, wide};
 use crate::open_error::OpenError;
 
@@ -46,17 +46,17 @@ pub fn pin(path: &Path) -> bool {
     find_loaded(path.as_os_str(), GET_MODULE_HANDLE_EX_FLAG_PIN).is_some()
 }
 
-pub struct Opened(Library);
+pub struct OpenedLibrary(Library);
 
-pub unsafe fn open(path: &Path) -> Result<Opened, OpenError> {
+pub unsafe fn open(path: &Path) -> Result<OpenedLibrary, OpenError> {
     let Some(name) = wide(&long_path(path)) else { return Err(refused(ERROR_INVALID_NAME)) };
     let _no_dialogs = NoDialogs::new();
     // SAFETY: guaranteed by the caller.
-    unsafe { load(&name, LOAD_WITH_ALTERED_SEARCH_PATH) }.map(Opened)
+    unsafe { load(&name, LOAD_WITH_ALTERED_SEARCH_PATH) }.map(OpenedLibrary)
 }
 
-impl Opened {
-    pub fn find(&self, _: &[Entry]) -> Result<Library, OpenError> {
+impl OpenedLibrary {
+    pub fn find(&self, _: &[ObjectEntry]) -> Result<Library, OpenError> {
         Ok(self.0)
     }
 }

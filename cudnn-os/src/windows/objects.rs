@@ -11,14 +11,14 @@ use windows_sys::Win32::System::Threading::GetCurrentProcess;
 
 use super::library::{Library, module_of, path_of};
 
-pub struct Entry {
+pub struct ObjectEntry {
     pub path: PathBuf,
     // Always `None`, because DLLs do not contain search paths.
     pub run_path: Option<OsString>,
     module: Library,
 }
 
-impl Entry {
+impl ObjectEntry {
     pub fn library(&self) -> Library {
         self.module
     }
@@ -42,8 +42,8 @@ impl Entry {
     }
 }
 
-pub fn read_list() -> Vec<Entry> {
-    let entry = |module| Some(Entry { path: path_of(module)?, run_path: None, module: Library(module) });
+pub fn read_list() -> Vec<ObjectEntry> {
+    let entry = |module| Some(ObjectEntry { path: path_of(module)?, run_path: None, module: Library(module) });
     modules().into_iter().filter_map(entry).collect()
 }
 

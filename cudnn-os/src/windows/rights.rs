@@ -29,7 +29,7 @@ pub fn can_write(_dir: &Path) -> bool {
     false
 }
 
-/// Checks nothing, because access control lists decide.
+/// Returns success, because access control lists decide.
 pub fn write_access(_dir: &Path) -> Result<()> {
     Ok(())
 }
@@ -54,7 +54,7 @@ pub fn is_noexec(_file: &Path) -> bool {
     false
 }
 
-/// Does nothing, because a new file inherits the rights of the directory.
+/// A no-op, because a new file inherits the rights of the directory.
 pub fn take_rights(_file: &File, _like: &Metadata) -> Result<()> {
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Starts threads with CreateThread instead of std.
 //!
 //! Windows runs code of the program in a new thread before the actual work starts (DllMain, TLS callbacks). If such
-//! code uses std in a thread that std is still initializing, std ends the process.
+//! code uses std in a thread that std is still initializing, std terminates the process.
 
 use std::ffi::c_void;
 use std::io;
@@ -153,7 +153,7 @@ fn raw(handle: &OwnedHandle) -> HANDLE {
     handle.as_raw_handle().cast()
 }
 
-/// Returns whether a thread ends within this number of milliseconds.
+/// Returns whether a thread exits within this number of milliseconds.
 fn has_ended(thread: &OwnedHandle, milliseconds: u32) -> bool {
     // SAFETY: the handle is open.
     unsafe { WaitForSingleObject(raw(thread), milliseconds) == WAIT_OBJECT_0 }

@@ -70,7 +70,7 @@ macro_rules! start_of_slots {
     };
 }
 
-/// Windows finds frames in another way.
+/// Windows finds frames differently.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! without_backtraces {

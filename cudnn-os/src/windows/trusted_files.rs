@@ -6,7 +6,7 @@ use std::os::windows::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::trusted_files::{Facts, File, Refusal};
+use crate::trusted_files::{File, FileStat, TrustError, Untrusted};
 
 /// Opens a file for reading and for changing the modification time, without following links.
 fn open_without_following(path: &Path) -> Result<StdFile> {
@@ -22,35 +22,39 @@ fn open_without_following(path: &Path) -> Result<StdFile> {
 pub struct Directory(PathBuf);
 
 impl Directory {
-    pub fn open(path: &Path) -> std::result::Result<Self, Refusal> {
-        if std::fs::metadata(path)?.is_dir() { Ok(Directory(path.to_owned())) } else { Err(Refusal::NotADirectory) }
+    pub fn open(path: &Path) -> std::result::Result<Self, TrustError> {
+        if std::fs::metadata(path)?.is_dir() {
+            Ok(Directory(path.to_owned()))
+        } else {
+            Err(Untrusted::NotADirectory.into())
+        }
     }
 
-    pub fn create(path: &Path) -> std::result::Result<Self, Refusal> {
+    pub fn create(path: &Path) -> std::result::Result<Self, TrustError> {
         DirBuilder::new().recursive(true).create(path)?;
         Self::open(path)
     }
 
-    pub fn create_private(path: &Path) -> std::result::Result<Self, Refusal> {
+    pub fn create_private(path: &Path) -> std::result::Result<Self, TrustError> {
         match DirBuilder::new().create(path) {
             Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error.into()),
             _ => Self::open_private(path),
         }
     }
 
-    pub fn open_private(path: &Path) -> std::result::Result<Self, Refusal> {
+    pub fn open_private(path: &Path) -> std::result::Result<Self, TrustError> {
         if std::fs::symlink_metadata(path)?.is_dir() {
             Ok(Directory(path.to_owned()))
         } else {
-            Err(Refusal::NotADirectory)
+            Err(Untrusted::NotADirectory.into())
         }
     }
 
-    pub fn open_file(&self, name: &str) -> std::result::Result<File, Refusal> {
+    pub fn open_file(&self, name: &str) -> std::result::Result<File, TrustError> {
         let path = self.0.join(name);
         // Windows cannot open a directory as a file, so check the kind first.
         if !std::fs::symlink_metadata(&path)?.is_file() {
-            return Err(Refusal::NotAFile);
+            return Err(Untrusted::NotAFile.into());
         }
         File::trusted(open_without_following(&path)?, false)
     }
@@ -72,9 +76,9 @@ impl Directory {
         std::fs::remove_file(self.0.join(name))
     }
 
-    pub fn facts(&self, name: &str) -> Result<Facts> {
+    pub fn stat(&self, name: &str) -> Result<FileStat> {
         let metadata = std::fs::symlink_metadata(self.0.join(name))?;
-        Ok(Facts { size: metadata.len(), modified: metadata.modified().ok() })
+        Ok(FileStat { size: metadata.len(), modified: metadata.modified().ok() })
     }
 
     pub fn set_modified(&self, name: &str, time: SystemTime) {
@@ -88,7 +92,7 @@ impl Directory {
 }
 
 /// Accepts all owners.
-pub(crate) fn check_owner(_: &Metadata, _: bool) -> std::result::Result<(), Refusal> {
+pub(crate) fn check_owner(_: &Metadata, _: bool) -> std::result::Result<(), TrustError> {
     Ok(())
 }
 

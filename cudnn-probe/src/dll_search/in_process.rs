@@ -1,13 +1,13 @@
-//! Answers the questions of a program that loads DLLs itself, based on the [`Facts`] of its process.
+//! Answers the questions of a program that loads DLLs itself, based on the [`ProcessFacts`] of its process.
 //!
 //! The functions also exist without the feature `windows`, so that the same program compiles for Linux. They
 //! return `None` there, and do not include the code of the simulation.
 //!
 //! ```no_run
 //! use cudnn_probe::Host;
-//! use cudnn_probe::dll_search::{Facts, in_process};
+//! use cudnn_probe::dll_search::{ProcessFacts, in_process};
 //!
-//! let facts = Facts::from_host(&Host::current());
+//! let facts = ProcessFacts::from_host(&Host::current());
 //! if let Some(obstacle) = in_process::obstacle(r"C:\cudnn\bin\cudnn_ops64_9.dll".as_ref(), &facts) {
 //!     println!("{}", obstacle.text);
 //! }
@@ -15,7 +15,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Facts;
+use super::ProcessFacts;
 
 /// The reason why Windows cannot load a DLL.
 #[derive(Debug)]
@@ -50,11 +50,11 @@ pub struct Choice {
 mod answers {
     use super::*;
 
-    pub(super) fn obstacle(_: &Path, _: &Facts) -> Option<Obstacle> {
+    pub(super) fn obstacle(_: &Path, _: &ProcessFacts) -> Option<Obstacle> {
         None
     }
 
-    pub(super) fn resolve(_: &Facts, _: &str) -> Option<Choice> {
+    pub(super) fn resolve(_: &ProcessFacts, _: &str) -> Option<Choice> {
         None
     }
 }
@@ -64,7 +64,7 @@ mod answers {
     use super::super::{Failure, Mode, Resolution, Rule, Simulation, Symbol, explain};
     use super::*;
 
-    pub(super) fn obstacle(path: &Path, facts: &Facts) -> Option<Obstacle> {
+    pub(super) fn obstacle(path: &Path, facts: &ProcessFacts) -> Option<Obstacle> {
         let failure = explain(path, facts)?;
         let text = failure.to_string();
         let missing = match failure {
@@ -78,7 +78,7 @@ mod answers {
         Some(Obstacle { text, missing })
     }
 
-    pub(super) fn resolve(facts: &Facts, name: &str) -> Option<Choice> {
+    pub(super) fn resolve(facts: &ProcessFacts, name: &str) -> Option<Choice> {
         let mut simulation = Simulation::new(facts.clone());
         simulation.open(Path::new(name), Mode::Standard);
         let (path, rule, is_usable) = match &simulation.lookups().first()?.resolution {
@@ -92,13 +92,13 @@ mod answers {
 
 /// Returns the first reason why loading a DLL fails, or `None` if the files show none.
 #[must_use]
-pub fn obstacle(path: &Path, facts: &Facts) -> Option<Obstacle> {
+pub fn obstacle(path: &Path, facts: &ProcessFacts) -> Option<Obstacle> {
     answers::obstacle(path, facts)
 }
 
 /// Returns the file that opening this name would choose, or `None` if there is no such file. Assumes that the DLL that
 /// opens it adds no directories.
 #[must_use]
-pub fn resolve(facts: &Facts, name: &str) -> Option<Choice> {
+pub fn resolve(facts: &ProcessFacts, name: &str) -> Option<Choice> {
     answers::resolve(facts, name)
 }

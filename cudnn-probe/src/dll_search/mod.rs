@@ -5,9 +5,9 @@
 //!
 //! ```no_run
 //! use cudnn_probe::Host;
-//! use cudnn_probe::dll_search::{Facts, explain};
+//! use cudnn_probe::dll_search::{ProcessFacts, explain};
 //!
-//! let facts = Facts::from_host(&Host::current());
+//! let facts = ProcessFacts::from_host(&Host::current());
 //! if let Some(failure) = explain(r"C:\cudnn\bin\cudnn_ops64_9.dll".as_ref(), &facts) {
 //!     println!("{failure}"); // "cublasLt64_12.dll", which "C:\cudnn\bin\cudnn_ops64_9.dll" needs, is missing
 //! }
@@ -18,12 +18,12 @@
 //! The model follows Microsoft's "Dynamic-link library search order". It does not cover redirection by manifests and
 //! `.local` files, packaged apps, and DLLs that are loaded later (delayed imports, `LoadLibrary`).
 
-mod facts;
 #[cfg(feature = "windows")]
 mod failure;
 pub mod in_process;
 #[cfg(feature = "windows")]
 mod names;
+mod process_facts;
 #[cfg(feature = "windows")]
 mod simulate;
 
@@ -31,10 +31,10 @@ mod simulate;
 pub use crate::image::dlls::imported_dlls as imports;
 #[cfg(feature = "windows")]
 pub use crate::image::imports::Symbol;
-pub use facts::Facts;
 #[cfg(feature = "windows")]
 pub use failure::Failure;
 #[cfg(feature = "windows")]
 pub use names::is_virtual;
+pub use process_facts::ProcessFacts;
 #[cfg(feature = "windows")]
 pub use simulate::{Lookup, Mode, Module, Resolution, Rule, Simulation, explain};

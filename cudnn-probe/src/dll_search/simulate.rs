@@ -10,9 +10,9 @@ use crate::escape::shown_path;
 use crate::image::{DllLinks, Import, dll_links, missing_imports};
 use crate::platform::Architecture;
 
-use super::facts::Facts;
 use super::failure::Failure;
 use super::names::{is_known, is_virtual, with_extension};
+use super::process_facts::ProcessFacts;
 
 /// Limits that no real program reaches.
 const MAX_MODULES: usize = 2048;
@@ -139,7 +139,7 @@ impl Module {
 /// is the first failure that Windows encounters. Returns `None` if the files look correct. In this case, either the
 /// initialization of the DLL failed (error 1114) or the files have changed.
 #[must_use]
-pub fn explain(dll: &Path, facts: &Facts) -> Option<Failure> {
+pub fn explain(dll: &Path, facts: &ProcessFacts) -> Option<Failure> {
     let mut simulation = Simulation::new(facts.clone());
     simulation.open(dll, Mode::AlteredSearchPath);
     simulation.failures.into_iter().next()
@@ -148,7 +148,7 @@ pub fn explain(dll: &Path, facts: &Facts) -> Option<Failure> {
 /// The DLLs that Windows would load into a process.
 #[derive(Debug)]
 pub struct Simulation {
-    facts: Facts,
+    facts: ProcessFacts,
     modules: Vec<Module>,
     /// The loaded file for each base name in lower case.
     by_name: BTreeMap<String, PathBuf>,
@@ -159,7 +159,7 @@ pub struct Simulation {
 impl Simulation {
     /// Creates a process with these directories and loaded DLLs.
     #[must_use]
-    pub fn new(facts: Facts) -> Self {
+    pub fn new(facts: ProcessFacts) -> Self {
         let mut by_name = BTreeMap::new();
         for path in &facts.loaded {
             // Windows uses the first DLL with a name.
@@ -172,7 +172,7 @@ impl Simulation {
     ///
     /// # Errors
     /// Returns an error if the program itself is unsuitable.
-    pub fn start(program: &Path, mut facts: Facts) -> Result<Self, ProbeError> {
+    pub fn start(program: &Path, mut facts: ProcessFacts) -> Result<Self, ProbeError> {
         let links = loadable(program)?;
         facts.application_dir = program.parent().map(Path::to_owned);
         let mut simulation = Simulation::new(facts);
@@ -431,14 +431,14 @@ mod tests {
             path.split('/').fold(self.0.clone(), |dir, name| dir.join(name))
         }
 
-        fn facts(&self) -> Facts {
-            Facts {
+        fn facts(&self) -> ProcessFacts {
+            ProcessFacts {
                 application_dir: Some(self.path("app")),
                 system_dir: Some(self.path("windows/System32")),
                 windows_dir: Some(self.path("windows")),
                 working_dir: Some(self.path("work")),
                 path: vec![self.path("tools"), self.path("cudnn")],
-                ..Facts::default()
+                ..ProcessFacts::default()
             }
         }
 
@@ -454,7 +454,7 @@ mod tests {
             simulation.lookups().iter().map(shown).collect()
         }
 
-        fn failure(&self, dll: &Path, facts: &Facts) -> (u32, String) {
+        fn failure(&self, dll: &Path, facts: &ProcessFacts) -> (u32, String) {
             let failure = explain(dll, facts).unwrap();
             let text = failure.to_string().replace(&*self.0.to_string_lossy(), "$").replace('\\', "/");
             (failure.error_code(), text)
@@ -476,12 +476,12 @@ mod tests {
         let opener = world.dll("cudnn/opener.dll", &[], &[("Plugin.DLL", &[]), KERNEL]);
         let files: Vec<PathBuf> =
             everywhere.iter().map(|dir| world.dll(&format!("{dir}/plugin.dll"), &[], &[])).collect();
-        let found = |mode: Mode, facts: Facts, dll: &Path| {
+        let found = |mode: Mode, facts: ProcessFacts, dll: &Path| {
             let mut simulation = Simulation::new(facts);
             assert!(simulation.open(dll, mode), "{:?}", simulation.failures());
             world.found(&simulation)
         };
-        let added = Facts { added_dirs: vec![world.path("added")], ..world.facts() };
+        let added = ProcessFacts { added_dirs: vec![world.path("added")], ..world.facts() };
         // Remove the files one by one, so that each removal reveals the next rule.
         for (removed, standard, altered, default) in [
             (
@@ -526,13 +526,13 @@ mod tests {
             );
         }
         // A directory set by the program replaces the working directory.
-        let set = Facts { dll_directory: Some(world.path("added")), ..world.facts() };
+        let set = ProcessFacts { dll_directory: Some(world.path("added")), ..world.facts() };
         world.dll("work/plugin.dll", &[], &[]);
         world.dll("added/plugin.dll", &[], &[]);
         let expected = "added/plugin.dll (directory that the program has added)";
         assert_eq!(found(Mode::Standard, set, &opener)[1], expected);
         // A loaded DLL takes precedence over directories, and so does a known DLL.
-        let loaded = Facts { loaded: vec![world.path("elsewhere/PLUGIN.dll")], ..world.facts() };
+        let loaded = ProcessFacts { loaded: vec![world.path("elsewhere/PLUGIN.dll")], ..world.facts() };
         world.dll("elsewhere/PLUGIN.dll", &[], &[]);
         world.dll("cudnn/kernel32.dll", &[], &[]);
         let all = found(Mode::AlteredSearchPath, loaded, &opener);
@@ -564,7 +564,7 @@ mod tests {
         assert!(explain(&ops, &facts).is_none());
         // Simulate a graph library from a different release that was loaded from elsewhere.
         world.dll("other/cudnn_graph64_9.dll", &["cudnnDestroy"], &[]);
-        let loaded = Facts { loaded: vec![world.path("other/cudnn_graph64_9.dll")], ..facts.clone() };
+        let loaded = ProcessFacts { loaded: vec![world.path("other/cudnn_graph64_9.dll")], ..facts.clone() };
         let (code, text) = world.failure(&ops, &loaded);
         assert_eq!(code, 127);
         assert_eq!(
@@ -593,7 +593,7 @@ mod tests {
         assert!(!simulation.open(&first, Mode::Standard));
         assert_eq!(simulation.failures().len(), 3, "{:?}", simulation.failures());
         assert_eq!(simulation.loaded("B.dll"), Some(world.path("app/b.dll").as_path()));
-        let program = Simulation::start(&first, Facts::new()).unwrap();
+        let program = Simulation::start(&first, ProcessFacts::new()).unwrap();
         assert_eq!(program.modules().len(), 2);
         assert_eq!(program.modules()[1].imports().collect::<Vec<_>>(), ["A.DLL"]);
     }

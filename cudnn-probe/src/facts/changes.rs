@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
-use super::files::{Contents, DirEntry, FileKind, Metadata};
+use super::files::{DirEntry, FileContents, FileKind, Metadata};
 use super::portable::Portable;
 use super::record::{Answer, Change, Changed, Facts, written};
 use super::{Subject, canonicalize, read_dir, symlink_metadata};
@@ -23,7 +23,7 @@ use crate::version::Version;
 /// The maximum number of symbolic links to follow, as on Linux.
 const MAX_LINKS: usize = 40;
 
-/// Changes to files and variables that nobody has made, for [`Facts::after`].
+/// Simulated changes to files and variables, for [`Facts::after`].
 ///
 /// A path may contain symbolic links. Call the methods within the facts that will be changed, because the links are
 /// resolved at once.
@@ -236,7 +236,7 @@ impl Changes {
             // Whoever creates a directory can write to it.
             ("writable", Node::Dir) => Changed::Answer(written(&true)),
             ("contents", Node::File { contents, .. }) => {
-                answer(Contents { bytes: contents.clone(), len: contents.len() as u64 })
+                answer(FileContents { bytes: contents.clone(), len: contents.len() as u64 })
             }
             (_, Node::File { answers, .. }) => match answers.get(question) {
                 Some(value) => Changed::Answer(value.clone()),

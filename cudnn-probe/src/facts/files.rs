@@ -138,7 +138,7 @@ impl DirEntry {
 
 /// An iterator over the entries of a directory, like [`std::fs::ReadDir`].
 #[derive(Debug)]
-pub struct Entries(Source);
+pub struct DirEntries(Source);
 
 #[derive(Debug)]
 enum Source {
@@ -149,7 +149,7 @@ enum Source {
     Known(std::vec::IntoIter<DirEntry>),
 }
 
-impl Iterator for Entries {
+impl Iterator for DirEntries {
     type Item = io::Result<DirEntry>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -168,9 +168,9 @@ impl Iterator for Entries {
 ///
 /// # Errors
 /// Returns an error if reading the directory fails.
-pub fn read_dir(dir: impl AsRef<Path>) -> io::Result<Entries> {
+pub fn read_dir(dir: impl AsRef<Path>) -> io::Result<DirEntries> {
     let dir = dir.as_ref();
-    let read = || Ok(Entries(Source::System(dir.to_owned(), std::fs::read_dir(dir)?)));
+    let read = || Ok(DirEntries(Source::System(dir.to_owned(), std::fs::read_dir(dir)?)));
     #[cfg(feature = "serde")]
     if super::record::is_active() {
         /// The maximum number of entries to record per directory.
@@ -178,7 +178,7 @@ pub fn read_dir(dir: impl AsRef<Path>) -> io::Result<Entries> {
         let list = || read().map(|entries| entries.take(MAX_ENTRIES).flatten().collect());
         let mut entries: Vec<DirEntry> = ask("entries", dir, list)?;
         entries.iter_mut().for_each(|entry| dir.clone_into(&mut entry.dir));
-        return Ok(Entries(Source::Known(entries.into_iter())));
+        return Ok(DirEntries(Source::Known(entries.into_iter())));
     }
     read()
 }
@@ -263,25 +263,25 @@ fn contents(path: &Path, limit: u64, is_whole: bool) -> io::Result<(Vec<u8>, u64
             Opened::Other(kind) => return Err(io::Error::other(format!("is {kind}, not a file"))),
         };
         if is_whole && len > limit {
-            return Ok(Contents { bytes: Vec::new(), len });
+            return Ok(FileContents { bytes: Vec::new(), len });
         }
         // Reserve the buffer in advance, because a growing buffer would be filled in many small pieces.
         let mut bytes = Vec::with_capacity(usize::try_from(len.min(limit)).unwrap_or_default());
         // The file may grow in the meantime.
         file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
         let len = len.max(bytes.len() as u64);
-        Ok(Contents { bytes, len })
+        Ok(FileContents { bytes, len })
     };
-    let is_enough = |known: &io::Result<Contents>| {
+    let is_enough = |known: &io::Result<FileContents>| {
         known.as_ref().map_or(true, |known| known.bytes.len() as u64 >= known.len.min(limit))
     };
-    let Contents { mut bytes, len } = ask_for_enough("contents", path, is_enough, read)?;
+    let FileContents { mut bytes, len } = ask_for_enough("contents", path, is_enough, read)?;
     bytes.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
     Ok((bytes, len))
 }
 
 /// The result of [`contents`].
-pub(super) struct Contents {
+pub(super) struct FileContents {
     pub(super) bytes: Vec<u8>,
     pub(super) len: u64,
 }
@@ -299,7 +299,7 @@ enum ContentsText {
 }
 
 #[cfg(feature = "serde")]
-impl super::Portable for Contents {
+impl super::Portable for FileContents {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let len = self.len;
         let text = match str::from_utf8(&self.bytes) {
@@ -311,8 +311,8 @@ impl super::Portable for Contents {
 
     fn deserialize<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(match <ContentsText as serde::Deserialize>::deserialize(deserializer)? {
-            ContentsText::Text { text, len } => Contents { bytes: text.into_bytes(), len },
-            ContentsText::Bytes { escaped, len } => Contents { bytes: super::portable::unescaped(&escaped), len },
+            ContentsText::Text { text, len } => FileContents { bytes: text.into_bytes(), len },
+            ContentsText::Bytes { escaped, len } => FileContents { bytes: super::portable::unescaped(&escaped), len },
         })
     }
 

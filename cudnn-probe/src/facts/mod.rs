@@ -26,7 +26,7 @@
 //! // On another machine, the recorded answers give the same result.
 //! let recorded = Facts::from_value(recorder.to_value())?;
 //! assert_eq!(recorded.within(diagnose), is_usable);
-//! // What was never asked does not exist.
+//! // Unrecorded files do not exist.
 //! assert!(!recorded.within(|| Path::new("/no/question/names/it").path_exists()));
 //!
 //! // Would it work without `LD_LIBRARY_PATH`?
@@ -57,7 +57,7 @@ use std::path::{Path, PathBuf};
 #[cfg(feature = "serde")]
 pub use changes::Changes;
 pub use files::{
-    DirEntry, Entries, FileKind, Metadata, PathFacts, canonicalize, entries_named, metadata, read_bounded, read_dir,
+    DirEntries, DirEntry, FileKind, Metadata, PathFacts, canonicalize, entries_named, metadata, read_bounded, read_dir,
     read_link, read_start, symlink_metadata,
 };
 #[cfg(feature = "serde")]
@@ -143,7 +143,7 @@ pub(crate) fn is_trusted_beside(file: &Path, dir: &Path) -> bool {
     ask("file of a trusted user", file, || cudnn_os::files::resolve_beside(file, dir).is_some())
 }
 
-/// Returns whether the program runs with the rights of another user or group (setuid or setgid).
+/// Returns whether the program runs with the rights of a different user or group (setuid or setgid).
 pub(crate) fn is_setid(program: &Path) -> bool {
     ask("setuid program", program, || cudnn_os::files::is_setid(program))
 }

@@ -151,7 +151,7 @@ impl Portable for io::Error {
     }
 }
 
-/// Keeps one copy of each distinct text until the program ends. Therefore, the number and length of texts are limited.
+/// Stores distinct texts until the program exits, so their number and length are limited.
 /// Fields must use the type `&'static std::primitive::str`, because serde's derive macros would borrow a field of type
 /// `&str` from the input.
 impl Portable for &'static str {

@@ -12,7 +12,7 @@ use crate::version::Version;
 
 use super::file_data::{FileData, number};
 use super::format::Format;
-use super::tables::{Contents, Data, Links, malformed};
+use super::tables::{Data, Links, TableNames, malformed};
 
 /// The maximum size of a header table in bytes. Tables in cuDNN libraries have about two kilobytes.
 const MAX_TABLE_LEN: u64 = 64 << 10;
@@ -212,7 +212,7 @@ impl Format for Elf<'_> {
         self.data
     }
 
-    fn contents(&self) -> Result<Contents, ProbeError> {
+    fn contents(&self) -> Result<TableNames, ProbeError> {
         let (data, dynamic) = (self.data, &self.dynamic);
         if dynamic.is_absent {
             return Err(malformed("the dynamic section is missing"));
@@ -220,7 +220,7 @@ impl Format for Elf<'_> {
         let name = dynamic.soname.ok_or_else(|| malformed("it has no DT_SONAME"))?;
         // ld.so ignores DT_RPATH if DT_RUNPATH is present.
         let run_path = dynamic.runpath.or(dynamic.rpath).map(|offset| dynamic.run_path(data, offset)).transpose()?;
-        Ok(Contents { name: dynamic.text(data, name)?, needed: self.needed()?, run_path })
+        Ok(TableNames { name: dynamic.text(data, name)?, needed: self.needed()?, run_path })
     }
 
     fn architecture(&self) -> Architecture {

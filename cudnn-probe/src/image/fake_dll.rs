@@ -35,7 +35,7 @@ impl<'a> FakeDll<'a> {
     }
 
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        let mut section = Section(Vec::new());
+        let mut section = FakeSection(Vec::new());
         let exports = self.write_exports(&mut section);
         let imports = self.write_imports(&mut section);
         let resources = self.version.map(|version| write_version(&mut section, version)).unwrap_or_default();
@@ -76,7 +76,7 @@ impl<'a> FakeDll<'a> {
         file
     }
 
-    fn write_exports(&self, section: &mut Section) -> (u32, u32) {
+    fn write_exports(&self, section: &mut FakeSection) -> (u32, u32) {
         let name = section.text(self.name);
         let count = self.exports.len() as u32;
         let mut tables = [Vec::new(), Vec::new(), Vec::new()];
@@ -95,7 +95,7 @@ impl<'a> FakeDll<'a> {
         (section.add(&directory), 40)
     }
 
-    fn write_imports(&self, section: &mut Section) -> (u32, u32) {
+    fn write_imports(&self, section: &mut FakeSection) -> (u32, u32) {
         if self.imports.is_empty() {
             return (0, 0);
         }
@@ -123,7 +123,7 @@ impl<'a> FakeDll<'a> {
 }
 
 /// Writes three nested directories with one entry for kind, number and language.
-fn write_version(section: &mut Section, [major, minor, patch, build]: [u16; 4]) -> (u32, u32) {
+fn write_version(section: &mut FakeSection, [major, minor, patch, build]: [u16; 4]) -> (u32, u32) {
     let mut value = vec![0; 92];
     put(&mut value, 0, &92u16.to_le_bytes());
     put(&mut value, 2, &52u16.to_le_bytes());
@@ -148,9 +148,9 @@ fn write_version(section: &mut Section, [major, minor, patch, build]: [u16; 4]) 
 }
 
 /// The contents of the section.
-struct Section(Vec<u8>);
+struct FakeSection(Vec<u8>);
 
-impl Section {
+impl FakeSection {
     /// Appends bytes and returns the address.
     fn add(&mut self, bytes: &[u8]) -> u32 {
         while !self.0.len().is_multiple_of(8) {

@@ -21,7 +21,7 @@ pub(super) const MAX_ENTRIES: usize = 1 << 16;
 const ALIGNMENTS: [u64; 3] = [8, 16, 256];
 
 /// The header of an entry.
-pub(super) struct Entry {
+pub(super) struct FatbinEntry {
     pub(super) is_ptx: bool,
     major: u64,
     minor: u64,
@@ -41,15 +41,15 @@ pub(crate) struct Cuda {
 /// Returns the CUDA version that compiled the GPU code in this range of the file.
 pub(crate) fn cuda(range: Range<u64>, data: Data<'_>) -> Cuda {
     let mut cuda = Cuda::default();
-    for entry in Entries::new(range, data).take(MAX_CUDA_ENTRIES) {
+    for entry in FatbinEntries::new(range, data).take(MAX_CUDA_ENTRIES) {
         match entry {
-            Entry { is_ptx: true, major: major @ 7..=9, minor, .. } => {
+            FatbinEntry { is_ptx: true, major: major @ 7..=9, minor, .. } => {
                 cuda.major = u32::try_from(major + 4).ok();
                 cuda.minor = cuda_minor(major, minor);
                 break;
             }
-            Entry { is_ptx: false, major: 1, minor: 8, compute_capability: 0..=90 } => cuda.major = Some(13),
-            Entry { is_ptx: false, major: 1, minor: 0..8, .. } => cuda.at_most = Some(12),
+            FatbinEntry { is_ptx: false, major: 1, minor: 8, compute_capability: 0..=90 } => cuda.major = Some(13),
+            FatbinEntry { is_ptx: false, major: 1, minor: 0..8, .. } => cuda.at_most = Some(12),
             _ => {}
         }
     }
@@ -71,17 +71,17 @@ fn cuda_minor(major: u64, minor: u64) -> Option<u32> {
 }
 
 /// Iterates over the entries of all containers, until the end or the first malformed container.
-pub(super) struct Entries<'a> {
+pub(super) struct FatbinEntries<'a> {
     range: Range<u64>,
     data: Data<'a>,
     offset: u64,
     container_end: u64,
 }
 
-impl<'a> Entries<'a> {
+impl<'a> FatbinEntries<'a> {
     pub(super) fn new(range: Range<u64>, data: Data<'a>) -> Self {
         let (offset, container_end) = (range.start, range.start);
-        Entries { range, data, offset, container_end }
+        FatbinEntries { range, data, offset, container_end }
     }
 
     /// Returns the header of the next container, and moves the current offset there.
@@ -102,10 +102,10 @@ impl<'a> Entries<'a> {
     }
 }
 
-impl Iterator for Entries<'_> {
-    type Item = Entry;
+impl Iterator for FatbinEntries<'_> {
+    type Item = FatbinEntry;
 
-    fn next(&mut self) -> Option<Entry> {
+    fn next(&mut self) -> Option<FatbinEntry> {
         const PTX: u64 = 1;
         const SASS: u64 = 2;
         // The loop is bounded because it skips unknown entries and empty containers.
@@ -121,7 +121,7 @@ impl Iterator for Entries<'_> {
             let length = number(&entry, 4..8).max(16).checked_add(number(&entry, 8..16))?;
             self.offset = self.offset.checked_add(length)?;
             if matches!(kind, PTX | SASS) {
-                return Some(Entry {
+                return Some(FatbinEntry {
                     is_ptx: kind == PTX,
                     major: number(&entry, 26..28),
                     minor: number(&entry, 24..26),

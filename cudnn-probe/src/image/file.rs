@@ -40,12 +40,12 @@ impl LibraryFile {
         let os = match start.as_slice() {
             [0x7f, b'E', b'L', b'F', ..] => Os::Linux,
             [b'M', b'Z', ..] => Os::Windows,
-            _ => return Err(ProbeError::NotElf { starts_with: start }),
+            _ => return Err(ProbeError::UnknownFormat { starts_with: start }),
         };
         Ok(LibraryFile { data, length, os })
     }
 
-    /// Like [`LibraryFile::open`], but returns an error for a library of another system.
+    /// Like [`LibraryFile::open`], but returns an error for a library of a different system.
     pub(super) fn open_for(path: &Path, wanted: Os) -> Result<LibraryFile, ProbeError> {
         let file = LibraryFile::open(path)?;
         if file.os == wanted { Ok(file) } else { Err(ProbeError::WrongOs { found: file.os, wanted }) }

@@ -7,13 +7,13 @@ use crate::platform::{Architecture, Os};
 use crate::version::Version;
 
 use super::file_data::FileData;
-use super::tables::Contents;
+use super::tables::TableNames;
 
 /// A file in one of the two formats, with parsed headers.
 pub(super) trait Format {
     fn os(&self) -> Os;
     fn data(&self) -> &FileData;
-    fn contents(&self) -> Result<Contents, ProbeError>;
+    fn contents(&self) -> Result<TableNames, ProbeError>;
     fn architecture(&self) -> Architecture;
     /// Returns the first bytes of an exported variable.
     fn read_symbol(&self, name: &str) -> Option<[u8; 4]>;

@@ -9,7 +9,7 @@ use crate::error::ProbeError;
 use crate::facts;
 use crate::release_facts::TegraChip;
 
-use super::fatbin::{Entries, Entry, MAX_ENTRIES};
+use super::fatbin::{FatbinEntries, FatbinEntry, MAX_ENTRIES};
 use super::file::LibraryFile;
 use super::tables::Data;
 
@@ -80,15 +80,15 @@ pub fn main_gpu_code(path: &Path) -> Result<BTreeSet<GpuCode>, ProbeError> {
 
 /// Returns all targets of the GPU code in this range of the file.
 fn targets(range: Range<u64>, data: Data<'_>) -> BTreeSet<GpuCode> {
-    let entries = Entries::new(range, data).take(MAX_ENTRIES);
-    entries.map(|Entry { is_ptx, compute_capability, .. }| GpuCode { compute_capability, is_ptx }).collect()
+    let entries = FatbinEntries::new(range, data).take(MAX_ENTRIES);
+    entries.map(|FatbinEntry { is_ptx, compute_capability, .. }| GpuCode { compute_capability, is_ptx }).collect()
 }
 
 /// Returns the main targets: those with at least a quarter as many entries as the most frequent target. Statically
 /// linked libraries add single entries for other targets.
 fn main_targets(range: Range<u64>, data: Data<'_>) -> BTreeSet<GpuCode> {
     let mut counts: BTreeMap<GpuCode, usize> = BTreeMap::new();
-    for Entry { is_ptx, compute_capability, .. } in Entries::new(range, data).take(MAX_ENTRIES) {
+    for FatbinEntry { is_ptx, compute_capability, .. } in FatbinEntries::new(range, data).take(MAX_ENTRIES) {
         *counts.entry(GpuCode { compute_capability, is_ptx }).or_default() += 1;
     }
     let most = counts.values().copied().max().unwrap_or(0);

@@ -9,7 +9,7 @@ use crate::version::Version;
 use super::file_data::{FileData, number};
 use super::format::Format;
 use super::imports::{DllLinks, Import, Symbol};
-use super::tables::{Contents, Data, malformed};
+use super::tables::{Data, TableNames, malformed};
 
 /// Limits for imported libraries, imported symbols per library, exported names, resources per directory, and name
 /// lengths.
@@ -86,7 +86,7 @@ fn word_of(header: &[u8], offset: usize) -> u32 {
 }
 
 /// An imported DLL with the address of the table of imported symbols.
-struct Descriptor {
+struct ImportDescriptor {
     dll: String,
     symbols: u32,
 }
@@ -156,7 +156,7 @@ impl<'a> Pe<'a> {
 
     /// Returns the information that the Windows loader uses.
     pub(super) fn links(&self) -> DllLinks {
-        let imports = self.import_descriptors().into_iter().map(|Descriptor { dll, symbols }| {
+        let imports = self.import_descriptors().into_iter().map(|ImportDescriptor { dll, symbols }| {
             let symbols = self.imported_symbols(symbols);
             Import { dll, symbols }
         });
@@ -247,7 +247,7 @@ impl<'a> Pe<'a> {
         })
     }
 
-    fn import_descriptors(&self) -> Vec<Descriptor> {
+    fn import_descriptors(&self) -> Vec<ImportDescriptor> {
         const LEN: u32 = 20;
         let Some(start) = self.directories.get(IMPORT) else { return Vec::new() };
         let descriptor = |index: u32| -> Option<[u8; LEN as usize]> {
@@ -257,7 +257,7 @@ impl<'a> Pe<'a> {
             // In the file, both tables are identical. Some linkers write only the second one.
             let tables = [word_of(&found, 0), word_of(&found, 16)];
             let symbols = tables.into_iter().find(|table| *table != 0).unwrap_or(0);
-            Some(Descriptor { dll: self.name(word_of(&found, 12))?, symbols })
+            Some(ImportDescriptor { dll: self.name(word_of(&found, 12))?, symbols })
         };
         (0..MAX_IMPORTS).map_while(descriptor).filter_map(read).collect()
     }
@@ -306,11 +306,11 @@ impl Format for Pe<'_> {
         self.data
     }
 
-    fn contents(&self) -> Result<Contents, ProbeError> {
+    fn contents(&self) -> Result<TableNames, ProbeError> {
         let exports = self.exports().ok_or_else(|| malformed("the export table is missing"))?;
         let name = self.name(exports.name).ok_or_else(|| malformed("the export table does not contain a name"))?;
         let needed = self.import_descriptors().into_iter().map(|found| found.dll).collect();
-        Ok(Contents { name, needed, run_path: None })
+        Ok(TableNames { name, needed, run_path: None })
     }
 
     fn architecture(&self) -> Architecture {

@@ -13,7 +13,7 @@ crate::portable!(Links);
 pub(super) type Data<'a> = &'a FileData;
 
 /// The names in the tables of a library.
-pub(super) struct Contents {
+pub(super) struct TableNames {
     /// The internal name of the library.
     pub(super) name: String,
     pub(super) needed: Vec<String>,

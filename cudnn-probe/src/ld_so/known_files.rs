@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::error::ProbeError;
 use crate::image::{Links, links};
 
-use super::paths::{Files, Lookup, OnDisk, is_taken, lookup};
+use super::paths::{FileLookup, Files, OnDisk, is_taken, lookup};
 
 /// The maximum number of cached paths. An environment with ten frameworks needs several hundred. Malicious files may
 /// request millions, and the excess is not cached.
@@ -98,8 +98,8 @@ impl Files for KnownFiles {
     fn is_candidate(&self, file: &Path) -> bool {
         let find = || {
             let found = lookup(file);
-            let links = if found == Lookup::Exists { links(file).map(Arc::new) } else { Err(ProbeError::NotFound) };
-            let is_candidate = found == Lookup::Blocked || is_taken(links.as_ref().map(Arc::as_ref));
+            let links = if found == FileLookup::Exists { links(file).map(Arc::new) } else { Err(ProbeError::NotFound) };
+            let is_candidate = found == FileLookup::Blocked || is_taken(links.as_ref().map(Arc::as_ref));
             Known { is_candidate: Some(is_candidate), links: links.ok(), ..Known::default() }
         };
         self.known(file, |known| known.is_candidate, find).unwrap_or_default()

@@ -172,15 +172,15 @@ impl Files for OnDisk {
 #[must_use]
 pub fn is_candidate(file: &Path) -> bool {
     match lookup(file) {
-        Lookup::Missing => false,
-        Lookup::Blocked => true,
-        Lookup::Exists => is_taken(links(file).as_ref()),
+        FileLookup::Missing => false,
+        FileLookup::Blocked => true,
+        FileLookup::Exists => is_taken(links(file).as_ref()),
     }
 }
 
 /// The result of looking up a name without opening the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lookup {
+pub(super) enum FileLookup {
     Exists,
     /// The link is a part of a loop, or leads below a file. Other than after a missing file, ld.so ends the search.
     Blocked,
@@ -188,12 +188,12 @@ pub(super) enum Lookup {
 }
 
 /// Looks up a name. Most names that ld.so tries are missing, which a single directory lookup detects.
-pub(super) fn lookup(file: &Path) -> Lookup {
+pub(super) fn lookup(file: &Path) -> FileLookup {
     use std::io::ErrorKind::{NotFound, PermissionDenied};
     match facts::metadata(file) {
-        Ok(_) => Lookup::Exists,
-        Err(error) if matches!(error.kind(), NotFound | PermissionDenied) || !file.is_link() => Lookup::Missing,
-        Err(_) => Lookup::Blocked,
+        Ok(_) => FileLookup::Exists,
+        Err(error) if matches!(error.kind(), NotFound | PermissionDenied) || !file.is_link() => FileLookup::Missing,
+        Err(_) => FileLookup::Blocked,
     }
 }
 

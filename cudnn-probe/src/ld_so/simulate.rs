@@ -79,7 +79,7 @@ pub enum Resolution {
     },
     /// ld.so finds no file.
     Missing,
-    /// ld.so finds this file but cannot load it, and gives up.
+    /// ld.so finds this file, fails to load it, and stops.
     Unusable {
         /// The file.
         #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
@@ -259,7 +259,7 @@ impl Simulation {
     }
 
     /// Simulates `dlopen` of this name by the loaded object with this index. Returns whether the library and all
-    /// dependencies were found. As in ld.so, a failed call loads nothing.
+    /// dependencies were found. As in ld.so, a failed call loads no files.
     pub fn dlopen(&mut self, name: &str, from: usize) -> bool {
         let (first, before) = (self.objects.len(), self.lookups.len());
         self.request(name, from);

@@ -129,8 +129,9 @@ fn add_pip_roots(given: &Given, base: &Path, environment: Option<&Path>, found: 
     }
 }
 
-/// Returns the environment of the first `python3` on `PATH`, and whether it is a virtual environment. Nothing is
-/// executed, so pyenv's scripts cannot be resolved. In programs that they start, `PATH` contains the real interpreter.
+/// Returns the environment of the first `python3` on `PATH`, and whether it is a virtual environment. Scripts such as
+/// pyenv's are never executed, and remain unresolved. In programs that they start, `PATH` contains the real
+/// interpreter.
 fn python_on_path(given: &Given) -> Option<(PathBuf, bool)> {
     let path = given.host.variable("PATH")?;
     let mut programs = std::env::split_paths(&path).filter(|dir| dir.is_absolute()).map(|dir| dir.join("python3"));

@@ -51,7 +51,7 @@ impl Work {
 
 /// A step of a child process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Step {
+pub struct ChildStep {
     /// The type of work.
     pub work: Work,
     /// A description that fits after "while it", such as `loaded libcudnn_ops.so.9`.
@@ -61,12 +61,12 @@ pub struct Step {
     pub part: Option<usize>,
 }
 
-impl Step {
+impl ChildStep {
     /// Parses the step in a message.
-    pub fn parse(message: &Value) -> Option<Step> {
+    pub fn parse(message: &Value) -> Option<ChildStep> {
         let work = Work::deserialize(message.get(STEP)?).ok()?;
         let part = message.get(PART).and_then(Value::as_u64).and_then(|part| usize::try_from(part).ok());
-        Some(Step { work, text: message.get("text")?.as_str()?.to_owned(), part })
+        Some(ChildStep { work, text: message.get("text")?.as_str()?.to_owned(), part })
     }
 
     /// Returns whether the step involves the driver rather than cuDNN.

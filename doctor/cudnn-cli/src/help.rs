@@ -14,7 +14,7 @@ const TEMPLATE: &str = "{about-with-newline}\n{usage-heading} {usage}\n\n{before
 /// Subcommands by what they are for: the title of a group, and their names.
 pub type Groups<'a> = &'a [(&'a str, &'a [&'a str])];
 
-/// Parses the command line of a child process of the program `A`. Returns `None` if the first word is no command of
+/// Parses the command line of a child process of the program `A`. Returns `None` if the first word is not a command of
 /// children. `A` must not contain these commands, because completions would list them even if they are hidden.
 pub fn parse_child<A: Parser, C: Subcommand>(words: &[OsString]) -> Option<C> {
     programs::set_own_name(A::command().get_name());

@@ -54,7 +54,7 @@ impl Format {
     }
 }
 
-/// The result of a command, or the reason why the program could not do what it was asked to do.
+/// The result of a command, or the reason why it could not be executed.
 pub type CommandResult = Result<Outcome, Box<dyn Error>>;
 
 /// The outcome of a command, which determines its exit status.
@@ -66,7 +66,7 @@ pub enum Outcome {
     Warnings,
     /// 2: errors.
     Errors,
-    /// 3: the program could not do what it was asked to do.
+    /// 3: the command could not be executed.
     Failed,
 }
 
@@ -135,7 +135,7 @@ pub fn remark(text: impl Display) {
     let _ = writeln!(std::io::stderr(), "{}", escape::lines(&text));
 }
 
-/// Reports why the program could not do what it was asked to do.
+/// Reports why the command could not be executed.
 pub fn fail(format: Format, error: impl Display) -> Outcome {
     let text = error.to_string();
     // This comes first, because the output may end the program.

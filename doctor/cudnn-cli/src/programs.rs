@@ -36,7 +36,7 @@ pub fn lab_command<A: Into<OsString>>(arguments: impl IntoIterator<Item = A>) ->
 /// The name of the program that this process runs.
 static OWN_NAME: OnceLock<String> = OnceLock::new();
 
-/// Sets the name of the program that this process runs, whatever its file is called. The first name counts.
+/// Sets the name of the program that this process runs, regardless of its file name. The first name counts.
 pub fn set_own_name(name: &str) {
     let _ = OWN_NAME.set(name.to_owned());
 }

@@ -35,7 +35,7 @@ pub fn others_may_write(path: &Path) -> bool {
     ask("writable for others", path, || rights::others_may_write(path))
 }
 
-/// Returns whether a file is on a file system from which nothing can be executed.
+/// Returns whether a file is on a file system that is mounted with `noexec`.
 #[must_use]
 pub fn is_noexec(file: &Path) -> bool {
     ask("noexec", file, || rights::is_noexec(file))

@@ -1,4 +1,4 @@
-//! Temporary files and directories, which are removed even if a signal ends the program.
+//! Temporary files and directories, which are removed even if a signal terminates the program.
 
 use std::fs::File;
 use std::io::Result;
@@ -115,7 +115,7 @@ impl Drop for Temporary {
     }
 }
 
-/// Ends the program if a signal has arrived. Long work with temporary files calls this function regularly.
+/// Terminates the program if a signal has arrived. Long work with temporary files calls this function regularly.
 pub fn check() {
     let signal = state().interruption.as_ref().and_then(Interruption::signal);
     if let Some(signal) = signal {
@@ -123,13 +123,13 @@ pub fn check() {
     }
 }
 
-/// Removes all temporary files and directories, and ends the program with this signal.
+/// Removes all temporary files and directories, and terminates the program with this signal.
 pub fn end_by(signal: Signal) -> ! {
     remove_all();
     interruption::end_by(signal)
 }
 
-/// Removes all temporary files and directories, and ends the program with this status.
+/// Removes all temporary files and directories, and terminates the program with this status.
 pub fn exit(code: i32) -> ! {
     remove_all();
     std::process::exit(code)

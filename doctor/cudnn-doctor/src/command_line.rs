@@ -16,7 +16,7 @@ pub(crate) const GROUPS: Groups<'static> = &[
 /// The commands of the lab, which people also look for here.
 const OF_LAB: [&str; 7] = ["capture", "replay", "reduce", "emit", "tune", "plans", "errata"];
 
-/// Returns the command that somebody meant with a word that is no subcommand.
+/// Returns the command that somebody meant with an unknown subcommand.
 pub(crate) fn pointer(error: &clap::Error) -> Option<String> {
     let word = match error.get(ContextKind::InvalidSubcommand) {
         Some(ContextValue::String(word)) if error.kind() == ErrorKind::InvalidSubcommand => word,

@@ -1,4 +1,4 @@
-//! Asks layers whether they accept their variables, before a program runs with them. They are loaded in a child process,
+//! Checks that layers accept their variables, before a program runs with them. They are loaded in a child process,
 //! because a layer may be anybody's library.
 
 use std::ffi::{CStr, CString, OsStr, OsString};
@@ -27,8 +27,9 @@ const REFUSAL: &str = "refusal";
 /// The maximum length of a reason in characters.
 const MAX_REASON: usize = 2000;
 
-/// Returns an error if one of the layers would not work as requested with these variables. The layers are names with the libraries that
-/// contain them; those that check nothing are not loaded. The static doctor cannot load libraries, and checks nothing.
+/// Returns an error if one of the layers would not work as requested with these variables. The layers are names with
+/// the libraries that contain them; layers without checks are skipped. The static doctor cannot load libraries, and
+/// accepts all layers.
 pub(crate) fn check(
     layers: &[(String, PathBuf)],
     variables: &[(&str, OsString)],
@@ -89,8 +90,8 @@ pub(crate) fn run_child(layers: &[PathBuf]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Returns why a layer refuses its variables. A library that cannot be loaded, or that checks nothing, refuses nothing
-/// here.
+/// Returns why a layer refuses its variables. Libraries without checks, and libraries that cannot be loaded, accept
+/// everything.
 fn refusal(file: &Path, name: &Path) -> Option<String> {
     let name = CString::new(name.to_str()?).ok()?;
     // SAFETY: the program would load this library too.

@@ -59,7 +59,7 @@ enum Command {
     /// Check the driver, the GPUs, the installation and the CUDA libraries it needs, then load cuDNN in a child
     /// process.
     #[command(after_help = include_str!("help/check.txt").trim_end())]
-    Check(cmd::check::Command),
+    Check(cmd::check::Arguments),
     /// Print the steps that fix the errors and warnings of `check`, or execute them with --yes.
     ///
     /// A step runs only if its files are unchanged since the plan was made. If a step fails, the doctor stops and
@@ -135,7 +135,7 @@ enum Command {
 
 /// The commands of child processes, which users do not see.
 #[derive(Subcommand)]
-enum Child {
+enum ChildCommand {
     /// Query NVML, for `check`.
     #[command(name = machine::COMMAND)]
     Machine,
@@ -166,7 +166,7 @@ enum Child {
 fn main() -> ExitCode {
     cudnn_os::child::prepare();
     let mut words: Vec<OsString> = std::env::args_os().collect();
-    if let Some(child) = help::parse_child::<Arguments, Child>(&words) {
+    if let Some(child) = help::parse_child::<Arguments, ChildCommand>(&words) {
         return run_child(child);
     }
     let is_supervised = words.get(1).is_some_and(|word| word == IN_CHILD);
@@ -181,12 +181,12 @@ fn main() -> ExitCode {
     run(arguments, is_supervised, format).unwrap_or_else(|error| output::fail(format, error).into())
 }
 
-fn run_child(child: Child) -> ExitCode {
+fn run_child(child: ChildCommand) -> ExitCode {
     match child {
-        Child::Machine => machine::run_child(),
-        Child::Driver => driver::run_child(),
-        Child::Layers { layers } => layer_check::run_child(&layers),
-        Child::Load { dir, gpu, driver, engines, cuda } => {
+        ChildCommand::Machine => machine::run_child(),
+        ChildCommand::Driver => driver::run_child(),
+        ChildCommand::Layers { layers } => layer_check::run_child(&layers),
+        ChildCommand::Load { dir, gpu, driver, engines, cuda } => {
             load_test::run_child(&dir, &Parts { convolution: gpu, driver, engines, cuda })
         }
     }
@@ -196,7 +196,7 @@ fn run_child(child: Child) -> ExitCode {
 fn run(arguments: Arguments, is_supervised: bool, format: Format) -> Result<ExitCode, Box<dyn Error>> {
     let timeouts = Timeouts::new(arguments.timeout.map(Duration::from_secs));
     let command = match arguments.command {
-        None => Command::Check(cmd::check::Command::with_evidence(arguments.verbose)),
+        None => Command::Check(cmd::check::Arguments::with_evidence(arguments.verbose)),
         Some(_) if arguments.verbose => return Err("error: put --verbose after the name of the subcommand".into()),
         Some(command) => command,
     };

@@ -1,4 +1,4 @@
-//! Tells the user of a layer that a program may run graphs without cuDNN, where no layer sees them.
+//! Warns the user of a layer that a program may run graphs without cuDNN, where no layer sees them.
 
 use std::ffi::OsStr;
 use std::path::Path;

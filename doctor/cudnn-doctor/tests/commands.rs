@@ -75,7 +75,7 @@ fn explain_names_every_file_with_the_search_rule() {
         assert!(stdout.contains(text), "{text}: {stdout}");
     }
     // LD_LIBRARY_PATH has priority over the older shim's RUNPATH. The shim works with all libraries of a newer release, but
-    // not for another CUDA.
+    // not for a different CUDA.
     let (_, stdout) = doctor(&["explain", shim], &[("LD_LIBRARY_PATH", &newer)]);
     assert!(stdout.contains("(9.27.0): LD_LIBRARY_PATH"), "{stdout}");
     let value = json(&["explain", shim], &[("LD_LIBRARY_PATH", &newer)]);

@@ -408,7 +408,7 @@ fn a_record_that_a_killed_doctor_has_set_aside_is_used_and_removed() {
     assert_eq!(left(), None, "{text}");
 }
 
-/// The installer changes a package that the plan keeps.
+/// The installer changes a package that the plan leaves unchanged.
 #[test]
 fn a_step_with_another_effect_than_the_simulated_one_is_not_done() {
     let world = World::broken();
@@ -712,7 +712,7 @@ fn a_pyvenv_cfg_that_is_a_named_pipe_is_replaced() {
     let (_, text) = world.run(&["check", "--only", "C028"]);
     assert!(text.contains("pyvenv.cfg is not a regular file"), "{text}");
     let (_, text) = world.run(&["fix", "--yes", "--remove", "--only", "C028"]);
-    // The stand-in for Python creates nothing, which the doctor notices.
+    // The stand-in for Python creates no files, which the doctor notices.
     let is_gone = world.path("env/pyvenv.cfg").symlink_metadata().is_err();
     assert!(is_gone && text.contains("bin/python3 still cannot use its packages"), "{text}");
 }
@@ -736,7 +736,7 @@ fn after_ctrl_c_no_step_begins() {
     assert!(world.calls().is_empty() && world.site.join(OPS).symlink_metadata().is_err());
 }
 
-/// Root may have a PATH with programs of another user.
+/// Root's PATH may contain another user's programs.
 #[test]
 fn root_runs_no_installer_of_another_user() {
     let world = World::new(NEW);

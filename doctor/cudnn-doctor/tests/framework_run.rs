@@ -185,7 +185,7 @@ fn a_working_framework_has_a_line_for_every_step() {
 fn a_failure_is_explained_by_its_first_cause() {
     let torch =
         |fault: &str, code: &str, texts: &[&str]| has(finding(&Environment::torch(fault).check("torch")), code, texts);
-    // cuDNN's log is more detailed than the framework's message. An engine that merely lacks support for a graph must
+    // cuDNN's log is more detailed than the framework's message. An engine that merely rejects a graph must
     // not be reported as the cause.
     torch(
         r#"
@@ -618,7 +618,7 @@ fn variables_that_lead_python_elsewhere_are_named() {
         format!("--python {}", environment.dir.path().display()),
     ];
     has(finding(&by_script), "C092", &texts.each_ref().map(String::as_str));
-    // The standard library of the other Python lacks some required modules.
+    // Some modules are missing from the standard library of the other Python.
     let other_home = TempDir::new();
     let base = std::fs::canonicalize(environment.dir.path().join("bin/python3")).unwrap();
     let lib = base.parent().unwrap().parent().unwrap().join("lib");

@@ -130,7 +130,7 @@ fn an_unusable_list_is_reported_and_does_no_harm() {
         ("a damaged one", &|| write(&damaged), "the list of pages is damaged"),
         ("an empty one", &|| write(b""), "the list of pages is damaged"),
         ("one that is too long", &|| write(&long), "the list of pages is damaged"),
-        ("others may write", &|| (write(&content), mode(0o622)).1, "other users can write to it"),
+        ("others may write", &|| (write(&content), mode(0o622)).1, "it is writable by other users"),
         (
             "a pipe",
             &|| {

@@ -1,5 +1,5 @@
-//! Installs frameworks from the package index with pip and with uv, alone and in pairs, on a machine with a GPU that is a
-//! stand-in. A healthy environment gets no warning or error, and each exception has a cause in the packages.
+//! Installs frameworks from the package index with pip and with uv, alone and in pairs, on a machine with a GPU that is
+//! a stand-in. Healthy environments get neither warnings nor errors, except for known defects of the packages.
 //!
 //! `CUDNN_TESTS_FRAMEWORKS=all` installs the newest releases of all frameworks (weekly; 20 GB of downloads). Otherwise the
 //! test installs pinned small ones. `CUDNN_TESTS_FRAMEWORKS=torch,jax` installs only these, alone and in pairs.

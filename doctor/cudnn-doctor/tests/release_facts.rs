@@ -183,7 +183,7 @@ fn stored_facts_that_cannot_be_trusted_are_ignored() {
     for path in [&file, &dir] {
         let before = path.metadata().unwrap().permissions();
         std::fs::set_permissions(path, PermissionsExt::from_mode(0o777)).unwrap();
-        ignored("other users can write to it");
+        ignored("it is writable by other users (mode 0777)");
         std::fs::set_permissions(path, before).unwrap();
     }
     assert_eq!(update.in_use(), (4_000_000_000, None));
@@ -200,5 +200,5 @@ fn stored_facts_that_cannot_be_trusted_are_ignored() {
     ignored("its version 0 is not newer than the built-in facts");
     std::fs::remove_file(&file).unwrap();
     std::os::unix::fs::symlink(update.file(), &file).unwrap();
-    ignored("it is not a file");
+    ignored("it is not a regular file");
 }

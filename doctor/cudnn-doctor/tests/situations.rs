@@ -546,7 +546,7 @@ fn the_cudnn_next_to_the_drop_in_is_checked() {
     let findings = check(&[], &variables);
     assert!(with_code(&findings, "C021").is_empty(), "{findings:#?}");
     assert!(explain().contains(&format!("which loads cuDNN 9.19.0 in {}", used.display())), "{}", explain());
-    // A library of a different release is next to the drop-in.
+    // A library from a different release is next to the drop-in.
     FakeLibrary::new(Library::Graph, Version::new(9, 10, 2)).build(&beside.file(Library::Graph));
     let findings = check(&[], &variables);
     let other = with_code(&findings, "C021");
@@ -566,7 +566,7 @@ fn the_cudnn_next_to_the_drop_in_is_checked() {
 fn the_cudnn_that_linked_programs_get_is_also_checked() {
     let (used, other) = (TempDir::new(), TempDir::new());
     support::copy_fake_set(VERSION, used.path());
-    // A shim of a different release loads the libraries of the installation.
+    // A shim from a different release loads the libraries of the installation.
     FakeLibrary::new(Library::Shim, Version::new(9, 4, 0)).build(&other.file(Library::Shim));
     let path = std::env::join_paths([other.path(), used.path()]).unwrap();
     let findings = check(&[], &[("LD_LIBRARY_PATH", path.as_ref())]);
@@ -895,7 +895,7 @@ fn a_full_cudnn_with_the_libraries_of_a_jit_only_one_is_incomplete() {
     assert_eq!(with_code(&findings, "C012").len(), 1, "{findings:#?}");
 }
 
-/// pip cannot uninstall such a wheel, so its record is set aside while it is installed again.
+/// pip cannot uninstall such a wheel. The record is set aside during the reinstallation.
 #[test]
 fn a_wheel_with_a_damaged_record_is_still_known() {
     type Damage = fn(&Path);
@@ -959,7 +959,7 @@ fn a_note_has_no_command_that_a_setting_forbids() {
     }
 }
 
-/// pip has a record of another release, for example because files were copied over those of the wheel.
+/// pip has a record from a different release, for example because files were copied over those of the wheel.
 #[test]
 fn files_of_another_release_than_the_record_are_not_as_installed() {
     for (record, is_other) in [("nvidia_cudnn_cu12-9.19.0.56", false), ("nvidia_cudnn_cu12-9.18.0.77", true)] {
@@ -1044,8 +1044,7 @@ fn a_conda_package_with_deleted_files_is_reinstalled() {
 /// With `docker run --user`, the home directory is `/` or missing.
 #[test]
 fn commands_write_where_the_user_can_write() {
-    // SAFETY: geteuid always succeeds.
-    if unsafe { libc::geteuid() } != 0 {
+    if !cudnn_os::rights::is_root() {
         return not_run("a user without a home directory", "only root can become another user");
     }
     let (root, tools) = (TempDir::new(), TempDir::new());
@@ -1411,7 +1410,7 @@ fn no_command_of_a_note_breaks_a_framework() {
     assert_eq!(note["commands"], serde_json::json!([]), "{note:#?}");
 }
 
-/// pip gives a directory a temporary name before it removes it, and leaves it if it is killed.
+/// pip renames a directory before it removes it. If pip is killed, the directory stays.
 #[test]
 fn a_directory_that_a_killed_pip_has_left_is_no_installation() {
     let root = TempDir::new();
@@ -1443,8 +1442,7 @@ fn a_directory_that_a_killed_pip_has_left_is_no_installation() {
 /// A package that an administrator installed with umask 077 exists, but other users may not enter its directory.
 #[test]
 fn an_unreadable_wheel_is_not_reported_as_missing() {
-    // SAFETY: geteuid always succeeds.
-    let is_root = unsafe { libc::geteuid() } == 0;
+    let is_root = cudnn_os::rights::is_root();
     let closed_mode = if is_root { 0o700 } else { 0 };
     let set_mode = |dir: &Path, mode| std::fs::set_permissions(dir, std::fs::Permissions::from_mode(mode)).unwrap();
     let bin = TempDir::new();
@@ -1502,8 +1500,7 @@ fn an_unreadable_wheel_is_not_reported_as_missing() {
 /// The parent directory of an environment is private, and commands must not make it public.
 #[test]
 fn no_command_opens_the_home_of_another_user() {
-    // SAFETY: geteuid always succeeds.
-    let mode = if unsafe { libc::geteuid() } == 0 { 0o700 } else { 0 };
+    let mode = if cudnn_os::rights::is_root() { 0o700 } else { 0 };
     let (bin, root) = (TempDir::new(), TempDir::new());
     let program = bin.path().join("cudnn-doctor");
     copy_program(DOCTOR, &program);
@@ -1709,8 +1706,7 @@ fn a_directory_with_only_the_drop_in_is_not_an_installation() {
 /// In this container, the user is different from root.
 #[test]
 fn without_sudo_the_help_says_that_root_must_run_the_commands() {
-    // SAFETY: geteuid always succeeds.
-    if unsafe { libc::geteuid() } != 0 {
+    if !cudnn_os::rights::is_root() {
         return not_run("commands without sudo", "only root can make what belongs to root");
     }
     let world = TempDir::new();

@@ -42,7 +42,7 @@ pub enum FetchError {
         /// The damage to the copy in the cache, or `None` if the copy is missing.
         damage: Option<Damage>,
     },
-    /// The release is for another system, and pip cannot install it on this one.
+    /// The release is for a different system, and pip cannot install it on this one.
     OtherSystem {
         /// The release.
         release: &'static Release,

@@ -52,8 +52,8 @@ pub fn release(id: &str) -> Result<&'static Release, FetchError> {
     RELEASES.iter().find(|release| release.id == id).or_else(newest).ok_or_else(unknown)
 }
 
-/// Returns a release of cuDNN that is not pinned, such as `cu12-9.20` or `jit-cu13-9.20.0.48`: the newest one whose
-/// version begins with these numbers, when it is fetched first. pip only verifies it against the package index.
+/// Returns a release of cuDNN that is not pinned, such as `cu12-9.20` or `jit-cu13-9.20.0.48`: the newest release with
+/// these numbers at the time of the first download. pip only verifies it against the package index.
 ///
 /// Returns `None` unless the identifier is the [`line`](Release::line) of a pinned release for this machine, followed by
 /// two to four numbers. The value is never freed, like those of pinned releases.

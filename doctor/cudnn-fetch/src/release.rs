@@ -17,7 +17,7 @@ pub struct Release {
     pub version: &'static str,
     /// The sha256 of the wheel for every pinned platform: x86-64 first, then aarch64. Empty if the wheel is not pinned.
     pub sha256: &'static [&'static str],
-    /// pip's platform name for a wheel for another machine, which is only read.
+    /// pip's platform name for a wheel for a different machine, which is only read.
     pub platform: Option<&'static str>,
     /// The size of the download in units of 10^6 bytes. 0 if the wheel is not pinned.
     pub megabytes: u32,

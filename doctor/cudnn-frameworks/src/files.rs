@@ -77,7 +77,7 @@ pub(crate) fn contains(
     let mut rest = file.take(part.end.saturating_sub(part.start));
     let mut block = Vec::with_capacity(BLOCK_LEN + text.len() + 1);
     loop {
-        // The text may span two blocks; also keeps the byte before it.
+        // The text may span two blocks; the byte before it is needed as well.
         let kept = block.len().min(text.len() + 1);
         block.drain(..block.len() - kept);
         if (&mut rest).take(BLOCK_LEN as u64).read_to_end(&mut block)? == 0 {

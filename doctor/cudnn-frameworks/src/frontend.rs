@@ -14,7 +14,7 @@ const PACKAGE: &str = "nvidia-cudnn-frontend";
 const VARIABLE: &str = "CUDNN_FRONTEND_ENABLE_FROST_ENGINES";
 const ON: [&str; 4] = ["1", "true", "yes", "on"];
 
-/// The first release whose engines compete with cuDNN's if the variable is set, and the first one whose engines do by
+/// The first release with engines that compete with cuDNN's if the variable is set, and the first one where this is the
 /// default.
 const OPTIONAL_SINCE: &str = "1.27";
 const DEFAULT_SINCE: &str = "1.30";

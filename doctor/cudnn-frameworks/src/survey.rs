@@ -8,14 +8,14 @@ use cudnn_probe::{Host, Os};
 use crate::environment::Environment;
 use crate::files::matching;
 use crate::framework::built_for::{self, BuiltFor};
-use crate::framework::kind::{KINDS, Kind, UsesCudnnOf};
+use crate::framework::kind::{FrameworkKind, KINDS, UsesCudnnOf};
 use crate::framework::missing_files::{self, MissingFiles};
 use crate::framework::{releases, version_file};
 use crate::opens::unlisted::{self, Unlisted};
 use crate::opens::{self, Known, Opens};
 use crate::package::distribution::{self, Distribution};
 use crate::package::requirement::{self, Pin};
-use crate::package::unreadable::{Remedy, Unreadable};
+use crate::package::unreadable::{Repair, Unreadable};
 use crate::package::{conda, metadata, undecodable};
 
 /// The frameworks and related packages of an environment.
@@ -51,7 +51,7 @@ impl Survey {
 #[derive(Debug)]
 pub struct Framework {
     /// The kind of framework.
-    pub kind: &'static Kind,
+    pub kind: &'static FrameworkKind,
     /// The package that provides the framework.
     pub distribution: Distribution,
     /// The version in the package's metadata: `2.9.1+cu128`.
@@ -65,7 +65,7 @@ pub struct Framework {
     pub built_for: BuiltFor,
     /// The required `nvidia-*` and other CUDA packages.
     pub pins: Vec<Pin>,
-    /// The cuDNN that the framework would load, or that another one loads for it ([`Kind::cudnn_loader`]).
+    /// The cuDNN that the framework would load, or that another one loads for it ([`FrameworkKind::cudnn_loader`]).
     pub opens: Opens,
     /// Files that the package's record lists but that do not exist.
     pub missing_files: MissingFiles,
@@ -84,8 +84,8 @@ impl Framework {
     }
 
     /// Returns how a program can make the framework find the CUDA and cuDNN wheels, given all frameworks of the
-    /// environment: "call ... before ...". `None` if nothing would work, for example because a missing library is none of
-    /// those that are then loaded.
+    /// environment: "call ... before ...". `None` if no call would work, for example because it does not load a missing
+    /// library.
     pub fn finds_wheels_by(&self, all: &[Framework]) -> Option<String> {
         let ways = self.kind.finds_wheels.as_ref()?;
         let is_loaded = |name: &String| ways.loads.iter().any(|start| name.starts_with(start));
@@ -157,7 +157,7 @@ pub fn survey_to(environment: &Environment, host: &Host, depth: Depth) -> Survey
                 found.add(Unreadable::new(metadata::file(&distribution.info_dir), reason, None));
             }
             if let Some((closed, error)) = dir.as_deref().and_then(|dir| kind.closed(dir, environment.os)) {
-                found.add(Unreadable::new(closed, error, Some(Remedy::Allow)));
+                found.add(Unreadable::new(closed, error, Some(Repair::Allow)));
             }
             let of_conda = conda::of(kind, &distribution, &records, &environment.root);
             let pins = [pins, conda::pins(&of_conda, &records)].concat();
@@ -222,7 +222,7 @@ fn with_cudnn_of(of: &UsesCudnnOf, frameworks: &[Framework], built_for: BuiltFor
 }
 
 /// Returns a framework's requirements from the package metadata, plus requirements that no metadata contains.
-fn pins(kind: &Kind, of: &Distribution, installed: &[Distribution], environment: &Environment) -> Vec<Pin> {
+fn pins(kind: &FrameworkKind, of: &Distribution, installed: &[Distribution], environment: &Environment) -> Vec<Pin> {
     let mut pins = requirement::pins(of, installed, environment);
     let twins = kind.same_version.iter().filter(|_| kind.packages.contains(&of.name.as_str()));
     pins.extend(twins.map(|twin| requirement::same_version(of, twin, installed)));
@@ -230,7 +230,7 @@ fn pins(kind: &Kind, of: &Distribution, installed: &[Distribution], environment:
 }
 
 /// Finds a framework's module without package metadata.
-fn without_metadata(kind: &Kind, environment: &Environment) -> Option<Distribution> {
+fn without_metadata(kind: &FrameworkKind, environment: &Environment) -> Option<Distribution> {
     let dirs = environment.import_dirs.iter().map(|import_dir| (import_dir, import_dir.join(kind.module)));
     let (import_dir, dir) = dirs.into_iter().find(|(_, dir)| dir.leads_to_dir())?;
     let has_library = kind.on(environment.os)?.always_there().iter().any(|pattern| !matching(&dir, pattern).is_empty());

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use cudnn_frameworks::{Depth, Environment, Remedy, Survey, survey, survey_to};
+use cudnn_frameworks::{Depth, Environment, Repair, Survey, survey, survey_to};
 use cudnn_probe::Host;
 use support::{ExtensionLibrary, PythonEnvironment, TempDir};
 
@@ -174,7 +174,7 @@ fn directories_may_be_closed() {
     std::fs::set_permissions(&lib, std::fs::Permissions::from_mode(0o0)).unwrap();
     let found = read(venv.root());
     std::fs::set_permissions(&lib, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let closed: Vec<_> = found.unreadable.iter().filter(|one| one.remedy == Some(Remedy::Allow)).collect();
+    let closed: Vec<_> = found.unreadable.iter().filter(|one| one.repair == Some(Repair::Allow)).collect();
     assert_eq!(closed.len(), usize::from(is_closed), "{:?}", found.unreadable);
     assert!(closed.iter().all(|one| one.path == lib && one.reason.contains("Permission denied")), "{closed:?}");
 }

@@ -7,7 +7,7 @@
     reason = "a test fails by panicking"
 )]
 
-use cudnn_frameworks::{Comparison, KINDS, Source, pairs, releases};
+use cudnn_frameworks::{Comparison, KINDS, ValueSource, pairs, releases};
 use cudnn_probe::Version;
 use support::ExtensionLibrary;
 
@@ -79,7 +79,7 @@ const CASES: &[Case] = &[
         ("", ""),
         "true 12.5 9.3.0 requirement",
     ),
-    // conda's package lacks this requirement. The file contains the major version, and the document describes the
+    // conda's package omits this requirement. The file contains the major version, and the document describes the
     // details.
     (
         "tensorflow",
@@ -237,11 +237,11 @@ fn every_framework_was_built_for_the_versions_in_its_files() {
     }
 }
 
-fn name_of(source: &Source) -> &'static str {
+fn name_of(source: &ValueSource) -> &'static str {
     match source {
-        Source::File(_) => "file",
-        Source::Requirement(_) => "requirement",
-        Source::Fact { citation, is_older_than_package } => {
+        ValueSource::File(_) => "file",
+        ValueSource::Requirement(_) => "requirement",
+        ValueSource::Fact { citation, is_older_than_package } => {
             assert!(releases::all().iter().any(|fact| fact.source == *citation), "{citation:?}");
             if *is_older_than_package { "later" } else { "document" }
         }
@@ -284,7 +284,7 @@ fn a_framework_without_cudnn_of_its_own_opens_the_files_of_pytorch() {
     let machine = Machine::new().torch("2.9.0").cudart().cudnn(Version::new(9, 10, 2));
     machine.environment.package("sglang", "0.5.9");
     assert_eq!(framework(&machine.survey(), "sglang").built_for.cudnn, None);
-    // Without PyTorch, they open nothing.
+    // Without PyTorch, they open no files.
     let machine = Machine::new();
     machine.environment.package("vllm", "0.14.0");
     assert!(framework(&machine.survey(), "vllm").opens.needs_none);
@@ -295,7 +295,10 @@ fn gpu_code_is_reported_for_the_majority_of_kernels() {
     let survey = Machine::new().torch("2.9.1").survey();
     let code = framework(&survey, "torch").built_for.gpu_code.as_ref().unwrap();
     assert_eq!(code.value.iter().map(ToString::to_string).collect::<Vec<_>>(), ["8.0", "9.0"]);
-    assert!(matches!(&code.source, Source::File(file) if file.ends_with("torch/lib/libtorch_cuda.so")), "{code:?}");
+    assert!(
+        matches!(&code.source, ValueSource::File(file) if file.ends_with("torch/lib/libtorch_cuda.so")),
+        "{code:?}"
+    );
 }
 
 #[test]

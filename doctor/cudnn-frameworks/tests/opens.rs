@@ -291,7 +291,7 @@ fn the_python_code_of_jax_opens_the_wheel_before_the_run_path_is_used() {
     let survey = machine.survey();
     let shim = &framework(&survey, "jax").opens.cudnn[0];
     assert!(shim.path.starts_with(&other), "{shim:?}");
-    // The module lacks the library, which makes ld.so use the run path.
+    // The library is not in the module, which makes ld.so use the run path.
     std::fs::remove_file(other.join("nvidia/cudnn/lib/libcudnn.so.9")).unwrap();
     let survey = machine.survey();
     let shim = &framework(&survey, "jax").opens.cudnn[0];

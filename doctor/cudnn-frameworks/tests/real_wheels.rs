@@ -11,7 +11,7 @@
 
 use std::path::Path;
 
-use cudnn_frameworks::{Framework, Opens, SearchRule, Source};
+use cudnn_frameworks::{Framework, Opens, SearchRule, ValueSource};
 use cudnn_probe::Version;
 use cudnn_probe::ld_so::Rule;
 use support::Wheel;
@@ -63,7 +63,7 @@ fn ctranslate2_contained_a_shim_and_needs_none_now() {
     let survey = machine.survey();
     let old = framework(&survey, "ctranslate2");
     assert_eq!(built_for(old), (Some((12, None)), Some(Version::new(8, 9, 7))));
-    assert!(matches!(&old.built_for.cudnn.as_ref().unwrap().source, Source::File(_)), "{old:?}");
+    assert!(matches!(&old.built_for.cudnn.as_ref().unwrap().source, ValueSource::File(_)), "{old:?}");
     assert_eq!(names(&old.opens), ["libcudnn-463fd6d5.so.8.9.7"]);
     assert!(matches!(&old.opens.cudnn[0].by, SearchRule::LdSo(Rule::Rpath(_))), "{old:?}");
     assert_eq!(old.opens.missing, ["libcudnn_ops_infer.so.8", "libcudnn_cnn_infer.so.8", "libcublas.so.12"]);
@@ -86,13 +86,14 @@ fn the_jax_plugin_finds_the_wheel_by_python_code_or_run_path() {
     let survey = machine.survey();
     let jax = framework(&survey, "jax");
     assert_eq!(built_for(jax), (Some((12, None)), Some(Version::new(9, 10, 2))));
-    assert!(matches!(&jax.built_for.cudnn.as_ref().unwrap().source, Source::Requirement(_)), "{jax:?}");
+    assert!(matches!(&jax.built_for.cudnn.as_ref().unwrap().source, ValueSource::Requirement(_)), "{jax:?}");
     assert!(jax.built_for.compiles_at_run_time && !jax.opens.needs_none && jax.opens.cudnn.is_empty(), "{jax:?}");
     assert!(targets(jax).contains(&"12.0+PTX".to_owned()), "{:?}", targets(jax));
     let machine = machine.cudnn(Version::new(9, 10, 2));
     let survey = machine.survey();
     assert_eq!(framework(&survey, "jax").opens.cudnn[0].by, SearchRule::Python);
-    // A different directory is first for Python but lacks the library. The run path leads to the library next to it.
+    // A different directory is first for Python but does not contain the library. The run path leads to the library
+    // next to it.
     let other = machine.path("pythonpath");
     std::fs::create_dir_all(other.join("nvidia/cudnn/lib")).unwrap();
     let survey = machine.env("PYTHONPATH", &other).survey();

@@ -87,7 +87,7 @@ fn what_loaders_would_do_is_read_back() {
     }
     assert!(simulation.lookups().len() >= 4 && simulation.objects().len() >= 3, "{simulation:#?}");
 
-    let mut facts = dll_search::Facts::new();
+    let mut facts = dll_search::ProcessFacts::new();
     facts.path.push(lib.clone());
     facts.system_dir = Some("C:\\Windows\\System32".into());
     read_back(&facts);
@@ -118,7 +118,7 @@ fn every_error_is_read_back_with_its_text() {
         ProbeError::OtherMajor { major: 8 },
         ProbeError::NotAbsolute,
         ProbeError::NotRegularFile { kind: "a directory" },
-        ProbeError::NotElf { starts_with: b"<html>\xff".into() },
+        ProbeError::UnknownFormat { starts_with: b"<html>\xff".into() },
         ProbeError::Truncated { expected_len: u64::MAX, length: 3 },
         ProbeError::Malformed { reason: "it has no \"DT_SONAME\"\n".into() },
         ProbeError::WrongArchitecture { found: Architecture::ARM64EC, wanted: Architecture::X86_64 },

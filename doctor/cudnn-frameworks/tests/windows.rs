@@ -10,7 +10,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cudnn_frameworks::{Environment, Framework, SearchRule, Source, Survey, pairs, survey};
+use cudnn_frameworks::{Environment, Framework, SearchRule, Survey, ValueSource, pairs, survey};
 use cudnn_probe::{Host, Library, Os, Version, dll_search};
 use support::{PythonEnvironment, TempDir, extension_dll, fake_dll};
 
@@ -260,7 +260,10 @@ fn tensorflow_and_jax_use_no_gpu_on_windows_and_others_are_not_examined() {
         let framework = framework(&survey, id);
         let uses_gpu = framework.built_for.uses_gpu.as_ref().unwrap();
         assert!(!uses_gpu.value && framework.opens.needs_none, "{framework:?}");
-        assert!(matches!(uses_gpu.source, Source::Fact { citation, .. } if citation.url.contains(url)), "{uses_gpu:?}");
+        assert!(
+            matches!(uses_gpu.source, ValueSource::Fact { citation, .. } if citation.url.contains(url)),
+            "{uses_gpu:?}"
+        );
     }
     assert!(framework(&survey, "paddle").opens.is_unexamined);
 

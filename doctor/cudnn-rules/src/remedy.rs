@@ -9,7 +9,7 @@ use cudnn_cli::escape::Printable;
 use cudnn_cli::shell::{SEARCH_PATH, SEPARATOR};
 use cudnn_probe::{DIR_VARIABLE, Version};
 
-use crate::drop_in::command::Command as DropInCommand;
+use crate::drop_in::command::DropInCommand;
 use crate::packages::PackageChange;
 use crate::shell::{kept_entries, split_list};
 
@@ -156,7 +156,7 @@ impl Remedy {
         self.action(Action::Packages(change))
     }
 
-    /// Replaces the text and keeps the actions.
+    /// Replaces the text, but not the actions.
     pub(crate) fn with_text(self, text: impl Into<String>) -> Self {
         Remedy { text: text.into(), ..self }
     }

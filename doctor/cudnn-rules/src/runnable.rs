@@ -2,7 +2,7 @@
 
 /// A framework that the doctor can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Framework {
+pub enum RunnableFramework {
     /// PyTorch.
     Torch,
     /// JAX.
@@ -15,19 +15,24 @@ pub enum Framework {
     Ctranslate2,
 }
 
-impl Framework {
+impl RunnableFramework {
     /// All frameworks that the doctor can run.
-    pub const ALL: [Framework; 5] =
-        [Framework::Torch, Framework::Jax, Framework::Tensorflow, Framework::Onnxruntime, Framework::Ctranslate2];
+    pub const ALL: [RunnableFramework; 5] = [
+        RunnableFramework::Torch,
+        RunnableFramework::Jax,
+        RunnableFramework::Tensorflow,
+        RunnableFramework::Onnxruntime,
+        RunnableFramework::Ctranslate2,
+    ];
 
     /// Returns the display name, the module name (also used on the command line), and the package with CUDA support.
     fn facts(self) -> [&'static str; 3] {
         match self {
-            Framework::Torch => ["PyTorch", "torch", "torch"],
-            Framework::Jax => ["JAX", "jax", "jax"],
-            Framework::Tensorflow => ["TensorFlow", "tensorflow", "tensorflow"],
-            Framework::Onnxruntime => ["ONNX Runtime", "onnxruntime", "onnxruntime-gpu"],
-            Framework::Ctranslate2 => ["CTranslate2", "ctranslate2", "ctranslate2"],
+            RunnableFramework::Torch => ["PyTorch", "torch", "torch"],
+            RunnableFramework::Jax => ["JAX", "jax", "jax"],
+            RunnableFramework::Tensorflow => ["TensorFlow", "tensorflow", "tensorflow"],
+            RunnableFramework::Onnxruntime => ["ONNX Runtime", "onnxruntime", "onnxruntime-gpu"],
+            RunnableFramework::Ctranslate2 => ["CTranslate2", "ctranslate2", "ctranslate2"],
         }
     }
 
@@ -52,8 +57,8 @@ impl Framework {
     /// Returns a pip requirement for the framework with this CUDA major.
     pub(crate) fn package(self, cuda_major: u32) -> String {
         match self {
-            Framework::Jax => format!("jax[cuda{cuda_major}]"),
-            Framework::Tensorflow => "tensorflow[and-cuda]".to_owned(),
+            RunnableFramework::Jax => format!("jax[cuda{cuda_major}]"),
+            RunnableFramework::Tensorflow => "tensorflow[and-cuda]".to_owned(),
             _ => self.wheel().to_owned(),
         }
     }
@@ -61,9 +66,9 @@ impl Framework {
     /// Returns the CPU-only package that installs the same files as the CUDA package.
     pub(crate) fn cpu_package(self) -> Option<&'static str> {
         match self {
-            Framework::Tensorflow => Some("tensorflow-cpu"),
-            Framework::Onnxruntime => Some("onnxruntime"),
-            Framework::Torch | Framework::Jax | Framework::Ctranslate2 => None,
+            RunnableFramework::Tensorflow => Some("tensorflow-cpu"),
+            RunnableFramework::Onnxruntime => Some("onnxruntime"),
+            RunnableFramework::Torch | RunnableFramework::Jax | RunnableFramework::Ctranslate2 => None,
         }
     }
 }

@@ -121,7 +121,7 @@ mod tests {
         let different = r#"[{"kind":"TENSOR","UNIQUE_ID:3":2},{"kind":"TENSOR","UNIQUE_ID:3":1},
             {"kind":"OPERATION_POINTWISE","XDESC:15":0,"BDESC:15":1,"YDESC:15":1},{"kind":"OPERATIONGRAPH","OPS:15":2}]"#;
         assert_ne!(one, canonical(different));
-        // The handle is no part of a plan either.
+        // Plans do not contain the handle either.
         let plan = r#"[{"kind":"DEVICEPROP","HANDLE:0":1},{"kind":"EXECUTION_PLAN","HANDLE:0":1,"DEVICEPROP:15":0}]"#;
         assert_eq!(canonical(plan), r#"[{"kind":"EXECUTION_PLAN"}]"#);
     }

@@ -54,7 +54,7 @@ impl Edit {
         }
     }
 
-    /// Keeps only these operations, by their place in the graph.
+    /// Drops all operations except these, given by index.
     pub fn keep_operations(&mut self, is_kept: impl Fn(usize) -> bool) {
         let root = self.nodes.len().saturating_sub(1);
         let operations = self.children(root, Name::CUDNN_ATTR_OPERATIONGRAPH_OPS).into_iter().enumerate();
@@ -62,7 +62,7 @@ impl Edit {
         self.replace_value(root, Name::CUDNN_ATTR_OPERATIONGRAPH_OPS, Value::Nodes(kept));
     }
 
-    /// Returns the graph without descriptors that nothing refers to, or `None` if there are no operations.
+    /// Returns the graph without unreferenced descriptors, or `None` if there are no operations.
     #[must_use]
     pub fn finish(mut self) -> Option<Graph> {
         let root = self.nodes.len().checked_sub(1)?;

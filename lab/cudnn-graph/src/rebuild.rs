@@ -93,7 +93,7 @@ pub unsafe fn rebuild<B: Backend>(graph: &Graph, target: Target, backend: &B) ->
     });
     let root = if all.is_ok() { made.pop() } else { None };
     for descriptor in made.into_iter().rev() {
-        // SAFETY: the descriptor was created above, and nothing else knows it.
+        // SAFETY: the descriptor was created above and is not shared.
         unsafe { backend.destroy(descriptor) };
     }
     all?;
@@ -143,7 +143,7 @@ impl<B: Backend> Attempt<'_, B> {
             }
             value => {
                 let bytes = value.to_bytes(*ty);
-                // Texts are as long as their bytes, even if a damaged file states another count.
+                // Texts are as long as their bytes, even if a damaged file contains a different count.
                 let count = if *ty == Type::CUDNN_TYPE_CHAR { bytes.len() as i64 } else { value.count(*ty) };
                 let aligned = aligned(&bytes);
                 // SAFETY: guaranteed by the caller; the buffer contains that many elements of this type.
@@ -272,7 +272,7 @@ mod tests {
     fn check(target: Target, refused: Option<usize>, expected: Result<usize, &str>, calls: &[&str]) {
         let recorder = Recorder { refused, ..Recorder::default() };
         let graph = serde_json::from_str(GRAPH).unwrap();
-        // SAFETY: nothing is called.
+        // SAFETY: this code never calls the functions.
         let made = unsafe { rebuild(&graph, target, &recorder) };
         assert_eq!(made.map(|raw| raw.addr()).map_err(|refused| refused.place), expected.map_err(str::to_owned));
         assert_eq!(recorder.calls.into_inner(), calls);

@@ -41,8 +41,8 @@ pub fn is_broadcast_to(shape: &[i64], output: &[i64]) -> bool {
     shape.len() != output.len() || shape.iter().zip(output).all(|(from, to)| from == to || *from == 1)
 }
 
-/// Returns whether a reduction can write this output: each dimension is kept, or groups of equal size are reduced to one
-/// element each. The gradients of a grouped attention are sums over groups of heads.
+/// Returns whether a reduction can write this output: dimensions are unchanged, or reduced in groups of equal size. The
+/// gradients of a grouped attention are sums over groups of heads.
 #[must_use]
 pub fn is_reduced_to(shape: &[i64], output: &[i64]) -> bool {
     let is_part = |(from, to): (&i64, &i64)| *to > 0 && from.checked_rem(*to) == Some(0);

@@ -64,7 +64,7 @@ fn integers_in(ty: Type) -> usize {
 impl Value {
     /// Returns elements other than descriptors and handles.
     ///
-    /// Returns `None` for pointers, for unknown types, and if the bytes are no whole number of elements.
+    /// Returns `None` for pointers, for unknown types, and for incomplete elements.
     #[must_use]
     pub fn from_bytes(ty: Type, count: i64, bytes: &[u8]) -> Option<Self> {
         let size = element_size(ty)?;

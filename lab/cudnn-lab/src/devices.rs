@@ -19,14 +19,14 @@ pub(crate) struct DeviceOption {
 }
 
 /// A device to plan for.
-pub(crate) struct Device {
+pub(crate) struct TargetDevice {
     /// cuDNN's description.
     pub(crate) description: String,
     /// `None` for a description in a file.
     pub(crate) known: Option<KnownDevice>,
 }
 
-impl Device {
+impl TargetDevice {
     /// Returns the name of the GPU.
     pub(crate) fn gpu(&self) -> String {
         device::name(&self.description).unwrap_or_else(|| device::UNNAMED.to_owned())
@@ -38,7 +38,7 @@ impl DeviceOption {
     ///
     /// # Errors
     /// See [`select`].
-    pub(crate) fn select(&self) -> Result<Option<Device>, String> {
+    pub(crate) fn select(&self) -> Result<Option<TargetDevice>, String> {
         self.device.as_deref().map(select).transpose()
     }
 }
@@ -48,12 +48,12 @@ impl DeviceOption {
 ///
 /// # Errors
 /// There is no such device, or the file contains no description. The message lists similar names.
-pub(crate) fn select(name: &Path) -> Result<Device, String> {
+pub(crate) fn select(name: &Path) -> Result<TargetDevice, String> {
     let text = name.to_string_lossy();
     let is_path = text.contains(std::path::is_separator);
     let known = known_devices().into_iter().find(|known| !is_path && known.is_named(&text));
     if let Some(known) = known {
-        return Ok(Device { description: known.description(), known: Some(known) });
+        return Ok(TargetDevice { description: known.description(), known: Some(known) });
     }
     if !is_path && !name.exists() {
         let near = near_names(&text);
@@ -63,7 +63,7 @@ pub(crate) fn select(name: &Path) -> Result<Device, String> {
             name.printable()
         ));
     }
-    Ok(Device { description: read(name)?, known: None })
+    Ok(TargetDevice { description: read(name)?, known: None })
 }
 
 /// Returns the known names that are similar to this one, best first.

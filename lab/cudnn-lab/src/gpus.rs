@@ -1,4 +1,4 @@
-//! Asks the driver for the GPUs of this machine. It runs in a child process, because drivers may crash or hang.
+//! Queries the driver for the GPUs of this machine. It runs in a child process, because drivers may crash or hang.
 
 use std::ffi::OsStr;
 use std::process::ExitCode;

@@ -162,7 +162,7 @@ Examples:
 
 /// The commands of child processes, which users do not see.
 #[derive(Subcommand)]
-enum Child {
+enum ChildCommand {
     /// Replay graphs, for `replay` and `reduce`.
     #[command(name = replay_worker::COMMAND)]
     Replay,
@@ -180,7 +180,7 @@ enum Child {
 fn main() -> ExitCode {
     cudnn_os::child::prepare();
     let words: Vec<OsString> = std::env::args_os().collect();
-    if let Some(child) = help::parse_child::<Arguments, Child>(&words) {
+    if let Some(child) = help::parse_child::<Arguments, ChildCommand>(&words) {
         return run_child(child);
     }
     let arguments = match help::parse::<Arguments>(&words, GROUPS, |_| None) {
@@ -191,12 +191,12 @@ fn main() -> ExitCode {
     run(arguments, format).unwrap_or_else(|error| output::fail(format, error).into())
 }
 
-fn run_child(child: Child) -> ExitCode {
+fn run_child(child: ChildCommand) -> ExitCode {
     match child {
-        Child::Replay => replay_worker::run_child(),
-        Child::Tune => tune_worker::run_child(),
-        Child::Plan => plan_worker::run_child(),
-        Child::Gpus => gpus::run_child(),
+        ChildCommand::Replay => replay_worker::run_child(),
+        ChildCommand::Tune => tune_worker::run_child(),
+        ChildCommand::Plan => plan_worker::run_child(),
+        ChildCommand::Gpus => gpus::run_child(),
     }
 }
 

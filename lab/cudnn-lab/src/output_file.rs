@@ -2,7 +2,7 @@
 //!
 //! A command replaces empty files, and files of the kind that it writes, which their first bytes show. Other files need
 //! `--force`, also devices, pipes and links that lead nowhere. Some kinds are never written to devices and pipes. An
-//! input of the command is never replaced, and the file is no link that another user may have made.
+//! input of the command is never replaced, and another user's link is not followed.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek};
@@ -16,12 +16,12 @@ use cudnn_probe::FileIdentity;
 use cudnn_store::captures::values_dir;
 
 /// A kind of file that commands write.
-pub(crate) struct Kind {
+pub(crate) struct OutputKind {
     /// The name with an article.
     pub(crate) name: &'static str,
     /// Returns whether a file that starts with these bytes is of this kind.
     pub(crate) is_start: fn(&[u8]) -> bool,
-    /// Whether `--force` also writes to devices and pipes. Otherwise a library replaces the file by another one.
+    /// Whether `--force` also writes to devices and pipes. Otherwise a library replaces the file with another one.
     pub(crate) may_be_device: bool,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Replace {
 /// The output file of a command.
 pub(crate) struct Output<'a> {
     pub(crate) file: &'a Path,
-    pub(crate) kind: &'static Kind,
+    pub(crate) kind: &'static OutputKind,
     /// The files that the command reads. A new output is as private as the first one.
     pub(crate) inputs: &'a [&'a Path],
     /// Replaces files of other kinds.
@@ -164,7 +164,8 @@ mod tests {
 
     use super::*;
 
-    const LETTER: Kind = Kind { name: "a letter", is_start: |start| start.starts_with(b"Dear "), may_be_device: true };
+    const LETTER: OutputKind =
+        OutputKind { name: "a letter", is_start: |start| start.starts_with(b"Dear "), may_be_device: true };
 
     fn write(file: &Path, inputs: &[&Path], force: bool) -> Result<(), String> {
         let output = Output { file, kind: &LETTER, inputs, force };

@@ -14,10 +14,10 @@ use cudnn_cli::temporary;
 use cudnn_layers::plans::{Recorded, device_name, environment};
 use cudnn_loader::cudnnBackendAttributeName_t as Name;
 use cudnn_replay::rebuild::{Refused, rebuild};
-use cudnn_store::plans::{About, Entry};
+use cudnn_store::plans::{PlanEntry, PlanInfo};
 use serde::{Deserialize, Serialize};
 
-use crate::worker::{Answer, Client, Stop, reason_of, serve};
+use crate::worker::{Client, Stop, WorkerAnswer, reason_of, serve};
 
 /// The hidden subcommand of the worker.
 pub(crate) const COMMAND: &str = "internal-plan";
@@ -47,13 +47,13 @@ struct Rebuilt {
 /// The reason why planning is impossible.
 pub(crate) fn rebuild_all(
     device: &str,
-    entries: impl Iterator<Item = Entry>,
+    entries: impl Iterator<Item = PlanEntry>,
     failures: &mut Vec<String>,
     timeouts: &Timeouts,
-) -> Result<Vec<Entry>, String> {
+) -> Result<Vec<PlanEntry>, String> {
     let (mut client, mut spinner) = (Client::new(COMMAND, None, timeouts), Spinner::new(true));
     let (mut rebuilt, mut known) = (Vec::new(), Vec::new());
-    for Entry { key, about, .. } in entries {
+    for PlanEntry { key, about, .. } in entries {
         let Some(recorded) = Recorded::parse(&key) else {
             failures.push(format!("{}: it was written by another release of this program", about.label));
             continue;
@@ -67,8 +67,8 @@ pub(crate) fn rebuild_all(
         match ask::<Result<Rebuilt, String>>(&mut client, request, &mut spinner)? {
             Ok(Ok(Rebuilt { key, json, cudnn_version, workspace_size, build_time })) => {
                 let device = device_name(device.as_bytes());
-                let about = About { device, cudnn_version, build_time, workspace_size, ..about };
-                rebuilt.push(Entry { key, plan: json.into_bytes(), about });
+                let about = PlanInfo { device, cudnn_version, build_time, workspace_size, ..about };
+                rebuilt.push(PlanEntry { key, plan: json.into_bytes(), about });
                 known.push(recorded);
             }
             Ok(Err(reason)) => failures.push(format!("{}: {reason}", about.label)),
@@ -86,7 +86,7 @@ pub(crate) fn describe_gpu(timeouts: &Timeouts) -> Result<String, String> {
     ask(&mut Client::new(COMMAND, None, timeouts), Request::Gpu, &mut Spinner::new(true))?
 }
 
-/// Returns the worker's answer, or the reason why the worker ended without one.
+/// Returns the worker's answer, or the reason why the worker exited without one.
 ///
 /// # Errors
 /// The reason why no worker can answer.
@@ -96,9 +96,9 @@ fn ask<T: for<'de> Deserialize<'de>>(
     spinner: &mut Spinner,
 ) -> Result<Result<T, String>, String> {
     match client.ask(&[request], 1, &mut || spinner.turn(|| "computing")) {
-        Ok(Answer::Message { answer, .. }) => Ok(Ok(answer)),
-        Ok(Answer::Ended(ended)) => Ok(Err(reason_of(&ended))),
-        Ok(Answer::Unknown(reason)) => Ok(Err(reason)),
+        Ok(WorkerAnswer::Message { answer, .. }) => Ok(Ok(answer)),
+        Ok(WorkerAnswer::Ended(ended)) => Ok(Err(reason_of(&ended))),
+        Ok(WorkerAnswer::Unknown(reason)) => Ok(Err(reason)),
         Err(Stop::Failed(reason)) => Err(reason),
         Err(Stop::Interrupted(signal)) => temporary::end_by(signal),
     }

@@ -8,9 +8,9 @@ use cudnn_cli::programs::doctor;
 use cudnn_cli::shell::set_variable;
 use cudnn_cli::subprocess::{Ended, Timeouts};
 use cudnn_probe::DIR_VARIABLE;
-use cudnn_replay::replay::{Queue, Report, ReportStatus, Request};
+use cudnn_replay::replay::{Queue, ReplayReport, ReportStatus, Request};
 
-use crate::worker::{Answer, Client, Stop, reason_of, serve};
+use crate::worker::{Client, Stop, WorkerAnswer, reason_of, serve};
 
 /// The hidden subcommand of the child.
 pub(crate) const COMMAND: &str = "internal-replay";
@@ -35,13 +35,13 @@ impl<'a> Replayer<'a> {
     ///
     /// A bad end counts only from a new worker, which has received no other graph. Otherwise another graph may be the cause,
     /// and the graph is replayed again in a new worker.
-    pub(crate) fn replay(&mut self, requests: &[Request], wait: &mut dyn FnMut()) -> Result<Report, Stop> {
+    pub(crate) fn replay(&mut self, requests: &[Request], wait: &mut dyn FnMut()) -> Result<ReplayReport, Stop> {
         loop {
             let is_new = self.client.is_new();
             let (report, is_intact) = match self.client.ask(requests, if is_new { 1 } else { 1 + AHEAD }, wait)? {
-                Answer::Message { answer, is_intact } => (self.explained(answer), is_intact),
-                Answer::Ended(ended) => (report_of(&ended), false),
-                Answer::Unknown(reason) => (crashed(reason), false),
+                WorkerAnswer::Message { answer, is_intact } => (self.explained(answer), is_intact),
+                WorkerAnswer::Ended(ended) => (report_of(&ended), false),
+                WorkerAnswer::Unknown(reason) => (crashed(reason), false),
             };
             if is_new || is_intact {
                 return Ok(report);
@@ -50,7 +50,7 @@ impl<'a> Replayer<'a> {
     }
 
     /// Adds the command that names a missing library, because cuDNN's reason does not.
-    fn explained(&self, mut report: Report) -> Report {
+    fn explained(&self, mut report: ReplayReport) -> ReplayReport {
         if report.lacks_library() {
             let select = self.cudnn.map_or(String::new(), |dir| format!("{}; ", set_variable(DIR_VARIABLE, dir)));
             let reason = report.reason.unwrap_or_default();
@@ -60,14 +60,14 @@ impl<'a> Replayer<'a> {
     }
 }
 
-fn crashed(reason: String) -> Report {
-    Report { status: ReportStatus::Crashed, reason: Some(reason), ..Report::default() }
+fn crashed(reason: String) -> ReplayReport {
+    ReplayReport { status: ReportStatus::Crashed, reason: Some(reason), ..ReplayReport::default() }
 }
 
 /// Describes the end of a worker as a report.
-fn report_of(ended: &Ended) -> Report {
+fn report_of(ended: &Ended) -> ReplayReport {
     let report = crashed(reason_of(ended));
-    if ended.end.is_hang() { Report { status: ReportStatus::Hung, ..report } } else { report }
+    if ended.end.is_hang() { ReplayReport { status: ReportStatus::Hung, ..report } } else { report }
 }
 
 /// Runs the child process.
@@ -78,7 +78,7 @@ pub(crate) fn run_child() -> ExitCode {
 }
 
 /// Appends the graphs in a message to the queue, and replays the first one.
-fn replay_next(queue: &mut Option<Queue>, message: &[u8]) -> Result<(Report, bool), String> {
+fn replay_next(queue: &mut Option<Queue>, message: &[u8]) -> Result<(ReplayReport, bool), String> {
     let step = &mut |text: &str| begin(Work::Compute, text);
     let queue = match queue {
         Some(queue) => queue,

@@ -1,11 +1,11 @@
-//! Tunes graphs in a worker. An engine that ends the worker costs only itself.
+//! Tunes graphs in a worker. An engine that terminates the worker costs only itself.
 
 use std::process::ExitCode;
 
 use cudnn_cli::child_report::{Work, begin, begin_part};
 use cudnn_cli::subprocess::Timeouts;
 use cudnn_replay::replay::Tuner;
-use cudnn_replay::tune::task::{Answer, Report, Task};
+use cudnn_replay::tune::task::{Task, TuneAnswer, TuneReport};
 
 use crate::worker::{self, Client, Stop, reason_of, serve};
 
@@ -29,29 +29,32 @@ impl<'a> TuneClient<'a> {
     }
 
     /// Returns a report about the GPU and the release of cuDNN.
-    pub(crate) fn place(&mut self, wait: &mut dyn FnMut()) -> Result<Report, Stop> {
+    pub(crate) fn place(&mut self, wait: &mut dyn FnMut()) -> Result<TuneReport, Stop> {
         self.tune(&mut [], wait)
     }
 
     /// Tunes the first of these graphs. The next calls must be for the other ones, in this order. `wait` is called again
     /// and again until the graph is tuned.
     ///
-    /// An engine that ends a new worker, or breaks its device, counts as failed, and the graph is tuned again without it.
-    /// In a worker that has tuned other graphs, one of them may be the cause, and the graph is tuned again in a new one.
-    pub(crate) fn tune(&mut self, tasks: &mut [Task], wait: &mut dyn FnMut()) -> Result<Report, Stop> {
+    /// An engine that terminates a new worker, or breaks its device, counts as failed, and the graph is tuned again
+    /// without it. In a worker that has tuned other graphs, one of them may be the cause, and the graph is tuned again
+    /// in a new one.
+    pub(crate) fn tune(&mut self, tasks: &mut [Task], wait: &mut dyn FnMut()) -> Result<TuneReport, Stop> {
         loop {
             let is_new = self.client.is_new();
             let (part, reason) = match self.client.ask(tasks, 1 + AHEAD, wait)? {
-                worker::Answer::Message { answer: Answer::Tuned(report), .. } => return Ok(report),
-                worker::Answer::Message { answer: Answer::Broke { candidate, reason }, .. } => {
+                worker::WorkerAnswer::Message { answer: TuneAnswer::Tuned(report), .. } => return Ok(report),
+                worker::WorkerAnswer::Message { answer: TuneAnswer::Broke { candidate, reason }, .. } => {
                     (Some(candidate), reason)
                 }
                 // No engine is the cause if all of them together took too long.
-                worker::Answer::Ended(ended) if ended.end.is_overall_limit(self.timeouts) => {
+                worker::WorkerAnswer::Ended(ended) if ended.end.is_overall_limit(self.timeouts) => {
                     return Ok(refused(reason_of(&ended)));
                 }
-                worker::Answer::Ended(ended) => (ended.step.as_ref().and_then(|step| step.part), reason_of(&ended)),
-                worker::Answer::Unknown(reason) => (None, reason),
+                worker::WorkerAnswer::Ended(ended) => {
+                    (ended.step.as_ref().and_then(|step| step.part), reason_of(&ended))
+                }
+                worker::WorkerAnswer::Unknown(reason) => (None, reason),
             };
             if !is_new {
                 continue;
@@ -67,8 +70,8 @@ impl<'a> TuneClient<'a> {
     }
 }
 
-fn refused(reason: String) -> Report {
-    Report { refusal: Some(reason), ..Report::default() }
+fn refused(reason: String) -> TuneReport {
+    TuneReport { refusal: Some(reason), ..TuneReport::default() }
 }
 
 /// Runs the child process.
@@ -79,7 +82,7 @@ pub(crate) fn run_child() -> ExitCode {
 }
 
 /// Appends the graphs in a message to those that wait, and tunes the first one.
-fn tune_next(tuner: &mut Option<Tuner>, message: &[u8]) -> Result<(Answer, bool), String> {
+fn tune_next(tuner: &mut Option<Tuner>, message: &[u8]) -> Result<(TuneAnswer, bool), String> {
     let step = &mut |text: &str, part: Option<usize>| begin_part(Work::Compute, text, part);
     let tuner = match tuner {
         Some(tuner) => tuner,
@@ -93,7 +96,7 @@ fn tune_next(tuner: &mut Option<Tuner>, message: &[u8]) -> Result<(Answer, bool)
     tasks.into_iter().for_each(|task| tuner.push(task));
     let answer = match tuner.tune_next(step) {
         Some(answer) => answer,
-        None => Answer::Tuned(tuner.place(step)),
+        None => TuneAnswer::Tuned(tuner.place(step)),
     };
     Ok((answer, tuner.is_intact()))
 }

@@ -24,10 +24,10 @@ pub(crate) enum Stop {
 }
 
 /// What a worker says about a graph.
-pub(crate) enum Answer<T> {
+pub(crate) enum WorkerAnswer<T> {
     /// The worker has answered. If it is intact, it receives the next graphs too.
     Message { answer: T, is_intact: bool },
-    /// The worker has ended.
+    /// The worker has exited.
     Ended(Ended),
     /// The state of the worker is unknown, for this reason.
     Unknown(String),
@@ -52,7 +52,7 @@ impl<'a> Client<'a> {
     }
 
     /// Returns whether the next graph is the first one of its worker. Otherwise, an earlier one may be the cause if the
-    /// worker ends.
+    /// worker exits.
     pub(crate) fn is_new(&self) -> bool {
         self.worker.is_none()
     }
@@ -64,20 +64,20 @@ impl<'a> Client<'a> {
         graphs: &[impl Serialize],
         end: usize,
         wait: &mut dyn FnMut(),
-    ) -> Result<Answer<T>, Stop> {
+    ) -> Result<WorkerAnswer<T>, Stop> {
         let (worker, received) = match self.worker.take() {
             Some(worker) => (worker, self.ahead.min(graphs.len())),
             None => (start(self.command, self.cudnn, self.timeouts)?, 0),
         };
         let (message, received) = message(graphs, received, end.min(graphs.len()))?;
         Ok(match worker.ask(&message, &mut |_| wait()) {
-            Err(error) => Answer::Unknown(format!("the state of the process is unknown: {error}")),
+            Err(error) => WorkerAnswer::Unknown(format!("the state of the process is unknown: {error}")),
             Ok(subprocess::Answer::Interrupted(signal)) => return Err(Stop::Interrupted(signal)),
             Ok(subprocess::Answer::Ended(ended)) => match &ended.step {
                 Some(step) if matches!(step.work, Work::Load) => {
                     return Err(Stop::Failed(format!("cuDNN cannot be loaded: {}", reason_of(&ended))));
                 }
-                _ => Answer::Ended(ended),
+                _ => WorkerAnswer::Ended(ended),
             },
             Ok(subprocess::Answer::Message(message, worker)) => {
                 let (answer, is_intact) = parse(message)?;
@@ -87,7 +87,7 @@ impl<'a> Client<'a> {
                     // The answer is complete.
                     let _ = worker.end();
                 }
-                Answer::Message { answer, is_intact }
+                WorkerAnswer::Message { answer, is_intact }
             }
         })
     }

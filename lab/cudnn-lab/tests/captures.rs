@@ -46,7 +46,7 @@ fn the_capture_of_the_repository_is_intact() {
     assert_eq!(capture.problems, []);
 }
 
-/// A problem of the capture is a warning for all commands, and a file of another kind is a failure.
+/// A problem of the capture is a warning for all commands, and a file of a different kind is a failure.
 #[test]
 fn the_exit_status_tells_whether_a_capture_is_complete() {
     let dir = TempDir::new();
@@ -122,7 +122,7 @@ fn a_capture_is_not_overwritten_by_its_packed_file() {
     assert_eq!(shown[0], shown[1]);
 }
 
-/// A failure keeps the older file, and no temporary file is left.
+/// After a failure, the older file is unchanged, and no temporary file remains.
 #[test]
 fn outputs_replace_files_at_once_or_are_refused() {
     let dir = TempDir::new();

@@ -4,7 +4,7 @@
 
 use std::process::{Command, Output, Stdio};
 
-use cudnn_store::plans::{About, Entry, Settings, Store};
+use cudnn_store::plans::{PlanEntry, PlanInfo, Settings, Store};
 use support::TempDir;
 
 const LAB: &str = env!("CARGO_BIN_EXE_cudnn-lab");
@@ -38,7 +38,7 @@ fn the_manual_and_the_completions_have_every_subcommand() {
         assert!(code == Some(0) && text.contains(&format!(".TH cudnn-lab-{page} 1")), "{page}: {text}");
     }
     assert_eq!(lab(&["man", "nothing"]).0, Some(3));
-    // The child processes of the lab are nobody's commands.
+    // The commands of child processes are hidden.
     assert!(!manual.contains("internal\\-") && !completions.contains("internal-"), "{manual} {completions}");
     assert!(["internal-replay", "internal-tune"].iter().all(|command| lab(&["man", command]).0 == Some(3)));
 }
@@ -57,8 +57,8 @@ fn the_examples_of_devices_plans_and_errata_run() {
     .unwrap();
     // The examples pack a plan and remove it.
     let settings = Settings { dir: Some(home.path().join(".cache/cudnn-plans")), ..Settings::default() };
-    let about = About { device: "NVIDIA H200".into(), cudnn_version: 91_900, ..About::default() };
-    Store::open(&settings).0.put(&Entry { about, ..Entry::default() }).unwrap();
+    let about = PlanInfo { device: "NVIDIA H200".into(), cudnn_version: 91_900, ..PlanInfo::default() };
+    Store::open(&settings).0.put(&PlanEntry { about, ..PlanEntry::default() }).unwrap();
     let mut count = 0;
     for subcommand in ["devices", "plans", "errata"] {
         let help = lab(&[subcommand, "--help"]).1;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use cudnn_store::plans::{About, Entry, Lookup, Settings, Store, is_pack, write_pack};
+use cudnn_store::plans::{PlanEntry, PlanInfo, PlanLookup, Settings, Store, is_pack, write_pack};
 use serde_json::Value;
 use support::TempDir;
 
@@ -24,15 +24,15 @@ fn json(arguments: &[&str], variables: &[(&str, &Path)]) -> (Option<i32>, Value)
     (output.status.code(), serde_json::from_slice(&output.stdout).unwrap())
 }
 
-fn entry(label: &str, device: &str, cudnn_version: u32) -> Entry {
-    let about = About {
+fn entry(label: &str, device: &str, cudnn_version: u32) -> PlanEntry {
+    let about = PlanInfo {
         label: label.into(),
         device: device.into(),
         cudnn_version,
         build_time: Duration::from_millis(1500),
         workspace_size: 7,
     };
-    Entry { key: label.into(), plan: vec![b'x'; 5000], about }
+    PlanEntry { key: label.into(), plan: vec![b'x'; 5000], about }
 }
 
 fn store(dir: &Path) -> Store {
@@ -151,7 +151,7 @@ fn a_program_finds_the_plans_that_pack_writes() {
         let (store, problems) = Store::open(&Settings { packs: vec![pack.clone()], ..Settings::default() });
         assert!(problems.is_empty(), "{problems:?}");
         assert_eq!(store.entries().count(), keys.len());
-        assert!(keys.iter().all(|key| matches!(store.get(key.as_bytes()), Lookup::Found(..))), "{keys:?}");
+        assert!(keys.iter().all(|key| matches!(store.get(key.as_bytes()), PlanLookup::Found(..))), "{keys:?}");
     };
     let (code, text) = lab(&["plans", "pack", name], variables);
     assert!(code == Some(0) && text.contains("3 plans, ") && text.contains("CUDNN_PLANS_PACK="), "{text}");
@@ -201,7 +201,7 @@ fn a_pack_replaces_packs_that_are_not_its_input() {
         assert_eq!(run(file, more, &[]).0, Some(0));
         assert!(is_pack(&std::fs::read(file).unwrap()));
     }
-    // A pack replaces the older file, and nothing may replace a socket or a device.
+    // A pack replaces the older file, but never a socket or a device.
     let socket = root.path().join("socket");
     let _listener = UnixListener::bind(&socket).unwrap();
     for more in [&[][..], &["--force"]] {
@@ -211,7 +211,7 @@ fn a_pack_replaces_packs_that_are_not_its_input() {
     assert!(!socket.metadata().unwrap().is_file());
 }
 
-/// The variable separates packs with colons, so that none of its values names this file.
+/// The variable separates packs with colons, and therefore cannot name this file.
 #[test]
 fn a_pack_that_the_variable_cannot_name_is_written_with_a_hint() {
     let (root, dir) = plans();

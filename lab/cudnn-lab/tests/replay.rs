@@ -233,7 +233,7 @@ fn unreadable_captures_are_refused_and_unreadable_records_are_named() {
     assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text:?}");
     let (code, text) = lab(&[&write(&dir, &lines), "--compare", "9.x", &working], "");
     assert!(code == Some(3) && text.contains("9.x is not a release of cuDNN"), "{text}");
-    // Without a home directory, nothing is fetched.
+    // Without a home directory, no release is fetched.
     let (code, text) = lab(&[&write(&dir, &lines), "--compare", "9.1234", &working], "");
     assert!(code == Some(3) && text.contains("9.1234 is not pinned: its sha256 is unknown"), "{text}");
 }

@@ -219,7 +219,7 @@ fn an_interrupted_comparison_reports_what_is_done() {
     }
 }
 
-/// Each worker has a parent that ends it together with the lab.
+/// A parent process stops the worker together with the lab.
 #[test]
 fn the_end_of_a_workers_parent_loses_no_report() {
     let fixture = Fixture::new(3);

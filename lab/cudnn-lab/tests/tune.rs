@@ -257,7 +257,7 @@ fn a_later_call_continues_and_other_choices_stay() {
     assert!(output.status.success() && fixture.tuned().len() == 4, "{}", text(&output));
     assert!(text(&output).contains("expected gain per step: 300.00 us of 600.00 us (50.0 %)"), "{}", text(&output));
     assert!(std::fs::read_to_string(&file).unwrap().contains(r#""rules""#));
-    // Nothing is left to tune, and the report is the same.
+    // All graphs are tuned, and the report is the same.
     let tuned = fixture.events();
     let output = fixture.tune("100 fine, 50 fine").output().unwrap();
     assert!(text(&output).contains("expected gain per step: 300.00 us of 600.00 us (50.0 %)"), "{}", text(&output));
@@ -388,7 +388,7 @@ fn documented_keys(section: &str) -> BTreeSet<String> {
     for line in block.lines() {
         let text = line.trim_start();
         let depth = (line.len() - text.len()) / 2;
-        // A key with others below it is no value.
+        // Keys with other keys below them are skipped.
         if depth > path.len().saturating_sub(1) {
             keys.remove(&path.join("."));
         }

@@ -8,8 +8,8 @@ use crate::shadow;
 
 static LAST_ERRORS: &[AtFork] = &[AtFork::Inherited(&SAVED_TEXTS)];
 
-/// The state of a layer, which is set when the layer begins, and is only read afterwards. Reading never waits for another
-/// thread that begins.
+/// The state of a layer, which is set when the layer starts, and is only read afterwards. Reading never waits for a
+/// thread that starts the layer.
 pub(crate) struct Active<T>(OnceBox<T>);
 
 impl<T> Active<T> {

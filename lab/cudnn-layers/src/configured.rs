@@ -1,5 +1,5 @@
-//! The options of a layer: those that the program has set in code, so that a layer can read them in `check` and in `begin`,
-//! and otherwise those of the environment.
+//! Stores the options that a program sets for a layer, which replace the environment. A layer reads them in `check` and
+//! in `begin`.
 
 use std::ffi::OsString;
 use std::sync::{Mutex, PoisonError};

@@ -9,7 +9,7 @@ use cudnn_graph::rebuild::Backend;
 use cudnn_layer_api::Host;
 use cudnn_sys::types::cudnnStatus_t;
 
-use crate::shadow::devices::Device;
+use crate::shadow::devices::ReferencedDevice;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
 use crate::shadow::handles::Handle;
 use crate::wrappers::{Id, Next};
@@ -58,7 +58,7 @@ impl Cudnn {
     pub(crate) fn with_descriptor<T>(
         &self,
         kind: Kind,
-        work: impl FnOnce(&Descriptor<'_>) -> Result<T, Status>,
+        work: impl FnOnce(&LayerDescriptor<'_>) -> Result<T, Status>,
     ) -> Result<T, Status> {
         let descriptor = self.create(kind)?;
         let result = work(&descriptor);
@@ -71,7 +71,7 @@ impl Cudnn {
         &self,
         kind: Kind,
         count: usize,
-        work: impl FnOnce(&[Descriptor<'_>]) -> Result<T, Status>,
+        work: impl FnOnce(&[LayerDescriptor<'_>]) -> Result<T, Status>,
     ) -> Result<T, Status> {
         let mut descriptors = Vec::with_capacity(count);
         let created = (0..count).try_for_each(|_| self.create(kind).map(|descriptor| descriptors.push(descriptor)));
@@ -84,7 +84,7 @@ impl Cudnn {
     pub(crate) fn new_descriptor(
         &self,
         kind: Kind,
-        make: impl FnOnce(&Descriptor<'_>) -> Result<(), Status>,
+        make: impl FnOnce(&LayerDescriptor<'_>) -> Result<(), Status>,
     ) -> Result<Raw, Status> {
         let descriptor = self.create(kind)?;
         let made = make(&descriptor);
@@ -94,12 +94,12 @@ impl Cudnn {
         made.map(|()| descriptor.raw)
     }
 
-    fn create(&self, kind: Kind) -> Result<Descriptor<'_>, Status> {
+    fn create(&self, kind: Kind) -> Result<LayerDescriptor<'_>, Status> {
         let mut raw = null_mut();
         // SAFETY: cuDNN stores the descriptor in `raw`.
         let status = self.cudnnBackendCreateDescriptor().map_or(ABSENT, |create| unsafe { create(kind, &raw mut raw) });
         checked(status)?;
-        Ok(Descriptor { cudnn: self, raw })
+        Ok(LayerDescriptor { cudnn: self, raw })
     }
 
     /// Destroys a descriptor that this layer created and no longer uses.
@@ -111,11 +111,11 @@ impl Cudnn {
     }
 
     /// Returns the JSON description of a device.
-    pub(crate) fn description_of(&self, device: &Device) -> Option<Arc<[u8]>> {
+    pub(crate) fn description_of(&self, device: &ReferencedDevice) -> Option<Arc<[u8]>> {
         match device {
-            Device::Described(text) => Some(text.as_slice().into()),
-            Device::Handle(handle) | Device::DescribedByHandle(handle) => self.device_of(*handle),
-            Device::Unknown => None,
+            ReferencedDevice::Described(text) => Some(text.as_slice().into()),
+            ReferencedDevice::Handle(handle) | ReferencedDevice::DescribedByHandle(handle) => self.device_of(*handle),
+            ReferencedDevice::Unknown => None,
         }
     }
 
@@ -181,12 +181,12 @@ impl Backend for Cudnn {
 }
 
 /// A descriptor that this layer created.
-pub(crate) struct Descriptor<'a> {
+pub(crate) struct LayerDescriptor<'a> {
     cudnn: &'a Cudnn,
     raw: Raw,
 }
 
-impl Descriptor<'_> {
+impl LayerDescriptor<'_> {
     pub(crate) fn raw(&self) -> Raw {
         self.raw
     }

@@ -8,11 +8,11 @@ use cudnn_os::libraries::Library;
 const DRIVER: &str = cudnn_os::windows_or!("nvcuda.dll", "libcuda.so.1");
 
 /// A `CUresult`.
-pub(crate) type Status = c_int;
+pub(crate) type DriverStatus = c_int;
 
-pub(crate) const SUCCESS: Status = 0;
+pub(crate) const SUCCESS: DriverStatus = 0;
 
-/// Returns the driver's library if the process has loaded it. Nothing unloads it, because it is in use.
+/// Returns the driver's library if the process has loaded it. It is never unloaded, because it is in use.
 pub(crate) fn library() -> Option<Library> {
     Library::loaded(DRIVER.as_ref())
 }
@@ -22,7 +22,8 @@ pub(crate) fn free_memory() -> Option<u64> {
     let (mut free, mut total) = (0_usize, 0_usize);
     // SAFETY: the driver's function has this signature since CUDA 3.2; the pointers are valid for writes.
     let status = unsafe {
-        let info: unsafe extern "C" fn(*mut usize, *mut usize) -> Status = library()?.function(c"cuMemGetInfo_v2")?;
+        let info: unsafe extern "C" fn(*mut usize, *mut usize) -> DriverStatus =
+            library()?.function(c"cuMemGetInfo_v2")?;
         info(&raw mut free, &raw mut total)
     };
     (status == SUCCESS).then_some(free as u64)

@@ -7,7 +7,7 @@ use cudnn_sys::types::{
     cudnnBackendNumericalNote_t as NumericalNote, cudnnStatus_t as Status,
 };
 
-use crate::cudnn::{Cudnn, Descriptor, read};
+use crate::cudnn::{Cudnn, LayerDescriptor, read};
 use crate::last_error::own_calls;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
 
@@ -20,21 +20,21 @@ pub(crate) const UNCLEAR: Status = Status::CUDNN_STATUS_INTERNAL_ERROR;
 
 /// The engine that the program has chosen, as far as cuDNN reports it.
 #[derive(Debug, Default)]
-pub(crate) struct Choice {
+pub(crate) struct ChosenEngine {
     pub(crate) engine: Option<i64>,
     pub(crate) numerical_notes: Vec<NumericalNote>,
     pub(crate) behavior_notes: Vec<BehaviorNote>,
     pub(crate) knobs: Vec<(u32, i64)>,
 }
 
-impl Choice {
+impl ChosenEngine {
     /// Reads the engine and the knobs of a configuration, without a trace for the program.
     ///
     /// # Safety
     /// The configuration is finalized and live.
     pub(crate) unsafe fn read_unnoticed(cudnn: &Cudnn, configuration: Raw) -> Arc<Self> {
         // SAFETY: guaranteed by the caller.
-        Arc::new(own_calls(cudnn, || unsafe { Choice::read(cudnn, configuration) }))
+        Arc::new(own_calls(cudnn, || unsafe { ChosenEngine::read(cudnn, configuration) }))
     }
 
     /// Reads the engine and the knobs of a configuration.
@@ -50,9 +50,11 @@ impl Choice {
         };
         // SAFETY: guaranteed by the caller.
         let knobs = unsafe { knobs(cudnn, configuration) }.unwrap_or_default();
-        let Ok((engine, numerical, behavior)) = engine else { return Choice { knobs, ..Choice::default() } };
+        let Ok((engine, numerical, behavior)) = engine else {
+            return ChosenEngine { knobs, ..ChosenEngine::default() };
+        };
         let (numerical_notes, behavior_notes) = (numerical.unwrap_or_default(), behavior.unwrap_or_default());
-        Choice { engine, numerical_notes, behavior_notes, knobs }
+        ChosenEngine { engine, numerical_notes, behavior_notes, knobs }
     }
 }
 
@@ -63,7 +65,7 @@ impl Choice {
 pub(crate) unsafe fn with_engine<T>(
     cudnn: &Cudnn,
     configuration: Raw,
-    work: impl FnOnce(&Descriptor<'_>) -> Result<T, Status>,
+    work: impl FnOnce(&LayerDescriptor<'_>) -> Result<T, Status>,
 ) -> Result<T, Status> {
     cudnn.with_descriptor(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR, |engine| {
         let mut to = [engine.raw()];
@@ -77,7 +79,7 @@ pub(crate) unsafe fn with_engine<T>(
 }
 
 /// Returns the index of an engine.
-pub(crate) fn index(engine: &Descriptor<'_>) -> Result<i64, Status> {
+pub(crate) fn index(engine: &LayerDescriptor<'_>) -> Result<i64, Status> {
     let mut index = [0_i64];
     let count = engine.read(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX, Type::CUDNN_TYPE_INT64, &mut index)?;
     let [index] = index;
@@ -85,12 +87,12 @@ pub(crate) fn index(engine: &Descriptor<'_>) -> Result<i64, Status> {
 }
 
 /// Returns whether an engine compiles code.
-pub(crate) fn compiles_code(engine: &Descriptor<'_>) -> Result<bool, Status> {
+pub(crate) fn compiles_code(engine: &LayerDescriptor<'_>) -> Result<bool, Status> {
     Ok(behavior_notes(engine)?.contains(&BehaviorNote::CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION))
 }
 
 /// Returns an engine's notes about its behavior.
-fn behavior_notes(engine: &Descriptor<'_>) -> Result<Vec<BehaviorNote>, Status> {
+fn behavior_notes(engine: &LayerDescriptor<'_>) -> Result<Vec<BehaviorNote>, Status> {
     let mut notes = [BehaviorNote::default(); MAX_NOTES];
     let (name, ty) = (Name::CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, Type::CUDNN_TYPE_BEHAVIOR_NOTE);
     let count = engine.read(name, ty, &mut notes)?;
@@ -98,7 +100,7 @@ fn behavior_notes(engine: &Descriptor<'_>) -> Result<Vec<BehaviorNote>, Status> 
 }
 
 /// Returns an engine's notes about its arithmetic.
-fn numerical_notes(engine: &Descriptor<'_>) -> Result<Vec<NumericalNote>, Status> {
+fn numerical_notes(engine: &LayerDescriptor<'_>) -> Result<Vec<NumericalNote>, Status> {
     let mut notes = [NumericalNote::default(); MAX_NOTES];
     let (name, ty) = (Name::CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, Type::CUDNN_TYPE_NUMERICAL_NOTE);
     let count = engine.read(name, ty, &mut notes)?;
@@ -125,7 +127,7 @@ pub(crate) unsafe fn knobs_with_room(
     room: usize,
 ) -> Result<Option<Vec<(u32, i64)>>, Status> {
     cudnn.with_descriptors(Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, room, |choices| {
-        let mut raw: Vec<Raw> = choices.iter().map(Descriptor::raw).collect();
+        let mut raw: Vec<Raw> = choices.iter().map(LayerDescriptor::raw).collect();
         let (name, ty) = (Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR);
         // SAFETY: guaranteed by the caller.
         let count = unsafe { read(cudnn, configuration, name, ty, &mut raw) }?;

@@ -1,8 +1,8 @@
 //! Prepares all layers for forks, in one place.
 //!
-//! A layer lists its locks and what its child must do when it begins. All locks are held during a fork, so that the
-//! child finds consistent values. A child that the program makes with a raw system call, without the C library's
-//! handlers, is recognized when it first reaches a layer.
+//! When a layer starts, it registers locks, and functions to call in forked children. All locks are held during a fork,
+//! so that the child finds consistent values. A child that the program makes with a raw system call, without the C
+//! library's handlers, is recognized when it first reaches a layer.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -14,7 +14,7 @@ pub(crate) fn run<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Runs calls that read proposals in another order than the program receives them in.
+/// Runs calls that read proposals in a different order than the program receives them in.
 pub(crate) fn run_in_other_order<T>(work: impl FnOnce() -> T) -> T {
     let _end = set(&IS_IN_OTHER_ORDER);
     work()
@@ -41,7 +41,7 @@ pub(crate) fn is_running() -> bool {
     IS_RUNNING.try_with(Cell::get).unwrap_or(false)
 }
 
-/// Returns whether a layer on this thread reads proposals in another order than the program receives them in.
+/// Returns whether a layer on this thread reads proposals in a different order than the program receives them in.
 pub(crate) fn is_in_other_order() -> bool {
     IS_IN_OTHER_ORDER.try_with(Cell::get).unwrap_or(false)
 }

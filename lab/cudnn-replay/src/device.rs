@@ -28,7 +28,7 @@ pub const UNNAMED: &str = "an unnamed device";
 /// Checks that the members of a description that an H200's has too are of the same type. cuDNN does not check that.
 ///
 /// # Errors
-/// Names the first member of another type.
+/// Names the first member of a different type.
 pub fn check_types(description: &Map<String, Value>) -> Result<(), String> {
     let known: Map<String, Value> = serde_json::from_str(H200).unwrap_or_default();
     description.iter().try_for_each(|(name, value)| match known.get(name) {

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use cudnn_store::captures::{Capture, Error, Record};
+use cudnn_store::captures::{Capture, CaptureError, Record};
 
 fn main() -> ExitCode {
     let Some(file) = std::env::args_os().nth(1).map(PathBuf::from) else {
@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn list(file: &Path) -> Result<(), Error> {
+fn list(file: &Path) -> Result<(), CaptureError> {
     let capture = Capture::read(file)?;
     for record in &capture.records {
         match record {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use cudnn_store::plans::{About, Entry, Lookup, Problem, Settings, Store};
+use cudnn_store::plans::{PlanEntry, PlanInfo, PlanLookup, Settings, Store, StoreError};
 
 /// All inputs of a plan: a program would add the graph, the engine, the device, and cuDNN's version.
 const KEY: &[u8] = b"example: matmul 64x64, engine 0, cuDNN 9.19.0";
@@ -25,22 +25,22 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(dir: &Path) -> Result<(), Problem> {
+fn run(dir: &Path) -> Result<(), StoreError> {
     let (store, problems) = Store::open(&Settings { dir: Some(dir.into()), ..Settings::default() });
     problems.iter().for_each(|problem| eprintln!("warning: {problem}"));
     match store.get(KEY) {
-        Lookup::Found(entry, _) => {
+        PlanLookup::Found(entry, _) => {
             println!("found the plan, which saved {:?}", entry.about.build_time);
             return Ok(());
         }
-        Lookup::Missing => println!("building the plan"),
+        PlanLookup::Missing => println!("building the plan"),
         // `put` replaces a damaged file.
-        Lookup::Unusable(problem) => println!("building the plan again: {problem}"),
+        PlanLookup::Unusable(problem) => println!("building the plan again: {problem}"),
     }
     let start = Instant::now();
     let plan = build();
-    let about = About { label: "matmul 64x64".into(), build_time: start.elapsed(), ..About::default() };
-    store.put(&Entry { key: KEY.into(), plan, about })?;
+    let about = PlanInfo { label: "matmul 64x64".into(), build_time: start.elapsed(), ..PlanInfo::default() };
+    store.put(&PlanEntry { key: KEY.into(), plan, about })?;
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use cudnn_store::choices::{Capability, Choice, Choices, Device, MAX_LEN, Problem, Ranking, Release};
+use cudnn_store::choices::{Capability, Choice, Choices, Device, EngineProblem, MAX_LEN, Ranking, Release};
 
 fn ranking(release: u32, device: &str, graph: u64, engines: &[i64]) -> Ranking {
     let choice = |engine: &i64| Choice {
@@ -15,7 +15,7 @@ fn ranking(release: u32, device: &str, graph: u64, engines: &[i64]) -> Ranking {
         workspace: 4096,
         error: Some(0.5),
         proposed: true,
-        problem: (*engine > 7).then(|| Problem::Wrong("1 of 8 values\ndiffers".to_owned())),
+        problem: (*engine > 7).then(|| EngineProblem::Wrong("1 of 8 values\ndiffers".to_owned())),
     };
     Ranking {
         cudnn: Release::from_number(release),

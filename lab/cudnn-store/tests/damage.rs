@@ -6,12 +6,12 @@ mod common;
 use std::path::Path;
 
 use common::{assert_found, entry, get, only_file, open, open_with, plans, temporaries};
-use cudnn_store::plans::{Damage, Entry, ProblemKind, Settings, Store, write_pack};
+use cudnn_store::plans::{Damage, PlanEntry, Settings, Store, StoreErrorKind, Untrusted, write_pack};
 use sha2::{Digest, Sha256};
 
 /// Checks that a lookup reports and removes the unusable file, and that the next put succeeds.
 #[track_caller]
-fn assert_replaced(dir: &Path, store: &Store, entry: &Entry, what: &str) -> ProblemKind {
+fn assert_replaced(dir: &Path, store: &Store, entry: &PlanEntry, what: &str) -> StoreErrorKind {
     let listed: Vec<_> = store.entries().collect();
     assert!(listed.len() == 1 && listed[0].is_err(), "{what}: {listed:?}");
     let Some(Err(problem)) = get(store, entry) else { panic!("{what}: {:?}", get(store, entry)) };
@@ -42,10 +42,10 @@ fn an_entry_of_any_other_length_is_damaged() {
     for length in 0..good.len() {
         std::fs::write(&file, &good[..length]).unwrap();
         let kind = assert_replaced(dir.path(), &store, &entry, &format!("{length} bytes"));
-        assert!(matches!(kind, ProblemKind::Damaged(_)), "{length}: {kind:?}");
+        assert!(matches!(kind, StoreErrorKind::Damaged(_)), "{length}: {kind:?}");
     }
     std::fs::write(&file, [good.as_slice(), b"\0"].concat()).unwrap();
-    assert_eq!(assert_replaced(dir.path(), &store, &entry, "longer"), ProblemKind::Damaged(Damage::Size));
+    assert_eq!(assert_replaced(dir.path(), &store, &entry, "longer"), StoreErrorKind::Damaged(Damage::Size));
 }
 
 #[test]
@@ -63,11 +63,11 @@ fn an_entry_with_any_other_bit_is_damaged() {
             // With a different version, the entry may be useful for a newer release.
             if (16..20).contains(&at) && (at, bit) != (16, 1) {
                 let problem = get(&store, &entry).unwrap().unwrap_err();
-                assert!(matches!(problem.kind(), ProblemKind::NewerFormat { .. }), "byte {at}: {problem}");
+                assert!(matches!(problem.kind(), StoreErrorKind::NewerFormat { .. }), "byte {at}: {problem}");
                 continue;
             }
             let kind = assert_replaced(dir.path(), &store, &entry, &format!("byte {at}"));
-            assert!(matches!(kind, ProblemKind::Damaged(_)), "{at}: {kind:?}");
+            assert!(matches!(kind, StoreErrorKind::Damaged(_)), "{at}: {kind:?}");
         }
     }
 }
@@ -91,7 +91,7 @@ fn wrong_lengths_are_damage() {
             }
             std::fs::write(&file, bad).unwrap();
             let kind = assert_replaced(dir.path(), &store, &entry, &format!("{length} at {at}"));
-            assert!(matches!(kind, ProblemKind::Damaged(_)), "{length} at {at}: {kind:?}");
+            assert!(matches!(kind, StoreErrorKind::Damaged(_)), "{length} at {at}: {kind:?}");
         }
     }
     // If bytes move from the key to the plan, the key is different.
@@ -100,12 +100,12 @@ fn wrong_lengths_are_damage() {
     bad[32] -= 1;
     std::fs::write(&file, with_checksum(bad)).unwrap();
     let kind = assert_replaced(dir.path(), &store, &entry, "shifted");
-    assert_eq!(kind, ProblemKind::Damaged(Damage::OtherKey));
+    assert_eq!(kind, StoreErrorKind::Damaged(Damage::OtherKey));
     // A label that is not valid UTF-8.
     let mut bad = good;
     bad[about + 24] = 0xff;
     std::fs::write(&file, with_checksum(bad)).unwrap();
-    assert_eq!(assert_replaced(dir.path(), &store, &entry, "label"), ProblemKind::Damaged(Damage::Content));
+    assert_eq!(assert_replaced(dir.path(), &store, &entry, "label"), StoreErrorKind::Damaged(Damage::Content));
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn entries_with_swapped_file_names_are_not_found() {
     store.put(&b).unwrap();
     std::fs::write(only_file(dir.path()), content).unwrap();
     let kind = assert_replaced(dir.path(), &store, &b, "the entry of another key");
-    assert_eq!(kind, ProblemKind::Damaged(Damage::OtherKey));
+    assert_eq!(kind, StoreErrorKind::Damaged(Damage::OtherKey));
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn an_entry_of_a_newer_release_stays_until_it_is_replaced() {
     std::fs::write(&file, with_checksum(content)).unwrap();
     for _ in 0..2 {
         let problem = get(&store, &entry).unwrap().unwrap_err();
-        assert_eq!(problem.kind(), &ProblemKind::NewerFormat { version: 2 });
+        assert_eq!(problem.kind(), &StoreErrorKind::NewerFormat { version: 2 });
     }
     store.put(&entry).unwrap();
     assert_found(&store, &entry);
@@ -147,11 +147,11 @@ fn unrelated_files_are_damage() {
     let file = only_file(dir.path());
     std::fs::write(&file, "a letter").unwrap();
     let kind = assert_replaced(dir.path(), &store, &entry, "a letter");
-    assert_eq!(kind, ProblemKind::Damaged(Damage::NotOurs));
+    assert_eq!(kind, StoreErrorKind::Damaged(Damage::NotOurs));
     // A terabyte must not be read.
     std::fs::File::create(&file).unwrap().set_len(1 << 40).unwrap();
     let kind = assert_replaced(dir.path(), &store, &entry, "huge");
-    assert!(matches!(kind, ProblemKind::TooLarge { .. }), "{kind:?}");
+    assert!(matches!(kind, StoreErrorKind::TooLarge { .. }), "{kind:?}");
 }
 
 #[cfg(target_os = "linux")]
@@ -171,7 +171,7 @@ fn only_regular_files_of_this_user_are_entries() {
     };
 
     remake(&|| symlink(&elsewhere, &file).unwrap());
-    assert_eq!(assert_replaced(&dir, &store, &entry, "a link"), ProblemKind::NotAFile);
+    assert_eq!(assert_replaced(&dir, &store, &entry, "a link"), StoreErrorKind::Untrusted(Untrusted::NotAFile));
     assert_eq!(std::fs::read(&elsewhere).unwrap(), good, "the target of a link is not touched");
     remake(&|| symlink(&elsewhere, &file).unwrap());
     store.put(&entry).unwrap();
@@ -182,26 +182,26 @@ fn only_regular_files_of_this_user_are_entries() {
         // SAFETY: the path is a C string.
         assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
     });
-    assert_eq!(assert_replaced(&dir, &store, &entry, "a pipe"), ProblemKind::NotAFile);
+    assert_eq!(assert_replaced(&dir, &store, &entry, "a pipe"), StoreErrorKind::Untrusted(Untrusted::NotAFile));
     // The path may be too long for the address of a socket, so bind to a short one.
     remake(&|| {
         let address = temporary.path().join("s");
         drop(std::os::unix::net::UnixListener::bind(&address).unwrap());
         std::fs::rename(address, &file).unwrap();
     });
-    assert_eq!(assert_replaced(&dir, &store, &entry, "a socket"), ProblemKind::NotAFile);
+    assert_eq!(assert_replaced(&dir, &store, &entry, "a socket"), StoreErrorKind::Untrusted(Untrusted::NotAFile));
     remake(&|| std::fs::create_dir(&file).unwrap());
-    assert_eq!(assert_replaced(&dir, &store, &entry, "a directory"), ProblemKind::NotAFile);
+    assert_eq!(assert_replaced(&dir, &store, &entry, "a directory"), StoreErrorKind::Untrusted(Untrusted::NotAFile));
     remake(&|| std::fs::create_dir(&file).unwrap());
     store.put(&entry).unwrap();
     assert_found(&store, &entry);
 
     std::fs::set_permissions(&file, PermissionsExt::from_mode(0o620)).unwrap();
     let kind = assert_replaced(&dir, &store, &entry, "writable by the group");
-    assert_eq!(kind, ProblemKind::WritableByOthers { mode: 0o620 });
+    assert_eq!(kind, StoreErrorKind::Untrusted(Untrusted::WritableByOthers { mode: 0o620 }));
     if chown(&file, Some(65534), None).is_ok() {
         let kind = assert_replaced(&dir, &store, &entry, "of another user");
-        assert!(matches!(kind, ProblemKind::NotOwned { owner: 65534, .. }), "{kind:?}");
+        assert!(matches!(kind, StoreErrorKind::Untrusted(Untrusted::NotOwned { owner: 65534, .. })), "{kind:?}");
     }
 
     // A non-empty directory has the entry's name: no files are removed or left behind.
@@ -237,7 +237,7 @@ fn a_pack_with_any_other_bit_returns_no_wrong_entry() {
     for length in 0..good.len() {
         std::fs::write(&bad_path, &good[..length]).unwrap();
         let (_, problems) = Store::open(&settings);
-        let is_damage = problems.iter().all(|problem| matches!(problem.kind(), ProblemKind::Damaged(_)));
+        let is_damage = problems.iter().all(|problem| matches!(problem.kind(), StoreErrorKind::Damaged(_)));
         assert!(problems.len() == 1 && is_damage, "{length}: {problems:?}");
     }
     // The pack is truncated or replaced while it is in use.
@@ -276,7 +276,7 @@ fn a_pack_with_a_wrong_index_returns_no_wrong_entry() {
     });
     for entry in [entry("a"), entry("b")] {
         let problem = get(&store, &entry).unwrap().unwrap_err();
-        assert_eq!(problem.kind(), &ProblemKind::Damaged(Damage::OtherKey));
+        assert_eq!(problem.kind(), &StoreErrorKind::Damaged(Damage::OtherKey));
     }
     assert_eq!(store.entries().filter(Result::is_err).count(), 2);
     // Offsets beyond the end, and lengths that are too large to read.
@@ -324,7 +324,10 @@ fn the_same_entries_make_the_same_pack() {
     assert!(get(&store, &entries[0]).is_none() && store.entries().next().is_none());
     // Only regular files are replaced.
     let problem = write_pack(temporary.path(), entries).unwrap_err();
-    assert_eq!((problem.kind(), problem.help().as_str()), (&ProblemKind::NotAFile, "choose a different file"));
+    assert_eq!(
+        (problem.kind(), problem.help().as_str()),
+        (&StoreErrorKind::Untrusted(Untrusted::NotAFile), "choose a different file")
+    );
 }
 
 /// Programs in a container image may run as different users, and none of them may write to the packs.

@@ -10,7 +10,7 @@ use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::Path;
 
 use common::{assert_found, child_dir, entry, get, open, open_with, plans, problem_of, run_child, temporaries};
-use cudnn_store::plans::{ProblemKind, Settings, Store, write_pack};
+use cudnn_store::plans::{Settings, Store, StoreErrorKind, Untrusted, write_pack};
 
 const NOBODY: u32 = 65534;
 
@@ -31,7 +31,7 @@ fn a_directory_that_others_can_write_to_is_refused() {
     for mode in [0o720, 0o702, 0o777, 0o1777, 0o2770] {
         set_mode(&dir, mode);
         let problem = problem_of(&dir);
-        assert_eq!(problem.kind(), &ProblemKind::WritableByOthers { mode }, "{mode:o}");
+        assert_eq!(problem.kind(), &StoreErrorKind::Untrusted(Untrusted::WritableByOthers { mode }), "{mode:o}");
         assert!(problem.to_string().contains(&format!("mode {mode:04o}")), "{problem}");
         // A store that was opened earlier refuses it, too.
         assert!(get(&store, &entry("a")).unwrap().is_err());
@@ -49,13 +49,13 @@ fn only_directories_of_this_user_are_accepted() {
     let temporary = tempfile::tempdir().unwrap();
     let dir = temporary.path().join("plans");
     std::fs::write(&dir, "").unwrap();
-    assert_eq!(problem_of(&dir).kind(), &ProblemKind::NotADirectory);
-    assert_eq!(problem_of(&dir.join("below")).kind(), &ProblemKind::NotADirectory);
-    assert_eq!(problem_of(Path::new("plans")).kind(), &ProblemKind::NotAbsolute);
+    assert_eq!(problem_of(&dir).kind(), &StoreErrorKind::Untrusted(Untrusted::NotADirectory));
+    assert_eq!(problem_of(&dir.join("below")).kind(), &StoreErrorKind::Untrusted(Untrusted::NotADirectory));
+    assert_eq!(problem_of(Path::new("plans")).kind(), &StoreErrorKind::NotAbsolute);
     std::fs::remove_file(&dir).unwrap();
     let path = std::ffi::CString::new(dir.to_str().unwrap()).unwrap();
     assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
-    assert_eq!(problem_of(&dir).kind(), &ProblemKind::NotADirectory);
+    assert_eq!(problem_of(&dir).kind(), &StoreErrorKind::Untrusted(Untrusted::NotADirectory));
 
     // The user may have moved the cache to another disk.
     let real = temporary.path().join("real");
@@ -67,10 +67,16 @@ fn only_directories_of_this_user_are_accepted() {
 
     if is_root() {
         chown(&real, Some(NOBODY), None).unwrap();
-        assert!(matches!(problem_of(&real).kind(), ProblemKind::NotOwned { owner: NOBODY, user: 0 }));
-        // If root uses the HOME of another user, the store must not create directories that this user could not use.
+        assert!(matches!(
+            problem_of(&real).kind(),
+            StoreErrorKind::Untrusted(Untrusted::NotOwned { owner: NOBODY, user: 0 })
+        ));
+        // If root uses another user's HOME, the store must not create directories that this user could not use.
         let problem = open(&real.join("cache/plans")).put(&entry("a")).unwrap_err();
-        assert!(matches!(problem.kind(), ProblemKind::NotOwned { owner: NOBODY, user: 0 }), "{problem}");
+        assert!(
+            matches!(problem.kind(), StoreErrorKind::Untrusted(Untrusted::NotOwned { owner: NOBODY, user: 0 })),
+            "{problem}"
+        );
         assert!(!real.join("cache").exists());
     }
 }
@@ -81,7 +87,7 @@ fn a_pack_that_others_can_write_to_is_refused() {
     let pack = temporary.path().join("pack");
     let settings = Settings { packs: vec![pack.clone()], ..Settings::default() };
     let kind = || Store::open(&settings).1.first().map(|problem| problem.kind().clone());
-    assert_eq!(kind(), Some(ProblemKind::System));
+    assert_eq!(kind(), Some(StoreErrorKind::System));
     write_pack(&pack, [entry("a")]).unwrap();
     for mode in [0o644, 0o444, 0o600] {
         set_mode(&pack, mode);
@@ -90,7 +96,7 @@ fn a_pack_that_others_can_write_to_is_refused() {
     let store = open_with(&settings);
     for mode in [0o664, 0o646] {
         set_mode(&pack, mode);
-        assert_eq!(kind(), Some(ProblemKind::WritableByOthers { mode }));
+        assert_eq!(kind(), Some(StoreErrorKind::Untrusted(Untrusted::WritableByOthers { mode })));
         assert!(get(&store, &entry("a")).unwrap().is_err());
     }
     set_mode(&pack, 0o644);
@@ -99,7 +105,7 @@ fn a_pack_that_others_can_write_to_is_refused() {
     open_with(&Settings { packs: vec![temporary.path().join("link")], ..Settings::default() });
     let (_, problems) = Store::open(&Settings { packs: vec!["pack".into(), "/".into()], ..Settings::default() });
     let kinds: Vec<_> = problems.iter().map(|problem| problem.kind().clone()).collect();
-    assert_eq!(kinds, [ProblemKind::NotAbsolute, ProblemKind::NotAFile]);
+    assert_eq!(kinds, [StoreErrorKind::NotAbsolute, StoreErrorKind::Untrusted(Untrusted::NotAFile)]);
     // The advice mentions the variable, and never suggests removing a file that was named by mistake.
     let letter = temporary.path().join("letter");
     std::fs::write(&letter, "a letter").unwrap();
@@ -120,7 +126,7 @@ fn a_pack_that_others_can_write_to_is_refused() {
     }
     if is_root() {
         chown(&pack, Some(NOBODY), None).unwrap();
-        assert!(matches!(kind(), Some(ProblemKind::NotOwned { owner: NOBODY, user: 0 })));
+        assert!(matches!(kind(), Some(StoreErrorKind::Untrusted(Untrusted::NotOwned { owner: NOBODY, user: 0 }))));
     }
 }
 
@@ -151,8 +157,8 @@ fn a_directory_that_cannot_be_written_to_costs_only_the_cache() {
     assert_found(&store, &entry("a"));
     assert_found(&store, &entry("packed"));
     let problem = store.put(&entry("b")).unwrap_err();
-    assert_eq!(problem.kind(), &ProblemKind::Denied, "{problem}");
-    assert_eq!(open(&dir.join("none/below")).put(&entry("b")).unwrap_err().kind(), &ProblemKind::Denied);
+    assert_eq!(problem.kind(), &StoreErrorKind::Denied, "{problem}");
+    assert_eq!(open(&dir.join("none/below")).put(&entry("b")).unwrap_err().kind(), &StoreErrorKind::Denied);
     assert!(temporaries(&dir).is_empty());
     assert_eq!(store.scan().unwrap().entries, 1);
 }
@@ -196,7 +202,7 @@ fn a_full_or_read_only_disk_costs_only_the_cache() {
             Err(problem) => break problem,
         }
     };
-    assert_eq!(problem.kind(), &ProblemKind::Full, "{problem}");
+    assert_eq!(problem.kind(), &StoreErrorKind::Full, "{problem}");
     assert!(problem.to_string().contains("full") && kept.len() > 5, "{problem}, {}", kept.len());
     assert!(temporaries(&dir).is_empty());
     kept.iter().for_each(|entry| assert_found(&store, entry));
@@ -204,8 +210,8 @@ fn a_full_or_read_only_disk_costs_only_the_cache() {
 
     mount.make_read_only();
     let problem = store.put(&entry("a")).unwrap_err();
-    assert_eq!(problem.kind(), &ProblemKind::ReadOnly, "{problem}");
+    assert_eq!(problem.kind(), &StoreErrorKind::ReadOnly, "{problem}");
     let other = open(&temporary.path().join("other"));
-    assert_eq!(other.put(&entry("a")).unwrap_err().kind(), &ProblemKind::ReadOnly);
+    assert_eq!(other.put(&entry("a")).unwrap_err().kind(), &StoreErrorKind::ReadOnly);
     kept.iter().for_each(|entry| assert_found(&store, entry));
 }

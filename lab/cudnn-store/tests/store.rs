@@ -6,14 +6,14 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{assert_found, entry, entry_of, get, names, open, open_with, plans, temporaries};
-use cudnn_store::plans::{About, Entry, Lookup, ProblemKind, Settings, Source, Store, write_pack};
+use cudnn_store::plans::{PlanEntry, PlanInfo, PlanLookup, PlanSource, Settings, Store, StoreErrorKind, write_pack};
 
 #[test]
 fn a_stored_entry_is_returned_unchanged() {
     let temporary = tempfile::tempdir().unwrap();
     let dir = temporary.path().join("cache/plans");
     let store = open(&dir);
-    let about = About {
+    let about = PlanInfo {
         label: "größe 🙂\n".to_owned(),
         device: String::new(),
         cudnn_version: u32::MAX,
@@ -22,10 +22,10 @@ fn a_stored_entry_is_returned_unchanged() {
     };
     let entries = [
         entry("a"),
-        Entry { about, ..entry("b") },
-        Entry { about: About::default(), ..entry("c") },
-        Entry { key: Vec::new(), plan: Vec::new(), ..entry("") },
-        Entry { key: vec![0xff; 100_000], ..entry_of("d", 3_000_000) },
+        PlanEntry { about, ..entry("b") },
+        PlanEntry { about: PlanInfo::default(), ..entry("c") },
+        PlanEntry { key: Vec::new(), plan: Vec::new(), ..entry("") },
+        PlanEntry { key: vec![0xff; 100_000], ..entry_of("d", 3_000_000) },
     ];
     for entry in &entries {
         assert!(get(&store, entry).is_none());
@@ -43,11 +43,11 @@ fn a_stored_entry_is_returned_unchanged() {
     assert!(listed.is_sorted_by_key(|stored| stored.name.clone()));
     assert_eq!(listed.iter().map(|stored| &stored.name).collect::<Vec<_>>(), plans(&dir).iter().collect::<Vec<_>>());
     for stored in &listed {
-        assert!(entries.contains(&stored.entry) && stored.source == Source::Directory && stored.last_use.is_some());
+        assert!(entries.contains(&stored.entry) && stored.source == PlanSource::Directory && stored.last_use.is_some());
         assert_eq!(stored.bytes, std::fs::metadata(dir.join(&stored.name)).unwrap().len());
     }
 
-    let newer = Entry { plan: b"{}".into(), ..entry("a") };
+    let newer = PlanEntry { plan: b"{}".into(), ..entry("a") };
     store.put(&newer).unwrap();
     assert_found(&store, &newer);
     store.remove(&newer.key);
@@ -71,7 +71,7 @@ fn an_entry_that_is_larger_than_the_store_is_refused() {
     let settings = Settings { dir: Some(dir.path().to_owned()), limit: 5000, ..Settings::default() };
     let store = open_with(&settings);
     let problem = store.put(&entry_of("large", 5000)).unwrap_err();
-    assert!(matches!(problem.kind(), ProblemKind::TooLarge { limit: 5000, .. }), "{problem}");
+    assert!(matches!(problem.kind(), StoreErrorKind::TooLarge { limit: 5000, .. }), "{problem}");
     store.put(&entry_of("small", 4000)).unwrap();
     assert_eq!(plans(dir.path()).len(), 1);
 }
@@ -103,19 +103,19 @@ fn clear_removes_only_files_of_the_store() {
     store.put(&entry("a")).unwrap();
     std::fs::remove_file(dir.join("CACHEDIR.TAG")).unwrap();
     let problem = store.clear().unwrap_err();
-    assert_eq!(problem.kind(), &ProblemKind::NotAStore);
+    assert_eq!(problem.kind(), &StoreErrorKind::NotAStore);
     assert!(problem.to_string().contains(dir.to_str().unwrap()), "{problem}");
     assert_found(&store, &entry("a"));
     // A new process tags the directory once it contains no unrelated files.
     open(&dir).put(&entry("b")).unwrap();
-    assert_eq!(store.clear().unwrap_err().kind(), &ProblemKind::NotAStore);
+    assert_eq!(store.clear().unwrap_err().kind(), &StoreErrorKind::NotAStore);
     for other in ["my.plan", "thesis.pdf", "tmp-notes"] {
         std::fs::remove_file(dir.join(other)).unwrap();
     }
     // On Windows, a put fails while the store's thread has the removed tag open.
     let end = Instant::now() + Duration::from_secs(20);
     while let Err(problem) = open(&dir).put(&entry("b")) {
-        assert!(problem.kind() == &ProblemKind::Denied && Instant::now() < end, "{problem}");
+        assert!(problem.kind() == &StoreErrorKind::Denied && Instant::now() < end, "{problem}");
         std::thread::sleep(Duration::from_millis(5));
     }
     assert_eq!(store.clear().unwrap().entries, 2);
@@ -144,13 +144,13 @@ fn a_pack_comes_before_the_directory() {
     let packed = [entry("a"), entry("b")];
     write_pack(&pack, packed.clone()).unwrap();
     let store = open_with(&Settings { dir: Some(dir), packs: vec![pack.clone()], ..Settings::default() });
-    store.put(&Entry { plan: b"of the directory".into(), ..entry("a") }).unwrap();
+    store.put(&PlanEntry { plan: b"of the directory".into(), ..entry("a") }).unwrap();
     store.put(&entry("c")).unwrap();
     assert_found(&store, &packed[0]);
     assert_found(&store, &entry("c"));
-    assert!(matches!(store.get(b"b"), Lookup::Found(_, Source::Pack(path)) if path == pack));
+    assert!(matches!(store.get(b"b"), PlanLookup::Found(_, PlanSource::Pack(path)) if path == pack));
     let sources: Vec<_> = store.entries().map(|stored| stored.unwrap().source).collect();
-    assert_eq!(sources.iter().filter(|source| **source == Source::Directory).count(), 2);
+    assert_eq!(sources.iter().filter(|source| **source == PlanSource::Directory).count(), 2);
     assert_eq!(sources.len(), 4);
 }
 

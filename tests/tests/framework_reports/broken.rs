@@ -179,8 +179,7 @@ fn files_that_the_import_does_not_need_are_a_note() {
 /// A library that this user may not read breaks the import, although others may read it.
 #[test]
 fn a_library_that_the_user_may_not_read_is_an_error() {
-    // SAFETY: geteuid takes no arguments and always succeeds.
-    let is_root = unsafe { libc::geteuid() } == 0;
+    let is_root = cudnn_os::rights::is_root();
     let world = world();
     let file = world.venv.import_dir().join("torch/lib/libtorch_cuda.so");
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(if is_root { 0o600 } else { 0 })).unwrap();

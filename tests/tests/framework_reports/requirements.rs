@@ -28,7 +28,7 @@ fn packages_in_a_plain_directory_are_changed_there_by_the_python_of_the_environm
         for code in ["C070", "C073"] {
             assert_eq!(commands(&world, code), [expected.as_str()], "{code}");
         }
-        // One package is too old and the other is for another CUDA version. pip cannot remove packages from this
+        // One package is too old and the other is for a different CUDA version. pip cannot remove packages from this
         // directory, so the step removes the record.
         cudnn_wheel(&packages, "9.1.0.70");
         packages.package("nvidia-cudnn-cu13", "9.13.0.50");
@@ -183,7 +183,7 @@ fn sglang_gets_a_newer_cudnn_for_the_cuda_of_pytorch() {
         cudnn_wheel(&world.venv, "9.16.0.29");
         has(&world, &[("C071", &[OTHER_CUDA, WITHOUT, install])]);
     }
-    // A newer cuDNN than PyTorch requires is kept.
+    // A newer cuDNN than PyTorch requires stays installed.
     let world = world("0.5.9");
     std::fs::remove_dir_all(world.venv.import_dir().join("nvidia_cudnn_cu13-9.13.0.50.dist-info")).unwrap();
     cudnn_wheel_for_cuda_13(&world.venv, "9.16.0.29");

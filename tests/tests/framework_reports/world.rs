@@ -201,7 +201,7 @@ pub(super) fn new_ctranslate2(venv: &PythonEnvironment) {
         );
 }
 
-/// Installs ONNX Runtime's wheel. The CUDA provider in it lacks a run path.
+/// Installs ONNX Runtime's wheel. Its CUDA provider was linked without a run path.
 pub(super) fn onnxruntime(venv: &PythonEnvironment, version: &str, cuda: &str, needs: &[&str]) {
     let provider = needs.iter().fold(ExtensionLibrary::new(), |library, name| library.needing(name));
     venv.package("onnxruntime-gpu", version)

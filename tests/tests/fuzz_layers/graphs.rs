@@ -397,7 +397,7 @@ pub(super) fn read_any(writer: &mut Writer, slot: usize, kind: Kind) {
     }
 }
 
-/// Asks the heuristics, and returns the first engine configuration.
+/// Queries the heuristics, and returns the first engine configuration.
 fn heuristics(writer: &mut Writer, graph: usize, device: usize) -> Option<usize> {
     let heuristics = writer.create(Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
     let mode = writer.pick(&[

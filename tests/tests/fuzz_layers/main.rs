@@ -45,7 +45,7 @@ fn program(seed: u64) -> Vec<Step> {
     if writer.once_in(8) {
         let mut steps = Vec::new();
         for _ in 0..writer.random.usize(2..5) {
-            // Each thread has its own descriptors.
+            // Threads do not share descriptors.
             writer.kinds.clear();
             writer.steps.clear();
             if writer.once_in(3) {

@@ -77,7 +77,7 @@ fn change_argument(writer: &mut Writer, function: &str, arguments: &mut [Argumen
     let changed = match &mut arguments[index] {
         Argument::Number(_) if is_type => Argument::Number(writer.pick(Type::ENUMERATORS).0.0.into()),
         Argument::Number(_) if is_name => Argument::Number(writer.pick(Name::ENUMERATORS).0.0.into()),
-        // With a descriptor of another kind as an element, cuDNN reads memory behind it.
+        // With a descriptor of a different kind as an element, cuDNN reads memory behind it.
         Argument::Number(_) if function == "cudnnBackendCreateDescriptor" => {
             Argument::Number(writer.pick(&[-1, 1000, 1 << 20, 1 << 31]))
         }

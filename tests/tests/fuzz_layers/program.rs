@@ -44,7 +44,7 @@ pub(super) enum Argument {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Step {
     Call(&'static str, Vec<Argument>),
-    /// Begins or ends a process or a thread.
+    /// Starts or stops a process or a thread.
     Control(&'static str),
 }
 

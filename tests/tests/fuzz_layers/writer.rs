@@ -155,8 +155,8 @@ pub(super) fn is_operation(kind: Kind) -> bool {
     c_name(kind.name(), "CUDNN_BACKEND_").starts_with("OPERATION_")
 }
 
-/// Returns the kind of the descriptors that an attribute refers to, or `None` for operations. cuDNN does not check it,
-/// and takes one object for another.
+/// Returns the kind of the descriptors that an attribute refers to, or `None` for operations. cuDNN mistakes such an
+/// object for a different one.
 pub(super) fn kind_of_element(name: Name) -> Option<Kind> {
     let kinds = [
         ("ENGINEHEUR_RESULTS", Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR),

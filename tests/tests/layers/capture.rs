@@ -3,7 +3,9 @@
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
-use cudnn_store::captures::{Capture, Count, Execution, Failure, GraphRecord, Plan, Record, Status};
+use cudnn_store::captures::{
+    Capture, CountRecord, ExecutionRecord, FailureRecord, GraphRecord, PlanRecord, Record, Status,
+};
 use cudnn_sys::types::cudnnStatus_t;
 use serde_json::{Value, json};
 use support::{Child, ChildOutput, Subject};
@@ -81,20 +83,20 @@ fn graphs(records: &[Record]) -> Vec<&GraphRecord> {
     all!(records, Graph).collect()
 }
 
-pub(super) fn plans(records: &[Record]) -> Vec<&Plan> {
+pub(super) fn plans(records: &[Record]) -> Vec<&PlanRecord> {
     all!(records, Plan).collect()
 }
 
-fn executions(records: &[Record]) -> Vec<&Execution> {
+fn executions(records: &[Record]) -> Vec<&ExecutionRecord> {
     all!(records, Execution).collect()
 }
 
-pub(super) fn failures(records: &[Record]) -> Vec<&Failure> {
+pub(super) fn failures(records: &[Record]) -> Vec<&FailureRecord> {
     all!(records, Failure).collect()
 }
 
 /// Returns the number of executions in the last record of each plan.
-fn counts(records: &[Record]) -> Vec<&Count> {
+fn counts(records: &[Record]) -> Vec<&CountRecord> {
     all!(records, Count).collect()
 }
 
@@ -170,7 +172,7 @@ pub(super) fn assert_captures_calls(capturing: &Capturing) {
     let without = capturing.run("none", &["classic-steps"]);
     assert_eq!(without.stdout, capturing.run("capture", &["classic-steps"]).stdout);
     let records = self::records(&capturing.file());
-    let argument = |call: &cudnn_store::captures::Call| call.arguments[0].1["coef"].clone();
+    let argument = |call: &cudnn_store::captures::CallRecord| call.arguments[0].1["coef"].clone();
     assert_eq!(all!(&records, Call).map(argument).collect::<Vec<_>>(), [0.5, 0.25]);
 }
 
@@ -394,7 +396,7 @@ fn values_are_private() {
     std::fs::write(data.join("notes.txt"), "").unwrap();
     std::fs::set_permissions(&data, Permissions::from_mode(0o777)).unwrap();
     let problem = run();
-    assert!(problem.contains("other users can write to it (mode 777)"), "{problem}");
+    assert!(problem.contains("it is writable by other users (mode 0777)"), "{problem}");
     assert_eq!(all!(&records(&stand_in.file()), Data).count(), 0);
 }
 
@@ -454,7 +456,7 @@ fn restored_plans_count_for_the_plans_that_were_serialized() {
     assert_eq!(all!(&restored, Incomplete).count(), 0);
     let execution = executions(&restored)[0];
     assert_eq!((execution.plan, execution.tensors[0].memory.as_ref().unwrap().span), (0, Some(4096)));
-    assert_eq!(counts(&restored).last().unwrap(), &&Count { plan: 0, executions: 3 });
+    assert_eq!(counts(&restored).last().unwrap(), &&CountRecord { plan: 0, executions: 3 });
     let foreign = run("foreign");
     assert_eq!((plans(&foreign).len(), executions(&foreign).len()), (1, 0));
     let incomplete: Vec<_> = all!(&foreign, Incomplete).collect();

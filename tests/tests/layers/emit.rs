@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use cudnn_replay::emit::{Case, Language, emit};
-use cudnn_store::captures::{Capture, Device, Failure, Plan, Record, Start, Status};
+use cudnn_store::captures::{Capture, DeviceRecord, FailureRecord, PlanRecord, Record, StartRecord, Status};
 use cudnn_sys::types::cudnnStatus_t;
 use support::{
     FakeLibrary, Library, PlanningLibraries, TempDir, Version, cpp_compiler, drop_in, lib_dir, root, run_compiler,
@@ -78,8 +78,8 @@ macro_rules! all {
 }
 
 /// Returns what must be the same in the capture of an emitted program.
-fn comparable(plan: &Plan) -> Plan {
-    Plan { plan: 0, device: None, proposal: None, build_us: 0, ..plan.clone() }
+fn comparable(plan: &PlanRecord) -> PlanRecord {
+    PlanRecord { plan: 0, device: None, proposal: None, build_us: 0, ..plan.clone() }
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn programs_plan_the_same_graphs_in_the_same_way() {
             assert_eq!(ids, [&graph.id], "{language:?}");
             let plans: Vec<_> = all!(again, Plan).map(comparable).collect();
             assert_eq!(plans, graph.plan.iter().map(comparable).collect::<Vec<_>>(), "{language:?}");
-            let device = |device: &Device| device.description.clone();
+            let device = |device: &DeviceRecord| device.description.clone();
             assert!(all!(again, Device).map(device).eq(all!(capture, Device).map(device)), "{language:?}");
         }
     }
@@ -164,13 +164,13 @@ fn programs_repeat_failed_calls() {
     let programs = Programs { dir: TempDir::new(), cudnn };
     for line in FAILURES {
         let Ok(Record::Failure(failure)) = serde_json::from_str(line) else { panic!("{line}") };
-        let start = Start { format: 1, cudnn: 91_900, cudart: 12_090 };
+        let start = StartRecord { format: 1, cudnn: 91_900, cudart: 12_090 };
         let capture =
             Capture { records: vec![Record::Start(start), Record::Failure(failure.clone())], ..Capture::default() };
         let case = Case::select(&capture, &failure.graph().unwrap().id()).unwrap();
         let results = LANGUAGES.map(|language| programs.run(&case, language, &libraries.path));
         for (stdout, again) in &results {
-            let repeated: Vec<&Failure> = all!(again, Failure).collect();
+            let repeated: Vec<&FailureRecord> = all!(again, Failure).collect();
             let [repeated] = repeated[..] else { panic!("{stdout} {again:?}") };
             let reason = repeated.reason.as_deref().unwrap();
             let end = format!("status: CUDNN_STATUS_{}\nreason: {reason}\n", failure.status);
@@ -180,7 +180,7 @@ fn programs_repeat_failed_calls() {
             );
             assert_eq!(stdout, &results[0].0);
             // NaNs differ from themselves.
-            let content = |failure: &Failure| {
+            let content = |failure: &FailureRecord| {
                 let descriptors = serde_json::to_string(&failure.descriptors).unwrap();
                 // Emulators refuse to copy elements of the wrong type.
                 let is_emulated = cfg!(not(target_arch = "x86_64"));

@@ -1,4 +1,4 @@
-//! Tests the layer `errata`: it blocks exactly the plans that a rule selects, and changes nothing else.
+//! Tests the layer `errata`: it blocks exactly the plans that a rule selects.
 
 use std::path::{Path, PathBuf};
 
@@ -148,7 +148,7 @@ fn refused_plans_are_captured() {
             planning.run(layers, &rules);
             let records = capture::records(&planning.capture());
             let plans = capture::plans(&records);
-            let is_refused = |plan: &&cudnn_store::captures::Plan| {
+            let is_refused = |plan: &&cudnn_store::captures::PlanRecord| {
                 plan.status.to_string() == "NOT_SUPPORTED"
                     && plan.engine.is_some()
                     && plan.reason.as_ref().is_some_and(|reason| reason.starts_with("blocked by the erratum rule-0: "))
@@ -170,7 +170,7 @@ fn cached_plans_are_blocked() {
     let rules = file(planning.dir.path(), &[r#""operations":["conv_fwd"]"#]);
     let output = planning.run("errata,plans", &rules).stdout;
     assert!(!output.contains("SUCCESS"), "{output}");
-    // In the other order, nothing is cached.
+    // In the other order, no plan is cached.
     let output = planning.run("plans,errata", &rules).stdout;
     assert!(!output.contains("SUCCESS"), "{output}");
 }
@@ -197,7 +197,7 @@ fn random_programs_see_no_difference_unless_a_plan_is_blocked() {
     let selecting_all = file(dir.path(), &[r#""engines":[0,1,2,3,4,5,6,7,8,9]"#]);
     let blocked = run("errata", &selecting_all, &["0", "300"]);
     assert!(blocked.stdout.contains("blocked by the erratum rule-0"), "{}", blocked.stdout);
-    // The layer asks cuDNN about the devices of handles, some of which the programs have destroyed.
+    // The layer queries cuDNN for the devices of handles, some of which the programs have destroyed.
     let by_device = r#""engines":[0,1,2,3,4,5,6,7,8,9],"compute_capability":{"from":"9.0","before":"9.1"}"#;
     let selecting_some = file(dir.path(), &[by_device]);
     let count = |output: &ChildOutput| output.stdout.matches("blocked by the erratum").count();

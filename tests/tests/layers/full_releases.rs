@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cudnn_store::captures::{Capture, Plan, Record, Status};
-use cudnn_store::choices::{Capability, Choice, Device, Problem, Ranking, Release};
+use cudnn_store::captures::{Capture, PlanRecord, Record, Status};
+use cudnn_store::choices::{Capability, Choice, Device, EngineProblem, Ranking, Release};
 use support::{Child, ChildOutput, PlanningLibraries, Subject, TempDir, lib_dir};
 
 use crate::capture::{Capturing, assert_captures, assert_captures_calls};
@@ -157,7 +157,7 @@ fn programs_of_the_frontend_use_tuned_engines() {
         };
         // Without a ranking, the heuristics choose. If their choices are wrong, the program uses the next engines.
         let untuned = planned("capture");
-        let wrong = |choice| Choice { problem: Some(Problem::Wrong("-".to_owned())), ..choice };
+        let wrong = |choice| Choice { problem: Some(EngineProblem::Wrong("-".to_owned())), ..choice };
         std::fs::write(&rankings, untuned.rankings(wrong)).unwrap();
         let next = planned("capture,tuned");
         let changed: Vec<&String> = next.changed(&untuned).collect();
@@ -166,7 +166,7 @@ fn programs_of_the_frontend_use_tuned_engines() {
         std::fs::write(&rankings, next.rankings(|choice| choice)).unwrap();
         let tuned = planned("capture,tuned");
         assert_eq!(tuned.changed(&next).collect::<Vec<_>>(), Vec::<&String>::new());
-        let is_first = |plan: &Plan| plan.proposal.is_some_and(|(place, _)| place == 1);
+        let is_first = |plan: &PlanRecord| plan.proposal.is_some_and(|(place, _)| place == 1);
         assert!(tuned.plans.values().all(|(_, plan)| is_first(plan)), "{:?}", tuned.plans);
     }
 }
@@ -184,7 +184,7 @@ fn the_newest_release_proposes_tuned_engines_first() {
 struct PlannedGraphs {
     cudnn: Release,
     /// The label and the plan of each graph.
-    plans: BTreeMap<String, (String, Plan)>,
+    plans: BTreeMap<String, (String, PlanRecord)>,
 }
 
 impl PlannedGraphs {
@@ -206,7 +206,7 @@ impl PlannedGraphs {
 
     /// Returns rankings of the planned engines.
     fn rankings(&self, choice: impl Fn(Choice) -> Choice) -> String {
-        let ranking = |(graph, (label, plan)): (&String, &(String, Plan))| {
+        let ranking = |(graph, (label, plan)): (&String, &(String, PlanRecord))| {
             let engine = plan.engine.clone().unwrap();
             let planned = Choice { engine: engine.index, knobs: engine.knobs, ..Choice::default() };
             Ranking {
@@ -224,7 +224,8 @@ impl PlannedGraphs {
 
     /// Returns the labels of the graphs with other engines than in another run.
     fn changed<'a>(&'a self, other: &'a PlannedGraphs) -> impl Iterator<Item = &'a String> {
-        let is_changed = |(graph, (_, plan)): &(&String, &(String, Plan))| plan.engine != other.plans[*graph].1.engine;
+        let is_changed =
+            |(graph, (_, plan)): &(&String, &(String, PlanRecord))| plan.engine != other.plans[*graph].1.engine;
         self.plans.iter().filter(is_changed).map(|(_, (label, _))| label)
     }
 }

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use cudnn_layers::plans::{VariableUse, variable_use};
-use cudnn_store::plans::{Settings, Store, Stored};
+use cudnn_store::plans::{Settings, Store, StoredPlan};
 use support::{Child, ChildOutput, FakeLibrary, Library, PlanningLibraries, Subject, TempDir, Version, Wheel, lib_dir};
 
 pub(super) const PLANNER: &str = env!("CARGO_BIN_EXE_planner");
@@ -147,7 +147,7 @@ fn different_plans_are_not_confused_with_cached_plans() {
         let with = world.run("plans", &["variants"]);
         assert_eq!(difference(&without, &with.stdout), None, "with {round}");
         assert!(count(&with, "restored in") > 90, "with {round}: {}", with.stderr);
-        // Every plan is built once, even if the attributes were set in another order.
+        // Every plan is built once, even if the attributes were set in a different order.
         assert!(count(&with, "built in") <= different.len(), "with {round}: {}", with.stderr);
     }
 }
@@ -380,9 +380,9 @@ fn a_cached_plan_of_a_different_engine_is_not_restored() {
     let settings = Settings { dir: Some(world.store()), ..Settings::default() };
     let (store, problems) = Store::open(&settings);
     assert!(problems.is_empty(), "{problems:?}");
-    let entries: Vec<Stored> = store.entries().filter_map(Result::ok).collect();
+    let entries: Vec<StoredPlan> = store.entries().filter_map(Result::ok).collect();
     assert!(!entries.is_empty());
-    for Stored { mut entry, .. } in entries {
+    for StoredPlan { mut entry, .. } in entries {
         let plan = String::from_utf8(entry.plan).unwrap();
         let other = plan.replace("\"engine\":{\"engineId\":", "\"engine\":{\"engineId\":1");
         assert_ne!(plan, other);
@@ -630,7 +630,7 @@ fn different_plans_from_identical_calls_are_not_confused() {
     }
 }
 
-/// Code that calls libcudnn_graph directly replaces a descriptor by another one with the same address. No layer sees this.
+/// Code that calls libcudnn_graph directly replaces a descriptor with another one with the same address. No layer sees this.
 #[test]
 fn a_descriptor_that_other_code_replaces_gets_its_own_plan() {
     let Some(real) = Real::new("a_descriptor_that_other_code_replaces_gets_its_own_plan") else { return };
@@ -708,7 +708,7 @@ fn all_attributes_that_the_frontend_sets_are_supported() {
     assert!(checked.len() > 150, "{checked:?}");
 }
 
-/// A program's plans for one device are built again for another device, which is not installed. A program on that
+/// A program's plans for one device are built again for a different device, which is not installed. A program on that
 /// device that finds the pack compiles no plans.
 #[test]
 fn plans_are_rebuilt_for_another_device() {

@@ -1,11 +1,11 @@
-//! Tests the layer `tuned`: proposals come in the order of a ranking, and nothing else changes.
+//! Tests the layer `tuned`: proposals come in the order of a ranking, without other changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Command;
 
 use cudnn_store::captures::{Capture, Record};
-use cudnn_store::choices::{Capability, Choice, Choices, Device, Problem, Ranking, Release};
+use cudnn_store::choices::{Capability, Choice, Choices, Device, EngineProblem, Ranking, Release};
 use support::ChildOutput;
 
 use crate::planning::Planning;
@@ -16,7 +16,7 @@ const WAYS: [&str; 9] = ["all", "first", "many", "silent", "used", "again", "thr
 const RELEASE: &str = "jit-cu12-9.19.0";
 const ALL_LAYERS: &str = "explain,validate,capture,errata,tuned,plans,trace";
 
-/// A program that asks the heuristics, and what they propose without a layer.
+/// A program that queries the heuristics, with their proposals without a layer.
 struct Asking {
     planning: Planning,
     cudnn: Release,
@@ -157,7 +157,7 @@ fn engines(line: &str) -> String {
 fn ranked_engines_come_first_in_every_way_of_asking() {
     let asking = Asking::stand_in();
     let [second, third, fourth] = asking.proposals.as_slice() else { panic!("{:?}", asking.proposals) };
-    let wrong = Choice { problem: Some(Problem::Wrong("-".into())), ..second.clone() };
+    let wrong = Choice { problem: Some(EngineProblem::Wrong("-".into())), ..second.clone() };
     // cuDNN does not know the first engine.
     let unknown = Choice { engine: 77, ..Choice::default() };
     let rankings = file([asking.ranking(vec![unknown, wrong, fourth.clone(), third.clone()])]);
@@ -219,7 +219,7 @@ pub(super) fn assert_order(test: &str, release: &str) {
     }
 }
 
-/// The heuristics are not asked twice then, and their order stays.
+/// Then a single query is made, and the order stays.
 #[test]
 fn the_order_stays_if_the_heuristics_choice_is_the_best() {
     let asking = Asking::stand_in();
@@ -232,9 +232,9 @@ fn the_order_stays_if_the_heuristics_choice_is_the_best() {
     assert_eq!(all(asking.reversed()), without);
     // An engine to avoid, and a choice that programs may skip, need another order.
     let mut dangerous = asking.reversed();
-    dangerous.push(Choice { engine: 77, problem: Some(Problem::Wrong("-".into())), ..Choice::default() });
+    dangerous.push(Choice { engine: 77, problem: Some(EngineProblem::Wrong("-".into())), ..Choice::default() });
     let mut random = asking.reversed();
-    random[0].problem = Some(Problem::Nondeterministic("-".into()));
+    random[0].problem = Some(EngineProblem::Nondeterministic("-".into()));
     for engines in [dangerous, random] {
         assert!(self::engines(&all(engines)).contains(&reversed), "{reversed}");
     }
@@ -308,13 +308,13 @@ fn proposals_that_change_are_noticed() {
     let [first, once, again, count] = lines[0].split("; ").collect::<Vec<_>>()[..] else { panic!("{output:#?}") };
     assert_eq!(count, "3", "{output:#?}");
     assert_eq!((first, again), (&*format!("changed: {expected}, -, -"), &*format!("{expected}, -, -")), "{output:#?}");
-    // One query has all engines in another order.
+    // One query has all engines in a different order.
     let sorted = |line: &str| line.split(", ").map(str::to_owned).collect::<BTreeSet<_>>();
     assert!(once != again && sorted(once) == sorted(again), "{output:#?}");
     assert_eq!(output.stderr.matches("cuDNN has changed its proposals").count(), 1, "{output:#?}");
     assert_eq!(lines[1], format!("all: 3 {expected}, -, -"), "{output:#?}");
     // After the change, the second place is that of a wrong engine, which the program does not get.
-    let wrong = Choice { problem: Some(Problem::Wrong("-".into())), ..second.clone() };
+    let wrong = Choice { problem: Some(EngineProblem::Wrong("-".into())), ..second.clone() };
     let rankings = file([asking.ranking(vec![third.clone(), fourth.clone(), wrong])]);
     let output = asking.run("tuned", Some(&rankings), &["changed"]);
     assert!(output.stdout.trim_end().ends_with("; 1"), "{output:#?}");

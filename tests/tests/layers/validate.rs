@@ -1,4 +1,4 @@
-//! Tests the layer `validate`: it names every mistake, reports no correct program, and changes nothing.
+//! Tests the layer `validate`: it names every mistake, reports no correct program, and does not affect programs.
 
 use std::collections::BTreeSet;
 use std::ops::Deref;
@@ -224,7 +224,7 @@ fn a_mistake_is_written_once_and_their_number_is_limited() {
     assert_eq!(output.stderr.matches(last).count(), 1, "{output:#?}");
 }
 
-/// The layer changes nothing, so it may run below `plans`.
+/// The layer leaves graphs unchanged and may run below `plans`.
 #[test]
 fn plans_are_cached_with_validation_below() {
     let stand_in = Validating::stand_in();

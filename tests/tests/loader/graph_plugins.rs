@@ -48,7 +48,7 @@ fn plugins_of_another_installation_are_rejected_unless_compatible_or_unloadable(
     let engine = || FakeLibrary::new(Library::EnginesPrecompiled, JIT);
     let other = Version::new(9, 14, 0);
     for (engine, other_graph, is_accepted) in [
-        // Without other libraries: for another CUDA major version, for the same one, and for an unknown one.
+        // Without other libraries: for a different CUDA major version, for the same one, and for an unknown one.
         (engine().with_ptx(9), None, false),
         (engine().with_ptx(8), None, false),
         (engine(), None, false),

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::dll_search::{Facts, Mode, Simulation};
+use cudnn_probe::dll_search::{Mode, ProcessFacts, Simulation};
 use support::TempDir;
 use support::windows::{child, compile, import_library, path, path_list};
 
@@ -43,7 +43,7 @@ fn the_model_of_the_search_for_dlls_agrees_with_wine() {
     compile(code, &[&flags[..], &[import.to_str().unwrap()]].concat(), &library);
     let plugins: Vec<PathBuf> = [&dlls, &app, &tools].map(|dir| dir.join("Plugin.DLL")).to_vec();
     let make = |file: &PathBuf| compile("int plugin(void) { return 1; }", &flags, file);
-    let facts = Facts::new();
+    let facts = ProcessFacts::new();
     for (existing, loaded) in
         [(vec![0, 1, 2], None), (vec![1, 2], None), (vec![2], None), (vec![], None), (vec![0, 2], Some(2))]
     {

@@ -185,7 +185,7 @@ fn broken_sets_of_dlls_are_named() {
         &["Windows finds another cudnn64_9.dll", "Windows would mix two installations", "cudnn_ops64_9.dll: PATH"],
     );
 
-    // The directory is empty, a DLL is damaged, and a DLL is for another processor.
+    // The directory is empty, a DLL is damaged, and a DLL is for a different processor.
     let found = findings(&[("CUDNN_LOADER_DIR", &windows::path(&world.path("nothing")))], &[]);
     contains(
         &found,

@@ -177,7 +177,7 @@ fn features_that_are_missing_on_windows_are_reported() {
     let (output, _) = with_store.run(&[("CODE", "1")], &["fetch", RELEASE]);
     assert!(output.code == Some(3) && output.stderr.contains("pip exited with exit code: 1"), "{output:?}");
 
-    // The other releases have no Windows wheel, so pip is not started for them.
+    // pip is not started for the other releases, which do not include Windows.
     let (output, lines) = with_store.run(&[], &["fetch", "jit-cu12-9.19.0"]);
     assert_eq!((output.code, lines.len()), (Some(3), 0), "{output:?}");
     let expected = windows::fill_in_release("jit-cu12-9.19.0 is for Linux; on Windows, fetch windows-cu13-VERSION");

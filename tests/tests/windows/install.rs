@@ -105,7 +105,7 @@ fn layers_are_on_without_variables_until_uninstall() {
     let doctor = windows::build("cudnn-doctor", "cudnn-doctor", &[]);
     let [place, from, rankings] = [dir.path(), &windows::drop_in(), &rankings].map(windows::path);
     let run = |arguments: &[&str]| windows::child(&doctor).run(arguments);
-    // Returns whether `trace` and `tuned` are on. `tuned` reports that the ranking is for another release.
+    // Returns whether `trace` and `tuned` are on. `tuned` reports that the ranking is for a different release.
     let uses = |layers: Option<&str>| {
         let child = windows::child(&program).env("CUDNN_LOGLEVEL_DBG", "2");
         let child = layers.into_iter().fold(child, |child, layers| child.env("CUDNN_LAYERS", layers));

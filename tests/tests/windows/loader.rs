@@ -150,7 +150,7 @@ EXPORT int cudnnSetCallback(unsigned mask, void *data, void *function) { return 
             .run(&["cudnnGetVersion", "plain"]);
         assert!(output.stdout.contains(&format!("cudnnGetVersion = {version}")), "{output:?}");
     }
-    // A version of ops from another release.
+    // A version of ops from a different release.
     std::os::unix::fs::symlink(real.join("cudnn_ops64_9.dll"), older.path().join("cudnn_ops64_9.dll")).unwrap();
     let (output, report) = error(&client, older.path());
     assert!(report.contains(&windows::fill_in_release("is cuDNN VERSION, but")), "{report}");

@@ -21,7 +21,7 @@ use cudnn_probe::facts;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::child_report::Step;
+use crate::child_report::ChildStep;
 use crate::platform;
 use crate::quoting::quoted;
 use crate::temporary;
@@ -86,7 +86,7 @@ pub struct Ended {
     /// How it exited.
     pub end: End,
     /// The last step that it started.
-    pub step: Option<Step>,
+    pub step: Option<ChildStep>,
     /// The remaining messages. If a memory shortage explains a failure, the message contains [`LACK_OF_MEMORY`].
     pub messages: Vec<Value>,
     /// What it printed to stdout, shortened if it is long.
@@ -217,7 +217,7 @@ struct Running<'a> {
     interruption: Option<Interruption>,
     memory_limits: MemoryLimits,
     /// The last step, and the other messages.
-    step: Option<Step>,
+    step: Option<ChildStep>,
     messages: Vec<Value>,
     /// The start of the child or of its current request, and of the step.
     start: Instant,
@@ -267,13 +267,13 @@ impl<'a> Running<'a> {
         })
     }
 
-    /// Exchanges the available messages, and waits for a moment if the child sends nothing.
+    /// Exchanges the available messages, and waits for a moment if the child is silent.
     fn poll(&mut self) -> Option<Stop> {
         let has_ended = self.child.has_ended();
         self.streams.reports.write();
         let has_read = self.streams.read();
         while let Some(message) = self.streams.reports.take_message() {
-            match Step::parse(&message) {
+            match ChildStep::parse(&message) {
                 Some(next) => {
                     self.step = Some(next);
                     (self.step_start, self.progress) = (Instant::now(), Instant::now());
@@ -314,7 +314,7 @@ impl<'a> Running<'a> {
         None
     }
 
-    /// Ends the child if it is still running. `limit` is the limit that it exceeds.
+    /// Terminates the child if it is still running. `limit` is the limit that it exceeds.
     fn end(mut self, limit: Option<End>) -> std::io::Result<Ended> {
         let status = self.child.end()?;
         self.streams.read();

@@ -45,7 +45,7 @@ impl Streams {
 pub(super) struct Reports {
     stream: Stream,
     token: String,
-    /// What the channel has no room for yet.
+    /// The rest, while the channel is full.
     unsent: VecDeque<u8>,
 }
 
@@ -72,7 +72,7 @@ impl Reports {
             match pipe.write(self.unsent.as_slices().0) {
                 Ok(len @ 1..) => drop(self.unsent.drain(..len)),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // The channel is full, or the child has ended.
+                // The channel is full, or the child has exited.
                 Ok(_) | Err(_) => return,
             }
         }
@@ -117,7 +117,7 @@ impl Stream {
         Ok(child_end)
     }
 
-    /// Reads the available output, and keeps this number of bytes from the beginning. Returns whether there was any.
+    /// Reads the available output, and stores up to this number of bytes. Returns whether there was any.
     fn read(&mut self, max_head_len: usize) -> bool {
         let Some(pipe) = &mut self.pipe else { return false };
         let (mut block, mut total) = ([0u8; 1 << 14], 0);

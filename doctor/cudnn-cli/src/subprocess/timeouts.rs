@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::child_report::{Step, Work};
+use crate::child_report::{ChildStep, Work};
 
 /// The overall limit for any child, regardless of progress.
 const TOTAL_LIMIT: Duration = Duration::from_secs(3 * 60 * 60);
@@ -35,7 +35,7 @@ impl Timeouts {
     }
 
     /// Returns the maximum time without progress, then the maximum duration of a step.
-    pub(super) fn limits(&self, step: Option<&Step>) -> (Duration, Duration) {
+    pub(super) fn limits(&self, step: Option<&ChildStep>) -> (Duration, Duration) {
         let (idle, all) = match step.map_or(Work::Load, |step| step.work) {
             Work::OpenDriver | Work::QueryNvml => (10, 60),
             Work::StartDriver => (30, 60),
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn each_kind_of_step_has_its_own_limit() {
-        let step = |work| Step { work, text: String::new(), part: None };
+        let step = |work| ChildStep { work, text: String::new(), part: None };
         let limit = |work| Timeouts::new(None).limits(Some(&step(work))).0.as_secs();
         let works = [Work::OpenDriver, Work::QueryNvml, Work::StartDriver, Work::Load, Work::Compute];
         assert_eq!(works.map(limit), [10, 10, 30, 20, 120]);

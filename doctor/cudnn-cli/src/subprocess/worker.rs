@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::streams::Streams;
 use super::{Ended, Running, Stop, Timeouts};
-use crate::child_report::{MAX_MESSAGE_LEN, Step};
+use crate::child_report::{ChildStep, MAX_MESSAGE_LEN};
 
 /// A child process that reads requests with [`receive`](crate::child_report::receive). It runs without a terminal, and
 /// ends with this value or this program, together with the processes that it has started.
@@ -19,9 +19,9 @@ pub struct Worker<'a>(Box<Running<'a>>);
 pub enum Answer<'a> {
     /// The child sent this message, and waits for the next request.
     Message(Value, Worker<'a>),
-    /// The child ended, or exceeded a time limit and was ended.
+    /// The child exited, or exceeded a time limit and was terminated.
     Ended(Ended),
-    /// This program was interrupted, and the child was ended.
+    /// This program was interrupted, and the child was terminated.
     Interrupted(Signal),
 }
 
@@ -41,7 +41,7 @@ impl<'a> Worker<'a> {
     ///
     /// # Errors
     /// Returns an error if the request is too long, or the state of the child is unknown.
-    pub fn ask(mut self, request: &[u8], wait: &mut dyn FnMut(Option<&Step>)) -> Result<Answer<'a>> {
+    pub fn ask(mut self, request: &[u8], wait: &mut dyn FnMut(Option<&ChildStep>)) -> Result<Answer<'a>> {
         if request.len() >= MAX_MESSAGE_LEN {
             return Err(Error::new(ErrorKind::InvalidInput, "the request is too long"));
         }
@@ -72,7 +72,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Ends the child, and waits until it has ended.
+    /// Terminates the child, and waits until it has exited.
     ///
     /// # Errors
     /// Returns an error if the system call fails.

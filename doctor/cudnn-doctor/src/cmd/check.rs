@@ -19,7 +19,7 @@ use cudnn_rules::check::{FINDINGS, Finding, Requested};
 use cudnn_rules::context::Context;
 use cudnn_rules::cudnn_file::drop_in_before;
 use cudnn_rules::drop_in::layers::layers_on;
-use cudnn_rules::framework_run::{Framework, Run};
+use cudnn_rules::framework_run::{Run, RunnableFramework};
 use cudnn_rules::packages::{CUDA_MAJORS, python_problem};
 use cudnn_rules::python::{Python, no_python};
 use cudnn_rules::shell::command_for_environment;
@@ -38,9 +38,9 @@ const ENVIRONMENT_NAME: &str = "<env>";
 
 /// The command line of `check`.
 #[derive(clap::Args, Default)]
-pub(crate) struct Command {
+pub(crate) struct Arguments {
     /// List the codes that `check` can report, with their severities and titles, without checking anything.
-    #[arg(long, conflicts_with = "Options")]
+    #[arg(long, conflicts_with = "CheckOptions")]
     list: bool,
     /// Also save all facts behind the report to this new file, for a bug report. User names and the host name are
     /// replaced.
@@ -54,13 +54,13 @@ pub(crate) struct Command {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "save_facts"])]
     facts: Option<PathBuf>,
     #[command(flatten)]
-    options: Options,
+    options: CheckOptions,
 }
 
-impl Command {
+impl Arguments {
     /// Returns the command without options, except that it can print the evidence.
-    pub(crate) fn with_evidence(verbose: bool) -> Command {
-        Command { options: Options { verbose, ..Options::default() }, ..Command::default() }
+    pub(crate) fn with_evidence(verbose: bool) -> Arguments {
+        Arguments { options: CheckOptions { verbose, ..CheckOptions::default() }, ..Arguments::default() }
     }
 }
 
@@ -69,12 +69,12 @@ impl Command {
 #[command(no_binary_name = true)]
 struct SavedOptions {
     #[command(flatten)]
-    options: Options,
+    options: CheckOptions,
 }
 
 /// The options shared by `check` and `fix`.
 #[derive(clap::Args, Default, PartialEq)]
-pub(crate) struct Options {
+pub(crate) struct CheckOptions {
     /// Report only findings with these codes: C014,C030. The plan and the exit status ignore all other findings. Can
     /// be repeated.
     #[arg(long, value_name = "CODES", value_delimiter = ',', value_parser = code)]
@@ -95,7 +95,7 @@ pub(crate) struct Options {
     /// Also run this framework: a convolution, an attention and an RNN step, with an explanation of failures. Can be
     /// repeated.
     #[arg(long, value_name = "FRAMEWORK", conflicts_with = "no_load", value_parser = framework())]
-    run: Vec<Framework>,
+    run: Vec<RunnableFramework>,
     /// The environment to check, or its Python interpreter, which is also used for --run. Default: the active
     /// environment.
     #[arg(long, value_name = "PATH")]
@@ -120,16 +120,16 @@ fn code(text: &str) -> Result<&'static str, String> {
 }
 
 /// Parses the name of a framework's Python module.
-fn framework() -> impl TypedValueParser<Value = Framework> {
-    PossibleValuesParser::new(Framework::ALL.map(framework_value)).try_map(|name| {
-        let is_it = |framework: &Framework| framework_value(*framework).matches(&name, false);
-        Framework::ALL.into_iter().find(is_it).ok_or("the framework is unknown")
+fn framework() -> impl TypedValueParser<Value = RunnableFramework> {
+    PossibleValuesParser::new(RunnableFramework::ALL.map(framework_value)).try_map(|name| {
+        let is_it = |framework: &RunnableFramework| framework_value(*framework).matches(&name, false);
+        RunnableFramework::ALL.into_iter().find(is_it).ok_or("the framework is unknown")
     })
 }
 
-fn framework_value(framework: Framework) -> PossibleValue {
+fn framework_value(framework: RunnableFramework) -> PossibleValue {
     let value = PossibleValue::new(framework.module()).help(framework.name());
-    if framework == Framework::Torch { value.alias("pytorch") } else { value }
+    if framework == RunnableFramework::Torch { value.alias("pytorch") } else { value }
 }
 
 fn function(name: &str) -> Result<Function, String> {
@@ -152,7 +152,7 @@ fn cuda_major(text: &str) -> Result<u32, String> {
     major.ok_or_else(|| format!("releases of cuDNN 9 are built for CUDA {first} to {last}"))
 }
 
-pub(crate) fn run(command: &Command, context: &Context, timeouts: &Timeouts, format: Format) -> Outcome {
+pub(crate) fn run(command: &Arguments, context: &Context, timeouts: &Timeouts, format: Format) -> Outcome {
     if command.list {
         list(format);
         return Outcome::Fine;
@@ -186,8 +186,9 @@ pub(crate) fn run(command: &Command, context: &Context, timeouts: &Timeouts, for
 }
 
 /// Prints the report for saved facts. On this command line, only the options that select what to print are allowed.
-fn from_facts(file: &Path, arguments: &Options, timeouts: &Timeouts, format: Format) -> Outcome {
-    let only_of_look = Options { only: arguments.only.clone(), verbose: arguments.verbose, ..Options::default() };
+fn from_facts(file: &Path, arguments: &CheckOptions, timeouts: &Timeouts, format: Format) -> Outcome {
+    let only_of_look =
+        CheckOptions { only: arguments.only.clone(), verbose: arguments.verbose, ..CheckOptions::default() };
     if *arguments != only_of_look {
         return fail(
             format,
@@ -215,7 +216,13 @@ fn from_facts(file: &Path, arguments: &Options, timeouts: &Timeouts, format: For
 }
 
 /// Runs the checks and prints the report. `words` contains the options that determine what to check.
-fn report(arguments: &Options, words: &[OsString], context: &Context, timeouts: &Timeouts, format: Format) -> Outcome {
+fn report(
+    arguments: &CheckOptions,
+    words: &[OsString],
+    context: &Context,
+    timeouts: &Timeouts,
+    format: Format,
+) -> Outcome {
     let diagnosis = match diagnosis(arguments, context, timeouts, format) {
         Ok(diagnosis) => diagnosis,
         Err(outcome) => return outcome,
@@ -270,7 +277,7 @@ pub(super) fn outcome(diagnosis: &Diagnosis) -> Outcome {
 /// # Errors
 /// The doctor cannot make the diagnosis. It has already printed the reason.
 pub(super) fn diagnosis(
-    arguments: &Options,
+    arguments: &CheckOptions,
     context: &Context,
     timeouts: &Timeouts,
     format: Format,
@@ -342,7 +349,7 @@ fn prose(diagnosis: &Diagnosis, is_verbose: bool) -> Prose {
 }
 
 /// Prints the report for a person. `words` contains the options that determined what was checked.
-fn text(diagnosis: &Diagnosis, arguments: &Options, words: &[OsString]) {
+fn text(diagnosis: &Diagnosis, arguments: &CheckOptions, words: &[OsString]) {
     let Diagnosis {
         machine, inactive, environment, report, program, convolution, runs, verified, findings, plan, ..
     } = diagnosis;

@@ -12,7 +12,7 @@ use cudnn_probe::{Os, ProbeError};
 use cudnn_rules::context::Context;
 
 use super::fetch::fetch_libraries;
-use crate::demo::{Failure, run_demo};
+use crate::demo::{DemoError, run_demo};
 
 /// The release to fetch if cuDNN is missing, which is the smallest one with real kernels. Windows has no
 /// JIT-only release.
@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Outcome {
 }
 
 /// Lists the installations and selects the one that the loader would use, or fetches a release.
-fn choose(arguments: &Arguments, context: &Context) -> Result<Options, Failure> {
+fn choose(arguments: &Arguments, context: &Context) -> Result<Options, DemoError> {
     let selection = context.select(&Default::default());
     let selected = selection.installation.as_ref();
     for installed in context.inventory() {

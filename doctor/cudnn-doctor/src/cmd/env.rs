@@ -75,7 +75,7 @@ fn first_below(root: &Path, context: &Context) -> Option<Installation> {
     Some(first)
 }
 
-/// Returns a usable name for a directory: the canonical name, or the name of a link that the user gave.
+/// Returns a usable name for a directory: the canonical name, or the name of a link in the command line.
 fn name_for(shell: Shell, dir: &Path, named: Option<&Path>) -> PathBuf {
     let named = named.and_then(|named| std::path::absolute(named).ok());
     let fits = |named: &PathBuf| {

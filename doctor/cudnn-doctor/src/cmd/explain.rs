@@ -96,7 +96,7 @@ fn unreadable(file: &Path, error: &ProbeError) -> String {
         return format!("{path} {text}{help}");
     }
     match error {
-        ProbeError::NotElf { .. } | ProbeError::NotRegularFile { .. } | ProbeError::WrongOs { .. } => {
+        ProbeError::UnknownFormat { .. } | ProbeError::NotRegularFile { .. } | ProbeError::WrongOs { .. } => {
             let kind = if Os::HOST == Os::Windows { "a DLL for Windows" } else { "a shared library for Linux" };
             format!("{path} {text}\nhelp: Name a program or {kind} instead.")
         }

@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with = "code")]
     update: Option<PathBuf>,
 
-    /// The SHA-256 of the file in hexadecimal digits, as its publisher states it.
+    /// The SHA-256 of the file in hexadecimal digits, from its publisher.
     #[arg(long, value_name = "DIGITS", requires = "update")]
     sha256: Option<String>,
 

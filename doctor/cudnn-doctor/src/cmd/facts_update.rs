@@ -1,6 +1,6 @@
 //! `facts --update` and `--reset`: store newer facts about releases for this user, and remove them.
 //!
-//! Nothing changes unless the file is complete, valid, and newer than the facts in use.
+//! A new file must be complete, valid, and newer than the facts in use.
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, Read};
@@ -13,7 +13,7 @@ use cudnn_fetch::sha256_hex;
 use cudnn_os::clock::local_time;
 use cudnn_os::environment::is_secure_execution;
 use cudnn_os::files::{Opened, open_regular};
-use cudnn_os::trusted_files::{self, Directory};
+use cudnn_os::trusted_files::{Directory, TrustError};
 use cudnn_rules::refusal::Refusal;
 use cudnn_rules::release_facts::{FILE_NAME, InUse, MAX_LEN, ReleaseFacts, in_use, stored_file};
 
@@ -67,9 +67,7 @@ pub(super) fn reset() -> Result<Option<PathBuf>, Refusal> {
     let removed = Directory::open(stored.parent().unwrap_or(&stored)).and_then(|dir| Ok(dir.remove_file(FILE_NAME)?));
     match removed {
         Ok(()) => Ok(Some(stored)),
-        Err(trusted_files::Refusal::System(error))
-            if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
-        {
+        Err(TrustError::System(error)) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             Ok(None)
         }
         Err(reason) => Err(cannot("remove", &stored, &reason)),
@@ -77,7 +75,7 @@ pub(super) fn reset() -> Result<Option<PathBuf>, Refusal> {
 }
 
 /// Returns an error about the stored file or its directory.
-fn cannot(what: &str, file: &Path, reason: &trusted_files::Refusal) -> Refusal {
+fn cannot(what: &str, file: &Path, reason: &TrustError) -> Refusal {
     Refusal::new(format!("cannot {what} {}: {}", file.printable(), reason.to_string().printable()))
 }
 
@@ -131,7 +129,7 @@ fn read(path: &Path, max: u64) -> Result<Vec<u8>, Refusal> {
 }
 
 /// Replaces the stored file in one step, in a directory that only this user can change.
-fn store(file: &Path, bytes: &[u8]) -> Result<(), trusted_files::Refusal> {
+fn store(file: &Path, bytes: &[u8]) -> Result<(), TrustError> {
     let dir = Directory::create(file.parent().unwrap_or(file))?;
     let mut random = [0; 8];
     cudnn_os::random::fill(&mut random)?;

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::prose::Prose;
 use super::{check, findings};
-use crate::fix::{Consent, Done, Fixed, Output, Stopped, Undo, execute, is_of_shell, removed_by, variables};
+use crate::fix::{Consent, ExecutedStep, Fixed, Output, Stopped, Undo, execute, is_of_shell, removed_by, variables};
 
 /// The options of `fix`.
 #[derive(clap::Args)]
@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
     #[arg(long, requires = "yes")]
     remove: bool,
     #[command(flatten)]
-    check: check::Options,
+    check: check::CheckOptions,
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context, timeouts: &Timeouts, format: Format) -> Outcome {
@@ -144,7 +144,7 @@ fn text(plan: &Plan, before: Outcome, only: &[&str]) {
     }
 }
 
-/// Asks on the terminal for permission to remove these files or packages.
+/// Prompts for permission to remove these files or packages.
 fn is_agreed(title: &str, removed: &[String]) -> bool {
     if !std::io::stdin().is_terminal() {
         return false;
@@ -159,7 +159,7 @@ fn is_agreed(title: &str, removed: &[String]) -> bool {
     matches!(answer.trim(), "y" | "Y" | "yes")
 }
 
-fn done(done: &Done) -> Value {
+fn done(done: &ExecutedStep) -> Value {
     json!({ "title": done.title, "undo": done.undo.lines, "note": done.undo.note })
 }
 
@@ -186,7 +186,7 @@ fn value(plan: &Plan, fixed: &Fixed, paste: &[String], after: Option<&Value>) ->
 
 fn report(plan: &Plan, fixed: &Fixed, paste: &[String]) {
     outln!("");
-    for Done { title, undo } in &fixed.done {
+    for ExecutedStep { title, undo } in &fixed.done {
         outln!("done: {title}");
         print_undo(undo);
     }

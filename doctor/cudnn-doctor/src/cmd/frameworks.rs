@@ -11,7 +11,7 @@ use cudnn_cli::subprocess::Timeouts;
 use cudnn_cli::table::Table;
 use cudnn_cli::table::table;
 use cudnn_frameworks::{
-    Comparison, Damaged, Depth, Environment, Framework, Opened, Pin, PinState, Unlisted, in_parallel, is_cudnn,
+    Comparison, Damaged, Depth, Environment, Framework, OpenedFile, Pin, PinState, Unlisted, in_parallel, is_cudnn,
     survey_to,
 };
 use cudnn_probe::Os;
@@ -245,7 +245,7 @@ fn texts(paths: &[PathBuf]) -> Vec<Cow<'_, str>> {
     paths.iter().map(|path| path.to_string_lossy()).collect()
 }
 
-fn opened_value(opened: &Opened) -> Value {
+fn opened_value(opened: &OpenedFile) -> Value {
     let version = opened.version.map(|version| version.to_string());
     json!({ "file": opened.path.to_string_lossy(), "version": version, "rule": how(opened) })
 }

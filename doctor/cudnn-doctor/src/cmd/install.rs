@@ -10,16 +10,16 @@ use cudnn_os::files::symlink;
 use cudnn_probe::Library;
 use cudnn_probe::layers::{LAYERS_VARIABLE, TUNED_FILE};
 use cudnn_rules::context::Context;
-use cudnn_rules::drop_in::command::Command;
-use cudnn_rules::drop_in::source::Source;
-use cudnn_rules::drop_in::state::{DropInState, Files, Layers, Shim};
+use cudnn_rules::drop_in::command::DropInCommand;
+use cudnn_rules::drop_in::source::DropInSource;
+use cudnn_rules::drop_in::state::{DropInFiles, DropInState, Layers, Shim};
 use cudnn_rules::drop_in::{KEPT, VERSION, source};
 use cudnn_rules::refusal::Refusal;
 use serde_json::{Value, json};
 
 use super::run::{TUNED_VARIABLE, absolute_file, usable_layers};
-use crate::drop_in::change::{self, Change, Done, Options};
-use crate::drop_in::target::{self, Named};
+use crate::drop_in::change::{self, ChangedDropIn, DropInChange, LayerOptions};
+use crate::drop_in::target::{self, NamedTarget};
 use crate::layer_check;
 
 /// Selects the cuDNN directory of a command. These are the options of `uninstall`.
@@ -34,11 +34,11 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    fn named(&self) -> Named<'_> {
+    fn named(&self) -> NamedTarget<'_> {
         match (&self.dir, &self.python) {
-            (Some(dir), _) => Named::Dir(dir),
-            (None, Some(python)) => Named::Python(python),
-            (None, None) => Named::Nothing,
+            (Some(dir), _) => NamedTarget::Dir(dir),
+            (None, Some(python)) => NamedTarget::Python(python),
+            (None, None) => NamedTarget::Nothing,
         }
     }
 }
@@ -66,19 +66,21 @@ pub(crate) fn install(
     timeouts: &Timeouts,
     format: Format,
 ) -> CommandResult {
-    let command = Command::Install { from: arguments.from.as_deref() };
+    let command = DropInCommand::Install { from: arguments.from.as_deref() };
     let dir = target::find(arguments.place.named(), command, context)?;
     let source = source::find(arguments.from.as_deref())?;
     let options = options(arguments, &dir, &source, context, timeouts)?;
-    let Done { change, state } = &change::install(&dir, &source, options.as_ref(), &context.host)?;
+    let ChangedDropIn { change, state } = &change::install(&dir, &source, options.as_ref(), &context.host)?;
     format.report(
         || value(*change, state, &dir),
         || {
             let cudnn = state.title(&dir);
             match change {
-                Change::None => outln!("The drop-in {VERSION} is already in front of {cudnn}."),
-                Change::Updated => outln!("The drop-in {VERSION} is in front of {cudnn}, in place of another drop-in."),
-                Change::Configured => outln!("The drop-in {VERSION} was in front of {cudnn} already."),
+                DropInChange::None => outln!("The drop-in {VERSION} is already in front of {cudnn}."),
+                DropInChange::Updated => {
+                    outln!("The drop-in {VERSION} is in front of {cudnn}, in place of another drop-in.")
+                }
+                DropInChange::Configured => outln!("The drop-in {VERSION} was in front of {cudnn} already."),
                 _ => outln!("The drop-in {VERSION} is in front of {cudnn}."),
             }
             outln!("NVIDIA's {} is saved next to it as {KEPT}.", Library::Shim);
@@ -88,7 +90,7 @@ pub(crate) fn install(
             if let Some(list) = &state.list {
                 outln!("These layers are on in programs that do not set {LAYERS_VARIABLE}: {}.", list.printable());
             }
-            outln!("To remove the drop-in: {}", Command::Uninstall.command(&dir));
+            outln!("To remove the drop-in: {}", DropInCommand::Uninstall.command(&dir));
             let again = command.command(&dir);
             outln!("If you upgrade cuDNN, which also removes the drop-in, then run {again} again.");
         },
@@ -100,19 +102,19 @@ pub(crate) fn install(
 fn options(
     arguments: &InstallArguments,
     dir: &Path,
-    source: &Source,
+    source: &DropInSource,
     context: &Context,
     timeouts: &Timeouts,
-) -> Result<Option<Options>, Refusal> {
+) -> Result<Option<LayerOptions>, Refusal> {
     if arguments.layers.is_empty() {
         return Ok(None);
     }
     let layers = arguments.layers.join(OsStr::new(","));
     let checked = usable_layers(Some(&layers), &source.file, context)?;
     let tuned = arguments.tuned.as_deref().map(absolute_file).transpose()?.map(PathBuf::from);
-    let installed = || Some(Files::in_dir(dir).tuned).filter(|file| file.is_file());
+    let installed = || Some(DropInFiles::in_dir(dir).tuned).filter(|file| file.is_file());
     check(&checked, tuned.clone().or_else(installed).as_deref(), timeouts)?;
-    Ok(Some(Options { layers, tuned }))
+    Ok(Some(LayerOptions { layers, tuned }))
 }
 
 /// Returns an error if one of the layers would not work with this file of rankings, or without one, in programs that do
@@ -136,18 +138,18 @@ fn check(layers: &[(String, PathBuf)], tuned: Option<&Path>, timeouts: &Timeouts
 }
 
 pub(crate) fn uninstall(place: &Place, context: &Context, format: Format) -> CommandResult {
-    let dir = target::find(place.named(), Command::Uninstall, context)?;
-    let Done { change, state } = &change::uninstall(&dir, &context.host)?;
+    let dir = target::find(place.named(), DropInCommand::Uninstall, context)?;
+    let ChangedDropIn { change, state } = &change::uninstall(&dir, &context.host)?;
     format.report(
         || value(*change, state, &dir),
         || {
             let (cudnn, shim) = (state.title(&dir), Library::Shim);
             match change {
-                Change::None => outln!("The drop-in is not in front of {cudnn}; there is nothing to remove."),
-                Change::Cleaned if state.shim == Shim::Missing => {
+                DropInChange::None => outln!("The drop-in is not in front of {cudnn}; there is nothing to remove."),
+                DropInChange::Cleaned if state.shim == Shim::Missing => {
                     outln!("Removed the drop-in's leftover files from {}.", dir.printable());
                 }
-                Change::Cleaned => {
+                DropInChange::Cleaned => {
                     outln!("NVIDIA's {shim} was in front of {cudnn} already; removed the drop-in's leftover files.");
                 }
                 _ => outln!("NVIDIA's {shim} is in front of {cudnn} again."),
@@ -157,16 +159,16 @@ pub(crate) fn uninstall(place: &Place, context: &Context, format: Format) -> Com
     Ok(Outcome::Fine)
 }
 
-fn value(change: Change, state: &DropInState, dir: &Path) -> Value {
+fn value(change: DropInChange, state: &DropInState, dir: &Path) -> Value {
     json!({
         "directory": dir.to_string_lossy(),
         "change": match change {
-            Change::None => "none",
-            Change::Installed => "installed",
-            Change::Updated => "updated",
-            Change::Configured => "configured",
-            Change::Restored => "restored",
-            Change::Cleaned => "cleaned",
+            DropInChange::None => "none",
+            DropInChange::Installed => "installed",
+            DropInChange::Updated => "updated",
+            DropInChange::Configured => "configured",
+            DropInChange::Restored => "restored",
+            DropInChange::Cleaned => "cleaned",
         },
         "in_front": match state.shim {
             Shim::DropIn => "drop-in",

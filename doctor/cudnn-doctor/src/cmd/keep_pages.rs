@@ -12,7 +12,7 @@ use cudnn_cli::shell::set_variable;
 use cudnn_loader::Library;
 use cudnn_loader::preload::pages::{FILE_VARIABLE, FilePages, PageList, is_wanted};
 use cudnn_os::pages;
-use cudnn_os::trusted_files::{self, Refusal};
+use cudnn_os::trusted_files::{self, TrustError, Untrusted};
 use serde_json::{Value, json};
 
 /// Gaps up to this size are read as well, because a disk reads one long range as fast as two short ranges.
@@ -48,9 +48,9 @@ pub(crate) fn keep(process: u32, file: &Path) -> Result<KeptPages, String> {
     Ok(KeptPages { installation: installation.to_owned(), list, file: file.to_owned() })
 }
 
-fn cannot_write(file: &Path, reason: &Refusal) -> String {
+fn cannot_write(file: &Path, reason: &TrustError) -> String {
     match reason {
-        Refusal::NotAFile => format!("{} is not a regular file", file.printable()),
+        TrustError::Untrusted(Untrusted::NotAFile) => format!("{} is not a regular file", file.printable()),
         reason => format!("cannot write {}: {}", file.printable(), reason.to_string().printable()),
     }
 }

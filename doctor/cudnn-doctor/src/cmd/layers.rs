@@ -9,7 +9,7 @@ use cudnn_probe::layers::{
 };
 use cudnn_probe::shown_path;
 use cudnn_rules::context::Context;
-use cudnn_rules::drop_in::layers::{Answer, check_layer, problem_of_list};
+use cudnn_rules::drop_in::layers::{LayerAnswer, check_layer, problem_of_list};
 use cudnn_rules::drop_in::source;
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> C
     let problem = beside.as_deref().filter(|_| !is_variable).and_then(problem_of_list);
     let list = beside.as_ref().filter(|dir| !is_variable && has_list(dir)).map(|dir| dir.join(LAYERS_FILE));
     let dirs = layer_dirs(&context.host, beside.as_deref());
-    let answers: Vec<Answer> =
+    let answers: Vec<LayerAnswer> =
         requested_layers(&context.host, beside.as_deref()).into_iter().map(check_layer).collect();
     let available = available_layers(&dirs);
     let variable = || LAYERS_VARIABLE.to_owned();
@@ -51,13 +51,13 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> C
 }
 
 fn value(
-    answers: &[Answer],
+    answers: &[LayerAnswer],
     listed_in: &str,
     problem: Option<&str>,
     dirs: &[PathBuf],
     available: &[(String, PathBuf)],
 ) -> Value {
-    let requested = |Answer { name, file }: &Answer| {
+    let requested = |LayerAnswer { name, file }: &LayerAnswer| {
         let (file, problem) = (file.as_ref().map(|file| file.to_string_lossy()).ok(), file.as_ref().err());
         json!({ "name": name, "file": file, "problem": problem })
     };
@@ -74,14 +74,19 @@ fn value(
 }
 
 /// Prints the layers. `listed_in` is what lists them, or the reason why programs ignore the list.
-fn text(answers: &[Answer], listed_in: Option<Result<&str, &str>>, dirs: &[PathBuf], available: &[(String, PathBuf)]) {
+fn text(
+    answers: &[LayerAnswer],
+    listed_in: Option<Result<&str, &str>>,
+    dirs: &[PathBuf],
+    available: &[(String, PathBuf)],
+) {
     match listed_in {
         None => outln!("No layers are on: {LAYERS_VARIABLE} is not set."),
         Some(Err(problem)) => outln!("No layers are on: {problem}."),
         Some(Ok(list)) if answers.is_empty() => outln!("No layers are on: {list} lists none."),
         Some(Ok(list)) => outln!("On, outermost first ({list}):"),
     }
-    for Answer { name, file } in answers {
+    for LayerAnswer { name, file } in answers {
         match file {
             Ok(file) => outln!("  {name}: {}", shown_path(file)),
             Err(problem) => outln!("  {name}: stays off: {problem}"),

@@ -37,16 +37,16 @@ pub(crate) struct Arguments {
 }
 
 /// An installation as an entry of the list.
-struct Row {
+struct InstallationRow {
     installed: Installed,
     is_used: bool,
-    problems: Vec<Problem>,
+    problems: Vec<LibraryProblem>,
     /// With `--deep`: the compute capabilities of the kernels in every library.
     gpu_targets: Option<Vec<Vec<String>>>,
 }
 
 /// A problem with one library of an installation.
-struct Problem {
+struct LibraryProblem {
     /// The name of the file.
     library: String,
     message: String,
@@ -67,13 +67,13 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> C
     }
     let all = context.inventory_with(further);
     let details = in_parallel(&all, |installed| (problems(installed), arguments.deep.then(|| gpu_targets(installed))));
-    let row = |(installed, (problems, gpu_targets)): (Installed, _)| Row {
+    let row = |(installed, (problems, gpu_targets)): (Installed, _)| InstallationRow {
         is_used: selected.as_ref().is_some_and(|one| one.dir == installed.report.dir),
         installed,
         problems,
         gpu_targets,
     };
-    let rows: Vec<Row> = all.into_iter().zip(details).map(row).collect();
+    let rows: Vec<InstallationRow> = all.into_iter().zip(details).map(row).collect();
     let missing = arguments.roots.iter().filter(|root| !root.exists()).map(|root| root.printable());
     let missing: Vec<String> = missing.collect();
     let error = (!missing.is_empty()).then(|| format!("no such directory: {}", missing.join(", ")));
@@ -114,9 +114,9 @@ fn gpu_targets(installed: &Installed) -> Vec<Vec<String>> {
     installed.report.libraries.iter().map(targets).collect()
 }
 
-fn problems(installed: &Installed) -> Vec<Problem> {
+fn problems(installed: &Installed) -> Vec<LibraryProblem> {
     let report = &installed.report;
-    let problem = |part: &LibraryReport, error: &ProbeError| Problem {
+    let problem = |part: &LibraryReport, error: &ProbeError| LibraryProblem {
         library: Path::new(part.path.file_name().unwrap_or_default()).printable(),
         message: error.to_string(),
         help: repair(part, error, report),
@@ -127,12 +127,12 @@ fn problems(installed: &Installed) -> Vec<Problem> {
     let graph = report.library(Library::Graph).and_then(|part| part.identity.as_ref().ok()?.version);
     let shim = shim.zip(graph).and_then(|(shim, graph)| {
         let message = format!("{}, but the {} next to it is {graph}", conflict(&shim.path, graph)?, Library::Graph);
-        Some(Problem { library: shim.library.name_on(report.os).to_owned(), message, help: reinstall(report) })
+        Some(LibraryProblem { library: shim.library.name_on(report.os).to_owned(), message, help: reinstall(report) })
     });
     unusable.chain(conflicts.iter().map(|(part, error)| problem(part, error))).chain(shim).collect()
 }
 
-fn text(rows: &[Row], selected: Option<&Installation>, rejected: &[RejectedCandidate], context: &Context) {
+fn text(rows: &[InstallationRow], selected: Option<&Installation>, rejected: &[RejectedCandidate], context: &Context) {
     let mut denied: Vec<PathBuf> = rejected.iter().filter_map(denied_dir).collect();
     denied.dedup();
     for dir in &denied {
@@ -148,7 +148,7 @@ fn text(rows: &[Row], selected: Option<&Installation>, rejected: &[RejectedCandi
         return;
     }
     let mut table = table(["", "cuDNN", "CUDA", "platform", "variant", "package", "directory"]);
-    for Row { installed, is_used, .. } in rows {
+    for InstallationRow { installed, is_used, .. } in rows {
         let report = &installed.report;
         let names = names_of_packages(report);
         table.add_row([
@@ -193,7 +193,7 @@ fn platform(report: &InstallationReport) -> String {
     format!("{} {architecture}{arm}", report.os)
 }
 
-fn details(Row { installed, problems, gpu_targets, .. }: &Row) {
+fn details(InstallationRow { installed, problems, gpu_targets, .. }: &InstallationRow) {
     let report = &installed.report;
     outln!("\n{}", report.dir.printable());
     for Candidate { dir, origin, .. } in &installed.found_via {
@@ -208,7 +208,7 @@ fn details(Row { installed, problems, gpu_targets, .. }: &Row) {
         let names = names_of_packages(report);
         outln!("  installed over each other: {names}; `{} check` shows how to fix that", doctor());
     }
-    for Problem { library, message, help } in problems {
+    for LibraryProblem { library, message, help } in problems {
         labeled("  error", AnsiColor::Red, format_args!(": {library} {}", message.printable()));
         let advice = advice_of(help);
         outln!("    = help: {}", advice.text);
@@ -239,7 +239,7 @@ fn package_value(package: &Package) -> Value {
     })
 }
 
-fn value(row: &Row) -> Value {
+fn value(row: &InstallationRow) -> Value {
     let report = &row.installed.report;
     let libraries = report.libraries.iter().enumerate().map(|(index, part)| {
         let identity = part.identity.as_ref().ok();

@@ -11,7 +11,7 @@ use cudnn_cli::shell::SEARCH_PATH;
 use cudnn_frameworks::{Dependents, MappedLibrary, mapped_libraries};
 use cudnn_os::processes::{MAX_ID, libraries_of, program_of, variable_of};
 use cudnn_os::{IS_LINUX, IS_WINDOWS};
-use cudnn_probe::dll_search::{Facts, Mode, Simulation as DllSimulation};
+use cudnn_probe::dll_search::{Mode, ProcessFacts, Simulation as DllSimulation};
 use cudnn_probe::ld_so::Simulation;
 use cudnn_probe::{FileIdentity, Host, Library, Os, Version, identify_any};
 use cudnn_rules::cudnn_file;
@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
 }
 
 /// A mapped file of cuDNN or CUDA.
-struct Row {
+struct FileRow {
     mapped: MappedLibrary,
     product: &'static str,
     /// The version from the file, or by default from the file name.
@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
         mapped.iter().filter_map(|mapped| Some((mapped, product(mapped)?))).collect();
     files.sort_by_key(|(mapped, _)| mapped.load_index.unwrap_or(usize::MAX));
     let read = files.iter().take(MAX_ROWS);
-    let rows: Vec<Row> = read.map(|(mapped, product)| row(mapped, product, &dependents)).collect();
+    let rows: Vec<FileRow> = read.map(|(mapped, product)| row(mapped, product, &dependents)).collect();
     let mut problems = problems(&rows);
     let count = files.len();
     if count > MAX_ROWS {
@@ -73,11 +73,11 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
     Ok(if problems.is_empty() { Outcome::Fine } else { Outcome::Errors })
 }
 
-fn text(pid: u32, rows: &[Row], problems: &[String]) {
+fn text(pid: u32, rows: &[FileRow], problems: &[String]) {
     if rows.is_empty() {
         outln!("Process {pid} has loaded no library of cuDNN or CUDA.");
     }
-    for Row { mapped, product, version, .. } in rows {
+    for FileRow { mapped, product, version, .. } in rows {
         let state = match (mapped.deleted, mapped.path.exists()) {
             (false, _) => "",
             (true, true) => " (replaced on disk since)",
@@ -106,7 +106,7 @@ fn product(mapped: &MappedLibrary) -> Option<&'static str> {
 }
 
 /// Creates the row for a file of this product.
-fn row(mapped: &MappedLibrary, product: &'static str, dependents: &Dependents<'_>) -> Row {
+fn row(mapped: &MappedLibrary, product: &'static str, dependents: &Dependents<'_>) -> FileRow {
     let name = mapped.path.file_name().unwrap_or_default().to_string_lossy();
     let in_name = system::version_in_name(&name);
     let major = in_name.as_deref().and_then(system::cuda_major_in);
@@ -134,7 +134,7 @@ fn row(mapped: &MappedLibrary, product: &'static str, dependents: &Dependents<'_
     };
     let needed_by = if product == "cuDNN" { dependents.of(mapped) } else { Vec::new() };
     let needed_by = needed_by.into_iter().map(Path::to_owned).collect();
-    Row { mapped: mapped.clone(), product, version, cuda_major, needed_by }
+    FileRow { mapped: mapped.clone(), product, version, cuda_major, needed_by }
 }
 
 /// Returns whether the doctor sees the mapped file at this path.
@@ -148,8 +148,8 @@ fn is_as_on_disk(mapped: &MappedLibrary) -> bool {
 
 /// Reports a shim loaded without the graph library if it cannot find that library. NVIDIA's shim would abort on the
 /// first call.
-fn shim_without_graph(pid: u32, rows: &[Row]) -> Option<String> {
-    let library = |row: &Row| cudnn_file::library(row.mapped.path.file_name()?.to_str()?);
+fn shim_without_graph(pid: u32, rows: &[FileRow]) -> Option<String> {
+    let library = |row: &FileRow| cudnn_file::library(row.mapped.path.file_name()?.to_str()?);
     let cudnn = || rows.iter().filter(|row| row.product == "cuDNN");
     if cudnn().any(|row| library(row) == Some(Library::Graph)) {
         return None;
@@ -175,7 +175,7 @@ fn shim_without_graph(pid: u32, rows: &[Row]) -> Option<String> {
 
 /// The same check on Windows, which searches the directories of the program and the system, then `PATH`.
 fn shim_without_dlls(shim: &Path, program: &Path) -> Option<String> {
-    let mut facts = Facts::from_host(&Host::current());
+    let mut facts = ProcessFacts::from_host(&Host::current());
     facts.application_dir = program.parent().map(Path::to_owned);
     let graph = Library::Graph.windows_name();
     if DllSimulation::new(facts).open(Path::new(graph), Mode::Standard) {
@@ -188,13 +188,13 @@ fn shim_without_dlls(shim: &Path, program: &Path) -> Option<String> {
     ))
 }
 
-fn problems(rows: &[Row]) -> Vec<String> {
+fn problems(rows: &[FileRow]) -> Vec<String> {
     let mut problems = Vec::new();
     let cudnn = || rows.iter().filter(|row| row.product == "cuDNN");
     // Find the first library for every directory and release.
     let dirs = first_of_each(cudnn(), |row| row.mapped.path.parent());
     let versions = first_of_each(cudnn(), |row| row.version.as_deref());
-    let list = |rows: Vec<&Row>| rows.into_iter().map(summary).collect::<Vec<_>>().join("; then ");
+    let list = |rows: Vec<&FileRow>| rows.into_iter().map(summary).collect::<Vec<_>>().join("; then ");
     if dirs.len() > 1 {
         problems.push(format!("cuDNN from {} directories in one process: {}", dirs.len(), list(dirs)));
     } else if versions.len() > 1 {
@@ -203,7 +203,7 @@ fn problems(rows: &[Row]) -> Vec<String> {
     let mut majors = first_of_each(rows.iter(), |row| row.cuda_major);
     majors.sort_by_key(|row| row.cuda_major);
     if majors.len() > 1 {
-        let major = |row: &&Row| Some(format!("CUDA {} ({})", row.cuda_major?, row.product));
+        let major = |row: &&FileRow| Some(format!("CUDA {} ({})", row.cuda_major?, row.product));
         let majors: Vec<String> = majors.iter().filter_map(major).collect();
         problems.push(format!("libraries of {} in one process", majors.join(" and ")));
     }
@@ -217,14 +217,14 @@ fn problems(rows: &[Row]) -> Vec<String> {
 
 /// Returns the first row for every value of a key, in load order.
 fn first_of_each<'a, K: Eq + Hash>(
-    rows: impl Iterator<Item = &'a Row>,
-    key: impl Fn(&'a Row) -> Option<K>,
-) -> Vec<&'a Row> {
+    rows: impl Iterator<Item = &'a FileRow>,
+    key: impl Fn(&'a FileRow) -> Option<K>,
+) -> Vec<&'a FileRow> {
     let mut known = HashSet::new();
     rows.filter(|row| key(row).is_some_and(|key| known.insert(key))).collect()
 }
 
-fn summary(row: &Row) -> String {
+fn summary(row: &FileRow) -> String {
     let version = row.version.as_deref().map_or("unknown version".into(), Printable::printable);
     let by = match row.needed_by.first() {
         Some(by) => format!("linked by {}", by.printable()),
@@ -233,7 +233,7 @@ fn summary(row: &Row) -> String {
     format!("{version}, {} ({by})", row.mapped.path.printable())
 }
 
-fn value(row: &Row) -> Value {
+fn value(row: &FileRow) -> Value {
     json!({
         "file": row.mapped.path.to_string_lossy(),
         "deleted": row.mapped.deleted,

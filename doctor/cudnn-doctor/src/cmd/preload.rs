@@ -10,7 +10,7 @@ use cudnn_cli::output::milliseconds;
 use cudnn_cli::output::{CommandResult, Format, Outcome, outln};
 use cudnn_cli::platform::safe_working_dir;
 use cudnn_cli::programs::doctor;
-use cudnn_loader::preload::{Devices, Preload, Report, Step, StepOutcome, StepReport};
+use cudnn_loader::preload::{Devices, Preload, PreloadOutcome, PreloadReport, PreloadStep, StepReport};
 use cudnn_loader::{
     self as cudnn, Options, cudnnConvolutionFwdAlgo_t, cudnnConvolutionMode_t, cudnnDataType_t, cudnnStatus_t,
     cudnnTensorFormat_t,
@@ -137,7 +137,7 @@ fn first_use() -> FirstUse {
     FirstUse { handle_ms: milliseconds(handle_time), query_ms: milliseconds(start.elapsed()), status }
 }
 
-fn text(report: &Report) {
+fn text(report: &PreloadReport) {
     let mut steps: Vec<_> = report.steps.iter().collect();
     steps.sort_by_key(|step| step.start);
     let total = report.duration.as_secs_f64().max(1e-9);
@@ -147,19 +147,19 @@ fn text(report: &Report) {
         let bar = format!("{}{}", " ".repeat(start), "#".repeat((end - start).max(1)));
         let (start, duration) = (milliseconds(step.start), milliseconds(step.duration));
         let outcome = match &step.outcome {
-            StepOutcome::Done => String::new(),
+            PreloadOutcome::Done => String::new(),
             other => format!(": {}", other.to_string().printable()),
         };
         outln!("{bar:<41} {start:8.2} +{duration:8.2} ms  {}{outcome}", step.step.to_string().printable());
     }
     outln!("\n{:.2} ms in total", milliseconds(report.duration));
-    let is_load = |step: &StepReport| matches!(step.step, Step::Select | Step::Load(_));
+    let is_load = |step: &StepReport| matches!(step.step, PreloadStep::Select | PreloadStep::Load(_));
     if report.steps.iter().any(|step| step.outcome.is_failure() && is_load(step)) {
         outln!("help: `{} check` shows what is wrong, and the commands that fix it", doctor());
     }
 }
 
-fn value(report: &Report, first_use: Option<&FirstUse>, kept: Option<&KeptPages>) -> Value {
+fn value(report: &PreloadReport, first_use: Option<&FirstUse>, kept: Option<&KeptPages>) -> Value {
     let steps = report.steps.iter().map(|step| {
         json!({
             "step": step.step.to_string(),

@@ -18,7 +18,7 @@ use cudnn_probe::{FileIdentity, Library, Os};
 use cudnn_rules::context::Context;
 use cudnn_rules::drop_in::PRELOAD;
 use cudnn_rules::drop_in::functions::{nvidia_shim_in, refuse_older};
-use cudnn_rules::drop_in::layers::{Answer, check_layer};
+use cudnn_rules::drop_in::layers::{LayerAnswer, check_layer};
 use cudnn_rules::drop_in::source;
 use cudnn_rules::refusal::Refusal;
 use cudnn_rules::release_facts::in_use;
@@ -296,7 +296,7 @@ fn layers(arguments: &Arguments) -> Option<OsString> {
     if capture.is_some() && !has("capture") {
         list.insert(0, "capture".into());
     }
-    // The layer `plans` caches nothing if another layer could change graphs below it.
+    // The layer `plans` is off if another layer could change graphs below it.
     let before_plans = list.iter().position(|layer| layer == "plans").unwrap_or(list.len());
     if errata.is_some() && !has("errata") {
         list.insert(before_plans, "errata".into());
@@ -336,7 +336,7 @@ pub(super) fn usable_layers(
     };
     let mut usable = Vec::new();
     for layer in requested {
-        let Answer { name, file } = check_layer(layer);
+        let LayerAnswer { name, file } = check_layer(layer);
         match file {
             Ok(file) => usable.push((name, file)),
             Err(reason) if is_requested => return Err(refused(&name, &reason)),

@@ -16,7 +16,7 @@ use cudnn_cli::output::outln;
 use cudnn_loader::{self as cudnn, cudnnDataType_t as DataType};
 use cudnn_probe::Library;
 
-use super::progress::{Failure, HELP, Progress, driver_failure, milliseconds};
+use super::progress::{DemoError, HELP, Progress, driver_failure, milliseconds};
 
 const HALF: DataType = DataType::CUDNN_DATA_HALF;
 const X_DIMS: [i64; 4] = [32, 64, 56, 56];
@@ -33,7 +33,7 @@ pub(super) fn input() -> Tensor {
 }
 
 /// Runs the convolution on this GPU, prints the timing of the steps, and compares the result with a CPU reference.
-pub(super) fn run(gpu: &Gpu, progress: &mut Progress) -> Result<(), Failure> {
+pub(super) fn run(gpu: &Gpu, progress: &mut Progress) -> Result<(), DemoError> {
     let (major, minor) = gpu.compute_capability;
     let ([n, c, h, w], [_, k, p, q]) = (X_DIMS, Y_DIMS);
     outln!(
@@ -99,7 +99,7 @@ pub(super) fn run(gpu: &Gpu, progress: &mut Progress) -> Result<(), Failure> {
     Ok(())
 }
 
-fn with_help(error: cudnn::Error) -> Failure {
+fn with_help(error: cudnn::Error) -> DemoError {
     format!("{error}\nhelp: {HELP}").into()
 }
 

@@ -14,11 +14,11 @@ use cudnn_probe::Installation;
 mod convolution;
 mod progress;
 
-pub(crate) use progress::{Failure, HELP};
+pub(crate) use progress::{DemoError, HELP};
 use progress::{Progress, driver_failure};
 
 /// Loads cuDNN with these options, calls into all sub-libraries, and runs the convolution.
-pub(crate) fn run_demo(options: &Options) -> Result<(), Failure> {
+pub(crate) fn run_demo(options: &Options) -> Result<(), DemoError> {
     outln!("\nFirst calls, which load the libraries they need:");
     let mut progress = Progress::default();
     let installation = first_calls(options, &mut progress)?;
@@ -35,7 +35,7 @@ pub(crate) fn run_demo(options: &Options) -> Result<(), Failure> {
 }
 
 /// Runs only the convolution, with the loaded cuDNN. Prints a message if no GPU is available.
-pub(crate) fn run_convolution() -> Result<(), Failure> {
+pub(crate) fn run_convolution() -> Result<(), DemoError> {
     match first_gpu()? {
         Ok(gpu) => convolution::run(&gpu, &mut Progress::default())?,
         Err(reason) => outln!("\nThere is no GPU to compute on: {reason}."),
@@ -44,7 +44,7 @@ pub(crate) fn run_convolution() -> Result<(), Failure> {
 }
 
 /// Returns the first GPU, or the reason why none is available. A missing GPU does not fail the demo.
-fn first_gpu() -> Result<Result<Gpu, NoGpu>, Failure> {
+fn first_gpu() -> Result<Result<Gpu, NoGpu>, DemoError> {
     match Gpu::first() {
         Err(NoGpu::Driver(error)) => Err(driver_failure(error)),
         Err(error @ (NoGpu::Start(_) | NoGpu::NoFunction(_))) => Err(driver_failure(error)),
@@ -53,7 +53,7 @@ fn first_gpu() -> Result<Result<Gpu, NoGpu>, Failure> {
 }
 
 /// Makes the first call into every sub-library.
-fn first_calls(options: &Options, progress: &mut Progress) -> Result<&'static Installation, Failure> {
+fn first_calls(options: &Options, progress: &mut Progress) -> Result<&'static Installation, DemoError> {
     begin(Work::Load, "loaded cuDNN");
     let start = Instant::now();
     let installation = options.load()?;

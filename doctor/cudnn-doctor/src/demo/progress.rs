@@ -12,14 +12,14 @@ use cudnn_frameworks::mapped_libraries;
 use cudnn_loader::{self as cudnn, Function, Library, LoadErrorKind, cudnnStatus_t, loaded_library};
 
 /// An error message that includes help.
-pub(crate) type Failure = Box<dyn std::error::Error>;
+pub(crate) type DemoError = Box<dyn std::error::Error>;
 
 /// The help for a failure inside cuDNN.
 pub(crate) const HELP: &str = "to see cuDNN's own log, set CUDNN_LOGLEVEL_DBG=2 and CUDNN_LOGDEST_DBG=stderr; to try another \
                     installation, set CUDNN_LOADER_DIR to its directory";
 
 /// Adds help to a driver error.
-pub(super) fn driver_failure(error: impl Display) -> Failure {
+pub(super) fn driver_failure(error: impl Display) -> DemoError {
     format!(
         "the GPU cannot be used: {error}\nhelp: check that `nvidia-smi` works and lists the GPU as free; if it does not, \
          reinstall the driver, or reboot if it was just updated"
@@ -42,7 +42,7 @@ impl Progress {
         &mut self,
         function: Function,
         call: impl FnOnce() -> Result<(), cudnn::Error>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), DemoError> {
         begin(Work::Load, format!("called {function} for the first time"));
         let start = Instant::now();
         let result = function.resolve().map(|_| call());

@@ -17,8 +17,8 @@ use cudnn_rules::check::drop_in::{bring_back, removal};
 use cudnn_rules::check::remedies;
 use cudnn_rules::drop_in::LAYERS;
 use cudnn_rules::drop_in::functions::refuse_older;
-use cudnn_rules::drop_in::source::Source;
-use cudnn_rules::drop_in::state::{BackupState, DropInState, Files, Layers, Shim, shared_package};
+use cudnn_rules::drop_in::source::DropInSource;
+use cudnn_rules::drop_in::state::{BackupState, DropInFiles, DropInState, Layers, Shim, shared_package};
 use cudnn_rules::refusal::Refusal;
 use cudnn_rules::remedy::Remedy;
 use tempfile::TempPath;
@@ -31,7 +31,7 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The effect of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
+pub(crate) enum DropInChange {
     /// No change was needed.
     None,
     /// The drop-in replaced NVIDIA's shim.
@@ -48,13 +48,13 @@ pub(crate) enum Change {
 
 /// The effect of a command, with the resulting state.
 #[derive(Debug)]
-pub(crate) struct Done {
-    pub(crate) change: Change,
+pub(crate) struct ChangedDropIn {
+    pub(crate) change: DropInChange,
     pub(crate) state: DropInState,
 }
 
 /// The layers that are on without variables.
-pub(crate) struct Options {
+pub(crate) struct LayerOptions {
     /// The list of layers, with commas.
     pub(crate) layers: OsString,
     /// The rankings of the layer `tuned`.
@@ -62,7 +62,12 @@ pub(crate) struct Options {
 }
 
 /// Installs the drop-in in front of the cuDNN in this directory. Without options, the layers stay as they are.
-pub(crate) fn install(dir: &Path, source: &Source, options: Option<&Options>, host: &Host) -> Result<Done, Refusal> {
+pub(crate) fn install(
+    dir: &Path,
+    source: &DropInSource,
+    options: Option<&LayerOptions>,
+    host: &Host,
+) -> Result<ChangedDropIn, Refusal> {
     let lock = lock(dir)?;
     let state = DropInState::read(dir, host);
     let (place, name) = (dir.printable(), Library::Shim);
@@ -81,13 +86,13 @@ pub(crate) fn install(dir: &Path, source: &Source, options: Option<&Options>, ho
         (Shim::Missing, BackupState::Missing) => {
             return Err(reinstall(format!("{place} has no {name} that the drop-in could replace"), &state));
         }
-        (Shim::Nvidia, _) | (Shim::Missing, BackupState::OfThisRelease) => Change::Installed,
-        (Shim::DropIn, BackupState::OfThisRelease) if is_current(&state, source) => Change::None,
-        (Shim::DropIn, BackupState::OfThisRelease) => Change::Updated,
+        (Shim::Nvidia, _) | (Shim::Missing, BackupState::OfThisRelease) => DropInChange::Installed,
+        (Shim::DropIn, BackupState::OfThisRelease) if is_current(&state, source) => DropInChange::None,
+        (Shim::DropIn, BackupState::OfThisRelease) => DropInChange::Updated,
         (Shim::DropIn | Shim::Missing, _) => return Err(stale(dir, &state)),
     };
     refuse_shared(&state)?;
-    let Files { shim, kept, layers, .. } = &state.files;
+    let DropInFiles { shim, kept, layers, .. } = &state.files;
     refuse_older(&source.file, if state.shim == Shim::Nvidia { shim } else { kept })?;
     if state.layers == Layers::Other {
         let message = format!("{} is not this project's {LAYERS}; it was left unchanged", layers.printable());
@@ -99,20 +104,20 @@ pub(crate) fn install(dir: &Path, source: &Source, options: Option<&Options>, ho
     // Read and written first, so that errors are detected before any change.
     let new_options = options.map(|options| prepare(dir, options, &state)).transpose();
     let new_options = new_options.map_err(|(what, error)| not_writable(dir, &what, &error))?;
-    if change != Change::None {
+    if change != DropInChange::None {
         refuse_used(dir, &state)?;
         put(dir, source, &state).map_err(|(what, error)| not_writable(dir, &what, &error))?;
     }
     if let Some(new) = new_options {
         put_options(dir, new).map_err(|(what, error)| not_turned_on(dir, &what, &error))?;
     }
-    let change = if change == Change::None && options.is_some() { Change::Configured } else { change };
+    let change = if change == DropInChange::None && options.is_some() { DropInChange::Configured } else { change };
     drop(lock);
-    Ok(Done { change, state: DropInState::read(dir, host) })
+    Ok(ChangedDropIn { change, state: DropInState::read(dir, host) })
 }
 
 /// Removes the drop-in from this directory.
-pub(crate) fn uninstall(dir: &Path, host: &Host) -> Result<Done, Refusal> {
+pub(crate) fn uninstall(dir: &Path, host: &Host) -> Result<ChangedDropIn, Refusal> {
     let lock = lock(dir)?;
     let state = DropInState::read(dir, host);
     let has_cudnn = state.has_cudnn();
@@ -121,25 +126,25 @@ pub(crate) fn uninstall(dir: &Path, host: &Host) -> Result<Done, Refusal> {
         (Shim::Other(reason), _) => return Err(unknown(&state, reason)),
         (Shim::DropIn, BackupState::Missing) => return Err(stale(dir, &state)),
         // The installer's records still list a file with this name.
-        (Shim::DropIn, _) if !has_cudnn && !state.has_recorded_shim() => Change::Cleaned,
+        (Shim::DropIn, _) if !has_cudnn && !state.has_recorded_shim() => DropInChange::Cleaned,
         (Shim::DropIn, BackupState::Stale(_)) => return Err(stale(dir, &state)),
-        (Shim::DropIn, BackupState::OfThisRelease) => Change::Restored,
-        (Shim::Missing, BackupState::OfThisRelease) if has_cudnn => Change::Restored,
-        (Shim::Nvidia | Shim::Missing, _) if is_clean => Change::None,
-        (Shim::Nvidia | Shim::Missing, _) => Change::Cleaned,
+        (Shim::DropIn, BackupState::OfThisRelease) => DropInChange::Restored,
+        (Shim::Missing, BackupState::OfThisRelease) if has_cudnn => DropInChange::Restored,
+        (Shim::Nvidia | Shim::Missing, _) if is_clean => DropInChange::None,
+        (Shim::Nvidia | Shim::Missing, _) => DropInChange::Cleaned,
     };
-    if change != Change::None {
+    if change != DropInChange::None {
         refuse_used(dir, &state)?;
         take_away(change, &state).map_err(|(what, error)| not_writable(dir, &what, &error))?;
         sync_dir(dir);
     }
     drop(lock);
-    Ok(Done { change, state: DropInState::read(dir, host) })
+    Ok(ChangedDropIn { change, state: DropInState::read(dir, host) })
 }
 
 /// Performs the steps of `uninstall`.
-fn take_away(change: Change, state: &DropInState) -> Result<(), Failure> {
-    let Files { shim, kept, layers, list, tuned } = &state.files;
+fn take_away(change: DropInChange, state: &DropInState) -> Result<(), FileError> {
+    let DropInFiles { shim, kept, layers, list, tuned } = &state.files;
     let remove = |file: &Path| std::fs::remove_file(file).map_err(at(file));
     for options in [list, tuned] {
         remove(options).or_else(|(what, error)| match error.kind() {
@@ -147,7 +152,7 @@ fn take_away(change: Change, state: &DropInState) -> Result<(), Failure> {
             _ => Err((what, error)),
         })?;
     }
-    if change == Change::Restored {
+    if change == DropInChange::Restored {
         std::fs::rename(kept, shim).map_err(at(shim))?;
     } else if state.shim == Shim::DropIn {
         remove(shim)?;
@@ -156,21 +161,21 @@ fn take_away(change: Change, state: &DropInState) -> Result<(), Failure> {
         remove(layers)?;
     }
     // Removed last, because this file shows that leftovers exist.
-    if change == Change::Cleaned && state.kept != BackupState::Missing { remove(kept) } else { Ok(()) }
+    if change == DropInChange::Cleaned && state.kept != BackupState::Missing { remove(kept) } else { Ok(()) }
 }
 
 /// The failed operation, with the error of the operating system.
-type Failure = (String, std::io::Error);
+type FileError = (String, std::io::Error);
 
-fn at(file: &Path) -> impl FnOnce(std::io::Error) -> Failure {
+fn at(file: &Path) -> impl FnOnce(std::io::Error) -> FileError {
     let what = file.printable();
     move |error| (what, error)
 }
 
 /// Performs the steps of `install`. If a step fails, all completed steps are undone, except that newer layers stay in
 /// place.
-fn put(dir: &Path, source: &Source, state: &DropInState) -> Result<(), Failure> {
-    let Files { shim, kept, layers, .. } = &state.files;
+fn put(dir: &Path, source: &DropInSource, state: &DropInState) -> Result<(), FileError> {
+    let DropInFiles { shim, kept, layers, .. } = &state.files;
     let like = present_shim(state);
     // Write complete copies first, so that a full disk is detected before any change.
     let copied = |from: &Path, to: &Path| {
@@ -200,8 +205,12 @@ fn put(dir: &Path, source: &Source, state: &DropInState) -> Result<(), Failure> 
 }
 
 /// Writes the files that turn layers on under temporary names. Returns them with their places.
-fn prepare<'a>(dir: &Path, options: &Options, state: &'a DropInState) -> Result<Vec<(TempPath, &'a Path)>, Failure> {
-    let Files { list, tuned, .. } = &state.files;
+fn prepare<'a>(
+    dir: &Path,
+    options: &LayerOptions,
+    state: &'a DropInState,
+) -> Result<Vec<(TempPath, &'a Path)>, FileError> {
+    let DropInFiles { list, tuned, .. } = &state.files;
     let written = |content: &[u8], to: &'a Path| match to.is_dir() {
         true => Err(at(to)(ErrorKind::IsADirectory.into())),
         false => Ok((copy(content, dir, present_shim(state)).map_err(at(to))?, to)),
@@ -216,7 +225,7 @@ fn prepare<'a>(dir: &Path, options: &Options, state: &'a DropInState) -> Result<
 }
 
 /// Puts prepared files in their places.
-fn put_options(dir: &Path, new: Vec<(TempPath, &Path)>) -> Result<(), Failure> {
+fn put_options(dir: &Path, new: Vec<(TempPath, &Path)>) -> Result<(), FileError> {
     new.into_iter().try_for_each(|(file, place)| std::fs::rename(&file, place).map_err(at(place)))?;
     sync_dir(dir);
     Ok(())
@@ -254,14 +263,14 @@ fn keep(shim: &Path, kept: &Path, dir: &Path) -> IoResult<()> {
             second
         }
     };
-    // If the kept name is already a link to this file, the rename has no effect. The temporary name is removed later.
+    // If the backup is already a link to this file, the rename is a no-op. The temporary name is removed later.
     std::fs::rename(&second, kept)?;
     sync_dir(dir);
     Ok(())
 }
 
 /// Returns whether the installed files match the source.
-fn is_current(state: &DropInState, source: &Source) -> bool {
+fn is_current(state: &DropInState, source: &DropInSource) -> bool {
     let is_same = |one: &Path, other: &Path| {
         let hash = cudnn_fetch::sha256(one);
         hash.is_some() && hash == cudnn_fetch::sha256(other)
@@ -311,7 +320,7 @@ fn refuse_shared(state: &DropInState) -> Result<(), Refusal> {
 
 /// Refuses files in use on Windows, which cannot replace a loaded file.
 fn refuse_used(dir: &Path, state: &DropInState) -> Result<(), Refusal> {
-    let Files { shim, kept, layers, .. } = &state.files;
+    let DropInFiles { shim, kept, layers, .. } = &state.files;
     let used = [shim, kept, layers].into_iter().find_map(|file| Some((file, users_of(file)?)));
     let Some((file, users)) = used else { return Ok(()) };
     let users = if users.is_empty() { "another program".to_owned() } else { users.join(", ").printable() };

@@ -10,29 +10,29 @@ use cudnn_frameworks::installation::InstallationReport;
 use cudnn_probe::{Library, Os};
 use cudnn_rules::context::Context;
 use cudnn_rules::drop_in::KEPT;
-use cudnn_rules::drop_in::command::Command;
-use cudnn_rules::drop_in::state::{Files, shared_package};
+use cudnn_rules::drop_in::command::DropInCommand;
+use cudnn_rules::drop_in::state::{DropInFiles, shared_package};
 use cudnn_rules::platform::python_in;
 use cudnn_rules::python::{Python, no_python};
 use cudnn_rules::refusal::Refusal;
 use cudnn_rules::remedy::{Action, Remedy};
 
 /// Returns a remedy that shows the command for this directory.
-fn show(command: Command<'_>, text: impl Into<String>, dir: &Path) -> Remedy {
+fn show(command: DropInCommand<'_>, text: impl Into<String>, dir: &Path) -> Remedy {
     Remedy::new(text).action(Action::Inspect(command.command(dir)))
 }
 
 /// Returns whether the command can be used on this directory.
-fn is_for(command: Command<'_>, dir: &Path) -> bool {
+fn is_for(command: DropInCommand<'_>, dir: &Path) -> bool {
     match command {
-        Command::Install { .. } => has_cudnn(dir),
-        Command::Uninstall => has_left_over(dir),
+        DropInCommand::Install { .. } => has_cudnn(dir),
+        DropInCommand::Uninstall => has_left_over(dir),
     }
 }
 
 /// The target that the user named.
 #[derive(Clone, Copy)]
-pub(crate) enum Named<'a> {
+pub(crate) enum NamedTarget<'a> {
     /// A cuDNN directory, or the root of an environment that contains one.
     Dir(&'a Path),
     /// A Python interpreter, or the root of an environment.
@@ -42,7 +42,7 @@ pub(crate) enum Named<'a> {
 }
 
 /// Returns the canonical path of the directory.
-pub(crate) fn find(named: Named<'_>, command: Command<'_>, context: &Context) -> Result<PathBuf, Refusal> {
+pub(crate) fn find(named: NamedTarget<'_>, command: DropInCommand<'_>, context: &Context) -> Result<PathBuf, Refusal> {
     let root = root(named, command, context)?;
     let real_root = canonical(&root)?;
     let mut dirs: Vec<PathBuf> = Vec::new();
@@ -82,14 +82,14 @@ pub(crate) fn find(named: Named<'_>, command: Command<'_>, context: &Context) ->
 }
 
 /// Returns the root directory below which to search.
-fn root(named: Named<'_>, command: Command<'_>, context: &Context) -> Result<PathBuf, Refusal> {
+fn root(named: NamedTarget<'_>, command: DropInCommand<'_>, context: &Context) -> Result<PathBuf, Refusal> {
     let (python, refusal) = match named {
-        Named::Dir(dir) if dir.is_dir() => return Ok(dir.to_owned()),
-        Named::Dir(dir) if is_denied(dir) => return Err(unreadable(dir)),
-        Named::Dir(dir) => return Err(Refusal::new(format!("{} is not a directory", dir.printable()))),
-        Named::Python(python) if is_denied(python) || is_denied(&python_in(python)) => (None, unreadable(python)),
-        Named::Python(python) => (Python::find(Some(python), &context.search), no_python(python)),
-        Named::Nothing => {
+        NamedTarget::Dir(dir) if dir.is_dir() => return Ok(dir.to_owned()),
+        NamedTarget::Dir(dir) if is_denied(dir) => return Err(unreadable(dir)),
+        NamedTarget::Dir(dir) => return Err(Refusal::new(format!("{} is not a directory", dir.printable()))),
+        NamedTarget::Python(python) if is_denied(python) || is_denied(&python_in(python)) => (None, unreadable(python)),
+        NamedTarget::Python(python) => (Python::find(Some(python), &context.search), no_python(python)),
+        NamedTarget::Nothing => {
             refuse_inconsistent(command)?;
             let refusal = Refusal::new("no Python environment is active, and no Python is on PATH");
             (Python::find(None, &context.search), refusal)
@@ -108,7 +108,7 @@ fn unreadable(path: &Path) -> Refusal {
 }
 
 /// Refuses an active environment without a Python, because `PATH` would select a different one.
-fn refuse_inconsistent(command: Command<'_>) -> Result<(), Refusal> {
+fn refuse_inconsistent(command: DropInCommand<'_>) -> Result<(), Refusal> {
     let value = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let active = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().find_map(|name| Some((name, value(name)?)));
     let Some((variable, root)) = active else { return Ok(()) };
@@ -127,8 +127,8 @@ fn refuse_inconsistent(command: Command<'_>) -> Result<(), Refusal> {
 }
 
 /// Suggests the inactive virtual environment of the working directory.
-fn inactive(named: Named<'_>, command: Command<'_>, context: &Context) -> Option<Remedy> {
-    let root = context.inactive_environment().filter(|_| matches!(named, Named::Nothing))?;
+fn inactive(named: NamedTarget<'_>, command: DropInCommand<'_>, context: &Context) -> Option<Remedy> {
+    let root = context.inactive_environment().filter(|_| matches!(named, NamedTarget::Nothing))?;
     let text = format!("the virtual environment {} exists here but is not active; to use it:", root.printable());
     Some(show(command, text, &root))
 }
@@ -151,10 +151,10 @@ fn has_cudnn(dir: &Path) -> bool {
 
 /// Returns whether the directory contains NVIDIA's shim saved by `install`, even without a cuDNN.
 fn has_left_over(dir: &Path) -> bool {
-    Files::in_dir(dir).kept.symlink_metadata().is_ok()
+    DropInFiles::in_dir(dir).kept.symlink_metadata().is_ok()
 }
 
-fn nothing(root: &Path, command: Command<'_>, context: &Context) -> Refusal {
+fn nothing(root: &Path, command: DropInCommand<'_>, context: &Context) -> Refusal {
     let refusal = Refusal::new(format!("there is no cuDNN 9 in {}", root.printable()));
     // Also for `uninstall`, when the saved file is missing.
     let Some(other) = context.selected().filter(|other| !other.dir.starts_with(root)) else {

@@ -61,7 +61,7 @@ fn changed_among(mut dirs: Vec<PathBuf>, max: usize) -> Option<Distrust> {
                 }
                 continue;
             }
-            // uv creates locks that all users may write to, and reads nothing from them.
+            // uv creates locks that all users may write to, but never reads them.
             let is_lock = entry.file_name() == ".lock";
             if metadata.is_some_and(|metadata| !is_only_of_root(&metadata)) && !is_lock {
                 return Some(Distrust::Changeable(path));

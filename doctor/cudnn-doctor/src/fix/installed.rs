@@ -9,7 +9,7 @@ use cudnn_frameworks::{allows, normalized, required_packages};
 use cudnn_os::files::inode;
 use cudnn_rules::as_installed::damaged_file;
 use cudnn_rules::packages::{
-    PackageChange, Record, Site, entries, imports_user_packages, package_name, records, user_base,
+    PackageChange, PipRecord, Site, entries, imports_user_packages, package_name, records, user_base,
 };
 
 use super::state::DPKG;
@@ -29,7 +29,7 @@ struct Recorded {
 
 /// The differences between an earlier and a later state.
 #[derive(Debug)]
-pub(super) struct Compared {
+pub(super) struct PackageDifference {
     /// The names of new packages.
     pub(super) added: Vec<String>,
     /// The names of missing and changed packages, and the requirements that restore them, in the order in which they were
@@ -39,15 +39,15 @@ pub(super) struct Compared {
 
 /// The records of installed packages by name.
 #[derive(Debug)]
-pub(super) struct Installed {
+pub(super) struct InstalledPackages {
     packages: BTreeMap<String, Vec<Recorded>>,
     /// Separates a name from a version in the installer's requirements.
     separator: &'static str,
 }
 
-impl Installed {
+impl InstalledPackages {
     /// Reads the installer's records. `None` if the place of the packages is unknown.
-    pub(super) fn of(site: &Site) -> Option<Installed> {
+    pub(super) fn of(site: &Site) -> Option<InstalledPackages> {
         Some(match site {
             Site::OnPath => return None,
             Site::System => from_dpkg(&String::from_utf8_lossy(&std::fs::read(DPKG).ok()?)),
@@ -66,7 +66,7 @@ impl Installed {
     /// Returns the names of packages that only the later state contains, and the names and requirements of the packages
     /// whose versions are missing or different there, or whose names `is_named` accepts. Of two records of a package, only
     /// the last one counts. No index has local versions such as `2.5.1+cpu`.
-    pub(super) fn compared(&self, later: &Installed, is_named: impl Fn(&str) -> bool) -> Compared {
+    pub(super) fn compared(&self, later: &InstalledPackages, is_named: impl Fn(&str) -> bool) -> PackageDifference {
         let added = later.packages.keys().filter(|name| !self.packages.contains_key(*name)).cloned().collect();
         let is_lost = |name: &str| self.versions(name) != later.versions(name) || is_named(name);
         let mut lost: Vec<_> = self.packages.iter().filter(|(name, _)| is_lost(name)).collect();
@@ -76,7 +76,7 @@ impl Installed {
             let version = &missing.or(records.last())?.version;
             (!version.contains('+')).then(|| (name.clone(), format!("{name}{}{version}", self.separator)))
         };
-        Compared { added, lost: lost.into_iter().filter_map(requirement).collect() }
+        PackageDifference { added, lost: lost.into_iter().filter_map(requirement).collect() }
     }
 
     /// Returns the names of the packages that a change may have affected, now that it was made: those that it names, and all
@@ -111,7 +111,7 @@ impl Installed {
     }
 
     /// Returns the first way in which these packages differ from what the change should have made of the earlier ones.
-    pub(super) fn unmet(&self, change: &PackageChange, before: &Installed) -> Option<String> {
+    pub(super) fn unmet(&self, change: &PackageChange, before: &InstalledPackages) -> Option<String> {
         let required = change.reinstall.iter().chain(&change.install);
         let unmet = required.filter_map(|requirement| {
             let name = key(package_name(requirement), change);
@@ -144,9 +144,9 @@ impl Installed {
     }
 
     /// Returns the first of the earlier packages that the step should have left as it was, and that is different now.
-    /// Which other packages a wheel needs is known only after it was downloaded, so new packages are no difference, and
+    /// Which other packages a wheel needs is known only after it was downloaded, so new packages are ignored, and
     /// neither are changes of packages that the new ones require.
-    pub(super) fn disturbed(&self, before: &Installed, expected: &Installed) -> Option<String> {
+    pub(super) fn disturbed(&self, before: &InstalledPackages, expected: &InstalledPackages) -> Option<String> {
         let required = self.required_by_new(before);
         let is_kept = |name: &&String| {
             expected.versions(name) == before.versions(name)
@@ -163,7 +163,7 @@ impl Installed {
     }
 
     /// Returns the names of packages that other packages require which are not as they were before.
-    fn required_by_new(&self, before: &Installed) -> BTreeSet<String> {
+    fn required_by_new(&self, before: &InstalledPackages) -> BTreeSet<String> {
         let required_by = |(name, records): (&String, &Vec<Recorded>)| {
             let new = records.iter().filter(|record| !before.records(name).contains(record));
             let required = new.filter_map(|record| record.dir.as_deref()).flat_map(required_packages);
@@ -188,7 +188,7 @@ fn package_dirs(site: &Site) -> Vec<PathBuf> {
     if let Some(root) = site.dir().filter(|_| !matches!(site, Site::Directory { .. })) {
         dirs.extend(site_packages(&root.join("local")));
         if imports_user_packages(root) {
-            // On Windows, each Python has a directory of its own there.
+            // On Windows, Pythons have separate directories there.
             let bases = user_base().into_iter().flat_map(|base| entries(&base).chain([base]).collect::<Vec<_>>());
             dirs.extend(bases.flat_map(|base| site_packages(&base).collect::<Vec<_>>()));
         }
@@ -196,13 +196,13 @@ fn package_dirs(site: &Site) -> Vec<PathBuf> {
     dirs
 }
 
-fn from_records(dirs: Vec<PathBuf>) -> Installed {
+fn from_records(dirs: Vec<PathBuf>) -> InstalledPackages {
     // lib64 may be a link to lib.
     let mut dirs: Vec<PathBuf> = dirs.iter().filter_map(|dir| cudnn_probe::canonicalize(dir).ok()).collect();
     dirs.sort();
     dirs.dedup();
     let records = dirs.iter().flat_map(|dir| records(dir));
-    let recorded = |record: Record| {
+    let recorded = |record: PipRecord| {
         let (version, stamp) = (record.version?, stamp(&record.dir));
         Some((record.name, Recorded { version, stamp, dir: Some(record.dir) }))
     };
@@ -213,14 +213,14 @@ fn stamp(record: &Path) -> Option<(SystemTime, Option<u64>)> {
     Some((record.symlink_metadata().ok()?.modified().ok()?, inode(record)))
 }
 
-fn by_name(separator: &'static str, records: impl Iterator<Item = (String, Recorded)>) -> Installed {
+fn by_name(separator: &'static str, records: impl Iterator<Item = (String, Recorded)>) -> InstalledPackages {
     let mut packages: BTreeMap<String, Vec<Recorded>> = BTreeMap::new();
     records.for_each(|(name, record)| packages.entry(name).or_default().push(record));
-    Installed { packages, separator }
+    InstalledPackages { packages, separator }
 }
 
 /// Parses the installed packages from dpkg's status file.
-fn from_dpkg(status: &str) -> Installed {
+fn from_dpkg(status: &str) -> InstalledPackages {
     let package = |paragraph: &str| {
         let field = |name: &str| paragraph.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
         let is_installed = field("Status:").is_some_and(|status| status.ends_with(" installed"));
@@ -232,7 +232,7 @@ fn from_dpkg(status: &str) -> Installed {
 }
 
 /// Parses the packages that conda recorded in file names such as `conda-meta/cudnn-9.10.1.4-h7646684_0.json`.
-fn from_conda(files: impl Iterator<Item = PathBuf>) -> Installed {
+fn from_conda(files: impl Iterator<Item = PathBuf>) -> InstalledPackages {
     let package = |file: &Path| {
         let mut parts = file.file_name()?.to_str()?.strip_suffix(".json")?.rsplitn(3, '-').skip(1);
         let record = Recorded { version: parts.next()?.to_owned(), stamp: stamp(file), dir: None };

@@ -37,7 +37,7 @@ const UNUSED: [&str; 9] = [
 
 /// A program that reads settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Installer {
+pub(super) enum PackageManager {
     Pip,
     Uv,
     /// conda, mamba and micromamba, which read the same settings.
@@ -45,20 +45,21 @@ pub(super) enum Installer {
     Pixi,
 }
 
-impl Installer {
+impl PackageManager {
     /// All of them.
-    pub(super) const ALL: [Installer; 4] = [Installer::Pip, Installer::Uv, Installer::Conda, Installer::Pixi];
+    pub(super) const ALL: [PackageManager; 4] =
+        [PackageManager::Pip, PackageManager::Uv, PackageManager::Conda, PackageManager::Pixi];
 
     /// Returns the installer that this command runs: the program, or Python's first argument, which is a path, or a module
     /// after `-m`.
-    pub(super) fn of(command: &Command) -> Option<Installer> {
+    pub(super) fn of(command: &Command) -> Option<PackageManager> {
         let (program, arguments) =
             started_by_env(command).unwrap_or((command.program.as_os_str(), command.arguments.as_slice()));
         let named = |word: &OsStr| match Path::new(word).file_name()?.to_str()? {
-            "pip" | "pip3" => Some(Installer::Pip),
-            "uv" => Some(Installer::Uv),
-            "conda" | "mamba" | "micromamba" => Some(Installer::Conda),
-            "pixi" => Some(Installer::Pixi),
+            "pip" | "pip3" => Some(PackageManager::Pip),
+            "uv" => Some(PackageManager::Uv),
+            "conda" | "mamba" | "micromamba" => Some(PackageManager::Conda),
+            "pixi" => Some(PackageManager::Pixi),
             _ => None,
         };
         let first = || arguments.iter().find(|argument| !argument.as_encoded_bytes().starts_with(b"-"));
@@ -67,21 +68,21 @@ impl Installer {
 
     pub(super) fn name(self) -> &'static str {
         match self {
-            Installer::Pip => "pip",
-            Installer::Uv => "uv",
-            Installer::Conda => "conda",
-            Installer::Pixi => "pixi",
+            PackageManager::Pip => "pip",
+            PackageManager::Uv => "uv",
+            PackageManager::Conda => "conda",
+            PackageManager::Pixi => "pixi",
         }
     }
 
     /// Returns whether this is a variable with a setting of the installer.
     pub(super) fn reads(self, variable: &str) -> bool {
         let starts = match self {
-            Installer::Pip => &["PIP_"][..],
-            Installer::Uv => &["UV_"],
-            Installer::Conda => &["CONDARC", "CONDA_", "MAMBARC", "MAMBA_"],
+            PackageManager::Pip => &["PIP_"][..],
+            PackageManager::Uv => &["UV_"],
+            PackageManager::Conda => &["CONDARC", "CONDA_", "MAMBARC", "MAMBA_"],
             // Its other variables change caches and defaults, which no step needs.
-            Installer::Pixi => &["PIXI_HOME"],
+            PackageManager::Pixi => &["PIXI_HOME"],
         };
         // The environments below the active one.
         let is_unused = UNUSED.contains(&variable) || variable.starts_with("CONDA_PREFIX_");
@@ -91,7 +92,7 @@ impl Installer {
 
 /// Returns the variables of this process that the command gets if root runs it.
 pub(super) fn variables_for_root(command: &Command) -> Vec<(OsString, OsString)> {
-    let installer = Installer::of(command);
+    let installer = PackageManager::of(command);
     let passed = std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(|name| is_passed(name, installer)));
     passed.map(|(name, value)| if name == "PATH" { (name, only_of_root(&value)) } else { (name, value) }).collect()
 }
@@ -104,7 +105,7 @@ fn only_of_root(path: &OsStr) -> OsString {
     std::env::join_paths(dirs).unwrap_or_default()
 }
 
-fn is_passed(variable: &str, installer: Option<Installer>) -> bool {
+fn is_passed(variable: &str, installer: Option<PackageManager>) -> bool {
     let is_setting = installer.is_some_and(|installer| installer.reads(variable));
     let lists = [&PASSED[..], &TEMPORARY, &CERTIFICATES];
     is_setting
@@ -134,19 +135,31 @@ mod tests {
     #[test]
     fn the_installer_is_the_program_that_is_executed() {
         for (program, arguments, expected) in [
-            ("uv", &["pip", "install", "x"][..], Some(Installer::Uv)),
-            ("env", &["-u", "PIP_TARGET", "/e/bin/python3", "-I", "-m", "pip", "install", "x"], Some(Installer::Pip)),
-            ("env", &["PYTHONPATH=/x", "/opt/uv", "pip", "install", "x"], Some(Installer::Uv)),
-            ("/e/bin/python3", &["-E", "/e/lib/python3.12/site-packages/pip", "install", "x"], Some(Installer::Pip)),
-            ("/usr/bin/python3.12", &["-I", "-m", "pip", "install", "--target", "/srv/uv", "x"], Some(Installer::Pip)),
-            ("pip3", &["install", "--target", "/srv/uv", "x"], Some(Installer::Pip)),
-            ("env", &["CONDA_PKGS_DIRS=/e/p", "/opt/conda/bin/conda", "install", "uv"], Some(Installer::Conda)),
-            ("pixi", &["add", "--manifest-path", "/srv/conda", "cudnn"], Some(Installer::Pixi)),
+            ("uv", &["pip", "install", "x"][..], Some(PackageManager::Uv)),
+            (
+                "env",
+                &["-u", "PIP_TARGET", "/e/bin/python3", "-I", "-m", "pip", "install", "x"],
+                Some(PackageManager::Pip),
+            ),
+            ("env", &["PYTHONPATH=/x", "/opt/uv", "pip", "install", "x"], Some(PackageManager::Uv)),
+            (
+                "/e/bin/python3",
+                &["-E", "/e/lib/python3.12/site-packages/pip", "install", "x"],
+                Some(PackageManager::Pip),
+            ),
+            (
+                "/usr/bin/python3.12",
+                &["-I", "-m", "pip", "install", "--target", "/srv/uv", "x"],
+                Some(PackageManager::Pip),
+            ),
+            ("pip3", &["install", "--target", "/srv/uv", "x"], Some(PackageManager::Pip)),
+            ("env", &["CONDA_PKGS_DIRS=/e/p", "/opt/conda/bin/conda", "install", "uv"], Some(PackageManager::Conda)),
+            ("pixi", &["add", "--manifest-path", "/srv/conda", "cudnn"], Some(PackageManager::Pixi)),
             ("apt-get", &["install", "-y", "x"], None),
             ("/e/bin/python3", &["-I", "-m", "ensurepip"], None),
         ] {
             let command = Command::new(program, arguments.iter().copied());
-            assert_eq!(Installer::of(&command), expected, "{command}");
+            assert_eq!(PackageManager::of(&command), expected, "{command}");
         }
     }
 
@@ -182,8 +195,8 @@ mod tests {
             ("PYTHONHOME", false, false),
             ("APT_CONFIG", false, false),
         ] {
-            assert_eq!(is_passed(variable, Some(Installer::Pip)), of_pip, "{variable}");
-            assert_eq!(is_passed(variable, Some(Installer::Conda)), of_conda, "{variable}");
+            assert_eq!(is_passed(variable, Some(PackageManager::Pip)), of_pip, "{variable}");
+            assert_eq!(is_passed(variable, Some(PackageManager::Conda)), of_conda, "{variable}");
             assert_eq!(is_passed(variable, None), of_pip && of_conda, "{variable}");
         }
     }

@@ -8,10 +8,10 @@ mod installed;
 mod installer;
 mod package_list;
 mod pasted;
-mod refusal;
 mod rehearsal;
 mod removal;
 mod run;
+mod safeguards;
 mod sources;
 mod state;
 
@@ -31,7 +31,7 @@ use cudnn_rules::plan::{Line, Plan, Step, facts_after, line_of, lines_of, render
 use cudnn_rules::remedy::Action;
 use tempfile::TempDir;
 
-use installed::{Compared, Installed, OF_ENSUREPIP};
+use installed::{InstalledPackages, OF_ENSUREPIP, PackageDifference};
 use run::With;
 use state::State;
 
@@ -40,7 +40,7 @@ pub(crate) use removal::removed_by;
 pub(crate) use run::Output;
 
 /// An executed step.
-pub(crate) struct Done {
+pub(crate) struct ExecutedStep {
     pub(crate) title: String,
     pub(crate) undo: Undo,
 }
@@ -64,7 +64,7 @@ pub(crate) struct Stopped {
 /// The result of executing a plan.
 #[derive(Default)]
 pub(crate) struct Fixed {
-    pub(crate) done: Vec<Done>,
+    pub(crate) done: Vec<ExecutedStep>,
     pub(crate) stopped: Option<Stopped>,
     /// The signal that interrupted the doctor, if any.
     pub(crate) interrupted: Option<Signal>,
@@ -92,7 +92,7 @@ pub(crate) fn execute(plan: &Plan, consent: &Consent<'_>) -> Fixed {
         let (result, signal) = execute_step(index, step, &planned, consent);
         fixed.interrupted = signal;
         match result {
-            Ok(undo) => fixed.done.push(Done { title: step.title.clone(), undo }),
+            Ok(undo) => fixed.done.push(ExecutedStep { title: step.title.clone(), undo }),
             Err((reason, undo)) => {
                 fixed.stopped = Some(Stopped { step: index, reason, undo });
                 break;
@@ -117,7 +117,7 @@ type StepResult = Result<Undo, (String, Undo)>;
 /// Executes one step. Also returns the signal that arrived while it was running.
 fn execute_step(index: usize, step: &Step, planned: &State, consent: &Consent<'_>) -> (StepResult, Option<Signal>) {
     let not_begun = |reason| (Err((reason, Undo::default())), None);
-    if let Some(reason) = refusal::refusal(step) {
+    if let Some(reason) = safeguards::refusal(step) {
         return not_begun(reason);
     }
     let removed = removed_by(&step.action);
@@ -170,7 +170,7 @@ fn execute_step(index: usize, step: &Step, planned: &State, consent: &Consent<'_
     (result.map(|()| undo.clone()).map_err(|reason| (reason, undo)), signal)
 }
 
-/// Locks the environment that this action changes. The lock lasts until the installer has ended, even if the doctor is
+/// Locks the environment that this action changes. The lock lasts until the installer has exited, even if the doctor is
 /// killed.
 fn lock(action: &Action) -> Result<Option<File>, String> {
     // Other steps take less time than a lock is worth, and the drop-in locks its directory itself.
@@ -190,16 +190,16 @@ fn lock(action: &Action) -> Result<Option<File>, String> {
 /// The packages before a step.
 struct Before<'a> {
     change: &'a PackageChange,
-    installed: Option<Installed>,
+    installed: Option<InstalledPackages>,
     /// The packages afterwards, if the simulation knows them.
-    expected: Option<Installed>,
+    expected: Option<InstalledPackages>,
     /// The records that the step sets aside.
     aside: Vec<Aside>,
 }
 
 impl<'a> Before<'a> {
     fn of(change: &'a PackageChange, consent: &Consent<'_>) -> Result<Before<'a>, String> {
-        let installed = Installed::of(&change.site);
+        let installed = InstalledPackages::of(&change.site);
         let list = package_list::write(&change.site, installed.as_ref())
             .map_err(|error| format!("cannot write the list of packages before the change: {error}"))?;
         if let Some(list) = list {
@@ -208,7 +208,7 @@ impl<'a> Before<'a> {
         // conda and apt may change other packages, too.
         let is_solved = matches!(change.site, Site::Conda(_) | Site::System);
         let simulated = if is_solved { None } else { facts_after(&Action::Packages(change.clone())) };
-        let expected = simulated.and_then(|facts| facts.within(|| Installed::of(&change.site)));
+        let expected = simulated.and_then(|facts| facts.within(|| InstalledPackages::of(&change.site)));
         Ok(Before { change, installed, expected, aside: change.records_aside() })
     }
 
@@ -238,11 +238,11 @@ impl<'a> Before<'a> {
         {
             return of_manifest(&dir, self.change);
         }
-        let Some((before, after)) = self.installed.as_ref().zip(Installed::of(&self.change.site)) else {
+        let Some((before, after)) = self.installed.as_ref().zip(InstalledPackages::of(&self.change.site)) else {
             return Undo::default();
         };
         let is_named = |name: &str| self.is_removed(name) || has_failed && self.change.installs(name);
-        let Compared { added, lost } = before.compared(&after, is_named);
+        let PackageDifference { added, lost } = before.compared(&after, is_named);
         // The records of packages that are new or gone are only on one side. Those of a package that could not be installed
         // are on none, and then everything may be an effect of the step.
         let is_unknown = |requirement: &String| !after.has(package_name(requirement), self.change);
@@ -273,7 +273,7 @@ impl<'a> Before<'a> {
     /// Returns the lines that remove these packages and install these requirements.
     fn restoring(&self, added: Vec<String>, lost: Vec<String>) -> Vec<String> {
         let site = &self.change.site;
-        // pip cannot remove packages from such a directory, and conda has its own revisions.
+        // pip cannot remove packages from such a directory, and conda provides revisions.
         let has_no_removal = matches!(site, Site::Conda(_) | Site::Directory { .. } | Site::NewEnvironment { .. });
         if has_no_removal && !added.is_empty() {
             return Vec::new();
@@ -306,7 +306,7 @@ impl<'a> Before<'a> {
 
     /// Returns how the packages differ from what the change should have made of them.
     fn unmet(&self) -> Option<String> {
-        let (before, after) = (self.installed.as_ref()?, Installed::of(&self.change.site)?);
+        let (before, after) = (self.installed.as_ref()?, InstalledPackages::of(&self.change.site)?);
         let disturbed = || after.disturbed(before, self.expected.as_ref()?);
         after.unmet(self.change, before).or_else(disturbed)
     }

@@ -8,7 +8,7 @@ use cudnn_os::rights::{belongs_to_user, create_own_dir, is_root, others_may_writ
 use cudnn_rules::packages::{Site, data_dir};
 
 use super::foreign::changeable_by_others;
-use super::installed::Installed;
+use super::installed::InstalledPackages;
 use super::run::protect_root;
 
 /// Lists the packages of this place in a new file. If the installer cannot list them, for example because the
@@ -17,13 +17,13 @@ use super::run::protect_root;
 ///
 /// # Errors
 /// The file cannot be written.
-pub(super) fn write(site: &Site, installed: Option<&Installed>) -> Result<Option<PathBuf>> {
+pub(super) fn write(site: &Site, installed: Option<&InstalledPackages>) -> Result<Option<PathBuf>> {
     let recorded = || match site {
         Site::Conda(_) | Site::System | Site::NewEnvironment { .. } => None,
         _ => installed.map(|installed| installed.requirements().into_bytes()),
     };
     let text = site.list().and_then(|command| output_of(&command)).or_else(recorded).filter(|text| !text.is_empty());
-    // Root's HOME may be that of another user.
+    // Root's HOME may belong to a user without privileges.
     let dir = data_dir().filter(|dir| !is_root() || changeable_by_others(dir).is_none());
     let of_user = |text: &[u8]| write_into(&dir?.join("cudnn-doctor-packages"), text).ok();
     text.map(|text| of_user(&text).map_or_else(|| write_into(&private_dir()?, &text), Ok)).transpose()

@@ -1,4 +1,4 @@
-//! Asks pip or uv whether it can install what a step installs, before the step removes the old packages.
+//! Checks that pip or uv can install the packages of a step, before the step removes the old ones.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use cudnn_os::child::keep_from_interruption;
 use cudnn_rules::plan::Step;
 use tempfile::TempDir;
 
-use super::installer::Installer;
+use super::installer::PackageManager;
 use super::run::{protect_root, use_cache};
 
 const DRY_RUN: &str = "--dry-run";
@@ -24,8 +24,9 @@ const INTERVAL: Duration = Duration::from_millis(20);
 /// # Errors
 /// The installer's reason, for example a missing network, or a constraint.
 pub(super) fn rehearse(step: &Step) -> Result<Option<TempDir>, String> {
-    let is_of_pip =
-        |command: &&cudnn_cli::command::Command| matches!(Installer::of(command), Some(Installer::Pip | Installer::Uv));
+    let is_of_pip = |command: &&cudnn_cli::command::Command| {
+        matches!(PackageManager::of(command), Some(PackageManager::Pip | PackageManager::Uv))
+    };
     let mut commands = step.lines.iter().flat_map(|line| line.commands()).filter(is_of_pip);
     if !commands.by_ref().any(|command| command.has("uninstall")) {
         return Ok(None);

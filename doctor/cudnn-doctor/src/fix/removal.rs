@@ -1,9 +1,9 @@
-//! Lists the files, packages or drop-ins that a step removes, so that the user can be asked for consent.
+//! Lists the files, packages or drop-ins that a step removes, to request the user's consent.
 
 use std::collections::BTreeSet;
 
 use cudnn_cli::escape::Printable;
-use cudnn_rules::drop_in::command::Command as DropInCommand;
+use cudnn_rules::drop_in::command::DropInCommand;
 use cudnn_rules::packages::restore_python;
 use cudnn_rules::remedy::Action;
 

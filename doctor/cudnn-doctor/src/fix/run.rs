@@ -130,7 +130,7 @@ fn ask_for_password() -> std::result::Result<(), String> {
 
 /// Runs a program with its output redirected to a file, and copies that file to the output while the program runs.
 /// With a pipe or a terminal, an installer would fail halfway when the reader exits or the doctor is killed. The first
-/// Ctrl-C prints a message, and the second one ends the program.
+/// Ctrl-C prints a message, and the second one terminates the program.
 fn run_to_end(command: &mut Command, name: &str, output: Output) -> Result<ExitStatus> {
     let file = NamedTempFile::new()?;
     let written = file.reopen()?;

@@ -12,69 +12,69 @@ use cudnn_probe::read_bounded;
 use cudnn_rules::packages::{CONDA_ROOTS, conda_settings, entries, pip_settings, pixi_settings, uv_settings};
 
 use super::foreign::{Distrust, changeable_by_others, changed_below, temporary_changeable_by_others};
-use super::installer::{CERTIFICATES, Installer, TEMPORARY};
+use super::installer::{CERTIFICATES, PackageManager, TEMPORARY};
 
 /// The maximum length of a file with settings in bytes.
 const MAX_LEN: u64 = 1 << 20;
 
 /// A source that root must not trust.
 #[derive(Debug)]
-pub(super) struct Untrusted {
+pub(super) struct UntrustedSource {
     pub(super) distrust: Distrust,
     /// The variable or file that names the source.
     pub(super) named_by: Option<String>,
 }
 
 /// A file or directory that an installer reads.
-struct Source {
+struct InstallerInput {
     path: PathBuf,
     named_by: Option<String>,
 }
 
-impl Source {
-    fn named(by: &str, paths: Vec<PathBuf>) -> impl Iterator<Item = Source> {
-        paths.into_iter().map(move |path| Source { path, named_by: Some(by.to_owned()) })
+impl InstallerInput {
+    fn named(by: &str, paths: Vec<PathBuf>) -> impl Iterator<Item = InstallerInput> {
+        paths.into_iter().map(move |path| InstallerInput { path, named_by: Some(by.to_owned()) })
     }
 }
 
 /// Returns the files with settings for Pythons, and roots of conda, with these prefixes.
-fn files(installer: Installer, prefixes: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
+fn files(installer: PackageManager, prefixes: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
     let roots = || prefixes.iter().cloned().collect::<Vec<_>>();
     match installer {
-        Installer::Pip => {
+        PackageManager::Pip => {
             let prefixes = prefixes.iter().map(|prefix| Some(prefix.as_path()));
             prefixes.chain([None]).flat_map(pip_settings).collect()
         }
-        Installer::Uv => uv_settings(),
-        Installer::Conda => conda_settings(&roots()),
-        Installer::Pixi => pixi_settings(&roots()),
+        PackageManager::Uv => uv_settings(),
+        PackageManager::Conda => conda_settings(&roots()),
+        PackageManager::Pixi => pixi_settings(&roots()),
     }
 }
 
 /// Returns why root must not trust the settings and packages that the installer reads when it runs these commands in the
 /// root directory.
 pub(super) fn foreign_source(
-    installer: Installer,
+    installer: PackageManager,
     commands: &[&Command],
     prefixes: &BTreeSet<PathBuf>,
-) -> Option<Untrusted> {
+) -> Option<UntrustedSource> {
     let is_unset = |name: &str| commands.iter().all(|command| command.program == "env" && command.has(name));
     let variables = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
     let variables: Vec<_> = variables.filter(|(name, value)| !is_unset(name) && !value.is_empty()).collect();
     if let Some(untrusted) = variables.iter().find_map(|(name, value)| foreign_place(name, value)) {
         return Some(untrusted);
     }
-    let mut sources: Vec<Source> = Vec::new();
-    sources.extend(files(installer, prefixes).into_iter().map(|path| Source { path, named_by: None }));
+    let mut sources: Vec<InstallerInput> = Vec::new();
+    sources.extend(files(installer, prefixes).into_iter().map(|path| InstallerInput { path, named_by: None }));
     // Everything below such a directory that matters is among the files above.
     let is_read = |name: &str| installer.reads(name) && !CONDA_ROOTS.contains(&name);
     for (name, value) in variables.iter().filter(|(name, _)| is_read(name)) {
         let text = value.to_str().ok_or_else(not_utf8);
         // conda replaces variables in its settings.
-        let has_variable = |value: &&str| installer == Installer::Conda && value.contains('$');
+        let has_variable = |value: &&str| installer == PackageManager::Conda && value.contains('$');
         let text = text.and_then(|value| if has_variable(&value) { Err("contains `$`".to_owned()) } else { Ok(value) });
         match text.and_then(|value| paths_in(value, Path::new("/"))) {
-            Ok(paths) => sources.extend(Source::named(name, paths)),
+            Ok(paths) => sources.extend(InstallerInput::named(name, paths)),
             Err(reason) => return Some(not_understood(name.clone(), reason)),
         }
     }
@@ -82,7 +82,7 @@ pub(super) fn foreign_source(
 }
 
 /// Returns why root must not trust the directory for temporary files or the certificates that this variable names.
-fn foreign_place(name: &str, value: &OsStr) -> Option<Untrusted> {
+fn foreign_place(name: &str, value: &OsStr) -> Option<UntrustedSource> {
     let distrust = if TEMPORARY.contains(&name) {
         temporary_changeable_by_others(Path::new(value)).map(Distrust::Changeable)
     } else if CERTIFICATES.contains(&name) {
@@ -90,38 +90,38 @@ fn foreign_place(name: &str, value: &OsStr) -> Option<Untrusted> {
     } else {
         None
     };
-    distrust.map(|distrust| Untrusted { distrust, named_by: Some(name.to_owned()) })
+    distrust.map(|distrust| UntrustedSource { distrust, named_by: Some(name.to_owned()) })
 }
 
-fn not_understood(source: String, reason: String) -> Untrusted {
-    Untrusted { distrust: Distrust::NotUnderstood(source, reason), named_by: None }
+fn not_understood(source: String, reason: String) -> UntrustedSource {
+    UntrustedSource { distrust: Distrust::NotUnderstood(source, reason), named_by: None }
 }
 
 /// Returns why root must not trust these files and directories, the paths that the files name, and the files below the
 /// directories.
-fn foreign_among(mut sources: Vec<Source>) -> Option<Untrusted> {
+fn foreign_among(mut sources: Vec<InstallerInput>) -> Option<UntrustedSource> {
     let (mut seen, mut dirs) = (BTreeSet::new(), Vec::new());
     while let Some(source) = sources.pop() {
-        let Source { path, named_by } = &source;
+        let InstallerInput { path, named_by } = &source;
         // Installers take this device for a file without settings.
         if path == Path::new("/dev/null") || !seen.insert(path.clone()) {
             continue;
         }
         if let Some(foreign) = changeable_by_others(path) {
-            return Some(Untrusted { distrust: Distrust::Changeable(foreign), named_by: named_by.clone() });
+            return Some(UntrustedSource { distrust: Distrust::Changeable(foreign), named_by: named_by.clone() });
         }
         if path.is_dir() {
             dirs.push(source);
         } else if path.exists() {
             let dir = path.parent().unwrap_or(Path::new("/"));
             match text_of(path).and_then(|text| paths_in(&text, dir)) {
-                Ok(paths) => sources.extend(Source::named(&path.printable().to_string(), paths)),
+                Ok(paths) => sources.extend(InstallerInput::named(&path.printable().to_string(), paths)),
                 Err(reason) => return Some(not_understood(path.printable().to_string(), reason)),
             }
         }
     }
-    dirs.into_iter().find_map(|Source { path, named_by }| match changed_below(vec![path.clone()]) {
-        Some(distrust) => Some(Untrusted { distrust, named_by }),
+    dirs.into_iter().find_map(|InstallerInput { path, named_by }| match changed_below(vec![path.clone()]) {
+        Some(distrust) => Some(UntrustedSource { distrust, named_by }),
         None if named_by.is_some() && has_pages(&path) => {
             Some(not_understood(path.printable().to_string(), PAGES.to_owned()))
         }
@@ -213,7 +213,7 @@ fn paths_in(text: &str, dir: &Path) -> Result<Vec<PathBuf>, String> {
             }
             paths.extend(word.find('/').and_then(|start| word.get(start..)).map(PathBuf::from));
         }
-        // Commands run in the root directory. The name of a setting is no path.
+        // Commands run in the root directory. The name of a setting is not a path.
         let value = line.split_once('=').map_or(line.as_str(), |(_, value)| value);
         paths.extend(words_in(value).into_iter().map(|word| Path::new("/").join(word)));
     }

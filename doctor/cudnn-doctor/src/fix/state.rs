@@ -90,7 +90,7 @@ pub(super) fn places(action: &Action) -> Vec<PathBuf> {
     match action {
         Action::Remove { paths, .. } => paths.clone(),
         Action::Packages(change) if change.site == Site::System => vec![DPKG.into()],
-        // ldconfig works whatever the libraries are.
+        // ldconfig works with any libraries.
         Action::Variable(_) | Action::Inspect(_) | Action::Ldconfig => Vec::new(),
         // If the place is unknown, assume that it can be anywhere.
         action => vec![action.place().unwrap_or(Path::new("/")).to_owned()],

@@ -15,13 +15,13 @@ use std::process::ExitCode;
 
 use cudnn_backend::gpu::{self, Gpu, NoGpu};
 use cudnn_frameworks::installation::InstallationReport;
-use cudnn_loader::preload::{Devices, Preload, Step as PreloadStep, StepOutcome};
+use cudnn_loader::preload::{Devices, Preload, PreloadOutcome, PreloadStep};
 use cudnn_loader::{
     Error, Function, LoadError, LoadErrorKind, Options, cudnnGetLastErrorString, cudnnStatus_t, signatures,
 };
 use cudnn_os::IS_WINDOWS;
 use cudnn_os::child::end_with_parent;
-use cudnn_probe::dll_search::{Facts, explain};
+use cudnn_probe::dll_search::{ProcessFacts, explain};
 use cudnn_probe::release_facts::has_library;
 use cudnn_probe::{Host, Library, Os, identify};
 use cudnn_rules::check::advice::{advice, advice_for_dll};
@@ -179,7 +179,7 @@ fn register_engines(dir: &Path) {
     let preload = preload.devices(Devices::List(Vec::new())).engines(true);
     let report = preload.run().unwrap_or_else(|error| error.report);
     let Some(step) = report.steps.into_iter().find(|step| step.step == PreloadStep::Engines) else { return };
-    let StepOutcome::Failed { status, reason } = step.outcome else { return };
+    let PreloadOutcome::Failed { status, reason } = step.outcome else { return };
     // A library failed to open, which is already reported.
     if status == cudnnStatus_t::CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED {
         return;
@@ -310,7 +310,7 @@ fn report_dlopen_error(library: &Path, text: &str, message: &str, help: &str) {
 
 /// Reports which DLL or symbol is missing, because Windows only returns an error number.
 fn report_dll(library: &Path, text: &str, notes: Vec<String>, help: &str) {
-    let mut facts = Facts::from_host(&Host::current());
+    let mut facts = ProcessFacts::from_host(&Host::current());
     // cuDNN's DLLs are loaded in order, by path.
     facts.loaded =
         Library::ALL.iter().map(|library| library.windows_name()).map(|name| library.with_file_name(name)).collect();

@@ -30,7 +30,7 @@ pub(crate) fn detect(host: &Host, timeouts: &Timeouts) -> Machine {
     Machine::detect(host, || query_nvml(timeouts))
 }
 
-/// Returns the answer of the child process, or why there is no answer.
+/// Returns the answer of the child process, or why it is missing.
 fn query_nvml(timeouts: &Timeouts) -> Result<Value, QueryError> {
     if !CAN_LOAD {
         return Ok(Value::Null);

@@ -158,7 +158,7 @@ fn commands_use_the_pip_of_the_environment() {
             "",
             "$/bin/python3 -I -m ensurepip && $/bin/python3 -I -m pip install x",
         ),
-        // ensurepip does nothing while the record of a deleted pip exists.
+        // ensurepip is a no-op while the record of a deleted pip exists.
         (
             &HOME,
             &["lib/python3.12/site-packages/pip-23.2.dist-info/x", "base/lib/python3.12/ensurepip/x"],

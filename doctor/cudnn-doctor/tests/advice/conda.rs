@@ -79,7 +79,7 @@ fn plans_for_conda_are_verified() {
     std::fs::remove_file(broken.home().join("conda/lib").join(Library::Ops.file_name())).unwrap();
     let plan = follow(&broken, "C012", &[]);
     assert!(plan[0].contains("--force-reinstall"), "{plan:?}");
-    // The packages for another CUDA release include all that cuDNN needs.
+    // The packages for a different CUDA release include all that cuDNN needs.
     let plan = follow(&world(), "C018", &["--cuda", "13"]);
     assert!(plan.len() == 1 && plan[0].ends_with("cudnn cuda-version=13"), "{plan:?}");
 }

@@ -28,7 +28,7 @@ const CU12: Cudnn = Cudnn { version: V9_19, cuda_major: 12 };
 const CU12_OLDER: Cudnn = Cudnn { version: V9_18, cuda_major: 12 };
 const CU13: Cudnn = Cudnn { version: V9_19, cuda_major: 13 };
 
-/// Replaces one library of the environment with the same library of a different release.
+/// Replaces one library of the environment with the same library from a different release.
 fn overwrite(world: &World, from: Cudnn, library: Library) {
     let file = world.wheel_dir().join(library.file_name());
     std::fs::remove_file(&file).unwrap();

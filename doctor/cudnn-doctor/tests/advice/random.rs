@@ -138,7 +138,7 @@ impl Machine {
                 return Err(told("there is no end of plans", &lines));
             }
             let promised = codes(&report["after_plan"]);
-            // Some remedies wait for others whose result nobody can foresee.
+            // Some remedies wait for others with an unpredictable result.
             let waits = report["findings"].to_string().contains(" first, which changes");
             lines.extend(steps);
             let after = self.check(&lines);

@@ -1,4 +1,4 @@
-//! Runs the situations of one installer, and keeps their results in docs/data/repairs.json.
+//! Runs the situations of one installer, and stores the results in docs/data/repairs.json.
 
 use std::path::Path;
 use std::sync::Mutex;

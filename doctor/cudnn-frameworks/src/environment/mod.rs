@@ -51,7 +51,7 @@ impl Environment {
     }
 
     fn with_python(root: PathBuf, python: Option<Python>, os: Os, host: &Host) -> Self {
-        // This system's variables do not apply to a Python for another system.
+        // This system's variables do not apply to a Python for a different system.
         let variable = |name: &str| host.variable(name).filter(|_| os == Os::HOST);
         let mut dirs = ImportDirs::default();
         if let Some(path) = variable("PYTHONPATH") {

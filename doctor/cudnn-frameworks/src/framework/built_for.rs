@@ -7,19 +7,19 @@ use std::path::{Path, PathBuf};
 use cudnn_probe::image::main_gpu_code;
 use cudnn_probe::{GpuCode, Os, Version};
 
-use super::kind::{Kind, cuda_in_name, needed};
+use super::kind::{FrameworkKind, cuda_in_name, needed};
 use super::releases;
 use super::version_file::{self, Statements};
 use crate::files::{first_matching, matching};
 use crate::library_names::CudnnName;
-use crate::package::conda::Record;
+use crate::package::conda::CondaRecord;
 use crate::package::distribution::Distribution;
 use crate::package::requirement::{Pin, lower_bound};
 
 /// The source of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Source {
+pub enum ValueSource {
     /// A file of the package.
     File(PathBuf),
     /// A requirement in the package's metadata.
@@ -39,7 +39,7 @@ pub struct Stated<T> {
     /// The value.
     pub value: T,
     /// The source of the value.
-    pub source: Source,
+    pub source: ValueSource,
 }
 
 /// The build targets of a framework.
@@ -65,40 +65,40 @@ type Cuda = (u32, Option<u32>);
 
 impl<T> Stated<T> {
     fn by_file(value: T, file: &Path) -> Option<Self> {
-        Some(Stated { value, source: Source::File(file.to_owned()) })
+        Some(Stated { value, source: ValueSource::File(file.to_owned()) })
     }
 
     fn by_fact(value: T, fact: &releases::Fact, is_older_than_package: bool) -> Option<Self> {
-        Some(Stated { value, source: Source::Fact { citation: fact.source, is_older_than_package } })
+        Some(Stated { value, source: ValueSource::Fact { citation: fact.source, is_older_than_package } })
     }
 }
 
 /// Determines the build targets of a framework.
 pub(crate) fn read(
-    kind: &Kind,
+    kind: &FrameworkKind,
     of: &Distribution,
     dir: Option<&Path>,
     pins: &[Pin],
-    conda: &[&Record],
+    conda: &[&CondaRecord],
     os: Os,
     reads_kernels: bool,
 ) -> BuiltFor {
     let statements = dir.map(|dir| version_file::read(kind, dir)).unwrap_or_default();
     let linked = dir.map(|dir| linked(kind, dir, os)).unwrap_or_default();
-    let files = Files { kind, of, metadata: of.info_dir.join("METADATA"), dir, statements, linked, os };
+    let files = FrameworkFiles { kind, of, metadata: of.info_dir.join("METADATA"), dir, statements, linked, os };
     if let Some(rocm) = files.rocm() {
         let uses_gpu = Some(Stated { value: false, source: rocm.source.clone() });
         return BuiltFor { uses_gpu, rocm: Some(rocm), ..BuiltFor::default() };
     }
-    let uses_gpu = from_conda(conda, Record::uses_cuda).or_else(|| files.uses_gpu());
+    let uses_gpu = from_conda(conda, CondaRecord::uses_cuda).or_else(|| files.uses_gpu());
     if uses_gpu.as_ref().is_some_and(|uses_gpu| !uses_gpu.value) {
         return BuiltFor { uses_gpu, ..BuiltFor::default() };
     }
-    let cuda = from_conda(conda, Record::cuda).or_else(|| files.cuda());
+    let cuda = from_conda(conda, CondaRecord::cuda).or_else(|| files.cuda());
     BuiltFor {
         uses_gpu,
         rocm: None,
-        cudnn: from_conda(conda, Record::cudnn).or_else(|| files.cudnn(pins, cuda.as_ref())),
+        cudnn: from_conda(conda, CondaRecord::cudnn).or_else(|| files.cudnn(pins, cuda.as_ref())),
         cuda,
         gpu_code: files.kernels().filter(|_| reads_kernels).and_then(|file| {
             let code = main_gpu_code(&file).ok().filter(|code| !code.is_empty())?;
@@ -109,12 +109,12 @@ pub(crate) fn read(
 }
 
 /// Returns the value from the first conda record that contains it.
-fn from_conda<T>(records: &[&Record], read: impl Fn(&Record) -> Option<T>) -> Option<Stated<T>> {
+fn from_conda<T>(records: &[&CondaRecord], read: impl Fn(&CondaRecord) -> Option<T>) -> Option<Stated<T>> {
     records.iter().find_map(|record| Stated::by_file(read(record)?, &record.file))
 }
 
 /// Returns the CUDA and cuDNN dependencies of the framework's libraries, with the library that has the dependency.
-fn linked(kind: &Kind, dir: &Path, os: Os) -> Vec<(String, PathBuf)> {
+fn linked(kind: &FrameworkKind, dir: &Path, os: Os) -> Vec<(String, PathBuf)> {
     let patterns = kind.on(os).into_iter().flat_map(|binaries| binaries.libraries.iter().chain(&binaries.kernels));
     let start = if os == Os::Windows { "cu" } else { "libcu" };
     let names = |file: PathBuf| {
@@ -125,8 +125,8 @@ fn linked(kind: &Kind, dir: &Path, os: Os) -> Vec<(String, PathBuf)> {
 }
 
 /// The files of a framework that describe its build.
-struct Files<'a> {
-    kind: &'a Kind,
+struct FrameworkFiles<'a> {
+    kind: &'a FrameworkKind,
     of: &'a Distribution,
     metadata: PathBuf,
     dir: Option<&'a Path>,
@@ -135,7 +135,7 @@ struct Files<'a> {
     os: Os,
 }
 
-impl Files<'_> {
+impl FrameworkFiles<'_> {
     /// Returns the local part of the version after `+`: `cu128`, `rocm6.2`, or an empty string.
     fn local(&self) -> &str {
         self.of.version.split_once('+').map_or("", |(_, local)| local)
@@ -163,7 +163,7 @@ impl Files<'_> {
         if self.os == Os::Windows
             && let Some(citation) = self.kind.without_gpu_on_windows(&self.of.version)
         {
-            let source = Source::Fact { citation, is_older_than_package: false };
+            let source = ValueSource::Fact { citation, is_older_than_package: false };
             return Some(Stated { value: false, source });
         }
         let metadata = || match self.local() {
@@ -209,14 +209,14 @@ impl Files<'_> {
     /// the facts. A dependency on another major version overrides them.
     fn cudnn(&self, pins: &[Pin], cuda: Option<&Stated<Cuda>>) -> Option<Stated<Version>> {
         let pinned = |pin: &Pin| {
-            let source = Source::Requirement(pin.requirement.clone());
+            let source = ValueSource::Requirement(pin.requirement.clone());
             Some(Stated { value: oldest_cudnn(pin)?, source })
         };
         let names = || self.linked.iter().filter_map(|(name, file)| Some((CudnnName::parse(name)?, file)));
         let bundled = || names().filter(|(name, _)| name.is_mangled);
         let fact = || {
             let (fact, is_newer) = releases::about(&self.of.name, &self.of.version)?;
-            // A build for another CUDA release may use a different cuDNN.
+            // A build for a different CUDA release may use a different cuDNN.
             let is_other_build = fact.cuda.zip(cuda).is_some_and(|(known, cuda)| !is_same_cuda(known, cuda.value));
             Stated::by_fact(fact.cudnn.filter(|_| !is_other_build)?, fact, is_newer)
         };

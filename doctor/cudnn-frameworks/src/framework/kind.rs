@@ -16,13 +16,13 @@ use crate::files::matching;
 use crate::package::distribution::Distribution;
 
 /// All known frameworks. A test checks that the file is valid; if parsing failed, the table would be empty.
-pub static KINDS: LazyLock<Vec<Kind>> =
+pub static KINDS: LazyLock<Vec<FrameworkKind>> =
     LazyLock::new(|| serde_json::from_str(include_str!("../../data/kinds.json")).unwrap_or_default());
 
 /// A known framework.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Kind {
+pub struct FrameworkKind {
     /// The display name: `PyTorch`.
     pub name: &'static str,
     /// The identifier for the command line and for programs: `torch`.
@@ -73,7 +73,7 @@ pub struct Kind {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UsesCudnnOf {
-    /// The [`Kind::id`] of the framework that loads cuDNN. Its row comes before the user's row.
+    /// The [`FrameworkKind::id`] of the framework that loads cuDNN. Its row comes before the user's row.
     pub(crate) framework: &'static str,
     /// The only release of that framework for which the user compares the cuDNN with the minimum in
     /// [`releases`](super::releases).
@@ -103,7 +103,7 @@ pub(crate) struct FindsWheels {
     pub(crate) since_for_cuda_13: &'static str,
     /// The starts of the names that the function and the module load on Linux.
     pub(crate) loads: Vec<&'static str>,
-    /// The module of another framework that opens the same libraries on import, and the [`Kind::id`] of that framework.
+    /// The module of another framework that opens the same libraries on import, and the [`FrameworkKind::id`] of that framework.
     pub(crate) module: &'static str,
     /// When the program has to do this.
     pub(crate) before: &'static str,
@@ -191,7 +191,7 @@ impl Comparison {
 #[serde(deny_unknown_fields)]
 pub(crate) struct VersionFile {
     pub(crate) path: &'static str,
-    pub(crate) format: Format,
+    pub(crate) format: VersionFileFormat,
     pub(crate) cuda: &'static str,
     #[serde(default)]
     pub(crate) cudnn: &'static str,
@@ -202,7 +202,7 @@ pub(crate) struct VersionFile {
 /// The format of a version file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Format {
+pub(crate) enum VersionFileFormat {
     /// Python assignments, one per line: `cuda: Optional[str] = '12.8'`.
     Assignments,
     /// Python tuples: `('cuda_version', '12.5.1')`.
@@ -271,7 +271,7 @@ pub(crate) struct ByName {
     pub(crate) depends_on_release: bool,
 }
 
-impl Kind {
+impl FrameworkKind {
     /// Returns the installed packages of this framework.
     pub(crate) fn distributions_in<'a>(&self, installed: &'a [Distribution]) -> Vec<&'a Distribution> {
         let found: Vec<&Distribution> = installed.iter().filter(|package| self.is_package(&package.name)).collect();
@@ -301,7 +301,7 @@ impl Kind {
     }
 
     /// Returns the kind of framework that loads cuDNN for this one. `None` if it loads cuDNN itself.
-    pub fn cudnn_loader(&self) -> Option<&'static Kind> {
+    pub fn cudnn_loader(&self) -> Option<&'static FrameworkKind> {
         let of = self.uses_cudnn_of.as_ref()?;
         KINDS.iter().find(|kind| kind.id == of.framework)
     }
@@ -407,7 +407,7 @@ mod tests {
 
     #[test]
     fn the_table_of_frameworks_is_complete() {
-        let kinds: Vec<Kind> = serde_json::from_str(include_str!("../../data/kinds.json")).unwrap();
+        let kinds: Vec<FrameworkKind> = serde_json::from_str(include_str!("../../data/kinds.json")).unwrap();
         assert_eq!(kinds.len(), KINDS.len());
         for kind in &kinds {
             assert!(![kind.name, kind.id, kind.module].contains(&"") && !kind.packages.is_empty(), "{kind:?}");

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use cudnn_probe::Os;
 
-use super::kind::Kind;
+use super::kind::FrameworkKind;
 use crate::files::{file_name, fits};
 use crate::package::distribution::Distribution;
 use crate::package::record;
@@ -27,7 +27,7 @@ pub struct MissingFiles {
 
 /// Compares a package's directory with its record. Packages without a record and editable packages never have missing
 /// files.
-pub(crate) fn read(kind: &Kind, distribution: &Distribution, os: Os) -> MissingFiles {
+pub(crate) fn read(kind: &FrameworkKind, distribution: &Distribution, os: Os) -> MissingFiles {
     let mut missing_files = MissingFiles::default();
     let Some(module) = kind.module_in(distribution).filter(|_| !distribution.is_editable) else { return missing_files };
     let module = Path::new(&module);

@@ -50,7 +50,7 @@ pub struct Fact {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct Citation {
     /// The type of evidence.
-    pub evidence: Evidence,
+    pub evidence: EvidenceKind,
     /// The URL of the document or of the package's page.
     pub url: &'static str,
     /// The date: `2026-11-22`.
@@ -61,7 +61,7 @@ pub struct Citation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
-pub enum Evidence {
+pub enum EvidenceKind {
     /// The metadata of releases in the package index (`Requires-Dist`).
     Metadata,
     /// Files in the wheels of releases: a library that they contain, or the dependencies of their libraries.
@@ -71,7 +71,7 @@ pub enum Evidence {
 }
 
 /// Prints a single word, such as `metadata`.
-impl fmt::Display for Evidence {
+impl fmt::Display for EvidenceKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.serialize(f)
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::kind::{Format, Kind, VersionFile};
+use super::kind::{FrameworkKind, VersionFile, VersionFileFormat};
 use crate::files::read_text;
 
 /// The maximum file size in bytes. Version files of known frameworks are smaller than 2 KB.
@@ -25,7 +25,7 @@ pub(crate) struct Statements {
 }
 
 /// Reads the version file of a framework with a module in this directory.
-pub(crate) fn read(kind: &Kind, dir: &Path) -> Statements {
+pub(crate) fn read(kind: &FrameworkKind, dir: &Path) -> Statements {
     let Some(file) = &kind.version_file else { return Statements::default() };
     let path = dir.join(file.path);
     let Some(text) = read_text(&path, MAX_LEN) else { return Statements::default() };
@@ -34,9 +34,9 @@ pub(crate) fn read(kind: &Kind, dir: &Path) -> Statements {
 
 fn parse(file: &VersionFile, text: &str) -> Statements {
     match file.format {
-        Format::Assignments => assignments(file, text),
-        Format::Tuples => tuples(file, text),
-        Format::Json => json(file, text),
+        VersionFileFormat::Assignments => assignments(file, text),
+        VersionFileFormat::Tuples => tuples(file, text),
+        VersionFileFormat::Json => json(file, text),
     }
 }
 
@@ -96,7 +96,11 @@ fn json(file: &VersionFile, text: &str) -> Statements {
 mod tests {
     use super::*;
 
-    fn shown(format: Format, names: [&'static str; 3], text: &str) -> (Option<String>, Option<String>, Option<bool>) {
+    fn shown(
+        format: VersionFileFormat,
+        names: [&'static str; 3],
+        text: &str,
+    ) -> (Option<String>, Option<String>, Option<bool>) {
         let [cuda, cudnn, is_gpu] = names;
         let statements = parse(&VersionFile { path: "", format, cuda, cudnn, is_gpu }, text);
         (statements.cuda, statements.cudnn, statements.uses_gpu)
@@ -142,7 +146,7 @@ mod tests {
             (torch, "#cuda = '1'", None, None, None),
         ] {
             let expected = (cuda.map(str::to_owned), cudnn.map(str::to_owned), uses_gpu);
-            assert_eq!(shown(Format::Assignments, names, text), expected, "{text:?}");
+            assert_eq!(shown(VersionFileFormat::Assignments, names, text), expected, "{text:?}");
         }
     }
 
@@ -150,11 +154,11 @@ mod tests {
     fn tuples_and_json_are_parsed() {
         let text = "build_info = collections.OrderedDict([('cuda_version', '12.5.1'), ('cudnn_version', '9'), \
                     ('is_cuda_build', True), ('is_rocm_build', False)])";
-        let tuples = |text| shown(Format::Tuples, ["cuda_version", "cudnn_version", "is_cuda_build"], text);
+        let tuples = |text| shown(VersionFileFormat::Tuples, ["cuda_version", "cudnn_version", "is_cuda_build"], text);
         assert_eq!(tuples(text), (Some("12.5.1".into()), Some("9".into()), Some(true)));
         assert_eq!(tuples("OrderedDict([('is_cuda_build', False)])"), (None, None, Some(false)));
         assert_eq!(tuples("('cuda_version', '"), (None, None, None));
-        let json = |text| shown(Format::Json, ["cuda", "cudnn", ""], text);
+        let json = |text| shown(VersionFileFormat::Json, ["cuda", "cudnn", ""], text);
         let text = r#"{"cuda": "12.x", "nccl": {"version": "2.25"}, "cudnn": {"version": "8.8.1", "x": []}}"#;
         assert_eq!(json(text), (Some("12.x".into()), Some("8.8.1".into()), Some(true)));
         assert_eq!(json(r#"{"cuda": "12.x", "nccl": {"version": "2"}}"#), (Some("12.x".into()), None, Some(true)));

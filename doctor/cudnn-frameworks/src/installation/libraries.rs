@@ -100,7 +100,7 @@ pub(super) fn add_missing_symbols(libraries: &mut [LibraryReport]) {
         libraries.iter().map(|report| is_suspect.then(|| damaged_symbol_table(&report.path)).flatten()).collect();
     let is_damaged = damage.iter().any(Option::is_some);
     for ((report, missing), damage) in libraries.iter_mut().zip(missing).zip(damage) {
-        // If a symbol table is damaged, missing symbols are no evidence of a different release.
+        // If a symbol table is damaged, missing symbols do not show a different release.
         report.missing_symbols = if is_damaged { Vec::new() } else { missing };
         if let (Some(error), Ok(_)) = (damage, &report.identity) {
             report.identity = Err(error);

@@ -10,7 +10,7 @@ mod package;
 mod report;
 
 pub use crate::environment::layout::{python_dirs, site_packages};
-pub use crate::package::conda::{Record as CondaRecord, records_of_cuda as conda_records, unmet as unmet_by_conda};
+pub use crate::package::conda::{CondaRecord, records_of_cuda as conda_records, unmet as unmet_by_conda};
 pub use arm::ArmVariant;
 pub use complete::complete_releases;
 pub use evidence::Evidence;

@@ -26,17 +26,17 @@ const DEBIAN_PACKAGE: &str = "Debian package";
 const MAX_PROGRAMS: usize = 1000;
 
 /// The installers' records about a directory.
-pub(super) struct Records<'a> {
+pub(super) struct InstallerRecords<'a> {
     dir: &'a Path,
     os: Os,
     host: &'a Host,
     wheels: Vec<WheelRecord>,
 }
 
-impl<'a> Records<'a> {
+impl<'a> InstallerRecords<'a> {
     /// Reads the records of wheels. Other records are read on demand.
     pub(super) fn read(dir: &'a Path, os: Os, host: &'a Host) -> Self {
-        Records { dir, os, host, wheels: wheels(dir, os).unwrap_or_default() }
+        InstallerRecords { dir, os, host, wheels: wheels(dir, os).unwrap_or_default() }
     }
 
     /// Returns the packages that contain this file, from the first installer with a record of it. Several packages were
@@ -248,7 +248,7 @@ pub fn is_link_to_itself(path: &Path) -> bool {
 }
 
 /// Returns conda's records of cuDNN in the environment at this root.
-fn records_of_conda(root: &Path) -> Vec<conda::Record> {
+fn records_of_conda(root: &Path) -> Vec<conda::CondaRecord> {
     conda::records(root, "cudnn", |name| name.contains("cudnn"))
 }
 

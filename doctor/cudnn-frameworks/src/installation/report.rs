@@ -14,7 +14,7 @@ use cudnn_probe::{
 use super::arm::{self, ArmVariant};
 use super::evidence::{Evidence, evidence, version_in_header, version_in_name};
 use super::libraries::{self, LibraryReport};
-use super::owner::Records;
+use super::owner::InstallerRecords;
 use super::package::Package;
 
 /// The completeness of an installation, based on the libraries that exist.
@@ -95,7 +95,7 @@ impl InstallationReport {
         let Some((os, mut libraries)) = found.find(|(_, libraries)| !libraries.is_empty()) else {
             return read_older(dir, host);
         };
-        let records = Records::read(&dir, os, host);
+        let records = InstallerRecords::read(&dir, os, host);
         for report in &mut libraries {
             report.recorded = records.recorded(&report.path);
         }
@@ -236,7 +236,7 @@ fn read_older(dir: PathBuf, host: &Host) -> Option<InstallationReport> {
         Os::Windows => dll_version(&shim),
         _ => canonicalize(shim).ok().and_then(|file| version_in_name(&file)),
     };
-    let mut packages = Records::read(&dir, os, host).packages(&name, version).into_iter();
+    let mut packages = InstallerRecords::read(&dir, os, host).packages(&name, version).into_iter();
     let package = packages.next();
     // Wheels and conda packages install the library under the short name.
     let version = version.or_else(|| {

@@ -17,12 +17,12 @@ use cudnn_probe::{Host, Os};
 
 use crate::environment::Environment;
 use crate::framework::built_for::BuiltFor;
-use crate::framework::kind::Kind;
+use crate::framework::kind::FrameworkKind;
 use process::Import;
 use sub_libraries::Use;
 
 pub(crate) use known::Known;
-pub use outcome::{Damaged, MissingLibrary, Opened, Opens, SearchRule};
+pub use outcome::{Damaged, MissingLibrary, OpenedFile, Opens, SearchRule};
 pub(crate) use process::Process;
 
 /// Starts the environment's Python.
@@ -35,7 +35,7 @@ pub(crate) fn start(environment: &Environment, host: &Host, known: &Known) -> Bo
 
 /// Returns the files that a framework would open in a new process.
 pub(crate) fn read(
-    kind: &Kind,
+    kind: &FrameworkKind,
     version: &str,
     dir: Option<&Path>,
     built_for: &BuiltFor,

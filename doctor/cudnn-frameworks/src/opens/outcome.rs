@@ -15,7 +15,7 @@ pub struct Opens {
     pub name: Option<String>,
     /// The cuDNN files that would be loaded: first the shim `libcudnn.so.9`, or a bundled shim with another name
     /// (`libcudnn-74a4c495.so.9.1.0`), then the files that the shim would open. Empty if cuDNN would not be found.
-    pub cudnn: Vec<Opened>,
+    pub cudnn: Vec<OpenedFile>,
     /// The CUDA libraries that are loaded after the import and the first use of cuDNN, in any way. Empty for frameworks
     /// built for Windows.
     pub cuda: Vec<PathBuf>,
@@ -54,7 +54,7 @@ pub struct MissingLibrary {
 
 /// A file that would be loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Opened {
+pub struct OpenedFile {
     /// The requested name: `libcudnn_graph.so.9`.
     pub name: String,
     /// The file.

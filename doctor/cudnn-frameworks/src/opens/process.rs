@@ -9,11 +9,11 @@ use super::outcome::Opens;
 use super::sub_libraries::Use;
 use crate::files::first_matching;
 use crate::framework::built_for::BuiltFor;
-use crate::framework::kind::{Binaries, Kind};
+use crate::framework::kind::{Binaries, FrameworkKind};
 
 /// The properties of a framework that affect its import.
 pub(crate) struct Import<'a> {
-    pub(crate) kind: &'a Kind,
+    pub(crate) kind: &'a FrameworkKind,
     pub(crate) version: &'a str,
     /// The module's directory.
     pub(crate) dir: &'a Path,

@@ -5,7 +5,7 @@ use std::path::Path;
 use cudnn_probe::{Host, Library, Os, Requirements, Search, select};
 
 use super::known::{Known, library_of};
-use super::outcome::{Damaged, Opened, Opens, SearchRule};
+use super::outcome::{Damaged, OpenedFile, Opens, SearchRule};
 
 /// The part of cuDNN that a framework uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl Opens {
         match select(&search, &Requirements::default()).installation {
             Some(selected) => {
                 let (path, version) = (selected.path(Library::Graph), Some(selected.version));
-                self.cudnn.insert(1, Opened { name, path, by: SearchRule::DropIn, version });
+                self.cudnn.insert(1, OpenedFile { name, path, by: SearchRule::DropIn, version });
             }
             None => self.missing.push(name),
         }

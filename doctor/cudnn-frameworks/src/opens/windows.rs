@@ -5,12 +5,12 @@ use cudnn_probe::facts::PathFacts;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::dll_search::{Facts, Failure, Lookup, Mode, Resolution, Rule, Simulation};
+use cudnn_probe::dll_search::{Failure, Lookup, Mode, ProcessFacts, Resolution, Rule, Simulation};
 use cudnn_probe::release_facts::has_library;
 use cudnn_probe::{Host, Os, Version, dll_search};
 
 use super::known::Known;
-use super::outcome::{Damaged, Opened, Opens, SearchRule};
+use super::outcome::{Damaged, OpenedFile, Opens, SearchRule};
 use super::process::{Import, Process};
 use super::sub_libraries::Use;
 use crate::drop_in::is_drop_in;
@@ -35,7 +35,7 @@ impl DllProcess {
     /// Starts the environment's Python.
     pub(super) fn start(environment: &Environment, host: &Host, known: &Known) -> Self {
         let host = (Os::HOST == Os::Windows).then(|| host.clone());
-        let mut facts = host.as_ref().map(Facts::from_host).unwrap_or_default();
+        let mut facts = host.as_ref().map(ProcessFacts::from_host).unwrap_or_default();
         let root = environment.root.clone();
         // A virtual environment's program starts the base Python, and no cuDNN DLL is next to that.
         facts.application_dir = Some(root.clone()).filter(|root| !root.join("pyvenv.cfg").leads_to_file());
@@ -78,7 +78,7 @@ impl DllProcess {
     }
 
     /// Opens the DLLs that this shim opens by name, and then the DLLs that the graph library opens.
-    fn open_sub_libraries(&mut self, shim: &Opened, name: CudnnName, uses: Use, opens: &mut Opens) {
+    fn open_sub_libraries(&mut self, shim: &OpenedFile, name: CudnnName, uses: Use, opens: &mut Opens) {
         let (by_shim, by_graph) = uses.libraries();
         let release = shim.version.unwrap_or(Version::new(9, 0, 0));
         let libraries = by_shim.iter().chain(by_graph).filter(|library| has_library(release, **library));
@@ -143,9 +143,9 @@ impl DllProcess {
     }
 
     /// Returns the file that a lookup found, and how it was first found.
-    fn opened(&self, lookup: &Lookup) -> Option<Opened> {
+    fn opened(&self, lookup: &Lookup) -> Option<OpenedFile> {
         let Resolution::Found { path, rule } = &lookup.resolution else { return None };
-        Some(Opened {
+        Some(OpenedFile {
             name: name_of(lookup).to_owned(),
             version: self.known.release(path),
             by: self.found_by.get(path).cloned().unwrap_or(SearchRule::Windows(*rule)),

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::distribution::Distribution;
 use super::requirement::{Pin, PinState, clause, installed_version, lower_bound, name};
 use crate::files::{file_name, fits};
-use crate::framework::kind::{KINDS, Kind};
+use crate::framework::kind::{FrameworkKind, KINDS};
 
 /// The maximum number of records, of bytes in a record, and of dependencies in a record.
 const MAX_RECORDS: usize = 256;
@@ -21,7 +21,7 @@ const MAX_DEPENDENCIES: usize = 1_000;
 
 /// conda's record of an installed package.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub struct Record {
+pub struct CondaRecord {
     /// The name of the package.
     #[serde(skip)]
     pub name: String,
@@ -42,7 +42,7 @@ pub struct Record {
 }
 
 /// Returns the records of packages with wanted names. Empty if the environment at this root is not a conda environment.
-pub(crate) fn records(root: &Path, what: &str, is_wanted: impl Fn(&str) -> bool) -> Vec<Record> {
+pub(crate) fn records(root: &Path, what: &str, is_wanted: impl Fn(&str) -> bool) -> Vec<CondaRecord> {
     let is_wanted = |file: &str| parts(file).is_some_and(|[_, _, name]| is_wanted(name));
     let mut files = entries_named(&root.join("conda-meta"), what, is_wanted);
     files.truncate(MAX_RECORDS);
@@ -54,15 +54,15 @@ fn parts(file: &str) -> Option<[&str; 3]> {
     file.strip_suffix(".json")?.rsplitn(3, '-').collect::<Vec<_>>().try_into().ok()
 }
 
-fn read(file: PathBuf) -> Option<Record> {
-    let mut record: Record = serde_json::from_slice(&read_bounded(&file, MAX_LEN).ok()?).ok()?;
+fn read(file: PathBuf) -> Option<CondaRecord> {
+    let mut record: CondaRecord = serde_json::from_slice(&read_bounded(&file, MAX_LEN).ok()?).ok()?;
     record.depends.truncate(MAX_DEPENDENCIES);
     let [build, version, name] = parts(file_name(&file))?.map(str::to_owned);
-    Some(Record { name, version, build, file, ..record })
+    Some(CondaRecord { name, version, build, file, ..record })
 }
 
 /// Returns the records of frameworks and CUDA libraries in an environment.
-pub fn records_of_cuda(root: &Path) -> Vec<Record> {
+pub fn records_of_cuda(root: &Path) -> Vec<CondaRecord> {
     records(root, "frameworks", |name| is_cuda(name) || KINDS.iter().any(|kind| kind.conda_packages.contains(&name)))
 }
 
@@ -74,7 +74,7 @@ fn is_cuda(name: &str) -> bool {
     NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-impl Record {
+impl CondaRecord {
     /// Returns whether this is a CUDA build. `None` if the record does not show it.
     pub(crate) fn uses_cuda(&self) -> Option<bool> {
         let of_build = self.build.split('_').find_map(|part| match part {
@@ -114,22 +114,28 @@ impl Record {
 
 /// Returns the records of a framework's packages. Only records with the version in Python's metadata count, because pip
 /// may have installed a different version over them.
-pub(crate) fn of<'a>(kind: &Kind, distribution: &Distribution, records: &'a [Record], root: &Path) -> Vec<&'a Record> {
+pub(crate) fn of<'a>(
+    kind: &FrameworkKind,
+    distribution: &Distribution,
+    records: &'a [CondaRecord],
+    root: &Path,
+) -> Vec<&'a CondaRecord> {
     let version = distribution.version.split('+').next().unwrap_or_default();
-    let is_of = |record: &&Record| kind.conda_packages.contains(&record.name.as_str()) && record.version == version;
+    let is_of =
+        |record: &&CondaRecord| kind.conda_packages.contains(&record.name.as_str()) && record.version == version;
     let is_here = distribution.import_dir.starts_with(root);
     records.iter().filter(|record| is_here && is_of(record)).collect()
 }
 
 /// Returns the CUDA-related dependencies of these records without duplicates.
-pub(crate) fn pins(of: &[&Record], records: &[Record]) -> Vec<Pin> {
+pub(crate) fn pins(of: &[&CondaRecord], records: &[CondaRecord]) -> Vec<Pin> {
     let mut pins: Vec<Pin> = Vec::new();
     for dependency in of.iter().flat_map(|record| &record.depends) {
         let package = name(dependency);
         if is_cuda(package) && !pins.iter().any(|pin| pin.requirement == *dependency) {
             let found = records.iter().find(|record| record.name == package);
             let state =
-                |found: &Record| PinState::of(&found.version, accepts(dependency, &found.version, &found.build));
+                |found: &CondaRecord| PinState::of(&found.version, accepts(dependency, &found.version, &found.build));
             pins.push(Pin::new(dependency.clone(), package.to_owned(), found.map_or(PinState::Missing, state)));
         }
     }
@@ -137,12 +143,12 @@ pub(crate) fn pins(of: &[&Record], records: &[Record]) -> Vec<Pin> {
 }
 
 /// Returns the dependencies of these records that recorded packages do not meet.
-pub fn unmet(records: &[Record]) -> Vec<String> {
+pub fn unmet(records: &[CondaRecord]) -> Vec<String> {
     let is_unmet = |dependency: &&String| {
         let found = records.iter().find(|record| record.name == name(dependency));
         found.is_some_and(|found| accepts(dependency, &found.version, &found.build) != Ok(true))
     };
-    let of = |record: &Record| record.depends.iter().filter(is_unmet).cloned().collect::<Vec<_>>();
+    let of = |record: &CondaRecord| record.depends.iter().filter(is_unmet).cloned().collect::<Vec<_>>();
     records.iter().flat_map(of).collect()
 }
 
@@ -183,7 +189,7 @@ mod tests {
             ("cuda", (Some(true), None, None)),
             ("cudnn_cudaß", (Some(true), None, None)),
         ] {
-            let record = Record { build: build.into(), ..Record::default() };
+            let record = CondaRecord { build: build.into(), ..CondaRecord::default() };
             assert_eq!((record.uses_cuda(), record.cuda(), record.cudnn()), expected, "{build}");
         }
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use super::names::{self, normalized};
-use super::unreadable::{Remedy, Unreadable};
+use super::unreadable::{Repair, Unreadable};
 use super::{editable, metadata, record};
 use crate::environment::Environment;
 
@@ -57,7 +57,7 @@ impl Distribution {
 
 /// The contents of an environment's import directories.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct FoundPackages {
     pub(crate) distributions: Vec<Distribution>,
     pub(crate) unreadable: Vec<Unreadable>,
     pub(crate) is_truncated: bool,
@@ -65,9 +65,9 @@ pub(crate) struct Found {
     entries: usize,
 }
 
-impl Found {
-    fn report(&mut self, path: impl Into<PathBuf>, reason: impl Into<String>, remedy: Option<Remedy>) {
-        self.add(Unreadable::new(path, reason, remedy));
+impl FoundPackages {
+    fn report(&mut self, path: impl Into<PathBuf>, reason: impl Into<String>, repair: Option<Repair>) {
+        self.add(Unreadable::new(path, reason, repair));
     }
 
     pub(crate) fn add(&mut self, unreadable: Unreadable) {
@@ -81,8 +81,8 @@ impl Found {
 
 /// Reads the names of all packages, and the metadata of packages with wanted names. If several import directories
 /// contain a package, the first one counts, as in Python.
-pub(crate) fn read(environment: &Environment, is_wanted: impl Fn(&str) -> bool) -> Found {
-    let mut found = Found::default();
+pub(crate) fn read(environment: &Environment, is_wanted: impl Fn(&str) -> bool) -> FoundPackages {
+    let mut found = FoundPackages::default();
     environment.unreadable.iter().for_each(|file| found.add(file.clone()));
     let mut known = HashSet::new();
     for dir in &environment.import_dirs {
@@ -90,7 +90,7 @@ pub(crate) fn read(environment: &Environment, is_wanted: impl Fn(&str) -> bool) 
             let is_wanted = is_wanted(&name);
             // An interrupted update leaves a directory without metadata, or two directories. In that case the newer
             // package's files exist.
-            let has_metadata = |record: &Record| metadata::file(&record.info_dir).leads_to_file();
+            let has_metadata = |record: &MetadataDir| metadata::file(&record.info_dir).leads_to_file();
             let parsed = |version: &str| pep440_rs::Version::from_str(version).ok();
             records.sort_by_cached_key(|record| (has_metadata(record), record.version.as_deref().and_then(parsed)));
             let versions: Vec<&str> =
@@ -99,7 +99,7 @@ pub(crate) fn read(environment: &Environment, is_wanted: impl Fn(&str) -> bool) 
             let has_others = records.len() > 1;
             let Some(record) = records.pop() else { continue };
             if is_wanted && has_others {
-                let again = Remedy::Reinstall(name.clone(), record.version.clone());
+                let again = Repair::Reinstall(name.clone(), record.version.clone());
                 found.report(&record.info_dir, reason, Some(again));
             }
             // A package that is also in a directory that Python searches earlier is not used.
@@ -116,14 +116,14 @@ pub(crate) fn read(environment: &Environment, is_wanted: impl Fn(&str) -> bool) 
 
 /// A metadata directory and the information in its name.
 #[derive(Debug)]
-struct Record {
+struct MetadataDir {
     info_dir: PathBuf,
     version: Option<String>,
 }
 
 /// Returns the metadata directories in an import directory, grouped by normalized package name.
-fn records_in(dir: &Path, found: &mut Found) -> BTreeMap<String, Vec<Record>> {
-    let mut records: BTreeMap<String, Vec<Record>> = BTreeMap::new();
+fn records_in(dir: &Path, found: &mut FoundPackages) -> BTreeMap<String, Vec<MetadataDir>> {
+    let mut records: BTreeMap<String, Vec<MetadataDir>> = BTreeMap::new();
     let entries = match facts::read_dir(dir) {
         Ok(entries) => entries,
         Err(error) => {
@@ -153,14 +153,14 @@ fn records_in(dir: &Path, found: &mut Found) -> BTreeMap<String, Vec<Record>> {
         // The entry already contains the file type, except for links, so this avoids a system call.
         let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir() || kind.is_symlink() && info_dir.leads_to_dir());
         match names::parse(stem, kind) {
-            _ if kind == names::Kind::Egg && !is_dir => {
+            _ if kind == names::MetadataKind::Egg && !is_dir => {
                 found.report(info_dir, "is a zipped egg, which is not examined", None);
             }
             // Older Debian installers write a file instead of an `.egg-info` directory.
-            _ if kind == names::Kind::DistInfo && !is_dir => found.report(info_dir, "is not a directory", None),
+            _ if kind == names::MetadataKind::DistInfo && !is_dir => found.report(info_dir, "is not a directory", None),
             Some((package, version)) => {
-                let info_dir = if kind == names::Kind::Egg { info_dir.join("EGG-INFO") } else { info_dir };
-                records.entry(package).or_default().push(Record { info_dir, version });
+                let info_dir = if kind == names::MetadataKind::Egg { info_dir.join("EGG-INFO") } else { info_dir };
+                records.entry(package).or_default().push(MetadataDir { info_dir, version });
             }
             None if is_dir && stem.starts_with('~') => leftovers.push(info_dir),
             None => found.report(info_dir, "has an invalid name for package metadata", None),
@@ -173,20 +173,20 @@ fn records_in(dir: &Path, found: &mut Found) -> BTreeMap<String, Vec<Record>> {
     }
     leftovers.into_iter().for_each(|path| report_leftover(path, &records, found));
     for (info_dir, package, version) in aside {
-        let (reason, remedy) = if records.contains_key(&package) {
-            ("was left by an interrupted `fix`, and the package has another record: remove it", Remedy::Remove)
+        let (reason, repair) = if records.contains_key(&package) {
+            ("was left by an interrupted `fix`, and the package has another record: remove it", Repair::Remove)
         } else {
-            ("was set aside by an interrupted `fix`", Remedy::Replace(package, version))
+            ("was set aside by an interrupted `fix`", Repair::Replace(package, version))
         };
-        found.report(info_dir, reason, Some(remedy));
+        found.report(info_dir, reason, Some(repair));
     }
     records
 }
 
 /// Reports a directory that pip has renamed. It may be removed only if it is not the only copy.
-fn report_leftover(path: PathBuf, records: &BTreeMap<String, Vec<Record>>, found: &mut Found) {
+fn report_leftover(path: PathBuf, records: &BTreeMap<String, Vec<MetadataDir>>, found: &mut FoundPackages) {
     if has_other_copy(&path, records) {
-        found.report(path, "is left over from an interrupted pip command: remove it", Some(Remedy::Remove));
+        found.report(path, "is left over from an interrupted pip command: remove it", Some(Repair::Remove));
     } else {
         let reason = "is left over from an interrupted pip command, and may be the only copy of what pip has renamed";
         found.report(path, reason, None);
@@ -194,7 +194,7 @@ fn report_leftover(path: PathBuf, records: &BTreeMap<String, Vec<Record>>, found
 }
 
 /// Returns whether the package or directory that pip has renamed exists under its name, too.
-fn has_other_copy(path: &Path, records: &BTreeMap<String, Vec<Record>>) -> bool {
+fn has_other_copy(path: &Path, records: &BTreeMap<String, Vec<MetadataDir>>) -> bool {
     // pip replaces the first characters of the name.
     const REPLACED: [char; 16] = ['~', '-', '.', '=', '%', '_', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'];
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -208,8 +208,14 @@ fn has_other_copy(path: &Path, records: &BTreeMap<String, Vec<Record>>) -> bool 
 }
 
 /// Reads the metadata if it is wanted, or if the directory name is incomplete.
-fn distribution(name: &str, record: Record, dir: &Path, is_wanted: bool, found: &mut Found) -> Option<Distribution> {
-    let Record { info_dir, mut version } = record;
+fn distribution(
+    name: &str,
+    record: MetadataDir,
+    dir: &Path,
+    is_wanted: bool,
+    found: &mut FoundPackages,
+) -> Option<Distribution> {
+    let MetadataDir { info_dir, mut version } = record;
     let is_source = version.is_none() && info_dir.extension().is_some_and(|extension| extension == "egg-info");
     if is_wanted {
         match metadata::read(&info_dir) {
@@ -217,7 +223,7 @@ fn distribution(name: &str, record: Record, dir: &Path, is_wanted: bool, found: 
                 found.report(&info_dir, "contains the metadata of a different package", None);
             }
             Ok(metadata) if metadata.name.is_none() => {
-                let again = Remedy::Reinstall(name.to_owned(), version.clone());
+                let again = Repair::Reinstall(name.to_owned(), version.clone());
                 found.report(&info_dir, "has metadata without a name", Some(again));
             }
             Ok(metadata) => match metadata.version {
@@ -227,7 +233,7 @@ fn distribution(name: &str, record: Record, dir: &Path, is_wanted: bool, found: 
                 stated => version = stated.or(version),
             },
             Err(reason) => {
-                let again = Remedy::Reinstall(name.to_owned(), version.clone());
+                let again = Repair::Reinstall(name.to_owned(), version.clone());
                 found.report(&info_dir, reason, Some(again));
             }
         }
@@ -236,7 +242,7 @@ fn distribution(name: &str, record: Record, dir: &Path, is_wanted: bool, found: 
             && info_dir.extension().is_some_and(|extension| extension == "dist-info")
             && let Some(reason) = record::record_damage(&info_dir)
         {
-            found.report(&info_dir, reason, Some(Remedy::Replace(name.to_owned(), version.clone())));
+            found.report(&info_dir, reason, Some(Repair::Replace(name.to_owned(), version.clone())));
         }
         if version.is_none() {
             found.report(&info_dir, "states no version", None);

@@ -5,7 +5,7 @@ const MAX_LEN: usize = 128;
 
 /// The kind of a metadata directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum MetadataKind {
     DistInfo,
     EggInfo,
     /// A directory or a zip file with the package's files and metadata.
@@ -13,8 +13,9 @@ pub(super) enum Kind {
 }
 
 /// Returns the kind of directory and the rest of the directory name.
-pub(super) fn kind(name: &str) -> Option<(Kind, &str)> {
-    let kinds = [(".dist-info", Kind::DistInfo), (".egg-info", Kind::EggInfo), (".egg", Kind::Egg)];
+pub(super) fn kind(name: &str) -> Option<(MetadataKind, &str)> {
+    let kinds =
+        [(".dist-info", MetadataKind::DistInfo), (".egg-info", MetadataKind::EggInfo), (".egg", MetadataKind::Egg)];
     kinds.into_iter().find_map(|(suffix, kind)| Some((kind, name.strip_suffix(suffix)?)))
 }
 
@@ -22,7 +23,7 @@ pub(super) fn kind(name: &str) -> Option<(Kind, &str)> {
 /// missing.
 #[must_use]
 pub fn parse_dist_info(name: &str) -> Option<(String, Option<String>)> {
-    let (kind, stem) = kind(name).filter(|(kind, _)| *kind == Kind::DistInfo)?;
+    let (kind, stem) = kind(name).filter(|(kind, _)| *kind == MetadataKind::DistInfo)?;
     parse(stem, kind)
 }
 
@@ -36,7 +37,7 @@ pub fn name_before_aside(name: &str) -> Option<&str> {
 }
 
 /// Parses the normalized name and the optional version.
-pub(super) fn parse(stem: &str, kind: Kind) -> Option<(String, Option<String>)> {
+pub(super) fn parse(stem: &str, kind: MetadataKind) -> Option<(String, Option<String>)> {
     // Names from older installers may contain `-`; a version starts with a digit.
     let is_version = |(dash, _): &(usize, _)| {
         stem.get(dash + 1..).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
@@ -47,8 +48,8 @@ pub(super) fn parse(stem: &str, kind: Kind) -> Option<(String, Option<String>)> 
     };
     // In the name of an egg, the Python version follows: `-py3.11-linux-x86_64`.
     let version = version.and_then(|version| match kind {
-        Kind::DistInfo => Some(version),
-        Kind::EggInfo | Kind::Egg => version.split("-py").next(),
+        MetadataKind::DistInfo => Some(version),
+        MetadataKind::EggInfo | MetadataKind::Egg => version.split("-py").next(),
     });
     if !is_name(name) || version.is_some_and(|version| !self::is_version(version)) {
         return None;

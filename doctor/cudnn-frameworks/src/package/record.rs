@@ -78,7 +78,7 @@ pub fn parse(line: &str) -> Option<(&str, &str, &str)> {
     Some((path, hash, len.trim_end()))
 }
 
-/// Returns the files of a package below the import directory for which its record states a length, with the length and the
+/// Returns the files of a package below the import directory with a length in the record, with the length and the
 /// sha256 hash in URL-safe base64.
 #[must_use]
 pub fn recorded_files(info_dir: &Path) -> Vec<(PathBuf, u64, Option<String>)> {

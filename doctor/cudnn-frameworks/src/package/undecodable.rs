@@ -5,9 +5,9 @@ use std::path::Path;
 
 use cudnn_probe::{facts, read_bounded};
 
-use super::distribution::{Distribution, Found};
+use super::distribution::{Distribution, FoundPackages};
 use super::metadata;
-use super::unreadable::{Remedy, Unreadable};
+use super::unreadable::{Repair, Unreadable};
 use crate::files::{file_name, read_text};
 use crate::parallel::in_parallel;
 
@@ -15,9 +15,9 @@ use crate::parallel::in_parallel;
 const MAX_INSTALLER_LEN: u64 = 64;
 
 /// Reports all such packages, including ones that do not affect a framework.
-pub(crate) fn report(found: &mut Found) {
+pub(crate) fn report(found: &mut FoundPackages) {
     for one in in_parallel(&found.distributions, unreadable).into_iter().flatten() {
-        // A package that affects a framework may already be reported for another reason.
+        // A package that affects a framework may already be reported for a different reason.
         found.unreadable.retain(|known| known.path != one.path);
         found.add(one);
     }
@@ -43,6 +43,6 @@ fn unreadable(package: &Distribution) -> Option<Unreadable> {
     let is_of_pip = matches!(installer.trim(), "pip" | "uv")
         && package.info_dir.extension().is_some_and(|extension| extension == "dist-info");
     let version = Some(package.version.clone()).filter(|version| !version.is_empty());
-    let remedy = is_of_pip.then(|| Remedy::Replace(package.name.clone(), version));
-    Some(Unreadable::new(&package.info_dir, reason, remedy))
+    let repair = is_of_pip.then(|| Repair::Replace(package.name.clone(), version));
+    Some(Unreadable::new(&package.info_dir, reason, repair))
 }

@@ -10,13 +10,13 @@ pub struct Unreadable {
     /// The reason: "is a pipe", "has two versions: 2.8.0 and 2.9.1".
     pub reason: String,
     /// The fix, if known.
-    pub remedy: Option<Remedy>,
+    pub repair: Option<Repair>,
 }
 
 /// The fix for an unreadable package.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Remedy {
+pub enum Repair {
     /// Reinstall the package with this normalized name and, if known, this version.
     Reinstall(String, Option<String>),
     /// Set the directory aside, then install the package with this normalized name and, if known, this version. While
@@ -29,7 +29,7 @@ pub enum Remedy {
 }
 
 impl Unreadable {
-    pub(crate) fn new(path: impl Into<PathBuf>, reason: impl Into<String>, remedy: Option<Remedy>) -> Self {
-        Unreadable { path: path.into(), reason: reason.into(), remedy }
+    pub(crate) fn new(path: impl Into<PathBuf>, reason: impl Into<String>, repair: Option<Repair>) -> Self {
+        Unreadable { path: path.into(), reason: reason.into(), repair }
     }
 }

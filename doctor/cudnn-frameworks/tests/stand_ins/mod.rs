@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cudnn_frameworks::{Environment, Framework, Opened, Survey, survey};
+use cudnn_frameworks::{Environment, Framework, OpenedFile, Survey, survey};
 use cudnn_probe::Host;
 use cudnn_probe::release_facts::has_library;
 use support::{ExtensionLibrary, FakeLibrary, Library, PythonEnvironment, TempDir, Version};
@@ -174,7 +174,7 @@ pub(crate) fn framework<'a>(survey: &'a Survey, id: &str) -> &'a Framework {
 }
 
 /// Returns the file with this name in the cuDNN that the framework opens.
-pub(crate) fn file<'a>(framework: &'a Framework, name: &str) -> &'a Opened {
+pub(crate) fn file<'a>(framework: &'a Framework, name: &str) -> &'a OpenedFile {
     let opened = &framework.opens.cudnn;
     opened.iter().find(|opened| opened.name == name).unwrap_or_else(|| panic!("no {name} in {opened:?}"))
 }

@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::cudnn_file;
 use crate::remedy::Remedy;
 
-/// A library that this release opens and lacks.
+/// A missing library that this release opens.
 pub(super) struct AbsentLibrary {
     release: Version,
     library: Library,
@@ -22,7 +22,7 @@ pub(super) struct AbsentLibrary {
 }
 
 impl AbsentLibrary {
-    /// Returns the library if this release lacks it.
+    /// Returns the library if it is missing from this release.
     pub(super) fn of(release: Version, name: &str) -> Option<AbsentLibrary> {
         let library = cudnn_file::library(name).filter(|library| opens_library(release, *library))?;
         let since = LIBRARY_SINCE.iter().find(|(other, _)| *other == library)?.1;

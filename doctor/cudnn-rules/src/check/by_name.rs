@@ -12,7 +12,7 @@ use cudnn_probe::{DIR_VARIABLE, Library, Origin, Os, ProbeError, identify};
 
 use super::finding::{Finding, FindingKind, NOT_ON_PATH, OTHER_ON_PATH, Severity, UNUSABLE_LIBRARY};
 use super::frameworks::Users;
-use super::plain_program::{Found, find, find_in, is_same};
+use super::plain_program::{FoundLibrary, find, find_in, is_same};
 use super::remedies::{self, search_first};
 use super::{companions, dlls, installation, ld_so};
 use crate::context::Context;
@@ -37,7 +37,7 @@ pub(super) fn findings(report: &InstallationReport, context: &Context, users: &U
     finding.into_iter().chain(other).chain(companions).collect()
 }
 
-fn find_shim(context: &Context) -> Option<Found> {
+fn find_shim(context: &Context) -> Option<FoundLibrary> {
     find(Library::Shim.file_name(), context)
 }
 
@@ -77,7 +77,7 @@ fn is_found_by_python(report: &InstallationReport, context: &Context) -> bool {
 }
 
 /// C021: programs find a drop-in that loads another installation.
-fn other_than_drop_in(found: &Found, report: &InstallationReport, context: &Context) -> Option<Finding> {
+fn other_than_drop_in(found: &FoundLibrary, report: &InstallationReport, context: &Context) -> Option<Finding> {
     let loaded = context.selected_by_drop_in(&found.path).filter(|loaded| !is_same(&loaded.dir, &report.dir))?;
     let (drop_in, dir, other) = (found.path.printable(), report.dir.printable(), loaded.dir.printable());
     let message = format!("the drop-in {drop_in} loads another cuDNN: {} in {other}", loaded.version);

@@ -75,7 +75,7 @@ fn rejected(observations: &Observations<'_>) -> Vec<Finding> {
 }
 
 fn no_cudnn(observations: &Observations<'_>) -> Vec<Finding> {
-    // Installing cuDNN 9 does not help a program built for another major.
+    // Installing cuDNN 9 does not help a program built for a different major.
     if observations.used.is_some()
         || observations.program.other_major().is_some()
         || observations.program.is_python_script()

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use cudnn_cli::escape::Printable;
 use cudnn_frameworks::installation::InstallationReport;
-use cudnn_probe::dll_search::Facts;
+use cudnn_probe::dll_search::ProcessFacts;
 use cudnn_probe::ld_so::{Resolution, Rule};
 use cudnn_probe::{Component, Os};
 
@@ -19,7 +19,7 @@ use crate::platform::is_too_many_open_files;
 use crate::remedy::Remedy;
 
 /// The result of opening a library by name.
-enum Opened {
+enum OpenResult {
     /// The file that the system finds. Its dependencies are complete, as far as they are known.
     Found(PathBuf),
     /// ld.so would find a damaged file for the library itself, or for a dependency with this name.
@@ -38,31 +38,31 @@ enum Opened {
 }
 
 impl Companion<'_> {
-    /// Returns the result if cuDNN opens this library, or one of another CUDA major.
-    fn open(&self, cuda_major: u32, context: &Context) -> Option<Opened> {
+    /// Returns the result if cuDNN opens this library, or one for a different CUDA major.
+    fn open(&self, cuda_major: u32, context: &Context) -> Option<OpenResult> {
         let name = self.name_for(cuda_major);
         if Os::HOST == Os::Windows {
-            let found = find_dll(&name, &Facts::from_host(&context.host));
-            return Some(found.map_or(Opened::Missing, |found| Opened::Found(found.path)));
+            let found = find_dll(&name, &ProcessFacts::from_host(&context.host));
+            return Some(found.map_or(OpenResult::Missing, |found| OpenResult::Found(found.path)));
         }
         let mut simulation = context.simulation(&self.opener.path).ok()?;
         let lookups = open(&mut simulation, &name);
         let damaged = lookups.iter().find_map(|lookup| match &lookup.resolution {
             Resolution::Unusable { path, rule, error } if !is_too_many_open_files(error) => {
                 let (name, error) = (lookup.name.clone(), error.to_string());
-                Some(Opened::Damaged { name, path: path.clone(), rule: rule.clone(), error })
+                Some(OpenResult::Damaged { name, path: path.clone(), rule: rule.clone(), error })
             }
             _ => None,
         });
         let missing = lookups.iter().find(|lookup| matches!(lookup.resolution, Resolution::Missing));
         Some(damaged.unwrap_or_else(|| match (lookups.first().map(|lookup| &lookup.resolution), missing) {
             (Some(Resolution::Found { path, .. }), Some(missing)) => {
-                Opened::Incomplete { path: path.clone(), missing: missing.name.printable() }
+                OpenResult::Incomplete { path: path.clone(), missing: missing.name.printable() }
             }
             (Some(Resolution::Found { path, .. } | Resolution::Unusable { path, .. }), _) => {
-                Opened::Found(path.clone())
+                OpenResult::Found(path.clone())
             }
-            _ => Opened::Missing,
+            _ => OpenResult::Missing,
         }))
     }
 
@@ -75,7 +75,7 @@ impl Companion<'_> {
             finding.note(format!("{opener} opens {name} when needed"))
         };
         Some(match self.open(*cuda_major, context)? {
-            Opened::Found(path) => {
+            OpenResult::Found(path) => {
                 let simulation = context.simulation(&self.opener.path).ok().filter(|_| Os::HOST == Os::Linux)?;
                 if self.component == Component::Cublas {
                     return cublas::mixed(name, &path, *cuda_major, simulation);
@@ -84,29 +84,31 @@ impl Companion<'_> {
                     .or_else(|| nvrtc::builtins(name, &path, *cuda_major, simulation))?;
                 found.remedy(help(Some(&path)))
             }
-            Opened::Damaged { name: damaged, path, error, .. } if damaged == *name => {
+            OpenResult::Damaged { name: damaged, path, error, .. } if damaged == *name => {
                 Finding::new(*kind, format!("{name} is damaged: {} {error}", path.printable()))
                     .note(format!("{opener} opens it when needed"))
                     .remedy(replacement(help(Some(&path))))
             }
-            Opened::Damaged { name: damaged, path, rule, error } => {
+            OpenResult::Damaged { name: damaged, path, rule, error } => {
                 because(format!("{damaged}, which it needs, is damaged: {} {error}", path.printable()))
                     .remedy(foreign_library::replace(&path, &rule))
             }
-            Opened::Incomplete { path, missing } => {
+            OpenResult::Incomplete { path, missing } => {
                 let help = help(Some(&path));
                 let text = format!("install the package that contains {missing}, or replace {name}: {}", help.text);
                 because(format!("{missing}, which {} needs, was not found", path.printable()))
                     .remedy(help.with_text(text))
             }
-            Opened::Missing => {
+            OpenResult::Missing => {
                 // Libraries for a different CUDA major are unusable, but often explain the problem.
                 let others = CUDA_MAJORS.filter(|other| other != cuda_major);
                 let others = others.filter_map(|other| match self.open(other, context)? {
-                    Opened::Found(path) | Opened::Incomplete { path, .. } | Opened::Damaged { path, .. } => {
+                    OpenResult::Found(path)
+                    | OpenResult::Incomplete { path, .. }
+                    | OpenResult::Damaged { path, .. } => {
                         Some(format!("found for a different CUDA major: {}", path.printable()))
                     }
-                    Opened::Missing => None,
+                    OpenResult::Missing => None,
                 });
                 Finding::new(*kind, format!("{name} was not found; {opener} opens it when needed"))
                     .note(format!("this cuDNN is built for CUDA {cuda_major}"))
@@ -128,14 +130,14 @@ pub(super) fn findings(report: &InstallationReport, context: &Context, loaded: &
 /// Returns whether cuDNN would open a damaged CUDA library, or one with damaged dependencies. Opening one may end the
 /// process.
 pub(super) fn has_damaged(report: &InstallationReport, context: &Context) -> bool {
-    Companion::of(report).any(|one| matches!(one.open(one.cuda_major, context), Some(Opened::Damaged { .. })))
+    Companion::of(report).any(|one| matches!(one.open(one.cuda_major, context), Some(OpenResult::Damaged { .. })))
 }
 
 /// Returns the complete, undamaged CUDA libraries that ld.so finds for this cuDNN.
 pub(super) fn files(report: &InstallationReport, context: &Context) -> Vec<PathBuf> {
     let opened = Companion::of(report).filter(|_| Os::HOST == Os::Linux);
     let find = |one: Companion<'_>| match one.open(one.cuda_major, context)? {
-        Opened::Found(path) => Some(path),
+        OpenResult::Found(path) => Some(path),
         _ => None,
     };
     opened.filter_map(find).collect()
@@ -146,7 +148,7 @@ pub(super) fn cublas_release(report: &InstallationReport, context: &Context) -> 
     let mut of_cublas = Companion::of(report).filter(|one| one.component == Component::Cublas && Os::HOST == Os::Linux);
     let one = of_cublas.next()?;
     match one.open(one.cuda_major, context)? {
-        Opened::Found(path) => cublas::release(&path, one.cuda_major),
+        OpenResult::Found(path) => cublas::release(&path, one.cuda_major),
         _ => None,
     }
 }

@@ -10,7 +10,7 @@ use super::finding::{Finding, NO_CUBLAS};
 use super::plain_program::open;
 use crate::packages::{PackageNames, records};
 
-/// C030: ld.so finds libcublas of another release than this libcublasLt. `name` is the name by which the simulated
+/// C030: ld.so finds libcublas from a different release than this libcublasLt. `name` is the name by which the simulated
 /// process opens libcublasLt.
 pub(super) fn mixed(name: &str, lt: &Path, cuda_major: u32, mut simulation: Simulation) -> Option<Finding> {
     simulation.dlopen(name, 0);

@@ -3,11 +3,11 @@
 use cudnn_cli::escape::Printable;
 use cudnn_frameworks::installation::InstallationReport;
 use cudnn_probe::Library;
-use cudnn_probe::dll_search::Facts;
+use cudnn_probe::dll_search::ProcessFacts;
 use cudnn_probe::facts::PathFacts;
 
 use super::finding::{Finding, INCOMPLETE, LD_SO_MIX, OTHER_ON_PATH};
-use super::plain_program::{Found, is_same};
+use super::plain_program::{FoundLibrary, is_same};
 use super::remedies::search_first;
 use crate::context::Context;
 use crate::cudnn_file;
@@ -15,7 +15,7 @@ use crate::dependencies::dependencies_of;
 use crate::remedy::Remedy;
 
 /// C012, C021, C022: programs that load the shim by name find this file.
-pub(super) fn found(found: &Found, report: &InstallationReport, context: &Context) -> Option<Finding> {
+pub(super) fn found(found: &FoundLibrary, report: &InstallationReport, context: &Context) -> Option<Finding> {
     let (dir, found_dir) = (report.dir.printable(), found.path.parent()?);
     let mix = mix(found, context);
     if is_same(found_dir, &report.dir) {
@@ -29,7 +29,7 @@ pub(super) fn found(found: &Found, report: &InstallationReport, context: &Contex
         .note(format!("found by: {}", found.rule))
         .note(format!("this project's loader uses the cuDNN in {dir}"))
         .notes(mix.into_iter().flat_map(|mix| std::iter::once(mix.message).chain(mix.notes)));
-    Some(finding.remedy(match Facts::from_host(&context.host).system_dir {
+    Some(finding.remedy(match ProcessFacts::from_host(&context.host).system_dir {
         Some(system_dir) if is_same(&system_dir, found_dir) => Remedy::new(format!(
             "remove cuDNN's DLLs from {}: Windows searches it before PATH, and no installer puts them there",
             found_dir.printable()
@@ -40,8 +40,8 @@ pub(super) fn found(found: &Found, report: &InstallationReport, context: &Contex
 
 /// C012, C022: NVIDIA's shim opens the other DLLs by name and ignores its own directory. Reports DLLs that Windows
 /// finds in a different directory, or fails to find.
-fn mix(found: &Found, context: &Context) -> Option<Finding> {
-    let Found { path: shim, rule } = found;
+fn mix(found: &FoundLibrary, context: &Context) -> Option<Finding> {
+    let FoundLibrary { path: shim, rule } = found;
     let dir = shim.parent()?;
     let opened = dependencies_of(shim, &context.host).ok()?.into_iter();
     let opened = opened.filter(|one| one.dlopened_by.is_some() && cudnn_file::library(&one.name).is_some());

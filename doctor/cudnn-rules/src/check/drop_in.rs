@@ -13,9 +13,9 @@ use super::finding::{DROP_IN_REPLACED, Finding, OLD_DROP_IN, STALE_SHIM};
 use super::{by_name, remedies};
 use crate::context::Context;
 use crate::cudnn_file::drop_in_dir;
-use crate::drop_in::command::Command;
+use crate::drop_in::command::DropInCommand;
 use crate::drop_in::functions::{lacking, nvidia_shim_in};
-use crate::drop_in::state::{BackupState, DropInState, Files, Shim};
+use crate::drop_in::state::{BackupState, DropInFiles, DropInState, Shim};
 use crate::drop_in::{KEPT, PRELOAD, source};
 use crate::remedy::{Action, Effect, Remedy};
 
@@ -25,7 +25,7 @@ const NEWEST: usize = CUDNN_VERSION as usize;
 /// Returns the finding about the drop-in installed over this cuDNN.
 pub(super) fn finding(report: &InstallationReport, context: &Context) -> Option<Finding> {
     // Most directories contain neither, so the rest can be skipped.
-    let is_installed = Files::in_dir(&report.dir).kept.path_exists() || drop_in_dir(report) == Some(&report.dir);
+    let is_installed = DropInFiles::in_dir(&report.dir).kept.path_exists() || drop_in_dir(report) == Some(&report.dir);
     let state = is_installed.then(|| DropInState::read(&report.dir, &context.host));
     let in_dir = state.as_ref().and_then(|state| match (&state.shim, &state.kept) {
         (Shim::Nvidia, kept) => Some(replaced(report, kept, &state.files)),
@@ -37,7 +37,7 @@ pub(super) fn finding(report: &InstallationReport, context: &Context) -> Option<
 }
 
 /// C112: the drop-in in this directory is outdated.
-fn old_in_dir(report: &InstallationReport, files: &Files) -> Option<Finding> {
+fn old_in_dir(report: &InstallationReport, files: &DropInFiles) -> Option<Finding> {
     let finding = old(&files.shim, &files.kept)?;
     let text = "replace it with this doctor's drop-in:";
     let otherwise = "use a newer cudnn-doctor with its drop-in; until then, uninstall the drop-in:";
@@ -61,14 +61,14 @@ fn old(drop_in: &Path, nvidia: &Path) -> Option<Finding> {
 }
 
 /// C110: an installer replaced the drop-in with NVIDIA's shim.
-fn replaced(report: &InstallationReport, kept: &BackupState, files: &Files) -> Finding {
+fn replaced(report: &InstallationReport, kept: &BackupState, files: &DropInFiles) -> Finding {
     let (dir, shim) = (&report.dir, Library::Shim);
     let message = format!("the drop-in for the cuDNN in {} was replaced by NVIDIA's {shim}", dir.printable());
     let note = match kept {
         BackupState::Stale(reason) => format!("the backup {KEPT} {reason}"),
         _ => format!("the backup {KEPT} still exists: an installation was repeated, or `install` was interrupted"),
     };
-    let away = Command::Uninstall.command(dir);
+    let away = DropInCommand::Uninstall.command(dir);
     let text = format!("reinstall the drop-in (`{away}` removes the leftovers instead):");
     let otherwise = "this doctor has no drop-in for this cuDNN; remove the leftovers:";
     Finding::new(DROP_IN_REPLACED, message).note(note).remedy(install(report, &files.shim, &text, otherwise))
@@ -79,7 +79,7 @@ fn replaced(report: &InstallationReport, kept: &BackupState, files: &Files) -> F
 fn install(report: &InstallationReport, nvidia: &Path, text: &str, otherwise: &str) -> Remedy {
     let is_usable = has_drop_in(|drop_in| lacking(drop_in, nvidia).is_none());
     let (text, command) =
-        if is_usable { (text, Command::Install { from: None }) } else { (otherwise, Command::Uninstall) };
+        if is_usable { (text, DropInCommand::Install { from: None }) } else { (otherwise, DropInCommand::Uninstall) };
     Remedy::new(text).action(Action::DropIn { command, dir: report.dir.clone() }).effect(Effect::SameDir)
 }
 
@@ -93,8 +93,8 @@ fn stale(report: &InstallationReport, state: &DropInState) -> Finding {
     let dir = report.dir.printable();
     let message =
         format!("the drop-in is installed for the cuDNN in {dir}, but there is no matching backup of NVIDIA's shim");
-    // `install` replaces the backup, and keeps the list of layers, which `uninstall` would remove.
-    let again = || Action::DropIn { command: Command::Install { from: None }, dir: report.dir.clone() };
+    // `install` replaces the backup, but not the list of layers, which `uninstall` would remove.
+    let again = || Action::DropIn { command: DropInCommand::Install { from: None }, dir: report.dir.clone() };
     // The functions of a missing shim are known from the headers of its release.
     let is_known = report.version.is_none_or(|version| version <= Version::from_number(NEWEST));
     let remedy = match has_drop_in(|_| is_known) {
@@ -122,5 +122,5 @@ fn with_nvidias_shim(report: &InstallationReport) -> Remedy {
 
 /// The action that removes the drop-in.
 pub fn removal(dir: &Path) -> Action {
-    Action::DropIn { command: Command::Uninstall, dir: dir.to_owned() }
+    Action::DropIn { command: DropInCommand::Uninstall, dir: dir.to_owned() }
 }

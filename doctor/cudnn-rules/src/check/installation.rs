@@ -205,7 +205,7 @@ fn changed(report: &InstallationReport, differences: Vec<String>) -> Option<Find
     Some(Finding::new(NOT_AS_INSTALLED, message).notes(differences).remedy(remedies::reinstall(report)))
 }
 
-/// Describes a graph library of another release than the wheel that pip has recorded as the owner.
+/// Describes a graph library from a different release than the wheel that pip has recorded as the owner.
 fn other_version(report: &InstallationReport) -> Option<String> {
     let package =
         report.package.as_ref().filter(|package| package.installer == Installer::Pip && package.is_cudnn())?;

@@ -10,7 +10,7 @@ use cudnn_probe::Library;
 
 use super::absent_library::AbsentLibrary;
 use super::finding::{Finding, FindingKind, LD_SO_MIX, LINKED_MIX, OTHER_ON_PATH, Severity};
-use super::plain_program::{Found, find, is_same};
+use super::plain_program::{FoundLibrary, find, is_same};
 use super::remedies;
 use super::remedies::search_first;
 use crate::context::Context;
@@ -20,8 +20,8 @@ use crate::remedy::{Remedy, Variable, off_search_path};
 use crate::shell::{split_list, split_search_path};
 
 /// C021, C022: programs that load the shim by name find this file.
-pub(super) fn found(found: &Found, report: &InstallationReport, context: &Context) -> Option<Finding> {
-    let Found { path, rule } = found;
+pub(super) fn found(found: &FoundLibrary, report: &InstallationReport, context: &Context) -> Option<Finding> {
+    let FoundLibrary { path, rule } = found;
     if is_same(path.parent()?, &report.dir) {
         return None;
     }
@@ -120,7 +120,8 @@ fn mixed(report: &InstallationReport, context: &Context) -> Option<Finding> {
     )
 }
 
-/// Returns the library of another installation that ld.so finds because the release lacks it, if all others are its own.
+/// Returns the library that ld.so takes from another installation because this release does not include it. All others
+/// must be from this release.
 fn absent<'a>(dependencies: &'a [Dependency], report: &InstallationReport) -> Option<(AbsentLibrary, &'a Path)> {
     let is_other = |file: &&Path| file.parent().is_some_and(|dir| !is_same(dir, &report.dir));
     let of_cudnn = dependencies.iter().filter(|one| cudnn_file::library(&one.name).is_some());
@@ -196,7 +197,7 @@ fn linked(report: &InstallationReport, context: &Context) -> Option<Finding> {
     };
     let by_name = LINKED.into_iter().find_map(|library| {
         // A single library in a directory on the search path.
-        let Found { path: file, rule } = find(library.file_name(), context)?;
+        let FoundLibrary { path: file, rule } = find(library.file_name(), context)?;
         let dir = file.parent().filter(|dir| !is_same(dir, &report.dir))?;
         let is_alone = !dir.join(Library::Graph.file_name()).target_exists();
         let remedy = || separate(report, context, std::slice::from_ref(&file));

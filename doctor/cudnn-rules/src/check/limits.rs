@@ -32,7 +32,7 @@ pub(crate) struct Limits<'a> {
 
 /// The versions that satisfy all constraints.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::check) struct Choice {
+pub(in crate::check) struct ReleaseChoice {
     /// The suffix for a requirement with a minimum: `,<9.11`.
     pub(super) specifiers: String,
     /// The only full version that is allowed.
@@ -55,11 +55,11 @@ impl<'a> Limits<'a> {
     }
 
     /// Returns the allowed versions from `minimum` on, or explains why there are none.
-    pub(in crate::check) fn choose(&self, minimum: Option<Version>, cuda_major: u32) -> Result<Choice, String> {
+    pub(in crate::check) fn choose(&self, minimum: Option<Version>, cuda_major: u32) -> Result<ReleaseChoice, String> {
         let (last, last_wheel) = LAST_FOR_OLD_GPUS;
         let is_later = minimum.is_some_and(|minimum| minimum > last);
         let text = minimum.map_or("9".to_owned(), |minimum| minimum.to_string());
-        let mut choice = Choice::default();
+        let mut choice = ReleaseChoice::default();
         if let Some(gpu) = self.old_gpu {
             let name = format!("{} (compute capability {})", gpu.name.printable(), gpu.capability());
             if cuda_major > LAST_CUDA_FOR_OLD_GPUS {
@@ -146,7 +146,7 @@ mod tests {
     }
 
     /// Returns the wheel that an installer selects for a choice.
-    fn newest(choice: &Choice, minimum: Version) -> &'static str {
+    fn newest(choice: &ReleaseChoice, minimum: Version) -> &'static str {
         let requirement = format!("x>={minimum}{}", choice.specifiers);
         let is_allowed = |wheel: &&&str| allows(&requirement, wheel);
         WHEELS.iter().find(is_allowed).copied().unwrap_or("none")
@@ -217,6 +217,6 @@ mod tests {
         }
         let exact = Limits::of(&[], [torch("9.19.0.56")]).choose(newer, 12);
         assert_eq!(exact.ok().and_then(|choice| choice.exact).as_deref(), Some("9.19.0.56"));
-        assert_eq!(Limits::of(&[], []).choose(newer, 12), Ok(Choice::default()));
+        assert_eq!(Limits::of(&[], []).choose(newer, 12), Ok(ReleaseChoice::default()));
     }
 }

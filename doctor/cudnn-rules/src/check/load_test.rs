@@ -3,7 +3,7 @@
 //! The child starts the driver first, so that a driver crash is not blamed on cuDNN. It sends every step and failure to
 //! the parent. Standard output is reserved for the convolution and for libraries that print.
 
-use cudnn_cli::child_report::{Step, Work};
+use cudnn_cli::child_report::{ChildStep, Work};
 use cudnn_cli::command::Command;
 use cudnn_cli::escape::Printable;
 use cudnn_cli::platform::MEMORY_HELP;
@@ -114,7 +114,7 @@ pub fn result(ended: &Ended, installation: &InstallationReport, parts: &Parts) -
     test
 }
 
-/// Returns the CUDA library that ended the child or hung in it. Running out of memory is reported separately.
+/// Returns the CUDA library in which the child crashed or hung. Running out of memory is reported separately.
 fn crashed_cuda(ended: &Ended, how: &str, parts: &Parts) -> Option<Unusable> {
     let step = ended.step.as_ref().filter(|step| step.work == Work::LoadCuda && ended.lack_of_memory.is_none())?;
     let file = parts.cuda.iter().find(|file| step.text.ends_with(&file.printable()))?;
@@ -142,7 +142,7 @@ fn crash(ended: &Ended, how: &str, report: &InstallationReport) -> Finding {
     if let Some(reason) = &ended.lack_of_memory {
         return Finding::new(NO_MEMORY, message).note(reason).notes(notes).remedy(MEMORY_HELP);
     }
-    if ended.step.as_ref().is_some_and(Step::is_of_driver) {
+    if ended.step.as_ref().is_some_and(ChildStep::is_of_driver) {
         let note = "cuDNN was not loaded, because it also opens the driver's library";
         let finding = Finding::new(DRIVER_CRASHED, format!("a child process {how}{during}")).note(note);
         return finding.notes(notes).remedy(driver::HELP);

@@ -7,7 +7,7 @@ use cudnn_probe::facts::PathFacts;
 use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::Jetson;
-use cudnn_probe::dll_search::Facts;
+use cudnn_probe::dll_search::ProcessFacts;
 use cudnn_probe::ld_so::{KnownFiles, Resolution};
 use cudnn_probe::release_facts::TegraChip;
 use cudnn_probe::{Host, Os, release_facts};
@@ -308,7 +308,7 @@ fn driver_library(host: &Host, is_jetson: bool) -> DriverLibrary {
     let missing = || DriverLibrary::Missing(DriverFiles::read(Path::new("/"), is_jetson));
     if Os::HOST == Os::Windows {
         // The driver's installer puts the DLL there, and CUDA's DLLs load it from there.
-        let file = Facts::from_host(host).system_dir.map(|dir| dir.join(driver::LIBRARY));
+        let file = ProcessFacts::from_host(host).system_dir.map(|dir| dir.join(driver::LIBRARY));
         return file.filter(|file| file.leads_to_file()).map_or_else(missing, DriverLibrary::Found);
     }
     let Some(mut simulation) = plain_program(host, &KnownFiles::new()) else {

@@ -11,7 +11,7 @@ use cudnn_probe::ld_so::{Resolution, Simulation, needed};
 use super::finding::{Finding, NO_BUILTINS, NO_NVRTC};
 use crate::platform::is_too_many_open_files;
 
-/// C031: the file is NVRTC of another CUDA major, whatever its name says.
+/// C031: the file is NVRTC for a different CUDA major than the name suggests.
 pub(super) fn other_major(name: &str, nvrtc: &Path, cuda_major: u32) -> Option<Finding> {
     let wanted = builtins_name(nvrtc)?;
     let release = wanted.strip_prefix(BUILTINS)?;

@@ -72,7 +72,7 @@ impl<'a> Observations<'a> {
     /// Returns the installation that a child process has to load, and the parts of that test, if the request needs it.
     pub fn to_load(&self) -> Option<(&InstallationReport, Parts)> {
         let report = self.report().filter(|_| self.requested.is_load_needed())?;
-        // Registering engines takes about 400 ms with a full cuDNN, and reveals libraries of a different release.
+        // Registering engines takes about 400 ms with a full cuDNN, and reveals libraries from a different release.
         let may_be_mixed = self.requested.verify || !installation::is_one_wheel(report);
         let parts = Parts {
             convolution: self.requested.convolution,

@@ -9,37 +9,37 @@ use cudnn_probe::{Host, Os, dll_search};
 use crate::context::Context;
 
 /// A file that the system's loader finds for a name, even if it cannot load the file.
-pub(super) struct Found {
+pub(super) struct FoundLibrary {
     pub(super) path: PathBuf,
     pub(super) rule: String,
 }
 
 /// Returns the file that the program finds. On Windows, the program was started in this environment.
-pub(super) fn find(name: &str, context: &Context) -> Option<Found> {
+pub(super) fn find(name: &str, context: &Context) -> Option<FoundLibrary> {
     match Os::HOST {
-        Os::Windows => find_dll(name, &dll_search::Facts::from_host(&context.host)),
+        Os::Windows => find_dll(name, &dll_search::ProcessFacts::from_host(&context.host)),
         _ => find_in(&mut plain_program(&context.host, &context.files)?, name),
     }
 }
 
 /// Returns the file that Windows finds.
-pub(super) fn find_dll(name: &str, facts: &dll_search::Facts) -> Option<Found> {
+pub(super) fn find_dll(name: &str, facts: &dll_search::ProcessFacts) -> Option<FoundLibrary> {
     use dll_search::Resolution;
     let mut simulation = dll_search::Simulation::new(facts.clone());
     simulation.open(name.as_ref(), dll_search::Mode::Standard);
     match &simulation.lookups().first()?.resolution {
         Resolution::Found { path, rule } | Resolution::Unusable { path, rule } => {
-            Some(Found { path: path.clone(), rule: rule.to_string() })
+            Some(FoundLibrary { path: path.clone(), rule: rule.to_string() })
         }
         _ => None,
     }
 }
 
 /// Returns the file that ld.so finds for the simulated program or library.
-pub(super) fn find_in(simulation: &mut Simulation, name: &str) -> Option<Found> {
+pub(super) fn find_in(simulation: &mut Simulation, name: &str) -> Option<FoundLibrary> {
     match open(simulation, name).first()?.resolution {
         ld_so::Resolution::Found { ref path, ref rule } | ld_so::Resolution::Unusable { ref path, ref rule, .. } => {
-            Some(Found { path: path.clone(), rule: rule.to_string() })
+            Some(FoundLibrary { path: path.clone(), rule: rule.to_string() })
         }
         _ => None,
     }

@@ -19,7 +19,7 @@ use super::framework_requirement::CUDNN_MAJOR;
 use super::remedies;
 use crate::context::Context;
 use crate::cudnn_file;
-use crate::dependencies::{Dependency, Named, dependencies, dependencies_of, names_in, problems};
+use crate::dependencies::{Dependency, NamedShim, dependencies, dependencies_of, names_in, problems};
 use crate::packages::entries;
 use crate::python;
 use crate::remedy::Remedy;
@@ -41,7 +41,7 @@ pub struct Examined {
     /// Whether the program links to cuDNN, or opens a cuDNN that ld.so finds.
     has_cudnn: bool,
     /// The cuDNN library names in the program's data, unless the program is linked to cuDNN.
-    named: Vec<Named>,
+    named: Vec<NamedShim>,
     /// Where the names were found that the program opens first.
     evidence: Vec<String>,
     is_executable: bool,
@@ -85,7 +85,7 @@ impl Examined {
         majors().next().filter(|_| majors().all(|major| major != CUDNN_MAJOR))
     }
 
-    /// Installs the cuDNN of another major that the program is linked to, for the CUDA that it is linked to.
+    /// Installs the cuDNN of a different major that the program is linked to, for the CUDA that it is linked to.
     fn with_other_major(&self, major: u32) -> Remedy {
         let names = self.dependencies.iter().map(|one| one.name.as_str());
         let cuda_major = cuda_library(names).map(|(_, cuda_major)| cuda_major);
@@ -184,7 +184,7 @@ fn for_linux(program: &Path, context: &Context) -> Result<Examined, ProbeError> 
     let called: Vec<Call> = callers.iter().flat_map(|file| calls(file)).collect();
     let is_linked = simulation.lookups().iter().any(|lookup| lookup.name.starts_with("libcudnn"));
     let named = if is_linked { Vec::new() } else { names_in(simulation.objects()) };
-    let mut opened: Vec<&Named> = Vec::new();
+    let mut opened: Vec<&NamedShim> = Vec::new();
     for named in &named {
         // Programs try several names and use the first that is found.
         let is_first = opened.iter().all(|other| other.object != named.object);
@@ -276,7 +276,7 @@ fn without_interpreter(name: &str, interpreter: &Path) -> Finding {
 }
 
 /// C084, C089, C100: the program neither links to cuDNN nor opens a cuDNN that ld.so finds.
-fn unlinked(name: &str, is_executable: bool, called: &[Call], named: &[Named]) -> Finding {
+fn unlinked(name: &str, is_executable: bool, called: &[Call], named: &[NamedShim]) -> Finding {
     if let Some(first) = named.first() {
         let message =
             format!("{name} opens {} itself, according to its read-only data, but ld.so does not find it", first.name);
@@ -285,7 +285,7 @@ fn unlinked(name: &str, is_executable: bool, called: &[Call], named: &[Named]) -
         names.sort_unstable();
         names.dedup();
         let help = format!("install cuDNN where ld.so finds {}, if the program uses it", names.join(" or "));
-        let finding = Finding::new(PROGRAM_OPENS, message).notes(named.iter().map(Named::evidence));
+        let finding = Finding::new(PROGRAM_OPENS, message).notes(named.iter().map(NamedShim::evidence));
         return finding.note(doubt).remedy(help);
     }
     if let Some((function, file)) = called.first() {

@@ -9,7 +9,7 @@ use super::finding::{
     CHECK_FAILED, CRASHED, DRIVER_CRASHED, Finding, FindingKind, NO_BUILTINS, NO_CONVOLUTION, NO_CUBLAS, NO_DRIVER,
     NO_MEMORY, NO_NVRTC, NOT_LOADED, NOT_TESTED, OLD_DRIVER,
 };
-use crate::runnable::Framework;
+use crate::runnable::RunnableFramework;
 
 /// The checks to run in addition to those of the machine itself.
 #[derive(Clone)]
@@ -29,7 +29,7 @@ pub struct Requested {
     /// A program to examine.
     pub program: Option<PathBuf>,
     /// Run these frameworks.
-    pub frameworks: Vec<Framework>,
+    pub frameworks: Vec<RunnableFramework>,
     /// Report only findings with these codes. Empty reports all findings.
     pub only: Vec<&'static str>,
 }

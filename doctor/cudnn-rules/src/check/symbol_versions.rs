@@ -12,7 +12,7 @@ use super::finding::{Finding, NOT_LOADED};
 use crate::context::Context;
 use crate::remedy::Remedy;
 
-/// A library that lacks versions of symbols.
+/// A library with missing symbol versions.
 struct Older {
     /// The library of cuDNN that needs the versions.
     needed_by: String,

@@ -13,7 +13,7 @@ pub(crate) const BY_SHIM: [Library; 5] = [Library::Graph, Library::Ops, Library:
 pub struct Dependency {
     /// The library that opens it with dlopen; `None` for names that are linked.
     pub dlopened_by: Option<Library>,
-    /// The name of the library, as the file that needs it states it.
+    /// The name of the library in the file that needs it.
     pub name: String,
     /// The file that the loader finds.
     pub file: Option<PathBuf>,

@@ -6,7 +6,7 @@ use cudnn_probe::facts::{self, PathFacts};
 use std::collections::HashSet;
 use std::path::Path;
 
-use cudnn_probe::dll_search::{Facts, Failure, Lookup, Mode, Resolution, Rule, Simulation};
+use cudnn_probe::dll_search::{Failure, Lookup, Mode, ProcessFacts, Resolution, Rule, Simulation};
 use cudnn_probe::release_facts::has_library;
 use cudnn_probe::{Host, Library, ProbeError};
 
@@ -20,7 +20,7 @@ use crate::system::product;
 /// Fails if the file cannot be loaded into a program for this processor.
 pub(crate) fn dependencies(file: &Path, host: &Host) -> Result<Vec<Dependency>, ProbeError> {
     let file = facts::absolute(file).unwrap_or_else(|_| file.to_owned());
-    let mut simulation = started(&file, Facts::from_host(host))?;
+    let mut simulation = started(&file, ProcessFacts::from_host(host))?;
     let mut dependencies = Vec::from_iter(Dependency::itself(&file, Rule::Path.to_string()));
     let imports =
         simulation.lookups().iter().filter(|lookup| is_relevant(lookup) && lookup.name != file.to_string_lossy());
@@ -37,7 +37,7 @@ pub(crate) fn dependencies(file: &Path, host: &Host) -> Result<Vec<Dependency>, 
 
 /// Simulates a process with this program, or a process that opened this DLL by path. Windows then searches the file's
 /// directory for imports, but not for DLLs opened by name.
-fn started(file: &Path, facts: Facts) -> Result<Simulation, ProbeError> {
+fn started(file: &Path, facts: ProcessFacts) -> Result<Simulation, ProbeError> {
     if file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("exe")) {
         return Simulation::start(file, facts);
     }

@@ -154,7 +154,7 @@ impl Part<'_> {
             (Some(found), Some(expected)) if found != expected && is_in_one_dir => {
                 mix(format!("two releases are mixed in {here}: {name} is {found}, graph is {expected}"), false)
             }
-            // An older shim is no problem, but one for another CUDA is.
+            // An older shim works, unlike a shim for a different CUDA.
             (Some(found), Some(expected)) if found != expected && !(is_older_shim && other_cuda.is_some()) => {
                 mix(format!("two releases would be mixed: {expected} in {here} and {found} in {there}"), is_older_shim)
             }

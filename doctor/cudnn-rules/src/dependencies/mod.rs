@@ -16,7 +16,7 @@ pub use dependency::with_canonical_dir;
 pub(crate) use ld_so::dependencies;
 pub(crate) use mixes::{OLDER_SHIM, mixes};
 pub use mixes::{notes, problems};
-pub(crate) use named::{Named, names_in};
+pub(crate) use named::{NamedShim, names_in};
 
 /// Returns the files that this system would load for a program or library.
 ///

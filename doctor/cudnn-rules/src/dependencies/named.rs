@@ -14,7 +14,7 @@ const MAX_NAMES: usize = 64;
 
 /// A name of cuDNN's shim that was found in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Named {
+pub(crate) struct NamedShim {
     /// The name: `libcudnn.so.9`, or the path of an existing file.
     pub(crate) name: String,
     /// The file that contains it.
@@ -23,7 +23,7 @@ pub(crate) struct Named {
     pub(crate) object: usize,
 }
 
-impl Named {
+impl NamedShim {
     /// Describes where the name was found.
     pub(crate) fn evidence(&self) -> String {
         let file = self.file.printable();
@@ -33,13 +33,13 @@ impl Named {
 
 /// Returns the names in these objects, once per object, with versioned names first. Skips names that the object links
 /// to, and cuDNN's own libraries.
-pub(crate) fn names_in(objects: &[Object]) -> Vec<Named> {
+pub(crate) fn names_in(objects: &[Object]) -> Vec<NamedShim> {
     let mut left = MAX_LEN;
     let is_cudnn = |path: &Path| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"libcudnn"));
     let others = objects.iter().enumerate().filter(|(_, object)| !is_cudnn(&object.path));
     let found = others.flat_map(|(index, object)| {
         let names = names(&object.path, &mut left).into_iter().filter(|name| !object.needed().contains(name));
-        names.map(move |name| Named { name, file: object.path.clone(), object: index })
+        names.map(move |name| NamedShim { name, file: object.path.clone(), object: index })
     });
     found.take(MAX_NAMES).collect()
 }

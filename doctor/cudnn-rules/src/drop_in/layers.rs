@@ -12,7 +12,7 @@ use cudnn_probe::{Host, exports, shown_path};
 use crate::cudnn_file::drop_in_dir;
 
 /// The lookup result for a requested layer.
-pub struct Answer {
+pub struct LayerAnswer {
     /// The name or path as requested.
     pub name: String,
     /// The file that would be loaded, or the reasons why the search failed.
@@ -31,7 +31,7 @@ pub fn problems(report: &InstallationReport, host: &Host) -> Vec<String> {
         Some(_) => Vec::new(),
         None => requested_layers(host, Some(dir)),
     };
-    let off = |Answer { name, file }: Answer| {
+    let off = |LayerAnswer { name, file }: LayerAnswer| {
         let list = dir.join(LAYERS_FILE).printable();
         Some(format!("the layer {} in {list} stays off: {}", name.printable(), file.err()?))
     };
@@ -45,7 +45,7 @@ pub fn problem_of_list(dir: &Path) -> Option<String> {
 }
 
 /// Looks for the library of a requested layer, without loading it.
-pub fn check_layer(RequestedLayer { name, files, .. }: RequestedLayer) -> Answer {
+pub fn check_layer(RequestedLayer { name, files, .. }: RequestedLayer) -> LayerAnswer {
     let name = name.to_string_lossy().into_owned();
     let file = files.map_err(|error| error.to_string()).and_then(|files| {
         let mut reasons = Vec::new();
@@ -57,7 +57,7 @@ pub fn check_layer(RequestedLayer { name, files, .. }: RequestedLayer) -> Answer
         }
         Err(reasons.join("; "))
     });
-    Answer { name, file }
+    LayerAnswer { name, file }
 }
 
 /// Explains why the loader would reject this file for the layer.

@@ -27,7 +27,7 @@ const IN_DISTRIBUTABLE: &str = match Os::HOST {
 
 /// A usable drop-in.
 #[derive(Debug)]
-pub struct Source {
+pub struct DropInSource {
     /// The library, with links resolved.
     pub file: PathBuf,
     /// The layers' library next to it.
@@ -38,7 +38,7 @@ pub struct Source {
 ///
 /// # Errors
 /// There is no usable drop-in; the refusal says why for each directory.
-pub fn find(from: Option<&Path>) -> Result<Source, Refusal> {
+pub fn find(from: Option<&Path>) -> Result<DropInSource, Refusal> {
     let dirs = match from {
         Some(dir) => vec![dir.to_owned(), dir.join(IN_DISTRIBUTABLE)],
         None => dirs_beside_doctor(),
@@ -91,7 +91,7 @@ fn packages_in(lib: &Path) -> Vec<PathBuf> {
 }
 
 /// Reads the drop-in in a directory. The error is a clause that follows the directory's name.
-fn read(dir: &Path) -> Result<Source, String> {
+fn read(dir: &Path) -> Result<DropInSource, String> {
     let dir = facts::absolute(dir).map_err(|error| error.to_string())?;
     let name = Library::Shim.file_name();
     let file = dir.join(name);
@@ -111,8 +111,8 @@ fn read(dir: &Path) -> Result<Source, String> {
     }
     let layers = file.with_file_name(LAYERS);
     match facts::symlink_metadata(&layers) {
-        Err(_) => Ok(Source { file, layers: None }),
-        Ok(_) if has_layers(&layers) => Ok(Source { file, layers: Some(layers) }),
+        Err(_) => Ok(DropInSource { file, layers: None }),
+        Ok(_) if has_layers(&layers) => Ok(DropInSource { file, layers: Some(layers) }),
         Ok(_) => Err(format!("has a {LAYERS} that is damaged, or not this project's")),
     }
 }

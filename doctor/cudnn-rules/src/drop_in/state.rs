@@ -31,12 +31,12 @@ pub struct DropInState {
     /// The cuDNN in the directory, if present.
     pub report: Option<InstallationReport>,
     /// The files of the drop-in in the directory.
-    pub files: Files,
+    pub files: DropInFiles,
 }
 
 /// The paths of the drop-in's files in a directory of cuDNN.
 #[derive(Debug)]
-pub struct Files {
+pub struct DropInFiles {
     /// `libcudnn.so.9`.
     pub shim: PathBuf,
     /// The backup of NVIDIA's shim, [`KEPT`].
@@ -49,10 +49,10 @@ pub struct Files {
     pub tuned: PathBuf,
 }
 
-impl Files {
+impl DropInFiles {
     /// Returns the paths in this directory, whether the files exist or not.
-    pub fn in_dir(dir: &Path) -> Files {
-        Files {
+    pub fn in_dir(dir: &Path) -> DropInFiles {
+        DropInFiles {
             shim: dir.join(Library::Shim.file_name()),
             kept: dir.join(KEPT),
             layers: dir.join(LAYERS),
@@ -102,7 +102,7 @@ impl DropInState {
     pub fn read(dir: &Path, host: &Host) -> DropInState {
         // The drop-in only supports cuDNN 9.
         let report = InstallationReport::read(dir, host).filter(|report| report.major == 9);
-        let files = Files::in_dir(dir);
+        let files = DropInFiles::in_dir(dir);
         let shim = match facts::symlink_metadata(&files.shim) {
             Err(_) => Shim::Missing,
             Ok(_) if is_drop_in(&files.shim) => Shim::DropIn,

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use cudnn_cli::escape::text_without_colors;
 use cudnn_cli::subprocess::Ended;
-use cudnn_loader::logging::{Entry, Severity, parse};
+use cudnn_loader::logging::{LogEntry, LogSeverity, parse};
 use cudnn_probe::Version;
 use serde::Deserialize;
 
@@ -20,36 +20,41 @@ const MAX_LINES: usize = 100_000;
 const STEP_MARK: char = '\x1e';
 
 /// The collected evidence for one step.
-pub(super) struct Evidence {
+pub(super) struct StepEvidence {
     /// The errors of the step, innermost first. A text can have several lines.
     pub(super) errors: Vec<String>,
     /// The stderr lines of the step.
     pub(super) stderr: Vec<String>,
     /// The errors logged by cuDNN during the step.
-    log: Vec<Entry>,
+    log: Vec<LogEntry>,
     /// Whether the process crashed during the step.
     pub(super) is_crash: bool,
     /// A description of the memory shortage that killed the process, if any.
     pub(super) memory: Option<String>,
 }
 
-impl Evidence {
-    pub(super) fn from_step(step: &RunStep, ended: &Ended, is_crash: bool, log: &dyn Fn(u64) -> String) -> Evidence {
+impl StepEvidence {
+    pub(super) fn from_step(
+        step: &RunStep,
+        ended: &Ended,
+        is_crash: bool,
+        log: &dyn Fn(u64) -> String,
+    ) -> StepEvidence {
         let errors = step.causes.iter().rev().chain([&step.text]).cloned().collect();
         let text = log(step.log_start);
         // The user may have sent the log to stderr.
         let entries = parse(&text).into_iter().chain(parse(&ended.stderr));
-        let log = entries.filter(|entry| entry.severity >= Severity::Error && !entry.traceback.is_empty()).collect();
+        let log = entries.filter(|entry| entry.severity >= LogSeverity::Error && !entry.traceback.is_empty()).collect();
         // Frameworks often report a missing GPU before the step that queries it.
         let is_on_cpu = step.outcome == Some(StepOutcome::Cpu);
         let stderr = if is_on_cpu { lines(&ended.stderr) } else { stderr_of_step(&ended.stderr, &step.name) };
-        Evidence { errors, stderr, log, is_crash, memory: ended.lack_of_memory.clone() }
+        StepEvidence { errors, stderr, log, is_crash, memory: ended.lack_of_memory.clone() }
     }
 
     /// Returns the first error in the log. Errors that only say that an engine is not supported are normal, so they
     /// are used as a last resort.
     pub(super) fn log_entry(&self) -> Option<String> {
-        let is_serious = |entry: &&Entry| {
+        let is_serious = |entry: &&LogEntry| {
             entry.traceback.iter().any(|reason| !reason.status.starts_with("CUDNN_STATUS_NOT_SUPPORTED"))
         };
         self.log.iter().find(is_serious).or(self.log.first()).map(ToString::to_string)
@@ -84,7 +89,7 @@ pub(super) fn status_in(text: &str) -> Option<&str> {
 
 /// The kind of a cause, which determines the help.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub(super) enum Kind {
+pub(super) enum CauseKind {
     /// ld.so cannot find this library. The name is empty if the message does not contain it.
     MissingLibrary(String),
     /// cuDNN's shim cannot find a sub-library, or the sub-library has the wrong symbols.
@@ -116,13 +121,13 @@ pub(super) enum Kind {
 /// The first cause of a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cause {
-    pub(super) kind: Kind,
+    pub(super) kind: CauseKind,
     /// The line that describes the cause.
     pub(super) text: String,
 }
 
 /// Substrings that a lowercase line must contain, with the kind of cause they indicate. The first match wins.
-type Sign = (Vec<&'static str>, Kind);
+type Sign = (Vec<&'static str>, CauseKind);
 
 /// What the texts of frameworks, cuDNN and ld.so mean.
 #[derive(Default, Deserialize)]
@@ -138,13 +143,13 @@ static SIGNS: LazyLock<Signs> =
 
 /// Returns the first cause. The sources are searched in this order: signs in the errors, signs in the output, cuDNN's
 /// log, weak signs, then the error itself.
-pub(super) fn first_cause(evidence: &Evidence) -> Cause {
+pub(super) fn first_cause(evidence: &StepEvidence) -> Cause {
     let printed = || evidence.stderr.iter().map(String::as_str);
     let raised = || evidence.errors.iter().flat_map(|error| error.lines());
-    let other = |text: String| Cause { kind: Kind::Other, text };
+    let other = |text: String| Cause { kind: CauseKind::Other, text };
     let logged = || {
         let text = evidence.log_entry()?;
-        let kind = kind_of(&text, &SIGNS.strong).or_else(|| kind_of(&text, &SIGNS.weak)).unwrap_or(Kind::Other);
+        let kind = kind_of(&text, &SIGNS.strong).or_else(|| kind_of(&text, &SIGNS.weak)).unwrap_or(CauseKind::Other);
         Some(Cause { kind, text })
     };
     let last = || {
@@ -170,19 +175,21 @@ fn find<'a>(mut lines: impl Iterator<Item = &'a str>, signs: &[Sign]) -> Option<
 }
 
 /// Returns the kind of cause that a line indicates.
-fn kind_of(line: &str, signs: &[Sign]) -> Option<Kind> {
+fn kind_of(line: &str, signs: &[Sign]) -> Option<CauseKind> {
     let small = line.to_ascii_lowercase();
     let (_, kind) = signs.iter().find(|(parts, _)| parts.iter().all(|part| small.contains(part)))?;
     Some(match kind {
-        Kind::MissingLibrary(_) if small.contains("libcuda.so") || small.contains("libnvidia-ml.so") => Kind::NoGpu,
-        Kind::MissingLibrary(_) => {
+        CauseKind::MissingLibrary(_) if small.contains("libcuda.so") || small.contains("libnvidia-ml.so") => {
+            CauseKind::NoGpu
+        }
+        CauseKind::MissingLibrary(_) => {
             let unnamed = if small.contains("cudnn") { "libcudnn.so.9" } else { "" };
-            Kind::MissingLibrary(missing_library(line).unwrap_or(unnamed).to_owned())
+            CauseKind::MissingLibrary(missing_library(line).unwrap_or(unnamed).to_owned())
         }
         // For example: `No module named 'torch'`.
-        Kind::NoModule(_) => Kind::NoModule(line.split('\'').nth(1).unwrap_or_default().to_owned()),
-        Kind::OldCudnn(_) => Kind::OldCudnn(built_for(line)),
-        Kind::Hidden(_) => Kind::Hidden(line.split(['=', ' ']).next().unwrap_or_default().to_owned()),
+        CauseKind::NoModule(_) => CauseKind::NoModule(line.split('\'').nth(1).unwrap_or_default().to_owned()),
+        CauseKind::OldCudnn(_) => CauseKind::OldCudnn(built_for(line)),
+        CauseKind::Hidden(_) => CauseKind::Hidden(line.split(['=', ' ']).next().unwrap_or_default().to_owned()),
         kind => kind.clone(),
     })
 }
@@ -191,8 +198,8 @@ fn kind_of(line: &str, signs: &[Sign]) -> Option<Kind> {
 /// insufficient.
 pub(super) fn is_about_gpu(cause: &Cause, has_driver_library: bool) -> bool {
     match cause.kind {
-        Kind::NoGpu | Kind::Other => true,
-        Kind::OldDriver => !has_driver_library && cause.text.contains("insufficient"),
+        CauseKind::NoGpu | CauseKind::Other => true,
+        CauseKind::OldDriver => !has_driver_library && cause.text.contains("insufficient"),
         _ => false,
     }
 }
@@ -230,8 +237,8 @@ mod tests {
 
     #[test]
     fn known_sentences_are_understood() {
-        let old = |version: &str| Kind::OldCudnn(version.parse().ok());
-        let library = |name: &str| Kind::MissingLibrary(name.to_owned());
+        let old = |version: &str| CauseKind::OldCudnn(version.parse().ok());
+        let library = |name: &str| CauseKind::MissingLibrary(name.to_owned());
         for (line, expected) in [
             (
                 "RuntimeError: cuDNN version incompatibility: PyTorch was compiled  against (9, 10, 2) but found runtime \
@@ -254,13 +261,13 @@ mod tests {
                  shared object file: No such file or directory",
                 library("libcublasLt.so.12"),
             ),
-            ("Unable to load any of {libcudnn_cnn.so.9.1.0, libcudnn_cnn.so.9}", Kind::MissingSubLibrary),
-            ("Invalid handle. Cannot load symbol cudnnGetVersion", Kind::MissingSubLibrary),
-            ("Could not load library libcudnn_graph.so.9. Error: libcudnn_graph.so.9", Kind::MissingSubLibrary),
-            ("CUDA error: no kernel image is available for execution on the device", Kind::NoKernel),
-            ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.", Kind::NoGpuMemory),
-            ("The NVIDIA driver on your system is too old (found version 12080).", Kind::OldDriver),
-            ("ModuleNotFoundError: No module named 'torch'", Kind::NoModule("torch".into())),
+            ("Unable to load any of {libcudnn_cnn.so.9.1.0, libcudnn_cnn.so.9}", CauseKind::MissingSubLibrary),
+            ("Invalid handle. Cannot load symbol cudnnGetVersion", CauseKind::MissingSubLibrary),
+            ("Could not load library libcudnn_graph.so.9. Error: libcudnn_graph.so.9", CauseKind::MissingSubLibrary),
+            ("CUDA error: no kernel image is available for execution on the device", CauseKind::NoKernel),
+            ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.", CauseKind::NoGpuMemory),
+            ("The NVIDIA driver on your system is too old (found version 12080).", CauseKind::OldDriver),
+            ("ModuleNotFoundError: No module named 'torch'", CauseKind::NoModule("torch".into())),
         ] {
             assert_eq!(kind_of(line, &SIGNS.strong), Some(expected), "{line}");
         }

@@ -9,7 +9,7 @@ use cudnn_cli::subprocess::Ended;
 use cudnn_frameworks::installation::InstallationReport;
 
 use super::Run;
-use super::cause::{self, Cause, Evidence, Kind};
+use super::cause::{self, Cause, CauseKind, StepEvidence};
 use super::help::Helper;
 use super::outside_module::{self, OutsideModule};
 use super::step::{END, IMPORT, RunStep, START, StepOutcome, first_line, shortened};
@@ -51,7 +51,7 @@ impl Run {
                 return Some(Finding::new(FRAMEWORK_ELSEWHERE, message).remedy(help));
             }
         };
-        let evidence = Evidence::from_step(step, ended, end.is_some(), log);
+        let evidence = StepEvidence::from_step(step, ended, end.is_some(), log);
         let run_by = format!("run by {}", python.program.printable());
         if step.name == START {
             let message = format!("{}: Python did not start: {}", self.framework.name(), shortened(&step.text));
@@ -65,12 +65,12 @@ impl Run {
         let mut cause = cause::first_cause(&evidence);
         let driver = driver.filter(|_| cause::is_about_gpu(&cause, machine.has_driver_library()));
         if let Some(driver) = &driver {
-            cause = Cause { kind: Kind::NoGpu, text: driver.message.clone() };
+            cause = Cause { kind: CauseKind::NoGpu, text: driver.message.clone() };
         }
         let how = end.as_ref().map(|end| format!("the process {end}{}", ended.during()));
         let others = wrong.map(|other| format!("the {} failed, too: {}", other.noun(), first_line(&other.text)));
         let files = match cause.kind {
-            Kind::NoCuda => vec!["a build without CUDA uses no cuDNN".to_owned()],
+            CauseKind::NoCuda => vec!["a build without CUDA uses no cuDNN".to_owned()],
             _ => self.files(context),
         };
         let finding = Finding::new(kind, self.message(step, &cause))
@@ -82,7 +82,7 @@ impl Run {
             .notes(outside_module.as_ref().map(|outside_module| outside_module.what.clone()));
         // Imports from another environment fail for their own reasons.
         let is_of_import = step.name == IMPORT && step.outcome == Some(StepOutcome::Failed);
-        let is_of_module = matches!(cause.kind, Kind::Other | Kind::NoModule(_));
+        let is_of_module = matches!(cause.kind, CauseKind::Other | CauseKind::NoModule(_));
         let outside_module = outside_module
             .or_else(|| OutsideModule::from_file(step.file.as_deref()?, python))
             .or_else(|| if is_of_module { OutsideModule::from_package_on_path() } else { None })
@@ -99,14 +99,14 @@ impl Run {
 
     fn message(&self, step: &RunStep, cause: &Cause) -> String {
         let what = match (step.outcome, &cause.kind) {
-            (Some(StepOutcome::Cpu), Kind::NoGpu | Kind::Hidden(_)) => " sees no GPU".to_owned(),
+            (Some(StepOutcome::Cpu), CauseKind::NoGpu | CauseKind::Hidden(_)) => " sees no GPU".to_owned(),
             (Some(StepOutcome::Cpu), _) => " computes on the CPU".to_owned(),
             _ => format!(": the {} failed", step.noun()),
         };
         format!("{}{what}: {}", self.title(), shortened(&cause.text))
     }
 
-    /// Marks the child's current step as failed, with the way the child ended.
+    /// Marks the child's current step as failed, with the way the child exited.
     fn fail_current_step(&mut self, end: &str) {
         if self.steps.last().is_none_or(|step| step.outcome.is_some()) {
             let name = if self.steps.is_empty() { START } else { END };
@@ -118,7 +118,7 @@ impl Run {
     }
 
     /// Returns evidence in addition to the message.
-    fn notes(&self, step: &RunStep, cause: &Cause, evidence: &Evidence) -> Vec<String> {
+    fn notes(&self, step: &RunStep, cause: &Cause, evidence: &StepEvidence) -> Vec<String> {
         let mut notes = Vec::new();
         let entry = evidence.log_entry().filter(|entry| *entry != cause.text);
         notes.extend(entry.map(|entry| format!("the first error in cuDNN's log: {}", shortened(&entry))));
@@ -166,7 +166,7 @@ impl Run {
         }
         let changes_packages = matches!(
             cause.kind,
-            Kind::NoCuda | Kind::MissingLibrary(_) | Kind::MissingSubLibrary | Kind::MissingSymbol
+            CauseKind::NoCuda | CauseKind::MissingLibrary(_) | CauseKind::MissingSubLibrary | CauseKind::MissingSymbol
         );
         let owner = match self.module.as_deref().filter(|_| changes_packages) {
             Some(module) => outside_module::owner(module, python).map_err(|import_origin| (module, import_origin)),

@@ -10,9 +10,9 @@ use cudnn_frameworks::installation::{InstallationReport, site_packages};
 use cudnn_frameworks::releases::{self, is_since};
 use cudnn_frameworks::{Depth, Environment, survey_to};
 
-use super::cause::{Cause, Kind};
+use super::cause::{Cause, CauseKind};
 use super::outside_module;
-use super::{Framework, Run};
+use super::{Run, RunnableFramework};
 use crate::check::frameworks::{help_for_libraries, install_for_active};
 use crate::check::machine::Machine;
 use crate::check::remedies::{self, Wanted};
@@ -39,48 +39,48 @@ impl Helper<'_> {
         let framework = self.run.framework;
         let name = framework.name();
         match &cause.kind {
-            Kind::MissingLibrary(library) => self.missing_library(library),
-            Kind::MissingSubLibrary if framework == Framework::Ctranslate2 => Remedy::new(
+            CauseKind::MissingLibrary(library) => self.missing_library(library),
+            CauseKind::MissingSubLibrary if framework == RunnableFramework::Ctranslate2 => Remedy::new(
                 "CTranslate2 4.5 and 4.6 contain cuDNN's shim without its libraries; 4.6.3 and later do not need \
                  cuDNN:",
             )
             .change(self.change().install(["ctranslate2>=4.6.3".to_owned()])),
-            Kind::MissingSymbol if !cause.text.contains("cudnn") => Remedy::new(format!(
+            CauseKind::MissingSymbol if !cause.text.contains("cudnn") => Remedy::new(format!(
                 "a library does not match the release that {name} was built for: reinstall {name} with its dependencies"
             )),
-            Kind::MissingSubLibrary | Kind::MissingSymbol | Kind::Mixed => {
+            CauseKind::MissingSubLibrary | CauseKind::MissingSymbol | CauseKind::Mixed => {
                 let reinstalled = || self.loaded_installation().map(|loaded| remedies::reinstall(&loaded));
                 self.by_variable().or_else(reinstalled).unwrap_or_else(other)
             }
-            Kind::OldCudnn(built_for) => self.by_variable().unwrap_or_else(|| match self.loaded_installation() {
+            CauseKind::OldCudnn(built_for) => self.by_variable().unwrap_or_else(|| match self.loaded_installation() {
                 Some(loaded) => {
                     let wanted = Wanted { minimum: *built_for, ..Wanted::default() };
                     remedies::upgrade_to_requirement(&loaded, &wanted, &[], self.context).unwrap_or_else(Remedy::new)
                 }
                 None => self.install_cudnn(),
             }),
-            Kind::NoKernel => Remedy::new(format!(
+            CauseKind::NoKernel => Remedy::new(format!(
                 "install a build of {name} with code for this GPU: its download page lists the supported GPUs"
             )),
-            Kind::NoGpuMemory => Remedy::new("free the GPU's memory; to see which processes use it:")
+            CauseKind::NoGpuMemory => Remedy::new("free the GPU's memory; to see which processes use it:")
                 .action(Action::Inspect(Command::new("nvidia-smi", [""; 0]))),
-            Kind::OldDriver => {
+            CauseKind::OldDriver => {
                 Remedy::new(format!("update NVIDIA's driver, or install a build of {name} for an older CUDA release"))
             }
-            Kind::NoGpu => Remedy::new(
+            CauseKind::NoGpu => Remedy::new(
                 "check that `nvidia-smi` works, that the container was started with GPU access, and \
                  CUDA_VISIBLE_DEVICES",
             ),
-            Kind::NoModule(module) if module == framework.module() => {
+            CauseKind::NoModule(module) if module == framework.module() => {
                 let text = "is not installed for this Python: install it, or name another Python with --python:";
                 self.install_framework(format!("{name} {text}"), false)
             }
-            Kind::NoModule(module) => {
+            CauseKind::NoModule(module) => {
                 Remedy::new(format!("install the package with the module {module}, or reinstall {name}"))
             }
-            Kind::Hidden(variable) => Remedy::new(format!("{variable} hides the GPUs: unset it:")).unset(variable),
-            Kind::NoCuda => self.with_cuda(),
-            Kind::Other => other(),
+            CauseKind::Hidden(variable) => Remedy::new(format!("{variable} hides the GPUs: unset it:")).unset(variable),
+            CauseKind::NoCuda => self.with_cuda(),
+            CauseKind::Other => other(),
         }
     }
 
@@ -124,7 +124,7 @@ impl Helper<'_> {
             return Ok(vec![build, choice.requirement]);
         }
         let has_jax_13 = || site_packages(&python.root).any(|dir| dir.join("jax_plugins/xla_cuda13").leads_to_dir());
-        let is_for_13 = *framework == Framework::Jax && has_jax_13();
+        let is_for_13 = *framework == RunnableFramework::Jax && has_jax_13();
         Ok(vec![framework.package(if is_for_13 { 13 } else { choice.cuda_major.max(12) })])
     }
 
@@ -141,7 +141,7 @@ impl Helper<'_> {
         let Some(installed) = self.run.package.as_deref().filter(is_of_two) else {
             // A CPU-only build of the same release may be installed. JAX ships its CUDA support in separate packages.
             let text = format!("to use a GPU, install a build of {name} with CUDA:");
-            return self.install_framework(text, framework != Framework::Jax);
+            return self.install_framework(text, framework != RunnableFramework::Jax);
         };
         let text = format!(
             "to use a GPU, replace {installed} by the build of {name} with CUDA, because the packages overwrite each \
@@ -168,7 +168,7 @@ impl Helper<'_> {
                 ));
             }
             let Some(installed) = context.selected() else { return self.install_cudnn() };
-            let can_preload = run.framework == Framework::Onnxruntime
+            let can_preload = run.framework == RunnableFramework::Onnxruntime
                 && run.version.as_deref().is_some_and(|version| is_since(version, "1.21"));
             let preload = match can_preload {
                 true => "call onnxruntime.preload_dlls() before the first session, or ",
@@ -245,9 +245,9 @@ impl Helper<'_> {
 
 /// Returns the requirement for a build with this CUDA major. It names a package, or limits the version to releases
 /// before the switch to a newer CUDA.
-fn build_for(framework: Framework, cuda_major: u32) -> Option<String> {
+fn build_for(framework: RunnableFramework, cuda_major: u32) -> Option<String> {
     let package = framework.package(cuda_major);
-    if framework == Framework::Jax {
+    if framework == RunnableFramework::Jax {
         return [12, 13].contains(&cuda_major).then_some(package);
     }
     let facts: Vec<_> = releases::all().iter().filter(|fact| fact.package == framework.wheel()).collect();
@@ -273,16 +273,16 @@ mod tests {
     #[test]
     fn a_framework_is_built_for_the_cuda_of_the_others() {
         for (framework, cuda_major, expected) in [
-            (Framework::Jax, 12, Some("jax[cuda12]")),
-            (Framework::Jax, 13, Some("jax[cuda13]")),
-            (Framework::Jax, 11, None),
-            (Framework::Torch, 12, Some("torch<2.11.0")),
-            (Framework::Torch, 13, Some("torch")),
-            (Framework::Onnxruntime, 12, Some("onnxruntime-gpu<1.27.0")),
-            (Framework::Onnxruntime, 13, Some("onnxruntime-gpu")),
-            (Framework::Tensorflow, 12, Some("tensorflow[and-cuda]")),
-            (Framework::Tensorflow, 13, None),
-            (Framework::Ctranslate2, 12, Some("ctranslate2")),
+            (RunnableFramework::Jax, 12, Some("jax[cuda12]")),
+            (RunnableFramework::Jax, 13, Some("jax[cuda13]")),
+            (RunnableFramework::Jax, 11, None),
+            (RunnableFramework::Torch, 12, Some("torch<2.11.0")),
+            (RunnableFramework::Torch, 13, Some("torch")),
+            (RunnableFramework::Onnxruntime, 12, Some("onnxruntime-gpu<1.27.0")),
+            (RunnableFramework::Onnxruntime, 13, Some("onnxruntime-gpu")),
+            (RunnableFramework::Tensorflow, 12, Some("tensorflow[and-cuda]")),
+            (RunnableFramework::Tensorflow, 13, None),
+            (RunnableFramework::Ctranslate2, 12, Some("ctranslate2")),
         ] {
             assert_eq!(build_for(framework, cuda_major).as_deref(), expected, "{framework:?} {cuda_major}");
         }

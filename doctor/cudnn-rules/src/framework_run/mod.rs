@@ -25,14 +25,14 @@ use crate::remedy::Remedy;
 use crate::system::PYTHON;
 use step::{RunStep, StepOutcome, first_line};
 
-pub use crate::runnable::Framework;
+pub use crate::runnable::RunnableFramework;
 
 /// The maximum number of messages read from the child. A script sends about 20.
 const MAX_MESSAGES: usize = 1000;
 
 /// The run of one framework.
 pub struct Run {
-    framework: Framework,
+    framework: RunnableFramework,
     /// The interpreter, if one was found.
     python: Option<PathBuf>,
     /// The framework's version, with the package that provides it.
@@ -49,7 +49,7 @@ pub struct Run {
 }
 
 /// A child process that has run a framework's script.
-pub struct Child {
+pub struct ChildRun {
     /// The ended process, with its messages.
     pub ended: Ended,
     /// Returns cuDNN's log from this position on.
@@ -65,7 +65,7 @@ pub enum NotRun {
 }
 
 /// Suggests the virtual environment of the working directory before packages are installed for a different Python.
-fn in_project(finding: Finding, framework: Framework, context: &Context) -> Finding {
+fn in_project(finding: Finding, framework: RunnableFramework, context: &Context) -> Finding {
     let is_wanted = finding.remedy.as_ref().is_some_and(Remedy::installs);
     let Some(root) = context.inactive_environment().filter(|_| is_wanted) else { return finding };
     let (name, place) = (framework.name(), root.printable());
@@ -77,10 +77,10 @@ fn in_project(finding: Finding, framework: Framework, context: &Context) -> Find
 impl Run {
     /// Runs a framework with the Python of this context, through a function that starts the child process.
     pub fn of(
-        framework: Framework,
+        framework: RunnableFramework,
         context: &Context,
         machine: &Machine,
-        run_child: impl FnOnce(&Python) -> Result<Child, NotRun>,
+        run_child: impl FnOnce(&Python) -> Result<ChildRun, NotRun>,
     ) -> Run {
         let mut run = Run {
             framework,
@@ -102,7 +102,7 @@ impl Run {
         &mut self,
         context: &Context,
         machine: &Machine,
-        run_child: impl FnOnce(&Python) -> Result<Child, NotRun>,
+        run_child: impl FnOnce(&Python) -> Result<ChildRun, NotRun>,
     ) -> Option<Finding> {
         let (framework, name) = (self.framework, self.framework.name());
         let cannot = |error: String| Finding::new(FRAMEWORK_FAILED, format!("{name} cannot be run: {error}"));
@@ -115,7 +115,7 @@ impl Run {
             let help = "activate the environment of the program, or name its interpreter: --python";
             return Some(cannot(format!("no {PYTHON} was found")).remedy(format!("{help} {}", example.display())));
         };
-        let Child { ended, log } = match run_child(python) {
+        let ChildRun { ended, log } = match run_child(python) {
             Ok(child) => child,
             Err(NotRun::NoDirectory(error)) => {
                 let help = "set TMPDIR to an existing directory that you can write to, or unset it";

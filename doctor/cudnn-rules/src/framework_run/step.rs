@@ -44,7 +44,7 @@ impl StepOutcome {
 #[derive(Debug, Default)]
 pub(super) struct RunStep {
     pub(super) name: String,
-    /// `None` if the child ended during the step.
+    /// `None` if the child exited during the step.
     pub(super) outcome: Option<StepOutcome>,
     /// The result or the error.
     pub(super) text: String,

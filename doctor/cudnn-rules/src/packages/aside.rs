@@ -10,7 +10,7 @@ use cudnn_probe::{Os, canonicalize};
 
 use super::change::{PackageChange, Site};
 use super::dirs::entries;
-use super::environment::{Record, has_invalid_metadata, records};
+use super::environment::{PipRecord, has_invalid_metadata, records};
 use super::requirement::package_name;
 use super::wheels::NVIDIA_PREFIX;
 
@@ -31,7 +31,7 @@ pub struct Aside {
 }
 
 impl Aside {
-    fn of(record: &Record, others: &[PathBuf]) -> Option<Aside> {
+    fn of(record: &PipRecord, others: &[PathBuf]) -> Option<Aside> {
         let file_name = record.dir.file_name()?.to_str()?;
         // An interrupted run may have left such a directory, and `mv` would move the record into it.
         let places = (1..).map(|number| record.dir.with_file_name(format!("{file_name}.aside-{number}")));
@@ -76,8 +76,8 @@ impl Aside {
         if !self.place.path_exists() {
             return Vec::new();
         }
-        let is_new = |record: &Record| record.name == self.name && !self.others.contains(&record.dir);
-        let written: Vec<Record> = records(self.dir()).into_iter().filter(is_new).collect();
+        let is_new = |record: &PipRecord| record.name == self.name && !self.others.contains(&record.dir);
+        let written: Vec<PipRecord> = records(self.dir()).into_iter().filter(is_new).collect();
         if written.iter().any(is_complete) {
             return vec![self.removal()];
         }
@@ -92,9 +92,9 @@ impl Aside {
 }
 
 impl PackageChange {
-    /// Returns the records to set aside: those by which pip cannot uninstall a package, and all records of removed packages
-    /// in a `pip install --target` directory, where pip cannot uninstall at all. Also returns those that an interrupted run
-    /// has set aside, if the package has no others.
+    /// Returns the records to set aside: records that pip cannot use to uninstall a package, and all records of removed
+    /// packages in a `pip install --target` directory, where pip cannot uninstall at all. Also returns records that an
+    /// interrupted run has set aside, if they are the only ones of the package.
     pub fn records_aside(&self) -> Vec<Aside> {
         let names = |lists: &[&[String]]| -> BTreeSet<String> {
             lists.iter().copied().flatten().map(|name| normalized(package_name(name))).collect()
@@ -103,14 +103,14 @@ impl PackageChange {
         let is_directory = matches!(self.site, Site::Directory { .. });
         // Other packages than NVIDIA's may come from a distribution, which omits the list of files.
         let has_damaged_list =
-            |record: &Record| record.name.starts_with(NVIDIA_PREFIX) && record_damage(&record.dir).is_some();
-        let is_damaged = |record: &Record| has_invalid_metadata(record) || has_damaged_list(record);
-        let is_in_the_way = |record: &Record| {
+            |record: &PipRecord| record.name.starts_with(NVIDIA_PREFIX) && record_damage(&record.dir).is_some();
+        let is_damaged = |record: &PipRecord| has_invalid_metadata(record) || has_damaged_list(record);
+        let is_in_the_way = |record: &PipRecord| {
             is_directory && removed.contains(&record.name) || named.contains(&record.name) && is_damaged(record)
         };
         let dirs = self.site.package_dirs();
         let all = dirs.iter().flat_map(|dir| records(dir));
-        let (in_the_way, others): (Vec<Record>, Vec<Record>) = all.partition(is_in_the_way);
+        let (in_the_way, others): (Vec<PipRecord>, Vec<PipRecord>) = all.partition(is_in_the_way);
         let has_record = |name: &str| in_the_way.iter().chain(&others).any(|record| record.name == name);
         let kept: Vec<PathBuf> = others.iter().map(|other| other.dir.clone()).collect();
         // Two names may lead to one directory.
@@ -126,7 +126,7 @@ impl PackageChange {
 }
 
 /// Returns whether an installer has finished writing this record.
-fn is_complete(record: &Record) -> bool {
+fn is_complete(record: &PipRecord) -> bool {
     record.dir.join("METADATA").leads_to_file() && record_damage(&record.dir).is_none()
 }
 

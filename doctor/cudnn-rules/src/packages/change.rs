@@ -117,14 +117,14 @@ pub struct PackageChange {
     /// Installs first and removes afterwards, so that a failed installation leaves the old files. Possible only if the
     /// removed and the installed packages have no files in common.
     pub(crate) removes_last: bool,
-    /// Reinstalls dependencies too, because a build for another device needs different ones.
+    /// Reinstalls dependencies too, because a build for a different device needs different ones.
     pub(crate) with_dependencies: bool,
     /// Affected packages that are on hold (`apt-mark hold`).
     pub(crate) held: Vec<String>,
 }
 
 impl PackageChange {
-    /// Returns a change of this site that does nothing yet.
+    /// Returns an empty change of this site.
     pub fn of(site: Site) -> Self {
         let (remove, reinstall, install, held) = Default::default();
         PackageChange { site, remove, reinstall, install, removes_last: false, with_dependencies: false, held }

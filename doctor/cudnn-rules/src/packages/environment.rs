@@ -127,7 +127,7 @@ pub(super) fn is_managed(root: &Path) -> bool {
 }
 
 /// pip's record of an installed package.
-pub struct Record {
+pub struct PipRecord {
     /// The normalized name: `nvidia-cudnn-cu12`.
     pub name: String,
     /// The version in the name of the directory, if it is there.
@@ -137,18 +137,18 @@ pub struct Record {
 }
 
 /// Returns pip's records in a directory of packages, sorted by name.
-pub fn records(dir: &Path) -> Vec<Record> {
+pub fn records(dir: &Path) -> Vec<PipRecord> {
     let record = |dir: PathBuf| {
         let (name, version) = parse_dist_info(dir.file_name()?.to_str()?)?;
-        Some(Record { name, version, dir })
+        Some(PipRecord { name, version, dir })
     };
-    let mut records: Vec<Record> = entries(dir).filter_map(record).collect();
+    let mut records: Vec<PipRecord> = entries(dir).filter_map(record).collect();
     records.sort_by(|a, b| (&a.name, &a.version).cmp(&(&b.name, &b.version)));
     records
 }
 
 /// Returns whether pip rejects the metadata of this package, because it is not UTF-8.
-pub(crate) fn has_invalid_metadata(record: &Record) -> bool {
+pub(crate) fn has_invalid_metadata(record: &PipRecord) -> bool {
     const MAX_LEN: u64 = 4 << 20;
     let metadata = cudnn_probe::read_bounded(&record.dir.join("METADATA"), MAX_LEN);
     metadata.is_ok_and(|metadata| std::str::from_utf8(&metadata).is_err())

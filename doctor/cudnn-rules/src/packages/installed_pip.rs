@@ -135,7 +135,7 @@ impl Interpreter {
         }
     }
 
-    /// Returns the commands that run ensurepip, which does nothing while a record of a deleted pip exists.
+    /// Returns the commands that run ensurepip, which is a no-op while a record of a deleted pip exists.
     fn ensure_pip(&self) -> Vec<Command> {
         let records = site_packages(&self.root).flat_map(|dir| records(&dir)).filter(|record| record.name == "pip");
         let lost: Vec<PathBuf> = records.map(|record| record.dir).filter(|_| Os::HOST != Os::Windows).collect();

@@ -35,7 +35,7 @@ pub use conda::workspace_of_pixi;
 pub(crate) use decisions::forbidding;
 pub use dirs::data_dir;
 pub use dirs::{entries, user_base};
-pub use environment::{Record, imports_user_packages, python_in, records, setting};
+pub use environment::{PipRecord, imports_user_packages, python_in, records, setting};
 pub(crate) use environment::{has_closed_python, site_of_new};
 pub(crate) use install::{install_apart, with_holds};
 pub use install::{install_beside, install_for_system, reinstall, replace, replace_by, upgrade};

@@ -33,7 +33,7 @@ pub(super) const CONDA_LIBRARIES: &str = "libcudnn";
 pub(super) const CONDA_CUDA: &str = "cuda-version";
 
 /// A package of NVIDIA.
-pub(super) struct Package {
+pub(super) struct NvidiaPackage {
     pub(super) name: String,
     pub(super) version: String,
     pub(super) cuda_major: u32,
@@ -44,42 +44,42 @@ pub(super) struct Package {
 }
 
 /// Returns the wheel that pip chooses for a requirement. `None` for packages whose contents are not known.
-pub(super) fn wheel(requirement: &str) -> Option<Package> {
+pub(super) fn wheel(requirement: &str) -> Option<NvidiaPackage> {
     let name = &normalized(package_name(requirement));
     let (component, first_major) = published(|component, major| component.wheel(major) == *name)?;
     let default = default_version(component, first_major, None);
-    let package = Package::of(name, component, first_major, requirement, default)?;
+    let package = NvidiaPackage::of(name, component, first_major, requirement, default)?;
     let cublas = package.is_of_cudnn().then(|| Component::Cublas.wheel(package.cuda_major));
-    Some(Package { requires: cublas.into_iter().collect(), ..package })
+    Some(NvidiaPackage { requires: cublas.into_iter().collect(), ..package })
 }
 
 /// Returns the package that conda chooses for a requirement in an environment for this CUDA major version. If `has_all`,
 /// a `cudnn` contains the libraries itself, as older ones did.
-pub(super) fn conda_package(requirement: &str, cuda_major: u32, has_all: bool) -> Option<Package> {
+pub(super) fn conda_package(requirement: &str, cuda_major: u32, has_all: bool) -> Option<NvidiaPackage> {
     let name = package_name(requirement);
     if name == CONDA_CUDA {
         let version = format!("{cuda_major}.{ANY_MINOR}");
-        return Some(Package::without_libraries(name, &version, cuda_major, Vec::new()));
+        return Some(NvidiaPackage::without_libraries(name, &version, cuda_major, Vec::new()));
     }
     let is_it = |component: Component, _| [package_name(component.conda_package()), CONDA_LIBRARIES].contains(&name);
     let (component, _) = published(|component, major| major == cuda_major && is_it(component, major))?;
     let default = default_version(component, cuda_major, None);
-    let package = Package::of(name, component, cuda_major, requirement, default)?;
+    let package = NvidiaPackage::of(name, component, cuda_major, requirement, default)?;
     // conda's packages of cuDNN 8 are others.
     if package.is_of_cudnn() && package.release().major != 9 {
         return None;
     }
     if name == Component::Cudnn.conda_package() && !has_all {
         let libraries = format!("{CONDA_LIBRARIES}={}", package.version);
-        return Some(Package::without_libraries(name, &package.version, cuda_major, vec![libraries]));
+        return Some(NvidiaPackage::without_libraries(name, &package.version, cuda_major, vec![libraries]));
     }
     let needed = [Component::Cublas, Component::Nvrtc].map(|component| component.conda_package().to_owned());
     let requires = if package.is_of_cudnn() { needed.to_vec() } else { Vec::new() };
-    Some(Package { requires, ..package })
+    Some(NvidiaPackage { requires, ..package })
 }
 
 /// Returns the Debian package that apt chooses for a requirement.
-pub(super) fn debian_package(requirement: &str) -> Option<Package> {
+pub(super) fn debian_package(requirement: &str) -> Option<NvidiaPackage> {
     let name = package_name(requirement);
     let minor = name.rsplit('-').next().and_then(|minor| minor.parse().ok());
     let is_it =
@@ -87,11 +87,11 @@ pub(super) fn debian_package(requirement: &str) -> Option<Package> {
     let (component, cuda_major) = published(is_it)?;
     let requirement = if requirement == name { requirement } else { requirement.strip_suffix(REVISION)? };
     let default = default_version(component, cuda_major, minor);
-    let package = Package::of(name, component, cuda_major, requirement, default)?;
-    Some(Package { version: package.version + REVISION, ..package })
+    let package = NvidiaPackage::of(name, component, cuda_major, requirement, default)?;
+    Some(NvidiaPackage { version: package.version + REVISION, ..package })
 }
 
-/// Returns whether a version of a Debian package meets a requirement. A name alone asks for the newest version.
+/// Returns whether a version of a Debian package meets a requirement. A bare name selects the newest version.
 pub(super) fn is_met_on_debian(requirement: &str, version: &str) -> Option<bool> {
     let (name, newest) = (package_name(requirement), debian_package(requirement)?.version);
     let without = |version: &str| version.trim_end_matches(REVISION).to_owned();
@@ -124,10 +124,16 @@ fn is_of_cudnn(component: Component) -> bool {
     matches!(component, Component::Cudnn | Component::CudnnJit)
 }
 
-impl Package {
+impl NvidiaPackage {
     /// Returns the package with the first of these versions that meets the requirement: the default, and those in the
     /// requirement, which also exist.
-    fn of(name: &str, component: Component, cuda_major: u32, requirement: &str, default: String) -> Option<Package> {
+    fn of(
+        name: &str,
+        component: Component,
+        cuda_major: u32,
+        requirement: &str,
+        default: String,
+    ) -> Option<NvidiaPackage> {
         let words = requirement.split(|c: char| !c.is_ascii_digit() && c != '.').map(|word| word.trim_matches('.'));
         let named = words.filter(|word| word.contains('.')).map(str::to_owned);
         let of_8 = (component == Component::Cudnn).then(|| CUDNN_8.to_owned());
@@ -135,12 +141,23 @@ impl Package {
         let version = versions.find(|version| allows(requirement, version))?;
         let is_of_cudnn = is_of_cudnn(component);
         let cuda_major = if is_of_cudnn { cuda_major } else { version.split('.').next()?.parse().ok()? };
-        Some(Package { name: name.to_owned(), version, cuda_major, component: Some(component), requires: Vec::new() })
+        Some(NvidiaPackage {
+            name: name.to_owned(),
+            version,
+            cuda_major,
+            component: Some(component),
+            requires: Vec::new(),
+        })
     }
 
     /// Returns a package that only requires others.
-    pub(super) fn without_libraries(name: &str, version: &str, cuda_major: u32, requires: Vec<String>) -> Package {
-        Package { name: name.to_owned(), version: version.to_owned(), cuda_major, component: None, requires }
+    pub(super) fn without_libraries(
+        name: &str,
+        version: &str,
+        cuda_major: u32,
+        requires: Vec<String>,
+    ) -> NvidiaPackage {
+        NvidiaPackage { name: name.to_owned(), version: version.to_owned(), cuda_major, component: None, requires }
     }
 
     pub(super) fn is_of_cudnn(&self) -> bool {

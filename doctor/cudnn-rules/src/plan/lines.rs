@@ -12,7 +12,7 @@ use cudnn_probe::{Os, Version};
 
 use super::line::{Line, Remark, Rendered};
 use super::python;
-use crate::drop_in::command::Command as DropInCommand;
+use crate::drop_in::command::DropInCommand;
 use crate::packages::{self, Aside, PackageChange, Site, package_name};
 use crate::remedy::{Action, Variable};
 use crate::shell;

@@ -27,7 +27,7 @@ use crate::check::{Finding, Severity};
 use crate::remedy::{Action, Remedy};
 use line::{Remark, Rendered};
 use merge::Merged;
-use search::{Outcome, SearchResult};
+use search::{RemedyOutcome, SearchResult};
 
 /// The recommended actions for all findings.
 #[derive(Debug, Default)]
@@ -83,8 +83,8 @@ impl Plan {
             if matches!(action, Action::Inspect(_)) || lines.is_empty() {
                 continue;
             }
-            let is_fixed = |(index, outcome): &(usize, &Outcome)| match outcome {
-                Outcome::FixedBy(by) | Outcome::FixedUpTo(by) => of.contains(by),
+            let is_fixed = |(index, outcome): &(usize, &RemedyOutcome)| match outcome {
+                RemedyOutcome::FixedBy(by) | RemedyOutcome::FixedUpTo(by) => of.contains(by),
                 _ => of.contains(index),
             };
             let fixed: Vec<usize> = outcomes.iter().enumerate().filter(is_fixed).map(|(index, _)| index).collect();
@@ -132,9 +132,10 @@ impl Step {
 }
 
 /// Returns the codes of the errors and warnings that the plan leaves.
-fn remaining(findings: &[Finding], outcomes: &[Outcome], left: &[Finding]) -> BTreeSet<&'static str> {
-    let is_fixed =
-        |outcome: &Outcome| matches!(outcome, Outcome::Planned { .. } | Outcome::FixedBy(_) | Outcome::FixedUpTo(_));
+fn remaining(findings: &[Finding], outcomes: &[RemedyOutcome], left: &[Finding]) -> BTreeSet<&'static str> {
+    let is_fixed = |outcome: &RemedyOutcome| {
+        matches!(outcome, RemedyOutcome::Planned { .. } | RemedyOutcome::FixedBy(_) | RemedyOutcome::FixedUpTo(_))
+    };
     let not_fixed = findings.iter().zip(outcomes).filter(|(_, outcome)| !is_fixed(outcome)).map(|(finding, _)| finding);
     let all = not_fixed.chain(left).filter(|finding| finding.kind.severity > Severity::Note);
     all.map(|finding| finding.kind.code).collect()
@@ -142,16 +143,16 @@ fn remaining(findings: &[Finding], outcomes: &[Outcome], left: &[Finding]) -> BT
 
 /// Returns the advice for a finding, without the numbers of its steps. Its commands fix the finding, whether or not the
 /// other steps of the plan are taken.
-fn advice_for(index: usize, findings: &[Finding], outcomes: &[Outcome], commands: Vec<String>) -> Option<Advice> {
+fn advice_for(index: usize, findings: &[Finding], outcomes: &[RemedyOutcome], commands: Vec<String>) -> Option<Advice> {
     let finding = findings.get(index)?;
     let text = match outcomes.get(index)? {
-        Outcome::Advice(remedy) => return remedy.as_ref().map(advice_of),
-        Outcome::Refused(remedy) => return Some(advice_of(remedy)),
-        Outcome::Planned { remedy, .. } => return Some(Advice { commands, ..advice_of(remedy) }),
-        Outcome::FixedUpTo(by) => {
+        RemedyOutcome::Advice(remedy) => return remedy.as_ref().map(advice_of),
+        RemedyOutcome::Refused(remedy) => return Some(advice_of(remedy)),
+        RemedyOutcome::Planned { remedy, .. } => return Some(Advice { commands, ..advice_of(remedy) }),
+        RemedyOutcome::FixedUpTo(by) => {
             format!("the steps up to those for {} fix this too:", findings.get(*by)?.name_for(finding))
         }
-        Outcome::FixedBy(by) => {
+        RemedyOutcome::FixedBy(by) => {
             let by = findings.get(*by)?;
             let own = finding.remedy.as_ref();
             // Instructions for other packages or files would confuse.

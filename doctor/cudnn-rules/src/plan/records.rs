@@ -8,8 +8,8 @@ use cudnn_probe::facts::{Changes, PathFacts};
 use cudnn_probe::{Component, Host, ld_so};
 use serde_json::json;
 
-use super::contents::{self, CONDA_CUDA, CONDA_LIBRARIES, Package};
-use crate::packages::{CUDA_MAJORS, PackageNames, Record, records};
+use super::contents::{self, CONDA_CUDA, CONDA_LIBRARIES, NvidiaPackage};
+use crate::packages::{CUDA_MAJORS, PackageNames, PipRecord, records};
 
 /// The maximum length of a package's record in bytes, the maximum number of files in it, and the maximum length of their
 /// names.
@@ -27,7 +27,7 @@ const RUN_PATH_OF_WHEELS: &str = "$ORIGIN:$ORIGIN/../../cublas/lib:$ORIGIN/../..
 const FOLLOWING_ON_CONDA: [&str; 2] = ["cudnn", "libcudnn-dev"];
 
 /// The records of the packages in one place.
-pub(super) enum Records {
+pub(super) enum PackageRecords {
     Pip {
         /// The directories that contain packages.
         dirs: Vec<PathBuf>,
@@ -48,9 +48,9 @@ pub(super) enum Records {
     },
 }
 
-impl Records {
+impl PackageRecords {
     /// Reads conda's records. `None` if they do not name the CUDA release, or if pixi decides about the packages.
-    pub(super) fn read_conda(root: &Path, install: &[String]) -> Option<Records> {
+    pub(super) fn read_conda(root: &Path, install: &[String]) -> Option<PackageRecords> {
         if root.join("conda-meta/pixi").path_exists() {
             return None;
         }
@@ -60,46 +60,46 @@ impl Records {
         let selected = || records.iter().find(|one| one.name == CONDA_CUDA).and_then(|one| major(&one.version));
         let of_cudnn = || records.iter().filter(|one| is_cudnn(&one.name)).find_map(CondaRecord::cuda);
         let cuda_major = wanted.or_else(selected).or_else(|| Some(of_cudnn()?.0))?;
-        Some(Records::Conda { root: root.to_owned(), cuda_major, unmet: unmet_by_conda(&records) })
+        Some(PackageRecords::Conda { root: root.to_owned(), cuda_major, unmet: unmet_by_conda(&records) })
     }
 
     /// Returns the records of a package. After an interrupted upgrade there may be several.
-    pub(super) fn find(&self, name: &str) -> Vec<Record> {
-        let all: Vec<Record> = match self {
-            Records::Pip { dirs, .. } => dirs.iter().flat_map(|dir| records(dir)).collect(),
-            Records::Conda { root, .. } => {
-                let record = |one: CondaRecord| Record { name: one.name, version: Some(one.version), dir: one.file };
+    pub(super) fn find(&self, name: &str) -> Vec<PipRecord> {
+        let all: Vec<PipRecord> = match self {
+            PackageRecords::Pip { dirs, .. } => dirs.iter().flat_map(|dir| records(dir)).collect(),
+            PackageRecords::Conda { root, .. } => {
+                let record = |one: CondaRecord| PipRecord { name: one.name, version: Some(one.version), dir: one.file };
                 conda_records(root).into_iter().map(record).collect()
             }
-            Records::Dpkg { .. } => {
+            PackageRecords::Dpkg { .. } => {
                 let found = system_package(name, &Host::current());
-                found.map(|(one, dir)| Record { name: one.name, version: one.version, dir }).into_iter().collect()
+                found.map(|(one, dir)| PipRecord { name: one.name, version: one.version, dir }).into_iter().collect()
             }
         };
         all.into_iter().filter(|record| record.name == name).collect()
     }
 
-    /// Returns whether the installer keeps a package for this requirement. `None` if that is not known.
-    pub(super) fn keeps(&self, old: &Record, requirement: &str) -> Option<bool> {
+    /// Returns whether the installed package meets this requirement. `None` if unknown.
+    pub(super) fn keeps(&self, old: &PipRecord, requirement: &str) -> Option<bool> {
         // Without a version in the name of the record, pip reads the metadata.
         let version = old.version.as_deref()?;
         match self {
-            Records::Pip { .. } => Some(allows(requirement, version)),
-            Records::Conda { .. } => Some(allows(requirement, version) && !self.is_for_other_cuda(old)),
-            Records::Dpkg { .. } => contents::is_met_on_debian(requirement, version),
+            PackageRecords::Pip { .. } => Some(allows(requirement, version)),
+            PackageRecords::Conda { .. } => Some(allows(requirement, version) && !self.is_for_other_cuda(old)),
+            PackageRecords::Dpkg { .. } => contents::is_met_on_debian(requirement, version),
         }
     }
 
-    /// Returns whether conda's package is for another CUDA major version than the environment.
-    fn is_for_other_cuda(&self, old: &Record) -> bool {
-        let Records::Conda { root, cuda_major, .. } = self else { return false };
+    /// Returns whether conda's package is for a different CUDA major version than the environment.
+    fn is_for_other_cuda(&self, old: &PipRecord) -> bool {
+        let PackageRecords::Conda { root, cuda_major, .. } = self else { return false };
         let record = conda_records(root).into_iter().find(|record| record.file == old.dir);
         record.and_then(|record| record.cuda()).is_some_and(|(major, _)| major != *cuda_major)
     }
 
     /// Returns the requirements that conda installs again because the CUDA release has changed.
     pub(super) fn outdated(&self) -> Vec<String> {
-        let Records::Conda { root, cuda_major, .. } = self else { return Vec::new() };
+        let PackageRecords::Conda { root, cuda_major, .. } = self else { return Vec::new() };
         let names = conda_records(root).into_iter().map(|record| record.name);
         let is_known = |name: &String| contents::conda_package(name, *cuda_major, false).is_some();
         let is_outdated = |name: &String| self.find(name).iter().any(|record| self.is_for_other_cuda(record));
@@ -107,24 +107,24 @@ impl Records {
     }
 
     /// Returns the package that the installer chooses. `None` if its contents are not known.
-    pub(super) fn chosen(&self, requirement: &str, is_again: bool) -> Option<Package> {
+    pub(super) fn chosen(&self, requirement: &str, is_again: bool) -> Option<NvidiaPackage> {
         match self {
-            Records::Pip { .. } => contents::wheel(requirement),
-            Records::Conda { cuda_major, .. } => contents::conda_package(requirement, *cuda_major, is_again),
-            Records::Dpkg { .. } => contents::debian_package(requirement),
+            PackageRecords::Pip { .. } => contents::wheel(requirement),
+            PackageRecords::Conda { cuda_major, .. } => contents::conda_package(requirement, *cuda_major, is_again),
+            PackageRecords::Dpkg { .. } => contents::debian_package(requirement),
         }
     }
 
-    /// Returns the names of packages that cannot stay as they are beside a new one, because they have the same files or
-    /// require this version.
-    pub(super) fn displaced_by(&self, new: &Package) -> Vec<String> {
+    /// Returns the names of packages that conflict with a new one, because they contain the same files or require this
+    /// version.
+    pub(super) fn displaced_by(&self, new: &NvidiaPackage) -> Vec<String> {
         if !new.is_of_cudnn() {
             return Vec::new();
         }
         let mut names: Vec<String> = match self {
-            Records::Pip { .. } => Vec::new(),
-            Records::Conda { root, .. } => conda_records(root).into_iter().map(|record| record.name).collect(),
-            Records::Dpkg { .. } => {
+            PackageRecords::Pip { .. } => Vec::new(),
+            PackageRecords::Conda { root, .. } => conda_records(root).into_iter().map(|record| record.name).collect(),
+            PackageRecords::Dpkg { .. } => {
                 let of_major =
                     |major| [Component::Cudnn, Component::CudnnJit].map(|one| one.system_package(major, None));
                 CUDA_MAJORS.flat_map(of_major).flatten().collect()
@@ -135,25 +135,25 @@ impl Records {
     }
 
     /// Returns the package that takes the place of a displaced one.
-    pub(super) fn following(&self, displaced: &str, new: &Package) -> Option<Package> {
-        let follows = matches!(self, Records::Conda { .. })
+    pub(super) fn following(&self, displaced: &str, new: &NvidiaPackage) -> Option<NvidiaPackage> {
+        let follows = matches!(self, PackageRecords::Conda { .. })
             && new.name == CONDA_LIBRARIES
             && FOLLOWING_ON_CONDA.contains(&displaced);
-        follows.then(|| Package::without_libraries(displaced, &new.version, new.cuda_major, Vec::new()))
+        follows.then(|| NvidiaPackage::without_libraries(displaced, &new.version, new.cuda_major, Vec::new()))
     }
 
     /// Returns whether the changed records contradict others, so that the installer would choose something else.
     pub(super) fn contradict(&self) -> bool {
-        let Records::Conda { root, unmet, .. } = self else { return false };
+        let PackageRecords::Conda { root, unmet, .. } = self else { return false };
         unmet_by_conda(&conda_records(root)).iter().any(|dependency| !unmet.contains(dependency))
     }
 
     /// Returns the files of a package. `None` if the record cannot be used, or if the user holds the package.
-    pub(super) fn files(&self, record: &Record) -> Option<PackageFiles> {
+    pub(super) fn files(&self, record: &PipRecord) -> Option<PackageFiles> {
         let text = || {
             let bytes = cudnn_probe::read_bounded(
                 &match self {
-                    Records::Pip { .. } => record.dir.join("RECORD"),
+                    PackageRecords::Pip { .. } => record.dir.join("RECORD"),
                     _ => record.dir.clone(),
                 },
                 MAX_RECORD_LEN,
@@ -161,16 +161,16 @@ impl Records {
             Some(String::from_utf8_lossy(&bytes.ok()?).into_owned())
         };
         let (base, listed): (PathBuf, Vec<String>) = match self {
-            Records::Pip { .. } => {
+            PackageRecords::Pip { .. } => {
                 let text = text()?.replace('\\', "/");
                 let paths = text.lines().filter_map(|line| Some(parse_record_line(line)?.0.to_owned()));
                 (record.dir.parent().unwrap_or(&record.dir).to_owned(), paths.collect())
             }
-            Records::Conda { root, .. } => {
+            PackageRecords::Conda { root, .. } => {
                 let found = conda_records(root).into_iter().find(|one| one.file == record.dir)?;
                 (root.clone(), found.files)
             }
-            Records::Dpkg { released } => {
+            PackageRecords::Dpkg { released } => {
                 let (package, _) = system_package(&record.name, &Host::current())?;
                 if package.is_held && !released.contains(&package.name) {
                     return None;
@@ -190,18 +190,18 @@ impl Records {
     }
 
     /// Removes a record.
-    pub(super) fn remove(&self, changes: &mut Changes, record: &Record) {
+    pub(super) fn remove(&self, changes: &mut Changes, record: &PipRecord) {
         changes.remove(&record.dir);
-        if let Records::Dpkg { .. } = self {
+        if let PackageRecords::Dpkg { .. } = self {
             set_system_package(changes, &record.name, None);
         }
     }
 
     /// Adds a package with its record.
-    pub(super) fn add(&self, changes: &mut Changes, package: &Package) {
-        let Package { name, version, cuda_major, component, requires } = package;
+    pub(super) fn add(&self, changes: &mut Changes, package: &NvidiaPackage) {
+        let NvidiaPackage { name, version, cuda_major, component, requires } = package;
         match self {
-            Records::Pip { dir, .. } => {
+            PackageRecords::Pip { dir, .. } => {
                 let shared =
                     if *cuda_major >= 13 { format!(":$ORIGIN/../../cu{cuda_major}/lib") } else { String::new() };
                 let libraries = component.map_or(dir.clone(), |component| dir.join(component.wheel_dir(*cuda_major)));
@@ -215,7 +215,7 @@ impl Records {
                     changes.write(&info.join(file), text);
                 }
             }
-            Records::Conda { root, .. } => {
+            PackageRecords::Conda { root, .. } => {
                 let files = package.write(changes, &root.join("lib"), Some("$ORIGIN"));
                 let is_cuda = name == CONDA_CUDA;
                 let cuda = (!is_cuda).then(|| format!("{CONDA_CUDA} >={cuda_major},<{}.0a0", cuda_major + 1));
@@ -224,7 +224,7 @@ impl Records {
                 });
                 changes.write(&root.join(format!("conda-meta/{name}-{version}-0.json")), &record.to_string());
             }
-            Records::Dpkg { .. } => {
+            PackageRecords::Dpkg { .. } => {
                 let of_cuda = || format!("/usr/local/cuda-{}/targets/x86_64-linux/lib", package.release_name());
                 let dir = if package.is_of_cudnn() { SYSTEM_DIR.to_owned() } else { of_cuda() };
                 let files = package.write(changes, Path::new(&dir), None);

@@ -14,7 +14,7 @@ use cudnn_probe::facts::{Changes, Facts};
 
 use super::is_possible;
 use super::merge::{self, Merged};
-use super::simulate::Simulation;
+use super::simulate::SimulatedMachine;
 use crate::check::finding::{FRAMEWORK_MIX, LD_SO_MIX, LINKED_MIX};
 use crate::check::{Finding, FindingKind, Severity};
 use crate::remedy::{Action, Effect, Remedy, Variable};
@@ -44,12 +44,12 @@ pub struct PlanContext<'a> {
 
 /// The outcome for a finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum RemedyOutcome {
     /// The remedy is only advice.
     Advice(Option<Remedy>),
     /// The remedy would not work, or do harm. It is replaced by this one.
     Refused(Remedy),
-    /// The plan contains this remedy. If its effect cannot be verified, it is assumed to work alone, or only after the
+    /// The plan contains this remedy. An unverifiable remedy is assumed to work independently, or only after the
     /// remedies of earlier findings.
     Planned { remedy: Remedy, is_alone: bool },
     /// The remedies of the finding with this index fix it.
@@ -82,7 +82,7 @@ enum Objection {
 }
 
 /// The machine with the steps so far.
-struct Search<'a> {
+struct PlanSearch<'a> {
     findings: &'a [Finding],
     context: &'a PlanContext<'a>,
     before: Facts,
@@ -100,7 +100,7 @@ type Checked = (Vec<Remedy>, Vec<Finding>);
 /// The result of the search.
 pub(super) struct SearchResult {
     /// The outcome for each finding.
-    pub(super) outcomes: Vec<Outcome>,
+    pub(super) outcomes: Vec<RemedyOutcome>,
     /// The remedies of the plan.
     pub(super) parts: Vec<PlannedRemedy>,
     /// The indices of the remedies that fix each finding, if no others of the plan are taken.
@@ -115,7 +115,7 @@ pub(super) struct SearchResult {
 pub(super) fn search(findings: &[Finding], context: &PlanContext<'_>) -> SearchResult {
     if !findings.iter().any(|finding| finding.remedy.as_ref().is_some_and(is_executable)) {
         let adapt = |finding: &Finding| finding.remedy.as_ref().map(|remedy| adapted(remedy, finding, context));
-        let outcomes = findings.iter().map(|finding| Outcome::Advice(adapt(finding))).collect();
+        let outcomes = findings.iter().map(|finding| RemedyOutcome::Advice(adapt(finding))).collect();
         return SearchResult {
             outcomes,
             parts: Vec::new(),
@@ -124,12 +124,12 @@ pub(super) fn search(findings: &[Finding], context: &PlanContext<'_>) -> SearchR
         };
     }
     let before = Facts::active().unwrap_or_default();
-    // Without changes, no question is asked again.
+    // Without changes, recorded answers stay valid.
     let start = context.check.map(|check| before.after(Changes::default()).within(check)).unwrap_or_default();
     let checked = RefCell::default();
     let in_order = |order: &[usize]| {
         let (before, start, left) = (before.clone(), start.clone(), start.clone());
-        let mut search = Search { findings, context, before, start, left, parts: Vec::new(), checked: &checked };
+        let mut search = PlanSearch { findings, context, before, start, left, parts: Vec::new(), checked: &checked };
         let outcomes = search.take(order);
         (search, outcomes)
     };
@@ -147,8 +147,8 @@ pub(super) fn search(findings: &[Finding], context: &PlanContext<'_>) -> SearchR
     SearchResult { enough, left: best.after(&best.parts), parts: best.parts, outcomes }
 }
 
-fn is_refused(outcome: Option<&Outcome>) -> bool {
-    matches!(outcome, Some(Outcome::Refused(_)))
+fn is_refused(outcome: Option<&RemedyOutcome>) -> bool {
+    matches!(outcome, Some(RemedyOutcome::Refused(_)))
 }
 
 /// Returns whether a remedy belongs in the plan. Notes are only advice, and manual work must be started by the user.
@@ -161,9 +161,9 @@ fn is_executable(remedy: &Remedy) -> bool {
     !remedy.is_by_hand && is_possible(remedy) && merge::changes(remedy)
 }
 
-impl Search<'_> {
+impl PlanSearch<'_> {
     /// Returns the numbers of errors and warnings that the plan could have fixed and does not, then its length.
-    fn cost(&self, outcomes: &[Outcome]) -> (usize, usize, usize) {
+    fn cost(&self, outcomes: &[RemedyOutcome]) -> (usize, usize, usize) {
         let refused = |severity: Severity| {
             let all = outcomes.iter().zip(self.findings);
             all.filter(|(outcome, finding)| is_refused(Some(outcome)) && finding.kind.severity == severity).count()
@@ -172,12 +172,13 @@ impl Search<'_> {
     }
 
     /// Chooses the fewest remedies of the plan that fix a finding without a new error.
-    fn enough(&self, index: usize, outcomes: &[Outcome]) -> Vec<usize> {
-        let is_alone = |index: usize| matches!(outcomes.get(index), Some(Outcome::Planned { is_alone: true, .. }));
+    fn enough(&self, index: usize, outcomes: &[RemedyOutcome]) -> Vec<usize> {
+        let is_alone =
+            |index: usize| matches!(outcomes.get(index), Some(RemedyOutcome::Planned { is_alone: true, .. }));
         let (of, is_alone) = match outcomes.get(index) {
-            Some(Outcome::Planned { .. }) => (index, is_alone(index)),
-            Some(Outcome::FixedBy(by)) => (*by, is_alone(*by)),
-            Some(Outcome::FixedUpTo(by)) => (*by, false),
+            Some(RemedyOutcome::Planned { .. }) => (index, is_alone(index)),
+            Some(RemedyOutcome::FixedBy(by)) => (*by, is_alone(*by)),
+            Some(RemedyOutcome::FixedUpTo(by)) => (*by, false),
             _ => return Vec::new(),
         };
         let last = self.parts.iter().rposition(|part| part.of == of);
@@ -210,8 +211,8 @@ impl Search<'_> {
     }
 
     /// Takes the remedies of the findings in this order, and returns the outcomes in the order of the findings.
-    fn take(&mut self, order: &[usize]) -> Vec<Outcome> {
-        let mut outcomes = vec![Outcome::Advice(None); self.findings.len()];
+    fn take(&mut self, order: &[usize]) -> Vec<RemedyOutcome> {
+        let mut outcomes = vec![RemedyOutcome::Advice(None); self.findings.len()];
         for index in order {
             self.take_one(*index, &mut outcomes);
         }
@@ -228,9 +229,9 @@ impl Search<'_> {
 
     /// Makes the commands of a note agree with the plan, because a person may run them as well: they are those that help
     /// after the plan, and none that leads to an error.
-    fn review_note(&self, finding: &Finding, outcome: &mut Outcome) {
+    fn review_note(&self, finding: &Finding, outcome: &mut RemedyOutcome) {
         let is_note = finding.kind.severity == Severity::Note;
-        let Outcome::Advice(Some(remedy)) = outcome else { return };
+        let RemedyOutcome::Advice(Some(remedy)) = outcome else { return };
         if !is_note || !is_executable(remedy) || !self.is_foreseeable(finding) {
             return;
         }
@@ -241,7 +242,7 @@ impl Search<'_> {
             && finding.installation.is_some()
             && let Some(by) = self.parts.iter().find(|part| self.is_fixed_by(finding, part.of))
         {
-            *outcome = Outcome::FixedBy(by.of);
+            *outcome = RemedyOutcome::FixedBy(by.of);
             return;
         }
         let now = now.and_then(|now| now.remedy.as_ref()).map(|remedy| adapted(remedy, finding, self.context));
@@ -249,39 +250,39 @@ impl Search<'_> {
         let mut parts = self.parts.clone();
         parts.push(self.part(usize::MAX, remedy.clone(), false));
         let is_new_error = |after: &&Finding| after.kind.severity == Severity::Error && !self.was_there(after);
-        *outcome = Outcome::Advice(Some(match self.after(&parts).iter().find(is_new_error) {
+        *outcome = RemedyOutcome::Advice(Some(match self.after(&parts).iter().find(is_new_error) {
             Some(harm) => self.explain(finding, &Objection::LeadsTo(Box::new(harm.clone())), remedy),
             None => remedy,
         }));
     }
 
-    fn take_one(&mut self, index: usize, outcomes: &mut [Outcome]) {
+    fn take_one(&mut self, index: usize, outcomes: &mut [RemedyOutcome]) {
         let (Some(finding), Some(outcome)) = (self.findings.get(index), outcomes.get_mut(index)) else { return };
         let remedy = finding.remedy.as_ref().map(|remedy| adapted(remedy, finding, self.context));
         let is_planned = remedy.as_ref().is_some_and(|remedy| is_planned(finding, remedy));
         *outcome = match remedy {
             Some(_) if is_planned && index >= MAX_FINDINGS => {
                 let text = format!("follow the other advice first; then run `{} check` again", doctor());
-                Outcome::Refused(Remedy::new(text))
+                RemedyOutcome::Refused(Remedy::new(text))
             }
             Some(remedy) if is_planned => self.consider(index, remedy),
-            remedy => Outcome::Advice(remedy),
+            remedy => RemedyOutcome::Advice(remedy),
         };
     }
 
     /// Takes the remedy of a finding if that helps.
-    fn consider(&mut self, index: usize, remedy: Remedy) -> Outcome {
-        let Some(finding) = self.findings.get(index) else { return Outcome::Advice(Some(remedy)) };
+    fn consider(&mut self, index: usize, remedy: Remedy) -> RemedyOutcome {
+        let Some(finding) = self.findings.get(index) else { return RemedyOutcome::Advice(Some(remedy)) };
         if self.is_foreseeable(finding) && !is_among(finding, &self.left) {
             let mut with_same = self.parts.iter().filter(|part| part.remedy == remedy);
             let fixing = || self.parts.iter().find(|part| self.is_fixed_by(finding, part.of));
             if let Some(by) = with_same.next().or_else(fixing) {
-                return Outcome::FixedBy(by.of);
+                return RemedyOutcome::FixedBy(by.of);
             }
             let is_enough =
                 |count: &usize| !is_among(finding, &self.after(self.parts.get(..*count).unwrap_or_default()));
             if let Some(last) = (1..=self.parts.len()).find(is_enough).and_then(|count| self.parts.get(count - 1)) {
-                return Outcome::FixedUpTo(last.of);
+                return RemedyOutcome::FixedUpTo(last.of);
             }
         }
         // The steps so far may have changed what helps.
@@ -295,9 +296,9 @@ impl Search<'_> {
             Ok((parts, left)) => {
                 let is_alone = self.parts.is_empty() || !is_changed;
                 (self.parts, self.left) = (parts, left);
-                Outcome::Planned { remedy, is_alone }
+                RemedyOutcome::Planned { remedy, is_alone }
             }
-            Err(refusal) => Outcome::Refused(self.explain(finding, &refusal, remedy)),
+            Err(refusal) => RemedyOutcome::Refused(self.explain(finding, &refusal, remedy)),
         }
     }
 
@@ -321,7 +322,7 @@ impl Search<'_> {
     /// Returns the facts after these remedies, and whether they are known.
     fn simulate(&self, parts: &[PlannedRemedy]) -> (Facts, bool) {
         let remedies: Vec<(usize, &Remedy)> = parts.iter().map(|part| (part.of, &part.remedy)).collect();
-        let mut simulation = Simulation::new(self.before.clone());
+        let mut simulation = SimulatedMachine::new(self.before.clone());
         let mut is_known = true;
         for Merged { action, .. } in self.before.within(|| merge::merge(&remedies)) {
             is_known &= simulation.take(&action).is_ok();
@@ -412,7 +413,7 @@ impl Search<'_> {
     }
 
     /// Leaves out remedies that later ones made unnecessary. A variable lasts shorter than a package, so it replaces none.
-    fn leave_out(&mut self, outcomes: &mut [Outcome]) {
+    fn leave_out(&mut self, outcomes: &mut [RemedyOutcome]) {
         let mut indices: Vec<usize> = self.parts.iter().map(|part| part.of).collect();
         indices.dedup();
         for index in indices {
@@ -429,8 +430,9 @@ impl Search<'_> {
             let mut lasting = others.iter().filter(|part| is_of_shell || !part.remedy.is_of_shell());
             let Some(by) = lasting.find(|part| self.is_fixed_by(finding, part.of)) else { continue };
             for (other, outcome) in outcomes.iter_mut().enumerate() {
-                if other == index || [Outcome::FixedBy(index), Outcome::FixedUpTo(index)].contains(outcome) {
-                    *outcome = Outcome::FixedBy(by.of);
+                if other == index || [RemedyOutcome::FixedBy(index), RemedyOutcome::FixedUpTo(index)].contains(outcome)
+                {
+                    *outcome = RemedyOutcome::FixedBy(by.of);
                 }
             }
             self.parts = others;
@@ -477,7 +479,7 @@ fn wait_for(first: Option<String>, effect: &str) -> Remedy {
     Remedy::new(format!("fix {first} first, which {effect}; then run `{} check` again", doctor()))
 }
 
-/// Asks the user to replace an installation that no command can change. Installing another cuDNN into the active
+/// Advises to replace an installation that no command can change. Installing another cuDNN into the active
 /// environment would not help, because the program does not search there.
 fn require_manual_replacement(remedy: Remedy, dir: &Path, is_of_package: bool) -> Remedy {
     let uses_other = |action: &Action| matches!(action, Action::Variable(Variable::Use(_)));

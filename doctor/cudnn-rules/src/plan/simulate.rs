@@ -1,7 +1,7 @@
 //! Derives the state of the machine after an action, as far as the checks can see it.
 //!
 //! Known are variables, links, removed files, and packages of pip, conda and apt. A removal deletes all files in the
-//! package's record, including files of other packages. An installation does nothing if the requirement is met.
+//! package's record, including files of other packages. An installation is a no-op if the requirement is met.
 
 use std::path::{Path, PathBuf};
 
@@ -11,12 +11,12 @@ use cudnn_probe::facts::{Changes, Facts, PathFacts};
 use cudnn_probe::image::links;
 use cudnn_probe::{Architecture, Library, Os, canonicalize, identify_any};
 
-use super::records::{PackageFiles, Records};
-use crate::packages::{PackageChange, Record, Site, package_name, site_of_new};
+use super::records::{PackageFiles, PackageRecords};
+use crate::packages::{PackageChange, PipRecord, Site, package_name, site_of_new};
 use crate::remedy::{Action, Variable};
 
 /// A machine after some actions.
-pub(super) struct Simulation {
+pub(super) struct SimulatedMachine {
     before: Facts,
     changes: Changes,
 }
@@ -26,16 +26,16 @@ pub(super) struct Unknown;
 
 /// Returns the facts after an action on this machine as it is now. `None` if they are not known.
 pub fn facts_after(action: &Action) -> Option<Facts> {
-    let mut simulation = Simulation::new(Facts::recorder());
+    let mut simulation = SimulatedMachine::new(Facts::recorder());
     simulation.take(action).ok()?;
     Some(simulation.facts())
 }
 
-impl Simulation {
+impl SimulatedMachine {
     /// Starts from the active facts.
     pub(super) fn new(before: Facts) -> Self {
-        // Without changes, nothing is asked again.
-        Simulation { before: before.after(Changes::default()), changes: Changes::default() }
+        // Without changes, recorded answers stay valid.
+        SimulatedMachine { before: before.after(Changes::default()), changes: Changes::default() }
     }
 
     /// Returns the facts after the actions.
@@ -105,7 +105,7 @@ impl Simulation {
         aside.retain(|aside| !is_directory || aside.is_left());
         aside.iter().for_each(|aside| self.change(|changes| changes.remove(aside.before())));
         // conda's solver decides which packages it removes.
-        let removed: &[String] = if matches!(records, Records::Conda { .. }) { &[] } else { &change.remove };
+        let removed: &[String] = if matches!(records, PackageRecords::Conda { .. }) { &[] } else { &change.remove };
         let mut packages = Packages { machine: self, records };
         let remove = |packages: &mut Packages<'_>| removed.iter().try_for_each(|name| packages.remove(name));
         if !change.removes_last {
@@ -129,7 +129,7 @@ impl Simulation {
     }
 
     /// Returns the records that a change affects.
-    fn records(&mut self, change: &PackageChange) -> Result<Records, Unknown> {
+    fn records(&mut self, change: &PackageChange) -> Result<PackageRecords, Unknown> {
         match &change.site {
             _ if Os::HOST == Os::Windows => Err(Unknown),
             // pip leaves the files that are there, and installs the rest.
@@ -141,19 +141,19 @@ impl Simulation {
             Site::Environment(_) | Site::Interpreter { .. } | Site::Directory { .. } => self.within(|| {
                 let dirs = change.site.package_dirs();
                 let dir = dirs.iter().find(|dir| dir.leads_to_dir()).or(dirs.first()).cloned().ok_or(Unknown)?;
-                Ok(Records::Pip { dirs, dir })
+                Ok(PackageRecords::Pip { dirs, dir })
             }),
             Site::NewEnvironment { dir, program, .. } => self.create_environment(dir, program).ok_or(Unknown),
             // On aarch64, packages for servers and for Jetson have the same names.
             _ if Architecture::HOST != Architecture::X86_64 => Err(Unknown),
-            Site::Conda(root) => self.within(|| Records::read_conda(root, &change.install)).ok_or(Unknown),
-            Site::System => Ok(Records::Dpkg { released: change.held.clone() }),
+            Site::Conda(root) => self.within(|| PackageRecords::read_conda(root, &change.install)).ok_or(Unknown),
+            Site::System => Ok(PackageRecords::Dpkg { released: change.held.clone() }),
             Site::OnPath => Err(Unknown),
         }
     }
 
     /// Creates a virtual environment as this Python does. `None` if the version of the Python is not known.
-    fn create_environment(&mut self, root: &Path, program: &Path) -> Option<Records> {
+    fn create_environment(&mut self, root: &Path, program: &Path) -> Option<PackageRecords> {
         let site = self.within(|| site_of_new(root, program))?;
         let home = self.within(|| canonicalize(program)).ok()?.parent()?.display().to_string();
         let version = site.parent()?.file_name()?.to_str()?.trim_start_matches("python").to_owned();
@@ -163,20 +163,20 @@ impl Simulation {
             ["python", "python3"].iter().for_each(|name| changes.write_program(&root.join("bin").join(name), "#!"));
             changes.create_dir(&site.join("pip"));
         });
-        Some(Records::Pip { dirs: vec![site.clone()], dir: site })
+        Some(PackageRecords::Pip { dirs: vec![site.clone()], dir: site })
     }
 }
 
 /// The packages of one place.
 struct Packages<'a> {
-    machine: &'a mut Simulation,
-    records: Records,
+    machine: &'a mut SimulatedMachine,
+    records: PackageRecords,
 }
 
 impl Packages<'_> {
     /// Returns the record of a package. After an interrupted upgrade there may be two, and which one counts is not known.
-    fn find(&self, name: &str) -> Result<Option<Record>, Unknown> {
-        let mut found: Vec<Record> = self.machine.within(|| self.records.find(&normalized(name)));
+    fn find(&self, name: &str) -> Result<Option<PipRecord>, Unknown> {
+        let mut found: Vec<PipRecord> = self.machine.within(|| self.records.find(&normalized(name)));
         match found.len() {
             0 | 1 => Ok(found.pop()),
             _ => Err(Unknown),
@@ -188,7 +188,7 @@ impl Packages<'_> {
     }
 
     /// Deletes the files of a package, and the directories that become empty.
-    fn uninstall(&mut self, record: &Record) -> Result<(), Unknown> {
+    fn uninstall(&mut self, record: &PipRecord) -> Result<(), Unknown> {
         // Without a record, the installer neither removes nor installs.
         let PackageFiles { base, paths } = self.machine.within(|| self.records.files(record)).ok_or(Unknown)?;
         self.machine.change(|changes| {
@@ -208,7 +208,7 @@ impl Packages<'_> {
         Ok(())
     }
 
-    /// Installs what the requirement asks for, in place of other versions of the package.
+    /// Installs the required version in place of other versions of the package.
     fn install(&mut self, requirement: &str, is_again: bool, has_dependencies: bool) -> Result<(), Unknown> {
         let name = package_name(requirement);
         if let Some(old) = self.find(name)?.filter(|_| !is_again)

@@ -112,10 +112,10 @@ impl ReleaseFacts {
     /// Returns the reason, with the line of a syntax error or the name of an invalid issue.
     pub fn parse(text: &str) -> Result<Self, String> {
         #[derive(Deserialize)]
-        struct Format {
+        struct FactsFormat {
             facts: u32,
         }
-        let format: Format = serde_json::from_str(text).map_err(|error| format!("these are no facts: {error}"))?;
+        let format: FactsFormat = serde_json::from_str(text).map_err(|error| format!("these are no facts: {error}"))?;
         if format.facts != FORMAT {
             return Err(format!("format {} is not supported, only {FORMAT}", format.facts));
         }

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use cudnn_os::environment::is_secure_execution;
-use cudnn_os::trusted_files::{Directory, Refusal};
+use cudnn_os::trusted_files::{Directory, TrustError};
 use cudnn_probe::{Os, facts};
 
 use super::ReleaseFacts;
@@ -61,9 +61,9 @@ fn read(file: &Path) -> Option<Result<String, String>> {
     if is_secure_execution() {
         return None;
     }
-    let read = || -> Result<String, Refusal> {
+    let read = || -> Result<String, TrustError> {
         let file = Directory::open(file.parent().unwrap_or(file))?.open_file(FILE_NAME)?;
-        let len = file.facts()?.size;
+        let len = file.stat()?.size;
         if len > MAX_LEN {
             return Err(std::io::Error::other(format!("it has {len} bytes, more than {MAX_LEN}")).into());
         }
@@ -71,7 +71,9 @@ fn read(file: &Path) -> Option<Result<String, String>> {
         String::from_utf8(bytes).map_err(|_| std::io::Error::other("it is not UTF-8").into())
     };
     match read() {
-        Err(Refusal::System(error)) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => None,
+        Err(TrustError::System(error)) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            None
+        }
         read => Some(read.map_err(|reason| reason.to_string())),
     }
 }

@@ -5,13 +5,13 @@ use std::fs::File;
 use std::path::Path;
 
 use cudnn_replay::replay::open_values;
-use cudnn_store::captures::{Capture, Data, Record};
+use cudnn_store::captures::{Capture, DataRecord, Record};
 
 /// The maximum number of problems that are named.
 const MAX_NAMED: usize = 20;
 
 /// Returns the records whose files are intact, without duplicates.
-pub(super) fn intact<'a>(capture: &'a Capture, dir: &Path) -> Vec<&'a Data> {
+pub(super) fn intact<'a>(capture: &'a Capture, dir: &Path) -> Vec<&'a DataRecord> {
     let mut names = BTreeSet::new();
     records(capture).filter(|data| open(data, dir).is_ok() && names.insert(data.file.as_str())).collect()
 }
@@ -35,12 +35,12 @@ pub(super) fn bounded(mut problems: impl Iterator<Item = String>) -> Vec<String>
     named
 }
 
-fn records(capture: &Capture) -> impl Iterator<Item = &Data> {
+fn records(capture: &Capture) -> impl Iterator<Item = &DataRecord> {
     capture.records.iter().filter_map(|record| if let Record::Data(data) = record { Some(data) } else { None })
 }
 
 /// Opens the file of a record. Returns the reason why it is unusable as the rest of a sentence.
-pub(super) fn open(data: &Data, dir: &Path) -> Result<File, String> {
+pub(super) fn open(data: &DataRecord, dir: &Path) -> Result<File, String> {
     match open_values(dir, &data.file) {
         Ok((file, size)) if size == data.bytes => Ok(file),
         Ok((_, size)) => Err(format!("has {size} bytes instead of {}", data.bytes)),

@@ -17,7 +17,7 @@ use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
 use super::data;
-use crate::output_file::{Kind, Output};
+use crate::output_file::{Output, OutputKind};
 
 /// The name of the capture in the archive.
 const CAPTURE: &str = "capture.cudnncap";
@@ -25,7 +25,7 @@ const CAPTURE: &str = "capture.cudnncap";
 const DATA: &str = "capture.cudnncap.data/";
 
 /// Archives that [`write()`] has written, which begin with the capture.
-pub(crate) const ARCHIVE: Kind = Kind { name: "a packed capture", is_start, may_be_device: true };
+pub(crate) const ARCHIVE: OutputKind = OutputKind { name: "a packed capture", is_start, may_be_device: true };
 
 fn is_start(start: &[u8]) -> bool {
     /// The size of the header before the name of the first entry.
@@ -215,7 +215,7 @@ fn extract(entry: &mut ZipFile<'_, Source>, target: &Path, limit: u64) -> Result
         return Err(too_large());
     }
     let mut file = File::options().write(true).create_new(true).open(target)?;
-    // The stated size may be wrong. The checksum is compared at the end of the entry.
+    // The declared size may be wrong. The checksum is compared at the end of the entry.
     let size = copy(&mut entry.by_ref().take(limit), &mut file)?;
     match entry.read(&mut [0])? {
         0 => Ok(size),
@@ -408,7 +408,7 @@ mod tests {
         assert!(values_dir(&path).join("a").exists() && !values_dir(&path).join("b").exists());
     }
 
-    /// A stated size that is too small must not circumvent the limits.
+    /// A declared size that is too small must not circumvent the limits.
     #[test]
     fn a_wrong_size_is_noticed() {
         let dir = TempDir::new().unwrap();

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::{CommandResult, Format, count, outln};
 use cudnn_cli::table::table;
-use cudnn_store::captures::{Failure, Plan, Record, Status};
+use cudnn_store::captures::{FailureRecord, PlanRecord, Record, Status};
 use serde_json::{Value, json};
 
 use crate::captures::{self, CaptureFile, pack};
@@ -42,20 +42,20 @@ enum Action {
 
 /// A plan with the number of its executions.
 struct Planned<'a> {
-    plan: &'a Plan,
+    plan: &'a PlanRecord,
     executions: u64,
 }
 
 /// What a capture contains.
 #[derive(Default)]
-struct Summary<'a> {
+struct CaptureSummary<'a> {
     /// Graphs with their labels, in order.
     graphs: Vec<(&'a str, &'a str)>,
     /// The plans by the id of the graph.
     plans: HashMap<&'a str, Vec<Planned<'a>>>,
     /// Graphs that could not be stored: label and reason.
     incomplete: Vec<(&'a str, &'a str)>,
-    failures: Vec<&'a Failure>,
+    failures: Vec<&'a FailureRecord>,
     calls: usize,
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
     match &arguments.action {
         Action::Show { file } => {
             let read = captures::read(file)?;
-            let summary = Summary::new(&read.capture.records);
+            let summary = CaptureSummary::new(&read.capture.records);
             format.report(|| summary.value(&read), || summary.text());
             Ok(read.outcome())
         }
@@ -106,19 +106,19 @@ fn with_suffix(file: &Path) -> PathBuf {
 }
 
 /// Returns the id that other commands accept for a failure, unless the failure depends on more than descriptors.
-fn failure_id(failure: &Failure) -> Option<String> {
+fn failure_id(failure: &FailureRecord) -> Option<String> {
     Some(failure.graph().ok()?.id())
 }
 
 /// Returns the kind of the descriptor that the call has refused, such as `CUDNN_BACKEND_TENSOR_DESCRIPTOR`.
-fn refused_kind(failure: &Failure) -> Option<String> {
+fn refused_kind(failure: &FailureRecord) -> Option<String> {
     let kind = failure.descriptors.last()?.kind;
     Some(kind.name().map_or_else(|| format!("#{}", kind.0), |name| name.to_string_lossy().into_owned()))
 }
 
-impl<'a> Summary<'a> {
+impl<'a> CaptureSummary<'a> {
     fn new(records: &'a [Record]) -> Self {
-        let mut summary = Summary::default();
+        let mut summary = CaptureSummary::default();
         let mut known = HashSet::new();
         // The graphs and places of plans by the ordinal in the capture of the current process.
         let mut places = HashMap::<usize, (&str, usize)>::new();
@@ -224,7 +224,7 @@ impl<'a> Summary<'a> {
             let plans: Vec<Value> = self.plans_of(id).iter().map(plan).collect();
             json!({"graph": id, "label": label, "plans": plans})
         };
-        let failure = |failure: &&Failure| {
+        let failure = |failure: &&FailureRecord| {
             let reason = failure.reason.as_deref().unwrap_or_default();
             json!({
                 "graph": failure_id(failure), "call": failure.call, "status": failure.status, "reason": reason,

@@ -11,10 +11,10 @@ use serde_json::json;
 
 use crate::captures;
 use crate::graph_arguments::GraphArguments;
-use crate::output_file::{Kind, Output, Replace};
+use crate::output_file::{Output, OutputKind, Replace};
 
 /// The programs that `emit` writes.
-const PROGRAM: Kind = Kind { name: "a program of `emit`", is_start: is_program, may_be_device: true };
+const PROGRAM: OutputKind = OutputKind { name: "a program of `emit`", is_start: is_program, may_be_device: true };
 
 /// The options of `emit`.
 #[derive(clap::Args)]

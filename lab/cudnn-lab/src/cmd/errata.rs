@@ -10,7 +10,7 @@ use cudnn_cli::programs::doctor;
 use cudnn_cli::quoting::quoted;
 use cudnn_cli::subprocess::Timeouts;
 use cudnn_cli::table::table;
-use cudnn_layers::errata::{Rule, Rules, VARIABLE};
+use cudnn_layers::errata::{BlockingRule, BlockingRules, VARIABLE};
 use cudnn_probe::{Host, Requirements, Search, Version, select};
 use serde_json::{Value, json};
 
@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
     let of_variable = || std::env::var_os(VARIABLE).filter(|value| !value.is_empty());
     let selected = arguments.rules.clone().or_else(of_variable).unwrap_or_else(|| "known".into());
     let name = Path::new(&selected).printable();
-    let rules = Rules::selected_by(&selected).map_err(|reason| format!("error: {reason}"))?;
+    let rules = BlockingRules::selected_by(&selected).map_err(|reason| format!("error: {reason}"))?;
     if let Action::Check = arguments.action {
         format.report(
             || json!({ "rules": rules.iter().map(describe).collect::<Vec<_>>() }),
@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
         return Ok(Outcome::Fine);
     }
     let here = Here::detect(timeouts);
-    let value = |rule: &Rule| {
+    let value = |rule: &BlockingRule| {
         let (reason, mut value) = (here.reason(rule), describe(rule));
         if let Some(keys) = value.as_object_mut() {
             keys.insert("applies".to_owned(), json!(reason.is_none()));
@@ -67,7 +67,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
         }
         value
     };
-    let report = |rules: &[&Rule], text: &dyn Fn()| {
+    let report = |rules: &[&BlockingRule], text: &dyn Fn()| {
         format.report(|| json!({ "rules": rules.iter().map(|rule| value(rule)).collect::<Vec<_>>() }), text);
         Ok(Outcome::Fine)
     };
@@ -82,7 +82,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
 }
 
 /// Describes a rule in JSON.
-fn describe(rule: &Rule) -> Value {
+fn describe(rule: &BlockingRule) -> Value {
     json!({
         "name": rule.name,
         "reason": rule.reason,
@@ -101,7 +101,7 @@ impl Here {
     }
 
     /// Returns why a rule does not apply here, or `None` if it does or may.
-    fn reason(&self, rule: &Rule) -> Option<String> {
+    fn reason(&self, rule: &BlockingRule) -> Option<String> {
         if let Some(cudnn) = self.cudnn.filter(|cudnn| !rule.includes_release(cudnn.number())) {
             return Some(format!("cuDNN {cudnn} is not affected"));
         }
@@ -118,7 +118,7 @@ impl Here {
         }
     }
 
-    fn list(&self, rules: &Rules, selected: &str) {
+    fn list(&self, rules: &BlockingRules, selected: &str) {
         let mut table = table(["rule", "cuDNN", "GPUs", "blocks", "here"]);
         for rule in rules.iter() {
             let here = self.reason(rule).unwrap_or_else(|| self.application());
@@ -130,7 +130,7 @@ impl Here {
         outln!("  {} run --errata {selected} -- python train.py", doctor());
     }
 
-    fn explain(&self, rule: &Rule) {
+    fn explain(&self, rule: &BlockingRule) {
         outln!("{}: {}", rule.name.printable(), rule.reason.printable());
         outln!("  blocks    {}", rule.conditions());
         outln!("  cuDNN     {}", rule.releases());

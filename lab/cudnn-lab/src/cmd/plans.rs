@@ -15,16 +15,17 @@ use cudnn_cli::subprocess::Timeouts;
 use cudnn_cli::table::table;
 use cudnn_probe::Version;
 use cudnn_store::plans::{
-    About, Entry, PACK_VARIABLE, Problem, ProblemKind, Settings, Source, Store, Stored, is_pack, write_pack,
+    PACK_VARIABLE, PlanEntry, PlanInfo, PlanSource, Settings, Store, StoreError, StoreErrorKind, StoredPlan, is_pack,
+    write_pack,
 };
 use serde_json::{Value, json};
 
-use crate::devices::{Device, DeviceOption};
-use crate::output_file::{Kind, Output, Replace};
+use crate::devices::{DeviceOption, TargetDevice};
+use crate::output_file::{Output, OutputKind, Replace};
 use crate::plan_worker;
 
 /// The packs of plans.
-const PACK: Kind = Kind { name: "a pack of plans", is_start: is_pack, may_be_device: false };
+const PACK: OutputKind = OutputKind { name: "a pack of plans", is_start: is_pack, may_be_device: false };
 
 /// The options of `plans`.
 #[derive(Args)]
@@ -61,7 +62,7 @@ enum Action {
         replace: Replace,
     },
     /// Print cuDNN's description of this machine's first GPU, like `cudnn-lab devices --here`.
-    Device,
+    TargetDevice,
     /// Remove the plans from the directory, and leave other files alone.
     Clear,
 }
@@ -74,7 +75,7 @@ fn shown_version(version: u32) -> String {
 /// The plans that a command works on.
 struct Plans {
     store: Store,
-    problems: Vec<Problem>,
+    problems: Vec<StoreError>,
     format: Format,
 }
 
@@ -95,7 +96,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
         Action::Stats => Ok(plans.stats(settings.limit)),
         Action::Verify => Ok(plans.verify()),
         Action::Pack { file, device_name, cudnn, device, replace } => {
-            let is_wanted = |about: &About| {
+            let is_wanted = |about: &PlanInfo| {
                 // `9.1` must not match 9.10.0.
                 let is_of = |release: &String| {
                     format!("{}.", shown_version(about.cudnn_version)).starts_with(&format!("{release}."))
@@ -110,7 +111,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
             plans.pack(&output, is_wanted, device.select()?.as_ref(), timeouts)
         }
         Action::Clear => plans.clear(),
-        Action::Device => {
+        Action::TargetDevice => {
             super::devices::here(timeouts, format)?;
             Ok(Outcome::Fine)
         }
@@ -126,7 +127,7 @@ struct Group {
 }
 
 impl Group {
-    fn add(&mut self, stored: &Stored) {
+    fn add(&mut self, stored: &StoredPlan) {
         self.plans += 1;
         self.bytes = self.bytes.saturating_add(stored.bytes);
         self.build_time = self.build_time.saturating_add(stored.entry.about.build_time);
@@ -139,7 +140,7 @@ impl Group {
 
 impl Plans {
     /// Reads the plans without their keys and contents, which are not shown and can be a gigabyte in size.
-    fn read(&mut self) -> Vec<Stored> {
+    fn read(&mut self) -> Vec<StoredPlan> {
         let mut plans = Vec::new();
         for stored in self.store.entries() {
             match stored {
@@ -168,7 +169,7 @@ impl Plans {
             },
         );
         // Without HOME, plans are not cached. Programs still work, but more slowly.
-        let is_warning = |problem: &Problem| !matches!(problem.kind(), ProblemKind::NoDirectory);
+        let is_warning = |problem: &StoreError| !matches!(problem.kind(), StoreErrorKind::NoDirectory);
         if self.problems.iter().any(is_warning) { Outcome::Warnings } else { Outcome::Fine }
     }
 
@@ -180,12 +181,12 @@ impl Plans {
         self.report(keys, || {
             let mut table = table(["plan", "device", "cuDNN", "size", "last use"]);
             let now = SystemTime::now();
-            for Stored { entry, source, bytes, last_use, .. } in &plans {
+            for StoredPlan { entry, source, bytes, last_use, .. } in &plans {
                 let use_or_pack = match (source, last_use) {
-                    (Source::Pack(pack), _) => format!("in {}", pack.printable()),
-                    (Source::Directory, time) => time.map_or_else(|| "?".into(), |time| age(time, now)),
+                    (PlanSource::Pack(pack), _) => format!("in {}", pack.printable()),
+                    (PlanSource::Directory, time) => time.map_or_else(|| "?".into(), |time| age(time, now)),
                 };
-                let About { label, device, cudnn_version, .. } = &entry.about;
+                let PlanInfo { label, device, cudnn_version, .. } = &entry.about;
                 let version = shown_version(*cudnn_version);
                 table.add_row([label.printable(), device.printable(), version, size(*bytes), use_or_pack]);
             }
@@ -202,8 +203,8 @@ impl Plans {
             let about = &stored.entry.about;
             groups.entry((about.cudnn_version, &about.device)).or_default().add(stored);
             match &stored.source {
-                Source::Directory => directory.add(stored),
-                Source::Pack(pack) => packs.entry(pack).or_default().add(stored),
+                PlanSource::Directory => directory.add(stored),
+                PlanSource::Pack(pack) => packs.entry(pack).or_default().add(stored),
             }
         }
         let pack = |(pack, Group { plans, bytes, .. }): (&&Path, &Group)| json!({ "file": pack.to_string_lossy(), "entries": plans, "bytes": bytes });
@@ -256,8 +257,8 @@ impl Plans {
     fn pack(
         mut self,
         output: &Output<'_>,
-        is_wanted: impl Fn(&About) -> bool,
-        device: Option<&Device>,
+        is_wanted: impl Fn(&PlanInfo) -> bool,
+        device: Option<&TargetDevice>,
         timeouts: &Timeouts,
     ) -> CommandResult {
         let mut damaged = Vec::new();
@@ -269,7 +270,7 @@ impl Plans {
             }
         });
         let mut failures = Vec::new();
-        let entries: Box<dyn Iterator<Item = Entry>> = match device {
+        let entries: Box<dyn Iterator<Item = PlanEntry>> = match device {
             None => Box::new(wanted),
             Some(device) => {
                 let rebuilt = plan_worker::rebuild_all(&device.description, wanted, &mut failures, timeouts);
@@ -331,11 +332,11 @@ impl Plans {
         Ok(Outcome::Fine)
     }
 
-    fn value(&self, Stored { entry, source, name, bytes, last_use }: &Stored) -> Value {
-        let About { label, device, cudnn_version, build_time, workspace_size } = &entry.about;
+    fn value(&self, StoredPlan { entry, source, name, bytes, last_use }: &StoredPlan) -> Value {
+        let PlanInfo { label, device, cudnn_version, build_time, workspace_size } = &entry.about;
         let file = match source {
-            Source::Directory => self.store.dir().map(|dir| dir.join(name)),
-            Source::Pack(pack) => Some(pack.clone()),
+            PlanSource::Directory => self.store.dir().map(|dir| dir.join(name)),
+            PlanSource::Pack(pack) => Some(pack.clone()),
         };
         let last_use = last_use.and_then(|time| Some(time.duration_since(UNIX_EPOCH).ok()?.as_secs()));
         json!({
@@ -363,14 +364,14 @@ impl Plans {
     }
 }
 
-fn text_of(problem: Problem) -> String {
+fn text_of(problem: StoreError) -> String {
     problem.what().to_string().printable()
 }
 
 /// The maximum number of problems to print.
 const MAX_PROBLEMS: usize = 20;
 
-fn print_problems(problems: &[Problem]) {
+fn print_problems(problems: &[StoreError]) {
     for problem in problems.iter().take(MAX_PROBLEMS) {
         labeled("warning", AnsiColor::Yellow, format_args!(": {}", problem.what().to_string().printable()));
         outln!("  = help: {}", problem.help());

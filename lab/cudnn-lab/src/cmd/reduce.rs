@@ -13,18 +13,18 @@ use cudnn_layers::capture::may_replace;
 use cudnn_replay::emit::Case;
 use cudnn_replay::reduce::{self, Condition, Observed, adapted, reduce};
 use cudnn_replay::replay::comparison::{status, working_plan};
-use cudnn_replay::replay::{DataSet, Engines, Report, ReportStatus, Request};
-use cudnn_store::captures::{Device, GraphRecord, Plan, Record, Status};
+use cudnn_replay::replay::{DataSet, Engines, ReplayReport, ReportStatus, Request};
+use cudnn_store::captures::{DeviceRecord, GraphRecord, PlanRecord, Record, Status};
 use serde_json::json;
 
 use crate::captures;
 use crate::graph_arguments::{GraphArguments, MemoryOption};
-use crate::output_file::{Kind, Output, Replace};
+use crate::output_file::{Output, OutputKind, Replace};
 use crate::replay_worker::Replayer;
 use crate::worker::Stop;
 
 /// Captures, which `reduce` and the layer `capture` write.
-const CAPTURE: Kind = Kind { name: "a capture", is_start: may_replace, may_be_device: true };
+const CAPTURE: OutputKind = OutputKind { name: "a capture", is_start: may_replace, may_be_device: true };
 
 /// The options of `reduce`.
 #[derive(clap::Args)]
@@ -106,7 +106,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
         let found = report.reason.as_deref().unwrap_or("no reason");
         return Err(format!("the graph does not show this: {}, {}", status(report), found.printable()).into());
     }
-    let write = |graph: &Graph, report: &Report| {
+    let write = |graph: &Graph, report: &ReplayReport| {
         let text: String = records(&case, graph, report).iter().map(Record::to_line).collect();
         output.write(|file| file.write_all(text.as_bytes()))
     };
@@ -149,7 +149,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
 }
 
 /// Returns the status, and the element with the largest error.
-fn found(report: &Report) -> String {
+fn found(report: &ReplayReport) -> String {
     let runs = report.plans.iter().flat_map(|plan| &plan.runs).filter(|run| run.worst_element.is_some());
     let worst = runs.max_by(|a, b| a.error.unwrap_or(0.0).total_cmp(&b.error.unwrap_or(0.0)));
     let worst = worst.and_then(|run| run.worst_element.as_deref());
@@ -190,7 +190,7 @@ fn observe(
 }
 
 /// Returns the records of a capture with this graph.
-fn records(case: &Case, graph: &Graph, report: &Report) -> Vec<Record> {
+fn records(case: &Case, graph: &Graph, report: &ReplayReport) -> Vec<Record> {
     let (captured, id) = (&case.captured, graph.id());
     let mut start = case.start.clone();
     if report.cudnn > 0 {
@@ -198,7 +198,7 @@ fn records(case: &Case, graph: &Graph, report: &Report) -> Vec<Record> {
     }
     let mut records = vec![Record::Start(start)];
     if let Some(description) = captured.device.clone() {
-        records.push(Record::Device(Device { device: 0, description }));
+        records.push(Record::Device(DeviceRecord { device: 0, description }));
     }
     let (before, after) = (captured.graph.nodes().len(), graph.nodes().len());
     let ended = if report.status.has_ended_process() { format!(" ({})", report.status) } else { String::new() };
@@ -207,20 +207,20 @@ fn records(case: &Case, graph: &Graph, report: &Report) -> Vec<Record> {
     records.push(Record::Graph(GraphRecord { graph: id.clone(), label, nodes: graph.clone() }));
     let planned = working_plan(report).or(report.plans.first());
     let plan = match report.status {
-        ReportStatus::Returned(status) => Some(Plan {
+        ReportStatus::Returned(status) => Some(PlanRecord {
             status,
             reason: report.reason.clone(),
             engine: planned.map(|plan| plan.engine.clone()),
             workspace: planned.filter(|_| status == Status::SUCCESS).and_then(|it| i64::try_from(it.workspace).ok()),
             build_us: planned.map_or(0, |plan| plan.build_us),
-            ..Plan::default()
+            ..PlanRecord::default()
         }),
         // A process that crashes reports no plan.
         _ => captured.plan.clone(),
     };
     let Some(plan) = plan else { return records };
     let device = captured.device.as_ref().map(|_| 0);
-    records.push(Record::Plan(Plan { plan: 0, graph: id, device, proposal: None, ..plan }));
+    records.push(Record::Plan(PlanRecord { plan: 0, graph: id, device, proposal: None, ..plan }));
     if let Some(execution) = &captured.execution {
         let mut execution = adapted(execution, &captured.graph, graph);
         execution.plan = 0;
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn the_tensor_with_the_largest_error_is_named() {
-        let report = |runs: &str| -> Report {
+        let report = |runs: &str| -> ReplayReport {
             let json = format!(
                 r#"{{"cudnn":91900,"device":"","status":"SUCCESS","plans":[{{"engine":{{"index":1}},"workspace":0,"build_us":1,"runs":[{runs}]}}]}}"#
             );

@@ -77,7 +77,7 @@ pub(super) fn record(state: &State, call: &Call<'_>, status: Status) {
     let _ordinal = CALLS.write(&key, |_| {
         let arguments = own_calls(&state.cudnn, || arguments(call, status, is_double));
         let (function, status) = (call.function.name().to_owned(), Some(status.into()));
-        state.output.write(&Record::Call(cudnn_store::captures::Call { function, status, arguments }))
+        state.output.write(&Record::Call(cudnn_store::captures::CallRecord { function, status, arguments }))
     });
 }
 

@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cudnn_graph::{Graph, Node};
 use cudnn_os::cancel::ThreadStateGuard;
 use cudnn_os::memory::MAX_COPY;
-use cudnn_store::captures::{Data, Record};
+use cudnn_store::captures::{DataRecord, Record};
 use cudnn_sys::types::cudnnStatus_t as Status;
 
-use super::driver::{self, Driver, MemoryKind};
+use super::driver::{self, MemoryFunctions, MemoryKind};
 use super::execution::{self, pack_of, stream};
 use super::file::data_file;
 use super::options::Trigger;
@@ -125,7 +125,7 @@ pub(super) fn before(state: &State, call: &Call<'_>) -> Option<PendingExecution>
 }
 
 /// Returns the tensors of a variant pack, and whether all of them can be read.
-fn tensors(driver: &Driver, graph: &Graph, pack: Raw) -> Option<(Vec<Tensor>, bool)> {
+fn tensors(driver: &MemoryFunctions, graph: &Graph, pack: Raw) -> Option<(Vec<Tensor>, bool)> {
     let (uids, addresses) = pack_of(shadow::content(pack)?.as_ref())?;
     let operations = graph.operations();
     let outputs: Vec<i64> = operations.iter().flat_map(|operation| graph.outputs(operation)).collect();
@@ -199,7 +199,7 @@ pub(super) fn after(state: &State, call: &Call<'_>, candidate: &PendingExecution
         if !state.output.write_data(&file, values) {
             return;
         }
-        state.output.write(&Record::Data(Data { plan, execution, uid, is_after, file, bytes: tensor.span }));
+        state.output.write(&Record::Data(DataRecord { plan, execution, uid, is_after, file, bytes: tensor.span }));
     }
 }
 

@@ -5,9 +5,9 @@ use std::ffi::{c_int, c_uint, c_void};
 
 use once_cell::race::OnceBox;
 
-use crate::driver::{SUCCESS, Status, library};
+use crate::driver::{DriverStatus, SUCCESS, library};
 
-const INVALID_VALUE: Status = 1;
+const INVALID_VALUE: DriverStatus = 1;
 /// `CU_POINTER_ATTRIBUTE_MEMORY_TYPE`.
 const MEMORY_TYPE: c_int = 2;
 /// `CU_MEMORYTYPE_HOST`.
@@ -18,12 +18,12 @@ const NOT_CAPTURING: c_int = 0;
 const RELAXED: c_int = 2;
 
 /// The driver library that the process has loaded.
-pub(super) struct Driver {
-    attribute: unsafe extern "C" fn(*mut c_void, c_int, u64) -> Status,
-    is_capturing: unsafe extern "C" fn(*mut c_void, *mut c_int) -> Status,
-    exchange_mode: unsafe extern "C" fn(*mut c_int) -> Status,
-    synchronize: unsafe extern "C" fn(*mut c_void) -> Status,
-    copy: unsafe extern "C" fn(*mut c_void, u64, usize, *mut c_void) -> Status,
+pub(super) struct MemoryFunctions {
+    attribute: unsafe extern "C" fn(*mut c_void, c_int, u64) -> DriverStatus,
+    is_capturing: unsafe extern "C" fn(*mut c_void, *mut c_int) -> DriverStatus,
+    exchange_mode: unsafe extern "C" fn(*mut c_int) -> DriverStatus,
+    synchronize: unsafe extern "C" fn(*mut c_void) -> DriverStatus,
+    copy: unsafe extern "C" fn(*mut c_void, u64, usize, *mut c_void) -> DriverStatus,
 }
 
 /// Where memory is.
@@ -37,20 +37,20 @@ pub(super) enum MemoryKind {
 }
 
 /// Returns the driver if the process has loaded it. cuDNN loads it after the layer has begun.
-pub(super) fn loaded() -> Option<&'static Driver> {
-    static DRIVER: OnceBox<Driver> = OnceBox::new();
+pub(super) fn loaded() -> Option<&'static MemoryFunctions> {
+    static DRIVER: OnceBox<MemoryFunctions> = OnceBox::new();
     if DRIVER.get().is_none() {
-        let _ = DRIVER.set(Box::new(Driver::loaded()?));
+        let _ = DRIVER.set(Box::new(MemoryFunctions::loaded()?));
     }
     DRIVER.get()
 }
 
-impl Driver {
-    fn loaded() -> Option<Driver> {
+impl MemoryFunctions {
+    fn loaded() -> Option<MemoryFunctions> {
         let library = library()?;
         // SAFETY: the driver's functions with these names have these signatures since CUDA 10.1.
         unsafe {
-            Some(Driver {
+            Some(MemoryFunctions {
                 attribute: library.function(c"cuPointerGetAttribute")?,
                 is_capturing: library.function(c"cuStreamIsCapturing")?,
                 exchange_mode: library.function(c"cuThreadExchangeStreamCaptureMode")?,

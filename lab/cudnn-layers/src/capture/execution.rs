@@ -4,11 +4,11 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 use cudnn_graph::{Graph, Node};
-use cudnn_store::captures::{Execution, Record, Tensor, hexadecimal};
+use cudnn_store::captures::{ExecutionRecord, Record, Tensor, hexadecimal};
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::State;
-use super::driver::{self, Driver, MemoryKind};
+use super::driver::{self, MemoryFunctions, MemoryKind};
 use super::layout::{AddressRange, buffers};
 use super::packs;
 use super::plans::{LivePlan, StoredPlan};
@@ -37,7 +37,7 @@ pub(super) fn record(state: &State, call: &Call<'_>, live: &LivePlan, status: St
         let layout = known.flatten().and_then(|(plan, pack)| layout(driver, &live.graph, &plan, &pack, status));
         let (tensors, workspace) = layout.unwrap_or_default();
         let (plan, status) = (live.stored.ordinal, status.into());
-        state.output.write(&Record::Execution(Execution { plan, status, in_cuda_graph, tensors, workspace }))
+        state.output.write(&Record::Execution(ExecutionRecord { plan, status, in_cuda_graph, tensors, workspace }))
     });
 }
 
@@ -46,12 +46,12 @@ pub(super) fn record_without_layout(state: &State, stored: &StoredPlan) {
     let status = Status::CUDNN_STATUS_SUCCESS;
     let _ordinal = EXECUTIONS.write(&(stored.ordinal, status.0), |_| {
         let (plan, status) = (stored.ordinal, status.into());
-        state.output.write(&Record::Execution(Execution { plan, status, ..Execution::default() }))
+        state.output.write(&Record::Execution(ExecutionRecord { plan, status, ..ExecutionRecord::default() }))
     });
 }
 
 /// Returns whether the stream of a handle is captured into a CUDA graph.
-fn is_capturing(state: &State, driver: Option<&Driver>, handle: u64) -> bool {
+fn is_capturing(state: &State, driver: Option<&MemoryFunctions>, handle: u64) -> bool {
     let (Some(driver), Some(stream)) = (driver, stream(state, handle)) else { return false };
     driver.is_capturing(stream)
 }
@@ -69,7 +69,7 @@ pub(super) fn stream(state: &State, handle: u64) -> Option<*mut c_void> {
 type Layout = (Vec<Tensor>, Option<cudnn_store::captures::Memory>);
 
 fn layout(
-    driver: Option<&Driver>,
+    driver: Option<&MemoryFunctions>,
     graph: &Arc<Content>,
     plan: &Content,
     pack: &Content,
@@ -105,7 +105,7 @@ fn layout(
 
 /// Returns the range of a tensor, and the values as hexadecimal text if they are small and in host memory.
 fn memory(
-    driver: Option<&Driver>,
+    driver: Option<&MemoryFunctions>,
     graph: &Graph,
     uid: i64,
     address: u64,
@@ -119,8 +119,8 @@ fn memory(
         _ => None,
     };
     let is_host = is_by_value || matches!(place, Some(MemoryKind::RegisteredHost | MemoryKind::Unregistered));
-    // cuDNN has read scalars if it returned success, but perhaps fewer than the tensor states. A kernel may be writing to
-    // other memory.
+    // cuDNN has read scalars if it returned success, but perhaps fewer than the tensor declares. A kernel may be
+    // writing to other memory.
     let is_readable = is_by_value && status == Status::CUDNN_STATUS_SUCCESS;
     let copy = |span| program_memory::copy(address, usize::try_from(span).ok()?);
     let value = span.filter(|_| is_readable).and_then(copy).map(|bytes| hexadecimal(&bytes));

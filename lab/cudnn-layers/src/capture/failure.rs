@@ -1,7 +1,7 @@
 //! Records calls of the backend API that fail, with the attribute that cuDNN has refused.
 
 use cudnn_graph::{Node, declared, element_size, names};
-use cudnn_store::captures::{Failure, Record, hexadecimal};
+use cudnn_store::captures::{FailureRecord, Record, hexadecimal};
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::State;
@@ -39,7 +39,7 @@ pub(super) fn record(state: &State, call: &Call<'_>, status: Status) {
     let function = call.function.name();
     let content = (function, status.0, &attribute, text(&descriptors));
     let _ordinal = FAILURES.write(&content, |_| {
-        state.output.write(&Record::Failure(Failure {
+        state.output.write(&Record::Failure(FailureRecord {
             call: function.to_owned(),
             status: status.into(),
             reason: reason(&state.cudnn),
@@ -65,7 +65,7 @@ fn attribute(call: &Call<'_>) -> Option<(String, u32, i64, Option<String>)> {
     Some((names::attribute(name), i64::from(ty.0) as u32, count, value))
 }
 
-/// Returns the elements as hexadecimal text, if they are no addresses. cuDNN may have refused the call before it read them.
+/// Returns the elements as hexadecimal text, unless they are addresses. cuDNN may have refused the call before it read them.
 fn elements_of(name: Name, ty: Type, count: i64, elements: u64) -> Option<String> {
     let is_address = matches!(
         ty,

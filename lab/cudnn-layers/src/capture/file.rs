@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use cudnn_layer_api::Host;
 use cudnn_os::append_file::{AppendFile, uninterrupted};
 use cudnn_os::trusted_files::Directory;
-use cudnn_store::captures::{FORMAT, Record, Start, values_dir};
+use cudnn_store::captures::{FORMAT, Record, StartRecord, values_dir};
 
 use crate::leaked::Leaked;
 use crate::lock::Lock;
@@ -54,7 +54,7 @@ impl Output {
     /// Creates the file of the first process.
     pub(super) fn create(name: PathBuf, host: Host) -> std::result::Result<Self, String> {
         let cudart = host.cudart_version().unwrap_or(0) as usize;
-        let start = Record::Start(Start { format: FORMAT, cudnn: host.cudnn_version() as usize, cudart });
+        let start = Record::Start(StartRecord { format: FORMAT, cudnn: host.cudnn_version() as usize, cudart });
         let output = Output { name, host, start };
         let name = expanded(&output.name, std::process::id());
         let file = output.new_file(&name, &with_number(&name, std::process::id()));

@@ -1,4 +1,4 @@
-//! The layer `capture`, which writes the work that a program gives to cuDNN to a file.
+//! The layer `capture`, which records a program's work for cuDNN in a file.
 //!
 //! The file contains graphs, plans, the layout of executions, and failed calls, in the format of `cudnn_store::captures`.
 //! It contains no addresses, and only small values that are in host memory. The layer never changes a call or a result.
@@ -11,7 +11,7 @@
 //! | `data`, `values` | store the values of tensors on request, and examine them |
 //! | `failure`, `reason` | record failed calls, and cuDNN's reasons |
 //! | `layout` | describes memory without addresses |
-//! | `driver` | asks the driver about memory and streams |
+//! | `driver` | queries the driver about memory and streams |
 //! | `written` | remembers which records are written |
 //! | `file` | writes the records of a process |
 //! | `options` | the name of the file, and the requested values |
@@ -20,9 +20,9 @@
 //!
 //! ```no_run
 //! # mod cudnn_loader { pub mod layers { pub fn add<L>(_: &str) -> Result<(), std::fmt::Error> { Ok(()) } } }
-//! use cudnn_layers::capture::{self, Capture};
+//! use cudnn_layers::capture::{self, Capture, Options};
 //!
-//! capture::configure("app.cudnncap".into());
+//! capture::configure(Options::new("app.cudnncap"));
 //! cudnn_loader::layers::add::<Capture>("capture")?;
 //! # Ok::<(), std::fmt::Error>(())
 //! ```
@@ -55,7 +55,7 @@ use self::functions::{Function, ParameterKind, Role};
 use crate::active::Active;
 use crate::bypass::Bypass;
 use crate::cudnn::Cudnn;
-use crate::engine::Choice;
+use crate::engine::ChosenEngine;
 use crate::fork::{AtFork, Rank};
 use crate::program_memory::accepted_word;
 use crate::report::save_working_dir;
@@ -65,7 +65,7 @@ use crate::wrappers::{Call, Id, Intercept, Next, Returned, intercept};
 use crate::{follow, serialized, trial};
 
 pub use self::file::may_replace;
-pub use self::options::{DATA_VARIABLE, VARIABLE, configure};
+pub use self::options::{DATA_VARIABLE, Options, VARIABLE, configure};
 
 /// Writes a capture.
 #[derive(Debug)]
@@ -91,7 +91,7 @@ impl Layer for Capture {
         if !data.is_empty() {
             packs::follow_always();
         }
-        let output = Output::create(options::file()?, host)?;
+        let output = Output::create(Options::chosen()?.file, host)?;
         STATE.begin("capture", State { host, cudnn, output, data }, Rank::Capture, &AT_FORK)?;
         call_at_exit(at_exit);
         Ok(Capture(()))
@@ -99,7 +99,7 @@ impl Layer for Capture {
 
     fn check() -> Result<(), String> {
         options::data()?;
-        file::KIND.check(&options::file()?)
+        file::KIND.check(&Options::chosen()?.file)
     }
 
     fn wrap<'a>(&self, next: NextFunction<'a>) -> NextFunction<'a> {
@@ -226,8 +226,8 @@ fn succeeded(state: &State, call: &Call<'_>, duration: Duration) {
             if let Some((plan, configuration)) = calls::configured(call).filter(|_| is_current(state)) {
                 // Thread cancellation must not unwind from here.
                 let _guard = ThreadStateGuard::new();
-                // SAFETY: cuDNN has accepted both descriptors in this call, which keeps them alive.
-                plans::CHOICES.set(plan, || Some(unsafe { Choice::read_unnoticed(&state.cudnn, configuration) }));
+                // SAFETY: cuDNN has accepted both descriptors in this call, so they are live.
+                plans::CHOICES.set(plan, || Some(unsafe { ChosenEngine::read_unnoticed(&state.cudnn, configuration) }));
             }
         }
         Id::CudnnBackendGetAttribute => {

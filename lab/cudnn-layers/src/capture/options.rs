@@ -12,18 +12,37 @@ pub const VARIABLE: &str = "CUDNN_CAPTURE";
 /// or `all`, and optionally `@` with the number of the execution, `nan` or `mismatch`. `nan` means `all@nan`.
 pub const DATA_VARIABLE: &str = "CUDNN_CAPTURE_DATA";
 
-static CONFIGURED: Configured<PathBuf> = Configured::new();
-
-/// Sets the file in code, instead of from [`VARIABLE`]. Call this before you add the layer, because later changes have
-/// no effect.
-pub fn configure(file: PathBuf) {
-    CONFIGURED.set(file);
+/// Options of the layer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Options {
+    /// The name of the capture. The first `%i` in it is replaced by the process ID.
+    pub file: PathBuf,
 }
 
-/// Returns the file that the program or the environment selects.
-pub(super) fn file() -> Result<PathBuf, String> {
-    let file = CONFIGURED.get().or_else(|| variable(VARIABLE).map(PathBuf::from));
-    file.ok_or(format!("{VARIABLE} does not name a file"))
+static CONFIGURED: Configured<Options> = Configured::new();
+
+/// Sets the options in code, instead of from [`VARIABLE`]. Only [`DATA_VARIABLE`] still applies. Call this before you add
+/// the layer, because later changes have no effect.
+pub fn configure(options: Options) {
+    CONFIGURED.set(options);
+}
+
+impl Options {
+    /// Returns options that write to this file.
+    #[must_use]
+    pub fn new(file: impl Into<PathBuf>) -> Self {
+        Options { file: file.into() }
+    }
+
+    /// Returns the options that the program set, or reads them from the environment.
+    ///
+    /// # Errors
+    /// Returns the reason if no file is named.
+    pub(super) fn chosen() -> Result<Options, String> {
+        let options = CONFIGURED.get().or_else(|| variable(VARIABLE).map(Options::new));
+        options.ok_or(format!("{VARIABLE} does not name a file"))
+    }
 }
 
 /// A request for the values of tensors.

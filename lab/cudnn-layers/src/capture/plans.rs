@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use cudnn_graph::names::{behavior_note, numerical_note};
-use cudnn_store::captures::{Count, Device, Engine, GraphRecord, Incomplete, Plan, Proposals, Record};
+use cudnn_store::captures::{
+    CountRecord, DeviceRecord, Engine, GraphRecord, IncompleteRecord, PlanRecord, ProposalsRecord, Record,
+};
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::State;
@@ -17,7 +19,7 @@ use super::reason::reason;
 use super::written::WrittenRecords;
 use crate::cudnn::read;
 use crate::device;
-use crate::engine::Choice;
+use crate::engine::ChosenEngine;
 use crate::last_error::own_calls;
 use crate::lock::Lock;
 use crate::plan_configurations::PlanConfigurations;
@@ -61,7 +63,7 @@ pub(super) struct LivePlan {
 pub(super) static LIVE: Table<LivePlan, 32> = Table::new(usize::MAX);
 
 /// The engines of plans that are not finalized yet.
-pub(super) static CHOICES: PlanConfigurations<Arc<Choice>> = PlanConfigurations::new();
+pub(super) static CHOICES: PlanConfigurations<Arc<ChosenEngine>> = PlanConfigurations::new();
 
 /// The plans that the program has serialized, with their graphs.
 pub(super) static SERIALIZED: SerializedPlans<(Arc<StoredPlan>, Arc<Content>)> = SerializedPlans::new();
@@ -118,7 +120,7 @@ fn graph_id(state: &State, graph: &Arc<Content>) -> Option<Arc<str>> {
 fn incomplete(state: &State, label: &str, reason: &str) {
     let _ordinal = INCOMPLETE.write(&(label, reason), |_| {
         let (label, reason) = (label.to_owned(), reason.to_owned());
-        state.output.write(&Record::Incomplete(Incomplete { label, reason }))
+        state.output.write(&Record::Incomplete(IncompleteRecord { label, reason }))
     });
 }
 
@@ -127,7 +129,7 @@ fn incomplete(state: &State, label: &str, reason: &str) {
 fn device(state: &State, content: &Arc<Content>) -> Option<usize> {
     let description = String::from_utf8_lossy(&device::description(&state.cudnn, content)?).into_owned();
     DEVICES.write(&description, |device| {
-        state.output.write(&Record::Device(Device { device, description: description.clone() }))
+        state.output.write(&Record::Device(DeviceRecord { device, description: description.clone() }))
     })
 }
 
@@ -138,7 +140,7 @@ pub(super) fn proposed(state: &State, heuristics: Raw, count: usize) {
     let mode = content.number(Name::CUDNN_ATTR_ENGINEHEUR_MODE).unwrap_or(-1);
     let device = device(state, &content);
     let _ordinal = PROPOSALS.write(&(&graph, device, mode, count), |_| {
-        state.output.write(&Record::Proposals(Proposals { graph: graph.to_string(), device, mode, count }))
+        state.output.write(&Record::Proposals(ProposalsRecord { graph: graph.to_string(), device, mode, count }))
     });
 }
 
@@ -158,13 +160,13 @@ pub(super) fn refused(state: &State, descriptor: Raw, status: Status, duration: 
     let Some(graph) = graph_id(state, graph) else { return };
     let _ordinal = write_plan(
         state,
-        Plan {
+        PlanRecord {
             graph: graph.to_string(),
             device: device(state, &content),
             status: status.into(),
             reason,
             build_us: microseconds(duration),
-            ..Plan::default()
+            ..PlanRecord::default()
         },
     );
 }
@@ -223,7 +225,7 @@ fn store(
     let engine = choice.and_then(|choice| Some(engine(choice.engine?, &choice)));
     let ordinal = write_plan(
         state,
-        Plan {
+        PlanRecord {
             plan: 0,
             graph: graph.to_string(),
             device,
@@ -242,10 +244,10 @@ fn store(
 }
 
 /// Writes a plan with an ordinal, unless a plan of the same graph, device, engine and status was written.
-fn write_plan(state: &State, plan: Plan) -> Option<usize> {
+fn write_plan(state: &State, plan: PlanRecord) -> Option<usize> {
     let engine = plan.engine.as_ref().map(|engine| (engine.index, &engine.knobs));
     let key = (&plan.graph, plan.device, &plan.status, engine);
-    PLANS.write(&key, |ordinal| state.output.write(&Record::Plan(Plan { plan: ordinal, ..plan.clone() })))
+    PLANS.write(&key, |ordinal| state.output.write(&Record::Plan(PlanRecord { plan: ordinal, ..plan.clone() })))
 }
 
 /// Returns the size of the workspace of a plan that the program has just finalized.
@@ -263,7 +265,7 @@ fn microseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-fn engine(index: i64, choice: &Choice) -> Engine {
+fn engine(index: i64, choice: &ChosenEngine) -> Engine {
     let numerical = choice.numerical_notes.iter().map(|note| numerical_note(i64::from(note.0)));
     let behavior = choice.behavior_notes.iter().map(|note| behavior_note(i64::from(note.0)));
     Engine {
@@ -316,11 +318,11 @@ pub(super) fn live(plan: Raw) -> Option<LivePlan> {
 
 fn write_count(state: &State, stored: &StoredPlan, executions: u64) {
     if stored.written.fetch_max(executions, Ordering::Relaxed) < executions {
-        state.output.write(&Record::Count(Count { plan: stored.ordinal, executions }));
+        state.output.write(&Record::Count(CountRecord { plan: stored.ordinal, executions }));
     }
 }
 
-/// Writes the number of executions of a plan, if the capture lacks it.
+/// Writes the number of executions of a plan, unless the capture already contains it.
 pub(super) fn write_last_count(state: &State, stored: &StoredPlan) {
     let executions = stored.executions.load(Ordering::Relaxed);
     if executions > 1 {

@@ -34,7 +34,7 @@ fn path_start(text: &str) -> Option<usize> {
 }
 
 /// Returns whether a separator after this text continues a word, such as `1/2` and `src/file.cpp`. A compiler's option
-/// such as `-I` is no such word.
+/// such as `-I` is not one.
 fn is_in_word(before: &str) -> bool {
     let is_letter = |c: char| c.is_alphanumeric() || c == '_';
     let word = before.rsplit(|c| !is_letter(c) && c != '-').next().unwrap_or_default();

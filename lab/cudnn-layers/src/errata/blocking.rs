@@ -7,12 +7,12 @@ use cudnn_graph::Operation;
 use cudnn_layer_api::Host;
 use cudnn_os::cancel::ThreadStateGuard;
 
-use super::rule::{Rule, Rules};
+use super::rule::{BlockingRule, BlockingRules};
 use crate::active::Active;
 use crate::bypass::Bypass;
 use crate::cudnn::{Cudnn, read};
 use crate::device;
-use crate::engine::Choice;
+use crate::engine::ChosenEngine;
 use crate::json::parsed;
 use crate::last_error::{self, own_calls};
 use crate::plan_configurations::PlanConfigurations;
@@ -25,7 +25,7 @@ pub(super) struct State {
     pub(super) host: Host,
     pub(super) cudnn: Cudnn,
     /// The rules for this release of cuDNN.
-    pub(super) rules: Rules,
+    pub(super) rules: BlockingRules,
     /// Whether a rule depends on the engine or the knobs.
     pub(super) needs_configuration: bool,
 }
@@ -34,7 +34,7 @@ pub(super) struct State {
 pub(super) static STATE: Active<State> = Active::new();
 
 /// The engines that the program has chosen.
-pub(super) static CHOICES: PlanConfigurations<Arc<Choice>> = PlanConfigurations::new();
+pub(super) static CHOICES: PlanConfigurations<Arc<ChosenEngine>> = PlanConfigurations::new();
 
 /// Reads the configuration that the program has set in a plan.
 ///
@@ -45,7 +45,7 @@ pub(super) unsafe fn configured(state: &State, plan: Raw, configuration: Raw) {
         return;
     }
     // SAFETY: guaranteed by the caller.
-    CHOICES.set(plan, || Some(unsafe { Choice::read_unnoticed(&state.cudnn, configuration) }));
+    CHOICES.set(plan, || Some(unsafe { ChosenEngine::read_unnoticed(&state.cudnn, configuration) }));
 }
 
 /// Discards the record of a plan that is finalized, emptied or destroyed.
@@ -59,13 +59,15 @@ pub(super) fn forget(state: &State, plan: Raw) {
 /// counts as not finalized, and the rule becomes the text of the thread's last error.
 pub(super) fn needs_too_much_workspace(state: &State, descriptor: Raw) -> bool {
     let is_plan = |content: &Arc<Content>| content.kind == Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR;
-    if !state.rules.iter().any(Rule::limits_workspace) || !shadow::content(descriptor).as_ref().is_some_and(is_plan) {
+    if !state.rules.iter().any(BlockingRule::limits_workspace)
+        || !shadow::content(descriptor).as_ref().is_some_and(is_plan)
+    {
         return false;
     }
     let (name, ty) = (Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, Type::CUDNN_TYPE_INT64);
     let mut size = 0_i64;
     let room = std::slice::from_mut(&mut size);
-    // SAFETY: cuDNN has just finalized the plan, which the program keeps alive during the call.
+    // SAFETY: cuDNN has just finalized the plan, which is live during the call.
     let is_read = own_calls(&state.cudnn, || unsafe { read(&state.cudnn, descriptor, name, ty, room) }).is_ok();
     let refusal = is_read.then(|| refuse(state, descriptor, Some(size))).flatten();
     if let Some(refusal) = &refusal {
@@ -116,7 +118,7 @@ fn blocked_by<'a>(
     descriptor: Raw,
     plan: &Arc<Content>,
     workspace: Option<i64>,
-) -> Option<(&'a Rule, String)> {
+) -> Option<(&'a BlockingRule, String)> {
     let is_certain = |content: &Content| !content.is_uncertain && !content.lacks_attributes;
     let graph = shadow::graph_of(plan).filter(|graph| is_certain(graph))?;
     let choice = CHOICES.get(descriptor).and_then(|configured| configured.current(plan));
@@ -130,7 +132,7 @@ fn blocked_by<'a>(
     Some((rule, explain(rule, choice, label.as_deref().unwrap_or("a plan"))))
 }
 
-fn explain(rule: &Rule, choice: Option<&Choice>, label: &str) -> String {
+fn explain(rule: &BlockingRule, choice: Option<&ChosenEngine>, label: &str) -> String {
     let engine = choice.and_then(|choice| choice.engine).filter(|_| !label.contains("; engine "));
     let engine = engine.map_or(String::new(), |engine| format!("; engine {engine}"));
     format!("blocked by the erratum {}: {}: {label}{engine}", rule.name, rule.reason)

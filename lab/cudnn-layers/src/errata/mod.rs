@@ -13,9 +13,9 @@
 //!
 //! ```no_run
 //! # mod cudnn_loader { pub mod layers { pub fn add<L>(_: &str) -> Result<(), std::fmt::Error> { Ok(()) } } }
-//! use cudnn_layers::errata::{self, Errata, Rules};
+//! use cudnn_layers::errata::{self, Errata, Options};
 //!
-//! errata::configure(Rules::known());
+//! errata::configure(Options::default()); // the known rules
 //! cudnn_loader::layers::add::<Errata>("errata")?;
 //! # Ok::<(), std::fmt::Error>(())
 //! ```
@@ -35,8 +35,8 @@ use crate::shadow::calls;
 use crate::shadow::elements::Kind;
 use crate::wrappers::{Call, Id, Intercept, Next, Returned, intercept};
 
-pub use self::options::{VARIABLE, configure};
-pub use self::rule::{Rule, Rules};
+pub use self::options::{Options, VARIABLE, configure};
+pub use self::rule::{BlockingRule, BlockingRules};
 
 /// Blocks plans that match a rule.
 #[derive(Debug)]
@@ -48,18 +48,18 @@ static AT_FORK: &[AtFork] = &[AtFork::Inherited(CHOICES.table())];
 
 impl Layer for Errata {
     fn begin(host: Host) -> Result<Self, String> {
-        let mut rules = options::chosen()?;
+        let Options { mut rules } = Options::chosen()?;
         let count = rules.len();
         rules.retain(|rule| rule.includes_release(host.cudnn_version()));
         host.info(&format!("{} of {count} rules apply to this release of cuDNN", rules.len()));
-        let needs_configuration = rules.iter().any(Rule::needs_configuration);
+        let needs_configuration = rules.iter().any(BlockingRule::needs_configuration);
         let state = State { host, cudnn: Cudnn::new(host), rules, needs_configuration };
         STATE.begin("errata", state, Rank::Errata, &AT_FORK)?;
         Ok(Errata(()))
     }
 
     fn check() -> Result<(), String> {
-        options::chosen().map(drop)
+        Options::chosen().map(drop)
     }
 
     fn wrap<'a>(&self, next: NextFunction<'a>) -> NextFunction<'a> {
@@ -109,7 +109,7 @@ fn succeeded(state: &State, call: &Call<'_>) {
         Id::CudnnBackendInitialize | Id::CudnnBackendFinalize => blocking::forget(state, calls::descriptor(call)),
         Id::CudnnBackendSetAttribute => {
             if let Some((plan, configuration)) = calls::configured(call) {
-                // SAFETY: cuDNN has accepted both descriptors in this call, which keeps them alive.
+                // SAFETY: cuDNN has accepted both descriptors in this call, so they are live.
                 unsafe { blocking::configured(state, plan, configuration) };
             }
         }

@@ -1,38 +1,55 @@
-//! Selects the rules from the environment or the program.
+//! The options of the layer, from the environment or from the program.
 
 use std::ffi::OsStr;
 use std::path::Path;
 
 use cudnn_os::environment::is_secure_execution;
 
-use super::rule::Rules;
+use super::rule::BlockingRules;
 use crate::configured::Configured;
 
 /// The environment variable with the rules: `known`, files with rules, or both, separated by commas.
 pub const VARIABLE: &str = "CUDNN_ERRATA";
 
-static CONFIGURED: Configured<Rules> = Configured::new();
-
-/// Sets the rules in code, instead of from [`VARIABLE`]. Call this before you add the layer, because later changes have
-/// no effect.
-pub fn configure(rules: Rules) {
-    CONFIGURED.set(rules);
+/// Options of the layer.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// The rules that block engines.
+    pub rules: BlockingRules,
 }
 
-/// Returns the program's rules, or else those that the environment selects.
-///
-/// # Errors
-/// Returns the reason if no rules are selected, or if a file has an error.
-pub(super) fn chosen() -> Result<Rules, String> {
-    if let Some(rules) = CONFIGURED.get() {
-        return Ok(rules);
+/// The known rules.
+impl Default for Options {
+    fn default() -> Self {
+        Options { rules: BlockingRules::known() }
     }
-    if is_secure_execution() {
-        return Err(format!("{VARIABLE} of a less privileged user is ignored in secure-execution mode"));
+}
+
+static CONFIGURED: Configured<Options> = Configured::new();
+
+/// Sets the options in code, instead of from [`VARIABLE`]. Call this before you add the layer, because later changes have
+/// no effect.
+pub fn configure(options: Options) {
+    CONFIGURED.set(options);
+}
+
+impl Options {
+    /// Returns the options that the program set, or reads them from the environment.
+    ///
+    /// # Errors
+    /// Returns the reason if no rules are selected, or if a file has an error.
+    pub(super) fn chosen() -> Result<Options, String> {
+        if let Some(options) = CONFIGURED.get() {
+            return Ok(options);
+        }
+        if is_secure_execution() {
+            return Err(format!("{VARIABLE} of a less privileged user is ignored in secure-execution mode"));
+        }
+        let value = std::env::var_os(VARIABLE).filter(|value| !value.is_empty());
+        let value = value.ok_or_else(|| format!("{VARIABLE} is not set: it selects `known` or a file with rules"))?;
+        Ok(Options { rules: BlockingRules::selected_by(&value)? })
     }
-    let value = std::env::var_os(VARIABLE).filter(|value| !value.is_empty());
-    let value = value.ok_or_else(|| format!("{VARIABLE} is not set: it selects `known` or a file with rules"))?;
-    Rules::selected_by(&value)
 }
 
 /// Returns the items of a value of [`VARIABLE`]: `known` and the names of files.
@@ -42,15 +59,19 @@ fn items(value: &OsStr) -> impl Iterator<Item = &OsStr> {
     items.map(|item| unsafe { OsStr::from_encoded_bytes_unchecked(item) })
 }
 
-impl Rules {
+impl BlockingRules {
     /// Returns the rules that a value of [`VARIABLE`] selects.
     ///
     /// # Errors
-    /// Returns the file and the reason if a file cannot be read or contains an invalid rule, or if nothing is selected.
-    pub fn selected_by(value: &OsStr) -> Result<Rules, String> {
-        let mut rules = Rules::default();
+    /// Returns the file and the reason if a file cannot be read or contains an invalid rule, or if no rule is selected.
+    pub fn selected_by(value: &OsStr) -> Result<BlockingRules, String> {
+        let mut rules = BlockingRules::default();
         for item in items(value) {
-            rules.extend(if item == "known" { Rules::known() } else { Rules::read(Path::new(item))? })?;
+            rules.extend(if item == "known" {
+                BlockingRules::known()
+            } else {
+                BlockingRules::read(Path::new(item))?
+            })?;
         }
         if rules.is_empty() { Err("it selects no rules".to_owned()) } else { Ok(rules) }
     }

@@ -13,17 +13,17 @@ use cudnn_probe::release_facts::RELEASE_FACTS;
 use cudnn_store::choices::{Capability, Document, Release};
 use serde::Deserialize;
 
-use crate::engine::Choice;
+use crate::engine::ChosenEngine;
 
 /// Rules that block plans.
 #[derive(Clone, Debug, Default)]
-pub struct Rules(Vec<Rule>);
+pub struct BlockingRules(Vec<BlockingRule>);
 
 /// A rule that selects plans.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
-pub struct Rule {
+pub struct BlockingRule {
     /// The name, which appears in the log and in the error text.
     pub name: String,
     /// The reason for blocking the plans.
@@ -102,18 +102,18 @@ impl<T: fmt::Display> fmt::Display for Range<T> {
     }
 }
 
-impl Rules {
+impl BlockingRules {
     /// Returns the rules for publicly known problems of cuDNN.
     #[must_use]
-    pub fn known() -> Rules {
-        Rules::parse(RELEASE_FACTS).unwrap_or_default()
+    pub fn known() -> BlockingRules {
+        BlockingRules::parse(RELEASE_FACTS).unwrap_or_default()
     }
 
     /// Reads a file with rules.
     ///
     /// # Errors
     /// Returns the file and the reason if it cannot be read, is too large, or contains an invalid rule.
-    pub fn read(path: &Path) -> Result<Rules, String> {
+    pub fn read(path: &Path) -> Result<BlockingRules, String> {
         let name = cudnn_os::escape::one_line(&path.to_string_lossy());
         Self::from_document(Document::read(path)?).map_err(|reason| format!("{name}: {reason}"))
     }
@@ -122,14 +122,14 @@ impl Rules {
     ///
     /// # Errors
     /// Returns the reason, with the line of a syntax error or the name of an invalid rule.
-    pub fn parse(text: &str) -> Result<Rules, String> {
+    pub fn parse(text: &str) -> Result<BlockingRules, String> {
         Self::from_document(Document::parse(text)?)
     }
 
-    fn from_document(document: Document<Rule>) -> Result<Rules, String> {
-        let mut rules = Rules::default();
-        rules.extend(Rules(document.rules.unwrap_or_default()))?;
-        rules.iter().try_for_each(Rule::check)?;
+    fn from_document(document: Document<BlockingRule>) -> Result<BlockingRules, String> {
+        let mut rules = BlockingRules::default();
+        rules.extend(BlockingRules(document.rules.unwrap_or_default()))?;
+        rules.iter().try_for_each(BlockingRule::check)?;
         Ok(rules)
     }
 
@@ -137,7 +137,7 @@ impl Rules {
     ///
     /// # Errors
     /// Returns an error if two rules have the same name.
-    pub fn extend(&mut self, other: Rules) -> Result<(), String> {
+    pub fn extend(&mut self, other: BlockingRules) -> Result<(), String> {
         for rule in other.0 {
             if self.iter().any(|known| known.name == rule.name) {
                 return Err(format!("two rules are called {:?}", rule.name));
@@ -148,7 +148,7 @@ impl Rules {
     }
 
     /// Returns the rules in order. The first rule that selects a plan is reported.
-    pub fn iter(&self) -> std::slice::Iter<'_, Rule> {
+    pub fn iter(&self) -> std::slice::Iter<'_, BlockingRule> {
         self.0.iter()
     }
 
@@ -164,12 +164,12 @@ impl Rules {
         self.0.is_empty()
     }
 
-    pub(super) fn retain(&mut self, keep: impl Fn(&Rule) -> bool) {
+    pub(super) fn retain(&mut self, keep: impl Fn(&BlockingRule) -> bool) {
         self.0.retain(keep);
     }
 }
 
-impl Rule {
+impl BlockingRule {
     /// Returns whether the rule applies to a release, as returned by `cudnnGetVersion`.
     #[must_use]
     pub fn includes_release(&self, release: u32) -> bool {
@@ -277,7 +277,7 @@ impl Rule {
     pub(super) fn matches(
         &self,
         operations: &[Operation<'_>],
-        choice: Option<&Choice>,
+        choice: Option<&ChosenEngine>,
         capability: &dyn Fn() -> Option<u32>,
         workspace: Option<i64>,
     ) -> bool {
@@ -325,8 +325,8 @@ impl TensorRule {
 mod tests {
     use super::*;
 
-    fn rule(conditions: &str) -> Result<Rules, String> {
-        Rules::parse(&format!(r#"{{"errata":1,"rules":[{{"name":"n","reason":"r",{conditions}}}]}}"#))
+    fn rule(conditions: &str) -> Result<BlockingRules, String> {
+        BlockingRules::parse(&format!(r#"{{"errata":1,"rules":[{{"name":"n","reason":"r",{conditions}}}]}}"#))
     }
 
     /// A fused 3-d convolution.
@@ -400,10 +400,13 @@ mod tests {
             assert!(error.contains(expected), "{conditions}: {error}");
         }
         let twice = r#"{"name":"n","reason":"r","operations":["matmul"]}"#;
-        let error = Rules::parse(&format!(r#"{{"errata":1,"rules":[{twice},{twice}]}}"#)).unwrap_err();
+        let error = BlockingRules::parse(&format!(r#"{{"errata":1,"rules":[{twice},{twice}]}}"#)).unwrap_err();
         assert_eq!(error, "two rules are called \"n\"");
-        assert_eq!(Rules::parse(r#"{"errata":2,"rules":[]}"#).unwrap_err(), "format 2 is not supported, only 1");
-        assert!(Rules::parse("{").unwrap_err().contains("line 1"));
+        assert_eq!(
+            BlockingRules::parse(r#"{"errata":2,"rules":[]}"#).unwrap_err(),
+            "format 2 is not supported, only 1"
+        );
+        assert!(BlockingRules::parse("{").unwrap_err().contains("line 1"));
     }
 
     #[test]
@@ -411,15 +414,15 @@ mod tests {
         let facts = |rule: &str| {
             format!(r#"{{"facts":1,"version":2,"known_issues":[],"errata":{{"errata":1,"rules":[{{{rule}}}]}}}}"#)
         };
-        let rules = Rules::parse(&facts(r#""name":"n","reason":"r","operations":["matmul"]"#)).unwrap();
+        let rules = BlockingRules::parse(&facts(r#""name":"n","reason":"r","operations":["matmul"]"#)).unwrap();
         assert_eq!(rules.iter().map(|rule| rule.name.as_str()).collect::<Vec<_>>(), ["n"]);
-        let error = Rules::parse(&facts(r#""name":"n","reason":"r","operations":["other"]"#)).unwrap_err();
+        let error = BlockingRules::parse(&facts(r#""name":"n","reason":"r","operations":["other"]"#)).unwrap_err();
         assert!(error.starts_with("rule \"n\": unknown operation"), "{error}");
     }
 
     #[test]
     fn the_shipped_rules_are_valid_and_have_a_source() {
-        let known = Rules::parse(RELEASE_FACTS).unwrap();
+        let known = BlockingRules::parse(RELEASE_FACTS).unwrap();
         assert!(!known.is_empty());
         assert!(known.iter().all(|rule| rule.source.as_ref().is_some_and(|source| source.starts_with("https://"))));
     }

@@ -13,7 +13,7 @@ use crate::lock::Lock;
 use crate::serialized::SerializedPlans;
 use crate::shadow;
 use crate::shadow::content::Content;
-use crate::shadow::devices::{self, Device};
+use crate::shadow::devices::{self, ReferencedDevice};
 use crate::shadow::elements::{Kind, Name, Raw};
 
 /// What the program has tried with a graph.
@@ -42,8 +42,8 @@ pub(super) struct Attempt {
 
 /// Why a graph is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Failure {
-    /// All queries of the heuristics returned nothing, or no engine could be created.
+pub(super) enum AttemptFailure {
+    /// All queries of the heuristics returned empty results, or no engine could be created.
     NoEngine,
     /// All plans failed.
     NoPlan,
@@ -72,7 +72,7 @@ impl Attempt {
     }
 
     /// Returns whether the program can do nothing more: no plan is left, and either all proposals were tried and the fallback
-    /// mode was asked, which is the last one, or the graph and all proposals are destroyed.
+    /// mode was queried, which is the last one, or the graph and all proposals are destroyed.
     fn is_exhausted(&self) -> bool {
         let proposals: usize = self.proposals.values().map(|proposals| proposals.as_ref().copied().unwrap_or(0)).sum();
         let tried = self.failed_plans.values().sum::<usize>() + self.workspaces.len();
@@ -81,19 +81,19 @@ impl Attempt {
         self.live_plans == 0 && (has_tried_all || is_destroyed)
     }
 
-    /// Returns why the graph is reported, if the program does nothing more with it.
-    pub(super) fn failure(&self) -> Option<Failure> {
+    /// Returns why the graph is reported, if the program has given up on it.
+    pub(super) fn failure(&self) -> Option<AttemptFailure> {
         let has_proposals = self.proposals.values().any(|proposals| proposals.as_ref().is_ok_and(|count| *count > 0));
         if !self.failed_executions.is_empty() {
-            Some(Failure::NoExecution)
+            Some(AttemptFailure::NoExecution)
         } else if !self.workspaces.is_empty() {
-            (self.live_plans == 0).then_some(Failure::NotExecuted)
+            (self.live_plans == 0).then_some(AttemptFailure::NotExecuted)
         } else if !self.failed_plans.is_empty() {
-            Some(Failure::NoPlan)
+            Some(AttemptFailure::NoPlan)
         } else if has_proposals || self.engines_built > 0 {
             None
         } else {
-            (!self.proposals.is_empty() || self.engines_failed > 0).then_some(Failure::NoEngine)
+            (!self.proposals.is_empty() || self.engines_failed > 0).then_some(AttemptFailure::NoEngine)
         }
     }
 }
@@ -102,7 +102,7 @@ impl Attempt {
 const FALLBACK: i64 = cudnnBackendHeurMode_t::CUDNN_HEUR_MODE_FALLBACK.0 as i64;
 
 /// A plan that was built and not destroyed yet.
-struct Plan {
+struct AttemptedPlan {
     /// The key of the graph.
     graph: u64,
     /// The time to build it.
@@ -119,7 +119,7 @@ pub(super) struct Attempts {
     /// Hashes of graphs by the address of the content, which is the same for all descriptors below the graph.
     keys: BTreeMap<usize, (Arc<Content>, u64)>,
     /// By address.
-    plans: BTreeMap<usize, Plan>,
+    plans: BTreeMap<usize, AttemptedPlan>,
     /// The keys of graphs by the address of a proposal.
     proposals: BTreeMap<usize, u64>,
     /// The keys of graphs that were executed, which are not reported any more.
@@ -156,7 +156,7 @@ pub(super) fn key(graph: &Arc<Content>) -> u64 {
     devices::devices(graph)
         .iter()
         .filter_map(|device| match device {
-            Device::Handle(handle) => Some(handle),
+            ReferencedDevice::Handle(handle) => Some(handle),
             _ => None,
         })
         .for_each(|handle| handle.hash(&mut hasher));
@@ -216,7 +216,7 @@ pub(super) fn proposed(heuristics: Raw, count: usize, stored: &[Raw]) -> Option<
     })
 }
 
-/// Records that a configuration is about to be destroyed. Returns what the program has tried, if nothing can follow.
+/// Records that a configuration is about to be destroyed. Returns the program's attempts, if this was the last one.
 pub(super) fn configuration_destroyed(configuration: Raw) -> Option<Attempt> {
     with(|state| {
         let key = state.proposals.remove(&configuration.addr())?;
@@ -263,7 +263,8 @@ pub(super) fn plan_built(plan: Raw, workspace: i64, duration: Duration) {
         attempt.workspaces.push(workspace);
     });
     let _former = with(|state| {
-        let former = state.plans.insert(plan.addr(), Plan { graph, duration, restored_from, was_executed: false });
+        let former =
+            state.plans.insert(plan.addr(), AttemptedPlan { graph, duration, restored_from, was_executed: false });
         // The destruction of a plan at this address was not seen.
         if former.as_ref().is_none_or(|former| former.was_executed) {
             UNUSED_PLANS.fetch_add(1, Ordering::Relaxed);
@@ -313,7 +314,7 @@ pub(super) fn execution_failed(plan: Raw, status: Status) {
     });
 }
 
-/// Records that a graph is about to be destroyed. Returns what the program has tried, if nothing can follow.
+/// Records that a graph is about to be destroyed. Returns the program's attempts, if this was the last one.
 pub(super) fn graph_destroyed(graph: Raw) -> Option<Attempt> {
     let content = shadow::content(graph)?;
     let key = key(&content);
@@ -332,7 +333,7 @@ pub(super) fn is_unused(plan: Raw) -> bool {
     with(|state| state.plans.get(&plan.addr()).is_some_and(|plan| !plan.was_executed)).unwrap_or(false)
 }
 
-/// Records that a plan is about to be destroyed. Returns what the program has tried, if nothing can follow.
+/// Records that a plan is about to be destroyed. Returns the program's attempts, if this was the last one.
 pub(super) fn plan_destroyed(plan: Raw, free_memory: Option<u64>) -> Option<Attempt> {
     let (_plan, attempt) = with(|state| {
         let plan = state.plans.remove(&plan.addr())?;

@@ -10,7 +10,7 @@ use cudnn_sys::types::{cudnnBackendHeurMode_t as Mode, cudnnStatus_t as Status};
 
 use super::messages::Messages;
 use super::reason::Reason;
-use crate::cudnn::{Cudnn, Descriptor, read};
+use crate::cudnn::{Cudnn, LayerDescriptor, read};
 use crate::shadow::elements::{Kind, Name, Raw, Type};
 
 /// More engines than cuDNN has for one graph.
@@ -25,7 +25,7 @@ pub(super) struct Planned {
 }
 
 impl Planned {
-    fn set_device(&self, descriptor: &Descriptor<'_>, name: Name) -> Result<(), Status> {
+    fn set_device(&self, descriptor: &LayerDescriptor<'_>, name: Name) -> Result<(), Status> {
         let Some(device) = self.device else { return Ok(()) };
         descriptor.set(name, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &[device])
     }
@@ -92,7 +92,7 @@ fn with_default_configuration<T>(
     cudnn: &Cudnn,
     planned: Planned,
     index: i64,
-    work: impl FnOnce(&Descriptor<'_>) -> Result<T, Status>,
+    work: impl FnOnce(&LayerDescriptor<'_>) -> Result<T, Status>,
 ) -> Result<T, Status> {
     cudnn.with_descriptor(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR, |engine| {
         let descriptor = Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
@@ -139,7 +139,7 @@ pub(super) fn has_plan(cudnn: &Cudnn, planned: Planned, deadline: Instant) -> bo
             }
             let kind = Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR;
             cudnn.with_descriptors(kind, count.min(MAX_PLANS), |proposals| {
-                let mut raw: Vec<Raw> = proposals.iter().map(Descriptor::raw).collect();
+                let mut raw: Vec<Raw> = proposals.iter().map(LayerDescriptor::raw).collect();
                 let count = heuristics.read(results, descriptor, &mut raw)?;
                 let mut read = raw.into_iter().take(count);
                 Ok(read.any(|proposal| Instant::now() < deadline && build_plan(cudnn, planned, proposal).is_ok()))
@@ -162,8 +162,8 @@ fn is_cuda_13(cudnn: &Cudnn) -> bool {
     cudnn.cudnnGetCudartVersion().is_some_and(|version| unsafe { version() } >= 13_000)
 }
 
-/// Returns the library that cuDNN needs to try all engines, if it is missing. cuDNN ends the process if its precompiled
-/// engines cannot load cuBLASLt.
+/// Returns the library that cuDNN needs to try all engines, if it is missing. cuDNN terminates the process if its
+/// precompiled engines cannot load cuBLASLt.
 pub(super) fn missing_cublas_lt(cudnn: &Cudnn, host: Host) -> Option<&'static str> {
     const PRECOMPILED: &str = windows_or!("cudnn_engines_precompiled64_9.dll", "libcudnn_engines_precompiled.so.9");
     const CUBLAS_LT_12: &str = windows_or!("cublasLt64_12.dll", "libcublasLt.so.12");

@@ -3,7 +3,7 @@
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use crate::cudnn::{Cudnn, read};
-use crate::engine::Choice;
+use crate::engine::ChosenEngine;
 use crate::shadow;
 use crate::shadow::content::Content;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
@@ -23,19 +23,19 @@ pub(super) fn learn(cudnn: &Cudnn, plan: Raw, workspace: i64) {
 }
 
 /// Reads the configuration of a plan.
-fn choice(cudnn: &Cudnn, plan: Raw) -> Result<Choice, Status> {
+fn choice(cudnn: &Cudnn, plan: Raw) -> Result<ChosenEngine, Status> {
     cudnn.with_descriptor(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, |configuration| {
         let mut to = [configuration.raw()];
         let (name, ty) = (Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR);
         // SAFETY: the plan is finalized and live; cuDNN fills the descriptor.
         unsafe {
             read(cudnn, plan, name, ty, &mut to)?;
-            Ok(Choice::read(cudnn, configuration.raw()))
+            Ok(ChosenEngine::read(cudnn, configuration.raw()))
         }
     })
 }
 
-fn add_engine(configuration: &Content, choice: &Choice) {
+fn add_engine(configuration: &Content, choice: &ChosenEngine) {
     let place = match configuration.child(Name::CUDNN_ATTR_ENGINECFG_ENGINE) {
         Some(engine) => engine.facts.clone(),
         None => configuration
@@ -58,7 +58,7 @@ fn add_engine(configuration: &Content, choice: &Choice) {
     }
 }
 
-fn add_knobs(configuration: &Content, choice: &Choice) {
+fn add_knobs(configuration: &Content, choice: &ChosenEngine) {
     const CHOICES: Name = Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES;
     let is_set = configuration.attribute(CHOICES).is_some();
     let Some(facts) = configuration.facts.as_ref().filter(|_| !is_set && !choice.knobs.is_empty()) else { return };

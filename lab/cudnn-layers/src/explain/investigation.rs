@@ -12,7 +12,7 @@ use cudnn_os::cancel::ThreadStateGuard;
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::State;
-use super::attempts::{Attempt, Failure, key};
+use super::attempts::{Attempt, AttemptFailure, key};
 use super::candidates::{self, Planned};
 use super::messages;
 use super::reason::Reason;
@@ -25,7 +25,7 @@ use crate::lock::Lock;
 use crate::report::{Destination, Shown, open, process_name};
 use crate::shadow;
 use crate::shadow::content::Content;
-use crate::shadow::devices::{self, Device};
+use crate::shadow::devices::{self, ReferencedDevice};
 use crate::shadow::elements::Raw;
 
 /// The time for trying engines. Plans that cuDNN compiles take up to half a second each.
@@ -77,13 +77,13 @@ pub(super) fn report(state: &State, attempt: &Attempt) {
     // Thread cancellation must not unwind from here.
     let _guard = ThreadStateGuard::new();
     let mut findings = Findings { nvrtc: candidates::nvrtc(&state.cudnn), ..Findings::default() };
-    if failure == Failure::NotExecuted && !lacks_memory(attempt) {
+    if failure == AttemptFailure::NotExecuted && !lacks_memory(attempt) {
         return;
     }
     if !is_current(state) || !is_new_graph(attempt, failure) {
         return;
     }
-    if !matches!(failure, Failure::NotExecuted | Failure::NoExecution) {
+    if !matches!(failure, AttemptFailure::NotExecuted | AttemptFailure::NoExecution) {
         own_calls(&state.cudnn, || investigate(state, attempt, failure, &mut findings));
     }
     write(state, &report::failed(&process_name(state.host), attempt, failure, &findings));
@@ -92,7 +92,7 @@ pub(super) fn report(state: &State, attempt: &Attempt) {
 /// Reports a graph that the program has neither used nor destroyed when the process exits. cuDNN may not work any more.
 pub(super) fn report_at_exit(state: &State, attempt: &Attempt) {
     let Some(failure) = attempt.failure() else { return };
-    if failure == Failure::NotExecuted && !lacks_memory(attempt) {
+    if failure == AttemptFailure::NotExecuted && !lacks_memory(attempt) {
         return;
     }
     if is_current(state) && is_new_graph(attempt, failure) {
@@ -109,7 +109,7 @@ fn lacks_memory(attempt: &Attempt) -> bool {
     attempt.free_memory.is_some_and(|free| u64::try_from(smallest).is_ok_and(|size| size > free))
 }
 
-fn is_new_graph(attempt: &Attempt, failure: Failure) -> bool {
+fn is_new_graph(attempt: &Attempt, failure: AttemptFailure) -> bool {
     is_new(&format!("{failure:?} {}", key(&attempt.graph)))
 }
 
@@ -120,7 +120,7 @@ fn is_current(state: &State) -> bool {
 }
 
 /// Tries the engines and, if the heuristics have proposed nothing, changes of the graph.
-fn investigate(state: &State, attempt: &Attempt, failure: Failure, findings: &mut Findings) {
+fn investigate(state: &State, attempt: &Attempt, failure: AttemptFailure, findings: &mut Findings) {
     let cudnn = &state.cudnn;
     if let Some(library) = candidates::missing_cublas_lt(cudnn, state.host) {
         findings.omission = Some(format!("{library} was not found. cuDNN needs it to try its engines"));
@@ -156,7 +156,7 @@ fn investigate(state: &State, attempt: &Attempt, failure: Failure, findings: &mu
             findings.lacks_nvrtc = !has_accepted && !candidates::is_available(findings.nvrtc, state.host);
             let is_built = tried.iter().any(|tried| tried.failure.is_none());
             let lacks_prerequisite = reasons.any(Reason::is_prerequisite);
-            let is_unsupported = matches!(failure, Failure::NoEngine | Failure::NoPlan) && !is_built;
+            let is_unsupported = matches!(failure, AttemptFailure::NoEngine | AttemptFailure::NoPlan) && !is_built;
             if lacks_prerequisite || !is_unsupported {
                 return;
             }
@@ -187,7 +187,7 @@ fn investigate(state: &State, attempt: &Attempt, failure: Failure, findings: &mu
 /// Returns the handle of a graph or a device, if it is live.
 fn target(content: &Arc<Content>) -> Target {
     match devices::device(content) {
-        Some(Device::Handle(handle) | Device::DescribedByHandle(handle)) => {
+        Some(ReferencedDevice::Handle(handle) | ReferencedDevice::DescribedByHandle(handle)) => {
             Target::Handle(std::ptr::with_exposed_provenance_mut(handle.address))
         }
         _ => Target::None,

@@ -1,7 +1,7 @@
 //! The layer `explain`, which reports why a graph has no engine, and which engine a program uses.
 //!
 //! The layer follows each graph of the backend API. When a program gives up on a graph, the layer tries all engines, one
-//! at a time, with a callback of its own, and groups the reasons. If the heuristics have returned nothing, it also
+//! at a time, with a callback of its own, and groups the reasons. If the heuristics have returned no engines, it also
 //! searches for a small change of the graph that an engine supports.
 //!
 //! | module | purpose |

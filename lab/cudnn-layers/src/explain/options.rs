@@ -35,7 +35,7 @@ pub fn configure(options: Options) {
 }
 
 impl Options {
-    /// Returns the options of the program, or else those from the environment.
+    /// Returns the options that the program set, or reads them from the environment.
     pub(super) fn chosen() -> Result<Options, String> {
         if let Some(options) = CONFIGURED.get() {
             return Ok(options);

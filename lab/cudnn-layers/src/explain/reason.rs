@@ -54,12 +54,12 @@ impl Reason {
         }
     }
 
-    /// Returns whether the machine lacks something that the engine needs, such as a library.
+    /// Returns whether a requirement of the engine is missing on this machine, such as a library.
     pub(super) fn is_prerequisite(&self) -> bool {
         is_prerequisite(&self.status, &self.text)
     }
 
-    /// Returns whether an engine lacks NVRTC.
+    /// Returns whether NVRTC is missing for an engine.
     pub(super) fn lacks_nvrtc(&self) -> bool {
         // Without a text, cuDNN's messages were not received.
         self.is_prerequisite() && (self.text.is_empty() || self.text.to_ascii_lowercase().contains("nvrtc"))
@@ -73,7 +73,7 @@ fn is_prerequisite(status: &str, text: &str) -> bool {
     STATUSES.iter().any(|part| status.contains(part)) || TEXTS.iter().any(|part| text.contains(part))
 }
 
-/// The first rank of reasons that say nothing about the graph's types and extents.
+/// The first rank of reasons unrelated to the graph's types and extents.
 pub(super) const UNRELATED: u8 = 3;
 
 /// Returns the name of a status without the common prefix.

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use cudnn_graph::names::heuristics_mode;
 
-use super::attempts::{Attempt, Failure};
+use super::attempts::{Attempt, AttemptFailure};
 use super::candidates::TriedEngines;
 use super::drawing::draw;
 use super::reason::{Reason, UNRELATED};
@@ -36,20 +36,22 @@ const MAX_REASONS: usize = 12;
 const MAX_REASON_LENGTH: usize = 300;
 
 /// Formats the report about a graph without a working plan. The first lines name the cause.
-pub(super) fn failed(process: &str, attempt: &Attempt, failure: Failure, findings: &Findings) -> String {
+pub(super) fn failed(process: &str, attempt: &Attempt, failure: AttemptFailure, findings: &Findings) -> String {
     let label = shadow::describe(&attempt.graph).unwrap_or_else(|| "a graph".to_owned());
     let plans: usize = attempt.failed_plans.values().sum();
     let tried = &findings.candidates.tried;
     let built: Vec<i64> = tried.iter().filter(|tried| tried.failure.is_none()).map(|tried| tried.engine).collect();
     let mut text = match failure {
-        Failure::NoEngine if tried.is_empty() => format!("cudnn-explain: the program found no engine for {label}\n"),
-        Failure::NoEngine if built.is_empty() => format!("cudnn-explain: no engine supports {label}\n"),
-        Failure::NoEngine => {
+        AttemptFailure::NoEngine if tried.is_empty() => {
+            format!("cudnn-explain: the program found no engine for {label}\n")
+        }
+        AttemptFailure::NoEngine if built.is_empty() => format!("cudnn-explain: no engine supports {label}\n"),
+        AttemptFailure::NoEngine => {
             format!("cudnn-explain: the heuristics did not propose the engine that supports {label}\n")
         }
-        Failure::NoPlan => format!("cudnn-explain: {} failed for {label}\n", all(plans)),
-        Failure::NotExecuted => format!("cudnn-explain: no plan was executed for {label}\n"),
-        Failure::NoExecution => format!("cudnn-explain: all executions failed for {label}\n"),
+        AttemptFailure::NoPlan => format!("cudnn-explain: {} failed for {label}\n", all(plans)),
+        AttemptFailure::NotExecuted => format!("cudnn-explain: no plan was executed for {label}\n"),
+        AttemptFailure::NoExecution => format!("cudnn-explain: all executions failed for {label}\n"),
     };
     let groups = groups(&findings.candidates);
     let is_blocked = groups.first().is_some_and(|group| group.reason.is_erratum());
@@ -100,9 +102,9 @@ pub(super) fn failed(process: &str, attempt: &Attempt, failure: Failure, finding
 }
 
 /// Returns the cause in one line.
-fn cause(attempt: &Attempt, failure: Failure, findings: &Findings, groups: &[Group<'_>]) -> String {
+fn cause(attempt: &Attempt, failure: AttemptFailure, findings: &Findings, groups: &[Group<'_>]) -> String {
     let tried = findings.candidates.tried.len();
-    if failure == Failure::NotExecuted {
+    if failure == AttemptFailure::NotExecuted {
         let (smallest, plans) = (attempt.workspaces.iter().min().copied().unwrap_or(0), attempt.workspaces.len());
         let needed = match plans {
             1 => "the only plan needs a workspace of".to_owned(),
@@ -122,7 +124,7 @@ fn cause(attempt: &Attempt, failure: Failure, findings: &Findings, groups: &[Gro
             .collect::<Vec<_>>()
             .join(", ")
     };
-    if failure == Failure::NoExecution {
+    if failure == AttemptFailure::NoExecution {
         return format!("executions failed: {}", statuses(&attempt.failed_executions));
     }
     if let Some(omission) = &findings.omission {

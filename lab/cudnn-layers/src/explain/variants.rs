@@ -167,7 +167,7 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// Replaces an extent by another one, in all tensors.
+    /// Replaces an extent with another one, in all tensors.
     fn extents(&self) -> Vec<Variant> {
         const UNIT: i64 = 8;
         const USUAL: [i64; 2] = [128, 64];

@@ -147,7 +147,7 @@ unsafe extern "C-unwind" fn set_attribute(
     unsafe { shadow::attribute_set(descriptor, name, ty, count, elements) };
     // SAFETY: as above.
     if let Some(configuration) = unsafe { configuration_set(name, ty, count, elements) } {
-        // SAFETY: the caller keeps the descriptors alive during the call.
+        // SAFETY: the caller guarantees that the descriptors are live.
         unsafe { finalize::configured(state, descriptor, configuration) };
     }
     status

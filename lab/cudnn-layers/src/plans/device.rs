@@ -71,7 +71,7 @@ pub(super) fn range_of(part: &str, text: &str) -> Option<Range<usize>> {
 /// Returns the members of a description without the bus ID and index. Returns `None` unless the text is a single object
 /// with unique members and exactly comparable values.
 fn members(description: &[u8]) -> Option<BTreeMap<String, Value>> {
-    let Members(listed) = parsed(description)?;
+    let OrderedObject(listed) = parsed(description)?;
     let count = listed.len();
     let mut members: BTreeMap<String, Value> = listed.into_iter().collect();
     if members.len() != count || !members.values().all(is_exact) {
@@ -91,24 +91,24 @@ fn is_exact(value: &Value) -> bool {
 }
 
 /// The members of a JSON object in their original order.
-struct Members(Vec<(String, Value)>);
+struct OrderedObject(Vec<(String, Value)>);
 
-impl<'de> Deserialize<'de> for Members {
+impl<'de> Deserialize<'de> for OrderedObject {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Collect;
         impl<'de> Visitor<'de> for Collect {
-            type Value = Members;
+            type Value = OrderedObject;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<OrderedObject, A::Error> {
                 let mut members = Vec::new();
                 while let Some(member) = map.next_entry()? {
                     members.push(member);
                 }
-                Ok(Members(members))
+                Ok(OrderedObject(members))
             }
         }
         deserializer.deserialize_map(Collect)

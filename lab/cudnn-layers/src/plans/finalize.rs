@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use cudnn_os::cancel::ThreadStateGuard;
 use cudnn_os::lock::thread_token;
-use cudnn_store::plans::{About, Entry, Lookup};
+use cudnn_store::plans::{PlanEntry, PlanInfo, PlanLookup};
 use cudnn_sys::types::cudnnStatus_t;
 
 use super::configuration::Configuration;
@@ -15,7 +15,7 @@ use super::restored::{self, Restored, built};
 use super::state::State;
 use super::variables::Variables;
 use super::{device, statistics};
-use crate::cudnn::{ABSENT, Cudnn, Descriptor, text};
+use crate::cudnn::{ABSENT, Cudnn, LayerDescriptor, text};
 use crate::last_error::{hide_errors, own_calls};
 use crate::plan_configurations::{PlanConfiguration, PlanConfigurations};
 use crate::shadow::elements::{Kind, Name, Raw, Type};
@@ -121,9 +121,9 @@ fn key(
 fn look_up(state: &State, key: &Key) -> Option<Raw> {
     let start = Instant::now();
     let entry = match state.ready()?.store.get(&key.bytes) {
-        Lookup::Found(entry, _) => entry,
-        Lookup::Missing => return None,
-        Lookup::Unusable(problem) => {
+        PlanLookup::Found(entry, _) => entry,
+        PlanLookup::Missing => return None,
+        PlanLookup::Unusable(problem) => {
             // If a pack is truncated, every lookup would report it, so the problem is logged only once.
             if statistics::UNUSABLE.add(Duration::ZERO) == 0 {
                 state.host.warning(&problem.to_string());
@@ -174,7 +174,7 @@ fn restore(cudnn: &Cudnn, key: &Key, json: &[u8], size: i64) -> Result<Raw, Stat
     })
 }
 
-fn workspace_size(plan: &Descriptor<'_>) -> Result<i64, Status> {
+fn workspace_size(plan: &LayerDescriptor<'_>) -> Result<i64, Status> {
     let mut size = [-1_i64];
     plan.read(Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, Type::CUDNN_TYPE_INT64, &mut size)?;
     let [size] = size;
@@ -201,7 +201,7 @@ fn cache_plan(state: &State, key: Key, descriptor: Raw, build_time: Duration) {
     if json.graph != key.graph || json.engine() != Some(key.engine) || !json.is_for(&key.device) {
         return report_not_cached(state, NotCached::StatesOther);
     }
-    let about = About {
+    let about = PlanInfo {
         label: shadow::label(descriptor).as_deref().unwrap_or_default().to_owned(),
         device: device::name(&key.device),
         cudnn_version: state.host.cudnn_version(),
@@ -213,7 +213,7 @@ fn cache_plan(state: &State, key: Key, descriptor: Raw, build_time: Duration) {
         return report_not_cached(state, NotCached::Variables);
     }
     let Some(ready) = state.ready() else { return };
-    match ready.store.put(&Entry { key: key.bytes, plan, about }) {
+    match ready.store.put(&PlanEntry { key: key.bytes, plan, about }) {
         Ok(()) => _ = statistics::BUILT.add(build_time),
         Err(problem) => {
             let text = format!("plan not cached: {problem}");

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use cudnn_sys::types::cudnnStatus_t as Status;
 use serde_json::Value;
 
-use crate::cudnn::{Cudnn, Descriptor};
+use crate::cudnn::{Cudnn, LayerDescriptor};
 use crate::engine::UNCLEAR;
 use crate::json::parsed;
 use crate::shadow::elements::{Kind, Name, Type};
@@ -17,7 +17,7 @@ use crate::shadow::elements::{Kind, Name, Type};
 ///
 /// # Errors
 /// Returns the status if cuDNN does not provide the graph.
-pub(super) fn read(cudnn: &Cudnn, engine: &Descriptor<'_>) -> Result<Vec<u8>, Status> {
+pub(super) fn read(cudnn: &Cudnn, engine: &LayerDescriptor<'_>) -> Result<Vec<u8>, Status> {
     const TYPE: Type = Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
     cudnn.with_descriptor(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, |graph| {
         let mut to = [graph.raw()];

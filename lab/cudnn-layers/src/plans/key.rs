@@ -11,7 +11,7 @@ use super::graph_json;
 use super::recorded::Recorded;
 use crate::cudnn::Cudnn;
 use crate::shadow::content::Content;
-use crate::shadow::devices::{Device, devices};
+use crate::shadow::devices::{ReferencedDevice, devices};
 use crate::shadow::elements::{Kind, Name};
 use crate::shadow::handles::{self, Handle};
 use crate::shadow::{self, Obstacle};
@@ -89,7 +89,7 @@ pub(super) struct Key {
     pub(super) handles: Vec<Handle>,
     /// The device description in JSON.
     pub(super) device: Arc<[u8]>,
-    /// The graph in JSON, as cuDNN states it. It is not part of the bytes, but a cached plan must contain the same graph.
+    /// cuDNN's JSON for the graph. It is not part of the bytes, but a cached plan must contain the same graph.
     pub(super) graph: Value,
     /// The engine's index.
     pub(super) engine: i64,
@@ -142,7 +142,9 @@ impl Key {
         let stated = graph_json::parse(&configuration.graph).ok_or(NotCached::Configuration)?;
         let devices = devices(plan);
         let (target, device) = target(cudnn, &devices)?;
-        let handle = |device: &Device| if let Device::Handle(handle) = device { Some(*handle) } else { None };
+        let handle = |device: &ReferencedDevice| {
+            if let ReferencedDevice::Handle(handle) = device { Some(*handle) } else { None }
+        };
         let handles = devices.iter().filter_map(handle).collect();
         let bytes = recorded.key_for(environment, &device);
         Ok(Key { bytes, target, handles, device, graph: stated, engine: configuration.engine })
@@ -173,16 +175,16 @@ fn settings(content: &Content) -> Content {
 }
 
 /// Returns the device, if all levels refer to the same one. The first handle is the plan's own, if it has one.
-fn target(cudnn: &Cudnn, devices: &[Device]) -> Result<(DeviceSource, Arc<[u8]>), NotCached> {
+fn target(cudnn: &Cudnn, devices: &[ReferencedDevice]) -> Result<(DeviceSource, Arc<[u8]>), NotCached> {
     let mut found: Option<(DeviceSource, Arc<[u8]>)> = None;
     for device in devices {
         let (target, text) = match device {
-            Device::Handle(handle) if handles::living(handle.address) == *handle => {
+            ReferencedDevice::Handle(handle) if handles::living(handle.address) == *handle => {
                 (DeviceSource::Handle(*handle), cudnn.device_of(*handle).ok_or(NotCached::NoDevice)?)
             }
-            Device::Handle(_) => return Err(NotCached::Devices),
-            Device::Described(text) => (DeviceSource::Described, text.as_slice().into()),
-            Device::DescribedByHandle(_) | Device::Unknown => return Err(NotCached::NoDevice),
+            ReferencedDevice::Handle(_) => return Err(NotCached::Devices),
+            ReferencedDevice::Described(text) => (DeviceSource::Described, text.as_slice().into()),
+            ReferencedDevice::DescribedByHandle(_) | ReferencedDevice::Unknown => return Err(NotCached::NoDevice),
         };
         match &found {
             Some((_, known)) if *known != text => return Err(NotCached::Devices),

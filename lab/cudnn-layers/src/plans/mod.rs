@@ -49,7 +49,7 @@ use cudnn_layer_api::wrappers::replace;
 use cudnn_layer_api::{Host, Layer, NextFunction};
 use cudnn_os::environment::is_secure_execution;
 use cudnn_os::exit::call_at_exit;
-use cudnn_store::plans::{ProblemKind, Store};
+use cudnn_store::plans::{Store, StoreErrorKind};
 use once_cell::race::OnceBox;
 
 use self::state::{STATE, State};
@@ -116,7 +116,7 @@ impl Layer for Plans {
         let (store, unusable) = Store::open(&options.store);
         // Packs work without a directory.
         let has_pack = store.packs().next().is_some();
-        problems.retain(|problem| !(has_pack && *problem.kind() == ProblemKind::NoDirectory));
+        problems.retain(|problem| !(has_pack && *problem.kind() == StoreErrorKind::NoDirectory));
         match problems.iter().chain(&unusable).next() {
             Some(problem) => Err(problem.to_string()),
             None => options.summary.as_ref().map_or(Ok(()), Destination::check),

@@ -28,14 +28,14 @@ pub fn configure(options: Options) {
 impl Options {
     /// Reads the options from the environment. Also returns the problems with invalid values.
     #[must_use]
-    pub fn from_environment() -> (Options, Vec<cudnn_store::plans::Problem>) {
+    pub fn from_environment() -> (Options, Vec<cudnn_store::plans::StoreError>) {
         let (store, problems) = Settings::from_environment();
         let summary = std::env::var_os("CUDNN_PLANS_SUMMARY").filter(|value| !value.is_empty());
         (Options { store, summary: summary.map(|value: OsString| Destination::parse(&value)) }, problems)
     }
 
     /// Returns the options of the program, or else those from the environment.
-    pub(super) fn chosen() -> (Options, Vec<cudnn_store::plans::Problem>) {
+    pub(super) fn chosen() -> (Options, Vec<cudnn_store::plans::StoreError>) {
         CONFIGURED.get().map_or_else(Options::from_environment, |options| (options, Vec::new()))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_layer_api::Host;
 use cudnn_os::cancel::ThreadStateGuard;
-use cudnn_store::plans::{Problem, Settings, Store};
+use cudnn_store::plans::{Settings, Store, StoreError};
 use once_cell::race::OnceBox;
 
 use super::environment;
@@ -36,7 +36,7 @@ pub(super) static STATE: Active<State> = Active::new();
 /// happened at startup. It is therefore read when the first plan is finalized.
 pub(super) struct Prepared {
     outcome: Result<Ready, String>,
-    problems: Vec<Problem>,
+    problems: Vec<StoreError>,
     is_reported: AtomicBool,
 }
 

@@ -206,7 +206,7 @@ impl Variables {
         let set = variables.filter(|(name, _)| variable_use(name) == VariableUse::Key);
         let mut values: Vec<_> = set.map(|(name, value)| (name, Some(value))).collect();
         values.extend(KNOWN.iter().map(|name| (name.into(), None)));
-        // If a name occurs twice, the stable sort keeps the first value, which `getenv` would return.
+        // If a name occurs twice, the stable sort puts the first value in front, which `getenv` would return.
         values.sort_by(|(a, _), (b, _)| a.cmp(b));
         values.dedup_by(|(later, _), (first, _)| later == first);
         Variables { values, has_changed: AtomicBool::new(false) }

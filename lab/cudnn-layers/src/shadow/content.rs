@@ -8,7 +8,7 @@ use std::sync::Arc;
 use cudnn_graph::element_size;
 
 use super::elements::{Bytes, Kind, MAX_BYTES, Name, Type, numbers};
-use super::facts::Facts;
+use super::facts::DescriptorFacts;
 use crate::program_memory::{accepted, accepted_text};
 
 /// More attributes than any kind of descriptor has.
@@ -22,11 +22,11 @@ const MAX_DEPTH: u8 = 32;
 pub(crate) struct Content {
     pub(crate) kind: Kind,
     /// In the order in which they were first set.
-    pub(crate) attributes: Vec<Attribute>,
+    pub(crate) attributes: Vec<RecordedAttribute>,
     pub(crate) is_finalized: bool,
     /// The reason for which a layer has refused the descriptor after cuDNN had finalized it.
     pub(crate) refusal: Option<Arc<str>>,
-    /// Some attributes were dropped because there are too many. See also [`Value`] for attributes with missing
+    /// Some attributes were dropped because there are too many. See also [`RecordedValue`] for attributes with missing
     /// elements.
     pub(crate) lacks_attributes: bool,
     /// cuDNN's state of the descriptor is uncertain, for one of these reasons:
@@ -39,27 +39,27 @@ pub(crate) struct Content {
     /// The descriptor that this one was read from.
     pub(crate) origin: Option<Arc<Content>>,
     /// The values that the program has read from it. `None` for kinds without useful values.
-    pub(crate) facts: Option<Arc<Facts>>,
+    pub(crate) facts: Option<Arc<DescriptorFacts>>,
     depth: u8,
 }
 
 /// An attribute that the program has set.
 #[derive(Clone, Debug)]
-pub(crate) struct Attribute {
+pub(crate) struct RecordedAttribute {
     pub(crate) name: Name,
     pub(crate) ty: Type,
     /// The count that the program passed.
     pub(crate) count: i64,
-    pub(crate) value: Value,
+    pub(crate) value: RecordedValue,
 }
 
 /// The elements of an attribute.
 #[derive(Clone, Debug)]
-pub(crate) enum Value {
+pub(crate) enum RecordedValue {
     /// A copy of the program's memory.
     Elements(Bytes),
     /// The contents of the descriptors at the time when the attribute was set.
-    Descriptors(Arc<[Child]>),
+    Descriptors(Arc<[ChildDescriptor]>),
     /// Not read, because cuDNN declares a different type or number of elements. See [`cudnn_graph::declared`].
     Undeclared,
     /// Not stored, because of the size.
@@ -68,25 +68,26 @@ pub(crate) enum Value {
 
 /// A descriptor in an array of elements.
 #[derive(Clone, Debug)]
-pub(crate) enum Child {
+pub(crate) enum ChildDescriptor {
     Known(Arc<Content>),
     /// A null pointer, or a descriptor with an unknown origin.
     Unknown,
 }
 
-impl Attribute {
+impl RecordedAttribute {
     /// Returns whether both are the same call, because two layers may report it.
-    fn is_same(&self, other: &Attribute) -> bool {
+    fn is_same(&self, other: &RecordedAttribute) -> bool {
         let is_same = match (&self.value, &other.value) {
-            (Value::Elements(one), Value::Elements(other)) => one.as_slice() == other.as_slice(),
-            (Value::Descriptors(one), Value::Descriptors(other)) => {
-                let is_same = |(one, other): (&Child, &Child)| match (one.content(), other.content()) {
-                    (Some(one), Some(other)) => Arc::ptr_eq(one, other),
-                    _ => false,
-                };
+            (RecordedValue::Elements(one), RecordedValue::Elements(other)) => one.as_slice() == other.as_slice(),
+            (RecordedValue::Descriptors(one), RecordedValue::Descriptors(other)) => {
+                let is_same =
+                    |(one, other): (&ChildDescriptor, &ChildDescriptor)| match (one.content(), other.content()) {
+                        (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+                        _ => false,
+                    };
                 one.len() == other.len() && one.iter().zip(other.iter()).all(is_same)
             }
-            (Value::Undeclared, Value::Undeclared) => true,
+            (RecordedValue::Undeclared, RecordedValue::Undeclared) => true,
             _ => false,
         };
         is_same && (self.ty, self.count) == (other.ty, other.count)
@@ -123,7 +124,7 @@ impl Content {
     }
 
     /// Returns the content of a descriptor that cuDNN filled when the program read an attribute.
-    pub(super) fn read_from(kind: Kind, origin: Arc<Content>, facts: Arc<Facts>) -> Content {
+    pub(super) fn read_from(kind: Kind, origin: Arc<Content>, facts: Arc<DescriptorFacts>) -> Content {
         let depth = origin.depth.saturating_add(1);
         Content {
             is_finalized: true,
@@ -135,14 +136,14 @@ impl Content {
     }
 
     /// Sets an attribute and returns the previous value.
-    pub(super) fn set(&mut self, mut attribute: Attribute) -> Option<Attribute> {
-        if let Value::Descriptors(children) = &attribute.value {
-            let deepest = children.iter().filter_map(Child::content).map(|child| child.depth).max();
+    pub(super) fn set(&mut self, mut attribute: RecordedAttribute) -> Option<RecordedAttribute> {
+        if let RecordedValue::Descriptors(children) = &attribute.value {
+            let deepest = children.iter().filter_map(ChildDescriptor::content).map(|child| child.depth).max();
             let depth = deepest.unwrap_or(0).saturating_add(1);
             if depth < MAX_DEPTH {
                 self.depth = self.depth.max(depth);
             } else {
-                attribute.value = Value::TooLarge;
+                attribute.value = RecordedValue::TooLarge;
             }
         }
         let is_full = self.attributes.len() >= MAX_ATTRIBUTES;
@@ -167,17 +168,24 @@ impl Content {
     pub(super) fn set_elements(&mut self, name: Name, ty: Type, count: i64, bytes: &[u8]) {
         let is_full = self.attributes.len() >= MAX_ATTRIBUTES;
         match self.attributes.iter_mut().find(|known| known.name == name) {
-            Some(Attribute { ty: known_ty, count: known_count, value: Value::Elements(known), .. }) => {
+            Some(RecordedAttribute {
+                ty: known_ty, count: known_count, value: RecordedValue::Elements(known), ..
+            }) => {
                 self.is_uncertain |= (*known_ty, *known_count, known.as_slice()) != (ty, count, bytes);
                 (*known_ty, *known_count) = (ty, count);
                 known.assign(bytes);
             }
             Some(known) => {
                 self.is_uncertain = true;
-                *known = Attribute { name, ty, count, value: Value::Elements(Bytes::new(bytes)) };
+                *known = RecordedAttribute { name, ty, count, value: RecordedValue::Elements(Bytes::new(bytes)) };
             }
             None if is_full => self.lacks_attributes = true,
-            None => self.attributes.push(Attribute { name, ty, count, value: Value::Elements(Bytes::new(bytes)) }),
+            None => self.attributes.push(RecordedAttribute {
+                name,
+                ty,
+                count,
+                value: RecordedValue::Elements(Bytes::new(bytes)),
+            }),
         }
     }
 
@@ -193,8 +201,8 @@ impl Content {
             return None;
         }
         let elements = |name, ty| match self.attribute(name) {
-            None | Some(Attribute { count: 0, .. }) => Some(&[][..]),
-            Some(Attribute { value: Value::Elements(bytes), ty: actual, .. }) if *actual == ty => {
+            None | Some(RecordedAttribute { count: 0, .. }) => Some(&[][..]),
+            Some(RecordedAttribute { value: RecordedValue::Elements(bytes), ty: actual, .. }) if *actual == ty => {
                 Some(bytes.as_slice().as_chunks().0)
             }
             _ => None,
@@ -205,7 +213,7 @@ impl Content {
     }
 
     /// Returns an attribute that the program has set.
-    pub(crate) fn attribute(&self, name: Name) -> Option<&Attribute> {
+    pub(crate) fn attribute(&self, name: Name) -> Option<&RecordedAttribute> {
         self.attributes.iter().find(|attribute| attribute.name == name)
     }
 
@@ -215,16 +223,16 @@ impl Content {
     }
 
     /// Returns the descriptors of an attribute, if the program has set it.
-    pub(crate) fn children(&self, name: Name) -> &[Child] {
+    pub(crate) fn children(&self, name: Name) -> &[ChildDescriptor] {
         match self.attribute(name) {
-            Some(Attribute { value: Value::Descriptors(children), .. }) => children,
+            Some(RecordedAttribute { value: RecordedValue::Descriptors(children), .. }) => children,
             _ => &[],
         }
     }
 
     /// Returns the integers of an attribute that the program has set or read.
     pub(crate) fn numbers(&self, name: Name) -> Vec<i64> {
-        if let Some(Attribute { ty, value: Value::Elements(bytes), .. }) = self.attribute(name) {
+        if let Some(RecordedAttribute { ty, value: RecordedValue::Elements(bytes), .. }) = self.attribute(name) {
             return numbers(*ty, bytes.as_slice());
         }
         self.facts.as_ref().map(|facts| facts.numbers(name)).unwrap_or_default()
@@ -238,7 +246,7 @@ impl Content {
     /// Returns the elements of an attribute, if the program has set it.
     pub(crate) fn elements(&self, name: Name) -> Option<&Bytes> {
         match &self.attribute(name)?.value {
-            Value::Elements(bytes) => Some(bytes),
+            RecordedValue::Elements(bytes) => Some(bytes),
             _ => None,
         }
     }
@@ -256,11 +264,11 @@ impl Content {
     }
 }
 
-impl Child {
+impl ChildDescriptor {
     pub(crate) fn content(&self) -> Option<&Arc<Content>> {
         match self {
-            Child::Known(content) => Some(content),
-            Child::Unknown => None,
+            ChildDescriptor::Known(content) => Some(content),
+            ChildDescriptor::Unknown => None,
         }
     }
 }
@@ -271,18 +279,18 @@ impl Child {
 /// `elements` points to `count` elements of the type, and no thread modifies them while the slice exists. A text may be
 /// shorter than `count` if it ends with a NUL.
 #[inline]
-pub(super) unsafe fn bytes_of<'a>(ty: Type, count: i64, elements: *const u8) -> Result<&'a [u8], Value> {
-    let Some(size) = element_size(ty) else { return Err(Value::Undeclared) };
+pub(super) unsafe fn bytes_of<'a>(ty: Type, count: i64, elements: *const u8) -> Result<&'a [u8], RecordedValue> {
+    let Some(size) = element_size(ty) else { return Err(RecordedValue::Undeclared) };
     let (address, count) = (elements.expose_provenance() as u64, usize::try_from(count).unwrap_or(0));
     if ty == Type::CUDNN_TYPE_CHAR {
         // cuDNN may not have read past the end of the text.
         // SAFETY: guaranteed by the caller.
         let text = unsafe { accepted_text(address, count.min(MAX_BYTES + 1)) };
-        return if text.len() <= MAX_BYTES { Ok(text) } else { Err(Value::TooLarge) };
+        return if text.len() <= MAX_BYTES { Ok(text) } else { Err(RecordedValue::TooLarge) };
     }
     match count.checked_mul(size) {
         // SAFETY: guaranteed by the caller.
         Some(len) if len <= MAX_BYTES => Ok(unsafe { accepted(address, len) }),
-        _ => Err(Value::TooLarge),
+        _ => Err(RecordedValue::TooLarge),
     }
 }

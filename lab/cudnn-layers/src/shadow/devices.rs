@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use cudnn_graph::MAX_NODES;
 
-use super::content::{Child, Content, Value};
+use super::content::{ChildDescriptor, Content, RecordedValue};
 use super::elements::{Bytes, Kind, Name, Type};
 use super::handles::{self, Handle};
 
 /// A device that a descriptor refers to.
 #[derive(Clone, Debug)]
-pub(crate) enum Device {
+pub(crate) enum ReferencedDevice {
     /// The device of a handle.
     Handle(Handle),
     /// A device with this JSON description, up to the first NUL.
@@ -22,7 +22,7 @@ pub(crate) enum Device {
 }
 
 /// Returns the devices of a descriptor and of everything that it is based on, its own devices first.
-pub(crate) fn devices(content: &Arc<Content>) -> Vec<Device> {
+pub(crate) fn devices(content: &Arc<Content>) -> Vec<ReferencedDevice> {
     let (mut found, mut remaining) = (Vec::new(), MAX_NODES);
     for level in std::iter::successors(Some(content), |content| super::toward_graph(content)) {
         add(level, super::toward_graph(level), &mut found, &mut remaining);
@@ -32,23 +32,25 @@ pub(crate) fn devices(content: &Arc<Content>) -> Vec<Device> {
 
 /// Returns the device of a descriptor and of everything that it is based on: a description if there is one, otherwise the
 /// first live handle.
-pub(crate) fn device(content: &Arc<Content>) -> Option<Device> {
+pub(crate) fn device(content: &Arc<Content>) -> Option<ReferencedDevice> {
     let mut all = devices(content);
     all.retain(|device| match device {
-        Device::Handle(handle) | Device::DescribedByHandle(handle) => handles::living(handle.address) == *handle,
-        Device::Described(_) => true,
-        Device::Unknown => false,
+        ReferencedDevice::Handle(handle) | ReferencedDevice::DescribedByHandle(handle) => {
+            handles::living(handle.address) == *handle
+        }
+        ReferencedDevice::Described(_) => true,
+        ReferencedDevice::Unknown => false,
     });
-    let described = all.iter().find(|device| !matches!(device, Device::Handle(_)));
+    let described = all.iter().find(|device| !matches!(device, ReferencedDevice::Handle(_)));
     described.or(all.first()).cloned()
 }
 
 /// Adds the devices of a content and its children, except for the next level toward the graph.
-fn add(content: &Content, below: Option<&Arc<Content>>, found: &mut Vec<Device>, remaining: &mut usize) {
+fn add(content: &Content, below: Option<&Arc<Content>>, found: &mut Vec<ReferencedDevice>, remaining: &mut usize) {
     let Some(rest) = remaining.checked_sub(1) else { return };
     *remaining = rest;
     if rest == 0 {
-        found.push(Device::Unknown);
+        found.push(ReferencedDevice::Unknown);
     }
     if content.kind == Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR {
         found.push(described(content));
@@ -56,11 +58,11 @@ fn add(content: &Content, below: Option<&Arc<Content>>, found: &mut Vec<Device>,
     }
     for attribute in &content.attributes {
         match &attribute.value {
-            Value::Elements(elements) if attribute.ty == Type::CUDNN_TYPE_HANDLE => {
-                found.extend(Handle::all_in(elements.as_slice()).map(Device::Handle));
+            RecordedValue::Elements(elements) if attribute.ty == Type::CUDNN_TYPE_HANDLE => {
+                found.extend(Handle::all_in(elements.as_slice()).map(ReferencedDevice::Handle));
             }
-            Value::Descriptors(children) => {
-                let others = children.iter().filter_map(Child::content);
+            RecordedValue::Descriptors(children) => {
+                let others = children.iter().filter_map(ChildDescriptor::content);
                 others
                     .filter(|child| below.is_none_or(|below| !Arc::ptr_eq(below, child)))
                     .for_each(|child| add(child, None, found, remaining));
@@ -71,16 +73,18 @@ fn add(content: &Content, below: Option<&Arc<Content>>, found: &mut Vec<Device>,
 }
 
 /// Returns the device that a descriptor describes.
-fn described(device: &Content) -> Device {
-    let [attribute] = device.attributes.as_slice() else { return Device::Unknown };
+fn described(device: &Content) -> ReferencedDevice {
+    let [attribute] = device.attributes.as_slice() else { return ReferencedDevice::Unknown };
     match &attribute.value {
-        _ if device.lacks_attributes || device.is_uncertain => Device::Unknown,
-        Value::Elements(text) if attribute.name == Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION => {
-            Device::Described(text.clone())
+        _ if device.lacks_attributes || device.is_uncertain => ReferencedDevice::Unknown,
+        RecordedValue::Elements(text) if attribute.name == Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION => {
+            ReferencedDevice::Described(text.clone())
         }
-        Value::Elements(handles) if attribute.name == Name::CUDNN_ATTR_DEVICEPROP_HANDLE => {
-            Handle::all_in(handles.as_slice()).next().map_or(Device::Unknown, Device::DescribedByHandle)
+        RecordedValue::Elements(handles) if attribute.name == Name::CUDNN_ATTR_DEVICEPROP_HANDLE => {
+            Handle::all_in(handles.as_slice())
+                .next()
+                .map_or(ReferencedDevice::Unknown, ReferencedDevice::DescribedByHandle)
         }
-        _ => Device::Unknown,
+        _ => ReferencedDevice::Unknown,
     }
 }

@@ -18,7 +18,7 @@ const MAX_CHILDREN: usize = 4096;
 
 /// The known values of one descriptor.
 #[derive(Debug, Default)]
-pub(crate) struct Facts {
+pub(crate) struct DescriptorFacts {
     /// Incremented with every new fact, and shared with the facts below. A label is rebuilt when it has changed.
     version: Arc<AtomicU32>,
     list: FactList,
@@ -47,13 +47,13 @@ struct Fact {
 
 enum FactValue {
     Elements(Type, Bytes),
-    Descriptors(Vec<Arc<Facts>>),
+    Descriptors(Vec<Arc<DescriptorFacts>>),
 }
 
 /// Taken before the lock of any facts, so that no facts are locked during a fork.
 pub(super) static GATE: Lock<()> = Lock::new(());
 
-impl Facts {
+impl DescriptorFacts {
     pub(super) fn version(&self) -> u32 {
         self.version.load(Ordering::Acquire)
     }
@@ -78,7 +78,7 @@ impl Facts {
     }
 
     /// Returns the facts of an attribute's descriptors, if the program has read them.
-    pub(crate) fn children(&self, name: Name) -> Vec<Arc<Facts>> {
+    pub(crate) fn children(&self, name: Name) -> Vec<Arc<DescriptorFacts>> {
         let Some((_gate, list)) = self.lock() else { return Vec::new() };
         match list.iter().find(|fact| fact.name == name) {
             Some(Fact { value: FactValue::Descriptors(children), .. }) => children.clone(),
@@ -103,7 +103,7 @@ impl Facts {
 
     /// Stores that the program or a layer has read `count` descriptors from an attribute. Returns their facts, which the caller
     /// attaches to the program's descriptors.
-    pub(crate) fn learn_children(&self, name: Name, count: usize) -> Vec<Arc<Facts>> {
+    pub(crate) fn learn_children(&self, name: Name, count: usize) -> Vec<Arc<DescriptorFacts>> {
         let count = count.min(MAX_CHILDREN);
         let Some((_gate, mut list)) = self.lock() else { return Vec::new() };
         let index = list.iter().position(|fact| fact.name == name).unwrap_or(list.len());
@@ -119,7 +119,9 @@ impl Facts {
         }
         let FactValue::Descriptors(children) = &mut fact.value else { return Vec::new() };
         if children.len() < count {
-            children.resize_with(count, || Arc::new(Facts { version: self.version.clone(), ..Facts::default() }));
+            children.resize_with(count, || {
+                Arc::new(DescriptorFacts { version: self.version.clone(), ..DescriptorFacts::default() })
+            });
             self.version.fetch_add(1, Ordering::Release);
         }
         children.iter().take(count).cloned().collect()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use cudnn_graph::{Attribute, Graph, GraphBuilder, MAX_NODES, Node, Value};
 
-use super::content::{self, Child, Content};
+use super::content::{self, ChildDescriptor, Content};
 use super::elements::{Name, Type};
 
 /// The reason why a content cannot be converted.
@@ -59,7 +59,7 @@ pub(crate) fn known_parts(content: &Arc<Content>) -> Graph {
 #[derive(Default)]
 struct Conversion {
     builder: GraphBuilder,
-    /// Keeps the contents alive, because a new content could otherwise reuse a known address.
+    /// Owns the contents, because a new content could otherwise reuse a known address.
     by_address: BTreeMap<*const Content, (usize, Arc<Content>)>,
     /// Unknown parts are errors.
     is_strict: bool,
@@ -93,29 +93,29 @@ impl Conversion {
         Ok(place)
     }
 
-    fn value(&mut self, attribute: &content::Attribute) -> Result<Value, Obstacle> {
+    fn value(&mut self, attribute: &content::RecordedAttribute) -> Result<Value, Obstacle> {
         let name = attribute.name;
         match &attribute.value {
             // Compiled plans are not part of a graph.
             _ if name == Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION => Err(Obstacle::TooLarge(name)),
-            content::Value::Elements(_) if attribute.ty == Type::CUDNN_TYPE_HANDLE => {
+            content::RecordedValue::Elements(_) if attribute.ty == Type::CUDNN_TYPE_HANDLE => {
                 Ok(Value::Handles(usize::try_from(attribute.count).unwrap_or(0)))
             }
-            content::Value::Elements(bytes) => {
+            content::RecordedValue::Elements(bytes) => {
                 let value = Value::from_bytes(attribute.ty, attribute.count, bytes.as_slice());
                 value.ok_or(Obstacle::Undeclared(name))
             }
-            content::Value::Descriptors(children) => {
+            content::RecordedValue::Descriptors(children) => {
                 let is_strict = self.is_strict;
                 let places = children.iter().map(|child| match child {
-                    Child::Known(child) => self.add(child),
-                    Child::Unknown => Err(Obstacle::Unseen),
+                    ChildDescriptor::Known(child) => self.add(child),
+                    ChildDescriptor::Unknown => Err(Obstacle::Unseen),
                 });
                 let known = places.filter(|place| is_strict || place.is_ok());
                 Ok(Value::Nodes(known.collect::<Result<_, _>>()?))
             }
-            content::Value::Undeclared => Err(Obstacle::Undeclared(name)),
-            content::Value::TooLarge => Err(Obstacle::TooLarge(name)),
+            content::RecordedValue::Undeclared => Err(Obstacle::Undeclared(name)),
+            content::RecordedValue::TooLarge => Err(Obstacle::TooLarge(name)),
         }
     }
 }

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use cudnn_graph::{label, names};
 
-use super::content::{Child, Content};
+use super::content::{ChildDescriptor, Content};
 use super::elements::{Kind, Name};
-use super::facts::Facts;
+use super::facts::DescriptorFacts;
 use super::graph::known_parts;
 
 /// Returns the label of a descriptor, or `None` if it has no useful description.
@@ -92,7 +92,7 @@ fn add_details(content: &Content, text: &mut String) {
 /// A descriptor that the program has set in a configuration, or has read from it.
 enum KnownDescriptor<'a> {
     Set(&'a Content),
-    Read(Arc<Facts>),
+    Read(Arc<DescriptorFacts>),
 }
 
 impl<'a> KnownDescriptor<'a> {
@@ -102,7 +102,8 @@ impl<'a> KnownDescriptor<'a> {
             KnownDescriptor::Set(content) => (content.children(name), content.facts.as_ref()),
             KnownDescriptor::Read(facts) => (&[][..], Some(facts)),
         };
-        let set: Vec<_> = set.iter().filter_map(Child::content).map(|content| KnownDescriptor::Set(content)).collect();
+        let set: Vec<_> =
+            set.iter().filter_map(ChildDescriptor::content).map(|content| KnownDescriptor::Set(content)).collect();
         let read = || {
             facts.map(|facts| facts.children(name)).unwrap_or_default().into_iter().map(KnownDescriptor::Read).collect()
         };

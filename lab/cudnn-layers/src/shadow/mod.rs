@@ -35,9 +35,9 @@ use std::sync::Arc;
 
 use cudnn_graph::{declared, element_size};
 
-use content::{Attribute, Child, Content, Value};
+use content::{ChildDescriptor, Content, RecordedAttribute, RecordedValue};
 use elements::{Bytes, Kind, MAX_DESCRIPTORS, Name, Raw, Type};
-use table::{CachedLabel, Record, TABLE};
+use table::{CachedLabel, ShadowEntry, TABLE};
 
 use crate::fork::AtFork;
 use crate::program_memory::{accepted, accepted_word, accepted_words};
@@ -54,7 +54,7 @@ pub(crate) static AT_FORK: &[AtFork] =
 pub(crate) fn created(kind: Kind, descriptor: Raw) {
     let content = Arc::new(Content::new(kind));
     let address = descriptor.addr();
-    TABLE.insert(address, Record::new(content));
+    TABLE.insert(address, ShadowEntry::new(content));
 }
 
 /// Call this when `cudnnBackendInitialize` has reset a descriptor.
@@ -74,7 +74,7 @@ pub(crate) fn initialized(descriptor: Raw) {
 pub(crate) unsafe fn attribute_set(descriptor: Raw, name: Name, ty: Type, count: i64, elements: *const c_void) {
     let address = descriptor.addr();
     let value = if elements.is_null() || !declared::is_declared(name, ty, count) {
-        Value::Undeclared
+        RecordedValue::Undeclared
     } else if ty == Type::CUDNN_TYPE_HANDLE {
         // SAFETY: guaranteed by the caller.
         unsafe { handles_at(count, elements) }
@@ -86,13 +86,13 @@ pub(crate) unsafe fn attribute_set(descriptor: Raw, name: Name, ty: Type, count:
         // SAFETY: guaranteed by the caller.
         match unsafe { content::bytes_of(ty, count, elements.cast()) } {
             Ok(bytes) if bytes.len() <= MAX_SMALL => return small_attribute_set(address, name, ty, count, bytes),
-            Ok(bytes) => Value::Elements(Bytes::new(bytes)),
+            Ok(bytes) => RecordedValue::Elements(Bytes::new(bytes)),
             Err(value) => value,
         }
     };
     let _former = TABLE.with_value(address, |record| {
         record.label = None;
-        Arc::make_mut(&mut record.content).set(Attribute { name, ty, count, value })
+        Arc::make_mut(&mut record.content).set(RecordedAttribute { name, ty, count, value })
     });
 }
 
@@ -220,7 +220,7 @@ unsafe fn descriptors_read(source: &Arc<Content>, name: Name, count: usize, elem
     let descriptors = unsafe { accepted_words(elements.expose_provenance() as u64, count) };
     for (index, address) in descriptors.enumerate() {
         let address = address as usize;
-        let set = source.children(name).get(index).and_then(Child::content);
+        let set = source.children(name).get(index).and_then(ChildDescriptor::content);
         let filled = |kind| {
             let content = match (set, facts.get(index)) {
                 // The program set this descriptor itself.
@@ -304,15 +304,15 @@ pub(crate) fn describe(content: &Arc<Content>) -> Option<String> {
 ///
 /// # Safety
 /// `elements` points to `count` handles.
-unsafe fn handles_at(count: i64, elements: *const c_void) -> Value {
+unsafe fn handles_at(count: i64, elements: *const c_void) -> RecordedValue {
     let count = usize::try_from(count).unwrap_or(0);
     if count > MAX_DESCRIPTORS {
-        return Value::TooLarge;
+        return RecordedValue::TooLarge;
     }
     // SAFETY: guaranteed by the caller.
     let addresses = unsafe { accepted_words(elements.expose_provenance() as u64, count) };
     let bytes = addresses.flat_map(|address| handles::living(address as usize).to_bytes());
-    Value::Elements(Bytes::new(&bytes.collect::<Vec<u8>>()))
+    RecordedValue::Elements(Bytes::new(&bytes.collect::<Vec<u8>>()))
 }
 
 /// Returns the graph of an engine, a configuration, a plan or a heuristics query.
@@ -338,13 +338,13 @@ pub(crate) fn toward_graph(content: &Arc<Content>) -> Option<&Arc<Content>> {
 ///
 /// # Safety
 /// `elements` points to `count` descriptors.
-unsafe fn children(count: i64, elements: *const c_void) -> Value {
+unsafe fn children(count: i64, elements: *const c_void) -> RecordedValue {
     let count = usize::try_from(count).unwrap_or(0);
     if count > MAX_DESCRIPTORS {
-        return Value::TooLarge;
+        return RecordedValue::TooLarge;
     }
     // SAFETY: guaranteed by the caller.
     let addresses = unsafe { accepted_words(elements.expose_provenance() as u64, count) };
-    let child = |address| content(calls::raw(address)).map_or(Child::Unknown, Child::Known);
-    Value::Descriptors(addresses.map(child).collect())
+    let child = |address| content(calls::raw(address)).map_or(ChildDescriptor::Unknown, ChildDescriptor::Known);
+    RecordedValue::Descriptors(addresses.map(child).collect())
 }

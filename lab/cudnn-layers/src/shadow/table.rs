@@ -7,10 +7,10 @@ use super::content::Content;
 use crate::table::Table;
 
 /// About as many parts as threads that use the backend API at the same time.
-pub(super) static TABLE: Table<Record, 64> = Table::new(usize::MAX);
+pub(super) static TABLE: Table<ShadowEntry, 64> = Table::new(usize::MAX);
 
 /// A live descriptor.
-pub(super) struct Record {
+pub(super) struct ShadowEntry {
     /// Distinguishes this descriptor from earlier ones with the same address.
     pub(super) id: u64,
     pub(super) content: Arc<Content>,
@@ -23,9 +23,9 @@ pub(super) struct CachedLabel {
     pub(super) text: Option<Arc<str>>,
 }
 
-impl Record {
+impl ShadowEntry {
     pub(super) fn new(content: Arc<Content>) -> Self {
         static LAST_ID: AtomicU64 = AtomicU64::new(0);
-        Record { id: LAST_ID.fetch_add(1, Ordering::Relaxed) + 1, content, label: None }
+        ShadowEntry { id: LAST_ID.fetch_add(1, Ordering::Relaxed) + 1, content, label: None }
     }
 }

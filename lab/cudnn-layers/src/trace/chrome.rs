@@ -29,7 +29,7 @@ pub(super) struct Chrome {
 }
 
 /// An event other than a call, such as loading a library.
-pub(super) struct Event<'a> {
+pub(super) struct TraceEvent<'a> {
     pub(super) name: String,
     pub(super) category: &'a str,
     pub(super) thread: u32,
@@ -89,7 +89,7 @@ impl Chrome {
     }
 
     /// Writes an event.
-    pub(super) fn write_event(&self, event: &Event<'_>) {
+    pub(super) fn write_event(&self, event: &TraceEvent<'_>) {
         let phase = if event.duration.is_some() { "X" } else { "i" };
         self.append(&event.name, event.thread, phase, |record| {
             put_times(record, event.start, event.duration)?;

@@ -7,7 +7,7 @@ use cudnn_layer_api::Host;
 use cudnn_os::text_file::TextFile;
 
 use super::call::FinishedCall;
-use super::chrome::Event;
+use super::chrome::TraceEvent;
 use super::parameters::pieces;
 
 use crate::report::{Destination, bounded_line, open};
@@ -73,7 +73,7 @@ impl Lines {
         self.write(line);
     }
 
-    pub(super) fn write_event(&self, event: &Event<'_>) {
+    pub(super) fn write_event(&self, event: &TraceEvent<'_>) {
         let mut line = String::with_capacity(512);
         self.start(&mut line, event.thread, event.start, event.duration.unwrap_or(0));
         line.push_str(&event.name);

@@ -237,7 +237,7 @@ fn write_event(tracer: &Tracer, event: &Event<'_>) {
     let write = |name: String, category: &str, duration: Option<Duration>, members: &[(_, &str)]| {
         let duration = duration.map(nanoseconds);
         let start = end.saturating_sub(duration.unwrap_or(0));
-        tracer.write_event(&chrome::Event { name, category, thread, start, duration, members });
+        tracer.write_event(&chrome::TraceEvent { name, category, thread, start, duration, members });
     };
     match event.kind {
         EventKind::LibraryLoaded { library, path, duration } => {

@@ -6,7 +6,7 @@ use cudnn_layer_api::Host;
 use cudnn_os::exit::call_at_exit;
 use cudnn_os::threads;
 
-use super::chrome::{Chrome, Event};
+use super::chrome::{Chrome, TraceEvent};
 use super::lines::Lines;
 use super::nvtx::Nvtx;
 use super::options::Options;
@@ -126,7 +126,7 @@ impl Tracer {
     }
 
     /// Writes an event to all outputs except the summary.
-    pub(super) fn write_event(&self, event: &Event<'_>) {
+    pub(super) fn write_event(&self, event: &TraceEvent<'_>) {
         if let Some(chrome) = &self.chrome {
             chrome.write_event(event);
         }

@@ -35,7 +35,7 @@ pub fn configure(options: Options) {
 }
 
 impl Options {
-    /// Returns the program's options, or else those of the environment.
+    /// Returns the options that the program set, or reads them from the environment.
     ///
     /// # Errors
     /// Returns the reason if no files are selected.

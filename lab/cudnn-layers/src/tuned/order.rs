@@ -2,24 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use cudnn_store::choices::{Problem, Ranking};
+use cudnn_store::choices::{EngineProblem, Ranking};
 
 /// A proposal of the heuristics. `None` if cuDNN does not report the engine or the knobs.
-pub(super) type Proposal = Option<Engine>;
+pub(super) type Proposal = Option<EngineWithKnobs>;
 
 /// An engine with its knobs.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Engine {
+pub(super) struct EngineWithKnobs {
     pub(super) index: i64,
     pub(super) knobs: BTreeMap<String, i64>,
 }
 
 /// The order in which proposals are returned: the use of each one, and its place in cuDNN's order.
-pub(super) type Order = Vec<(Use, usize)>;
+pub(super) type Order = Vec<(ProposalUse, usize)>;
 
 /// How a proposal is used. Earlier ones come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Use {
+pub(super) enum ProposalUse {
     /// The place in the ranking.
     Recommended(usize),
     /// The ranking does not contain it.
@@ -45,31 +45,32 @@ pub(super) fn order(ranking: &Ranking, proposals: &[Proposal], only: bool) -> Op
 /// Returns the heuristics' choice among the proposals. If this query does not propose the ranking's default, it is the
 /// first proposal that is neither failed nor dangerous.
 fn default(ranking: &Ranking, proposals: &Order) -> Option<usize> {
-    let is_default = |used: Use| matches!(used, Use::Recommended(place) if Some(place) == ranking.default);
+    let is_default =
+        |used: ProposalUse| matches!(used, ProposalUse::Recommended(place) if Some(place) == ranking.default);
     let ranked = proposals.iter().find(|(used, _)| is_default(*used)).map(|(_, proposal)| *proposal);
-    let usable = proposals.iter().filter(|(used, _)| *used < Use::Failed);
+    let usable = proposals.iter().filter(|(used, _)| *used < ProposalUse::Failed);
     ranked.or_else(|| usable.map(|(_, proposal)| *proposal).min())
 }
 
-impl Use {
+impl ProposalUse {
     /// Returns whether the ranking recommends the engine.
     pub(super) fn is_recommended(self) -> bool {
-        matches!(self, Use::Recommended(_))
+        matches!(self, ProposalUse::Recommended(_))
     }
 }
 
 /// Returns how a proposal is used.
-pub(super) fn choose(ranking: &Ranking, proposal: &Proposal) -> Use {
-    let Some(engine) = proposal else { return Use::Unranked };
+pub(super) fn choose(ranking: &Ranking, proposal: &Proposal) -> ProposalUse {
+    let Some(engine) = proposal else { return ProposalUse::Unranked };
     let is_same = |choice: &cudnn_store::choices::Choice| choice.engine == engine.index && choice.knobs == engine.knobs;
     let found = ranking.engines.iter().enumerate().find(|(_, choice)| is_same(choice));
     match found {
-        None => Use::Unranked,
+        None => ProposalUse::Unranked,
         Some((place, choice)) => match &choice.problem {
             // Programs that need determinism filter by the engine's notes.
-            None | Some(Problem::Nondeterministic(_)) => Use::Recommended(place),
-            Some(Problem::Failed(_)) => Use::Failed,
-            Some(Problem::Wrong(_) | Problem::Damaging(_)) => Use::Dangerous,
+            None | Some(EngineProblem::Nondeterministic(_)) => ProposalUse::Recommended(place),
+            Some(EngineProblem::Failed(_)) => ProposalUse::Failed,
+            Some(EngineProblem::Wrong(_) | EngineProblem::Damaging(_)) => ProposalUse::Dangerous,
         },
     }
 }
@@ -97,7 +98,7 @@ mod tests {
 
     fn proposals(engines: &[(i64, i64)]) -> Vec<Proposal> {
         let knobs = |tile: i64| BTreeMap::from([("TILE_SIZE".to_owned(), tile)]);
-        engines.iter().map(|(index, tile)| Some(Engine { index: *index, knobs: knobs(*tile) })).collect()
+        engines.iter().map(|(index, tile)| Some(EngineWithKnobs { index: *index, knobs: knobs(*tile) })).collect()
     }
 
     /// Returns the places of an order, and the number of engines that the ranking recommends.

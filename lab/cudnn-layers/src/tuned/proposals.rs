@@ -1,15 +1,15 @@
-//! Reads the proposals of the heuristics, and lets cuDNN fill the program's descriptors in another order.
+//! Reads the proposals of the heuristics, and lets cuDNN fill the program's descriptors in a different order.
 //!
 //! cuDNN fills the descriptors of an array one after the other. It fills fewer than it announces, because it leaves out
 //! proposals without support, and it stops at a descriptor that is finalized already. cuDNN 9.10 and 9.19 do so.
 
 use std::ptr::null_mut;
 
-use cudnn_store::captures::Engine as Recorded;
+use cudnn_store::captures::Engine;
 use cudnn_sys::types::cudnnStatus_t as Status;
 
-use super::order::{Engine, Order, Proposal};
-use crate::cudnn::{Cudnn, Descriptor, read};
+use super::order::{EngineWithKnobs, Order, Proposal};
+use crate::cudnn::{Cudnn, LayerDescriptor, read};
 use crate::engine::{UNCLEAR, index, knobs, knobs_with_room, with_engine};
 use crate::last_error::own_calls;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
@@ -42,11 +42,11 @@ pub(super) unsafe fn announced(cudnn: &Cudnn, heuristics: Raw) -> Result<usize, 
 pub(super) unsafe fn proposals(cudnn: &Cudnn, heuristics: Raw, announced: usize) -> Result<Vec<Proposal>, Status> {
     let read_all = || {
         cudnn.with_descriptors(CONFIGURATION, announced, |configurations| {
-            let mut raw: Vec<Raw> = configurations.iter().map(Descriptor::raw).collect();
+            let mut raw: Vec<Raw> = configurations.iter().map(LayerDescriptor::raw).collect();
             // SAFETY: guaranteed by the caller.
             let filled = unsafe { read(cudnn, heuristics, RESULTS, DESCRIPTOR, &mut raw) }?;
             // SAFETY: cuDNN has filled these configurations.
-            let proposal = |configuration: &Descriptor<'_>| unsafe { proposal(cudnn, configuration.raw()) }.ok();
+            let proposal = |configuration: &LayerDescriptor<'_>| unsafe { proposal(cudnn, configuration.raw()) }.ok();
             Ok(configurations.iter().take(filled).map(proposal).collect())
         })
     };
@@ -67,7 +67,7 @@ pub(super) unsafe fn filled_proposals(cudnn: &Cudnn, descriptors: &[Raw]) -> Vec
 ///
 /// # Safety
 /// The configuration is finalized and live.
-unsafe fn proposal(cudnn: &Cudnn, configuration: Raw) -> Result<Engine, Status> {
+unsafe fn proposal(cudnn: &Cudnn, configuration: Raw) -> Result<EngineWithKnobs, Status> {
     // SAFETY: guaranteed by the caller.
     let (index, few) =
         unsafe { (with_engine(cudnn, configuration, index)?, knobs_with_room(cudnn, configuration, FEW_KNOBS)?) };
@@ -76,7 +76,10 @@ unsafe fn proposal(cudnn: &Cudnn, configuration: Raw) -> Result<Engine, Status> 
         // SAFETY: as above.
         None => unsafe { knobs(cudnn, configuration) }?,
     };
-    Ok(Engine { index, knobs: knobs.into_iter().map(|(knob, value)| (Recorded::knob_name(knob), value)).collect() })
+    Ok(EngineWithKnobs {
+        index,
+        knobs: knobs.into_iter().map(|(knob, value)| (Engine::knob_name(knob), value)).collect(),
+    })
 }
 
 /// Lets cuDNN fill descriptors so that the first one becomes the first proposal in this order, and so on. Returns how many were filled, up to the first one that was not.

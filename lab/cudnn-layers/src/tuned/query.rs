@@ -8,7 +8,7 @@ use cudnn_os::cancel::ThreadStateGuard;
 use cudnn_store::choices::{Capability, Choices, Device, Ranking, Release};
 
 use super::options::Options;
-use super::order::{Order, Proposal, Use, choose, order};
+use super::order::{Order, Proposal, ProposalUse, choose, order};
 use super::proposals::{announced, fill, filled_proposals, proposals};
 use super::remembered;
 use crate::active::Active;
@@ -69,7 +69,7 @@ pub(super) struct Query {
 }
 
 /// The results of a successful query.
-pub(super) struct Answer {
+pub(super) struct QueryResult {
     /// The number of results at the front that the ranking recommends.
     recommended: usize,
 }
@@ -115,7 +115,7 @@ impl Query {
 }
 
 /// Answers a query in the order of a ranking. Returns `None` if cuDNN should answer it.
-pub(super) fn answer(state: &State, query: &Query) -> Option<Answer> {
+pub(super) fn answer(state: &State, query: &Query) -> Option<QueryResult> {
     let (found, mut descriptors) = {
         // Thread cancellation must not unwind from here.
         let _guard = ThreadStateGuard::new();
@@ -139,29 +139,29 @@ pub(super) fn answer(state: &State, query: &Query) -> Option<Answer> {
         remembered::stop();
         recommended = 0;
         // Filled descriptors cannot be filled again, so the results end before an engine that is wrong.
-        count = returned.iter().take_while(|proposal| choose(found.ranking, proposal) < Use::Dangerous).count();
+        count = returned.iter().take_while(|proposal| choose(found.ranking, proposal) < ProposalUse::Dangerous).count();
         state.host.warning("cuDNN has changed its proposals, so that this query was answered in another order");
     }
     // SAFETY: the program passes this address to cuDNN, which writes the number to it.
     unsafe { write_word(query.count, count as u64) };
-    Some(Answer { recommended })
+    Some(QueryResult { recommended })
 }
 
 /// The order for a query.
-struct Found<'a> {
+struct FoundOrder<'a> {
     ranking: &'a Ranking,
     order: Order,
     is_remembered: bool,
 }
 
-impl Found<'_> {
+impl FoundOrder<'_> {
     /// Returns whether these are the proposals in this order, as far as the ranking distinguishes them.
     fn expects(&self, proposals: &[Proposal]) -> bool {
         self.order.iter().map(|(used, _)| *used).eq(proposals.iter().map(|proposal| choose(self.ranking, proposal)))
     }
 }
 
-fn find_order<'a>(state: &'a State, query: &Query) -> Option<Found<'a>> {
+fn find_order<'a>(state: &'a State, query: &Query) -> Option<FoundOrder<'a>> {
     let content = shadow::content(query.heuristics)?;
     let is_usual = content.kind == Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR
         && content.is_finalized
@@ -182,7 +182,7 @@ fn find_order<'a>(state: &'a State, query: &Query) -> Option<Found<'a>> {
     let announced = unsafe { announced(&state.cudnn, query.heuristics) }.ok()?;
     let key = remembered::key(&content, &ranking.graph, &device);
     if let Some(order) = remembered::find(key, announced) {
-        return Some(Found { ranking, order: order?, is_remembered: true });
+        return Some(FoundOrder { ranking, order: order?, is_remembered: true });
     }
     // SAFETY: as above.
     let proposals = unsafe { proposals(&state.cudnn, query.heuristics, announced) }.ok()?;
@@ -196,7 +196,7 @@ fn find_order<'a>(state: &'a State, query: &Query) -> Option<Found<'a>> {
     if order.is_some() || !ranking.has_dangerous() {
         remembered::insert(key, announced, order.clone());
     }
-    Some(Found { ranking, order: order?, is_remembered: false })
+    Some(FoundOrder { ranking, order: order?, is_remembered: false })
 }
 
 /// The attributes of queries that rankings are for. Others limit the device.
@@ -233,7 +233,7 @@ fn model(description: &[u8]) -> Option<Device> {
     Some(Device { name, compute_capability: Capability::from_tenths(tenths) })
 }
 
-impl Answer {
+impl QueryResult {
     /// Marks the engines that the ranking recommends. Labels of all layers show it.
     pub(super) fn mark(&self, query: &Query) {
         let facts = shadow::content(query.heuristics).and_then(|content| content.facts.clone());

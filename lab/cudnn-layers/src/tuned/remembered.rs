@@ -1,8 +1,8 @@
-//! Remembers the order of the proposals, so that only the first query of a graph asks cuDNN twice.
+//! Remembers the order of the proposals, so that only the first query of a graph calls cuDNN twice.
 //!
-//! cuDNN proposes the same engines in the same order if a process asks again for a graph, a mode and a device. The layer
-//! checks this where it changes the order: cuDNN must announce the same number of proposals, and the engines that it
-//! returns must be the expected ones. After other engines, nothing is remembered any more.
+//! cuDNN proposes the same engines in the same order if a process repeats a query for a graph, a mode and a device. The
+//! layer checks this where it changes the order: cuDNN must announce the same number of proposals, and the engines that
+//! it returns must be the expected ones. After other engines, the layer stops remembering.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(super) struct Remembered {
     order: Option<Order>,
 }
 
-/// Returns what identifies a query. Nothing else affects the proposals.
+/// Returns the key of a query, which contains everything that affects the proposals.
 pub(super) fn key(query: &Content, graph: &str, device: &[u8]) -> usize {
     let mut hasher = DefaultHasher::new();
     (graph, device).hash(&mut hasher);

@@ -6,7 +6,7 @@ use super::message::State;
 use super::rules;
 use super::texts::{ID, attribute, kind_name, subject};
 use crate::shadow;
-use crate::shadow::content::{Child, Content};
+use crate::shadow::content::{ChildDescriptor, Content};
 use crate::shadow::elements::{Kind, Name, Raw};
 
 /// The descriptors that an attribute can hold.
@@ -85,7 +85,7 @@ pub(super) fn accepted(state: &State, descriptor: Raw, name: Name) {
         return;
     }
     let Some(parent) = shadow::content(descriptor) else { return };
-    for child in parent.children(name).iter().filter_map(Child::content) {
+    for child in parent.children(name).iter().filter_map(ChildDescriptor::content) {
         check_child(state, parent.kind, name, child);
     }
 }
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn every_attribute_belongs_to_one_kind() {
         let unknown: Vec<_> = declared::all().map(|(name, ..)| name).filter(|name| owner(*name).is_none()).collect();
-        // The header lacks a part of this name.
+        // A part of this name is missing in the header.
         assert_eq!(unknown, [Name::CUDNN_ATTR_OPERATION_CONTRACT_BAND_MAX_TOKEN_VALUE]);
         for (name, kind) in [
             (Name::CUDNN_ATTR_POINTWISE_MODE, Kind::CUDNN_BACKEND_POINTWISE_DESCRIPTOR),

@@ -4,14 +4,14 @@ use cudnn_graph::Value;
 use cudnn_sys::types::{cudnnDataType_t as DataType, cudnnPointwiseMode_t as Mode};
 
 use super::message::State;
-use super::rules::{self, Rule};
+use super::rules::{self, ValidationRule};
 use super::texts::{ID, attribute, kind_name, shape, subject};
 use crate::shadow::content::Content;
 use crate::shadow::elements::{Kind, Name};
 
 /// Required attributes and descriptors. If one is missing, cuDNN crashes (for the engine of a configuration), refuses the
 /// descriptor without a reason (for the index of an engine), or accepts it.
-const NEEDED: [(Kind, Name, &Rule); 6] = [
+const NEEDED: [(Kind, Name, &ValidationRule); 6] = [
     (Kind::CUDNN_BACKEND_REDUCTION_DESCRIPTOR, Name::CUDNN_ATTR_REDUCTION_OPERATOR, &rules::MISSING_ATTRIBUTE),
     (Kind::CUDNN_BACKEND_POINTWISE_DESCRIPTOR, Name::CUDNN_ATTR_POINTWISE_MODE, &rules::MISSING_ATTRIBUTE),
     (Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, Name::CUDNN_ATTR_ENGINEHEUR_MODE, &rules::MISSING_ATTRIBUTE),

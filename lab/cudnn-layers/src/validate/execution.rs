@@ -10,8 +10,8 @@ use cudnn_sys::types::cudnnDataType_t as DataType;
 use super::descriptor::is_known;
 use super::graph;
 use super::message::State;
-use super::rules::{self, Rule};
-use super::texts::{Place, tensor};
+use super::rules::{self, ValidationRule};
+use super::texts::{OperationPosition, tensor};
 use crate::shadow;
 use crate::shadow::content::Content;
 use crate::shadow::elements::{Kind, Name, Raw};
@@ -67,7 +67,8 @@ fn collect(plan: Raw, content: &Arc<Content>) -> Option<Tensors> {
     let operations = Operation::all_of(&graph);
     let mut all: Vec<PackEntry> = Vec::new();
     for (index, operation) in operations.iter().enumerate() {
-        let place = Place { operation, number: Some((index + 1, operations.len())), is_in_attention: false };
+        let place =
+            OperationPosition { operation, number: Some((index + 1, operations.len())), is_in_attention: false };
         for operand in operation.operands().filter(|operand| !operand.tensor.is_virtual()) {
             let text = format!("{} of {place}", tensor(operation, operand));
             all.extend(entry(operand.tensor, text, true));
@@ -107,7 +108,7 @@ fn entry(tensor: &Node, text: String, is_required: bool) -> Option<PackEntry> {
 }
 
 impl Tensors {
-    fn report(&self, state: &State, rule: &Rule, what: &str) {
+    fn report(&self, state: &State, rule: &ValidationRule, what: &str) {
         let label = self.label.as_deref().unwrap_or("a plan");
         state.report(rule, &format!("{what}, in the execution of {label}"));
     }

@@ -9,7 +9,7 @@ use cudnn_graph::{Graph, Node, Operand, Operation};
 use cudnn_sys::types::cudnnDataType_t as DataType;
 
 use super::message::State;
-use super::texts::{Place, shape, tensor};
+use super::texts::{OperationPosition, shape, tensor};
 use super::{operation, rules};
 use crate::lock::Lock;
 use crate::shadow;
@@ -30,16 +30,16 @@ pub(super) fn known(content: &Arc<Content>) -> Option<Graph> {
     graph.operations().iter().all(|operation| is_operation(operation.kind)).then_some(graph)
 }
 
-fn place<'a>(operations: &'a [Operation<'a>], index: usize) -> Option<Place<'a>> {
+fn place<'a>(operations: &'a [Operation<'a>], index: usize) -> Option<OperationPosition<'a>> {
     let operation = operations.get(index)?;
-    Some(Place { operation, number: Some((index + 1, operations.len())), is_in_attention: false })
+    Some(OperationPosition { operation, number: Some((index + 1, operations.len())), is_in_attention: false })
 }
 
 /// Checks an operation that cuDNN has refused. The graph is unknown.
 pub(super) fn operation_refused(state: &State, content: &Arc<Content>) {
     let graph = shadow::graph(content);
     if let Some((graph, root)) = graph.as_ref().ok().and_then(|graph| Some((graph, graph.root()?))) {
-        let place = Place { operation: &Operation::new(graph, root), number: None, is_in_attention: false };
+        let place = OperationPosition { operation: &Operation::new(graph, root), number: None, is_in_attention: false };
         operation::check(state, &place, true);
     }
 }
@@ -51,7 +51,7 @@ pub(super) fn finalized(state: &State, graph: &Arc<Content>, has_failed: bool) {
     let is_in_attention = is_attention(&operations);
     for index in 0..operations.len() {
         if let Some(place) = place(&operations, index) {
-            operation::check(state, &Place { is_in_attention, ..place }, has_failed);
+            operation::check(state, &OperationPosition { is_in_attention, ..place }, has_failed);
         }
     }
     let check = GraphCheck::new(state, &operations);
@@ -82,7 +82,7 @@ pub(super) fn used(state: &State, graph: &Arc<Content>) {
 
 /// A tensor of an operation.
 #[derive(Clone, Copy)]
-struct Use<'a> {
+struct TensorUse<'a> {
     operation: usize,
     is_output: bool,
     operand: &'a Operand<'a>,
@@ -92,7 +92,7 @@ struct GraphCheck<'a> {
     state: &'a State,
     operations: &'a [Operation<'a>],
     /// The tensors of all operations in order, with the ids.
-    uses: Vec<(i64, Use<'a>)>,
+    uses: Vec<(i64, TensorUse<'a>)>,
     /// The positions in `uses`, by id.
     by_id: BTreeMap<i64, Vec<usize>>,
     has_all_ids: bool,
@@ -109,27 +109,27 @@ impl<'a> GraphCheck<'a> {
                     continue;
                 };
                 by_id.entry(id).or_default().push(uses.len());
-                uses.push((id, Use { operation: index, is_output, operand }));
+                uses.push((id, TensorUse { operation: index, is_output, operand }));
             }
         }
         GraphCheck { state, operations, uses, by_id, has_all_ids }
     }
 
     /// Returns the uses of a tensor.
-    fn uses_of(&self, id: i64) -> impl Iterator<Item = Use<'a>> {
+    fn uses_of(&self, id: i64) -> impl Iterator<Item = TensorUse<'a>> {
         let positions = self.by_id.get(&id).map(Vec::as_slice).unwrap_or_default();
         positions.iter().filter_map(|position| self.uses.get(*position)).map(|(_, found)| *found)
     }
 
     /// Returns the text of a tensor and of the operation, such as `output y (tensor 4) of relu, operation 2 of 2`.
-    fn text(&self, found: Use<'_>) -> String {
+    fn text(&self, found: TensorUse<'_>) -> String {
         match place(self.operations, found.operation) {
             Some(place) => format!("{} of {place}", tensor(place.operation, found.operand)),
             None => String::new(),
         }
     }
 
-    fn report(&self, rule: &rules::Rule, found: Use<'_>, what: &str) {
+    fn report(&self, rule: &rules::ValidationRule, found: TensorUse<'_>, what: &str) {
         if let Some(place) = place(self.operations, found.operation) {
             self.state.report(rule, &format!("{place}: {} {what}", tensor(place.operation, found.operand)));
         }
@@ -189,7 +189,7 @@ impl<'a> GraphCheck<'a> {
             return;
         }
         self.connections();
-        let is_read = |found: &Use<'_>| {
+        let is_read = |found: &TensorUse<'_>| {
             !found.is_output && found.operand.tensor.is_virtual() && !found.operand.tensor.is_by_value()
         };
         for (id, found) in self.uses.iter().filter(|(_, found)| is_read(found)) {

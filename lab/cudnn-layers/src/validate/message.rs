@@ -8,7 +8,7 @@ use cudnn_layer_api::Host;
 use cudnn_os::cancel::ThreadStateGuard;
 use cudnn_os::text_file::TextFile;
 
-use super::rules::Rule;
+use super::rules::ValidationRule;
 use crate::active::Active;
 use crate::lock::Lock;
 use crate::report::bounded_line;
@@ -31,7 +31,7 @@ pub(super) static WRITTEN: Lock<Option<BTreeSet<u64>>> = Lock::keeping(None);
 impl State {
     /// Writes a message, unless it was written before. `place` names the descriptor and says what is wrong.
     #[cold]
-    pub(super) fn report(&self, rule: &Rule, place: &str) {
+    pub(super) fn report(&self, rule: &ValidationRule, place: &str) {
         // After a missed call, the descriptors may be different.
         if !rule.includes_release(self.host.cudnn_version()) || self.host.missed_calls() > 0 {
             return;

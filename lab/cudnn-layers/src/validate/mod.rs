@@ -13,15 +13,17 @@
 //! | `execution` | compares variant packs with the graph |
 //! | `destroyed` | remembers destroyed descriptors |
 //! | `message`, `texts` | write each message once, and name descriptors in them |
-//! | `options` | the destination of the messages |
+//! | `options` | where to write the messages |
 //!
 //! Add the layer in a Rust program:
 //!
 //! ```no_run
 //! # mod cudnn_loader { pub mod layers { pub fn add<L>(_: &str) -> Result<(), std::fmt::Error> { Ok(()) } } }
-//! use cudnn_layers::validate::{self, Destination, Validate};
+//! use cudnn_layers::validate::{self, Destination, Options, Validate};
 //!
-//! validate::configure(Destination::Stderr);
+//! let mut options = Options::default();
+//! options.output = Destination::Stdout;
+//! validate::configure(options);
 //! cudnn_loader::layers::add::<Validate>("validate")?;
 //! # Ok::<(), std::fmt::Error>(())
 //! ```
@@ -54,8 +56,8 @@ use crate::shadow::{self, calls};
 use crate::trial;
 use crate::wrappers::{Call, Id, Intercept, Next, Returned, intercept};
 
-pub use self::options::{VARIABLE, configure};
-pub use self::rules::{RULES, Rule};
+pub use self::options::{Options, VARIABLE, configure};
+pub use self::rules::{RULES, ValidationRule};
 pub use crate::report::Destination;
 
 /// Reports mistakes.
@@ -80,13 +82,13 @@ pub(crate) fn name() -> Option<&'static CStr> {
 impl Layer for Validate {
     fn begin(host: Host) -> Result<Self, String> {
         report::save_working_dir();
-        let file = report::open(&options::chosen())?;
+        let file = report::open(&Options::chosen().output)?;
         STATE.begin("validate", State { host, file }, Rank::Validate, &AT_FORK)?;
         Ok(Validate(()))
     }
 
     fn check() -> Result<(), String> {
-        options::chosen().check()
+        Options::chosen().output.check()
     }
 
     fn wrap<'a>(&self, next: NextFunction<'a>) -> NextFunction<'a> {
@@ -228,7 +230,7 @@ fn failed(state: &State, call: &Call<'_>) {
 /// Checks a descriptor after the program has finalized it.
 fn finalized(state: &State, descriptor: Raw, has_failed: bool) {
     let Some(content) = shadow::content(descriptor) else { return };
-    // A second attempt fails, although nothing is wrong.
+    // A second attempt fails, although the program is correct.
     if has_failed && content.is_finalized {
         return;
     }

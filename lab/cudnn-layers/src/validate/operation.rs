@@ -7,8 +7,8 @@ use cudnn_graph::{Node, Operand};
 use cudnn_sys::types::{cudnnDataType_t as DataType, cudnnPointwiseMode_t as Mode};
 
 use super::message::State;
-use super::rules::{self, Rule};
-use super::texts::{Place, attribute, shape as text, subject, tensor};
+use super::rules::{self, ValidationRule};
+use super::texts::{OperationPosition, attribute, shape as text, subject, tensor};
 use crate::shadow::elements::{Kind, Name};
 
 /// The number of operands of a pointwise function.
@@ -36,7 +36,7 @@ fn operands(mode: Mode) -> Operands {
 }
 
 /// Checks an operation. `has_failed` means that cuDNN refused the operation or the graph.
-pub(super) fn check(state: &State, place: &Place<'_>, has_failed: bool) {
+pub(super) fn check(state: &State, place: &OperationPosition<'_>, has_failed: bool) {
     let check = OperationCheck { state, place, node: place.operation.node };
     if has_failed {
         check.finalized();
@@ -52,12 +52,12 @@ pub(super) fn check(state: &State, place: &Place<'_>, has_failed: bool) {
 
 struct OperationCheck<'a> {
     state: &'a State,
-    place: &'a Place<'a>,
+    place: &'a OperationPosition<'a>,
     node: &'a Node,
 }
 
 impl OperationCheck<'_> {
-    fn report(&self, rule: &Rule, what: &str) {
+    fn report(&self, rule: &ValidationRule, what: &str) {
         self.state.report(rule, &format!("{}: {what}", self.place));
     }
 

@@ -1,4 +1,4 @@
-//! Selects the destination of messages from the environment or the program.
+//! The options of the layer, from the environment or from the program.
 
 use crate::configured::{Configured, variable};
 use crate::report::Destination;
@@ -6,18 +6,32 @@ use crate::report::Destination;
 /// The environment variable with the destination: `stderr` (the default), `stdout`, or the name of a file.
 pub const VARIABLE: &str = "CUDNN_VALIDATE";
 
-static CONFIGURED: Configured<Destination> = Configured::new();
-
-/// Sets the destination in code, instead of from [`VARIABLE`]. Call this before you add the layer, because later changes
-/// have no effect.
-pub fn configure(destination: Destination) {
-    CONFIGURED.set(destination);
+/// Options of the layer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Options {
+    /// Where to write the messages.
+    pub output: Destination,
 }
 
-/// Returns the destination that the program or the environment selects.
-pub(super) fn chosen() -> Destination {
-    CONFIGURED
-        .get()
-        .or_else(|| variable(VARIABLE).map(|value| Destination::parse(&value)))
-        .unwrap_or(Destination::Stderr)
+impl Default for Options {
+    fn default() -> Self {
+        Options { output: Destination::Stderr }
+    }
+}
+
+static CONFIGURED: Configured<Options> = Configured::new();
+
+/// Sets the options in code, instead of from [`VARIABLE`]. Call this before you add the layer, because later changes have
+/// no effect.
+pub fn configure(options: Options) {
+    CONFIGURED.set(options);
+}
+
+impl Options {
+    /// Returns the options that the program set, or reads them from the environment.
+    pub(super) fn chosen() -> Options {
+        let of_environment = || variable(VARIABLE).map(|value| Options { output: Destination::parse(&value) });
+        CONFIGURED.get().or_else(of_environment).unwrap_or_default()
+    }
 }

@@ -3,7 +3,7 @@
 /// A rule for a mistake.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Rule {
+pub struct ValidationRule {
     /// The code, such as `V07`. It never changes its meaning.
     pub code: &'static str,
     /// A short name, such as `wrong-output-shape`.
@@ -14,7 +14,7 @@ pub struct Rule {
     pub before: Option<u32>,
 }
 
-impl Rule {
+impl ValidationRule {
     /// Returns whether the rule applies to a release of cuDNN.
     pub fn includes_release(&self, version: u32) -> bool {
         self.before.is_none_or(|before| version < before)
@@ -36,12 +36,12 @@ const ALL: Option<u32> = None;
 macro_rules! rules {
     ($($constant:ident: $code:literal $name:literal $mistake:literal before $before:ident,)*) => {
         $(
-            pub(super) static $constant: Rule =
-                Rule { code: $code, name: $name, mistake: $mistake, before: $before };
+            pub(super) static $constant: ValidationRule =
+                ValidationRule { code: $code, name: $name, mistake: $mistake, before: $before };
         )*
 
         /// All rules, in the order of their codes.
-        pub static RULES: &[&Rule] = &[$(&$constant,)*];
+        pub static RULES: &[&ValidationRule] = &[$(&$constant,)*];
     };
 }
 rules! {

@@ -41,14 +41,14 @@ pub(super) fn tensor(operation: &Operation<'_>, operand: &Operand<'_>) -> String
 }
 
 /// An operation and its position in a graph.
-pub(super) struct Place<'a> {
+pub(super) struct OperationPosition<'a> {
     pub(super) operation: &'a Operation<'a>,
     /// The number of the operation, from 1 on, and the number of operations. `None` if the graph is unknown.
     pub(super) number: Option<(usize, usize)>,
     pub(super) is_in_attention: bool,
 }
 
-impl Display for Place<'_> {
+impl Display for OperationPosition<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.operation.name)?;
         match self.number {

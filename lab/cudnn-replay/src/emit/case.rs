@@ -4,23 +4,24 @@ use std::path::Path;
 
 use cudnn_graph::Graph;
 use cudnn_loader::devices::H200;
-use cudnn_store::captures::{Capture, FORMAT, Failure, Record, Start, Status, Tensor, values_dir};
+use cudnn_store::captures::{Capture, FORMAT, FailureRecord, Record, StartRecord, Status, Tensor, values_dir};
 
-use super::values::Values;
+use super::values::read_values;
 use crate::device::completed;
 use crate::replay::capture::{Captured, graphs};
+use crate::replay::captured::TensorValues;
 
 /// A graph or a failed call, and the circumstances under which it was captured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
-    /// The graph, with the plan, execution and device. For a failed call, the descriptors of [`Failure::graph`].
+    /// The graph, with the plan, execution and device. For a failed call, the descriptors of [`FailureRecord::graph`].
     pub captured: Captured,
     /// The releases that the program used.
-    pub start: Start,
+    pub start: StartRecord,
     /// The failed call. `None` for a graph.
-    pub failure: Option<Failure>,
+    pub failure: Option<FailureRecord>,
     /// The values of tensors. Empty if the program generates them.
-    pub(super) values: Values,
+    pub(super) values: TensorValues,
 }
 
 impl Case {
@@ -47,12 +48,12 @@ impl Case {
         let place = records().position(is_graph).or_else(|| records().position(is_failure)).unwrap_or(0);
         let before = capture.records.get(..place).unwrap_or_default().iter();
         let mut starts = before.filter_map(|record| if let Record::Start(start) = record { Some(start) } else { None });
-        let start = starts.next_back().cloned().unwrap_or(Start { format: FORMAT, cudnn: 0, cudart: 0 });
+        let start = starts.next_back().cloned().unwrap_or(StartRecord { format: FORMAT, cudnn: 0, cudart: 0 });
         let failure = match capture.records.get(place) {
             Some(Record::Failure(failure)) => Some(failure.clone()),
             _ => None,
         };
-        Ok(Case { captured, start, failure, values: Values::default() })
+        Ok(Case { captured, start, failure, values: TensorValues::default() })
     }
 
     /// Makes the captured values of tensors of this capture file a part of the program.
@@ -63,7 +64,7 @@ impl Case {
         if self.captured.values.is_empty() {
             return Ok(());
         }
-        let values = Values::read(&values_dir(file), &self.captured.values)?;
+        let values = read_values(&values_dir(file), &self.captured.values)?;
         let is_lacking = |tensor: &&Tensor| {
             let in_device_memory = tensor.memory.is_some() && tensor.value.is_none();
             in_device_memory && !values.before.contains_key(&tensor.uid)
@@ -95,6 +96,6 @@ impl Case {
     }
 }
 
-fn failures(capture: &Capture) -> impl Iterator<Item = &Failure> {
+fn failures(capture: &Capture) -> impl Iterator<Item = &FailureRecord> {
     capture.records.iter().filter_map(|record| if let Record::Failure(failure) = record { Some(failure) } else { None })
 }

@@ -14,13 +14,13 @@ use super::case::Case;
 /// The memory of an execution.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct ProgramMemory<'a> {
-    pub(super) buffers: Vec<Buffer>,
-    pub(super) tensors: Vec<Tensor<'a>>,
+    pub(super) buffers: Vec<EmittedBuffer>,
+    pub(super) tensors: Vec<EmittedTensor<'a>>,
 }
 
 /// A range of device memory.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Buffer {
+pub(super) struct EmittedBuffer {
     pub(super) bytes: u64,
     /// The distance of the start from an aligned address.
     pub(super) misalignment: u64,
@@ -28,7 +28,7 @@ pub(super) struct Buffer {
 
 /// An entry of the variant pack.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Tensor<'a> {
+pub(super) struct EmittedTensor<'a> {
     pub(super) uid: i64,
     /// The index of the buffer, and the distance from the start; `None` for host memory.
     pub(super) buffer: Option<(usize, u64)>,
@@ -81,10 +81,10 @@ impl<'a> ProgramMemory<'a> {
 
     /// Adds a tensor that is not part of a captured execution.
     fn add(&mut self, lengths: &Lengths, uid: i64, node: &Node) -> Result<(), String> {
-        let mut tensor = Tensor::new(lengths, uid, node)?;
+        let mut tensor = EmittedTensor::new(lengths, uid, node)?;
         if node.integer(Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE) != Some(1) {
             tensor.buffer = Some((self.buffers.len(), 0));
-            self.buffers.push(Buffer { bytes: tensor.bytes, misalignment: 0 });
+            self.buffers.push(EmittedBuffer { bytes: tensor.bytes, misalignment: 0 });
             tensor.value = Cow::default();
         }
         self.tensors.push(tensor);
@@ -102,8 +102,8 @@ impl<'a> ProgramMemory<'a> {
     ) -> Result<(), String> {
         let uid = captured.uid;
         let (numbers, value, after): (_, _, &[u8]) = (Vec::new(), Cow::default(), &[]);
-        let nothing = Tensor { uid, buffer: None, bytes: 0, element_bytes: 1, numbers, value, after };
-        let mut tensor = node.map_or(Ok(nothing), |node| Tensor::new(lengths, uid, node))?;
+        let nothing = EmittedTensor { uid, buffer: None, bytes: 0, element_bytes: 1, numbers, value, after };
+        let mut tensor = node.map_or(Ok(nothing), |node| EmittedTensor::new(lengths, uid, node))?;
         match &captured.memory {
             None => tensor.value = Cow::default(),
             Some(memory) if memory.is_host && node.is_some_and(Node::is_by_value) => {
@@ -116,7 +116,7 @@ impl<'a> ProgramMemory<'a> {
                     |values: &'a BTreeMap<i64, Vec<u8>>| values.get(&uid).map(Vec::as_slice).unwrap_or_default();
                 (tensor.value, tensor.after) = (values(&case.values.before).into(), values(&case.values.after));
                 let index = *places.entry(memory.buffer).or_insert_with(|| {
-                    self.buffers.push(Buffer::default());
+                    self.buffers.push(EmittedBuffer::default());
                     self.buffers.len() - 1
                 });
                 let captured = tensor.value.len().max(tensor.after.len()) as u64;
@@ -136,7 +136,7 @@ impl<'a> ProgramMemory<'a> {
     }
 }
 
-impl Tensor<'_> {
+impl EmittedTensor<'_> {
     /// Returns a tensor in host memory with the value 1.
     fn new(lengths: &Lengths, uid: i64, node: &Node) -> Result<Self, String> {
         let data_type = node.integer(Name::CUDNN_ATTR_TENSOR_DATA_TYPE).unwrap_or(0);
@@ -150,7 +150,7 @@ impl Tensor<'_> {
         }
         let size = format.element_bytes;
         let value = format.one.to_le_bytes().iter().copied().take(size as usize).collect();
-        Ok(Tensor { uid, buffer: None, bytes, element_bytes: size, numbers, value, after: &[] })
+        Ok(EmittedTensor { uid, buffer: None, bytes, element_bytes: size, numbers, value, after: &[] })
     }
 }
 
@@ -266,9 +266,9 @@ mod tests {
         let capture = Capture::parse((lines.join("\n") + "\n").as_bytes()).unwrap();
         let case = Case::select(&capture, "").unwrap();
         let memory = ProgramMemory::new(&case).unwrap();
-        let buffer = |bytes, misalignment| Buffer { bytes, misalignment };
+        let buffer = |bytes, misalignment| EmittedBuffer { bytes, misalignment };
         assert_eq!(memory.buffers, [buffer(216, 16), buffer(8, 0)]);
-        let of = |tensor: &Tensor<'_>| (tensor.uid, tensor.buffer, tensor.bytes, tensor.value.to_vec());
+        let of = |tensor: &EmittedTensor<'_>| (tensor.uid, tensor.buffer, tensor.bytes, tensor.value.to_vec());
         let expected = [
             (1, Some((0, 0)), 112, Vec::new()),
             (9, Some((0, 16)), 200, Vec::new()),

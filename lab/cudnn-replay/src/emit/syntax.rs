@@ -13,7 +13,7 @@ use super::memory::ProgramMemory;
 pub(super) trait Syntax {
     /// The program, with lines such as `@header@` that are replaced.
     const TEMPLATE: &'static str;
-    /// Begins a comment.
+    /// Starts a comment.
     const COMMENT: &'static str;
     /// The commands to compile and run the program.
     const HOW_TO_RUN: &'static [&'static str];

@@ -1,40 +1,30 @@
 //! The captured values of tensors, if they are small enough to be part of a program.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
-use cudnn_store::captures::Data;
+use cudnn_store::captures::DataRecord;
 
-use crate::replay::captured::read;
-
-/// The bytes of tensors in device memory, by unique id.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Values {
-    pub(super) before: BTreeMap<i64, Vec<u8>>,
-    pub(super) after: BTreeMap<i64, Vec<u8>>,
-}
+use crate::replay::captured::{TensorValues, read};
 
 /// The maximum number of bytes in a program.
 const LIMIT: u64 = 64 << 10;
 
-impl Values {
-    /// Reads the values from the files in a directory.
-    ///
-    /// # Errors
-    /// Returns the reason if the values are too large, or if a file cannot be read.
-    pub(super) fn read(dir: &Path, records: &[Data]) -> Result<Self, String> {
-        let total = records.iter().fold(0_u64, |sum, record| sum.saturating_add(record.bytes));
-        if total > LIMIT {
-            return Err(format!("the captured values have {total} bytes, and a program contains at most {LIMIT}"));
-        }
-        let mut values = Values::default();
-        for record in records {
-            let side = if record.is_after { &mut values.after } else { &mut values.before };
-            let bytes = read(dir, &record.file, record.bytes as usize);
-            side.insert(record.uid, bytes.map_err(|reason| format!("the file {:?}: {reason}", record.file))?);
-        }
-        Ok(values)
+/// Reads the values from the files in a directory.
+///
+/// # Errors
+/// Returns the reason if the values are too large, or if a file cannot be read.
+pub(super) fn read_values(dir: &Path, records: &[DataRecord]) -> Result<TensorValues, String> {
+    let total = records.iter().fold(0_u64, |sum, record| sum.saturating_add(record.bytes));
+    if total > LIMIT {
+        return Err(format!("the captured values have {total} bytes, and a program contains at most {LIMIT}"));
     }
+    let mut values = TensorValues::default();
+    for record in records {
+        let side = if record.is_after { &mut values.after } else { &mut values.before };
+        let bytes = read(dir, &record.file, record.bytes as usize);
+        side.insert(record.uid, bytes.map_err(|reason| format!("the file {:?}: {reason}", record.file))?);
+    }
+    Ok(values)
 }
 
 #[cfg(test)]
@@ -48,10 +38,10 @@ mod tests {
         let size = |name: &str| std::fs::metadata(dir.join(name)).unwrap().len();
         let record = |file: &str, bytes| {
             let file = file.to_owned();
-            Data { plan: 0, execution: 1, uid: 7, is_after: file == "README.md", file, bytes }
+            DataRecord { plan: 0, execution: 1, uid: 7, is_after: file == "README.md", file, bytes }
         };
         let (manifest, readme) = (size("Cargo.toml"), size("README.md"));
-        let values = Values::read(dir, &[record("Cargo.toml", manifest), record("README.md", readme)]).unwrap();
+        let values = read_values(dir, &[record("Cargo.toml", manifest), record("README.md", readme)]).unwrap();
         assert_eq!(values.before[&7], std::fs::read(dir.join("Cargo.toml")).unwrap());
         assert_eq!(values.after[&7].len() as u64, readme);
         for (file, bytes, reason) in [
@@ -59,10 +49,10 @@ mod tests {
             ("Cargo.toml", manifest + 1, "it has"),
             ("Cargo.toml", LIMIT + 1, "a program contains at most"),
         ] {
-            let refused = Values::read(dir, &[record(file, bytes)]).unwrap_err();
+            let refused = read_values(dir, &[record(file, bytes)]).unwrap_err();
             assert!(refused.contains(reason), "{file}: {refused}");
         }
         let large = [record("Cargo.toml", u64::MAX), record("README.md", readme)];
-        assert!(Values::read(dir, &large).unwrap_err().contains("a program contains at most"));
+        assert!(read_values(dir, &large).unwrap_err().contains("a program contains at most"));
     }
 }

@@ -3,7 +3,7 @@
 use cudnn_store::captures::Status;
 
 use crate::replay::comparison::{status, working_plan};
-use crate::replay::{DataSet, PlanReport, Report, ReportStatus};
+use crate::replay::{DataSet, PlanReport, ReplayReport, ReportStatus};
 
 /// The problem that a smaller graph must show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub enum Condition {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observed {
     /// The report about the engine with the problem.
-    pub report: Report,
+    pub report: ReplayReport,
     /// The plans of all engines that support the graph, for [`Condition::Slow`].
     pub alternatives: Vec<PlanReport>,
 }
@@ -66,7 +66,7 @@ impl Condition {
 }
 
 /// Returns the reason without digits, which may be the number of a descriptor.
-fn reason(report: &Report) -> String {
+fn reason(report: &ReplayReport) -> String {
     let text = report.reason.as_deref().unwrap_or_default();
     text.chars().filter(|character| !character.is_ascii_digit()).collect()
 }
@@ -81,14 +81,14 @@ fn is_slow(observed: &Observed) -> bool {
 }
 
 /// A wrong result.
-struct Problem {
+struct WrongResult {
     data: DataSet,
     /// The output with the largest error.
     output: Option<i64>,
-    kind: Kind,
+    kind: WrongResultKind,
 }
 
-enum Kind {
+enum WrongResultKind {
     /// Only the output or only the reference contains NaN.
     Nan,
     Error(f64),
@@ -96,36 +96,36 @@ enum Kind {
     Damage,
 }
 
-fn problems(report: &Report) -> Vec<Problem> {
+fn problems(report: &ReplayReport) -> Vec<WrongResult> {
     let mut problems = Vec::new();
     for run in report.plans.iter().flat_map(|plan| &plan.runs) {
         let mut add = |kind| {
-            let has_output = matches!(kind, Kind::Nan | Kind::Error(_));
-            problems.push(Problem { data: run.data, output: run.worst_output.filter(|_| has_output), kind });
+            let has_output = matches!(kind, WrongResultKind::Nan | WrongResultKind::Error(_));
+            problems.push(WrongResult { data: run.data, output: run.worst_output.filter(|_| has_output), kind });
         };
         match run.error {
-            Some(f64::MAX) => add(Kind::Nan),
-            Some(error) if error > MAX_ERROR => add(Kind::Error(error)),
+            Some(f64::MAX) => add(WrongResultKind::Nan),
+            Some(error) if error > MAX_ERROR => add(WrongResultKind::Error(error)),
             _ => {}
         }
         if !run.is_repeatable {
-            add(Kind::NotRepeatable);
+            add(WrongResultKind::NotRepeatable);
         }
         if !run.damage.is_empty() {
-            add(Kind::Damage);
+            add(WrongResultKind::Damage);
         }
     }
     problems
 }
 
-impl Problem {
-    fn is_like(&self, other: &Problem) -> bool {
+impl WrongResult {
+    fn is_like(&self, other: &WrongResult) -> bool {
         (self.data, self.output) == (other.data, other.output)
             && match (&self.kind, &other.kind) {
-                (Kind::Error(a), Kind::Error(b)) => a.max(*b) <= SAME_ORDER * a.min(*b),
-                (Kind::Nan, Kind::Nan) | (Kind::NotRepeatable, Kind::NotRepeatable) | (Kind::Damage, Kind::Damage) => {
-                    true
-                }
+                (WrongResultKind::Error(a), WrongResultKind::Error(b)) => a.max(*b) <= SAME_ORDER * a.min(*b),
+                (WrongResultKind::Nan, WrongResultKind::Nan)
+                | (WrongResultKind::NotRepeatable, WrongResultKind::NotRepeatable)
+                | (WrongResultKind::Damage, WrongResultKind::Damage) => true,
                 _ => false,
             }
     }
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn a_plan_is_slow_if_another_plan_is_twice_as_fast() {
         let slow = |first: PlanReport, others: &[PlanReport]| {
-            let report = Report { plans: vec![first], ..Report::default() };
+            let report = ReplayReport { plans: vec![first], ..ReplayReport::default() };
             let observed = Observed { report, alternatives: others.to_vec() };
             Condition::Slow.holds(&observed, &observed)
         };
@@ -166,7 +166,7 @@ mod tests {
         let mut run = Run { error: Some(0.5), ..Run::success(DataSet::Normal) };
         change(&mut run);
         let plan = PlanReport { runs: vec![run], ..PlanReport::default() };
-        Observed { report: Report { plans: vec![plan], ..Report::default() }, alternatives: Vec::new() }
+        Observed { report: ReplayReport { plans: vec![plan], ..ReplayReport::default() }, alternatives: Vec::new() }
     }
 
     #[test]
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn a_failure_keeps_the_status_and_the_reason() {
         let failed = |status: ReportStatus, reason: &str| Observed {
-            report: Report { status, reason: Some(reason.to_owned()), ..Report::default() },
+            report: ReplayReport { status, reason: Some(reason.to_owned()), ..ReplayReport::default() },
             ..Observed::default()
         };
         let not_supported = cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED.into();

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cudnn_graph::{Graph, Node};
 use cudnn_loader::cudnnBackendAttributeName_t as Name;
-use cudnn_store::captures::Execution;
+use cudnn_store::captures::ExecutionRecord;
 
 /// Returns the execution for a smaller graph.
 ///
 /// Only tensors of the graph remain. If a dimension or stride has changed, offsets are meaningless: ranges that start
 /// at the same address still share a buffer, and all others are separate. Alignments remain.
 #[must_use]
-pub fn adapted(execution: &Execution, original: &Graph, smaller: &Graph) -> Execution {
+pub fn adapted(execution: &ExecutionRecord, original: &Graph, smaller: &Graph) -> ExecutionRecord {
     let (before, after) = (shapes(original), shapes(smaller));
     let mut execution = execution.clone();
     execution.tensors.retain(|tensor| after.contains_key(&tensor.uid));
@@ -49,7 +49,7 @@ mod tests {
     const GRAPH: &str = r#"[{"kind":"TENSOR","TENSOR_DIMENSIONS:3":[4,8],"TENSOR_STRIDES:3":[8,1],"TENSOR_UNIQUE_ID:3":1},{"kind":"TENSOR","TENSOR_DIMENSIONS:3":[4,8],"TENSOR_STRIDES:3":[8,1],"TENSOR_UNIQUE_ID:3":2},{"kind":"TENSOR","TENSOR_DIMENSIONS:3":[1],"TENSOR_STRIDES:3":[1],"TENSOR_UNIQUE_ID:3":3},{"kind":"OPERATIONGRAPH"}]"#;
     const EXECUTION: &str = r#"{"record":"execution","plan":0,"status":"SUCCESS","tensors":[{"uid":1,"memory":{"buffer":5,"offset":64,"span":64,"alignment":64}},{"uid":2,"memory":{"buffer":5,"offset":64,"span":64,"alignment":64}},{"uid":3,"memory":{"buffer":5,"offset":128,"span":2,"alignment":128}},{"uid":4}],"workspace":{"buffer":5,"offset":0,"alignment":64}}"#;
 
-    fn places(execution: &Execution) -> Vec<(i64, usize, u64, u64)> {
+    fn places(execution: &ExecutionRecord) -> Vec<(i64, usize, u64, u64)> {
         let tensors = execution.tensors.iter();
         let place = |tensor: &cudnn_store::captures::Tensor| {
             let memory = tensor.memory.as_ref()?;

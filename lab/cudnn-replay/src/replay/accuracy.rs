@@ -21,7 +21,7 @@ pub(super) struct Worst {
     pub(super) compared: f64,
 }
 
-/// Fewer compared elements would say nothing about an output, because errors are elsewhere.
+/// With fewer compared elements, most errors would be elsewhere.
 const MIN_COMPARED: f64 = 0.1;
 
 /// Returns the element with the largest error. If fewer than a tenth of the elements can be compared, returns their

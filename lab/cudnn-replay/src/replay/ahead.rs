@@ -19,7 +19,7 @@ const REFERENCE_BYTES: usize = 32;
 /// Data sets of a graph that threads prepare, because references take seconds.
 pub(super) struct PreparedAhead(Vec<(DataSet, Receiver<Shared>)>);
 
-/// A prepared data set, with a share of [`MAX_AHEAD`] until it is used, or until the thread ends.
+/// A prepared data set, with a share of [`MAX_AHEAD`] until it is used, or until the thread exits.
 type Shared = (Result<Prepared, String>, Option<Arc<Share>>);
 
 impl PreparedAhead {

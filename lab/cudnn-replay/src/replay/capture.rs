@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use cudnn_graph::Graph;
-use cudnn_store::captures::{Capture, Data, Execution, Failure, Plan, Record, Status, values_dir};
+use cudnn_store::captures::{
+    Capture, DataRecord, ExecutionRecord, FailureRecord, PlanRecord, Record, Status, values_dir,
+};
 
 use super::request::{CapturedValues, DataSet, Request};
 
@@ -27,11 +29,11 @@ pub struct Captured {
     pub device: Option<String>,
     /// The first plan whose execution failed. Otherwise a plan with values, an execution, success or an engine, in this
     /// order.
-    pub plan: Option<Plan>,
+    pub plan: Option<PlanRecord>,
     /// The first execution of this plan, or the first one that failed.
-    pub execution: Option<Execution>,
+    pub execution: Option<ExecutionRecord>,
     /// The files with the values of tensors before and after the latest stored execution of this plan.
-    pub values: Vec<Data>,
+    pub values: Vec<DataRecord>,
     /// The other executions with stored values, in words.
     pub left_out: Option<String>,
     /// Whether the graph is only planned, because [`plan_for`](Self::plan_for) has selected another device.
@@ -39,7 +41,7 @@ pub struct Captured {
 }
 
 /// A graph, and what a capture knows about it.
-struct Found<'a> {
+struct FoundGraph<'a> {
     captured: Captured,
     process: usize,
     /// The device of the heuristics.
@@ -50,11 +52,11 @@ struct Found<'a> {
 /// A plan of a graph.
 struct FoundPlan<'a> {
     capture: usize,
-    plan: &'a Plan,
+    plan: &'a PlanRecord,
     device: Option<&'a String>,
-    execution: Option<&'a Execution>,
+    execution: Option<&'a ExecutionRecord>,
     /// The stored values by the number of the execution.
-    values: BTreeMap<u64, Vec<&'a Data>>,
+    values: BTreeMap<u64, Vec<&'a DataRecord>>,
 }
 
 /// Returns the distinct graphs of captures, in the order of their first records. Failed calls follow, if a capture
@@ -64,7 +66,7 @@ pub fn graphs<'a>(captures: impl IntoIterator<Item = &'a Capture>) -> Vec<Captur
     let captures: Vec<&Capture> = captures.into_iter().collect();
     let records =
         || captures.iter().enumerate().flat_map(|(at, capture)| capture.records.iter().map(move |record| (at, record)));
-    let mut found = Vec::<Found<'_>>::new();
+    let mut found = Vec::<FoundGraph<'_>>::new();
     let mut places = BTreeMap::<&str, usize>::new();
     // Ordinals count from the start of a process.
     let (mut devices, mut plans) = (BTreeMap::<usize, &String>::new(), BTreeMap::<usize, (usize, usize)>::new());
@@ -84,7 +86,7 @@ pub fn graphs<'a>(captures: impl IntoIterator<Item = &'a Capture>) -> Vec<Captur
             Record::Graph(record) if !places.contains_key(record.graph.as_str()) => {
                 places.insert(&record.graph, found.len());
                 let captured = Captured::new(record.graph.clone(), capture, record.label.clone(), record.nodes.clone());
-                found.push(Found { captured, process, proposed_for: None, plans: Vec::new() });
+                found.push(FoundGraph { captured, process, proposed_for: None, plans: Vec::new() });
             }
             Record::Proposals(proposals) => {
                 let graph = places.get(proposals.graph.as_str()).and_then(|place| found.get_mut(*place));
@@ -120,12 +122,12 @@ pub fn graphs<'a>(captures: impl IntoIterator<Item = &'a Capture>) -> Vec<Captur
     graphs.chain(failed_calls(records())).collect()
 }
 
-fn candidate<'a, 'b>(found: &'b mut [Found<'a>], place: Option<&(usize, usize)>) -> Option<&'b mut FoundPlan<'a>> {
+fn candidate<'a, 'b>(found: &'b mut [FoundGraph<'a>], place: Option<&(usize, usize)>) -> Option<&'b mut FoundPlan<'a>> {
     let (graph, plan) = place?;
     found.get_mut(*graph)?.plans.get_mut(*plan)
 }
 
-fn has_failed(execution: &Execution) -> bool {
+fn has_failed(execution: &ExecutionRecord) -> bool {
     execution.status != Status::SUCCESS
 }
 
@@ -168,7 +170,7 @@ fn failed_calls<'a>(records: impl Iterator<Item = (usize, &'a Record)>) -> Vec<C
 }
 
 /// Returns a failed call in one line, such as `cudnnBackendSetAttribute TENSOR_DIMENSIONS: BAD_PARAM`.
-fn label(failure: &Failure) -> String {
+fn label(failure: &FailureRecord) -> String {
     let attribute = failure.attribute.as_ref().map(|(name, ..)| format!(" {name}")).unwrap_or_default();
     format!("{}{attribute}: {}", failure.call, failure.status)
 }
@@ -179,7 +181,7 @@ impl Captured {
         Captured { id, capture, label, graph, device, plan, execution, values, left_out, plan_only: false }
     }
 
-    /// Selects the device to plan for by its description. Nothing is executed then.
+    /// Selects the device to plan for by a description, without executing graphs.
     pub fn plan_for(&mut self, description: &str) {
         (self.device, self.plan_only) = (Some(description.to_owned()), true);
     }

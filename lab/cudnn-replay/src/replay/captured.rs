@@ -12,13 +12,13 @@ use super::request::CapturedValues;
 use super::tensor::Tensor;
 
 /// The bytes of tensors by uid.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Values {
-    pub(super) before: BTreeMap<i64, Vec<u8>>,
-    pub(super) after: BTreeMap<i64, Vec<u8>>,
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct TensorValues {
+    pub(crate) before: BTreeMap<i64, Vec<u8>>,
+    pub(crate) after: BTreeMap<i64, Vec<u8>>,
 }
 
-impl Values {
+impl TensorValues {
     /// Reads the files for these tensors. A file must be as long as the memory of the tensor.
     ///
     /// # Errors
@@ -27,7 +27,7 @@ impl Values {
         captured: &CapturedValues,
         tensors: impl Iterator<Item = &'a Tensor>,
     ) -> Result<Self, String> {
-        let mut values = Values::default();
+        let mut values = TensorValues::default();
         for tensor in tensors {
             for record in captured.records.iter().filter(|record| record.uid == tensor.uid) {
                 let bytes = read(&captured.dir, &record.file, tensor.span())

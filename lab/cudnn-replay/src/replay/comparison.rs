@@ -3,20 +3,20 @@
 use cudnn_store::captures::{Engine, Status};
 use serde::Serialize;
 
-use super::request::{DataSet, Engines, OutputError, PlanReport, Report, Run};
+use super::request::{DataSet, Engines, OutputError, PlanReport, ReplayReport, Run};
 use super::status::ReportStatus;
 
 /// A graph with the reports about two releases.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
+pub struct ComparisonRow {
     /// The id of the graph.
     pub graph: String,
     /// The graph in one line.
     pub label: String,
     /// The report about the first release.
-    pub before: Report,
+    pub before: ReplayReport,
     /// The report about the second release.
-    pub after: Report,
+    pub after: ReplayReport,
     /// The changes, the worst first.
     pub changes: Vec<Change>,
     /// Whether the plans of both reports returned the same bits. `None` if none was executed with both releases.
@@ -70,15 +70,15 @@ const ROUNDING_FACTOR: f64 = 16.0;
 /// The notes of engines that compute with less precision or in a different order.
 const ROUNDING_NOTES: &[&str] = &["down_convert_inputs", "reduced_precision_reduction", "fft", "winograd"];
 
-impl Row {
+impl ComparisonRow {
     /// Compares two reports about a graph, with which these engines were tried.
     #[must_use]
-    pub fn new(graph: String, label: String, engines: &Engines, before: Report, after: Report) -> Self {
+    pub fn new(graph: String, label: String, engines: &Engines, before: ReplayReport, after: ReplayReport) -> Self {
         let mut changes = changes(engines, &before, &after);
         changes.sort_by(|a, b| b.cmp(a));
         let pairs = pairs(engines, &before, &after);
         let has_same_bits = pairs.iter().filter_map(Pair::has_same_bits).reduce(|a, b| a && b);
-        Row { graph, label, before, after, changes, has_same_bits }
+        ComparisonRow { graph, label, before, after, changes, has_same_bits }
     }
 
     /// Returns whether something became worse.
@@ -89,7 +89,7 @@ impl Row {
 }
 
 /// Sorts by what became worse: the most severe change first, otherwise in the order of the capture.
-pub fn sort(rows: &mut [Row]) {
+pub fn sort(rows: &mut [ComparisonRow]) {
     rows.sort_by_key(|row| {
         let worst = row.changes.iter().filter(|change| change.is_worse).map(|change| change.aspect).max();
         std::cmp::Reverse(worst)
@@ -97,13 +97,13 @@ pub fn sort(rows: &mut [Row]) {
 }
 
 /// Returns the largest error of all executions.
-fn largest_error(report: &Report) -> Option<f64> {
+fn largest_error(report: &ReplayReport) -> Option<f64> {
     runs(report).filter_map(|run| run.error).reduce(f64::max)
 }
 
 /// Returns the status, engine, workspace, time to build, time of an execution, and largest error.
 #[must_use]
-pub fn cells(report: &Report) -> [String; 6] {
+pub fn cells(report: &ReplayReport) -> [String; 6] {
     let plan = working_plan(report);
     let of_plan = |text: &dyn Fn(&PlanReport) -> String| plan.map_or(String::new(), text);
     let time = plan.and_then(|plan| plan.time_ms);
@@ -136,18 +136,18 @@ pub fn error_text(error: f64) -> String {
 
 /// Returns the first plan that was built.
 #[must_use]
-pub fn working_plan(report: &Report) -> Option<&PlanReport> {
+pub fn working_plan(report: &ReplayReport) -> Option<&PlanReport> {
     built(report).next()
 }
 
 /// Returns the plans that were built.
-fn built(report: &Report) -> impl Iterator<Item = &PlanReport> {
+fn built(report: &ReplayReport) -> impl Iterator<Item = &PlanReport> {
     report.plans.iter().filter(|plan| plan.skipped.is_none())
 }
 
 /// Returns the status of the graph, including its executions.
 #[must_use]
-pub fn status(report: &Report) -> ReportStatus {
+pub fn status(report: &ReplayReport) -> ReportStatus {
     let failed = runs(report).map(|run| run.status).find(|status| *status != Status::SUCCESS);
     failed.map_or(report.status, ReportStatus::Returned)
 }
@@ -161,7 +161,7 @@ fn severity(status: ReportStatus) -> u8 {
     }
 }
 
-fn runs(report: &Report) -> impl Iterator<Item = &Run> {
+fn runs(report: &ReplayReport) -> impl Iterator<Item = &Run> {
     report.plans.iter().flat_map(|plan| &plan.runs)
 }
 
@@ -171,11 +171,11 @@ fn engine(engine: &Engine) -> String {
     format!("{}{knobs}", engine.index)
 }
 
-fn changes(engines: &Engines, before: &Report, after: &Report) -> Vec<Change> {
+fn changes(engines: &Engines, before: &ReplayReport, after: &ReplayReport) -> Vec<Change> {
     let mut changes = Vec::new();
     let (status_before, status_after) = (status(before), status(after));
     if status_before != status_after {
-        let text = |status: ReportStatus, report: &Report| match &report.reason {
+        let text = |status: ReportStatus, report: &ReplayReport| match &report.reason {
             Some(reason) => format!("{status} ({reason})"),
             None => status.to_string(),
         };
@@ -208,7 +208,7 @@ struct Pair<'a> {
 }
 
 /// Returns the plans that were built with both releases: the first ones, or those of each engine if all were tried.
-fn pairs<'a>(engines: &Engines, before: &'a Report, after: &'a Report) -> Vec<Pair<'a>> {
+fn pairs<'a>(engines: &Engines, before: &'a ReplayReport, after: &'a ReplayReport) -> Vec<Pair<'a>> {
     if *engines != Engines::All {
         let both = working_plan(before).zip(working_plan(after));
         return both.into_iter().map(|(before, after)| Pair { before, after, engine: None }).collect();
@@ -222,7 +222,7 @@ fn pairs<'a>(engines: &Engines, before: &'a Report, after: &'a Report) -> Vec<Pa
 
 /// Returns the plan in the report `other` with the same engine and knobs. If each report has a single plan with the
 /// engine, the knobs may differ, because a release may have other default knobs.
-fn counterpart<'a>(plan: &PlanReport, own: &Report, other: &'a Report) -> Option<&'a PlanReport> {
+fn counterpart<'a>(plan: &PlanReport, own: &ReplayReport, other: &'a ReplayReport) -> Option<&'a PlanReport> {
     let others: Vec<&PlanReport> = with_engine(other, plan.engine.index).collect();
     let is_single = with_engine(own, plan.engine.index).count() == 1;
     match others.as_slice() {
@@ -232,19 +232,19 @@ fn counterpart<'a>(plan: &PlanReport, own: &Report, other: &'a Report) -> Option
 }
 
 /// Returns the plans with this engine, also those that were not built.
-fn with_engine(report: &Report, index: i64) -> impl Iterator<Item = &PlanReport> {
+fn with_engine(report: &ReplayReport, index: i64) -> impl Iterator<Item = &PlanReport> {
     report.plans.iter().filter(move |plan| plan.engine.index == index)
 }
 
 /// Names the engine of a plan, with the knobs if the report has several plans with this engine.
-fn name(plan: &PlanReport, report: &Report) -> String {
+fn name(plan: &PlanReport, report: &ReplayReport) -> String {
     let is_single = with_engine(report, plan.engine.index).count() == 1;
     if is_single { format!("engine {}", plan.engine.index) } else { format!("engine {}", engine(&plan.engine)) }
 }
 
 /// Returns why a plan of the report `own` was not built with the other release. `None` if it was built, or if the other
 /// release tried the engine only with other knobs.
-fn refusal<'a>(plan: &PlanReport, own: &Report, other: &'a Report) -> Option<&'a str> {
+fn refusal<'a>(plan: &PlanReport, own: &ReplayReport, other: &'a ReplayReport) -> Option<&'a str> {
     match counterpart(plan, own, other) {
         Some(other) => other.skipped.as_deref(),
         None if with_engine(other, plan.engine.index).next().is_some() => None,
@@ -253,7 +253,7 @@ fn refusal<'a>(plan: &PlanReport, own: &Report, other: &'a Report) -> Option<&'a
 }
 
 /// Returns the plans that were built only with the first release.
-fn lost(before: &Report, after: &Report) -> impl Iterator<Item = Change> {
+fn lost(before: &ReplayReport, after: &ReplayReport) -> impl Iterator<Item = Change> {
     built(before).filter_map(|plan| {
         let text = format!("{} does not work any more: {}", name(plan, before), refusal(plan, before, after)?);
         Some(Change::new(false, Aspect::Engine, text))
@@ -261,7 +261,7 @@ fn lost(before: &Report, after: &Report) -> impl Iterator<Item = Change> {
 }
 
 /// Returns the plans that were built only with the second release, and the memory that they damage.
-fn gained(before: &Report, after: &Report) -> impl Iterator<Item = Change> {
+fn gained(before: &ReplayReport, after: &ReplayReport) -> impl Iterator<Item = Change> {
     let is_compared = |plan: &PlanReport| counterpart(plan, after, before).is_some_and(|other| other.skipped.is_none());
     built(after).filter(move |plan| !is_compared(plan)).flat_map(move |plan| {
         let works = refusal(plan, after, before).map(|_| format!("{} works now", name(plan, after)));
@@ -386,7 +386,7 @@ mod tests {
 
     use super::*;
 
-    fn report(error: f64, workspace: u64) -> Report {
+    fn report(error: f64, workspace: u64) -> ReplayReport {
         let run = Run {
             error: Some(error),
             outputs: vec![OutputError { uid: 3, error, compared: 1.0 }],
@@ -394,14 +394,14 @@ mod tests {
             ..Run::success(DataSet::Normal)
         };
         let plan = PlanReport { workspace, runs: vec![run], ..PlanReport::default() };
-        Report { status: ReportStatus::SUCCESS, plans: vec![plan], ..Report::default() }
+        ReplayReport { status: ReportStatus::SUCCESS, plans: vec![plan], ..ReplayReport::default() }
     }
 
-    fn row(engines: &Engines, before: &Report, after: &Report) -> Row {
-        Row::new(after.status.to_string(), String::new(), engines, before.clone(), after.clone())
+    fn row(engines: &Engines, before: &ReplayReport, after: &ReplayReport) -> ComparisonRow {
+        ComparisonRow::new(after.status.to_string(), String::new(), engines, before.clone(), after.clone())
     }
 
-    fn worse(before: &Report, after: &Report) -> Vec<Aspect> {
+    fn worse(before: &ReplayReport, after: &ReplayReport) -> Vec<Aspect> {
         row(&Engines::First, before, after)
             .changes
             .iter()
@@ -423,7 +423,7 @@ mod tests {
             }
             report
         };
-        let found = |engines: &Engines, before: &Report, after: &Report| -> Vec<(Aspect, String)> {
+        let found = |engines: &Engines, before: &ReplayReport, after: &ReplayReport| -> Vec<(Aspect, String)> {
             let worse = changes(engines, before, after).into_iter().filter(|change| change.is_worse);
             worse.map(|change| (change.aspect, change.text)).collect()
         };
@@ -440,13 +440,13 @@ mod tests {
         assert_eq!(found(&Engines::First, &good, &with([0.5, 0.0], [6000.0, 0.9])), []);
 
         // With all engines, each one is compared with itself.
-        let engines = |plans: &[(i64, &Report)]| {
-            let plan = |(index, report): &(i64, &Report)| {
+        let engines = |plans: &[(i64, &ReplayReport)]| {
+            let plan = |(index, report): &(i64, &ReplayReport)| {
                 let mut plan = report.plans[0].clone();
                 plan.engine.index = *index;
                 plan
             };
-            Report { plans: plans.iter().map(plan).collect(), ..report(0.0, 0) }
+            ReplayReport { plans: plans.iter().map(plan).collect(), ..report(0.0, 0) }
         };
         let bad = with([0.0, 0.0], [5000.0, 5000.0]);
         let (mut random, mut failed) = (good.clone(), good.clone());
@@ -468,20 +468,20 @@ mod tests {
     }
 
     /// Returns a report with these plans: the engine, its knob, and the error.
-    fn all_engines(plans: &[(i64, i64, f64)]) -> Report {
+    fn all_engines(plans: &[(i64, i64, f64)]) -> ReplayReport {
         let plan = |(index, tile, error): &(i64, i64, f64)| {
             let mut plan = report(*error, 0).plans.remove(0);
             plan.engine.index = *index;
             plan.engine.knobs.insert("TILE".to_owned(), *tile);
             plan
         };
-        Report { plans: plans.iter().map(plan).collect(), ..report(0.0, 0) }
+        ReplayReport { plans: plans.iter().map(plan).collect(), ..report(0.0, 0) }
     }
 
     /// Heuristics propose an engine several times, with other knobs.
     #[test]
     fn each_configuration_of_an_engine_is_compared_with_itself() {
-        let texts = |before: &Report, after: &Report| -> Vec<String> {
+        let texts = |before: &ReplayReport, after: &ReplayReport| -> Vec<String> {
             let changes = row(&Engines::All, before, after).changes.into_iter();
             changes.map(|change| format!("{}{}", if change.is_worse { "worse: " } else { "" }, change.text)).collect()
         };
@@ -525,8 +525,9 @@ mod tests {
     #[test]
     fn each_aspect_can_become_worse() {
         let good = report(0.5, 0);
-        let failed = Report { status: cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED.into(), ..Report::default() };
-        let crashed = Report { status: ReportStatus::Crashed, ..Report::default() };
+        let failed =
+            ReplayReport { status: cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED.into(), ..ReplayReport::default() };
+        let crashed = ReplayReport { status: ReportStatus::Crashed, ..ReplayReport::default() };
         let (mut random, mut damaged, mut slow, mut fast) = (good.clone(), good.clone(), good.clone(), good.clone());
         random.plans[0].runs[0].is_repeatable = false;
         damaged.plans[0].runs[0].damage = vec!["1 byte after tensor 3".to_owned()];

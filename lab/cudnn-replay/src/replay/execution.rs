@@ -14,7 +14,7 @@ use cudnn_loader::{
 use cudnn_store::captures::Status;
 
 use super::ahead::{PreparedAhead, at_once};
-use super::memory::{Buffer, Memory, PATTERN, Place, RED_ZONE};
+use super::memory::{Buffer, Memory, PATTERN, RED_ZONE, TensorPlace};
 use super::planning::Step;
 use super::prepared::Prepared;
 use super::request::{DataSet, PlanReport, Request, Run};
@@ -33,7 +33,7 @@ pub(super) struct Executor<'a> {
     /// The data sets in memory, and those that were requested.
     prepared: Vec<Prepared>,
     prepared_for: &'a [DataSet],
-    /// Why nothing can be executed.
+    /// Why no graph can be executed.
     pub(super) refusal: Option<String>,
     /// The skipped data sets, with the reasons.
     pub(super) problems: Vec<String>,
@@ -153,7 +153,7 @@ pub(super) fn variant_pack(
     host: &[Vec<u64>],
     workspace: &GpuMemory,
 ) -> Result<Descriptor, Error> {
-    let pointer = |place: &Place| {
+    let pointer = |place: &TensorPlace| {
         let on_device = device.get(place.buffer).and_then(Option::as_ref).map(GpuMemory::address);
         let on_host = || host.get(place.buffer).map(|words: &Vec<u64>| words.as_ptr().cast::<c_void>());
         on_device.or_else(on_host).map(|start| start.wrapping_byte_add(place.offset))
@@ -220,7 +220,7 @@ impl Launch {
         Ok(Launch { device, host, workspace, pack })
     }
 
-    /// Returns the bytes of these buffers after the execution, and nothing for the others.
+    /// Returns the bytes of these buffers after the execution, and empty ones for the others.
     fn read(&self, gpu: &Gpu, is_wanted: impl Fn(usize) -> bool) -> Result<Vec<Vec<u8>>, Failure> {
         let buffers = self.device.iter().zip(&self.host).enumerate().map(|(buffer, (device, host))| match device {
             _ if !is_wanted(buffer) => Ok(Vec::new()),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use cudnn_store::captures::{self as captured, Execution};
+use cudnn_store::captures::{self as captured, ExecutionRecord};
 use rayon::prelude::*;
 
 use super::element;
@@ -22,7 +22,7 @@ pub(super) struct Memory {
     /// The buffers, with red zones.
     pub(super) buffers: Vec<Buffer>,
     /// The tensors.
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<TensorPlace>,
 }
 
 /// A buffer.
@@ -69,7 +69,7 @@ impl ByteSet {
 
 /// The place of a tensor.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct TensorPlace {
     pub(super) tensor: Tensor,
     pub(super) buffer: usize,
     /// The distance from the start of the buffer, including the red zone.
@@ -81,7 +81,7 @@ impl Memory {
     ///
     /// # Errors
     /// The reason why the tensors cannot be laid out.
-    pub(super) fn new(tensors: Vec<Tensor>, execution: Option<&Execution>, max: usize) -> Result<Self, String> {
+    pub(super) fn new(tensors: Vec<Tensor>, execution: Option<&ExecutionRecord>, max: usize) -> Result<Self, String> {
         let execution = execution.filter(|execution| !has_placeholders(execution));
         let mut memory = Memory { buffers: Vec::new(), places: Vec::new() };
         // Of each captured buffer: the index, and the distance of its start from the red zone.
@@ -115,7 +115,7 @@ impl Memory {
             if let Some((_, size)) = sizes.get_mut(buffer) {
                 *size = (*size).max(offset + tensor.span() + RED_ZONE);
             }
-            memory.places.push(Place { tensor, buffer, offset });
+            memory.places.push(TensorPlace { tensor, buffer, offset });
         }
         let total: usize = sizes.iter().map(|(_, size)| size).sum();
         if total > max {
@@ -134,7 +134,7 @@ impl Memory {
     }
 
     /// Sets the elements of a tensor.
-    pub(super) fn fill(&mut self, place: &Place, value: impl Fn(u64) -> f64 + Sync) {
+    pub(super) fn fill(&mut self, place: &TensorPlace, value: impl Fn(u64) -> f64 + Sync) {
         let Some(buffer) = self.buffers.get_mut(place.buffer) else { return };
         let Some(bytes) = buffer.bytes.get_mut(place.offset..) else { return };
         buffer.is_empty = false;
@@ -157,13 +157,13 @@ impl Memory {
     }
 
     /// Returns the memory from the first element of a tensor on.
-    fn start(&self, place: &Place) -> Option<&[u8]> {
+    fn start(&self, place: &TensorPlace) -> Option<&[u8]> {
         self.buffers.get(place.buffer)?.bytes.get(place.offset..)
     }
 
     /// Returns the values of tensors by uid.
     pub(super) fn values(&self, is_wanted: impl Fn(i64) -> bool) -> BTreeMap<i64, Array> {
-        let value = |place: &Place| Some((place.tensor.uid, place.tensor.read(self.start(place)?)));
+        let value = |place: &TensorPlace| Some((place.tensor.uid, place.tensor.read(self.start(place)?)));
         self.places.iter().filter(|place| is_wanted(place.tensor.uid)).filter_map(value).collect()
     }
 
@@ -174,7 +174,7 @@ impl Memory {
     }
 
     /// Sets the first bytes of a tensor.
-    pub(super) fn write(&mut self, place: &Place, bytes: &[u8]) {
+    pub(super) fn write(&mut self, place: &TensorPlace, bytes: &[u8]) {
         let end = place.offset + bytes.len().min(place.tensor.span());
         let Some(buffer) = self.buffers.get_mut(place.buffer) else { return };
         buffer.is_empty = false;
@@ -184,7 +184,7 @@ impl Memory {
     }
 
     /// Allows executions to change the elements of a tensor.
-    pub(super) fn allow_writes(&mut self, place: &Place) {
+    pub(super) fn allow_writes(&mut self, place: &TensorPlace) {
         let Some(buffer) = self.buffers.get_mut(place.buffer) else { return };
         let size = element::size(place.tensor.ty).unwrap_or(1);
         let has_gaps = place.tensor.count() * size != place.tensor.span();
@@ -212,7 +212,7 @@ impl Memory {
         let first = damaged.next()?;
         let count = damaged.count() + 1;
         let places = || self.places.iter().filter(|place| place.buffer == buffer);
-        let end = |place: &Place| place.offset + place.tensor.span();
+        let end = |place: &TensorPlace| place.offset + place.tensor.span();
         let text = if let Some(inside) = places().find(|place| (place.offset..end(place)).contains(&first)) {
             let at = first - inside.offset;
             format!("at offset {at} of tensor {}, in an input or between elements", inside.tensor.uid)
@@ -232,7 +232,7 @@ fn too_large(bytes: usize, max: usize) -> String {
 
 /// Returns whether the addresses mean nothing, because a CUDA graph was filled with the same one for several tensors. XLA
 /// does so, and sets the actual addresses when it launches the graph.
-fn has_placeholders(execution: &Execution) -> bool {
+fn has_placeholders(execution: &ExecutionRecord) -> bool {
     let places = || execution.tensors.iter().filter_map(|tensor| tensor.memory.as_ref()).filter(|place| !place.is_host);
     let is_repeated = |(at, place): (usize, &captured::Memory)| {
         places().skip(at + 1).any(|other| (other.buffer, other.offset) == (place.buffer, place.offset))
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn placeholders_in_a_cuda_graph_do_not_make_tensors_overlap() {
-        let execution = |in_cuda_graph| -> Execution {
+        let execution = |in_cuda_graph| -> ExecutionRecord {
             let place = r#"{"buffer":0,"offset":0,"alignment":1024}"#;
             let text = format!(
                 r#"{{"plan":0,"status":"SUCCESS","in_cuda_graph":{in_cuda_graph},
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn captured_offsets_and_alignments_are_reproduced() {
-        let execution: Execution = serde_json::from_str(
+        let execution: ExecutionRecord = serde_json::from_str(
             r#"{"plan":0,"status":"SUCCESS","tensors":[
                 {"uid":1,"memory":{"buffer":5,"offset":0,"alignment":2}},
                 {"uid":2,"memory":{"buffer":5,"offset":4,"alignment":2}},
@@ -342,7 +342,7 @@ mod tests {
         assert_eq!((first.buffer, overlapping.buffer, memory.buffers.len()), (0, 0, 3));
         assert_eq!((overlapping.offset - first.offset, first.offset % 4), (4, 2));
         assert_eq!((aligned.offset % ALIGNMENT, other.offset % ALIGNMENT), (0, 0));
-        let far: Execution = serde_json::from_str(
+        let far: ExecutionRecord = serde_json::from_str(
             r#"{"plan":0,"status":"SUCCESS","tensors":[{"uid":1,"memory":{"buffer":0,"offset":2147483000,"alignment":1}}]}"#,
         )
         .unwrap();

@@ -1,7 +1,7 @@
 //! Plans and executes a graph with the loaded cuDNN.
 //!
 //! Graphs are replayed in another process, because cuDNN may crash, hang or abort: the parent sends a [`Request`] for each
-//! graph, and the child appends it to a [`Queue`] and returns a [`Report`]. A module imports only modules above it in this
+//! graph, and the child appends it to a [`Queue`] and returns a [`ReplayReport`]. A module imports only modules above it in this
 //! list:
 //!
 //! | module | purpose |
@@ -52,6 +52,8 @@ mod tuning;
 
 pub use captured::open_values;
 pub use queue::Queue;
-pub use request::{CapturedValues, DEFAULT_MAX_BYTES, DataSet, Engines, OutputError, PlanReport, Report, Request, Run};
+pub use request::{
+    CapturedValues, DEFAULT_MAX_BYTES, DataSet, Engines, OutputError, PlanReport, ReplayReport, Request, Run,
+};
 pub use status::ReportStatus;
 pub use tuning::{Tuner, TuningStep};

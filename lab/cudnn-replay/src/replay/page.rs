@@ -5,8 +5,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use cudnn_os::escape::one_line;
 
-use super::comparison::{self, Row};
-use super::request::Report;
+use super::comparison::{self, ComparisonRow};
+use super::request::ReplayReport;
 
 /// The command in the first bytes of a page.
 const GENERATOR: &str = "cudnn-lab replay";
@@ -16,7 +16,7 @@ const STYLE: &str = "body{font:14px sans-serif;margin:2em}table{border-collapse:
 
 /// What the page says about the comparison.
 #[derive(Clone, Copy, Debug)]
-pub struct About<'a> {
+pub struct PageSummary<'a> {
     /// The first release with its version.
     pub before: &'a str,
     /// The second release with its version.
@@ -54,9 +54,9 @@ pub fn open(generator: &str, title: &str) -> String {
     )
 }
 
-/// Returns the page. It states today's date (UTC).
+/// Returns the page. It contains today's date (UTC).
 #[must_use]
-pub fn html(rows: &[Row], about: &About<'_>) -> String {
+pub fn html(rows: &[ComparisonRow], about: &PageSummary<'_>) -> String {
     let (before, after) = (escape(about.before), escape(about.after));
     let mut page = open(GENERATOR, &format!("cuDNN {} and {}", about.before, about.after));
     let worse = rows.iter().filter(|row| row.is_worse()).count();
@@ -96,7 +96,7 @@ pub fn html(rows: &[Row], about: &About<'_>) -> String {
 }
 
 /// Returns the cells of a report, after the name of the release.
-fn cells(release: &str, report: &Report) -> String {
+fn cells(release: &str, report: &ReplayReport) -> String {
     let [status, engine, workspace, build, time, error] = comparison::cells(report).map(|cell| escape(&cell));
     let reason = report.reason.as_ref().map_or(String::new(), |reason| format!("<br>{}", escape(reason)));
     format!("<td>{release}<td>{status}{reason}<td>{engine}<td>{workspace}<td>{build}<td>{time}<td>{error}")
@@ -148,10 +148,16 @@ mod tests {
     #[test]
     fn text_from_a_capture_cannot_add_elements() {
         let hostile = "<script>alert('1')</script>\"&\u{1b}\u{202e}\u{2028}";
-        let report = Report { reason: Some(hostile.to_owned()), ..Report::default() };
-        let row = Row::new(hostile.to_owned(), hostile.to_owned(), &Engines::First, Report::default(), report);
+        let report = ReplayReport { reason: Some(hostile.to_owned()), ..ReplayReport::default() };
+        let row = ComparisonRow::new(
+            hostile.to_owned(),
+            hostile.to_owned(),
+            &Engines::First,
+            ReplayReport::default(),
+            report,
+        );
         let texts = [hostile.to_owned()];
-        let about = About { before: hostile, after: hostile, notes: &texts, problems: &texts };
+        let about = PageSummary { before: hostile, after: hostile, notes: &texts, problems: &texts };
         let page = html(&[row], &about);
         assert!(is_page(page.as_bytes()) && !is_page(b"<!DOCTYPE html>\n<html lang=\"en\">"));
         assert!(!page.contains("<script") && page.contains("&lt;script&gt;"), "{page}");

@@ -1,4 +1,4 @@
-//! Asks the heuristics, tries engines, and builds plans.
+//! Queries the heuristics, tries engines, and builds plans.
 
 use std::ffi::CStr;
 use std::fmt::Display;
@@ -14,7 +14,7 @@ use cudnn_loader::{
 };
 use cudnn_store::captures::{Engine, Status};
 
-use super::request::{Engines, PlanReport, Report, Request};
+use super::request::{Engines, PlanReport, ReplayReport, Request};
 use super::status::ReportStatus;
 use crate::rebuild::{Refused, is_graph, rebuild};
 
@@ -24,7 +24,7 @@ pub(super) type Step<'a> = dyn FnMut(&str) + 'a;
 pub(super) type Execute<'a> = dyn FnMut(&Plan, &mut PlanReport, &mut Step<'_>) + 'a;
 
 /// A configuration, or the reason why there is none.
-pub(super) struct Candidate {
+pub(super) struct EngineConfiguration {
     pub(super) engine: Engine,
     pub(super) configuration: Result<Descriptor, Error>,
 }
@@ -33,7 +33,7 @@ pub(super) struct Candidate {
 pub(super) fn plan(
     request: &Request,
     target: Target<'_>,
-    report: &mut Report,
+    report: &mut ReplayReport,
     step: &mut Step<'_>,
     execute: &mut Execute<'_>,
 ) {
@@ -75,20 +75,20 @@ pub(super) fn plan(
         report.supporting = engines.as_ref().ok().map(Vec::len);
         supporting = engines.ok();
     }
-    let candidates: Vec<Candidate> = match (&request.engines, supporting) {
-        (Engines::Forced(wanted), _) => vec![Candidate::forced(&graph, wanted, target)],
-        (Engines::All, Some(supporting)) => supporting.iter().map(Candidate::with_defaults).collect(),
+    let candidates: Vec<EngineConfiguration> = match (&request.engines, supporting) {
+        (Engines::Forced(wanted), _) => vec![EngineConfiguration::forced(&graph, wanted, target)],
+        (Engines::All, Some(supporting)) => supporting.iter().map(EngineConfiguration::with_defaults).collect(),
         // JIT-only releases have no heuristics.
         (Engines::First, Some(supporting)) if proposed.is_empty() => {
-            supporting.iter().map(Candidate::with_defaults).collect()
+            supporting.iter().map(EngineConfiguration::with_defaults).collect()
         }
-        _ => proposed.into_iter().map(Candidate::proposed).collect(),
+        _ => proposed.into_iter().map(EngineConfiguration::proposed).collect(),
     };
     if candidates.is_empty() && report.reason.is_none() {
         report.reason = Some(with_reason("no engine is proposed", &last_error));
     }
     let tried = candidates.len();
-    for Candidate { engine, configuration } in candidates {
+    for EngineConfiguration { engine, configuration } in candidates {
         step(&format!("built a plan with engine {}", engine.index));
         let start = Instant::now();
         let mut planned = PlanReport { engine, ..PlanReport::default() };
@@ -137,7 +137,7 @@ fn last_error() -> String {
     CStr::from_bytes_until_nul(&text).map_or(String::new(), |text| text.to_string_lossy().into_owned())
 }
 
-impl Candidate {
+impl EngineConfiguration {
     pub(super) fn proposed(configuration: Descriptor) -> Self {
         let engine = ConfigurationInfo::new(&configuration).map(|info| Engine {
             index: info.engine,
@@ -148,14 +148,16 @@ impl Candidate {
                 .collect(),
             notes: info.notes_text().split_whitespace().map(str::to_lowercase).collect(),
         });
-        Candidate { engine: engine.unwrap_or_default(), configuration: Ok(configuration) }
+        EngineConfiguration { engine: engine.unwrap_or_default(), configuration: Ok(configuration) }
     }
 
     pub(super) fn with_defaults(engine: &Descriptor) -> Self {
         let index = engine.number(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX).unwrap_or(-1);
         match configuration(engine, &[]) {
-            Ok(configuration) => Candidate::proposed(configuration),
-            Err(error) => Candidate { engine: Engine { index, ..Engine::default() }, configuration: Err(error) },
+            Ok(configuration) => EngineConfiguration::proposed(configuration),
+            Err(error) => {
+                EngineConfiguration { engine: Engine { index, ..Engine::default() }, configuration: Err(error) }
+            }
         }
     }
 
@@ -164,6 +166,6 @@ impl Candidate {
             wanted.knobs.iter().filter_map(|(name, value)| Some((Knob(Engine::knob_number(name)? as _), *value)));
         let knobs: Vec<(Knob, i64)> = knobs.collect();
         let configuration = engine(graph, wanted.index, target).and_then(|engine| configuration(&engine, &knobs));
-        Candidate { engine: wanted.clone(), configuration }
+        EngineConfiguration { engine: wanted.clone(), configuration }
     }
 }

@@ -11,8 +11,8 @@ use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
 use super::accuracy::Worst;
-use super::captured::Values;
-use super::memory::{Memory, Place};
+use super::captured::TensorValues;
+use super::memory::{Memory, TensorPlace};
 use super::reference::Expected;
 use super::request::{DataSet, OutputError, Request, Run};
 use super::tensor::Tensor;
@@ -29,7 +29,7 @@ pub(super) struct Prepared {
     /// The outputs, or the reason why there is no reference.
     pub(super) expected: Result<BTreeMap<i64, Expected>, String>,
     /// The captured values, if they are the data set.
-    captured: Option<Values>,
+    captured: Option<TensorValues>,
 }
 
 impl Prepared {
@@ -66,7 +66,7 @@ impl Prepared {
         let captured = match (data, &request.values) {
             (DataSet::Captured, Some(values)) => {
                 let tensors: Vec<Tensor> = memory.places.iter().map(|place| as_stored(&place.tensor)).collect();
-                Some(Values::read(values, tensors.iter())?)
+                Some(TensorValues::read(values, tensors.iter())?)
             }
             (DataSet::Captured, None) => return Err("they are missing in the capture".to_owned()),
             _ => None,
@@ -129,7 +129,7 @@ impl Prepared {
     }
 
     /// Returns the places of the outputs with their bytes after the execution.
-    pub(super) fn outputs<'a>(&'a self, after: &'a [Vec<u8>]) -> impl Iterator<Item = (&'a Place, &'a [u8])> {
+    pub(super) fn outputs<'a>(&'a self, after: &'a [Vec<u8>]) -> impl Iterator<Item = (&'a TensorPlace, &'a [u8])> {
         let places = self.memory.places.iter().filter(|place| self.written.contains(&place.tensor.uid));
         places.filter_map(|place| {
             let range = place.offset..place.offset + place.tensor.span();
@@ -223,7 +223,7 @@ impl Prepared {
     }
 }
 
-/// States how many elements have a reference.
+/// Describes how many elements have a reference.
 fn compared_text(uid: i64, compared: f64) -> String {
     format!("only {:.1} % of tensor {uid} have a number as their reference", compared * 100.0)
 }
@@ -265,7 +265,7 @@ fn host_value(request: &Request, uid: i64) -> Option<Vec<u8>> {
 pub(super) mod tests {
     use super::super::CapturedValues;
     use super::*;
-    use cudnn_store::captures::Data;
+    use cudnn_store::captures::DataRecord;
 
     pub(in super::super) const MATMUL: &str = r#"[
         {"kind":"TENSOR","TENSOR_UNIQUE_ID:3":1,"TENSOR_DATA_TYPE:1":2,"TENSOR_DIMENSIONS:3":[1,3,5],"TENSOR_STRIDES:3":[24,8,1]},
@@ -338,7 +338,7 @@ pub(super) mod tests {
         assert_eq!(prepare(&chain, "[5,6,7]").unwrap().written, [3, 4, 5]);
     }
 
-    /// The square root of a negative number is compared with nothing.
+    /// The square root of a negative number is not compared.
     #[test]
     fn outputs_without_a_reference_are_named() {
         let tensor = |uid: usize| format!(r#"{{"kind":"TENSOR","UNIQUE_ID:3":{uid},"DIMENSIONS:3":8,"STRIDES:3":1}}"#);
@@ -377,7 +377,7 @@ pub(super) mod tests {
                 let bytes = &memory.buffers[place.buffer].bytes[place.offset..place.offset + place.tensor.span()];
                 let (uid, file) = (place.tensor.uid, format!("{}-{is_after}", place.tensor.uid));
                 std::fs::write(dir.path().join(&file), bytes).unwrap();
-                records.push(Data { plan: 0, execution: 1, uid, is_after, file, bytes: bytes.len() as u64 });
+                records.push(DataRecord { plan: 0, execution: 1, uid, is_after, file, bytes: bytes.len() as u64 });
             }
         }
         let values = CapturedValues { dir: dir.path().to_owned(), records };
@@ -414,7 +414,7 @@ pub(super) mod tests {
         for (uid, is_after, bytes) in files {
             let file = uid.to_string();
             std::fs::write(dir.path().join(&file), &bytes).unwrap();
-            records.push(Data { plan: 0, execution: 1, uid, is_after, file, bytes: bytes.len() as u64 });
+            records.push(DataRecord { plan: 0, execution: 1, uid, is_after, file, bytes: bytes.len() as u64 });
         }
         let values = Some(CapturedValues { dir: dir.path().to_owned(), records });
         let prepared = Prepared::new(&Request { graph, values, ..request() }, DataSet::Captured).unwrap();

@@ -13,12 +13,12 @@ use cudnn_store::captures::Status;
 use super::ahead::PreparedAhead;
 use super::execution::Executor;
 use super::planning::{self, Step};
-use super::request::{Report, Request};
+use super::request::{ReplayReport, Request};
 use super::status::ReportStatus;
 use super::threads::{Threads, processors};
 use crate::rebuild::is_graph;
 
-/// The GPU, cuDNN's handle, which is dropped first, and threads. Otherwise the reason why nothing can be executed.
+/// The GPU, cuDNN's handle, which is dropped first, and threads. Otherwise the reason why graphs cannot be executed.
 type Device = Result<Executing, String>;
 
 struct Executing {
@@ -39,13 +39,13 @@ fn start() -> Device {
 pub struct Queue {
     /// `None` until a graph is executed.
     device: Option<Device>,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingGraph>,
     /// The memory of the host for graphs that are prepared ahead, in bytes.
     used: Arc<AtomicUsize>,
     is_damaged: bool,
 }
 
-struct Waiting {
+struct WaitingGraph {
     request: Arc<Request>,
     ahead: Option<PreparedAhead>,
 }
@@ -53,20 +53,20 @@ struct Waiting {
 impl Queue {
     /// Appends a graph.
     pub fn push(&mut self, request: Request) {
-        self.waiting.push_back(Waiting { request: Arc::new(request), ahead: None });
+        self.waiting.push_back(WaitingGraph { request: Arc::new(request), ahead: None });
     }
 
     /// Plans and, on a machine with a GPU, executes the first graph. `step` is called before each step that may take long,
     /// with a description that follows "while it". Returns `None` if the queue is empty.
-    pub fn replay_next(&mut self, step: &mut dyn FnMut(&str)) -> Option<Report> {
+    pub fn replay_next(&mut self, step: &mut dyn FnMut(&str)) -> Option<ReplayReport> {
         if self.device.is_none() && !self.waiting.front()?.request.plan_only {
             step("started the driver");
             self.device = Some(start());
         }
         self.prepare_ahead();
-        let Waiting { request, ahead } = self.waiting.pop_front()?;
+        let WaitingGraph { request, ahead } = self.waiting.pop_front()?;
         // SAFETY: the call passes no pointers.
-        let mut report = Report { cudnn: unsafe { cudnn_loader::cudnnGetVersion() }, ..Report::default() };
+        let mut report = ReplayReport { cudnn: unsafe { cudnn_loader::cudnnGetVersion() }, ..ReplayReport::default() };
         let device = match self.device.as_ref().filter(|_| !request.plan_only) {
             Some(device) => device.as_ref().map_err(String::clone),
             None => Err("the device is only described".to_owned()),
@@ -105,7 +105,7 @@ impl Queue {
     fn prepare_ahead(&mut self) {
         let Some(Ok(Executing { handle: Ok(_), threads, .. })) = &self.device else { return };
         let count = self.waiting.front().map_or(0, |waiting| graphs_at_once(&waiting.request, processors()));
-        for Waiting { request, ahead } in self.waiting.iter_mut().take(count) {
+        for WaitingGraph { request, ahead } in self.waiting.iter_mut().take(count) {
             if ahead.is_none() && request.graph.root().is_some_and(is_graph) {
                 *ahead = PreparedAhead::within_limit(threads, request, &self.used);
                 // The later graphs wait for the memory, too.
@@ -123,8 +123,8 @@ fn graphs_at_once(request: &Request, processors: usize) -> usize {
     if request.time { 1 } else { (processors / request.data.len().max(1)).max(2) }
 }
 
-/// Plans the graph for the device that the request describes. Nothing is executed, for this reason.
-fn plan_for_described(request: &Request, reason: String, report: &mut Report, step: &mut Step<'_>) {
+/// Plans the graph for the described device. The reason says why it is not executed.
+fn plan_for_described(request: &Request, reason: String, report: &mut ReplayReport, step: &mut Step<'_>) {
     let description = request.device.as_deref().map_or_else(|| H200.to_owned(), crate::device::completed);
     report.device = crate::device::name(&description).unwrap_or_else(|| crate::device::UNNAMED.to_owned());
     (report.not_executed, report.is_described) = (Some(reason), true);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use cudnn_graph::Graph;
 use cudnn_loader::{Error, cudnnStatus_t};
-use cudnn_store::captures::{Data, Engine, Execution, Status};
+use cudnn_store::captures::{DataRecord, Engine, ExecutionRecord, Status};
 use serde::{Deserialize, Serialize};
 
 use super::status::ReportStatus;
@@ -19,13 +19,13 @@ pub struct Request {
     pub graph: Graph,
     /// cuDNN's description of the device to plan for, if this machine has no GPU. Default: an H200.
     pub device: Option<String>,
-    /// Whether to plan for `device` even if this machine has a GPU. Nothing is executed then.
+    /// Whether to plan for `device`, without executing graphs, even if this machine has a GPU.
     #[serde(default)]
     pub plan_only: bool,
     /// The engines to try.
     pub engines: Engines,
     /// The program's execution, whose layout of the memory is reproduced.
-    pub execution: Option<Execution>,
+    pub execution: Option<ExecutionRecord>,
     /// The values of the inputs.
     pub data: Vec<DataSet>,
     /// The files for [`DataSet::Captured`].
@@ -63,7 +63,7 @@ pub struct CapturedValues {
     /// The directory of the files.
     pub dir: PathBuf,
     /// The records of the files.
-    pub records: Vec<Data>,
+    pub records: Vec<DataRecord>,
 }
 
 /// The engines to try.
@@ -95,7 +95,7 @@ pub enum DataSet {
 
 /// The result of replaying a graph.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Report {
+pub struct ReplayReport {
     /// cuDNN's version, such as 91900.
     pub cudnn: usize,
     /// The name of the device.
@@ -105,7 +105,7 @@ pub struct Report {
     /// The reason, if it is not success.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Why nothing was executed.
+    /// Why the graph was not executed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_executed: Option<String>,
     /// Whether the device is only described, so that no graph can be executed.
@@ -185,7 +185,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// Returns a successful execution about which nothing else is known.
+    /// Returns a successful execution without further results.
     pub(crate) fn success(data: DataSet) -> Self {
         Run {
             data,
@@ -216,7 +216,7 @@ pub struct OutputError {
     pub compared: f64,
 }
 
-impl Report {
+impl ReplayReport {
     /// Returns whether cuDNN could not load one of its libraries.
     #[must_use]
     pub fn lacks_library(&self) -> bool {

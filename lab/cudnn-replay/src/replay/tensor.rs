@@ -225,7 +225,7 @@ struct Axis<const N: usize> {
 }
 
 impl<const N: usize> Walk<N> {
-    /// Walks through these extents. Each array has its strides.
+    /// Walks through these extents. The arrays differ in strides.
     pub(super) fn new(dims: &[usize], strides: [&[usize]; N]) -> Self {
         let mut axes = Vec::<Axis<N>>::new();
         for (index, extent) in dims.iter().enumerate().filter(|(_, extent)| **extent != 1) {

@@ -20,7 +20,7 @@ impl Threads {
             ThreadPoolBuilder::new()
                 .num_threads(processors())
                 .thread_name(move |number| format!("{name} {number}"))
-                // The default handler ends the process. The result of the work is missing instead.
+                // The default handler terminates the process. The result of the work is missing instead.
                 .panic_handler(|_| {})
                 .build()
         };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cudnn_graph::Graph;
-use cudnn_store::captures::Execution;
+use cudnn_store::captures::ExecutionRecord;
 use cudnn_store::choices::Choice;
 use serde::{Deserialize, Serialize};
 
@@ -13,14 +13,15 @@ pub struct Task {
     /// The graph.
     pub graph: Graph,
     /// The program's execution, whose layout of the memory is reproduced.
-    pub execution: Option<Execution>,
+    pub execution: Option<ExecutionRecord>,
     /// The numbers of the heuristics modes that the program uses, in its order.
     pub modes: Vec<i64>,
     /// Whether to try every engine with every knob, and not only what the heuristics propose.
     pub is_exhaustive: bool,
     /// The maximum size of all tensors in bytes.
     pub max_bytes: usize,
-    /// The candidates that must not be tried again, because they ended a process or broke the device, with the reasons.
+    /// The candidates that must not be tried again, because they terminated a process or broke the device, with the
+    /// reasons.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub failed: BTreeMap<usize, String>,
 }
@@ -28,9 +29,9 @@ pub struct Task {
 /// What a process says about a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Answer {
+pub enum TuneAnswer {
     /// The graph was tuned, or cannot be tuned.
-    Tuned(Report),
+    Tuned(TuneReport),
     /// This candidate broke the device, or failed while it was measured. The process must not be used any more.
     Broke {
         /// The number of the candidate.
@@ -42,21 +43,21 @@ pub enum Answer {
 
 /// The result for a graph.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Report {
+pub struct TuneReport {
     /// cuDNN's version, such as 91900.
     pub cudnn: usize,
     /// The name of the device.
     pub device: String,
     /// The compute capability of the device in tenths.
     pub compute_capability: u32,
-    /// Why nothing was measured.
+    /// Why the graph was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refusal: Option<String>,
     /// Why the outputs were compared only with those of the first candidate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_reference: Option<String>,
     /// The engines, best first.
-    pub candidates: Vec<Candidate>,
+    pub candidates: Vec<CandidateReport>,
     /// The place of the heuristics' first choice that works among the candidates.
     pub default: Option<usize>,
     /// The time of each phase in milliseconds.
@@ -65,7 +66,7 @@ pub struct Report {
 
 /// An engine that was tried.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Candidate {
+pub struct CandidateReport {
     /// The engine, and what was measured.
     pub choice: Choice,
     /// The heuristics modes that propose the engine, with its place among their proposals.

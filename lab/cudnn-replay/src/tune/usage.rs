@@ -1,4 +1,4 @@
-//! How often a program has executed each graph, and how it has asked the heuristics, according to captures.
+//! Counts the executions of graphs and the queries of the heuristics in captures.
 
 use std::collections::{BTreeMap, BTreeSet};
 

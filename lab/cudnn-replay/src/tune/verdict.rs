@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use cudnn_store::choices::Problem;
+use cudnn_store::choices::EngineProblem;
 
 use super::statistics::Timing;
 
@@ -29,7 +29,7 @@ pub struct Findings {
 
 /// Judges the engines by their findings. The first one is the heuristics' first choice.
 #[must_use]
-pub fn problems(findings: &[Findings]) -> Vec<Option<Problem>> {
+pub fn problems(findings: &[Findings]) -> Vec<Option<EngineProblem>> {
     let errors = || findings.iter().filter_map(|findings| findings.error);
     let is_trusted = errors().any(|error| error <= 1.0);
     let default = findings.first().and_then(|findings| findings.error);
@@ -38,13 +38,15 @@ pub fn problems(findings: &[Findings]) -> Vec<Option<Problem>> {
     let is_default_correct = default.is_none_or(|error| error <= limit);
     let problem = |findings: &Findings| {
         if let Some(damage) = &findings.damage {
-            return Some(Problem::Damaging(damage.clone()));
+            return Some(EngineProblem::Damaging(damage.clone()));
         }
         let differs = is_default_correct && findings.difference > WITHOUT_REFERENCE;
         if findings.error.is_some_and(|error| error > limit) || differs && (is_trusted || default.is_none()) {
-            return Some(Problem::Wrong(findings.worst.clone().unwrap_or_default()));
+            return Some(EngineProblem::Wrong(findings.worst.clone().unwrap_or_default()));
         }
-        findings.is_nondeterministic.then(|| Problem::Nondeterministic("executions may return different bits".into()))
+        findings
+            .is_nondeterministic
+            .then(|| EngineProblem::Nondeterministic("executions may return different bits".into()))
     };
     findings.iter().map(problem).collect()
 }
@@ -55,7 +57,7 @@ pub struct Ranked {
     /// Its time, if it was measured.
     pub timing: Option<Timing>,
     /// Its problem.
-    pub problem: Option<Problem>,
+    pub problem: Option<EngineProblem>,
 }
 
 /// Returns the numbers of the engines, best first. The heuristics' first choice comes before all engines that are no
@@ -63,15 +65,15 @@ pub struct Ranked {
 #[must_use]
 pub fn rank(engines: &[Ranked], default: Option<usize>) -> Vec<usize> {
     let default = default.and_then(|default| Some((default, engines.get(default)?)));
-    let is_accepted = |problem: &Problem| {
-        let is_nondeterministic = |problem: &Problem| matches!(problem, Problem::Nondeterministic(_));
+    let is_accepted = |problem: &EngineProblem| {
+        let is_nondeterministic = |problem: &EngineProblem| matches!(problem, EngineProblem::Nondeterministic(_));
         let as_default = default.and_then(|(_, engine)| engine.problem.as_ref()).is_some_and(is_nondeterministic);
         as_default && is_nondeterministic(problem)
     };
     let class = |number: usize, engine: &Ranked| match &engine.problem {
-        Some(Problem::Nondeterministic(_)) if !engine.problem.as_ref().is_some_and(is_accepted) => 3,
-        Some(Problem::Failed(_)) => 5,
-        Some(Problem::Wrong(_) | Problem::Damaging(_)) => 4,
+        Some(EngineProblem::Nondeterministic(_)) if !engine.problem.as_ref().is_some_and(is_accepted) => 3,
+        Some(EngineProblem::Failed(_)) => 5,
+        Some(EngineProblem::Wrong(_) | EngineProblem::Damaging(_)) => 4,
         _ => match default {
             Some((default, _)) if default == number => 1,
             Some((_, of_default)) if of_default.problem.as_ref().is_none_or(is_accepted) => {
@@ -98,12 +100,12 @@ mod tests {
     }
 
     fn words(findings: &[Findings]) -> Vec<&'static str> {
-        let word = |problem: Option<Problem>| match problem {
+        let word = |problem: Option<EngineProblem>| match problem {
             None => "fine",
-            Some(Problem::Wrong(_)) => "wrong",
-            Some(Problem::Damaging(_)) => "damaging",
-            Some(Problem::Nondeterministic(_)) => "nondeterministic",
-            Some(Problem::Failed(_)) => "failed",
+            Some(EngineProblem::Wrong(_)) => "wrong",
+            Some(EngineProblem::Damaging(_)) => "damaging",
+            Some(EngineProblem::Nondeterministic(_)) => "nondeterministic",
+            Some(EngineProblem::Failed(_)) => "failed",
         };
         problems(findings).into_iter().map(word).collect()
     }
@@ -116,7 +118,7 @@ mod tests {
         assert_eq!(words(&[with_error(9.0), right]), ["wrong", "fine"]);
         // The reference is doubtful if it contradicts all engines.
         assert_eq!(words(&[with_error(9.0), with_error(12.0), with_error(30.0)]), ["fine", "fine", "wrong"]);
-        assert_eq!(problems(&[with_error(0.0), with_error(2.0)])[1], Some(Problem::Wrong("error 2".to_owned())));
+        assert_eq!(problems(&[with_error(0.0), with_error(2.0)])[1], Some(EngineProblem::Wrong("error 2".to_owned())));
     }
 
     #[test]
@@ -139,7 +141,7 @@ mod tests {
         Ranked { timing: Some(Timing { median, spread: 0.1, count: 25 }), problem: None }
     }
 
-    fn with(median: f64, problem: Problem) -> Ranked {
+    fn with(median: f64, problem: EngineProblem) -> Ranked {
         Ranked { problem: Some(problem), ..timed(median) }
     }
 
@@ -154,9 +156,9 @@ mod tests {
     fn engines_with_problems_come_last() {
         let text = String::new;
         let engines = [
-            with(10.0, Problem::Failed(text())),
-            with(10.0, Problem::Wrong(text())),
-            with(50.0, Problem::Nondeterministic(text())),
+            with(10.0, EngineProblem::Failed(text())),
+            with(10.0, EngineProblem::Wrong(text())),
+            with(50.0, EngineProblem::Nondeterministic(text())),
             timed(100.0),
             timed(120.0),
         ];
@@ -167,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_nondeterministic_default_is_replaced_only_by_faster_engines() {
-        let random = |median| with(median, Problem::Nondeterministic(String::new()));
+        let random = |median| with(median, EngineProblem::Nondeterministic(String::new()));
         let engines = [random(100.0), timed(120.0), random(80.0), timed(90.0)];
         assert_eq!(rank(&engines, Some(0)), [2, 3, 0, 1]);
     }

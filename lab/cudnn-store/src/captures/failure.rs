@@ -4,9 +4,9 @@ use cudnn_graph::names::ATTRIBUTES;
 use cudnn_graph::{Attribute, Graph, Value};
 use cudnn_sys::types::{cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type};
 
-use super::record::{Failure, from_hexadecimal};
+use super::record::{FailureRecord, from_hexadecimal};
 
-impl Failure {
+impl FailureRecord {
     /// Returns descriptors that show the failure when they are created again. The last one has the refused attribute, or
     /// is finalized.
     ///
@@ -46,9 +46,9 @@ mod tests {
 
     const TENSOR: &str = r#"{"kind":"TENSOR","finalized":false,"DATA_TYPE:1":2}"#;
 
-    fn failure(call: &str, attribute: serde_json::Value, descriptors: &[&str]) -> Failure {
+    fn failure(call: &str, attribute: serde_json::Value, descriptors: &[&str]) -> FailureRecord {
         let descriptors = descriptors.iter().map(|text| serde_json::from_str(text).unwrap()).collect();
-        Failure {
+        FailureRecord {
             call: call.to_owned(),
             status: cudnn_sys::types::cudnnStatus_t::CUDNN_STATUS_BAD_PARAM.into(),
             reason: None,
@@ -58,12 +58,12 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(failure: &Failure, expected: &str) {
+    fn check(failure: &FailureRecord, expected: &str) {
         assert_eq!(serde_json::to_string(&failure.graph().unwrap()).unwrap(), expected);
     }
 
     #[track_caller]
-    fn refused(failure: &Failure, reason: &str) {
+    fn refused(failure: &FailureRecord, reason: &str) {
         assert_eq!(failure.graph().unwrap_err(), reason);
     }
 

@@ -4,12 +4,12 @@
 //! `cudnn-lab replay` reads them. A process that is killed loses at most the last line.
 //!
 //! ```
-//! use cudnn_store::captures::{Capture, Record, Start};
+//! use cudnn_store::captures::{Capture, Record, StartRecord};
 //!
-//! let start = Record::Start(Start { format: 1, cudnn: 91_900, cudart: 13_000 });
+//! let start = Record::Start(StartRecord { format: 1, cudnn: 91_900, cudart: 13_000 });
 //! let capture = Capture::parse(start.to_line().as_bytes())?;
 //! assert_eq!(capture.records, [start]);
-//! # Ok::<(), cudnn_store::captures::Error>(())
+//! # Ok::<(), cudnn_store::captures::CaptureError>(())
 //! ```
 //!
 //! | module | purpose |
@@ -29,9 +29,9 @@ mod record;
 mod status;
 
 pub use files::{is_file_name, values_dir};
-pub use read::{Capture, Error, Problem};
+pub use read::{Capture, CaptureError, CaptureProblem};
 pub use record::{
-    Call, Count, Data, Device, Engine, Execution, FORMAT, Failure, GraphRecord, Incomplete, Memory, Plan, Proposals,
-    Record, Start, Tensor, hexadecimal,
+    CallRecord, CountRecord, DataRecord, DeviceRecord, Engine, ExecutionRecord, FORMAT, FailureRecord, GraphRecord,
+    IncompleteRecord, Memory, PlanRecord, ProposalsRecord, Record, StartRecord, Tensor, hexadecimal,
 };
 pub use status::Status;

@@ -16,13 +16,13 @@ pub struct Capture {
     /// The records of all processes.
     pub records: Vec<Record>,
     /// What could not be read.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<CaptureProblem>,
 }
 
 /// A part of a capture that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Problem {
+pub enum CaptureProblem {
     /// Records that are newer than this program: their name and number.
     Unknown(String, usize),
     /// A line that is not a record, or a graph with an incorrect id: its number from 1, and the reason.
@@ -36,7 +36,7 @@ pub enum Problem {
 /// The reason why a file is no capture.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Error {
+pub enum CaptureError {
     /// The file cannot be read.
     Io(std::io::Error),
     /// The first line is no record.
@@ -59,19 +59,19 @@ impl Capture {
     ///
     /// # Errors
     /// Returns an error if the file cannot be read, or is no capture that this program understands.
-    pub fn read(file: &Path) -> Result<Self, Error> {
-        Capture::from_reader(std::fs::File::open(file).map_err(Error::Io)?)
+    pub fn read(file: &Path) -> Result<Self, CaptureError> {
+        Capture::from_reader(std::fs::File::open(file).map_err(CaptureError::Io)?)
     }
 
     /// Reads the content of a file.
     ///
     /// # Errors
     /// See [`read`](Capture::read).
-    pub fn parse(content: &[u8]) -> Result<Self, Error> {
+    pub fn parse(content: &[u8]) -> Result<Self, CaptureError> {
         Capture::from_reader(content)
     }
 
-    fn from_reader(content: impl Read) -> Result<Self, Error> {
+    fn from_reader(content: impl Read) -> Result<Self, CaptureError> {
         let mut reader = BufReader::new(content);
         let mut capture = Capture::default();
         let mut unknown = BTreeMap::<String, usize>::new();
@@ -80,31 +80,31 @@ impl Capture {
         let mut line = Vec::new();
         for number in 1_usize.. {
             line.clear();
-            reader.by_ref().take(MAX_LINE).read_until(b'\n', &mut line).map_err(Error::Io)?;
+            reader.by_ref().take(MAX_LINE).read_until(b'\n', &mut line).map_err(CaptureError::Io)?;
             if line.is_empty() {
                 break;
             }
             if line.len() as u64 == MAX_LINE || number > MAX_LINES {
-                return Err(Error::TooLarge);
+                return Err(CaptureError::TooLarge);
             }
             let is_complete = line.last() == Some(&b'\n');
             match serde_json::from_slice::<Record>(&line) {
-                Ok(Record::Start(start)) if start.format > FORMAT => return Err(Error::Newer(start.format)),
+                Ok(Record::Start(start)) if start.format > FORMAT => return Err(CaptureError::Newer(start.format)),
                 Ok(mut record) => {
                     if number == 1 && !matches!(record, Record::Start(_)) {
-                        return Err(Error::NoCapture);
+                        return Err(CaptureError::NoCapture);
                     }
                     if let Some((stated, id)) = ids.correct(&mut record) {
                         damaged += 1;
                         if damaged <= MAX_DAMAGED {
                             let reason = format!("the id {stated:?} is not {id}, the id of this graph");
-                            capture.problems.push(Problem::Damaged(number, reason));
+                            capture.problems.push(CaptureProblem::Damaged(number, reason));
                         }
                     }
                     capture.records.push(record);
                 }
-                Err(_) if number == 1 => return Err(Error::NoCapture),
-                Err(_) if !is_complete => capture.problems.push(Problem::Truncated),
+                Err(_) if number == 1 => return Err(CaptureError::NoCapture),
+                Err(_) if !is_complete => capture.problems.push(CaptureProblem::Truncated),
                 Err(error) => match unknown_record(&line) {
                     Some(name) if unknown.len() < MAX_DAMAGED || unknown.contains_key(&name) => {
                         *unknown.entry(name).or_default() += 1;
@@ -112,19 +112,19 @@ impl Capture {
                     Some(_) => damaged += 1,
                     None if damaged < MAX_DAMAGED => {
                         damaged += 1;
-                        capture.problems.push(Problem::Damaged(number, error.to_string()));
+                        capture.problems.push(CaptureProblem::Damaged(number, error.to_string()));
                     }
                     None => damaged += 1,
                 },
             }
         }
         if capture.records.is_empty() {
-            return Err(Error::NoCapture);
+            return Err(CaptureError::NoCapture);
         }
         if damaged > MAX_DAMAGED {
-            capture.problems.push(Problem::More(damaged - MAX_DAMAGED));
+            capture.problems.push(CaptureProblem::More(damaged - MAX_DAMAGED));
         }
-        capture.problems.extend(unknown.into_iter().map(|(name, count)| Problem::Unknown(name, count)));
+        capture.problems.extend(unknown.into_iter().map(|(name, count)| CaptureProblem::Unknown(name, count)));
         Ok(capture)
     }
 }
@@ -137,35 +137,37 @@ fn unknown_record(line: &[u8]) -> Option<String> {
     error.to_string().contains("unknown variant").then(|| name.chars().take(80).collect())
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for CaptureProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Problem::Unknown(name, 1) => write!(f, "1 record of the unknown type {name:?} was skipped"),
-            Problem::Unknown(name, count) => write!(f, "{count} records of the unknown type {name:?} were skipped"),
-            Problem::Damaged(line, reason) => write!(f, "line {line} is damaged: {reason}"),
-            Problem::More(count) => write!(f, "{count} more lines are damaged or cannot be read"),
-            Problem::Truncated => f.write_str("the last line is incomplete"),
+            CaptureProblem::Unknown(name, 1) => write!(f, "1 record of the unknown type {name:?} was skipped"),
+            CaptureProblem::Unknown(name, count) => {
+                write!(f, "{count} records of the unknown type {name:?} were skipped")
+            }
+            CaptureProblem::Damaged(line, reason) => write!(f, "line {line} is damaged: {reason}"),
+            CaptureProblem::More(count) => write!(f, "{count} more lines are damaged or cannot be read"),
+            CaptureProblem::Truncated => f.write_str("the last line is incomplete"),
         }
     }
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for CaptureError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Io(error) => error.fmt(f),
-            Error::NoCapture => f.write_str("the file is not a capture"),
-            Error::Newer(format) => write!(f, "the format {format} of the capture is newer than {FORMAT}"),
-            Error::TooLarge => f.write_str("the capture is too large"),
+            CaptureError::Io(error) => error.fmt(f),
+            CaptureError::NoCapture => f.write_str("the file is not a capture"),
+            CaptureError::Newer(format) => write!(f, "the format {format} of the capture is newer than {FORMAT}"),
+            CaptureError::TooLarge => f.write_str("the capture is too large"),
         }
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for CaptureError {}
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::captures::record::Start;
+    use crate::captures::record::StartRecord;
 
     const START: &str = "{\"record\":\"start\",\"format\":1,\"cudnn\":91900,\"cudart\":13000}\n";
 
@@ -238,15 +240,15 @@ mod tests {
 
     #[test]
     fn other_files_are_refused() {
-        assert!(matches!(Capture::parse(b""), Err(Error::NoCapture)));
-        assert!(matches!(Capture::parse(b"{}\n"), Err(Error::NoCapture)));
-        assert!(matches!(Capture::parse(&[0; 4096]), Err(Error::NoCapture)));
+        assert!(matches!(Capture::parse(b""), Err(CaptureError::NoCapture)));
+        assert!(matches!(Capture::parse(b"{}\n"), Err(CaptureError::NoCapture)));
+        assert!(matches!(Capture::parse(&[0; 4096]), Err(CaptureError::NoCapture)));
         let newer = START.replace("\"format\":1", "\"format\":2");
-        assert!(matches!(Capture::parse(newer.as_bytes()), Err(Error::Newer(2))));
+        assert!(matches!(Capture::parse(newer.as_bytes()), Err(CaptureError::Newer(2))));
         let long = vec![b' '; MAX_LINE as usize + 1];
-        assert!(matches!(Capture::parse(&[START.as_bytes(), &long].concat()), Err(Error::TooLarge)));
-        assert!(matches!(Capture::read(Path::new("/no/such/file")), Err(Error::Io(_))));
-        let start = Record::Start(Start { format: 1, cudnn: 91_900, cudart: 13_000 });
+        assert!(matches!(Capture::parse(&[START.as_bytes(), &long].concat()), Err(CaptureError::TooLarge)));
+        assert!(matches!(Capture::read(Path::new("/no/such/file")), Err(CaptureError::Io(_))));
+        let start = Record::Start(StartRecord { format: 1, cudnn: 91_900, cudart: 13_000 });
         assert_eq!(start.to_line(), START);
     }
 }

@@ -19,32 +19,32 @@ pub const FORMAT: u32 = 1;
 #[non_exhaustive]
 pub enum Record {
     /// A process has started to capture. Ordinals in later records count from here.
-    Start(Start),
+    Start(StartRecord),
     /// A device that graphs are planned for.
-    Device(Device),
+    Device(DeviceRecord),
     /// A graph that was planned for the first time.
     Graph(GraphRecord),
     /// A graph that cannot be stored.
-    Incomplete(Incomplete),
-    /// The heuristics were asked.
-    Proposals(Proposals),
+    Incomplete(IncompleteRecord),
+    /// The heuristics were queried.
+    Proposals(ProposalsRecord),
     /// A plan was finalized, or failed.
-    Plan(Plan),
+    Plan(PlanRecord),
     /// A plan was executed for the first time.
-    Execution(Execution),
+    Execution(ExecutionRecord),
     /// A plan was executed more often.
-    Count(Count),
+    Count(CountRecord),
     /// A call of the backend API has failed.
-    Failure(Failure),
+    Failure(FailureRecord),
     /// A function outside of the backend API was called with these arguments for the first time.
-    Call(Call),
+    Call(CallRecord),
     /// The values of a tensor.
-    Data(Data),
+    Data(DataRecord),
 }
 
 /// See [`Record::Start`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Start {
+pub struct StartRecord {
     /// The version of the format: see [`FORMAT`].
     pub format: u32,
     /// cuDNN's version as `cudnnGetVersion` returns it, such as 91900.
@@ -55,7 +55,7 @@ pub struct Start {
 
 /// See [`Record::Device`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Device {
+pub struct DeviceRecord {
     /// The ordinal of the device in the capture of this process.
     pub device: usize,
     /// cuDNN's description in JSON. Before 9.8, cuDNN provides none, and captures have no such record.
@@ -75,7 +75,7 @@ pub struct GraphRecord {
 
 /// See [`Record::Incomplete`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Incomplete {
+pub struct IncompleteRecord {
     /// The graph in one line, for display.
     pub label: String,
     /// Why it cannot be stored.
@@ -84,7 +84,7 @@ pub struct Incomplete {
 
 /// See [`Record::Proposals`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Proposals {
+pub struct ProposalsRecord {
     /// The id of the graph.
     pub graph: String,
     /// The ordinal of the device.
@@ -98,7 +98,7 @@ pub struct Proposals {
 
 /// See [`Record::Plan`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct PlanRecord {
     /// The ordinal of the plan in the capture of this process.
     pub plan: usize,
     /// The id of the graph.
@@ -153,7 +153,7 @@ impl Engine {
 
 /// See [`Record::Execution`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Execution {
+pub struct ExecutionRecord {
     /// The ordinal of the plan.
     pub plan: usize,
     /// The status of the execution.
@@ -220,7 +220,7 @@ pub struct Memory {
 
 /// See [`Record::Count`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Count {
+pub struct CountRecord {
     /// The ordinal of the plan.
     pub plan: usize,
     /// The number of executions so far.
@@ -229,7 +229,7 @@ pub struct Count {
 
 /// See [`Record::Failure`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Failure {
+pub struct FailureRecord {
     /// The function.
     pub call: String,
     /// The status, such as `BAD_PARAM`.
@@ -247,7 +247,7 @@ pub struct Failure {
 
 /// See [`Record::Call`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Call {
+pub struct CallRecord {
     /// The function.
     pub function: String,
     /// The status, if it returns one.
@@ -261,7 +261,7 @@ pub struct Call {
 
 /// See [`Record::Data`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Data {
+pub struct DataRecord {
     /// The ordinal of the plan.
     pub plan: usize,
     /// The number of the execution, from 1.

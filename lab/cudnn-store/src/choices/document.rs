@@ -32,7 +32,7 @@ pub struct Document<R> {
 
 /// A file with facts about releases, which contains a document.
 #[derive(Deserialize)]
-struct Facts<'a> {
+struct ReleaseFactsFile<'a> {
     #[serde(rename = "facts")]
     _format: u32,
     #[serde(borrow)]
@@ -70,7 +70,7 @@ impl<R: DeserializeOwned> Document<R> {
     /// # Errors
     /// Returns the reason, with the line of a syntax error or the graph of an invalid ranking.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let text = serde_json::from_str(text).map_or(text, |facts: Facts<'_>| facts.errata.get());
+        let text = serde_json::from_str(text).map_or(text, |file: ReleaseFactsFile<'_>| file.errata.get());
         let document: Self = serde_json::from_str(text).map_err(|error| shown(&error.to_string()))?;
         if document.errata != FORMAT {
             return Err(format!("format {} is not supported, only {FORMAT}", document.errata));

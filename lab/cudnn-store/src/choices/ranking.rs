@@ -74,13 +74,13 @@ pub struct Choice {
     pub proposed: bool,
     /// Why programs should not use it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub problem: Option<Problem>,
+    pub problem: Option<EngineProblem>,
 }
 
 /// A problem of an engine, with an explanation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Problem {
+pub enum EngineProblem {
     /// The results are wrong.
     Wrong(String),
     /// It writes outside of its tensors and workspace.
@@ -106,10 +106,10 @@ impl Ranking {
         self.default == Some(0) && self.engines.first().is_some_and(is_right) && !self.has_dangerous()
     }
 
-    /// Returns whether an engine gives wrong results or damages memory.
+    /// Returns whether an engine returns wrong results or damages memory.
     #[must_use]
     pub fn has_dangerous(&self) -> bool {
-        self.engines.iter().any(|choice| choice.problem.as_ref().is_some_and(Problem::is_dangerous))
+        self.engines.iter().any(|choice| choice.problem.as_ref().is_some_and(EngineProblem::is_dangerous))
     }
 
     /// Checks the values that the types of the fields allow.
@@ -159,21 +159,21 @@ impl fmt::Display for Choice {
     }
 }
 
-impl Problem {
-    /// Returns whether the engine gives wrong results or damages memory.
+impl EngineProblem {
+    /// Returns whether the engine returns wrong results or damages memory.
     #[must_use]
     pub fn is_dangerous(&self) -> bool {
-        matches!(self, Problem::Wrong(_) | Problem::Damaging(_))
+        matches!(self, EngineProblem::Wrong(_) | EngineProblem::Damaging(_))
     }
 
     /// Returns the explanation.
     #[must_use]
     pub fn text(&self) -> &str {
         match self {
-            Problem::Wrong(text)
-            | Problem::Damaging(text)
-            | Problem::Nondeterministic(text)
-            | Problem::Failed(text) => text,
+            EngineProblem::Wrong(text)
+            | EngineProblem::Damaging(text)
+            | EngineProblem::Nondeterministic(text)
+            | EngineProblem::Failed(text) => text,
         }
     }
 }

@@ -133,7 +133,7 @@ impl Choices {
         self.rankings.is_empty()
     }
 
-    /// Keeps only some rankings.
+    /// Drops all rankings except these.
     pub fn retain(&mut self, keep: impl FnMut(&Ranking) -> bool) {
         self.rankings.retain(keep);
     }

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use cudnn_os::trusted_files;
+use cudnn_os::trusted_files::{self, Untrusted};
 
-use super::entry::{Entry, Source, Stored};
+use super::entry::{PlanEntry, PlanSource, StoredPlan};
+use super::error::{Cause, Damage, StoreError, StoreErrorKind};
 use super::format::{self, MAX_ENTRY};
 use super::limit::{self, Scan};
-use super::name::{self, Kind};
-use super::problem::{Cause, Damage, Problem, ProblemKind};
+use super::name::{self, StoreFile};
 
 /// The number of files that [`Store::clear`](crate::plans::Store::clear) has removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl Directory {
     }
 
     /// Opens the directory. Returns `None` if it does not exist.
-    pub(crate) fn open(&self) -> Result<Option<trusted_files::Directory>, Problem> {
+    pub(crate) fn open(&self) -> Result<Option<trusted_files::Directory>, StoreError> {
         match trusted_files::Directory::open(&self.path).map_err(Cause::from) {
             Ok(directory) => Ok(Some(directory)),
             Err(cause) if cause.is_missing() => Ok(None),
@@ -55,7 +55,7 @@ impl Directory {
     }
 
     /// Returns the entry with this key. Removes files that can never be used.
-    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Entry>, Problem> {
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<PlanEntry>, StoreError> {
         let Some(directory) = self.open()? else { return Ok(None) };
         let name = name::entry_name(&name::hash(key));
         let cause = match read(&directory, &name) {
@@ -78,20 +78,20 @@ impl Directory {
     }
 
     /// Writes the entry to a temporary file and renames it, so that readers never see a partial entry.
-    pub(crate) fn put(&self, entry: &Entry) -> Result<(), Problem> {
+    pub(crate) fn put(&self, entry: &PlanEntry) -> Result<(), StoreError> {
         let name = name::entry_name(&name::hash(&entry.key));
         self.try_put(entry, &name).map_err(|cause| {
-            let is_entry = matches!(cause.kind, ProblemKind::TooLarge { .. });
+            let is_entry = matches!(cause.kind, StoreErrorKind::TooLarge { .. });
             if is_entry { cause.at(&self.path.join(name)) } else { cause.at(&self.path) }
         })
     }
 
-    fn try_put(&self, entry: &Entry, name: &str) -> Result<(), Cause> {
+    fn try_put(&self, entry: &PlanEntry, name: &str) -> Result<(), Cause> {
         let bytes = format::encode(entry);
         let size = bytes.as_ref().map_or(u64::MAX, |bytes| bytes.len() as u64);
         let limit = self.limit.min(MAX_ENTRY);
         let Some(bytes) = bytes.filter(|_| size <= limit) else {
-            return Err(ProblemKind::TooLarge { bytes: size, limit }.into());
+            return Err(StoreErrorKind::TooLarge { bytes: size, limit }.into());
         };
         write(&self.create()?, name, &bytes)?;
 
@@ -124,7 +124,7 @@ impl Directory {
     }
 
     /// Removes old entries and temporary files. A background thread does the same after some puts.
-    pub(crate) fn scan(&self) -> Result<Scan, Problem> {
+    pub(crate) fn scan(&self) -> Result<Scan, StoreError> {
         match self.open()? {
             None => Ok(Scan::default()),
             Some(directory) => {
@@ -134,16 +134,16 @@ impl Directory {
     }
 
     /// Returns the sorted file names of the entries.
-    pub(crate) fn names(&self) -> Result<Vec<String>, Problem> {
+    pub(crate) fn names(&self) -> Result<Vec<String>, StoreError> {
         let Some(directory) = self.open()? else { return Ok(Vec::new()) };
         let mut names = directory.names().map_err(|error| Cause::from(error).at(&self.path))?;
-        names.retain(|name| name::kind(name) == Some(Kind::Entry));
+        names.retain(|name| name::kind(name) == Some(StoreFile::Entry));
         names.sort_unstable();
         Ok(names)
     }
 
     /// Returns the entry with this name, or `None` if it was removed. Damaged entries are not removed.
-    pub(crate) fn entry(&self, name: &str) -> Result<Option<Stored>, Problem> {
+    pub(crate) fn entry(&self, name: &str) -> Result<Option<StoredPlan>, StoreError> {
         let Some(directory) = self.open()? else { return Ok(None) };
         match read(&directory, name) {
             Ok((stored, _)) if name::entry_name(&name::hash(&stored.entry.key)) == name => Ok(Some(stored)),
@@ -154,19 +154,19 @@ impl Directory {
     }
 
     /// Removes all entries and temporary files, if a store has created the directory.
-    pub(crate) fn clear(&self) -> Result<Cleared, Problem> {
+    pub(crate) fn clear(&self) -> Result<Cleared, StoreError> {
         let mut cleared = Cleared::default();
         let Some(directory) = self.open()? else { return Ok(cleared) };
         if !is_tagged(&directory) {
-            return Err(Cause::from(ProblemKind::NotAStore).at(&self.path));
+            return Err(Cause::from(StoreErrorKind::NotAStore).at(&self.path));
         }
         let mut failure = None;
         for name in directory.names().map_err(|error| Cause::from(error).at(&self.path))? {
             let Some(kind) = name::kind(&name) else { continue };
             match directory.remove(&name) {
                 Ok(()) => match kind {
-                    Kind::Entry => cleared.entries += 1,
-                    Kind::Temporary => cleared.temporaries += 1,
+                    StoreFile::Entry => cleared.entries += 1,
+                    StoreFile::Temporary => cleared.temporaries += 1,
                 },
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => failure = Some(Cause::from(error).at(&self.path.join(name))),
@@ -177,31 +177,30 @@ impl Directory {
 }
 
 /// Returns whether a file with this problem can be removed because no release can use it.
-fn is_useless(kind: &ProblemKind) -> bool {
+fn is_useless(kind: &StoreErrorKind) -> bool {
     matches!(
         kind,
-        ProblemKind::NotAFile
-            | ProblemKind::NotOwned { .. }
-            | ProblemKind::WritableByOthers { .. }
-            | ProblemKind::TooLarge { .. }
-            | ProblemKind::Damaged(_)
+        StoreErrorKind::Untrusted(
+            Untrusted::NotAFile | Untrusted::NotOwned { .. } | Untrusted::WritableByOthers { .. }
+        ) | StoreErrorKind::TooLarge { .. }
+            | StoreErrorKind::Damaged(_)
     )
 }
 
 /// Reads an entry.
-fn read(directory: &trusted_files::Directory, name: &str) -> Result<(Stored, trusted_files::File), Cause> {
+fn read(directory: &trusted_files::Directory, name: &str) -> Result<(StoredPlan, trusted_files::File), Cause> {
     let file = directory.open_file(name)?;
-    let facts = file.facts()?;
-    if facts.size > MAX_ENTRY {
-        return Err(ProblemKind::TooLarge { bytes: facts.size, limit: MAX_ENTRY }.into());
+    let stat = file.stat()?;
+    if stat.size > MAX_ENTRY {
+        return Err(StoreErrorKind::TooLarge { bytes: stat.size, limit: MAX_ENTRY }.into());
     }
-    let bytes = file.read(0, facts.size)?.ok_or(Damage::Size)?;
-    let stored = Stored {
+    let bytes = file.read(0, stat.size)?.ok_or(Damage::Size)?;
+    let stored = StoredPlan {
         entry: format::decode(&bytes)?,
-        source: Source::Directory,
+        source: PlanSource::Directory,
         name: name.to_owned(),
-        bytes: facts.size,
-        last_use: facts.modified,
+        bytes: stat.size,
+        last_use: stat.modified,
     };
     Ok((stored, file))
 }

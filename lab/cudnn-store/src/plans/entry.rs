@@ -3,22 +3,22 @@
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use super::Problem;
+use super::StoreError;
 
 /// A plan with its cache key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Entry {
+pub struct PlanEntry {
     /// All inputs of the plan. The store compares the key byte for byte.
     pub key: Vec<u8>,
     /// cuDNN's JSON for the plan.
     pub plan: Vec<u8>,
     /// Information for display and statistics.
-    pub about: About,
+    pub about: PlanInfo,
 }
 
 /// Information about an entry for display and statistics. Lookups ignore it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct About {
+pub struct PlanInfo {
     /// A description of the plan, such as `conv_fwd x[8,64,56,56] .. engine 71`.
     pub label: String,
     /// The name of the device.
@@ -33,7 +33,7 @@ pub struct About {
 
 /// The place where an entry was found.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Source {
+pub enum PlanSource {
     /// The store's directory.
     Directory,
     /// The pack with this path.
@@ -42,22 +42,22 @@ pub enum Source {
 
 /// The result of a lookup.
 #[derive(Debug)]
-pub enum Lookup {
+pub enum PlanLookup {
     /// The entry that was stored under this key.
-    Found(Entry, Source),
+    Found(PlanEntry, PlanSource),
     /// There is no entry with this key.
     Missing,
     /// The file of the entry cannot be used. Build the plan and [store](crate::plans::Store::put) it, which replaces the file.
-    Unusable(Problem),
+    Unusable(StoreError),
 }
 
 /// An entry with the place where it is stored.
 #[derive(Clone, Debug)]
-pub struct Stored {
+pub struct StoredPlan {
     /// The entry.
-    pub entry: Entry,
+    pub entry: PlanEntry,
     /// The place where the entry is stored.
-    pub source: Source,
+    pub source: PlanSource,
     /// The file name in a directory: the SHA-256 of the key, followed by `.plan`.
     pub name: String,
     /// The size in the directory or pack, in bytes.

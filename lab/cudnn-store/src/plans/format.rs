@@ -15,9 +15,9 @@
 
 use std::time::Duration;
 
-use super::entry::{About, Entry};
+use super::entry::{PlanEntry, PlanInfo};
+use super::error::{Cause, Damage, StoreErrorKind};
 use super::name::hash;
-use super::problem::{Cause, Damage, ProblemKind};
 
 /// The first bytes of an entry. They reveal transfers that change line endings.
 const MAGIC: &[u8; 16] = b"cuDNN plan\r\n\x1a\n\0\0";
@@ -29,8 +29,8 @@ const CHECKSUM: usize = 32;
 pub(crate) const MAX_ENTRY: u64 = 256 << 20;
 
 /// Encodes an entry. Returns `None` if it is too large for the format.
-pub(crate) fn encode(entry: &Entry) -> Option<Vec<u8>> {
-    let Entry { key, plan, about } = entry;
+pub(crate) fn encode(entry: &PlanEntry) -> Option<Vec<u8>> {
+    let PlanEntry { key, plan, about } = entry;
     let text = |to: &mut Vec<u8>, text: &str| {
         to.extend(u32::try_from(text.len()).ok()?.to_le_bytes());
         to.extend(text.as_bytes());
@@ -62,7 +62,7 @@ fn nanoseconds(time: Duration) -> u64 {
 }
 
 /// Decodes an entry.
-pub(crate) fn decode(bytes: &[u8]) -> Result<Entry, Cause> {
+pub(crate) fn decode(bytes: &[u8]) -> Result<PlanEntry, Cause> {
     let mut header = Reader(bytes);
     header.start(MAGIC, VERSION)?;
     let lengths = || Some((header.u32()? as usize, header.length()?, header.length()?));
@@ -78,16 +78,16 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Entry, Cause> {
     let mut content = Reader(content.get(HEADER..).unwrap_or_default());
     let mut parts = || {
         let about = about(content.take(part)?)?;
-        Some(Entry { about, key: content.take(key)?.to_vec(), plan: content.take(plan)?.to_vec() })
+        Some(PlanEntry { about, key: content.take(key)?.to_vec(), plan: content.take(plan)?.to_vec() })
     };
     parts().ok_or_else(|| Damage::Content.into())
 }
 
-fn about(bytes: &[u8]) -> Option<About> {
+fn about(bytes: &[u8]) -> Option<PlanInfo> {
     let mut part = Reader(bytes);
     let cudnn_version = part.u32()?;
     let build_time = Duration::from_nanos(part.u64()?);
-    let about = About {
+    let about = PlanInfo {
         cudnn_version,
         build_time,
         workspace_size: part.u64()?.cast_signed(),
@@ -108,7 +108,7 @@ impl<'a> Reader<'a> {
         }
         match self.u32() {
             Some(version) if version == known => Ok(()),
-            Some(version) if version > known => Err(ProblemKind::NewerFormat { version }.into()),
+            Some(version) if version > known => Err(StoreErrorKind::NewerFormat { version }.into()),
             _ => Err(Damage::Content.into()),
         }
     }

@@ -1,4 +1,4 @@
-//! Keeps a store's directory within the size limit by removing the least recently used entries.
+//! Limits the size of a store's directory by removing the least recently used entries.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -9,8 +9,8 @@ use cudnn_os::descriptors::leave_all;
 use cudnn_os::threads;
 use cudnn_os::trusted_files::Directory;
 
-use super::name::{self, Kind};
-use super::problem::Cause;
+use super::error::Cause;
+use super::name::{self, StoreFile};
 
 /// The resolution of the last use, and the age at which temporary files are removed.
 const HOUR: Duration = Duration::from_secs(3600);
@@ -73,21 +73,21 @@ pub(crate) fn scan(directory: &Directory, limit: u64, now: SystemTime) -> Result
     let mut entries = Vec::new();
     for name in directory.names()? {
         let Some(kind) = name::kind(&name) else { continue };
-        let Ok(facts) = directory.facts(&name) else { continue };
-        let modified = facts.modified.unwrap_or(now);
+        let Ok(stat) = directory.stat(&name) else { continue };
+        let modified = stat.modified.unwrap_or(now);
         // The clock was wrong or was set back. Reset the time, so that the file ages from now on.
         if modified.duration_since(now).is_ok_and(|ahead| ahead > SLACK) {
             directory.set_modified(&name, now);
         }
         match kind {
-            Kind::Temporary if now.duration_since(modified).is_ok_and(|age| age >= HOUR) => {
+            StoreFile::Temporary if now.duration_since(modified).is_ok_and(|age| age >= HOUR) => {
                 scan.removed_temporaries += u64::from(directory.remove(&name).is_ok());
             }
-            Kind::Temporary => {}
-            Kind::Entry => {
+            StoreFile::Temporary => {}
+            StoreFile::Entry => {
                 scan.entries += 1;
-                scan.bytes = scan.bytes.saturating_add(facts.size);
-                entries.push((modified, name, facts.size));
+                scan.bytes = scan.bytes.saturating_add(stat.size);
+                entries.push((modified, name, stat.size));
             }
         }
     }

@@ -1,17 +1,17 @@
 //! Stores compiled cuDNN plans in files, so that later processes can use them.
 //!
 //! ```
-//! use cudnn_store::plans::{About, Entry, Lookup, Settings, Store};
+//! use cudnn_store::plans::{PlanInfo, PlanEntry, PlanLookup, Settings, Store};
 //!
 //! # let dir = std::env::temp_dir().join(format!("plan-store-example-{}", std::process::id()));
 //! let settings = Settings { dir: Some(dir.clone()), ..Settings::default() };
 //! let (store, problems) = Store::open(&settings);
 //! assert!(problems.is_empty());
-//! let entry = Entry { key: b"all that the plan depends on".into(), plan: b"{}".into(), about: About::default() };
+//! let entry = PlanEntry { key: b"all that the plan depends on".into(), plan: b"{}".into(), about: PlanInfo::default() };
 //! store.put(&entry)?;
-//! assert!(matches!(store.get(&entry.key), Lookup::Found(found, _) if found == entry));
+//! assert!(matches!(store.get(&entry.key), PlanLookup::Found(found, _) if found == entry));
 //! # std::fs::remove_dir_all(dir).ok();
-//! # Ok::<(), cudnn_store::plans::Problem>(())
+//! # Ok::<(), cudnn_store::plans::StoreError>(())
 //! ```
 //!
 //! A [`Store`] consists of a directory with one file per entry, and optional packs, which are read-only files with many
@@ -23,20 +23,21 @@
 //!
 mod directory;
 mod entry;
+mod error;
 mod format;
 mod limit;
 mod name;
 mod pack;
-mod problem;
 mod settings;
 mod store;
 mod variables;
 
+pub use cudnn_os::trusted_files::Untrusted;
 pub use directory::Cleared;
-pub use entry::{About, Entry, Lookup, Source, Stored};
+pub use entry::{PlanEntry, PlanInfo, PlanLookup, PlanSource, StoredPlan};
+pub use error::{Damage, StoreError, StoreErrorKind};
 pub use limit::Scan;
 pub use pack::{Packed, is_pack, write_pack};
-pub use problem::{Damage, Problem, ProblemKind};
 pub use settings::{DEFAULT_LIMIT, Settings, parse_size};
 pub use store::{Entries, Store};
 pub use variables::{DIR_VARIABLE, LIMIT_VARIABLE, PACK_VARIABLE};

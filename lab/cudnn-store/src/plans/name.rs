@@ -29,7 +29,7 @@ const TEMPORARY_PREFIX: &str = "tmp-";
 
 /// The kinds of files in a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum StoreFile {
     /// An unfinished file that is renamed once it is complete.
     Temporary,
     /// An entry.
@@ -64,10 +64,10 @@ pub(crate) fn random() -> u64 {
 }
 
 /// Returns the kind of a file with this name, or `None` if it does not belong to a store.
-pub(crate) fn kind(name: &str) -> Option<Kind> {
+pub(crate) fn kind(name: &str) -> Option<StoreFile> {
     let is_hex = |text: &str| text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     if let Some(hash) = name.strip_suffix(ENTRY_SUFFIX) {
-        return (hash.len() == 64 && is_hex(hash)).then_some(Kind::Entry);
+        return (hash.len() == 64 && is_hex(hash)).then_some(StoreFile::Entry);
     }
     let mut parts = name.strip_prefix(TEMPORARY_PREFIX)?.split('-');
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -75,7 +75,7 @@ pub(crate) fn kind(name: &str) -> Option<Kind> {
         && is_number(parts.next()?)
         && parts.next().is_some_and(|random| random.len() == 16 && is_hex(random))
         && parts.next().is_none();
-    is_temporary.then_some(Kind::Temporary)
+    is_temporary.then_some(StoreFile::Temporary)
 }
 
 #[cfg(test)]
@@ -86,8 +86,8 @@ mod tests {
     fn other_file_names_are_ignored() {
         let entry = entry_name(&hash(b"key"));
         assert_eq!(entry, "2c70e12b7a0646f92279f427c7b38e7334d8e5389cff167a1dc30e73f826b683.plan");
-        assert_eq!(kind(&entry), Some(Kind::Entry));
-        assert_eq!(kind(&temporary_name(u32::MAX, 7, 0)), Some(Kind::Temporary));
+        assert_eq!(kind(&entry), Some(StoreFile::Entry));
+        assert_eq!(kind(&temporary_name(u32::MAX, 7, 0)), Some(StoreFile::Temporary));
         let upper = entry.to_uppercase();
         let others = [TAG, ".plan", "notes.plan", &upper, "tmp-", "tmp-1-2", "tmp-1-2-3", "tmp-x-1-0123456789abcdef"];
         for name in others.into_iter().chain(["tmp-1-2-0123456789abcdef-x", "thesis.pdf", "tmp--1-0123456789abcdef"]) {

@@ -21,10 +21,10 @@ use cudnn_os::cancel::ThreadStateGuard;
 use cudnn_os::trusted_files::{self, File};
 use sha2::{Digest, Sha256};
 
-use super::entry::{Entry, Source, Stored};
+use super::entry::{PlanEntry, PlanSource, StoredPlan};
+use super::error::{Cause, Damage, StoreError, StoreErrorKind};
 use super::format::{self, MAX_ENTRY, Reader};
 use super::name::{self, Hash};
-use super::problem::{Cause, Damage, Problem, ProblemKind};
 
 const MAGIC: &[u8; 16] = b"cuDNN plans\r\n\x1a\n\0";
 const VERSION: u32 = 1;
@@ -39,7 +39,7 @@ const MAX_ENTRIES: u64 = 1 << 20;
 /// A pack with a verified index.
 pub(crate) struct Pack(PathBuf);
 
-struct Opened {
+struct OpenPack {
     file: File,
     size: u64,
     count: u64,
@@ -48,7 +48,7 @@ struct Opened {
 }
 
 /// The position of an entry.
-struct Place {
+struct EntryRange {
     hash: Hash,
     offset: u64,
     length: u64,
@@ -56,12 +56,12 @@ struct Place {
 
 impl Pack {
     /// Opens a pack and verifies the index.
-    pub(crate) fn open(path: &Path) -> Result<Self, Problem> {
+    pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
         let check = || -> Result<(), Cause> {
             if !path.is_absolute() {
-                return Err(ProblemKind::NotAbsolute.into());
+                return Err(StoreErrorKind::NotAbsolute.into());
             }
-            Opened::open(path)?.check_index()
+            OpenPack::open(path)?.check_index()
         };
         check().map_err(|cause| cause.at_pack(path))?;
         Ok(Pack(path.to_owned()))
@@ -72,10 +72,10 @@ impl Pack {
     }
 
     /// Returns the entry with this key.
-    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Entry>, Problem> {
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<PlanEntry>, StoreError> {
         let hash = name::hash(key);
-        let find = || -> Result<Option<Entry>, Cause> {
-            let opened = Opened::open(&self.0)?;
+        let find = || -> Result<Option<PlanEntry>, Cause> {
+            let opened = OpenPack::open(&self.0)?;
             let Some(place) = opened.find(&hash)? else { return Ok(None) };
             let entry = opened.entry(&place)?;
             if entry.key == key { Ok(Some(entry)) } else { Err(Damage::OtherKey.into()) }
@@ -85,9 +85,9 @@ impl Pack {
 
     /// Returns the entry at this position of the index. The outer error concerns the pack, the inner one only the
     /// entry.
-    pub(crate) fn entry(&self, at: u64) -> Result<Option<Result<Stored, Problem>>, Problem> {
+    pub(crate) fn entry(&self, at: u64) -> Result<Option<Result<StoredPlan, StoreError>>, StoreError> {
         let place = || -> Result<_, Cause> {
-            let opened = Opened::open(&self.0)?;
+            let opened = OpenPack::open(&self.0)?;
             if at >= opened.count {
                 return Ok(None);
             }
@@ -98,9 +98,9 @@ impl Pack {
         let entry = opened.entry(&place).and_then(|entry| {
             if name::hash(&entry.key) == place.hash { Ok(entry) } else { Err(Damage::OtherKey.into()) }
         });
-        let stored = entry.map(|entry| Stored {
+        let stored = entry.map(|entry| StoredPlan {
             entry,
-            source: Source::Pack(self.0.clone()),
+            source: PlanSource::Pack(self.0.clone()),
             name: name::entry_name(&place.hash),
             bytes: place.length,
             last_use: None,
@@ -109,10 +109,10 @@ impl Pack {
     }
 }
 
-impl Opened {
+impl OpenPack {
     fn open(path: &Path) -> Result<Self, Cause> {
         let file = trusted_files::open(path)?;
-        let size = file.facts()?.size;
+        let size = file.stat()?.size;
         let header = file.read(0, HEADER)?.ok_or(Damage::NotOurs)?;
         let mut header = Reader(&header);
         let start = header.array::<CHECKED>().ok_or(Damage::NotOurs)?;
@@ -125,7 +125,7 @@ impl Opened {
         if length != size || count > MAX_ENTRIES || count * PLACE > size - HEADER {
             return Err(Damage::Size.into());
         }
-        Ok(Opened { file, size, count, start, checksum })
+        Ok(OpenPack { file, size, count, start, checksum })
     }
 
     fn check_index(&self) -> Result<(), Cause> {
@@ -143,16 +143,16 @@ impl Opened {
         if checksum == self.checksum { Ok(()) } else { Err(Damage::Checksum.into()) }
     }
 
-    fn place(&self, at: u64) -> Result<Place, Cause> {
+    fn place(&self, at: u64) -> Result<EntryRange, Cause> {
         let place = self.file.read(HEADER + at * PLACE, PLACE)?.ok_or(Damage::Size)?;
         let mut place = Reader(&place);
         match (place.array(), place.u64(), place.u64()) {
-            (Some(hash), Some(offset), Some(length)) => Ok(Place { hash, offset, length }),
+            (Some(hash), Some(offset), Some(length)) => Ok(EntryRange { hash, offset, length }),
             _ => Err(Damage::Size.into()),
         }
     }
 
-    fn find(&self, hash: &Hash) -> Result<Option<Place>, Cause> {
+    fn find(&self, hash: &Hash) -> Result<Option<EntryRange>, Cause> {
         let (mut low, mut high) = (0, self.count);
         while low < high {
             let middle = low + (high - low) / 2;
@@ -166,9 +166,9 @@ impl Opened {
         Ok(None)
     }
 
-    fn entry(&self, place: &Place) -> Result<Entry, Cause> {
+    fn entry(&self, place: &EntryRange) -> Result<PlanEntry, Cause> {
         if place.length > MAX_ENTRY {
-            return Err(ProblemKind::TooLarge { bytes: place.length, limit: MAX_ENTRY }.into());
+            return Err(StoreErrorKind::TooLarge { bytes: place.length, limit: MAX_ENTRY }.into());
         }
         if place.offset.checked_add(place.length).is_none_or(|end| end > self.size) {
             return Err(Damage::Size.into());
@@ -201,11 +201,11 @@ pub struct Packed {
 ///
 /// # Errors
 /// Returns the reason why the pack could not be written. An existing file is then unchanged.
-pub fn write_pack(path: &Path, entries: impl IntoIterator<Item = Entry>) -> Result<Packed, Problem> {
+pub fn write_pack(path: &Path, entries: impl IntoIterator<Item = PlanEntry>) -> Result<Packed, StoreError> {
     let mut encoded = BTreeMap::new();
     for entry in entries {
         let bytes = format::encode(&entry).filter(|bytes| bytes.len() as u64 <= MAX_ENTRY);
-        let too_large = ProblemKind::TooLarge { bytes: entry.plan.len() as u64, limit: MAX_ENTRY };
+        let too_large = StoreErrorKind::TooLarge { bytes: entry.plan.len() as u64, limit: MAX_ENTRY };
         let bytes = bytes.ok_or_else(|| Cause::from(too_large).at_output(path))?;
         encoded.entry(name::hash(&entry.key)).or_insert(bytes);
     }
@@ -216,7 +216,7 @@ pub fn write_pack(path: &Path, entries: impl IntoIterator<Item = Entry>) -> Resu
 fn write(path: &Path, entries: &BTreeMap<Hash, Vec<u8>>) -> Result<Packed, Cause> {
     let count = entries.len() as u64;
     if count > MAX_ENTRIES {
-        return Err(ProblemKind::TooLarge { bytes: count * PLACE, limit: MAX_ENTRIES * PLACE }.into());
+        return Err(StoreErrorKind::TooLarge { bytes: count * PLACE, limit: MAX_ENTRIES * PLACE }.into());
     }
     let mut offset = HEADER + count * PLACE;
     let mut index = Vec::new();

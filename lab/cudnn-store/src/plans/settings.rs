@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use cudnn_os::IS_WINDOWS;
 
-use super::problem::{Cause, Problem, ProblemKind};
+use super::error::{Cause, StoreError, StoreErrorKind};
 use super::variables::{DIR_VARIABLE, LIMIT_VARIABLE, PACK_VARIABLE};
 
 /// The variables with cache directories, and the path of the store below them.
@@ -44,11 +44,11 @@ impl Settings {
     /// unset.
     ///
     /// Do not use this in secure-execution mode, because the environment comes from a less privileged user.
-    pub fn from_environment() -> (Self, Vec<Problem>) {
+    pub fn from_environment() -> (Self, Vec<StoreError>) {
         Self::from_variables(|name| std::env::var_os(name))
     }
 
-    fn from_variables(variable: impl Fn(&str) -> Option<OsString>) -> (Self, Vec<Problem>) {
+    fn from_variables(variable: impl Fn(&str) -> Option<OsString>) -> (Self, Vec<StoreError>) {
         let variable = |name: &str| variable(name).filter(|value| !value.is_empty());
         let mut problems = Vec::new();
         let mut settings = Settings::default();
@@ -57,7 +57,7 @@ impl Settings {
             if dir.is_absolute() {
                 settings.dir = Some(dir);
             } else {
-                problems.push(Cause::from(ProblemKind::NotAbsolute).at(&dir));
+                problems.push(Cause::from(StoreErrorKind::NotAbsolute).at(&dir));
             }
         } else {
             // The XDG base directory specification says that relative paths are ignored.
@@ -65,7 +65,7 @@ impl Settings {
             let mut found = candidates.filter_map(|(name, below)| Some(PathBuf::from(variable(name)?).join(below)));
             settings.dir = found.find(|dir| dir.is_absolute());
             if settings.dir.is_none() {
-                problems.push(Cause::from(ProblemKind::NoDirectory).at("".as_ref()));
+                problems.push(Cause::from(StoreErrorKind::NoDirectory).at("".as_ref()));
             }
         }
 
@@ -73,7 +73,7 @@ impl Settings {
             match parse_size(&text) {
                 Some(limit) => settings.limit = limit,
                 None => {
-                    let kind = ProblemKind::BadLimit(text.to_string_lossy().into_owned());
+                    let kind = StoreErrorKind::BadLimit(text.to_string_lossy().into_owned());
                     problems.push(Cause::from(kind).at("".as_ref()));
                 }
             }
@@ -84,7 +84,7 @@ impl Settings {
             if pack.is_absolute() {
                 settings.packs.push(pack);
             } else {
-                problems.push(Cause::from(ProblemKind::NotAbsolute).at_pack(&pack));
+                problems.push(Cause::from(StoreErrorKind::NotAbsolute).at_pack(&pack));
             }
         }
         (settings, problems)
@@ -144,7 +144,7 @@ mod tests {
         }
         let default = DEFAULT_LIMIT;
         // Variables, directory, limit, number of packs, problems.
-        type Case<'a> = (&'a [(&'a str, &'a str)], Option<&'a str>, u64, usize, &'a [ProblemKind]);
+        type Case<'a> = (&'a [(&'a str, &'a str)], Option<&'a str>, u64, usize, &'a [StoreErrorKind]);
         let cases: &[Case<'_>] = &[
             (&[("HOME", "/home/a")], Some("/home/a/.cache/cudnn-plans"), default, 0, &[]),
             (&[("HOME", "/h"), ("XDG_CACHE_HOME", "/x")], Some("/x/cudnn-plans"), default, 0, &[]),
@@ -152,18 +152,24 @@ mod tests {
             (&[("HOME", "/h"), ("XDG_CACHE_HOME", "")], Some("/h/.cache/cudnn-plans"), default, 0, &[]),
             (&[("HOME", "/h"), (DIR_VARIABLE, "/d")], Some("/d"), default, 0, &[]),
             (&[("HOME", "/h"), (DIR_VARIABLE, "")], Some("/h/.cache/cudnn-plans"), default, 0, &[]),
-            (&[("HOME", "/h"), (DIR_VARIABLE, "d")], None, default, 0, &[ProblemKind::NotAbsolute]),
-            (&[("HOME", "h")], None, default, 0, &[ProblemKind::NoDirectory]),
-            (&[], None, default, 0, &[ProblemKind::NoDirectory]),
+            (&[("HOME", "/h"), (DIR_VARIABLE, "d")], None, default, 0, &[StoreErrorKind::NotAbsolute]),
+            (&[("HOME", "h")], None, default, 0, &[StoreErrorKind::NoDirectory]),
+            (&[], None, default, 0, &[StoreErrorKind::NoDirectory]),
             (&[(DIR_VARIABLE, "/d"), (LIMIT_VARIABLE, "3M")], Some("/d"), 3 << 20, 0, &[]),
             (
                 &[(DIR_VARIABLE, "/d"), (LIMIT_VARIABLE, "much")],
                 Some("/d"),
                 default,
                 0,
-                &[ProblemKind::BadLimit(String::new())],
+                &[StoreErrorKind::BadLimit(String::new())],
             ),
-            (&[(DIR_VARIABLE, "/d"), (PACK_VARIABLE, "/p:/q::r")], Some("/d"), default, 2, &[ProblemKind::NotAbsolute]),
+            (
+                &[(DIR_VARIABLE, "/d"), (PACK_VARIABLE, "/p:/q::r")],
+                Some("/d"),
+                default,
+                2,
+                &[StoreErrorKind::NotAbsolute],
+            ),
         ];
         for (variables, dir, limit, packs, expected) in cases {
             let find = |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into());

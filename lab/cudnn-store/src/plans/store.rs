@@ -5,10 +5,10 @@ use std::path::Path;
 use super::directory::{Cleared, Directory};
 use cudnn_os::cancel::ThreadStateGuard;
 
-use super::entry::{Entry, Lookup, Source, Stored};
+use super::entry::{PlanEntry, PlanLookup, PlanSource, StoredPlan};
+use super::error::{Cause, StoreError, StoreErrorKind};
 use super::limit::Scan;
 use super::pack::Pack;
-use super::problem::{Cause, Problem, ProblemKind};
 use super::settings::Settings;
 
 /// A store of plans. It can be shared between threads and used in forked children.
@@ -20,7 +20,7 @@ pub struct Store {
 impl Store {
     /// Opens a store. Parts that cannot be used are reported as problems and ignored. A missing directory is not a
     /// problem, because the first [`put`](Store::put) creates it.
-    pub fn open(settings: &Settings) -> (Self, Vec<Problem>) {
+    pub fn open(settings: &Settings) -> (Self, Vec<StoreError>) {
         let _guard = ThreadStateGuard::new();
         let mut problems = Vec::new();
         let mut store = Store { directory: None, packs: Vec::new() };
@@ -35,7 +35,7 @@ impl Store {
             let opened = if path.is_absolute() {
                 directory.open().map(drop)
             } else {
-                Err(Cause::from(ProblemKind::NotAbsolute).at(path))
+                Err(Cause::from(StoreErrorKind::NotAbsolute).at(path))
             };
             match opened {
                 Ok(()) => store.directory = Some(directory),
@@ -58,23 +58,23 @@ impl Store {
     /// Looks up a key, first in the packs and then in the directory.
     ///
     /// If the entry is damaged or incomplete, has a different key, or belongs to another user, the result is
-    /// [`Unusable`](Lookup::Unusable). The file is then removed from the directory.
-    pub fn get(&self, key: &[u8]) -> Lookup {
+    /// [`Unusable`](PlanLookup::Unusable). The file is then removed from the directory.
+    pub fn get(&self, key: &[u8]) -> PlanLookup {
         let _guard = ThreadStateGuard::new();
         let mut problem = None;
         for pack in &self.packs {
             match pack.get(key) {
-                Ok(Some(entry)) => return Lookup::Found(entry, Source::Pack(pack.path().to_owned())),
+                Ok(Some(entry)) => return PlanLookup::Found(entry, PlanSource::Pack(pack.path().to_owned())),
                 Ok(None) => {}
                 Err(found) => problem = Some(found),
             }
         }
         match self.directory.as_ref().map(|directory| directory.get(key)) {
-            Some(Ok(Some(entry))) => return Lookup::Found(entry, Source::Directory),
+            Some(Ok(Some(entry))) => return PlanLookup::Found(entry, PlanSource::Directory),
             Some(Ok(None)) | None => {}
             Some(Err(found)) => problem = Some(found),
         }
-        problem.map_or(Lookup::Missing, Lookup::Unusable)
+        problem.map_or(PlanLookup::Missing, PlanLookup::Unusable)
     }
 
     /// Stores an entry in the directory and replaces an existing entry with the same key. Without a directory, this is
@@ -85,7 +85,7 @@ impl Store {
     ///
     /// # Errors
     /// Returns the reason why the entry could not be stored. The directory is then unchanged.
-    pub fn put(&self, entry: &Entry) -> Result<(), Problem> {
+    pub fn put(&self, entry: &PlanEntry) -> Result<(), StoreError> {
         let _guard = ThreadStateGuard::new();
         self.directory.as_ref().map_or(Ok(()), |directory| directory.put(entry))
     }
@@ -109,7 +109,7 @@ impl Store {
     ///
     /// # Errors
     /// Returns the reason why the directory could not be read.
-    pub fn scan(&self) -> Result<Scan, Problem> {
+    pub fn scan(&self) -> Result<Scan, StoreError> {
         let _guard = ThreadStateGuard::new();
         self.directory.as_ref().map_or(Ok(Scan::default()), Directory::scan)
     }
@@ -117,8 +117,8 @@ impl Store {
     /// Removes all entries and temporary files from the directory. Other files are not touched.
     ///
     /// # Errors
-    /// Returns [`ProblemKind::NotAStore`] and removes no files if the directory was not created by a store.
-    pub fn clear(&self) -> Result<Cleared, Problem> {
+    /// Returns [`StoreErrorKind::NotAStore`] and removes no files if the directory was not created by a store.
+    pub fn clear(&self) -> Result<Cleared, StoreError> {
         let _guard = ThreadStateGuard::new();
         self.directory.as_ref().map_or(Ok(Cleared::default()), Directory::clear)
     }
@@ -133,7 +133,7 @@ pub struct Entries<'a> {
 }
 
 impl Iterator for Entries<'_> {
-    type Item = Result<Stored, Problem>;
+    type Item = Result<StoredPlan, StoreError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let _guard = ThreadStateGuard::new();

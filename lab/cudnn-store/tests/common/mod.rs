@@ -10,23 +10,23 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use cudnn_store::plans::{About, Entry, Lookup, Problem, Settings, Store};
+use cudnn_store::plans::{PlanEntry, PlanInfo, PlanLookup, Settings, Store, StoreError};
 
 /// Creates an entry with this key.
-pub(crate) fn entry(key: &str) -> Entry {
-    let about = About {
+pub(crate) fn entry(key: &str) -> PlanEntry {
+    let about = PlanInfo {
         label: format!("conv_fwd {key}"),
         device: "NVIDIA H200".to_owned(),
         cudnn_version: 91_900,
         build_time: Duration::from_millis(97),
         workspace_size: 1024,
     };
-    Entry { key: key.into(), plan: format!("{{\"plan\": \"{key}\"}}").into(), about }
+    PlanEntry { key: key.into(), plan: format!("{{\"plan\": \"{key}\"}}").into(), about }
 }
 
 /// Creates an entry with a plan of this size.
-pub(crate) fn entry_of(key: &str, size: usize) -> Entry {
-    Entry { plan: vec![b'x'; size], ..entry(key) }
+pub(crate) fn entry_of(key: &str, size: usize) -> PlanEntry {
+    PlanEntry { plan: vec![b'x'; size], ..entry(key) }
 }
 
 /// Opens a store and expects no problems.
@@ -41,24 +41,24 @@ pub(crate) fn open_with(settings: &Settings) -> Store {
 }
 
 /// Returns the problem with this directory.
-pub(crate) fn problem_of(dir: &Path) -> Problem {
+pub(crate) fn problem_of(dir: &Path) -> StoreError {
     let (store, mut problems) = Store::open(&Settings { dir: Some(dir.to_owned()), ..Settings::default() });
     assert_eq!((store.dir(), problems.len()), (None, 1), "{problems:?}");
     problems.remove(0)
 }
 
 /// Looks up an entry and fails the test if a different one is returned.
-pub(crate) fn get(store: &Store, expected: &Entry) -> Option<Result<(), Problem>> {
+pub(crate) fn get(store: &Store, expected: &PlanEntry) -> Option<Result<(), StoreError>> {
     match store.get(&expected.key) {
-        Lookup::Missing => None,
-        Lookup::Found(found, _) if found == *expected => Some(Ok(())),
-        Lookup::Found(found, source) => panic!("{found:?} from {source:?} instead of {expected:?}"),
-        Lookup::Unusable(problem) => Some(Err(problem)),
+        PlanLookup::Missing => None,
+        PlanLookup::Found(found, _) if found == *expected => Some(Ok(())),
+        PlanLookup::Found(found, source) => panic!("{found:?} from {source:?} instead of {expected:?}"),
+        PlanLookup::Unusable(problem) => Some(Err(problem)),
     }
 }
 
 #[track_caller]
-pub(crate) fn assert_found(store: &Store, expected: &Entry) {
+pub(crate) fn assert_found(store: &Store, expected: &PlanEntry) {
     assert!(matches!(get(store, expected), Some(Ok(()))), "{:?}", get(store, expected));
 }
 

@@ -272,8 +272,8 @@ fn print_symbol(name: &str) {
 }
 
 fn receive_log(option: &str) {
-    use cudnn_loader::logging::{Severity, set_hook};
-    let all = [Severity::Info, Severity::Warning, Severity::Error];
+    use cudnn_loader::logging::{LogSeverity, set_hook};
+    let all = [LogSeverity::Info, LogSeverity::Warning, LogSeverity::Error];
     let (panics, panics_on_drop, calls) = (option == "panic", option == "panic-on-drop", option == "calls");
     let quiet = option == "quiet";
     let received = set_hook(&all, move |event| {
@@ -297,7 +297,7 @@ fn receive_log(option: &str) {
 }
 
 fn write_log(option: &str) {
-    use cudnn_loader::logging::{Destination, Severity, write_to};
+    use cudnn_loader::logging::{Destination, LogSeverity, write_to};
     let (level, destination) = option.split_once(',').expect("a level and a destination");
     let destination = match destination {
         "NULL" => Destination::None,
@@ -305,7 +305,7 @@ fn write_log(option: &str) {
         "stderr" => Destination::Stderr,
         file => Destination::File(file.into()),
     };
-    println!("write = {:?}", write_to(Severity::up_to(level.parse().expect("a number")), destination));
+    println!("write = {:?}", write_to(LogSeverity::up_to(level.parse().expect("a number")), destination));
 }
 
 /// Prints the entry, and calls cuDNN itself.
@@ -368,7 +368,7 @@ fn preload(options: &str) {
     outcomes.into_iter().for_each(print_preload);
 }
 
-fn print_preload(outcome: Result<cudnn_loader::preload::Report, cudnn_loader::preload::PreloadError>) {
+fn print_preload(outcome: Result<cudnn_loader::preload::PreloadReport, cudnn_loader::preload::PreloadError>) {
     let (arg, report) = match outcome {
         Ok(report) => ("done".to_owned(), report),
         Err(error) => (format!("failed at {error}").lines().next().unwrap_or_default().to_owned(), error.report),

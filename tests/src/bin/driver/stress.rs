@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use cudnn_loader::logging::{Destination, Severity, set_hook, write_to};
+use cudnn_loader::logging::{Destination, LogSeverity, set_hook, write_to};
 use cudnn_loader::preload::{Devices, Preload};
 use cudnn_loader::{Function, Library, cudnnStatus_t, load_library, loaded_library, signatures};
 
@@ -133,13 +133,13 @@ impl Stress<'_> {
     }
 
     fn hook(&self, number: usize) {
-        let severities = Severity::up_to((number % 4) as u8);
+        let severities = LogSeverity::up_to((number % 4) as u8);
         let _ = set_hook(severities, move |event| assert!(event.entry.to_string().len() < 1 << 20));
     }
 
     fn write(&self, number: usize) {
         let destination = if number.is_multiple_of(2) { Destination::File(self.log.into()) } else { Destination::None };
-        let _ = write_to(Severity::up_to((number % 4) as u8), destination);
+        let _ = write_to(LogSeverity::up_to((number % 4) as u8), destination);
     }
 
     fn preload(&self, number: usize) {

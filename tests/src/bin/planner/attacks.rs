@@ -1,5 +1,5 @@
 //! Runs random programs that set attributes in ways that cuDNN accepts without documenting them: other numbers of
-//! elements, other types, twice, in another order. Every program runs before and after a program that differs in a
+//! elements, other types, twice, in a different order. Every program runs before and after a program that differs in a
 //! single value. If a cache ignores a value that cuDNN uses, one of them receives the wrong plan.
 
 use cudnn_loader::{
@@ -78,7 +78,7 @@ fn place(step: &Step) -> Option<Place> {
     }
 }
 
-/// Sets an attribute to the same value in another way. Returns the attribute.
+/// Sets an attribute to the same value differently. Returns the attribute.
 fn distort(program: &mut Vec<Step>, random: &mut Random) -> Option<Place> {
     let index = random.below(program.len() as u64) as usize;
     let step = program[index].clone();

@@ -218,7 +218,7 @@ pub(crate) fn outlive_handle() {
     println!("{} {}", set.0, finalized.0);
 }
 
-/// Gives a plan a configuration that is not finalized, which cuDNN accepts. The callback throws if it is called more than
+/// Sets an unfinalized configuration in a plan, which cuDNN accepts. The callback throws if it is called more than
 /// once during this call. Prints how often it may still be called.
 pub(crate) fn set_unfinalized_configuration() {
     set_callback();

@@ -1,5 +1,5 @@
-//! Builds graphs with and without a supporting engine, as a framework does: it asks the heuristics in two modes, tries
-//! each proposal, and destroys the graph.
+//! Builds graphs with and without a supporting engine, as a framework does: it queries the heuristics in two modes,
+//! tries each proposal, and destroys the graph.
 
 use std::ffi::{c_char, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,10 +35,10 @@ unsafe extern "C" fn replace(_: cudnnSeverity_t, _: *mut c_void, _: *const cudnn
 /// Plans these graphs for a described device, and prints the result of each call. Instead of a graph, `set-callback`
 /// sets a callback, `replace-callback` sets one that sets another, `callback` prints what cuDNN returns about it,
 /// `threads` plans the rest in parallel, `fork` starts a child that also plans the rest, and `kill` kills the process.
-/// A prefix changes what the program does with a graph: `retry:` describes it again for each mode, destroys it before
-/// it tries plans, and keeps the proposals until it has asked the next mode, as PyTorch does, `leak:` asks one mode and
-/// never destroys it, `execute:` also executes the plan, which fails, and `engines:` creates three engines without asking
-/// the heuristics.
+/// A prefix changes the treatment of a graph: like PyTorch, `retry:` describes the graph again for each mode, destroys
+/// it before plans are tried, and destroys the proposals after the query of the next mode. `leak:` queries one mode and
+/// never destroys the graph, `execute:` also executes the plan, which fails, and `engines:` creates three engines
+/// without the heuristics.
 pub(crate) fn run(device: &str, graphs: &[String]) {
     let json = std::fs::read_to_string(device).unwrap_or_default();
     for (index, name) in graphs.iter().enumerate() {
@@ -116,7 +116,7 @@ fn retry(json: &str, name: &str) -> Result<String, Error> {
     let mut former = Vec::new();
     for mode in [Mode::CUDNN_HEUR_MODE_A, Mode::CUDNN_HEUR_MODE_FALLBACK] {
         let is_last = mode == Mode::CUDNN_HEUR_MODE_FALLBACK;
-        // The proposals of the first mode are destroyed after the second mode is asked.
+        // The proposals of the first mode are destroyed after the second query.
         let proposals = proposals(&build(name)?, mode, target)?;
         // The program ignores the first proposal, as if a filter had rejected it, and a working graph only works in the
         // last mode.

@@ -327,7 +327,7 @@ impl Program {
         (handle, plan)
     }
 
-    /// Executes a plan with each pack twice. The stand-in executes nothing.
+    /// Executes a plan with all packs twice. The stand-in returns at once.
     fn execute(&self, packs: &[&[(i64, usize)]]) {
         let (handle, plan) = self.plan();
         for entries in packs {
@@ -577,7 +577,7 @@ fn legitimate(program: &Program) {
     search(&[add(&x, &x, &y)]);
     let written = tensor(3, &DIMS);
     search(&[relu(&x, &written), add(&written, &x, &y)]);
-    // Operations in another order, and two that share only an input.
+    // Operations in a different order, and two that share only an input.
     search(&[relu(&inner, &y), add(&x, &x, &inner)]);
     search(&[relu(&x, &y), pointwise(Mode::CUDNN_POINTWISE_EXP, &x, None, &tensor(5, &DIMS))]);
     // Padded, interleaved and transposed outputs.
@@ -645,7 +645,7 @@ fn legitimate(program: &Program) {
     for _ in 0..100 {
         x.made().destroy();
     }
-    // The described device has no handle, so nothing is executed with it.
+    // Plans for a described device are not executed.
     if program.device.is_none() {
         let pack: &[(i64, usize)] = &[(2, 0x2000), (1, 0x1000)];
         program.execute(&[pack, pack]);

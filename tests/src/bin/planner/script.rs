@@ -414,7 +414,7 @@ impl Script {
         let pack = self.create(Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
         self.set(pack, &ints(Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, &[1, 2]));
         self.finalize(pack);
-        // SAFETY: the descriptors are live, and the stand-in computes nothing.
+        // SAFETY: the descriptors are live, and the stand-in does not compute.
         let status = unsafe { cudnn_loader::cudnnBackendExecute(handle, plan, pack) };
         self.note("execute", status.0);
         let mut size = 0;

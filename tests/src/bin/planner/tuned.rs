@@ -1,4 +1,4 @@
-//! Asks the heuristics for engines in the ways of programs, and prints the engines in the order of the results.
+//! Queries the heuristics like different programs, and prints the engines in the order of the results.
 //!
 //! | way | the call |
 //! | --- | --- |
@@ -9,7 +9,7 @@
 //! | `twice` | with an array that contains one descriptor twice |
 //! | `used` | with a descriptor that cuDNN has already filled |
 //! | `again` | twice with the same heuristics |
-//! | `changed` | three times; after the first one, the stand-in proposes its engines in another order |
+//! | `changed` | three times; after the first one, the stand-in proposes its engines in a different order |
 //! | `threads` | in eight threads |
 //! | `fork` | in a forked child |
 //! | `plan` | as `all`, and builds a plan of the first engine |
@@ -138,7 +138,7 @@ fn ask(json: &str, way: &str) -> Result<String, Error> {
     })
 }
 
-/// Returns whether a program keeps an engine.
+/// Returns whether a program selects an engine.
 type Filter = fn(&ConfigurationInfo, &Plan) -> bool;
 
 /// Returns the engines that can be built, and that filters of programs keep: PyTorch skips nondeterministic engines, and
@@ -170,7 +170,7 @@ fn raw(descriptors: &[Descriptor]) -> Vec<Raw> {
     descriptors.iter().map(Descriptor::raw).collect()
 }
 
-/// Reads the results into descriptors. Returns how many cuDNN has filled, if that is asked for.
+/// Reads the results into descriptors. Returns the number that cuDNN has filled, on request.
 fn read(heuristics: &Descriptor, raw: &mut [Raw], asks: bool) -> Result<i64, Error> {
     let (mut count, room) = (-1, raw.len() as i64);
     let (to, ty) = (if asks { &raw mut count } else { null_mut() }, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR);

@@ -19,7 +19,7 @@ pub(crate) enum Step {
     SetDescriptors(usize, Name, i64, Vec<usize>),
     SetHandle(usize, Name, usize),
     Finalize(usize),
-    /// Destroys a handle and creates one for another device, possibly at the same address.
+    /// Destroys a handle and creates one for a different device, possibly at the same address.
     ReplaceHandle(usize),
 }
 

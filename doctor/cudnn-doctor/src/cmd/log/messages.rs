@@ -22,7 +22,7 @@ const MAX_LISTED: usize = 10;
 
 /// A message that does not name its cause.
 #[derive(Deserialize)]
-struct Known {
+struct KnownMessage {
     /// Texts of such messages. `*` stands for any characters.
     texts: Vec<&'static str>,
     explanation: &'static str,
@@ -34,7 +34,7 @@ const SUCCESS: &str = "CUDNN_STATUS_SUCCESS";
 
 /// The known messages. cuDNN's own are in its libraries (read with `strings` in 9.28.1), docs/statuses.md lists messages of
 /// frameworks, and SGLang's is in `check_torch_2_9_1_cudnn_compatibility`.
-static KNOWN: LazyLock<Vec<Known>> =
+static KNOWN: LazyLock<Vec<KnownMessage>> =
     LazyLock::new(|| serde_json::from_str(include_str!("known_messages.json")).unwrap_or_default());
 
 /// What was found in all lines.
@@ -69,7 +69,7 @@ impl Messages {
         for (index, known) in KNOWN.iter().enumerate().filter(|_| is_failure) {
             if let Some(text) = known.texts.iter().find(|text| matches(line, text)) {
                 self.known.entry(index).or_insert(text);
-                kind = Some(Kind::Error);
+                kind = Some(ReasonLevel::Error);
             }
         }
         if line.trim().is_empty() {
@@ -83,18 +83,18 @@ impl Messages {
             && let Some(status) = status_in(line)
         {
             self.count(status, "");
-            kind = Some(Kind::Error);
+            kind = Some(ReasonLevel::Error);
         }
         match kind.filter(|_| !is_of_entry) {
-            Some(Kind::Error) if mark != Some(b'w') => self.errors += 1,
+            Some(ReasonLevel::Error) if mark != Some(b'w') => self.errors += 1,
             Some(_) => self.warnings += 1,
             None => {}
         }
     }
 
     /// Adds a reason, and returns its kind if it is the innermost one.
-    fn add_reason(&mut self, kind: Kind, status: &str, reason: &str) -> Option<Kind> {
-        if kind == Kind::Error && status == SUCCESS {
+    fn add_reason(&mut self, kind: ReasonLevel, status: &str, reason: &str) -> Option<ReasonLevel> {
+        if kind == ReasonLevel::Error && status == SUCCESS {
             // A check that passed, which cuDNN lists before the innermost reason.
             self.outer = self.outer.saturating_sub(1);
             return None;
@@ -122,7 +122,7 @@ impl Messages {
         }
     }
 
-    /// Returns whether nothing was found.
+    /// Returns whether the findings are empty.
     pub(super) fn is_empty(&self) -> bool {
         self.reasons.is_empty() && self.known.is_empty()
     }
@@ -159,7 +159,7 @@ impl Messages {
     }
 
     pub(super) fn explanations(&self) -> Value {
-        let value = |(known, text): (&Known, String)| {
+        let value = |(known, text): (&KnownMessage, String)| {
             let command = doctor_command(known.command.iter().copied()).to_string();
             json!({ "message": text, "explanation": known.explanation, "command": command })
         };
@@ -174,13 +174,13 @@ impl Messages {
     }
 
     /// Returns the known messages with the texts that were found.
-    fn known(&self) -> impl Iterator<Item = (&Known, String)> {
+    fn known(&self) -> impl Iterator<Item = (&KnownMessage, String)> {
         self.known.iter().filter_map(|(index, text)| Some((KNOWN.get(*index)?, text.replace('*', " ... "))))
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ReasonLevel {
     Error,
     Warning,
 }
@@ -197,12 +197,12 @@ fn traceback(line: &str) -> Option<usize> {
 }
 
 /// Returns the parts of a line such as `Error: CUDNN_STATUS_BAD_PARAM; Reason: nullptr == descriptor`.
-fn reason(line: &str) -> Option<(Kind, &str, &str)> {
+fn reason(line: &str) -> Option<(ReasonLevel, &str, &str)> {
     let (before, reason) = line.split_once("; Reason: ")?;
     let at = before.rfind("CUDNN_STATUS_")?;
     let (before, status) = before.split_at_checked(at)?;
     let is_name = status.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
-    let kind = if before.trim_end().ends_with("Warning:") { Kind::Warning } else { Kind::Error };
+    let kind = if before.trim_end().ends_with("Warning:") { ReasonLevel::Warning } else { ReasonLevel::Error };
     // Other programs print a log as one line, with escaped line ends.
     let reason = reason.split("\\n").next().unwrap_or_default().trim();
     is_name.then_some((kind, status, reason))

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use cudnn_cli::escape::{Printable, without_colors};
 use cudnn_cli::output::{CommandResult, Format, Outcome, count, outln, remark};
-use cudnn_loader::logging::{Entry, Reason, Severity, parse};
+use cudnn_loader::logging::{LogEntry, LogSeverity, Reason, parse};
 use cudnn_os::files::{open_without_waiting, skip_hole};
 use cudnn_rules::cudnn_status::meaning;
 use serde_json::{Value, json};
@@ -71,11 +71,11 @@ struct Summary {
     warning_entries: usize,
     error_entries: usize,
     /// The first [`MAX_ERRORS`] of these errors.
-    errors: Vec<Entry>,
+    errors: Vec<LogEntry>,
     /// The call that failed first, with arguments, if the log contains calls.
-    failed_call: Option<Entry>,
+    failed_call: Option<LogEntry>,
     /// The latest call by thread and function, recorded until the first error.
-    latest_calls: BTreeMap<(Option<u64>, Option<String>), Entry>,
+    latest_calls: BTreeMap<(Option<u64>, Option<String>), LogEntry>,
     /// The bytes in the text of `latest_calls` and of `errors`.
     call_bytes: usize,
     error_bytes: usize,
@@ -125,7 +125,7 @@ impl Summary {
     fn add_part(&mut self, part: Part<'_>) {
         match part {
             Part::Line { text, is_of_entry } => self.messages.add(text, is_of_entry),
-            Part::Entry(entry, len) => self.add(entry, len),
+            Part::LogEntry(entry, len) => self.add(entry, len),
         }
     }
 
@@ -140,7 +140,7 @@ impl Summary {
     }
 
     /// Adds an entry with this number of bytes.
-    fn add(&mut self, entry: Entry, len: usize) {
+    fn add(&mut self, entry: LogEntry, len: usize) {
         self.entry_count += 1;
         if self.versions.len() < MAX_DISTINCT {
             self.versions.extend(entry.version.map(|version| version.to_string()));
@@ -148,7 +148,7 @@ impl Summary {
         if self.processes.len() < MAX_DISTINCT {
             self.processes.extend(entry.process);
         }
-        if entry.severity >= Severity::Error {
+        if entry.severity >= LogSeverity::Error {
             self.error_entries += 1;
             if self.errors.is_empty() {
                 self.failed_call = self.latest_calls.remove(&(entry.thread, entry.function.clone()));
@@ -158,7 +158,7 @@ impl Summary {
                 self.error_bytes += len;
                 self.errors.push(entry);
             }
-        } else if entry.severity == Severity::Warning {
+        } else if entry.severity == LogSeverity::Warning {
             self.warning_entries += 1;
         } else if is_call(&entry) {
             let function = entry.function.clone().unwrap_or_else(|| "?".into());
@@ -226,7 +226,7 @@ impl Summary {
         self.errors.first().iter().for_each(|first| self.explain(first));
     }
 
-    fn explain(&self, error: &Entry) {
+    fn explain(&self, error: &LogEntry) {
         // Checks that passed are hidden.
         let mut shown = error.clone();
         shown.traceback.retain(|reason| reason.status != "CUDNN_STATUS_SUCCESS");
@@ -262,7 +262,7 @@ impl Summary {
 
     fn value(&self) -> Value {
         let reason = |Reason { status, reason, .. }: &Reason| json!({ "status": status, "reason": reason, "meaning": meaning(status) });
-        let error = |Entry { function, time, thread, traceback, .. }: &Entry| {
+        let error = |LogEntry { function, time, thread, traceback, .. }: &LogEntry| {
             let reasons: Vec<Value> = traceback.iter().map(reason).collect();
             json!({ "function": function, "time": time, "thread": thread, "reasons": reasons })
         };
@@ -287,7 +287,7 @@ enum Part<'a> {
     /// A line, and whether an entry contains it.
     Line { text: &'a str, is_of_entry: bool },
     /// An entry and the number of bytes in its text.
-    Entry(Entry, usize),
+    LogEntry(LogEntry, usize),
 }
 
 /// Reads a log by lines and entries. Entries start with a letter and an exclamation mark, such as `E! CuDNN ..`.
@@ -324,7 +324,7 @@ fn for_each_entry(mut reader: impl BufRead, mut add: impl FnMut(Part<'_>)) -> st
         }
         if line.is_empty() || is_start {
             let entries = parse(&String::from_utf8_lossy(&entry));
-            entries.into_iter().filter(is_written_by_cudnn).for_each(|one| add(Part::Entry(one, entry.len())));
+            entries.into_iter().filter(is_written_by_cudnn).for_each(|one| add(Part::LogEntry(one, entry.len())));
             entry.clear();
         }
         if line.is_empty() {
@@ -362,13 +362,13 @@ fn mark(line: &[u8], is_prefixed: bool) -> Option<usize> {
 }
 
 /// Returns whether cuDNN wrote this entry, even if its last lines are missing. Other programs may print similar text.
-fn is_written_by_cudnn(entry: &Entry) -> bool {
+fn is_written_by_cudnn(entry: &LogEntry) -> bool {
     entry.version.is_some() || entry.function.is_some() || entry.process.is_some()
 }
 
 /// Returns whether the entry records a cuDNN call, rather than a result or an operation of the loader.
-fn is_call(entry: &Entry) -> bool {
+fn is_call(entry: &LogEntry) -> bool {
     let is_result = entry.arguments.iter().any(|argument| argument.ty.as_deref() == Some("cudnnStatus_t"));
     let is_cudnn = entry.function.as_ref().is_some_and(|function| !function.contains("::"));
-    entry.severity == Severity::Info && is_cudnn && !is_result
+    entry.severity == LogSeverity::Info && is_cudnn && !is_result
 }

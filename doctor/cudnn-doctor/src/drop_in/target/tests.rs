@@ -14,7 +14,7 @@ fn a_directory_of_the_system_is_not_recommended() {
     }
     copy_fake_set(Version::new(9, 19, 0), &dir);
     let context = || Context::from_host(Host::sandbox(root.path()).env("LD_LIBRARY_PATH", &dir));
-    let refusal = || nothing(environment.path(), Command::Install { from: None }, &context()).to_string();
+    let refusal = || nothing(environment.path(), DropInCommand::Install { from: None }, &context()).to_string();
     assert!(refusal().contains("to use that directory:"), "{}", refusal());
     let list = "/usr/lib/x86_64-linux-gnu/libcudnn_graph.so.9\n";
     std::fs::write(info.join("libcudnn9-cuda-12.list"), list).unwrap_or_default();

@@ -5,7 +5,7 @@ use super::*;
 const STATUS: &str = "Package: a\nStatus: install ok installed\nVersion: 1:2.0-1\n\nPackage: b\nStatus: deinstall ok \
                       config-files\nVersion: 1\n\nPackage: c\nStatus: hold ok installed\nVersion: 3\n";
 
-fn installed(packages: &[(&str, &str)]) -> Installed {
+fn installed(packages: &[(&str, &str)]) -> InstalledPackages {
     let record = |version: &str| Recorded { version: version.to_owned(), stamp: None, dir: None };
     by_name("==", packages.iter().map(|(name, version)| ((*name).to_owned(), record(version))))
 }

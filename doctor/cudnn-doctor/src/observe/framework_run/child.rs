@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 use cudnn_os::files::open_without_waiting;
-use cudnn_rules::framework_run::Framework;
+use cudnn_rules::framework_run::RunnableFramework;
 use tempfile::TempDir;
 
 /// The code shared by all scripts.
@@ -32,18 +32,18 @@ const SETTINGS: [(&str, &str); 4] = [
 ];
 
 /// Returns the script of a framework, without the shared part.
-fn script(framework: Framework) -> &'static str {
+fn script(framework: RunnableFramework) -> &'static str {
     match framework {
-        Framework::Torch => include_str!("torch.py"),
-        Framework::Jax => include_str!("jax.py"),
-        Framework::Tensorflow => include_str!("tensorflow.py"),
-        Framework::Onnxruntime => include_str!("onnxruntime.py"),
-        Framework::Ctranslate2 => include_str!("ctranslate2.py"),
+        RunnableFramework::Torch => include_str!("torch.py"),
+        RunnableFramework::Jax => include_str!("jax.py"),
+        RunnableFramework::Tensorflow => include_str!("tensorflow.py"),
+        RunnableFramework::Onnxruntime => include_str!("onnxruntime.py"),
+        RunnableFramework::Ctranslate2 => include_str!("ctranslate2.py"),
     }
 }
 
 /// Returns the command that runs a framework's script with this interpreter.
-pub(super) fn command(python: &Path, framework: Framework, log: &Log) -> Command {
+pub(super) fn command(python: &Path, framework: RunnableFramework, log: &Log) -> Command {
     let mut command = Command::new(python);
     // Isolated mode (-I) would hide packages from PYTHONPATH and the user's site directory, where the fault may be.
     // The working directory is empty instead. From Python 3.11 on it is not searched at all.

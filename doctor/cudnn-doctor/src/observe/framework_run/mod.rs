@@ -9,20 +9,20 @@ use cudnn_cli::subprocess::{Timeouts, run_command};
 use cudnn_probe::facts;
 use cudnn_rules::check::machine::Machine;
 use cudnn_rules::context::Context;
-use cudnn_rules::framework_run::{Child, Framework, NotRun, Run};
+use cudnn_rules::framework_run::{ChildRun, NotRun, Run, RunnableFramework};
 
 use child::Log;
 
 /// Runs a framework with the Python of this context.
-pub(super) fn run(framework: Framework, context: &Context, machine: &Machine, timeouts: &Timeouts) -> Run {
+pub(super) fn run(framework: RunnableFramework, context: &Context, machine: &Machine, timeouts: &Timeouts) -> Run {
     Run::of(framework, context, machine, |python| run_child(framework, &python.program, timeouts))
 }
 
 /// Runs the framework's script with this interpreter.
-fn run_child(framework: Framework, python: &Path, timeouts: &Timeouts) -> Result<Child, NotRun> {
+fn run_child(framework: RunnableFramework, python: &Path, timeouts: &Timeouts) -> Result<ChildRun, NotRun> {
     let run = format!("{} by {}", framework.name(), python.display());
     let log = Log::create(&run).map_err(NotRun::NoDirectory)?;
     let start = || run_command(child::command(python, framework, &log), timeouts);
     let ended = facts::ask_program("run of framework", &run, start).map_err(NotRun::NotStarted)?;
-    Ok(Child { ended, log: Box::new(move |start| log.text_from(start)) })
+    Ok(ChildRun { ended, log: Box::new(move |start| log.text_from(start)) })
 }

@@ -21,7 +21,7 @@ fn the_file_is_complete_and_in_order() {
         assert!(is_source(&fact.source), "{fact:?}");
         // Metadata and wheels must come from the same package.
         let is_of_index = fact.source.url.starts_with(&format!("https://pypi.org/project/{}/", fact.package));
-        assert_eq!(is_of_index, fact.source.evidence != Evidence::Document, "{fact:?}");
+        assert_eq!(is_of_index, fact.source.evidence != EvidenceKind::Document, "{fact:?}");
     }
     let has_fact = |newest: &Newest| data.facts.iter().any(|fact| fact.package == newest.package);
     assert!(data.newest.iter().all(has_fact));

@@ -1,5 +1,5 @@
 //! Simulates how cuDNN opens libraries by name. With `LD_LIBRARY_PATH`, or if libraries are already loaded, the shim of
-//! one release may get libraries of a different release.
+//! one release may get libraries from a different release.
 
 use cudnn_probe::facts::PathFacts;
 use cudnn_probe::release_facts::{has_library, opens_library};
@@ -7,11 +7,11 @@ use cudnn_probe::{Library, Version};
 
 use super::{LdSoProcess, is_missing};
 use crate::library_names::CudnnName;
-use crate::opens::outcome::{Damaged, Opened, Opens};
+use crate::opens::outcome::{Damaged, OpenedFile, Opens};
 use crate::opens::sub_libraries::{Use, damage};
 
 /// Opens the libraries that this shim and then the graph library would open. Adds found, missing and damaged files.
-pub(super) fn open(process: &mut LdSoProcess, shim: &Opened, uses: Use, opens: &mut Opens) {
+pub(super) fn open(process: &mut LdSoProcess, shim: &OpenedFile, uses: Use, opens: &mut Opens) {
     let Some(from) = process.simulation.objects().iter().position(|object| object.path == shim.path) else { return };
     if CudnnName::parse(&shim.name).is_some_and(|name| name.major == Some(8)) {
         // cuDNN 8 opens these for a convolution.

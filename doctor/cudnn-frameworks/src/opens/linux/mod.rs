@@ -11,7 +11,7 @@ use cudnn_probe::ld_so::{Lookup, Resolution, Rule, Simulation};
 use cudnn_probe::{DIR_VARIABLE, Host, Os};
 
 use super::known::Known;
-use super::outcome::{Damaged, MissingLibrary, Opened, Opens, SearchRule};
+use super::outcome::{Damaged, MissingLibrary, OpenedFile, Opens, SearchRule};
 use super::process::{Import, Process};
 use super::sub_libraries::Use;
 use crate::drop_in::is_drop_in;
@@ -174,9 +174,9 @@ impl LdSoProcess {
     }
 
     /// Returns the file that a lookup found, and how it was first found.
-    fn opened(&self, lookup: &Lookup) -> Option<Opened> {
+    fn opened(&self, lookup: &Lookup) -> Option<OpenedFile> {
         let Resolution::Found { path, rule } = &lookup.resolution else { return None };
-        Some(Opened {
+        Some(OpenedFile {
             name: lookup.name.clone(),
             version: self.known.release(path),
             by: self.found_by.get(path).cloned().unwrap_or_else(|| SearchRule::LdSo(rule.clone())),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use cudnn_frameworks::installation::InstallationReport;
-use cudnn_frameworks::{Damaged, Framework, Opened, Remedy as Repair, Survey, Unreadable};
+use cudnn_frameworks::{Damaged, Framework, OpenedFile, Repair, Survey, Unreadable};
 use cudnn_probe::{Host, Library};
 
 use super::site::{real, site_of};
@@ -50,7 +50,7 @@ impl FrameworkContext<'_> {
     }
 
     /// Returns whether a file is in the environment, or in the environment that contains the framework.
-    pub(super) fn is_beside(&self, opened: &Opened) -> bool {
+    pub(super) fn is_beside(&self, opened: &OpenedFile) -> bool {
         let dirs = [&self.survey.environment.root, &self.framework.distribution.import_dir];
         dirs.iter().any(|dir| opened.path.starts_with(dir))
     }
@@ -81,11 +81,11 @@ pub(super) fn other_build<'a>(framework: &Framework, survey: &'a Survey) -> Opti
 }
 
 pub(super) fn is_closed(one: &Unreadable) -> bool {
-    one.remedy == Some(Repair::Allow)
+    one.repair == Some(Repair::Allow)
 }
 
 /// Returns the graph library that a framework would load.
-pub(super) fn graph(framework: &Framework) -> Option<&Opened> {
+pub(super) fn graph(framework: &Framework) -> Option<&OpenedFile> {
     framework.opens.cudnn.iter().find(|opened| is_graph(&opened.name))
 }
 

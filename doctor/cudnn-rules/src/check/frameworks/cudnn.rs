@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use cudnn_frameworks::installation::{InstallationReport, Variant};
-use cudnn_frameworks::{Opened, Opens, SearchRule, is_cudnn};
+use cudnn_frameworks::{OpenedFile, Opens, SearchRule, is_cudnn};
 use cudnn_probe::{Library, Os};
 
 use super::context::{FrameworkContext, graph, is_graph};
@@ -133,7 +133,7 @@ pub(super) fn incomplete(context: &FrameworkContext<'_>) -> Option<Finding> {
 }
 
 /// Returns whether the directory of a library contains a JIT-only cuDNN.
-fn is_jit_only(opened: &Opened, context: &FrameworkContext<'_>) -> bool {
+fn is_jit_only(opened: &OpenedFile, context: &FrameworkContext<'_>) -> bool {
     let report = opened.path.parent().and_then(|dir| InstallationReport::read(dir, context.host));
     report.is_some_and(|report| report.variant == Variant::JitOnly)
 }
@@ -183,7 +183,7 @@ fn damaged(opens: &Opens) -> impl Iterator<Item = String> {
 }
 
 /// Returns whether this shim is a copy in the framework's package, without the libraries that it opens.
-fn is_copy(shim: &Opened, context: &FrameworkContext<'_>) -> bool {
+fn is_copy(shim: &OpenedFile, context: &FrameworkContext<'_>) -> bool {
     let framework = context.framework;
     let is_alone = || framework.opens.cudnn.len() == 1 && !framework.kind.contains_cudnn(framework.os);
     shim.name.starts_with("libcudnn-")
@@ -224,7 +224,7 @@ fn across_directories(context: &FrameworkContext<'_>) -> Option<Finding> {
 
 /// Converts a loaded file to a dependency under NVIDIA's library name, because a package may rename its copy of the
 /// shim.
-fn dependency(opened: &Opened) -> Dependency {
+fn dependency(opened: &OpenedFile) -> Dependency {
     let of_windows = Library::ALL.iter().find(|library| library.windows_name() == opened.name);
     let name = match of_windows {
         Some(library) => library.file_name(),

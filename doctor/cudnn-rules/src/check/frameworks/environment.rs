@@ -6,7 +6,7 @@ use cudnn_probe::facts::PathFacts;
 use std::path::PathBuf;
 
 use cudnn_frameworks::installation::{InstallationReport, Installer, Package};
-use cudnn_frameworks::{Framework, Opens, Pair, Remedy as Repair, Survey, Unreadable, is_cudnn};
+use cudnn_frameworks::{Framework, Opens, Pair, Repair, Survey, Unreadable, is_cudnn};
 use cudnn_probe::{Origin, Os};
 
 use super::context::{dir_of_graph, is_closed, other_build};
@@ -57,7 +57,7 @@ pub(super) fn together(pair: &Pair<'_>) -> Option<Finding> {
 pub(super) fn unreadable(survey: &Survey) -> Option<Finding> {
     let count = survey.unreadable.len();
     let dir = survey.environment.root.printable();
-    let are_leftovers = survey.unreadable.iter().all(|one| one.remedy == Some(Repair::Remove));
+    let are_leftovers = survey.unreadable.iter().all(|one| one.repair == Some(Repair::Remove));
     let message = match count {
         0 if !survey.is_truncated => return None,
         0 => format!("{dir} has more packages than were examined"),
@@ -66,7 +66,7 @@ pub(super) fn unreadable(survey: &Survey) -> Option<Finding> {
         1 => format!("a package in {dir} could not be examined"),
         _ => format!("{count} packages in {dir} could not be examined"),
     };
-    let is_undecodable = |one: &Unreadable| matches!(one.remedy, Some(Repair::Replace(..)));
+    let is_undecodable = |one: &Unreadable| matches!(one.repair, Some(Repair::Replace(..)));
     let text = if count > 0 && are_leftovers {
         "remove what pip has left, which belongs to no package"
     } else if count > 0 && survey.unreadable.iter().all(is_closed) {
@@ -104,7 +104,7 @@ fn repair(one: &Unreadable, survey: &Survey) -> Vec<Action> {
         let change = packages::reinstall(&Package::new(Installer::Pip, name, version.as_deref(), root));
         change.map(Action::Packages)
     };
-    match &one.remedy {
+    match &one.repair {
         Some(Repair::Allow) => {
             let closed = one.path.ancestors().find(|above| above.path_exists());
             let permission = closed.and_then(|dir| permit(dir, &Origin::Python(root.clone())));

@@ -1,7 +1,7 @@
 //! Checks whether the GPUs and the driver support the framework's build: C075, C076, C077.
 
 use cudnn_cli::escape::Printable;
-use cudnn_frameworks::Source;
+use cudnn_frameworks::ValueSource;
 use cudnn_frameworks::builds::{self, Build, Builds};
 
 use super::context::FrameworkContext;
@@ -84,7 +84,7 @@ fn with_kernels(context: &FrameworkContext<'_>, finding: Finding) -> Finding {
             (format!("{name} {since} or newer in a build for CUDA {}", each(all)), all.first().copied())
         }
     };
-    let citation = first.map(|build| Source::Fact { citation: build.source, is_older_than_package: false });
+    let citation = first.map(|build| ValueSource::Fact { citation: build.source, is_older_than_package: false });
     finding
         .notes(citation.map(|citation| format!("kernels of other builds: {}", source(&citation))))
         .remedy(format!("install {what} from {name}'s own package index, by pip with `--index-url`"))

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use cudnn_frameworks::installation::{InstallationReport, Installer, Package, Variant};
 use cudnn_frameworks::releases::{self, Fact};
-use cudnn_frameworks::{Distribution, Opened, Pin, SearchRule};
+use cudnn_frameworks::{Distribution, OpenedFile, Pin, SearchRule};
 use cudnn_probe::ld_so::Rule;
 use cudnn_probe::{
     Candidate, Component, DEFAULT_CUDA_MAJOR, DIR_VARIABLE, Library, Origin, Os, Requirements, Version, check_dir,
@@ -73,7 +73,7 @@ fn open_cudnn(context: &FrameworkContext<'_>) -> Option<Remedy> {
 
 /// Removes the variable that leads to a file outside the environment. Without such a variable, changes the file's
 /// directory as described in `otherwise`.
-pub(super) fn start_without(opened: &Opened, otherwise: &str) -> Remedy {
+pub(super) fn start_without(opened: &OpenedFile, otherwise: &str) -> Remedy {
     if let Some(remedy) = without_variable(opened) {
         return remedy;
     }
@@ -88,8 +88,8 @@ pub(super) fn start_without(opened: &Opened, otherwise: &str) -> Remedy {
 }
 
 /// Makes a framework load two files from the same cuDNN.
-pub(super) fn keep_apart(first: &Opened, other: &Opened) -> Remedy {
-    let dir = |opened: &Opened| opened.path.parent().unwrap_or(&opened.path).printable();
+pub(super) fn keep_apart(first: &OpenedFile, other: &OpenedFile) -> Remedy {
+    let dir = |opened: &OpenedFile| opened.path.parent().unwrap_or(&opened.path).printable();
     if dir(first) == dir(other) {
         return Remedy::new(format!("install all libraries of one release in {} again", dir(first)));
     }
@@ -98,7 +98,7 @@ pub(super) fn keep_apart(first: &Opened, other: &Opened) -> Remedy {
 }
 
 /// Changes the search variable that led to a file, if there is one.
-fn without_variable(opened: &Opened) -> Option<Remedy> {
+fn without_variable(opened: &OpenedFile) -> Option<Remedy> {
     if opened.by == SearchRule::DropIn && facts::variable(DIR_VARIABLE).is_some() {
         let text = format!("have {DIR_VARIABLE} name the directory of another cuDNN, or unset it:");
         return Some(Remedy::new(text).unset(DIR_VARIABLE));
@@ -115,7 +115,7 @@ fn without_variable(opened: &Opened) -> Option<Remedy> {
 }
 
 /// Removes a file from LD_PRELOAD, if it is listed there.
-pub(super) fn without_preload(opened: &Opened) -> Option<Remedy> {
+pub(super) fn without_preload(opened: &OpenedFile) -> Option<Remedy> {
     const NAME: &str = "LD_PRELOAD";
     let value = facts::variable(NAME).filter(|_| opened.by == SearchRule::LdSo(Rule::Preload))?;
     let is_it = |entry: &OsString| opened.path.ends_with(entry);

@@ -1,8 +1,8 @@
 //! Formats frameworks, the files they find, and the sources of facts for messages.
 
 use cudnn_cli::escape::Printable;
-use cudnn_frameworks::releases::{Citation, Evidence};
-use cudnn_frameworks::{Framework, Opened, SearchRule, Source};
+use cudnn_frameworks::releases::{Citation, EvidenceKind};
+use cudnn_frameworks::{Framework, OpenedFile, SearchRule, ValueSource};
 use cudnn_probe::dll_search;
 use cudnn_probe::ld_so::Rule;
 
@@ -25,7 +25,7 @@ pub(super) fn drop_in_note(framework: &Framework) -> Option<&'static str> {
 }
 
 /// Describes how the framework finds a file.
-pub fn how(opened: &Opened) -> String {
+pub fn how(opened: &OpenedFile) -> String {
     match &opened.by {
         SearchRule::Python => "opened by its Python code".into(),
         SearchRule::Variable(name) => format!("opened by its Python code, from {name}"),
@@ -37,7 +37,7 @@ pub fn how(opened: &Opened) -> String {
 }
 
 /// Describes the same in a word or two.
-pub fn how_in_short(opened: &Opened) -> &'static str {
+pub fn how_in_short(opened: &OpenedFile) -> &'static str {
     match &opened.by {
         SearchRule::Python => "its Python code",
         SearchRule::Variable(name) => name,
@@ -62,7 +62,7 @@ pub fn how_in_short(opened: &Opened) -> &'static str {
 }
 
 /// Describes a file and how it is found.
-pub(super) fn found(opened: &Opened) -> String {
+pub(super) fn found(opened: &OpenedFile) -> String {
     format!("{}: {}", with_canonical_dir(&opened.path).printable(), how(opened))
 }
 
@@ -73,14 +73,14 @@ pub(super) fn first_of(texts: &[String]) -> Option<String> {
 }
 
 /// Describes where a fact comes from.
-pub fn source(source: &Source) -> String {
+pub fn source(source: &ValueSource) -> String {
     match source {
-        Source::File(file) => file.printable(),
-        Source::Requirement(requirement) => format!("it requires {requirement}"),
-        Source::Fact { citation: Citation { evidence, url, date, .. }, is_older_than_package } => {
+        ValueSource::File(file) => file.printable(),
+        ValueSource::Requirement(requirement) => format!("it requires {requirement}"),
+        ValueSource::Fact { citation: Citation { evidence, url, date, .. }, is_older_than_package } => {
             let what = match evidence {
-                Evidence::Metadata => "metadata of its releases, ",
-                Evidence::Wheel => "wheels of its releases, ",
+                EvidenceKind::Metadata => "metadata of its releases, ",
+                EvidenceKind::Wheel => "wheels of its releases, ",
                 _ => "",
             };
             let doubt = if *is_older_than_package { "; this release is newer than that" } else { "" };

@@ -86,7 +86,7 @@ fn a_build_for_other_gpus_is_found_and_the_help_fits_the_machine() {
         ("tegra234", "", &[], WHEEL, SERVER, &[orin, "use an image for Jetson"]),
         ("tegra234", "36.4.3", &[], WHEEL, JETSON, &[]),
         ("tegra234", "36.4.3", &[], TOOLKIT, JETSON, &[]),
-        // Kernels for Ampere GPUs of another chip.
+        // Kernels for Ampere GPUs of a different chip.
         ("tegra234", "36.4.3", &[], WHEEL, &["8.0", "8.6"], &[orin]),
         ("tegra234", "36.4.3", &[], WHEEL, &["8.0+PTX"], &[]),
         // An unknown chip, then files without GPU code.

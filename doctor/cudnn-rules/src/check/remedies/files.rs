@@ -82,7 +82,7 @@ pub(in crate::check) struct Releases {
     pub(in crate::check) kept: Version,
     /// The other complete releases, oldest first.
     pub(in crate::check) others: Vec<Version>,
-    /// The short names, such as `libcudnn_ops.so.9`, that do not lead to the kept release.
+    /// The short names, such as `libcudnn_ops.so.9`, that lead to other releases.
     strays: Vec<PathBuf>,
 }
 
@@ -120,7 +120,7 @@ impl Releases {
         Remedy::new(text).action(removal).effect(Effect::SameDir).by_hand()
     }
 
-    /// Has all short names lead to the kept release, and removes no file of any release. `used` is the release of the graph
+    /// Makes all short names lead to the chosen release, without removing files. `used` is the release of the graph
     /// library that programs load.
     fn relink(&self, dir: &Path, used: Option<Version>) -> Remedy {
         let Releases { kept, others, strays } = self;

@@ -7,7 +7,7 @@ use cudnn_frameworks::installation::{Installer, Package};
 use cudnn_probe::{Component, Origin, Os, Version};
 
 use super::common::{apart_dir, by_change, no_place};
-use crate::check::limits::Choice;
+use crate::check::limits::ReleaseChoice;
 use crate::check::machine::Machine;
 use crate::check::plain_program::find;
 use crate::check::wheel_choice::{WheelChoice, choose_wheel_for};
@@ -26,7 +26,7 @@ pub(crate) fn install(context: &Context, machine: &Machine, cuda_major: Option<u
     match choose_wheel_for(cuda_major, machine) {
         Ok(WheelChoice { cuda_major, requirement, .. }) => {
             let text = "install the full cuDNN in the program's environment:";
-            install_wheel(context, text, (&requirement, cuda_major), None, &Choice::default())
+            install_wheel(context, text, (&requirement, cuda_major), None, &ReleaseChoice::default())
         }
         Err(reason) => Remedy::new(reason),
     }
@@ -38,7 +38,7 @@ pub(super) fn install_wheel(
     text: impl Into<String>,
     (requirement, cuda_major): (&str, u32),
     minimum: Option<Version>,
-    choice: &Choice,
+    choice: &ReleaseChoice,
 ) -> Remedy {
     let environments = context.search.environments();
     let is_active = |origin: &Origin| python::is_active(origin) || root_of_conda(origin).is_some();
@@ -88,7 +88,7 @@ pub(super) fn install_apart(
     Some(Remedy::new(text).change(change).action(Variable::Use(dir)).effect(Effect::OtherDir))
 }
 
-pub(super) fn requirement(wheel: &str, minimum: Option<Version>, choice: &Choice) -> String {
+pub(super) fn requirement(wheel: &str, minimum: Option<Version>, choice: &ReleaseChoice) -> String {
     match (&choice.exact, minimum) {
         (Some(exact), _) => format!("{wheel}=={exact}"),
         (None, Some(version)) => format!("{wheel}>={version}{}", choice.specifiers),
@@ -110,7 +110,7 @@ fn in_environment(
     context: &Context,
     requirement: &str,
     minimum: Option<Version>,
-    choice: &Choice,
+    choice: &ReleaseChoice,
 ) -> Option<PackageChange> {
     let in_site = |site: Site| PackageChange::of(site).install([requirement.to_owned()]).possible();
     let by_conda = |root: &Path| {

@@ -16,7 +16,7 @@ use crate::platform::is_too_many_open_files;
 use crate::remedy::{Action, Effect, Remedy, Variable};
 use crate::system::LOADER;
 
-/// Returns the fix for an unusable file, or `None` if nothing is wrong with it.
+/// Returns the fix for an unusable file, or `None` if the file is good.
 pub(crate) fn repair(error: &ProbeError, report: Option<&InstallationReport>) -> Option<Remedy> {
     let has_package = report.is_some_and(|report| report.package.is_some());
     Some(match error {
@@ -52,7 +52,7 @@ pub fn is_damage(error: &ProbeError) -> bool {
         ProbeError::BrokenLink { .. }
         | ProbeError::SonameLinkMissing { .. }
         | ProbeError::NotRegularFile { .. }
-        | ProbeError::NotElf { .. }
+        | ProbeError::UnknownFormat { .. }
         | ProbeError::Truncated { .. }
         | ProbeError::Malformed { .. }
         | ProbeError::WrongSoname { .. }

@@ -7,7 +7,7 @@ use cudnn_probe::{Component, DEFAULT_CUDA_MAJOR, Origin, Version};
 use super::common::{all_packages, by_change, change, cuda_major, names, site_packages};
 use super::install::{install_wheel, requirement};
 use super::reinstall::reinstall;
-use crate::check::limits::{Choice, Limits};
+use crate::check::limits::{Limits, ReleaseChoice};
 use crate::check::machine::Gpu;
 use crate::context::Context;
 use crate::packages::{self, PackageChange, PackageNames};
@@ -48,7 +48,7 @@ impl Wanted {
     }
 }
 
-/// Installs a cuDNN that meets all requirements, so that one remedy serves all findings.
+/// Installs a cuDNN that meets all requirements, as a single remedy for all findings.
 ///
 /// # Errors
 /// Explains why no release meets the requirements and suits these GPUs and the frameworks of the environment.
@@ -83,7 +83,7 @@ fn in_place(
     report: &InstallationReport,
     wanted: &Wanted,
     cuda: u32,
-    choice: &Choice,
+    choice: &ReleaseChoice,
     context: &Context,
 ) -> Option<Remedy> {
     let packages = all_packages(report);
@@ -119,7 +119,7 @@ fn install_separately(
     wanted: &str,
     minimum: Option<Version>,
     cuda_major: u32,
-    choice: &Choice,
+    choice: &ReleaseChoice,
     context: &Context,
 ) -> Remedy {
     let why = match &report.package {
@@ -136,7 +136,7 @@ fn install_separately(
 
 /// Installs a server build next to a Jetson build.
 pub(in crate::check) fn server_build(report: &InstallationReport, context: &Context) -> Remedy {
-    install_separately(report, "a build for servers", None, cuda_major(report), &Choice::default(), context)
+    install_separately(report, "a build for servers", None, cuda_major(report), &ReleaseChoice::default(), context)
 }
 
 /// Returns the remedy for this replacement by this component. If the replacement moves cuDNN to a new directory, and
@@ -183,7 +183,7 @@ pub(in crate::check) fn install_version(
         let is_named = context.search.explicit_candidate().is_some();
         return Ok(replaced(&packages, "install that release:", replacement, Component::Cudnn, report, is_named));
     }
-    let choice = Choice { exact: Some(wheel_version.to_owned()), ..Choice::default() };
+    let choice = ReleaseChoice { exact: Some(wheel_version.to_owned()), ..ReleaseChoice::default() };
     let requirement = requirement(&Component::Cudnn.wheel(cuda_major), None, &choice);
     Ok(install_wheel(context, "install that release:", (&requirement, cuda_major), None, &choice))
 }

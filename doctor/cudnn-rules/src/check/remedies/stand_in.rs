@@ -19,7 +19,7 @@ enum StandIn {
 impl StandIn {
     fn of(error: &ProbeError) -> Option<StandIn> {
         let starts_with = match error {
-            ProbeError::NotElf { starts_with } => starts_with,
+            ProbeError::UnknownFormat { starts_with } => starts_with,
             ProbeError::UnusableLibrary { error, .. } => return StandIn::of(error),
             _ => return None,
         };
@@ -66,7 +66,7 @@ mod tests {
             (b"version 3", "reinstall it"),
             (b"", "reinstall it"),
         ] {
-            let error = ProbeError::NotElf { starts_with: bytes.to_vec() };
+            let error = ProbeError::UnknownFormat { starts_with: bytes.to_vec() };
             let text = explained(Remedy::new("reinstall it"), &error).text;
             assert_eq!(text.trim_start_matches("the file is "), expected);
             let pull = pull(&error, Some(Path::new("/opt/repo/lib")));

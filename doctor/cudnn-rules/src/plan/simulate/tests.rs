@@ -24,7 +24,7 @@ fn names(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-impl Simulation {
+impl SimulatedMachine {
     fn knows(&mut self, change: PackageChange) -> bool {
         self.take(&Action::Packages(change)).is_ok()
     }
@@ -67,7 +67,7 @@ fn conda_installs_what_its_records_allow() {
             let text = json!({ "files": files, "depends": depends }).to_string();
             std::fs::write(meta.join(format!("{record}.json")), text).unwrap();
         }
-        let mut simulation = Simulation::new(Facts::recorder());
+        let mut simulation = SimulatedMachine::new(Facts::recorder());
         let change = change(Site::Conda(root.path().to_owned())).install(names(install)).reinstall(names(again));
         let is_known = simulation.knows(change);
         let found = simulation.cudnn(&root.path().join("lib")).filter(|_| is_known);
@@ -82,7 +82,7 @@ fn conda_installs_what_its_records_allow() {
 
 #[test]
 fn apt_changes_what_dpkg_records() {
-    let mut simulation = Simulation::new(Facts::from_value(json!({})).unwrap());
+    let mut simulation = SimulatedMachine::new(Facts::from_value(json!({})).unwrap());
     let system = Path::new(SYSTEM);
     let apt = || change(Site::System);
     let found =
@@ -126,7 +126,7 @@ fn a_new_environment_has_the_version_of_its_python() {
             std::fs::remove_file(&program).unwrap();
             std::os::unix::fs::symlink(python, &program).unwrap();
         }
-        let mut simulation = Simulation::new(Facts::recorder());
+        let mut simulation = SimulatedMachine::new(Facts::recorder());
         let site = Site::NewEnvironment { dir: dir.clone(), program: program.clone() };
         assert_eq!(simulation.knows(change(site).install(names(&["nvidia-cudnn-cu12"]))), is_known, "{python}");
         if is_known {

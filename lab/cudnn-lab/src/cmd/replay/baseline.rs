@@ -7,7 +7,7 @@ use cudnn_cli::escape::Printable;
 use cudnn_cli::output::SCHEMA;
 use cudnn_cli::programs::lab;
 use cudnn_probe::read_bounded;
-use cudnn_replay::replay::Report;
+use cudnn_replay::replay::ReplayReport;
 use cudnn_replay::replay::capture::Captured;
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ const MAX_BASELINE: u64 = 256 << 20;
 ///
 /// # Errors
 /// Returns the reason if the file is not the output of a replay with these options, or lacks a graph.
-pub(super) fn read(file: &Path, options: &Value, graphs: &[Captured]) -> Result<Vec<Report>, String> {
+pub(super) fn read(file: &Path, options: &Value, graphs: &[Captured]) -> Result<Vec<ReplayReport>, String> {
     let refused = |reason: &dyn Display| format!("{}: {reason}", file.printable());
     let not_a_baseline =
         |reason: &str| refused(&format_args!("{reason}; `{} replay CAPTURE --json > FILE` writes a baseline", lab()));
@@ -55,7 +55,7 @@ pub(super) fn read(file: &Path, options: &Value, graphs: &[Captured]) -> Result<
         };
         serde_json::from_value(report).map_err(|error| damaged(&error))
     };
-    let found = graphs.iter().map(&mut take).collect::<Result<Vec<Report>, String>>()?;
+    let found = graphs.iter().map(&mut take).collect::<Result<Vec<ReplayReport>, String>>()?;
     let is_twice =
         |graph: &&Captured| reports.iter().any(|report| report.get("graph").and_then(Value::as_str) == Some(&graph.id));
     match graphs.iter().find(is_twice) {
@@ -74,10 +74,10 @@ fn different<'a>(before: &Value, now: &'a Value) -> Option<&'a str> {
 ///
 /// # Errors
 /// Returns both places.
-pub(super) fn check_place(graph: &str, before: &Report, after: &Report) -> Result<(), String> {
+pub(super) fn check_place(graph: &str, before: &ReplayReport, after: &ReplayReport) -> Result<(), String> {
     let both = [before, after];
     let has_crashed = both.iter().any(|report| report.cudnn == 0);
-    // Without a plan, nothing is executed on any machine.
+    // Without a plan, no machine executes the graph.
     let lacks_plan = both.iter().any(|report| report.plans.is_empty());
     let is_as_executed = before.not_executed.is_some() == after.not_executed.is_some();
     if has_crashed || before.device == after.device && (lacks_plan || is_as_executed) {
@@ -99,18 +99,19 @@ mod tests {
 
     #[test]
     fn only_reports_about_the_same_place_are_compared() {
-        let report = |device: &str, reason: Option<&str>| Report {
+        let report = |device: &str, reason: Option<&str>| ReplayReport {
             cudnn: 91_900,
             device: device.to_owned(),
             not_executed: reason.map(str::to_owned),
             plans: vec![PlanReport::default()],
-            ..Report::default()
+            ..ReplayReport::default()
         };
         let (executed, planned) = (report("A", None), report("A", Some("no GPU")));
         check_place("g", &planned, &report("A", Some("no driver"))).unwrap();
         // A graph that only one release supports, and that needs too much memory.
-        check_place("g", &Report { plans: Vec::new(), ..executed.clone() }, &planned).unwrap();
-        check_place("g", &executed, &Report { status: ReportStatus::Crashed, ..Report::default() }).unwrap();
+        check_place("g", &ReplayReport { plans: Vec::new(), ..executed.clone() }, &planned).unwrap();
+        check_place("g", &executed, &ReplayReport { status: ReportStatus::Crashed, ..ReplayReport::default() })
+            .unwrap();
         let error = check_place("g", &executed, &planned).unwrap_err();
         assert!(
             error.ends_with("was executed on A. Now it was planned for A; nothing was executed: no GPU"),

@@ -8,11 +8,11 @@ use cudnn_cli::output::{CommandResult, Format, Outcome, outln, remark};
 use cudnn_cli::temporary;
 use cudnn_os::interruption::{Interruption, Signal};
 use cudnn_replay::replay::capture::Captured;
-use cudnn_replay::replay::comparison::{self, Row, status};
-use cudnn_replay::replay::{Report, ReportStatus, page};
+use cudnn_replay::replay::comparison::{self, ComparisonRow, status};
+use cudnn_replay::replay::{ReplayReport, ReportStatus, page};
 use serde_json::{Value, json};
 
-use super::session::Session;
+use super::session::ReplaySession;
 use super::text::{self, Table};
 use super::{baseline, junit, releases};
 use crate::output_file::Output;
@@ -25,7 +25,7 @@ pub(super) struct Outputs<'a> {
 
 /// A finished or interrupted comparison.
 struct Comparison {
-    rows: Vec<Row>,
+    rows: Vec<ComparisonRow>,
     titles: [String; 2],
     /// Facts about both sides.
     notes: Vec<String>,
@@ -36,7 +36,7 @@ struct Comparison {
 }
 
 /// Replays all graphs with two releases.
-pub(super) fn releases(session: &Session<'_>, names: [&str; 2], outputs: &Outputs<'_>) -> CommandResult {
+pub(super) fn releases(session: &ReplaySession<'_>, names: [&str; 2], outputs: &Outputs<'_>) -> CommandResult {
     let compared = releases::select(names, session.format)?;
     let interruption = Interruption::catch();
     let titles = releases::titles(&compared);
@@ -55,14 +55,14 @@ pub(super) fn releases(session: &Session<'_>, names: [&str; 2], outputs: &Output
 /// Replays all graphs with the cuDNN in this directory, or the one that the loader finds, and compares with the reports of
 /// an earlier replay.
 pub(super) fn with_baseline(
-    session: &Session<'_>,
+    session: &ReplaySession<'_>,
     file: &Path,
     cudnn: Option<&Path>,
     outputs: &Outputs<'_>,
 ) -> CommandResult {
     let earlier = baseline::read(file, &session.arguments.value(), session.graphs)?;
     let interruption = Interruption::catch();
-    let version = |report: &Report| (report.cudnn > 0).then(|| text::version(report.cudnn));
+    let version = |report: &ReplayReport| (report.cudnn > 0).then(|| text::version(report.cudnn));
     let mut versions = [earlier.iter().find_map(version), None];
     let titles = |versions: &[Option<String>; 2]| {
         let [before, after] = versions.clone().map(Option::unwrap_or_default);
@@ -89,14 +89,14 @@ pub(super) fn with_baseline(
 
 /// Compares the reports about a graph, and prints them.
 fn row(
-    session: &Session<'_>,
+    session: &ReplaySession<'_>,
     table: &mut Table,
     titles: &[String; 2],
     graph: &Captured,
-    [before, after]: [Report; 2],
-) -> Row {
+    [before, after]: [ReplayReport; 2],
+) -> ComparisonRow {
     let engines = session.arguments.engines(graph).unwrap_or_default();
-    let row = Row::new(graph.id.clone(), graph.label.clone(), &engines, before, after);
+    let row = ComparisonRow::new(graph.id.clone(), graph.label.clone(), &engines, before, after);
     if session.format == Format::Text {
         table.add_row(&row, titles);
     }
@@ -104,26 +104,26 @@ fn row(
 }
 
 /// Prints what changed, and writes it to files.
-fn conclude(session: &Session<'_>, comparison: Comparison, outputs: &Outputs<'_>) -> CommandResult {
+fn conclude(session: &ReplaySession<'_>, comparison: Comparison, outputs: &Outputs<'_>) -> CommandResult {
     let Comparison { mut rows, titles, notes: about, values: [before, after], interrupted, interruption: outer } =
         comparison;
-    // From here on, a signal ends the program at once, for example while it waits for the reader of a pipe.
+    // From here on, a signal terminates the program at once, for example while it waits for the reader of a pipe.
     let interrupted = interrupted.or(outer.signal());
     drop(outer);
     comparison::sort(&mut rows);
     let worse = rows.iter().filter(|row| row.is_worse()).count();
     let is_failing =
-        |row: &&Row| [&row.before, &row.after].iter().all(|report| status(report) != ReportStatus::SUCCESS);
+        |row: &&ComparisonRow| [&row.before, &row.after].iter().all(|report| status(report) != ReportStatus::SUCCESS);
     let failing = rows.iter().filter(is_failing).count();
     let place = text::place_of(rows.iter().flat_map(|row| [&row.before, &row.after]));
     let interruption = interrupted.map(|_| session.interruption(rows.len()));
     let notes: Vec<String> = place.into_iter().chain(about.clone()).chain(interruption.clone()).collect();
     let problems = &session.file.problems;
-    let fails = |row: &Row| session.arguments.gate.fails(row);
+    let fails = |row: &ComparisonRow| session.arguments.gate.fails(row);
     // The files come first, because the reader of a pipe may never continue.
     let html = outputs.html.as_ref().map_or(Ok(()), |html| {
         let [before, after] = &titles;
-        let page = page::html(&rows, &page::About { before, after, notes: &notes, problems });
+        let page = page::html(&rows, &page::PageSummary { before, after, notes: &notes, problems });
         html.write(|file| file.write_all(page.as_bytes()))
     });
     let junit = outputs.junit.as_ref().map_or(Ok(()), |junit| {

@@ -10,29 +10,30 @@ use cudnn_os::interruption::Interruption;
 use cudnn_replay::device::compute_capability;
 use cudnn_replay::replay::capture::Captured;
 use cudnn_replay::replay::comparison::{status, working_plan};
-use cudnn_replay::replay::{Report, ReportStatus};
+use cudnn_replay::replay::{ReplayReport, ReportStatus};
 use serde_json::{Value, json};
 
-use super::session::Session;
+use super::session::ReplaySession;
 use super::text;
 use crate::captures::CaptureFiles;
-use crate::devices::Device;
+use crate::devices::TargetDevice;
 
 /// A graph, and the reports in the order of the devices.
-struct Row<'a> {
+struct DeviceRow<'a> {
     graph: &'a Captured,
-    reports: Vec<Report>,
+    reports: Vec<ReplayReport>,
 }
 
 /// Plans all graphs for each device with the cuDNN in this directory, or the one that the loader finds.
-pub(super) fn compare(session: &Session<'_>, devices: &[Device], cudnn: Option<&Path>) -> CommandResult {
+pub(super) fn compare(session: &ReplaySession<'_>, devices: &[TargetDevice], cudnn: Option<&Path>) -> CommandResult {
     let interruption = Interruption::catch();
-    let mut rows: Vec<Row<'_>> = session.graphs.iter().map(|graph| Row { graph, reports: Vec::new() }).collect();
+    let mut rows: Vec<DeviceRow<'_>> =
+        session.graphs.iter().map(|graph| DeviceRow { graph, reports: Vec::new() }).collect();
     for device in devices {
         let mut graphs = session.graphs.to_vec();
         graphs.iter_mut().for_each(|graph| graph.plan_for(&device.description));
         let mut row = rows.iter_mut();
-        let interrupted = Session { graphs: &graphs, ..*session }.each([cudnn], &mut |_, [report]| {
+        let interrupted = ReplaySession { graphs: &graphs, ..*session }.each([cudnn], &mut |_, [report]| {
             row.next().into_iter().for_each(|row| row.reports.push(report.clone()));
             Ok(())
         })?;
@@ -52,9 +53,9 @@ pub(super) fn compare(session: &Session<'_>, devices: &[Device], cudnn: Option<&
     Ok(if all_work { Outcome::Fine } else { Outcome::Warnings })
 }
 
-fn value(devices: &[Device], rows: &[Row<'_>], file: &CaptureFiles) -> Value {
-    let device = |device: &Device| json!({ "name": device.gpu(), "compute_capability": compute_capability(&device.description) });
-    let row = |Row { graph, reports }: &Row<'_>| json!({ "graph": graph.id, "label": graph.label, "reports": reports });
+fn value(devices: &[TargetDevice], rows: &[DeviceRow<'_>], file: &CaptureFiles) -> Value {
+    let device = |device: &TargetDevice| json!({ "name": device.gpu(), "compute_capability": compute_capability(&device.description) });
+    let row = |DeviceRow { graph, reports }: &DeviceRow<'_>| json!({ "graph": graph.id, "label": graph.label, "reports": reports });
     json!({
         "problems": file.problems,
         "devices": devices.iter().map(device).collect::<Vec<_>>(),
@@ -62,18 +63,18 @@ fn value(devices: &[Device], rows: &[Row<'_>], file: &CaptureFiles) -> Value {
     })
 }
 
-fn print(devices: &[Device], rows: &[Row<'_>]) {
+fn print(devices: &[TargetDevice], rows: &[DeviceRow<'_>]) {
     let reports = rows.iter().flat_map(|row| &row.reports);
     if let Some(version) = reports.map(|report| report.cudnn).find(|version| *version > 0) {
         outln!("cuDNN {}, planned for described devices; nothing was executed", text::version(version));
     }
     let mut lines: Table = table(["graph"]);
     lines.set_header(std::iter::once("graph".to_owned()).chain(devices.iter().map(|device| device.gpu().printable())));
-    for Row { graph, reports } in rows {
+    for DeviceRow { graph, reports } in rows {
         lines.add_row(std::iter::once(graph.id.printable()).chain(reports.iter().map(cell)));
     }
     outln!("{lines}");
-    for Row { graph, reports } in rows {
+    for DeviceRow { graph, reports } in rows {
         outln!("{}: {}", graph.id.printable(), graph.label.printable());
         for (device, report) in devices.iter().zip(reports) {
             if let Some(reason) = &report.reason {
@@ -84,7 +85,7 @@ fn print(devices: &[Device], rows: &[Row<'_>]) {
 }
 
 /// Returns the engine of the plan and the number of engines that support the graph, or the status of the failure.
-fn cell(report: &Report) -> String {
+fn cell(report: &ReplayReport) -> String {
     let supporting = report.supporting.map_or(String::new(), |supporting| format!(" ({supporting} engines)"));
     match working_plan(report) {
         Some(plan) => format!("engine {}{supporting}", plan.engine.index),

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use cudnn_replay::replay::comparison::Row;
+use cudnn_replay::replay::comparison::ComparisonRow;
 
 use super::junit;
-use crate::output_file::Kind;
+use crate::output_file::OutputKind;
 
 /// The files of `--junit`.
-pub(super) const JUNIT: Kind =
-    Kind { name: "a JUnit file of `replay`", is_start: junit::is_junit, may_be_device: true };
+pub(super) const JUNIT: OutputKind =
+    OutputKind { name: "a JUnit file of `replay`", is_start: junit::is_junit, may_be_device: true };
 
 /// The options.
 #[derive(clap::Args)]
@@ -34,7 +34,7 @@ enum FailOn {
 
 impl Gate {
     /// Returns whether the comparison fails because of this graph.
-    pub(super) fn fails(&self, row: &Row) -> bool {
+    pub(super) fn fails(&self, row: &ComparisonRow) -> bool {
         row.is_worse() || self.fail_on == FailOn::Changed && !row.changes.is_empty()
     }
 }

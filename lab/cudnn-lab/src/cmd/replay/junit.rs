@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use cudnn_replay::replay::ReportStatus;
-use cudnn_replay::replay::comparison::{Row, status};
+use cudnn_replay::replay::comparison::{ComparisonRow, status};
 use cudnn_replay::replay::page::escape;
 
 /// The first bytes of a file.
@@ -24,9 +24,15 @@ struct Case {
 }
 
 /// Returns the file: a test case for each graph, and one for the capture if a part of it could not be read.
-pub(super) fn xml(titles: &[String; 2], rows: &[Row], fails: impl Fn(&Row) -> bool, problems: &[String]) -> String {
+pub(super) fn xml(
+    titles: &[String; 2],
+    rows: &[ComparisonRow],
+    fails: impl Fn(&ComparisonRow) -> bool,
+    problems: &[String],
+) -> String {
     let [before, after] = titles;
-    let works = |row: &Row| [&row.before, &row.after].iter().any(|report| status(report) == ReportStatus::SUCCESS);
+    let works =
+        |row: &ComparisonRow| [&row.before, &row.after].iter().any(|report| status(report) == ReportStatus::SUCCESS);
     // If no graph works, nothing was compared.
     let not_compared = if rows.iter().any(works) { "skipped" } else { "error" };
     let mut cases = Vec::new();
@@ -76,13 +82,13 @@ fn render(suite: &str, cases: &[Case]) -> String {
 #[cfg(test)]
 mod tests {
     use ReportStatus::{Crashed, Hung};
-    use cudnn_replay::replay::{Engines, Report};
+    use cudnn_replay::replay::{Engines, ReplayReport};
 
     use super::*;
 
-    fn row(graph: &str, before: ReportStatus, after: ReportStatus) -> Row {
-        let [before, after] = [before, after].map(|status| Report { status, ..Report::default() });
-        Row::new(graph.to_owned(), "conv".to_owned(), &Engines::First, before, after)
+    fn row(graph: &str, before: ReportStatus, after: ReportStatus) -> ComparisonRow {
+        let [before, after] = [before, after].map(|status| ReplayReport { status, ..ReplayReport::default() });
+        ComparisonRow::new(graph.to_owned(), "conv".to_owned(), &Engines::First, before, after)
     }
 
     #[test]
@@ -90,7 +96,7 @@ mod tests {
         let titles = ["1".to_owned(), "2".to_owned()];
         let rows =
             [row("a", ReportStatus::SUCCESS, Crashed), row("b", Hung, ReportStatus::SUCCESS), row("c", Hung, Hung)];
-        let text = xml(&titles, &rows, Row::is_worse, &[]);
+        let text = xml(&titles, &rows, ComparisonRow::is_worse, &[]);
         assert!(is_junit(text.as_bytes()) && !is_junit(b"<?xml version=\"1.0\"?>"), "{text}");
         for expected in [
             "<testsuite name=\"cuDNN 1 and 2\" tests=\"3\" failures=\"1\" errors=\"0\" skipped=\"1\">",
@@ -102,16 +108,22 @@ mod tests {
         }
         let text = xml(&titles, &rows, |row| !row.changes.is_empty(), &["line 3".to_owned()]);
         assert!(text.contains("failures=\"3\"") && text.contains("<failure message=\"line 3\"/>"), "{text}");
-        // A gate that has compared nothing is not green.
-        assert!(xml(&titles, &rows[2..], Row::is_worse, &[]).contains("<error message="));
+        // A gate without comparisons fails.
+        assert!(xml(&titles, &rows[2..], ComparisonRow::is_worse, &[]).contains("<error message="));
     }
 
     #[test]
     fn text_from_a_capture_cannot_add_elements() {
         let hostile = "]]></testcase>\"&'\u{1b}\u{0}\u{ffff}\u{202e}\n";
-        let report = Report { reason: Some(hostile.to_owned()), ..Report::default() };
-        let rows = [Row::new(hostile.to_owned(), hostile.to_owned(), &Engines::First, Report::default(), report)];
-        let text = xml(&[hostile.to_owned(), String::new()], &rows, Row::is_worse, &[hostile.to_owned()]);
+        let report = ReplayReport { reason: Some(hostile.to_owned()), ..ReplayReport::default() };
+        let rows = [ComparisonRow::new(
+            hostile.to_owned(),
+            hostile.to_owned(),
+            &Engines::First,
+            ReplayReport::default(),
+            report,
+        )];
+        let text = xml(&[hostile.to_owned(), String::new()], &rows, ComparisonRow::is_worse, &[hostile.to_owned()]);
         assert_eq!(text.matches("</testcase>").count(), 2, "{text}");
         assert!(!text.contains(['\u{1b}', '\u{0}', '\u{ffff}', '\u{202e}', '\'']), "{text}");
     }

@@ -32,15 +32,15 @@ use cudnn_replay::replay::page;
 
 use crate::captures;
 use crate::devices::select;
-use crate::output_file::{Kind, Output};
+use crate::output_file::{Output, OutputKind};
 use compare::Outputs;
 use gate::{Gate, JUNIT};
-use session::Session;
+use session::ReplaySession;
 
 pub(crate) use arguments::Arguments;
 
 /// The pages of `--html`.
-const PAGE: Kind = Kind { name: "a page of `replay`", is_start: page::is_page, may_be_device: true };
+const PAGE: OutputKind = OutputKind { name: "a page of `replay`", is_start: page::is_page, may_be_device: true };
 
 pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) -> CommandResult {
     let file = captures::read_all(&arguments.files)?;
@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
     }
     let cudnn = arguments.cudnn.as_deref().map(|name| releases::select_one(name, format)).transpose()?;
     let cudnn = cudnn.as_ref().map(|release| release.dir.as_path());
-    let session = Session { arguments, graphs: &graphs, file: &file, timeouts, format };
+    let session = ReplaySession { arguments, graphs: &graphs, file: &file, timeouts, format };
     let outcome = match (arguments.compare.as_deref(), baseline) {
         (Some([before, after]), _) => compare::releases(&session, [before, after], &outputs)?,
         (_, Some(baseline)) => compare::with_baseline(&session, baseline, cudnn, &outputs)?,

@@ -183,7 +183,7 @@ impl Compared {
     }
 }
 
-/// Says what is downloaded, or warns if nobody has verified it before.
+/// Says what is downloaded, or warns about an unverified release.
 fn announce(release: &Release, format: Format) {
     let Release { package, version, megabytes, .. } = release;
     if !release.is_pinned() {
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(ids("9.10", "9.1234"), ["cu12-9.10.2", "cu12-9.1234"]);
         assert_eq!(ids("cu13-9.28.0", "9.1234.5"), ["cu13-9.28.0", "cu13-9.1234.5"]);
         assert_eq!(ids("jit-cu13-9.1234", "cu12-9.1234.5.6"), ["jit-cu13-9.1234", "cu12-9.1234.5.6"]);
-        // Releases that nothing else distinguishes are for CUDA 12.
+        // Otherwise, releases are for CUDA 12.
         assert_eq!(ids("9.1234", "9.1235"), ["cu12-9.1234", "cu12-9.1235"]);
         // The complete version of a pinned release.
         let pinned = cudnn_fetch::release("cu12-9.10.2").unwrap();

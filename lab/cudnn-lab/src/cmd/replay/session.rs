@@ -7,7 +7,7 @@ use cudnn_cli::output::{Format, count};
 use cudnn_cli::subprocess::{Spinner, Timeouts};
 use cudnn_os::interruption::Signal;
 use cudnn_replay::replay::capture::Captured;
-use cudnn_replay::replay::{Report, ReportStatus, Request};
+use cudnn_replay::replay::{ReplayReport, ReportStatus, Request};
 use serde_json::Value;
 
 use super::arguments::Arguments;
@@ -17,7 +17,7 @@ use crate::replay_worker::Replayer;
 use crate::worker::Stop;
 
 /// A run of the command.
-pub(super) struct Session<'a> {
+pub(super) struct ReplaySession<'a> {
     pub(super) arguments: &'a Arguments,
     pub(super) graphs: &'a [Captured],
     pub(super) file: &'a CaptureFiles,
@@ -25,14 +25,14 @@ pub(super) struct Session<'a> {
     pub(super) format: Format,
 }
 
-impl<'a> Session<'a> {
+impl<'a> ReplaySession<'a> {
     /// Replays the graphs in turn, each one with every cuDNN: in these directories, or the one that the loader finds.
     /// Only one of them works at a time, because executions would affect each other's times. Returns the signal that
     /// interrupted this program.
     pub(super) fn each<const COUNT: usize>(
         &self,
         dirs: [Option<&Path>; COUNT],
-        finished: &mut dyn FnMut(&'a Captured, [Report; COUNT]) -> Result<(), String>,
+        finished: &mut dyn FnMut(&'a Captured, [ReplayReport; COUNT]) -> Result<(), String>,
     ) -> Result<Option<Signal>, String> {
         let requests: Vec<Request> =
             self.graphs.iter().filter_map(|graph| self.arguments.request(graph, self.file)).collect();
@@ -73,7 +73,7 @@ impl<'a> Session<'a> {
     }
 }
 
-fn without_engine() -> Report {
+fn without_engine() -> ReplayReport {
     let reason = Some("the capture contains no engine for this graph".to_owned());
-    Report { status: ReportStatus::Skipped, reason, ..Report::default() }
+    ReplayReport { status: ReportStatus::Skipped, reason, ..ReplayReport::default() }
 }

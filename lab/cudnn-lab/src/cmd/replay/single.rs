@@ -7,14 +7,14 @@ use cudnn_cli::temporary;
 use cudnn_os::interruption::Interruption;
 use cudnn_replay::replay::capture::Captured;
 use cudnn_replay::replay::comparison::status;
-use cudnn_replay::replay::{Report, ReportStatus};
+use cudnn_replay::replay::{ReplayReport, ReportStatus};
 use serde_json::json;
 
-use super::session::Session;
+use super::session::ReplaySession;
 use super::text::{self, Table};
 
 /// Replays all graphs with one cuDNN.
-pub(super) fn replay(session: &Session<'_>, cudnn: Option<&Path>) -> CommandResult {
+pub(super) fn replay(session: &ReplaySession<'_>, cudnn: Option<&Path>) -> CommandResult {
     let interruption = Interruption::catch();
     let mut table = Table::for_reports(session.graphs);
     let mut reports = Vec::new();
@@ -27,7 +27,7 @@ pub(super) fn replay(session: &Session<'_>, cudnn: Option<&Path>) -> CommandResu
     })?;
     session.format.report(
         || {
-            let graph = |(graph, report): &(&Captured, Report)| json!({ "graph": graph.id, "label": graph.label, "report": report });
+            let graph = |(graph, report): &(&Captured, ReplayReport)| json!({ "graph": graph.id, "label": graph.label, "report": report });
             let keys = json!({ "problems": session.file.problems, "options": session.arguments.value(), "graphs": reports.iter().map(graph).collect::<Vec<_>>() });
             session.with_rest(keys, reports.len())
         },
@@ -41,7 +41,7 @@ pub(super) fn replay(session: &Session<'_>, cudnn: Option<&Path>) -> CommandResu
         remark("error: cuDNN lacks a library, so no graph was replayed");
         return Ok(Outcome::Failed);
     }
-    let is_fine = |report: &Report| {
+    let is_fine = |report: &ReplayReport| {
         let mut runs = report.plans.iter().flat_map(|plan| &plan.runs);
         let is_complete = status(report) == ReportStatus::SUCCESS && report.problems.is_empty();
         is_complete && runs.all(|run| run.is_repeatable && run.damage.is_empty())

@@ -5,9 +5,9 @@ use std::fmt::Write;
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::{count, outln};
 use cudnn_probe::Version;
-use cudnn_replay::replay::Report;
+use cudnn_replay::replay::ReplayReport;
 use cudnn_replay::replay::capture::Captured;
-use cudnn_replay::replay::comparison::{Aspect, Row, cells, error_text, rounding_notes};
+use cudnn_replay::replay::comparison::{Aspect, ComparisonRow, cells, error_text, rounding_notes};
 
 use crate::stream_table::StreamTable;
 
@@ -29,7 +29,7 @@ impl Table {
     }
 
     /// Prints the row of a graph.
-    pub(super) fn add_report(&mut self, graph: &Captured, report: &Report) {
+    pub(super) fn add_report(&mut self, graph: &Captured, report: &ReplayReport) {
         self.0.head((report.cudnn > 0).then(|| heading(report)));
         let [status, engine, workspace, build, time, error] = cells(report).map(|cell| cell.printable());
         let proposals = report.proposals.map_or(String::new(), |[a, fallback]| format!("{a}+{fallback}"));
@@ -39,7 +39,7 @@ impl Table {
     }
 
     /// Prints the rows of a graph, one for each release.
-    pub(super) fn add_row(&mut self, row: &Row, titles: &[String; 2]) {
+    pub(super) fn add_row(&mut self, row: &ComparisonRow, titles: &[String; 2]) {
         self.0.head(place_of([&row.before, &row.after].into_iter()).map(|place| place.printable()));
         let same = row.has_same_bits.map_or("", |same| if same { "yes" } else { "no" });
         let [before, after] = titles;
@@ -67,14 +67,14 @@ fn usual(name: &'static str) -> (&'static str, usize) {
 }
 
 /// Prints what is remarkable about each graph.
-pub(super) fn print_notes(reports: &[(&Captured, Report)]) {
+pub(super) fn print_notes(reports: &[(&Captured, ReplayReport)]) {
     for (graph, report) in reports {
         outln!("{}: {}{}", graph.id.printable(), graph.label.printable(), notes(report));
     }
 }
 
 /// Prints the changes, with the numbers of graphs that became worse and that fail with both releases.
-pub(super) fn print_changes(rows: &[Row], titles: &[String; 2], [worse, failing]: [usize; 2]) {
+pub(super) fn print_changes(rows: &[ComparisonRow], titles: &[String; 2], [worse, failing]: [usize; 2]) {
     let [before, after] = titles;
     for row in rows {
         outln!("{}: {}", row.graph.printable(), row.label.printable());
@@ -100,11 +100,11 @@ pub(super) fn print_changes(rows: &[Row], titles: &[String; 2], [worse, failing]
 }
 
 /// Returns where graphs were planned or executed, according to the first report from cuDNN.
-pub(super) fn place_of<'a>(mut reports: impl Iterator<Item = &'a Report>) -> Option<String> {
+pub(super) fn place_of<'a>(mut reports: impl Iterator<Item = &'a ReplayReport>) -> Option<String> {
     reports.find(|report| report.cudnn > 0).map(place_of_all)
 }
 
-fn heading(report: &Report) -> String {
+fn heading(report: &ReplayReport) -> String {
     format!("cuDNN {}, {}", version(report.cudnn), place_of_all(report).printable())
 }
 
@@ -114,12 +114,12 @@ pub(super) fn version(cudnn: usize) -> String {
 }
 
 /// Returns where all graphs of a replay are planned or executed. Graphs that cannot be executed say so themselves.
-fn place_of_all(report: &Report) -> String {
+fn place_of_all(report: &ReplayReport) -> String {
     if report.is_described { place(report) } else { format!("executed on {}", report.device) }
 }
 
 /// Returns where a graph was planned or executed.
-pub(super) fn place(report: &Report) -> String {
+pub(super) fn place(report: &ReplayReport) -> String {
     match &report.not_executed {
         Some(reason) => format!("planned for {}; nothing was executed: {reason}", report.device),
         None => format!("executed on {}", report.device),
@@ -127,7 +127,7 @@ pub(super) fn place(report: &Report) -> String {
 }
 
 /// Returns the reason of a failure, and what is remarkable about each plan.
-fn notes(report: &Report) -> String {
+fn notes(report: &ReplayReport) -> String {
     let mut text = String::new();
     let mut note = |note: &str| {
         // Writing to a string cannot fail.
@@ -186,14 +186,14 @@ mod tests {
 
     #[test]
     fn the_heading_holds_for_all_graphs() {
-        let report = |reason: Option<&str>, is_described| Report {
+        let report = |reason: Option<&str>, is_described| ReplayReport {
             cudnn: 91_900,
             device: "A".to_owned(),
             not_executed: reason.map(str::to_owned),
             is_described,
-            ..Report::default()
+            ..ReplayReport::default()
         };
-        let place = |report: &Report| place_of([report].into_iter()).unwrap();
+        let place = |report: &ReplayReport| place_of([report].into_iter()).unwrap();
         let refused = report(Some("too large"), false);
         assert_eq!([place(&report(None, false)), place(&refused)], ["executed on A", "executed on A"]);
         assert_eq!(place(&report(Some("no GPU"), true)), "planned for A; nothing was executed: no GPU");

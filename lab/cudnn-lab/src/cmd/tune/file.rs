@@ -5,10 +5,10 @@ use std::io::Write;
 use cudnn_cli::escape::Printable;
 use cudnn_store::choices::Choices;
 
-use crate::output_file::{Kind, Output};
+use crate::output_file::{Output, OutputKind};
 
 /// The files with tuned choices.
-pub(super) const TUNED: Kind = Kind { name: "a file of `tune`", is_start, may_be_device: false };
+pub(super) const TUNED: OutputKind = OutputKind { name: "a file of `tune`", is_start, may_be_device: false };
 
 /// Rules and choices share one format, which starts with the version.
 fn is_start(start: &[u8]) -> bool {

@@ -30,15 +30,15 @@ use cudnn_os::interruption::Interruption;
 use cudnn_replay::tune::usage::{steps, usages};
 
 use crate::captures;
-use crate::output_file::{Kind, Output};
+use crate::output_file::{Output, OutputKind};
 use file::TUNED;
-use session::{Session, Tuned};
-use summary::Summary;
+use session::{TuneSession, Tuned};
+use summary::TuneSummary;
 
 pub(crate) use arguments::Arguments;
 
 /// The pages of `--html`.
-const PAGE: Kind = Kind { name: "a page of `tune`", is_start: page::is_page, may_be_device: true };
+const PAGE: OutputKind = OutputKind { name: "a page of `tune`", is_start: page::is_page, may_be_device: true };
 
 pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) -> CommandResult {
     let inputs: Vec<&Path> = arguments.files.iter().map(PathBuf::as_path).collect();
@@ -58,9 +58,9 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
     let usages = usages(captures.captures());
     let older = file::existing(&tuned)?;
     let interruption = Interruption::catch();
-    let session = Session { arguments, captures: &captures, usages: &usages, output: &tuned, timeouts, format };
+    let session = TuneSession { arguments, captures: &captures, usages: &usages, output: &tuned, timeouts, format };
     let Tuned { place, choices, refused, left, interrupted, phases } = session.tune(older)?;
-    // From here on, a signal ends the program at once.
+    // From here on, a signal terminates the program at once.
     let interrupted = interrupted.or(interruption.signal());
     drop(interruption);
     let rankings: Vec<_> = choices.iter().filter(|ranking| place.is_of(ranking)).collect();
@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
     let rankings: Vec<_> = rankings.into_iter().filter(|ranking| of_capture(&ranking.graph)).collect();
     let steps = arguments.steps.unwrap_or_else(|| steps(rankings.iter().map(|ranking| ranking.executions)));
     let summary =
-        Summary { place: &place, rankings, refused: &refused, left, steps, older_searches: usages.older_searches };
+        TuneSummary { place: &place, rankings, refused: &refused, left, steps, older_searches: usages.older_searches };
     // The file comes first, because the reader of a pipe may never continue.
     let written = html.as_ref().map_or(Ok(()), |html| {
         let page = page::html(&summary, &captures.problems);

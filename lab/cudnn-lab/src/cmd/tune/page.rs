@@ -5,7 +5,7 @@ use std::fmt::Write;
 use cudnn_replay::replay::page::{self, escape};
 use cudnn_store::choices::{Choice, Ranking};
 
-use super::summary::{Summary, default, gain, is_dangerous, reachable};
+use super::summary::{TuneSummary, default, gain, is_dangerous, reachable};
 use super::text::{place_text, remarks, sentences, time_text};
 
 /// The command in the first bytes of a page.
@@ -16,8 +16,8 @@ pub(super) fn is_page(start: &[u8]) -> bool {
     page::is_page_of(GENERATOR, start)
 }
 
-/// Returns the page. It states today's date (UTC).
-pub(super) fn html(summary: &Summary<'_>, problems: &[String]) -> String {
+/// Returns the page. It contains today's date (UTC).
+pub(super) fn html(summary: &TuneSummary<'_>, problems: &[String]) -> String {
     let place = place_text(summary.place);
     let mut page = page::open(GENERATOR, &format!("Tuned engines for {place}"));
     for line in sentences(summary) {

@@ -1,7 +1,7 @@
 //! Where graphs are tuned: the release of cuDNN and the GPU.
 
 use cudnn_cli::escape::Printable;
-use cudnn_replay::tune::task::Report;
+use cudnn_replay::tune::task::TuneReport;
 use cudnn_store::choices::{Capability, Device, Ranking, Release};
 
 /// A release of cuDNN and a model of GPUs.
@@ -16,7 +16,7 @@ impl Place {
     ///
     /// # Errors
     /// The reason why it cannot tune.
-    pub(super) fn new(report: &Report) -> Result<Self, String> {
+    pub(super) fn new(report: &TuneReport) -> Result<Self, String> {
         if let Some(refusal) = &report.refusal {
             return Err(format!("cannot tune on this machine: {}", refusal.printable()));
         }

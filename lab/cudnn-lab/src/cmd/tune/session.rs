@@ -7,13 +7,13 @@ use cudnn_cli::subprocess::{Spinner, Timeouts};
 use cudnn_loader::cudnnBackendHeurMode_t as Mode;
 use cudnn_os::interruption::Signal;
 use cudnn_replay::replay::capture::Captured;
-use cudnn_replay::tune::task::{Candidate, Phases, Report, Task};
+use cudnn_replay::tune::task::{CandidateReport, Phases, Task, TuneReport};
 use cudnn_replay::tune::usage::{Usage, Usages};
 use cudnn_store::choices::{Choice, Choices, Ranking};
 
 use super::arguments::Arguments;
 use super::place::Place;
-use super::summary::Refused;
+use super::summary::RefusedGraph;
 use super::{file, limit, text};
 use crate::captures::{self, CaptureFiles};
 use crate::output_file::Output;
@@ -27,7 +27,7 @@ const MODES: [Mode; 2] = [Mode::CUDNN_HEUR_MODE_A, Mode::CUDNN_HEUR_MODE_FALLBAC
 const MAX_UNPROPOSED: usize = 16;
 
 /// A run of the command.
-pub(super) struct Session<'a> {
+pub(super) struct TuneSession<'a> {
     pub(super) arguments: &'a Arguments,
     pub(super) captures: &'a CaptureFiles,
     pub(super) usages: &'a Usages,
@@ -41,7 +41,7 @@ pub(super) struct Tuned {
     pub(super) place: Place,
     pub(super) choices: Choices,
     /// The graphs that cannot be tuned.
-    pub(super) refused: Vec<Refused>,
+    pub(super) refused: Vec<RefusedGraph>,
     /// The number of graphs that were not tuned, because the time was over or the program was interrupted.
     pub(super) left: usize,
     pub(super) interrupted: Option<Signal>,
@@ -49,7 +49,7 @@ pub(super) struct Tuned {
     pub(super) phases: Phases,
 }
 
-impl Session<'_> {
+impl TuneSession<'_> {
     /// Tunes the graphs that these choices lack, and writes the file after each one.
     pub(super) fn tune(&self, older: Choices) -> Result<Tuned, String> {
         let start = Instant::now();
@@ -104,7 +104,7 @@ impl Session<'_> {
                     }
                 }
                 Err(reason) => {
-                    let refused = Refused { graph: graph.id.clone(), label: graph.label.clone(), reason };
+                    let refused = RefusedGraph { graph: graph.id.clone(), label: graph.label.clone(), reason };
                     if self.format == Format::Text {
                         text::add_refused(&mut table, &tuned.place, &refused);
                     }
@@ -117,7 +117,7 @@ impl Session<'_> {
 
     /// Returns the graphs to tune, the most executed ones first.
     fn graphs(&self, place: &Place, older: &Choices) -> Result<Vec<Captured>, String> {
-        // Failed calls are no graphs.
+        // Failed calls are not graphs.
         let is_graph = |graph: &Captured| self.usages.graphs.contains_key(&graph.id);
         let mut graphs = self.captures.graphs(&self.arguments.graph, is_graph)?;
         let is_known = |graph: &Captured| older.find(place.cudnn, &place.device, &graph.id).is_some();
@@ -138,13 +138,13 @@ impl Session<'_> {
     }
 
     /// Returns the ranking of a graph, or the reason why there is none.
-    fn ranking(&self, graph: &Captured, place: &Place, report: Report) -> Result<Ranking, String> {
+    fn ranking(&self, graph: &Captured, place: &Place, report: TuneReport) -> Result<Ranking, String> {
         if let Some(refusal) = report.refusal {
             return Err(refusal);
         }
         let usage = self.usages.of(&graph.id);
         let modes = modes(&usage);
-        let choice = |Candidate { choice, proposals, .. }: Candidate| Choice {
+        let choice = |CandidateReport { choice, proposals, .. }: CandidateReport| Choice {
             proposed: proposals.iter().any(|(mode, _)| modes.contains(mode)),
             ..choice
         };

@@ -2,24 +2,24 @@
 
 use cudnn_replay::tune::statistics::MIN_GAIN;
 use cudnn_replay::tune::task::Phases;
-use cudnn_store::choices::{Choice, Problem, Ranking};
+use cudnn_store::choices::{Choice, EngineProblem, Ranking};
 use serde_json::{Value, json};
 
 use super::place::Place;
 
 /// A graph that cannot be tuned.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Refused {
+pub(super) struct RefusedGraph {
     pub(super) graph: String,
     pub(super) label: String,
     pub(super) reason: String,
 }
 
 /// The choices for the graphs of a capture.
-pub(super) struct Summary<'a> {
+pub(super) struct TuneSummary<'a> {
     pub(super) place: &'a Place,
     pub(super) rankings: Vec<&'a Ranking>,
-    pub(super) refused: &'a [Refused],
+    pub(super) refused: &'a [RefusedGraph],
     /// The number of graphs that were not tuned yet.
     pub(super) left: usize,
     /// The number of steps in the capture.
@@ -44,12 +44,12 @@ pub(super) fn reachable(ranking: &Ranking) -> Option<&Choice> {
 }
 
 fn is_usable(choice: &Choice) -> bool {
-    matches!(choice.problem, None | Some(Problem::Nondeterministic(_))) && choice.time_us.is_some()
+    matches!(choice.problem, None | Some(EngineProblem::Nondeterministic(_))) && choice.time_us.is_some()
 }
 
-/// Returns whether an engine gives wrong results or damages memory.
+/// Returns whether an engine returns wrong results or damages memory.
 pub(super) fn is_dangerous(choice: &Choice) -> bool {
-    choice.problem.as_ref().is_some_and(Problem::is_dangerous)
+    choice.problem.as_ref().is_some_and(EngineProblem::is_dangerous)
 }
 
 fn is_same(one: Option<&Choice>, other: Option<&Choice>) -> bool {
@@ -80,7 +80,7 @@ fn is_replaced(ranking: &Ranking) -> bool {
     reachable.is_some() && !is_same(reachable, default(ranking))
 }
 
-impl Summary<'_> {
+impl TuneSummary<'_> {
     /// Returns the times of a step with the heuristics' choices and with the tuned ones, in microseconds.
     pub(super) fn step(&self) -> (f64, f64) {
         let sum = |time: &dyn Fn(&Ranking) -> f64| -> f64 {
@@ -118,8 +118,7 @@ impl Summary<'_> {
                 "reachable": place(ranking, reachable(ranking)), "gain_us": gain(ranking), "engines": ranking.engines,
             })
         };
-        let refused =
-            |refused: &Refused| json!({ "graph": refused.graph, "label": refused.label, "reason": refused.reason });
+        let refused = |refused: &RefusedGraph| json!({ "graph": refused.graph, "label": refused.label, "reason": refused.reason });
         let (before, after) = self.step();
         let mut value = json!({
             "problems": problems,
@@ -160,7 +159,7 @@ mod tests {
         assert_eq!((gain(&ranking), is_out_of_reach(&ranking)), (0.0, true));
         let place = Place { cudnn: ranking.cudnn, device: ranking.device.clone() };
         let summary =
-            Summary { place: &place, rankings: vec![&ranking], refused: &[], left: 0, steps: 3, older_searches: 0 };
+            TuneSummary { place: &place, rankings: vec![&ranking], refused: &[], left: 0, steps: 3, older_searches: 0 };
         assert_eq!((summary.step(), summary.improved(), summary.out_of_reach()), ((200.0, 200.0), 0, 1));
         assert!(!summary.has_dangerous_default() && is_dangerous(&ranking.engines[2]));
     }
@@ -183,7 +182,7 @@ mod tests {
         assert_eq!((gain(&ranking), is_out_of_reach(&ranking)), (0.0, true));
         let place = Place { cudnn: ranking.cudnn, device: ranking.device.clone() };
         let rankings = vec![&ranking];
-        let summary = Summary { place: &place, rankings, refused: &[], left: 0, steps: 6, older_searches: 0 };
+        let summary = TuneSummary { place: &place, rankings, refused: &[], left: 0, steps: 6, older_searches: 0 };
         assert_eq!((summary.step(), summary.improved()), ((100.0, 100.0), 1));
         assert!(summary.has_dangerous_default());
     }
@@ -194,7 +193,7 @@ mod tests {
             ranking(r#"{"engine":1,"time_us":70,"proposed":true},{"engine":2,"time_us":100,"proposed":true}"#);
         let place = Place { cudnn: ranking.cudnn, device: ranking.device.clone() };
         let rankings = vec![&ranking];
-        let summary = Summary { place: &place, rankings, refused: &[], left: 0, steps: 2, older_searches: 0 };
+        let summary = TuneSummary { place: &place, rankings, refused: &[], left: 0, steps: 2, older_searches: 0 };
         assert_eq!((summary.step(), summary.improved(), summary.out_of_reach()), ((300.0, 210.0), 1, 0));
         let value = summary.value(&[], &Phases::default());
         assert_eq!((&value["graphs"][0]["reachable"], &value["graphs"][0]["default"]), (&json!(0), &json!(1)));

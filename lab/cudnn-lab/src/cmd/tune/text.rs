@@ -7,7 +7,7 @@ use cudnn_replay::tune::task::Phases;
 use cudnn_store::choices::{Choice, Ranking};
 
 use super::place::Place;
-use super::summary::{self, Refused, Summary, best, default, gain, is_out_of_reach, reachable};
+use super::summary::{self, RefusedGraph, TuneSummary, best, default, gain, is_out_of_reach, reachable};
 use crate::stream_table::StreamTable;
 
 /// The names and the usual widths of the columns after the graph.
@@ -39,7 +39,7 @@ pub(super) fn add(table: &mut StreamTable, place: &Place, ranking: &Ranking) {
 }
 
 /// Prints why a graph cannot be tuned.
-pub(super) fn add_refused(table: &mut StreamTable, place: &Place, refused: &Refused) {
+pub(super) fn add_refused(table: &mut StreamTable, place: &Place, refused: &RefusedGraph) {
     table.head(Some(place_text(place)));
     table.print([refused.graph.printable(), format!("not tuned: {}", refused.reason.printable())]);
 }
@@ -56,7 +56,7 @@ pub(super) fn time_text(time: f64) -> String {
 }
 
 /// Returns the lines about all graphs together.
-pub(super) fn sentences(summary: &Summary<'_>) -> Vec<String> {
+pub(super) fn sentences(summary: &TuneSummary<'_>) -> Vec<String> {
     let mut lines = Vec::new();
     let (before, after) = summary.step();
     let percent = if before > 0.0 { (before - after) / before * 100.0 } else { 0.0 };
@@ -108,7 +108,7 @@ pub(super) fn remarks(ranking: &Ranking) -> Vec<String> {
 }
 
 /// Prints what is remarkable, and the sums.
-pub(super) fn print(summary: &Summary<'_>, phases: &Phases) {
+pub(super) fn print(summary: &TuneSummary<'_>, phases: &Phases) {
     for ranking in &summary.rankings {
         let remarks = remarks(ranking);
         if !remarks.is_empty() {

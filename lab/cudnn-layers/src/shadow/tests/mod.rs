@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::content::Content;
-use super::content::{Child, Value};
+use super::content::{ChildDescriptor, RecordedValue};
 use super::elements::{Kind, Name, Raw, Type};
 use super::graph as converted;
 use super::*;
@@ -311,7 +311,7 @@ fn undeclared_large_and_missing_elements_are_marked() {
         // SAFETY: elements are read only for declared combinations, and these are undeclared.
         unsafe { attribute_set(descriptor, name, ty, count, nothing) };
         let content = content(descriptor).unwrap();
-        assert!(matches!(content.attribute(name).unwrap().value, Value::Undeclared), "{name:?} {ty:?} {count}");
+        assert!(matches!(content.attribute(name).unwrap().value, RecordedValue::Undeclared), "{name:?} {ty:?} {count}");
     }
     let tensor_type = Name::CUDNN_ATTR_TENSOR_DATA_TYPE;
     // SAFETY: no elements are read from a null pointer.
@@ -321,9 +321,9 @@ fn undeclared_large_and_missing_elements_are_marked() {
     let input = Name::CUDNN_ATTR_OPERATION_CONCAT_INPUT_DESCS;
     set_children(descriptor, input, &[address(), std::ptr::null_mut()]);
     let content = content(descriptor).unwrap();
-    assert!(matches!(content.attribute(tensor_type).unwrap().value, Value::Undeclared));
-    assert!(matches!(content.attribute(json).unwrap().value, Value::TooLarge));
-    assert!(matches!(content.children(input), [Child::Unknown, Child::Unknown]));
+    assert!(matches!(content.attribute(tensor_type).unwrap().value, RecordedValue::Undeclared));
+    assert!(matches!(content.attribute(json).unwrap().value, RecordedValue::TooLarge));
+    assert!(matches!(content.children(input), [ChildDescriptor::Unknown, ChildDescriptor::Unknown]));
     assert_eq!(label(descriptor), None);
     destroy(descriptor);
 }
@@ -428,7 +428,7 @@ fn a_plan_label_grows_as_the_program_reads_more() {
     let size = Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE;
     read(proposed.plan, size, Type::CUDNN_TYPE_INT64, &[4i64 << 20]);
     assert_eq!(text(proposed.plan), format!("{with_engine}; workspace 4.0 MiB"));
-    // Reading the same values again adds nothing.
+    // Reading the same values again is a no-op.
     let before = label(proposed.plan).unwrap();
     proposed.read_engine(12);
     read(proposed.plan, size, Type::CUDNN_TYPE_INT64, &[4i64 << 20]);

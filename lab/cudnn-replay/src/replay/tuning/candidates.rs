@@ -27,7 +27,7 @@ pub(super) struct Candidate {
 /// order in each process.
 ///
 /// # Errors
-/// The error of the heuristics if they propose nothing.
+/// The error of the heuristics if they propose no engines.
 pub(super) fn proposed(graph: &Descriptor, modes: &[i64], target: Target<'_>) -> Result<Vec<Candidate>, Error> {
     let mut candidates = Candidates::default();
     let mut failure = None;
@@ -36,7 +36,7 @@ pub(super) fn proposed(graph: &Descriptor, modes: &[i64], target: Target<'_>) ->
         match proposals(graph, Mode(mode as _), target) {
             Ok(configurations) => {
                 for (place, configuration) in configurations.into_iter().enumerate() {
-                    candidates.add(planning::Candidate::proposed(configuration), Some((mode, place)));
+                    candidates.add(planning::EngineConfiguration::proposed(configuration), Some((mode, place)));
                 }
             }
             Err(error) => failure = Some(error),
@@ -62,11 +62,11 @@ pub(super) fn add_all(
     let Ok(engines) = engine::supporting_engines(graph, target) else { return candidates.all };
     for (number, engine) in engines.enumerate() {
         step(&format!("read the knobs of supporting engine {}", number + 1), None);
-        candidates.add(planning::Candidate::with_defaults(&engine), None);
+        candidates.add(planning::EngineConfiguration::with_defaults(&engine), None);
         let knobs = engine::knobs(&engine).unwrap_or_default();
         for choices in combinations(&knobs, MAX_COMBINATIONS) {
             if let Ok(configuration) = configuration(&engine, &choices) {
-                candidates.add(planning::Candidate::proposed(configuration), None);
+                candidates.add(planning::EngineConfiguration::proposed(configuration), None);
             }
         }
     }
@@ -87,8 +87,8 @@ impl Candidates {
         Candidates { all, places }
     }
 
-    fn add(&mut self, candidate: planning::Candidate, proposal: Option<(i64, usize)>) {
-        let planning::Candidate { engine, configuration } = candidate;
+    fn add(&mut self, candidate: planning::EngineConfiguration, proposal: Option<(i64, usize)>) {
+        let planning::EngineConfiguration { engine, configuration } = candidate;
         // cuDNN does not name the engine.
         if engine.index < 0 {
             return;
@@ -124,11 +124,11 @@ fn combinations(knobs: &[Knob], max: usize) -> Vec<Vec<(KnobType, i64)>> {
 mod tests {
     use super::*;
 
-    fn candidate(index: i64, knob: Option<i64>) -> planning::Candidate {
+    fn candidate(index: i64, knob: Option<i64>) -> planning::EngineConfiguration {
         let knobs = knob.map(|value| ("TILE_SIZE".to_owned(), value)).into_iter().collect();
         let engine = Engine { index, knobs, notes: Vec::new() };
         let configuration = Err(Error::refused("", cudnn_loader::cudnnStatus_t(3000), String::new()));
-        planning::Candidate { engine, configuration }
+        planning::EngineConfiguration { engine, configuration }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::preparation::Reference;
 
 /// The error that is allowed, in units of the type's precision, and of the precision in which engines may compute.
 const ALLOWED: f64 = 4.0;
-/// The maximum number of elements of an output to compare with those of another engine. Of larger outputs, a part with
+/// The maximum number of elements of an output to compare with those of a different engine. Of larger outputs, a part with
 /// equal distances is compared.
 const MAX_COMPARED: usize = 1 << 22;
 

@@ -29,13 +29,13 @@ use cudnn_backend::gpu::Interval;
 use cudnn_backend::plan::Plan;
 use cudnn_loader::Error;
 use cudnn_store::captures::Status;
-use cudnn_store::choices::{Choice, Problem};
+use cudnn_store::choices::{Choice, EngineProblem};
 
 use super::comparison::rounding_notes;
 use super::planning::with_reason;
 use crate::rebuild::{Refused, is_graph, rebuild};
 use crate::tune::race::Race;
-use crate::tune::task::{Answer, Candidate, Report, Task};
+use crate::tune::task::{CandidateReport, Task, TuneAnswer, TuneReport};
 use crate::tune::verdict::{Findings, Ranked, problems, rank};
 use judge::RelativeError;
 use judges::{Judgement, Judges};
@@ -53,13 +53,13 @@ const NONDETERMINISTIC: &str = "nondeterministic";
 pub struct Tuner {
     /// `None` until a graph is tuned.
     bench: Option<Result<Bench, String>>,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingTask>,
     /// The memory of the host for graphs that are prepared, in bytes.
     used: Arc<AtomicUsize>,
     is_damaged: bool,
 }
 
-struct Waiting {
+struct WaitingTask {
     task: Arc<Task>,
     preparation: Option<Preparation>,
 }
@@ -91,47 +91,48 @@ impl From<Failure> for Stop {
 impl Tuner {
     /// Appends a graph.
     pub fn push(&mut self, task: Task) {
-        self.waiting.push_back(Waiting { task: Arc::new(task), preparation: None });
+        self.waiting.push_back(WaitingTask { task: Arc::new(task), preparation: None });
     }
 
     /// Returns a report about the GPU and the release of cuDNN, without engines.
-    pub fn place(&mut self, step: &mut TuningStep<'_>) -> Report {
+    pub fn place(&mut self, step: &mut TuningStep<'_>) -> TuneReport {
         if self.bench.is_none() {
             step("started the driver", None);
         }
         // SAFETY: the call passes no pointers.
-        let report = Report { cudnn: unsafe { cudnn_loader::cudnnGetVersion() }, ..Report::default() };
+        let report = TuneReport { cudnn: unsafe { cudnn_loader::cudnnGetVersion() }, ..TuneReport::default() };
         match self.bench.get_or_insert_with(Bench::new) {
             Ok(Bench { gpu, .. }) => {
                 let (major, minor) = gpu.compute_capability;
                 let compute_capability = u32::try_from(major * 10 + minor).unwrap_or_default();
-                Report { device: gpu.name.clone(), compute_capability, ..report }
+                TuneReport { device: gpu.name.clone(), compute_capability, ..report }
             }
-            Err(reason) => Report { refusal: Some(reason.clone()), ..report },
+            Err(reason) => TuneReport { refusal: Some(reason.clone()), ..report },
         }
     }
 
     /// Tunes the first graph. `step` is called before each step that may take long, with a description that follows
     /// "while it". Returns `None` if there is no graph.
-    pub fn tune_next(&mut self, step: &mut TuningStep<'_>) -> Option<Answer> {
+    pub fn tune_next(&mut self, step: &mut TuningStep<'_>) -> Option<TuneAnswer> {
         self.waiting.front()?;
         let mut report = self.place(step);
         self.prepare();
-        let Waiting { task, preparation } = self.waiting.pop_front()?;
-        let Some(Ok(bench)) = &mut self.bench else { return Some(Answer::Tuned(report)) };
+        let WaitingTask { task, preparation } = self.waiting.pop_front()?;
+        let Some(Ok(bench)) = &mut self.bench else { return Some(TuneAnswer::Tuned(report)) };
         let preparation = preparation.or_else(|| Preparation::start(&task, &self.used, true));
         let tuned = match preparation {
             Some(preparation) => tune(bench, &task, preparation, &mut report, step),
             None => Err(Stop::Refused("no thread can be started".to_owned())),
         };
-        let has_damage = |candidate: &Candidate| matches!(candidate.choice.problem, Some(Problem::Damaging(_)));
+        let has_damage =
+            |candidate: &CandidateReport| matches!(candidate.choice.problem, Some(EngineProblem::Damaging(_)));
         self.is_damaged |= report.candidates.iter().any(has_damage) || bench.gpu.synchronize().is_err();
         Some(match tuned {
-            Ok(()) => Answer::Tuned(report),
-            Err(Stop::Refused(reason)) => Answer::Tuned(Report { refusal: Some(reason), ..report }),
+            Ok(()) => TuneAnswer::Tuned(report),
+            Err(Stop::Refused(reason)) => TuneAnswer::Tuned(TuneReport { refusal: Some(reason), ..report }),
             Err(Stop::Broke(candidate, reason)) => {
                 self.is_damaged = true;
-                Answer::Broke { candidate, reason }
+                TuneAnswer::Broke { candidate, reason }
             }
         })
     }
@@ -148,7 +149,7 @@ impl Tuner {
             return;
         }
         let count = available_parallelism().map_or(1, usize::from).saturating_sub(2).max(2);
-        for (place, Waiting { task, preparation }) in self.waiting.iter_mut().take(count).enumerate() {
+        for (place, WaitingTask { task, preparation }) in self.waiting.iter_mut().take(count).enumerate() {
             if preparation.is_none() && task.graph.root().is_some_and(is_graph) {
                 *preparation = Preparation::start(task, &self.used, place == 0);
                 // The later graphs wait for the memory, too.
@@ -165,7 +166,7 @@ fn tune(
     bench: &mut Bench,
     task: &Task,
     preparation: Preparation,
-    report: &mut Report,
+    report: &mut TuneReport,
     step: &mut TuningStep<'_>,
 ) -> Result<(), Stop> {
     let mut clock = Clock::default();
@@ -273,12 +274,12 @@ fn findings(tried: &[Tried], judgements: &BTreeMap<usize, Judgement>, default: O
 }
 
 /// Returns the problems of the candidates.
-fn problems_of(tried: &[Tried], findings: &[Findings], default: Option<usize>) -> Vec<Option<Problem>> {
+fn problems_of(tried: &[Tried], findings: &[Findings], default: Option<usize>) -> Vec<Option<EngineProblem>> {
     // The heuristics' first choice that works is the measure for the others.
     let from_default = default.and_then(|default| findings.get(default..)).unwrap_or_default();
     let judged = problems(from_default);
     let problem = |(number, tried): (usize, &Tried)| match (&tried.failure, default) {
-        (Some(failure), _) => Some(Problem::Failed(failure.clone())),
+        (Some(failure), _) => Some(EngineProblem::Failed(failure.clone())),
         (None, Some(default)) => number.checked_sub(default).and_then(|place| judged.get(place)?.clone()),
         (None, None) => None,
     };
@@ -289,7 +290,7 @@ fn problems_of(tried: &[Tried], findings: &[Findings], default: Option<usize>) -
 fn run_race(
     trial: &mut Trial<'_>,
     tried: &[Tried],
-    problems: &[Option<Problem>],
+    problems: &[Option<EngineProblem>],
     default: Option<usize>,
     step: &mut TuningStep<'_>,
 ) -> Result<Race, Stop> {
@@ -338,10 +339,10 @@ fn run_round(
 fn conclude(
     tried: Vec<Tried>,
     findings: &[Findings],
-    problems: Vec<Option<Problem>>,
+    problems: Vec<Option<EngineProblem>>,
     race: &Race,
     default: Option<usize>,
-    report: &mut Report,
+    report: &mut TuneReport,
 ) {
     let ranked: Vec<Ranked> = problems
         .into_iter()
@@ -367,7 +368,7 @@ fn conclude(
             proposed: false,
             problem: ranked.problem.clone(),
         };
-        report.candidates.push(Candidate {
+        report.candidates.push(CandidateReport {
             choice,
             proposals: tried.proposals,
             build_us: tried.build_us,

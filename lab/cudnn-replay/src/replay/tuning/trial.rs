@@ -194,7 +194,7 @@ impl<'a> Trial<'a> {
         Ok(None)
     }
 
-    /// Keeps the buffers as a new result.
+    /// Stores the buffers as a new result.
     fn remember(&mut self) -> Result<usize, Failure> {
         let number = self.distinct;
         self.distinct += 1;
@@ -222,7 +222,7 @@ impl<'a> Trial<'a> {
         })
     }
 
-    /// Returns the bytes of the buffers with outputs, and of those that have changed although they have none.
+    /// Returns the bytes of all buffers with outputs, and of other buffers that have changed.
     fn download(&mut self) -> Result<Vec<Vec<u8>>, Failure> {
         let prepared = Arc::clone(&self.inputs);
         let mut after = Vec::new();

@@ -16,7 +16,7 @@ fn a_python_that_rejects_packages_gets_a_separate_directory() {
             "lib/python3.12/ensurepip/x",
             format!("$/bin/python3 -I -m venv {dir}\n{dir}/bin/python3 -I -m pip install {wheel}"),
         ),
-        // Nothing installs pip for a Python of the user.
+        // No command installs pip for a Python of the user.
         ("lib/python3.12/x", String::new()),
     ] {
         let root = TempDir::new();

@@ -15,14 +15,14 @@ use cudnn_os::files::is_executable;
 use cudnn_os::rights::{belongs_to_user, is_root, is_sticky_of_root, write_access};
 use cudnn_probe::{canonicalize, read_bounded};
 use cudnn_rules::packages::{
-    PackageChange, Record, entries, is_python, package_name, python_in, records, setting, user_base,
+    PackageChange, PipRecord, entries, is_python, package_name, python_in, records, setting, user_base,
 };
 use cudnn_rules::plan::{Line, Step};
 use cudnn_rules::remedy::Action;
 
 use super::foreign::{Distrust, changeable_by_others, changed_below};
-use super::installer::{Installer, started_by_env};
-use super::sources::{Untrusted, foreign_source};
+use super::installer::{PackageManager, started_by_env};
+use super::sources::{UntrustedSource, foreign_source};
 use super::state::places;
 
 /// Returns why the doctor refuses to execute a step as the current user.
@@ -51,7 +51,7 @@ fn refusal_without_rights(step: &Step) -> Option<String> {
 fn dirs_of_packages(change: &PackageChange, site: &Path) -> BTreeSet<PathBuf> {
     const MAX_LEN: u64 = 32 << 20;
     let mut dirs = BTreeSet::new();
-    let is_changed = |record: &Record| {
+    let is_changed = |record: &PipRecord| {
         let mut removed = change.remove.iter().map(|name| package_name(name));
         change.installs(&record.name) || removed.any(|name| name == record.name)
     };
@@ -88,7 +88,7 @@ fn refusal_of_place(change: &PackageChange) -> Option<String> {
     let aside = change.records_aside();
     for site in change.site.package_dirs().iter().filter(|dir| dir.is_dir()) {
         let is_special = |path: &PathBuf| path.metadata().is_ok_and(|data| !data.is_file() && !data.is_dir());
-        let is_read = |record: &Record| aside.iter().all(|aside| aside.record != record.dir);
+        let is_read = |record: &PipRecord| aside.iter().all(|aside| aside.record != record.dir);
         let in_records = records(site).into_iter().filter(is_read).flat_map(|record| entries(&record.dir));
         if let Some(path) = in_records.chain(entries(site)).find(is_special) {
             return Some(format!("{} is not a regular file: remove it first", path.printable()));
@@ -146,7 +146,7 @@ fn refusal_for_root(step: &Step) -> Option<String> {
     pythons.extend(pythons.clone().iter().filter_map(|python| canonicalize(python).ok()));
     let has_python = !pythons.is_empty();
     // conda, mamba and micromamba have their settings and libraries where they are installed.
-    let is_of_conda = |command: &&Command| Installer::of(command) == Some(Installer::Conda);
+    let is_of_conda = |command: &&Command| PackageManager::of(command) == Some(PackageManager::Conda);
     let of_conda: Vec<PathBuf> = commands.iter().copied().filter(is_of_conda).flat_map(programs_of).collect();
     let of_conda = of_conda.into_iter().filter(|program| program.is_file());
     let mut prefixes: BTreeSet<PathBuf> =
@@ -159,11 +159,11 @@ fn refusal_for_root(step: &Step) -> Option<String> {
     code.extend(prefixes.iter().map(PathBuf::as_path).chain(roots.iter().copied()).flat_map(libraries_below));
     let foreign = code.iter().find_map(|path| changeable_by_others(path)).map(Distrust::Changeable);
     if let Some(distrust) = foreign.or_else(|| changed_below(trees)) {
-        return Some(explain_distrust(&Untrusted { distrust, named_by: None }, None));
+        return Some(explain_distrust(&UntrustedSource { distrust, named_by: None }, None));
     }
     prefixes.extend(roots.into_iter().map(Path::to_owned));
-    Installer::ALL.into_iter().find_map(|installer| {
-        let own = commands.iter().copied().filter(|command| Installer::of(command) == Some(installer));
+    PackageManager::ALL.into_iter().find_map(|installer| {
+        let own = commands.iter().copied().filter(|command| PackageManager::of(command) == Some(installer));
         let own: Vec<&Command> = own.collect();
         let untrusted = if own.is_empty() { None } else { foreign_source(installer, &own, &prefixes) };
         untrusted.map(|untrusted| explain_distrust(&untrusted, Some(installer)))
@@ -171,10 +171,10 @@ fn refusal_for_root(step: &Step) -> Option<String> {
 }
 
 /// Explains why root does not trust code, or the settings and packages of an installer, and what to do.
-fn explain_distrust(untrusted: &Untrusted, installer: Option<Installer>) -> String {
+fn explain_distrust(untrusted: &UntrustedSource, installer: Option<PackageManager>) -> String {
     let found_by =
         |what: &str| installer.map_or(String::new(), |installer| format!(", where {} finds {what}", installer.name()));
-    let Untrusted { distrust, named_by } = untrusted;
+    let UntrustedSource { distrust, named_by } = untrusted;
     match distrust {
         Distrust::Changeable(path) => {
             // The permissions of a directory such as `/tmp` are right.

@@ -8,7 +8,7 @@ use crate::host::Host;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
-pub struct Facts {
+pub struct ProcessFacts {
     /// The directory of the program.
     #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
     pub application_dir: Option<PathBuf>,
@@ -36,11 +36,11 @@ pub struct Facts {
     pub loaded: Vec<PathBuf>,
 }
 
-impl Facts {
+impl ProcessFacts {
     /// Creates facts without any directories.
     #[must_use]
     pub fn new() -> Self {
-        Facts::default()
+        ProcessFacts::default()
     }
 
     /// Describes a program that starts on this host, as far as the environment and the path of the program are known.
@@ -48,12 +48,12 @@ impl Facts {
     pub fn from_host(host: &Host) -> Self {
         let windows = host.variable("SystemRoot").map_or_else(|| PathBuf::from(r"C:\Windows"), PathBuf::from);
         let path = host.variable("PATH").unwrap_or_default();
-        Facts {
+        ProcessFacts {
             application_dir: host.program_dir().map(Path::to_owned),
             system_dir: Some(windows.join("System32")),
             windows_dir: Some(windows),
             path: std::env::split_paths(&path).filter(|dir| !dir.as_os_str().is_empty()).collect(),
-            ..Facts::default()
+            ..ProcessFacts::default()
         }
     }
 
