@@ -160,8 +160,8 @@ fn shim_without_graph(pid: u32, rows: &[FileRow]) -> Option<String> {
     if Os::HOST == Os::Windows {
         return shim_without_dlls(path, &program);
     }
-    // Use the search path of the process.
-    let host = Host::current().env(SEARCH_PATH, variable_of(pid, SEARCH_PATH)?);
+    // The variables of the process count, and not those of the doctor.
+    let host = Host::current().with_variables(&[]).env(SEARCH_PATH, variable_of(pid, SEARCH_PATH)?);
     let mut simulation = Simulation::new(&program, &host).ok()?;
     simulation.dlopen(path.to_str()?, 0);
     let from = simulation.objects().iter().position(|object| object.path == *path)?;

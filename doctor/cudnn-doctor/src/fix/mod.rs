@@ -25,7 +25,8 @@ use cudnn_cli::escape::Printable;
 use cudnn_os::files::lock_dir;
 use cudnn_os::interruption::{Interruption, Signal};
 use cudnn_rules::packages::{
-    Aside, PackageChange, Site, package_name, python_in, python_problem, restore_system_packages, workspace_of_pixi,
+    Aside, PackageChange, Site, forbidding, package_name, python_in, python_problem, restore_system_packages,
+    workspace_of_pixi,
 };
 use cudnn_rules::plan::{Line, Plan, Step, facts_after, line_of, lines_of, rendered};
 use cudnn_rules::remedy::Action;
@@ -263,7 +264,13 @@ impl<'a> Before<'a> {
             let how = if lines.is_empty() { String::new() } else { format!(": if not, this undoes it, too: {lines}") };
             format!("another program may have changed {changed} during the step{how}")
         });
-        Undo { lines: self.restoring(added, requirements(&lost)), note }
+        // No command contradicts a decision of the user.
+        let lost = requirements(&lost);
+        let again = PackageChange::of(self.change.site.clone()).reinstall(lost.clone());
+        let not_restored = forbidding(&again)
+            .map(|decision| format!("no command restores {}, because {decision}", lost.join(" and ").printable()));
+        let notes: Vec<String> = note.into_iter().chain(not_restored).collect();
+        Undo { lines: self.restoring(added, lost), note: (!notes.is_empty()).then(|| notes.join("; ")) }
     }
 
     fn is_removed(&self, name: &str) -> bool {

@@ -28,7 +28,7 @@ struct Decision {
 }
 
 /// Returns the decision that forbids a change, as a clause: `/x/pyproject.toml decides nvidia-cudnn-cu12<9.19`.
-pub(crate) fn forbidding(change: &PackageChange) -> Option<String> {
+pub fn forbidding(change: &PackageChange) -> Option<String> {
     let root = match &change.site {
         Site::Environment(root) | Site::Interpreter { root, .. } | Site::Conda(root) => Some(root.as_path()),
         Site::Directory { pip: Pip::Environment(root), .. } => Some(root.as_path()),
@@ -121,10 +121,10 @@ fn redirection(prefix: Option<&Path>, has_directory: bool) -> Option<String> {
     const OF_PACKAGES: [&str; 3] = ["editable", "group", "requirement"];
     pip_settings(prefix).into_iter().find_map(|file| {
         let text = text(&file)?;
-        let (key, value, changed) = values(&text).into_iter().find_map(|(key, value)| match key {
+        let (key, value, changed) = values(&text).into_iter().find_map(|(key, value)| match key.as_str() {
             "target" if has_directory => None,
-            key if OF_PLACE.contains(&key) => Some((key, value, "another place")),
-            key if OF_PACKAGES.contains(&key) => Some((key, value, "other packages, too")),
+            name if OF_PLACE.contains(&name) => Some((key, value, "another place")),
+            name if OF_PACKAGES.contains(&name) => Some((key, value, "other packages, too")),
             _ => None,
         })?;
         let line = format!("{key} = {value}").printable();
@@ -141,16 +141,25 @@ fn pip_decisions(prefix: Option<&Path>) -> Vec<Decision> {
     files_of_variable("PIP_CONSTRAINT").into_iter().chain(in_settings).flat_map(|file| decisions_in(&file)).collect()
 }
 
-/// Returns the values in pip's configuration with their keys. Indented lines continue the value of the key above.
-fn values(text: &str) -> Vec<(&str, &str)> {
-    let mut current = "";
+/// Returns the values in pip's configuration with their keys, as Python's `configparser` reads them: a line with more
+/// indentation than the key above continues its value.
+fn values(text: &str) -> Vec<(String, &str)> {
     let mut values = Vec::new();
+    let mut above: Option<(String, usize)> = None;
     for line in text.lines() {
-        if line.starts_with([' ', '\t']) {
-            values.push((current, line.trim()));
-        } else if let Some((key, value)) = line.split_once('=') {
-            current = key.trim();
-            values.push((current, value.trim()));
+        let content = line.trim();
+        let indent = line.len() - line.trim_start().len();
+        if content.is_empty() || content.starts_with(['#', ';']) {
+            continue;
+        }
+        match &above {
+            Some((key, indent_of_key)) if indent > *indent_of_key => values.push((key.clone(), content)),
+            _ => {
+                let pair = content.split_once(['=', ':']).filter(|_| !content.starts_with('['));
+                let pair = pair.map(|(key, value)| (key.trim().to_lowercase().replace('_', "-"), value.trim()));
+                above = pair.as_ref().map(|(key, _)| (key.clone(), indent));
+                values.extend(pair);
+            }
         }
     }
     values.retain(|(_, value)| !value.is_empty());

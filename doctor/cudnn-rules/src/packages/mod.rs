@@ -32,7 +32,7 @@ pub use aside::Aside;
 
 pub use change::{PackageChange, Pip, Site};
 pub use conda::workspace_of_pixi;
-pub(crate) use decisions::forbidding;
+pub use decisions::forbidding;
 pub use dirs::data_dir;
 pub use dirs::{entries, user_base};
 pub use environment::{PipRecord, imports_user_packages, python_in, records, setting};

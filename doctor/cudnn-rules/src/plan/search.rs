@@ -17,6 +17,7 @@ use super::merge::{self, Merged};
 use super::simulate::SimulatedMachine;
 use crate::check::finding::{FRAMEWORK_MIX, LD_SO_MIX, LINKED_MIX};
 use crate::check::{Finding, FindingKind, Severity};
+use crate::packages::forbidding;
 use crate::remedy::{Action, Effect, Remedy, Variable};
 
 /// The maximum number of further orders of the findings to try, and of findings in one plan. Each of them costs some
@@ -161,6 +162,11 @@ fn is_executable(remedy: &Remedy) -> bool {
     !remedy.is_by_hand && is_possible(remedy) && merge::changes(remedy)
 }
 
+/// Returns whether the user has decided against a change of the remedy.
+fn is_forbidden(remedy: &Remedy) -> bool {
+    remedy.changes().any(|change| forbidding(change).is_some())
+}
+
 impl PlanSearch<'_> {
     /// Returns the numbers of errors and warnings that the plan could have fixed and does not, then its length.
     fn cost(&self, outcomes: &[RemedyOutcome]) -> (usize, usize, usize) {
@@ -266,6 +272,10 @@ impl PlanSearch<'_> {
                 RemedyOutcome::Refused(Remedy::new(text))
             }
             Some(remedy) if is_planned => self.consider(index, remedy),
+            // Another remedy may fix the finding, in particular a later one.
+            Some(remedy) if finding.kind.severity > Severity::Note && is_forbidden(&remedy) => {
+                self.fixed_already(finding, &remedy).unwrap_or(RemedyOutcome::Refused(remedy))
+            }
             remedy => RemedyOutcome::Advice(remedy),
         };
     }
@@ -273,17 +283,8 @@ impl PlanSearch<'_> {
     /// Takes the remedy of a finding if that helps.
     fn consider(&mut self, index: usize, remedy: Remedy) -> RemedyOutcome {
         let Some(finding) = self.findings.get(index) else { return RemedyOutcome::Advice(Some(remedy)) };
-        if self.is_foreseeable(finding) && !is_among(finding, &self.left) {
-            let mut with_same = self.parts.iter().filter(|part| part.remedy == remedy);
-            let fixing = || self.parts.iter().find(|part| self.is_fixed_by(finding, part.of));
-            if let Some(by) = with_same.next().or_else(fixing) {
-                return RemedyOutcome::FixedBy(by.of);
-            }
-            let is_enough =
-                |count: &usize| !is_among(finding, &self.after(self.parts.get(..*count).unwrap_or_default()));
-            if let Some(last) = (1..=self.parts.len()).find(is_enough).and_then(|count| self.parts.get(count - 1)) {
-                return RemedyOutcome::FixedUpTo(last.of);
-            }
+        if let Some(outcome) = self.fixed_already(finding, &remedy) {
+            return outcome;
         }
         // The steps so far may have changed what helps.
         let now = self.left.iter().find(|left| left.is_same(finding)).and_then(|left| left.remedy.as_ref());
@@ -300,6 +301,21 @@ impl PlanSearch<'_> {
             }
             Err(refusal) => RemedyOutcome::Refused(self.explain(finding, &refusal, remedy)),
         }
+    }
+
+    /// Returns the outcome for a finding that the steps so far have fixed.
+    fn fixed_already(&self, finding: &Finding, remedy: &Remedy) -> Option<RemedyOutcome> {
+        if !self.is_foreseeable(finding) || is_among(finding, &self.left) {
+            return None;
+        }
+        let mut with_same = self.parts.iter().filter(|part| part.remedy == *remedy);
+        let fixing = || self.parts.iter().find(|part| self.is_fixed_by(finding, part.of));
+        if let Some(by) = with_same.next().or_else(fixing) {
+            return Some(RemedyOutcome::FixedBy(by.of));
+        }
+        let is_enough = |count: &usize| !is_among(finding, &self.after(self.parts.get(..*count).unwrap_or_default()));
+        let last = (1..=self.parts.len()).find(is_enough).and_then(|count| self.parts.get(count - 1));
+        last.map(|last| RemedyOutcome::FixedUpTo(last.of))
     }
 
     /// Returns whether the checks find this without running anything.

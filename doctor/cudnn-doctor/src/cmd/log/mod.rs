@@ -295,8 +295,8 @@ fn for_each_entry(mut reader: impl BufRead, mut add: impl FnMut(Part<'_>)) -> st
     let (mut entry, mut line) = (Vec::new(), Vec::new());
     let (mut len, mut zeros) = (0, 0);
     let mut is_prefixed = false;
-    // The mark of the lines of the current entry.
-    let mut entry_mark = None;
+    // The marks of the current entries. Those of several processes may be interleaved.
+    let mut marks = BTreeSet::new();
     match reader.fill_buf()? {
         [0x1f, 0x8b, ..] => {
             return Err(std::io::Error::other("it is compressed; `zcat FILE | cudnn-doctor log -` reads it"));
@@ -331,11 +331,13 @@ fn for_each_entry(mut reader: impl BufRead, mut add: impl FnMut(Part<'_>)) -> st
             return Ok(());
         }
         let text = String::from_utf8_lossy(&line);
-        if is_start {
-            entry_mark =
-                parse(&text).iter().any(is_written_by_cudnn).then(|| text.get(..2)).flatten().map(str::to_lowercase);
+        let mark = text.get(..2).filter(|mark| mark.ends_with('!')).map(str::to_lowercase);
+        match &mark {
+            Some(mark) if is_start && parse(&text).iter().any(is_written_by_cudnn) => _ = marks.insert(mark.clone()),
+            Some(_) => {}
+            None => marks.clear(),
         }
-        let is_of_entry = entry_mark.is_some() && text.get(..2).map(str::to_lowercase) == entry_mark;
+        let is_of_entry = mark.is_some_and(|mark| marks.contains(&mark));
         add(Part::Line { text: &text, is_of_entry });
         if entry.len() < MAX_ENTRY_LEN {
             entry.extend_from_slice(&line);

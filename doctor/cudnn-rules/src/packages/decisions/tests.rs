@@ -14,8 +14,12 @@ fn lists_of_uv_are_found_in_their_table() {
 
 #[test]
 fn values_of_pip_continue_on_indented_lines() {
-    let text = "[global]\nconstraint =\n    /a.txt\n\t/b.txt\nprefix = /x\n# no value\n";
-    assert_eq!(values(text), [("constraint", "/a.txt"), ("constraint", "/b.txt"), ("prefix", "/x")]);
+    let text = "[global]\nConstraint =\n    /a.txt\n\t/b.txt\n    # /old.txt\nprefix = /x\n# no value\n";
+    let expected = [("constraint", "/a.txt"), ("constraint", "/b.txt"), ("prefix", "/x")];
+    assert_eq!(values(text), expected.map(|(key, value)| (key.to_owned(), value)));
+    let indented = "  [install]\n  constraint: /a.txt\n   /b.txt\n  prefix = /x\n[global]\n  no_deps = 1\n";
+    let expected = [&expected[..], &[("no-deps", "1")]].concat();
+    assert_eq!(values(indented), expected.into_iter().map(|(key, value)| (key.to_owned(), value)).collect::<Vec<_>>());
 }
 
 /// Returns a directory with a Python 3.12 environment that uv has made, in the project with these settings.
@@ -25,7 +29,7 @@ fn project(settings: &str) -> TempDir {
         let file = dir.path().join(file);
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         std::fs::write(&file, "").unwrap();
-        #[cfg(unix)]
+        #[cfg(all(test, unix))]
         std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     }
     std::fs::write(dir.path().join("env/pyvenv.cfg"), "uv = 0.9.0\nversion = 3.12.1\n").unwrap();
@@ -51,7 +55,7 @@ fn forbidden(dir: &TempDir, change: PackageChange, variables: &[(&str, &Path)]) 
 const NVRTC: &str = "nvidia-cuda-nvrtc-cu12";
 
 #[test]
-#[cfg(target_os = "linux")]
+#[cfg(all(test, target_os = "linux"))]
 fn decisions_forbid_first_and_repeated_installations_alike() {
     let change = |dir: &TempDir| PackageChange::of(Site::Environment(dir.path().join("env")));
     for (list, requirement, expected) in [
@@ -75,7 +79,7 @@ fn decisions_forbid_first_and_repeated_installations_alike() {
 }
 
 #[test]
-#[cfg(target_os = "linux")]
+#[cfg(all(test, target_os = "linux"))]
 fn the_manifest_of_pixi_is_not_edited_against_a_version_in_it() {
     for (name, manifest, expected) in [
         ("pixi.toml", "[dependencies]\npython = \"3.12.*\"\nlibcudnn = \"9.10.*\"\n", Some("libcudnn 9.10.*")),
@@ -101,7 +105,7 @@ fn the_manifest_of_pixi_is_not_edited_against_a_version_in_it() {
 }
 
 #[test]
-#[cfg(target_os = "linux")]
+#[cfg(all(test, target_os = "linux"))]
 fn all_places_that_pip_fills_obey_its_constraints() {
     let dir = project("");
     let constraints = dir.path().join("constraints.txt");
