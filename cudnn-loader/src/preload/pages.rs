@@ -60,6 +60,12 @@ impl PageList {
         HEADER.to_owned() + &self.files.iter().map(line).collect::<String>()
     }
 
+    /// Returns whether a file with these contents is a list of any format, even if it is damaged.
+    #[must_use]
+    pub fn is_list(content: &[u8]) -> bool {
+        content.starts_with(b"cuDNN pages ")
+    }
+
     /// Parses the contents of a list's file.
     ///
     /// # Errors

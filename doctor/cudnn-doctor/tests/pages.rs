@@ -169,6 +169,11 @@ fn an_unusable_list_is_reported_and_does_no_harm() {
         assert!(value["error"].as_str().unwrap().contains("is not a regular file"), "{value}");
         assert!(!taken.is_file());
     }
+    let thesis = dir.path().join("thesis");
+    std::fs::write(&thesis, "text").unwrap();
+    let value = preload(&[dir.path().to_str().unwrap(), "--no-context", "--keep", thesis.to_str().unwrap()], &[]);
+    assert!(value["error"].as_str().unwrap().contains("is no list of pages"), "{value}");
+    assert_eq!(std::fs::read(&thesis).unwrap(), b"text");
 
     let (other, _) = installation();
     let value = preload(&[other.path().to_str().unwrap(), "--no-context"], &[("CUDNN_LOADER_PAGES", &list)]);

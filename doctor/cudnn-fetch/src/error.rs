@@ -54,6 +54,11 @@ pub enum FetchError {
         /// A description of the failure.
         message: String,
     },
+    /// The place of the release contains something else.
+    Occupied {
+        /// The path.
+        path: PathBuf,
+    },
     /// The cache directory could not be written.
     Cache {
         /// The path.
@@ -101,6 +106,9 @@ impl fmt::Display for FetchError {
                 let for_windows = RELEASES.iter().filter(|release| release.is_windows());
                 let ids: Vec<&str> = for_windows.map(|release| release.id).collect();
                 write!(f, "{} is for Linux; on Windows, fetch {}", release.id, ids.join(" or "))
+            }
+            FetchError::Occupied { path } => {
+                write!(f, "{path:?} exists, and contains no part of this release: remove it, or name another directory")
             }
             FetchError::Cache { path, error } => {
                 write!(f, "cannot write {path:?}: {error}; set {CACHE_VARIABLE} to a directory that you can write to")

@@ -99,6 +99,9 @@ pub fn fetch_into(release: &'static Release, cache: &Path, network: Network) -> 
     if cudnn_os::IS_WINDOWS && !release.is_windows() {
         return Err(FetchError::OtherSystem { release });
     }
+    if !verify::is_replaceable(&dir, release) {
+        return Err(FetchError::Occupied { path: dir });
+    }
     let staging = cache::staging_dir(cache, &release.dir_name())?;
     download(release, staging.path(), &dir).map(|()| dir)
 }
@@ -165,6 +168,22 @@ mod tests {
     fn an_unknown_identifier_names_the_known_ones() {
         let message = release("cu12-9.99.0").map(|found| found.id).map_err(|error| error.to_string());
         assert!(message.as_ref().is_err_and(|text| text.contains("cu12-9.28.0")), "{message:?}");
+    }
+
+    #[test]
+    fn only_a_damaged_release_is_replaced() {
+        let cache = std::env::temp_dir().join(format!("cudnn-fetch-occupied-{}", std::process::id()));
+        let release = release("jit-cu12-9.19.0").unwrap();
+        let dir = cache.join(release.dir_name());
+        std::fs::create_dir_all(&dir).unwrap();
+        assert!(verify::is_replaceable(&dir, release) && verify::is_replaceable(&cache.join("nothing"), release));
+        std::fs::write(dir.join("thesis"), "text").unwrap();
+        assert!(!verify::is_replaceable(&dir.join("thesis"), release));
+        let error = fetch_into(release, &cache, Network::Allowed).unwrap_err();
+        assert!(matches!(&error, FetchError::Occupied { path } if *path == dir), "{error}");
+        std::fs::create_dir_all(release.lib_dir(&dir)).unwrap();
+        assert!(verify::is_replaceable(&dir, release));
+        std::fs::remove_dir_all(cache).unwrap();
     }
 
     #[test]

@@ -62,6 +62,14 @@ struct Entry {
     len: u64,
 }
 
+/// Returns whether a path may be replaced by the release: it does not exist, or is an empty directory, or one with at
+/// least a part of the release.
+pub(crate) fn is_replaceable(dir: &Path, release: &Release) -> bool {
+    let Ok(mut entries) = std::fs::read_dir(dir) else { return dir.symlink_metadata().is_err() };
+    let parts = [dir.join(STAMP), record_path(dir), release.lib_dir(dir)];
+    entries.next().is_none() || parts.iter().any(|part| part.exists())
+}
+
 /// Checks an unpacked release, and writes the stamp if it is intact.
 pub(crate) fn verify(dir: &Path, release: &Release) -> Result<(), Damage> {
     let record = record_path(dir);

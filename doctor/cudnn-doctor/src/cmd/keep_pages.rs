@@ -2,7 +2,8 @@
 //! them first.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -34,6 +35,9 @@ pub(crate) struct KeptPages {
 /// # Errors
 /// The reason why reading or writing failed.
 pub(crate) fn keep(process: u32, file: &Path) -> Result<KeptPages, String> {
+    if contains_something_else(file) {
+        return Err(format!("{} exists, and is no list of pages: name another file", file.printable()));
+    }
     let list = record(process).map_err(|error| error.to_string())?;
     let graph = list.files.iter().find(|file| file.path.ends_with(Library::Graph.file_name()));
     let installation = graph.and_then(|graph| graph.path.parent());
@@ -46,6 +50,15 @@ pub(crate) fn keep(process: u32, file: &Path) -> Result<KeptPages, String> {
     trusted_files::replace(file, Path::new(&temporary), std::iter::once(list.encode().as_bytes()))
         .map_err(|reason| cannot_write(file, &reason))?;
     Ok(KeptPages { installation: installation.to_owned(), list, file: file.to_owned() })
+}
+
+/// Returns whether there is a regular file with other contents than a list of pages.
+fn contains_something_else(file: &Path) -> bool {
+    let is_used = file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() > 0);
+    let mut start = Vec::new();
+    let opened = is_used.then(|| File::open(file).ok()).flatten();
+    is_used
+        && opened.is_none_or(|opened| opened.take(64).read_to_end(&mut start).is_err() || !PageList::is_list(&start))
 }
 
 fn cannot_write(file: &Path, reason: &TrustError) -> String {

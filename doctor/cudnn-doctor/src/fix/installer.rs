@@ -94,7 +94,22 @@ impl PackageManager {
 pub(super) fn variables_for_root(command: &Command) -> Vec<(OsString, OsString)> {
     let installer = PackageManager::of(command);
     let passed = std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(|name| is_passed(name, installer)));
-    passed.map(|(name, value)| if name == "PATH" { (name, only_of_root(&value)) } else { (name, value) }).collect()
+    let adapted = passed.map(|(name, value)| match name.to_str() {
+        Some("PATH") => (name, only_of_root(&value)),
+        Some("PIP_CONSTRAINT" | "UV_CONSTRAINT" | "UV_OVERRIDE") => (name, with_absolute_paths(&value)),
+        _ => (name, value),
+    });
+    adapted.collect()
+}
+
+/// Makes the files of a variable independent of the working directory, which is another one for programs of root.
+fn with_absolute_paths(files: &OsStr) -> OsString {
+    let Some(files) = files.to_str() else { return files.to_owned() };
+    let absolute = |file: &str| match std::path::absolute(file) {
+        Ok(path) if path.exists() => path.display().to_string(),
+        _ => file.to_owned(),
+    };
+    files.split_whitespace().map(absolute).collect::<Vec<_>>().join(" ").into()
 }
 
 /// Removes the directories that another user can change from a search path. Installers start more programs than the plan

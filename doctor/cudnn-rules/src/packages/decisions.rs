@@ -1,6 +1,7 @@
 //! What the user has decided about versions: constraints and overrides of uv, constraints of pip, and pins of conda. A
 //! change that contradicts them fails, or is undone later.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use cudnn_cli::escape::Printable;
@@ -136,7 +137,9 @@ fn redirection(prefix: Option<&Path>, has_directory: bool) -> Option<String> {
 fn pip_decisions(prefix: Option<&Path>) -> Vec<Decision> {
     let in_settings = pip_settings(prefix).into_iter().filter_map(|file| text(&file)).flat_map(|text| {
         let constraints = values(&text).into_iter().filter(|(key, _)| *key == "constraint");
-        constraints.flat_map(|(_, value)| value.split_whitespace().map(PathBuf::from)).collect::<Vec<_>>()
+        constraints
+            .flat_map(|(_, value)| value.split_whitespace().map(|file| without_scheme(file).into()))
+            .collect::<Vec<PathBuf>>()
     });
     files_of_variable("PIP_CONSTRAINT").into_iter().chain(in_settings).flat_map(|file| decisions_in(&file)).collect()
 }
@@ -169,21 +172,47 @@ fn values(text: &str) -> Vec<(String, &str)> {
 /// Returns the files in a variable, which are separated by spaces.
 fn files_of_variable(name: &str) -> Vec<PathBuf> {
     let value = facts::variable(name).unwrap_or_default().to_string_lossy().into_owned();
-    value.split_whitespace().map(PathBuf::from).collect()
+    value.split_whitespace().map(|file| without_scheme(file).into()).collect()
 }
 
 fn text(file: &Path) -> Option<String> {
     String::from_utf8(read_bounded(file, MAX_LEN).ok()?).ok()
 }
 
-/// Returns the decisions in a file with one requirement per line.
+/// Returns the decisions in a file with one requirement per line, and in the files that it names with `-c` or `-r`.
 fn decisions_in(file: &Path) -> Vec<Decision> {
-    let text = text(file).unwrap_or_default();
-    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
-    let requirements = lines.map(|line| line.split(" --").next().unwrap_or_default().trim());
-    let requirements = requirements.filter(|line| !line.is_empty() && !line.starts_with('-'));
-    let decision = |line: &str| Decision { file: file.to_owned(), requirement: line.to_owned(), is_override: false };
-    requirements.map(decision).collect()
+    /// More files than a person writes.
+    const MAX_FILES: usize = 32;
+    let mut found = Vec::new();
+    let mut files = vec![file.to_owned()];
+    let mut read = BTreeSet::new();
+    while let Some(file) = files.pop() {
+        if read.len() >= MAX_FILES || !read.insert(file.clone()) {
+            continue;
+        }
+        // A backslash continues a line.
+        let text = text(&file).unwrap_or_default().replace("\r\n", "\n").replace("\\\n", " ");
+        for line in text.lines() {
+            // A comment is a word of its own, because URLs contain this character, too.
+            let line =
+                if line.trim_start().starts_with('#') { "" } else { line.split(" #").next().unwrap_or_default() };
+            let line = line.split(" --").next().unwrap_or_default().trim();
+            let of_file =
+                ["-c", "-r", "--constraint", "--requirement"].iter().find_map(|option| line.strip_prefix(option));
+            if let Some(other) = of_file {
+                let other = other.trim_start_matches([' ', '\t', '=']);
+                files.extend(file.parent().map(|dir| dir.join(without_scheme(other))));
+            } else if !line.is_empty() && !line.starts_with('-') {
+                found.push(Decision { file: file.clone(), requirement: line.to_owned(), is_override: false });
+            }
+        }
+    }
+    found
+}
+
+/// Returns the path of a `file:` URL. Other text stays the same.
+fn without_scheme(file: &str) -> &str {
+    file.strip_prefix("file://").unwrap_or(file)
 }
 
 /// Returns the strings of a list in a TOML file, without reading the rest of the file.

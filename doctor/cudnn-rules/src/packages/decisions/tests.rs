@@ -22,6 +22,20 @@ fn values_of_pip_continue_on_indented_lines() {
     assert_eq!(values(indented), expected.into_iter().map(|(key, value)| (key.to_owned(), value)).collect::<Vec<_>>());
 }
 
+#[test]
+fn files_of_requirements_are_read_like_pip_reads_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+    write("all.txt", "# nothing\na==1 # why\nb \\\n  >=2\n-c more/c.txt\n--hash=x\n--requirement=all.txt\n");
+    std::fs::create_dir(dir.path().join("more")).unwrap();
+    write("more/c.txt", "c<3\r\n");
+    let mut found: Vec<String> =
+        decisions_in(&dir.path().join("all.txt")).into_iter().map(|one| one.requirement).collect();
+    found.sort();
+    found.dedup();
+    assert_eq!(found, ["a==1", "b    >=2", "c<3"]);
+}
+
 /// Returns a directory with a Python 3.12 environment that uv has made, in the project with these settings.
 fn project(settings: &str) -> TempDir {
     let dir = tempfile::tempdir().unwrap();
