@@ -67,8 +67,9 @@ int cudnnShimPreloadStart(unsigned int flags, const int *devices, int device_cou
 
 /* Waits for the preloads that were started. Returns the status of the first one that failed, in the order of their
  * starts, or 0 if all succeeded. If there is nothing to wait for, returns the previous status again, or 0 if no preload
- * has run. A forked child does not wait for its parent's preloads, and a library's constructor cannot wait for
- * preloads. */
+ * has run. Also waits for the preload of the variable CUDNN_LOADER_PRELOAD, which is ignored in the result and in the
+ * report if the program preloads itself. A forked child does not wait for its parent's preloads, and a library's
+ * constructor cannot wait for preloads. */
 int cudnnShimPreloadWait(void);
 
 /* Describes the preload whose status cudnnShimPreload or cudnnShimPreloadWait returned last, with one line per step:

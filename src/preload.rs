@@ -3,6 +3,7 @@
 
 use std::ffi::{c_char, c_int, c_uint};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_loader::__private::{lock, write_text};
 use cudnn_loader::Library;
@@ -29,8 +30,12 @@ const INTERNAL_ERROR: c_int = 4000;
 
 /// A program that starts more preloads at the same time is in a loop.
 const MAX_RUNNING: usize = 16;
-/// Preloads that were started in the background.
+/// Preloads that the program has started in the background.
 static STARTED: Mutex<Vec<PreloadHandle>> = Mutex::new(Vec::new());
+/// The preload of [`VARIABLE`].
+static OF_VARIABLE: Mutex<Vec<PreloadHandle>> = Mutex::new(Vec::new());
+/// Whether the program preloads itself. It then gets status and report only of its own preloads.
+static PRELOADS_ITSELF: AtomicBool = AtomicBool::new(false);
 /// Status and report that the last call of a C function has returned.
 static LAST: Mutex<(c_int, String)> = Mutex::new((0, String::new()));
 
@@ -42,7 +47,14 @@ static LAST: Mutex<(c_int, String)> = Mutex::new((0, String::new()));
 pub unsafe extern "C" fn cudnnShimPreload(flags: c_uint, devices: *const c_int, device_count: c_int) -> c_int {
     // SAFETY: the caller's obligation, passed on.
     let devices = unsafe { numbers(devices, device_count) };
-    catch_panic(|| if is_nested() { 0 } else { finish(preload(flags, devices).run()) }).unwrap_or(INTERNAL_ERROR)
+    catch_panic(|| {
+        if is_nested() {
+            return 0;
+        }
+        PRELOADS_ITSELF.store(true, Ordering::Relaxed);
+        finish(preload(flags, devices).run())
+    })
+    .unwrap_or(INTERNAL_ERROR)
 }
 versioned!(cudnnShimPreload @@ "libcudnn_shim_1");
 
@@ -54,7 +66,13 @@ versioned!(cudnnShimPreload @@ "libcudnn_shim_1");
 pub unsafe extern "C" fn cudnnShimPreloadStart(flags: c_uint, devices: *const c_int, device_count: c_int) -> c_int {
     // SAFETY: the caller's obligation, passed on.
     let devices = unsafe { numbers(devices, device_count) };
-    catch_panic(|| start(preload(flags, devices))).map_or(INTERNAL_ERROR, |()| 0)
+    catch_panic(|| {
+        if !is_nested() {
+            PRELOADS_ITSELF.store(true, Ordering::Relaxed);
+            start(&STARTED, preload(flags, devices));
+        }
+    })
+    .map_or(INTERNAL_ERROR, |()| 0)
 }
 versioned!(cudnnShimPreloadStart @@ "libcudnn_shim_1");
 
@@ -62,17 +80,8 @@ versioned!(cudnnShimPreloadStart @@ "libcudnn_shim_1");
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnShimPreloadWait() -> c_int {
     catch_panic(|| {
-        lock(&STARTED)?.retain(|handle| !handle.is_inherited());
-        let started = if is_nested() { Vec::new() } else { lock(&STARTED)?.clone() };
-        let mut awaited = None;
-        for handle in started {
-            let result = handle.join();
-            // Otherwise a constructor has called this and cannot wait.
-            if handle.is_finished() {
-                lock(&STARTED)?.retain(|other| *other != handle);
-                awaited = awaited.filter(Result::is_err).or(Some(result));
-            }
-        }
+        let of_variable = join(&OF_VARIABLE)?.filter(|_| !PRELOADS_ITSELF.load(Ordering::Relaxed));
+        let awaited = join(&STARTED)?.or(of_variable);
         awaited.map(finish).or_else(|| lock(&LAST).map(|last| last.0))
     })
     .flatten()
@@ -126,22 +135,48 @@ fn finish(result: Result<PreloadReport, PreloadError>) -> c_int {
     status
 }
 
-/// Starts a preload in a background thread. A preload cannot start another one.
-fn start(preload: Preload) {
-    if is_nested() {
-        return;
+/// Waits for these preloads and removes them. Returns the first failure or else the last result. The outer `Option` is
+/// `None` if another thread holds the lock for too long.
+fn join(started: &Mutex<Vec<PreloadHandle>>) -> Option<Option<Result<PreloadReport, PreloadError>>> {
+    lock(started)?.retain(|handle| !handle.is_inherited());
+    let handles = if is_nested() { Vec::new() } else { lock(started)?.clone() };
+    let mut awaited = None;
+    for handle in handles {
+        let result = handle.join();
+        // Otherwise a constructor has called this and cannot wait.
+        if handle.is_finished() {
+            lock(started)?.retain(|other| *other != handle);
+            awaited = awaited.filter(Result::is_err).or(Some(result));
+        }
     }
-    let is_full = lock(&STARTED).is_none_or(|mut started| {
+    Some(awaited)
+}
+
+/// Starts a preload in a background thread.
+fn start(started: &Mutex<Vec<PreloadHandle>>, preload: Preload) {
+    let is_full = lock(started).is_none_or(|mut started| {
         if started.len() >= MAX_RUNNING {
-            // The program does not wait for its preloads.
-            started.retain(|handle| !handle.is_finished());
+            forget_finished(&mut started);
         }
         started.len() >= MAX_RUNNING
     });
     let handle = (!is_full).then(|| preload.start());
-    if let Some(mut started) = lock(&STARTED) {
+    if let Some(mut started) = lock(started) {
         started.extend(handle);
     }
+}
+
+/// Removes finished preloads of a program that does not wait for them, except the first failed one.
+fn forget_finished(started: &mut Vec<PreloadHandle>) {
+    let mut has_failed = false;
+    started.retain(|handle| {
+        if !handle.is_finished() {
+            return true;
+        }
+        let is_first_failure = !has_failed && handle.join().is_err();
+        has_failed |= is_first_failure;
+        is_first_failure
+    });
 }
 
 at_load!(INIT_ENTRY: preload_from_env);
@@ -161,9 +196,9 @@ extern "C" fn preload_from_env() {
             _ => 0,
         };
         let flags = value.to_string_lossy().split(',').fold(0, |flags, word| flags | flag(word));
-        if flags != 0 && cudnn_loader::__private::process_needs_shim() {
+        if flags != 0 && !is_nested() && cudnn_loader::__private::process_needs_shim() {
             // The new thread waits until ld.so has finished loading the drop-in.
-            start(preload(flags, vec![0]));
+            start(&OF_VARIABLE, preload(flags, vec![0]));
         }
     });
 }

@@ -12,10 +12,15 @@ pub fn thread_token() -> u64 {
 }
 
 /// Waits in pauses that grow from 20 µs to 1 ms, until a time limit is reached.
+///
+/// A loop that attempts something after every pause always makes its last attempt after the limit. Otherwise, a process
+/// that was stopped for a while would give up although the attempt would now succeed.
 pub struct Backoff {
     start: Instant,
     pause: Duration,
     limit: Duration,
+    /// The limit was reached before the last attempt.
+    is_over: bool,
 }
 
 impl Backoff {
@@ -32,14 +37,20 @@ impl Backoff {
     /// Creates a backoff with this total limit.
     #[must_use]
     pub fn with_limit(limit: Duration) -> Self {
-        Backoff { start: Instant::now(), pause: Duration::from_micros(20), limit }
+        Backoff { start: Instant::now(), pause: Duration::from_micros(20), limit, is_over: false }
     }
 
-    /// Sleeps for the next pause. Returns `false` when the time limit is reached.
+    /// Sleeps for the next pause, and returns `true` for another attempt. Returns `false` at once if the limit had been
+    /// reached before the last attempt.
+    #[must_use]
     pub fn wait(&mut self) -> bool {
+        if self.is_over {
+            return false;
+        }
         std::thread::sleep(self.pause);
         self.pause = (self.pause * 2).min(Duration::from_millis(1));
-        self.start.elapsed() < self.limit
+        self.is_over = self.start.elapsed() >= self.limit;
+        true
     }
 }
 
@@ -62,5 +73,22 @@ pub fn lock_within<T>(mutex: &Mutex<T>, limit: Duration) -> Option<MutexGuard<'_
             Err(TryLockError::WouldBlock) if backoff.wait() => {}
             Err(TryLockError::WouldBlock) => return None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempt_follows_the_last_pause() {
+        let mutex = Mutex::new(());
+        let mut holder = mutex.try_lock().ok();
+        let mut backoff = Backoff::with_limit(Duration::ZERO);
+        while backoff.wait() {
+            // The owner releases the lock while this thread sleeps, or while the process is stopped.
+            drop(holder.take());
+        }
+        assert!(holder.is_none() && !backoff.wait());
     }
 }

@@ -262,7 +262,10 @@ int main(int count, char **args) {
         int missing = 1000;
         char report[4096];
         cudnnShimPreloadStart(CUDNN_SHIM_CONTEXTS, &missing, 1);
-        cudnnShimPreloadStart(CUDNN_SHIM_GRAPH, NULL, 0);
+        for (int i = 0; i < atoi(value); i++) {
+            cudnnShimPreloadStart(CUDNN_SHIM_GRAPH, NULL, 0);
+            cudnnShimPreload(CUDNN_SHIM_GRAPH, NULL, 0);
+        }
         int failed = cudnnShimPreloadWait();
         cudnnShimGetPreloadReport(report, sizeof report);
         printf("failed = %d, again = %d\n%s\n", failed != 0, cudnnShimPreloadWait() == failed, report);

@@ -299,6 +299,11 @@ fn a_variable_starts_a_preload() {
     }
     let (text, _) = run(&client, &variables, &["preload-start", "preload-wait", "report"]);
     assert!(text.contains("cudnnShimPreloadStart = 0") && text.contains("libcudnn_graph.so.9\", loaded in"), "{text}");
+    // A program's own preload counts, even if the variable's fails: it needs a GPU.
+    let preload = [variables.as_slice(), &[("CUDNN_LOADER_PRELOAD", Path::new("contexts"))]].concat();
+    let (text, _) = run(&client, &preload, &["preload-start", "preload-wait", "preload-wait", "preload-report"]);
+    assert_eq!(text.matches("cudnnShimPreloadWait = 0").count(), 2, "{text}");
+    assert!(text.contains("load libcudnn_graph.so.9") && !text.contains("start the driver"), "{text}");
 }
 
 /// These four functions are missing in all headers, so the drop-in must pass on arguments of any type and number.

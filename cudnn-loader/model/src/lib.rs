@@ -28,7 +28,7 @@ mod sync {
             TOKEN.with(std::cell::Cell::get)
         }
 
-        /// Waits once, which is enough because the model tries every order anyway.
+        /// Waits once, before the last attempt, which is enough because the model tries every order anyway.
         pub(crate) struct Backoff(bool);
 
         impl Backoff {

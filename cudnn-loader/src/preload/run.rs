@@ -63,7 +63,8 @@ impl RunningPreload<'_> {
                 return Err(PreloadOutcome::Skipped("cannot unshare the file descriptor table".into()));
             }
             libraries::clear_failure(Library::Graph);
-            Ok(entry(|| installation::select(Some(&preload.options), &LoadedObjects::snapshot()))?)
+            let selection = entry(|| installation::select(Some(&preload.options), &LoadedObjects::snapshot()))?;
+            Ok(&selection.installation)
         });
         let Some(installation) = installation else { return };
         let list = self.read_page_list(installation);

@@ -26,6 +26,8 @@ pub(crate) struct Selected {
 }
 
 static SELECTED: Attempts<Selected> = Attempts::new(true);
+/// The selection that graph was loaded from. It stays even if a thread that saw an earlier, equal search forgets that.
+static IN_USE: RaceOnce<&'static Selected> = RaceOnce::new();
 /// The options of the program's last explicit search. Searches that a function call triggers use the same options.
 static REQUIRED: RaceOnce<Options> = RaceOnce::new();
 
@@ -36,7 +38,12 @@ pub fn installation() -> Option<&'static Installation> {
 }
 
 pub(crate) fn selected() -> Option<&'static Selected> {
-    SELECTED.success()
+    IN_USE.get().copied().or_else(|| SELECTED.success())
+}
+
+/// Makes the selection permanent, because graph was loaded from it.
+pub(crate) fn keep(selected: &'static Selected) {
+    IN_USE.get_or_init(|| selected);
 }
 
 /// Creates a failure that includes the selected installation and the rejected directories.
@@ -65,9 +72,12 @@ pub(crate) fn forget_failed_search(when: When) {
     }
 }
 
-/// Returns the selected installation. If necessary, selects an installation that meets the options. Function calls pass
+/// Returns the selection. If necessary, selects an installation that meets the options. Function calls pass
 /// no options and use the ones from the program's last explicit search.
-pub(crate) fn select(options: Option<&Options>, objects: &LoadedObjects) -> Result<&'static Installation, LoadError> {
+pub(crate) fn select(options: Option<&Options>, objects: &LoadedObjects) -> Result<&'static Selected, LoadError> {
+    if let Some(selected) = IN_USE.get() {
+        return Ok(selected);
+    }
     let outcome = SELECTED.get_or_try(|| {
         if let Some(options) = options {
             // A replaced value leaks.
@@ -80,10 +90,7 @@ pub(crate) fn select(options: Option<&Options>, objects: &LoadedObjects) -> Resu
         report(&outcome);
         outcome
     });
-    match outcome {
-        Ok(selected) => Ok(&selected.installation),
-        Err(failure) => Err(LoadError::new(Library::Graph, failure.clone())),
-    }
+    outcome.as_ref().map_err(|failure| LoadError::new(Library::Graph, failure.clone()))
 }
 
 /// Returns the file of NVIDIA's shim, if the process has loaded it. Ignores the drop-in, which has the same name.

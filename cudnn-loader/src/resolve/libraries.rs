@@ -13,7 +13,9 @@ use cudnn_probe::release_facts::has_library;
 use cudnn_probe::{Installation, Library, ProbeError, Version, shown_path};
 
 use super::attempts::{Attempts, Shared, When};
-use super::installation::{dir_of, failure, forget_failed_search, forget_search, is_in, last_search, select};
+use super::installation::{
+    dir_of, failure, forget_failed_search, forget_search, is_in, keep, last_search, select, selected,
+};
 use super::{in_memory, plugins};
 use crate::dl::dlerror::{DlErrorKind, DlopenError};
 use crate::dl::objects::LoadedObjects;
@@ -158,7 +160,7 @@ fn forget_failures(library: Library, when: When) {
 pub(crate) fn load_installation(options: &Options) -> Result<&'static Installation, LoadError> {
     clear_failure(Library::Graph);
     let mut objects = LoadedObjects::snapshot();
-    let installation = select(Some(options), &objects)?;
+    let installation = &select(Some(options), &objects)?.installation;
     // Check the active installation, because it may have been selected with different options. Once graph is loaded,
     // the CUDA major version is known.
     let mut active = installation.clone();
@@ -185,18 +187,19 @@ pub(crate) fn load(library: Library, objects: &mut LoadedObjects) -> Result<&'st
         return Ok(loaded);
     }
     forget_failures(library, When::Due);
-    let installation = select(None, objects).map_err(|error| error.with_library(library))?;
+    let selection = select(None, objects).map_err(|error| error.with_library(library))?;
     let mut last = None;
     for library in load_order(library) {
         let Some(attempts) = attempts(library) else { continue };
         let outcome = attempts.get_or_try(|| {
-            // Another thread may have changed the selection. An already loaded graph library determines the
-            // installation.
-            let graph = loaded(Library::Graph).map(|graph| graph.installation);
-            let installation = graph.or_else(super::installation::installation).unwrap_or(installation);
-            let outcome = attempt(installation, library, objects);
+            // Another thread may have changed the selection, until graph is loaded.
+            let selection = selected().unwrap_or(selection);
+            let outcome = attempt(&selection.installation, library, objects);
             match &outcome {
                 Ok(LoadedLibrary { path, duration, .. }) => {
+                    if library == Library::Graph {
+                        keep(selection);
+                    }
                     emit(&LoaderEvent::Loaded { library, path, duration: *duration });
                 }
                 Err(failure) => emit(&LoaderEvent::LoadFailed { error: &LoadError::new(library, failure.clone()) }),
