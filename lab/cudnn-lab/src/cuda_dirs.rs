@@ -65,10 +65,18 @@ pub(crate) fn finds_cublas_lt(cuda_major: u32, opener: &Path) -> bool {
 
 /// Returns whether ld.so finds a library in a worker. The run path of the opener is searched too.
 fn finds(library: &str, opener: Option<&Path>) -> bool {
-    let host = Host::current().env(SEARCH_PATH, search_path().unwrap_or_default());
+    let host = host_of_worker(Host::current(), search_path());
     let simulation = opener.and_then(|opener| Simulation::new(opener, &host).ok());
     let without_opener = || Simulation::without_program(Path::new("/"), &host, &KnownFiles::new());
     simulation.unwrap_or_else(without_opener).dlopen_incomplete(library, 0).is_some()
+}
+
+/// Returns the machine with the search path of a worker, which inherits the one of this process if there is no other.
+fn host_of_worker(host: Host, search_path: Option<OsString>) -> Host {
+    match search_path {
+        Some(path) => host.env(SEARCH_PATH, path),
+        None => host,
+    }
 }
 
 /// Returns the directories of other wheels next to the wheel with this directory of cuDNN.
@@ -87,6 +95,17 @@ fn beside(cudnn: &Path) -> Option<Vec<PathBuf>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_worker_inherits_the_search_path_if_there_is_no_other() {
+        let searched = |path: Option<&str>| {
+            host_of_worker(Host::sandbox("/").env(SEARCH_PATH, "/own"), path.map(OsString::from)).variable(SEARCH_PATH)
+        };
+        assert_eq!(
+            [searched(None), searched(Some("/own:/wheel"))],
+            ["/own", "/own:/wheel"].map(|path| Some(path.into()))
+        );
+    }
 
     #[test]
     fn wheels_next_to_cudnn_are_found() {

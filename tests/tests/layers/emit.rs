@@ -316,7 +316,8 @@ fn texts_of_a_capture_do_not_become_code() {
                 plan.engine = None;
             }
             Record::Failure(failure) => {
-                failure.reason = Some(hostile.to_owned());
+                // Only the first line of this reason is shown.
+                failure.reason = Some(format!("!planted {hostile}"));
                 failures.push(Record::Failure(failure.clone()));
             }
             Record::Device(device) => {

@@ -103,7 +103,8 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
             );
         }
         let report = &original.report;
-        let found = report.reason.as_deref().unwrap_or("no reason");
+        let found: Vec<&str> = report.reason.iter().chain(&report.problems).map(String::as_str).collect();
+        let found = if found.is_empty() { "no reason".to_owned() } else { found.join("; ") };
         return Err(format!("the graph does not show this: {}, {}", status(report), found.printable()).into());
     }
     let write = |graph: &Graph, report: &ReplayReport| {
@@ -184,7 +185,9 @@ fn observe(
     let mut observed = Observed { report: replay(&request)?, alternatives: Vec::new() };
     if is_slow {
         request.engines = Engines::All;
-        observed.alternatives = replay(&request)?.plans;
+        let all = replay(&request)?;
+        observed.alternatives = all.plans;
+        observed.report.problems.extend(all.problems);
     }
     Ok(observed)
 }
@@ -215,8 +218,12 @@ fn records(case: &Case, graph: &Graph, report: &ReplayReport) -> Vec<Record> {
             build_us: planned.map_or(0, |plan| plan.build_us),
             ..PlanRecord::default()
         }),
-        // A process that crashes reports no plan.
-        _ => captured.plan.clone(),
+        // A process that crashes reports no plan. Only the requested engine is known of the smaller graph.
+        _ => captured.plan.as_ref().map(|plan| PlanRecord {
+            status: plan.status,
+            engine: plan.engine.clone(),
+            ..PlanRecord::default()
+        }),
     };
     let Some(plan) = plan else { return records };
     let device = captured.device.as_ref().map(|_| 0);

@@ -65,7 +65,12 @@ pub(super) fn lines(case: &Case, how_to_run: &[&str], cannot_execute: Option<&st
 fn failed(status: Status, reason: Option<&String>) -> String {
     // cuDNN repeats the reason for every engine.
     let reason = reason.map_or(String::new(), |reason| format!(": {}", quoted(first_reason(reason))));
-    format!("{}{reason}", quoted(&format!("CUDNN_STATUS_{status}")))
+    let status = if status == Status::UNKNOWN {
+        "an unknown status".to_owned()
+    } else {
+        quoted(&format!("CUDNN_STATUS_{status}"))
+    };
+    format!("{status}{reason}")
 }
 
 fn symptom(case: &Case) -> String {
@@ -123,5 +128,10 @@ mod tests {
         let reason = format!("no engine works\n{}", "Error: 3000; Reason: the layout is unsupported\n".repeat(40));
         let expected = r#""CUDNN_STATUS_SUCCESS": "Error: 3000; Reason: the layout is unsupported""#;
         assert_eq!(failed(Status::SUCCESS, Some(&reason)), expected);
+    }
+
+    #[test]
+    fn an_unknown_status_is_no_name_of_cudnn() {
+        assert_eq!(failed(Status::UNKNOWN, None), "an unknown status");
     }
 }

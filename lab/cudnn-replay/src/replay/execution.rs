@@ -20,7 +20,6 @@ use super::prepared::Prepared;
 use super::request::{DataSet, PlanReport, Request, Run};
 use super::stopwatch::Stopwatch;
 use super::threads::Threads;
-use crate::tune::statistics::Timing;
 
 /// Executes the plans of a graph.
 pub(super) struct Executor<'a> {
@@ -33,9 +32,11 @@ pub(super) struct Executor<'a> {
     /// The data sets in memory, and those that were requested.
     prepared: Vec<Prepared>,
     prepared_for: &'a [DataSet],
+    /// Measures plans, from the first measurement on.
+    stopwatch: Option<Stopwatch>,
     /// Why no graph can be executed.
     pub(super) refusal: Option<String>,
-    /// The skipped data sets, with the reasons.
+    /// The skipped data sets and measurements, with the reasons.
     pub(super) problems: Vec<String>,
 }
 
@@ -47,8 +48,18 @@ impl<'a> Executor<'a> {
         request: &'a Arc<Request>,
         ahead: Option<PreparedAhead>,
     ) -> Self {
-        let (prepared, refusal, problems) = (Vec::new(), None, Vec::new());
-        Executor { gpu, handle, threads, request, ahead, prepared, prepared_for: &[], refusal, problems }
+        Executor {
+            gpu,
+            handle,
+            threads,
+            request,
+            ahead,
+            prepared: Vec::new(),
+            prepared_for: &[],
+            stopwatch: None,
+            refusal: None,
+            problems: Vec::new(),
+        }
     }
 
     /// Executes a plan with each data set.
@@ -63,6 +74,9 @@ impl<'a> Executor<'a> {
             }
             if self.refusal.is_some() || !self.execute_prepared(plan, report, step) {
                 return;
+            }
+            if request.time && report.time_ms.is_none() {
+                self.measure(plan, report, step);
             }
         }
     }
@@ -86,11 +100,23 @@ impl<'a> Executor<'a> {
                 return false;
             }
         }
-        if let Some(prepared) = self.prepared.first().filter(|_| self.request.time && report.time_ms.is_none()) {
-            step(&format!("measured engine {}", report.engine.index));
-            report.time_ms = self.timing(plan, prepared).ok().flatten().map(|timing| timing.median / 1e3);
-        }
         true
+    }
+
+    /// Measures the time of a plan with the first prepared data set.
+    fn measure(&mut self, plan: &Plan, report: &mut PlanReport, step: &mut Step<'_>) {
+        let index = report.engine.index;
+        step(&format!("measured engine {index}"));
+        match self.median_ms(plan) {
+            Ok(time) => report.time_ms = time,
+            Err(failure) => {
+                let problem = format!("the time of engine {index} is not measured: {failure}");
+                // Other data sets may have the same problem.
+                if !self.problems.contains(&problem) {
+                    self.problems.push(problem);
+                }
+            }
+        }
     }
 
     fn prepare(&mut self, data: &'a [DataSet]) {
@@ -140,9 +166,16 @@ impl<'a> Executor<'a> {
         Ok(launch)
     }
 
-    fn timing(&self, plan: &Plan, prepared: &Prepared) -> Result<Option<Timing>, Failure> {
+    /// Returns the median time of an execution in milliseconds.
+    fn median_ms(&mut self, plan: &Plan) -> Result<Option<f64>, Failure> {
+        let Some(prepared) = self.prepared.first() else { return Ok(None) };
         let launch = Launch::new(self.gpu, &prepared.memory, plan)?;
-        Stopwatch::new(self.gpu)?.timing(self.gpu, || Ok(execute(self.handle, plan, &launch.pack)?))
+        let stopwatch = match &mut self.stopwatch {
+            Some(stopwatch) => stopwatch,
+            none => none.insert(Stopwatch::new(self.gpu)?),
+        };
+        let timing = stopwatch.timing(self.gpu, || Ok(execute(self.handle, plan, &launch.pack)?))?;
+        Ok(timing.map(|timing| timing.median / 1e3))
     }
 }
 

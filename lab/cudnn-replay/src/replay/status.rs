@@ -62,7 +62,7 @@ impl TryFrom<String> for ReportStatus {
         let own = [ReportStatus::Skipped, ReportStatus::Crashed, ReportStatus::Hung];
         match own.into_iter().find(|status| status.to_string() == name) {
             Some(status) => Ok(status),
-            None => Status::try_from(name).map(ReportStatus::Returned),
+            None => name.parse().map(ReportStatus::Returned),
         }
     }
 }

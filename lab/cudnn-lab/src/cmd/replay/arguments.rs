@@ -13,6 +13,11 @@ use crate::captures::CaptureFiles;
 use crate::graph_arguments::MemoryOption;
 use crate::output_file::Replace;
 
+/// The key of the options that states how times are measured.
+pub(super) const TIMING: &str = "timing";
+/// The current method. Times of another method are not compared.
+const TIMING_METHOD: &str = "median with an empty L2 cache";
+
 /// The options of `replay`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -73,7 +78,8 @@ impl Arguments {
     pub(super) fn value(&self) -> Value {
         let Arguments { engines, data, repeat, memory, time, .. } = self;
         let engines = engines.to_possible_value().map(|value| value.get_name().to_owned());
-        json!({ "engines": engines, "data": data, "repeat": repeat, "memory": memory.memory, "time": time })
+        let memory = memory.memory;
+        json!({ "engines": engines, "data": data, "repeat": repeat, "memory": memory, "time": time, TIMING: TIMING_METHOD })
     }
 
     /// Returns whether only captured values are wanted.

@@ -4,13 +4,14 @@ use std::fmt::Display;
 use std::path::Path;
 
 use cudnn_cli::escape::Printable;
-use cudnn_cli::output::SCHEMA;
+use cudnn_cli::output::{SCHEMA, remark};
 use cudnn_cli::programs::lab;
 use cudnn_probe::read_bounded;
 use cudnn_replay::replay::ReplayReport;
 use cudnn_replay::replay::capture::Captured;
 use serde_json::Value;
 
+use super::arguments::TIMING;
 use super::text;
 
 /// The maximum size of a baseline in bytes. A report about all engines of a graph has some 10 KB.
@@ -55,19 +56,33 @@ pub(super) fn read(file: &Path, options: &Value, graphs: &[Captured]) -> Result<
         };
         serde_json::from_value(report).map_err(|error| damaged(&error))
     };
-    let found = graphs.iter().map(&mut take).collect::<Result<Vec<ReplayReport>, String>>()?;
+    let mut found = graphs.iter().map(&mut take).collect::<Result<Vec<ReplayReport>, String>>()?;
     let is_twice =
         |graph: &&Captured| reports.iter().any(|report| report.get("graph").and_then(Value::as_str) == Some(&graph.id));
     match graphs.iter().find(is_twice) {
         Some(graph) => Err(not_a_baseline(&format!("has the graph {} more than once", graph.id.printable()))),
-        None => Ok(found),
+        None => {
+            if written_with.get(TIMING) != options.get(TIMING) && forget_times(&mut found) {
+                remark(format_args!("{}: its times were measured in another way, and are ignored", file.printable()));
+            }
+            Ok(found)
+        }
     }
 }
 
-/// Returns the name of an option that has another value.
+/// Removes the times of executions. Returns whether there were any.
+fn forget_times(reports: &mut [ReplayReport]) -> bool {
+    let plans = reports.iter_mut().flat_map(|report| &mut report.plans);
+    plans.filter_map(|plan| plan.time_ms.take()).count() > 0
+}
+
+/// Returns the name of an option that has another value and prevents a comparison.
 fn different<'a>(before: &Value, now: &'a Value) -> Option<&'a str> {
     let names = now.as_object()?.iter();
-    names.filter(|(name, value)| before.get(name) != Some(value)).map(|(name, _)| name.as_str()).next()
+    names
+        .filter(|(name, value)| *name != TIMING && before.get(name) != Some(value))
+        .map(|(name, _)| name.as_str())
+        .next()
 }
 
 /// Refuses to compare a graph that was executed with one that was only planned, or two GPUs.
@@ -93,9 +108,38 @@ pub(super) fn check_place(graph: &str, before: &ReplayReport, after: &ReplayRepo
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
+    use cudnn_graph::Graph;
     use cudnn_replay::replay::{PlanReport, ReportStatus};
+    use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn times_of_another_method_are_ignored() {
+        let captured = Captured {
+            id: "g".to_owned(),
+            capture: 0,
+            label: String::new(),
+            graph: Graph::default(),
+            device: None,
+            plan: None,
+            execution: None,
+            values: Vec::new(),
+            left_out: None,
+            plan_only: false,
+        };
+        let now = json!({ "time": true, TIMING: "median" });
+        let plan = PlanReport { time_ms: Some(1.0), ..PlanReport::default() };
+        let report = ReplayReport { plans: vec![plan], ..ReplayReport::default() };
+        let graphs = json!([{ "graph": "g", "report": report }]);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for (options, time) in [(now.clone(), Some(1.0)), (json!({ "time": true }), None)] {
+            let document = json!({ "schema": SCHEMA, "options": options, "graphs": graphs });
+            std::fs::write(file.path(), document.to_string()).unwrap();
+            let reports = read(file.path(), &now, std::slice::from_ref(&captured)).unwrap();
+            assert_eq!(reports[0].plans[0].time_ms, time, "{options}");
+        }
+    }
 
     #[test]
     fn only_reports_about_the_same_place_are_compared() {
