@@ -460,15 +460,19 @@ fn the_decisions_of_the_user_are_named_and_respected() {
     let expected = "constraints.txt decides nvidia_cudnn_cu12==9.18.0.56: change that first";
     assert!(refused["help"].as_str().unwrap().contains(expected), "{refused:#}");
     // The same holds for a package that is installed again.
-    std::fs::write(&file, "nvidia-cudnn-cu12==9.19.0.56\n").unwrap();
     std::fs::remove_file(world.wheel_dir().join(Library::Cnn.file_name())).unwrap();
-    let findings = world.findings(&[]);
-    let refused = findings.iter().find(|finding| finding["code"] == "C012").unwrap_or_else(|| panic!("{findings:#?}"));
+    let incomplete = |constraint: &str| {
+        std::fs::write(&file, constraint).unwrap();
+        let findings = world.findings(&[]);
+        findings.iter().find(|finding| finding["code"] == "C012").unwrap_or_else(|| panic!("{findings:#?}")).clone()
+    };
+    let refused = incomplete("nvidia-cudnn-cu12==9.17.0.29\n");
     assert_eq!(refused["commands"], serde_json::json!([]), "{refused:#}");
-    assert!(
-        refused["help"].as_str().unwrap().contains("nvidia-cudnn-cu12==9.19.0.56: change that first"),
-        "{refused:#}"
-    );
+    let expected = "nvidia-cudnn-cu12==9.17.0.29: change that first";
+    assert!(refused["help"].as_str().unwrap().contains(expected), "{refused:#}");
+    // The release that the framework needs is allowed, and complete.
+    let fixed = incomplete("nvidia-cudnn-cu12==9.19.0.56\n");
+    assert!(fixed["commands"][0].as_str().unwrap().ends_with(" install nvidia-cudnn-cu12==9.19.0.56"), "{fixed:#}");
     // pip would install into another directory.
     let configuration = world.home().join(".config/pip/pip.conf");
     std::fs::create_dir_all(configuration.parent().unwrap()).unwrap();
