@@ -58,6 +58,13 @@ struct Memory(loom::cell::UnsafeCell<u32>);
 
 // SAFETY: loom checks the accesses.
 unsafe impl Sync for Memory {}
+
+/// Returns memory to which this thread has written 7.
+fn written() -> Memory {
+    let memory = Memory::new();
+    memory.write(7);
+    memory
+}
 // SAFETY: as above.
 unsafe impl Send for Memory {}
 
@@ -108,9 +115,7 @@ fn threads_that_race_share_one_complete_value() {
                     set_thread_token(thread);
                     let value = once.get_or_init(|| {
                         made.fetch_add(1, Ordering::Relaxed);
-                        let memory = Memory::new();
-                        memory.write(7);
-                        memory
+                        written()
                     });
                     assert_eq!(value.read(), 7);
                     std::ptr::from_ref(value) as usize
@@ -127,15 +132,10 @@ fn a_value_that_was_reset_is_made_again_and_the_old_one_stays_readable() {
     loom::model(|| {
         let once: &'static RaceOnce<Memory> = Box::leak(Box::new(RaceOnce::new()));
         set_thread_token(1);
-        let make = || {
-            let memory = Memory::new();
-            memory.write(7);
-            memory
-        };
-        let old = once.get_or_init(make);
+        let old = once.get_or_init(written);
         let other = loom::thread::spawn(move || {
             set_thread_token(2);
-            once.get_or_init(make).read()
+            once.get_or_init(written).read()
         });
         once.reset(old);
         assert_eq!(old.read(), 7);
@@ -148,18 +148,13 @@ fn a_value_that_was_reset_can_be_published_again() {
     loom::model(|| {
         let once: &'static RaceOnce<Memory> = Box::leak(Box::new(RaceOnce::new()));
         set_thread_token(1);
-        let make = || {
-            let memory = Memory::new();
-            memory.write(7);
-            memory
-        };
-        let old = once.get_or_init(make);
+        let old = once.get_or_init(written);
         once.reset(old);
         let other = loom::thread::spawn(move || {
             set_thread_token(2);
             once.get_or_make(|| Made::Again(old)).read()
         });
-        assert_eq!(once.get_or_init(make).read(), 7);
+        assert_eq!(once.get_or_init(written).read(), 7);
         assert_eq!(other.join().ok(), Some(7));
     });
 }

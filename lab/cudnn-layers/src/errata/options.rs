@@ -40,9 +40,10 @@ impl Options {
     /// # Errors
     /// Returns the reason if no rules are selected, or if a file has an error.
     pub(super) fn chosen() -> Result<Options, String> {
-        if let Some(options) = CONFIGURED.get() {
-            return Ok(options);
-        }
+        CONFIGURED.get().map_or_else(Options::from_environment, Ok)
+    }
+
+    fn from_environment() -> Result<Options, String> {
         if is_secure_execution() {
             return Err(format!("{VARIABLE} of a less privileged user is ignored in secure-execution mode"));
         }

@@ -37,10 +37,7 @@ pub fn configure(options: Options) {
 impl Options {
     /// Returns the options that the program set, or reads them from the environment.
     pub(super) fn chosen() -> Result<Options, String> {
-        if let Some(options) = CONFIGURED.get() {
-            return Ok(options);
-        }
-        Options::from_variables(variable)
+        CONFIGURED.get().map_or_else(|| Options::from_variables(variable), Ok)
     }
 
     fn from_variables(variable: impl Fn(&str) -> Option<OsString>) -> Result<Options, String> {

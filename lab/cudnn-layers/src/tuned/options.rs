@@ -40,9 +40,10 @@ impl Options {
     /// # Errors
     /// Returns the reason if no files are selected.
     pub(super) fn chosen() -> Result<Options, String> {
-        if let Some(options) = CONFIGURED.get() {
-            return Ok(options);
-        }
+        CONFIGURED.get().map_or_else(Options::from_environment, Ok)
+    }
+
+    fn from_environment() -> Result<Options, String> {
         let list = variable(VARIABLE).unwrap_or_default();
         let mut files: Vec<PathBuf> =
             std::env::split_paths(&list).filter(|file| !file.as_os_str().is_empty()).collect();
