@@ -6,11 +6,11 @@
 Needs libcudnn_layers.so next to DROP_IN, and the Python of PyTorch, torchvision and JAX. For each model, one step is
 captured and its graphs are tuned. Then processes of several kinds take turns. Each reports the first step (for JAX, the
 compilation) in seconds, the median device time of a step, which is captured as a CUDA graph so that the CPU does not
-decide, and digests of the kernels of a step and of its gradients. The next process imports its framework while one
+decide, and digests of the kernels of a step and of its gradients. The next processes import their framework while one
 measures. After SECONDS, models that do not fit are left out, and named.
 
-TUNED_CASES chooses cases by number, TUNED_ROUNDS the processes of each kind, TUNED_SEARCHES those that search among all
-proposals, and TUNE_LIMIT the seconds for `tune`.
+TUNED_CASES chooses cases by number, TUNE_LIMIT the seconds for `tune`, and SEARCH_LIMIT the seconds of a model's first
+steps that search among all proposals.
 """
 
 import collections
@@ -39,16 +39,16 @@ CASES = [
     for kind, last in (("half", True), ("tf32", False), ("half", False))
     for model, batch in MODELS
 ] + [("jax", "half", True, 32)]
-# What a process does: whether it searches, and its layers.
+# What a process does: whether it searches, its layers, and the number of processes.
 MODES = {
-    "heuristics": (False, "plans"),
-    "tuned": (False, "tuned,plans"),
-    "search": (True, None),
-    "search among two": (True, "tuned"),
-    "search among two, with plans": (True, "tuned,plans"),
+    "heuristics": (False, "plans", 5),
+    "tuned": (False, "tuned,plans", 5),
+    "search": (True, None, 5),
+    "search among two": (True, "tuned", 2),
+    "search among two, with plans": (True, "tuned,plans", 3),
 }
-ROUNDS = int(os.environ.get("TUNED_ROUNDS", "5"))
-SEARCHES = int(os.environ.get("TUNED_SEARCHES", ROUNDS))
+ROUNDS = max(rounds for _, _, rounds in MODES.values())
+SEARCH_LIMIT = float(os.environ.get("SEARCH_LIMIT", "1e9"))
 if chosen := os.environ.get("TUNED_CASES"):
     CASES = [CASES[int(case)] for case in chosen.split(",")]
 
@@ -102,7 +102,6 @@ def torch_child(name, kind, last, batch, searches, wait):
     torch.backends.cudnn.allow_tf32 = True
     dtype = torch.half if kind == "half" else torch.float
     net, shape = model_of(name, batch)
-    wait()
     net, x = net.cuda().to(dtype), torch.randn(*shape, device="cuda", dtype=dtype)
     if last:
         layout = torch.channels_last_3d if len(shape) == 5 else torch.channels_last
@@ -116,6 +115,7 @@ def torch_child(name, kind, last, batch, searches, wait):
         y.float().square().mean().backward()
 
     torch.cuda.synchronize()
+    wait()
     start = time.perf_counter()
     step()
     torch.cuda.synchronize()
@@ -140,6 +140,7 @@ def torch_child(name, kind, last, batch, searches, wait):
         end.record()
         end.synchronize()
         times.append(begin.elapsed_time(end))
+    wait.done()
     result |= {"step_ms": statistics.median(times), "fastest_ms": min(times)}
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         graph.replay()
@@ -193,7 +194,7 @@ def digest(data):
 
 
 class Turn:
-    """Waits until the GPU is free, and keeps it until the process ends."""
+    """Waits until the GPU is free, and keeps it until `done` or the end of the process."""
 
     def __init__(self, lock, captures):
         self.lock, self.captures = lock, captures
@@ -201,6 +202,9 @@ class Turn:
     def __call__(self):
         self.file = open(self.lock, "w")
         fcntl.flock(self.file, fcntl.LOCK_EX)
+
+    def done(self):
+        self.file.close()
 
 
 def child(case, searches, lock, captures):
@@ -240,8 +244,8 @@ def measure(drop_in, lab, case, out):
     print(json.dumps({"case": key, "capture": captured, "tune_rc": status, "tune_s": tune_s}), flush=True)
     jobs = []
     for round in range(ROUNDS):
-        for mode, (searches, layers) in MODES.items():
-            if mode == "search" and round >= SEARCHES or case[0] == "jax" and not searches:
+        for mode, (searches, layers, rounds) in MODES.items():
+            if round >= rounds or case[0] == "jax" and not searches:
                 continue
             variables = {}
             if layers:
@@ -250,14 +254,17 @@ def measure(drop_in, lab, case, out):
             if searches and layers:
                 variables["CUDNN_TUNED_ONLY"] = "1"
             jobs.append((mode, searches, variables))
-    results, running = collections.defaultdict(list), collections.deque()
+    results, running, searched_s = collections.defaultdict(list), collections.deque(), 0
     while jobs or running:
-        while jobs and len(running) < 2:
+        while jobs and len(running) < 4:
             mode, searches, variables = jobs.pop(0)
+            if mode == "search" and searched_s > SEARCH_LIMIT:
+                continue
             running.append((mode, start(drop_in, case, searches, variables, lock)))
         mode, process = running.popleft()
         result = finish(process)
         results[mode].append(result)
+        searched_s += result.get("first_s", 0) if mode == "search" else 0
         print(json.dumps({"case": key, "mode": mode, **result}), flush=True)
     return key, tune_s, results
 
@@ -286,14 +293,13 @@ def main():
     drop_in, lab = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
     end = time.monotonic() + float(sys.argv[3] if len(sys.argv) > 3 else 1e9)
     out = tempfile.mkdtemp(dir=os.environ.get("OUT"))
-    rows, left, longest = [], [], 0
+    rows, left, first = [], [], time.monotonic()
     for case in CASES:
         begin = time.monotonic()
-        if begin + longest > end:
+        if begin + (begin - first) / max(len(rows), 1) > end:
             left.append(case)
             continue
         rows.append(measure(drop_in, lab, case, out))
-        longest = max(longest, time.monotonic() - begin)
         print(json.dumps({"case": rows[-1][0], "all_s": time.monotonic() - begin}), flush=True)
     table(rows)
     print("left out:", left)
