@@ -43,7 +43,7 @@ pub struct LoadError {
 }
 
 /// A failure, independent of the function that it affects.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct Failure {
     pub(crate) kind: LoadErrorKind,
     pub(crate) installation: Option<Installation>,
@@ -51,7 +51,7 @@ pub(crate) struct Failure {
 }
 
 /// The kind of failure.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 #[non_exhaustive]
 pub enum LoadErrorKind {
     /// No directory contains a usable cuDNN 9: see [`LoadError::rejected`].

@@ -283,6 +283,13 @@ impl fmt::Display for ProbeError {
 /// Has no source, because the text contains the reason.
 impl Error for ProbeError {}
 
+/// Compares the texts, because an [`io::Error`] has no equality.
+impl PartialEq for ProbeError {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_string() == other.to_string()
+    }
+}
+
 impl ProbeError {
     /// Returns the error of a graph library without a version.
     #[must_use]

@@ -14,7 +14,7 @@ use crate::search::{Candidate, DIR_VARIABLE, Origin};
 pub const RUN_DOCTOR: &str = "Run `cudnn-doctor check` to see what is wrong and the commands that fix it.";
 
 /// A directory that was searched but is unusable. It is displayed as one line with path, origin and reason.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct RejectedCandidate {

@@ -16,7 +16,7 @@ use crate::search::{Candidate, Origin, Search};
 use crate::version::Version;
 
 /// A directory with cuDNN 9 that contains a readable `libcudnn_graph.so.9` for this program.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Installation {

@@ -6,7 +6,6 @@
 //! search is also repeated after the process has loaded other libraries. A program may request any number of attempts.
 //! Results are never freed, so a result that equals the one before is published again.
 
-use std::fmt::Debug;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -70,7 +69,7 @@ impl<T> Attempts<T> {
     }
 }
 
-impl<T: Debug + Send + Sync> Attempts<T> {
+impl<T: PartialEq + Send + Sync> Attempts<T> {
     pub(crate) fn last(&self) -> Option<&'static Shared<T>> {
         self.last.get()
     }
@@ -116,7 +115,7 @@ impl<T: Debug + Send + Sync> Attempts<T> {
             self.pause.store(self.next_pause.load(Ordering::Relaxed), Ordering::Relaxed);
             self.ended.store(clock::monotonic(), Ordering::Relaxed);
             match self.discarded.get() {
-                Some(discarded) if format!("{discarded:?}") == format!("{result:?}") => Made::Again(discarded),
+                Some(discarded) if *discarded == &result => Made::Again(discarded),
                 _ => Made::New(result),
             }
         })

@@ -19,7 +19,7 @@ use crate::options::Options;
 use crate::sync::once::RaceOnce;
 
 /// The selected installation and the directories that were rejected before it.
-#[derive(Debug)]
+#[derive(PartialEq)]
 pub(crate) struct Selected {
     pub(crate) installation: Installation,
     rejected: Arc<Vec<RejectedCandidate>>,

@@ -5,6 +5,7 @@
 
 use std::ffi::{CStr, c_void};
 use std::path::PathBuf;
+use std::ptr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -84,6 +85,13 @@ impl LoadedLibrary {
     /// Returns how long the library has been loaded.
     pub(crate) fn age(&self) -> Duration {
         self.loaded_at.elapsed()
+    }
+}
+
+/// Compares identities, because a process loads a library once.
+impl PartialEq for LoadedLibrary {
+    fn eq(&self, other: &Self) -> bool {
+        ptr::eq(self, other)
     }
 }
 
