@@ -85,7 +85,7 @@ fn search_finished(outcome: Result<&Installation, &LoadError>, rejected: &[Rejec
     VERSION.store(outcome.map_or(0, |installation| installation.version.number()), Ordering::Relaxed);
 }
 
-/// An error means that a requested layer is inactive. It must be visible even if logging is off.
+/// An error means that a requested layer is inactive. It must be visible even if there is no log.
 fn layer_message(layer: &str, severity: LayerSeverity, text: &str) {
     let severity = match severity {
         LayerSeverity::Error => LogSeverity::Error,
@@ -119,7 +119,7 @@ fn traceback(lines: &mut String, kind: &str, status: cudnnStatus_t, report: &str
     let _ = write!(lines, "\n    Info: Traceback contains 1 message(s)\n        {kind}: {name}; Reason: {report}");
 }
 
-/// Writes an entry or queues it for the callback, if the severity is enabled. Returns whether it is.
+/// Writes an entry or queues it for the callback, if the severity is enabled. Returns whether it did.
 fn log(severity: LogSeverity, function: &str, status: cudnnStatus_t, body: &dyn Fn(&mut String)) -> bool {
     let callback = callback::current();
     let mask = callback.map_or_else(|| env_config().mask, |callback| callback.mask);
@@ -136,8 +136,7 @@ fn log(severity: LogSeverity, function: &str, status: cudnnStatus_t, body: &dyn 
     let printable = |letter: char| if letter.is_control() && letter != '\n' { '?' } else { letter };
     let lines: String = lines.chars().map(printable).collect();
     if callback.is_none_or(|callback| !callback.has_function()) {
-        env_config().sink.write(format(severity, lines.split('\n')).as_bytes());
-        return true;
+        return env_config().sink.write(format(severity, lines.split('\n')).as_bytes());
     }
     let mut text = lines.into_bytes();
     text.extend_from_slice(b"\n\n");

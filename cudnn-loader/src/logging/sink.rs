@@ -143,39 +143,39 @@ impl Sink {
         Sink { destination, emptied, file: Mutex::default(), locked_out: AtomicU32::new(0) }
     }
 
-    /// Writes an entry. If writing fails, the entry is lost, as with cuDNN.
-    pub(super) fn write(&self, text: &[u8]) {
+    /// Writes an entry, and returns whether it was written. If writing fails, the entry is lost, as with cuDNN.
+    pub(super) fn write(&self, text: &[u8]) -> bool {
         match &self.destination {
-            Destination::None => {}
-            Destination::Stdout => drop(TextFile::stdout().write(text)),
-            Destination::Stderr => drop(TextFile::stderr().write(text)),
+            Destination::None => false,
+            Destination::Stdout => TextFile::stdout().write(text).is_ok(),
+            Destination::Stderr => TextFile::stderr().write(text).is_ok(),
             Destination::File(name) => {
                 let process = std::process::id();
                 if self.locked_out.load(Ordering::Relaxed) == process {
-                    return;
+                    return false;
                 }
                 let _guard = ForkGuard::new();
-                match lock(&self.file) {
-                    Some(mut file) => file.write(name, self.emptied, text),
-                    // A child waits only once. In the parent, the other thread is merely slow.
-                    None if process != env_config().process => self.locked_out.store(process, Ordering::Relaxed),
-                    None => {}
+                if let Some(mut file) = lock(&self.file) {
+                    return file.write(name, self.emptied, text);
                 }
+                // A child waits only once. In the parent, the other thread is merely slow.
+                if process != env_config().process {
+                    self.locked_out.store(process, Ordering::Relaxed);
+                }
+                false
             }
         }
     }
 }
 
 impl LogFile {
-    fn write(&mut self, name: &Path, (process, since): (u32, i64), text: &[u8]) {
+    fn write(&mut self, name: &Path, (process, since): (u32, i64), text: &[u8]) -> bool {
         if let LogFile::Unopened = self {
             let is_emptied = |modified| modified < since && process == std::process::id();
             let open = expand(name).and_then(|name| TextFile::open_emptied(&name, is_emptied).ok());
             *self = open.map_or(LogFile::Closed, LogFile::Open);
         }
-        if let LogFile::Open(file) = self {
-            let _ = file.write(text);
-        }
+        matches!(self, LogFile::Open(file) if file.write(text).is_ok())
     }
 }
 
