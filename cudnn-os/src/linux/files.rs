@@ -74,11 +74,12 @@ fn has_mode_of_tmp(dir: &Metadata) -> bool {
     dir.mode() & STICKY != 0 && dir.mode() & (OTHERS_WRITE | GROUP_WRITES) != 0
 }
 
-/// Resolves the path of a directory next to a program. Use only the returned path afterwards, because the links have
-/// been checked only once.
+/// Resolves the path of a file or directory next to a program. Use only the returned path afterwards, because the links
+/// have been checked only once.
 ///
-/// Returns `None` if the directory, its files, or a link to it may come from an untrusted user. Trusted users are root
-/// and the owner of the program's directory. A path that does not exist is returned unchanged.
+/// Returns `None` if the file, the files of the directory, or a link to it may come from an untrusted user. Trusted users
+/// are root, the owner of the program's directory, and for a file, users who can also write to that directory. A path
+/// that does not exist is returned unchanged.
 pub fn resolve_beside(path: &Path, program_dir: &Path) -> Option<PathBuf> {
     let is_in_tmp = path.parent().is_some_and(is_like_tmp);
     let Ok(entry) = std::fs::symlink_metadata(path) else {
@@ -92,21 +93,24 @@ pub fn resolve_beside(path: &Path, program_dir: &Path) -> Option<PathBuf> {
     if !is_trusted(&entry) {
         return None;
     }
+    let is_open = |found: &Metadata| {
+        let may_write = |bit, is_same: bool| {
+            found.mode() & bit != 0 && !(is_same && program_dir.as_ref().is_some_and(|dir| dir.mode() & bit != 0))
+        };
+        let is_same_group = program_dir.as_ref().is_some_and(|dir| dir.gid() == found.gid());
+        may_write(OTHERS_WRITE, true) || may_write(GROUP_WRITES, is_same_group) && found.gid() != 0
+    };
     if is_in_tmp {
         // A single check is sufficient: other users cannot move a directory that root or the owner has created here.
         // However, users who can write to a directory may have moved it to this place.
-        let may_write = |bit, is_same: bool| {
-            entry.mode() & bit != 0 && !(is_same && program_dir.as_ref().is_some_and(|dir| dir.mode() & bit != 0))
-        };
-        let is_same_group = program_dir.as_ref().is_some_and(|dir| dir.gid() == entry.gid());
-        let is_open = may_write(OTHERS_WRITE, true) || may_write(GROUP_WRITES, is_same_group) && entry.gid() != 0;
-        return (entry.is_dir() && !is_open).then(|| path.to_owned());
+        return (entry.is_dir() && !is_open(&entry)).then(|| path.to_owned());
     }
     // A sandbox may not allow reading links. A dangling link is rejected because another user could create the target
     // later.
     let resolved = canonicalize(path).or(if entry.is_symlink() { Err(()) } else { Ok(path.to_owned()) }).ok()?;
     let found = std::fs::metadata(&resolved).ok()?;
-    (is_trusted(&found) && !has_mode_of_tmp(&found)).then_some(resolved)
+    let may_change = has_mode_of_tmp(&found) || found.is_file() && is_open(&found);
+    (is_trusted(&found) && !may_change).then_some(resolved)
 }
 
 /// Returns whether the path is a file that has an execute permission.
