@@ -161,6 +161,10 @@ impl FoundOrder<'_> {
     }
 }
 
+fn is_best(ranking: &Ranking, proposal: Option<&Proposal>) -> bool {
+    proposal.is_some_and(|proposal| choose(ranking, proposal) == ProposalUse::Recommended(0))
+}
+
 fn find_order<'a>(state: &'a State, query: &Query) -> Option<FoundOrder<'a>> {
     let content = shadow::content(query.heuristics)?;
     let is_usual = content.kind == Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR
@@ -175,9 +179,6 @@ fn find_order<'a>(state: &'a State, query: &Query) -> Option<FoundOrder<'a>> {
     }
     let device = device::description(&state.cudnn, &content)?;
     let ranking = find_ranking(state, &device, graph)?;
-    if !state.only && ranking.confirms_heuristics() {
-        return None;
-    }
     // SAFETY: the program passes the heuristics to this call.
     let announced = unsafe { announced(&state.cudnn, query.heuristics) }.ok()?;
     let key = remembered::key(&content, &ranking.graph, &device);
@@ -185,8 +186,13 @@ fn find_order<'a>(state: &'a State, query: &Query) -> Option<FoundOrder<'a>> {
         return Some(FoundOrder { ranking, order: order?, is_remembered: true });
     }
     // SAFETY: as above.
-    let proposals = unsafe { proposals(&state.cudnn, query.heuristics, announced) }.ok()?;
-    let order = order(ranking, &proposals, state.only);
+    let proposals = |count| unsafe { proposals(&state.cudnn, query.heuristics, count) }.ok();
+    // In another mode than that of the ranking, the heuristics may choose another engine.
+    if !state.only && ranking.confirms_heuristics() && is_best(ranking, proposals(announced.min(1))?.first()) {
+        remembered::insert(key, announced, None);
+        return None;
+    }
+    let order = order(ranking, &proposals(announced)?, state.only);
     let text = match &order {
         Some(order) => format!("changes the order of {} proposals", order.len()),
         None => "confirms the order of the proposals".to_owned(),
