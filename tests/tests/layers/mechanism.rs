@@ -227,6 +227,18 @@ fn a_failing_layer_is_skipped_with_a_message() {
     }
 }
 
+/// The log of these programs has no destination, or one that cannot be written.
+#[test]
+fn a_failing_layer_is_reported_on_stderr_without_a_log() {
+    let world = World::new();
+    let missing = world.dir.path().join("missing/log.txt");
+    for destination in ["NULL", "", "/dev/full", missing.to_str().unwrap()] {
+        let child = world.child("missing").env("CUDNN_LOGLEVEL_DBG", "3").env("CUDNN_LOGDEST_DBG", destination);
+        let output = child.run(&["cudnnGetVersion"]);
+        assert!(output.stderr.contains("cudnn_loader: layer \"missing\" is off"), "{destination}: {output:#?}");
+    }
+}
+
 /// The functions of the layer would call themselves.
 #[test]
 fn a_layer_that_is_listed_twice_is_initialized_once() {
@@ -419,7 +431,7 @@ fn the_doctor_predicts_which_layers_are_loaded() {
     let lib = drop_in().join("lib");
     let report = |layers: &str| {
         let mut doctor = Command::new(support::doctor());
-        doctor.args(["layers", "--json", "--beside"]).arg(&lib);
+        doctor.args(["layers", "--json", "--beside", "lib"]).current_dir(drop_in());
         let output = doctor.env("CUDNN_LAYERS", layers).env("CUDNN_LAYER_PATH", dir).output().unwrap();
         let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         (output.status.code(), document)
@@ -436,6 +448,10 @@ fn the_doctor_predicts_which_layers_are_loaded() {
         ("empty", "does not export cudnnLayerBegin"),
         ("/no/file.so", "does not exist"),
         ("../x", "is neither a name"),
+        ("mine,mine", "listed twice"),
+        ("trace,trace", "listed twice"),
+        ("plans,trace,tuned", "the layer tuned runs below it"),
+        ("plans,mine", "the layer mine runs below it"),
     ] {
         let (code, bad) = report(layer);
         assert_eq!(code, Some(2), "{bad}");

@@ -109,7 +109,8 @@ fn options(
     if arguments.layers.is_empty() {
         return Ok(None);
     }
-    let layers = arguments.layers.join(OsStr::new(","));
+    let names: Vec<&OsStr> = arguments.layers.iter().map(OsString::as_os_str).filter(|name| !name.is_empty()).collect();
+    let layers = names.join(OsStr::new(","));
     let checked = usable_layers(Some(&layers), &source.file, context)?;
     let tuned = arguments.tuned.as_deref().map(absolute_file).transpose()?.map(PathBuf::from);
     let installed = || Some(DropInFiles::in_dir(dir).tuned).filter(|file| file.is_file());

@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use cudnn_cli::escape::Printable;
 use cudnn_cli::output::{CommandResult, Format, Outcome, outln};
 use cudnn_probe::layers::{
     LAYERS_FILE, LAYERS_VARIABLE, available_layers, installed_layers, layer_dirs, requested_layers,
 };
-use cudnn_probe::shown_path;
+use cudnn_probe::{facts, shown_path};
 use cudnn_rules::context::Context;
-use cudnn_rules::drop_in::layers::{LayerAnswer, check_layer, problem_of_list};
+use cudnn_rules::drop_in::layers::{LayerAnswer, check_layers, problem_of_list};
 use cudnn_rules::drop_in::source;
 use serde_json::{Value, json};
 
@@ -28,13 +29,13 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> C
     let has_list = |dir: &PathBuf| installed_layers(dir).is_some();
     let of_installed =
         || Some(context.selected()?.dir.clone()).filter(|dir| has_list(dir) || problem_of_list(dir).is_some());
-    let beside = arguments.beside.clone().or_else(of_installed).or_else(of_drop_in).or_else(of_doctor);
+    let named = arguments.beside.as_deref().map(|dir| facts::absolute(dir).unwrap_or_else(|_| dir.to_owned()));
+    let beside = named.or_else(of_installed).or_else(of_drop_in).or_else(of_doctor);
     let is_variable = context.host.variable(LAYERS_VARIABLE).is_some();
     let problem = beside.as_deref().filter(|_| !is_variable).and_then(problem_of_list);
     let list = beside.as_ref().filter(|dir| !is_variable && has_list(dir)).map(|dir| dir.join(LAYERS_FILE));
     let dirs = layer_dirs(&context.host, beside.as_deref());
-    let answers: Vec<LayerAnswer> =
-        requested_layers(&context.host, beside.as_deref()).into_iter().map(check_layer).collect();
+    let answers = check_layers(requested_layers(&context.host, beside.as_deref()));
     let available = available_layers(&dirs);
     let variable = || LAYERS_VARIABLE.to_owned();
     let plain = list.as_ref().map_or_else(variable, |file| file.to_string_lossy().into_owned());
@@ -88,8 +89,8 @@ fn text(
     }
     for LayerAnswer { name, file } in answers {
         match file {
-            Ok(file) => outln!("  {name}: {}", shown_path(file)),
-            Err(problem) => outln!("  {name}: stays off: {problem}"),
+            Ok(file) => outln!("  {}: {}", name.printable(), shown_path(file)),
+            Err(problem) => outln!("  {}: stays off: {problem}", name.printable()),
         }
     }
     outln!("\nLayers in these directories:");

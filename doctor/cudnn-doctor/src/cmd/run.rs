@@ -18,7 +18,7 @@ use cudnn_probe::{FileIdentity, Library, Os};
 use cudnn_rules::context::Context;
 use cudnn_rules::drop_in::PRELOAD;
 use cudnn_rules::drop_in::functions::{nvidia_shim_in, refuse_older};
-use cudnn_rules::drop_in::layers::{LayerAnswer, check_layer};
+use cudnn_rules::drop_in::layers::{LayerAnswer, check_layers};
 use cudnn_rules::drop_in::source;
 use cudnn_rules::refusal::Refusal;
 use cudnn_rules::release_facts::in_use;
@@ -331,12 +331,11 @@ pub(super) fn usable_layers(
     let requested = requested_layers(&host, drop_in.parent());
     let refused = |name: &str, reason: &str| {
         let help = "`capture`, `trace`, `validate`, `explain`, `errata`, `tuned` and `plans` are in the library next \
-                    to the drop-in; for other layers, set CUDNN_LAYER_PATH or give the path";
+                    to the drop-in; for other layers, set CUDNN_LAYER_PATH or give the absolute path";
         Refusal::new(format!("the layer {} cannot be used: {reason}", name.printable())).help(help)
     };
     let mut usable = Vec::new();
-    for layer in requested {
-        let LayerAnswer { name, file } = check_layer(layer);
+    for LayerAnswer { name, file } in check_layers(requested) {
         match file {
             Ok(file) => usable.push((name, file)),
             Err(reason) if is_requested => return Err(refused(&name, &reason)),

@@ -35,7 +35,7 @@ pub fn problems(report: &InstallationReport, host: &Host) -> Vec<String> {
         let list = dir.join(LAYERS_FILE).printable();
         Some(format!("the layer {} in {list} stays off: {}", name.printable(), file.err()?))
     };
-    problem_of_list(dir).into_iter().chain(requested.into_iter().map(check_layer).filter_map(off)).collect()
+    problem_of_list(dir).into_iter().chain(check_layers(requested).into_iter().filter_map(off)).collect()
 }
 
 /// Returns a sentence about the list of layers in this directory, if programs ignore it.
@@ -44,8 +44,37 @@ pub fn problem_of_list(dir: &Path) -> Option<String> {
     Some(format!("programs ignore {}, because {reason}", dir.join(LAYERS_FILE).printable()))
 }
 
+/// Looks for the libraries of requested layers, without loading them, and checks the order of the layers.
+pub fn check_layers(requested: Vec<RequestedLayer>) -> Vec<LayerAnswer> {
+    // The loader starts the innermost layer first.
+    let mut started: Vec<(String, PathBuf)> = Vec::new();
+    let mut answers: Vec<LayerAnswer> = requested.into_iter().rev().map(check_layer).collect();
+    for LayerAnswer { name, file } in &mut answers {
+        if let Some(reason) = file.as_ref().ok().and_then(|file| misplacement(name, file, &started)) {
+            *file = Err(reason);
+        }
+        started.extend(file.as_ref().ok().map(|file| (name.clone(), file.clone())));
+    }
+    answers.reverse();
+    answers
+}
+
+/// The layers that may run below `plans`, because they change no graph.
+const BELOW_PLANS: [&str; 2] = ["trace", "validate"];
+
+/// Returns why a layer does not start above these layers.
+fn misplacement(name: &str, file: &Path, below: &[(String, PathBuf)]) -> Option<String> {
+    let is_one_of_several = marker(name, file).is_some();
+    if below.iter().any(|(other, its_file)| its_file == file && (other == name || !is_one_of_several)) {
+        return Some("it is listed twice".into());
+    }
+    let is_plans = is_one_of_several && name == "plans";
+    let (other, _) = below.iter().find(|(other, _)| is_plans && !BELOW_PLANS.contains(&other.as_str()))?;
+    Some(format!("the layer {} runs below it and may change graphs; list it before plans", other.printable()))
+}
+
 /// Looks for the library of a requested layer, without loading it.
-pub fn check_layer(RequestedLayer { name, files, .. }: RequestedLayer) -> LayerAnswer {
+fn check_layer(RequestedLayer { name, files, .. }: RequestedLayer) -> LayerAnswer {
     let name = name.to_string_lossy().into_owned();
     let file = files.map_err(|error| error.to_string()).and_then(|files| {
         let mut reasons = Vec::new();
