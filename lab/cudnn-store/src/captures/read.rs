@@ -1,6 +1,6 @@
 //! Reads captures.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -29,6 +29,8 @@ pub enum CaptureProblem {
     Damaged(usize, String),
     /// This number of other lines cannot be read.
     More(usize),
+    /// A graph with plans is missing: its id, and the number of plans.
+    MissingGraph(String, usize),
     /// The last line is incomplete, because the program was killed or the disk was full.
     Truncated,
 }
@@ -124,9 +126,30 @@ impl Capture {
         if damaged > MAX_DAMAGED {
             capture.problems.push(CaptureProblem::More(damaged - MAX_DAMAGED));
         }
+        capture.problems.extend(missing_graphs(&capture.records).into_iter().take(MAX_DAMAGED));
         capture.problems.extend(unknown.into_iter().map(|(name, count)| CaptureProblem::Unknown(name, count)));
         Ok(capture)
     }
+}
+
+/// Returns the graphs that plans refer to, but that the records do not contain.
+fn missing_graphs(records: &[Record]) -> Vec<CaptureProblem> {
+    let known: BTreeSet<&str> = records
+        .iter()
+        .filter_map(|record| match record {
+            Record::Graph(graph) => Some(graph.graph.as_str()),
+            _ => None,
+        })
+        .collect();
+    let mut missing = BTreeMap::<&str, usize>::new();
+    for record in records {
+        if let Record::Plan(plan) = record
+            && !known.contains(plan.graph.as_str())
+        {
+            *missing.entry(&plan.graph).or_default() += 1;
+        }
+    }
+    missing.into_iter().map(|(graph, plans)| CaptureProblem::MissingGraph(graph.to_owned(), plans)).collect()
 }
 
 /// Returns the name of a record that this program does not know.
@@ -146,6 +169,9 @@ impl fmt::Display for CaptureProblem {
             }
             CaptureProblem::Damaged(line, reason) => write!(f, "line {line} is damaged: {reason}"),
             CaptureProblem::More(count) => write!(f, "{count} more lines are damaged or cannot be read"),
+            CaptureProblem::MissingGraph(graph, plans) => {
+                write!(f, "the graph {graph:?} is missing, so that its plans ({plans}) were skipped")
+            }
             CaptureProblem::Truncated => f.write_str("the last line is incomplete"),
         }
     }
