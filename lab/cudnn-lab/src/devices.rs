@@ -90,10 +90,10 @@ pub(crate) fn read(file: &Path) -> Result<String, String> {
     let bytes = read_bounded(file, MAX_BYTES as u64).map_err(|error| format!("{name}: {error}"))?;
     let text = String::from_utf8(bytes).map_err(|_| format!("{name} is not a text file"))?;
     let text = text.trim_end_matches('\0').trim_ascii();
-    check_sizes(text.as_bytes()).map_err(|refusal| format!("{name}: {refusal}"))?;
     let members: Map<String, Value> = serde_json::from_str(text)
         .map_err(|error| format!("{name} is not a description of a device, which is a JSON object: {error}"))?;
-    device::check_types(&members).map_err(|reason| format!("{name} is not a description of a device: {reason}"))?;
+    device::check_members(&members).map_err(|reason| format!("{name} is not a description of a device: {reason}"))?;
+    check_sizes(text.as_bytes()).map_err(|refusal| format!("{name}: {refusal}"))?;
     Ok(text.to_owned())
 }
 

@@ -22,15 +22,22 @@ pub fn completed(description: &str) -> String {
     serde_json::to_string(&members).unwrap_or_else(|_| description.to_owned())
 }
 
+/// The member with the properties in some descriptions.
+const PROFILE: &str = "GPUProfile";
+
 /// The name of a device without one.
 pub const UNNAMED: &str = "an unnamed device";
 
-/// Checks that the members of a description that an H200's has too are of the same type. cuDNN does not check that.
+/// Checks that a description has members that an H200's has too, and that these are of the same type. cuDNN does not check
+/// that.
 ///
 /// # Errors
 /// Names the first member of a different type.
-pub fn check_types(description: &Map<String, Value>) -> Result<(), String> {
+pub fn check_members(description: &Map<String, Value>) -> Result<(), String> {
     let known: Map<String, Value> = serde_json::from_str(H200).unwrap_or_default();
+    if !description.keys().any(|name| known.contains_key(name) || name == PROFILE) {
+        return Err("it has no property of a GPU".to_owned());
+    }
     description.iter().try_for_each(|(name, value)| match known.get(name) {
         Some(Value::Number(known)) if !known.is_u64() && value.is_number() => Ok(()),
         Some(known) if type_name(known) != type_name(value) => {
@@ -72,7 +79,7 @@ pub(crate) fn check_json(graph: &Graph) -> Result<(), String> {
 #[must_use]
 pub fn name(description: &str) -> Option<String> {
     let json: Value = serde_json::from_str(description).ok()?;
-    let name = json.pointer("/deviceName").or_else(|| json.pointer("/GPUProfile/deviceName"));
+    let name = json.get("deviceName").or_else(|| json.get(PROFILE)?.get("deviceName"));
     name.and_then(Value::as_str).map(str::to_owned)
 }
 
@@ -105,10 +112,11 @@ mod tests {
 
     #[test]
     fn members_have_the_types_of_the_h200() {
-        let check = |text: &str| check_types(&serde_json::from_str(text).unwrap());
+        let check = |text: &str| check_members(&serde_json::from_str(text).unwrap());
         check(H200).unwrap();
         check(r#"{"smCountOrigin":7,"member of a later release":[]}"#).unwrap();
         for (text, reason) in [
+            (r#"{"foo":1}"#, "it has no property of a GPU"),
             (r#"{"deviceName":7}"#, r#""deviceName" is a whole number, but must be a string"#),
             (r#"{"deviceVer":"900"}"#, r#""deviceVer" is a string, but must be a whole number"#),
             (r#"{"smCountOrigin":-7}"#, r#""smCountOrigin" is another number, but must be a whole number"#),

@@ -38,7 +38,7 @@ pub struct BlockingRule {
     #[serde(default)]
     operations: Vec<String>,
     #[serde(default)]
-    engines: Vec<i64>,
+    engines: Vec<u32>,
     #[serde(default)]
     knobs: BTreeMap<String, i64>,
     #[serde(default)]
@@ -47,7 +47,7 @@ pub struct BlockingRule {
     tensors: Vec<TensorRule>,
     /// Selects plans that need more bytes.
     #[serde(default)]
-    workspace_above: Option<i64>,
+    workspace_above: Option<u64>,
     /// Whether the rule has blocked a plan. Shared by copies of the rule.
     #[serde(skip)]
     is_used: Arc<AtomicBool>,
@@ -203,7 +203,7 @@ impl BlockingRule {
             items => texts.push(format!("{what}{}", items.join(" or "))),
         };
         list("", &self.operations);
-        list("engine ", &self.engines.iter().map(i64::to_string).collect::<Vec<_>>());
+        list("engine ", &self.engines.iter().map(u32::to_string).collect::<Vec<_>>());
         list("", &self.knobs.iter().map(|(knob, value)| format!("{knob}={value}")).collect::<Vec<_>>());
         list("note ", &self.numerical_notes);
         texts.extend(self.tensors.iter().map(TensorRule::conditions));
@@ -289,11 +289,13 @@ impl BlockingRule {
             let has_note = |name: &String| {
                 choice.numerical_notes.iter().any(|note| names::numerical_note(i64::from(note.0)) == *name)
             };
-            (self.engines.is_empty() || choice.engine.is_some_and(|engine| self.engines.contains(&engine)))
+            (self.engines.is_empty()
+                || choice.engine.is_some_and(|engine| self.engines.iter().any(|rule| i64::from(*rule) == engine)))
                 && self.numerical_notes.iter().all(has_note)
                 && self.knobs.iter().all(has_knob)
         };
-        self.workspace_above.is_none_or(|limit| workspace.is_some_and(|size| size > limit))
+        self.workspace_above
+            .is_none_or(|limit| workspace.is_some_and(|size| u64::try_from(size).is_ok_and(|size| size > limit)))
             && (!self.needs_configuration() || has_choice())
             && operations.iter().any(|operation| self.matches_operation(operation))
             && (self.compute_capability.is_everything() || capability().is_some_and(|it| self.includes_capability(it)))
