@@ -96,6 +96,18 @@ impl Output<'_> {
         write().map_err(|error: io::Error| self.cannot("write", &error))
     }
 
+    /// Returns whether both name the same file, perhaps in different ways.
+    pub(crate) fn is_same_file(&self, other: &Output<'_>) -> bool {
+        let place = |output: &Output<'_>| {
+            let dir = canonicalize(dir_of(output.file)).ok()?;
+            Some(canonicalize(output.file).unwrap_or_else(|_| dir.join(output.file.file_name().unwrap_or_default())))
+        };
+        let identity = FileIdentity::of(self.file);
+        self.file == other.file
+            || place(self).is_some_and(|own| Some(own) == place(other))
+            || identity.is_some() && identity == FileIdentity::of(other.file)
+    }
+
     /// Returns the file that a link leads to.
     pub(crate) fn target(&self) -> PathBuf {
         canonicalize(self.file).unwrap_or_else(|_| self.file.to_owned())
@@ -254,6 +266,25 @@ mod tests {
             assert!(refused.contains("is an input of this command"), "{refused}");
         }
         assert_eq!(std::fs::read_to_string(&input).unwrap(), "Dear friend");
+    }
+
+    #[test]
+    fn two_names_of_a_file_are_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        std::fs::write(path("file"), "").unwrap();
+        std::fs::hard_link(path("file"), path("hard")).unwrap();
+        symlink(path("file"), path("soft")).unwrap();
+        std::fs::create_dir(path("sub")).unwrap();
+        let is_same = |one: &str, other: &str| {
+            let [one, other] = [one, other].map(path);
+            let output = |file| Output { file, kind: &LETTER, inputs: &[], force: false };
+            output(&one).is_same_file(&output(&other))
+        };
+        for (one, other) in [("file", "hard"), ("file", "soft"), ("new", "sub/../new"), ("no/new", "no/new")] {
+            assert!(is_same(one, other), "{one} {other}");
+        }
+        assert!(!is_same("file", "new") && !is_same("new", "sub/new") && !is_same("no/file", "file"));
     }
 
     #[test]

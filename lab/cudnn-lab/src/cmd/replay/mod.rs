@@ -51,7 +51,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
     let html = arguments.html.as_ref().map(|file| output(file, &PAGE));
     let junit = junit.as_ref().map(|file| output(file, &JUNIT));
     html.iter().chain(&junit).try_for_each(Output::check)?;
-    if arguments.html.is_some() && arguments.html == arguments.gate.junit {
+    if html.iter().zip(&junit).any(|(html, junit)| html.is_same_file(junit)) {
         return Err("--html and --junit name the same file".into());
     }
     let outputs = Outputs { html, junit };

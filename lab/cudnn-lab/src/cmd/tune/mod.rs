@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
     let html = arguments.html.as_ref().map(|file| output(file, &PAGE));
     tuned.check()?;
     html.iter().try_for_each(Output::check)?;
-    if arguments.html.as_ref() == Some(&arguments.output) {
+    if html.iter().any(|html| html.is_same_file(&tuned)) {
         return Err("--html and --output name the same file".into());
     }
     continue_without_output();
