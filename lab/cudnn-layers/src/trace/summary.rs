@@ -17,9 +17,9 @@ pub(super) static SUMMARY: Lock<Summary> = Lock::keeping(Summary::new());
 
 #[derive(Default)]
 pub(super) struct Summary {
-    functions: BTreeMap<&'static str, Statistics>,
+    functions: BTreeMap<Id, Statistics>,
     /// By function and label.
-    graphs: BTreeMap<&'static str, BTreeMap<Box<str>, Statistics>>,
+    graphs: BTreeMap<Id, BTreeMap<Box<str>, Statistics>>,
     graph_count: usize,
     other_graphs: Statistics,
     libraries: Vec<(String, Duration)>,
@@ -29,11 +29,10 @@ pub(super) struct Summary {
 /// Adds a call.
 pub(super) fn add(function: Id, label: Option<&str>, duration: u64, has_failed: bool) {
     let Some(mut summary) = SUMMARY.lock() else { return };
-    let name = function.name();
-    summary.functions.entry(name).or_default().add(duration);
+    summary.functions.entry(function).or_default().add(duration);
     summary.failed_calls += u64::from(has_failed);
     if let Some(label) = label {
-        summary.graph(name.trim_start_matches("cudnnBackend"), label).add(duration);
+        summary.graph(function, label).add(duration);
     }
 }
 
@@ -54,10 +53,15 @@ pub(super) fn report(title: &str) -> Option<String> {
     }
     let total = Duration::from_nanos(functions.values().map(|statistics| statistics.total).sum());
     let mut text = format!("{title}: {calls} calls, {failed_calls} failed, {} in cuDNN\n\n", Shown(total));
-    table(&mut text, "function", functions.into_iter().map(|(name, statistics)| (name.to_owned(), statistics)));
+    table(
+        &mut text,
+        "function",
+        functions.into_iter().map(|(function, statistics)| (function.name().to_owned(), statistics)),
+    );
     if !graphs.is_empty() {
         text.push('\n');
-        let graphs = graphs.into_iter().flat_map(|(action, graphs)| {
+        let graphs = graphs.into_iter().flat_map(|(function, graphs)| {
+            let action = function.name().trim_start_matches("cudnnBackend");
             graphs.into_iter().map(move |(label, statistics)| (format!("{action} {label}"), statistics))
         });
         table(&mut text, "graph", graphs.chain([("(other graphs)".to_owned(), other_graphs)]));
@@ -82,8 +86,8 @@ impl Summary {
         }
     }
 
-    fn graph(&mut self, action: &'static str, label: &str) -> &mut Statistics {
-        let graphs = self.graphs.entry(action).or_default();
+    fn graph(&mut self, function: Id, label: &str) -> &mut Statistics {
+        let graphs = self.graphs.entry(function).or_default();
         if !graphs.contains_key(label) && self.graph_count < MAX_GRAPHS {
             self.graph_count += 1;
             graphs.insert(label.into(), Statistics::new());
