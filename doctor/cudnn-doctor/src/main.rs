@@ -106,7 +106,7 @@ enum Command {
     /// Remove the drop-in and restore NVIDIA's shim.
     #[command(after_help = include_str!("help/uninstall.txt").trim_end())]
     Uninstall(cmd::install::Place),
-    /// Run one program with the drop-in in front of cuDNN, without changing files.
+    /// Run one program with the drop-in in front of cuDNN, without installing it.
     ///
     /// The doctor is replaced by the program, which receives all signals and determines the exit status. The exit
     /// status is 127 if the program does not exist, 126 if it cannot be started, and 3 if the drop-in is missing or

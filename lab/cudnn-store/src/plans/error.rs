@@ -206,7 +206,7 @@ impl StoreError {
                 format!("set {DIR_VARIABLE} to a directory of this user, or change the owner to this user with chown")
             }
             StoreErrorKind::Untrusted(Untrusted::WritableByOthers { .. }) => {
-                "remove the permission with chmod go-w".to_owned()
+                format!("set {DIR_VARIABLE} to a directory of this user only, or remove the permission with chmod go-w")
             }
             StoreErrorKind::ReadOnly => {
                 format!("set {DIR_VARIABLE} to a directory on a writable file system")
