@@ -2,7 +2,7 @@
 
 use cudnn_cli::command::Command;
 use cudnn_cli::escape::Printable;
-use cudnn_cli::path::path_dirs;
+use cudnn_cli::path::{interpreter_words, path_dirs};
 use cudnn_cli::programs::doctor;
 use cudnn_probe::facts::{self, PathFacts};
 use std::path::{Path, PathBuf};
@@ -78,8 +78,7 @@ impl Python {
 pub(crate) fn environment_of_script(script: &Path) -> Option<PathBuf> {
     const MAX_LEN: u64 = 64 << 10;
     let text = cudnn_probe::read_bounded(script, MAX_LEN).ok()?;
-    let line = text.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
-    let program = Path::new(str::from_utf8(line).ok()?.split_whitespace().next()?);
+    let program = Path::new(interpreter_words(&text)?.next()?);
     let is_python = packages::is_python(program) && program.is_absolute();
     is_python.then(|| environment_of(program)).flatten().map(|(root, _)| root).filter(|root| root.parent().is_some())
 }
