@@ -170,6 +170,13 @@ pub fn run_path(file: &Path, host: &Host) -> Result<Vec<PathBuf>, ProbeError> {
     Ok(run_path.map(|run_path| tokens::run_path_dirs(host, run_path.as_ref(), origin)).unwrap_or_default())
 }
 
+/// Returns whether the run path of a file contains this directory, which need not exist. Links to directories are not
+/// resolved before `..`.
+#[must_use]
+pub fn run_path_contains(file: &Path, dir: &Path, host: &Host) -> bool {
+    run_path(file, host).is_ok_and(|dirs| dirs.iter().any(|searched| tokens::normalize(searched) == dir))
+}
+
 /// The files that ld.so would load for a program or library.
 ///
 /// ```no_run

@@ -18,4 +18,4 @@ pub use inventory::{Installed, inventory, inventory_with};
 pub use libraries::{LibraryReport, RecordedFile};
 pub use owner::{deleted_packages, deleted_system_packages, is_link_to_itself, set_system_package, system_package};
 pub use package::{Installer, Package};
-pub use report::{InstallationReport, Variant};
+pub use report::{InstallationReport, Variant, majority};

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use cudnn_cli::escape::Printable;
+use cudnn_frameworks::installation::majority;
 use cudnn_probe::image::damaged_symbol_table;
 use cudnn_probe::{Library, Version, missing_symbols};
 
@@ -174,13 +175,6 @@ impl Part<'_> {
             }
         }
     }
-}
-
-/// Returns the most frequent value, and the first one in case of a tie.
-fn majority(values: impl Iterator<Item = u32>) -> Option<u32> {
-    let values: Vec<u32> = values.collect();
-    let count = |value: &u32| values.iter().filter(|other| *other == value).count();
-    values.iter().rev().max_by_key(|value| count(value)).copied()
 }
 
 #[cfg(test)]
