@@ -52,7 +52,7 @@ pub use framework::missing_files::MissingFiles;
 pub use framework::releases;
 pub use frontend::frontend_with_engines;
 pub use jetson::Jetson;
-pub use library_names::{is_cudnn, is_of_driver};
+pub use library_names::{cudnn_library, is_cudnn, is_of_driver};
 pub use mapped::{Dependents, MappedLibrary, mapped_libraries};
 pub use opens::pairs::{Pair, pairs};
 pub use opens::unlisted::Unlisted;
