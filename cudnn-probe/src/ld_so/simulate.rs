@@ -1,13 +1,12 @@
 //! Simulates which files ld.so would load for a program or library, based on the rules of glibc.
 
-use crate::facts::PathFacts;
 use std::cell::{Cell, OnceCell};
 use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::facts::is_setid;
+use crate::facts::{PathFacts, is_setid};
 
 use crate::error::ProbeError;
 use crate::host::Host;

@@ -16,10 +16,9 @@ use cudnn_os::files::{bytes_of, path_from_bytes};
 use cudnn_probe::layers::{LAYER_PATH_VARIABLE, LAYERS_VARIABLE, requested_layers};
 use cudnn_probe::{FileIdentity, Library, Os};
 use cudnn_rules::context::Context;
-use cudnn_rules::drop_in::PRELOAD;
 use cudnn_rules::drop_in::functions::{nvidia_shim_in, refuse_older};
 use cudnn_rules::drop_in::layers::{LayerAnswer, check_layer};
-use cudnn_rules::drop_in::source;
+use cudnn_rules::drop_in::{PRELOAD, source};
 use cudnn_rules::refusal::Refusal;
 use cudnn_rules::release_facts::in_use;
 
