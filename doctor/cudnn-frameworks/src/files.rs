@@ -6,7 +6,7 @@ use std::io::{Read, Result, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::read_bounded;
+use cudnn_probe::{canonicalize, read_bounded};
 use memchr::memmem;
 
 /// The maximum number of files for a pattern.
@@ -18,6 +18,12 @@ const BLOCK_LEN: usize = 64 << 10;
 pub(crate) fn read_text(file: &Path, max_len: u64) -> Option<String> {
     let text = String::from_utf8(read_bounded(file, max_len).ok()?);
     Some(text.unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+}
+
+/// Returns the path with symbolic links resolved, if it exists.
+#[must_use]
+pub fn real_path(path: &Path) -> PathBuf {
+    canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// Returns the name of a file, or an empty string if it is not UTF-8.

@@ -4,6 +4,7 @@ use cudnn_cli::command::Command;
 use cudnn_cli::escape::Printable;
 use cudnn_cli::path::{interpreter_words, path_dirs};
 use cudnn_cli::programs::doctor;
+use cudnn_frameworks::installation::is_virtual;
 use cudnn_probe::facts::{self, PathFacts};
 use std::path::{Path, PathBuf};
 
@@ -103,7 +104,7 @@ pub(crate) fn inactive_environment(search: &Search) -> Option<PathBuf> {
         return None;
     }
     let dir = facts::current_dir().ok()?;
-    let found = dir.ancestors().map(|dir| dir.join(".venv")).find(|root| root.join("pyvenv.cfg").leads_to_file())?;
+    let found = dir.ancestors().map(|dir| dir.join(".venv")).find(|root| is_virtual(root))?;
     let real = cudnn_probe::canonicalize(&found).ok()?;
     let is_on_path = |root: &Path| cudnn_probe::canonicalize(root).is_ok_and(|root| root == real);
     (!environments.iter().filter_map(Origin::root).any(is_on_path)).then_some(found)
@@ -121,7 +122,7 @@ pub fn no_python(named: &Path) -> Refusal {
         None => match other_root(&named).filter(|_| named.leads_to_dir()) {
             Some(root) => {
                 let root = root.printable();
-                let is_venv = named.join("lib").leads_to_dir() && !named.join("pyvenv.cfg").leads_to_file();
+                let is_venv = named.join("lib").leads_to_dir() && !is_virtual(&named);
                 let reason = if is_venv { " (pyvenv.cfg is missing)" } else { "" };
                 let text = format!("recreate the environment; to check the other one, use `--python {root}`");
                 Refusal::new(format!("the Python in {name} uses the packages in {root}{reason}"))

@@ -9,7 +9,7 @@ mod owner;
 mod package;
 mod report;
 
-pub use crate::environment::layout::{python_dirs, site_packages};
+pub use crate::environment::layout::{is_virtual, python_dirs, setting, site_packages};
 pub use crate::package::conda::{CondaRecord, records_of_cuda as conda_records, unmet as unmet_by_conda};
 pub use arm::ArmVariant;
 pub use complete::complete_releases;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use cudnn_cli::escape::Printable;
 use cudnn_frameworks::installation::majority;
+use cudnn_frameworks::real_path;
 use cudnn_probe::image::damaged_symbol_table;
 use cudnn_probe::{Library, Version, missing_symbols};
 
@@ -119,7 +120,7 @@ impl Part<'_> {
             name: &dependency.name,
             library,
             file,
-            dir: cudnn_probe::canonicalize(dir).unwrap_or_else(|_| dir.to_owned()),
+            dir: real_path(dir),
             release: dependency.version.or_else(beside),
             cuda_major: identity.as_ref().and_then(|identity| identity.cuda_major),
             cuda_at_most: identity.and_then(|identity| identity.cuda_at_most),

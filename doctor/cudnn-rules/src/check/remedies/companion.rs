@@ -5,6 +5,7 @@ use cudnn_probe::facts::PathFacts;
 use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::installation::{self, InstallationReport, LibraryReport};
+use cudnn_frameworks::real_path;
 use cudnn_probe::{Component, Library, Origin, Os, ld_so};
 
 use super::common::{apart_dir, by_change, no_place, site_packages};
@@ -50,8 +51,7 @@ impl Companion<'_> {
     /// the system finds now.
     fn is_in(&self, dir: &Path, incomplete: Option<&Path>, context: &Context) -> bool {
         let file = dir.join(&self.name);
-        let real = |dir: &Path| cudnn_probe::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
-        let is_incomplete = incomplete.and_then(Path::parent).is_some_and(|parent| real(parent) == real(dir))
+        let is_incomplete = incomplete.and_then(Path::parent).is_some_and(|parent| real_path(parent) == real_path(dir))
             || incomplete.is_some() && self.component == Component::Nvrtc && !has_builtins(&file, self.cuda_major);
         let is_usable = || Os::HOST == Os::Windows || context.simulation(&file).is_ok();
         !is_incomplete && file.leads_to_file() && is_usable()
