@@ -92,9 +92,14 @@ pub fn is_sticky_of_root(metadata: &Metadata) -> bool {
 /// Creates a directory and missing parents, which only this user can write to.
 ///
 /// # Errors
-/// Returns an error if the system call fails.
+/// Returns an error if the system call fails, or if other users can write to an existing directory.
 pub fn create_own_dir(dir: &Path) -> Result<()> {
-    DirBuilder::new().recursive(true).mode(0o755).create(dir)
+    DirBuilder::new().recursive(true).mode(0o755).create(dir)?;
+    if belongs_to_user(dir) && !others_may_write(dir) {
+        Ok(())
+    } else {
+        Err(Error::other("other users may write to the directory"))
+    }
 }
 
 /// Gives a new file the permissions and, if allowed, the owner of another file.

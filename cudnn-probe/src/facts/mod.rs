@@ -74,17 +74,8 @@ pub fn ask<'a, T>(_question: &'static str, _subject: impl Into<Subject<'a>>, rea
     read()
 }
 
-/// Like [`ask`], for a reader that only uses functions of this module.
 #[cfg(not(feature = "serde"))]
-pub fn derive<'a, T>(_question: &'static str, _subject: impl Into<Subject<'a>>, read: impl FnOnce() -> T) -> T {
-    read()
-}
-
-/// Like [`ask`], for a reader that starts a program.
-#[cfg(not(feature = "serde"))]
-pub fn ask_program<'a, T>(_question: &'static str, _subject: impl Into<Subject<'a>>, read: impl FnOnce() -> T) -> T {
-    read()
-}
+pub use self::{ask as ask_program, ask as derive};
 
 /// Like [`ask`], for an answer that can be longer than a recorded one.
 #[cfg(not(feature = "serde"))]

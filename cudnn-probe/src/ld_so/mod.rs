@@ -27,5 +27,5 @@ pub(crate) use layout::distinct_default_dirs;
 pub(crate) use paths::library_path;
 pub use paths::{SearchPath, is_candidate};
 #[cfg(feature = "inspect")]
-pub use simulate::{Lookup, Object, Resolution, Rule, Simulation, needed, run_path};
+pub use simulate::{Lookup, Object, Resolution, Rule, Simulation, needed, run_path, run_path_contains};
 pub use tokens::run_path_dirs;

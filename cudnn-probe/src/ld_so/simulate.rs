@@ -1,13 +1,12 @@
 //! Simulates which files ld.so would load for a program or library, based on the rules of glibc.
 
-use crate::facts::PathFacts;
 use std::cell::{Cell, OnceCell};
 use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::facts::is_setid;
+use crate::facts::{PathFacts, is_setid};
 
 use crate::error::ProbeError;
 use crate::host::Host;
@@ -168,6 +167,13 @@ pub fn run_path(file: &Path, host: &Host) -> Result<Vec<PathBuf>, ProbeError> {
     let origin = file.parent().unwrap_or(Path::new("/"));
     let run_path = runpath.or(rpath);
     Ok(run_path.map(|run_path| tokens::run_path_dirs(host, run_path.as_ref(), origin)).unwrap_or_default())
+}
+
+/// Returns whether the run path of a file contains this directory, which need not exist. Links to directories are not
+/// resolved before `..`.
+#[must_use]
+pub fn run_path_contains(file: &Path, dir: &Path, host: &Host) -> bool {
+    run_path(file, host).is_ok_and(|dirs| dirs.iter().any(|searched| tokens::normalize(searched) == dir))
 }
 
 /// The files that ld.so would load for a program or library.

@@ -100,7 +100,7 @@ fn token(text: &[u8]) -> Option<(Token, &[u8])> {
 }
 
 /// Removes `.` and `..` without accessing files, as ld.so does for privileged programs.
-fn normalize(path: &Path) -> PathBuf {
+pub(super) fn normalize(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for component in path.components() {
         match component {

@@ -20,38 +20,21 @@ const STAMP: &str = ".cudnn-fetch-verified";
 /// The maximum length of a list of files, in bytes. cuDNN's lists are a few thousand bytes long.
 const MAX_RECORD_LEN: u64 = 32 << 20;
 
-/// The damage to an unpacked release.
+/// A difference between the files of a release and the record of its wheel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Damage {
-    /// The list of files is missing.
-    NoRecord(PathBuf),
-    /// The list of files names no files.
-    EmptyRecord(PathBuf),
-    /// The list of files has changed since it was verified.
-    RecordChanged(PathBuf),
-    /// The list of files of a cuDNN wheel does not contain the graph library.
-    NoGraphLibrary(PathBuf),
-    /// A file is missing.
-    MissingFile(PathBuf),
-    /// The size of a file differs from the list.
-    WrongSize(PathBuf),
-    /// The sha256 of a file differs from the list.
-    WrongHash(PathBuf),
+pub struct Damage {
+    path: PathBuf,
+    what: &'static str,
 }
 
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Damage::NoRecord(path) => write!(f, "{path:?} is missing"),
-            Damage::EmptyRecord(path) => write!(f, "{path:?} lists no files"),
-            Damage::RecordChanged(path) => write!(f, "{path:?} has changed since it was verified"),
-            Damage::NoGraphLibrary(path) => write!(f, "{path:?} lists no graph library"),
-            Damage::MissingFile(path) => write!(f, "{path:?} is missing"),
-            Damage::WrongSize(path) => write!(f, "{path:?} has the wrong size"),
-            Damage::WrongHash(path) => write!(f, "{path:?} has the wrong sha256"),
-        }
+        write!(f, "{:?} {}", self.path, self.what)
     }
+}
+
+fn damage(path: &Path, what: &'static str) -> Result<(), Damage> {
+    Err(Damage { path: path.to_owned(), what })
 }
 
 /// A line of RECORD with a size.
@@ -73,25 +56,25 @@ pub(crate) fn is_replaceable(dir: &Path, release: &Release) -> bool {
 /// Checks an unpacked release, and writes the stamp if it is intact.
 pub(crate) fn verify(dir: &Path, release: &Release) -> Result<(), Damage> {
     let record = record_path(dir);
-    let Some(text) = read(&record) else { return Err(Damage::NoRecord(record)) };
+    let Some(text) = read(&record) else { return damage(&record, "is missing") };
     let entries = parse(&text, dir);
     if entries.is_empty() {
-        return Err(Damage::EmptyRecord(record));
+        return damage(&record, "lists no files");
     }
     if let Some(graph) = release.graph_library() {
         let graph = release.lib_dir(dir).join(graph);
         if entries.iter().all(|entry| entry.path != graph) {
-            return Err(Damage::NoGraphLibrary(record));
+            return damage(&record, "lists no graph library");
         }
     }
     let record_line = format!("RECORD {}\n", base64_url(&Sha256::digest(text.as_bytes())));
     let mut expected = record_line.clone();
     for entry in &entries {
         let Ok(metadata) = std::fs::metadata(&entry.path) else {
-            return Err(Damage::MissingFile(entry.path.clone()));
+            return damage(&entry.path, "is missing");
         };
         if !metadata.is_file() || metadata.len() != entry.len {
-            return Err(Damage::WrongSize(entry.path.clone()));
+            return damage(&entry.path, "has the wrong size");
         }
         let name = entry.path.strip_prefix(dir).unwrap_or(&entry.path);
         let _ = writeln!(expected, "{} {} {}", entry.len, modified(&metadata), name.display());
@@ -101,11 +84,11 @@ pub(crate) fn verify(dir: &Path, release: &Release) -> Result<(), Damage> {
         return Ok(());
     }
     if !stamp.is_empty() && !stamp.starts_with(&record_line) {
-        return Err(Damage::RecordChanged(record));
+        return damage(&record, "has changed since it was verified");
     }
     for entry in entries.iter().filter(|entry| entry.hash.starts_with("sha256=")) {
         if sha256(&entry.path).is_none_or(|hash| entry.hash != format!("sha256={hash}")) {
-            return Err(Damage::WrongHash(entry.path.clone()));
+            return damage(&entry.path, "has the wrong sha256");
         }
     }
     write_stamp(dir, &expected);
@@ -267,14 +250,14 @@ mod tests {
         assert_eq!(unpacked.verify(), Ok(()));
         assert_eq!(unpacked.verify(), Ok(()));
         unpacked.write("a,b", "12");
-        assert_eq!(unpacked.verify(), Err(Damage::WrongSize(unpacked.path("a,b"))));
+        assert_eq!(unpacked.verify(), damage(&unpacked.path("a,b"), "has the wrong size"));
         // The same size, after the stamp was written.
         unpacked.write("a,b", "124");
-        assert_eq!(unpacked.verify(), Err(Damage::WrongHash(unpacked.path("a,b"))));
+        assert_eq!(unpacked.verify(), damage(&unpacked.path("a,b"), "has the wrong sha256"));
         unpacked.write("a,b", "123");
         assert_eq!(unpacked.verify(), Ok(()));
         std::fs::remove_file(unpacked.path("a,b")).unwrap();
-        assert_eq!(unpacked.verify(), Err(Damage::MissingFile(unpacked.path("a,b"))));
+        assert_eq!(unpacked.verify(), damage(&unpacked.path("a,b"), "is missing"));
     }
 
     #[test]
@@ -295,7 +278,7 @@ mod tests {
     fn a_wrong_byte_is_detected_at_first_use() {
         let unpacked = Unpacked::new("first-use");
         unpacked.write(GRAPH, "grapf");
-        assert_eq!(unpacked.verify(), Err(Damage::WrongHash(unpacked.path(GRAPH))));
+        assert_eq!(unpacked.verify(), damage(&unpacked.path(GRAPH), "has the wrong sha256"));
         assert!(!unpacked.path(STAMP).exists());
     }
 
@@ -306,11 +289,11 @@ mod tests {
         let text = std::fs::read_to_string(unpacked.record()).unwrap();
         // Remove the line of one file, to hide changes of that file.
         unpacked.write_record(&text.replace("\"a,b\"", "../a,b"));
-        assert_eq!(unpacked.verify(), Err(Damage::RecordChanged(unpacked.record())));
+        assert_eq!(unpacked.verify(), damage(&unpacked.record(), "has changed since it was verified"));
         unpacked.write_record("");
-        assert_eq!(unpacked.verify(), Err(Damage::EmptyRecord(unpacked.record())));
+        assert_eq!(unpacked.verify(), damage(&unpacked.record(), "lists no files"));
         std::fs::remove_file(unpacked.record()).unwrap();
-        assert_eq!(unpacked.verify(), Err(Damage::NoRecord(unpacked.record())));
+        assert_eq!(unpacked.verify(), damage(&unpacked.record(), "is missing"));
     }
 
     #[test]
@@ -318,7 +301,7 @@ mod tests {
         let unpacked = Unpacked::new("graph");
         let text = std::fs::read_to_string(unpacked.record()).unwrap();
         unpacked.write_record(text.split_once('\n').unwrap().1);
-        assert_eq!(unpacked.verify(), Err(Damage::NoGraphLibrary(unpacked.record())));
+        assert_eq!(unpacked.verify(), damage(&unpacked.record(), "lists no graph library"));
         assert_eq!(verify(&unpacked.0, &Release { package: "cmake", ..CUDNN }), Ok(()));
     }
 

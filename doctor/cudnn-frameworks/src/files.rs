@@ -6,7 +6,7 @@ use std::io::{Read, Result, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::read_bounded;
+use cudnn_probe::{canonicalize, read_bounded};
 use memchr::memmem;
 
 /// The maximum number of files for a pattern.
@@ -18,6 +18,12 @@ const BLOCK_LEN: usize = 64 << 10;
 pub(crate) fn read_text(file: &Path, max_len: u64) -> Option<String> {
     let text = String::from_utf8(read_bounded(file, max_len).ok()?);
     Some(text.unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+}
+
+/// Returns the path with symbolic links resolved, if it exists.
+#[must_use]
+pub fn real_path(path: &Path) -> PathBuf {
+    canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// Returns the name of a file, or an empty string if it is not UTF-8.
@@ -61,6 +67,31 @@ pub(crate) fn fits(pattern: &str, name: &str) -> bool {
     rest.is_empty()
 }
 
+/// Calls `find` with one block of a part of the file after the other, and whether it is the last one, until `find` returns
+/// a value. A block begins with the last `overlap` bytes of the block before, because a text may span two blocks.
+///
+/// # Errors
+///
+/// Returns the system's error.
+pub(crate) fn find_in_blocks<T>(
+    mut file: &File,
+    part: &Range<u64>,
+    overlap: usize,
+    mut find: impl FnMut(&[u8], bool) -> Option<T>,
+) -> Result<Option<T>> {
+    file.seek(SeekFrom::Start(part.start))?;
+    let mut rest = file.take(part.end.saturating_sub(part.start));
+    let mut block = Vec::with_capacity(BLOCK_LEN + overlap);
+    loop {
+        block.drain(..block.len().saturating_sub(overlap));
+        let is_last = (&mut rest).take(BLOCK_LEN as u64).read_to_end(&mut block)? < BLOCK_LEN;
+        let found = find(&block, is_last);
+        if found.is_some() || is_last {
+            return Ok(found);
+        }
+    }
+}
+
 /// Returns whether a part of the file contains the text in a position that counts. `counts` receives the surrounding
 /// bytes and the index of the text.
 ///
@@ -68,25 +99,16 @@ pub(crate) fn fits(pattern: &str, name: &str) -> bool {
 ///
 /// Returns the system's error.
 pub(crate) fn contains(
-    mut file: &File,
+    file: &File,
     part: &Range<u64>,
     text: &[u8],
     counts: impl Fn(&[u8], usize) -> bool,
 ) -> Result<bool> {
-    file.seek(SeekFrom::Start(part.start))?;
-    let mut rest = file.take(part.end.saturating_sub(part.start));
-    let mut block = Vec::with_capacity(BLOCK_LEN + text.len() + 1);
-    loop {
-        // The text may span two blocks; the byte before it is needed as well.
-        let kept = block.len().min(text.len() + 1);
-        block.drain(..block.len() - kept);
-        if (&mut rest).take(BLOCK_LEN as u64).read_to_end(&mut block)? == 0 {
-            return Ok(false);
-        }
-        if memmem::find_iter(&block, text).any(|at| counts(&block, at)) {
-            return Ok(true);
-        }
-    }
+    // The byte before the text is needed as well.
+    let found = find_in_blocks(file, part, text.len() + 1, |block, _| {
+        memmem::find_iter(block, text).any(|at| counts(block, at)).then_some(())
+    });
+    Ok(found?.is_some())
 }
 
 #[cfg(test)]

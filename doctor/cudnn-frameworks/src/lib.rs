@@ -45,6 +45,7 @@ mod survey;
 
 pub use drop_in::{drop_in_version, drop_in_version_named, is_drop_in, is_drop_in_named};
 pub use environment::Environment;
+pub use files::real_path;
 pub use framework::builds;
 pub use framework::built_for::{BuiltFor, Stated, ValueSource};
 pub use framework::kind::{Comparison, FrameworkKind, KINDS};
@@ -52,7 +53,7 @@ pub use framework::missing_files::MissingFiles;
 pub use framework::releases;
 pub use frontend::frontend_with_engines;
 pub use jetson::Jetson;
-pub use library_names::{is_cudnn, is_of_driver};
+pub use library_names::{cudnn_library, is_cudnn, is_of_driver};
 pub use mapped::{Dependents, MappedLibrary, mapped_libraries};
 pub use opens::pairs::{Pair, pairs};
 pub use opens::unlisted::Unlisted;

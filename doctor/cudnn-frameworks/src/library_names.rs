@@ -1,6 +1,6 @@
 //! Recognizes the names of cuDNN, CUDA and NVIDIA driver libraries.
 
-use cudnn_probe::Version;
+use cudnn_probe::{Library, Version};
 
 /// The name of a cuDNN shim: `libcudnn.so.9`, or `libcudnn-74a4c495.so.9.1.0` for a copy inside a wheel. On Windows it
 /// is `cudnn64_9.dll`.
@@ -40,6 +40,15 @@ pub fn is_cudnn(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     let is_dll = lower.starts_with("cudnn_") && lower.contains("64_") && lower.ends_with(".dll");
     is_dll || name.starts_with("libcudnn_") || CudnnName::parse(name).is_some()
+}
+
+/// Returns the cuDNN 9 library with this file name, which may include the full version on Linux.
+#[must_use]
+pub fn cudnn_library(name: &str) -> Option<Library> {
+    if let Some((stem, _)) = name.split_once(".so.9") {
+        return Library::from_file_name(&format!("{stem}.so.9"));
+    }
+    Library::from_file_name(&name.to_ascii_lowercase())
 }
 
 /// Returns whether this is the name of a CUDA or cuDNN library for Linux.

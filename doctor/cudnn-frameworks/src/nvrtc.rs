@@ -1,19 +1,19 @@
 //! Reads from NVRTC which builtins library it opens. The file name contains the minor release of CUDA.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
 use cudnn_probe::facts;
 use cudnn_probe::image::loaded_parts;
 use memchr::memmem;
 
+use crate::files::find_in_blocks;
+
 /// The common prefix of all builtins file names.
 pub const BUILTINS: &str = "libnvrtc-builtins.so.";
 
-/// The maximum number of bytes to read from NVRTC, and the block size.
+/// The maximum number of bytes to read from NVRTC.
 const MAX_LEN: u64 = 256 << 20;
-const BLOCK_LEN: u64 = 1 << 20;
 
 /// The maximum length of the release in a file name.
 const MAX_RELEASE_LEN: usize = 8;
@@ -25,24 +25,13 @@ pub fn builtins_name(nvrtc: &Path) -> Option<String> {
 }
 
 fn read_builtins_name(nvrtc: &Path) -> Option<String> {
-    let mut file = File::open(nvrtc).ok()?;
+    let file = File::open(nvrtc).ok()?;
     let mut left = MAX_LEN;
-    for part in loaded_parts(nvrtc).ok()? {
-        let mut at = part.start;
-        while at < part.end && left > 0 {
-            // A name may span two blocks.
-            let overlap = (BUILTINS.len() + MAX_RELEASE_LEN) as u64;
-            let mut block = Vec::new();
-            file.seek(SeekFrom::Start(at)).ok()?;
-            file.by_ref().take((BLOCK_LEN + overlap).min(part.end - at)).read_to_end(&mut block).ok()?;
-            if let Some(name) = name_in(&block) {
-                return Some(name);
-            }
-            at += BLOCK_LEN;
-            left = left.saturating_sub(BLOCK_LEN);
-        }
-    }
-    None
+    loaded_parts(nvrtc).ok()?.into_iter().find_map(|part| {
+        let part = part.start..part.end.min(part.start.saturating_add(left));
+        left = left.saturating_sub(part.end - part.start);
+        find_in_blocks(&file, &part, BUILTINS.len() + MAX_RELEASE_LEN, |block, _| name_in(block)).ok()?
+    })
 }
 
 fn name_in(block: &[u8]) -> Option<String> {

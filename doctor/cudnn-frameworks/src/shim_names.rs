@@ -2,15 +2,15 @@
 
 use std::collections::HashSet;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
 
 use cudnn_probe::facts::{self, PathFacts};
 
+use crate::files::find_in_blocks;
+
 /// The maximum number of names to read from a part of a file.
 const MAX_NAMES: usize = 64;
-const BLOCK_LEN: usize = 1 << 20;
 
 const STEM: &[u8] = b"libcudnn.so";
 /// The maximum length of a name with a version: `libcudnn.so.9.28.0` and a margin.
@@ -27,27 +27,14 @@ pub fn shim_names_in(file: &Path, parts: &[Range<u64>]) -> Vec<String> {
         if let Ok(file) = File::open(file) {
             for part in parts {
                 // Names found before a read error are kept.
-                let _ = read(&file, part, &mut names);
+                let _ = find_in_blocks(&file, part, MAX_NAME_LEN + MAX_PATH_LEN, |block, is_last| {
+                    names.extend(in_block(block, is_last).take(MAX_NAMES));
+                    (names.len() > MAX_NAMES).then_some(())
+                });
             }
         }
         names.into_iter().collect()
     })
-}
-
-fn read(mut file: &File, part: &Range<u64>, names: &mut HashSet<String>) -> std::io::Result<()> {
-    file.seek(SeekFrom::Start(part.start))?;
-    let mut rest = file.take(part.end.saturating_sub(part.start));
-    let mut block = Vec::with_capacity(BLOCK_LEN + MAX_NAME_LEN + MAX_PATH_LEN);
-    loop {
-        // A name may span two blocks.
-        let kept = block.len().min(MAX_NAME_LEN + MAX_PATH_LEN);
-        block.drain(..block.len() - kept);
-        let is_last = (&mut rest).take(BLOCK_LEN as u64).read_to_end(&mut block)? < BLOCK_LEN;
-        names.extend(in_block(&block, is_last).take(MAX_NAMES));
-        if is_last || names.len() > MAX_NAMES {
-            return Ok(());
-        }
-    }
 }
 
 /// Returns the names in a block. Depending on the language, strings end with a zero byte or are followed by the next

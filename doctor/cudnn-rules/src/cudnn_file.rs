@@ -4,13 +4,13 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use cudnn_cli::command::Command;
+use cudnn_frameworks::cudnn_library;
 use cudnn_frameworks::installation::InstallationReport;
 use cudnn_probe::facts;
 use cudnn_probe::{Identity, Library, Os, Version, identify_any};
 
 use crate::packages::entries;
 use crate::shim_release;
-use crate::system::cudnn_library;
 
 pub(crate) use cudnn_frameworks::drop_in_version;
 pub use cudnn_frameworks::{drop_in_version_named, is_drop_in, is_drop_in_named};

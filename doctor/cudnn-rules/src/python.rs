@@ -2,8 +2,9 @@
 
 use cudnn_cli::command::Command;
 use cudnn_cli::escape::Printable;
-use cudnn_cli::path::path_dirs;
+use cudnn_cli::path::{interpreter_words, path_dirs};
 use cudnn_cli::programs::doctor;
+use cudnn_frameworks::installation::is_virtual;
 use cudnn_probe::facts::{self, PathFacts};
 use std::path::{Path, PathBuf};
 
@@ -78,8 +79,7 @@ impl Python {
 pub(crate) fn environment_of_script(script: &Path) -> Option<PathBuf> {
     const MAX_LEN: u64 = 64 << 10;
     let text = cudnn_probe::read_bounded(script, MAX_LEN).ok()?;
-    let line = text.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
-    let program = Path::new(str::from_utf8(line).ok()?.split_whitespace().next()?);
+    let program = Path::new(interpreter_words(&text)?.next()?);
     let is_python = packages::is_python(program) && program.is_absolute();
     is_python.then(|| environment_of(program)).flatten().map(|(root, _)| root).filter(|root| root.parent().is_some())
 }
@@ -104,7 +104,7 @@ pub(crate) fn inactive_environment(search: &Search) -> Option<PathBuf> {
         return None;
     }
     let dir = facts::current_dir().ok()?;
-    let found = dir.ancestors().map(|dir| dir.join(".venv")).find(|root| root.join("pyvenv.cfg").leads_to_file())?;
+    let found = dir.ancestors().map(|dir| dir.join(".venv")).find(|root| is_virtual(root))?;
     let real = cudnn_probe::canonicalize(&found).ok()?;
     let is_on_path = |root: &Path| cudnn_probe::canonicalize(root).is_ok_and(|root| root == real);
     (!environments.iter().filter_map(Origin::root).any(is_on_path)).then_some(found)
@@ -122,7 +122,7 @@ pub fn no_python(named: &Path) -> Refusal {
         None => match other_root(&named).filter(|_| named.leads_to_dir()) {
             Some(root) => {
                 let root = root.printable();
-                let is_venv = named.join("lib").leads_to_dir() && !named.join("pyvenv.cfg").leads_to_file();
+                let is_venv = named.join("lib").leads_to_dir() && !is_virtual(&named);
                 let reason = if is_venv { " (pyvenv.cfg is missing)" } else { "" };
                 let text = format!("recreate the environment; to check the other one, use `--python {root}`");
                 Refusal::new(format!("the Python in {name} uses the packages in {root}{reason}"))

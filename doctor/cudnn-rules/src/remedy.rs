@@ -266,12 +266,22 @@ impl From<&str> for Remedy {
 /// Returns the change that removes these canonical directories from the search path, or `None` if the search path
 /// contains none of them.
 pub(crate) fn off_search_path(dirs: &[PathBuf], search_path: &OsStr) -> Option<Variable> {
-    let is_removed = |entry: &OsString| {
-        let entry = Path::new(if entry.is_empty() { OsStr::new(".") } else { entry });
+    let is_removed = |entry: &Path| {
+        let entry = if entry.as_os_str().is_empty() { Path::new(".") } else { entry };
         cudnn_probe::canonicalize(entry).is_ok_and(|entry| dirs.contains(&entry))
     };
-    let entries: Vec<OsString> = split_list(SEARCH_PATH, search_path).into_iter().filter(is_removed).collect();
-    (!entries.is_empty()).then_some(Variable::Without { name: SEARCH_PATH, entries })
+    without_entries(SEARCH_PATH, search_path, is_removed).map(|(_, change)| change)
+}
+
+/// Finds the entries of a list variable to remove. Returns the first one, with a change that removes all of them.
+pub(crate) fn without_entries(
+    name: &'static str,
+    value: &OsStr,
+    is_removed: impl Fn(&Path) -> bool,
+) -> Option<(PathBuf, Variable)> {
+    let removed = split_list(name, value).into_iter().filter(|entry| is_removed(Path::new(entry)));
+    let entries: Vec<OsString> = removed.collect();
+    Some((entries.first()?.into(), Variable::Without { name, entries }))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Names system-specific terms, such as the library loader, for use in messages.
 
-use cudnn_probe::{Library, Os};
+use cudnn_probe::Os;
 
 const IS_WINDOWS: bool = matches!(Os::HOST, Os::Windows);
 
@@ -55,14 +55,6 @@ pub(crate) const PRODUCTS: [(&str, &str); 7] = if IS_WINDOWS {
 pub fn product(name: &str) -> Option<&'static str> {
     let name = as_compared(name);
     PRODUCTS.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, product)| *product)
-}
-
-/// Returns the cuDNN 9 library with this file name, which may include the full version on Linux.
-pub(crate) fn cudnn_library(name: &str) -> Option<Library> {
-    if let Some((stem, _)) = name.split_once(".so.9") {
-        return Library::from_file_name(&format!("{stem}.so.9"));
-    }
-    Library::from_file_name(&name.to_ascii_lowercase())
 }
 
 /// Returns the cuDNN major in the name of its shim, for example 8 for `libcudnn.so.8` and `cudnn64_8.dll`.

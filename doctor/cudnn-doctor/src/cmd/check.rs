@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Parser as _;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use cudnn_cli::escape::Printable;
-use cudnn_cli::output::{Format, Outcome, SCHEMA, document, fail, outln, remark};
+use cudnn_cli::output::{Format, Outcome, fail, outln, remark};
 use cudnn_cli::platform::CAN_LOAD;
 use cudnn_cli::programs::{doctor, doctor_command};
 use cudnn_cli::subprocess::Timeouts;
@@ -227,10 +227,7 @@ fn report(
         Ok(diagnosis) => diagnosis,
         Err(outcome) => return outcome,
     };
-    match format {
-        Format::Json => document(&value(&diagnosis)),
-        Format::Text => text(&diagnosis, arguments, words),
-    }
+    format.report(|| value(&diagnosis), || text(&diagnosis, arguments, words));
     outcome(&diagnosis)
 }
 
@@ -253,15 +250,12 @@ fn saved_words() -> Vec<OsString> {
 
 /// Prints all codes.
 fn list(format: Format) {
-    if format == Format::Json {
-        let checks: Vec<Value> = FINDINGS.iter().map(super::facts::finding).collect();
-        return document(&json!({ "schema": SCHEMA, "checks": checks }));
-    }
     let mut table = table(["code", "severity", "title"]);
     for kind in FINDINGS {
         table.add_row([kind.code, kind.severity.as_str(), kind.title()]);
     }
-    outln!("{table}");
+    let checks = || FINDINGS.iter().map(super::facts::finding).collect::<Vec<Value>>();
+    format.report(|| json!({ "checks": checks() }), || outln!("{table}"));
 }
 
 /// Returns the exit status for a diagnosis.
@@ -313,7 +307,6 @@ pub(super) fn diagnosis(
 fn value(diagnosis: &Diagnosis) -> Value {
     let Diagnosis { machine, inactive, report, convolution, runs, verified, findings, plan, .. } = diagnosis;
     json!({
-        "schema": SCHEMA,
         "machine": machine.value(),
         "inactive_environment": inactive.as_ref().map(|root| root.to_string_lossy()),
         "installation": report.as_ref().map(|report| report.dir.to_string_lossy()),

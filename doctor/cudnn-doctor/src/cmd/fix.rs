@@ -5,7 +5,7 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::process::Stdio;
 
 use cudnn_cli::escape::Printable;
-use cudnn_cli::output::{Format, Outcome, SCHEMA, document, outln, remark};
+use cudnn_cli::output::{Format, Outcome, outln, remark};
 use cudnn_cli::programs::{doctor, doctor_command};
 use cudnn_cli::subprocess::{self, Timeouts};
 use cudnn_rules::context::Context;
@@ -41,14 +41,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, timeouts: &Timeouts,
     let plan = &diagnosis.plan;
     let before = check::outcome(&diagnosis);
     if !arguments.yes || plan.steps.is_empty() {
-        match format {
-            Format::Json => document(&json!({
-                "schema": SCHEMA,
-                "plan": plan.value(),
-                "findings": findings::value(&diagnosis.findings, plan),
-            })),
-            Format::Text => text(plan, before, &arguments.check.only),
-        }
+        let keys = || json!({ "plan": plan.value(), "findings": findings::value(&diagnosis.findings, plan) });
+        format.report(keys, || text(plan, before, &arguments.check.only));
         return before;
     }
     // The output may be closed, which must not stop the doctor between two steps.
@@ -67,9 +61,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, timeouts: &Timeouts,
         report(plan, &fixed, &paste);
     }
     if let Some(signal) = fixed.interrupted {
-        if format == Format::Json {
-            document(&value(plan, &fixed, &paste, None));
-        }
+        format.report(|| value(plan, &fixed, &paste, None), || {});
         cudnn_os::interruption::end_by(signal);
     }
     if format == Format::Text {
@@ -84,9 +76,8 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, timeouts: &Timeouts,
             Outcome::Failed
         }
     };
-    if format == Format::Json {
-        document(&value(plan, &fixed, &paste, after.ok().and_then(|(_, document)| document).as_ref()));
-    }
+    let document = after.ok().and_then(|(_, document)| document);
+    format.report(|| value(plan, &fixed, &paste, document.as_ref()), || {});
     if fixed.stopped.is_some() { Outcome::Failed } else { outcome }
 }
 
@@ -175,7 +166,6 @@ fn print_undo(undo: &Undo) {
 
 fn value(plan: &Plan, fixed: &Fixed, paste: &[String], after: Option<&Value>) -> Value {
     json!({
-        "schema": SCHEMA,
         "plan": plan.value(),
         "done": fixed.done.iter().map(done).collect::<Vec<_>>(),
         "stopped": fixed.stopped.as_ref().map(stopped),

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::{CommandResult, Format, Outcome, outln, remark};
 use cudnn_cli::subprocess::Timeouts;
-use cudnn_cli::table::Table;
-use cudnn_cli::table::table;
+use cudnn_cli::table::{Table, table};
 use cudnn_frameworks::{
     Comparison, Damaged, Depth, Environment, Framework, OpenedFile, Pin, PinState, Unlisted, in_parallel, is_cudnn,
     survey_to,

@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use cudnn_cli::child_report::{Work, begin};
 use cudnn_cli::escape::Printable;
-use cudnn_cli::output::milliseconds;
-use cudnn_cli::output::{CommandResult, Format, Outcome, outln};
+use cudnn_cli::output::{CommandResult, Format, Outcome, milliseconds, outln};
 use cudnn_cli::platform::safe_working_dir;
 use cudnn_cli::programs::doctor;
 use cudnn_loader::preload::{Devices, Preload, PreloadOutcome, PreloadReport, PreloadStep, StepReport};

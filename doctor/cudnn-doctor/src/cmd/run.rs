@@ -16,10 +16,9 @@ use cudnn_os::files::{bytes_of, path_from_bytes};
 use cudnn_probe::layers::{LAYER_PATH_VARIABLE, LAYERS_VARIABLE, requested_layers};
 use cudnn_probe::{FileIdentity, Library, Os};
 use cudnn_rules::context::Context;
-use cudnn_rules::drop_in::PRELOAD;
 use cudnn_rules::drop_in::functions::{nvidia_shim_in, refuse_older};
 use cudnn_rules::drop_in::layers::{LayerAnswer, check_layers};
-use cudnn_rules::drop_in::source;
+use cudnn_rules::drop_in::{PRELOAD, source};
 use cudnn_rules::refusal::Refusal;
 use cudnn_rules::release_facts::in_use;
 
@@ -284,35 +283,23 @@ fn layers(arguments: &Arguments) -> Option<OsString> {
     let mut list = if layers.is_empty() { Vec::from_iter(before()) } else { layers.clone() };
     let names = list.join(OsStr::new(","));
     let has = |layer: &str| names.as_encoded_bytes().split(|byte| *byte == b',').any(|name| name == layer.as_bytes());
-    // Check the program's own calls, before a layer can change them.
-    if *validate && !has("validate") {
-        list.insert(0, "validate".into());
-    }
-    // Put the trace first, so that it records the program's own calls.
-    if trace.is_some() && !has("trace") {
-        list.insert(0, "trace".into());
-    }
-    // As for a trace.
-    if capture.is_some() && !has("capture") {
-        list.insert(0, "capture".into());
-    }
-    // The layer `plans` is off if another layer could change graphs below it.
-    let before_plans = list.iter().position(|layer| layer == "plans").unwrap_or(list.len());
-    if errata.is_some() && !has("errata") {
-        list.insert(before_plans, "errata".into());
-    }
-    // Outside of `errata`, which may be the reason why no engine is left.
-    let before_errata = list.iter().position(|layer| layer == "errata").unwrap_or(before_plans);
-    if explain.is_some() && !has("explain") {
-        list.insert(before_errata, "explain".into());
-    }
-    // Inside of `errata`, which blocks engines also if they are ranked.
-    let before_plans = list.iter().position(|layer| layer == "plans").unwrap_or(list.len());
-    if !tuned.is_empty() && !has("tuned") {
-        list.insert(before_plans, "tuned".into());
-    }
-    if *plans && !has("plans") {
-        list.push("plans".into());
+    // They record and check the program's own calls, before a layer can change them.
+    let outermost = [("capture", capture.is_some()), ("trace", trace.is_some()), ("validate", *validate)];
+    let outermost = outermost.into_iter().filter(|(layer, is_on)| *is_on && !has(layer));
+    list.splice(0..0, outermost.map(|(layer, _)| layer.into()));
+    // With the layers that each must enclose.
+    let others: [(&str, bool, &[&str]); 4] = [
+        // The layer `plans` is off if another layer could change graphs below it.
+        ("errata", errata.is_some(), &["plans"]),
+        // Outside of `errata`, which may be the reason why no engine is left.
+        ("explain", explain.is_some(), &["errata", "plans"]),
+        // Inside of `errata`, which blocks engines also if they are ranked.
+        ("tuned", !tuned.is_empty(), &["plans"]),
+        ("plans", *plans, &[]),
+    ];
+    for (layer, _, inner) in others.into_iter().filter(|(layer, is_on, _)| *is_on && !has(layer)) {
+        let index = inner.iter().find_map(|inner| list.iter().position(|other| other == inner));
+        list.insert(index.unwrap_or(list.len()), layer.into());
     }
     Some(list.join(OsStr::new(",")))
 }

@@ -8,7 +8,7 @@ use cudnn_backend::gpu::Gpu;
 use cudnn_cli::child_report::{Work, begin};
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::outln;
-use cudnn_frameworks::mapped_libraries;
+use cudnn_frameworks::{mapped_libraries, real_path};
 use cudnn_loader::{self as cudnn, Function, Library, LoadErrorKind, cudnnStatus_t, loaded_library};
 
 /// An error message that includes help.
@@ -95,7 +95,7 @@ impl Progress {
     }
 
     fn is_new(&mut self, path: &Path) -> bool {
-        let path = cudnn_probe::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let path = real_path(path);
         let is_new = !self.libraries.contains(&path);
         self.libraries.extend(is_new.then_some(path));
         is_new

@@ -5,10 +5,12 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use cudnn_cli::escape::Printable;
+use cudnn_cli::path::interpreter_words;
 use cudnn_cli::programs::doctor;
+use cudnn_fetch::sha256_hex;
 use cudnn_os::files::{is_executable, open_without_waiting, symlink};
 use cudnn_os::program::executable;
-use cudnn_os::rights::{belongs_to_user, changes_rights, create_own_dir, is_noexec, is_root, others_may_write};
+use cudnn_os::rights::{changes_rights, create_own_dir, is_noexec, is_root};
 use cudnn_probe::image::elf_interpreter;
 use cudnn_rules::drop_in::PRELOAD;
 use cudnn_rules::packages::data_dir;
@@ -70,22 +72,14 @@ fn through_link(library: &Path) -> Result<PathBuf, Refusal> {
 /// Returns the directory for links, then the name of the link to this directory.
 fn link_name(dir: &Path) -> Option<(PathBuf, PathBuf)> {
     let links = data_dir().filter(|dir| is_root() || !dir.starts_with("/opt"))?.join("cudnn-doctor-links");
-    // FNV-1a yields a stable name for the same directory.
-    let bytes = dir.as_os_str().as_encoded_bytes();
-    let hash = bytes
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
-    let name = links.join(format!("{hash:016x}"));
+    let name = links.join(sha256_hex(dir.as_os_str().as_encoded_bytes()));
     Some((links, name))
 }
 
 /// Creates a link unless it exists, in which case other programs may be using it.
 fn make_link(dir: &Path, links: &Path, link: &Path) -> std::io::Result<()> {
-    create_own_dir(links)?;
     // Anyone who can change the link could redirect it to another library.
-    if !belongs_to_user(links) || others_may_write(links) {
-        return Err(std::io::Error::other("other users may write to the directory of the link"));
-    }
+    create_own_dir(links)?;
     let leads_there = || std::fs::read_link(link).is_ok_and(|target| target == dir);
     if !leads_there() {
         let new = tempfile::Builder::new().prefix(".new-").make_in(links, |name| symlink(dir, name))?;
@@ -139,11 +133,9 @@ pub(crate) fn find(command: &OsStr) -> Option<PathBuf> {
 pub(crate) fn program_of(mut file: PathBuf) -> Option<PathBuf> {
     for _ in 0..MAX_SCRIPTS {
         let start = start_of(&file, MAX_LINE)?;
-        let Some(line) = start.strip_prefix(b"#!") else {
+        let Some(mut words) = interpreter_words(&start) else {
             return start.starts_with(b"\x7fELF").then_some(file);
         };
-        let line = line.split(|byte| *byte == b'\n').next()?;
-        let mut words = std::str::from_utf8(line).ok()?.split_whitespace();
         file = words.next()?.into();
         if file.file_name().is_some_and(|name| name == "env") {
             // `#!/usr/bin/env -S A=1 python3 -u`

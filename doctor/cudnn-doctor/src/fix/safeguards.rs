@@ -3,16 +3,16 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs::File;
-use std::io::{Error, ErrorKind, Read};
+use std::io::{Error, ErrorKind};
 use std::path::{Component, Path, PathBuf};
 
 use cudnn_cli::command::Command;
 use cudnn_cli::escape::Printable;
-use cudnn_cli::path::path_dirs;
+use cudnn_cli::path::{interpreter_words, path_dirs};
 use cudnn_frameworks::parse_record_line;
 use cudnn_os::files::is_executable;
 use cudnn_os::rights::{belongs_to_user, is_root, is_sticky_of_root, write_access};
+use cudnn_probe::facts::read_start;
 use cudnn_probe::{canonicalize, read_bounded};
 use cudnn_rules::packages::{
     PackageChange, PipRecord, entries, is_python, package_name, python_in, records, setting, user_base,
@@ -237,12 +237,10 @@ fn programs_of(command: &Command) -> Vec<PathBuf> {
 
 /// Returns the interpreter that the first line of a script names.
 fn interpreter_of(script: &Path) -> Option<PathBuf> {
-    const MAX_LEN: usize = 256;
-    let mut start = Vec::new();
-    File::open(script).ok()?.take(MAX_LEN as u64).read_to_end(&mut start).ok()?;
-    let line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
-    let interpreter = str::from_utf8(line).ok()?.split_whitespace().next()?;
-    Some(PathBuf::from(interpreter)).filter(|interpreter| interpreter.is_absolute())
+    const MAX_LEN: u64 = 256;
+    let start = read_start(script, MAX_LEN).ok()?;
+    let interpreter = PathBuf::from(interpreter_words(&start)?.next()?);
+    interpreter.is_absolute().then_some(interpreter)
 }
 
 /// Returns the directories with the Python code of a prefix: the standard library, and packages of pip and Debian.

@@ -4,9 +4,9 @@
 use cudnn_probe::facts::{PathFacts, canonicalize, entries_named};
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::{Host, Os};
+use cudnn_probe::{Host, Os, read_bounded};
 
-use crate::files::{file_name, read_text};
+use crate::files::file_name;
 
 /// The maximum size of `pyvenv.cfg` in bytes.
 const MAX_SETTINGS_LEN: u64 = 64 << 10;
@@ -59,12 +59,20 @@ impl Python {
 
 /// Returns the minor version of Python from the environment's settings.
 fn stated_minor(root: &Path) -> Option<u32> {
-    let minor = |line: &str| {
-        let (key, value) = line.split_once('=')?;
-        let is_version = matches!(key.trim(), "version" | "version_info");
-        is_version.then(|| value.trim().strip_prefix("3.")?.split('.').next()?.parse().ok())?
-    };
-    read_text(&root.join("pyvenv.cfg"), MAX_SETTINGS_LEN)?.lines().find_map(minor)
+    let minor = |version: String| version.strip_prefix("3.")?.split('.').next()?.parse().ok();
+    ["version", "version_info"].iter().find_map(|name| minor(setting(root, name)?))
+}
+
+/// Returns whether this is the root of a virtual environment.
+pub fn is_virtual(root: &Path) -> bool {
+    root.join("pyvenv.cfg").leads_to_file()
+}
+
+/// Returns a setting from the `pyvenv.cfg` of a virtual environment.
+pub fn setting(root: &Path, name: &str) -> Option<String> {
+    let settings = String::from_utf8(read_bounded(&root.join("pyvenv.cfg"), MAX_SETTINGS_LEN).ok()?).ok()?;
+    let mut pairs = settings.lines().filter_map(|line| line.split_once('='));
+    pairs.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim().to_owned())
 }
 
 /// Returns the minor version of the newest Python DLL in this directory, such as `python312.dll`. Ignores

@@ -9,7 +9,7 @@ use cudnn_probe::python::base_python;
 use cudnn_probe::{Host, Origin, Os, Search, read_bounded};
 
 use crate::package::unreadable::Unreadable;
-use layout::{Python, os_of, site_dirs, user_dir};
+use layout::{Python, is_virtual, os_of, site_dirs, user_dir};
 
 /// The maximum size of a `.pth` file in bytes, and the maximum number of paths in all of them.
 const MAX_PATH_FILE_LEN: u64 = 1 << 20;
@@ -61,7 +61,7 @@ impl Environment {
         let uses_user_dir = os == Os::HOST && variable("PYTHONNOUSERSITE").is_none();
         let user_dir = python.as_ref().filter(|_| uses_user_dir).and_then(|python| user_dir(python, host, os));
         let own = python_dirs(&root);
-        if root.join("pyvenv.cfg").leads_to_file() {
+        if is_virtual(&root) {
             own.into_iter().for_each(|dir| dirs.add_site(dir));
             if let Some(base) = base_python(&root).filter(|_| os == Os::HOST) {
                 user_dir.into_iter().chain(python_dirs(&base)).for_each(|dir| dirs.add_site(dir));

@@ -3,7 +3,7 @@
 
 use cudnn_probe::facts::{self, PathFacts};
 use std::collections::BTreeMap;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use cudnn_probe::{Host, Os, ProbeError, Version, dll_search, ld_so};
@@ -368,21 +368,9 @@ impl FrameworkKind {
     pub(crate) fn has_run_path_to(&self, dir: &Path, wheel_dir: &Path, host: &Host) -> bool {
         let openers = self.linux.opens_by_name.iter().map(|by_name| by_name.from);
         let files = self.linux.libraries.iter().copied().chain(self.linux.kernels).chain(openers);
-        let files = files.flat_map(|pattern| matching(dir, pattern));
-        files.flat_map(|file| ld_so::run_path(&file, host)).flatten().any(|searched| normalized(&searched) == wheel_dir)
+        let mut files = files.flat_map(|pattern| matching(dir, pattern));
+        files.any(|file| ld_so::run_path_contains(&file, wheel_dir, host))
     }
-}
-
-/// Resolves `..` in a path without looking at the file system.
-fn normalized(path: &Path) -> PathBuf {
-    path.components().fold(PathBuf::new(), |mut normal, part| {
-        if part == Component::ParentDir {
-            normal.pop();
-        } else {
-            normal.push(part);
-        }
-        normal
-    })
 }
 
 /// Returns the CUDA major version in a package name: 12 for `jax-cuda12-plugin`, `cupy-cuda12x` and `tensorrt-cu12`.

@@ -9,7 +9,7 @@ mod owner;
 mod package;
 mod report;
 
-pub use crate::environment::layout::{python_dirs, site_packages};
+pub use crate::environment::layout::{is_virtual, python_dirs, setting, site_packages};
 pub use crate::package::conda::{CondaRecord, records_of_cuda as conda_records, unmet as unmet_by_conda};
 pub use arm::ArmVariant;
 pub use complete::complete_releases;
@@ -18,4 +18,4 @@ pub use inventory::{Installed, inventory, inventory_with};
 pub use libraries::{LibraryReport, RecordedFile};
 pub use owner::{deleted_packages, deleted_system_packages, is_link_to_itself, set_system_package, system_package};
 pub use package::{Installer, Package};
-pub use report::{InstallationReport, Variant};
+pub use report::{InstallationReport, Variant, majority};

@@ -5,14 +5,13 @@ use std::path::{Path, PathBuf};
 
 use cudnn_probe::facts::{self, Changes, PathFacts, entries_named, is_executable};
 use cudnn_probe::image::links;
-use cudnn_probe::ld_so::run_path_dirs;
-use cudnn_probe::{Component, Host, Library, Os, Version, canonicalize, read_bounded};
+use cudnn_probe::{Component, Host, Library, Os, Version, canonicalize, ld_so, read_bounded};
 use memchr::memmem;
 
 use super::libraries::RecordedFile;
 use super::package::{Installer, Package};
 use crate::environment::layout::site_packages;
-use crate::files::{file_name, read_text};
+use crate::files::{file_name, read_text, real_path};
 use crate::package::names::name_before_aside;
 use crate::package::{conda, record};
 
@@ -412,8 +411,7 @@ fn searches(program: &Path, dir: &Path, host: &Host) -> bool {
     let Some(run_path) = links.runpath.or(links.rpath) else { return false };
     let text = run_path.to_string_lossy();
     let is_relative = text.contains("$ORIGIN") || text.contains("${ORIGIN}");
-    let program = canonicalize(program).unwrap_or_else(|_| program.to_owned());
-    let origin = program.parent().unwrap_or(Path::new("/"));
+    let program = real_path(program);
     let leads_there = |found: &PathBuf| canonicalize(found).is_ok_and(|found| found == dir);
-    is_relative && run_path_dirs(host, &run_path, origin).iter().any(leads_there)
+    is_relative && ld_so::run_path(&program, host).is_ok_and(|dirs| dirs.iter().any(leads_there))
 }

@@ -110,7 +110,7 @@ fn real(root: &Path, path: &Path) -> PathBuf {
     if target != Path::new("/") {
         return path.to_owned();
     }
-    facts::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+    crate::files::real_path(path)
 }
 
 /// Parses the libraries in `/proc/PID/maps`, with their first address range (`7f00-7f01`) and inode.

@@ -9,7 +9,7 @@ use cudnn_probe::ld_so::KnownFiles;
 use cudnn_probe::{Identity, Library, Version, identify_any};
 
 use crate::files::file_name;
-use crate::library_names::CudnnName;
+use crate::library_names::{CudnnName, cudnn_library};
 
 /// The maximum number of cuDNN files in the cache.
 const MAX_FILES: usize = 1 << 12;
@@ -56,7 +56,7 @@ impl Known {
             // A link leads to the file with the full version.
             return CudnnName::parse(file_name(&self.files.canonical(file)?))?.version;
         }
-        match library_of(file)? {
+        match cudnn_library(name)? {
             Library::Shim if name.ends_with(".dll") => {
                 self.release(&file.with_file_name(Library::Graph.windows_name()))
             }
@@ -64,12 +64,4 @@ impl Known {
             library => self.identity(file, library).ok()?.version,
         }
     }
-}
-
-/// Returns the cuDNN 9 library with this file name on any system. On Linux, the name may end with the full version.
-pub(super) fn library_of(file: &Path) -> Option<Library> {
-    let name = file_name(file).to_ascii_lowercase();
-    let name = name.split_once(".so.9").map_or(name.clone(), |(stem, _)| format!("{stem}.so.9"));
-    let is_it = |library: &&Library| library.linux_name() == name || library.windows_name() == name;
-    Library::ALL.iter().find(is_it).copied()
 }

@@ -4,8 +4,10 @@ use std::path::Path;
 
 use cudnn_probe::{Host, Library, Os, Requirements, Search, select};
 
-use super::known::{Known, library_of};
+use super::known::Known;
 use super::outcome::{Damaged, OpenedFile, Opens, SearchRule};
+use crate::files::file_name;
+use crate::library_names::cudnn_library;
 
 /// The part of cuDNN that a framework uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +57,6 @@ impl Opens {
 
 /// Returns the damage to a cuDNN 9 file, if any.
 pub(super) fn damage(file: &Path, known: &Known) -> Option<Damaged> {
-    let reason = known.identity(file, library_of(file)?).err()?;
+    let reason = known.identity(file, cudnn_library(file_name(file))?).err()?;
     Some(Damaged { path: file.to_owned(), reason, rule: None })
 }

@@ -1,7 +1,6 @@
 //! Simulates an environment's Python process on Windows. Windows uses a loaded DLL for every later request of the same
 //! base name, wherever it was loaded from.
 
-use cudnn_probe::facts::PathFacts;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -15,6 +14,7 @@ use super::process::{Import, Process};
 use super::sub_libraries::Use;
 use crate::drop_in::is_drop_in;
 use crate::environment::Environment;
+use crate::environment::layout::is_virtual;
 use crate::files::{file_name, matching};
 use crate::framework::kind::Binaries;
 use crate::library_names::{CudnnName, is_cudnn, is_of_driver};
@@ -38,7 +38,7 @@ impl DllProcess {
         let mut facts = host.as_ref().map(ProcessFacts::from_host).unwrap_or_default();
         let root = environment.root.clone();
         // A virtual environment's program starts the base Python, and no cuDNN DLL is next to that.
-        facts.application_dir = Some(root.clone()).filter(|root| !root.join("pyvenv.cfg").leads_to_file());
+        facts.application_dir = Some(root.clone()).filter(|root| !is_virtual(root));
         let (simulation, known) = (Simulation::new(facts), known.clone());
         DllProcess { simulation, root, host, known, found_by: HashMap::new() }
     }

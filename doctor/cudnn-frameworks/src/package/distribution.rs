@@ -11,6 +11,7 @@ use super::names::{self, normalized};
 use super::unreadable::{Repair, Unreadable};
 use super::{editable, metadata, record};
 use crate::environment::Environment;
+use crate::files::read_text;
 
 /// The maximum number of entries in all import directories, and of reported problems.
 const MAX_ENTRIES: usize = 100_000;
@@ -45,6 +46,14 @@ impl Distribution {
             is_editable: false,
             source_dirs: Vec::new(),
         })
+    }
+
+    /// Returns the program that installed the package, such as `pip`, or an empty string if no file names it.
+    #[must_use]
+    pub fn installer(&self) -> String {
+        const MAX_LEN: u64 = 64;
+        let installer = read_text(&self.info_dir.join("INSTALLER"), MAX_LEN).unwrap_or_default();
+        installer.trim().to_owned()
     }
 
     /// Returns the directory of a module: `site-packages/torch`, or the source directory of an editable package.

@@ -8,11 +8,8 @@ use cudnn_probe::{facts, read_bounded};
 use super::distribution::{Distribution, FoundPackages};
 use super::metadata;
 use super::unreadable::{Repair, Unreadable};
-use crate::files::{file_name, read_text};
+use crate::files::file_name;
 use crate::parallel::in_parallel;
-
-/// The maximum size of the `INSTALLER` file in bytes.
-const MAX_INSTALLER_LEN: u64 = 64;
 
 /// Reports all such packages, including ones that do not affect a framework.
 pub(crate) fn report(found: &mut FoundPackages) {
@@ -39,8 +36,7 @@ fn unreadable(package: &Distribution) -> Option<Unreadable> {
         file_name(&file)
     );
     // Only pip and uv can reinstall the package into such a directory.
-    let installer = read_text(&package.info_dir.join("INSTALLER"), MAX_INSTALLER_LEN).unwrap_or_default();
-    let is_of_pip = matches!(installer.trim(), "pip" | "uv")
+    let is_of_pip = matches!(package.installer().as_str(), "pip" | "uv")
         && package.info_dir.extension().is_some_and(|extension| extension == "dist-info");
     let version = Some(package.version.clone()).filter(|version| !version.is_empty());
     let repair = is_of_pip.then(|| Repair::Replace(package.name.clone(), version));

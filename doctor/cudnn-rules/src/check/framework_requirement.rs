@@ -104,9 +104,7 @@ fn cuda_of(pin: &Pin) -> Option<u32> {
 
 /// Returns whether conda installed the framework.
 pub(in crate::check) fn is_of_conda(framework: &Framework) -> bool {
-    const MAX_LEN: u64 = 64;
-    let installer = cudnn_probe::read_bounded(&framework.distribution.info_dir.join("INSTALLER"), MAX_LEN);
-    installer.is_ok_and(|installer| installer.trim_ascii() == b"conda")
+    framework.distribution.installer() == "conda"
 }
 
 #[cfg(test)]

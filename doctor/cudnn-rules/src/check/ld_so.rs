@@ -2,7 +2,6 @@
 
 use cudnn_cli::escape::Printable;
 use cudnn_probe::facts::PathFacts;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::installation::{InstallationReport, Variant};
@@ -16,8 +15,8 @@ use super::remedies::search_first;
 use crate::context::Context;
 use crate::cudnn_file;
 use crate::dependencies::{Dependency, OLDER_SHIM, dependencies, mixes};
-use crate::remedy::{Remedy, Variable, off_search_path};
-use crate::shell::{split_list, split_search_path};
+use crate::remedy::{Remedy, off_search_path, without_entries};
+use crate::shell::split_search_path;
 
 /// C021, C022: programs that load the shim by name find this file.
 pub(super) fn found(found: &FoundLibrary, report: &InstallationReport, context: &Context) -> Option<Finding> {
@@ -170,15 +169,13 @@ fn without_hwcaps(report: &InstallationReport, found: &[PathBuf]) -> Option<Reme
 fn without_preload(report: &InstallationReport, context: &Context) -> Option<Remedy> {
     const NAME: &str = "LD_PRELOAD";
     let value = context.host.variable(NAME)?;
-    let is_other = |entry: &OsString| {
-        let file = Path::new(entry);
+    let is_other = |file: &Path| {
         let is_cudnn = file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libcudnn"));
         is_cudnn && file.parent().is_some_and(|dir| !is_same(dir, &report.dir)) && !cudnn_file::is_drop_in(file)
     };
-    let entries: Vec<OsString> = split_list(NAME, &value).into_iter().filter(is_other).collect();
-    let first = Path::new(entries.first()?).printable();
-    let text = format!("{NAME} has ld.so load {first} before all others: remove it:");
-    Some(Remedy::new(text).action(Variable::Without { name: NAME, entries }))
+    let (first, change) = without_entries(NAME, &value, is_other)?;
+    let text = format!("{NAME} has ld.so load {} before all others: remove it:", first.printable());
+    Some(Remedy::new(text).action(change))
 }
 
 /// C025: checks that a sub-library finds the libraries of its own installation if a program links to it or opens it

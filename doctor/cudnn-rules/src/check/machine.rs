@@ -6,7 +6,7 @@ use cudnn_cli::platform::CAN_LOAD;
 use cudnn_probe::facts::PathFacts;
 use std::path::{Path, PathBuf};
 
-use cudnn_frameworks::Jetson;
+use cudnn_frameworks::{Jetson, real_path};
 use cudnn_probe::dll_search::ProcessFacts;
 use cudnn_probe::ld_so::{KnownFiles, Resolution};
 use cudnn_probe::release_facts::TegraChip;
@@ -315,9 +315,7 @@ fn driver_library(host: &Host, is_jetson: bool) -> DriverLibrary {
         return missing();
     };
     match open(&mut simulation, driver::LIBRARY).first().map(|step| &step.resolution) {
-        Some(Resolution::Found { path, .. }) => {
-            DriverLibrary::Found(cudnn_probe::canonicalize(path).unwrap_or_else(|_| path.clone()))
-        }
+        Some(Resolution::Found { path, .. }) => DriverLibrary::Found(real_path(path)),
         Some(Resolution::Unusable { path, error, .. }) => DriverLibrary::Unusable(path.clone(), error.to_string()),
         _ => missing(),
     }

@@ -5,6 +5,7 @@ use cudnn_probe::facts;
 use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::nvrtc::{BUILTINS, builtins_name};
+use cudnn_frameworks::real_path;
 use cudnn_probe::ProbeError;
 use cudnn_probe::ld_so::{Resolution, Simulation, needed};
 
@@ -57,7 +58,7 @@ pub(super) fn has_builtins(nvrtc: &Path, cuda_major: u32) -> bool {
 /// Returns the builtins in NVRTC's directory with this name, or for this CUDA major if the name is unknown, and whether
 /// they are usable. Prefers a usable file.
 fn builtins_next_to(nvrtc: &Path, wanted: Option<&str>, cuda_major: u32) -> Option<(PathBuf, Result<(), ProbeError>)> {
-    let nvrtc = cudnn_probe::canonicalize(nvrtc).unwrap_or_else(|_| nvrtc.to_owned());
+    let nvrtc = real_path(nvrtc);
     let start = format!("{BUILTINS}{cuda_major}");
     let is_builtins = |entry: &facts::DirEntry| {
         let name = entry.file_name();

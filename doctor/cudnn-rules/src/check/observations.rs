@@ -94,6 +94,16 @@ impl<'a> Observations<'a> {
         self.used.as_ref().map(|(_, report)| report)
     }
 
+    /// Runs a check on the selected installation, and adds its directory to the findings.
+    pub(super) fn of_used<F: IntoIterator<Item = Finding>>(
+        &self,
+        check: impl FnOnce(&InstallationReport) -> F,
+    ) -> Vec<Finding> {
+        let Some(report) = self.report() else { return Vec::new() };
+        let name_dir = |finding| Finding { installation: Some(report.dir.clone()), ..finding };
+        check(report).into_iter().map(name_dir).collect()
+    }
+
     /// Returns whether the installation in use is the one that a requested program finds.
     pub(super) fn is_of_program(&self) -> bool {
         self.program.how.is_some()

@@ -8,6 +8,7 @@ use cudnn_frameworks::installation::{
     InstallationReport, Installed, Installer, Package, deleted_packages, deleted_system_packages, is_link_to_itself,
     site_packages,
 };
+use cudnn_frameworks::real_path;
 use cudnn_probe::{
     Candidate, DIR_VARIABLE, Installation, Library, Origin, ProbeError, RejectedCandidate, Requirements, check_dir,
     identify_any,
@@ -135,7 +136,7 @@ fn rejected(context: &Context, rejected: &[RejectedCandidate]) -> Vec<Finding> {
         let RejectedCandidate { candidate, error, .. } = one;
         let denied = remedies::denied_dir(one);
         let dir = denied.as_ref().unwrap_or(&candidate.dir);
-        let dir = cudnn_probe::canonicalize(dir).unwrap_or_else(|_| dir.clone());
+        let dir = real_path(dir);
         if matches!(error, ProbeError::OtherMajor { .. }) {
             continue;
         }

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use cudnn_cli::escape::Printable;
+use cudnn_frameworks::installation::majority;
+use cudnn_frameworks::real_path;
 use cudnn_probe::image::damaged_symbol_table;
 use cudnn_probe::{Library, Version, missing_symbols};
 
@@ -118,7 +120,7 @@ impl Part<'_> {
             name: &dependency.name,
             library,
             file,
-            dir: cudnn_probe::canonicalize(dir).unwrap_or_else(|_| dir.to_owned()),
+            dir: real_path(dir),
             release: dependency.version.or_else(beside),
             cuda_major: identity.as_ref().and_then(|identity| identity.cuda_major),
             cuda_at_most: identity.and_then(|identity| identity.cuda_at_most),
@@ -174,13 +176,6 @@ impl Part<'_> {
             }
         }
     }
-}
-
-/// Returns the most frequent value, and the first one in case of a tie.
-fn majority(values: impl Iterator<Item = u32>) -> Option<u32> {
-    let values: Vec<u32> = values.collect();
-    let count = |value: &u32| values.iter().filter(|other| *other == value).count();
-    values.iter().rev().max_by_key(|value| count(value)).copied()
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use cudnn_cli::escape::Printable;
 use cudnn_cli::programs::own_file;
+use cudnn_frameworks::installation::site_packages;
 use cudnn_probe::facts::{self, PathFacts};
 use std::path::{Path, PathBuf};
 
@@ -66,28 +67,14 @@ fn dirs_beside_doctor() -> Vec<PathBuf> {
     let program = own_file().ok().and_then(|program| cudnn_probe::canonicalize(program).ok());
     let Some(bin) = program.as_deref().and_then(Path::parent) else { return Vec::new() };
     let prefix = bin.parent().unwrap_or(bin);
-    let mut dirs = match Os::HOST {
-        Os::Windows => vec![prefix.join("Lib").join("site-packages").join(IN_PACKAGE)],
-        _ => ["lib", "lib64"].iter().flat_map(|lib| packages_in(&prefix.join(lib))).collect(),
-    };
+    let sites = site_packages(prefix).map(|site| site.join(IN_PACKAGE));
+    let mut dirs: Vec<PathBuf> = sites.filter(|dir| dir.leads_to_dir()).collect();
     // For `pip install --target`.
     dirs.push(prefix.join(IN_PACKAGE));
     dirs.push(prefix.join(IN_DISTRIBUTABLE));
     dirs.push(bin.to_owned());
     dirs.dedup();
     dirs
-}
-
-/// Returns the package's library directories for all Python versions, for example below
-/// `lib/python3.12/site-packages`.
-fn packages_in(lib: &Path) -> Vec<PathBuf> {
-    let entries = facts::read_dir(lib).into_iter().flatten().flatten();
-    let is_python =
-        |dir: &PathBuf| dir.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("python3"));
-    let mut pythons: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_python).collect();
-    pythons.sort();
-    let sites = pythons.iter().flat_map(|dir| ["site-packages", "dist-packages"].map(|site| dir.join(site)));
-    sites.map(|site| site.join(IN_PACKAGE)).filter(|dir| dir.leads_to_dir()).collect()
 }
 
 /// Reads the drop-in in a directory. The error is a clause that follows the directory's name.

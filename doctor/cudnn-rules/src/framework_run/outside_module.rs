@@ -5,11 +5,12 @@ use cudnn_probe::facts::{self, PathFacts};
 use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::installation::site_packages;
+use cudnn_frameworks::real_path;
 
 use crate::packages;
 use crate::platform::python_in;
 use crate::python::Python;
-use crate::remedy::{Remedy, Variable};
+use crate::remedy::{Remedy, Variable, without_entries};
 
 const HOME: &str = "PYTHONHOME";
 const PATH: &str = "PYTHONPATH";
@@ -38,7 +39,7 @@ impl OutsideModule {
 
     /// Detects a Python that used a different environment than its executable belongs to.
     fn in_other_prefix(prefix: &Path, python: &Python) -> Option<OutsideModule> {
-        if real(prefix) == real(&python.root) {
+        if real_path(prefix) == real_path(&python.root) {
             return None;
         }
         let (used, expected) = (prefix.printable(), python.root.printable());
@@ -56,7 +57,7 @@ impl OutsideModule {
         let used = PathBuf::from(home.to_str()?.split(':').next()?);
         let program = cudnn_probe::canonicalize(&python.program).ok()?;
         let expected = program.parent()?.parent()?;
-        if real(&used) == real(expected) {
+        if real_path(&used) == real_path(expected) {
             return None;
         }
         let (used, expected) = (used.printable(), expected.printable());
@@ -66,8 +67,8 @@ impl OutsideModule {
 
     /// Detects a file in a PYTHONPATH directory outside the environment.
     pub(super) fn from_file(file: &Path, python: &Python) -> Option<OutsideModule> {
-        let (file, root) = (real(file), real(&python.root));
-        let (dir, change) = without(PATH, |dir| !file.starts_with(&root) && file.starts_with(real(dir)))?;
+        let (file, root) = (real_path(file), real_path(&python.root));
+        let (dir, change) = without(PATH, |dir| !file.starts_with(&root) && file.starts_with(real_path(dir)))?;
         let what = format!("Python took {} from {}: {PATH} leads there", file.printable(), dir.printable());
         let help = Remedy::new(format!("to use the packages of {}:", python.root.printable())).action(change);
         Some(OutsideModule { what, help })
@@ -108,7 +109,7 @@ fn is_package(dir: &Path) -> bool {
 /// # Errors
 /// The origin of a module outside any environment, as a clause.
 pub(super) fn owner(module: &Path, python: &Python) -> Result<Python, String> {
-    let is_in = |dir: &Path| real(module).starts_with(real(dir)) || module.starts_with(dir);
+    let is_in = |dir: &Path| real_path(module).starts_with(real_path(dir)) || module.starts_with(dir);
     if is_in(&python.root) || packages::user_base().is_some_and(|base| is_in(&base)) {
         return Ok(python.clone());
     }
@@ -123,7 +124,7 @@ pub(super) fn owner(module: &Path, python: &Python) -> Result<Python, String> {
 fn import_origin(module: &Path, python: &Python) -> String {
     const MAX_LEN: u64 = 1 << 16;
     let dirs: Vec<&Path> = module.ancestors().skip(1).filter(|dir| dir.parent().is_some()).collect();
-    if let Some((dir, _)) = without(PATH, |dir| dirs.iter().any(|other| real(other) == real(dir))) {
+    if let Some((dir, _)) = without(PATH, |dir| dirs.iter().any(|other| real_path(other) == real_path(dir))) {
         return format!("{PATH} leads to {}", dir.printable());
     }
     let is_path_file = |file: &&PathBuf| {
@@ -150,17 +151,7 @@ fn without_home(home: &Path) -> Remedy {
     Remedy::new(format!("{HOME} makes this Python import modules from {home}: unset it:")).unset(HOME)
 }
 
-/// Finds the directories in a list variable that satisfy the predicate. Returns the first one, with a change that
-/// removes all of them.
+/// Finds the absolute directories in a list variable that satisfy the predicate, like [`without_entries`].
 pub(super) fn without(variable: &'static str, leads: impl Fn(&Path) -> bool) -> Option<(PathBuf, Variable)> {
-    let path = facts::variable(variable)?;
-    let leads = |dir: &PathBuf| dir.is_absolute() && leads(dir);
-    let dirs: Vec<PathBuf> = std::env::split_paths(&path).filter(leads).collect();
-    let first = dirs.first()?.clone();
-    let entries = dirs.into_iter().map(PathBuf::into_os_string).collect();
-    Some((first, Variable::Without { name: variable, entries }))
-}
-
-fn real(file: &Path) -> PathBuf {
-    cudnn_probe::canonicalize(file).unwrap_or_else(|_| file.to_owned())
+    without_entries(variable, &facts::variable(variable)?, |dir| dir.is_absolute() && leads(dir))
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use cudnn_cli::command::{Command, MOVE_ITEM, REMOVE_ITEM};
-use cudnn_frameworks::{name_before_aside, normalized, parse_dist_info, record_damage};
+use cudnn_frameworks::{name_before_aside, normalized, parse_dist_info, real_path, record_damage};
+use cudnn_probe::Os;
 use cudnn_probe::facts::PathFacts;
-use cudnn_probe::{Os, canonicalize};
 
 use super::change::{PackageChange, Site};
 use super::dirs::entries;
@@ -115,7 +115,7 @@ impl PackageChange {
         let kept: Vec<PathBuf> = others.iter().map(|other| other.dir.clone()).collect();
         // Two names may lead to one directory.
         let mut seen = BTreeSet::new();
-        let mut is_new = |dir: &Path| seen.insert(canonicalize(dir).unwrap_or_else(|_| dir.to_owned()));
+        let mut is_new = |dir: &Path| seen.insert(real_path(dir));
         let new = in_the_way.iter().filter(|record| is_new(&record.dir));
         let mut aside: Vec<Aside> = new.filter_map(|record| Aside::of(record, &kept)).collect();
         let left = dirs.iter().flat_map(|dir| entries(dir)).filter_map(|place| Aside::left(place, &kept));

@@ -2,11 +2,10 @@
 
 use cudnn_cli::path::is_on_path;
 use cudnn_cli::rights::{can_write, is_root};
-use cudnn_probe::facts::{self, PathFacts};
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::Os;
-use cudnn_probe::facts::is_executable;
+use cudnn_probe::facts::{self, PathFacts, is_executable};
 
 /// The maximum number of directory entries to read.
 const MAX_ENTRIES: usize = 20_000;

@@ -5,6 +5,8 @@ use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+pub(super) use cudnn_frameworks::installation::is_virtual;
+pub use cudnn_frameworks::installation::setting;
 use cudnn_frameworks::installation::{python_dirs, site_packages};
 use cudnn_frameworks::parse_dist_info;
 use cudnn_os::files::below;
@@ -17,7 +19,7 @@ use super::dirs::{entries, user_base};
 pub fn python_in(root: &Path) -> PathBuf {
     let scripts = below(root, "Scripts/python.exe");
     match Os::HOST {
-        Os::Windows if root.join("pyvenv.cfg").leads_to_file() || scripts.leads_to_file() => scripts,
+        Os::Windows if is_virtual(root) || scripts.leads_to_file() => scripts,
         Os::Windows => root.join("python.exe"),
         _ => root.join("bin/python3"),
     }
@@ -89,22 +91,6 @@ fn version_name_on_windows(root: &Path) -> Option<OsString> {
 pub(super) fn user_site(version_name: &OsStr) -> Option<PathBuf> {
     let lib = if Os::HOST == Os::Windows { user_base()? } else { user_base()?.join("lib") };
     Some(lib.join(version_name).join("site-packages"))
-}
-
-/// Returns whether this is the root of a virtual environment.
-pub(super) fn is_virtual(root: &Path) -> bool {
-    root.join("pyvenv.cfg").leads_to_file()
-}
-
-/// The maximum size of `pyvenv.cfg` in bytes.
-const MAX_SETTINGS_LEN: u64 = 64 << 10;
-
-/// Returns a setting from the `pyvenv.cfg` of a virtual environment.
-pub fn setting(root: &Path, name: &str) -> Option<String> {
-    let settings =
-        String::from_utf8(cudnn_probe::read_bounded(&root.join("pyvenv.cfg"), MAX_SETTINGS_LEN).ok()?).ok()?;
-    let mut pairs = settings.lines().filter_map(|line| line.split_once('='));
-    pairs.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim().to_owned())
 }
 
 /// Returns whether the Python at this root imports the user's packages. Virtual environments rarely do.

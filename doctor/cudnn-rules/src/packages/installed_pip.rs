@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use cudnn_cli::command::Command;
-use cudnn_cli::path::{is_on_path, path_dirs};
+use cudnn_cli::path::{interpreter_words, is_on_path, path_dirs};
 use cudnn_frameworks::installation::{python_dirs, site_packages};
 use cudnn_os::files::below;
 use cudnn_probe::facts::{self, PathFacts, is_executable, read_start};
@@ -232,8 +232,7 @@ fn has_lost_pip(name: &str) -> bool {
     const MAX_LEN: u64 = 256;
     let file = path_dirs().into_iter().map(|dir| dir.join(name)).find(|file| is_executable(file));
     let start = file.and_then(|file| read_start(&file, MAX_LEN).ok()).unwrap_or_default();
-    let line = start.strip_prefix(b"#!").and_then(|rest| rest.split(|byte| *byte == b'\n').next());
-    let program = line.and_then(|line| str::from_utf8(line).ok()).and_then(|line| line.split_whitespace().next());
+    let program = interpreter_words(&start).and_then(|mut words| words.next());
     let is_python = |program: &&str| Path::new(program).file_name().is_some_and(is_named_python);
     let python = program.filter(is_python).and_then(|program| Interpreter::of(program.into()));
     python.is_some_and(|python| !python.program.leads_to_file() || !python.has_pip())

@@ -1,11 +1,10 @@
 //! Recognizes Python interpreters by their file names and first bytes, without running them.
 
 use cudnn_cli::path::path_dirs;
-use cudnn_probe::facts::{self, PathFacts};
 use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::installation::python_dirs;
-use cudnn_probe::facts::{is_executable, is_native_program};
+use cudnn_probe::facts::{self, PathFacts, is_executable, is_native_program};
 use cudnn_probe::{Os, canonicalize};
 
 use super::environment::{is_virtual, root_of};

@@ -1,14 +1,13 @@
 //! Builds the pip commands that change the packages of a Python environment.
 
 use cudnn_cli::command::Command;
-use cudnn_probe::facts::PathFacts;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::installation::site_packages;
 use cudnn_frameworks::normalized;
 use cudnn_probe::Os;
-use cudnn_probe::facts::is_executable;
+use cudnn_probe::facts::{PathFacts, is_executable};
 
 use super::dirs::{data_dir, user_base};
 use super::environment::{is_closed, is_managed, records, version_name, version_of_program};

@@ -2,11 +2,10 @@
 
 use cudnn_cli::command::Command;
 use cudnn_cli::path::is_on_path;
-use cudnn_probe::facts::{self, PathFacts};
 use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::installation::{python_dirs, site_packages};
-use cudnn_probe::facts::is_executable;
+use cudnn_probe::facts::{self, PathFacts, is_executable};
 use cudnn_probe::{Os, canonicalize};
 
 use super::apt::python_tools;

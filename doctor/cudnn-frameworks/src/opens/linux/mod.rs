@@ -16,6 +16,7 @@ use super::process::{Import, Process};
 use super::sub_libraries::Use;
 use crate::drop_in::is_drop_in;
 use crate::environment::Environment;
+use crate::environment::layout::is_virtual;
 use crate::files::{file_name, first_matching, matching};
 use crate::framework::kind::Binaries;
 use crate::library_names::{CudnnName, is_cudnn, is_of_cuda, is_of_driver};
@@ -201,7 +202,7 @@ impl LdSoProcess {
         let root = &self.environment.root;
         let host = self.host.clone().without_executable().with_variables(&VARIABLES);
         let host = if root.join("conda-meta").leads_to_dir() { host.env("CONDA_PREFIX", root) } else { host };
-        if root.join("pyvenv.cfg").leads_to_file() { host.env("VIRTUAL_ENV", root) } else { host }
+        if is_virtual(root) { host.env("VIRTUAL_ENV", root) } else { host }
     }
 }
 

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use cudnn_frameworks::installation::InstallationReport;
-use cudnn_frameworks::{Damaged, Framework, OpenedFile, Repair, Survey, Unreadable};
+use cudnn_frameworks::{Damaged, Framework, OpenedFile, Repair, Survey, Unreadable, real_path};
 use cudnn_probe::{Host, Library};
 
-use super::site::{real, site_of};
+use super::site::site_of;
 use super::text;
 use crate::check::machine::Machine;
 use crate::check::wheel_choice::{WheelChoice, choose_wheel};
@@ -65,8 +65,8 @@ impl FrameworkContext<'_> {
     pub(super) fn owns(&self, damaged: &Damaged) -> bool {
         let Some(dir) = &self.framework.dir else { return false };
         let libs = format!("{}.libs", self.framework.distribution.name.replace('-', "_"));
-        let file = real(&damaged.path);
-        [dir, &dir.parent().unwrap_or(dir).join(libs)].iter().any(|dir| file.starts_with(real(dir)))
+        let file = real_path(&damaged.path);
+        [dir, &dir.parent().unwrap_or(dir).join(libs)].iter().any(|dir| file.starts_with(real_path(dir)))
     }
 }
 

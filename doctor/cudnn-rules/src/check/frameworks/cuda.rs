@@ -5,13 +5,12 @@ use cudnn_probe::facts::PathFacts;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use cudnn_frameworks::{Damaged, Framework, Pin, PinState, is_cudnn};
+use cudnn_frameworks::{Damaged, Framework, Pin, PinState, is_cudnn, real_path};
 use cudnn_probe::ld_so::Rule;
 
 use super::context::FrameworkContext;
 use super::pins::common_requirement;
 use super::remedy::{or_by_program, with_search};
-use super::site::real;
 use super::text::{release, source};
 use crate::check::finding::{FRAMEWORK_NO_CUDA, Finding};
 use crate::check::foreign_library;
@@ -89,7 +88,8 @@ fn text(damaged: &Damaged) -> String {
 
 /// Returns whether this file exists and ld.so can load it.
 fn is_usable(file: &Path, framework: &Framework) -> bool {
-    file.leads_to_file() && !framework.opens.damaged_others.iter().any(|damaged| real(&damaged.path) == real(file))
+    file.leads_to_file()
+        && !framework.opens.damaged_others.iter().any(|damaged| real_path(&damaged.path) == real_path(file))
 }
 
 /// Makes ld.so search the installed wheels that contain all of these libraries.

@@ -19,8 +19,7 @@ use crate::check::finding::{
 };
 use crate::check::framework_requirement::WHEEL;
 use crate::check::installation;
-use crate::dependencies::Dependency;
-use crate::dependencies::{OLDER_SHIM, mixes, with_canonical_dir};
+use crate::dependencies::{Dependency, OLDER_SHIM, mixes, with_canonical_dir};
 use crate::remedy::Remedy;
 
 /// C071: the cuDNN is for a different CUDA, and its kernels need a cuBLASLt and an NVRTC that the framework's CUDA does

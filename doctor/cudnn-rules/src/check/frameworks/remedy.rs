@@ -3,7 +3,6 @@
 use cudnn_cli::escape::Printable;
 use cudnn_cli::shell::SEARCH_PATH;
 use cudnn_probe::facts::{self, PathFacts};
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 use cudnn_frameworks::installation::{InstallationReport, Installer, Package, Variant};
@@ -22,8 +21,7 @@ use crate::check::framework_requirement::{CUDNN_MAJOR, FrameworkRequirement, is_
 use crate::check::remedies::{self, by_change, permit};
 use crate::check::wheel_choice::WheelChoice;
 use crate::packages::{self, PackageChange, PackageNames, Site};
-use crate::remedy::{Action, Remedy, Variable, off_search_path};
-use crate::shell::split_list;
+use crate::remedy::{Action, Remedy, off_search_path, without_entries};
 use crate::system::LOADER;
 
 /// Makes a framework find a cuDNN. The environment may already contain one that the framework has no run path to.
@@ -118,11 +116,10 @@ fn without_variable(opened: &OpenedFile) -> Option<Remedy> {
 pub(super) fn without_preload(opened: &OpenedFile) -> Option<Remedy> {
     const NAME: &str = "LD_PRELOAD";
     let value = facts::variable(NAME).filter(|_| opened.by == SearchRule::LdSo(Rule::Preload))?;
-    let is_it = |entry: &OsString| opened.path.ends_with(entry);
-    let entries: Vec<OsString> = split_list(NAME, &value).into_iter().filter(is_it).collect();
+    let (_, change) = without_entries(NAME, &value, |entry| opened.path.ends_with(entry))?;
     let file = opened.path.printable();
     let text = format!("{NAME} has {LOADER} load {file} before all others: start it without this variable:");
-    (!entries.is_empty()).then(|| Remedy::new(text).action(Variable::Without { name: NAME, entries }))
+    Some(Remedy::new(text).action(change))
 }
 
 /// Installs the cuDNN that suits all frameworks of the environment, with the installer that owns this framework and in

@@ -6,8 +6,8 @@
 use cudnn_probe::facts::PathFacts;
 use std::path::{Path, PathBuf};
 
-use cudnn_frameworks::installation::{Installer, Package};
-use cudnn_frameworks::{Distribution, Framework, Survey};
+use cudnn_frameworks::installation::{Installer, Package, is_virtual};
+use cudnn_frameworks::{Distribution, Framework, Survey, real_path};
 use cudnn_probe::Os;
 
 use crate::packages::{self, PackageChange, Pip, Site, records};
@@ -32,8 +32,8 @@ pub(super) fn site_of(framework: &Framework, survey: &Survey) -> Site {
 
 /// Returns the root of the user's packages or of the base Python, if a virtual environment imports packages from there.
 fn root_of(site: &Path, root: &Path) -> Option<PathBuf> {
-    let is_in = |root: &Path| site.starts_with(root) || real(site).starts_with(real(root));
-    if is_in(root) || !root.join("pyvenv.cfg").leads_to_file() {
+    let is_in = |root: &Path| site.starts_with(root) || real_path(site).starts_with(real_path(root));
+    if is_in(root) || !is_virtual(root) {
         return None;
     }
     let user = packages::user_base().filter(|base| is_in(base));
@@ -61,9 +61,4 @@ pub(super) fn has_record(dir: &Path, name: &str) -> bool {
 /// `Lib/site-packages` on Windows.
 pub(super) fn environment_with(site: &Path) -> Option<&Path> {
     site.ancestors().nth(if Os::HOST == Os::Windows { 2 } else { 3 })
-}
-
-/// Returns the path with symbolic links resolved, if it exists.
-pub(super) fn real(path: &Path) -> PathBuf {
-    cudnn_probe::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }

@@ -2,9 +2,10 @@
 
 use cudnn_cli::escape::Printable;
 use cudnn_probe::facts::PathFacts;
-use std::path::{Component as PathPart, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::installation::{self, InstallationReport, LibraryReport};
+use cudnn_frameworks::real_path;
 use cudnn_probe::{Component, Library, Origin, Os, ld_so};
 
 use super::common::{apart_dir, by_change, no_place, site_packages};
@@ -50,8 +51,7 @@ impl Companion<'_> {
     /// the system finds now.
     fn is_in(&self, dir: &Path, incomplete: Option<&Path>, context: &Context) -> bool {
         let file = dir.join(&self.name);
-        let real = |dir: &Path| cudnn_probe::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
-        let is_incomplete = incomplete.and_then(Path::parent).is_some_and(|parent| real(parent) == real(dir))
+        let is_incomplete = incomplete.and_then(Path::parent).is_some_and(|parent| real_path(parent) == real_path(dir))
             || incomplete.is_some() && self.component == Component::Nvrtc && !has_builtins(&file, self.cuda_major);
         let is_usable = || Os::HOST == Os::Windows || context.simulation(&file).is_ok();
         !is_incomplete && file.leads_to_file() && is_usable()
@@ -85,7 +85,8 @@ impl Companion<'_> {
         let beside = |package| packages::install_beside(package, component, cuda_major, report.cuda_minor);
         if let Some(change) = report.package.as_ref().and_then(beside) {
             let dir = site_packages(report).map(|site| site.join(wheel_dir));
-            let dir = dir.filter(|dir| incomplete.is_some() || !self.searches(dir, context));
+            let dir = dir
+                .filter(|dir| incomplete.is_some() || !ld_so::run_path_contains(&self.opener.path, dir, &context.host));
             let remedy = by_change(format!("{text} next to this cuDNN:"), change).effect(Effect::Other);
             return dir.iter().fold(remedy, |remedy, dir| remedy.search(dir));
         }
@@ -95,12 +96,6 @@ impl Companion<'_> {
             Some((change, dir)) => by_change(format!("{text}:"), change).effect(Effect::Other).search(&dir),
             None => Remedy::new(text),
         }
-    }
-
-    /// Returns whether the run path of the opening library includes this directory.
-    fn searches(&self, dir: &Path, context: &Context) -> bool {
-        let run_path = ld_so::run_path(&self.opener.path, &context.host).unwrap_or_default();
-        run_path.iter().any(|searched| normalized(searched) == dir)
     }
 }
 
@@ -113,19 +108,6 @@ fn name(component: Component, cuda_major: u32) -> String {
         (_, Os::Windows) => format!("cublasLt64_{cuda_major}.dll"),
         _ => format!("libcublasLt.so.{cuda_major}"),
     }
-}
-
-/// Removes `..` from a path textually, because the directory need not exist yet.
-fn normalized(path: &Path) -> PathBuf {
-    let mut normal = PathBuf::new();
-    for part in path.components() {
-        if part == PathPart::ParentDir {
-            normal.pop();
-        } else {
-            normal.push(part);
-        }
-    }
-    normal
 }
 
 /// Returns the library directories of the installed toolkits for this CUDA major.

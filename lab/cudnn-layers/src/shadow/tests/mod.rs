@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::content::Content;
-use super::content::{ChildDescriptor, RecordedValue};
+use super::content::{ChildDescriptor, Content, RecordedValue};
 use super::elements::{Kind, Name, Raw, Type};
 use super::graph as converted;
 use super::*;
