@@ -49,4 +49,4 @@ pub mod vocabulary;
 pub use graph::{Attribute, Graph, GraphBuilder, MAX_NODES, Node};
 pub use operation::{Operand, Operation};
 pub use tensor::element_bits;
-pub use value::{Value, element_size};
+pub use value::{Value, element_size, enumerator};

@@ -1,6 +1,8 @@
 //! The elements of an attribute, as bytes in cuDNN's layout and as JSON.
 
-use cudnn_sys::types::{cudnnBackendAttributeType_t as Type, cudnnFraction_t};
+use std::ffi::CStr;
+
+use cudnn_sys::types::{self, cudnnBackendAttributeType_t as Type, cudnnFraction_t};
 use serde_json::{Number, Value as Json, json};
 
 /// The elements of an attribute.
@@ -28,32 +30,54 @@ pub fn element_size(ty: Type) -> Option<usize> {
         Type::CUDNN_TYPE_INT64 | Type::CUDNN_TYPE_DOUBLE => 8,
         Type::CUDNN_TYPE_FLOAT | Type::CUDNN_TYPE_INT32 => 4,
         Type::CUDNN_TYPE_FRACTION => size_of::<cudnnFraction_t>(),
-        Type::CUDNN_TYPE_DATA_TYPE
-        | Type::CUDNN_TYPE_CONVOLUTION_MODE
-        | Type::CUDNN_TYPE_HEUR_MODE
-        | Type::CUDNN_TYPE_KNOB_TYPE
-        | Type::CUDNN_TYPE_NAN_PROPOGATION
-        | Type::CUDNN_TYPE_NUMERICAL_NOTE
-        | Type::CUDNN_TYPE_LAYOUT_TYPE
-        | Type::CUDNN_TYPE_ATTRIB_NAME
-        | Type::CUDNN_TYPE_POINTWISE_MODE
-        | Type::CUDNN_TYPE_GENSTATS_MODE
-        | Type::CUDNN_TYPE_BN_FINALIZE_STATS_MODE
-        | Type::CUDNN_TYPE_REDUCTION_OPERATOR_TYPE
-        | Type::CUDNN_TYPE_BEHAVIOR_NOTE
-        | Type::CUDNN_TYPE_TENSOR_REORDERING_MODE
-        | Type::CUDNN_TYPE_RESAMPLE_MODE
-        | Type::CUDNN_TYPE_PADDING_MODE
-        | Type::CUDNN_TYPE_SIGNAL_MODE
-        | Type::CUDNN_TYPE_NORM_MODE
-        | Type::CUDNN_TYPE_NORM_FWD_PHASE
-        | Type::CUDNN_TYPE_RNG_DISTRIBUTION
-        | Type::CUDNN_TYPE_MOE_GROUPED_MATMUL_MODE
-        | Type::CUDNN_TYPE_RESHAPE_MODE
-        | Type::CUDNN_TYPE_OPERATIONGRAPH_MODE
-        | Type::CUDNN_TYPE_CUDA_GRAPH_RETENTION => size_of::<i32>(),
+        ty if is_enumeration(ty) => size_of::<i32>(),
         _ => return None,
     })
+}
+
+macro_rules! enumerations {
+    ($($code:ident: $enumeration:ident,)*) => {
+        /// Returns whether the elements are values of a C enum.
+        fn is_enumeration(ty: Type) -> bool {
+            matches!(ty, $(Type::$code)|*)
+        }
+
+        /// Returns the name of a C enum, and the name of this value if these bindings know it. Returns `None` if the type
+        /// of the element is not an enum.
+        #[must_use]
+        pub fn enumerator(ty: Type, value: i64) -> Option<(&'static str, Option<&'static CStr>)> {
+            match ty {
+                $(Type::$code => Some((stringify!($enumeration), types::$enumeration(value as _).name())),)*
+                _ => None,
+            }
+        }
+    };
+}
+enumerations! {
+    CUDNN_TYPE_DATA_TYPE: cudnnDataType_t,
+    CUDNN_TYPE_CONVOLUTION_MODE: cudnnConvolutionMode_t,
+    CUDNN_TYPE_HEUR_MODE: cudnnBackendHeurMode_t,
+    CUDNN_TYPE_KNOB_TYPE: cudnnBackendKnobType_t,
+    CUDNN_TYPE_NAN_PROPOGATION: cudnnNanPropagation_t,
+    CUDNN_TYPE_NUMERICAL_NOTE: cudnnBackendNumericalNote_t,
+    CUDNN_TYPE_LAYOUT_TYPE: cudnnBackendLayoutType_t,
+    CUDNN_TYPE_ATTRIB_NAME: cudnnBackendAttributeName_t,
+    CUDNN_TYPE_POINTWISE_MODE: cudnnPointwiseMode_t,
+    CUDNN_TYPE_GENSTATS_MODE: cudnnGenStatsMode_t,
+    CUDNN_TYPE_BN_FINALIZE_STATS_MODE: cudnnBnFinalizeStatsMode_t,
+    CUDNN_TYPE_REDUCTION_OPERATOR_TYPE: cudnnReduceTensorOp_t,
+    CUDNN_TYPE_BEHAVIOR_NOTE: cudnnBackendBehaviorNote_t,
+    CUDNN_TYPE_TENSOR_REORDERING_MODE: cudnnBackendTensorReordering_t,
+    CUDNN_TYPE_RESAMPLE_MODE: cudnnResampleMode_t,
+    CUDNN_TYPE_PADDING_MODE: cudnnPaddingMode_t,
+    CUDNN_TYPE_SIGNAL_MODE: cudnnSignalMode_t,
+    CUDNN_TYPE_NORM_MODE: cudnnBackendNormMode_t,
+    CUDNN_TYPE_NORM_FWD_PHASE: cudnnBackendNormFwdPhase_t,
+    CUDNN_TYPE_RNG_DISTRIBUTION: cudnnRngDistribution_t,
+    CUDNN_TYPE_MOE_GROUPED_MATMUL_MODE: cudnnMoeGroupedMatmulMode_t,
+    CUDNN_TYPE_RESHAPE_MODE: cudnnBackendReshapeMode_t,
+    CUDNN_TYPE_OPERATIONGRAPH_MODE: cudnnBackendOperationGraphMode_t,
+    CUDNN_TYPE_CUDA_GRAPH_RETENTION: cudnnCudaGraphRetention_t,
 }
 
 /// The number of integers in an element.

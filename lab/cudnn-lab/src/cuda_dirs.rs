@@ -57,10 +57,11 @@ impl Found {
     }
 }
 
-/// Returns whether ld.so finds cuBLASLt for this CUDA major version in a worker, if this library of cuDNN opens it.
-pub(crate) fn finds_cublas_lt(cuda_major: u32, opener: &Path) -> bool {
+/// Returns whether ld.so finds cuBLASLt for this CUDA major version in a worker. The run path of the library of cuDNN that
+/// opens it is searched too.
+pub(crate) fn finds_cublas_lt(cuda_major: u32, opener: Option<&Path>) -> bool {
     let [cublas_lt, _] = LIBRARIES;
-    finds(&format!("{cublas_lt}{cuda_major}"), Some(opener))
+    finds(&format!("{cublas_lt}{cuda_major}"), opener)
 }
 
 /// Returns whether ld.so finds a library in a worker. The run path of the opener is searched too.

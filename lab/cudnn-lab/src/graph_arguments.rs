@@ -32,7 +32,7 @@ impl GraphArguments {
     pub(crate) fn select(&self, file: &CaptureFile) -> Result<Case, String> {
         let device = self.device.select()?;
         let case = Case::select(&file.capture, &self.graph);
-        let mut case = case.map_err(|error| captures::no_graph(&self.file, error))?;
+        let mut case = case.map_err(|error| captures::no_graph(std::slice::from_ref(&self.file), error))?;
         if let Some(device) = device {
             case.plan_for(&device.description);
         }

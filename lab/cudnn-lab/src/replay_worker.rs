@@ -10,7 +10,7 @@ use cudnn_cli::subprocess::{Ended, Timeouts};
 use cudnn_probe::DIR_VARIABLE;
 use cudnn_replay::replay::{Queue, ReplayReport, ReportStatus, Request};
 
-use crate::worker::{Client, Stop, WorkerAnswer, reason_of, serve};
+use crate::worker::{Client, Stop, WorkerAnswer, reason_of, serve_graphs};
 
 /// The hidden subcommand of the child.
 pub(crate) const COMMAND: &str = "internal-replay";
@@ -72,24 +72,10 @@ fn report_of(ended: &Ended) -> ReplayReport {
 
 /// Runs the child process.
 pub(crate) fn run_child() -> ExitCode {
-    let mut queue = None;
-    serve(|message| replay_next(&mut queue, message));
+    serve_graphs(|queue: &mut Queue, requests: Vec<Request>| {
+        requests.into_iter().for_each(|request| queue.push(request));
+        let report = queue.replay_next(&mut |text| begin(Work::Compute, text)).ok_or("there is no graph to replay")?;
+        Ok((report, queue.is_intact()))
+    });
     ExitCode::SUCCESS
-}
-
-/// Appends the graphs in a message to the queue, and replays the first one.
-fn replay_next(queue: &mut Option<Queue>, message: &[u8]) -> Result<(ReplayReport, bool), String> {
-    let step = &mut |text: &str| begin(Work::Compute, text);
-    let queue = match queue {
-        Some(queue) => queue,
-        None => {
-            begin(Work::Load, "loaded cuDNN");
-            cudnn_loader::load().map_err(|error| error.to_string())?;
-            queue.insert(Queue::default())
-        }
-    };
-    let requests: Vec<Request> = serde_json::from_slice(message).map_err(|error| error.to_string())?;
-    requests.into_iter().for_each(|request| queue.push(request));
-    let report = queue.replay_next(step).ok_or("there is no graph to replay")?;
-    Ok((report, queue.is_intact()))
 }

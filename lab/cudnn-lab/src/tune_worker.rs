@@ -2,12 +2,12 @@
 
 use std::process::ExitCode;
 
-use cudnn_cli::child_report::{Work, begin, begin_part};
+use cudnn_cli::child_report::{Work, begin_part};
 use cudnn_cli::subprocess::Timeouts;
 use cudnn_replay::replay::Tuner;
 use cudnn_replay::tune::task::{Task, TuneAnswer, TuneReport};
 
-use crate::worker::{self, Client, Stop, reason_of, serve};
+use crate::worker::{Client, Stop, WorkerAnswer, reason_of, serve_graphs};
 
 /// The hidden subcommand of the child.
 pub(crate) const COMMAND: &str = "internal-tune";
@@ -43,18 +43,16 @@ impl<'a> TuneClient<'a> {
         loop {
             let is_new = self.client.is_new();
             let (part, reason) = match self.client.ask(tasks, 1 + AHEAD, wait)? {
-                worker::WorkerAnswer::Message { answer: TuneAnswer::Tuned(report), .. } => return Ok(report),
-                worker::WorkerAnswer::Message { answer: TuneAnswer::Broke { candidate, reason }, .. } => {
+                WorkerAnswer::Message { answer: TuneAnswer::Tuned(report), .. } => return Ok(report),
+                WorkerAnswer::Message { answer: TuneAnswer::Broke { candidate, reason }, .. } => {
                     (Some(candidate), reason)
                 }
                 // No engine is the cause if all of them together took too long.
-                worker::WorkerAnswer::Ended(ended) if ended.end.is_overall_limit(self.timeouts) => {
+                WorkerAnswer::Ended(ended) if ended.end.is_overall_limit(self.timeouts) => {
                     return Ok(refused(reason_of(&ended)));
                 }
-                worker::WorkerAnswer::Ended(ended) => {
-                    (ended.step.as_ref().and_then(|step| step.part), reason_of(&ended))
-                }
-                worker::WorkerAnswer::Unknown(reason) => (None, reason),
+                WorkerAnswer::Ended(ended) => (ended.step.as_ref().and_then(|step| step.part), reason_of(&ended)),
+                WorkerAnswer::Unknown(reason) => (None, reason),
             };
             if !is_new {
                 continue;
@@ -76,27 +74,14 @@ fn refused(reason: String) -> TuneReport {
 
 /// Runs the child process.
 pub(crate) fn run_child() -> ExitCode {
-    let mut tuner = None;
-    serve(|message| tune_next(&mut tuner, message));
+    serve_graphs(|tuner: &mut Tuner, tasks: Vec<Task>| {
+        let step = &mut |text: &str, part: Option<usize>| begin_part(Work::Compute, text, part);
+        tasks.into_iter().for_each(|task| tuner.push(task));
+        let answer = match tuner.tune_next(step) {
+            Some(answer) => answer,
+            None => TuneAnswer::Tuned(tuner.place(step)),
+        };
+        Ok((answer, tuner.is_intact()))
+    });
     ExitCode::SUCCESS
-}
-
-/// Appends the graphs in a message to those that wait, and tunes the first one.
-fn tune_next(tuner: &mut Option<Tuner>, message: &[u8]) -> Result<(TuneAnswer, bool), String> {
-    let step = &mut |text: &str, part: Option<usize>| begin_part(Work::Compute, text, part);
-    let tuner = match tuner {
-        Some(tuner) => tuner,
-        None => {
-            begin(Work::Load, "loaded cuDNN");
-            cudnn_loader::load().map_err(|error| error.to_string())?;
-            tuner.insert(Tuner::default())
-        }
-    };
-    let tasks: Vec<Task> = serde_json::from_slice(message).map_err(|error| error.to_string())?;
-    tasks.into_iter().for_each(|task| tuner.push(task));
-    let answer = match tuner.tune_next(step) {
-        Some(answer) => answer,
-        None => TuneAnswer::Tuned(tuner.place(step)),
-    };
-    Ok((answer, tuner.is_intact()))
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use cudnn_cli::child_report::{MAX_MESSAGE_LEN, Work, receive, send};
+use cudnn_cli::child_report::{MAX_MESSAGE_LEN, Work, begin, receive, send};
 use cudnn_cli::platform::{CAN_LOAD, STATIC, STATIC_HELP};
 use cudnn_cli::shell::SEARCH_PATH;
 use cudnn_cli::subprocess::{self, Ended, Timeouts, Worker};
@@ -143,6 +143,25 @@ pub(crate) fn reason_of(ended: &Ended) -> String {
     let last = ended.stderr.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
     let last = if last.is_empty() { String::new() } else { format!(": {last}") };
     format!("the process {failure}{}{last}", ended.during())
+}
+
+/// Runs a worker that loads cuDNN for the first message. `answer` appends the graphs in a message to the state of the worker,
+/// and returns the answer about the first graph that waits, and whether the worker is intact.
+pub(crate) fn serve_graphs<S: Default, G: DeserializeOwned, T: Serialize>(
+    mut answer: impl FnMut(&mut S, Vec<G>) -> Result<(T, bool), String>,
+) {
+    let mut loaded = None;
+    serve(|message| {
+        let state = match &mut loaded {
+            Some(state) => state,
+            None => {
+                begin(Work::Load, "loaded cuDNN");
+                cudnn_loader::load().map_err(|error| error.to_string())?;
+                loaded.insert(S::default())
+            }
+        };
+        answer(state, serde_json::from_slice(message).map_err(|error| error.to_string())?)
+    });
 }
 
 /// Runs the worker. `answer` returns the answer to a message, and whether the worker is intact.

@@ -30,6 +30,8 @@ impl Deref for Cudnn {
 /// The status of functions that are missing in this cuDNN. The loader never requests wrappers for them, so programs do
 /// not call them through this layer.
 pub(crate) const ABSENT: Status = Status::CUDNN_STATUS_NOT_SUPPORTED;
+/// cuDNN returned an unexpected answer.
+pub(crate) const UNCLEAR: Status = Status::CUDNN_STATUS_INTERNAL_ERROR;
 
 impl Cudnn {
     pub(crate) fn new(host: Host) -> Self {
@@ -207,6 +209,12 @@ impl LayerDescriptor<'_> {
         unsafe { read(self.cudnn, self.raw, name, ty, room) }
     }
 
+    /// Reads the only element of an attribute.
+    pub(crate) fn single<T: Default>(&self, name: Name, ty: Type) -> Result<T, Status> {
+        // SAFETY: the descriptor is live.
+        unsafe { single(self.cudnn, self.raw, name, ty) }
+    }
+
     /// Reads a text attribute and strips the trailing NUL.
     pub(crate) fn text(&self, name: Name) -> Result<Vec<u8>, Status> {
         // SAFETY: the descriptor is live.
@@ -232,6 +240,27 @@ pub(crate) unsafe fn read<T>(
     // SAFETY: guaranteed by the caller; the slice has room for the requested number of elements.
     checked(unsafe { get(descriptor, name, ty, room.len() as i64, &raw mut count, to.cast()) })?;
     usize::try_from(count).map_err(|_| ABSENT)
+}
+
+/// Reads the only element of an attribute.
+///
+/// # Safety
+/// The same requirements as for [`read`].
+pub(crate) unsafe fn single<T: Default>(cudnn: &Cudnn, descriptor: Raw, name: Name, ty: Type) -> Result<T, Status> {
+    let mut element = T::default();
+    // SAFETY: guaranteed by the caller.
+    let count = unsafe { read(cudnn, descriptor, name, ty, std::slice::from_mut(&mut element)) }?;
+    if count == 1 { Ok(element) } else { Err(UNCLEAR) }
+}
+
+/// Reads the size of the workspace of a plan.
+///
+/// # Safety
+/// The plan is finalized and live.
+pub(crate) unsafe fn workspace_size(cudnn: &Cudnn, plan: Raw) -> Result<i64, Status> {
+    let name = Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE;
+    // SAFETY: guaranteed by the caller.
+    unsafe { single(cudnn, plan, name, Type::CUDNN_TYPE_INT64) }
 }
 
 /// Reads a text attribute of a descriptor.

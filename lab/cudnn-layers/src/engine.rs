@@ -7,16 +7,13 @@ use cudnn_sys::types::{
     cudnnBackendNumericalNote_t as NumericalNote, cudnnStatus_t as Status,
 };
 
-use crate::cudnn::{Cudnn, LayerDescriptor, read};
+use crate::cudnn::{Cudnn, LayerDescriptor, UNCLEAR, read};
 use crate::last_error::own_calls;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
 
 /// More than cuDNN provides: 9.28 has 13 notes of each kind and 59 knobs.
 const MAX_NOTES: usize = 64;
 const MAX_KNOBS: usize = 128;
-
-/// cuDNN returned an unexpected answer.
-pub(crate) const UNCLEAR: Status = Status::CUDNN_STATUS_INTERNAL_ERROR;
 
 /// The engine that the program has chosen, as far as cuDNN reports it.
 #[derive(Debug, Default)]
@@ -80,10 +77,7 @@ pub(crate) unsafe fn with_engine<T>(
 
 /// Returns the index of an engine.
 pub(crate) fn index(engine: &LayerDescriptor<'_>) -> Result<i64, Status> {
-    let mut index = [0_i64];
-    let count = engine.read(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX, Type::CUDNN_TYPE_INT64, &mut index)?;
-    let [index] = index;
-    if count == 1 { Ok(index) } else { Err(UNCLEAR) }
+    engine.single(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX, Type::CUDNN_TYPE_INT64)
 }
 
 /// Returns whether an engine compiles code.
@@ -93,16 +87,16 @@ pub(crate) fn compiles_code(engine: &LayerDescriptor<'_>) -> Result<bool, Status
 
 /// Returns an engine's notes about its behavior.
 fn behavior_notes(engine: &LayerDescriptor<'_>) -> Result<Vec<BehaviorNote>, Status> {
-    let mut notes = [BehaviorNote::default(); MAX_NOTES];
-    let (name, ty) = (Name::CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, Type::CUDNN_TYPE_BEHAVIOR_NOTE);
-    let count = engine.read(name, ty, &mut notes)?;
-    Ok(notes.get(..count).ok_or(UNCLEAR)?.to_vec())
+    notes(engine, Name::CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, Type::CUDNN_TYPE_BEHAVIOR_NOTE)
 }
 
 /// Returns an engine's notes about its arithmetic.
 fn numerical_notes(engine: &LayerDescriptor<'_>) -> Result<Vec<NumericalNote>, Status> {
-    let mut notes = [NumericalNote::default(); MAX_NOTES];
-    let (name, ty) = (Name::CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, Type::CUDNN_TYPE_NUMERICAL_NOTE);
+    notes(engine, Name::CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, Type::CUDNN_TYPE_NUMERICAL_NOTE)
+}
+
+fn notes<T: Copy + Default>(engine: &LayerDescriptor<'_>, name: Name, ty: Type) -> Result<Vec<T>, Status> {
+    let mut notes = [T::default(); MAX_NOTES];
     let count = engine.read(name, ty, &mut notes)?;
     Ok(notes.get(..count).ok_or(UNCLEAR)?.to_vec())
 }
@@ -136,15 +130,8 @@ pub(crate) unsafe fn knobs_with_room(
         }
         let mut knobs = Vec::with_capacity(count);
         for choice in choices.iter().take(count) {
-            let (mut knob, mut value) = ([Knob::default()], [0_i64]);
-            let counts = (
-                choice.read(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, Type::CUDNN_TYPE_KNOB_TYPE, &mut knob),
-                choice.read(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, Type::CUDNN_TYPE_INT64, &mut value),
-            );
-            if counts != (Ok(1), Ok(1)) {
-                return Err(UNCLEAR);
-            }
-            let ([knob], [value]) = (knob, value);
+            let knob: Knob = choice.single(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, Type::CUDNN_TYPE_KNOB_TYPE)?;
+            let value = choice.single(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, Type::CUDNN_TYPE_INT64)?;
             knobs.push((i64::from(knob.0) as u32, value));
         }
         knobs.sort_unstable();

@@ -80,7 +80,7 @@ impl CaptureFiles {
             return Err(format!("{}: the capture contains no graph", self.names()));
         }
         if let Some(id) = ids.iter().find(|id| !graphs.iter().any(|graph| graph.id.starts_with(*id))) {
-            return Err(self.no_graph(format_args!("the capture has no graph {id:?}")));
+            return Err(no_graph(&self.names, format_args!("the capture has no graph {id:?}")));
         }
         graphs.retain(|graph| ids.is_empty() || ids.iter().any(|id| graph.id.starts_with(id)));
         Ok(graphs)
@@ -107,18 +107,12 @@ impl CaptureFiles {
 
     /// Returns the names of the files as they were given.
     pub(crate) fn names(&self) -> String {
-        self.names.iter().map(|name| name.printable()).collect::<Vec<_>>().join(", ")
-    }
-
-    /// Formats the error that the captures contain no such graph, with the command that lists the graphs of the first one.
-    fn no_graph(&self, error: impl Display) -> String {
-        let first = self.names.first().map_or(Path::new(""), PathBuf::as_path);
-        format!("{}: {error}; `{}` lists the graphs", self.names(), show(first))
+        listed(&self.names)
     }
 
     /// Returns the outcome of reading.
     pub(crate) fn outcome(&self) -> Outcome {
-        self.files.iter().map(CaptureFile::outcome).fold(Outcome::Fine, Outcome::max)
+        outcome(&self.problems)
     }
 }
 
@@ -133,18 +127,25 @@ impl CaptureFile {
         &self.path
     }
 
-    /// Returns the outcome of reading: a warning if a part is unreadable.
+    /// Returns the outcome of reading.
     pub(crate) fn outcome(&self) -> Outcome {
-        if self.problems.is_empty() { Outcome::Fine } else { Outcome::Warnings }
+        outcome(&self.problems)
     }
 }
 
-/// Formats the error that a capture contains no such graph, with the command that lists the graphs.
-pub(crate) fn no_graph(file: &Path, error: impl Display) -> String {
-    format!("{}: {error}; `{}` lists the graphs", file.printable(), show(file))
+/// Returns a warning if a part is unreadable.
+fn outcome(problems: &[String]) -> Outcome {
+    if problems.is_empty() { Outcome::Fine } else { Outcome::Warnings }
 }
 
-/// Returns the command that shows a capture.
-fn show(file: &Path) -> impl Display {
-    lab_command(["capture".as_ref(), "show".as_ref(), "--".as_ref(), file.as_os_str()])
+/// Formats the error that captures contain no such graph, with the command that lists the graphs of the first one.
+pub(crate) fn no_graph(files: &[PathBuf], error: impl Display) -> String {
+    let first = files.first().map_or("".as_ref(), |file| file.as_os_str());
+    let show = lab_command(["capture".as_ref(), "show".as_ref(), "--".as_ref(), first]);
+    format!("{}: {error}; `{show}` lists the graphs", listed(files))
+}
+
+/// Returns the names of files as they were given.
+fn listed(files: &[PathBuf]) -> String {
+    files.iter().map(|file| file.printable()).collect::<Vec<_>>().join(", ")
 }

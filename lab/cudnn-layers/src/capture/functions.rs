@@ -1,5 +1,6 @@
 //! Classifies the functions outside of the backend API and their parameters.
 
+use cudnn_store::captures::is_search;
 use once_cell::race::OnceBox;
 
 use super::descriptors;
@@ -68,12 +69,6 @@ fn classified(function: Id) -> Function {
         Role::NotFollowed
     };
     Function { role, parameters }
-}
-
-/// Returns whether a function searches or selects an algorithm for a convolution.
-fn is_search(name: &str) -> bool {
-    name.starts_with("cudnnFindConvolution")
-        || name.starts_with("cudnnGetConvolution") && name.ends_with("Algorithm_v7")
 }
 
 fn kind(parameter: &Parameter) -> ParameterKind {

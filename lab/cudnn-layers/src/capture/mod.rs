@@ -59,7 +59,8 @@ use crate::engine::ChosenEngine;
 use crate::fork::{AtFork, Rank};
 use crate::program_memory::accepted_word;
 use crate::report::save_working_dir;
-use crate::shadow::elements::{Kind, Name, Raw, Type};
+use crate::shadow::calls::HeuristicsQuery;
+use crate::shadow::elements::{Kind, Raw};
 use crate::shadow::{self, calls};
 use crate::wrappers::{Call, Id, Intercept, Next, Returned, intercept};
 use crate::{follow, serialized, trial};
@@ -234,17 +235,11 @@ fn succeeded(state: &State, call: &Call<'_>, duration: Duration) {
             if let Some(json) = serialized::json_read(call) {
                 plans::serialized(calls::descriptor(call), json);
             }
-            let [heuristics, name, ty, requested, count, elements] = call.bits();
-            let is_read = requested.cast_signed() > 0 && elements != 0;
-            if Name(calls::number(name)) == Name::CUDNN_ATTR_ENGINEHEUR_RESULTS
-                && Type(calls::number(ty)) == Type::CUDNN_TYPE_BACKEND_DESCRIPTOR
-                && is_read
-                && is_current(state)
-                // SAFETY: cuDNN has written the number if the program has passed an address.
-                && let Some(count) = unsafe { accepted_word(count) }
+            if let Some(query) = HeuristicsQuery::of(call).filter(|_| is_current(state))
+                && let Some(count) = query.results()
             {
                 let _guard = ThreadStateGuard::new();
-                plans::proposed(state, calls::raw(heuristics), usize::try_from(count.cast_signed()).unwrap_or(0));
+                plans::proposed(state, query.heuristics, count);
             }
         }
         Id::CudnnBackendFinalize => {

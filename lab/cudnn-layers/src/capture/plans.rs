@@ -17,7 +17,7 @@ use super::State;
 use super::packs;
 use super::reason::reason;
 use super::written::WrittenRecords;
-use crate::cudnn::read;
+use crate::cudnn::workspace_size;
 use crate::device;
 use crate::engine::ChosenEngine;
 use crate::last_error::own_calls;
@@ -25,7 +25,7 @@ use crate::lock::Lock;
 use crate::plan_configurations::PlanConfigurations;
 use crate::serialized::SerializedPlans;
 use crate::shadow::content::Content;
-use crate::shadow::elements::{Kind, Name, Raw, Type};
+use crate::shadow::elements::{Kind, Name, Raw};
 use crate::shadow::{self, Obstacle};
 use crate::table::Table;
 
@@ -252,13 +252,8 @@ fn write_plan(state: &State, plan: PlanRecord) -> Option<usize> {
 
 /// Returns the size of the workspace of a plan that the program has just finalized.
 fn workspace(state: &State, plan: Raw) -> Option<i64> {
-    let (name, ty) = (Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, Type::CUDNN_TYPE_INT64);
-    let mut size = [0_i64];
     // SAFETY: the plan is finalized and live.
-    let read = || unsafe { read(&state.cudnn, plan, name, ty, &mut size) };
-    let count = own_calls(&state.cudnn, read);
-    let [size] = size;
-    (count == Ok(1)).then_some(size)
+    own_calls(&state.cudnn, || unsafe { workspace_size(&state.cudnn, plan) }).ok()
 }
 
 fn microseconds(duration: Duration) -> u64 {

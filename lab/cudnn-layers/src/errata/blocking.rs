@@ -10,7 +10,7 @@ use cudnn_os::cancel::ThreadStateGuard;
 use super::rule::{BlockingRule, BlockingRules};
 use crate::active::Active;
 use crate::bypass::Bypass;
-use crate::cudnn::{Cudnn, read};
+use crate::cudnn::{Cudnn, workspace_size};
 use crate::device;
 use crate::engine::ChosenEngine;
 use crate::json::parsed;
@@ -18,7 +18,7 @@ use crate::last_error::{self, own_calls};
 use crate::plan_configurations::PlanConfigurations;
 use crate::shadow;
 use crate::shadow::content::Content;
-use crate::shadow::elements::{Kind, Name, Raw, Type};
+use crate::shadow::elements::{Kind, Raw};
 
 /// The layer's state after it has started.
 pub(super) struct State {
@@ -64,12 +64,9 @@ pub(super) fn needs_too_much_workspace(state: &State, descriptor: Raw) -> bool {
     {
         return false;
     }
-    let (name, ty) = (Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, Type::CUDNN_TYPE_INT64);
-    let mut size = 0_i64;
-    let room = std::slice::from_mut(&mut size);
     // SAFETY: cuDNN has just finalized the plan, which is live during the call.
-    let is_read = own_calls(&state.cudnn, || unsafe { read(&state.cudnn, descriptor, name, ty, room) }).is_ok();
-    let refusal = is_read.then(|| refuse(state, descriptor, Some(size))).flatten();
+    let size = own_calls(&state.cudnn, || unsafe { workspace_size(&state.cudnn, descriptor) });
+    let refusal = size.ok().and_then(|size| refuse(state, descriptor, Some(size)));
     if let Some(refusal) = &refusal {
         // cuDNN does not finalize the plan again.
         shadow::refused(descriptor, refusal);

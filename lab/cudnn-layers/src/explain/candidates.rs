@@ -10,7 +10,7 @@ use cudnn_sys::types::{cudnnBackendHeurMode_t as Mode, cudnnStatus_t as Status};
 
 use super::messages::Messages;
 use super::reason::Reason;
-use crate::cudnn::{Cudnn, LayerDescriptor, read};
+use crate::cudnn::{Cudnn, LayerDescriptor, single};
 use crate::shadow::elements::{Kind, Name, Raw, Type};
 
 /// More engines than cuDNN has for one graph.
@@ -58,11 +58,9 @@ pub(super) unsafe fn try_all(
     planned: Planned,
     deadline: Instant,
 ) -> Result<TriedEngines, Status> {
-    let mut count = [0_i64];
     let name = Name::CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT;
     // SAFETY: guaranteed by the caller.
-    unsafe { read(cudnn, planned.graph, name, Type::CUDNN_TYPE_INT64, &mut count) }?;
-    let [count] = count;
+    let count: i64 = unsafe { single(cudnn, planned.graph, name, Type::CUDNN_TYPE_INT64) }?;
     let mut candidates = TriedEngines::default();
     for engine in 0..count.clamp(0, MAX_ENGINES) {
         if Instant::now() > deadline {

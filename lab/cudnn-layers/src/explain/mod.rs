@@ -52,12 +52,13 @@ use cudnn_sys::types::{cudnnCallback_t, cudnnStatus_t};
 use self::attempts::Attempt;
 use self::messages::Callback;
 use crate::active::Active;
-use crate::cudnn::{Cudnn, read};
+use crate::cudnn::{Cudnn, workspace_size};
 use crate::fork::{AtFork, Rank};
 use crate::last_error::own_calls;
-use crate::program_memory::{accepted_word, accepted_words};
+use crate::program_memory::accepted_words;
 use crate::report::{open, save_working_dir};
-use crate::shadow::elements::{Kind, Name, Raw, Type};
+use crate::shadow::calls::HeuristicsQuery;
+use crate::shadow::elements::{Kind, Raw};
 use crate::shadow::{self, calls};
 use crate::wrappers::{Call, Id, Intercept, Next, Returned, intercept};
 use crate::{driver, follow, serialized};
@@ -193,18 +194,12 @@ fn follow(state: &State, call: &Call<'_>, status: cudnnStatus_t, duration: Durat
             if let Some(json) = serialized::json_read(call).filter(|_| state.is_used_shown) {
                 attempts::serialized(calls::descriptor(call), json);
             }
-            let [heuristics, name, _, requested, count, elements] = call.bits();
-            // Without room for results, cuDNN returns an upper limit.
-            let room = usize::try_from(requested.cast_signed()).unwrap_or(0);
-            if Name(calls::number(name)) == Name::CUDNN_ATTR_ENGINEHEUR_RESULTS && room > 0 && elements != 0 {
-                // SAFETY: cuDNN has written the number if the program has passed an address.
-                let count = unsafe { accepted_word(count) };
-                let count = count.and_then(|count| usize::try_from(count.cast_signed()).ok())?;
-                let stored = count.min(room);
-                // SAFETY: cuDNN has filled these descriptors of the program.
-                let stored = unsafe { accepted_words(elements, stored) }.map(calls::raw).collect::<Vec<_>>();
-                return attempts::proposed(calls::raw(heuristics), count, &stored);
-            }
+            let query = HeuristicsQuery::of(call)?;
+            let count = query.results()?;
+            let stored = count.min(query.requested);
+            // SAFETY: cuDNN has filled these descriptors of the program.
+            let stored = unsafe { accepted_words(query.elements, stored) }.map(calls::raw).collect::<Vec<_>>();
+            return attempts::proposed(query.heuristics, count, &stored);
         }
         Id::CudnnBackendFinalize => {
             let descriptor = calls::descriptor(call);
@@ -224,15 +219,12 @@ fn follow(state: &State, call: &Call<'_>, status: cudnnStatus_t, duration: Durat
 fn built(state: &State, plan: Raw, duration: Duration) {
     let cudnn = &state.cudnn;
     let workspace = own_calls(cudnn, || {
-        let mut size = [0_i64];
-        let name = Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE;
         // SAFETY: the program has just finalized the plan.
-        let count = unsafe { read(cudnn, plan, name, Type::CUDNN_TYPE_INT64, &mut size) };
-        let [size] = size;
+        let size = unsafe { workspace_size(cudnn, plan) }.unwrap_or_default();
         if state.is_used_shown {
             chosen::learn(cudnn, plan, size);
         }
-        if count == Ok(1) { size } else { 0 }
+        size
     });
     attempts::plan_built(plan, workspace, duration);
 }

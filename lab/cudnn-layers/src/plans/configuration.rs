@@ -35,11 +35,9 @@ impl Configuration {
                 if !compiles_code(engine)? {
                     return Ok(None);
                 }
-                let mut limit = [0_i32];
-                let limits = engine.read(Name::CUDNN_ATTR_ENGINE_SM_COUNT_TARGET, Type::CUDNN_TYPE_INT32, &mut limit);
-                let [limit] = limit;
+                let limit = engine.single(Name::CUDNN_ATTR_ENGINE_SM_COUNT_TARGET, Type::CUDNN_TYPE_INT32).ok();
                 let graph = graph_json::read(cudnn, engine)?;
-                Ok(Some((graph, index(engine)?, (limits == Ok(1)).then_some(limit))))
+                Ok(Some((graph, index(engine)?, limit)))
             })
         }?;
         let Some((graph, engine, multiprocessors)) = engine else { return Ok(None) };

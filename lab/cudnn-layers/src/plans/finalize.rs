@@ -15,7 +15,7 @@ use super::restored::{self, Restored, built};
 use super::state::State;
 use super::variables::Variables;
 use super::{device, statistics};
-use crate::cudnn::{ABSENT, Cudnn, LayerDescriptor, text};
+use crate::cudnn::{ABSENT, Cudnn, UNCLEAR, text, workspace_size};
 use crate::last_error::{hide_errors, own_calls};
 use crate::plan_configurations::{PlanConfiguration, PlanConfigurations};
 use crate::shadow::elements::{Kind, Name, Raw, Type};
@@ -170,29 +170,20 @@ fn restore(cudnn: &Cudnn, key: &Key, json: &[u8], size: i64) -> Result<Raw, Stat
                 plan.finalize()
             })?,
         }
-        if workspace_size(plan)? == size { Ok(()) } else { Err(Status::CUDNN_STATUS_INTERNAL_ERROR) }
+        // SAFETY: the plan is finalized.
+        if unsafe { workspace_size(cudnn, plan.raw()) }? == size { Ok(()) } else { Err(UNCLEAR) }
     })
-}
-
-fn workspace_size(plan: &LayerDescriptor<'_>) -> Result<i64, Status> {
-    let mut size = [-1_i64];
-    plan.read(Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, Type::CUDNN_TYPE_INT64, &mut size)?;
-    let [size] = size;
-    Ok(size)
 }
 
 /// Caches a plan that cuDNN has built.
 fn cache_plan(state: &State, key: Key, descriptor: Raw, build_time: Duration) {
     let cudnn = &state.cudnn;
-    let mut size = [-1_i64];
     // SAFETY: the program has just finalized this descriptor in this thread.
     let read = own_calls(cudnn, || unsafe {
-        let (name, ty) = (Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, Type::CUDNN_TYPE_INT64);
-        crate::cudnn::read(cudnn, descriptor, name, ty, &mut size)
-            .and_then(|_| text(cudnn, descriptor, Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION))
+        let size = workspace_size(cudnn, descriptor)?;
+        Ok::<_, Status>((size, text(cudnn, descriptor, Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION)?))
     });
-    let [workspace_size] = size;
-    let Ok(plan) = read else { return };
+    let Ok((workspace_size, plan)) = read else { return };
     let Some(json) = PlanJson::parse(&plan) else { return report_not_cached(state, NotCached::StatesOther) };
     if !json.has_code() {
         statistics::PRECOMPILED.add(build_time);

@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 use cudnn_sys::types::cudnnStatus_t as Status;
 use serde_json::Value;
 
-use crate::cudnn::{Cudnn, LayerDescriptor};
-use crate::engine::UNCLEAR;
+use crate::cudnn::{Cudnn, LayerDescriptor, UNCLEAR};
 use crate::json::parsed;
 use crate::shadow::elements::{Kind, Name, Type};
 

@@ -101,6 +101,38 @@ pub(crate) fn is_variant_pack_attribute(name: Name) -> bool {
     (Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS.0..Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS.0 + 100).contains(&name.0)
 }
 
+/// A call that reads the results of the heuristics.
+pub(crate) struct HeuristicsQuery {
+    pub(crate) heuristics: Raw,
+    pub(crate) requested: usize,
+    /// The address for the number of results. May be null.
+    pub(crate) count: u64,
+    /// The address of the program's descriptors.
+    pub(crate) elements: u64,
+}
+
+impl HeuristicsQuery {
+    /// Returns the query of a call. Calls that only ask for the number of results are none.
+    pub(crate) fn of(call: &Call<'_>) -> Option<Self> {
+        if call.function != Id::CudnnBackendGetAttribute {
+            return None;
+        }
+        let [heuristics, name, ty, requested, count, elements] = call.bits();
+        let is_query = Name(number(name)) == Name::CUDNN_ATTR_ENGINEHEUR_RESULTS
+            && Type(number(ty)) == Type::CUDNN_TYPE_BACKEND_DESCRIPTOR
+            && elements != 0;
+        let requested = usize::try_from(requested.cast_signed()).ok().filter(|requested| is_query && *requested > 0)?;
+        Some(HeuristicsQuery { heuristics: raw(heuristics), requested, count, elements })
+    }
+
+    /// Returns the number of results of a successful call.
+    pub(crate) fn results(&self) -> Option<usize> {
+        // SAFETY: cuDNN has written the number if the program has passed an address.
+        let count = unsafe { accepted_word(self.count) }?;
+        usize::try_from(count.cast_signed()).ok()
+    }
+}
+
 /// Returns whether a call creates a variant pack or sets an attribute of one. Layers that ignore executions pass on these
 /// calls of every step without a lookup.
 pub(crate) fn makes_variant_pack(call: &Call<'_>) -> bool {
@@ -132,6 +164,7 @@ pub(crate) fn is_descriptor_function(function: Id) -> bool {
 
 /// Returns whether a function receives a handle, a plan and a variant pack, and executes the plan or adds it to a CUDA
 /// graph.
+#[inline]
 pub(crate) fn is_execution(function: Id) -> bool {
     matches!(function, Id::CudnnBackendExecute | Id::CudnnBackendPopulateCudaGraph | Id::CudnnBackendUpdateCudaGraph)
 }

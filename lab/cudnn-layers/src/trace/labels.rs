@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::shadow;
-use crate::shadow::calls::{descriptor, raw};
+use crate::shadow::calls::{is_execution, raw};
 use crate::shadow::elements::{Kind, Raw};
 use crate::wrappers::{Call, Id};
 
@@ -16,13 +16,7 @@ pub(super) fn label(call: &Call<'_>) -> Option<Arc<str>> {
 
 #[inline(always)]
 fn has_subject(function: Id) -> bool {
-    matches!(
-        function,
-        Id::CudnnBackendFinalize
-            | Id::CudnnBackendExecute
-            | Id::CudnnBackendPopulateCudaGraph
-            | Id::CudnnBackendUpdateCudaGraph
-    )
+    function == Id::CudnnBackendFinalize || is_execution(function)
 }
 
 /// Returns whether a call is counted per graph: executions, and calls that may take long before the first execution.
@@ -42,12 +36,6 @@ pub(super) fn is_counted(call: &Call<'_>) -> bool {
 }
 
 fn subject(call: &Call<'_>) -> Option<Raw> {
-    match call.function {
-        Id::CudnnBackendFinalize => Some(descriptor(call)),
-        Id::CudnnBackendExecute | Id::CudnnBackendPopulateCudaGraph | Id::CudnnBackendUpdateCudaGraph => {
-            let [_, plan] = call.bits();
-            Some(raw(plan))
-        }
-        _ => None,
-    }
+    let [first, plan] = call.bits();
+    has_subject(call.function).then(|| raw(if is_execution(call.function) { plan } else { first }))
 }

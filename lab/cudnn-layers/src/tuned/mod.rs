@@ -34,10 +34,10 @@ mod remembered;
 use cudnn_layer_api::{Host, Layer, NextFunction};
 use cudnn_sys::types::cudnnStatus_t;
 
-use self::query::{Query, STATE, State};
+use self::query::{STATE, State};
 use crate::follow;
 use crate::fork::{AtFork, Rank};
-use crate::shadow::calls;
+use crate::shadow::calls::{self, HeuristicsQuery};
 use crate::trial;
 use crate::wrappers::{Call, Id, Intercept, Next, Returned, intercept};
 
@@ -75,12 +75,12 @@ impl Intercept for Tuned {
 
     fn intercept<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {
         let Some(state) = STATE.get().filter(|_| !calls::makes_variant_pack(call)) else { return next() };
-        if let Some(query) = Query::of(call).filter(|_| !trial::is_running())
-            && let Some(answer) = query::answer(state, &query)
+        if let Some(query) = HeuristicsQuery::of(call).filter(|_| !trial::is_running())
+            && let Some(recommended) = query::answer(state, &query)
             && let Some(returned) = R::from_status(cudnnStatus_t::CUDNN_STATUS_SUCCESS)
         {
             follow::returned(call, returned.status(), None);
-            answer.mark(&query);
+            query::mark(&query, recommended);
             return returned;
         }
         let destruction = calls::before(call);

@@ -9,8 +9,8 @@ use cudnn_store::captures::Engine;
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::order::{EngineWithKnobs, Order, Proposal};
-use crate::cudnn::{Cudnn, LayerDescriptor, read};
-use crate::engine::{UNCLEAR, index, knobs, knobs_with_room, with_engine};
+use crate::cudnn::{Cudnn, LayerDescriptor, UNCLEAR, read};
+use crate::engine::{index, knobs, knobs_with_room, with_engine};
 use crate::last_error::own_calls;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
 use crate::trial;

@@ -18,10 +18,9 @@ use crate::device;
 use crate::json::parsed;
 use crate::program_memory::{copy, write_word};
 use crate::shadow;
-use crate::shadow::calls;
+use crate::shadow::calls::{self, HeuristicsQuery};
 use crate::shadow::content::Content;
-use crate::shadow::elements::{Kind, Name, Raw, Type};
-use crate::wrappers::{Call, Id};
+use crate::shadow::elements::{Kind, Name, Raw};
 
 /// The layer's state after it has started.
 pub(super) struct State {
@@ -56,72 +55,40 @@ fn release(host: Host) -> Release {
 /// Set when the layer starts.
 pub(super) static STATE: Active<State> = Active::new();
 
-const RESULTS: Name = Name::CUDNN_ATTR_ENGINEHEUR_RESULTS;
-
-/// A call that reads the results of the heuristics.
-pub(super) struct Query {
-    heuristics: Raw,
-    requested: usize,
-    /// The address for the number of results. May be null.
-    count: u64,
-    /// The address of the program's descriptors.
-    elements: u64,
-}
-
-/// The results of a successful query.
-pub(super) struct QueryResult {
-    /// The number of results at the front that the ranking recommends.
-    recommended: usize,
-}
-
-impl Query {
-    /// Returns the query of a call. Calls that only ask for the number of results are none.
-    pub(super) fn of(call: &Call<'_>) -> Option<Query> {
-        if call.function != Id::CudnnBackendGetAttribute {
-            return None;
-        }
-        let [heuristics, name, ty, requested, count, elements] = call.bits();
-        let is_query = Name(calls::number(name)) == RESULTS
-            && Type(calls::number(ty)) == Type::CUDNN_TYPE_BACKEND_DESCRIPTOR
-            && elements != 0;
-        let requested = usize::try_from(requested.cast_signed()).ok().filter(|requested| is_query && *requested > 0)?;
-        Some(Query { heuristics: calls::raw(heuristics), requested, count, elements })
+/// Returns the program's first descriptors, if cuDNN can fill all of them.
+fn first_descriptors(query: &HeuristicsQuery, count: usize) -> Option<Vec<Raw>> {
+    /// The number of addresses that can be copied at once.
+    const AT_ONCE: usize = 512;
+    let mut descriptors: Vec<Raw> = Vec::with_capacity(count);
+    for start in (0..count).step_by(AT_ONCE) {
+        let len = AT_ONCE.min(count - start);
+        let address = query.elements.checked_add((start * size_of::<u64>()) as u64)?;
+        let bytes = copy(address, len * size_of::<u64>())?;
+        descriptors.extend(bytes.as_chunks().0.iter().map(|word| calls::raw(u64::from_ne_bytes(*word))));
     }
-
-    /// Returns the program's first descriptors, if cuDNN can fill all of them.
-    fn descriptors(&self, count: usize) -> Option<Vec<Raw>> {
-        /// The number of addresses that can be copied at once.
-        const AT_ONCE: usize = 512;
-        let mut descriptors: Vec<Raw> = Vec::with_capacity(count);
-        for start in (0..count).step_by(AT_ONCE) {
-            let len = AT_ONCE.min(count - start);
-            let address = self.elements.checked_add((start * size_of::<u64>()) as u64)?;
-            let bytes = copy(address, len * size_of::<u64>())?;
-            descriptors.extend(bytes.as_chunks().0.iter().map(|word| calls::raw(u64::from_ne_bytes(*word))));
-        }
-        let mut sorted = descriptors.clone();
-        sorted.sort_unstable();
-        sorted.dedup();
-        let is_new = |descriptor: &Raw| {
-            shadow::content(*descriptor).is_some_and(|content| {
-                content.kind == Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR
-                    && !content.is_finalized
-                    && !content.is_uncertain
-                    && content.attributes.is_empty()
-            })
-        };
-        (sorted.len() == count && descriptors.iter().all(is_new)).then_some(descriptors)
-    }
+    let mut sorted = descriptors.clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let is_new = |descriptor: &Raw| {
+        shadow::content(*descriptor).is_some_and(|content| {
+            content.kind == Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR
+                && !content.is_finalized
+                && !content.is_uncertain
+                && content.attributes.is_empty()
+        })
+    };
+    (sorted.len() == count && descriptors.iter().all(is_new)).then_some(descriptors)
 }
 
-/// Answers a query in the order of a ranking. Returns `None` if cuDNN should answer it.
-pub(super) fn answer(state: &State, query: &Query) -> Option<QueryResult> {
+/// Answers a query in the order of a ranking. Returns the number of results at the front that the ranking recommends, or
+/// `None` if cuDNN should answer the query.
+pub(super) fn answer(state: &State, query: &HeuristicsQuery) -> Option<usize> {
     let (found, mut descriptors) = {
         // Thread cancellation must not unwind from here.
         let _guard = ThreadStateGuard::new();
         let mut found = find_order(state, query)?;
         found.order.truncate(query.requested);
-        let descriptors = query.descriptors(found.order.len())?;
+        let descriptors = first_descriptors(query, found.order.len())?;
         (found, descriptors)
     };
     // SAFETY: the program passes the heuristics and the descriptors to this call, and keeps them alive.
@@ -144,7 +111,7 @@ pub(super) fn answer(state: &State, query: &Query) -> Option<QueryResult> {
     }
     // SAFETY: the program passes this address to cuDNN, which writes the number to it.
     unsafe { write_word(query.count, count as u64) };
-    Some(QueryResult { recommended })
+    Some(recommended)
 }
 
 /// The order for a query.
@@ -165,7 +132,7 @@ fn is_best(ranking: &Ranking, proposal: Option<&Proposal>) -> bool {
     proposal.is_some_and(|proposal| choose(ranking, proposal) == ProposalUse::Recommended(0))
 }
 
-fn find_order<'a>(state: &'a State, query: &Query) -> Option<FoundOrder<'a>> {
+fn find_order<'a>(state: &'a State, query: &HeuristicsQuery) -> Option<FoundOrder<'a>> {
     let content = shadow::content(query.heuristics)?;
     let is_usual = content.kind == Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR
         && content.is_finalized
@@ -239,11 +206,9 @@ fn model(description: &[u8]) -> Option<Device> {
     Some(Device { name, compute_capability: Capability::from_tenths(tenths) })
 }
 
-impl QueryResult {
-    /// Marks the engines that the ranking recommends. Labels of all layers show it.
-    pub(super) fn mark(&self, query: &Query) {
-        let facts = shadow::content(query.heuristics).and_then(|content| content.facts.clone());
-        let results = facts.map(|facts| facts.children(RESULTS)).unwrap_or_default();
-        results.iter().take(self.recommended).for_each(|result| result.set_tuned());
-    }
+/// Marks the engines at the front, which the ranking recommends. Labels of all layers show it.
+pub(super) fn mark(query: &HeuristicsQuery, recommended: usize) {
+    let facts = shadow::content(query.heuristics).and_then(|content| content.facts.clone());
+    let results = facts.map(|facts| facts.children(Name::CUDNN_ATTR_ENGINEHEUR_RESULTS)).unwrap_or_default();
+    results.iter().take(recommended).for_each(|result| result.set_tuned());
 }

@@ -39,41 +39,5 @@ constants! {
 
 /// Returns the element of an attribute as a value of a C enum, or `None` if the type is not an enum.
 pub(super) fn element(ty: Type, value: i64) -> Option<Constant> {
-    macro_rules! of {
-        ($($code:ident: $enumeration:ident,)*) => {
-            match ty {
-                $(Type::$code => {
-                    let name = cudnn_loader::$enumeration(value as _).name();
-                    Some(constant(stringify!($enumeration), name, value))
-                })*
-                _ => None,
-            }
-        };
-    }
-    of! {
-        CUDNN_TYPE_DATA_TYPE: cudnnDataType_t,
-        CUDNN_TYPE_CONVOLUTION_MODE: cudnnConvolutionMode_t,
-        CUDNN_TYPE_HEUR_MODE: cudnnBackendHeurMode_t,
-        CUDNN_TYPE_KNOB_TYPE: cudnnBackendKnobType_t,
-        CUDNN_TYPE_NAN_PROPOGATION: cudnnNanPropagation_t,
-        CUDNN_TYPE_NUMERICAL_NOTE: cudnnBackendNumericalNote_t,
-        CUDNN_TYPE_LAYOUT_TYPE: cudnnBackendLayoutType_t,
-        CUDNN_TYPE_ATTRIB_NAME: cudnnBackendAttributeName_t,
-        CUDNN_TYPE_POINTWISE_MODE: cudnnPointwiseMode_t,
-        CUDNN_TYPE_GENSTATS_MODE: cudnnGenStatsMode_t,
-        CUDNN_TYPE_BN_FINALIZE_STATS_MODE: cudnnBnFinalizeStatsMode_t,
-        CUDNN_TYPE_REDUCTION_OPERATOR_TYPE: cudnnReduceTensorOp_t,
-        CUDNN_TYPE_BEHAVIOR_NOTE: cudnnBackendBehaviorNote_t,
-        CUDNN_TYPE_TENSOR_REORDERING_MODE: cudnnBackendTensorReordering_t,
-        CUDNN_TYPE_RESAMPLE_MODE: cudnnResampleMode_t,
-        CUDNN_TYPE_PADDING_MODE: cudnnPaddingMode_t,
-        CUDNN_TYPE_SIGNAL_MODE: cudnnSignalMode_t,
-        CUDNN_TYPE_NORM_MODE: cudnnBackendNormMode_t,
-        CUDNN_TYPE_NORM_FWD_PHASE: cudnnBackendNormFwdPhase_t,
-        CUDNN_TYPE_RNG_DISTRIBUTION: cudnnRngDistribution_t,
-        CUDNN_TYPE_MOE_GROUPED_MATMUL_MODE: cudnnMoeGroupedMatmulMode_t,
-        CUDNN_TYPE_RESHAPE_MODE: cudnnBackendReshapeMode_t,
-        CUDNN_TYPE_OPERATIONGRAPH_MODE: cudnnBackendOperationGraphMode_t,
-        CUDNN_TYPE_CUDA_GRAPH_RETENTION: cudnnCudaGraphRetention_t,
-    }
+    cudnn_graph::enumerator(ty, value).map(|(enumeration, name)| constant(enumeration, name, value))
 }

@@ -14,19 +14,6 @@ const GENERATOR: &str = "cudnn-lab replay";
 const STYLE: &str = "body{font:14px sans-serif;margin:2em}table{border-collapse:collapse}\
     td,th{border:1px solid #ccc;padding:4px 8px;text-align:left;vertical-align:top}.worse{background:#fdd}";
 
-/// What the page says about the comparison.
-#[derive(Clone, Copy, Debug)]
-pub struct PageSummary<'a> {
-    /// The first release with its version.
-    pub before: &'a str,
-    /// The second release with its version.
-    pub after: &'a str,
-    /// Facts about both releases, such as the device.
-    pub notes: &'a [String],
-    /// The unreadable parts of the capture.
-    pub problems: &'a [String],
-}
-
 /// Returns whether a file that starts with these bytes is such a page.
 #[must_use]
 pub fn is_page(start: &[u8]) -> bool {
@@ -43,28 +30,34 @@ fn first_bytes(generator: &str) -> String {
     format!("<!DOCTYPE html>\n<html lang=\"en\"><meta name=\"generator\" content=\"{generator}\">")
 }
 
-/// Returns the start of a page of a command, up to the title and today's date (UTC).
+/// Returns the start of a page of a command: the title, today's date (UTC), these paragraphs, and the unreadable parts of
+/// the capture.
 #[must_use]
-pub fn open(generator: &str, title: &str) -> String {
+pub fn open(generator: &str, title: &str, paragraphs: Vec<String>, problems: &[String]) -> String {
     let title = escape(title);
-    format!(
+    let mut page = format!(
         "{}<meta charset=\"utf-8\"><title>{title}</title>\n<style>{STYLE}</style>\n<h1>{title}</h1>\n<p>{}</p>\n",
         first_bytes(generator),
         date(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()))
-    )
-}
-
-/// Returns the page. It contains today's date (UTC).
-#[must_use]
-pub fn html(rows: &[ComparisonRow], about: &PageSummary<'_>) -> String {
-    let (before, after) = (escape(about.before), escape(about.after));
-    let mut page = open(GENERATOR, &format!("cuDNN {} and {}", about.before, about.after));
-    let worse = rows.iter().filter(|row| row.is_worse()).count();
-    page.push_str(&format!("<p>{worse} of {} graphs became worse.</p>\n", rows.len()));
-    about.notes.iter().for_each(|note| page.push_str(&format!("<p>{}</p>\n", escape(note))));
-    for problem in about.problems {
+    );
+    for paragraph in paragraphs {
+        page.push_str(&format!("<p>{}</p>\n", escape(&paragraph)));
+    }
+    for problem in problems {
         page.push_str(&format!("<p class=\"worse\">Problem of the capture: {}</p>\n", escape(problem)));
     }
+    page
+}
+
+/// Returns the page about two releases with these titles. The notes are facts about both, such as the device, and the
+/// problems are the unreadable parts of the capture. The page contains today's date (UTC).
+#[must_use]
+pub fn html(titles: &[String; 2], rows: &[ComparisonRow], notes: &[String], problems: &[String]) -> String {
+    let worse = rows.iter().filter(|row| row.is_worse()).count();
+    let mut paragraphs = vec![format!("{worse} of {} graphs became worse.", rows.len())];
+    paragraphs.extend_from_slice(notes);
+    let [before, after] = titles;
+    let mut page = open(GENERATOR, &format!("cuDNN {before} and {after}"), paragraphs, problems);
     page.push_str(
         "<table>\n<tr><th>graph<th>release<th>status<th>engine<th>workspace<th>build<th>time<th>largest error\
          <th>same bits<th>changes</tr>\n",
@@ -86,10 +79,10 @@ pub fn html(rows: &[ComparisonRow], about: &PageSummary<'_>) -> String {
             "<tr{class}><td rowspan=2>{}<br><code>{}</code>{}<td rowspan=2>{same}<td rowspan=2>{}</tr>",
             escape(&row.label),
             escape(&row.graph),
-            cells(&before, &row.before),
+            cells(before, &row.before),
             changes.join("<br>")
         );
-        let _ = writeln!(page, "<tr{class}>{}</tr>", cells(&after, &row.after));
+        let _ = writeln!(page, "<tr{class}>{}</tr>", cells(after, &row.after));
     }
     page.push_str("</table></html>\n");
     page
@@ -99,6 +92,7 @@ pub fn html(rows: &[ComparisonRow], about: &PageSummary<'_>) -> String {
 fn cells(release: &str, report: &ReplayReport) -> String {
     let [status, engine, workspace, build, time, error] = comparison::cells(report).map(|cell| escape(&cell));
     let reason = report.reason.as_ref().map_or(String::new(), |reason| format!("<br>{}", escape(reason)));
+    let release = escape(release);
     format!("<td>{release}<td>{status}{reason}<td>{engine}<td>{workspace}<td>{build}<td>{time}<td>{error}")
 }
 
@@ -157,8 +151,7 @@ mod tests {
             report,
         );
         let texts = [hostile.to_owned()];
-        let about = PageSummary { before: hostile, after: hostile, notes: &texts, problems: &texts };
-        let page = html(&[row], &about);
+        let page = html(&[hostile; 2].map(str::to_owned), &[row], &texts, &texts);
         assert!(is_page(page.as_bytes()) && !is_page(b"<!DOCTYPE html>\n<html lang=\"en\">"));
         assert!(!page.contains("<script") && page.contains("&lt;script&gt;"), "{page}");
         assert!(!page.contains(['\u{1b}', '\u{202e}', '\u{2028}']) && page.contains(r"\u{1b}\u{202e}\u{2028}"));

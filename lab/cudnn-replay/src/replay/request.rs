@@ -80,10 +80,11 @@ pub enum Engines {
 }
 
 /// The values of the inputs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DataSet {
     /// Sparse small integers, whose sums and products are exact in every type.
+    #[default]
     Integers,
     /// Values with a normal distribution.
     Normal,
@@ -145,7 +146,7 @@ pub struct PlanReport {
 }
 
 /// The executions with the values of a data set.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// The data set.
     pub data: DataSet,
@@ -187,21 +188,7 @@ pub struct Run {
 impl Run {
     /// Returns a successful execution without further results.
     pub(crate) fn success(data: DataSet) -> Self {
-        Run {
-            data,
-            status: Status::SUCCESS,
-            reason: None,
-            error: None,
-            outputs: Vec::new(),
-            worst_output: None,
-            worst_element: None,
-            is_sampled: false,
-            same_as_captured: None,
-            no_reference: None,
-            bits: String::new(),
-            is_repeatable: true,
-            damage: Vec::new(),
-        }
+        Run { data, status: Status::SUCCESS, is_repeatable: true, ..Run::default() }
     }
 }
 

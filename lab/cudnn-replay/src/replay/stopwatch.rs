@@ -39,12 +39,43 @@ impl Stopwatch {
         gpu: &Gpu,
         mut execute: impl FnMut() -> Result<(), Failure>,
     ) -> Result<Option<Timing>, Failure> {
-        const ONLY: usize = 0;
-        let mut race = Race::new(&[(ONLY, 0.0)], &[], Some(ONLY));
-        while !race.next_round().is_empty() {
-            let time = self.measure(gpu, &mut execute)?.microseconds()?;
-            race.finish_round(&[(ONLY, time)]);
-        }
-        Ok(race.timing(ONLY))
+        timing(|| Ok(self.measure(gpu, &mut execute)?.microseconds()?))
+    }
+}
+
+/// Measures as often as a tuning with a single configuration, or until one fails.
+fn timing(mut measure: impl FnMut() -> Result<f64, Failure>) -> Result<Option<Timing>, Failure> {
+    const ONLY: usize = 0;
+    let mut race = Race::new(&[(ONLY, 0.0)], &[], Some(ONLY));
+    while !race.next_round().is_empty() {
+        race.finish_round(&[(ONLY, measure()?)]);
+    }
+    Ok(race.timing(ONLY))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_executions_are_measured_more_often() {
+        let timing_of = |start: u32| {
+            let mut times = (start..).map(f64::from);
+            let timing = timing(|| times.next().ok_or_else(|| "no time".into())).unwrap().unwrap();
+            (timing.count, timing.median)
+        };
+        assert_eq!(timing_of(1), (9, 5.0));
+        // Three executions take more than the time for a plan.
+        assert_eq!(timing_of(200_000), (3, 200_001.0));
+    }
+
+    #[test]
+    fn failure_ends_the_measurement() {
+        let mut count = 0;
+        let failed = timing(|| {
+            count += 1;
+            if count == 2 { Err("lost device".into()) } else { Ok(1.0) }
+        });
+        assert_eq!((failed.unwrap_err().to_string().as_str(), count), ("lost device", 2));
     }
 }

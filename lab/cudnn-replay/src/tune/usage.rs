@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cudnn_store::captures::{Capture, Record, Status};
+use cudnn_store::captures::{Capture, Record, Status, is_search};
 
 /// How a program has used a graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -70,12 +70,6 @@ impl Usages {
     pub fn of(&self, graph: &str) -> Usage {
         self.graphs.get(graph).cloned().unwrap_or_default()
     }
-}
-
-/// Returns whether a function of the older API searches or selects an algorithm.
-fn is_search(function: &str) -> bool {
-    function.starts_with("cudnnFindConvolution")
-        || function.starts_with("cudnnGetConvolution") && function.ends_with("Algorithm_v7")
 }
 
 /// Returns the greatest common divisor of the numbers of executions: the number of equal steps in a captured run. It is

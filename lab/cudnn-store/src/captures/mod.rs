@@ -32,6 +32,6 @@ pub use files::{is_file_name, values_dir};
 pub use read::{Capture, CaptureError, CaptureProblem};
 pub use record::{
     CallRecord, CountRecord, DataRecord, DeviceRecord, Engine, ExecutionRecord, FORMAT, FailureRecord, GraphRecord,
-    IncompleteRecord, Memory, PlanRecord, ProposalsRecord, Record, StartRecord, Tensor, hexadecimal,
+    IncompleteRecord, Memory, PlanRecord, ProposalsRecord, Record, StartRecord, Tensor, hexadecimal, is_search,
 };
 pub use status::Status;

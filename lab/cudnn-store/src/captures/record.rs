@@ -259,6 +259,13 @@ pub struct CallRecord {
     pub arguments: Vec<(String, Json)>,
 }
 
+/// Returns whether a function of the older API searches or selects an algorithm for a convolution.
+#[must_use]
+pub fn is_search(function: &str) -> bool {
+    function.starts_with("cudnnFindConvolution")
+        || function.starts_with("cudnnGetConvolution") && function.ends_with("Algorithm_v7")
+}
+
 /// See [`Record::Data`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DataRecord {

@@ -122,8 +122,7 @@ fn conclude(session: &ReplaySession<'_>, comparison: Comparison, outputs: &Outpu
     let fails = |row: &ComparisonRow| session.arguments.gate.fails(row);
     // The files come first, because the reader of a pipe may never continue.
     let html = outputs.html.as_ref().map_or(Ok(()), |html| {
-        let [before, after] = &titles;
-        let page = page::html(&rows, &page::PageSummary { before, after, notes: &notes, problems });
+        let page = page::html(&titles, &rows, &notes, problems);
         html.write(|file| file.write_all(page.as_bytes()))
     });
     let junit = outputs.junit.as_ref().map_or(Ok(()), |junit| {

@@ -141,6 +141,7 @@ impl Compared {
                 dir
             }
             NamedRelease::Release(release) => {
+                check_before_download(release, found)?;
                 announce(release, format);
                 release.lib_dir(&cudnn_fetch::fetch(release, Network::Allowed)?)
             }
@@ -154,24 +155,18 @@ impl Compared {
     fn check_cublas_lt(&self, found: &Found) -> Result<(), String> {
         let Some(Installation { version, cuda_major: Some(major), .. }) = self.installation else { return Ok(()) };
         let opener = self.dir.join(Library::EnginesPrecompiled.file_name());
-        let may_end = Os::HOST == Os::Linux && version >= NEEDS_CUBLAS_LT && opener.exists();
-        if !may_end || finds_cublas_lt(major, &opener) {
-            return Ok(());
+        let may_end = opener.exists() && needs_cublas_lt(version);
+        if may_end && !finds_cublas_lt(major, Some(&opener)) {
+            Err(lacks_cublas_lt(version, major, found))
+        } else {
+            Ok(())
         }
-        let other = found.best().filter(|best| *best != major);
-        let other = other.map_or(String::new(), |other| format!(", or name a release for CUDA {other}"));
-        Err(format!(
-            "cuDNN {} would end the process, because ld.so does not find libcublasLt.so.{major}; add its directory to \
-             {SEARCH_PATH}{other}",
-            self.title()
-        ))
     }
 
     /// Returns the version of cuDNN and CUDA, or the name if the version is unknown.
     fn title(&self) -> String {
         let Some(Installation { version, cuda_major, .. }) = &self.installation else { return self.name.clone() };
-        let cuda = cuda_major.map_or(String::new(), |major| format!(" for CUDA {major}"));
-        format!("{version}{cuda}")
+        cuda_major.map_or(version.to_string(), |major| title(*version, major))
     }
 
     /// Returns the members for `--json`.
@@ -181,6 +176,39 @@ impl Compared {
         let dir = self.dir.to_string_lossy();
         json!({ "name": self.name, "version": version, "cuda_major": cuda_major, "directory": dir })
     }
+}
+
+fn title(version: Version, cuda_major: u32) -> String {
+    format!("{version} for CUDA {cuda_major}")
+}
+
+/// Returns whether a complete release ends the process if it plans without cuBLASLt.
+fn needs_cublas_lt(version: Version) -> bool {
+    Os::HOST == Os::Linux && version >= NEEDS_CUBLAS_LT
+}
+
+/// Refuses a release that [`Compared::check_cublas_lt`] would refuse after the download.
+fn check_before_download(release: &Release, found: &Found) -> Result<(), String> {
+    let (Some([major, minor, patch]), Some(cuda_major)) = (release.cudnn_version(), release.cuda_major()) else {
+        return Ok(());
+    };
+    let version = Version::new(major, minor, patch);
+    let may_end = !release.is_cached() && !release.is_jit() && needs_cublas_lt(version);
+    if may_end && !finds_cublas_lt(cuda_major, None) {
+        Err(lacks_cublas_lt(version, cuda_major, found))
+    } else {
+        Ok(())
+    }
+}
+
+fn lacks_cublas_lt(version: Version, cuda_major: u32, found: &Found) -> String {
+    let other = found.best().filter(|best| *best != cuda_major);
+    let other = other.map_or(String::new(), |other| format!(", or name a release for CUDA {other}"));
+    format!(
+        "cuDNN {} would end the process, because ld.so does not find libcublasLt.so.{cuda_major}; add its directory to \
+         {SEARCH_PATH}{other}",
+        title(version, cuda_major)
+    )
 }
 
 /// Says what is downloaded, or warns about an unverified release.
@@ -256,6 +284,22 @@ mod tests {
         assert_eq!(ids_with(&Found::all_for(13), "9.10", "9.28"), ["cu12-9.10.2", "cu12-9.28.0"]);
         // There is no other build of this release.
         assert_eq!(ids_with(&Found::all_for(12), "9.10", "9.28.1"), ["cu12-9.10.2", "cu13-9.28.1"]);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn releases_without_cublas_lt_are_refused_before_they_are_downloaded() {
+        // No machine has cuBLASLt for this CUDA.
+        let of_cuda_99 = |id| {
+            let release = *cudnn_fetch::unpinned(id).unwrap();
+            let package = if release.is_jit() { "nvidia-cudnn-jit-cu99" } else { "nvidia-cudnn-cu99" };
+            Release { package, ..release }
+        };
+        let check = |id| check_before_download(&of_cuda_99(id), &Found::all_for(12));
+        let error = check("cu12-9.1234.5").unwrap_err();
+        assert!(error.starts_with("cuDNN 9.1234.5 for CUDA 99 would end the process"), "{error}");
+        assert!(error.ends_with(", or name a release for CUDA 12"), "{error}");
+        assert_eq!(["cu12-9.26.0", "jit-cu12-9.1234.5"].map(check), [Ok(()), Ok(())]);
     }
 
     #[test]

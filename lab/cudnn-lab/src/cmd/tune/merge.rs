@@ -26,8 +26,9 @@ pub(super) fn run(files: &[PathBuf], output: &Output<'_>, format: Format) -> Com
         }
         merged = merged.merge(choices);
     }
-    if !output.force {
-        check_older(output, &merged)?;
+    if !output.force && !merged.has_rules_of(&file::existing(output)?) {
+        let name = output.file.printable();
+        return Err(format!("{name} contains rules that would be lost; name another file, or add --force").into());
     }
     file::write(output, &merged)?;
     format.report(
@@ -35,17 +36,4 @@ pub(super) fn run(files: &[PathBuf], output: &Output<'_>, format: Format) -> Com
         || outln!("{}: {}", output.file.printable(), count(merged.len(), "graph")),
     );
     Ok(Outcome::Fine)
-}
-
-/// Refuses to replace a file that cannot be read, or whose rules would be lost.
-fn check_older(output: &Output<'_>, merged: &Choices) -> Result<(), String> {
-    let name = output.file.printable();
-    if output.file.metadata().map_or(true, |metadata| metadata.len() == 0) {
-        return Ok(());
-    }
-    match Choices::read(output.file) {
-        Ok(older) if merged.has_rules_of(&older) => Ok(()),
-        Ok(_) => Err(format!("{name} contains rules that would be lost; name another file, or add --force")),
-        Err(reason) => Err(format!("{reason}; name another file, or add --force")),
-    }
 }

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use cudnn_replay::replay::page::{self, escape};
 use cudnn_store::choices::{Choice, Ranking};
 
-use super::summary::{TuneSummary, default, gain, is_dangerous, reachable};
-use super::text::{place_text, remarks, sentences, time_text};
+use super::summary::{TuneSummary, default, is_dangerous, reachable};
+use super::text::{gain_text, place_text, remarks, sentences, time_of, workspace};
 
 /// The command in the first bytes of a page.
 const GENERATOR: &str = "cudnn-lab tune";
@@ -19,13 +19,7 @@ pub(super) fn is_page(start: &[u8]) -> bool {
 /// Returns the page. It contains today's date (UTC).
 pub(super) fn html(summary: &TuneSummary<'_>, problems: &[String]) -> String {
     let place = place_text(summary.place);
-    let mut page = page::open(GENERATOR, &format!("Tuned engines for {place}"));
-    for line in sentences(summary) {
-        page.push_str(&format!("<p>{}</p>\n", escape(&line)));
-    }
-    for problem in problems {
-        page.push_str(&format!("<p class=\"worse\">Problem of the capture: {}</p>\n", escape(problem)));
-    }
+    let mut page = page::open(GENERATOR, &format!("Tuned engines for {place}"), sentences(summary), problems);
     page.push_str(
         "<table>\n<tr><th>graph<th>executions<th>default<th>time<th>tuned<th>time<th>gain<th>workspace<th>error\
          <th>remarks</tr>\n",
@@ -52,10 +46,8 @@ fn row(page: &mut String, ranking: &Ranking) {
     let class = if default.is_some_and(is_dangerous) { " class=\"worse\"" } else { "" };
     let cells = |choice: Option<&Choice>| {
         let name = choice.map_or(String::new(), Choice::to_string);
-        let time = choice.and_then(|choice| choice.time_us).map_or(String::new(), time_text);
-        format!("<td>{}<td>{time}", escape(&name))
+        format!("<td>{}<td>{}", escape(&name), time_of(choice))
     };
-    let percent = default.and_then(|choice| choice.time_us).map(|time| gain(ranking) / time * 100.0);
     let remarks: Vec<String> = remarks(ranking).iter().map(|remark| escape(remark)).collect();
     // Writing to a string cannot fail.
     let _ = writeln!(
@@ -66,8 +58,8 @@ fn row(page: &mut String, ranking: &Ranking) {
         ranking.executions,
         cells(default),
         cells(tuned),
-        percent.map_or(String::new(), |percent| format!("{percent:.1} %")),
-        tuned.map_or(String::new(), |choice| choice.workspace.to_string()),
+        gain_text(ranking),
+        workspace(tuned),
         tuned.and_then(|choice| choice.error).map_or(String::new(), |error| format!("{error:.3}")),
         remarks.join("<br>")
     );

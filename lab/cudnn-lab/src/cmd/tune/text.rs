@@ -23,18 +23,16 @@ pub(super) fn table(graphs: &[Captured]) -> StreamTable {
 pub(super) fn add(table: &mut StreamTable, place: &Place, ranking: &Ranking) {
     table.head(Some(place_text(place)));
     let engine = |choice: Option<&Choice>| choice.map_or(String::new(), |choice| choice.engine.to_string());
-    let time = |choice: Option<&Choice>| choice.and_then(|choice| choice.time_us).map_or(String::new(), time_text);
     let (default, tuned) = (default(ranking), reachable(ranking));
-    let percent = default.and_then(|choice| choice.time_us).map(|time| gain(ranking) / time * 100.0);
     table.print([
         ranking.graph.printable(),
         ranking.executions.to_string(),
         engine(default),
-        time(default),
+        time_of(default),
         engine(tuned),
-        time(tuned),
-        percent.map_or(String::new(), |percent| format!("{percent:.1} %")),
-        tuned.map_or(String::new(), |choice| choice.workspace.to_string()),
+        time_of(tuned),
+        gain_text(ranking),
+        workspace(tuned),
     ]);
 }
 
@@ -48,6 +46,22 @@ pub(super) fn add_refused(table: &mut StreamTable, place: &Place, refused: &Refu
 pub(super) fn place_text(place: &Place) -> String {
     let (name, capability) = (place.device.name.printable(), place.device.compute_capability);
     format!("cuDNN {}, {name} (compute capability {capability})", place.cudnn)
+}
+
+/// Returns the time of an engine. Empty if it is unknown, like the results of the following functions.
+pub(super) fn time_of(choice: Option<&Choice>) -> String {
+    choice.and_then(|choice| choice.time_us).map_or(String::new(), time_text)
+}
+
+/// Returns the gain in percent of the time of the default.
+pub(super) fn gain_text(ranking: &Ranking) -> String {
+    let time = default(ranking).and_then(|choice| choice.time_us);
+    time.map_or(String::new(), |time| format!("{:.1} %", gain(ranking) / time * 100.0))
+}
+
+/// Returns the size of the workspace.
+pub(super) fn workspace(choice: Option<&Choice>) -> String {
+    choice.map_or(String::new(), |choice| choice.workspace.to_string())
 }
 
 /// Formats a time in microseconds.
@@ -95,7 +109,7 @@ pub(super) fn sentences(summary: &TuneSummary<'_>) -> Vec<String> {
 pub(super) fn remarks(ranking: &Ranking) -> Vec<String> {
     let mut remarks = Vec::new();
     if let Some(best) = best(ranking).filter(|_| is_out_of_reach(ranking)) {
-        let time = best.time_us.map_or(String::new(), time_text);
+        let time = time_of(Some(best));
         remarks.push(format!("{best} takes {time}, but is out of reach for the layer"));
     }
     for choice in ranking.engines.iter().filter(|choice| summary::is_dangerous(choice)) {

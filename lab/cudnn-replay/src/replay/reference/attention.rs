@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::super::tensor::{Array, Walk, dense_strides};
 use super::context::{Context, Results};
-use super::contraction::{Panels, Row, Sums, Terms, offsets};
+use super::contraction::matrix_products;
 use super::softmax::Softmax;
 use super::{MAX_ELEMENTS, evaluate_inside};
 
@@ -167,57 +167,33 @@ impl Shape {
         (pairs as u64).checked_mul((self.depth + self.width) as u64)
     }
 
-    /// Calls a function with all batches and heads of the queries, and with those of keys or values that they use.
-    fn each_head(&self, own_heads: usize, function: impl Fn(usize, usize) + Sync) {
-        (0..self.batches * self.heads).into_par_iter().for_each(|head| {
-            let own = head / self.heads * own_heads + head % self.heads * own_heads / self.heads;
-            function(head, own);
-        });
+    /// Returns the number of the head of keys or values that a head of the queries uses. Both are counted in all batches.
+    fn own_head(&self, head: usize, own_heads: usize) -> usize {
+        head / self.heads * own_heads + head % self.heads * own_heads / self.heads
     }
 
     /// Returns the products of rows for queries with rows for keys, both of this length.
     fn products_of_rows(&self, a: &Array, b: &Array, b_heads: usize, length: usize) -> Array {
-        let Shape { queries, keys, .. } = *self;
-        let dims = self.score_dims();
-        let sums = Sums::new(dims.iter().product());
-        let terms = Terms { outer: &offsets(1, 0, 0), inner: &offsets(length, 1, 1) };
-        self.each_head(b_heads, |head, own| {
-            let panels = Panels::new(length, keys, |term, key| b.get((own * keys + key) * length + term));
-            let row = |query| Row { start: query * length, sum: query * keys };
-            let rows: Vec<Row> = (head * queries..(head + 1) * queries).map(row).collect();
-            sums.add(&a.values, &rows, terms, &panels, 1);
-        });
-        Array { dims: dims.to_vec(), values: sums.into_values() }
+        let Shape { batches, heads, queries, keys, .. } = *self;
+        let planes = |head| [head * queries * length, self.own_head(head, b_heads) * keys * length];
+        let values =
+            matrix_products(batches * heads, [queries, length, keys], (a, [length, 1]), (b, [1, length]), planes);
+        Array { dims: self.score_dims().to_vec(), values }
     }
 
     /// Returns, for each query, the sum of the rows of this length for the keys, with weights for each pair.
     fn sums_over_keys(&self, weights: &Array, values: &Array, own_heads: usize, length: usize) -> Vec<f64> {
-        let Shape { queries, keys, .. } = *self;
-        let sums = Sums::new(self.batches * self.heads * queries * length);
-        let terms = Terms { outer: &offsets(1, 0, 0), inner: &offsets(keys, 1, 1) };
-        self.each_head(own_heads, |head, own| {
-            let panels = Panels::new(keys, length, |key, lane| values.get((own * keys + key) * length + lane));
-            let row = |query| Row { start: query * keys, sum: query * length };
-            let rows: Vec<Row> = (head * queries..(head + 1) * queries).map(row).collect();
-            sums.add(&weights.values, &rows, terms, &panels, 1);
-        });
-        sums.into_values()
+        let Shape { batches, heads, queries, keys, .. } = *self;
+        let planes = |head| [head * queries * keys, self.own_head(head, own_heads) * keys * length];
+        matrix_products(batches * heads, [queries, keys, length], (weights, [keys, 1]), (values, [length, 1]), planes)
     }
 
     /// Returns, for each key, the sum of the rows of this length for the queries, with weights for each pair.
     fn sums_over_queries(&self, weights: &Array, values: &Array, own_heads: usize, length: usize) -> Vec<f64> {
-        let Shape { queries, keys, .. } = *self;
-        let in_group = self.heads / own_heads;
-        let sums = Sums::new(self.batches * own_heads * keys * length);
-        let terms = Terms { outer: &offsets(in_group, queries * keys, queries), inner: &offsets(queries, keys, 1) };
-        (0..self.batches * own_heads).into_par_iter().for_each(|own| {
-            let first = own * in_group * queries;
-            let panels =
-                Panels::new(in_group * queries, length, |query, lane| values.get((first + query) * length + lane));
-            let row = |key| Row { start: first * keys + key, sum: (own * keys + key) * length };
-            sums.add(&weights.values, &(0..keys).map(row).collect::<Vec<_>>(), terms, &panels, 1);
-        });
-        sums.into_values()
+        let Shape { batches, heads, queries, keys, .. } = *self;
+        let terms = heads / own_heads * queries;
+        let planes = |own| [own * terms * keys, own * terms * length];
+        matrix_products(batches * own_heads, [keys, terms, length], (weights, [1, keys]), (values, [length, 1]), planes)
     }
 
     /// Returns the sums of the values, weighted with the probabilities.

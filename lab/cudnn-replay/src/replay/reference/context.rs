@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use cudnn_graph::{Graph, Node, Value};
+use cudnn_graph::{Graph, Node};
 use cudnn_loader::cudnnBackendAttributeName_t as Name;
 
 use super::super::tensor::{Array, Tensor};
@@ -155,14 +155,6 @@ impl<'a> Operand<'a> {
             Operand::Unknown(Some(uid)) => pull(*uid, index),
             Operand::Unknown(None) => Err("an operand is missing".to_owned()),
         }
-    }
-}
-
-/// Returns the floating-point number of an attribute.
-pub(super) fn float(node: &Node, name: Name) -> Option<f64> {
-    match node.value(name) {
-        Some(Value::Floats(floats)) => floats.first().copied(),
-        _ => None,
     }
 }
 

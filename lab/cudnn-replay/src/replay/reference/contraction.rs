@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rayon::prelude::*;
 
+use super::super::tensor::Array;
+
 /// The number of lanes of a panel.
 const LANES: usize = 8;
 /// The number of rows whose sums are computed at once. With the lanes of a panel, the sums fit in registers.
@@ -110,6 +112,27 @@ impl Sums {
             });
         });
     }
+}
+
+/// Returns products of matrices, each with this number of rows, terms and lanes. The operands have strides: the first one for
+/// rows and terms, the second one for terms and lanes. `planes` returns where the operands of a product begin.
+pub(super) fn matrix_products(
+    count: usize,
+    [rows, terms, lanes]: [usize; 3],
+    (a, [row_stride, a_term_stride]): (&Array, [usize; 2]),
+    (b, [b_term_stride, lane_stride]): (&Array, [usize; 2]),
+    planes: impl Fn(usize) -> [usize; 2] + Sync,
+) -> Vec<f64> {
+    let sums = Sums::new(count * rows * lanes);
+    let all_terms = Terms { outer: &offsets(1, 0, 0), inner: &offsets(terms, a_term_stride, 1) };
+    (0..count).into_par_iter().for_each(|matrix| {
+        let [a_plane, b_plane] = planes(matrix);
+        let value = |term, lane| b.get(b_plane + term * b_term_stride + lane * lane_stride);
+        let panels = Panels::new(terms, lanes, value);
+        let row = |row| Row { start: a_plane + row * row_stride, sum: (matrix * rows + row) * lanes };
+        sums.add(&a.values, &(0..rows).map(row).collect::<Vec<_>>(), all_terms, &panels, 1);
+    });
+    sums.into_values()
 }
 
 /// The sums of some rows with the lanes of a panel.

@@ -9,7 +9,7 @@ use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorTy
 use rayon::prelude::*;
 
 use super::super::tensor::Array;
-use super::context::{Context, Operand, Pull, Results, float};
+use super::context::{Context, Operand, Pull, Results};
 use super::contraction::{Offsets, Panels, Row, Sums, Terms, offsets};
 
 /// The products along a spatial dimension: the positions in the data, the filter and the output.
@@ -112,7 +112,7 @@ impl Convolution {
         let (uid, dims) = context.output(operation, result)?;
         let factor = |suffix| {
             let mut names = operation.attributes.iter().map(|attribute| attribute.name);
-            float(operation, names.find(|name| names::attribute(*name).ends_with(suffix))?)
+            operation.float(names.find(|name| names::attribute(*name).ends_with(suffix))?)
         };
         let (alpha, beta) = (factor("_ALPHA").unwrap_or(1.0), factor("_BETA").unwrap_or(0.0));
         Ok(Convolution { geometry, target, operands: [a, b], uid, dims, alpha, beta })

@@ -2,11 +2,10 @@
 
 use cudnn_graph::Node;
 use cudnn_loader::cudnnBackendAttributeName_t as Name;
-use rayon::prelude::*;
 
 use super::super::tensor::Array;
 use super::context::{Context, Operand, Pull, Results};
-use super::contraction::{Panels, Row, Sums, Terms, offsets};
+use super::contraction::matrix_products;
 
 const A: Name = Name::CUDNN_ATTR_OPERATION_MATMUL_ADESC;
 const B: Name = Name::CUDNN_ATTR_OPERATION_MATMUL_BDESC;
@@ -53,16 +52,9 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
     context.spend(extents.products())?;
     let (a, b) = (context.input(operation, A)?, context.input(operation, B)?);
     let Extents { m, n, k, .. } = extents;
-    let sums = Sums::new(extents.dims.iter().product());
-    let terms = Terms { outer: &offsets(1, 0, 0), inner: &offsets(k, 1, 1) };
     let batches: usize = extents.batches.iter().take(1).flatten().product();
-    (0..batches).into_par_iter().for_each(|batch| {
-        let [a_plane, b_plane] = extents.planes(batch);
-        let panels = Panels::new(k, n, |term, lane| b.get(b_plane + term * n + lane));
-        let row = |row| Row { start: a_plane + row * k, sum: (batch * m + row) * n };
-        sums.add(&a.values, &(0..m).map(row).collect::<Vec<_>>(), terms, &panels, 1);
-    });
-    Ok(vec![(extents.uid, Array { values: sums.into_values(), dims: extents.dims })])
+    let values = matrix_products(batches, [m, k, n], (a, [k, 1]), (b, [n, 1]), |batch| extents.planes(batch));
+    Ok(vec![(extents.uid, Array { values, dims: extents.dims })])
 }
 
 /// Returns the number of multiplications.

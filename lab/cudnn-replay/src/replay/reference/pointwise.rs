@@ -7,7 +7,7 @@ use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnPointwiseMode_t as 
 
 use super::super::element::is_integer;
 use super::super::tensor::{Array, Tensor, Walk, broadcast_strides, maximum, positions};
-use super::context::{Context, Operand, Pull, Results, float};
+use super::context::{Context, Operand, Pull, Results};
 
 /// An operation and the attributes of the operands.
 struct Pointwise {
@@ -33,7 +33,7 @@ impl Pointwise {
         let operands = [Name::CUDNN_ATTR_OPERATION_POINTWISE_XDESC, second, Name::CUDNN_ATTR_OPERATION_POINTWISE_TDESC];
         let Tensor { uid, ty, dims, is_virtual, .. } = context.tensor(operation, target)?;
         let is_rounded = is_virtual && is_integer(ty);
-        let alpha = |name| float(operation, name).unwrap_or(1.0);
+        let alpha = |name| operation.float(name).unwrap_or(1.0);
         let scales =
             [Name::CUDNN_ATTR_OPERATION_POINTWISE_ALPHA1, Name::CUDNN_ATTR_OPERATION_POINTWISE_ALPHA2].map(alpha);
         Ok(Pointwise { parameters, operands, uid, dims, scales, is_rounded })
@@ -116,7 +116,7 @@ struct Parameters {
 
 impl Parameters {
     fn new(node: &Node) -> Result<Self, String> {
-        let number = |name, default| float(node, name).unwrap_or(default);
+        let number = |name, default| node.float(name).unwrap_or(default);
         let mode = node.integer(Name::CUDNN_ATTR_POINTWISE_MODE).ok_or("a pointwise operation without a mode")?;
         Ok(Parameters {
             mode: Mode(mode as _),

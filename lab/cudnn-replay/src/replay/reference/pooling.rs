@@ -8,17 +8,17 @@ use cudnn_loader::{
 use rayon::prelude::*;
 
 use super::super::tensor::{Array, Walk, dense_strides, maximum, positions};
-use super::context::{Context, Results, float};
+use super::context::{Context, Results};
 
 pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
     let x = context.input(operation, Name::CUDNN_ATTR_OPERATION_RESAMPLE_FWD_XDESC)?;
     let (uid, dims) = context.output(operation, Name::CUDNN_ATTR_OPERATION_RESAMPLE_FWD_YDESC)?;
     let parameters = context.graph.children(operation, Name::CUDNN_ATTR_OPERATION_RESAMPLE_FWD_DESC);
     let parameters = parameters.first().copied().ok_or("no parameters")?;
-    if float(operation, Name::CUDNN_ATTR_OPERATION_RESAMPLE_FWD_BETA).is_some_and(|beta| beta != 0.0) {
+    if operation.float(Name::CUDNN_ATTR_OPERATION_RESAMPLE_FWD_BETA).is_some_and(|beta| beta != 0.0) {
         return Err("a resampling that adds to the output".to_owned());
     }
-    let alpha = float(operation, Name::CUDNN_ATTR_OPERATION_RESAMPLE_FWD_ALPHA).unwrap_or(1.0);
+    let alpha = operation.float(Name::CUDNN_ATTR_OPERATION_RESAMPLE_FWD_ALPHA).unwrap_or(1.0);
     let mode = Mode(parameters.integer(Name::CUDNN_ATTR_RESAMPLE_MODE).unwrap_or(-1) as _);
     let padding = Padding(parameters.integer(Name::CUDNN_ATTR_RESAMPLE_PADDING_MODE).unwrap_or(0) as _);
     let is_max = mode == Mode::CUDNN_RESAMPLE_MAXPOOL;
