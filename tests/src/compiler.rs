@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::copy_program;
 use crate::program::{profile_dir, root};
@@ -29,17 +29,21 @@ pub fn cpp_compiler() -> Command {
 }
 
 fn compiler(is_cpp: bool) -> Command {
-    cc::Build::new()
-        .host(env!("HOST_TRIPLE"))
-        .target(env!("TARGET_TRIPLE"))
-        .opt_level(0)
-        .debug(false)
-        .warnings(false)
-        .cargo_metadata(false)
-        .cpp(is_cpp)
-        .try_get_compiler()
-        .unwrap_or_else(|error| panic!("no C compiler: install one, or set CC to it ({error})"))
-        .to_command()
+    // To recognize a compiler, `cc` runs it.
+    static FOUND: [OnceLock<cc::Tool>; 2] = [const { OnceLock::new() }; 2];
+    let find = || {
+        cc::Build::new()
+            .host(env!("HOST_TRIPLE"))
+            .target(env!("TARGET_TRIPLE"))
+            .opt_level(0)
+            .debug(false)
+            .warnings(false)
+            .cargo_metadata(false)
+            .cpp(is_cpp)
+            .try_get_compiler()
+            .unwrap_or_else(|error| panic!("no C compiler: install one, or set CC to it ({error})"))
+    };
+    FOUND[usize::from(is_cpp)].get_or_init(find).to_command()
 }
 
 /// Runs a compiler, which must succeed.

@@ -42,8 +42,10 @@ macro_rules! wrappers {
                     };
                     let handle = None$(.or((&Handle(&$argument)).handle()))*;
                     let call = Call::new(Function::$variant, handle, &arguments);
+                    // The layer's code is compiled for each type of result instead of each function.
                     // SAFETY: the caller's obligation, passed on unchanged.
-                    L::intercept(&call, || unsafe { next($($argument),*) })
+                    let next: &dyn Fn() -> $returns = &|| unsafe { next($($argument),*) };
+                    L::intercept(&call, next)
                 }
             )*)*
         }

@@ -143,7 +143,8 @@ fn not_utf8() -> String {
     "is not UTF-8".to_owned()
 }
 
-/// Returns the text of a file with settings. Empty for packages and programs: unlike text, they contain zero bytes.
+/// Returns the text of a file with settings. Empty for packages and programs, which contain zero bytes unlike text, and for
+/// certificates: no installer accepts settings that start like them.
 ///
 /// # Errors
 /// The reason why it is not known what the file names.
@@ -155,7 +156,8 @@ fn text_of(file: &Path) -> Result<String, String> {
         return Err(PAGES.to_owned());
     }
     let start = read_start(file, START_LEN).map_err(|error| error.to_string())?;
-    if start.contains(&0) && !MARKS.iter().any(|mark| start.starts_with(mark)) {
+    let is_binary = start.contains(&0) && !MARKS.iter().any(|mark| start.starts_with(mark));
+    if is_binary || start.starts_with(b"-----BEGIN CERTIFICATE-----") {
         return Ok(String::new());
     }
     let bytes = read_bounded(file, MAX_LEN).map_err(|error| error.to_string())?;

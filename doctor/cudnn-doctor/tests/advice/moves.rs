@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use cudnn_probe::Library;
 use cudnn_probe::release_facts::has_library;
 
-use crate::world::{Case, World, digest};
+use crate::world::{Case, World, files_below};
 use crate::{CU12, CU12_OLDER, V9_19};
 
 /// After `eval "$(cudnn-doctor env)"`, the shell's variable names the directory that the commands remove.
@@ -62,8 +62,9 @@ fn commands_restore_lost_links() {
         let world = World::new("env", true);
         let dir = world.home().join(dir);
         let of_files = |dir: &PathBuf| -> Vec<PathBuf> {
-            let files = digest(dir).into_iter().map(|(file, _)| file);
-            files.filter(|file| !file.is_symlink()).collect()
+            let mut files = files_below(dir);
+            files.retain(|file| !file.is_symlink());
+            files
         };
         CU12.copy_to(&dir);
         without_links(&dir, lost);

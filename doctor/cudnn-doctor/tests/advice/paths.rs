@@ -108,11 +108,10 @@ fn commands_quote_every_path() {
 /// pip can handle these paths.
 #[test]
 fn commands_quote_the_path_of_an_environment() {
-    for name in
-        [&b"$(touch RUN) it's \"x\""[..], b"`touch RUN`;new\nline", b"a:b", "gr\u{f6}\u{df}e \u{202e}".as_bytes()]
-    {
+    // A shell's quotes are enough for the first name only.
+    for name in ["$(touch RUN) it's \"x\";a:b", "`touch RUN`;new\nline gr\u{f6}\u{df}e \u{202e}"] {
         for has_pip in [true, false] {
-            let world = World::new(OsString::from_vec(name.to_vec()), has_pip);
+            let world = World::new(name, has_pip);
             let remove = |world: &World| std::fs::remove_file(world.wheel_dir().join("libcudnn_cnn.so.9")).unwrap();
             let case = Case::new("an environment", "C012", &["nvidia-cudnn-cu12"], remove);
             case.run(&world);

@@ -72,16 +72,11 @@ pub(crate) fn pack(wheels: &Path, name: &str, version: &str, requires: &[&str], 
     let text = format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requires}");
     std::fs::write(metadata.join("METADATA"), text).unwrap();
     std::fs::write(metadata.join("WHEEL"), "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n").unwrap();
-    let files = digest(staging.path());
-    let files = files.iter().map(|(file, _)| file.strip_prefix(staging.path()).unwrap().display().to_string());
+    let files = files_below(staging.path());
+    let files = files.iter().map(|file| file.strip_prefix(staging.path()).unwrap().display().to_string());
     let record: String = files.chain([format!("{dist_info}/RECORD")]).map(|file| format!("{file},,\n")).collect();
     std::fs::write(metadata.join("RECORD"), record).unwrap();
-    let wheel = wheels.join(format!("{project}-{version}-py3-none-any.whl"));
-    zip(staging.path(), &wheel);
-    let unpacked = unpacked(&wheel);
-    std::fs::create_dir_all(unpacked.parent().unwrap()).unwrap();
-    let copy = Command::new("cp").arg("-a").arg(staging.path()).arg(unpacked).output().unwrap();
-    assert!(copy.status.success(), "{copy:?}");
+    zip(staging.path(), &wheels.join(format!("{project}-{version}-py3-none-any.whl")));
 }
 
 /// Returns the directory with the unpacked files of a wheel, which is faster to copy than a wheel is to unpack.
@@ -89,12 +84,21 @@ fn unpacked(wheel: &Path) -> PathBuf {
     wheel.with_file_name("unpacked").join(wheel.file_stem().unwrap())
 }
 
+/// Packs a directory without compressing the files, which would slow down pip, and keeps the unpacked files.
 fn zip(dir: &Path, wheel: &Path) {
-    let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
-    let mut zip = Command::new("python3");
-    zip.args(["-I", "-m", "zipfile", "-c"]).arg(wheel).args(entries).current_dir(dir);
-    let output = zip.output().unwrap();
+    let script = "
+import pathlib, sys, zipfile
+with zipfile.ZipFile(sys.argv[1], 'w') as wheel:
+    for file in pathlib.Path().rglob('*'):
+        wheel.write(file)
+";
+    let mut zip = Command::new(tools().path().join("bin/python3"));
+    let output = zip.args(["-I", "-c", script]).arg(wheel).current_dir(dir).output().unwrap();
     assert!(output.status.success(), "{output:?}");
+    let unpacked = unpacked(wheel);
+    std::fs::create_dir_all(unpacked.parent().unwrap()).unwrap();
+    let copy = Command::new("cp").arg("-a").arg(dir).arg(unpacked).output().unwrap();
+    assert!(copy.status.success(), "{copy:?}");
 }
 
 /// Returns the stand-in wheels of all cases, which are packed once.
@@ -143,13 +147,20 @@ pub(crate) fn stand_ins() -> &'static TempDir {
     })
 }
 
-/// Returns an environment with pip. The shell also finds `pip` in the environment's `bin` directory.
+/// Returns an environment with pip. The shell also finds `pip` in the environment's `bin` directory. Its packages are
+/// links, so that copies of the environment have few files.
 fn tools() -> &'static TempDir {
     static TOOLS: Shared = OnceLock::new();
     TOOLS.get_or_init(|| {
         let tools = TempDir::new();
         let output = Command::new("python3").args(["-m", "venv"]).arg(tools.path()).output().unwrap();
         assert!(output.status.success(), "{output:?}");
+        let packages = Box::leak(Box::new(TempDir::new())).path();
+        for entry in std::fs::read_dir(site_packages(tools.path())).unwrap() {
+            let (link, package) = (entry.as_ref().unwrap().path(), packages.join(entry.unwrap().file_name()));
+            std::fs::rename(&link, &package).unwrap();
+            std::os::unix::fs::symlink(package, link).unwrap();
+        }
         tools
     })
 }
@@ -163,6 +174,12 @@ fn bare() -> &'static TempDir {
         assert!(output.status.success(), "{output:?}");
         bare
     })
+}
+
+fn site_packages(environment: &Path) -> PathBuf {
+    let mut pythons = std::fs::read_dir(environment.join("lib")).unwrap();
+    let is_python = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with("python3");
+    pythons.find_map(|entry| entry.ok().filter(is_python)).unwrap().path().join("site-packages")
 }
 
 /// A home directory with one active Python environment.
@@ -181,7 +198,7 @@ impl World {
         // Otherwise, root's separate directories would be in /opt.
         std::fs::create_dir_all(world.home().join(".local/share")).unwrap();
         let environment = world.environment();
-        // Hard links save time: an installation of pip needs several seconds, and a copy about one second.
+        // Hard links save time: an installation of pip needs several seconds.
         let original = if has_pip { tools() } else { bare() };
         std::fs::create_dir_all(environment.parent().unwrap()).unwrap();
         let output = Command::new("cp").arg("-al").arg(original.path()).arg(&environment).output().unwrap();
@@ -254,9 +271,7 @@ impl World {
     }
 
     pub(crate) fn site_packages(&self) -> PathBuf {
-        let mut pythons = std::fs::read_dir(self.environment().join("lib")).unwrap();
-        let is_python = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with("python3");
-        pythons.find_map(|entry| entry.ok().filter(is_python)).unwrap().path().join("site-packages")
+        site_packages(&self.environment())
     }
 
     pub(crate) fn wheel_dir(&self) -> PathBuf {
@@ -313,14 +328,8 @@ impl World {
         let newest =
             files.filter(is_wanted).max_by_key(|file| (!file.to_str().unwrap().contains("9.10."), file.clone()));
         let wheel = newest.unwrap_or_else(|| panic!("no wheel for {requirement}"));
-        let unpacked = unpacked(&wheel);
-        let mut command = Command::new(if unpacked.is_dir() { "cp" } else { "python3" });
-        let command = if unpacked.is_dir() {
-            command.arg("-a").arg(unpacked.join("."))
-        } else {
-            command.args(["-I", "-m", "zipfile", "-e"]).arg(&wheel)
-        };
-        let output = command.arg(self.site_packages()).output().unwrap();
+        let files = unpacked(&wheel).join(".");
+        let output = Command::new("cp").arg("-a").arg(files).arg(self.site_packages()).output().unwrap();
         assert!(output.status.success(), "{output:?}");
     }
 
@@ -429,9 +438,9 @@ impl<'a> Case<'a> {
         let (mut before, errors_before) = self.arrange(world);
         assert!(!before.is_empty(), "{}: {} has no command", self.name, self.code);
         let neighbours = || -> Vec<_> {
-            let files = digest(&world.environment());
-            let is_neighbour = |file: &(PathBuf, Vec<u8>)| file.0.to_string_lossy().contains("neighbour");
-            files.into_iter().filter(is_neighbour).collect()
+            let mut files = files_below(&world.environment());
+            files.retain(|file| file.to_string_lossy().contains("neighbour"));
+            files.into_iter().map(|file| (std::fs::read(&file).unwrap(), file)).collect()
         };
         let others = neighbours();
         let execute = |commands: &[String]| {
@@ -472,17 +481,14 @@ fn errors(findings: &[Value]) -> BTreeSet<String> {
     findings.iter().filter(is_error).map(|finding| finding["code"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Returns the files below a directory with their contents, to detect unwanted changes.
-pub(crate) fn digest(root: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+/// Returns the files and links below a directory.
+pub(crate) fn files_below(root: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut dirs = vec![root.to_owned()];
     while let Some(dir) = dirs.pop() {
         for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
-            if entry.file_type().unwrap().is_dir() {
-                dirs.push(entry.path());
-            } else {
-                files.push((entry.path(), std::fs::read(entry.path()).unwrap_or_default()));
-            }
+            let list = if entry.file_type().unwrap().is_dir() { &mut dirs } else { &mut files };
+            list.push(entry.path());
         }
     }
     files.sort();

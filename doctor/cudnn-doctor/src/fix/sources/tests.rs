@@ -65,6 +65,10 @@ fn text_that_is_not_understood_is_refused() {
     let len = usize::try_from(MAX_LEN).unwrap() + 1;
     assert_eq!(text(&vec![0; len]), Ok(String::new()));
     assert!(text(&vec![b'#'; len]).unwrap_err().contains("more than 1048576"));
+    let certificate = "-----BEGIN CERTIFICATE-----\nMIIH/own/AgI\n-----END CERTIFICATE-----\n";
+    assert_eq!(text(certificate.as_bytes()), Ok(String::new()));
+    let later = format!("[global]\n{certificate}");
+    assert_eq!(text(later.as_bytes()), Ok(later.clone()));
     std::fs::create_dir(dir.path().join("package")).unwrap();
     assert!(!has_pages(dir.path()));
     std::fs::write(dir.path().join("package/index.html"), "").unwrap();
