@@ -677,6 +677,12 @@ fn a_missing_framework_or_python_is_named() {
         "C090",
         &["PyTorch: the import failed: ModuleNotFoundError: No module named 'torch'", "install torch"],
     );
+    // The Python on PATH is not the one that the variable names.
+    let mut lost = environment.doctor("torch");
+    lost.env("VIRTUAL_ENV", "/nowhere/env").env("PATH", environment.dir.path().join("bin"));
+    let lost = self::document(&mut lost);
+    has(finding(&lost), "C090", &["No module named 'torch'", "VIRTUAL_ENV names the environment /nowhere/env, but"]);
+    assert_eq!(finding(&lost)["commands"], serde_json::json!([]), "{lost:#}");
     let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"));
     command.args(["check", "--json", "--run", "jax", "--python", "/nowhere/python3"]).env_clear();
     has(finding(&self::document(&mut command)), "C090", &["JAX cannot be run: /nowhere/python3: No such file"]);

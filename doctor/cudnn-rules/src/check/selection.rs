@@ -91,6 +91,7 @@ impl Selected {
             .remedy(
                 repair
                     .or_else(|| context.inactive_environment().map(|root| check_environment(&root)))
+                    .or_else(|| context.lost_environment().map(|lost| lost.remedy()))
                     .or_else(|| frameworks::install_for_active(context, machine))
                     .or(upgrade)
                     .or_else(|| environment_of_shim(context))

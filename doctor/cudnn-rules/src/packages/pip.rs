@@ -52,10 +52,7 @@ fn names(arguments: &[OsString]) -> Vec<String> {
 /// Returns `None` if the directory is not an environment (`pip install --target` or `--prefix`), or if the Python was not
 /// found. A different Python's pip would change the wrong packages.
 pub(super) fn pip(root: &Path, action: &str, arguments: Vec<OsString>) -> Option<Vec<Command>> {
-    if !root.leads_to_dir() {
-        return Some(vec![on_path()?.and([action]).and(arguments)]);
-    }
-    let python = Interpreter::in_environment(root);
+    let python = Some(Interpreter::in_environment(root)).filter(|_| root.leads_to_dir())?;
     let is_of_image = is_in_unpacked_image(&python.program);
     if !is_of_image && uv::serves(root) {
         return Some(uv::pip(root, action, arguments));
