@@ -297,9 +297,10 @@ fn json_is_one_document() {
     assert_eq!(code, Some(3), "{text}");
     let reason = document["stopped"]["reason"].as_str().unwrap();
     assert!(reason.contains(OPS) && reason.contains("--remove"), "{text}");
+    assert_eq!(document["error"], format!("error: step 1 is not finished: {reason}"), "{text}");
     let (code, text) = world.run(&["fix", "--yes", "--remove", "--json"]);
     let document: Value = serde_json::from_str(&text).unwrap();
-    assert!(code < Some(2) && document["stopped"].is_null(), "{text}");
+    assert!(code < Some(2) && document["stopped"].is_null() && document["error"].is_null(), "{text}");
     assert!(document["done"].as_array().unwrap().len() == 2 && document["findings"].is_array(), "{text}");
 }
 

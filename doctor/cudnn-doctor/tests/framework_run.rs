@@ -722,12 +722,18 @@ fn a_package_is_changed_in_its_own_directory() {
 #[test]
 fn a_failure_of_the_doctor_itself_is_reported() {
     let environment = Environment::torch("");
-    let output = environment.doctor("torch").env("TMPDIR", environment.dir.path().join("no")).output().unwrap();
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
-    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let findings = document["findings"].as_array().unwrap();
-    let found = findings.iter().find(|finding| finding["code"] == "C055").unwrap();
-    has(found, "C055", &["the doctor could not run PyTorch: cannot create a directory in /", "TMPDIR"]);
+    let reason = "the doctor could not run PyTorch: cannot create a directory in /";
+    for command in ["check", "fix"] {
+        let mut doctor = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"));
+        doctor.args([command, "--json", "--run", "torch"]).env_clear().env("VIRTUAL_ENV", environment.dir.path());
+        let output = doctor.env("TMPDIR", environment.dir.path().join("no")).output().unwrap();
+        assert_eq!(output.status.code(), Some(3), "{output:?}");
+        let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let findings = document["findings"].as_array().unwrap();
+        let found = findings.iter().find(|finding| finding["code"] == "C055").unwrap();
+        has(found, "C055", &[reason, "TMPDIR"]);
+        assert!(document["error"].as_str().is_some_and(|error| error.contains(reason)), "{document:#}");
+    }
 }
 
 #[test]
