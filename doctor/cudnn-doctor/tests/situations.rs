@@ -1800,6 +1800,26 @@ fn an_environment_that_uses_other_packages_is_refused() {
     assert!(!base.stderr.contains("uses the packages"), "{}", base.stderr);
 }
 
+#[test]
+fn a_plan_that_recreates_a_python_promises_that_it_works() {
+    let world = TempDir::new();
+    let path = |name: &str| world.path().join(name);
+    write_program(path("base/bin/python3.12"), "\x7fELF");
+    let site = path("env/lib/python3.12/site-packages");
+    let lib = site.join("nvidia/cudnn/lib");
+    build(&lib, &JIT, VERSION);
+    std::fs::create_dir_all(site.join("pip")).unwrap();
+    std::fs::create_dir(path("env/bin")).unwrap();
+    std::fs::write(path("env/pyvenv.cfg"), "home = /nowhere\n").unwrap();
+    std::os::unix::fs::symlink("/nowhere/python3.12", path("env/bin/python3")).unwrap();
+    let (env, bin) = (path("env"), path("base/bin"));
+    let variables = [("VIRTUAL_ENV", env.as_path()), ("PATH", &bin), ("LD_LIBRARY_PATH", &lib)];
+    let report = document(&doctor(&["check", "--no-load", "--json"], &variables));
+    let steps = report["plan"].as_array().unwrap();
+    assert!(steps.iter().any(|step| step["kind"] == "python" && step["fixes"][0] == "C028"), "{report:#}");
+    assert!(!report["after_plan"].to_string().contains("C028"), "{report:#}");
+}
+
 /// uv also finds such an environment.
 #[test]
 fn the_environment_of_a_project_is_named_before_a_cudnn_is_installed_elsewhere() {
