@@ -106,7 +106,7 @@ pub fn requested_layers(host: &Host, loader_dir: Option<&Path>) -> Vec<Requested
 }
 
 /// Returns the list in [`LAYERS_FILE`] of a directory, if it is not empty. It is as trustworthy as the drop-in next to it,
-/// and also used in secure-execution mode, unless it comes from another user than root or the owner of the directory.
+/// and also used in secure-execution mode, unless another user than root or the owner of the directory may have written it.
 #[must_use]
 pub fn installed_layers(dir: &Path) -> Option<OsString> {
     let file = dir.join(LAYERS_FILE);
@@ -126,7 +126,7 @@ pub fn ignored_list(dir: &Path) -> Option<String> {
         Err(error) => Some(format!("it cannot be read ({error})")),
         Ok(list) if list.trim_ascii().is_empty() || facts::is_trusted_beside(&file, dir) => None,
         Ok(_) if facts::is_like_tmp(dir) => Some("other users can add files to its directory".to_owned()),
-        Ok(_) => Some("it belongs to another user than root and the owner of its directory".to_owned()),
+        Ok(_) => Some("another user than root and the owner of its directory may have written it".to_owned()),
     }
 }
 
@@ -244,12 +244,16 @@ mod tests {
         let (in_tmp, open) = (both(), reason());
         cudnn_os::files::set_mode(&dir, 0o755).unwrap();
         let (own, none) = (both(), reason());
+        cudnn_os::files::set_mode(&list, 0o666).unwrap();
+        let writable = (both(), reason());
+        cudnn_os::files::set_mode(&list, 0o644).unwrap();
         // Only root can give files away.
         let foreign = chown(&list, Some(12345), None).map(|()| (both(), reason()));
         let linked = std::fs::rename(&list, dir.join("other")).and_then(|()| symlink("other", &list)).map(|()| both());
         let of_owner = foreign.as_ref().ok().map(|_| chown(&dir, Some(12345), None).map(|()| both()).unwrap());
         std::fs::remove_dir_all(&dir).unwrap();
-        assert_eq!((in_tmp, own), ([0, 0], [1, 1]));
+        assert_eq!((in_tmp, own, writable.0), ([0, 0], [1, 1], [0, 0]));
+        assert!(writable.1.contains("may have written it"), "{}", writable.1);
         assert_eq!((open.as_str(), none.as_str()), ("other users can add files to its directory", ""));
         match foreign {
             Ok((foreign, reason)) => {

@@ -92,21 +92,24 @@ pub fn resolve_beside(path: &Path, program_dir: &Path) -> Option<PathBuf> {
     if !is_trusted(&entry) {
         return None;
     }
+    let may_write = |found: &Metadata, bit, is_same: bool| {
+        found.mode() & bit != 0 && !(is_same && program_dir.as_ref().is_some_and(|dir| dir.mode() & bit != 0))
+    };
     if is_in_tmp {
         // A single check is sufficient: other users cannot move a directory that root or the owner has created here.
         // However, users who can write to a directory may have moved it to this place.
-        let may_write = |bit, is_same: bool| {
-            entry.mode() & bit != 0 && !(is_same && program_dir.as_ref().is_some_and(|dir| dir.mode() & bit != 0))
-        };
         let is_same_group = program_dir.as_ref().is_some_and(|dir| dir.gid() == entry.gid());
-        let is_open = may_write(OTHERS_WRITE, true) || may_write(GROUP_WRITES, is_same_group) && entry.gid() != 0;
+        let is_open =
+            may_write(&entry, OTHERS_WRITE, true) || may_write(&entry, GROUP_WRITES, is_same_group) && entry.gid() != 0;
         return (entry.is_dir() && !is_open).then(|| path.to_owned());
     }
     // A sandbox may not allow reading links. A dangling link is rejected because another user could create the target
     // later.
     let resolved = canonicalize(path).or(if entry.is_symlink() { Err(()) } else { Ok(path.to_owned()) }).ok()?;
     let found = std::fs::metadata(&resolved).ok()?;
-    (is_trusted(&found) && !has_mode_of_tmp(&found)).then_some(resolved)
+    // A directory that all users can change may contain files of any of them, as the one of the program may.
+    let is_open = has_mode_of_tmp(&found) || found.is_file() && may_write(&found, OTHERS_WRITE, true);
+    (is_trusted(&found) && !is_open).then_some(resolved)
 }
 
 /// Returns whether the path is a file that has an execute permission.
