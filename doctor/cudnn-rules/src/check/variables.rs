@@ -55,6 +55,8 @@ enum LogDir {
     IsDestination,
     /// The directory of the destination does not exist.
     Missing,
+    /// Something else has the name of the directory, or of one above it, such as a link that leads nowhere.
+    Occupied,
 }
 
 impl Variables {
@@ -94,7 +96,9 @@ impl LogDir {
             return Some(LogDir::IsDestination);
         }
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty() && !destination.contains('%'))?;
-        (!parent.leads_to_dir()).then_some(LogDir::Missing)
+        let is_occupied = parent.ancestors().any(|dir| dir.path_exists() && !dir.leads_to_dir());
+        let problem = if is_occupied { LogDir::Occupied } else { LogDir::Missing };
+        (!parent.leads_to_dir()).then_some(problem)
     }
 }
 
@@ -161,6 +165,10 @@ fn destination(value: &str, log_dir: Option<LogDir>) -> Option<(String, Remedy)>
             let remedy = set("name a file in it:", &path.join("cudnn.log"));
             ("is a directory: cuDNN writes no log".to_owned(), remedy)
         }
+        LogDir::Occupied => {
+            let text = "is not in a directory: cuDNN writes no log".to_owned();
+            (text, "name a file in a directory that exists".into())
+        }
         LogDir::Missing => {
             let remedy = Remedy::new("create the directory:").action(Action::CreateDir(path.parent()?.to_owned()));
             ("is in a directory that does not exist: cuDNN writes no log".to_owned(), remedy)
@@ -190,6 +198,7 @@ mod tests {
             (LOG_DESTINATION, "STDERR", Some("cuDNN knows `stderr`")),
             (LOG_DESTINATION, "/", Some("is a directory")),
             (LOG_DESTINATION, "/nowhere/x.log", Some("does not exist")),
+            (LOG_DESTINATION, "/dev/null/logs/x.log", Some("is not in a directory")),
         ] {
             let message = ignored_value(name, value, LogDir::of(value)).map(|finding| finding.message);
             assert_eq!(message.is_some(), expected.is_some(), "{name}={value}: {message:?}");

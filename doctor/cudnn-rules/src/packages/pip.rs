@@ -10,7 +10,7 @@ use cudnn_frameworks::normalized;
 use cudnn_probe::Os;
 use cudnn_probe::facts::is_executable;
 
-use super::dirs::{data_dir, user_base};
+use super::dirs::{named_data_dir, user_base};
 use super::environment::{is_closed, is_managed, records, version_name, version_of_program};
 use super::installed_pip::{Interpreter, in_new_environment, on_path, without_variables};
 use super::interpreter::{interpreters_on_path, is_in_unpacked_image};
@@ -84,7 +84,7 @@ pub(super) fn into_dir(arguments: Vec<OsString>) -> Option<Vec<Command>> {
     if let Some(python) = python {
         return python.run_pip_for_others("install", arguments);
     }
-    in_new_environment(&data_dir()?.join("cudnn-doctor-pip"), &program.unwrap_or_else(|| "python3".into()), arguments)
+    in_new_environment(&named_data_dir("cudnn-doctor-pip")?, &program.unwrap_or_else(|| "python3".into()), arguments)
 }
 
 /// Returns the commands that fill a directory with the pip of this Python.
