@@ -52,6 +52,36 @@ impl Format {
         }
         document(&Value::Object(members));
     }
+
+    /// Prints the last report of a command, like [`Format::report`]. If the command could not be executed completely, for
+    /// this reason, the report is a partial result: the document also has the key `error`.
+    pub fn conclude(
+        self,
+        outcome: Result<Outcome, String>,
+        keys: impl FnOnce() -> Value,
+        text: impl FnOnce(),
+    ) -> Outcome {
+        let error = match outcome {
+            Ok(outcome) => {
+                self.report(keys, text);
+                return outcome;
+            }
+            Err(error) => error,
+        };
+        if self == Format::Text {
+            text();
+        }
+        remark(&error);
+        let with_error = || {
+            let mut keys = keys();
+            if let Some(keys) = keys.as_object_mut() {
+                keys.insert("error".to_owned(), error.into());
+            }
+            keys
+        };
+        self.report(with_error, || ());
+        Outcome::Failed(Reported(()))
+    }
 }
 
 /// The result of a command, or the reason why it could not be executed.
@@ -67,17 +97,21 @@ pub enum Outcome {
     /// 2: errors.
     Errors,
     /// 3: the command could not be executed.
-    Failed,
+    Failed(Reported),
 }
 
+/// Proof that the reason of a failure was printed, as text and in the document. Only this module creates one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Reported(());
+
 impl Outcome {
-    /// Converts the exit status of another process of this program.
-    pub fn from_status(code: Option<i32>) -> Outcome {
+    /// Converts the exit status of another process of this program. Returns `None` if it could not execute its command.
+    pub fn from_status(code: Option<i32>) -> Option<Outcome> {
         match code {
-            Some(0) => Outcome::Fine,
-            Some(1) => Outcome::Warnings,
-            Some(2) => Outcome::Errors,
-            _ => Outcome::Failed,
+            Some(0) => Some(Outcome::Fine),
+            Some(1) => Some(Outcome::Warnings),
+            Some(2) => Some(Outcome::Errors),
+            _ => None,
         }
     }
 }
@@ -88,7 +122,7 @@ impl From<Outcome> for ExitCode {
             Outcome::Fine => ExitCode::SUCCESS,
             Outcome::Warnings => ExitCode::from(1),
             Outcome::Errors => ExitCode::from(2),
-            Outcome::Failed => ExitCode::from(3),
+            Outcome::Failed(_) => ExitCode::from(3),
         }
     }
 }
@@ -143,7 +177,7 @@ pub fn fail(format: Format, error: impl Display) -> Outcome {
     if format == Format::Json {
         document(&json!({ "schema": SCHEMA, "error": text }));
     }
-    Outcome::Failed
+    Outcome::Failed(Reported(()))
 }
 
 /// Formats a count such as `1 plan` or `2 plans`.

@@ -315,6 +315,13 @@ fn fetch_lists_releases_and_rejects_an_unknown_one() {
     let (code, stdout) = doctor(&["fetch"], &[]);
     assert!(code == Some(0) && stdout.contains("cu13-9.") && !stdout.contains("libclang"), "{stdout}");
     assert_eq!(doctor(&["fetch", "cu12-9.99.0"], &[]).0, Some(3));
+    let dir = TempDir::new();
+    let link = dir.path().join("link");
+    std::os::unix::fs::symlink("nowhere", &link).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor")).args(["fetch", "cu12", "--into"]).arg(&link).output();
+    let output = output.unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(3) && text.contains("is not a directory: --into requires one"), "{text}");
 }
 
 #[test]
@@ -441,6 +448,16 @@ fn log_summarizes_each_release_and_explains_the_first_error() {
         let (found, stdout) = doctor(&["log", file.to_str().unwrap()], &[]);
         assert_eq!(found, Some(code), "{log}: {stdout}");
         assert!(texts.iter().all(|text| stdout.contains(text)), "{log}: {stdout}");
+    }
+    // PowerShell appends UTF-16 without a mark to a file.
+    for (before, convert) in
+        [("", u16::to_le_bytes as fn(u16) -> [u8; 2]), ("", u16::to_be_bytes), (&first, u16::to_le_bytes)]
+    {
+        let appended = first.encode_utf16().flat_map(convert);
+        std::fs::write(&file, before.bytes().chain(appended).collect::<Vec<u8>>()).unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor")).arg("log").arg(&file).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(3) && text.contains("it is UTF-16"), "{text}");
     }
     let (code, stdout) = doctor(&["log", "/etc/passwd"], &[]);
     assert!(code == Some(0) && stdout.contains("The text has no log entries"), "{stdout}");

@@ -297,9 +297,10 @@ fn json_is_one_document() {
     assert_eq!(code, Some(3), "{text}");
     let reason = document["stopped"]["reason"].as_str().unwrap();
     assert!(reason.contains(OPS) && reason.contains("--remove"), "{text}");
+    assert_eq!(document["error"], format!("error: step 1 is not finished: {reason}"), "{text}");
     let (code, text) = world.run(&["fix", "--yes", "--remove", "--json"]);
     let document: Value = serde_json::from_str(&text).unwrap();
-    assert!(code < Some(2) && document["stopped"].is_null(), "{text}");
+    assert!(code < Some(2) && document["stopped"].is_null() && document["error"].is_null(), "{text}");
     assert!(document["done"].as_array().unwrap().len() == 2 && document["findings"].is_array(), "{text}");
 }
 
@@ -340,6 +341,16 @@ fn a_failing_step_is_the_last_one_and_names_the_lines_that_restore_the_packages(
         undo.iter().for_each(|line| drop(world.sh(line)));
         assert!(world.digest() == before, "{failure}: {text}");
     }
+}
+
+#[test]
+fn a_command_that_failed_is_not_named_to_undo_it() {
+    let world = World::broken();
+    std::fs::write(world.path("fail-first"), "").unwrap();
+    let (code, text) = world.run(&["fix", "--yes", "--json"]);
+    let document: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((code, &document["stopped"]["step"]), (Some(3), &1.into()), "{text}");
+    assert_eq!((&document["stopped"]["undo"], &document["stopped"]["note"]), (&serde_json::json!([]), &Value::Null));
 }
 
 /// The installer's own list is complete. If pip cannot make one, the records are listed.
@@ -1082,16 +1093,20 @@ fn a_missing_conda_is_named() {
 #[test]
 fn the_manifest_of_pixi_is_restored_by_the_user() {
     let world = conda_world();
-    write_program(world.path("programs/pixi"), "#!/bin/sh\n");
     let root = "project/.pixi/envs/default";
     world.sh(&format!(
         "mkdir -p project/.pixi/envs; mv conda {root}; echo '{{\"environment_name\": \"default\"}}' >{root}/conda-meta/pixi; \
          cp wheels/12/{NEW}/nvidia/cudnn/lib/libcudnn_cnn.so.9 {root}/lib"
     ));
-    let mut command = world.doctor(&["fix", "--yes", "--only", "C018", "--minimum", "9.20"]);
-    let output = command.env_remove("VIRTUAL_ENV").env("CONDA_PREFIX", world.path(root)).output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("restore the manifest and pixi.lock in ") && !text.contains("to undo it"), "{text}");
+    let lock = world.path("project/pixi.lock");
+    for (script, has_note) in [("exit 1".to_owned(), false), (format!("echo >>'{}'", lock.display()), true)] {
+        write_program(world.path("programs/pixi"), format!("#!/bin/sh\n{script}\n"));
+        let mut command = world.doctor(&["fix", "--yes", "--only", "C018", "--minimum", "9.20"]);
+        let output = command.env_remove("VIRTUAL_ENV").env("CONDA_PREFIX", world.path(root)).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(text.contains("restore the manifest and pixi.lock in "), has_note, "{text}");
+        assert!(text.contains("stopped at step 1") && !text.contains("to undo it"), "{text}");
+    }
 }
 
 #[test]

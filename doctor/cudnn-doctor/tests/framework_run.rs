@@ -677,6 +677,12 @@ fn a_missing_framework_or_python_is_named() {
         "C090",
         &["PyTorch: the import failed: ModuleNotFoundError: No module named 'torch'", "install torch"],
     );
+    // The Python on PATH is not the one that the variable names.
+    let mut lost = environment.doctor("torch");
+    lost.env("VIRTUAL_ENV", "/nowhere/env").env("PATH", environment.dir.path().join("bin"));
+    let lost = self::document(&mut lost);
+    has(finding(&lost), "C090", &["No module named 'torch'", "VIRTUAL_ENV names the environment /nowhere/env, but"]);
+    assert_eq!(finding(&lost)["commands"], serde_json::json!([]), "{lost:#}");
     let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"));
     command.args(["check", "--json", "--run", "jax", "--python", "/nowhere/python3"]).env_clear();
     has(finding(&self::document(&mut command)), "C090", &["JAX cannot be run: /nowhere/python3: No such file"]);
@@ -716,12 +722,18 @@ fn a_package_is_changed_in_its_own_directory() {
 #[test]
 fn a_failure_of_the_doctor_itself_is_reported() {
     let environment = Environment::torch("");
-    let output = environment.doctor("torch").env("TMPDIR", environment.dir.path().join("no")).output().unwrap();
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
-    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let findings = document["findings"].as_array().unwrap();
-    let found = findings.iter().find(|finding| finding["code"] == "C055").unwrap();
-    has(found, "C055", &["the doctor could not run PyTorch: cannot create a directory in /", "TMPDIR"]);
+    let reason = "the doctor could not run PyTorch: cannot create a directory in /";
+    for command in ["check", "fix"] {
+        let mut doctor = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"));
+        doctor.args([command, "--json", "--run", "torch"]).env_clear().env("VIRTUAL_ENV", environment.dir.path());
+        let output = doctor.env("TMPDIR", environment.dir.path().join("no")).output().unwrap();
+        assert_eq!(output.status.code(), Some(3), "{output:?}");
+        let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let findings = document["findings"].as_array().unwrap();
+        let found = findings.iter().find(|finding| finding["code"] == "C055").unwrap();
+        has(found, "C055", &[reason, "TMPDIR"]);
+        assert!(document["error"].as_str().is_some_and(|error| error.contains(reason)), "{document:#}");
+    }
 }
 
 #[test]

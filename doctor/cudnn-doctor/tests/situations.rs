@@ -1800,6 +1800,26 @@ fn an_environment_that_uses_other_packages_is_refused() {
     assert!(!base.stderr.contains("uses the packages"), "{}", base.stderr);
 }
 
+#[test]
+fn a_plan_that_recreates_a_python_promises_that_it_works() {
+    let world = TempDir::new();
+    let path = |name: &str| world.path().join(name);
+    write_program(path("base/bin/python3.12"), "\x7fELF");
+    let site = path("env/lib/python3.12/site-packages");
+    let lib = site.join("nvidia/cudnn/lib");
+    build(&lib, &JIT, VERSION);
+    std::fs::create_dir_all(site.join("pip")).unwrap();
+    std::fs::create_dir(path("env/bin")).unwrap();
+    std::fs::write(path("env/pyvenv.cfg"), "home = /nowhere\n").unwrap();
+    std::os::unix::fs::symlink("/nowhere/python3.12", path("env/bin/python3")).unwrap();
+    let (env, bin) = (path("env"), path("base/bin"));
+    let variables = [("VIRTUAL_ENV", env.as_path()), ("PATH", &bin), ("LD_LIBRARY_PATH", &lib)];
+    let report = document(&doctor(&["check", "--no-load", "--json"], &variables));
+    let steps = report["plan"].as_array().unwrap();
+    assert!(steps.iter().any(|step| step["kind"] == "python" && step["fixes"][0] == "C028"), "{report:#}");
+    assert!(!report["after_plan"].to_string().contains("C028"), "{report:#}");
+}
+
 /// uv also finds such an environment.
 #[test]
 fn the_environment_of_a_project_is_named_before_a_cudnn_is_installed_elsewhere() {
@@ -1844,16 +1864,69 @@ fn the_environment_of_a_project_is_named_before_a_cudnn_is_installed_elsewhere()
     std::fs::create_dir(&other).unwrap();
     // An environment that was deleted is inactive.
     for variable in ["VIRTUAL_ENV", "CONDA_PREFIX"] {
-        let gone = [(variable, Path::new("/nowhere/env"))];
-        let output = document(&doctor_in(&project, &arguments, &gone));
+        let output = document(&doctor_in(&project, &arguments, &[(variable, Path::new("/nowhere/env"))]));
         assert_eq!(output["inactive_environment"], root.to_str().unwrap(), "{output:#}");
-        let with_it = commands(&document(&doctor_in(&other, &arguments, &gone))["findings"]);
-        assert_eq!(with_it, commands(&document(&doctor_in(&other, &arguments, &[]))["findings"]), "{variable}");
     }
     // Either a different environment is active, or the project has none.
     for (dir, variables) in [(&project, &[("VIRTUAL_ENV", other.as_path())][..]), (&other, &[])] {
         let output = document(&doctor_in(dir, &arguments, variables));
         assert_eq!(output["inactive_environment"], Value::Null, "{output:#}");
+    }
+}
+
+#[test]
+fn nothing_is_installed_in_another_environment_than_the_one_that_a_variable_names() {
+    let world = TempDir::new();
+    let path = |name: &str| world.path().join(name);
+    let (base, bin, ran) = (path("base"), path("base/bin"), path("ran"));
+    // Anything that is started here leaves a mark.
+    for name in ["python3", "pip"] {
+        write_program(bin.join(name), format!("#!/bin/sh\necho > {}\n", ran.display()));
+    }
+    for dir in ["base/lib/python3.12/site-packages/pip", "empty", "closed/env/bin", "home/.local/share"] {
+        std::fs::create_dir_all(path(dir)).unwrap();
+    }
+    std::fs::write(path("file"), "").unwrap();
+    std::os::unix::fs::symlink(path("gone"), path("dangling")).unwrap();
+    let home = path("home");
+    let variables = [("PATH", bin.as_path()), ("HOME", &home)];
+    let help = |options: &[&str], more: &[(&str, &Path)]| {
+        let arguments = [&["fix", "--yes", "--no-load", "--json"], options].concat();
+        let output = document(&doctor_in(world.path(), &arguments, &[&variables[..], more].concat()));
+        let found = with_code(output["findings"].as_array().unwrap(), "C010")[0];
+        assert_eq!(
+            (&output["plan"], &found["commands"]),
+            (&serde_json::json!([]), &serde_json::json!([])),
+            "{output:#}"
+        );
+        assert!(!ran.exists(), "{output:#}");
+        found["help"].as_str().unwrap().to_owned()
+    };
+    for (name, reason) in [
+        ("gone", "there is no such directory"),
+        ("file/env", "there is no such directory"),
+        ("dangling", "there is no such directory"),
+        ("file", "it is not a directory"),
+        ("empty", "it has no Python"),
+    ] {
+        for variable in ["VIRTUAL_ENV", "CONDA_PREFIX"] {
+            let root = path(name);
+            // conda installs packages in an environment without a Python.
+            if (variable, name) != ("CONDA_PREFIX", "empty") {
+                let expected = format!("{variable} names the environment {}, but {reason}: ", root.display());
+                let help = help(&[], &[(variable, &root)]);
+                assert!(help.starts_with(&expected) && help.contains(&format!("or unset {variable}")), "{help}");
+            }
+        }
+    }
+    assert!(help(&[], &[("VIRTUAL_ENV", Path::new("env"))]).contains("it is not an absolute path"));
+    // A Python that the command names is the one that it changes.
+    let named = ["check", "--no-load", "--json", "--python", base.to_str().unwrap()];
+    let gone = path("gone");
+    for lost in [&[][..], &[("VIRTUAL_ENV", gone.as_path())]] {
+        let output = document(&doctor_in(world.path(), &named, &[&variables[..], lost].concat()));
+        let commands = with_code(output["findings"].as_array().unwrap(), "C010")[0]["commands"].to_string();
+        assert!(commands.contains(&format!("{}/python3", bin.display())), "{output:#}");
     }
 }
 

@@ -12,6 +12,7 @@ use cudnn_probe::ld_so::{KnownFiles, Simulation};
 use cudnn_probe::{Candidate, Host, Installation, Origin, ProbeError, Requirements, Search, Selection, select};
 
 use crate::cudnn_file::is_drop_in;
+use crate::lost_environment::LostEnvironment;
 use crate::packages::python_shim::{self, PythonShim};
 use crate::python::{Python, inactive_environment};
 
@@ -33,6 +34,8 @@ pub struct Context {
     pub(crate) python: Option<Python>,
     /// Whether the command named that Python explicitly.
     pub(crate) is_python_named: bool,
+    /// The environment that a variable named before this context selected another one.
+    lost: Option<LostEnvironment>,
     surveys: Surveys,
 }
 
@@ -58,6 +61,7 @@ impl Context {
             python_shim: None,
             python: None,
             is_python_named: false,
+            lost: None,
             surveys: Surveys::default(),
         }
     }
@@ -72,7 +76,8 @@ impl Context {
         let host = with_first_on_path(self.host.clone(), &python.root.join("bin"))
             .env("VIRTUAL_ENV", root(python.is_virtual))
             .env("CONDA_PREFIX", root(python.root.join("conda-meta").leads_to_dir()));
-        Context { files: self.files.clone(), python: Some(python), is_python_named, ..Context::from_host(host) }
+        let (files, lost) = (self.files.clone(), self.lost_environment());
+        Context { files, python: Some(python), is_python_named, lost, ..Context::from_host(host) }
     }
 
     /// Returns this context as a new command would create it.
@@ -91,6 +96,13 @@ impl Context {
     /// Returns the virtual environment of the working directory, if no environment is active or named.
     pub fn inactive_environment(&self) -> Option<PathBuf> {
         if self.is_python_named { None } else { inactive_environment(&self.search) }
+    }
+
+    /// Returns the environment that a variable names although programs cannot use it, unless the command names a Python.
+    /// Packages must not be installed for another Python instead.
+    pub(crate) fn lost_environment(&self) -> Option<LostEnvironment> {
+        let active = || LostEnvironment::active(&self.host);
+        if self.is_python_named { None } else { self.lost.clone().or_else(active) }
     }
 
     /// Returns the version manager that starts programs of the environment containing this directory, if `PATH` does

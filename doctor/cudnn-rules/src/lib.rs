@@ -19,6 +19,7 @@ pub mod dependencies;
 pub mod driver;
 pub mod drop_in;
 pub mod framework_run;
+mod lost_environment;
 pub mod packages;
 pub mod plan;
 pub mod platform;

@@ -210,6 +210,8 @@ fn a_release_that_cannot_be_loaded_is_a_failure() {
             let is_explained = text.contains(reason) || text.contains("SUBLIBRARY_LOADING_FAILED");
             assert!(code == Some(3) && is_explained, "{options:?}: {text}");
             assert!(!text.contains("CUDNN_LOADER_DIR)"), "{text}");
+            let (code, document) = json(&[&[file.as_str()][..], options].concat(), "");
+            assert!(code == Some(3) && document["error"].is_string(), "{options:?}: {document:#}");
         }
     }
 }

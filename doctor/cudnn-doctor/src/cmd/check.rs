@@ -15,7 +15,7 @@ use cudnn_loader::Function;
 use cudnn_probe::facts::{Facts, PathFacts};
 use cudnn_probe::{Version, VersionError};
 use cudnn_rules::check::kernels::description;
-use cudnn_rules::check::{FINDINGS, Finding, Requested};
+use cudnn_rules::check::{FINDINGS, Requested};
 use cudnn_rules::context::Context;
 use cudnn_rules::cudnn_file::drop_in_before;
 use cudnn_rules::drop_in::layers::layers_on;
@@ -161,7 +161,7 @@ pub(crate) fn run(command: &Arguments, context: &Context, timeouts: &Timeouts, f
         return from_facts(file, &command.options, timeouts, format);
     }
     let Some(file) = &command.save_facts else {
-        return report(&command.options, &saved_words(), context, timeouts, format);
+        return conclude(report(&command.options, &saved_words(), context, timeouts, format), format);
     };
     let (facts, words) = (Facts::recorder(), saved_words());
     // Create the file first, so that a failure does not waste a whole check.
@@ -169,18 +169,18 @@ pub(crate) fn run(command: &Arguments, context: &Context, timeouts: &Timeouts, f
         Ok(output) => output,
         Err(error) => return fail(format, format_args!("error: {error}")),
     };
-    let outcome = facts.within(|| report(&command.options, &words, &Context::current(), timeouts, format));
+    let reported = facts.within(|| report(&command.options, &words, &Context::current(), timeouts, format));
     match saved_facts::save(output, &facts, &words, command.with_names) {
         Ok(()) => {
             let advice = "Look through it before you publish it: it contains paths and parts of files of this machine.";
             remark(format_args!("\nSaved the facts behind this report to {}. {advice}", file.printable()));
-            outcome
+            conclude(reported, format)
         }
         Err(error) => {
             // An incomplete file would be unreadable, and its name could not be used again.
             let _ = std::fs::remove_file(file);
-            remark(format_args!("error: cannot write {}: {error}", file.printable()));
-            Outcome::Failed
+            let error = format!("error: cannot write {}: {error}", file.printable());
+            conclude(reported.map(|(_, keys)| (Err(error), keys)), format)
         }
     }
 }
@@ -212,23 +212,39 @@ fn from_facts(file: &Path, arguments: &CheckOptions, timeouts: &Timeouts, format
     if let Some(version) = &saved.other_version {
         remark(format_args!("note: cudnn-doctor {version} saved these facts and may have collected different ones"));
     }
-    saved.facts.within(|| report(&options, &saved.options, &Context::current(), timeouts, format))
+    let reported = saved.facts.within(|| report(&options, &saved.options, &Context::current(), timeouts, format));
+    conclude(reported, format)
 }
 
-/// Runs the checks and prints the report. `words` contains the options that determine what to check.
+/// The outcome of the checks, and the document, which is not printed yet. If there is no report, the outcome of the
+/// command.
+type Reported = Result<(Result<Outcome, String>, Value), Outcome>;
+
+/// Prints the document.
+fn conclude(reported: Reported, format: Format) -> Outcome {
+    match reported {
+        Ok((outcome, keys)) => format.conclude(outcome, || keys, || ()),
+        Err(outcome) => outcome,
+    }
+}
+
+/// Runs the checks, and prints the report if it is text. `words` contains the options that determine what to check.
 fn report(
     arguments: &CheckOptions,
     words: &[OsString],
     context: &Context,
     timeouts: &Timeouts,
     format: Format,
-) -> Outcome {
-    let diagnosis = match diagnosis(arguments, context, timeouts, format) {
-        Ok(diagnosis) => diagnosis,
-        Err(outcome) => return outcome,
+) -> Reported {
+    let diagnosis = diagnosis(arguments, context, timeouts, format)?;
+    let keys = match format {
+        Format::Json => value(&diagnosis),
+        Format::Text => {
+            text(&diagnosis, arguments, words);
+            Value::Null
+        }
     };
-    format.report(|| value(&diagnosis), || text(&diagnosis, arguments, words));
-    outcome(&diagnosis)
+    Ok((outcome(&diagnosis), keys))
 }
 
 /// Returns the options of this `check` command that determine what to check.
@@ -258,12 +274,15 @@ fn list(format: Format) {
     format.report(|| json!({ "checks": checks() }), || outln!("{table}"));
 }
 
-/// Returns the exit status for a diagnosis.
-pub(super) fn outcome(diagnosis: &Diagnosis) -> Outcome {
-    if diagnosis.findings.iter().any(Finding::is_of_doctor) {
-        return Outcome::Failed;
+/// Returns the outcome of a diagnosis.
+///
+/// # Errors
+/// The reason why the diagnosis is incomplete.
+pub(super) fn outcome(diagnosis: &Diagnosis) -> Result<Outcome, String> {
+    match diagnosis.findings.iter().find(|finding| finding.is_of_doctor()) {
+        Some(finding) => Err(format!("error: the check is incomplete: {}", finding.message)),
+        None => Ok(findings::outcome(&diagnosis.findings)),
     }
-    findings::outcome(&diagnosis.findings)
 }
 
 /// Makes the diagnosis that these options request.

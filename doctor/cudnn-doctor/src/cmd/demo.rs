@@ -2,7 +2,7 @@
 
 use cudnn_cli::child_report::{Work, begin};
 use cudnn_cli::escape::Printable;
-use cudnn_cli::output::{Outcome, outln, remark};
+use cudnn_cli::output::{Format, Outcome, fail, outln, remark};
 use cudnn_cli::platform::{MEMORY_HELP, safe_working_dir};
 use cudnn_cli::programs::doctor;
 use cudnn_fetch::{FetchError, Network};
@@ -38,17 +38,16 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Outcome {
     match demo {
         Ok(()) => Outcome::Fine,
         Err(error) => {
-            // As with `fetch`, a failed download is unrelated to problems of cuDNN.
-            let outcome = if error.is::<FetchError>() { Outcome::Failed } else { Outcome::Errors };
             let text = match error.downcast_ref::<LoadError>() {
                 Some(error) => error.report(),
                 None => format!("{error:#}"),
             };
-            remark(format_args!("\nerror: {text}"));
+            let failed = fail(Format::Text, format_args!("\nerror: {text}"));
             if let Some(reason) = MemoryLimits::read().explains_message(&text) {
                 remark(format_args!("note: {reason}\nhelp: {}", MEMORY_HELP));
             }
-            outcome
+            // As with `fetch`, a failed download is unrelated to problems of cuDNN.
+            if error.is::<FetchError>() { failed } else { Outcome::Errors }
         }
     }
 }

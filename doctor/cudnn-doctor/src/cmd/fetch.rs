@@ -23,7 +23,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
         list(format);
         return Ok(Outcome::Fine);
     };
-    if let Some(file) = arguments.into.as_deref().filter(|into| into.exists() && !into.is_dir()) {
+    if let Some(file) = arguments.into.as_deref().filter(|into| into.symlink_metadata().is_ok() && !into.is_dir()) {
         return Err(format!("{} is not a directory: --into requires one", file.printable()).into());
     }
     let into = arguments.into.as_deref().map(std::path::absolute).transpose()?;

@@ -41,9 +41,9 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, timeouts: &Timeouts,
     let plan = &diagnosis.plan;
     let before = check::outcome(&diagnosis);
     if !arguments.yes || plan.steps.is_empty() {
+        let is_fine = before == Ok(Outcome::Fine);
         let keys = || json!({ "plan": plan.value(), "findings": findings::value(&diagnosis.findings, plan) });
-        format.report(keys, || text(plan, before, &arguments.check.only));
-        return before;
+        return format.conclude(before, keys, || text(plan, is_fine, &arguments.check.only));
     }
     // The output may be closed, which must not stop the doctor between two steps.
     let note = |text: &str| match format {
@@ -69,20 +69,22 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, timeouts: &Timeouts,
         outln!("\nChecking again{as_if}:\n");
     }
     let after = check_again(&variables(plan, context), format);
-    let outcome = match &after {
-        Ok((outcome, _)) => *outcome,
-        Err(error) => {
-            remark(format_args!("error: cannot check again: {error}"));
-            Outcome::Failed
-        }
+    let outcome = match (&fixed.stopped, &after) {
+        (Some(stopped), _) => Err(format!("error: step {} is not finished: {}", stopped.step + 1, stopped.reason)),
+        (None, Ok((Some(outcome), _))) => Ok(*outcome),
+        (None, Ok((None, _))) => Err("error: the second check is incomplete".to_owned()),
+        (None, Err(error)) => Err(format!("error: cannot check again: {error}")),
     };
-    let document = after.ok().and_then(|(_, document)| document);
-    format.report(|| value(plan, &fixed, &paste, document.as_ref()), || {});
-    if fixed.stopped.is_some() { Outcome::Failed } else { outcome }
+    let after = after.ok().and_then(|(_, document)| document);
+    format.conclude(outcome, || value(plan, &fixed, &paste, after.as_ref()), || ())
 }
 
-/// Runs `check` in a separate process with the options of this command line and these variables.
-fn check_again(variables: &[(String, Option<OsString>)], format: Format) -> std::io::Result<(Outcome, Option<Value>)> {
+/// Runs `check` in a separate process with the options of this command line and these variables. Returns no outcome if
+/// that process failed.
+fn check_again(
+    variables: &[(String, Option<OsString>)],
+    format: Format,
+) -> std::io::Result<(Option<Outcome>, Option<Value>)> {
     let mut command = subprocess::this_program()?;
     let mut has_name = false;
     let words = std::env::args_os().skip(1).map(|word| match word.to_str() {
@@ -106,13 +108,13 @@ fn check_again(variables: &[(String, Option<OsString>)], format: Format) -> std:
 }
 
 /// Prints the plan for a person.
-fn text(plan: &Plan, before: Outcome, only: &[&str]) {
+fn text(plan: &Plan, is_fine: bool, only: &[&str]) {
     if plan.steps.is_empty() {
         outln!(
             "{}",
-            match before {
-                Outcome::Fine => findings::nothing_wrong(only),
-                _ =>
+            match is_fine {
+                true => findings::nothing_wrong(only),
+                false =>
                     format!("No command can fix these problems: `{} check` explains how to fix them by hand.", doctor()),
             }
         );

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use cudnn_cli::escape::Printable;
-use cudnn_cli::output::{CommandResult, Format, Outcome, outln, remark};
+use cudnn_cli::output::{CommandResult, Format, outln};
 use cudnn_cli::subprocess::Timeouts;
 use cudnn_cli::table::{Table, table};
 use cudnn_frameworks::{
@@ -60,19 +60,9 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, timeouts: &Timeouts,
     if let Some(error) = error.as_ref().filter(|_| reports.is_empty()) {
         return Err(error.as_str().into());
     }
-    let keys = || {
-        let environments = reports.iter().map(value).collect::<Vec<Value>>();
-        match &error {
-            Some(error) => json!({ "environments": environments, "error": error }),
-            None => json!({ "environments": environments }),
-        }
-    };
-    format.report(keys, || text(&reports, !roots.is_empty(), arguments.verbose));
-    if let Some(error) = error {
-        remark(error);
-        return Ok(Outcome::Failed);
-    }
-    Ok(findings::outcome(reports.iter().flat_map(|report| &report.findings)))
+    let outcome = error.map_or_else(|| Ok(findings::outcome(reports.iter().flat_map(|report| &report.findings))), Err);
+    let keys = || json!({ "environments": reports.iter().map(value).collect::<Vec<Value>>() });
+    Ok(format.conclude(outcome, keys, || text(&reports, !roots.is_empty(), arguments.verbose)))
 }
 
 /// Returns the distinct directories among these paths, with an error message for the remaining paths.

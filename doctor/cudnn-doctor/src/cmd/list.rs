@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anstyle::AnsiColor;
 use cudnn_cli::escape::Printable;
-use cudnn_cli::output::{CommandResult, Format, Outcome, labeled, outln, remark};
+use cudnn_cli::output::{CommandResult, Format, Outcome, labeled, outln};
 use cudnn_cli::programs::doctor;
 use cudnn_cli::table::table;
 use cudnn_frameworks::in_parallel;
@@ -77,17 +77,16 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> C
     let missing = arguments.roots.iter().filter(|root| !root.exists()).map(|root| root.printable());
     let missing: Vec<String> = missing.collect();
     let error = (!missing.is_empty()).then(|| format!("no such directory: {}", missing.join(", ")));
+    // Only problems of the selected installation affect programs.
+    let is_fine = rows.iter().any(|row| row.is_used && row.problems.is_empty());
+    let outcome = error.map_or(Ok(if is_fine { Outcome::Fine } else { Outcome::Errors }), Err);
     let keys = || {
-        let mut keys = json!({
+        json!({
             "installations": rows.iter().map(value).collect::<Vec<Value>>(),
             "unsearched": unsearched.iter().take(MAX_UNSEARCHED).map(|dir| dir.to_string_lossy()).collect::<Vec<_>>(),
-        });
-        if let (Some(error), Some(keys)) = (&error, keys.as_object_mut()) {
-            keys.insert("error".to_owned(), json!(error));
-        }
-        keys
+        })
     };
-    format.report(keys, || {
+    Ok(format.conclude(outcome, keys, || {
         text(&rows, selected.as_ref(), &rejected, context);
         if let Some(first) = unsearched.first() {
             let more = match unsearched.len() - 1 {
@@ -98,14 +97,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> C
             outln!("\nNot searched, because too deep, too large, or not readable: {first}{more}.");
             outln!("To search one of them, name it: `{doctor} list DIR`.");
         }
-    });
-    if let Some(error) = error {
-        remark(error);
-        return Ok(Outcome::Failed);
-    }
-    // Only problems of the selected installation affect programs.
-    let is_fine = rows.iter().any(|row| row.is_used && row.problems.is_empty());
-    Ok(if is_fine { Outcome::Fine } else { Outcome::Errors })
+    }))
 }
 
 fn gpu_targets(installed: &Installed) -> Vec<Vec<String>> {

@@ -97,6 +97,11 @@ impl InstalledPackages {
         Some(affected)
     }
 
+    /// Returns whether the installer has left this package as it was.
+    pub(super) fn has_same(&self, later: &InstalledPackages, name: &str) -> bool {
+        self.records(name) == later.records(name)
+    }
+
     /// Returns whether a package of the change is installed.
     pub(super) fn has(&self, name: &str, change: &PackageChange) -> bool {
         !self.records(&key(name, change)).is_empty()

@@ -94,12 +94,17 @@ impl PackageManager {
 pub(super) fn variables_for_root(command: &Command) -> Vec<(OsString, OsString)> {
     let installer = PackageManager::of(command);
     let passed = std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(|name| is_passed(name, installer)));
-    let adapted = passed.map(|(name, value)| match name.to_str() {
-        Some("PATH") => (name, only_of_root(&value)),
-        Some("PIP_CONSTRAINT" | "UV_CONSTRAINT" | "UV_OVERRIDE") => (name, with_absolute_paths(&value)),
-        _ => (name, value),
-    });
-    adapted.collect()
+    passed.map(|(name, value)| adapted(name, value)).collect()
+}
+
+/// Returns a variable with the value that programs of root get.
+pub(super) fn adapted(name: OsString, value: OsString) -> (OsString, OsString) {
+    let value = match name.to_str() {
+        Some("PATH") => only_of_root(&value),
+        Some("PIP_CONSTRAINT" | "UV_CONSTRAINT" | "UV_OVERRIDE") => with_absolute_paths(&value),
+        _ => value,
+    };
+    (name, value)
 }
 
 /// Makes the files of a variable independent of the working directory, which is another one for programs of root.
@@ -186,6 +191,15 @@ mod tests {
         std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o777)).unwrap();
         let path = std::env::join_paths([dir.path(), Path::new("bin"), Path::new(""), Path::new("/usr/bin")]).unwrap();
         assert_eq!(only_of_root(&path), "/usr/bin");
+    }
+
+    #[test]
+    fn the_constraints_of_root_are_those_of_the_working_directory() {
+        let name = std::env::current_dir().unwrap().join("Cargo.toml");
+        for variable in ["PIP_CONSTRAINT", "UV_CONSTRAINT", "UV_OVERRIDE"] {
+            let (_, value) = adapted(variable.into(), "Cargo.toml nothing.txt https://x/y".into());
+            assert_eq!(value.to_str().unwrap(), format!("{} nothing.txt https://x/y", name.display()), "{variable}");
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ mod state;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use cudnn_cli::command::Command;
 use cudnn_cli::escape::Printable;
@@ -196,6 +196,8 @@ struct Before<'a> {
     expected: Option<InstalledPackages>,
     /// The records that the step sets aside.
     aside: Vec<Aside>,
+    /// The directory and the contents of the files in which pixi keeps the requirements.
+    manifest: Option<(PathBuf, Vec<Option<Vec<u8>>>)>,
 }
 
 impl<'a> Before<'a> {
@@ -210,7 +212,11 @@ impl<'a> Before<'a> {
         let is_solved = matches!(change.site, Site::Conda(_) | Site::System);
         let simulated = if is_solved { None } else { facts_after(&Action::Packages(change.clone())) };
         let expected = simulated.and_then(|facts| facts.within(|| InstalledPackages::of(&change.site)));
-        Ok(Before { change, installed, expected, aside: change.records_aside() })
+        let manifest = match &change.site {
+            Site::Conda(root) => workspace_of_pixi(root).map(|dir| (dir.clone(), manifests(&dir))),
+            _ => None,
+        };
+        Ok(Before { change, installed, expected, aside: change.records_aside(), manifest })
     }
 
     /// Puts back the records that are still aside because the installation failed, unless the installer has written new ones.
@@ -234,10 +240,9 @@ impl<'a> Before<'a> {
     /// one. Packages that the step has nothing to do with are restored by separate lines, because another program may have
     /// changed them.
     fn undo(&self, has_failed: bool) -> Undo {
-        if let Site::Conda(root) = &self.change.site
-            && let Some(dir) = workspace_of_pixi(root)
-        {
-            return of_manifest(&dir, self.change);
+        if let Some((dir, files)) = &self.manifest {
+            let note = (manifests(dir) != *files).then(|| of_manifest(dir));
+            return Undo { lines: Vec::new(), note };
         }
         let Some((before, after)) = self.installed.as_ref().zip(InstalledPackages::of(&self.change.site)) else {
             return Undo::default();
@@ -247,15 +252,20 @@ impl<'a> Before<'a> {
         // The records of packages that are new or gone are only on one side. Those of a package that could not be installed
         // are on none, and then everything may be an effect of the step.
         let is_unknown = |requirement: &String| !after.has(package_name(requirement), self.change);
-        let mut wanted = self.change.install.iter().chain(&self.change.reinstall);
+        let wanted = || self.change.install.iter().chain(&self.change.reinstall);
         let affected = match (before.affected_by(self.change), after.affected_by(self.change)) {
-            _ if has_failed && wanted.any(is_unknown) => None,
+            _ if has_failed && wanted().any(is_unknown) => None,
             (Some(before), Some(after)) => Some(&before | &after),
             _ => None,
         };
         let is_affected = |name: &String| affected.as_ref().is_none_or(|affected| affected.contains(name));
         let (added, others_added): (Vec<String>, Vec<String>) = added.into_iter().partition(is_affected);
-        let (lost, others_lost): (Vec<_>, Vec<_>) = lost.into_iter().partition(|(name, _)| is_affected(name));
+        let (mut lost, others_lost): (Vec<_>, Vec<_>) = lost.into_iter().partition(|(name, _)| is_affected(name));
+        // The same command would fail again, and has nothing to undo.
+        let is_repeated = |(name, requirement): &(String, String)| {
+            has_failed && wanted().any(|one| one == requirement) && before.has_same(&after, name)
+        };
+        lost.retain(|one| !is_repeated(one));
         let names: Vec<&str> =
             others_added.iter().chain(others_lost.iter().map(|(name, _)| name)).map(String::as_str).collect();
         let changed = names.join(" and ").printable();
@@ -319,13 +329,17 @@ impl<'a> Before<'a> {
     }
 }
 
+/// Returns the contents of pixi's manifests in this directory, and of the lock file.
+fn manifests(dir: &Path) -> Vec<Option<Vec<u8>>> {
+    ["pixi.toml", "pyproject.toml", "pixi.lock"].map(|name| std::fs::read(dir.join(name)).ok()).into()
+}
+
 /// Returns how to undo what pixi has changed. A command would write another requirement into the manifest than the user has
 /// written.
-fn of_manifest(dir: &Path, change: &PackageChange) -> Undo {
+fn of_manifest(dir: &Path) -> String {
     let install = Command::new("pixi", ["install", "--manifest-path"]).and([dir]);
     let dir = dir.printable();
-    let note = format!("to undo the step, restore the manifest and pixi.lock in {dir}, then run `{install}`");
-    Undo { lines: Vec::new(), note: (!change.install.is_empty()).then_some(note) }
+    format!("to undo the step, restore the manifest and pixi.lock in {dir}, then run `{install}`")
 }
 
 fn requirements(lost: &[(String, String)]) -> Vec<String> {

@@ -12,7 +12,7 @@ use cudnn_probe::read_bounded;
 use cudnn_rules::packages::{CONDA_ROOTS, conda_settings, entries, pip_settings, pixi_settings, uv_settings};
 
 use super::foreign::{Distrust, changeable_by_others, changed_below, temporary_changeable_by_others};
-use super::installer::{CERTIFICATES, PackageManager, TEMPORARY};
+use super::installer::{CERTIFICATES, PackageManager, TEMPORARY, adapted};
 
 /// The maximum length of a file with settings in bytes.
 const MAX_LEN: u64 = 1 << 20;
@@ -59,7 +59,8 @@ pub(super) fn foreign_source(
     prefixes: &BTreeSet<PathBuf>,
 ) -> Option<UntrustedSource> {
     let is_unset = |name: &str| commands.iter().all(|command| command.program == "env" && command.has(name));
-    let variables = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+    let variables = std::env::vars_os().map(|(name, value)| adapted(name, value));
+    let variables = variables.filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
     let variables: Vec<_> = variables.filter(|(name, value)| !is_unset(name) && !value.is_empty()).collect();
     if let Some(untrusted) = variables.iter().find_map(|(name, value)| foreign_place(name, value)) {
         return Some(untrusted);

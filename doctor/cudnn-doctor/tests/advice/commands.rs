@@ -27,53 +27,64 @@ fn each_installer_changes_its_own_packages() {
     // An interrupted upgrade left the older version's record behind.
     let twice = [wheel("nvidia-cudnn-cu12", "9.10"), wheel("nvidia-cudnn-cu12", "9.28")];
     let jit = [wheel("nvidia-cudnn-jit-cu12", "9.19")];
-    for (change, expected) in [
-        (
-            reinstall(&wheel("nvidia-cudnn-cu12", "9.28.0.42")),
-            "pip install --force-reinstall --no-deps nvidia-cudnn-cu12==9.28.0.42",
-        ),
-        (
-            reinstall(&conda),
-            "env CONDA_PKGS_DIRS=/env/cudnn-doctor-pkgs conda install --yes --prefix /env --channel conda-forge \
+    let cases = || {
+        [
+            (
+                reinstall(&wheel("nvidia-cudnn-cu12", "9.28.0.42")),
+                "PIP install --force-reinstall --no-deps nvidia-cudnn-cu12==9.28.0.42",
+            ),
+            (
+                reinstall(&conda),
+                "env CONDA_PKGS_DIRS=/env/cudnn-doctor-pkgs conda install --yes --prefix /env --channel conda-forge \
              --force-reinstall --copy libcudnn=9.28.0.42 && rm -rf /env/cudnn-doctor-pkgs",
-        ),
-        (reinstall(&debian), "apt-get install -y --reinstall libcudnn9-cuda-13=9.28.0.42-1"),
-        (reinstall(&package(Installer::Rpm, "libcudnn9-cuda-12", "9")), ""),
-        (reinstall(&package(Installer::Archive, "cudnn-linux-x86_64-9.28.0.42_cuda12-archive", "9")), ""),
-        (reinstall(&wheel("torch", "2.2.0+cu121")), ""),
-        (
-            replace(&two, Component::Cudnn, 13),
-            "pip uninstall --yes nvidia-cudnn-cu12 nvidia-cudnn-cu13 && pip install nvidia-cudnn-cu13==9.28",
-        ),
-        (
-            replace(&twice, Component::Cudnn, 12),
-            "pip uninstall --yes nvidia-cudnn-cu12 && pip uninstall --yes nvidia-cudnn-cu12 && \
-             pip install nvidia-cudnn-cu12==9.28",
-        ),
-        (
-            replace(&jit, Component::Cudnn, 11),
-            "pip install nvidia-cudnn-cu11 && pip uninstall --yes nvidia-cudnn-jit-cu12",
-        ),
-        // NVIDIA does not publish these packages.
-        (replace(&jit, Component::CudnnJit, 11), ""),
-        (replace(&jit, Component::Cudnn, 14), ""),
-        (replace(&[wheel("torch", "2.2.0")], Component::Cudnn, 13), ""),
-        (replace(&[], Component::Cudnn, 13), ""),
-        (
-            replace_by(std::slice::from_ref(&debian), Component::Cudnn, 12, Some("9.10.2.21")),
-            "apt-get remove -y libcudnn9-cuda-13 && apt-get install -y libcudnn9-cuda-12=9.10.2.21-1",
-        ),
-        (
-            install_beside(&conda, Component::Cublas, 12, None),
-            "conda install --yes --prefix /env --channel conda-forge libcublas cuda-version=12",
-        ),
-        (install_beside(&debian, Component::Nvrtc, 12, None), ""),
-        (install_beside(&debian, Component::Nvrtc, 12, Some(9)), "apt-get install -y --reinstall cuda-nvrtc-12-9"),
-        (upgrade(&conda, "9.12"), "conda install --yes --prefix /env --channel conda-forge 'libcudnn>=9.12'"),
-        (upgrade(&wheel("torch", "2.2.0"), "9.12"), ""),
-    ] {
-        assert_eq!(line(change.clone()), expected, "{change:?}");
+            ),
+            (reinstall(&debian), "apt-get install -y --reinstall libcudnn9-cuda-13=9.28.0.42-1"),
+            (reinstall(&package(Installer::Rpm, "libcudnn9-cuda-12", "9")), ""),
+            (reinstall(&package(Installer::Archive, "cudnn-linux-x86_64-9.28.0.42_cuda12-archive", "9")), ""),
+            (reinstall(&wheel("torch", "2.2.0+cu121")), ""),
+            (
+                replace(&two, Component::Cudnn, 13),
+                "PIP uninstall --yes nvidia-cudnn-cu12 nvidia-cudnn-cu13 && PIP install nvidia-cudnn-cu13==9.28",
+            ),
+            (
+                replace(&twice, Component::Cudnn, 12),
+                "PIP uninstall --yes nvidia-cudnn-cu12 && PIP uninstall --yes nvidia-cudnn-cu12 && \
+             PIP install nvidia-cudnn-cu12==9.28",
+            ),
+            (
+                replace(&jit, Component::Cudnn, 11),
+                "PIP install nvidia-cudnn-cu11 && PIP uninstall --yes nvidia-cudnn-jit-cu12",
+            ),
+            // NVIDIA does not publish these packages.
+            (replace(&jit, Component::CudnnJit, 11), ""),
+            (replace(&jit, Component::Cudnn, 14), ""),
+            (replace(&[wheel("torch", "2.2.0")], Component::Cudnn, 13), ""),
+            (replace(&[], Component::Cudnn, 13), ""),
+            (
+                replace_by(std::slice::from_ref(&debian), Component::Cudnn, 12, Some("9.10.2.21")),
+                "apt-get remove -y libcudnn9-cuda-13 && apt-get install -y libcudnn9-cuda-12=9.10.2.21-1",
+            ),
+            (
+                install_beside(&conda, Component::Cublas, 12, None),
+                "conda install --yes --prefix /env --channel conda-forge libcublas cuda-version=12",
+            ),
+            (install_beside(&debian, Component::Nvrtc, 12, None), ""),
+            (install_beside(&debian, Component::Nvrtc, 12, Some(9)), "apt-get install -y --reinstall cuda-nvrtc-12-9"),
+            (upgrade(&conda, "9.12"), "conda install --yes --prefix /env --channel conda-forge 'libcudnn>=9.12'"),
+            (upgrade(&wheel("torch", "2.2.0"), "9.12"), ""),
+        ]
+    };
+    let mut changes = Changes::default();
+    for file in ["/env/pyvenv.cfg", "/env/bin/python3", "/env/lib/python3.12/site-packages/pip/x"] {
+        changes.write(file.as_ref(), "");
     }
+    Facts::recorder().after(changes).within(|| {
+        for (change, expected) in cases() {
+            assert_eq!(line(change.clone()), expected.replace("PIP", "/env/bin/python3 -I -m pip"), "{change:?}");
+        }
+    });
+    // Without the environment, another Python's pip would change the wrong packages.
+    assert_eq!(reinstall(&wheel("nvidia-cudnn-cu12", "9.28.0.42")), None);
 }
 
 #[test]

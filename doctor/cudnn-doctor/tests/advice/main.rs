@@ -161,16 +161,23 @@ fn commands_repair_environments_without_pip() {
     assert!(commands.iter().all(|command| !command.starts_with("uv ")), "{commands:?}");
 }
 
-/// Such a link leads to itself. Installers fail to create files below it.
+/// Installers fail to create files below such a link.
 #[test]
-fn commands_replace_a_directory_that_is_a_link_to_itself() {
-    let loops = |world: &World| {
+fn commands_replace_a_directory_that_is_a_link_to_itself_or_to_nothing() {
+    fn link(world: &World, target: &str) {
         let nvidia = world.site_packages().join("nvidia");
-        std::fs::remove_dir_all(&nvidia).unwrap();
-        std::os::unix::fs::symlink("nvidia", nvidia).unwrap();
-    };
-    let commands = Case::new("a link to itself", "C010", &["nvidia-cudnn-cu12"], loops).run(&World::new("env", true));
-    assert!(commands[0].starts_with("rm ") && commands[0].ends_with("/nvidia"), "{commands:?}");
+        let _ = std::fs::remove_dir_all(&nvidia);
+        std::os::unix::fs::symlink(target, nvidia).unwrap();
+    }
+    let (to_itself, to_nothing) = (|world: &World| link(world, "nvidia"), |world: &World| link(world, "nowhere"));
+    for (name, packages, breaking) in [
+        ("a link to itself", &["nvidia-cudnn-cu12"][..], to_itself as fn(&World)),
+        ("a link to nothing", &["nvidia-cudnn-cu12"], to_nothing),
+        ("a link to nothing, without cuDNN", &[], to_nothing),
+    ] {
+        let commands = Case::new(name, "C010", packages, breaking).run(&World::new("env", true));
+        assert!(commands[0].starts_with("rm ") && commands[0].ends_with("/nvidia"), "{name}: {commands:?}");
+    }
 }
 
 /// A release with two known issues needs only one upgrade, to a release that fixes both.

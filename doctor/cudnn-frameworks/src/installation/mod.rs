@@ -16,6 +16,6 @@ pub use complete::complete_releases;
 pub use evidence::Evidence;
 pub use inventory::{Installed, inventory, inventory_with};
 pub use libraries::{LibraryReport, RecordedFile};
-pub use owner::{deleted_packages, deleted_system_packages, is_link_to_itself, set_system_package, system_package};
+pub use owner::{deleted_packages, deleted_system_packages, set_system_package, system_package};
 pub use package::{Installer, Package};
 pub use report::{InstallationReport, Variant, majority};

@@ -240,7 +240,7 @@ fn is_deleted(file: &Path) -> bool {
 
 /// Returns whether this is a symbolic link that leads to itself, directly or through other links. No program can follow
 /// it.
-pub fn is_link_to_itself(path: &Path) -> bool {
+fn is_link_to_itself(path: &Path) -> bool {
     use std::io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
     let kind = || facts::metadata(path).err().map(|error| error.kind());
     path.is_link() && kind().is_some_and(|kind| ![NotFound, NotADirectory, PermissionDenied].contains(&kind))

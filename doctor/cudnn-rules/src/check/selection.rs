@@ -5,8 +5,7 @@ use cudnn_probe::facts::PathFacts;
 use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::installation::{
-    InstallationReport, Installed, Installer, Package, deleted_packages, deleted_system_packages, is_link_to_itself,
-    site_packages,
+    InstallationReport, Installed, Installer, Package, deleted_packages, deleted_system_packages, site_packages,
 };
 use cudnn_frameworks::real_path;
 use cudnn_probe::{
@@ -18,9 +17,10 @@ use super::finding::{Finding, FindingKind, NO_CUDNN, REJECTED, SEVERAL, Severity
 use super::machine::Machine;
 use super::{framework_requirement, frameworks, remedies};
 use crate::context::Context;
+use crate::packages::dangling_dirs;
 use crate::packages::python_shim::PythonShim;
 use crate::python;
-use crate::remedy::{Action, Remedy};
+use crate::remedy::Remedy;
 
 /// A usable installation and the report on it.
 pub(super) type Used = (Installation, InstallationReport);
@@ -92,6 +92,7 @@ impl Selected {
             .remedy(
                 repair
                     .or_else(|| context.inactive_environment().map(|root| check_environment(&root)))
+                    .or_else(|| context.lost_environment().map(|lost| lost.remedy()))
                     .or_else(|| frameworks::install_for_active(context, machine))
                     .or(upgrade)
                     .or_else(|| environment_of_shim(context))
@@ -192,19 +193,11 @@ fn deleted_finding(packages: &[Package]) -> Option<Finding> {
     let message = format!("{graph}, and maybe other files, of {names} in {} is deleted", first.root.printable());
     let finding = Finding::new(REJECTED, message).note(format!("they are in the records of {}", first.installer));
     let remedy = remedies::restore(packages)?;
-    let Some(link) = link_to_itself(&first.root) else { return Some(finding.remedy(remedy)) };
-    let note =
-        format!("{} is a symbolic link that points to itself: no program can find files below it", link.printable());
-    let removal = Action::Remove { paths: vec![link], is_dir: false };
-    Some(finding.note(note).remedy(remedy.action(removal)))
-}
-
-/// Returns a symbolic link that points to itself in place of a directory of NVIDIA's wheels. Installers never replace
-/// such a link.
-fn link_to_itself(root: &Path) -> Option<PathBuf> {
-    const DIRS: [&str; 3] = ["nvidia", "nvidia/cudnn", "nvidia/cudnn/lib"];
-    let dirs = site_packages(root).flat_map(|site| DIRS.map(|dir| site.join(dir)));
-    { dirs }.find(|dir| is_link_to_itself(dir))
+    let links = dangling_dirs(site_packages(&first.root)).into_iter();
+    let notes = links.map(|link| {
+        format!("{} is a symbolic link that leads nowhere: no program can find files below it", link.printable())
+    });
+    Some(finding.notes(notes).remedy(remedy))
 }
 
 /// Suggests checking the project's virtual environment first.

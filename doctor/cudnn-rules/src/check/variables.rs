@@ -4,10 +4,10 @@
 
 use cudnn_cli::escape::Printable;
 use cudnn_probe::facts::{self, PathFacts};
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::finding::{Finding, NO_EFFECT};
+use crate::lost_environment::{self, LostEnvironment};
 use crate::remedy::{Action, Remedy};
 
 /// The valid words in [`PRELOAD`].
@@ -33,9 +33,6 @@ const KNOWN: [&str; 9] = [
     "CUDNN_LOGINFO_DBG",
 ];
 
-/// The variables that name the active environment.
-const ENVIRONMENTS: [&str; 2] = ["VIRTUAL_ENV", "CONDA_PREFIX"];
-
 /// The prefixes of all variables of cuDNN's log and of the loader.
 const PREFIXES: [&str; 2] = ["CUDNN_LOADER_", "CUDNN_LOG"];
 
@@ -45,8 +42,8 @@ pub(super) struct Variables {
     known: Vec<(&'static str, String)>,
     /// The names of all variables with these prefixes.
     names: Vec<String>,
-    /// The variables that name no environment, for example a deleted one, with the reason.
-    lost_environments: Vec<(&'static str, PathBuf, &'static str)>,
+    /// The environments that do not exist, for example deleted ones.
+    lost_environments: Vec<LostEnvironment>,
     /// The problem with the log destination.
     log_dir: Option<LogDir>,
 }
@@ -58,6 +55,8 @@ enum LogDir {
     IsDestination,
     /// The directory of the destination does not exist.
     Missing,
+    /// Something else has the name of the directory, or of one above it, such as a link that leads nowhere.
+    Occupied,
 }
 
 impl Variables {
@@ -66,26 +65,22 @@ impl Variables {
         let known: Vec<_> = KNOWN.into_iter().filter_map(|name| Some((name, value(name)?))).collect();
         let mut names: Vec<String> = PREFIXES.into_iter().flat_map(facts::variable_names).collect();
         names.sort();
-        let lost = |name| {
-            let root = facts::variable(name).map(PathBuf::from).filter(|root| !root.as_os_str().is_empty())?;
-            let reason = match facts::metadata(&root) {
-                _ if root.is_relative() => "it is not an absolute path",
-                Ok(_) if !root.leads_to_dir() => "it is not a directory",
-                Err(error) if error.kind() == ErrorKind::NotFound => "there is no such directory",
-                _ => return None,
-            };
-            Some((name, root, reason))
-        };
+        let lost = |name| LostEnvironment::in_variable(name, facts::variable(name));
         let destination = known.iter().find(|(name, _)| *name == LOG_DESTINATION);
         let log_dir = destination.and_then(|(_, destination)| LogDir::of(destination.trim()));
-        Variables { known, names, lost_environments: ENVIRONMENTS.into_iter().filter_map(lost).collect(), log_dir }
+        Variables {
+            known,
+            names,
+            lost_environments: lost_environment::VARIABLES.into_iter().filter_map(lost).collect(),
+            log_dir,
+        }
     }
 
     /// Returns one finding per variable.
     pub(super) fn findings(&self) -> Vec<Finding> {
         let known = self.known.iter().filter_map(|(name, value)| ignored_value(name, value, self.log_dir));
         let unknown = self.names.iter().filter_map(|name| unknown_name(name));
-        let lost = self.lost_environments.iter().map(|(name, root, reason)| lost_environment(name, root, reason));
+        let lost = self.lost_environments.iter().map(lost_environment);
         known.chain(unknown).chain(lost).collect()
     }
 }
@@ -101,14 +96,18 @@ impl LogDir {
             return Some(LogDir::IsDestination);
         }
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty() && !destination.contains('%'))?;
-        (!parent.leads_to_dir()).then_some(LogDir::Missing)
+        let is_occupied = parent.ancestors().any(|dir| dir.path_exists() && !dir.leads_to_dir());
+        let problem = if is_occupied { LogDir::Occupied } else { LogDir::Missing };
+        (!parent.leads_to_dir()).then_some(problem)
     }
 }
 
-fn lost_environment(name: &'static str, root: &Path, reason: &str) -> Finding {
-    let message = format!("{name}={} has no effect: {reason}", root.printable());
-    let remedy = Remedy::new("activate the environment that you mean, or unset the variable:").unset(name);
-    Finding::new(NO_EFFECT, message).remedy(remedy)
+/// The user has to decide, because without the variable, commands would change another Python.
+fn lost_environment(lost: &LostEnvironment) -> Finding {
+    let LostEnvironment { variable, root, reason } = lost;
+    let message = format!("{variable}={} has no effect: {reason}", root.printable());
+    let remedy = Remedy::new("create the environment again, activate another one, or unset the variable:");
+    Finding::new(NO_EFFECT, message).remedy(remedy.unset(variable).by_hand())
 }
 
 /// Reports a variable that neither cuDNN nor the loader reads.
@@ -166,6 +165,10 @@ fn destination(value: &str, log_dir: Option<LogDir>) -> Option<(String, Remedy)>
             let remedy = set("name a file in it:", &path.join("cudnn.log"));
             ("is a directory: cuDNN writes no log".to_owned(), remedy)
         }
+        LogDir::Occupied => {
+            let text = "is not in a directory: cuDNN writes no log".to_owned();
+            (text, "name a file in a directory that exists".into())
+        }
         LogDir::Missing => {
             let remedy = Remedy::new("create the directory:").action(Action::CreateDir(path.parent()?.to_owned()));
             ("is in a directory that does not exist: cuDNN writes no log".to_owned(), remedy)
@@ -195,6 +198,7 @@ mod tests {
             (LOG_DESTINATION, "STDERR", Some("cuDNN knows `stderr`")),
             (LOG_DESTINATION, "/", Some("is a directory")),
             (LOG_DESTINATION, "/nowhere/x.log", Some("does not exist")),
+            (LOG_DESTINATION, "/dev/null/logs/x.log", Some("is not in a directory")),
         ] {
             let message = ignored_value(name, value, LogDir::of(value)).map(|finding| finding.message);
             assert_eq!(message.is_some(), expected.is_some(), "{name}={value}: {message:?}");

@@ -158,6 +158,11 @@ impl PackageChange {
         self.install.iter().chain(&self.reinstall)
     }
 
+    /// Returns whether the change installs a package.
+    pub(crate) fn installs_any(&self) -> bool {
+        self.installed().next().is_some()
+    }
+
     /// Returns whether the change installs this package.
     pub fn installs(&self, name: &str) -> bool {
         self.installed().any(|one| package_name(one) == name)

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use cudnn_cli::escape::Printable;
 use cudnn_frameworks::{applies, exclude_each_other, normalized};
 use cudnn_probe::{facts, read_bounded};
+use toml_edit::{DocumentMut, Item, Table, TableLike};
 
 use super::conda::workspace_of_pixi;
 use super::environment::{python_in, root_of, version_name};
@@ -52,7 +53,7 @@ pub fn forbidding(change: &PackageChange) -> Option<String> {
     let forbids = |wanted: &str, decision: &&Decision| {
         normalized(package_name(wanted)) == normalized(package_name(&decision.requirement))
             && match applies(&decision.requirement, python) {
-                true => exclude_each_other(wanted, &decision.requirement),
+                true => exclude_each_other(&with_known_versions(wanted), &decision.requirement),
                 false => decision.is_override,
             }
     };
@@ -62,6 +63,19 @@ pub fn forbidding(change: &PackageChange) -> Option<String> {
     })
 }
 
+/// Adds to a requirement without a version what is known about all versions of the wheel: those of CUDA's libraries start
+/// with the CUDA release in the name, and only cuDNN 9 solves a finding, unless the remedy names another version.
+fn with_known_versions(wanted: &str) -> String {
+    const OF_CUDA: [&str; 3] = ["nvidia-cublas-cu", "nvidia-cuda-nvrtc-cu", "nvidia-cuda-runtime-cu"];
+    let is_number = |text: &&str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = |start: &str| wanted.strip_prefix(start).filter(is_number);
+    match (OF_CUDA.into_iter().find_map(number), number("nvidia-cudnn-cu")) {
+        (Some(cuda), _) => format!("{wanted}=={cuda}.*"),
+        (None, Some(_)) => format!("{wanted}>=9"),
+        (None, None) => wanted.to_owned(),
+    }
+}
+
 /// Returns the version of the Python in the environment at this root, as far as names of files show it.
 fn python_version(root: &Path) -> Option<(u32, u32)> {
     let version = dotted(version_name(&python_in(root), root)?.to_str()?);
@@ -69,46 +83,73 @@ fn python_version(root: &Path) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// Returns the decisions in the project that contains the environment, in uv's configuration, and in the files that
-/// uv's variables name.
+/// Returns the decisions in the project that contains the environment, in the project of the working directory, where the
+/// printed command runs, in uv's configuration, and in the files that uv's variables name.
 fn uv_decisions(root: &Path) -> Vec<Decision> {
     let in_variable = |name: &str, is_override| {
         let files = files_of_variable(name).into_iter().flat_map(|file| decisions_in(&file));
         files.map(move |decision| Decision { is_override, ..decision }).collect::<Vec<_>>()
     };
     let mut found = [in_variable("UV_OVERRIDE", true), in_variable("UV_CONSTRAINT", false)].concat();
-    let in_dir = |dir: &Path| {
-        ["uv.toml", "pyproject.toml"].map(|name| dir.join(name)).into_iter().find(|file| text(file).is_some())
-    };
-    let project = root.ancestors().skip(1).find_map(in_dir);
-    for file in project.into_iter().chain(uv_settings()) {
-        let text = text(&file).unwrap_or_default();
-        let table = if file.ends_with("pyproject.toml") { "tool.uv" } else { "" };
+    let working_dir = facts::current_dir().ok();
+    let above = [root.parent(), working_dir.as_deref()].into_iter().flatten();
+    let in_dir = |dir: &Path| ["uv.toml", "pyproject.toml"].into_iter().find_map(|name| uv_file(dir.join(name)));
+    let projects = above.filter_map(|dir| dir.ancestors().find_map(in_dir));
+    let mut read = BTreeSet::new();
+    for (file, settings) in projects.chain(uv_settings().into_iter().filter_map(uv_file)) {
+        if !read.insert(file.clone()) {
+            continue;
+        }
         for (key, is_override) in [("override-dependencies", true), ("constraint-dependencies", false)] {
-            let requirements = list(&text, table, key).into_iter();
-            found.extend(requirements.map(|requirement| Decision { file: file.clone(), requirement, is_override }));
+            let requirements = settings.get(key).and_then(Item::as_array).into_iter().flatten();
+            found.extend(requirements.filter_map(|one| one.as_str()).map(|requirement| Decision {
+                file: file.clone(),
+                requirement: requirement.trim().to_owned(),
+                is_override,
+            }));
         }
     }
     found
 }
 
+/// Returns uv's settings in this file. `None` if it contains none.
+fn uv_file(file: PathBuf) -> Option<(PathBuf, Table)> {
+    let mut settings = table(&file)?;
+    if file.ends_with("pyproject.toml") {
+        settings = settings.get("tool")?.as_table()?.get("uv")?.as_table()?.clone();
+    }
+    Some((file, settings))
+}
+
+/// Parses a TOML file.
+fn table(file: &Path) -> Option<Table> {
+    Some(text(file)?.parse::<DocumentMut>().ok()?.as_table().clone())
+}
+
 /// Returns the versions in the manifest of the pixi environment at this root. `pixi add` would replace them.
 fn pixi_decisions(root: &Path) -> Vec<Decision> {
     let mut found = Vec::new();
-    for name in ["pixi.toml", "pyproject.toml"] {
-        let Some(file) = workspace_of_pixi(root).map(|dir| dir.join(name)) else { continue };
-        let text = text(&file).unwrap_or_default();
-        let mut is_dependency = false;
-        for line in text.lines().map(str::trim) {
-            if let Some(table) = line.strip_prefix('[').and_then(|line| line.split(']').next()) {
-                is_dependency =
-                    table.ends_with("dependencies") && (name == "pixi.toml" || table.starts_with("tool.pixi."));
-            } else if let Some((package, value)) = line.split_once('=').filter(|_| is_dependency) {
+    let Some(dir) = workspace_of_pixi(root) else { return found };
+    for file in ["pixi.toml", "pyproject.toml"].map(|name| dir.join(name)) {
+        let Some(manifest) = table(&file) else { continue };
+        let tables = if file.ends_with("pixi.toml") {
+            Some(&manifest as &dyn TableLike)
+        } else {
+            manifest.get("tool").and_then(|tool| tool.get("pixi")).and_then(Item::as_table_like)
+        };
+        let mut tables: Vec<&dyn TableLike> = tables.into_iter().collect();
+        while let Some(table) = tables.pop() {
+            for (name, inner) in table.iter().filter_map(|(name, value)| Some((name, value.as_table_like()?))) {
+                if !name.ends_with("dependencies") {
+                    tables.push(inner);
+                    continue;
+                }
                 // `"9.10.*"` or `{ version = "9.10.*", channel = "conda-forge" }`
-                let value = value.split_once("version").map_or(value, |(_, version)| version);
-                let version = value.split(['"', '\'']).nth(1).unwrap_or_default();
-                let requirement = format!("{} {version}", package.trim());
-                found.push(Decision { file: file.clone(), requirement, is_override: false });
+                found.extend(inner.iter().map(|(package, value)| {
+                    let version = value.as_str().or_else(|| value.get("version")?.as_str()).unwrap_or_default();
+                    let requirement = format!("{package} {version}");
+                    Decision { file: file.clone(), requirement, is_override: false }
+                }));
             }
         }
     }
@@ -175,8 +216,47 @@ fn files_of_variable(name: &str) -> Vec<PathBuf> {
     value.split_whitespace().map(|file| without_scheme(file).into()).collect()
 }
 
+/// Returns the text of a file. Requirements are ASCII, but comments may have any encoding.
 fn text(file: &Path) -> Option<String> {
-    String::from_utf8(read_bounded(file, MAX_LEN).ok()?).ok()
+    Some(decoded(&read_bounded(file, MAX_LEN).ok()?))
+}
+
+/// Decodes a text in the encoding of its byte order mark, like pip, or else in UTF-8.
+fn decoded(bytes: &[u8]) -> String {
+    let of_16 = |rest: &[u8], number: fn([u8; 2]) -> u16| {
+        let units: Vec<u16> = rest.as_chunks().0.iter().copied().map(number).collect();
+        String::from_utf16_lossy(&units)
+    };
+    let of_32 = |rest: &[u8], number: fn([u8; 4]) -> u32| -> String {
+        let units = rest.as_chunks().0.iter().copied().map(number);
+        units.map(|unit| char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
+    };
+    match bytes {
+        [0xff, 0xfe, 0, 0, rest @ ..] => of_32(rest, u32::from_le_bytes),
+        [0, 0, 0xfe, 0xff, rest @ ..] => of_32(rest, u32::from_be_bytes),
+        [0xff, 0xfe, rest @ ..] => of_16(rest, u16::from_le_bytes),
+        [0xfe, 0xff, rest @ ..] => of_16(rest, u16::from_be_bytes),
+        [0xef, 0xbb, 0xbf, rest @ ..] | rest => String::from_utf8_lossy(rest).into_owned(),
+    }
+}
+
+/// Replaces variables such as `${HOME}` in a line, like pip. Unset ones stay.
+fn expanded(line: &str) -> String {
+    let mut pieces = line.split("${");
+    let mut text = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let is_name = |name: &str| {
+            let is_of_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+            !name.is_empty() && name.chars().all(is_of_name)
+        };
+        let named = piece.split_once('}').filter(|(name, _)| is_name(name));
+        let value = named.and_then(|(name, rest)| Some((facts::variable(name)?.into_string().ok()?, rest)));
+        match value.filter(|(value, _)| !value.is_empty()) {
+            Some((value, rest)) => text.extend([value.as_str(), rest]),
+            None => text.extend(["${", piece]),
+        }
+    }
+    text
 }
 
 /// Returns the decisions in a file with one requirement per line, and in the files that it names with `-c` or `-r`.
@@ -194,8 +274,8 @@ fn decisions_in(file: &Path) -> Vec<Decision> {
         let text = text(&file).unwrap_or_default().replace("\r\n", "\n").replace("\\\n", " ");
         for line in text.lines() {
             // A comment is a word of its own, because URLs contain this character, too.
-            let line =
-                if line.trim_start().starts_with('#') { "" } else { line.split(" #").next().unwrap_or_default() };
+            let mut before = line.match_indices('#').map(|(at, _)| line.get(..at).unwrap_or_default());
+            let line = expanded(before.find(|text| text.is_empty() || text.ends_with([' ', '\t'])).unwrap_or(line));
             let line = line.split(" --").next().unwrap_or_default().trim();
             let of_file =
                 ["-c", "-r", "--constraint", "--requirement"].iter().find_map(|option| line.strip_prefix(option));
@@ -213,45 +293,6 @@ fn decisions_in(file: &Path) -> Vec<Decision> {
 /// Returns the path of a `file:` URL. Other text stays the same.
 fn without_scheme(file: &str) -> &str {
     file.strip_prefix("file://").unwrap_or(file)
-}
-
-/// Returns the strings of a list in a TOML file, without reading the rest of the file.
-fn list(text: &str, table: &str, key: &str) -> Vec<String> {
-    let mut current = String::new();
-    let mut lines = text.lines();
-    let mut value = String::new();
-    while let Some(line) = lines.next() {
-        let line = line.trim();
-        if let Some(name) = line.strip_prefix('[').and_then(|line| line.split(']').next()) {
-            current = name.trim().to_owned();
-        } else if let Some((name, start)) = line.split_once('=')
-            && (current.as_str(), name.trim()) == (table, key)
-        {
-            let rest = lines.clone().map(without_comment);
-            let all = std::iter::once(without_comment(start)).chain(rest);
-            for part in all {
-                value.push_str(part);
-                if part.trim_end().ends_with(']') {
-                    break;
-                }
-            }
-            break;
-        }
-    }
-    // Requirements contain no quotes, except in markers, where they are of the other kind.
-    let mut found = Vec::new();
-    let mut rest = value.as_str();
-    while let Some(start) = rest.find(['"', '\'']) {
-        let (quote, after) = (rest.get(start..=start).unwrap_or_default(), rest.get(start + 1..).unwrap_or_default());
-        let Some((item, left)) = after.split_once(quote) else { break };
-        found.push(item.trim().to_owned());
-        rest = left;
-    }
-    found
-}
-
-fn without_comment(line: &str) -> &str {
-    line.split('#').next().unwrap_or_default()
 }
 
 #[cfg(test)]

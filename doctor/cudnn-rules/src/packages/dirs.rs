@@ -44,6 +44,28 @@ pub fn data_dir() -> Option<PathBuf> {
     of_user.filter(|dir| can_write(dir)).or_else(of_root)
 }
 
+/// Returns the directory with this name for a separate installation, in [`data_dir`]. If something else has the name, such
+/// as a link that leads nowhere, the name gets a number.
+pub(crate) fn named_data_dir(name: &str) -> Option<PathBuf> {
+    const MAX_NAMES: u32 = 9;
+    let dir = data_dir()?;
+    let numbered = (2..=MAX_NAMES).map(|number| format!("{name}-{number}"));
+    let dirs = std::iter::once(name.to_owned()).chain(numbered).map(|name| dir.join(name));
+    { dirs }.find(|dir| !dir.path_exists() || dir.leads_to_dir())
+}
+
+/// Returns the links that lead nowhere in place of directories of NVIDIA's wheels, below these directories of packages.
+/// Installers never replace them.
+pub(crate) fn dangling_dirs(sites: impl IntoIterator<Item = PathBuf>) -> Vec<PathBuf> {
+    let below = |site: PathBuf| {
+        let nvidia = site.join("nvidia");
+        let parts: Vec<PathBuf> = entries(&nvidia).collect();
+        let libs = parts.iter().map(|part| part.join("lib")).collect::<Vec<_>>();
+        std::iter::once(nvidia).chain(parts).chain(libs)
+    };
+    sites.into_iter().flat_map(below).filter(|dir| dir.is_link() && !dir.target_exists()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use cudnn_probe::facts::{Changes, Facts};
@@ -62,5 +84,28 @@ mod tests {
         changes.set_variable("HOME", Some(home.into()));
         let found = Facts::recorder().after(changes).within(data_dir);
         assert_eq!(found, Some(home.join(".local/share")));
+    }
+
+    #[test]
+    #[cfg(all(test, unix))]
+    #[allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test writes the files that the rules read")]
+    fn a_link_that_leads_nowhere_is_not_taken_for_a_directory() {
+        let home = tempfile::tempdir().unwrap();
+        let site = home.path().join(".local/share");
+        std::fs::create_dir_all(site.join("nvidia/cublas")).unwrap();
+        std::fs::create_dir(site.join("used")).unwrap();
+        for link in ["lost", "lost-2", "nvidia/cublas/lib", "nvidia/cudnn"] {
+            std::os::unix::fs::symlink("nowhere", site.join(link)).unwrap();
+        }
+        let mut changes = Changes::default();
+        changes.set_variable("HOME", Some(home.path().into()));
+        Facts::recorder().after(changes).within(|| {
+            for (name, expected) in [("new", "new"), ("used", "used"), ("lost", "lost-3")] {
+                assert_eq!(named_data_dir(name), Some(site.join(expected)));
+            }
+        });
+        let mut found = dangling_dirs([site.clone()]);
+        found.sort();
+        assert_eq!(found, ["nvidia/cublas/lib", "nvidia/cudnn"].map(|name| site.join(name)));
     }
 }

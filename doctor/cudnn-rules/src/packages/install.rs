@@ -188,12 +188,18 @@ mod tests {
     #[test]
     #[cfg_attr(not(windows), ignore = "tests commands for Windows")]
     fn windows_commands_use_windows_quoting() {
-        let wheel = Package::new(Installer::Pip, "nvidia-cudnn-cu12", Some("9.28.0.42"), "/env");
+        let on_path = || PackageChange::of(Site::OnPath);
         let conda = Package::new(Installer::Conda, "libcudnn", Some("9.28.0.42"), "/env");
         let apart = install_apart(Component::Cudnn, 13, Path::new(r"C:\a b")).map(|(change, _)| change);
         for (change, expected) in [
-            (reinstall(&wheel), "python -m pip install --force-reinstall --no-deps nvidia-cudnn-cu12==9.28.0.42"),
-            (upgrade(&wheel, "9.12"), r#"python -m pip install "nvidia-cudnn-cu12>=9.12""#),
+            (
+                Some(on_path().reinstall(["nvidia-cudnn-cu12==9.28.0.42".to_owned()])),
+                "python -m pip install --force-reinstall --no-deps nvidia-cudnn-cu12==9.28.0.42",
+            ),
+            (
+                Some(on_path().install(["nvidia-cudnn-cu12>=9.12".to_owned()])),
+                r#"python -m pip install "nvidia-cudnn-cu12>=9.12""#,
+            ),
             (
                 reinstall(&conda),
                 "conda install --yes --prefix /env --channel conda-forge --force-reinstall --copy libcudnn=9.28.0.42",

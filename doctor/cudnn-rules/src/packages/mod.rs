@@ -34,6 +34,7 @@ pub use change::{PackageChange, Pip, Site};
 pub use conda::workspace_of_pixi;
 pub use decisions::forbidding;
 pub use dirs::data_dir;
+pub(crate) use dirs::{dangling_dirs, named_data_dir};
 pub use dirs::{entries, user_base};
 pub use environment::{PipRecord, imports_user_packages, python_in, records, setting};
 pub(crate) use environment::{has_closed_python, site_of_new};

@@ -9,7 +9,7 @@ use cudnn_frameworks::normalized;
 use cudnn_probe::Os;
 use cudnn_probe::facts::{PathFacts, is_executable};
 
-use super::dirs::{data_dir, user_base};
+use super::dirs::{named_data_dir, user_base};
 use super::environment::{is_closed, is_managed, records, version_name, version_of_program};
 use super::installed_pip::{Interpreter, in_new_environment, on_path, without_variables};
 use super::interpreter::{interpreters_on_path, is_in_unpacked_image};
@@ -51,10 +51,7 @@ fn names(arguments: &[OsString]) -> Vec<String> {
 /// Returns `None` if the directory is not an environment (`pip install --target` or `--prefix`), or if the Python was not
 /// found. A different Python's pip would change the wrong packages.
 pub(super) fn pip(root: &Path, action: &str, arguments: Vec<OsString>) -> Option<Vec<Command>> {
-    if !root.leads_to_dir() {
-        return Some(vec![on_path()?.and([action]).and(arguments)]);
-    }
-    let python = Interpreter::in_environment(root);
+    let python = Some(Interpreter::in_environment(root)).filter(|_| root.leads_to_dir())?;
     let is_of_image = is_in_unpacked_image(&python.program);
     if !is_of_image && uv::serves(root) {
         return Some(uv::pip(root, action, arguments));
@@ -86,7 +83,7 @@ pub(super) fn into_dir(arguments: Vec<OsString>) -> Option<Vec<Command>> {
     if let Some(python) = python {
         return python.run_pip_for_others("install", arguments);
     }
-    in_new_environment(&data_dir()?.join("cudnn-doctor-pip"), &program.unwrap_or_else(|| "python3".into()), arguments)
+    in_new_environment(&named_data_dir("cudnn-doctor-pip")?, &program.unwrap_or_else(|| "python3".into()), arguments)
 }
 
 /// Returns the commands that fill a directory with the pip of this Python.

@@ -136,7 +136,11 @@ fn remaining(findings: &[Finding], outcomes: &[RemedyOutcome], left: &[Finding])
     let is_fixed = |outcome: &RemedyOutcome| {
         matches!(outcome, RemedyOutcome::Planned { .. } | RemedyOutcome::FixedBy(_) | RemedyOutcome::FixedUpTo(_))
     };
-    let not_fixed = findings.iter().zip(outcomes).filter(|(_, outcome)| !is_fixed(outcome)).map(|(finding, _)| finding);
+    let (fixed, not_fixed): (Vec<_>, Vec<_>) =
+        findings.iter().zip(outcomes).partition(|(_, outcome)| is_fixed(outcome));
+    // A step whose effect is not known is assumed to work.
+    let left = left.iter().filter(|left| !fixed.iter().any(|(finding, _)| finding.is_same(left)));
+    let not_fixed = not_fixed.into_iter().map(|(finding, _)| finding);
     let all = not_fixed.chain(left).filter(|finding| finding.kind.severity > Severity::Note);
     all.map(|finding| finding.kind.code).collect()
 }

@@ -12,7 +12,9 @@ use cudnn_probe::image::links;
 use cudnn_probe::{Architecture, Library, Os, canonicalize, identify_any};
 
 use super::records::{PackageFiles, PackageRecords};
-use crate::packages::{PackageChange, PipRecord, Site, package_name, site_of_new};
+use crate::packages::{
+    PackageChange, PipRecord, Site, package_name, python_problem, restore_python, setting, site_of_new,
+};
 use crate::remedy::{Action, Variable};
 
 /// A machine after some actions.
@@ -63,9 +65,10 @@ impl SimulatedMachine {
             }
             Action::Packages(change) => return self.change_packages(change),
             Action::Variable(variable) => return self.set(variable),
+            Action::Python(root) => return self.restore_python(root),
             Action::Inspect(_) => {}
             // They change permissions, or the search of other programs.
-            Action::Permit { .. } | Action::Python(_) | Action::Ldconfig | Action::DropIn { .. } => {
+            Action::Permit { .. } | Action::Ldconfig | Action::DropIn { .. } => {
                 return Err(Unknown);
             }
         }
@@ -152,12 +155,25 @@ impl SimulatedMachine {
         }
     }
 
+    /// Recreates the Python of the virtual environment at this root. What uv creates is not known.
+    fn restore_python(&mut self, root: &Path) -> Result<(), Unknown> {
+        let Some(missing) = self.within(|| restore_python(root)) else { return Ok(()) };
+        let program =
+            missing.commands.last().map(|venv| Path::new(&venv.program)).filter(|program| program.is_absolute());
+        let program = program.ok_or(Unknown)?;
+        missing.stale.iter().for_each(|path| self.change(|changes| changes.remove(path)));
+        self.create_environment(root, program).ok_or(Unknown)?;
+        let is_lost = self.within(|| python_problem(root).is_some());
+        if is_lost { Err(Unknown) } else { Ok(()) }
+    }
+
     /// Creates a virtual environment as this Python does. `None` if the version of the Python is not known.
     fn create_environment(&mut self, root: &Path, program: &Path) -> Option<PackageRecords> {
         let site = self.within(|| site_of_new(root, program))?;
         let home = self.within(|| canonicalize(program)).ok()?.parent()?.display().to_string();
         let version = site.parent()?.file_name()?.to_str()?.trim_start_matches("python").to_owned();
-        let settings = format!("home = {home}\ninclude-system-site-packages = false\nversion = {version}\n");
+        let has_system = self.within(|| setting(root, "include-system-site-packages").as_deref() == Some("true"));
+        let settings = format!("home = {home}\ninclude-system-site-packages = {has_system}\nversion = {version}\n");
         self.change(|changes| {
             changes.write(&root.join("pyvenv.cfg"), &settings);
             ["python", "python3"].iter().for_each(|name| changes.write_program(&root.join("bin").join(name), "#!"));

@@ -86,7 +86,7 @@ impl Messages {
             kind = Some(ReasonLevel::Error);
         }
         match kind.filter(|_| !is_of_entry) {
-            Some(ReasonLevel::Error) if mark != Some(b'w') => self.errors += 1,
+            Some(ReasonLevel::Error) if mark != Some(b'w') && !is_python_warning(line) => self.errors += 1,
             Some(_) => self.warnings += 1,
             None => {}
         }
@@ -196,6 +196,13 @@ fn traceback(line: &str) -> Option<usize> {
     line.split_once("Traceback contains ")?.1.split(' ').next()?.parse().ok()
 }
 
+/// Returns whether Python has printed this line as a warning: `FILE:LINE: UserWarning: TEXT`.
+fn is_python_warning(line: &str) -> bool {
+    let before = line.split_once("Warning: ").map_or("", |(before, _)| before);
+    let place = before.trim_end_matches(|c: char| c.is_ascii_alphanumeric() || c == '_').strip_suffix(": ");
+    place.and_then(|place| place.rsplit_once(':')).is_some_and(|(_, number)| number.parse::<u32>().is_ok())
+}
+
 /// Returns the parts of a line such as `Error: CUDNN_STATUS_BAD_PARAM; Reason: nullptr == descriptor`.
 fn reason(line: &str) -> Option<(ReasonLevel, &str, &str)> {
     let (before, reason) = line.split_once("; Reason: ")?;
@@ -257,6 +264,21 @@ mod tests {
         assert_eq!(reasons(lines), expected(&[("BAD_PARAM", "a", 1), ("SUCCESS", "b", 1)]));
         assert_eq!(reasons("see CUDNN_STATUS_BAD_PARAM in foo; Reason: x"), expected(&[("BAD_PARAM", "", 1)]));
         assert_eq!(reasons("i!     status: type=cudnnStatus_t; val=CUDNN_STATUS_BAD_PARAM (2000);"), expected(&[]));
+    }
+
+    #[test]
+    fn a_warning_of_python_is_no_error() {
+        let status = "Plan failed with a cudnnException: CUDNN_STATUS_NOT_SUPPORTED (Triggered internally at x.cpp:1.)";
+        for (start, expected) in [
+            ("/env/torch/nn/modules/conv.py:548: UserWarning: ", (0, 1)),
+            ("[rank0]: <stdin>:1: _My2Warning: ", (0, 1)),
+            ("RuntimeError: Warning: ", (1, 0)),
+            ("x:y: UserWarning: ", (1, 0)),
+        ] {
+            let mut messages = Messages::default();
+            messages.add(&format!("{start}{status}"), false);
+            assert_eq!((messages.errors, messages.warnings), expected, "{start}");
+        }
     }
 
     #[test]

@@ -301,14 +301,15 @@ fn for_each_entry(mut reader: impl BufRead, mut add: impl FnMut(Part<'_>)) -> st
         [0x1f, 0x8b, ..] => {
             return Err(std::io::Error::other("it is compressed; `zcat FILE | cudnn-doctor log -` reads it"));
         }
-        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
-            return Err(std::io::Error::other("it is UTF-16, as PowerShell writes it: convert it to UTF-8"));
-        }
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => return Err(std::io::Error::other(UTF_16)),
         _ => {}
     }
     loop {
         line.clear();
         reader.by_ref().take(MAX_LINE_LEN).read_until(b'\n', &mut line)?;
+        if is_utf_16(&line) {
+            return Err(std::io::Error::other(UTF_16));
+        }
         line = without_colors(line);
         if let Some(start) = mark(&line, is_prefixed) {
             line.drain(..start);
@@ -343,6 +344,19 @@ fn for_each_entry(mut reader: impl BufRead, mut add: impl FnMut(Part<'_>)) -> st
             entry.extend_from_slice(&line);
         }
     }
+}
+
+/// The reason why UTF-16 is not read.
+const UTF_16: &str = "it is UTF-16, as PowerShell writes it: convert it to UTF-8";
+
+/// Returns whether a line is ASCII text in UTF-16. PowerShell's `>>` appends such lines to any file, without a mark.
+fn is_utf_16(line: &[u8]) -> bool {
+    const MIN_PAIRS: usize = 4;
+    let pairs = line.as_chunks::<2>().0;
+    let is_text = |byte: u8| byte != 0 && byte.is_ascii();
+    let is_big_endian = || pairs.iter().all(|[high, low]| *high == 0 && is_text(*low));
+    let is_little_endian = || pairs.iter().all(|[low, high]| *high == 0 && is_text(*low));
+    pairs.len() >= MIN_PAIRS && (is_big_endian() || is_little_endian())
 }
 
 /// Returns the position of cuDNN's mark (`E! `, `e! `) in a line. torchrun, kubectl and similar tools prepend a rank,

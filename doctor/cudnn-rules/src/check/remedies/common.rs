@@ -7,14 +7,17 @@ use cudnn_cli::programs::doctor;
 use cudnn_frameworks::installation::{InstallationReport, Installer, Package};
 use cudnn_probe::{Component, DEFAULT_CUDA_MAJOR};
 
-use crate::packages::{self, PackageChange, data_dir, with_holds};
-use crate::remedy::{Effect, Remedy, Variable};
+use crate::packages::{self, PackageChange, dangling_dirs, named_data_dir, with_holds};
+use crate::remedy::{Action, Effect, Remedy, Variable};
 use crate::system::LOADER;
 
 /// Returns the remedy that makes this change.
 pub(crate) fn by_change(text: impl Into<String>, change: PackageChange) -> Remedy {
     let effect = if moves_wheels(&change) { Effect::OtherDir } else { Effect::SameDir };
-    Remedy::new(text).effect(effect).change(change)
+    let remedy = Remedy::new(text).effect(effect);
+    let links = if change.installs_any() { dangling_dirs(change.site.package_dirs()) } else { Vec::new() };
+    let removal = (!links.is_empty()).then_some(Action::Remove { paths: links, is_dir: false });
+    remedy.actions(removal).change(change)
 }
 
 /// Makes the system's loader search a directory first.
@@ -84,7 +87,7 @@ pub(super) fn apart_dir(component: Component, cuda_major: u32) -> Option<PathBuf
         Component::Nvrtc => "nvrtc",
         _ => "cudnn",
     };
-    Some(data_dir()?.join(format!("{name}-cuda-{cuda_major}")))
+    named_data_dir(&format!("{name}-cuda-{cuda_major}"))
 }
 
 /// Selects a different installation.

@@ -12,7 +12,7 @@ use crate::check::machine::Machine;
 use crate::check::plain_program::find;
 use crate::check::wheel_choice::{WheelChoice, choose_wheel_for};
 use crate::context::Context;
-use crate::packages::{self, BasePython, PackageChange, PackageNames, Pip, Site, python_in};
+use crate::packages::{self, BasePython, PackageChange, PackageNames, Pip, Site, named_data_dir, python_in};
 use crate::python::{self, Python};
 use crate::remedy::{Action, Effect, Remedy, Variable};
 use crate::system::LOADER;
@@ -40,6 +40,9 @@ pub(super) fn install_wheel(
     minimum: Option<Version>,
     choice: &ReleaseChoice,
 ) -> Remedy {
+    if let Some(lost) = context.lost_environment() {
+        return lost.remedy();
+    }
     let environments = context.search.environments();
     let is_active = |origin: &Origin| python::is_active(origin) || root_of_conda(origin).is_some();
     let python = environments.iter().find_map(|origin| match origin {
@@ -145,8 +148,8 @@ pub(in crate::check) fn install_older(minimum: Version, cuda_major: u32) -> Opti
     if minimum.major != last.major || minimum > last {
         return None;
     }
-    let Some(home) = apart_dir(Component::Cudnn, cuda_major) else { return Some(no_place()) };
-    let dir = home.with_file_name(format!("cudnn-{}-cuda-{cuda_major}", last.major));
+    let name = format!("cudnn-{}-cuda-{cuda_major}", last.major);
+    let Some(dir) = named_data_dir(&name) else { return Some(no_place()) };
     let requirement = format!("{}>={minimum},<9", Component::Cudnn.wheel(cuda_major));
     // pip refuses to add to a directory it has already filled.
     let options = if dir.target_exists() { vec!["--upgrade"] } else { Vec::new() };

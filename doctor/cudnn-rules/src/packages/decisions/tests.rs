@@ -3,16 +3,6 @@ use cudnn_probe::facts::{Changes, Facts};
 use tempfile::TempDir;
 
 #[test]
-fn lists_of_uv_are_found_in_their_table() {
-    let text = "[project]\nconstraint-dependencies = [\"a\"]\n[tool.uv]\n# constraint-dependencies = [\"b\"]\n\
-                constraint-dependencies = [\n  \"x[y]<2; python_version > '3'\", # c ]\n  'z==1',\n]\n[tool.uv.x]\n";
-    assert_eq!(list(text, "tool.uv", "constraint-dependencies"), ["x[y]<2; python_version > '3'", "z==1"]);
-    assert_eq!(list(text, "tool.uv", "override-dependencies"), Vec::<String>::new());
-    assert_eq!(list("override-dependencies = [\"a==1\"]", "", "override-dependencies"), ["a==1"]);
-    assert_eq!(list("x = [\"a", "", "x"), Vec::<String>::new());
-}
-
-#[test]
 fn values_of_pip_continue_on_indented_lines() {
     let text = "[global]\nConstraint =\n    /a.txt\n\t/b.txt\n    # /old.txt\nprefix = /x\n# no value\n";
     let expected = [("constraint", "/a.txt"), ("constraint", "/b.txt"), ("prefix", "/x")];
@@ -26,7 +16,7 @@ fn values_of_pip_continue_on_indented_lines() {
 fn files_of_requirements_are_read_like_pip_reads_them() {
     let dir = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
-    write("all.txt", "# nothing\na==1 # why\nb \\\n  >=2\n-c more/c.txt\n--hash=x\n--requirement=all.txt\n");
+    write("all.txt", "# nothing\na==1\t# why\nb \\\n  >=2\n-c more/c.txt\n--hash=x\n--requirement=all.txt\n");
     std::fs::create_dir(dir.path().join("more")).unwrap();
     write("more/c.txt", "c<3\r\n");
     let mut found: Vec<String> =
@@ -34,6 +24,84 @@ fn files_of_requirements_are_read_like_pip_reads_them() {
     found.sort();
     found.dedup();
     assert_eq!(found, ["a==1", "b    >=2", "c<3"]);
+}
+
+#[test]
+fn files_of_requirements_have_the_encodings_and_variables_that_pip_knows() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("constraints.txt");
+    let mut changes = Changes::default();
+    changes.set_variable("CUDA_OF_9", Some("12".into()));
+    changes.set_variable("NOTHING", None);
+    let found = |bytes: Vec<u8>| {
+        std::fs::write(&file, bytes).unwrap();
+        let found = Facts::recorder().after(changes.clone()).within(|| decisions_in(&file));
+        found.into_iter().map(|one| one.requirement).collect::<Vec<_>>()
+    };
+    let text = "\u{feff}a<9 # \u{e4}\nb-cu${CUDA_OF_9}==1\n";
+    let (units, chars) = (text.encode_utf16(), text.chars().map(u32::from));
+    for bytes in [
+        text.as_bytes().to_vec(),
+        units.clone().flat_map(u16::to_le_bytes).collect(),
+        units.flat_map(u16::to_be_bytes).collect(),
+        chars.clone().flat_map(u32::to_le_bytes).collect(),
+        chars.flat_map(u32::to_be_bytes).collect(),
+        b"a<9 # \xe4\nb-cu12==1\n".to_vec(),
+    ] {
+        assert_eq!(found(bytes.clone()), ["a<9", "b-cu12==1"], "{bytes:?}");
+    }
+    assert_eq!(found(b"a${NOTHING}b\n${lower}\n${\n".to_vec()), ["a${NOTHING}b", "${lower}", "${"]);
+}
+
+#[test]
+#[cfg(all(test, target_os = "linux"))]
+fn the_settings_of_uv_come_from_the_projects_of_the_environment_and_of_the_working_directory() {
+    let settings = |version: &str| {
+        format!(
+            "[project]\nconstraint-dependencies = [\"{NVRTC}==1\"]\n[tool.uv]\n# constraint-dependencies = [\"b\"]\n\
+             constraint-dependencies = [\n  'z', # ]\n  \"{NVRTC}=={version}\",\n]\n[tool.uv.x]\n"
+        )
+    };
+    let decides = |place: &str| Some(format!("{place}/pyproject.toml decides {NVRTC}==12.4.127"));
+    for (of_owner, of_working_dir, expected) in [
+        (settings("12.4.127"), String::new(), decides("DIR")),
+        (settings("12.9.86"), settings("12.4.127"), decides("DIR/elsewhere")),
+        (settings("12.9.86"), "[tool.other]\n".to_owned(), None),
+        ("[tool.uv".to_owned(), String::new(), None),
+    ] {
+        let dir = project(&of_owner);
+        let elsewhere = dir.path().join("elsewhere");
+        std::fs::create_dir_all(elsewhere.join("src")).unwrap();
+        std::fs::write(elsewhere.join("pyproject.toml"), &of_working_dir).unwrap();
+        // Settings in a directory without a table of uv are those of the directory above.
+        std::fs::write(elsewhere.join("src/pyproject.toml"), "[project]\n").unwrap();
+        let mut changes = Changes::default();
+        changes.set_answer("working directory", "", &Ok::<_, std::io::Error>(elsewhere.join("src")));
+        let change =
+            PackageChange::of(Site::Environment(dir.path().join("env"))).install([format!("{NVRTC}==12.9.86")]);
+        assert_eq!(forbidden_after(changes, &dir, change, &[]), expected, "{of_owner}{of_working_dir}");
+    }
+}
+
+#[test]
+#[cfg(all(test, target_os = "linux"))]
+fn a_constraint_excludes_a_wheel_whose_versions_all_start_with_the_release_of_cuda() {
+    for (wanted, constraint, is_forbidden) in [
+        (NVRTC, "<12", true),
+        (NVRTC, "<12.9", false),
+        (NVRTC, ">=13", true),
+        ("nvidia-cublas-cu12", "==11.*", true),
+        ("nvidia-cudnn-cu12", "<9", true),
+        ("nvidia-cudnn-cu12", "<9.19", false),
+        ("nvidia-cufft-cu12", "<12", false),
+    ] {
+        let dir = project("");
+        let constraints = dir.path().join("constraints.txt");
+        std::fs::write(&constraints, format!("{wanted}{constraint}\n")).unwrap();
+        let change = PackageChange::of(Site::OnPath).install([wanted.to_owned()]);
+        let found = forbidden(&dir, change, &[("PIP_CONSTRAINT", &constraints)]);
+        assert_eq!(found.is_some(), is_forbidden, "{wanted}{constraint}: {found:?}");
+    }
 }
 
 /// Returns a directory with a Python 3.12 environment that uv has made, in the project with these settings.
@@ -53,7 +121,16 @@ fn project(settings: &str) -> TempDir {
 
 /// Returns what forbids this change in the project, if these variables are set and uv is on `PATH`.
 fn forbidden(dir: &TempDir, change: PackageChange, variables: &[(&str, &Path)]) -> Option<String> {
-    let mut changes = Changes::default();
+    forbidden_after(Changes::default(), dir, change, variables)
+}
+
+/// Like `forbidden`, on a machine with these changes.
+fn forbidden_after(
+    mut changes: Changes,
+    dir: &TempDir,
+    change: PackageChange,
+    variables: &[(&str, &Path)],
+) -> Option<String> {
     for name in ["UV_OVERRIDE", "UV_CONSTRAINT", "UV_CONFIG_FILE", "PIP_CONSTRAINT", "PIP_CONFIG_FILE"] {
         changes.set_variable(name, None);
     }

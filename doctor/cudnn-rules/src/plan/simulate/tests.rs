@@ -115,6 +115,26 @@ fn apt_changes_what_dpkg_records() {
 
 #[test]
 #[cfg_attr(miri, ignore = "it writes files")]
+fn a_recreated_python_uses_the_packages_of_its_environment() {
+    let world = tempfile::tempdir().unwrap();
+    let (env, base) = (world.path().join("env"), world.path().join("base/bin"));
+    support::write_program(base.join("python3.12"), "\x7fELF");
+    std::fs::create_dir_all(env.join("lib/python3.12/site-packages/pip")).unwrap();
+    std::fs::create_dir(env.join("bin")).unwrap();
+    std::fs::write(env.join("pyvenv.cfg"), "include-system-site-packages = true\n").unwrap();
+    std::os::unix::fs::symlink("/nowhere/python3.12", env.join("bin/python3")).unwrap();
+    for (path, is_known) in [("nowhere", false), ("base/bin", true)] {
+        let mut simulation = SimulatedMachine::new(Facts::recorder());
+        simulation.change(|changes| changes.set_variable("PATH", Some(world.path().join(path).into())));
+        assert_eq!(simulation.take(&Action::Python(env.clone())).is_ok(), is_known, "{path}");
+        assert_eq!(simulation.within(|| python_problem(&env).is_none()), is_known, "{path}");
+        let has_system = simulation.within(|| setting(&env, "include-system-site-packages"));
+        assert_eq!(has_system.as_deref(), Some("true"));
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "it writes files")]
 fn a_new_environment_has_the_version_of_its_python() {
     let world = tempfile::tempdir().unwrap();
     let program = world.path().join("base/bin/python3");

@@ -129,7 +129,22 @@ fn conclude(session: &ReplaySession<'_>, comparison: Comparison, outputs: &Outpu
         let xml = junit::xml(&titles, &rows, fails, problems);
         junit.write(|file| file.write_all(xml.as_bytes()))
     });
-    session.format.report(
+    let lacks_library = |side: usize| {
+        rows.iter().all(|row| [&row.before, &row.after].get(side).is_some_and(|report| report.lacks_library()))
+    };
+    let outcome = if let Err(error) = html.and(junit) {
+        Err(error)
+    } else if interrupted.is_none() && failing == rows.len() {
+        Err("error: no graph works with either release, so nothing was compared".to_owned())
+    } else if let Some((_, title)) =
+        titles.iter().enumerate().find(|(side, _)| !rows.is_empty() && lacks_library(*side))
+    {
+        Err(format!("error: {} lacks a library, so nothing was compared", title.printable()))
+    } else {
+        Ok(if rows.iter().any(fails) { Outcome::Warnings } else { Outcome::Fine })
+    };
+    let outcome = session.format.conclude(
+        outcome,
         || {
             let keys = json!({ "problems": problems, "before": before, "after": after, "notes": notes, "worse": worse, "graphs": rows });
             session.with_rest(keys, rows.len())
@@ -140,21 +155,8 @@ fn conclude(session: &ReplaySession<'_>, comparison: Comparison, outputs: &Outpu
         },
     );
     interruption.iter().for_each(remark);
-    for written in [html, junit] {
-        written?;
-    }
     if let Some(signal) = interrupted {
         temporary::end_by(signal);
     }
-    if failing == rows.len() {
-        remark("error: no graph works with either release, so nothing was compared");
-        return Ok(Outcome::Failed);
-    }
-    for (side, title) in [(0, &titles[0]), (1, &titles[1])] {
-        if rows.iter().all(|row| [&row.before, &row.after].get(side).is_some_and(|report| report.lacks_library())) {
-            remark(format_args!("error: {} lacks a library, so nothing was compared", title.printable()));
-            return Ok(Outcome::Failed);
-        }
-    }
-    Ok(if rows.iter().any(fails) { Outcome::Warnings } else { Outcome::Fine })
+    Ok(outcome)
 }

@@ -25,7 +25,20 @@ pub(super) fn replay(session: &ReplaySession<'_>, cudnn: Option<&Path>) -> Comma
         reports.push((graph, report));
         Ok(())
     })?;
-    session.format.report(
+    let is_fine = |report: &ReplayReport| {
+        let mut runs = report.plans.iter().flat_map(|plan| &plan.runs);
+        let is_complete = status(report) == ReportStatus::SUCCESS && report.problems.is_empty();
+        is_complete && runs.all(|run| run.is_repeatable && run.damage.is_empty())
+    };
+    let outcome = if !reports.is_empty() && reports.iter().all(|(_, report)| report.lacks_library()) {
+        Err("error: cuDNN lacks a library, so no graph was replayed".to_owned())
+    } else if reports.iter().all(|(_, report)| is_fine(report)) {
+        Ok(Outcome::Fine)
+    } else {
+        Ok(Outcome::Warnings)
+    };
+    let outcome = session.format.conclude(
+        outcome,
         || {
             let graph = |(graph, report): &(&Captured, ReplayReport)| json!({ "graph": graph.id, "label": graph.label, "report": report });
             let keys = json!({ "problems": session.file.problems, "options": session.arguments.value(), "graphs": reports.iter().map(graph).collect::<Vec<_>>() });
@@ -37,15 +50,5 @@ pub(super) fn replay(session: &ReplaySession<'_>, cudnn: Option<&Path>) -> Comma
         remark(session.interruption(reports.len()));
         temporary::end_by(signal);
     }
-    if !reports.is_empty() && reports.iter().all(|(_, report)| report.lacks_library()) {
-        remark("error: cuDNN lacks a library, so no graph was replayed");
-        return Ok(Outcome::Failed);
-    }
-    let is_fine = |report: &ReplayReport| {
-        let mut runs = report.plans.iter().flat_map(|plan| &plan.runs);
-        let is_complete = status(report) == ReportStatus::SUCCESS && report.problems.is_empty();
-        is_complete && runs.all(|run| run.is_repeatable && run.damage.is_empty())
-    };
-    let all_fine = reports.iter().all(|(_, report)| is_fine(report));
-    Ok(if all_fine { Outcome::Fine } else { Outcome::Warnings })
+    Ok(outcome)
 }

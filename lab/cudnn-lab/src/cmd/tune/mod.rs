@@ -74,14 +74,15 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
         let page = page::html(&summary, &captures.problems);
         html.write(|file| file.write_all(page.as_bytes()))
     });
-    format.report(|| summary.value(&captures.problems, &phases), || text::print(&summary, &phases));
-    written?;
+    let is_fine = refused.is_empty() && !summary.has_dangerous_default();
+    let outcome = if is_fine { Outcome::Fine } else { Outcome::Warnings }.max(captures.outcome());
+    let keys = || summary.value(&captures.problems, &phases);
+    let outcome = format.conclude(written.map(|()| outcome), keys, || text::print(&summary, &phases));
     if let Some(signal) = interrupted {
         remark(format_args!("interrupted: {} not tuned", cudnn_cli::output::count(left, "graph")));
         temporary::end_by(signal);
     }
-    let is_fine = refused.is_empty() && !summary.has_dangerous_default();
-    Ok(if is_fine { Outcome::Fine } else { Outcome::Warnings }.max(captures.outcome()))
+    Ok(outcome)
 }
 
 /// Returns the time limit.

@@ -1,0 +1,65 @@
+//! Recognizes a variable that names an environment without a Python, so that no command changes another Python instead.
+
+use cudnn_cli::escape::Printable;
+use cudnn_cli::programs::doctor;
+use cudnn_probe::Host;
+use cudnn_probe::facts::{self, PathFacts};
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+use crate::packages::{has_closed_python, python_in, python_problem};
+use crate::remedy::Remedy;
+
+/// The variables that name the active environment, in order of precedence.
+pub(crate) const VARIABLES: [&str; 2] = ["VIRTUAL_ENV", "CONDA_PREFIX"];
+
+/// An environment that a variable names, and that programs cannot use.
+#[derive(Clone, Debug)]
+pub(crate) struct LostEnvironment {
+    /// The variable.
+    pub(crate) variable: &'static str,
+    /// Its value.
+    pub(crate) root: PathBuf,
+    /// Why programs cannot use it, as a sentence.
+    pub(crate) reason: &'static str,
+}
+
+impl LostEnvironment {
+    /// Returns the environment in this variable if there is no such directory.
+    pub(crate) fn in_variable(variable: &'static str, value: Option<OsString>) -> Option<Self> {
+        let root = value.map(PathBuf::from).filter(|root| !root.as_os_str().is_empty())?;
+        let reason = match facts::metadata(&root) {
+            _ if root.is_relative() => "it is not an absolute path",
+            Ok(_) if root.leads_to_dir() => return None,
+            Ok(_) => "it is not a directory",
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => "this user may not read it",
+            Err(_) => "there is no such directory",
+        };
+        Some(LostEnvironment { variable, root, reason })
+    }
+
+    /// Returns the active environment of this host if there is no such directory, or no Python in a virtual environment
+    /// that can be recreated.
+    pub(crate) fn active(host: &Host) -> Option<Self> {
+        let (variable, value) = VARIABLES.into_iter().find_map(|name| Some((name, host.variable(name)?)))?;
+        let root = PathBuf::from(&value);
+        Self::in_variable(variable, Some(value)).or_else(|| {
+            let has_python = python_in(&root).leads_to_file() || has_closed_python(&root);
+            // conda installs packages in an environment without a Python.
+            let is_lost = variable == "VIRTUAL_ENV" && !has_python && python_problem(&root).is_none();
+            is_lost.then_some(LostEnvironment { variable, root, reason: "it has no Python" })
+        })
+    }
+
+    /// Returns what the user has to do before a command may install packages.
+    pub(crate) fn remedy(&self) -> Remedy {
+        let LostEnvironment { variable, root, reason } = self;
+        Remedy::new(format!(
+            "{variable} names the environment {}, but {reason}: create the environment again, or unset {variable}; then \
+             run `{} check` again",
+            root.printable(),
+            doctor()
+        ))
+    }
+}
