@@ -53,6 +53,8 @@ pub fn forbidding(change: &PackageChange) -> Option<String> {
     let forbids = |wanted: &str, decision: &&Decision| {
         normalized(package_name(wanted)) == normalized(package_name(&decision.requirement))
             && match applies(&decision.requirement, python) {
+                // Then only that file may be installed.
+                true if is_of_file(&decision.requirement) => true,
                 true => exclude_each_other(&with_known_versions(wanted), &decision.requirement),
                 false => decision.is_override,
             }
@@ -283,11 +285,24 @@ fn decisions_in(file: &Path) -> Vec<Decision> {
                 let other = other.trim_start_matches([' ', '\t', '=']);
                 files.extend(file.parent().map(|dir| dir.join(without_scheme(other))));
             } else if !line.is_empty() && !line.starts_with('-') {
-                found.push(Decision { file: file.clone(), requirement: line.to_owned(), is_override: false });
+                let requirement = of_wheel(line).unwrap_or_else(|| line.to_owned());
+                found.push(Decision { file: file.clone(), requirement, is_override: false });
             }
         }
     }
     found
+}
+
+/// Returns the requirement of a line that is only the path or URL of a wheel: `name @ URL`.
+fn of_wheel(line: &str) -> Option<String> {
+    let name = line.split(';').next()?.trim().rsplit(['/', '\\']).next()?;
+    let (name, _) = name.split_once('-').filter(|(_, rest)| rest.contains(".whl"))?;
+    (!line.contains('@')).then(|| format!("{name} @ {line}"))
+}
+
+/// Returns whether a requirement names a file or URL in place of versions.
+fn is_of_file(requirement: &str) -> bool {
+    requirement.split(';').next().unwrap_or_default().contains('@')
 }
 
 /// Returns the path of a `file:` URL. Other text stays the same.

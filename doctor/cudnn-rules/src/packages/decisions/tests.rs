@@ -18,12 +18,12 @@ fn files_of_requirements_are_read_like_pip_reads_them() {
     let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
     write("all.txt", "# nothing\na==1\t# why\nb \\\n  >=2\n-c more/c.txt\n--hash=x\n--requirement=all.txt\n");
     std::fs::create_dir(dir.path().join("more")).unwrap();
-    write("more/c.txt", "c<3\r\n");
+    write("more/c.txt", "c<3\r\n./d_e-1-py3-none-any.whl\nf @ https://x/f-1.whl\n");
     let mut found: Vec<String> =
         decisions_in(&dir.path().join("all.txt")).into_iter().map(|one| one.requirement).collect();
     found.sort();
     found.dedup();
-    assert_eq!(found, ["a==1", "b    >=2", "c<3"]);
+    assert_eq!(found, ["a==1", "b    >=2", "c<3", "d_e @ ./d_e-1-py3-none-any.whl", "f @ https://x/f-1.whl"]);
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn the_settings_of_uv_come_from_the_projects_of_the_environment_and_of_the_worki
 
 #[test]
 #[cfg(all(test, target_os = "linux"))]
-fn a_constraint_excludes_a_wheel_whose_versions_all_start_with_the_release_of_cuda() {
+fn a_constraint_excludes_all_versions_of_a_wheel() {
     for (wanted, constraint, is_forbidden) in [
         (NVRTC, "<12", true),
         (NVRTC, "<12.9", false),
@@ -94,6 +94,9 @@ fn a_constraint_excludes_a_wheel_whose_versions_all_start_with_the_release_of_cu
         ("nvidia-cudnn-cu12", "<9", true),
         ("nvidia-cudnn-cu12", "<9.19", false),
         ("nvidia-cufft-cu12", "<12", false),
+        // pip installs nothing but this file.
+        ("nvidia-cudnn-cu12", " @ file:///x.whl", true),
+        ("nvidia-cudnn-cu12", " @ file:///x.whl ; python_version < '3'", false),
     ] {
         let dir = project("");
         let constraints = dir.path().join("constraints.txt");
