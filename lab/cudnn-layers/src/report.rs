@@ -4,10 +4,11 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Result};
 use std::path::{Path, PathBuf, is_separator};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use cudnn_layer_api::Host;
-use cudnn_os::append_file::AppendFile;
+use cudnn_os::append_file::{AppendFile, uninterrupted};
 use cudnn_os::escape::one_line;
 use cudnn_os::files::create_temporary;
 use cudnn_os::text_file::{TextFile, is_special};
@@ -71,8 +72,16 @@ pub(crate) fn save_working_dir() {
     }
 }
 
+/// Returns the name of a file that only this process writes to. In a forked child, it contains the process ID: the original
+/// name belongs to the parent, which may have exited or closed the descriptor that locks the file.
+pub(crate) fn own_name(name: &Path, is_child: bool) -> PathBuf {
+    let process = std::process::id();
+    let own = expanded(name, process);
+    if is_child && !has_placeholder(name) { with_number(&own, process) } else { own }
+}
+
 /// Replaces the first `%i` with the process ID. The result is absolute if [`save_working_dir`] saved a directory.
-pub(crate) fn expanded(name: &Path, process: u32) -> PathBuf {
+fn expanded(name: &Path, process: u32) -> PathBuf {
     let bytes = name.as_os_str().as_encoded_bytes();
     let name = placeholder_position(name).and_then(|at| bytes.split_at_checked(at)).map_or_else(
         || name.to_owned(),
@@ -82,7 +91,7 @@ pub(crate) fn expanded(name: &Path, process: u32) -> PathBuf {
 }
 
 /// Inserts the process ID before the extension, for a second process with the same name.
-pub(crate) fn with_number(name: &Path, process: u32) -> PathBuf {
+fn with_number(name: &Path, process: u32) -> PathBuf {
     let extension = name.extension().map(|extension| [OsStr::new("."), extension].join(OsStr::new("")));
     let mut file_name = name.file_stem().unwrap_or_default().to_owned();
     file_name.push(format!(".{process}"));
@@ -107,10 +116,17 @@ impl FileKind {
         start.is_empty() || start.starts_with(self.start.as_bytes())
     }
 
-    /// Creates a file, or replaces an older one. If a process is writing to it, this uses `other_name` instead.
-    pub(crate) fn create(&self, name: &Path, other_name: &Path) -> Result<AppendFile> {
-        for name in [name, other_name] {
+    /// Creates a file with this first record, or replaces an older file. If a process is writing to it, this inserts the
+    /// process ID into the name.
+    pub(crate) fn create(&self, name: &Path, first: &[u8]) -> Result<AppendFile> {
+        for name in [name, &with_number(name, std::process::id())] {
             if let Some(file) = self.create_unless_used(&std::path::absolute(name)?)? {
+                let written = uninterrupted(|| file.append(first, &AtomicBool::new(false)));
+                if let Err(error) = written {
+                    let _ = std::fs::remove_file(file.path());
+                    file.close();
+                    return Err(error);
+                }
                 return Ok(file);
             }
         }
@@ -188,7 +204,7 @@ fn check_creation(name: &Path) -> Result<()> {
 }
 
 /// Returns whether the name contains `%i`, so that every process writes to a separate file.
-pub(crate) fn has_placeholder(name: &Path) -> bool {
+fn has_placeholder(name: &Path) -> bool {
     placeholder_position(name).is_some()
 }
 

@@ -13,7 +13,7 @@ use cudnn_store::captures::{FORMAT, Record, StartRecord, values_dir};
 
 use crate::leaked::Leaked;
 use crate::lock::Lock;
-use crate::report::{FileKind, expanded, has_placeholder, with_number};
+use crate::report::{FileKind, own_name};
 
 pub(super) const KIND: FileKind = FileKind { name: "capture", start: "{\"record\":\"start\"" };
 /// Readers refuse larger captures.
@@ -56,9 +56,8 @@ impl Output {
         let cudart = host.cudart_version().unwrap_or(0) as usize;
         let start = Record::Start(StartRecord { format: FORMAT, cudnn: host.cudnn_version() as usize, cudart });
         let output = Output { name, host, start };
-        let name = expanded(&output.name, std::process::id());
-        let file = output.new_file(&name, &with_number(&name, std::process::id()));
-        let file = file.map_err(|error| format!("cannot write {}: {error}", name.display()))?;
+        let name = own_name(&output.name, false);
+        let file = output.new_file(&name).map_err(|error| format!("cannot write {}: {error}", name.display()))?;
         FILE.set(file);
         Ok(output)
     }
@@ -107,10 +106,8 @@ impl Output {
         if FILE.get().is_some() || HAS_FAILED.load(Ordering::Relaxed) {
             return FILE.get();
         }
-        let process = std::process::id();
-        let name = expanded(&self.name, process);
-        let name = if has_placeholder(&self.name) { name } else { with_number(&name, process) };
-        match self.new_file(&name, &with_number(&name, process)) {
+        let name = own_name(&self.name, true);
+        match self.new_file(&name) {
             Ok(file) => FILE.set(file),
             Err(error) => {
                 HAS_FAILED.store(true, Ordering::Relaxed);
@@ -122,18 +119,12 @@ impl Output {
         FILE.get()
     }
 
-    /// Creates a file with the first record. If another process is writing to `name`, this uses `other_name` instead.
-    fn new_file(&self, name: &Path, other_name: &Path) -> Result<&'static ProcessFile> {
-        let file = KIND.create(name, other_name)?;
+    /// Creates a file with the first record, like [`FileKind::create`].
+    fn new_file(&self, name: &Path) -> Result<&'static ProcessFile> {
+        let file = KIND.create(name, self.start.to_line().as_bytes())?;
         remove_data(file.path());
-        let is_torn = AtomicBool::new(false);
-        if let Err(error) = uninterrupted(|| file.append(self.start.to_line().as_bytes(), &is_torn)) {
-            let _ = std::fs::remove_file(file.path());
-            file.close();
-            return Err(error);
-        }
-        let (records, has_ended, has_lost_values) =
-            (AtomicUsize::new(1), AtomicBool::new(false), AtomicBool::new(false));
+        let new = || AtomicBool::new(false);
+        let (records, has_ended, is_torn, has_lost_values) = (AtomicUsize::new(1), new(), new(), new());
         Ok(Box::leak(Box::new(ProcessFile { file, records, has_ended, is_torn, has_lost_values })))
     }
 

@@ -13,7 +13,7 @@ use super::file::{START, TraceFile};
 use super::options::Options;
 use super::parameters::pieces;
 use super::record::{JsonRecord, Members};
-use crate::report::{expanded, has_placeholder, with_number};
+use crate::report::own_name;
 use crate::wrappers::Value;
 
 /// Maximum length of a name or an argument.
@@ -41,8 +41,7 @@ pub(super) struct TraceEvent<'a> {
 }
 
 impl Chrome {
-    /// Creates the file, if the options name one. In a forked child the name contains the process ID: the original name
-    /// belongs to the parent, which may have exited or closed the descriptor that locks the file.
+    /// Creates the file, if the options name one.
     pub(super) fn create(
         options: &Options,
         is_child: bool,
@@ -57,11 +56,8 @@ impl Chrome {
         let _ = put_numbers(&mut first, process, threads::id());
         first.arguments(|members| members.add("name", |record| record.string(process_name, TEXT_LIMIT)));
         first.end(",\"ph\":\"M\"}");
-        let name = match expanded(name, process) {
-            shared if is_child && !has_placeholder(name) => with_number(&shared, process),
-            name => name,
-        };
-        let file = TraceFile::create(&name, &with_number(&name, process), options.limit(), first.bytes())
+        let name = own_name(name, is_child);
+        let file = TraceFile::create(&name, options.limit(), first.bytes())
             .map_err(|error| format!("cannot write {}: {error}", name.display()))?;
         if file.path().file_name() != name.file_name() {
             host.info(&format!("another process is writing {}; using {}", name.display(), file.path().display()));

@@ -38,18 +38,11 @@ pub(super) struct TraceFile {
 }
 
 impl TraceFile {
-    /// Creates the file with the first record, which must start with [`START`]. If another process is writing a trace
-    /// to `name`, this uses `other_name` instead.
-    pub(super) fn create(name: &Path, other_name: &Path, limit: u64, first: &[u8]) -> Result<Self> {
-        let file = KIND.create(name, other_name)?;
-        let is_torn = AtomicBool::new(false);
-        if let Err(error) = uninterrupted(|| file.append(first, &is_torn)) {
-            let _ = std::fs::remove_file(file.path());
-            file.close();
-            return Err(error);
-        }
+    /// Creates the file with the first record, which must start with [`START`], like [`FileKind::create`].
+    pub(super) fn create(name: &Path, limit: u64, first: &[u8]) -> Result<Self> {
+        let file = KIND.create(name, first)?;
         let size = AtomicU64::new((first.len() + LAST_RECORD + END.len()) as u64);
-        let (writers, has_ended) = (AtomicU32::new(0), AtomicBool::new(false));
+        let (writers, has_ended, is_torn) = (AtomicU32::new(0), AtomicBool::new(false), AtomicBool::new(false));
         Ok(TraceFile { file, limit, size, writers, has_ended, is_torn })
     }
 

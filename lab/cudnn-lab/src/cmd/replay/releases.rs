@@ -38,6 +38,8 @@ const NEEDS_CUBLAS_LT: Version = Version::new(9, 27, 0);
 pub(super) fn select(names: [&str; 2], format: Format) -> Result<[Compared; 2], Box<dyn Error>> {
     let found = Found::on_this_machine();
     let [before, after] = pair(&choices(names[0])?, &choices(names[1])?, &found).ok_or("no release is named")?;
+    // The first release may be a large download, too.
+    after.check_before_download(&found)?;
     Ok([Compared::new(names[0], before, &found, format)?, Compared::new(names[1], after, &found, format)?])
 }
 
@@ -107,6 +109,20 @@ impl NamedRelease<'_> {
         }
     }
 
+    /// Refuses a release that [`Compared::check_cublas_lt`] would refuse after the download.
+    fn check_before_download(self, found: &Found) -> Result<(), String> {
+        let NamedRelease::Release(release) = self else { return Ok(()) };
+        let (Some([major, minor, patch]), Some(cuda_major)) = (release.cudnn_version(), release.cuda_major()) else {
+            return Ok(());
+        };
+        let version = Version::new(major, minor, patch);
+        let may_end = !release.is_cached() && !release.is_jit() && needs_cublas_lt(version);
+        if may_end && !finds_cublas_lt(cuda_major, None) {
+            return Err(lacks_cublas_lt(version, cuda_major, found));
+        }
+        Ok(())
+    }
+
     /// Prefers releases for the CUDA libraries that were found, then releases in the cache, then full releases, then the
     /// newest.
     fn rank(self, found: &Found) -> Option<impl Ord + use<>> {
@@ -133,6 +149,7 @@ fn installation(dir: &Path) -> Option<Installation> {
 
 impl Compared {
     fn new(name: &str, choice: NamedRelease<'_>, found: &Found, format: Format) -> Result<Self, Box<dyn Error>> {
+        choice.check_before_download(found)?;
         let dir = match choice {
             NamedRelease::Dir(dir) => {
                 let dir = std::path::absolute(dir)?;
@@ -141,7 +158,6 @@ impl Compared {
                 dir
             }
             NamedRelease::Release(release) => {
-                check_before_download(release, found)?;
                 announce(release, format);
                 release.lib_dir(&cudnn_fetch::fetch(release, Network::Allowed)?)
             }
@@ -185,20 +201,6 @@ fn title(version: Version, cuda_major: u32) -> String {
 /// Returns whether a complete release ends the process if it plans without cuBLASLt.
 fn needs_cublas_lt(version: Version) -> bool {
     Os::HOST == Os::Linux && version >= NEEDS_CUBLAS_LT
-}
-
-/// Refuses a release that [`Compared::check_cublas_lt`] would refuse after the download.
-fn check_before_download(release: &Release, found: &Found) -> Result<(), String> {
-    let (Some([major, minor, patch]), Some(cuda_major)) = (release.cudnn_version(), release.cuda_major()) else {
-        return Ok(());
-    };
-    let version = Version::new(major, minor, patch);
-    let may_end = !release.is_cached() && !release.is_jit() && needs_cublas_lt(version);
-    if may_end && !finds_cublas_lt(cuda_major, None) {
-        Err(lacks_cublas_lt(version, cuda_major, found))
-    } else {
-        Ok(())
-    }
 }
 
 fn lacks_cublas_lt(version: Version, cuda_major: u32, found: &Found) -> String {
@@ -286,19 +288,23 @@ mod tests {
         assert_eq!(ids_with(&Found::all_for(12), "9.10", "9.28.1"), ["cu12-9.10.2", "cu13-9.28.1"]);
     }
 
-    #[cfg(target_os = "linux")]
     #[test]
     fn releases_without_cublas_lt_are_refused_before_they_are_downloaded() {
+        if Os::HOST != Os::Linux {
+            return;
+        }
         // No machine has cuBLASLt for this CUDA.
         let of_cuda_99 = |id| {
             let release = *cudnn_fetch::unpinned(id).unwrap();
             let package = if release.is_jit() { "nvidia-cudnn-jit-cu99" } else { "nvidia-cudnn-cu99" };
-            Release { package, ..release }
+            NamedRelease::Release(Box::leak(Box::new(Release { package, ..release })))
         };
-        let check = |id| check_before_download(&of_cuda_99(id), &Found::all_for(12));
-        let error = check("cu12-9.1234.5").unwrap_err();
+        let found = Found::all_for(12);
+        let refused = Compared::new("9", of_cuda_99("cu12-9.1234.5"), &found, Format::Text);
+        let error = refused.err().unwrap().to_string();
         assert!(error.starts_with("cuDNN 9.1234.5 for CUDA 99 would end the process"), "{error}");
         assert!(error.ends_with(", or name a release for CUDA 12"), "{error}");
+        let check = |id| of_cuda_99(id).check_before_download(&found);
         assert_eq!(["cu12-9.26.0", "jit-cu12-9.1234.5"].map(check), [Ok(()), Ok(())]);
     }
 
