@@ -1,7 +1,7 @@
 //! Prints findings with their plan, for `check`, `frameworks` or `fix`.
 
 use anstyle::AnsiColor;
-use cudnn_cli::output::{Outcome, labeled, outln};
+use cudnn_cli::output::{Outcome, count, labeled, outln};
 use cudnn_cli::programs::doctor;
 use cudnn_rules::check::{Finding, Severity};
 use cudnn_rules::plan::{Advice, Plan};
@@ -81,13 +81,12 @@ pub(crate) fn print_hint<'a>(findings: impl IntoIterator<Item = &'a Finding>, op
 
 /// Counts errors and warnings, and says how to fix them. `fix` is the command that executes the plan.
 pub(crate) fn summary(findings: &[Finding], plan: &Plan, fix: &str) -> Option<String> {
-    let count = |severity, name: &str| {
-        let count = findings.iter().filter(|finding| finding.kind.severity == severity).count();
-        let plural = if count == 1 { "" } else { "s" };
-        (count > 0).then(|| format!("{count} {name}{plural}"))
+    let counted = |severity, name: &str| {
+        let found = findings.iter().filter(|finding| finding.kind.severity == severity).count();
+        (found > 0).then(|| count(found, name))
     };
-    let counts: Vec<String> =
-        [count(Severity::Error, "error"), count(Severity::Warning, "warning")].into_iter().flatten().collect();
+    let counts = [counted(Severity::Error, "error"), counted(Severity::Warning, "warning")];
+    let counts: Vec<String> = counts.into_iter().flatten().collect();
     if counts.is_empty() {
         return None;
     }
