@@ -19,6 +19,18 @@ pub trait Intercept: Sized + 'static {
     const NEXT: &'static Next;
 }
 
+/// A layer, as wrappers need it. They are compiled once for all layers.
+struct Interceptor<R: 'static> {
+    next: &'static Next,
+    intercept: fn(&Call<'_>, &dyn Fn() -> R) -> R,
+}
+
+impl<R: Returned> Interceptor<R> {
+    const fn of<L: Intercept>() -> Self {
+        Interceptor { next: L::NEXT, intercept: |call, next| L::intercept(call, next) }
+    }
+}
+
 macro_rules! wrappers {
     ($($library:ident { $(
         $(#[$doc:meta])* since($($since:literal),*) deprecated($deprecated:literal)
@@ -26,26 +38,28 @@ macro_rules! wrappers {
     )* })*) => {
         #[allow(non_snake_case, reason = "these are cuDNN's function names")]
         mod functions {
-            use super::{Call, Function, Intercept};
+            use super::{Call, Function, Intercept, Interceptor};
             use crate::wrappers::argument::{Argument, ToValue as _, ToValueOther as _, Value};
             use crate::wrappers::call::{Handle, IsHandle as _, IsOther as _};
             $($(
                 pub(super) unsafe extern "C-unwind" fn $name<L: Intercept>($($argument: $type),*) -> $returns {
-                    type Signature = unsafe extern "C-unwind" fn($($type),*) -> $returns;
-                    let next = L::NEXT.get(Function::$variant);
-                    // SAFETY: the table contains the next function with this name, which has the same signature. It was
-                    // added before the wrapper's address left the layer.
-                    let next = unsafe { std::mem::transmute::<*mut std::ffi::c_void, Signature>(next) };
-                    let arguments = |_visit: &mut dyn FnMut(Value<'_>)| {
-                        // SAFETY: these are arguments of cuDNN's API.
-                        $(_visit((&unsafe { Argument::new(&$argument) }).value());)*
-                    };
-                    let handle = None$(.or((&Handle(&$argument)).handle()))*;
-                    let call = Call::new(Function::$variant, handle, &arguments);
-                    // The layer's code is compiled for each type of result instead of each function.
+                    unsafe fn shared(layer: Interceptor<$returns>, $($argument: $type),*) -> $returns {
+                        type Signature = unsafe extern "C-unwind" fn($($type),*) -> $returns;
+                        let next = layer.next.get(Function::$variant);
+                        // SAFETY: the table contains the next function with this name, which has the same signature. It
+                        // was added before the wrapper's address left the layer.
+                        let next = unsafe { std::mem::transmute::<*mut std::ffi::c_void, Signature>(next) };
+                        let arguments = |_visit: &mut dyn FnMut(Value<'_>)| {
+                            // SAFETY: these are arguments of cuDNN's API.
+                            $(_visit((&unsafe { Argument::new(&$argument) }).value());)*
+                        };
+                        let handle = None$(.or((&Handle(&$argument)).handle()))*;
+                        let call = Call::new(Function::$variant, handle, &arguments);
+                        // SAFETY: the caller's obligation, passed on unchanged.
+                        (layer.intercept)(&call, &|| unsafe { next($($argument),*) })
+                    }
                     // SAFETY: the caller's obligation, passed on unchanged.
-                    let next: &dyn Fn() -> $returns = &|| unsafe { next($($argument),*) };
-                    L::intercept(&call, next)
+                    unsafe { shared(Interceptor::of::<L>(), $($argument),*) }
                 }
             )*)*
         }
