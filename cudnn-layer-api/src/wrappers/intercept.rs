@@ -19,7 +19,8 @@ pub trait Intercept: Sized + 'static {
     const NEXT: &'static Next;
 }
 
-/// A layer, as wrappers need it. They are compiled once for all layers.
+/// What the wrappers need of a layer. Most of their code is compiled once for all layers, and a layer's code only once for
+/// each type of result, not for each function.
 struct Interceptor<R: 'static> {
     next: &'static Next,
     intercept: fn(&Call<'_>, &dyn Fn() -> R) -> R,
@@ -36,7 +37,7 @@ macro_rules! wrappers {
         $(#[$doc:meta])* since($($since:literal),*) deprecated($deprecated:literal)
         fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty;
     )* })*) => {
-        #[allow(non_snake_case, reason = "these are cuDNN's function names")]
+        #[allow(non_snake_case, clippy::too_many_arguments, reason = "these are cuDNN's functions")]
         mod functions {
             use super::{Call, Function, Intercept, Interceptor};
             use crate::wrappers::argument::{Argument, ToValue as _, ToValueOther as _, Value};
