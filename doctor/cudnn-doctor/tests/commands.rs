@@ -451,7 +451,7 @@ fn log_summarizes_each_release_and_explains_the_first_error() {
     }
     // PowerShell appends UTF-16 without a mark to a file.
     for (before, convert) in
-        [("", u16::to_le_bytes as fn(u16) -> [u8; 2]), ("", u16::to_be_bytes), (&first, u16::to_le_bytes)]
+        [("", u16::to_le_bytes as fn(u16) -> [u8; 2]), ("", u16::to_be_bytes), (first, u16::to_le_bytes)]
     {
         let appended = first.encode_utf16().flat_map(convert);
         std::fs::write(&file, before.bytes().chain(appended).collect::<Vec<u8>>()).unwrap();
