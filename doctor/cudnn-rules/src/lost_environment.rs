@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use crate::packages::{has_closed_python, python_in, python_problem};
 use crate::remedy::Remedy;
+use crate::system::is_loop;
 
 /// The variables that name the active environment, in order of precedence.
 pub(crate) const VARIABLES: [&str; 2] = ["VIRTUAL_ENV", "CONDA_PREFIX"];
@@ -33,8 +34,13 @@ impl LostEnvironment {
             _ if root.is_relative() => "it is not an absolute path",
             Ok(_) if root.leads_to_dir() => return None,
             Ok(_) => "it is not a directory",
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => "this user may not read it",
-            Err(_) => "there is no such directory",
+            Err(error) => match error.kind() {
+                ErrorKind::NotFound | ErrorKind::NotADirectory => "there is no such directory",
+                _ if is_loop(&error) => "it is a link to itself",
+                ErrorKind::PermissionDenied => "this user may not read it",
+                // It may come back, for example on a file system that is not mounted.
+                _ => return None,
+            },
         };
         Some(LostEnvironment { variable, root, reason })
     }

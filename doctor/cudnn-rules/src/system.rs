@@ -87,3 +87,9 @@ pub fn cuda_major_in(version: &str) -> Option<u32> {
 fn as_compared(name: &str) -> String {
     if IS_WINDOWS { name.to_ascii_lowercase() } else { name.to_owned() }
 }
+
+/// Returns whether a path cannot be used because of a symbolic link that leads to itself.
+pub(crate) fn is_loop(error: &std::io::Error) -> bool {
+    const ELOOP: i32 = 40;
+    Os::HOST != Os::Windows && error.raw_os_error() == Some(ELOOP)
+}

@@ -1,11 +1,13 @@
 //! Describes a change to the packages in one place, and merges several changes to the same place.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::installation::site_packages;
 
 use super::pip::recorded_version;
 use super::requirement::{package_name, stricter};
+use super::wheels::NVIDIA_PREFIX;
 
 /// A place where packages are installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -156,6 +158,19 @@ impl PackageChange {
     /// Returns the requirements of the packages that the change installs, whether for the first time or again.
     pub(super) fn installed(&self) -> impl Iterator<Item = &String> {
         self.install.iter().chain(&self.reinstall)
+    }
+
+    /// Returns whether the change may install files in this directory of NVIDIA's wheels: `nvidia`, a directory in it, or the
+    /// `lib` of one. CUDA's wheels share directories such as `cu13`, and other packages may depend on any wheel.
+    pub(crate) fn may_fill(&self, dir: &Path) -> bool {
+        let dir = if dir.ends_with("lib") { dir.parent().unwrap_or(dir) } else { dir };
+        let part = dir.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        let is_shared = part.strip_prefix("cu").is_some_and(|cuda| cuda.parse::<u32>().is_ok());
+        let is_of = |wanted: &String| match package_name(wanted).strip_prefix(NVIDIA_PREFIX) {
+            Some(wheel) => wheel.split("-cu1").next().unwrap_or_default().replace('-', "_") == part,
+            None => true,
+        };
+        self.installs_any() && (part == "nvidia" || is_shared || self.installed().any(is_of))
     }
 
     /// Returns whether the change installs a package.

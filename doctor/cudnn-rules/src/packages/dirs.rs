@@ -2,10 +2,13 @@
 
 use cudnn_cli::path::is_on_path;
 use cudnn_cli::rights::{can_write, is_root};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::Os;
 use cudnn_probe::facts::{self, PathFacts, is_executable};
+
+use crate::system::is_loop;
 
 /// The maximum number of directory entries to read.
 const MAX_ENTRIES: usize = 20_000;
@@ -63,7 +66,11 @@ pub(crate) fn dangling_dirs(sites: impl IntoIterator<Item = PathBuf>) -> Vec<Pat
         let libs = parts.iter().map(|part| part.join("lib")).collect::<Vec<_>>();
         std::iter::once(nvidia).chain(parts).chain(libs)
     };
-    sites.into_iter().flat_map(below).filter(|dir| dir.is_link() && !dir.target_exists()).collect()
+    let is_lost = |dir: &Path| match facts::metadata(dir) {
+        Err(error) => error.kind() == ErrorKind::NotFound || is_loop(&error),
+        Ok(_) => false,
+    };
+    sites.into_iter().flat_map(below).filter(|dir| dir.is_link() && is_lost(dir)).collect()
 }
 
 #[cfg(test)]

@@ -15,7 +15,8 @@ use crate::system::LOADER;
 pub(crate) fn by_change(text: impl Into<String>, change: PackageChange) -> Remedy {
     let effect = if moves_wheels(&change) { Effect::OtherDir } else { Effect::SameDir };
     let remedy = Remedy::new(text).effect(effect);
-    let links = if change.installs_any() { dangling_dirs(change.site.package_dirs()) } else { Vec::new() };
+    let mut links = if change.installs_any() { dangling_dirs(change.site.package_dirs()) } else { Vec::new() };
+    links.retain(|dir| change.may_fill(dir));
     let removal = (!links.is_empty()).then_some(Action::Remove { paths: links, is_dir: false });
     remedy.actions(removal).change(change)
 }

@@ -15,6 +15,7 @@ use crate::packages::{self, PackageChange, PackageNames, Site};
 use crate::platform::is_too_many_open_files;
 use crate::remedy::{Action, Effect, Remedy, Variable};
 use crate::system::LOADER;
+use crate::system::is_loop;
 
 /// Returns the fix for an unusable file, or `None` if the file is good.
 pub(crate) fn repair(error: &ProbeError, report: Option<&InstallationReport>) -> Option<Remedy> {
@@ -41,14 +42,11 @@ pub(crate) fn repair(error: &ProbeError, report: Option<&InstallationReport>) ->
     })
 }
 
-/// The Linux error code for too many symbolic links.
-const ELOOP: i32 = 40;
-
 /// Returns whether reinstalling cuDNN would repair the file.
 pub fn is_damage(error: &ProbeError) -> bool {
     match error {
         ProbeError::UnusableLibrary { error, .. } => is_damage(error),
-        ProbeError::Unreadable { error } => error.raw_os_error() == Some(ELOOP),
+        ProbeError::Unreadable { error } => is_loop(error),
         ProbeError::BrokenLink { .. }
         | ProbeError::SonameLinkMissing { .. }
         | ProbeError::NotRegularFile { .. }
