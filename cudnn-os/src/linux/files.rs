@@ -98,7 +98,9 @@ pub fn resolve_beside(path: &Path, program_dir: &Path) -> Option<PathBuf> {
             found.mode() & bit != 0 && !(is_same && program_dir.as_ref().is_some_and(|dir| dir.mode() & bit != 0))
         };
         let is_same_group = program_dir.as_ref().is_some_and(|dir| dir.gid() == found.gid());
-        may_write(OTHERS_WRITE, true) || may_write(GROUP_WRITES, is_same_group) && found.gid() != 0
+        // The group of root, and a group with the number of its user, contain only that user.
+        let is_private_group = [0, found.uid()].contains(&found.gid());
+        may_write(OTHERS_WRITE, true) || may_write(GROUP_WRITES, is_same_group) && !is_private_group
     };
     if is_in_tmp {
         // A single check is sufficient: other users cannot move a directory that root or the owner has created here.

@@ -2,14 +2,14 @@
 //! in a valid state at any moment. This module prints no output.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{ErrorKind, Result as IoResult, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use cudnn_cli::escape::Printable;
 use cudnn_cli::programs::doctor;
-use cudnn_os::files::{is_like_tmp, lock_dir, symlink, sync_dir};
+use cudnn_os::files::{is_like_tmp, lock_dir, make_as_private_as, symlink, sync_dir};
 use cudnn_os::processes::users_of;
 use cudnn_os::rights::{belongs_to_user, is_root, take_rights};
 use cudnn_probe::{Host, Library, Os};
@@ -180,7 +180,7 @@ fn put(dir: &Path, source: &DropInSource, state: &DropInState) -> Result<(), Fil
     // Write complete copies first, so that a full disk is detected before any change.
     let copied = |from: &Path, to: &Path| {
         let content = std::fs::read(from).map_err(at(from))?;
-        copy(&content, dir, like).map_err(at(to))
+        copy(&content, dir, like, take_rights).map_err(at(to))
     };
     let new_shim = copied(&source.file, shim)?;
     let new_layers = source.layers.as_deref().map(|file| copied(file, layers)).transpose()?;
@@ -213,7 +213,7 @@ fn prepare<'a>(
     let DropInFiles { list, tuned, .. } = &state.files;
     let written = |content: &[u8], to: &'a Path| match to.is_dir() {
         true => Err(at(to)(ErrorKind::IsADirectory.into())),
-        false => Ok((copy(content, dir, present_shim(state)).map_err(at(to))?, to)),
+        false => Ok((copy(content, dir, present_shim(state), only_of_owner).map_err(at(to))?, to)),
     };
     let mut new = Vec::new();
     // The rankings come first, because the list makes programs read them.
@@ -236,11 +236,18 @@ fn present_shim(state: &DropInState) -> &Path {
     if state.shim == Shim::Missing { &state.files.kept } else { &state.files.shim }
 }
 
-/// Writes a library's contents to a temporary file, with the permissions of another file.
-fn copy(content: &[u8], dir: &Path, like: &Path) -> IoResult<TempPath> {
+/// Gives a file the rights of another one, except that only the owner can write to it, because programs ignore options of
+/// other users.
+fn only_of_owner(file: &File, like: &Metadata) -> IoResult<()> {
+    take_rights(file, like)?;
+    make_as_private_as(file, like)
+}
+
+/// Writes contents to a temporary file, to which `rights` gives the permissions of another file.
+fn copy(content: &[u8], dir: &Path, like: &Path, rights: fn(&File, &Metadata) -> IoResult<()>) -> IoResult<TempPath> {
     let mut new = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(dir)?;
     new.write_all(content)?;
-    take_rights(new.as_file(), &std::fs::symlink_metadata(like)?)?;
+    rights(new.as_file(), &std::fs::symlink_metadata(like)?)?;
     new.as_file().sync_all()?;
     Ok(new.into_temp_path())
 }
@@ -256,7 +263,7 @@ fn keep(shim: &Path, kept: &Path, dir: &Path) -> IoResult<()> {
         Ok(second) => second.into_temp_path(),
         // The file system has no links, or the file belongs to another user.
         Err(_) => {
-            let second = copy(&std::fs::read(shim)?, dir, shim)?;
+            let second = copy(&std::fs::read(shim)?, dir, shim, take_rights)?;
             let times = std::fs::metadata(shim)?;
             let times = std::fs::FileTimes::new().set_accessed(times.accessed()?).set_modified(times.modified()?);
             File::options().write(true).open(&second)?.set_times(times)?;
