@@ -137,7 +137,7 @@ fn conclude(session: &ReplaySession<'_>, comparison: Comparison, outputs: &Outpu
     } else if interrupted.is_none() && failing == rows.len() {
         Err("error: no graph works with either release, so nothing was compared".to_owned())
     } else if let Some((_, title)) =
-        titles.iter().enumerate().find(|(side, _)| !rows.is_empty() && lacks_library(*side))
+        titles.iter().enumerate().find(|(side, _)| interrupted.is_none() && !rows.is_empty() && lacks_library(*side))
     {
         Err(format!("error: {} lacks a library, so nothing was compared", title.printable()))
     } else {

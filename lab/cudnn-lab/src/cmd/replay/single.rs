@@ -30,13 +30,15 @@ pub(super) fn replay(session: &ReplaySession<'_>, cudnn: Option<&Path>) -> Comma
         let is_complete = status(report) == ReportStatus::SUCCESS && report.problems.is_empty();
         is_complete && runs.all(|run| run.is_repeatable && run.damage.is_empty())
     };
-    let outcome = if !reports.is_empty() && reports.iter().all(|(_, report)| report.lacks_library()) {
-        Err("error: cuDNN lacks a library, so no graph was replayed".to_owned())
-    } else if reports.iter().all(|(_, report)| is_fine(report)) {
-        Ok(Outcome::Fine)
-    } else {
-        Ok(Outcome::Warnings)
-    };
+    let interrupted = interrupted.or(interruption.signal());
+    let outcome =
+        if interrupted.is_none() && !reports.is_empty() && reports.iter().all(|(_, report)| report.lacks_library()) {
+            Err("error: cuDNN lacks a library, so no graph was replayed".to_owned())
+        } else if reports.iter().all(|(_, report)| is_fine(report)) {
+            Ok(Outcome::Fine)
+        } else {
+            Ok(Outcome::Warnings)
+        };
     let outcome = session.format.conclude(
         outcome,
         || {
@@ -46,7 +48,7 @@ pub(super) fn replay(session: &ReplaySession<'_>, cudnn: Option<&Path>) -> Comma
         },
         || text::print_notes(&reports),
     );
-    if let Some(signal) = interrupted.or(interruption.signal()) {
+    if let Some(signal) = interrupted {
         remark(session.interruption(reports.len()));
         temporary::end_by(signal);
     }
