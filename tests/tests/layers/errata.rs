@@ -109,7 +109,7 @@ fn plans_of_a_real_cudnn_are_blocked_by_every_kind_of_condition() {
         r#""workspace_above":1000000000000"#,
     ];
     let rules = file(planning.dir.path(), &others);
-    for layers in ["errata", "errata,plans", "trace,errata,plans"] {
+    for layers in ["errata", "trace,errata", "errata,plans", "trace,errata,plans"] {
         let output = planning.run(layers, &rules);
         assert_eq!(output.stdout, unblocked, "{layers}");
         assert!(!output.stderr.contains("stays off"), "{layers}: {}", output.stderr);

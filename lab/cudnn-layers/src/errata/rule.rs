@@ -47,7 +47,7 @@ pub struct BlockingRule {
     tensors: Vec<TensorRule>,
     /// Selects plans that need more bytes.
     #[serde(default)]
-    workspace_above: Option<u64>,
+    workspace_above: Option<i64>,
     /// Whether the rule has blocked a plan. Shared by copies of the rule.
     #[serde(skip)]
     is_used: Arc<AtomicBool>,
@@ -294,8 +294,7 @@ impl BlockingRule {
                 && self.numerical_notes.iter().all(has_note)
                 && self.knobs.iter().all(has_knob)
         };
-        self.workspace_above
-            .is_none_or(|limit| workspace.is_some_and(|size| u64::try_from(size).is_ok_and(|size| size > limit)))
+        self.workspace_above.is_none_or(|limit| workspace.is_some_and(|size| size > limit))
             && (!self.needs_configuration() || has_choice())
             && operations.iter().any(|operation| self.matches_operation(operation))
             && (self.compute_capability.is_everything() || capability().is_some_and(|it| self.includes_capability(it)))
