@@ -447,6 +447,7 @@ fn options_without_effect_are_rejected() {
     for (prefix, arguments, expected) in [
         (&prefix, &["--layers", "tarce", "--", "true"][..], "the layer tarce cannot be used"),
         (&prefix, &["--layers", "../x", "--", "true"], "is neither a name"),
+        (&prefix, &["--layers", "plans,tuned", "--", "true"], "the layer tuned runs below it"),
         (&prefix, &["--layers", "/nowhere.so", "--", "true"], "does not exist"),
         (&prefix, &["--trace", "/nowhere/t.json", "--", "true"], "cannot write /nowhere/t.json: No such file"),
         (&prefix, &["--trace", "/bin/sh/t.json", "--", "true"], "cannot write /bin/sh/t.json: Not a directory"),

@@ -33,8 +33,10 @@ impl fmt::Display for Damage {
     }
 }
 
-fn damage(path: &Path, what: &'static str) -> Result<(), Damage> {
-    Err(Damage { path: path.to_owned(), what })
+impl Damage {
+    fn new(path: &Path, what: &'static str) -> Self {
+        Damage { path: path.to_owned(), what }
+    }
 }
 
 /// A line of RECORD with a size.
@@ -56,25 +58,25 @@ pub(crate) fn is_replaceable(dir: &Path, release: &Release) -> bool {
 /// Checks an unpacked release, and writes the stamp if it is intact.
 pub(crate) fn verify(dir: &Path, release: &Release) -> Result<(), Damage> {
     let record = record_path(dir);
-    let Some(text) = read(&record) else { return damage(&record, "is missing") };
+    let Some(text) = read(&record) else { return Err(Damage::new(&record, "is missing")) };
     let entries = parse(&text, dir);
     if entries.is_empty() {
-        return damage(&record, "lists no files");
+        return Err(Damage::new(&record, "lists no files"));
     }
     if let Some(graph) = release.graph_library() {
         let graph = release.lib_dir(dir).join(graph);
         if entries.iter().all(|entry| entry.path != graph) {
-            return damage(&record, "lists no graph library");
+            return Err(Damage::new(&record, "lists no graph library"));
         }
     }
     let record_line = format!("RECORD {}\n", base64_url(&Sha256::digest(text.as_bytes())));
     let mut expected = record_line.clone();
     for entry in &entries {
         let Ok(metadata) = std::fs::metadata(&entry.path) else {
-            return damage(&entry.path, "is missing");
+            return Err(Damage::new(&entry.path, "is missing"));
         };
         if !metadata.is_file() || metadata.len() != entry.len {
-            return damage(&entry.path, "has the wrong size");
+            return Err(Damage::new(&entry.path, "has the wrong size"));
         }
         let name = entry.path.strip_prefix(dir).unwrap_or(&entry.path);
         let _ = writeln!(expected, "{} {} {}", entry.len, modified(&metadata), name.display());
@@ -84,11 +86,11 @@ pub(crate) fn verify(dir: &Path, release: &Release) -> Result<(), Damage> {
         return Ok(());
     }
     if !stamp.is_empty() && !stamp.starts_with(&record_line) {
-        return damage(&record, "has changed since it was verified");
+        return Err(Damage::new(&record, "has changed since it was verified"));
     }
     for entry in entries.iter().filter(|entry| entry.hash.starts_with("sha256=")) {
         if sha256(&entry.path).is_none_or(|hash| entry.hash != format!("sha256={hash}")) {
-            return damage(&entry.path, "has the wrong sha256");
+            return Err(Damage::new(&entry.path, "has the wrong sha256"));
         }
     }
     write_stamp(dir, &expected);
@@ -250,14 +252,14 @@ mod tests {
         assert_eq!(unpacked.verify(), Ok(()));
         assert_eq!(unpacked.verify(), Ok(()));
         unpacked.write("a,b", "12");
-        assert_eq!(unpacked.verify(), damage(&unpacked.path("a,b"), "has the wrong size"));
+        assert_eq!(unpacked.verify(), Err(Damage::new(&unpacked.path("a,b"), "has the wrong size")));
         // The same size, after the stamp was written.
         unpacked.write("a,b", "124");
-        assert_eq!(unpacked.verify(), damage(&unpacked.path("a,b"), "has the wrong sha256"));
+        assert_eq!(unpacked.verify(), Err(Damage::new(&unpacked.path("a,b"), "has the wrong sha256")));
         unpacked.write("a,b", "123");
         assert_eq!(unpacked.verify(), Ok(()));
         std::fs::remove_file(unpacked.path("a,b")).unwrap();
-        assert_eq!(unpacked.verify(), damage(&unpacked.path("a,b"), "is missing"));
+        assert_eq!(unpacked.verify(), Err(Damage::new(&unpacked.path("a,b"), "is missing")));
     }
 
     #[test]
@@ -278,7 +280,7 @@ mod tests {
     fn a_wrong_byte_is_detected_at_first_use() {
         let unpacked = Unpacked::new("first-use");
         unpacked.write(GRAPH, "grapf");
-        assert_eq!(unpacked.verify(), damage(&unpacked.path(GRAPH), "has the wrong sha256"));
+        assert_eq!(unpacked.verify(), Err(Damage::new(&unpacked.path(GRAPH), "has the wrong sha256")));
         assert!(!unpacked.path(STAMP).exists());
     }
 
@@ -289,11 +291,11 @@ mod tests {
         let text = std::fs::read_to_string(unpacked.record()).unwrap();
         // Remove the line of one file, to hide changes of that file.
         unpacked.write_record(&text.replace("\"a,b\"", "../a,b"));
-        assert_eq!(unpacked.verify(), damage(&unpacked.record(), "has changed since it was verified"));
+        assert_eq!(unpacked.verify(), Err(Damage::new(&unpacked.record(), "has changed since it was verified")));
         unpacked.write_record("");
-        assert_eq!(unpacked.verify(), damage(&unpacked.record(), "lists no files"));
+        assert_eq!(unpacked.verify(), Err(Damage::new(&unpacked.record(), "lists no files")));
         std::fs::remove_file(unpacked.record()).unwrap();
-        assert_eq!(unpacked.verify(), damage(&unpacked.record(), "is missing"));
+        assert_eq!(unpacked.verify(), Err(Damage::new(&unpacked.record(), "is missing")));
     }
 
     #[test]
@@ -301,7 +303,7 @@ mod tests {
         let unpacked = Unpacked::new("graph");
         let text = std::fs::read_to_string(unpacked.record()).unwrap();
         unpacked.write_record(text.split_once('\n').unwrap().1);
-        assert_eq!(unpacked.verify(), damage(&unpacked.record(), "lists no graph library"));
+        assert_eq!(unpacked.verify(), Err(Damage::new(&unpacked.record(), "lists no graph library")));
         assert_eq!(verify(&unpacked.0, &Release { package: "cmake", ..CUDNN }), Ok(()));
     }
 

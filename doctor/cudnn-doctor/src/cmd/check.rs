@@ -161,7 +161,7 @@ pub(crate) fn run(command: &Arguments, context: &Context, timeouts: &Timeouts, f
         return from_facts(file, &command.options, timeouts, format);
     }
     let Some(file) = &command.save_facts else {
-        return conclude(report(&command.options, &saved_words(), context, timeouts, format), format);
+        return print_pending(report(&command.options, &saved_words(), context, timeouts, format), format);
     };
     let (facts, words) = (Facts::recorder(), saved_words());
     // Create the file first, so that a failure does not waste a whole check.
@@ -174,13 +174,13 @@ pub(crate) fn run(command: &Arguments, context: &Context, timeouts: &Timeouts, f
         Ok(()) => {
             let advice = "Look through it before you publish it: it contains paths and parts of files of this machine.";
             remark(format_args!("\nSaved the facts behind this report to {}. {advice}", file.printable()));
-            conclude(reported, format)
+            print_pending(reported, format)
         }
         Err(error) => {
             // An incomplete file would be unreadable, and its name could not be used again.
             let _ = std::fs::remove_file(file);
             let error = format!("error: cannot write {}: {error}", file.printable());
-            conclude(reported.map(|(_, keys)| (Err(error), keys)), format)
+            print_pending(reported.map(|(_, keys)| (Err(error), keys)), format)
         }
     }
 }
@@ -213,15 +213,15 @@ fn from_facts(file: &Path, arguments: &CheckOptions, timeouts: &Timeouts, format
         remark(format_args!("note: cudnn-doctor {version} saved these facts and may have collected different ones"));
     }
     let reported = saved.facts.within(|| report(&options, &saved.options, &Context::current(), timeouts, format));
-    conclude(reported, format)
+    print_pending(reported, format)
 }
 
 /// The outcome of the checks, and the document, which is not printed yet. If there is no report, the outcome of the
 /// command.
-type Reported = Result<(Result<Outcome, String>, Value), Outcome>;
+type PendingReport = Result<(Result<Outcome, String>, Value), Outcome>;
 
 /// Prints the document.
-fn conclude(reported: Reported, format: Format) -> Outcome {
+fn print_pending(reported: PendingReport, format: Format) -> Outcome {
     match reported {
         Ok((outcome, keys)) => format.conclude(outcome, || keys, || ()),
         Err(outcome) => outcome,
@@ -235,7 +235,7 @@ fn report(
     context: &Context,
     timeouts: &Timeouts,
     format: Format,
-) -> Reported {
+) -> PendingReport {
     let diagnosis = diagnosis(arguments, context, timeouts, format)?;
     let keys = match format {
         Format::Json => value(&diagnosis),

@@ -69,6 +69,9 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, timeouts: &Timeouts,
         outln!("\nChecking again{as_if}:\n");
     }
     let after = check_again(&variables(plan, context), format);
+    if let (Some(_), Err(error)) = (&fixed.stopped, &after) {
+        remark(format_args!("error: cannot check again: {error}"));
+    }
     let outcome = match (&fixed.stopped, &after) {
         (Some(stopped), _) => Err(format!("error: step {} is not finished: {}", stopped.step + 1, stopped.reason)),
         (None, Ok((Some(outcome), _))) => Ok(*outcome),

@@ -16,21 +16,21 @@ type Check = fn(&Observations<'_>) -> Vec<Finding>;
 const CHECKS: &[Check] = &[
     load,
     driver,
-    |all| all.of_used(|report| installation::old_driver(report, &all.machine, all.context)),
+    |all| all.check_used(|report| installation::old_driver(report, &all.machine, all.context)),
     no_cudnn,
     |all| all.selected.rejections(all.context),
-    |all| all.of_used(installation::incomplete),
+    |all| all.check_used(installation::incomplete),
     search,
     linked_programs,
-    |all| all.of_used(installation::unusable),
-    |all| all.of_used(mixed),
+    |all| all.check_used(installation::unusable),
+    |all| all.check_used(mixed),
     |all| all.report().and_then(|used| all.selected.find_other_installations(used)).into_iter().collect(),
-    |all| all.of_used(|report| known_issues::findings(report, &all.release_facts, &all.machine.gpus, all.context)),
+    |all| all.check_used(|report| known_issues::findings(report, &all.release_facts, &all.machine.gpus, all.context)),
     requirements,
     |all| other_major::finding(all.requested, all.context).into_iter().collect(),
-    |all| all.of_used(|report| installation::overlapping_packages(report, &all.machine)),
-    |all| all.of_used(|report| installation::not_as_installed(report, all.requested.verify)),
-    |all| all.of_used(|report| if all.requested.verify { installation::not_verified(report) } else { None }),
+    |all| all.check_used(|report| installation::overlapping_packages(report, &all.machine)),
+    |all| all.check_used(|report| installation::not_as_installed(report, all.requested.verify)),
+    |all| all.check_used(|report| if all.requested.verify { installation::not_verified(report) } else { None }),
     |all| all.search_path.finding().into_iter().collect(),
     |all| lost_python::finding(all.context).into_iter().collect(),
     old_gpu,
@@ -39,7 +39,7 @@ const CHECKS: &[Check] = &[
     |all| all.variables.findings(),
     |all| all.frameworks.iter().flat_map(|facts| facts.findings(&all.machine, &all.context.host)).collect(),
     |all| all.program.findings(),
-    |all| all.of_used(|report| drop_in::finding(report, all.context)),
+    |all| all.check_used(|report| drop_in::finding(report, all.context)),
 ];
 
 /// Runs all checks, and returns the requested findings in the order of their codes.
@@ -69,7 +69,7 @@ fn no_cudnn(observations: &Observations<'_>) -> Vec<Finding> {
 fn requirements(observations: &Observations<'_>) -> Vec<Finding> {
     let Some((used, _)) = &observations.used else { return Vec::new() };
     let Observations { requested, context, machine, .. } = observations;
-    observations.of_used(|report| {
+    observations.check_used(|report| {
         super::requirements::findings(requested, observations.called(), context, used, report, &machine.gpus)
     })
 }
@@ -81,7 +81,7 @@ fn mixed(report: &InstallationReport) -> Vec<Finding> {
 }
 
 fn old_gpu(observations: &Observations<'_>) -> Vec<Finding> {
-    observations.of_used(|report| {
+    observations.check_used(|report| {
         let old = observations.machine.gpus.iter().filter(|gpu| installation::is_too_old(report, gpu));
         old.filter_map(|gpu| installation::old_gpu(report, gpu, observations.context)).collect::<Vec<_>>()
     })
@@ -89,7 +89,7 @@ fn old_gpu(observations: &Observations<'_>) -> Vec<Finding> {
 
 fn no_kernels(observations: &Observations<'_>) -> Vec<Finding> {
     let machine = &observations.machine;
-    observations.of_used(|report| {
+    observations.check_used(|report| {
         let gpus = machine.gpus.iter().filter(|gpu| !installation::is_too_old(report, gpu));
         kernels::findings(report, gpus, machine, observations.context)
     })
@@ -98,7 +98,7 @@ fn no_kernels(observations: &Observations<'_>) -> Vec<Finding> {
 /// Checks whether the system finds this cuDNN, and the libraries it opens at run time.
 fn search(observations: &Observations<'_>) -> Vec<Finding> {
     let (context, loaded) = (observations.context, &observations.program.loaded);
-    observations.of_used(|report| {
+    observations.check_used(|report| {
         if !observations.is_of_program() {
             return by_name::findings(report, context, &observations.users());
         }
@@ -116,7 +116,7 @@ fn linked_programs(observations: &Observations<'_>) -> Vec<Finding> {
 }
 
 fn load(observations: &Observations<'_>) -> Vec<Finding> {
-    observations.of_used(|report| {
+    observations.check_used(|report| {
         let unusable = observations.load.unusable_cuda.iter();
         let unusable = unusable.filter_map(|unusable| companions::unusable(report, observations.context, unusable));
         // Without the load test, the files show some of what it reports.

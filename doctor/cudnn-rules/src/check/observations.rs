@@ -95,7 +95,7 @@ impl<'a> Observations<'a> {
     }
 
     /// Runs a check on the selected installation, and adds its directory to the findings.
-    pub(super) fn of_used<F: IntoIterator<Item = Finding>>(
+    pub(super) fn check_used<F: IntoIterator<Item = Finding>>(
         &self,
         check: impl FnOnce(&InstallationReport) -> F,
     ) -> Vec<Finding> {

@@ -59,7 +59,7 @@ pub fn check_layers(requested: Vec<RequestedLayer>) -> Vec<LayerAnswer> {
     answers
 }
 
-/// The layers that may run below `plans`, because they change no graph.
+/// The layers of this project that may run below `plans`, because they change no graph.
 const BELOW_PLANS: [&str; 2] = ["trace", "validate"];
 
 /// Returns why a layer does not start above these layers.
@@ -69,7 +69,8 @@ fn misplacement(name: &str, file: &Path, below: &[(String, PathBuf)]) -> Option<
         return Some("it is listed twice".into());
     }
     let is_plans = is_one_of_several && name == "plans";
-    let (other, _) = below.iter().find(|(other, _)| is_plans && !BELOW_PLANS.contains(&other.as_str()))?;
+    let is_harmless = |other: &str, its_file: &Path| its_file == file && BELOW_PLANS.contains(&other);
+    let (other, _) = below.iter().find(|(other, its_file)| is_plans && !is_harmless(other, its_file))?;
     Some(format!("the layer {} runs below it and may change graphs; list it before plans", other.printable()))
 }
 

@@ -118,7 +118,7 @@ fn uv_decisions(root: &Path) -> Vec<Decision> {
 fn uv_file(file: PathBuf) -> Option<(PathBuf, Table)> {
     let mut settings = table(&file)?;
     if file.ends_with("pyproject.toml") {
-        settings = settings.get("tool")?.as_table()?.get("uv")?.as_table()?.clone();
+        settings = settings.get("tool")?.as_table_like()?.get("uv")?.clone().into_table().ok()?;
     }
     Some((file, settings))
 }

@@ -126,7 +126,11 @@ impl Capture {
         if damaged > MAX_DAMAGED {
             capture.problems.push(CaptureProblem::More(damaged - MAX_DAMAGED));
         }
-        capture.problems.extend(missing_graphs(&capture.records).into_iter().take(MAX_DAMAGED));
+        let mut missing = missing_graphs(&capture.records);
+        let more = missing.len().saturating_sub(MAX_DAMAGED);
+        missing.truncate(MAX_DAMAGED);
+        capture.problems.append(&mut missing);
+        capture.problems.extend((more > 0).then_some(CaptureProblem::More(more)));
         capture.problems.extend(unknown.into_iter().map(|(name, count)| CaptureProblem::Unknown(name, count)));
         Ok(capture)
     }

@@ -98,8 +98,8 @@ impl Ranking {
         (self.cudnn, &self.device, &self.graph)
     }
 
-    /// Returns whether the heuristics' own choice is the best engine and no engine has to be avoided. The heuristics'
-    /// order is right then.
+    /// Returns whether the heuristics' own choice is the best engine and no engine has to be avoided. The order
+    /// of the heuristics that choose this engine is right then.
     #[must_use]
     pub fn confirms_heuristics(&self) -> bool {
         let is_right = |choice: &Choice| choice.problem.is_none();
