@@ -304,14 +304,14 @@ thread_local! {
     static IS_FLUSHING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Queues an entry for the callback until [`flush`]. Entries that the callback itself causes are dropped.
-pub(super) fn queue(message: Message) {
-    if !IS_FLUSHING.try_with(Cell::get).unwrap_or(true) {
-        let _ = QUEUE.try_with(|queue| {
-            let mut queue = queue.try_borrow_mut().ok()?;
-            (queue.len() < MAX_QUEUED).then(|| queue.push(message))
-        });
-    }
+/// Queues an entry for the callback until [`flush`], and returns whether it did. Entries that the callback itself causes
+/// are dropped.
+pub(super) fn queue(message: Message) -> bool {
+    let push = |queue: &RefCell<Vec<Message>>| {
+        let mut queue = queue.try_borrow_mut().ok()?;
+        (queue.len() < MAX_QUEUED).then(|| queue.push(message))
+    };
+    !IS_FLUSHING.try_with(Cell::get).unwrap_or(true) && QUEUE.try_with(push).is_ok_and(|pushed| pushed.is_some())
 }
 
 /// Passes this thread's queued entries to the callback. The caller must not hold a lock, and must let exceptions pass.

@@ -129,7 +129,7 @@ enum LogFile {
     #[default]
     Unopened,
     Open(TextFile),
-    /// Writing failed and is not retried.
+    /// Opening failed and is not retried.
     Closed,
 }
 
