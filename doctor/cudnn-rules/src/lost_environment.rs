@@ -27,7 +27,7 @@ pub(crate) struct LostEnvironment {
 }
 
 impl LostEnvironment {
-    /// Returns the environment in this variable if there is no such directory.
+    /// Returns the environment in this variable if programs cannot use it as a directory.
     pub(crate) fn in_variable(variable: &'static str, value: Option<OsString>) -> Option<Self> {
         let root = value.map(PathBuf::from).filter(|root| !root.as_os_str().is_empty())?;
         let reason = match facts::metadata(&root) {
@@ -39,7 +39,7 @@ impl LostEnvironment {
                 _ if is_loop(&error) => "it is a link to itself",
                 ErrorKind::PermissionDenied => "this user may not read it",
                 // It may come back, for example on a file system that is not mounted.
-                _ => return None,
+                _ => "it cannot be read now",
             },
         };
         Some(LostEnvironment { variable, root, reason })
@@ -62,7 +62,7 @@ impl LostEnvironment {
     pub(crate) fn remedy(&self) -> Remedy {
         let LostEnvironment { variable, root, reason } = self;
         Remedy::new(format!(
-            "{variable} names the environment {}, but {reason}: create the environment again, or unset {variable}; then \
+            "{variable} names the environment {}, but {reason}: make that environment usable, or unset {variable}; then \
              run `{} check` again",
             root.printable(),
             doctor()

@@ -17,8 +17,8 @@ use super::finding::{Finding, FindingKind, NO_CUDNN, REJECTED, SEVERAL, Severity
 use super::machine::Machine;
 use super::{framework_requirement, frameworks, remedies};
 use crate::context::Context;
-use crate::packages::dangling_dirs;
 use crate::packages::python_shim::PythonShim;
+use crate::packages::{PackageChange, Site, dangling_dirs};
 use crate::python;
 use crate::remedy::Remedy;
 
@@ -193,7 +193,8 @@ fn deleted_finding(packages: &[Package]) -> Option<Finding> {
     let message = format!("{graph}, and maybe other files, of {names} in {} is deleted", first.root.printable());
     let finding = Finding::new(REJECTED, message).note(format!("they are in the records of {}", first.installer));
     let remedy = remedies::restore(packages)?;
-    let links = dangling_dirs(site_packages(&first.root)).into_iter();
+    let installed = PackageChange::of(Site::OnPath).reinstall(packages.iter().map(|package| package.name.clone()));
+    let links = dangling_dirs(site_packages(&first.root)).into_iter().filter(|link| installed.may_fill(link));
     let notes = links.map(|link| {
         format!("{} is a symbolic link that leads nowhere: no program can find files below it", link.printable())
     });

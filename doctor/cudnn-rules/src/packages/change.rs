@@ -166,11 +166,13 @@ impl PackageChange {
         let dir = if dir.ends_with("lib") { dir.parent().unwrap_or(dir) } else { dir };
         let part = dir.file_name().and_then(OsStr::to_str).unwrap_or_default();
         let is_shared = part.strip_prefix("cu").is_some_and(|cuda| cuda.parse::<u32>().is_ok());
+        // cuDNN's wheels depend on these.
+        let is_needed = !self.install.is_empty() && ["cublas", "cuda_nvrtc"].contains(&part);
         let is_of = |wanted: &String| match package_name(wanted).strip_prefix(NVIDIA_PREFIX) {
             Some(wheel) => wheel.split("-cu1").next().unwrap_or_default().replace('-', "_") == part,
             None => true,
         };
-        self.installs_any() && (part == "nvidia" || is_shared || self.installed().any(is_of))
+        self.installs_any() && (part == "nvidia" || is_shared || is_needed || self.installed().any(is_of))
     }
 
     /// Returns whether the change installs a package.

@@ -98,7 +98,11 @@ fn uv_decisions(root: &Path) -> Vec<Decision> {
     let in_dir = |dir: &Path| ["uv.toml", "pyproject.toml"].into_iter().find_map(|name| uv_file(dir.join(name)));
     let projects = above.filter_map(|dir| dir.ancestors().find_map(in_dir));
     let mut read = BTreeSet::new();
-    for (file, settings) in projects.chain(uv_settings().into_iter().filter_map(uv_file)) {
+    // uv reads nothing else then.
+    let chosen = facts::variable("UV_CONFIG_FILE").filter(|file| !file.is_empty()).map(PathBuf::from);
+    let of_user = || projects.chain(uv_settings().into_iter().filter_map(uv_file)).collect();
+    let files: Vec<(PathBuf, Table)> = chosen.map_or_else(of_user, |file| uv_file(file).into_iter().collect());
+    for (file, settings) in files {
         if !read.insert(file.clone()) {
             continue;
         }

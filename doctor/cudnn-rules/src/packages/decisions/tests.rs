@@ -67,6 +67,7 @@ fn the_settings_of_uv_come_from_the_projects_of_the_environment_and_of_the_worki
         (settings("12.4.127"), String::new(), decides("DIR")),
         (settings("12.9.86"), settings("12.4.127"), decides("DIR/elsewhere")),
         (settings("12.9.86"), "[tool.other]\n".to_owned(), None),
+        (format!("[tool]\nuv = {{ override-dependencies = ['{NVRTC}==12.4.127'] }}\n"), String::new(), decides("DIR")),
         ("[tool.uv".to_owned(), String::new(), None),
     ] {
         let dir = project(&of_owner);
@@ -80,6 +81,16 @@ fn the_settings_of_uv_come_from_the_projects_of_the_environment_and_of_the_worki
         let change =
             PackageChange::of(Site::Environment(dir.path().join("env"))).install([format!("{NVRTC}==12.9.86")]);
         assert_eq!(forbidden_after(changes, &dir, change, &[]), expected, "{of_owner}{of_working_dir}");
+    }
+    let dir = project(&settings("12.4.127"));
+    let file = dir.path().join("mine.toml");
+    for (version, expected) in
+        [("12.4.126", Some(format!("DIR/mine.toml decides {NVRTC}==12.4.126"))), ("12.9.86", None)]
+    {
+        std::fs::write(&file, format!("override-dependencies = ['{NVRTC}=={version}']\n")).unwrap();
+        let change =
+            PackageChange::of(Site::Environment(dir.path().join("env"))).install([format!("{NVRTC}==12.9.86")]);
+        assert_eq!(forbidden(&dir, change, &[("UV_CONFIG_FILE", &file)]), expected);
     }
 }
 
@@ -182,6 +193,7 @@ fn the_manifest_of_pixi_is_not_edited_against_a_version_in_it() {
             "[feature.x.dependencies]\nlibcudnn = { version = '<9.18', channel = 'y' }\n",
             Some("libcudnn <9.18"),
         ),
+        ("pixi.toml", "[dependencies.libcudnn]\nversion = \"9.10.*\"\n", Some("libcudnn 9.10.*")),
         ("pixi.toml", "[dependencies]\nlibcudnn = \">=9.1\"\n", None),
         ("pixi.toml", "[dependencies]\nlibcudnn = \"*\"\n[tasks]\nlibcudnn = \"9.10.*\"\n", None),
         ("pyproject.toml", "[tool.pixi.dependencies]\nlibcudnn = \"9.10.*\"\n", Some("libcudnn 9.10.*")),
