@@ -6,8 +6,8 @@
 Needs libcudnn_layers.so next to DROP_IN, and the Python of PyTorch, torchvision and JAX. For each model, one step is
 captured and its graphs are tuned. Then processes of several kinds take turns. Each reports the first step (for JAX, the
 compilation) in seconds, the median device time of a step, which is captured as a CUDA graph so that the CPU does not
-decide, and digests of the kernels of a step and of its gradients. The next processes prepare their
-model while one measures, and the last one profiles its step. After SECONDS, models that do not fit are left out, and named.
+decide, and digests of the kernels of a step and of its gradients. The next processes prepare their model while one
+measures, and the last one profiles its step. After SECONDS, models that do not fit are left out, and named.
 
 TUNED_CASES chooses cases by number, TUNE_LIMIT the seconds for `tune`, and SEARCH_LIMIT the seconds of a model's first
 steps that search among all proposals.

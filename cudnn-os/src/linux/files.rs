@@ -77,9 +77,9 @@ fn has_mode_of_tmp(dir: &Metadata) -> bool {
 /// Resolves the path of a file or directory next to a program. Use only the returned path afterwards, because the links
 /// have been checked only once.
 ///
-/// Returns `None` if the file, the files of the directory, or a link to it may come from an untrusted user. Trusted users
-/// are root, the owner of the program's directory, and for a file, users who can also write to that directory. A path
-/// that does not exist is returned unchanged.
+/// Returns `None` if the file, the directory, or a link to it belongs to an untrusted user, if one can change the file, or
+/// if the directory is like `/tmp`. Trusted users are root, the owner of the program's directory, and for a file, users
+/// who can also write to that directory. A path that does not exist is returned unchanged.
 pub fn resolve_beside(path: &Path, program_dir: &Path) -> Option<PathBuf> {
     let is_in_tmp = path.parent().is_some_and(is_like_tmp);
     let Ok(entry) = std::fs::symlink_metadata(path) else {
@@ -98,7 +98,7 @@ pub fn resolve_beside(path: &Path, program_dir: &Path) -> Option<PathBuf> {
             found.mode() & bit != 0 && !(is_same && program_dir.as_ref().is_some_and(|dir| dir.mode() & bit != 0))
         };
         let is_same_group = program_dir.as_ref().is_some_and(|dir| dir.gid() == found.gid());
-        // The group of root, and a group with the number of its user, contain only that user.
+        // The group of root, and a group with the number of its user, usually contain only that user.
         let is_private_group = [0, found.uid()].contains(&found.gid());
         may_write(OTHERS_WRITE, true) || may_write(GROUP_WRITES, is_same_group) && !is_private_group
     };

@@ -129,7 +129,7 @@ pub(crate) fn is_like_tmp(dir: &Path) -> bool {
     ask("directory like /tmp", dir, || cudnn_os::files::is_like_tmp(dir))
 }
 
-/// Returns whether a file comes from root or the owner of its directory, and not from another user.
+/// Returns whether only root, the owner of the directory and those who can write to it can have written a file in it.
 pub(crate) fn is_trusted_beside(file: &Path, dir: &Path) -> bool {
     ask("file of a trusted user", file, || cudnn_os::files::resolve_beside(file, dir).is_some())
 }

@@ -321,8 +321,16 @@ fn layers_are_on_without_variables_until_uninstall() {
     assert!(status == Some(3) && refused.contains("programs still load the same files"), "{refused}");
     std::fs::remove_dir(&list).unwrap();
     assert_eq!(entries(dir.path()), start);
+    // Programs ignore options that other users can write to.
+    let shim = dir.path().join("libcudnn.so.9");
+    let rights = shim.metadata().unwrap().permissions();
+    std::fs::set_permissions(&shim, PermissionsExt::from_mode(0o775)).unwrap();
     let (_, installed, text) = install(&[tuned, "--tuned".as_ref(), rankings.as_ref()]);
+    std::fs::set_permissions(dir.path().join(KEPT), rights).unwrap();
     assert_eq!((&installed["change"], &installed["layers_on"]), (&"installed".into(), &"tuned,plans".into()), "{text}");
+    for file in [&list, &dir.path().join("cudnn_layers.tuned.json")] {
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o644, "{file:?}");
+    }
     let (is_on, text) = uses(&[]);
     assert!(is_on && !text.contains(" is off"), "{text}");
     // The variable has precedence.

@@ -436,6 +436,7 @@ fn the_doctor_predicts_which_layers_are_loaded() {
         let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         (output.status.code(), document)
     };
+    assert_eq!(report("plans,trace").0, Some(0));
     let (code, good) = report("trace,mine");
     assert_eq!(code, Some(0), "{good}");
     assert_eq!(good["requested"][0]["file"], lib.join("libcudnn_layers.so").to_str().unwrap(), "{good}");
@@ -457,4 +458,8 @@ fn the_doctor_predicts_which_layers_are_loaded() {
         assert_eq!(code, Some(2), "{bad}");
         assert!(bad["requested"][0]["problem"].as_str().unwrap().contains(problem), "{bad}");
     }
+    // Another library's layer with this name may change graphs.
+    world.layer("trace", &[]);
+    let (_, bad) = report("plans,trace");
+    assert!(bad["requested"][0]["problem"].as_str().unwrap().contains("the layer trace runs below it"), "{bad}");
 }

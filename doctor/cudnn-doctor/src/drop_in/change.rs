@@ -213,7 +213,7 @@ fn prepare<'a>(
     let DropInFiles { list, tuned, .. } = &state.files;
     let written = |content: &[u8], to: &'a Path| match to.is_dir() {
         true => Err(at(to)(ErrorKind::IsADirectory.into())),
-        false => Ok((copy(content, dir, present_shim(state), only_of_owner).map_err(at(to))?, to)),
+        false => Ok((copy(content, dir, dir, of_owner_for_all).map_err(at(to))?, to)),
     };
     let mut new = Vec::new();
     // The rankings come first, because the list makes programs read them.
@@ -236,11 +236,11 @@ fn present_shim(state: &DropInState) -> &Path {
     if state.shim == Shim::Missing { &state.files.kept } else { &state.files.shim }
 }
 
-/// Gives a file the rights of another one, except that only the owner can write to it, because programs ignore options of
-/// other users.
-fn only_of_owner(file: &File, like: &Metadata) -> IoResult<()> {
-    take_rights(file, like)?;
-    make_as_private_as(file, like)
+/// Gives a file to the owner of its directory. All users can read it, but only the owner can write to it, because programs
+/// ignore options of other users.
+fn of_owner_for_all(file: &File, dir: &Metadata) -> IoResult<()> {
+    take_rights(file, dir)?;
+    make_as_private_as(file, &file.metadata()?)
 }
 
 /// Writes contents to a temporary file, to which `rights` gives the permissions of another file.

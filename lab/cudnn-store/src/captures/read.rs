@@ -27,7 +27,7 @@ pub enum CaptureProblem {
     Unknown(String, usize),
     /// A line that is not a record, or a graph with an incorrect id: its number from 1, and the reason.
     Damaged(usize, String),
-    /// This number of other lines cannot be read.
+    /// This number of other lines or graphs is damaged or missing.
     More(usize),
     /// A graph with plans is missing: its id, and the number of plans.
     MissingGraph(String, usize),
@@ -172,7 +172,7 @@ impl fmt::Display for CaptureProblem {
                 write!(f, "{count} records of the unknown type {name:?} were skipped")
             }
             CaptureProblem::Damaged(line, reason) => write!(f, "line {line} is damaged: {reason}"),
-            CaptureProblem::More(count) => write!(f, "{count} more lines are damaged or cannot be read"),
+            CaptureProblem::More(count) => write!(f, "{count} more parts are damaged or missing"),
             CaptureProblem::MissingGraph(graph, plans) => {
                 write!(f, "the graph {graph:?} is missing, so that its plans ({plans}) were skipped")
             }
@@ -265,7 +265,7 @@ mod tests {
     fn only_some_problems_are_named() {
         let capture = Capture::parse(&[START.as_bytes(), &b"x\n".repeat(30)].concat()).unwrap();
         assert_eq!(capture.problems.len(), MAX_DAMAGED + 1);
-        assert_eq!(capture.problems.last().unwrap().to_string(), "10 more lines are damaged or cannot be read");
+        assert_eq!(capture.problems.last().unwrap().to_string(), "10 more parts are damaged or missing");
     }
 
     #[test]
