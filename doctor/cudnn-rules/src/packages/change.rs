@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::installation::site_packages;
+use cudnn_frameworks::real_path;
 
 use super::pip::recorded_version;
 use super::requirement::{package_name, stricter};
@@ -88,6 +89,12 @@ impl Site {
     pub(crate) fn merged_with(&self, other: &Site) -> Option<Site> {
         match (self, other) {
             _ if self == other => Some(self.clone()),
+            // A link may lead to the environment.
+            (Site::Environment(root), Site::Environment(other)) | (Site::Conda(root), Site::Conda(other))
+                if real_path(root) == real_path(other) =>
+            {
+                Some(self.clone())
+            }
             (Site::Directory { dir, pip, options }, Site::Directory { dir: other, pip: by, options: more })
                 if dir == other && pip == by =>
             {
@@ -284,6 +291,19 @@ mod tests {
         let other = change().remove(names(&["y"])).install(names(&["y"]));
         all.merge(&PackageChange { removes_last: true, ..other });
         assert!(!all.removes_last, "{all:?}");
+    }
+
+    #[test]
+    #[cfg(all(test, unix))]
+    #[allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test writes the files that the rules read")]
+    fn an_environment_has_one_step_under_two_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let [root, link, other] = ["env", "link", "other"].map(|name| dir.path().join(name));
+        std::fs::create_dir(&root).unwrap();
+        std::os::unix::fs::symlink(&root, &link).unwrap();
+        let [root, link, other] = [root, link, other].map(Site::Environment);
+        assert_eq!(link.merged_with(&root), Some(link.clone()));
+        assert_eq!(link.merged_with(&other), None);
     }
 
     #[test]

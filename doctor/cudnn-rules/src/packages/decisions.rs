@@ -53,9 +53,8 @@ pub fn forbidding(change: &PackageChange) -> Option<String> {
     let forbids = |wanted: &str, decision: &&Decision| {
         normalized(package_name(wanted)) == normalized(package_name(&decision.requirement))
             && match applies(&decision.requirement, python) {
-                // Then only that file may be installed.
-                true if is_of_file(&decision.requirement) => true,
-                true => exclude_each_other(&with_known_versions(wanted), &decision.requirement),
+                true => versions(&decision.requirement)
+                    .is_none_or(|versions| exclude_each_other(&with_known_versions(wanted), &versions)),
                 false => decision.is_override,
             }
     };
@@ -99,9 +98,12 @@ fn uv_decisions(root: &Path) -> Vec<Decision> {
     let projects = above.filter_map(|dir| dir.ancestors().find_map(in_dir));
     let mut read = BTreeSet::new();
     // uv reads nothing else then.
-    let chosen = facts::variable("UV_CONFIG_FILE").filter(|file| !file.is_empty()).map(PathBuf::from);
-    let of_user = || projects.chain(uv_settings().into_iter().filter_map(uv_file)).collect();
-    let files: Vec<(PathBuf, Table)> = chosen.map_or_else(of_user, |file| uv_file(file).into_iter().collect());
+    let value = |name| facts::variable(name).filter(|value| !value.is_empty());
+    let files: Vec<(PathBuf, Table)> = match value("UV_CONFIG_FILE") {
+        Some(file) => uv_file(file.into()).into_iter().collect(),
+        None if value("UV_NO_CONFIG").is_some_and(|value| value == "1" || value == "true") => Vec::new(),
+        None => projects.chain(uv_settings().into_iter().filter_map(uv_file)).collect(),
+    };
     for (file, settings) in files {
         if !read.insert(file.clone()) {
             continue;
@@ -191,11 +193,12 @@ fn pip_decisions(prefix: Option<&Path>) -> Vec<Decision> {
     files_of_variable("PIP_CONSTRAINT").into_iter().chain(in_settings).flat_map(|file| decisions_in(&file)).collect()
 }
 
-/// Returns the values in pip's configuration with their keys, as Python's `configparser` reads them: a line with more
-/// indentation than the key above continues its value.
+/// Returns the values in pip's configuration that `pip install` reads with their keys, as Python's `configparser` reads
+/// them: a line with more indentation than the key above continues its value.
 fn values(text: &str) -> Vec<(String, &str)> {
     let mut values = Vec::new();
     let mut above: Option<(String, usize)> = None;
+    let mut is_read = true;
     for line in text.lines() {
         let content = line.trim();
         let indent = line.len() - line.trim_start().len();
@@ -203,12 +206,18 @@ fn values(text: &str) -> Vec<(String, &str)> {
             continue;
         }
         match &above {
-            Some((key, indent_of_key)) if indent > *indent_of_key => values.push((key.clone(), content)),
+            Some((key, indent_of_key)) if indent > *indent_of_key => {
+                values.extend(is_read.then(|| (key.clone(), content)));
+            }
+            _ if content.starts_with('[') => {
+                above = None;
+                is_read = content.starts_with("[global]") || content.starts_with("[install]");
+            }
             _ => {
-                let pair = content.split_once(['=', ':']).filter(|_| !content.starts_with('['));
+                let pair = content.split_once(['=', ':']);
                 let pair = pair.map(|(key, value)| (key.trim().to_lowercase().replace('_', "-"), value.trim()));
                 above = pair.as_ref().map(|(key, _)| (key.clone(), indent));
-                values.extend(pair);
+                values.extend(pair.filter(|_| is_read));
             }
         }
     }
@@ -276,10 +285,9 @@ fn decisions_in(file: &Path) -> Vec<Decision> {
         if read.len() >= MAX_FILES || !read.insert(file.clone()) {
             continue;
         }
-        // A backslash continues a line.
-        let text = text(&file).unwrap_or_default().replace("\r\n", "\n").replace("\\\n", " ");
-        for line in text.lines() {
+        for line in joined_lines(&text(&file).unwrap_or_default()) {
             // A comment is a word of its own, because URLs contain this character, too.
+            let line = line.as_str();
             let mut before = line.match_indices('#').map(|(at, _)| line.get(..at).unwrap_or_default());
             let line = expanded(before.find(|text| text.is_empty() || text.ends_with([' ', '\t'])).unwrap_or(line));
             let line = line.split(" --").next().unwrap_or_default().trim();
@@ -299,19 +307,49 @@ fn decisions_in(file: &Path) -> Vec<Decision> {
 
 /// Returns the requirement of a line that is only the path or URL of a wheel: `name @ URL`.
 fn of_wheel(line: &str) -> Option<String> {
-    let name = line.split(';').next()?.trim().rsplit(['/', '\\']).next()?;
-    let (name, _) = name.split_once('-').filter(|(_, rest)| rest.contains(".whl"))?;
-    (!line.contains('@')).then(|| format!("{name} @ {line}"))
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || "._-[], ".contains(c);
+    let is_named = line.split_once('@').is_some_and(|(name, _)| name.chars().all(is_of_name));
+    let (name, _) = name_and_version(line)?;
+    (!is_named).then(|| format!("{name} @ {line}"))
 }
 
-/// Returns whether a requirement names a file or URL in place of versions.
-fn is_of_file(requirement: &str) -> bool {
-    requirement.split(';').next().unwrap_or_default().contains('@')
+/// Returns the name and the version in the name of the wheel at the end of a path or URL.
+fn name_and_version(place: &str) -> Option<(&str, &str)> {
+    let path = place.split([';', '?', '#']).next()?.trim();
+    let mut parts = path.rsplit(['/', '\\']).next()?.strip_suffix(".whl")?.split('-');
+    Some((parts.next()?, parts.next()?))
+}
+
+/// Returns a requirement with versions. If it names a wheel, that is the wheel's version. `None` if it names another file
+/// or URL, whose version is unknown.
+fn versions(requirement: &str) -> Option<String> {
+    match requirement.split(';').next()?.split_once('@') {
+        None => Some(requirement.to_owned()),
+        Some((name, place)) => Some(format!("{}=={}", name.trim(), name_and_version(place)?.1)),
+    }
+}
+
+/// Returns the lines of a file with requirements. A backslash continues a line, except for a comment.
+fn joined_lines(text: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut start = String::new();
+    for line in text.lines() {
+        let is_comment = line.trim_start().starts_with('#');
+        match line.strip_suffix('\\').filter(|_| !is_comment) {
+            Some(part) => start = format!("{start}{part} "),
+            None if is_comment => lines.push(std::mem::take(&mut start)),
+            None => lines.push(std::mem::take(&mut start) + line),
+        }
+    }
+    lines.push(start);
+    lines
 }
 
 /// Returns the path of a `file:` URL. Other text stays the same.
 fn without_scheme(file: &str) -> &str {
-    file.strip_prefix("file://").unwrap_or(file)
+    let prefixes = ["file://localhost/", "file:///", "file:/"];
+    let path = prefixes.iter().find_map(|prefix| Some(file.strip_prefix(prefix)?.len() + 1));
+    path.and_then(|len| file.get(file.len() - len..)).unwrap_or(file)
 }
 
 #[cfg(test)]

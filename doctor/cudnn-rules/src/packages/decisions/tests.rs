@@ -4,7 +4,7 @@ use tempfile::TempDir;
 
 #[test]
 fn values_of_pip_continue_on_indented_lines() {
-    let text = "[global]\nConstraint =\n    /a.txt\n\t/b.txt\n    # /old.txt\nprefix = /x\n# no value\n";
+    let text = "[wheel]\nconstraint = /no\n  /no\n[global]\nConstraint =\n    /a.txt\n\t/b.txt\n    # /old.txt\nprefix = /x\n# no value\n";
     let expected = [("constraint", "/a.txt"), ("constraint", "/b.txt"), ("prefix", "/x")];
     assert_eq!(values(text), expected.map(|(key, value)| (key.to_owned(), value)));
     let indented = "  [install]\n  constraint: /a.txt\n   /b.txt\n  prefix = /x\n[global]\n  no_deps = 1\n";
@@ -18,12 +18,12 @@ fn files_of_requirements_are_read_like_pip_reads_them() {
     let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
     write("all.txt", "# nothing\na==1\t# why\nb \\\n  >=2\n-c more/c.txt\n--hash=x\n--requirement=all.txt\n");
     std::fs::create_dir(dir.path().join("more")).unwrap();
-    write("more/c.txt", "c<3\r\n./d_e-1-py3-none-any.whl\nf @ https://x/f-1.whl\n");
+    write("more/c.txt", "# old: \\\nc<3\r\n./u@x/d_e-1-py3-none-any.whl\nf @ https://x/f-1-y.whl\n");
     let mut found: Vec<String> =
         decisions_in(&dir.path().join("all.txt")).into_iter().map(|one| one.requirement).collect();
     found.sort();
     found.dedup();
-    assert_eq!(found, ["a==1", "b    >=2", "c<3", "d_e @ ./d_e-1-py3-none-any.whl", "f @ https://x/f-1.whl"]);
+    assert_eq!(found, ["a==1", "b    >=2", "c<3", "d_e @ ./u@x/d_e-1-py3-none-any.whl", "f @ https://x/f-1-y.whl"]);
 }
 
 #[test]
@@ -106,7 +106,9 @@ fn a_constraint_excludes_all_versions_of_a_wheel() {
         ("nvidia-cudnn-cu12", "<9.19", false),
         ("nvidia-cufft-cu12", "<12", false),
         // pip installs nothing but this file.
-        ("nvidia-cudnn-cu12", " @ file:///x.whl", true),
+        ("nvidia-cudnn-cu12", " @ file:///x.tar.gz", true),
+        ("nvidia-cudnn-cu12", " @ file:///u@x/nvidia_cudnn_cu12-8.9.7.29-py3-none-any.whl?a=b/c#d", true),
+        ("nvidia-cudnn-cu12", " @ file:///nvidia_cudnn_cu12-9.19.0.56-py3-none-any.whl", false),
         ("nvidia-cudnn-cu12", " @ file:///x.whl ; python_version < '3'", false),
     ] {
         let dir = project("");
