@@ -24,9 +24,17 @@ const MAX_LEN: u64 = 1 << 20;
 struct Decision {
     file: PathBuf,
     requirement: String,
-    /// Whether uv replaces all other requirements of the package by this one, so that it installs none if the marker of
-    /// this one does not apply.
-    is_override: bool,
+    kind: DecisionKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DecisionKind {
+    Constraint,
+    /// uv replaces all other requirements of the package by this one, so that it installs none if the marker of this one
+    /// does not apply.
+    Override,
+    /// uv installs no version.
+    Exclusion,
 }
 
 /// Returns the decision that forbids a change, as a clause: `/x/pyproject.toml decides nvidia-cudnn-cu12<9.19`.
@@ -41,7 +49,8 @@ pub fn forbidding(change: &PackageChange) -> Option<String> {
         (Site::System, _) => return None,
         (Site::Conda(root), _) => {
             let pinned = decisions_in(&root.join("conda-meta/pinned"));
-            pinned.into_iter().chain(pixi_decisions(root)).collect()
+            let of_conda = |pin: Decision| Decision { requirement: of_conda(&pin.requirement), ..pin };
+            pinned.into_iter().chain(pixi_decisions(root)).map(of_conda).collect()
         }
         (_, Some(root)) => uv_decisions(root),
         (site, None) => match redirection(root, matches!(site, Site::Directory { .. })) {
@@ -53,14 +62,17 @@ pub fn forbidding(change: &PackageChange) -> Option<String> {
     let forbids = |wanted: &str, decision: &&Decision| {
         normalized(package_name(wanted)) == normalized(package_name(&decision.requirement))
             && match applies(&decision.requirement, python) {
-                true => versions(&decision.requirement)
-                    .is_none_or(|versions| exclude_each_other(&with_known_versions(wanted), &versions)),
-                false => decision.is_override,
+                _ if decision.kind == DecisionKind::Exclusion => true,
+                true => alternatives(&decision.requirement)
+                    .iter()
+                    .all(|versions| exclude_each_other(&with_known_versions(wanted), versions)),
+                false => decision.kind == DecisionKind::Override,
             }
     };
     change.installed().find_map(|wanted| {
         let decision = decisions.iter().find(|decision| forbids(wanted, decision))?;
-        Some(format!("{} decides {}", decision.file.printable(), decision.requirement.printable()))
+        let verb = if decision.kind == DecisionKind::Exclusion { "excludes" } else { "decides" };
+        Some(format!("{} {verb} {}", decision.file.printable(), decision.requirement.printable()))
     })
 }
 
@@ -87,11 +99,16 @@ fn python_version(root: &Path) -> Option<(u32, u32)> {
 /// Returns the decisions in the project that contains the environment, in the project of the working directory, where the
 /// printed command runs, in uv's configuration, and in the files that uv's variables name.
 fn uv_decisions(root: &Path) -> Vec<Decision> {
-    let in_variable = |name: &str, is_override| {
+    let in_variable = |name: &str, kind| {
         let files = files_of_variable(name).into_iter().flat_map(|file| decisions_in(&file));
-        files.map(move |decision| Decision { is_override, ..decision }).collect::<Vec<_>>()
+        files.map(move |decision| Decision { kind, ..decision }).collect::<Vec<_>>()
     };
-    let mut found = [in_variable("UV_OVERRIDE", true), in_variable("UV_CONSTRAINT", false)].concat();
+    let kinds = [
+        (DecisionKind::Override, "UV_OVERRIDE", "override-dependencies"),
+        (DecisionKind::Constraint, "UV_CONSTRAINT", "constraint-dependencies"),
+        (DecisionKind::Exclusion, "UV_EXCLUDE", "exclude-dependencies"),
+    ];
+    let mut found: Vec<Decision> = kinds.into_iter().flat_map(|(kind, name, _)| in_variable(name, kind)).collect();
     let working_dir = facts::current_dir().ok();
     let above = [root.parent(), working_dir.as_deref()].into_iter().flatten();
     let in_dir = |dir: &Path| ["uv.toml", "pyproject.toml"].into_iter().find_map(|name| uv_file(dir.join(name)));
@@ -108,12 +125,12 @@ fn uv_decisions(root: &Path) -> Vec<Decision> {
         if !read.insert(file.clone()) {
             continue;
         }
-        for (key, is_override) in [("override-dependencies", true), ("constraint-dependencies", false)] {
+        for (kind, _, key) in kinds {
             let requirements = settings.get(key).and_then(Item::as_array).into_iter().flatten();
             found.extend(requirements.filter_map(|one| one.as_str()).map(|requirement| Decision {
                 file: file.clone(),
                 requirement: requirement.trim().to_owned(),
-                is_override,
+                kind,
             }));
         }
     }
@@ -156,7 +173,7 @@ fn pixi_decisions(root: &Path) -> Vec<Decision> {
                 found.extend(inner.iter().map(|(package, value)| {
                     let version = value.as_str().or_else(|| value.get("version")?.as_str()).unwrap_or_default();
                     let requirement = format!("{package} {version}");
-                    Decision { file: file.clone(), requirement, is_override: false }
+                    Decision { file: file.clone(), requirement, kind: DecisionKind::Constraint }
                 }));
             }
         }
@@ -298,7 +315,7 @@ fn decisions_in(file: &Path) -> Vec<Decision> {
                 files.extend(file.parent().map(|dir| dir.join(without_scheme(other))));
             } else if !line.is_empty() && !line.starts_with('-') {
                 let requirement = of_wheel(line).unwrap_or_else(|| line.to_owned());
-                found.push(Decision { file: file.clone(), requirement, is_override: false });
+                found.push(Decision { file: file.clone(), requirement, kind: DecisionKind::Constraint });
             }
         }
     }
@@ -320,13 +337,35 @@ fn name_and_version(place: &str) -> Option<(&str, &str)> {
     Some((parts.next()?, parts.next()?))
 }
 
-/// Returns a requirement with versions. If it names a wheel, that is the wheel's version. `None` if it names another file
-/// or URL, whose version is unknown.
-fn versions(requirement: &str) -> Option<String> {
-    match requirement.split(';').next()?.split_once('@') {
-        None => Some(requirement.to_owned()),
-        Some((name, place)) => Some(format!("{}=={}", name.trim(), name_and_version(place)?.1)),
+/// Returns the requirements with versions that one states, of which conda separates several by `|`. If it names a wheel,
+/// that is the wheel's version. None if it names another file or URL, whose version is unknown.
+fn alternatives(requirement: &str) -> Vec<String> {
+    if let Some((name, place)) = requirement.split(';').next().and_then(|requirement| requirement.split_once('@')) {
+        let version = name_and_version(place).map(|(_, version)| version);
+        return version.map(|version| format!("{}=={version}", name.trim())).into_iter().collect();
     }
+    let mut versions = requirement.split('|');
+    let first = versions.next().unwrap_or_default();
+    let name = package_name(first);
+    std::iter::once(first.to_owned()).chain(versions.map(|version| format!("{name} {version}"))).collect()
+}
+
+/// Returns the name and the versions in a specification of conda, without the build: `cudnn 8.9.*` for `cudnn=8.9=h1_0`.
+fn of_conda(specification: &str) -> String {
+    let name = package_name(specification);
+    let rest = specification.split_once(name).map_or("", |(_, rest)| rest).trim();
+    let in_brackets = rest
+        .split_once("version=")
+        .and_then(|(_, version)| version.split(['"', '\'', ',', ']']).find(|part| !part.is_empty()));
+    let version = match (in_brackets, rest.strip_prefix("==")) {
+        (Some(version), _) => version.to_owned(),
+        (None, Some(exact)) => format!("=={}", exact.split([' ', '=']).next().unwrap_or_default()),
+        (None, None) => match rest.strip_prefix('=') {
+            Some(start) => format!("{}.*", start.split([' ', '=']).next().unwrap_or_default().trim_end_matches(".*")),
+            None => rest.split(' ').next().unwrap_or_default().to_owned(),
+        },
+    };
+    format!("{name} {version}")
 }
 
 /// Returns the lines of a file with requirements. A backslash continues a line, except for a comment.

@@ -147,7 +147,15 @@ fn forbidden_after(
     change: PackageChange,
     variables: &[(&str, &Path)],
 ) -> Option<String> {
-    for name in ["UV_OVERRIDE", "UV_CONSTRAINT", "UV_CONFIG_FILE", "PIP_CONSTRAINT", "PIP_CONFIG_FILE"] {
+    for name in [
+        "UV_OVERRIDE",
+        "UV_CONSTRAINT",
+        "UV_EXCLUDE",
+        "UV_CONFIG_FILE",
+        "UV_NO_CONFIG",
+        "PIP_CONSTRAINT",
+        "PIP_CONFIG_FILE",
+    ] {
         changes.set_variable(name, None);
     }
     for name in ["HOME", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS"] {
@@ -172,6 +180,7 @@ fn decisions_forbid_first_and_repeated_installations_alike() {
         ("override", "==12.9.86; python_version < '3.9'", Some("decides nvidia-cuda-nvrtc-cu12==12.9.86; python_v")),
         ("override", "; sys_platform == 'never'", Some("decides nvidia-cuda-nvrtc-cu12; sys_platform == 'never'")),
         ("constraint", "==12.4.127; python_version < '3.9'", None),
+        ("exclude", "", Some("excludes nvidia-cuda-nvrtc-cu12")),
         ("constraint", "==12.4.127; python_version == '3.12'", Some("decides nvidia-cuda-nvrtc-cu12==12.4.127; py")),
     ] {
         let dir = project(&format!("[tool.uv]\n{list}-dependencies = [\"{NVRTC}{requirement}\"]\n"));
@@ -182,6 +191,26 @@ fn decisions_forbid_first_and_repeated_installations_alike() {
             assert!(expected.is_none_or(|expected| found.unwrap().contains(expected)), "{list} {requirement}");
         }
         assert_eq!(forbidden(&dir, change(&dir).remove([NVRTC.to_owned()]), &[]), None);
+    }
+}
+
+#[test]
+fn pins_of_conda_may_contain_builds_and_alternatives() {
+    for (pin, expected) in [
+        ("cudnn 8.9.7 h1_0", "cudnn 8.9.7"),
+        ("cudnn=8.9=h1_0", "cudnn 8.9.*"),
+        ("cudnn =8.9.*", "cudnn 8.9.*"),
+        ("conda-forge::cudnn==8.9.7=h1_0", "cudnn ==8.9.7"),
+        ("cudnn[version='8.*',build=h1]", "cudnn 8.*"),
+        ("cudnn >=8,<9", "cudnn >=8,<9"),
+        ("cudnn", "cudnn "),
+        ("cudnn 7.*|8.*", "cudnn 7.*|8.*"),
+    ] {
+        assert_eq!(of_conda(pin), expected);
+    }
+    assert_eq!(alternatives("cudnn 7.*|8.*"), ["cudnn 7.*", "cudnn 8.*"]);
+    for (pin, is_excluded) in [("cudnn 7.*|8.*", true), ("cudnn 8.*|9.*", false), ("cudnn ", false)] {
+        assert_eq!(alternatives(pin).iter().all(|one| exclude_each_other("cudnn>=9", one)), is_excluded, "{pin}");
     }
 }
 
