@@ -101,7 +101,7 @@ pub(super) fn variables_for_root(command: &Command) -> Vec<(OsString, OsString)>
 pub(super) fn adapted(name: OsString, value: OsString) -> (OsString, OsString) {
     let value = match name.to_str() {
         Some("PATH") => only_of_root(&value),
-        Some("PIP_CONSTRAINT" | "UV_CONSTRAINT" | "UV_OVERRIDE") => with_absolute_paths(&value),
+        Some("PIP_CONSTRAINT" | "UV_CONSTRAINT" | "UV_EXCLUDE" | "UV_OVERRIDE") => with_absolute_paths(&value),
         _ => value,
     };
     (name, value)
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn the_constraints_of_root_are_those_of_the_working_directory() {
         let name = std::env::current_dir().unwrap().join("Cargo.toml");
-        for variable in ["PIP_CONSTRAINT", "UV_CONSTRAINT", "UV_OVERRIDE"] {
+        for variable in ["PIP_CONSTRAINT", "UV_CONSTRAINT", "UV_EXCLUDE", "UV_OVERRIDE"] {
             let (_, value) = adapted(variable.into(), "Cargo.toml nothing.txt https://x/y".into());
             assert_eq!(value.to_str().unwrap(), format!("{} nothing.txt https://x/y", name.display()), "{variable}");
         }
