@@ -1,12 +1,13 @@
 //! Recognizes a variable that names an environment without a Python, so that no command changes another Python instead.
 
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
 use cudnn_cli::escape::Printable;
 use cudnn_cli::programs::doctor;
 use cudnn_probe::Host;
 use cudnn_probe::facts::{self, PathFacts};
-use std::ffi::OsString;
-use std::io::ErrorKind;
-use std::path::PathBuf;
 
 use crate::packages::{has_closed_python, python_in, python_problem};
 use crate::remedy::Remedy;
@@ -22,7 +23,7 @@ pub(crate) struct LostEnvironment {
     pub(crate) variable: &'static str,
     /// Its value.
     pub(crate) root: PathBuf,
-    /// Why programs cannot use it, as a sentence.
+    /// The reason, as a clause.
     pub(crate) reason: &'static str,
 }
 
@@ -45,8 +46,7 @@ impl LostEnvironment {
         Some(LostEnvironment { variable, root, reason })
     }
 
-    /// Returns the active environment of this host if there is no such directory, or no Python in a virtual environment
-    /// that can be recreated.
+    /// Returns the active environment of this host if programs cannot use it, for example without its Python.
     pub(crate) fn active(host: &Host) -> Option<Self> {
         let (variable, value) = VARIABLES.into_iter().find_map(|name| Some((name, host.variable(name)?)))?;
         let root = PathBuf::from(&value);

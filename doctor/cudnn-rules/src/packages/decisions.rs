@@ -61,12 +61,12 @@ pub fn forbidding(change: &PackageChange) -> Option<String> {
     let python = root.and_then(python_version);
     let forbids = |wanted: &str, decision: &&Decision| {
         normalized(package_name(wanted)) == normalized(package_name(&decision.requirement))
-            && match applies(&decision.requirement, python) {
-                _ if decision.kind == DecisionKind::Exclusion => true,
-                true => alternatives(&decision.requirement)
+            && match (decision.kind, applies(&decision.requirement, python)) {
+                (DecisionKind::Exclusion, _) => true,
+                (kind, false) => kind == DecisionKind::Override,
+                (_, true) => alternatives(&decision.requirement)
                     .iter()
                     .all(|versions| exclude_each_other(&with_known_versions(wanted), versions)),
-                false => decision.kind == DecisionKind::Override,
             }
     };
     change.installed().find_map(|wanted| {
