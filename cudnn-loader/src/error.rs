@@ -349,10 +349,11 @@ fn install_help(name: &str) -> Option<String> {
     Some(format!("Install {component} (for example the wheel {wheel}), or put its directory on {variable}."))
 }
 
-/// Returns the name of a status. Not inlined, because every copy would contain the table.
+/// Returns the name of a status, or the text of NVIDIA's shim for an unknown one. Not inlined, because every copy would
+/// contain the table.
 #[inline(never)]
 pub(crate) fn status_name(status: cudnnStatus_t) -> &'static CStr {
-    status.name().unwrap_or(c"CUDNN_STATUS_UNKNOWN")
+    status.name().unwrap_or(c"CUDNN_UNKNOWN_STATUS")
 }
 
 /// Returns the status for a rejected library.

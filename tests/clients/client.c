@@ -129,6 +129,8 @@ static void perform(const char *arg) {
             (int (*)(unsigned, const int *, int))function_of_shim("cudnnShimPreloadStart");
         printf("cudnnShimPreloadStart = %d\n", start ? start(1, NULL, 0) : -1);
     } else if (!strcmp(arg, "cudnnGetVersion")) printf("cudnnGetVersion = %zu\n", cudnnGetVersion());
+    else if (!strcmp(arg, "texts"))
+        for (int status = -1; status < 12000; status++) printf("%d = %s\n", status, cudnnGetErrorString(status));
     else if (!strcmp(arg, "cudnnGetErrorString")) printf("%s = %s\n", arg, cudnnGetErrorString(CUDNN_STATUS_SUCCESS));
     else if (!strcmp(arg, "cudnnGetLastErrorString")) print_last_error();
     else {

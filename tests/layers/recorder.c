@@ -1,5 +1,8 @@
 /* A layer that prints the loader's calls and wraps cudnnGetVersion. The tests compile it with NAME, and with code that
  * replaces these macros. */
+#ifndef FUNCTIONS
+#define FUNCTIONS
+#endif
 #ifndef IN_BEGIN
 #define IN_BEGIN
 #endif
@@ -17,6 +20,7 @@
 #endif
 
 #include <cudnn_layer.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,6 +31,8 @@ static size_t (*next_version)(void);
 static void print(const char *what, const char *text, long number) {
     dprintf(2, NAME " %s %s %ld\n", what, text, number);
 }
+
+FUNCTIONS
 
 static size_t version(void) {
     print("before", "cudnnGetVersion", 0);

@@ -31,7 +31,7 @@ fn a_client_of_nvidias_shim_runs_the_same_with_the_drop_in_however_it_is_install
     let Some(client) = client("client.c", &cudnn, &[]) else { return };
     let alone = drop_in_alone();
     let ours = alone.path().join("libcudnn.so.9");
-    let args = ["cudnnGetVersion", "plain"];
+    let args = ["cudnnGetVersion", "plain", "texts"];
     let (theirs, shims) = run(&client, &[("LD_LIBRARY_PATH", &cudnn)], &args);
     assert_eq!(shims, [std::fs::canonicalize(&cudnn).unwrap().join("libcudnn.so.9").display().to_string()]);
     assert!(theirs.contains(&format!("cudnnGetVersion = {VERSION}")), "{theirs}");

@@ -80,7 +80,7 @@ fn begin_one(
     let has_several = path.is_some_and(|path| marker(&name.to_string_lossy(), path).is_some());
     let is_same = |link: &&Link| std::ptr::fn_addr_eq(link.begin, begin) && (!has_several || *link.name == *name);
     if std::iter::successors(inner, |link| link.inner).any(|link| is_same(&link)) {
-        return Err("it is listed twice".into());
+        return Err("it is listed twice, and only the last entry is used".into());
     }
     let host = host::new(name, inner).ok_or("cuDNN is not loaded")?;
     let layer = abi::Layer { size: size_of::<abi::Layer>(), data: null_mut(), wrap: None, event: None };

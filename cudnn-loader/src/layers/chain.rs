@@ -84,15 +84,22 @@ fn wrap_with_layers(
     Some(address)
 }
 
-/// Waits for the turn, at most one second.
+/// Waits for the turn, at most one second. After a wait in vain, nobody waits for the same owner again.
 fn take_turn() -> Option<TurnGuard<'static>> {
+    static OVERDUE: AtomicU64 = AtomicU64::new(0);
     let token = thread_token();
     let mut backoff = Backoff::new();
     loop {
         if let Some(turn) = TURN.try_take(token) {
+            OVERDUE.store(0, Ordering::Relaxed);
             return Some(turn);
         }
+        let owner = TURN.owner();
+        if owner != 0 && owner == OVERDUE.load(Ordering::Relaxed) {
+            return None;
+        }
         if !backoff.wait() {
+            OVERDUE.store(owner, Ordering::Relaxed);
             return None;
         }
     }

@@ -160,6 +160,23 @@ fn a_layer_can_detect_calls_that_bypassed_it() {
     assert_eq!(missed(&world.run("one", &["race", "cudnnGetVersion"])), Some(true));
 }
 
+/// A layer waits for a thread that waits for the layer. Without the end of the wait, the 600 calls take 600 seconds.
+#[test]
+fn calls_do_not_wait_again_for_a_layer_that_is_busy() {
+    let world = World::new();
+    let calls = "extern size_t cudnnGetVersion(void) __attribute__((weak)); \
+        static void *call(void *data) { for (int i = 0; i < 600; i++) cudnnGetVersion(); return data; }";
+    let thread = "pthread_t thread; pthread_create(&thread, 0, call, 0); pthread_join(thread, 0)";
+    world.layer("one", &[("FUNCTIONS", calls), ("IN_BEGIN", thread)]);
+    let output = Child::new(DRIVER, Subject::Shim, &drop_in().join("lib"))
+        .env("CUDNN_LOADER_DIR", world.dir.path())
+        .env("CUDNN_LAYER_PATH", world.dir.path())
+        .env("CUDNN_LAYERS", "one")
+        .env("LD_PRELOAD", drop_in().join("lib/libcudnn.so.9"))
+        .run(&["cudnnGetVersion"]);
+    assert_eq!((output.code, output.returned("cudnnGetVersion")), (Some(0), Some("91900")), "{output:#?}");
+}
+
 /// A layer may call cuDNN in several ways. All of these calls must reach cuDNN and return.
 #[test]
 fn a_layer_may_call_cudnn() {
