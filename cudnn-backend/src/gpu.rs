@@ -276,14 +276,6 @@ impl Gpu {
         Ok(Memory::new(self.stream.alloc_zeros(bytes.max(1))?, &self.stream))
     }
 
-    /// Returns memory with a null address, for making a mistake on purpose.
-    ///
-    /// # Errors
-    /// Returns an error if the driver cannot allocate.
-    pub fn null(&self) -> Result<Memory, DriverError> {
-        Ok(Memory { address: 0, ..self.zeroed(1)? })
-    }
-
     /// Waits for the queued work and copies memory to the host.
     ///
     /// # Errors
@@ -386,11 +378,6 @@ impl Memory {
     fn new(slice: CudaSlice<u8>, stream: &CudaStream) -> Self {
         let address = slice.device_ptr(stream).0 as usize;
         Memory { slice, address }
-    }
-
-    /// Returns the same memory, addressed this many bytes after the start.
-    pub fn with_offset(self, bytes: usize) -> Self {
-        Memory { address: self.address + bytes, ..self }
     }
 
     fn len(&self) -> usize {
