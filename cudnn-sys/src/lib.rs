@@ -174,7 +174,7 @@ macro_rules! declare {
     )* })*) => {
         /// The types and constants without the functions, for crates that define the functions themselves.
         pub mod types {
-            use crate::open_enum::open_enum;
+            use crate::open_enum::{item, open_enum};
 
             /// The CUDA types in cuDNN's headers. Streams and graphs are opaque pointers, so you can cast them from
             /// your CUDA crate.
