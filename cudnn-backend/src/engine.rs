@@ -24,15 +24,6 @@ pub fn proposals(graph: &Descriptor, mode: Mode, target: Target<'_>) -> Result<V
         .descriptors(Name::CUDNN_ATTR_ENGINEHEUR_RESULTS, Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)
 }
 
-/// Returns the number of configurations that the heuristics propose. Unlike [`proposals`], it does not create them,
-/// which needs cuBLASLt in full releases.
-///
-/// # Errors
-/// See [`proposals`].
-pub fn proposal_count(graph: &Descriptor, mode: Mode, target: Target<'_>) -> Result<usize, Error> {
-    heuristics(graph, mode, target)?.count(Name::CUDNN_ATTR_ENGINEHEUR_RESULTS, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR)
-}
-
 fn heuristics(graph: &Descriptor, mode: Mode, target: Target<'_>) -> Result<Descriptor, Error> {
     let heuristics = Descriptor::new(Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)?
         .set_descriptors(Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, &[graph])?
