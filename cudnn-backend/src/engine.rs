@@ -2,9 +2,9 @@
 //! cuDNN reports before they run.
 
 use crate::cudnn::{
-    self, Error, cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type,
-    cudnnBackendBehaviorNote_t as BehaviorNote, cudnnBackendDescriptorType_t as Kind, cudnnBackendHeurMode_t as Mode,
-    cudnnBackendKnobType_t as KnobType, cudnnBackendNumericalNote_t as NumericalNote,
+    self, Error, cudnnBackendAttributeName_t as Name, cudnnBackendBehaviorNote_t as BehaviorNote,
+    cudnnBackendDescriptorType_t as Kind, cudnnBackendHeurMode_t as Mode, cudnnBackendKnobType_t as KnobType,
+    cudnnBackendNumericalNote_t as NumericalNote,
 };
 
 use crate::descriptor::Descriptor;
