@@ -313,26 +313,6 @@ impl Gpu {
         interval.end.record(&self.stream)?;
         Ok(interval)
     }
-
-    /// Returns the time of one run in milliseconds, measured with queued runs and data in the cache: the best of ten
-    /// rounds, or of fewer if they take more than half a second. Below about 0.01 ms it measures the cost of queueing.
-    ///
-    /// # Errors
-    /// Returns an error if a run fails.
-    pub fn time(&self, runs: u32, mut run: impl FnMut() -> Result<(), Failure>) -> Result<f64, Failure> {
-        run()?;
-        let mut best = f64::INFINITY;
-        let mut total = 0.0;
-        for _ in 0..10 {
-            let elapsed = self.between_events(|| (0..runs).try_for_each(|_| run()))?.microseconds()? / 1e3;
-            best = best.min(elapsed / f64::from(runs));
-            total += elapsed;
-            if total > 500.0 {
-                break;
-            }
-        }
-        Ok(best)
-    }
 }
 
 /// Checks that the library that cudarc opens exports every function that is called here, because cudarc panics if one
