@@ -23,10 +23,10 @@ cudnn_os::without_backtraces!();
 
 macro_rules! exports {
     ($($library:ident { $(
-        $(#[$doc:meta])* since($($since:literal),*) deprecated($deprecated:literal)
-        fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty;
+        since($($since:literal),*) deprecated($deprecated:literal)
+        fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty, $doc:literal;
     )* })*) => { $($(
-        $(#[$doc])*
+        #[doc = concat!("`libcudnn_", stringify!($library), "`, since cuDNN ", $($since, ".",)* " ", $doc)]
         ///
         /// # Safety
         /// As in C: see cuDNN's documentation. Exceptions thrown by the caller's callback pass through.

@@ -1,20 +1,13 @@
 #!/usr/bin/env python3
-"""Compares PyTorch and JAX on NVIDIA's shim with PyTorch and JAX on the drop-in library, in every way to install it.
+"""Measures the times of PyTorch and JAX on NVIDIA's shim and on the drop-in library. `all-layers.py` compares the results.
 
-    drop-in-h200.py LIBRARY [time]     LIBRARY is the drop-in's libcudnn.so.9; run this with the Python that has PyTorch
-                                       and JAX; `time` skips the comparison and only measures times
+    drop-in-h200.py LIBRARY     LIBRARY is the drop-in's libcudnn.so.9; run this with the Python that has PyTorch and JAX
 
-Every method runs in a new process, and the results must be bit-identical. Prints Markdown. One method replaces the file of
-NVIDIA's shim and restores it afterwards.
+Every method runs in a new process. Prints Markdown. One method replaces the file of NVIDIA's shim and restores it afterwards.
 """
-import glob, hashlib, json, os, shutil, statistics, subprocess, sys, sysconfig, time
+import contextlib, glob, hashlib, json, os, shutil, statistics, subprocess, sys, sysconfig, time
 
 from torch_step import training_step
-
-
-def mapped():
-    with open("/proc/self/maps") as maps:
-        return sorted({line.split()[5] for line in maps if len(line.split()) > 5 and "libcudnn.so" in line.split()[5]})
 
 
 def digest(*values):
@@ -112,7 +105,7 @@ def with_torch():
         start = time.perf_counter()
         step()
         times.append(time.perf_counter() - start)
-    return found, statistics.median(times) * 1e3, torch.backends.cudnn.version()
+    return found, statistics.median(times) * 1e3
 
 
 def with_jax():
@@ -134,12 +127,12 @@ def with_jax():
         start = time.perf_counter()
         jax.block_until_ready(gradient(x, w))
         times.append(time.perf_counter() - start)
-    return found, statistics.median(times[30:]) * 1e3, jax.__version__
+    return found, statistics.median(times[30:]) * 1e3
 
 
 if len(sys.argv) > 2 and sys.argv[1] == "--worker":
-    found, step, version = {"torch": with_torch, "jax": with_jax}[sys.argv[2]]()
-    print(json.dumps({"found": found, "step": step, "version": str(version), "mapped": mapped()}))
+    found, step = {"torch": with_torch, "jax": with_jax}[sys.argv[2]]()
+    print(json.dumps({"found": found, "step": step}))
     sys.exit()
 
 drop_in = os.path.abspath(sys.argv[1])
@@ -156,7 +149,6 @@ RUNS = {
     "NVIDIA's shim": {},
     "NVIDIA's shim, once more": {},
     "ours, LD_PRELOAD": {"LD_PRELOAD": directory + "/libcudnn.so.9"},
-    "ours, LD_LIBRARY_PATH": {"LD_LIBRARY_PATH": directory},
     "ours, in place of the file": {},
 }
 
@@ -172,47 +164,25 @@ class Replaced:
         os.replace(kept, shim)
 
 
-def run(framework, way, replaced):
+def step_of(framework, way):
     command = [sys.executable, os.path.abspath(__file__), "--worker", framework]
     output = subprocess.run(command, env=clean | RUNS[way], capture_output=True, text=True)
     if output.returncode != 0:
-        print(f"\n{way}, {framework} ended with {output.returncode}:\n\n```\n{output.stderr[-3000:]}\n```")
-        return None
-    return json.loads(output.stdout.splitlines()[-1])
+        sys.exit(f"{way}, {framework} ended with {output.returncode}:\n{output.stderr[-3000:]}")
+    return json.loads(output.stdout.splitlines()[-1])["step"]
 
 
-def in_way(way, call):
-    if "in place" in way:
-        with Replaced():
-            return call(True)
-    return call(False)
-
-
-for framework in () if "time" in sys.argv else ("torch", "jax"):
-    results = {way: in_way(way, lambda replaced: run(framework, way, replaced)) for way in RUNS}
-    first = results["NVIDIA's shim"]
-    if first is None:
-        continue
-    print(f"\n## {framework} {first['version']}\n\n| computed | " + " | ".join(list(RUNS)[1:]) + " |")
-    print("| --- |" + " --- |" * (len(RUNS) - 1))
-    for name, value in first["found"].items():
-        cells = ["failed" if r is None else "the same bits" if r["found"].get(name) == value else "differs" for r in list(results.values())[1:]]
-        print(f"| {name} | " + " | ".join(cells) + " |")
-    print("\nThe libcudnn.so that the process had mapped:\n")
-    for way, result in results.items():
-        print(f"- {way}: " + ", ".join(f"`{path}`" for path in (result or {"mapped": ["?"]})["mapped"]))
-
-print("\n## Time\n\nMedians, the ways in turn; the ratio is to NVIDIA's shim.\n")
-TIMED = ["NVIDIA's shim", "NVIDIA's shim, once more", "ours, LD_PRELOAD", "ours, in place of the file"]
-print("| | NVIDIA's shim | " + " | ratio | ".join(TIMED[1:]) + " | ratio |\n|" + " --- |" * 8)
+print("Medians, the ways in turn; the ratio is to NVIDIA's shim.\n")
+print("| | NVIDIA's shim | " + " | ratio | ".join(list(RUNS)[1:]) + " | ratio |\n|" + " --- |" * 8)
 
 
 def table(name, measure, rounds):
-    times = {way: [] for way in TIMED}
+    times = {way: [] for way in RUNS}
     for _ in range(rounds):
-        for way in TIMED:
-            times[way].append(in_way(way, lambda replaced: measure(way)))
-    first, *others = (statistics.median(times[way]) for way in TIMED)
+        for way in RUNS:
+            with Replaced() if "in place" in way else contextlib.nullcontext():
+                times[way].append(measure(way))
+    first, *others = (statistics.median(times[way]) for way in RUNS)
     print(f"| {name} | {first:.3f} ms" + "".join(f" | {other:.3f} ms | {other / first:.4f}" for other in others) + " |", flush=True)
 
 
@@ -224,7 +194,7 @@ def imported(framework):
     return measure
 
 
-table("a training step of PyTorch, 200 steps in each of 9 processes", lambda way: run("torch", way, False)["step"], 9)
-table("convolution's gradient in JAX, 300 times in each of 5 processes", lambda way: run("jax", way, False)["step"], 5)
+table("a training step of PyTorch, 200 steps in each of 9 processes", lambda way: step_of("torch", way), 9)
+table("convolution's gradient in JAX, 300 times in each of 5 processes", lambda way: step_of("jax", way), 5)
 table("import torch, 15 processes each", imported("torch"), 15)
 table("import jax, 15 processes each", imported("jax"), 15)

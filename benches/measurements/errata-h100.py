@@ -25,15 +25,6 @@ def torch_convolution():
     return torch.nn.functional.conv2d(x, w, padding=1)
 
 
-def torch_convolution_3d():
-    import torch
-
-    generator = torch.Generator("cuda").manual_seed(7)
-    make = lambda *shape: torch.randn(*shape, device="cuda", dtype=torch.half, generator=generator)
-    x, w = make(2, 16, 16, 32, 32), make(32, 16, 3, 3, 3)
-    return torch.nn.functional.conv3d(x, w, padding=1)
-
-
 def torch_attention():
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -79,7 +70,6 @@ def jax_attention():
 
 PROGRAMS = {
     "PyTorch, 2-d convolution in half": (torch_convolution, "conv_fwd"),
-    "PyTorch, 3-d convolution in half": (torch_convolution_3d, "conv_fwd"),
     "PyTorch, attention with `CUDNN_ATTENTION`": (torch_attention, "sdpa_fwd"),
     "PyTorch, attention with other backends allowed": (torch_attention_any, "sdpa_fwd"),
     "JAX, 2-d convolution in half": (jax_convolution, "conv_fwd"),

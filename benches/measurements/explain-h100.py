@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Shows what the layer `explain` reports about PyTorch on a GPU, and what it costs.
+"""Shows what the layer `explain` reports about PyTorch on a GPU.
 
     explain-h100.py DROP_IN     prints Markdown
 
@@ -13,7 +13,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import time
 
 
 def attention_without_engine():
@@ -68,56 +67,7 @@ def attention():
         print(str(error).splitlines()[0])
 
 
-def training():
-    """Trains a small network with convolutions and attention. Prints a digest of the weights and the time of a step."""
-    import hashlib
-
-    import torch
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
-    torch.manual_seed(7)
-    torch.use_deterministic_algorithms(True, warn_only=True)
-    convolutions = torch.nn.Sequential(
-        torch.nn.Conv2d(3, 64, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(64, 64, 3, padding=1), torch.nn.ReLU(),
-        torch.nn.Conv2d(64, 128, 3, stride=2, padding=1),
-    ).cuda().half()
-    optimizer = torch.optim.SGD(convolutions.parameters(), 1e-4)
-    x = torch.randn(16, 3, 32, 32, device="cuda", dtype=torch.half)
-
-    def step():
-        y = convolutions(x).flatten(2).transpose(1, 2).contiguous().view(16, 256, 2, 64).transpose(1, 2)
-        with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
-            out = torch.nn.functional.scaled_dot_product_attention(y, y, y)
-        loss = out.float().square().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-
-    start = time.monotonic()
-    for _ in range(20):
-        step()
-    torch.cuda.synchronize()
-    first = time.monotonic() - start
-    times = []
-    for _ in range(5):
-        start = time.monotonic()
-        for _ in range(200):
-            step()
-        torch.cuda.synchronize()
-        times.append((time.monotonic() - start) / 200)
-    digest = hashlib.sha256(b"".join(p.detach().cpu().numpy().tobytes() for p in convolutions.parameters())).hexdigest()
-    print(f"{digest[:16]} {first:.3f} {sorted(times)[2] * 1e6:.1f}")
-
-
-def jax_attention():
-    import jax
-
-    q, k, v = (jax.random.normal(jax.random.key(i), (4, 512, 8, 64), dtype="bfloat16") for i in range(3))
-    attend = lambda q, k, v: jax.nn.dot_product_attention(q, k, v, implementation="cudnn")
-    print(float(jax.jit(attend)(q, k, v).astype("float32").sum()))
-
-
-PROGRAMS = {p.__name__: p for p in (attention_without_engine, convolution_without_memory, attention, training, jax_attention)}
+PROGRAMS = {p.__name__: p for p in (attention_without_engine, convolution_without_memory, attention)}
 
 
 def run(drop_in, program, layers, explain="failures", before=(), blocked=()):
@@ -130,9 +80,6 @@ def run(drop_in, program, layers, explain="failures", before=(), blocked=()):
             "CUDNN_LAYERS": layers,
             "CUDNN_EXPLAIN": explain,
             "CUDNN_EXPLAIN_OUTPUT": reports,
-            "CUDNN_VALIDATE": reports,
-            "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
-            "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
         }
         if blocked:
             environment["CUDNN_ERRATA"] = os.path.join(directory, "rules.json")
@@ -164,31 +111,18 @@ def main():
     if sys.argv[1:2] == ["--child"]:
         return PROGRAMS[sys.argv[2]]()
     drop_in = os.path.abspath(sys.argv[1])
-    only = sys.argv[2:]
-    if not only or "failures" in only:
-        show("PyTorch, attention without an engine", *run(drop_in, "attention_without_engine", "explain"))
-        blocked = []
-        for _ in range(12):
-            # Blocks the engines that need no workspace, one after the other.
-            layers = "explain,errata" if blocked else "explain"
-            output, reports = run(drop_in, "convolution_without_memory", layers, "used", blocked=blocked)
-            ran = [int(engine) for engine in re.findall(r"used: conv_fwd.*; engine (\d+)", reports)]
-            if not ran:
-                break
-            blocked += ran
-        show(f"PyTorch, convolution without memory, without engines {blocked}", output, reports)
-        show("PyTorch, attention without NVRTC", *run(drop_in, "attention", "explain", before=without_nvrtc()))
-    if not only or "used" in only:
-        for program in ("training", "jax_attention"):
-            show(f"{program}, used plans", *run(drop_in, program, "explain", "used"))
-    if not only or "cost" in only:
-        print("## Cost\n")
-        print("| layers | digest | first 20 steps, s | step, µs | reports |\n| --- | --- | --- | --- | --- |")
-        for _ in range(3):
-            for layers, explain in (("", ""), ("explain", "failures"), ("explain", "used"), ("validate", "")):
-                output, reports = run(drop_in, "training", layers, explain)
-                cells = " | ".join(output.split()) if output.count(" ") == 2 else output
-                print(f"| {layers} {explain} | {cells} | {reports.count('cudnn-explain')} |", flush=True)
+    show("PyTorch, attention without an engine", *run(drop_in, "attention_without_engine", "explain"))
+    blocked = []
+    for _ in range(12):
+        # Blocks the engines that need no workspace, one after the other.
+        layers = "explain,errata" if blocked else "explain"
+        output, reports = run(drop_in, "convolution_without_memory", layers, "used", blocked=blocked)
+        ran = [int(engine) for engine in re.findall(r"used: conv_fwd.*; engine (\d+)", reports)]
+        if not ran:
+            break
+        blocked += ran
+    show(f"PyTorch, convolution without memory, without engines {blocked}", output, reports)
+    show("PyTorch, attention without NVRTC", *run(drop_in, "attention", "explain", before=without_nvrtc()))
 
 
 main()

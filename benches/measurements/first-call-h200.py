@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures the first call of cudnnGetVersion as `cargo bench --bench first_call` does, on a machine without Rust.
+"""Measures the first call of cudnnGetVersion through every call path.
 
     first-call-h200.py FIRST_CALL CUDNN_DIR
 

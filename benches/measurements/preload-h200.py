@@ -2,16 +2,16 @@
 """Measures the time from the start of a program to the end of its first convolution: lazily through NVIDIA's shim,
 lazily through the drop-in, and preloaded.
 
-    preload-h200.py START DROP_IN DOCTOR CUDNN_DIR [LINKED [starts]]
+    preload-h200.py START DROP_IN DOCTOR CUDNN_DIR [LINKED]
 
 START is start.c, compiled; CUDNN_DIR contains cuDNN and NVIDIA's shim; LINKED is start.c linked to the drop-in, for the rows
-with CUDNN_LOADER_PRELOAD, which only affects linked programs. With `starts`, only starts are measured.
+with CUDNN_LOADER_PRELOAD, which only affects linked programs.
 
 The configurations take turns and run ten times each, in new processes. The numbers are medians in milliseconds. Prints
 Markdown. For a cold page cache, the kernel drops the pages of all files of cuDNN, cuBLAS, NVRTC and the driver
 (posix_fadvise, POSIX_FADV_DONTNEED) before every process.
 """
-import glob, json, os, statistics, subprocess, sys, tempfile
+import glob, os, statistics, subprocess, sys, tempfile
 
 start, drop_in, doctor, cudnn_dir = (os.path.abspath(path) for path in sys.argv[1:5])
 files = [f for pattern in (cudnn_dir + "/*.so*", cudnn_dir + "/../../cu13/lib/*.so*", "/usr/local/nvidia/lib64/*.so*", drop_in)
@@ -96,15 +96,3 @@ for cache in ("warm", "cold"):
             print(f"| {way} | {total:.1f} | {total / base:.2f} | " + " | ".join(f"{number:.2f}" for number in rest) + " |")
         spread = [numbers[0] for numbers in rows]
         print(f"<!-- {way}: {min(spread):.1f} to {max(spread):.1f} -->")
-
-if "starts" in sys.argv:
-    sys.exit()
-print("\n## The steps of one preload\n\n```")
-print(subprocess.run([doctor, "preload", "--query"], env=environment, capture_output=True, text=True).stdout + "```")
-
-gpus = int(subprocess.run("nvidia-smi -L | wc -l", shell=True, capture_output=True, text=True).stdout)
-if gpus > 1:
-    print("\n## Contexts of several devices\n\n| devices | preload without engines, ms |\n| --- | --- |")
-    for name, args in {"one": [], f"all {gpus}": ["--all-devices"]}.items():
-        times = [json.loads(subprocess.run([doctor, "--json", "preload", "--no-engines", *args], env=environment, capture_output=True, text=True).stdout)["duration_ms"] for _ in range(5)]
-        print(f"| {name} | {statistics.median(times):.1f} |")

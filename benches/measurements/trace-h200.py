@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures the cost of layers in a small PyTorch step, checks that the traces are readable, and shows where the time goes.
+"""Measures the cost of layers in a small PyTorch step, and shows where the time goes.
 
     trace-h200.py DROP_IN STOPWATCH [SECONDS [BATCH SIZE]]     prints tables in Markdown
 
@@ -168,7 +168,6 @@ def main(drop_in, stopwatch, seconds="230", batch="8", size="32"):
         print("failed:", failure)
     print_times(times)
     print_tables(tables)
-    print_files(scratch)
 
 
 def clean(scratch):
@@ -201,9 +200,6 @@ def print_times(times):
             f"{row['least'] / base['least']:.3f} | {row['thread']:.3f} | {row['process']:.3f} | "
             f"{row['process'] / base['process']:.3f} | {row['faults']:.2f} | {row['switches']:.2f} |"
         )
-    print("\n| medians of the processes, ms | |\n| --- | --- |")
-    for way, found in times.items():
-        print(f"| {way} | {' '.join(format(one['wall'], '.3f') for one in found)} |")
 
 
 def print_tables(tables):
@@ -234,25 +230,6 @@ def print_tables(tables):
         calls, inside = (statistics.median(one[index] for one in any_way) for index in (0, 1))
         print(f"| `{name}` | {calls / STEPS:.1f} | {inside:.0f} | " + " | ".join(cells) + " |")
     print("| a step, µs | | | " + " | ".join(f"{a / 1e3:.1f} / {b / 1e3:.1f}" for a, b in sums.values()) + " |")
-
-
-def print_files(scratch):
-    print("\n| file | bytes | events | functions | first |\n| --- | --- | --- | --- | --- |")
-    keep = os.environ.get("OUT")
-    for name in sorted(os.listdir(scratch)):
-        if not name.endswith(".json"):
-            continue
-        path, kind = f"{scratch}/{name}", name.split("-")[0]
-        events = json.load(open(path))
-        slices = [event for event in events if event.get("ph") == "X"]
-        print(f"| {kind} | {os.path.getsize(path)} | {len(events)} | "
-              f"{len({event['name'] for event in slices})} | {slices[0]['name'] if slices else ''} |")
-        if keep:
-            with open(f"{keep}/{kind}.json", "w") as out:
-                json.dump(events[:400] + events[-200:], out)
-    for name in sorted(os.listdir(scratch)):
-        if name.startswith("summary"):
-            print(f"\n{name}:\n```text\n{open(f'{scratch}/{name}').read()[:2500]}\n```")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ use cudnn_sys::{
 use libloading::os::unix::Library;
 
 /// The directory of the cuDNN that the benchmarks call.
-pub const CUDNN_DIR: &str = env!("CUDNN_DIR");
+const CUDNN_DIR: &str = env!("CUDNN_DIR");
 
 /// Calls per measurement.
 pub const CALLS: u32 = 1000;

@@ -2,9 +2,9 @@
 //! cuDNN reports before they run.
 
 use crate::cudnn::{
-    self, Error, cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type,
-    cudnnBackendBehaviorNote_t as BehaviorNote, cudnnBackendDescriptorType_t as Kind, cudnnBackendHeurMode_t as Mode,
-    cudnnBackendKnobType_t as KnobType, cudnnBackendNumericalNote_t as NumericalNote,
+    self, Error, cudnnBackendAttributeName_t as Name, cudnnBackendBehaviorNote_t as BehaviorNote,
+    cudnnBackendDescriptorType_t as Kind, cudnnBackendHeurMode_t as Mode, cudnnBackendKnobType_t as KnobType,
+    cudnnBackendNumericalNote_t as NumericalNote,
 };
 
 use crate::descriptor::Descriptor;
@@ -22,15 +22,6 @@ use crate::platform;
 pub fn proposals(graph: &Descriptor, mode: Mode, target: Target<'_>) -> Result<Vec<Descriptor>, Error> {
     heuristics(graph, mode, target)?
         .descriptors(Name::CUDNN_ATTR_ENGINEHEUR_RESULTS, Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)
-}
-
-/// Returns the number of configurations that the heuristics propose. Unlike [`proposals`], it does not create them,
-/// which needs cuBLASLt in full releases.
-///
-/// # Errors
-/// See [`proposals`].
-pub fn proposal_count(graph: &Descriptor, mode: Mode, target: Target<'_>) -> Result<usize, Error> {
-    heuristics(graph, mode, target)?.count(Name::CUDNN_ATTR_ENGINEHEUR_RESULTS, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR)
 }
 
 fn heuristics(graph: &Descriptor, mode: Mode, target: Target<'_>) -> Result<Descriptor, Error> {

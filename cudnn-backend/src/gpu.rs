@@ -276,14 +276,6 @@ impl Gpu {
         Ok(Memory::new(self.stream.alloc_zeros(bytes.max(1))?, &self.stream))
     }
 
-    /// Returns memory with a null address, for making a mistake on purpose.
-    ///
-    /// # Errors
-    /// Returns an error if the driver cannot allocate.
-    pub fn null(&self) -> Result<Memory, DriverError> {
-        Ok(Memory { address: 0, ..self.zeroed(1)? })
-    }
-
     /// Waits for the queued work and copies memory to the host.
     ///
     /// # Errors
@@ -320,26 +312,6 @@ impl Gpu {
         run()?;
         interval.end.record(&self.stream)?;
         Ok(interval)
-    }
-
-    /// Returns the time of one run in milliseconds, measured with queued runs and data in the cache: the best of ten
-    /// rounds, or of fewer if they take more than half a second. Below about 0.01 ms it measures the cost of queueing.
-    ///
-    /// # Errors
-    /// Returns an error if a run fails.
-    pub fn time(&self, runs: u32, mut run: impl FnMut() -> Result<(), Failure>) -> Result<f64, Failure> {
-        run()?;
-        let mut best = f64::INFINITY;
-        let mut total = 0.0;
-        for _ in 0..10 {
-            let elapsed = self.between_events(|| (0..runs).try_for_each(|_| run()))?.microseconds()? / 1e3;
-            best = best.min(elapsed / f64::from(runs));
-            total += elapsed;
-            if total > 500.0 {
-                break;
-            }
-        }
-        Ok(best)
     }
 }
 
@@ -386,11 +358,6 @@ impl Memory {
     fn new(slice: CudaSlice<u8>, stream: &CudaStream) -> Self {
         let address = slice.device_ptr(stream).0 as usize;
         Memory { slice, address }
-    }
-
-    /// Returns the same memory, addressed this many bytes after the start.
-    pub fn with_offset(self, bytes: usize) -> Self {
-        Memory { address: self.address + bytes, ..self }
     }
 
     fn len(&self) -> usize {

@@ -118,15 +118,6 @@ impl Plan {
         }
         Err(no_plan)
     }
-
-    /// Returns the first plan from the heuristics' proposals that satisfies a condition.
-    pub fn find(graph: &Descriptor, target: Target<'_>, condition: fn(&Plan) -> bool) -> Option<Plan> {
-        [Source::ModeA, Source::Fallback]
-            .into_iter()
-            .flat_map(|source| configurations(graph, source, target).unwrap_or_default())
-            .filter_map(|configuration| Plan::new(&configuration, target).ok())
-            .find(condition)
-    }
 }
 
 fn configurations(graph: &Descriptor, source: Source, target: Target<'_>) -> Result<Vec<Descriptor>, Error> {

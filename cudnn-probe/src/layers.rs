@@ -159,7 +159,7 @@ pub fn available_layers(dirs: &[PathBuf]) -> Vec<(String, PathBuf)> {
     let mut found = Vec::new();
     for dir in dirs {
         let Ok(entries) = facts::read_dir(dir) else { continue };
-        for file in entries.flatten().map(|entry| entry.path()) {
+        for file in entries.into_iter().map(|entry| entry.path()) {
             let Some(stem) = file.file_name().and_then(OsStr::to_str).and_then(stem) else { continue };
             if stem == BUILT_IN {
                 found.extend(BUILT_IN_LAYERS.iter().map(|name| ((*name).to_owned(), file.clone())));

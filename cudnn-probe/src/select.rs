@@ -361,7 +361,7 @@ fn read_directory_without_graph(dir: &Path, is_named: bool) -> ProbeError {
             };
         }
     };
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let names = entries.into_iter().filter_map(|entry| entry.file_name().into_string().ok());
     let is_full_name = |name: &String| {
         let version = name.strip_prefix("libcudnn_graph.so.9.");
         version.is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))

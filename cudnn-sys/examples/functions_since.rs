@@ -10,8 +10,8 @@ type Row = (&'static str, &'static str, [u32; 3]);
 
 macro_rules! rows {
     ($($library:ident { $(
-        $(#[$doc:meta])* since($($since:literal),*) deprecated($deprecated:literal)
-        fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty;
+        since($($since:literal),*) deprecated($deprecated:literal)
+        fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty, $doc:literal;
     )* })*) => {
         const ROWS: &[Row] = &[$($((stringify!($library), stringify!($name), [$($since),*]),)*)*];
     };

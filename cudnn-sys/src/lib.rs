@@ -169,12 +169,12 @@ macro_rules! foreign_block {
 
 macro_rules! declare {
     ($($library:ident { $(
-        $(#[$doc:meta])* since($($since:literal),*) deprecated($deprecated:tt)
-        fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty;
+        since($($since:literal),*) deprecated($deprecated:tt)
+        fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty, $doc:literal;
     )* })*) => {
         /// The types and constants without the functions, for crates that define the functions themselves.
         pub mod types {
-            use crate::open_enum::open_enum;
+            use crate::open_enum::{item, open_enum};
 
             /// The CUDA types in cuDNN's headers. Streams and graphs are opaque pointers, so you can cast them from
             /// your CUDA crate.
@@ -200,7 +200,7 @@ macro_rules! declare {
                 foreign_block! { $library { $(
                     foreign_function! {
                         $library $deprecated
-                        $(#[$doc])*
+                        #[doc = concat!("`libcudnn_", stringify!($library), "`, since cuDNN ", $($since, ".",)* " ", $doc)]
                         fn $name($($argument: $type),*) -> $returns;
                     }
                 )* } }

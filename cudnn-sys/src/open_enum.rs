@@ -1,7 +1,35 @@
-//! Represents a C enum as a transparent newtype that prints the enumerator's name and value.
+//! Declares C's types and constants with documentation. An enum is a transparent newtype that prints the enumerator's
+//! name and value.
 
-/// Declares an enum with enumerators as associated constants, their names, and conversions. Documents each with its
-/// origin, the first release, the deprecation (with the release, or empty) and a link.
+/// Documents an item with its origin, the first release, the deprecation (with the release, or empty) and a link. `opaque`
+/// is a struct that C only declares.
+macro_rules! item {
+    (opaque $name:ident; $($documentation:tt)+) => {
+        item! {
+            #[repr(C)]
+            #[derive(Debug)]
+            pub struct $name {
+                _unused: [u8; 0],
+            }
+            $($documentation)+
+        }
+    };
+    ($item:item $origin:literal $(, since $since:literal $(, deprecated $deprecated:literal)?)?, $link:literal) => {
+        #[doc = concat!($origin $(, ", since cuDNN ", $since, ".")?)]
+        $($(
+            #[doc = concat!("**Deprecated**", $deprecated, ".")]
+            #[cfg_attr(
+                feature = "warn-deprecated",
+                deprecated(note = "cuDNN's headers mark this name as deprecated")
+            )]
+        )?)?
+        #[doc = $link]
+        $item
+    };
+}
+pub(crate) use item;
+
+/// Declares an enum with enumerators as associated constants, their names, and conversions. Documents each like `item!`.
 macro_rules! open_enum {
     (
         $origin:literal, $link:literal;
@@ -10,22 +38,16 @@ macro_rules! open_enum {
             $( $name:ident = $value:literal $(, since $since:literal $(, deprecated $deprecated:literal)?)?; )*
         }
     ) => {
-        #[doc = concat!($origin $(, ", since cuDNN ", $type_since, ".")?)]
-        $($(
-            #[doc = concat!("**Deprecated**", $type_deprecated, ".")]
-            #[cfg_attr(
-                feature = "warn-deprecated",
-                deprecated(note = "cuDNN's headers mark this name as deprecated")
-            )]
-        )?)?
-        #[doc = $link]
-        $(#[$attribute])*
-        #[repr(transparent)]
-        #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $type(
-            /// The value. It may be unknown to these bindings.
-            pub $repr,
-        );
+        item! {
+            $(#[$attribute])*
+            #[repr(transparent)]
+            #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+            pub struct $type(
+                /// The value. It may be unknown to these bindings.
+                pub $repr,
+            );
+            $origin $(, since $type_since $(, deprecated $type_deprecated)?)?, $link
+        }
 
         impl $type {
             $(

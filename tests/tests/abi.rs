@@ -80,8 +80,8 @@ fn first_releases() -> BTreeMap<&'static str, Version> {
 
 macro_rules! signatures {
     ($($library:ident { $(
-        $(#[$doc:meta])* since($major:literal, $minor:literal, $patch:literal) deprecated($deprecated:literal)
-        fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty;
+        since($major:literal, $minor:literal, $patch:literal) deprecated($deprecated:literal)
+        fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty, $doc:literal;
     )* })*) => {
         fn functions() -> Vec<(Version, bool, &'static str, Vec<&'static str>, &'static str)> {
             vec![$($((

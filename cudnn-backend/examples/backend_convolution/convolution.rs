@@ -1,5 +1,4 @@
-//! Runs the convolutions of `backend_convolution` and `receive_log`. The source is the same whether cuDNN is loaded or
-//! linked.
+//! Runs the convolutions. The source is the same whether cuDNN is loaded or linked.
 
 use cudnn_backend::cudnn::cudnnDataType_t;
 use cudnn_backend::device::Target;

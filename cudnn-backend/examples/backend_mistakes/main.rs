@@ -1,6 +1,5 @@
-//! Makes common mistakes with the backend API on purpose, and shows how cuDNN reports them. Prints two
-//! Markdown tables, and docs/data/backend-mistakes.json contains the first. The first needs no GPU; the second is
-//! printed if a GPU is available.
+//! Makes common mistakes with the backend API on purpose, and shows how cuDNN reports them, without a GPU. Prints the
+//! Markdown table that docs/data/backend-mistakes.json contains.
 //!
 //! `cargo run -p cudnn-backend --example backend_mistakes`
 
@@ -14,7 +13,6 @@ use cudnn_backend::{Failure, program};
 
 mod attributes;
 mod graphs;
-mod run;
 
 /// The status with which cuDNN rejects a mistake; if cuDNN accepts it, the step that the example reached.
 type Verdict = Result<&'static str, Error>;
@@ -28,14 +26,10 @@ const ACCEPTED: &str = "not rejected";
 static REASONS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 fn main() -> ExitCode {
-    program::exit_code(match std::env::args().nth(1) {
-        None => tables(),
-        // A child process of the second table.
-        Some(index) => receive_reasons().and_then(|()| run::child(&index)),
-    })
+    program::exit_code(table())
 }
 
-fn tables() -> Result<(), Failure> {
+fn table() -> Result<(), Failure> {
     if let Err(error) = attributes::x().descriptor()
         && !Gpu::has_driver()
     {
@@ -61,7 +55,7 @@ fn tables() -> Result<(), Failure> {
             Ok(accepted) => println!("| {mistake} | {accepted} | | | |"),
         }
     }
-    run::table()
+    Ok(())
 }
 
 /// Collects the reasons of warnings and errors from cuDNN's log.

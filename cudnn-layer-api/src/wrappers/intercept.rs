@@ -34,8 +34,8 @@ impl<R: Returned> Interceptor<R> {
 
 macro_rules! wrappers {
     ($($library:ident { $(
-        $(#[$doc:meta])* since($($since:literal),*) deprecated($deprecated:literal)
-        fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty;
+        since($($since:literal),*) deprecated($deprecated:literal)
+        fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty, $doc:literal;
     )* })*) => {
         #[allow(non_snake_case, clippy::too_many_arguments, reason = "these are cuDNN's functions")]
         mod functions {

@@ -67,8 +67,8 @@ impl fmt::Debug for Next {
 
 macro_rules! typed {
     ($($library:ident { $(
-        $(#[$doc:meta])* since($($since:literal),*) deprecated($deprecated:literal)
-        fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty;
+        since($($since:literal),*) deprecated($deprecated:literal)
+        fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty, $doc:literal;
     )* })*) => {
         /// The functions with their types.
         #[allow(non_snake_case, reason = "these are cuDNN's function names")]

@@ -10,8 +10,8 @@ use crate::layer::NextFunction;
 
 macro_rules! replacements {
     ($($library:ident { $(
-        $(#[$doc:meta])* since($($since:literal),*) deprecated($deprecated:literal)
-        fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty;
+        since($($since:literal),*) deprecated($deprecated:literal)
+        fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty, $doc:literal;
     )* })*) => {
         /// A function that is called instead of the cuDNN function with the variant's name, and has its type.
         #[allow(non_camel_case_types, reason = "these are cuDNN's function names")]

@@ -66,8 +66,8 @@ macro_rules! function {
 
 macro_rules! functions {
     ($($library:ident { $(
-        $(#[$doc:meta])* since($($since:literal),*) deprecated($deprecated:tt)
-        fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty;
+        since($($since:literal),*) deprecated($deprecated:tt)
+        fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty, $doc:literal;
     )* })*) => {
         in_section_of_slots! {
             /// The slots, in table order. Private, because other crates would access them through their global offset
@@ -104,7 +104,7 @@ macro_rules! functions {
                 $(
                     function! {
                         $deprecated
-                        $(#[$doc])*
+                        #[doc = concat!("`libcudnn_", stringify!($library), "`, since cuDNN ", $($since, ".",)* " ", $doc)]
                         fn $name/$variant($($argument: $type),*) -> $returns;
                     }
                 )*

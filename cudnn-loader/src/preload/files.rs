@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-use cudnn_os::{pages, readahead};
+use cudnn_os::readahead;
 use cudnn_probe::{Installation, Library, parts_without_gpu_code};
 
 use super::engines::find_cublas;
@@ -60,11 +60,19 @@ impl FileToRead {
     pub(super) fn read(&self) -> Result<(), PreloadOutcome> {
         let skipped = |error: &dyn std::fmt::Display| PreloadOutcome::Skipped(error.to_string());
         match &self.pages {
-            Some(pages) => pages::request(&self.path, pages).map_err(|error| skipped(&error)),
+            Some(pages) => readahead::request(&self.path, pages.iter().flat_map(requests)),
             None => {
                 let parts = parts_without_gpu_code(&self.path).map_err(|error| skipped(&error))?;
-                readahead::request(&self.path, parts).map(|_| ()).map_err(|error| skipped(&error))
+                readahead::request(&self.path, parts)
             }
         }
+        .map_err(|error| skipped(&error))
     }
+}
+
+/// Divides pages into requests that the kernel reads completely: the read-ahead size of a disk is 128 KiB by default.
+fn requests(pages: &Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
+    const REQUEST: usize = 128 << 10;
+    let end = pages.end;
+    (pages.start..end).step_by(REQUEST).map(move |start| start..end.min(start.saturating_add(REQUEST as u64)))
 }

@@ -1,15 +1,13 @@
-//! Lists resident pages of mapped files, and makes the kernel read pages in advance.
+//! Lists resident pages of mapped files.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::files::path_from_bytes;
-use super::trusted_files::check_owner;
-use crate::trusted_files::{TrustError, Untrusted};
+use crate::trusted_files::TrustError;
 
 /// The maximum size of a page list file in bytes. Typical lists have 10 KB.
 const MOST: u64 = 1 << 20;
@@ -21,9 +19,6 @@ const MOST_MAPPED: u64 = 16 << 30;
 /// The number of pages to examine at a time.
 const PART: usize = 8 << 10;
 
-/// The kernel limits one request to the read-ahead size of the disk, which is 128 KiB by default.
-const REQUEST: u64 = 128 << 10;
-
 /// Returns the size, the modification time in seconds and the inode number of a regular file, without opening it.
 ///
 /// # Errors
@@ -34,40 +29,6 @@ pub fn regular_file(path: &Path) -> io::Result<(u64, i64, u64)> {
         return Err(io::Error::other("it is not a regular file"));
     }
     Ok((metadata.len(), metadata.mtime(), metadata.ino()))
-}
-
-/// Makes the kernel read these ranges of a file into memory.
-///
-/// # Errors
-/// Returns an error if the system call fails.
-pub fn request(path: &Path, ranges: &[Range<u64>]) -> io::Result<()> {
-    // The path may refer to another file by now. Opening a pipe or terminal must not block this thread.
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
-    for range in ranges {
-        let mut start = range.start;
-        while start < range.end {
-            let length = REQUEST.min(range.end - start);
-            let (Ok(offset), Ok(count)) = (libc::off64_t::try_from(start), usize::try_from(length)) else { break };
-            // SAFETY: the descriptor is open, and the call only reads.
-            if unsafe { libc::readahead(file.as_raw_fd(), offset, count) } != 0 {
-                return Err(io::Error::last_os_error());
-            }
-            start += length;
-        }
-    }
-    Ok(())
-}
-
-/// Checks that other users cannot write to a directory.
-///
-/// # Errors
-/// Returns an error if the directory is not safe or cannot be read.
-pub fn check_directory(path: &Path) -> io::Result<()> {
-    let metadata = path.metadata()?;
-    if !metadata.is_dir() {
-        return Err(to_io_error(Untrusted::NotADirectory));
-    }
-    check_owner(&metadata, true).map_err(to_io_error)
 }
 
 /// Reads a small regular file that belongs to this user or root, and that other users cannot modify.

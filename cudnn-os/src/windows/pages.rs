@@ -8,14 +8,6 @@ pub fn regular_file(_: &Path) -> io::Result<(u64, i64, u64)> {
     unsupported()
 }
 
-pub fn request(_: &Path, _: &[Range<u64>]) -> io::Result<()> {
-    unsupported()
-}
-
-pub fn check_directory(_: &Path) -> io::Result<()> {
-    unsupported()
-}
-
 pub fn read_trusted(_: &Path) -> io::Result<Vec<u8>> {
     unsupported()
 }

@@ -17,16 +17,14 @@ use windows_sys::Win32::System::Threading::GetCurrentProcess;
 /// The maximum number of bytes to read per part.
 const MOST: u64 = 8 << 20;
 
-pub fn request(path: &Path, parts: Vec<Range<u64>>) -> io::Result<u64> {
+pub fn request(path: &Path, parts: impl IntoIterator<Item = Range<u64>>) -> io::Result<()> {
     let file = File::open(path)?;
     let length = file.metadata()?.len();
     let view = View::of(&file)?;
-    let mut bytes = 0;
     let ranges = parts.into_iter().filter_map(|part| {
         let end = part.end.min(length).min(part.start.saturating_add(MOST));
         // Windows rejects the whole request if a range is empty, which can happen for a part after the GPU code.
         let size = end.checked_sub(part.start).filter(|size| *size > 0)?;
-        bytes += size;
         Some(WIN32_MEMORY_RANGE_ENTRY {
             VirtualAddress: view.0.Value.wrapping_byte_add(part.start as usize),
             NumberOfBytes: size as usize,
@@ -34,11 +32,11 @@ pub fn request(path: &Path, parts: Vec<Range<u64>>) -> io::Result<u64> {
     });
     let ranges: Vec<WIN32_MEMORY_RANGE_ENTRY> = ranges.collect();
     if ranges.is_empty() {
-        return Ok(0);
+        return Ok(());
     }
     // SAFETY: the ranges are inside the mapped view.
     let has_requested = unsafe { PrefetchVirtualMemory(GetCurrentProcess(), ranges.len(), ranges.as_ptr(), 0) } != 0;
-    if has_requested { Ok(bytes) } else { Err(io::Error::last_os_error()) }
+    if has_requested { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// A read-only memory mapping of a file.

@@ -394,7 +394,7 @@ fn base_name(path: &Path) -> String {
 
 /// Finds the file with this name, ignoring case like Windows. The returned name is spelled as on disk.
 fn file_in(dir: &Path, name: &str) -> Option<PathBuf> {
-    let entries = facts::read_dir(dir).ok()?.flatten();
+    let entries = facts::read_dir(dir).ok()?.into_iter();
     let is_named =
         |entry: &facts::DirEntry| entry.file_name().to_str().is_some_and(|found| found.eq_ignore_ascii_case(name));
     entries.filter(is_named).map(|entry| entry.path()).find(|path| path.leads_to_file())

@@ -248,7 +248,7 @@ impl Changes {
 
     /// Lists a real directory.
     fn entries(&self, dir: &Path) -> Changed {
-        let before = (!self.is_hidden(dir)).then(|| read_dir(dir)).into_iter().flatten().flatten().flatten();
+        let before = (!self.is_hidden(dir)).then(|| read_dir(dir)).into_iter().flatten().flatten();
         let is_changed = |path: &Path| self.nodes.contains_key(path) || self.hidden.contains(path);
         let mut entries: Vec<DirEntry> = before.filter(|entry| !is_changed(&entry.path())).collect();
         entries.extend(self.below(dir).filter(|(path, _)| path.parent() == Some(dir)).filter_map(|(path, node)| {

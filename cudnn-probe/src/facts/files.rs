@@ -136,51 +136,23 @@ impl DirEntry {
     }
 }
 
-/// An iterator over the entries of a directory, like [`std::fs::ReadDir`].
-#[derive(Debug)]
-pub struct DirEntries(Source);
-
-#[derive(Debug)]
-enum Source {
-    /// Entries are read one at a time, because a directory may contain millions.
-    System(PathBuf, std::fs::ReadDir),
-    /// Entries from recorded facts.
-    #[cfg(feature = "serde")]
-    Known(std::vec::IntoIter<DirEntry>),
-}
-
-impl Iterator for DirEntries {
-    type Item = io::Result<DirEntry>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        match &mut self.0 {
-            Source::System(dir, entries) => Some(entries.next()?.map(|entry| {
-                let kind = entry.file_type().ok().map(FileKind::of);
-                DirEntry { dir: dir.clone(), name: entry.file_name(), kind }
-            })),
-            #[cfg(feature = "serde")]
-            Source::Known(entries) => entries.next().map(Ok),
-        }
-    }
-}
-
-/// Lists a directory. At most 65,536 entries are recorded.
+/// Lists a directory. At most 65,536 entries are listed.
 ///
 /// # Errors
 /// Returns an error if reading the directory fails.
-pub fn read_dir(dir: impl AsRef<Path>) -> io::Result<DirEntries> {
+pub fn read_dir(dir: impl AsRef<Path>) -> io::Result<Vec<DirEntry>> {
+    /// A directory may contain millions.
+    const MAX_ENTRIES: usize = 1 << 16;
     let dir = dir.as_ref();
-    let read = || Ok(DirEntries(Source::System(dir.to_owned(), std::fs::read_dir(dir)?)));
-    #[cfg(feature = "serde")]
-    if super::record::is_active() {
-        /// The maximum number of entries to record per directory.
-        const MAX_ENTRIES: usize = 1 << 16;
-        let list = || read().map(|entries| entries.take(MAX_ENTRIES).flatten().collect());
-        let mut entries: Vec<DirEntry> = ask("entries", dir, list)?;
-        entries.iter_mut().for_each(|entry| dir.clone_into(&mut entry.dir));
-        return Ok(DirEntries(Source::Known(entries.into_iter())));
-    }
-    read()
+    let mut entries: Vec<DirEntry> = ask("entries", dir, || {
+        let entries = std::fs::read_dir(dir)?.take(MAX_ENTRIES).flatten().map(|entry| {
+            let kind = entry.file_type().ok().map(FileKind::of);
+            DirEntry { dir: PathBuf::new(), name: entry.file_name(), kind }
+        });
+        io::Result::Ok(entries.collect())
+    })?;
+    entries.iter_mut().for_each(|entry| dir.clone_into(&mut entry.dir));
+    Ok(entries)
 }
 
 /// Returns the directory entries that `wanted` accepts, sorted by name. Only these entries are recorded, because a

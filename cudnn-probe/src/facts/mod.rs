@@ -57,8 +57,8 @@ use std::path::{Path, PathBuf};
 #[cfg(feature = "serde")]
 pub use changes::Changes;
 pub use files::{
-    DirEntries, DirEntry, FileKind, Metadata, PathFacts, canonicalize, entries_named, metadata, read_bounded, read_dir,
-    read_link, read_start, symlink_metadata,
+    DirEntry, FileKind, Metadata, PathFacts, canonicalize, entries_named, metadata, read_bounded, read_dir, read_link,
+    read_start, symlink_metadata,
 };
 #[cfg(feature = "serde")]
 pub use portable::Portable;
@@ -183,7 +183,7 @@ mod tests {
         std::fs::create_dir_all(&dir).unwrap();
         std::fs::write(dir.join("file"), "text").unwrap();
         let look = || {
-            let names: Vec<_> = read_dir(&dir).unwrap().flatten().map(|entry| entry.path()).collect();
+            let names: Vec<_> = read_dir(&dir).unwrap().into_iter().map(|entry| entry.path()).collect();
             let text = read_bounded(&dir.join("file"), 9).unwrap();
             let absent = read_bounded(&dir.join("absent"), 9).unwrap_err().to_string();
             let long = read_bounded(&dir.join("file"), 3).unwrap_err().to_string();

@@ -233,11 +233,6 @@ pub(super) fn written<T: Portable>(answer: &T) -> Value {
     answer.serialize(serde_json::value::Serializer).unwrap_or_default()
 }
 
-/// Returns whether facts are being recorded or replayed.
-pub(super) fn is_active() -> bool {
-    Facts::active().is_some()
-}
-
 /// Answers a question about a subject.
 ///
 /// The answer comes from `read`, or from the active [`Facts`] if they replay answers. The question and the text of the

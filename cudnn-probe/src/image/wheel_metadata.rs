@@ -18,8 +18,9 @@ pub(super) fn cuda_major(path: &Path) -> Option<u32> {
     };
     let majors: Vec<u32> = facts::read_dir(site_packages)
         .ok()?
+        .into_iter()
         .filter_map(|entry| {
-            let name = entry.ok()?.file_name();
+            let name = entry.file_name();
             let name = name.to_str()?.strip_prefix(package)?.strip_suffix(".dist-info")?;
             name.split('-').next()?.parse().ok()
         })

@@ -213,8 +213,7 @@ pub(super) fn wheels(root: &Path, origin: &Origin) -> Vec<Candidate> {
             continue;
         }
         let entries = facts::read_dir(dir).into_iter().flatten();
-        let python = |entry: std::io::Result<facts::DirEntry>| {
-            let entry = entry.ok()?;
+        let python = |entry: facts::DirEntry| {
             // Free-threaded Python versions have the suffix `t`, as in python3.14t.
             let name = entry.file_name();
             let rest = name.to_str()?.strip_prefix("python3")?;

@@ -134,7 +134,7 @@ impl Walk {
         let is_cudnn = |name: &str| name.starts_with("libcudnn") && name.contains(".so.") || is_windows_cudnn(name);
         let is_mark = |name: &str| name == "pyvenv.cfg" || name == "conda-meta";
         let (mut has_cudnn, mut is_environment, mut dirs) = (false, false, Vec::new());
-        for entry in entries.flatten() {
+        for entry in entries {
             let name = entry.file_name();
             has_cudnn |= name.to_str().is_some_and(is_cudnn);
             is_environment |= name.to_str().is_some_and(is_mark);

@@ -85,7 +85,7 @@ fn user_roots(given: &Given, base: &Path) -> Vec<PathBuf> {
 
 /// Returns the versions of a Python from the names of the DLLs, such as `312` for `python312.dll`.
 fn python_versions(root: &Path) -> Vec<String> {
-    let entries = facts::read_dir(root).into_iter().flatten().flatten();
+    let entries = facts::read_dir(root).into_iter().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let version = |name: String| {
         let name = name.to_ascii_lowercase();
@@ -244,7 +244,7 @@ fn dotted(version: &str) -> Option<(u32, u32)> {
 
 /// Returns the entries of a directory with version numbers as names, newest first.
 fn numbered(dir: &Path, version: impl Fn(&str) -> Option<(u32, u32)>) -> Vec<PathBuf> {
-    let entries = facts::read_dir(dir).into_iter().flatten().flatten();
+    let entries = facts::read_dir(dir).into_iter().flatten();
     let entry = |entry: facts::DirEntry| Some((version(entry.file_name().to_str()?)?, entry.path()));
     let mut found: Vec<((u32, u32), PathBuf)> = entries.filter_map(entry).collect();
     found.sort();

@@ -10,23 +10,21 @@ use crate::module::Module;
 use crate::parse::{Enum, Function, Other, Parsed, type_text};
 use crate::source::Source;
 
-/// The attribute for deprecated names. Warnings are optional as in C, where the program defines
-/// `CUDNN_WARN_DEPRECATED`, because more than half of cuDNN's functions are deprecated.
-const DEPRECATED: &str =
-    r#"cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))"#;
-
-/// Returns the file of a module, with enums first, in the order of the headers.
+/// Returns the file of a module: the enums, then the items of one line, then the others, each in the order of the headers.
 pub(crate) fn module(module: Module, parsed: &Parsed, source: &Source) -> Result<String, Error> {
     let mut text = first_line(source);
-    text.push_str("\nuse super::open_enum;\n#[allow(unused_imports, reason = \"not every module uses another's types\")]\nuse super::*;\n");
+    text.push_str("\nuse super::{item, open_enum};\n#[allow(unused_imports, reason = \"not every module uses another's types\")]\nuse super::*;\n");
     for item in &parsed.enums {
         text.push('\n');
         open_enum(&mut text, module, item);
     }
-    for other in &parsed.others {
+    let items: Vec<String> = parsed.others.iter().map(|other| other_item(module, other)).collect::<Result<_, _>>()?;
+    let (short, long): (Vec<String>, Vec<String>) = items.into_iter().partition(|item| item.lines().count() == 1);
+    if !short.is_empty() {
         text.push('\n');
-        text.push_str(&other_item(module, other)?);
     }
+    text.extend(short);
+    text.extend(long.into_iter().map(|item| format!("\n{item}")));
     Ok(text)
 }
 
@@ -54,13 +52,14 @@ fn table_row(text: &mut String, module: Module, function: &Function) {
     let arguments: Vec<String> =
         arguments.iter().map(|(name, ty)| format!("{name}: {}", exported(&type_text(ty)))).collect();
     let returns = returns.as_ref().map_or("()".into(), |ty| exported(&type_text(ty)));
-    let _ = writeln!(text, "                #[doc = {:?}]", doc(module, name, *meta));
+    let deprecated = deprecation(*meta).map(|release| format!("**Deprecated**{release}. ")).unwrap_or_default();
     let _ = writeln!(
         text,
-        "                since({major}, {minor}, {patch}) deprecated({}) fn {name}/{}({}) -> {returns};",
+        "                since({major}, {minor}, {patch}) deprecated({}) fn {name}/{}({}) -> {returns}, {:?};",
         meta.deprecated,
         variant(name),
         arguments.join(", "),
+        deprecated + &link(module, name),
     );
 }
 
@@ -80,54 +79,59 @@ fn exported(ty: &str) -> String {
 
 /// Writes an enum as an invocation of `open_enum!`, which adds the documentation.
 fn open_enum(text: &mut String, module: Module, item: &Enum) {
-    let annotations = |meta: ItemMeta| match module {
-        Module::Cuda => String::new(),
-        _ => {
-            let deprecated = deprecation(meta).map(|release| format!(", deprecated {release:?}")).unwrap_or_default();
-            format!(", since {:?}{deprecated}", dotted(meta.since.unwrap_or_default()))
-        }
-    };
     let _ = writeln!(text, "open_enum! {{\n    {:?}, {:?};", origin(module), link(module, &item.name));
     if item.name == "cudnnStatus_t" {
         text.push_str("    #[must_use = \"the call may have failed\"]\n");
     }
-    let _ = writeln!(text, "    {}: {}{} {{", item.name, item.repr, annotations(item.meta));
+    let _ = writeln!(text, "    {}: {}{} {{", item.name, item.repr, annotations(module, item.meta));
     for (name, value, meta) in &item.enumerators {
-        let _ = writeln!(text, "        {name} = {value}{};", annotations(*meta));
+        let _ = writeln!(text, "        {name} = {value}{};", annotations(module, *meta));
     }
     text.push_str("    }\n}\n");
 }
 
+/// Returns another item as an invocation of `item!`, which adds the documentation.
 fn other_item(module: Module, other: &Other) -> Result<String, Error> {
-    let doc = format!(" {}", doc(module, &other.name, other.meta));
     let mut item = other.item.clone();
-    let attribute: syn::Attribute = syn::parse_quote!(#[doc = #doc]);
-    let attributes = match &mut item {
-        syn::Item::Struct(item) => {
-            for field in &mut item.fields {
+    let code = match &mut item {
+        syn::Item::Struct(item) if is_incomplete(item) => format!("opaque {};", other.name),
+        syn::Item::Struct(fields) => {
+            for field in &mut fields.fields {
                 let doc = match &field.ident {
-                    Some(name) if name == "_unused" => continue,
                     Some(name) => format!(" `{name}`, as in `{}`.", other.name),
                     None => format!(" The value of `{}`.", other.name),
                 };
                 field.attrs.push(syn::parse_quote!(#[doc = #doc]));
             }
-            if !is_incomplete(item) && item.fields.iter().all(|field| has_default(&field.ty)) {
-                item.attrs.push(syn::parse_quote!(#[derive(Default)]));
+            if fields.fields.iter().all(|field| has_default(&field.ty)) {
+                fields.attrs.push(syn::parse_quote!(#[derive(Default)]));
             }
-            &mut item.attrs
+            code(item)
         }
-        syn::Item::Type(item) => &mut item.attrs,
-        syn::Item::Const(item) => &mut item.attrs,
+        syn::Item::Type(_) | syn::Item::Const(_) => code(item),
         _ => return Err(Error::new(format!("the generator does not support {}", other.name))),
     };
-    attributes.insert(0, attribute);
-    if other.meta.deprecated {
-        let deprecated: syn::Meta = syn::parse_str(DEPRECATED)
-            .map_err(|error| Error::new(format!("the attribute {DEPRECATED} cannot be parsed: {error}")))?;
-        attributes.insert(1, syn::parse_quote!(#[#deprecated]));
+    let annotations = annotations(module, other.meta);
+    let documentation = format!("{:?}{annotations}, {:?}", origin(module), link(module, &other.name));
+    Ok(match code.trim_end() {
+        code if code.contains('\n') => {
+            format!("item! {{\n    {}\n    {documentation}\n}}\n", code.replace('\n', "\n    "))
+        }
+        code => format!("item! {{ {code} {documentation} }}\n"),
+    })
+}
+
+fn code(item: syn::Item) -> String {
+    prettyplease::unparse(&syn::File { shebang: None, attrs: Vec::new(), items: vec![item] })
+}
+
+/// Returns the annotations for `open_enum!` and `item!`.
+fn annotations(module: Module, meta: ItemMeta) -> String {
+    if module == Module::Cuda {
+        return String::new();
     }
-    Ok(prettyplease::unparse(&syn::File { shebang: None, attrs: Vec::new(), items: vec![item] }))
+    let deprecated = deprecation(meta).map(|release| format!(", deprecated {release:?}")).unwrap_or_default();
+    format!(", since {:?}{deprecated}", dotted(meta.since.unwrap_or_default()))
 }
 
 /// Returns whether C only declares this struct.
@@ -184,7 +188,7 @@ fn names(text: &mut String, parsed: &Parsed) {
 }
 
 /// Returns the annotations of all names, one per line.
-pub(crate) fn annotations(modules: &[(Module, Parsed)], source: &Source) -> String {
+pub(crate) fn annotation_list(modules: &[(Module, Parsed)], source: &Source) -> String {
     let mut text = first_line(source);
     let mut line = |name: &str, meta: &ItemMeta| {
         let _ = writeln!(text, "{name} {meta}");
@@ -239,16 +243,6 @@ pub(crate) fn attributes(
 
 fn first_line(source: &Source) -> String {
     format!("// Generated by `{}` from {}. Do not edit.\n", source.command, source.description)
-}
-
-/// An item's documentation: its sub-library, first release, deprecation, and NVIDIA's page. `open_enum!` writes the same.
-fn doc(module: Module, name: &str, meta: ItemMeta) -> String {
-    if module == Module::Cuda {
-        return origin(module);
-    }
-    let deprecated = deprecation(meta).map(|release| format!(" **Deprecated**{release}.")).unwrap_or_default();
-    let since = dotted(meta.since.unwrap_or_default());
-    format!("{}, since cuDNN {since}.{deprecated} {}", origin(module), link(module, name))
 }
 
 fn dotted((major, minor, patch): Version) -> String {

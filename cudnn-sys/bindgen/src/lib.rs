@@ -110,7 +110,7 @@ pub fn generate(source: &Source, scratch: &Path) -> Result<Vec<File>, Error> {
     }
     files.push(file("functions.rs", emit::function_table(&modules, source)));
     files.push(file("names.rs", emit::name_table(&modules, source)));
-    files.push(file(ANNOTATIONS, emit::annotations(&modules, source)));
+    files.push(file(ANNOTATIONS, emit::annotation_list(&modules, source)));
     files.push(file(ATTRIBUTES, emit::attributes(&modules, &attributes::collect(include)?, source)?));
     files.extend(version(include).map(|version| file("version.txt", version + "\n")));
     Ok(files)

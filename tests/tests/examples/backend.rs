@@ -16,20 +16,13 @@ fn run(example: &str, cudnn: &Path) -> ChildOutput {
 #[test]
 fn every_example_prints_a_plain_message_without_a_gpu() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
-    for example in ["backend_convolution", "fused_convolution", "choose_engine", "receive_log", "backend_mistakes"] {
+    for example in ["backend_convolution", "fused_convolution"] {
         let output = run(example, &real);
-        let has_gpu = output.stdout.contains("correct") || output.stdout.contains(" ran, ");
-        assert!(has_gpu || output.stdout.contains("No GPU found ("), "{example}: {output:#?}");
+        assert!(
+            output.stdout.contains("correct") || output.stdout.contains("No GPU found ("),
+            "{example}: {output:#?}"
+        );
         assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{example}: {output:#?}");
-    }
-}
-
-#[test]
-fn the_loaders_entries_are_in_the_log_that_an_example_receives() {
-    let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
-    let output = run("receive_log", &real);
-    for reported in ["info cudnn_loader::select(version=9.19.0", " cudnnGetVersion\n", "2 cudnn_loader::load"] {
-        assert!(output.stdout.contains(reported), "{reported}: {output:#?}");
     }
 }
 

@@ -10,8 +10,8 @@ use super::{DRIVER, JIT, child, complete_jit, graph_with, mapped, run};
 fn every_function_has_the_name_and_signature_of_its_cudnn_sys_declaration() {
     macro_rules! same {
         ($($library:ident { $(
-            $(#[$doc:meta])* since($($since:literal),*) deprecated($deprecated:literal)
-            fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty;
+            since($($since:literal),*) deprecated($deprecated:literal)
+            fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty, $doc:literal;
         )* })*) => { $(
             #[allow(unused_imports, deprecated, reason = "all signatures and the types that they need")]
             mod $library {

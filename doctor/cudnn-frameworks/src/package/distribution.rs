@@ -141,7 +141,7 @@ fn records_in(dir: &Path, found: &mut FoundPackages) -> BTreeMap<String, Vec<Met
         }
     };
     let (mut leftovers, mut aside) = (Vec::new(), Vec::new());
-    for entry in entries.flatten() {
+    for entry in entries {
         found.entries += 1;
         if found.entries > MAX_ENTRIES {
             found.is_truncated = true;

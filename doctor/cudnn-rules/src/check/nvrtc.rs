@@ -65,7 +65,7 @@ fn builtins_next_to(nvrtc: &Path, wanted: Option<&str>, cuda_major: u32) -> Opti
         wanted.map_or_else(|| name.to_string_lossy().starts_with(&start), |wanted| name == wanted)
     };
     let entries = match facts::read_dir(nvrtc.parent()?) {
-        Ok(entries) => entries.flatten(),
+        Ok(entries) => entries.into_iter(),
         Err(error) => {
             let error = ProbeError::Unreadable { error };
             return is_too_many_open_files(&error).then_some((nvrtc, Err(error)));

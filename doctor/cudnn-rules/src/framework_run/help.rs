@@ -212,7 +212,7 @@ impl Helper<'_> {
         let loaded: Vec<PathBuf> = files.filter(is_outside).collect();
         // The directory may contain symbolic links.
         let has_loaded = |dir: &Path| {
-            let files = facts::read_dir(dir).into_iter().flatten().flatten();
+            let files = facts::read_dir(dir).into_iter().flatten();
             let mut files = files.filter(|file| file.file_name().to_string_lossy().starts_with("libcudnn"));
             files.any(|file| real(&file.path()).is_some_and(|file| loaded.contains(&file)))
         };

@@ -132,7 +132,7 @@ fn import_origin(module: &Path, python: &Python) -> String {
         let is_named = || String::from_utf8_lossy(&text).lines().any(|line| dirs.contains(&Path::new(line.trim())));
         file.extension().is_some_and(|extension| extension == "pth") && is_named()
     };
-    let sites = site_packages(&python.root).flat_map(facts::read_dir).flatten().flatten();
+    let sites = site_packages(&python.root).flat_map(facts::read_dir).flatten();
     let files: Vec<PathBuf> = sites.map(|entry| entry.path()).collect();
     let customized = || files.iter().find(|file| file.ends_with("sitecustomize.py"));
     match files.iter().find(is_path_file).or_else(customized) {

@@ -20,7 +20,7 @@ fn variable(name: &str) -> Option<PathBuf> {
 
 /// Returns the entries of a directory, or an empty iterator if it is not readable.
 pub fn entries(dir: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    facts::read_dir(dir).into_iter().flatten().take(MAX_ENTRIES).flatten().map(|entry| entry.path())
+    facts::read_dir(dir).into_iter().flatten().take(MAX_ENTRIES).map(|entry| entry.path())
 }
 
 /// Returns the executable program that an environment variable points to.

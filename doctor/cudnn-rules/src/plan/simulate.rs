@@ -216,7 +216,7 @@ impl Packages<'_> {
         parents.dedup();
         for parent in parents.into_iter().filter(|parent| !parent.as_os_str().is_empty()) {
             let parent = base.join(parent);
-            let is_empty = || cudnn_probe::facts::read_dir(&parent).is_ok_and(|mut entries| entries.next().is_none());
+            let is_empty = || cudnn_probe::facts::read_dir(&parent).is_ok_and(|entries| entries.is_empty());
             if self.machine.within(is_empty) {
                 self.machine.change(|changes| changes.remove(&parent));
             }

@@ -97,8 +97,8 @@ impl Show for *const c_char {
 
 macro_rules! by_name {
     ($($library:ident { $(
-        $(#[$doc:meta])* since($($since:literal),*) deprecated($deprecated:literal)
-        fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty;
+        since($($since:literal),*) deprecated($deprecated:literal)
+        fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty, $doc:literal;
     )* })*) => {
         /// Calls a function of the loader, or the function at an address, with zeros.
         fn call(function: Function, at: Option<*mut ()>) -> String {

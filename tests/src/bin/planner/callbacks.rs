@@ -173,8 +173,8 @@ pub(crate) fn throw() {
 
 macro_rules! throw_in_each {
     ($($library:ident { $(
-        $(#[$doc:meta])* since($($since:literal),*) deprecated($deprecated:literal)
-        fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty;
+        since($($since:literal),*) deprecated($deprecated:literal)
+        fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty, $doc:literal;
     )* })*) => {
         /// Throws in every function of the table. Prints the functions that the exception did not leave.
         #[allow(deprecated, reason = "programs call deprecated functions, too")]

@@ -130,7 +130,7 @@ fn shims_below(root: &Path) -> (Vec<PathBuf>, bool) {
     let mut known: HashSet<FileIdentity> = FileIdentity::of(root).into_iter().collect();
     let mut entries = 0;
     while let Some(dir) = dirs.pop_front() {
-        for entry in facts::read_dir(&dir).into_iter().flatten().flatten() {
+        for entry in facts::read_dir(&dir).into_iter().flatten() {
             entries += 1;
             if entries > MAX_ENTRIES {
                 files.sort();
