@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Result};
+use std::iter::once;
 use std::path::{Path, PathBuf, is_separator};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -77,7 +78,7 @@ pub(crate) fn save_working_dir() {
 pub(crate) fn own_name(name: &Path, is_child: bool) -> PathBuf {
     let process = std::process::id();
     let own = expanded(name, process);
-    if is_child && !has_placeholder(name) { with_number(&own, process) } else { own }
+    if is_child && !has_placeholder(name) { with_suffix(&own, &process.to_string()) } else { own }
 }
 
 /// Replaces the first `%i` with the process ID. The result is absolute if [`save_working_dir`] saved a directory.
@@ -90,11 +91,11 @@ fn expanded(name: &Path, process: u32) -> PathBuf {
     WORKING_DIR.get().map_or(name.clone(), |dir| dir.join(name))
 }
 
-/// Inserts the process ID before the extension, for a second process with the same name.
-fn with_number(name: &Path, process: u32) -> PathBuf {
+/// Inserts a suffix before the extension, such as the process ID of a second process with the same name.
+fn with_suffix(name: &Path, suffix: &str) -> PathBuf {
     let extension = name.extension().map(|extension| [OsStr::new("."), extension].join(OsStr::new("")));
     let mut file_name = name.file_stem().unwrap_or_default().to_owned();
-    file_name.push(format!(".{process}"));
+    file_name.push(format!(".{suffix}"));
     file_name.push(extension.unwrap_or_default());
     name.with_file_name(file_name)
 }
@@ -110,6 +111,8 @@ pub(crate) struct FileKind {
 impl FileKind {
     /// Maximum number of attempts to create a file while other processes create and remove it.
     const ATTEMPTS: usize = 8;
+    /// Maximum number of files of a process that contains several copies of the layers, for example after `dlmopen`.
+    const COPIES: usize = 16;
 
     /// Returns whether a file that starts with these bytes is replaced: an empty file, or an older one of this kind.
     pub(crate) fn may_replace(&self, start: &[u8]) -> bool {
@@ -117,9 +120,12 @@ impl FileKind {
     }
 
     /// Creates a file with this first record, or replaces an older file. If a process is writing to it, this inserts the
-    /// process ID into the name.
+    /// process ID into the name, and a number if this process is writing to that file too.
     pub(crate) fn create(&self, name: &Path, first: &[u8]) -> Result<AppendFile> {
-        for name in [name, &with_number(name, std::process::id())] {
+        let process = std::process::id();
+        let others = (2..=Self::COPIES).map(|copy| format!("{process}-{copy}"));
+        let others = once(process.to_string()).chain(others).map(|suffix| with_suffix(name, &suffix));
+        for name in once(name.to_owned()).chain(others) {
             if let Some(file) = self.create_unless_used(&std::path::absolute(name)?)? {
                 let written = uninterrupted(|| file.append(first, &AtomicBool::new(false)));
                 if let Err(error) = written {
@@ -270,9 +276,25 @@ mod tests {
     }
 
     #[test]
-    fn a_second_name_has_the_number_of_the_process() {
-        assert_eq!(with_number(Path::new("/x.y/a.json"), 7), Path::new("/x.y/a.7.json"));
-        assert_eq!(with_number(Path::new("/x.y/a"), 7), Path::new("/x.y/a.7"));
+    fn a_suffix_precedes_the_extension() {
+        assert_eq!(with_suffix(Path::new("/x.y/a.json"), "7"), Path::new("/x.y/a.7.json"));
+        assert_eq!(with_suffix(Path::new("/x.y/a"), "7"), Path::new("/x.y/a.7"));
+    }
+
+    #[test]
+    fn copies_in_a_process_write_different_files() {
+        let (dir, kind) = (tempfile::tempdir().unwrap(), FileKind { name: "list", start: "[" });
+        let files: Vec<AppendFile> =
+            (0..4).map(|_| kind.create(&dir.path().join("a.json"), b"[ list").unwrap()).collect();
+        let process = std::process::id();
+        let names = [
+            "a.json".to_owned(),
+            format!("a.{process}.json"),
+            format!("a.{process}-2.json"),
+            format!("a.{process}-3.json"),
+        ];
+        assert!(files.iter().map(AppendFile::path).eq(names.map(|name| dir.path().join(name))));
+        files.iter().for_each(AppendFile::close);
     }
 
     #[test]

@@ -249,7 +249,7 @@ fn a_file_that_another_process_writes_is_not_touched() {
         let dir = TempDir::new();
         let file = dir.path().join("trace.json");
         // The process in the file is not running, so the file is replaced.
-        std::fs::write(&file, "[\n{\"name\":\"process_name\",\"pid\":1").unwrap();
+        std::fs::write(&file, "[\n{\"name\":\"process_name\",\"cat\":\"cudnn\",\"pid\":1").unwrap();
         let mark = |number: usize| dir.path().join(format!("{number}.called")).display().to_string();
         let run = |number: usize| {
             let wait = [0, 1, 2].map(|other| format!("exists:{}", mark(other)));

@@ -100,11 +100,13 @@ fn a_program_with_the_loader_uses_the_layers_on_the_path() {
             .run(&["cudnnGetVersion", "create"])
     };
     // A file with other data stays unchanged, but an old trace is replaced.
-    std::fs::write(&file, "[1, 2]").unwrap();
-    let output = run();
-    assert!(output.stderr.contains("the file exists and is not a trace"), "{output:?}");
-    assert_eq!(std::fs::read_to_string(&file).unwrap(), "[1, 2]");
-    std::fs::write(&file, "[\n{\"name\":\"process_name\",\"pid\":1").unwrap();
+    for other in ["[1, 2]", "[\n{\"name\":\"process_name\",\"ph\":\"M\"}\n]\n"] {
+        std::fs::write(&file, other).unwrap();
+        let output = run();
+        assert!(output.stderr.contains("the file exists and is not a trace"), "{output:?}");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), other);
+    }
+    std::fs::write(&file, "[\n{\"name\":\"process_name\",\"cat\":\"cudnn\",\"pid\":1").unwrap();
     let output = run();
     assert_eq!(output.code, Some(0), "{output:?}");
     let events = events(&file);

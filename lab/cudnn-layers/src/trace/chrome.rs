@@ -60,7 +60,7 @@ impl Chrome {
         let file = TraceFile::create(&name, options.limit(), first.bytes())
             .map_err(|error| format!("cannot write {}: {error}", name.display()))?;
         if file.path().file_name() != name.file_name() {
-            host.info(&format!("another process is writing {}; using {}", name.display(), file.path().display()));
+            host.info(&format!("{} is being written already; using {}", name.display(), file.path().display()));
         }
         Ok(Some(Chrome { file, process, host }))
     }

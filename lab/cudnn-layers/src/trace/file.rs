@@ -12,8 +12,8 @@ use cudnn_os::append_file::{AppendFile, uninterrupted};
 use super::record::JsonRecord;
 use crate::report::FileKind;
 
-/// The first bytes of a trace.
-pub(super) const START: &str = "[\n{\"name\":\"process_name\"";
+/// The first bytes of a trace. The category distinguishes it from traces of other programs.
+pub(super) const START: &str = "[\n{\"name\":\"process_name\",\"cat\":\"cudnn\"";
 /// The end of the array.
 const END: &[u8] = b"\n]\n";
 /// Room for the record that says why the trace ends.
