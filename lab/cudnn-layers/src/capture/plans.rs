@@ -54,8 +54,6 @@ pub(super) static STORED: Lock<Option<BTreeMap<usize, Arc<StoredPlan>>>> = Lock:
 pub(super) struct LivePlan {
     pub(super) stored: Arc<StoredPlan>,
     pub(super) graph: Arc<Content>,
-    /// The layout of the execution is still missing in the capture.
-    awaits_execution: bool,
 }
 
 /// Live plans.
@@ -171,10 +169,7 @@ pub(super) fn finalized(state: &State, plan: Raw, status: Status, duration: Dura
     };
     let is_stored = stored.is_some();
     let _former = match stored.filter(|_| is_success) {
-        Some((stored, graph)) => {
-            let awaits_execution = stored.executions.load(Ordering::Relaxed) == 0;
-            LIVE.insert(plan.addr(), LivePlan { stored, graph, awaits_execution })
-        }
+        Some((stored, graph)) => LIVE.insert(plan.addr(), LivePlan { stored, graph }),
         None => LIVE.remove(plan.addr()),
     };
     is_stored
@@ -251,19 +246,17 @@ pub(super) fn destroyed(plan: Raw) {
 
 /// Counts a successful execution. Returns the plan if this is the first one.
 pub(super) fn executed(state: &State, plan: Raw) -> Option<LivePlan> {
-    let (executions, written, first) = LIVE.with_value(plan.addr(), |live| {
-        let executions = live.stored.executions.fetch_add(1, Ordering::Relaxed) + 1;
-        let is_first = std::mem::take(&mut live.awaits_execution);
-        if !is_first && !executions.is_power_of_two() {
-            return None;
-        }
-        let written = executions > 1 && executions.is_power_of_two();
-        Some((executions, written.then(|| live.stored.clone()), is_first.then(|| live.clone())))
-    })??;
-    if let Some(stored) = written {
-        write_count(state, &stored, executions);
+    let (executions, live) = LIVE
+        .with_value(plan.addr(), |live| {
+            let executions = live.stored.executions.fetch_add(1, Ordering::Relaxed) + 1;
+            executions.is_power_of_two().then(|| (executions, live.clone()))
+        })
+        .flatten()?;
+    if executions == 1 {
+        return Some(live);
     }
-    first
+    write_count(state, &live.stored, executions);
+    None
 }
 
 /// Returns the plan of a descriptor.
