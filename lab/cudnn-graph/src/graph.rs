@@ -16,6 +16,8 @@ use crate::value::Value;
 
 /// Maximum number of descriptors in a graph.
 pub const MAX_NODES: usize = 20_000;
+/// The maximum number of references between descriptors. One attribute can repeat a descriptor any number of times.
+const MAX_REFERENCES: usize = 10 * MAX_NODES;
 
 /// Descriptors with everything that they refer to. Each one refers only to earlier ones, and the last one is the graph.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -50,10 +52,15 @@ impl Graph {
     /// Returns a graph with these descriptors, or the reason why they are none.
     ///
     /// # Errors
-    /// Returns an error if there are too many or no descriptors, or if one refers to a descriptor that does not precede it.
+    /// Returns an error if there are no or too many descriptors or references, or if one refers to a descriptor that does not precede it.
     pub fn new(nodes: Vec<Node>) -> Result<Self, String> {
         if nodes.is_empty() || nodes.len() > MAX_NODES {
             return Err(format!("a graph has {} descriptors; 1 to {MAX_NODES} are allowed", nodes.len()));
+        }
+        let attributes = nodes.iter().flat_map(|node| &node.attributes);
+        let references: usize = attributes.map(|attribute| attribute.value.places().len()).sum();
+        if references > MAX_REFERENCES {
+            return Err(format!("a graph has {references} references; at most {MAX_REFERENCES} are allowed"));
         }
         for (place, node) in nodes.iter().enumerate() {
             for attribute in &node.attributes {
@@ -285,6 +292,19 @@ mod tests {
                 assert_eq!(read.map(|attribute| attribute.name), Some(*name), "{kind} {name:?}");
             }
         }
+    }
+
+    /// A short text can describe millions of operations.
+    #[test]
+    fn repeated_references_are_limited() {
+        let graph = |count: usize| {
+            let pointwise = r#"{"kind":"OPERATION_POINTWISE"}"#;
+            let operations = vec!["0"; count].join(",");
+            format!(r#"[{pointwise},{{"kind":"OPERATIONGRAPH","OPS:15":[{operations}]}}]"#)
+        };
+        assert_eq!(serde_json::from_str::<Graph>(&graph(MAX_REFERENCES)).unwrap().operations().len(), MAX_REFERENCES);
+        let error = serde_json::from_str::<Graph>(&graph(MAX_REFERENCES + 1)).unwrap_err().to_string();
+        assert!(error.contains("a graph has 200001 references; at most 200000 are allowed"), "{error}");
     }
 
     #[test]

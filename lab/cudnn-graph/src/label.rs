@@ -78,8 +78,8 @@ fn ends<'a>(operations: &[Operation<'a>]) -> (Vec<Operand<'a>>, Vec<Operand<'a>>
 
 /// Formats the operations as `conv_fwd + bias + relu`.
 fn operation_names(operations: &[Operation<'_>]) -> String {
-    let mut names: Vec<&str> = operations.iter().map(|operation| operation.name.as_str()).collect();
-    join_softmax(&mut names);
+    let names: Vec<&str> = operations.iter().map(|operation| operation.name.as_str()).collect();
+    let mut names = with_softmax(&names);
     let more = names.len().saturating_sub(MAX_OPERATIONS);
     names.truncate(MAX_OPERATIONS);
     let mut text = names.join(" + ");
@@ -92,15 +92,22 @@ fn operation_names(operations: &[Operation<'_>]) -> String {
     text
 }
 
-/// Replaces the operations that frontends use for a softmax with a single name.
-fn join_softmax(names: &mut Vec<&str>) {
+/// Replaces the operations that frontends use for a softmax with a single name. Hostile graphs have many operations.
+fn with_softmax<'a>(mut names: &[&'a str]) -> Vec<&'a str> {
     const START: [&str; 4] = ["reduce_max", "sub", "exp", "reduce_add"];
-    while let Some(start) = names.windows(START.len()).position(|window| window == START) {
-        let body = names.iter().skip(start + START.len());
+    let mut joined = Vec::with_capacity(names.len());
+    while let Some((first, rest)) = names.split_first() {
+        let Some(body) = names.strip_prefix(&START) else {
+            joined.push(*first);
+            names = rest;
+            continue;
+        };
+        joined.push("softmax");
         // The logarithm and the sum are the statistics for training.
-        let rest = body.take_while(|name| matches!(**name, "log" | "add" | "div")).count();
-        names.splice(start..start + START.len() + rest, ["softmax"]);
+        let statistics = body.iter().take_while(|name| matches!(**name, "log" | "add" | "div")).count();
+        names = body.get(statistics..).unwrap_or_default();
     }
+    joined
 }
 
 /// Returns the parameters of a convolution that differ from the default, such as `, pad 1, stride 2`.

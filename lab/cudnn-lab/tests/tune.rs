@@ -306,10 +306,13 @@ fn files_are_merged() {
     let found: Vec<_> =
         fixture.tuned().iter().map(|tuned| (tuned["device"]["name"].clone(), engines(tuned)[0].0)).collect();
     assert_eq!(found, [(json!("A"), 1), (json!("B"), 2)]);
+    assert_eq!(merge("app.tuned.json").status.code(), Some(0));
     let refused = merge("a");
     assert!(refused.status.code() == Some(3) && text(&refused).contains("is an input"), "{}", text(&refused));
+    let other = json!({"errata": 1, "tuned": [ranking("C", 1)]}).to_string();
     for (name, content, reason) in [
-        ("rules", r#"{"errata":1,"rules":[{"name":"mine"}]}"#, "contains rules that would be lost"),
+        ("rules", r#"{"errata":1,"rules":[{"name":"mine"}]}"#, "contains rules or graphs that would be lost"),
+        ("graphs", &other, "contains rules or graphs that would be lost"),
         ("damaged", r#"{"errata":1,"rules":[],"x\ny":1}"#, r"unknown field `x\ny`"),
     ] {
         std::fs::write(fixture.path(name), content).unwrap();

@@ -81,6 +81,48 @@ fn newer_rankings_and_rules_replace_older_ones() {
     );
 }
 
+/// Every rule of every file is in the merged file, unless a later file has one with its name.
+#[test]
+fn merging_loses_no_rule() {
+    let names = ["a", "b", "c"];
+    let rules = |file: usize, members: u32| {
+        let is_member = |at: &usize| members >> at & 1 == 1;
+        let named = (0..3).filter(is_member).map(|at| format!(r#"{{"name":"{}","file":{file}}}"#, names[at]));
+        let unnamed = is_member(&3).then(|| format!(r#"{{"file":{file}}}"#));
+        let rules: Vec<String> = named.chain(unnamed).collect();
+        Choices::parse(&format!(r#"{{"errata":1,"rules":[{}]}}"#, rules.join(","))).unwrap()
+    };
+    for all in 0..1 << 12_u32 {
+        let files: Vec<u32> = (0..3).map(|file| all >> (4 * file) & 15).collect();
+        let merged = (0..3).fold(Choices::default(), |merged, file| merged.merge(rules(file, files[file])));
+        let document: serde_json::Value = serde_json::from_str(&merged.to_json()).unwrap();
+        let found: Vec<serde_json::Value> = document["rules"].as_array().cloned().unwrap_or_default();
+        let last = |at: usize| (0..3).rev().find(|file| files[*file] >> at & 1 == 1);
+        let mut expected: Vec<serde_json::Value> = (0..3)
+            .filter_map(|at| Some(serde_json::json!({"name": names[at], "file": last(at)?})))
+            .chain((0..3).filter(|file| files[*file] >> 3 & 1 == 1).map(|file| serde_json::json!({"file": file})))
+            .collect();
+        assert_eq!(found.len(), expected.len(), "{files:?}");
+        expected.retain(|rule| !found.contains(rule));
+        assert!(expected.is_empty(), "{files:?}: {expected:?}");
+    }
+}
+
+#[test]
+fn a_file_covers_another_one_with_fewer_rules_and_graphs() {
+    let rule = |text: &str| Choices::parse(&format!(r#"{{"errata":1,"rules":[{text}]}}"#)).unwrap();
+    let all = choices([ranking(91_900, "A", 1, &[1]), ranking(91_900, "A", 2, &[2])]);
+    let all = all.merge(rule(r#"{"name":"a","reason":"r"}"#));
+    // The order of keys does not matter.
+    for covered in [Choices::default(), choices([ranking(91_900, "A", 2, &[7])]), rule(r#"{"reason":"r","name":"a"}"#)]
+    {
+        assert!(all.cover(&covered));
+    }
+    for other in [choices([ranking(91_900, "B", 2, &[2])]), rule(r#"{"name":"a"}"#), rule(r#"{"reason":"r"}"#)] {
+        assert!(!all.cover(&other));
+    }
+}
+
 #[test]
 fn rules_without_a_name_replace_no_others() {
     let rules = |reason: &str| Choices::parse(&format!(r#"{{"errata":1,"rules":[{{"reason":"{reason}"}}]}}"#)).unwrap();
@@ -170,6 +212,11 @@ fn texts_from_files_are_bounded() {
         Choices::default().insert(ranking).unwrap_err()
     };
     assert!(refused(5000, 1).contains("more than 4096 bytes") && refused(1, 10_001).contains("10000 engines"));
+    let many = format!(r#"{{"errata":1,"rules":[{}{{}}]}}"#, "{},".repeat(1000));
+    assert_eq!(Choices::parse(&many).unwrap_err(), "it has 1001 rules, more than 1000");
+    assert!(Choices::parse(&"[".repeat(1 << 20)).is_err());
+    let nested = format!(r#"{{"errata":1,"rules":[{}"#, r#"{"a":"#.repeat(1 << 20));
+    assert!(Choices::parse(&nested).unwrap_err().contains("recursion limit"));
     let unknown = format!(r#"{{"errata":1,"tuned":[],"{}\n":1}}"#, "x".repeat(1 << 20));
     let error = Choices::parse(&unknown).unwrap_err();
     assert!(error.len() < 1000 && !error.contains('\n'), "{error}");

@@ -476,7 +476,7 @@ fn descriptors_may_be_made_and_destroyed_early() {
     let pack = run("early-pack");
     assert_eq!(executions(&pack)[0].tensors.len(), 2);
     assert_eq!(counts(&pack)[0].executions, 2);
-    // A forked child follows packs again until the first plan exists.
+    // A forked child writes a file of its own.
     let parent = run("fork-early-pack");
     assert_eq!((plans(&parent).len(), executions(&parent).len()), (1, 1));
     let is_child_file =

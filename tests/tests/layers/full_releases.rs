@@ -10,7 +10,7 @@ use cudnn_store::choices::{Capability, Choice, Device, EngineProblem, Ranking, R
 use support::{Child, ChildOutput, PlanningLibraries, Subject, TempDir, lib_dir};
 
 use crate::capture::{Capturing, assert_captures, assert_captures_calls};
-use crate::errata::Planning;
+use crate::errata::Blocking;
 use crate::explain::{Explaining, assert_names_causes, first_lines};
 use crate::plans::{FRONTEND, PLANNER, Real, assert_order_does_not_count, assert_variables_are_known, count};
 use crate::tuned::{assert_filters_apply, assert_order};
@@ -235,7 +235,7 @@ impl PlannedGraphs {
 #[ignore = "downloads full releases of cuDNN"]
 fn known_errata_are_blocked_in_the_affected_releases() {
     let test = "known_errata_are_blocked_in_the_affected_releases";
-    let Some(affected) = Planning::new(test, "cu12-9.10.2") else { return };
+    let Some(affected) = Blocking::real(test, "cu12-9.10.2") else { return };
     let (before, after) = (affected.run("none", "").stdout, affected.run("errata", "known").stdout);
     let mut blocked = HashSet::new();
     for (before, after) in before.lines().zip(after.lines()) {
@@ -251,7 +251,7 @@ fn known_errata_are_blocked_in_the_affected_releases() {
         assert!(rule.is_some() || !(is_3d && after.contains("BFLOAT16")), "{after}");
     }
     assert_eq!(blocked.len(), 2, "{after}");
-    let Some(newest) = Planning::new(test, newest_id()) else { return };
+    let Some(newest) = Blocking::real(test, newest_id()) else { return };
     assert_eq!(newest.run("errata", "known").stdout, newest.run("none", "").stdout);
 }
 

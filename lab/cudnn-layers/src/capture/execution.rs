@@ -10,8 +10,7 @@ use cudnn_sys::types::cudnnStatus_t as Status;
 use super::State;
 use super::driver::{self, MemoryFunctions, MemoryKind};
 use super::layout::{AddressRange, buffers};
-use super::packs;
-use super::plans::{LivePlan, StoredPlan};
+use super::plans::LivePlan;
 use super::written::WrittenRecords;
 use crate::last_error::own_calls;
 use crate::program_memory;
@@ -33,20 +32,11 @@ pub(super) fn record(state: &State, call: &Call<'_>, live: &LivePlan, status: St
         let is_success = status == Status::CUDNN_STATUS_SUCCESS;
         let in_cuda_graph =
             call.function != Id::CudnnBackendExecute || is_success && is_capturing(state, driver, handle);
-        let known = packs::is_known(raw(pack)).then(|| shadow::content(raw(plan)).zip(shadow::content(raw(pack))));
-        let layout = known.flatten().and_then(|(plan, pack)| layout(driver, &live.graph, &plan, &pack, status));
+        let known = shadow::content(raw(plan)).zip(shadow::content(raw(pack)));
+        let layout = known.and_then(|(plan, pack)| layout(driver, &live.graph, &plan, &pack, status));
         let (tensors, workspace) = layout.unwrap_or_default();
         let (plan, status) = (live.stored.ordinal, status.into());
         state.output.write(&Record::Execution(ExecutionRecord { plan, status, in_cuda_graph, tensors, workspace }))
-    });
-}
-
-/// Records a successful execution with an unknown layout, unless an execution of the plan is in the capture.
-pub(super) fn record_without_layout(state: &State, stored: &StoredPlan) {
-    let status = Status::CUDNN_STATUS_SUCCESS;
-    let _ordinal = EXECUTIONS.write(&(stored.ordinal, status.0), |_| {
-        let (plan, status) = (stored.ordinal, status.into());
-        state.output.write(&Record::Execution(ExecutionRecord { plan, status, ..ExecutionRecord::default() }))
     });
 }
 

@@ -6,7 +6,7 @@
 //! | module | purpose |
 //! | --- | --- |
 //! | `plans` | records graphs, devices, proposals and plans, and counts executions |
-//! | `execution`, `packs` | record the first execution of a plan, and follow variant packs |
+//! | `execution` | records the first execution of a plan |
 //! | `call`, `functions`, `descriptors` | record calls outside of the backend API, and read their descriptors |
 //! | `data`, `values` | store the values of tensors on request, and examine them |
 //! | `failure`, `reason` | record failed calls, and cuDNN's reasons |
@@ -37,7 +37,6 @@ mod file;
 mod functions;
 mod layout;
 mod options;
-mod packs;
 mod plans;
 mod reason;
 mod values;
@@ -57,7 +56,6 @@ use crate::bypass::Bypass;
 use crate::cudnn::Cudnn;
 use crate::engine::ChosenEngine;
 use crate::fork::{AtFork, Rank};
-use crate::program_memory::accepted_word;
 use crate::report::save_working_dir;
 use crate::shadow::calls::HeuristicsQuery;
 use crate::shadow::elements::{Kind, Raw};
@@ -89,9 +87,6 @@ impl Layer for Capture {
         functions::classify();
         let cudnn = Cudnn::new(host);
         let data = options::data()?;
-        if !data.is_empty() {
-            packs::follow_always();
-        }
         let output = Output::create(Options::chosen()?.file, host)?;
         STATE.begin("capture", State { host, cudnn, output, data }, Rank::Capture, &AT_FORK)?;
         call_at_exit(at_exit);
@@ -125,10 +120,7 @@ static AT_FORK: &[AtFork] = &[
     AtFork::Emptied(&plans::STORED),
     AtFork::Emptied(&plans::LIVE),
     AtFork::Emptied(plans::SERIALIZED.lock()),
-    AtFork::Emptied(&plans::IDS),
     AtFork::Inherited(plans::CHOICES.table()),
-    AtFork::Inherited(&packs::PACKS),
-    AtFork::InChild(packs::in_child),
     AtFork::Emptied(&data::PROGRESS),
     AtFork::InChild(data::in_child),
     execution::EXECUTIONS.at_fork(),
@@ -142,7 +134,6 @@ static AT_FORK: &[AtFork] = &[
 extern "C" fn at_exit() {
     if let Some(state) = STATE.get() {
         for stored in plans::all_executed() {
-            execution::record_without_layout(state, &stored);
             plans::write_last_count(state, &stored);
         }
     }
@@ -164,22 +155,18 @@ impl Intercept for Capture {
         let candidate = if calls::is_execution(call.function) { data::before(state, call) } else { None };
         let start = (call.function == Id::CudnnBackendFinalize).then(Instant::now);
         let destruction = calls::before(call);
-        match destruction.as_ref().and_then(shadow::Destruction::kind) {
-            Some(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) => plans::destroyed(calls::descriptor(call)),
-            Some(Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR) => packs::destroyed(calls::descriptor(call)),
-            _ => {}
+        let kind = destruction.as_ref().and_then(shadow::Destruction::kind);
+        if kind == Some(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) {
+            plans::destroyed(calls::descriptor(call));
         }
         let returned = next();
         let duration = start.map(|start| start.elapsed()).unwrap_or_default();
         match returned.status() {
             Some(cudnnStatus_t::CUDNN_STATUS_SUCCESS) => {
-                // Packs are made for every execution.
-                if packs::are_followed() || !calls::makes_variant_pack(call) {
-                    follow::returned(call, returned.status(), destruction);
-                    succeeded(state, call, duration);
-                    if let Some(candidate) = candidate {
-                        data::after(state, call, &candidate);
-                    }
+                follow::returned(call, returned.status(), destruction);
+                succeeded(state, call, duration);
+                if let Some(candidate) = candidate {
+                    data::after(state, call, &candidate);
                 }
             }
             status => {
@@ -216,13 +203,6 @@ fn outside_backend<R: Returned>(state: &State, call: &Call<'_>, next: impl FnOnc
 
 fn succeeded(state: &State, call: &Call<'_>, duration: Duration) {
     match call.function {
-        Id::CudnnBackendCreateDescriptor if calls::makes_variant_pack(call) => {
-            let [_, to] = call.bits();
-            // SAFETY: cuDNN has written the descriptor.
-            if let Some(pack) = unsafe { accepted_word(to) } {
-                packs::created(calls::raw(pack));
-            }
-        }
         Id::CudnnBackendSetAttribute => {
             if let Some((plan, configuration)) = calls::configured(call).filter(|_| is_current(state)) {
                 // Thread cancellation must not unwind from here.
@@ -250,14 +230,13 @@ fn succeeded(state: &State, call: &Call<'_>, duration: Duration) {
             }
         }
         function if calls::is_execution(function) => {
-            let [_, plan, pack] = call.bits();
-            if let Some(live) = plans::executed(state, calls::raw(plan), calls::raw(pack)) {
+            let [_, plan] = call.bits();
+            if let Some(live) = plans::executed(state, calls::raw(plan)) {
                 // Thread cancellation must not unwind from here.
                 let _guard = ThreadStateGuard::new();
                 if is_current(state) {
                     execution::record(state, call, &live, cudnnStatus_t::CUDNN_STATUS_SUCCESS);
                 }
-                packs::stop_awaiting();
             }
         }
         _ => {}

@@ -14,7 +14,6 @@ use cudnn_store::captures::{
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::State;
-use super::packs;
 use super::reason::reason;
 use super::written::WrittenRecords;
 use crate::cudnn::workspace_size;
@@ -55,8 +54,6 @@ pub(super) static STORED: Lock<Option<BTreeMap<usize, Arc<StoredPlan>>>> = Lock:
 pub(super) struct LivePlan {
     pub(super) stored: Arc<StoredPlan>,
     pub(super) graph: Arc<Content>,
-    /// The layout of the execution is still missing in the capture.
-    awaits_execution: bool,
 }
 
 /// Live plans.
@@ -67,12 +64,6 @@ pub(super) static CHOICES: PlanConfigurations<Arc<ChosenEngine>> = PlanConfigura
 
 /// The plans that the program has serialized, with their graphs.
 pub(super) static SERIALIZED: SerializedPlans<(Arc<StoredPlan>, Arc<Content>)> = SerializedPlans::new();
-
-/// The ids of graphs, by the address of the content. `None` if the graph cannot be stored.
-pub(super) type Ids = BTreeMap<usize, (Arc<Content>, Option<Arc<str>>)>;
-pub(super) static IDS: Lock<Option<Ids>> = Lock::keeping(None);
-/// More graphs than a program plans at the same time.
-const MAX_IDS: usize = 1024;
 
 /// The reason why a restored plan is left out.
 const RESTORED: &str = "the plan was restored from JSON of an unknown plan";
@@ -89,32 +80,14 @@ fn graph_of(state: &State, content: &Arc<Content>) -> Option<Arc<Content>> {
     graph.cloned()
 }
 
-/// Returns the id of a graph, and writes the graph if it is new.
+/// Returns the id of a graph, and writes the graph if it is new. `None` if the graph cannot be stored.
 fn graph_id(state: &State, graph: &Arc<Content>) -> Option<Arc<str>> {
-    let address = Arc::as_ptr(graph).addr();
-    let known = IDS.lock()?.as_ref().and_then(|ids| ids.get(&address).map(|(_, id)| id.clone()));
-    if let Some(known) = known {
-        return known;
-    }
-    let label = shadow::describe(graph).unwrap_or_default();
-    let id = match shadow::graph(graph) {
-        Ok(nodes) => {
-            let id = nodes.id();
-            GRAPHS
-                .write(&id, |_| state.output.write(&Record::Graph(GraphRecord { graph: id.clone(), label, nodes })))?;
-            Some(Arc::from(id))
-        }
-        Err(reason) => {
-            incomplete(state, &label, &reason.to_string());
-            None
-        }
-    };
-    let _former = IDS.lock().map(|mut ids| {
-        let ids = ids.get_or_insert_default();
-        let former = if ids.len() >= MAX_IDS { std::mem::take(ids) } else { Ids::new() };
-        (former, ids.insert(address, (graph.clone(), id.clone())))
-    });
-    id
+    let label = || shadow::describe(graph).unwrap_or_default();
+    let nodes = shadow::graph(graph).map_err(|reason| incomplete(state, &label(), &reason.to_string())).ok()?;
+    let id = nodes.id();
+    let record = || GraphRecord { graph: id.clone(), label: label(), nodes: nodes.clone() };
+    GRAPHS.write(&id, |_| state.output.write(&Record::Graph(record())))?;
+    Some(Arc::from(id))
 }
 
 fn incomplete(state: &State, label: &str, reason: &str) {
@@ -195,15 +168,10 @@ pub(super) fn finalized(state: &State, plan: Raw, status: Status, duration: Dura
         _ => None,
     };
     let is_stored = stored.is_some();
-    let former = match stored.filter(|_| is_success) {
-        Some((stored, graph)) => {
-            let awaits_execution = stored.executions.load(Ordering::Relaxed) == 0;
-            packs::added_plan(awaits_execution);
-            LIVE.insert(plan.addr(), LivePlan { stored, graph, awaits_execution })
-        }
+    let _former = match stored.filter(|_| is_success) {
+        Some((stored, graph)) => LIVE.insert(plan.addr(), LivePlan { stored, graph }),
         None => LIVE.remove(plan.addr()),
     };
-    forgotten(former.as_ref());
     is_stored
 }
 
@@ -273,37 +241,22 @@ fn engine(index: i64, choice: &ChosenEngine) -> Engine {
 /// Forgets a plan that is about to be destroyed.
 pub(super) fn destroyed(plan: Raw) {
     let _choice = CHOICES.take(plan);
-    forgotten(LIVE.remove(plan.addr()).as_ref());
+    let _plan = LIVE.remove(plan.addr());
 }
 
-fn forgotten(live: Option<&LivePlan>) {
-    if live.is_some_and(|live| live.awaits_execution) {
-        packs::stop_awaiting();
+/// Counts a successful execution. Returns the plan if this is the first one.
+pub(super) fn executed(state: &State, plan: Raw) -> Option<LivePlan> {
+    let (executions, live) = LIVE
+        .with_value(plan.addr(), |live| {
+            let executions = live.stored.executions.fetch_add(1, Ordering::Relaxed) + 1;
+            executions.is_power_of_two().then(|| (executions, live.clone()))
+        })
+        .flatten()?;
+    if executions == 1 {
+        return Some(live);
     }
-}
-
-/// Programs that make the variant pack before the plan may make another one for a later execution.
-const MAX_AWAITED: u64 = 8;
-
-/// Counts a successful execution. Returns the plan if its first execution should be recorded. If the variant pack is
-/// unknown, the record waits for a later execution.
-pub(super) fn executed(state: &State, plan: Raw, pack: Raw) -> Option<LivePlan> {
-    let is_complete = !packs::are_followed() || packs::is_known(pack);
-    let (executions, written, first) = LIVE.with_value(plan.addr(), |live| {
-        let executions = live.stored.executions.fetch_add(1, Ordering::Relaxed) + 1;
-        let is_first = live.awaits_execution && (is_complete || executions >= MAX_AWAITED);
-        if is_first {
-            live.awaits_execution = false;
-        } else if !executions.is_power_of_two() {
-            return None;
-        }
-        let written = executions > 1 && executions.is_power_of_two();
-        Some((executions, written.then(|| live.stored.clone()), is_first.then(|| live.clone())))
-    })??;
-    if let Some(stored) = written {
-        write_count(state, &stored, executions);
-    }
-    first
+    write_count(state, &live.stored, executions);
+    None
 }
 
 /// Returns the plan of a descriptor.

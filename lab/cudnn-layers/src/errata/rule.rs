@@ -47,7 +47,7 @@ pub struct BlockingRule {
     tensors: Vec<TensorRule>,
     /// Selects plans that need more bytes.
     #[serde(default)]
-    workspace_above: Option<i64>,
+    workspace_above: Option<u64>,
     /// Whether the rule has blocked a plan. Shared by copies of the rule.
     #[serde(skip)]
     is_used: Arc<AtomicBool>,
@@ -294,7 +294,8 @@ impl BlockingRule {
                 && self.numerical_notes.iter().all(has_note)
                 && self.knobs.iter().all(has_knob)
         };
-        self.workspace_above.is_none_or(|limit| workspace.is_some_and(|size| size > limit))
+        let is_above = |limit| workspace.is_some_and(|size| u64::try_from(size).is_ok_and(|size| size > limit));
+        self.workspace_above.is_none_or(is_above)
             && (!self.needs_configuration() || has_choice())
             && operations.iter().any(|operation| self.matches_operation(operation))
             && (self.compute_capability.is_everything() || capability().is_some_and(|it| self.includes_capability(it)))
@@ -396,6 +397,8 @@ mod tests {
             (r#""operations":["convolution_forward"]"#, "unknown operation"),
             (r#""operations":["matmul"],"cudnn":{"from":"9.8","before":"9.8"}"#, "ends before it begins"),
             (r#""tensors":[{}]"#, "selects every operation"),
+            (r#""workspace_above":-1"#, "integer `-1`, expected u64"),
+            (r#""workspace_above":0.5"#, "floating point `0.5`, expected u64"),
         ] {
             let error = rule(conditions).unwrap_err();
             assert!(error.contains(expected), "{conditions}: {error}");

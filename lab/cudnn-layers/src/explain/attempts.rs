@@ -116,8 +116,6 @@ struct AttemptedPlan {
 pub(super) struct Attempts {
     /// By a hash of the graph with its handle. PyTorch describes a graph again to ask another mode of the heuristics.
     attempts: BTreeMap<u64, Attempt>,
-    /// Hashes of graphs by the address of the content, which is the same for all descriptors below the graph.
-    keys: BTreeMap<usize, (Arc<Content>, u64)>,
     /// By address.
     plans: BTreeMap<usize, AttemptedPlan>,
     /// The keys of graphs by the address of a proposal.
@@ -146,10 +144,6 @@ const MAX_PROPOSALS: usize = 1 << 16;
 
 /// Returns a hash of a graph with its handle, because another device may support other engines.
 pub(super) fn key(graph: &Arc<Content>) -> u64 {
-    let address = Arc::as_ptr(graph).addr();
-    if let Some(key) = with(|state| state.keys.get(&address).map(|(_, key)| *key)).flatten() {
-        return key;
-    }
     let mut hasher = DefaultHasher::new();
     shadow::known_parts(graph).id().hash(&mut hasher);
     // The id has only the number of handles.
@@ -160,14 +154,7 @@ pub(super) fn key(graph: &Arc<Content>) -> u64 {
             _ => None,
         })
         .for_each(|handle| handle.hash(&mut hasher));
-    let key = hasher.finish();
-    let _former = with(|state| {
-        let is_full = state.keys.len() >= MAX_GRAPHS;
-        let former = if is_full { std::mem::take(&mut state.keys) } else { BTreeMap::new() };
-        state.keys.insert(address, (graph.clone(), key));
-        former
-    });
-    key
+    hasher.finish()
 }
 
 /// Runs a closure with the attempt of the graph that a descriptor belongs to. Returns the attempt if the program has tried
@@ -316,16 +303,14 @@ pub(super) fn execution_failed(plan: Raw, status: Status) {
 
 /// Records that a graph is about to be destroyed. Returns the program's attempts, if this was the last one.
 pub(super) fn graph_destroyed(graph: Raw) -> Option<Attempt> {
-    let content = shadow::content(graph)?;
-    let key = key(&content);
-    let (attempt, _content) = with(|state| {
-        let content = state.keys.remove(&Arc::as_ptr(&content).addr());
-        let Some(attempt) = state.attempts.get_mut(&key) else { return (None, content) };
+    let key = key(&shadow::content(graph)?);
+    with(|state| {
+        let attempt = state.attempts.get_mut(&key)?;
         attempt.is_destroyed = true;
         // Plans of the remaining proposals may follow.
-        (if attempt.is_exhausted() { state.attempts.remove(&key) } else { None }, content)
-    })?;
-    attempt
+        if attempt.is_exhausted() { state.attempts.remove(&key) } else { None }
+    })
+    .flatten()
 }
 
 /// Returns whether a plan was built and not executed.

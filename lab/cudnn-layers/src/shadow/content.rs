@@ -163,32 +163,6 @@ impl Content {
         }
     }
 
-    /// Sets an attribute to elements other than descriptors.
-    #[inline]
-    pub(super) fn set_elements(&mut self, name: Name, ty: Type, count: i64, bytes: &[u8]) {
-        let is_full = self.attributes.len() >= MAX_ATTRIBUTES;
-        match self.attributes.iter_mut().find(|known| known.name == name) {
-            Some(RecordedAttribute {
-                ty: known_ty, count: known_count, value: RecordedValue::Elements(known), ..
-            }) => {
-                self.is_uncertain |= (*known_ty, *known_count, known.as_slice()) != (ty, count, bytes);
-                (*known_ty, *known_count) = (ty, count);
-                known.assign(bytes);
-            }
-            Some(known) => {
-                self.is_uncertain = true;
-                *known = RecordedAttribute { name, ty, count, value: RecordedValue::Elements(Bytes::new(bytes)) };
-            }
-            None if is_full => self.lacks_attributes = true,
-            None => self.attributes.push(RecordedAttribute {
-                name,
-                ty,
-                count,
-                value: RecordedValue::Elements(Bytes::new(bytes)),
-            }),
-        }
-    }
-
     /// Returns the attributes that the program has set, except for `names`.
     pub(crate) fn without(&self, names: &[Name]) -> Content {
         let kept = self.attributes.iter().filter(|attribute| !names.contains(&attribute.name));
@@ -273,24 +247,26 @@ impl ChildDescriptor {
     }
 }
 
-/// Returns the bytes of elements other than descriptors, or the value to store instead.
+/// Returns a copy of elements other than descriptors, or the value to store instead.
 ///
 /// # Safety
-/// `elements` points to `count` elements of the type, and no thread modifies them while the slice exists. A text may be
+/// `elements` points to `count` elements of the type, and no thread modifies them during the call. A text may be
 /// shorter than `count` if it ends with a NUL.
 #[inline]
-pub(super) unsafe fn bytes_of<'a>(ty: Type, count: i64, elements: *const u8) -> Result<&'a [u8], RecordedValue> {
-    let Some(size) = element_size(ty) else { return Err(RecordedValue::Undeclared) };
+pub(super) unsafe fn elements_of(ty: Type, count: i64, elements: *const u8) -> RecordedValue {
+    let Some(size) = element_size(ty) else { return RecordedValue::Undeclared };
     let (address, count) = (elements.expose_provenance() as u64, usize::try_from(count).unwrap_or(0));
-    if ty == Type::CUDNN_TYPE_CHAR {
+    let bytes = if ty == Type::CUDNN_TYPE_CHAR {
         // cuDNN may not have read past the end of the text.
         // SAFETY: guaranteed by the caller.
-        let text = unsafe { accepted_text(address, count.min(MAX_BYTES + 1)) };
-        return if text.len() <= MAX_BYTES { Ok(text) } else { Err(RecordedValue::TooLarge) };
-    }
-    match count.checked_mul(size) {
+        Some(unsafe { accepted_text(address, count.min(MAX_BYTES + 1)) })
+    } else {
+        let len = count.checked_mul(size).filter(|len| *len <= MAX_BYTES);
         // SAFETY: guaranteed by the caller.
-        Some(len) if len <= MAX_BYTES => Ok(unsafe { accepted(address, len) }),
-        _ => Err(RecordedValue::TooLarge),
+        len.map(|len| unsafe { accepted(address, len) })
+    };
+    match bytes {
+        Some(bytes) if bytes.len() <= MAX_BYTES => RecordedValue::Elements(Bytes::new(bytes)),
+        _ => RecordedValue::TooLarge,
     }
 }

@@ -36,23 +36,6 @@ impl Bytes {
         }
     }
 
-    /// Replaces the bytes, and reuses the memory if possible.
-    #[inline]
-    pub(super) fn assign(&mut self, bytes: &[u8]) {
-        let target = match self {
-            Bytes::Inline(len, inline) if bytes.len() <= inline.len() => {
-                *len = bytes.len() as u8;
-                inline.get_mut(..bytes.len())
-            }
-            Bytes::Shared(shared) if shared.len() == bytes.len() => Arc::get_mut(shared),
-            _ => None,
-        };
-        match target {
-            Some(target) => target.copy_from_slice(bytes),
-            None => *self = Bytes::new(bytes),
-        }
-    }
-
     pub(crate) fn as_slice(&self) -> &[u8] {
         match self {
             Bytes::Inline(len, bytes) => bytes.get(..usize::from(*len)).unwrap_or_default(),

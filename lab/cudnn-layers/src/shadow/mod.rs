@@ -84,15 +84,11 @@ pub(crate) unsafe fn attribute_set(descriptor: Raw, name: Name, ty: Type, count:
         unsafe { children(count, elements) }
     } else {
         // SAFETY: guaranteed by the caller.
-        match unsafe { content::bytes_of(ty, count, elements.cast()) } {
-            Ok(bytes) if bytes.len() <= MAX_SMALL => return small_attribute_set(address, name, ty, count, bytes),
-            Ok(bytes) => RecordedValue::Elements(Bytes::new(bytes)),
-            Err(value) => value,
-        }
+        unsafe { content::elements_of(ty, count, elements.cast()) }
     };
     let _former = TABLE.with_value(address, |record| {
-        record.label = None;
-        Arc::make_mut(&mut record.content).set(RecordedAttribute { name, ty, count, value })
+        let attribute = RecordedAttribute { name, ty, count, value };
+        (record.label.take(), Arc::make_mut(&mut record.content).set(attribute))
     });
 }
 
@@ -102,19 +98,6 @@ pub(crate) fn failed(descriptor: Raw) {
     let _former = TABLE.with_value(address, |record| {
         Arc::make_mut(&mut record.content).is_uncertain = true;
         record.label.take()
-    });
-}
-
-/// Maximum size of a value that is copied under the lock.
-const MAX_SMALL: usize = 4096;
-
-/// The fast path for nearly all attributes, including the addresses that are set at every step. It copies the bytes
-/// once.
-fn small_attribute_set(address: usize, name: Name, ty: Type, count: i64, bytes: &[u8]) {
-    let _former = TABLE.with_value(address, |record| {
-        let former = record.label.take();
-        Arc::make_mut(&mut record.content).set_elements(name, ty, count, bytes);
-        former
     });
 }
 

@@ -67,10 +67,14 @@ impl<'a> ProgramMemory<'a> {
             memory.add_captured(case, &lengths, tensor, node, &mut places)?;
         }
         let workspace = case.captured.execution.as_ref().and_then(|execution| execution.workspace.as_ref());
+        // A hostile capture has many tensors and buffers.
+        let mut ranges = BTreeMap::<usize, Vec<&Range>>::new();
+        for range in captured.iter().filter_map(|tensor| tensor.memory.as_ref()).chain(workspace) {
+            ranges.entry(range.buffer).or_default().push(range);
+        }
         for (ordinal, index) in places {
-            let ranges = captured.iter().filter_map(|tensor| tensor.memory.as_ref()).chain(workspace);
-            if let Some(buffer) = memory.buffers.get_mut(index) {
-                buffer.misalignment = misalignment(ranges.filter(|range| range.buffer == ordinal));
+            if let (Some(buffer), Some(ranges)) = (memory.buffers.get_mut(index), ranges.get(&ordinal)) {
+                buffer.misalignment = misalignment(ranges.iter().copied());
             }
         }
         for (uid, node) in nodes {

@@ -22,8 +22,9 @@ pub fn adapted(execution: &ExecutionRecord, original: &Graph, smaller: &Graph) -
     let memory =
         |tensor: &cudnn_store::captures::Tensor| tensor.memory.as_ref().map(|memory| (memory.buffer, memory.offset));
     let starts: BTreeSet<_> = execution.tensors.iter().filter_map(memory).collect();
+    let buffers: BTreeMap<_, usize> = starts.into_iter().zip(0..).collect();
     for memory in execution.tensors.iter_mut().filter_map(|tensor| tensor.memory.as_mut()) {
-        memory.buffer = starts.range(..(memory.buffer, memory.offset)).count();
+        memory.buffer = buffers.get(&(memory.buffer, memory.offset)).copied().unwrap_or_default();
         (memory.offset, memory.span) = (0, None);
     }
     execution

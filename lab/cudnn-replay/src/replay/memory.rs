@@ -1,9 +1,9 @@
 //! Lays out the tensors of a graph in buffers with red zones, and finds bytes that must not have changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use cudnn_store::captures::{self as captured, ExecutionRecord};
+use cudnn_store::captures::ExecutionRecord;
 use rayon::prelude::*;
 
 use super::element;
@@ -233,11 +233,11 @@ fn too_large(bytes: usize, max: usize) -> String {
 /// Returns whether the addresses mean nothing, because a CUDA graph was filled with the same one for several tensors. XLA
 /// does so, and sets the actual addresses when it launches the graph.
 fn has_placeholders(execution: &ExecutionRecord) -> bool {
-    let places = || execution.tensors.iter().filter_map(|tensor| tensor.memory.as_ref()).filter(|place| !place.is_host);
-    let is_repeated = |(at, place): (usize, &captured::Memory)| {
-        places().skip(at + 1).any(|other| (other.buffer, other.offset) == (place.buffer, place.offset))
-    };
-    execution.in_cuda_graph && places().enumerate().any(is_repeated)
+    let mut places = BTreeSet::new();
+    let device_memory =
+        execution.tensors.iter().filter_map(|tensor| tensor.memory.as_ref()).filter(|place| !place.is_host);
+    execution.in_cuda_graph
+        && !device_memory.map(|place| (place.buffer, place.offset)).all(|place| places.insert(place))
 }
 
 /// Returns the distance of a buffer from the red zone, so that an address in it has the captured alignment and no larger

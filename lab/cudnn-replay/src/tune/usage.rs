@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use cudnn_loader::cudnnBackendHeurMode_t as Mode;
 use cudnn_store::captures::{Capture, Record, Status, is_search};
 
 /// How a program has used a graph.
@@ -33,7 +34,8 @@ pub fn usages<'a>(captures: impl IntoIterator<Item = &'a Capture>) -> Usages {
             match record {
                 // Ordinals count from the start of a process.
                 Record::Start(_) => usages.add(std::mem::take(&mut plans)),
-                Record::Proposals(proposals) => {
+                // Each mode is tried, and a hostile capture could name any number of others.
+                Record::Proposals(proposals) if is_known(proposals.mode) => {
                     let modes = &mut usages.graphs.entry(proposals.graph.clone()).or_default().modes;
                     if !modes.contains(&proposals.mode) {
                         modes.push(proposals.mode);
@@ -55,6 +57,11 @@ pub fn usages<'a>(captures: impl IntoIterator<Item = &'a Capture>) -> Usages {
         usages.add(plans);
     }
     usages
+}
+
+/// Returns whether these bindings know a mode of the heuristics.
+fn is_known(mode: i64) -> bool {
+    u32::try_from(mode).is_ok_and(|mode| Mode(mode as _).name().is_some())
 }
 
 impl Usages {
@@ -97,6 +104,9 @@ mod tests {
             start,
             r#"{"record":"proposals","graph":"a","mode":0,"count":3}"#,
             r#"{"record":"proposals","graph":"a","mode":2,"count":3}"#,
+            r#"{"record":"proposals","graph":"a","mode":12345,"count":3}"#,
+            r#"{"record":"proposals","graph":"a","mode":-1,"count":3}"#,
+            r#"{"record":"proposals","graph":"a","mode":4294967296,"count":3}"#,
             r#"{"record":"proposals","graph":"a","mode":0,"count":3}"#,
             r#"{"record":"plan","plan":0,"graph":"a","status":"SUCCESS","build_us":1}"#,
             r#"{"record":"plan","plan":1,"graph":"a","status":"SUCCESS","build_us":1}"#,

@@ -8,7 +8,7 @@ use std::path::Path;
 use serde_json::Value as Json;
 
 use super::ids::Ids;
-use super::record::{FORMAT, Record};
+use super::record::{CountRecord, ExecutionRecord, FORMAT, PlanRecord, ProposalsRecord, Record};
 
 /// The records of a file, in order.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -29,8 +29,8 @@ pub enum CaptureProblem {
     Damaged(usize, String),
     /// This number of other lines or graphs is damaged or missing.
     More(usize),
-    /// A graph with plans is missing: its id, and the number of plans.
-    MissingGraph(String, usize),
+    /// A graph or a plan is missing: its name, and the number of records that need it.
+    Missing(String, usize),
     /// The last line is incomplete, because the program was killed or the disk was full.
     Truncated,
 }
@@ -126,7 +126,7 @@ impl Capture {
         if damaged > MAX_DAMAGED {
             capture.problems.push(CaptureProblem::More(damaged - MAX_DAMAGED));
         }
-        let mut missing = missing_graphs(&capture.records);
+        let mut missing = missing(&capture.records);
         let more = missing.len().saturating_sub(MAX_DAMAGED);
         missing.truncate(MAX_DAMAGED);
         capture.problems.append(&mut missing);
@@ -136,24 +136,42 @@ impl Capture {
     }
 }
 
-/// Returns the graphs that plans refer to, but that the records do not contain.
-fn missing_graphs(records: &[Record]) -> Vec<CaptureProblem> {
-    let known: BTreeSet<&str> = records
+/// Returns the graphs and plans that records refer to, but that the capture does not contain.
+fn missing(records: &[Record]) -> Vec<CaptureProblem> {
+    let graphs: BTreeSet<&str> = records
         .iter()
-        .filter_map(|record| match record {
-            Record::Graph(graph) => Some(graph.graph.as_str()),
-            _ => None,
-        })
+        .filter_map(|record| if let Record::Graph(graph) = record { Some(graph.graph.as_str()) } else { None })
         .collect();
-    let mut missing = BTreeMap::<&str, usize>::new();
+    // Ordinals of plans count from the start of a process.
+    let (mut plans, mut process) = (BTreeSet::new(), 0);
+    let mut missing_graphs = BTreeMap::<&str, usize>::new();
+    let mut missing_plans = BTreeMap::<(usize, usize), usize>::new();
     for record in records {
-        if let Record::Plan(plan) = record
-            && !known.contains(plan.graph.as_str())
-        {
-            *missing.entry(&plan.graph).or_default() += 1;
+        match record {
+            Record::Start(_) => {
+                plans.clear();
+                process += 1;
+            }
+            Record::Plan(PlanRecord { graph, .. }) | Record::Proposals(ProposalsRecord { graph, .. })
+                if !graphs.contains(graph.as_str()) =>
+            {
+                *missing_graphs.entry(graph).or_default() += 1;
+            }
+            Record::Execution(ExecutionRecord { plan, .. }) | Record::Count(CountRecord { plan, .. })
+                if !plans.contains(plan) =>
+            {
+                *missing_plans.entry((process, *plan)).or_default() += 1;
+            }
+            _ => {}
+        }
+        if let Record::Plan(plan) = record {
+            plans.insert(plan.plan);
         }
     }
-    missing.into_iter().map(|(graph, plans)| CaptureProblem::MissingGraph(graph.to_owned(), plans)).collect()
+    let graphs = missing_graphs.into_iter().map(|(graph, count)| (format!("the graph {graph:?}"), count));
+    let plan = |((process, plan), count)| (format!("the plan {plan} of process {process}"), count);
+    let all = graphs.chain(missing_plans.into_iter().map(plan));
+    all.map(|(name, count)| CaptureProblem::Missing(name, count)).collect()
 }
 
 /// Returns the name of a record that this program does not know.
@@ -173,8 +191,8 @@ impl fmt::Display for CaptureProblem {
             }
             CaptureProblem::Damaged(line, reason) => write!(f, "line {line} is damaged: {reason}"),
             CaptureProblem::More(count) => write!(f, "{count} more parts are damaged or missing"),
-            CaptureProblem::MissingGraph(graph, plans) => {
-                write!(f, "the graph {graph:?} is missing, so that its plans ({plans}) were skipped")
+            CaptureProblem::Missing(name, count) => {
+                write!(f, "{name} is missing; records that need it and were skipped: {count}")
             }
             CaptureProblem::Truncated => f.write_str("the last line is incomplete"),
         }
@@ -218,7 +236,8 @@ mod tests {
         assert!(problems[0].starts_with("line 4 is damaged: "), "{problems:?}");
         assert!(problems[1].starts_with("line 5 is damaged: "), "{problems:?}");
         assert_eq!(problems[2], "the last line is incomplete");
-        assert_eq!(problems[3], "2 records of the unknown type \"future\" were skipped");
+        assert_eq!(problems[3], "the plan 1 of process 1 is missing; records that need it and were skipped: 1");
+        assert_eq!(problems[4], "2 records of the unknown type \"future\" were skipped");
     }
 
     #[test]
@@ -259,6 +278,32 @@ mod tests {
             assert!(ids[..2].contains(&tensor) && ids[..2].contains(&matmul), "{ids:?}");
         }
         assert_eq!(plan_ids(format!("{START}{}", graph(&tensor, "TENSOR"))).1, [""; 0]);
+    }
+
+    #[test]
+    fn missing_graphs_and_plans_are_named() {
+        let plan = r#"{"record":"plan","plan":0,"graph":"absent","status":"SUCCESS","build_us":1}"#;
+        let execution = r#"{"record":"execution","plan":0,"status":"SUCCESS","tensors":[]}"#;
+        let lines = [
+            START.trim_end(),
+            r#"{"record":"proposals","graph":"absent","mode":0,"count":3}"#,
+            plan,
+            execution,
+            r#"{"record":"count","plan":7,"executions":4}"#,
+            r#"{"record":"count","plan":7,"executions":8}"#,
+            START.trim_end(),
+            execution,
+        ];
+        let capture = Capture::parse((lines.join("\n") + "\n").as_bytes()).unwrap();
+        let problems: Vec<String> = capture.problems.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            problems,
+            [
+                "the graph \"absent\" is missing; records that need it and were skipped: 2",
+                "the plan 7 of process 1 is missing; records that need it and were skipped: 2",
+                "the plan 0 of process 2 is missing; records that need it and were skipped: 1",
+            ]
+        );
     }
 
     #[test]

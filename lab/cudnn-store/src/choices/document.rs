@@ -15,6 +15,8 @@ use super::ranking::Ranking;
 const FORMAT: u32 = 1;
 /// The maximum size of a file in bytes.
 pub const MAX_LEN: u64 = 16 << 20;
+/// The maximum number of rules. Readers compare each rule with all others.
+const MAX_RULES: usize = 1000;
 
 /// The contents of a file. `R` is the type of a rule, which only the layer `errata` knows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -70,6 +72,9 @@ impl<R: DeserializeOwned> Document<R> {
     /// # Errors
     /// Returns the reason, with the line of a syntax error or the graph of an invalid ranking.
     pub fn parse(text: &str) -> Result<Self, String> {
+        if text.len() as u64 > MAX_LEN {
+            return Err(format!("it has {} bytes, more than {MAX_LEN}", text.len()));
+        }
         let text = serde_json::from_str(text).map_or(text, |file: ReleaseFactsFile<'_>| file.errata.get());
         let document: Self = serde_json::from_str(text).map_err(|error| shown(&error.to_string()))?;
         if document.errata != FORMAT {
@@ -77,6 +82,9 @@ impl<R: DeserializeOwned> Document<R> {
         }
         if document.rules.is_none() && document.tuned.is_none() {
             return Err("it contains neither \"rules\" nor \"tuned\"".to_owned());
+        }
+        if let Some(count) = document.rules.as_ref().map(Vec::len).filter(|count| *count > MAX_RULES) {
+            return Err(format!("it has {count} rules, more than {MAX_RULES}"));
         }
         document.tuned.iter().flatten().try_for_each(Ranking::check).map_err(|reason| shown(&reason))?;
         Ok(document)

@@ -98,11 +98,11 @@ impl Choices {
         other.rules.iter().filter(|rule| rule_name(rule).is_some()).find(differs).and_then(rule_name)
     }
 
-    /// Returns whether these rules include all rules of another file.
+    /// Returns whether these choices include all rules of another file, and a ranking with each of its keys.
     #[must_use]
-    pub fn has_rules_of(&self, other: &Choices) -> bool {
-        let rules: BTreeSet<String> = self.rules.iter().map(Value::to_string).collect();
-        other.rules.iter().all(|rule| rules.contains(&rule.to_string()))
+    pub fn cover(&self, other: &Choices) -> bool {
+        other.rules.iter().all(|rule| self.rules.contains(rule))
+            && other.iter().all(|ranking| self.position(ranking.key()).is_ok())
     }
 
     /// Returns the ranking of a graph on a device with a release of cuDNN.

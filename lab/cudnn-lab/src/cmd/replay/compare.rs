@@ -37,7 +37,7 @@ struct Comparison {
 
 /// Replays all graphs with two releases.
 pub(super) fn releases(session: &ReplaySession<'_>, names: [&str; 2], outputs: &Outputs<'_>) -> CommandResult {
-    let compared = releases::select(names, session.format)?;
+    let compared = releases::select(names, !session.arguments.device.is_empty(), session.format)?;
     let interruption = Interruption::catch();
     let titles = releases::titles(&compared);
     let mut table = Table::for_rows(session.graphs, &titles);

@@ -76,7 +76,8 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
         let option = if baseline.is_some() { "--baseline" } else { "--compare" };
         return Err(format!("{option} accepts one --device, not several").into());
     }
-    let cudnn = arguments.cudnn.as_deref().map(|name| releases::select_one(name, format)).transpose()?;
+    let select_one = |name| releases::select_one(name, !devices.is_empty(), format);
+    let cudnn = arguments.cudnn.as_deref().map(select_one).transpose()?;
     let cudnn = cudnn.as_ref().map(|release| release.dir.as_path());
     let session = ReplaySession { arguments, graphs: &graphs, file: &file, timeouts, format };
     let outcome = match (arguments.compare.as_deref(), baseline) {

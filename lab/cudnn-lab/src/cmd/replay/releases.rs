@@ -30,22 +30,31 @@ enum NamedRelease<'a> {
     Release(&'static Release),
 }
 
+/// The first release that plans for a described GPU.
+const DESCRIBES_GPUS: [u32; 2] = [9, 8];
+
 /// Complete releases from this one on end the process if they plan without cuBLASLt.
 const NEEDS_CUBLAS_LT: Version = Version::new(9, 27, 0);
 
 /// Returns the releases with these names: directories, ids, or versions such as `9.10`. Prefers releases for the same
-/// CUDA major version, and for the CUDA libraries of this machine.
-pub(super) fn select(names: [&str; 2], format: Format) -> Result<[Compared; 2], Box<dyn Error>> {
+/// CUDA major version, and for the CUDA libraries of this machine. `is_for_described_gpu` excludes releases that need a
+/// GPU.
+pub(super) fn select(
+    names: [&str; 2],
+    is_for_described_gpu: bool,
+    format: Format,
+) -> Result<[Compared; 2], Box<dyn Error>> {
     let found = Found::on_this_machine();
-    let [before, after] = pair(&choices(names[0])?, &choices(names[1])?, &found).ok_or("no release is named")?;
+    let [before, after] = names.map(|name| usable_choices(name, is_for_described_gpu));
+    let [before, after] = pair(&before?, &after?, &found).ok_or("no release is named")?;
     // The first release may be a large download, too.
     after.check_before_download(&found)?;
     Ok([Compared::new(names[0], before, &found, format)?, Compared::new(names[1], after, &found, format)?])
 }
 
 /// Returns the release with this name, as for [`select`].
-pub(super) fn select_one(name: &str, format: Format) -> Result<Compared, Box<dyn Error>> {
-    let (choices, found) = (choices(name)?, Found::on_this_machine());
+pub(super) fn select_one(name: &str, is_for_described_gpu: bool, format: Format) -> Result<Compared, Box<dyn Error>> {
+    let (choices, found) = (usable_choices(name, is_for_described_gpu)?, Found::on_this_machine());
     let choice = choices.into_iter().max_by_key(|choice| choice.rank(&found)).ok_or("no release is named")?;
     Compared::new(name, choice, &found, format)
 }
@@ -57,6 +66,17 @@ fn pair<'a>(before: &[NamedRelease<'a>], after: &[NamedRelease<'a>], found: &Fou
         let is_equal = before.cuda_major().is_some() && before.cuda_major() == after.cuda_major();
         (is_equal, before.rank(found), after.rank(found))
     })
+}
+
+/// Returns what a name may stand for. For a described GPU, this includes only releases that plan for one.
+fn usable_choices(name: &str, is_for_described_gpu: bool) -> Result<Vec<NamedRelease<'_>>, Box<dyn Error>> {
+    let mut choices = choices(name)?;
+    choices.retain(|choice| !is_for_described_gpu || choice.describes_gpus());
+    if choices.is_empty() {
+        let ([major, minor], name) = (DESCRIBES_GPUS, name.printable());
+        return Err(format!("{name}: cuDNN plans for a described GPU from {major}.{minor} on; omit --device").into());
+    }
+    Ok(choices)
 }
 
 fn choices(name: &str) -> Result<Vec<NamedRelease<'_>>, Box<dyn Error>> {
@@ -107,6 +127,16 @@ impl NamedRelease<'_> {
             NamedRelease::Dir(dir) => installation(dir)?.cuda_major,
             NamedRelease::Release(release) => release.cuda_major(),
         }
+    }
+
+    /// Returns whether the release plans for described GPUs. An unknown version may.
+    fn describes_gpus(self) -> bool {
+        let version = match self {
+            NamedRelease::Dir(dir) => installation(dir).map(|installation| installation.version.to_string()),
+            NamedRelease::Release(release) => Some(release.version.to_owned()),
+        };
+        let number = |at| version.as_deref()?.split('.').nth(at)?.parse::<u32>().ok();
+        number(0).zip(number(1)).is_none_or(|(major, minor)| [major, minor] >= DESCRIBES_GPUS)
     }
 
     /// Refuses a release that [`Compared::check_cublas_lt`] would refuse after the download.
@@ -286,6 +316,20 @@ mod tests {
         assert_eq!(ids_with(&Found::all_for(13), "9.10", "9.28"), ["cu12-9.10.2", "cu12-9.28.0"]);
         // There is no other build of this release.
         assert_eq!(ids_with(&Found::all_for(12), "9.10", "9.28.1"), ["cu12-9.10.2", "cu13-9.28.1"]);
+    }
+
+    #[test]
+    fn releases_that_cannot_describe_a_gpu_are_refused_before_they_are_downloaded() {
+        let refused = |name| select_one(name, true, Format::Text).err().unwrap().to_string();
+        for name in ["9.0.0", "9.7.1234", "cu12-9.7"] {
+            assert_eq!(refused(name), format!("{name}: cuDNN plans for a described GPU from 9.8 on; omit --device"));
+            let error = select(["9.28", name], true, Format::Text).err().unwrap().to_string();
+            assert_eq!(error, refused(name));
+        }
+        // Other releases of an ambiguous name remain.
+        let described = usable_choices("9", true).unwrap();
+        assert!(!described.is_empty() && described.len() < usable_choices("9", false).unwrap().len());
+        assert_eq!(usable_choices("9.1234", true).unwrap().len(), choices("9.1234").unwrap().len());
     }
 
     #[test]

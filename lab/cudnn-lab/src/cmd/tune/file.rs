@@ -37,10 +37,7 @@ pub(super) fn existing(output: &Output<'_>) -> Result<Choices, String> {
 /// Returns the reason if the file cannot be written.
 pub(super) fn write(output: &Output<'_>, choices: &Choices) -> Result<(), String> {
     let text = choices.to_json();
-    // A layer would not read it.
-    if text.len() as u64 > cudnn_store::choices::MAX_LEN {
-        let (size, max) = (text.len(), cudnn_store::choices::MAX_LEN);
-        return Err(format!("{}: the choices need {size} bytes, more than {max}", output.file.printable()));
-    }
+    // A layer must be able to read it.
+    Choices::parse(&text).map_err(|reason| format!("{}: {reason}", output.file.printable()))?;
     output.write(|file| file.write_all(text.as_bytes()))
 }

@@ -26,9 +26,11 @@ pub(super) fn run(files: &[PathBuf], output: &Output<'_>, format: Format) -> Com
         }
         merged = merged.merge(choices);
     }
-    if !output.force && !merged.has_rules_of(&file::existing(output)?) {
+    if !output.force && !merged.cover(&file::existing(output)?) {
         let name = output.file.printable();
-        return Err(format!("{name} contains rules that would be lost; name another file, or add --force").into());
+        return Err(
+            format!("{name} contains rules or graphs that would be lost; name another file, or add --force").into()
+        );
     }
     file::write(output, &merged)?;
     format.report(

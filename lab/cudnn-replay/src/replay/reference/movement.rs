@@ -65,7 +65,8 @@ pub(super) fn slice(context: &Context<'_>, operation: &Node) -> Results {
         });
         let (start, step) = inside.ok_or("a slice outside of the tensor")?;
         first += start * stride;
-        strides.push(stride * step);
+        // A single element has any step.
+        strides.push(stride.saturating_mul(step));
     }
     if dims.len() != x.dims.len() {
         return Err("a slice of tensors with contradictory extents".to_owned());

@@ -1,5 +1,8 @@
 //! Tests the operations against values that are computed by hand or with another formula.
 
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+
 use super::*;
 
 /// Returns a graph with these tensors, parameters and operation. The types of attributes are added.
@@ -37,7 +40,35 @@ fn unread(_: i64, _: usize) -> Option<f64> {
     panic!("an element was read")
 }
 
+/// Computes a graph with extreme numbers, which a hostile capture may contain. Only the first graph of each kind is tried.
+fn try_extreme_numbers(graph: &Graph) {
+    const EXTREMES: [i64; 4] = [i64::MIN, -1, 1 << 47, i64::MAX];
+    static TRIED: Mutex<BTreeSet<Vec<u32>>> = Mutex::new(BTreeSet::new());
+    if !TRIED.lock().unwrap().insert(graph.nodes().iter().map(|node| node.kind.0).collect()) {
+        return;
+    }
+    let small = |node: &Node| {
+        let tensor = Tensor::new(node).ok().filter(|tensor| tensor.count() < 1 << 12)?;
+        Some((tensor.uid, Array::filled(&tensor.dims, 1.0)))
+    };
+    for (place, node) in graph.nodes().iter().enumerate() {
+        for (at, attribute) in node.attributes.iter().enumerate() {
+            let cudnn_graph::Value::Integers(integers) = &attribute.value else { continue };
+            for (index, number) in (0..integers.len()).flat_map(|index| EXTREMES.map(|number| (index, number))) {
+                let mut nodes = graph.nodes().to_vec();
+                let mut changed = integers.clone();
+                changed[index] = number;
+                nodes[place].attributes[at].value = cudnn_graph::Value::Integers(changed);
+                let Ok(changed) = Graph::new(nodes) else { continue };
+                let given = || changed.tensors().filter_map(small).collect();
+                let _result = compute_within(1 << 16, &changed, given, &|_, _| Some(1.0));
+            }
+        }
+    }
+}
+
 fn run(graph: &Graph, given: &[(i64, Array)], output: i64) -> Vec<f64> {
+    try_extreme_numbers(graph);
     compute(graph, || given.iter().cloned().collect(), &unread).unwrap().remove(&output).unwrap().array.values
 }
 
