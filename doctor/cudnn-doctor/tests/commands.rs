@@ -301,6 +301,8 @@ fn env_prints_shell_lines_that_select_the_installation() {
             FakeLibrary::new(library, Version::new(9, 19, 0)).build(&unusable.join(library.file_name()));
         }
         assert_eq!(doctor(&["env", unusable.to_str().unwrap()], &[]), (Some(3), String::new()));
+        let (_, listed) = doctor(&["list", unusable.to_str().unwrap()], &[]);
+        assert!(listed.contains("make a symbolic link to it") && !listed.contains("eval"), "{listed}");
     }
     let program = env!("CARGO_BIN_EXE_cudnn-doctor");
     let script = format!("{lines}\nexec {program} list --json");
