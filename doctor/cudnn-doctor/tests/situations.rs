@@ -1890,15 +1890,13 @@ fn nothing_is_installed_in_another_environment_than_the_one_that_a_variable_name
     std::os::unix::fs::symlink(path("gone"), path("dangling")).unwrap();
     let home = path("home");
     let variables = [("PATH", bin.as_path()), ("HOME", &home)];
-    let help = |options: &[&str], more: &[(&str, &Path)]| {
-        let arguments = [&["fix", "--yes", "--no-load", "--json"], options].concat();
+    let help = |code: &str, more: &[(&str, &Path)]| {
+        let arguments = ["fix", "--yes", "--no-load", "--json"];
         let output = document(&doctor_in(world.path(), &arguments, &[&variables[..], more].concat()));
-        let found = with_code(output["findings"].as_array().unwrap(), "C010")[0];
-        assert_eq!(
-            (&output["plan"], &found["commands"]),
-            (&serde_json::json!([]), &serde_json::json!([])),
-            "{output:#}"
-        );
+        let found = with_code(output["findings"].as_array().unwrap(), code)[0];
+        // Variables of the shell are no packages.
+        assert!(output["plan"].as_array().unwrap().iter().all(|step| step["kind"] == "shell"), "{output:#}");
+        assert_eq!(found["commands"], serde_json::json!([]), "{output:#}");
         assert!(!ran.exists(), "{output:#}");
         found["help"].as_str().unwrap().to_owned()
     };
@@ -1911,15 +1909,14 @@ fn nothing_is_installed_in_another_environment_than_the_one_that_a_variable_name
     ] {
         for variable in ["VIRTUAL_ENV", "CONDA_PREFIX"] {
             let root = path(name);
-            // conda installs packages in an environment without a Python.
-            if (variable, name) != ("CONDA_PREFIX", "empty") {
-                let expected = format!("{variable} names the environment {}, but {reason}: ", root.display());
-                let help = help(&[], &[(variable, &root)]);
-                assert!(help.starts_with(&expected) && help.contains(&format!("or unset {variable}")), "{help}");
-            }
+            let is_of_conda = (variable, name) == ("CONDA_PREFIX", "empty");
+            let reason = if is_of_conda { "conda has not made it" } else { reason };
+            let expected = format!("{variable} names the environment {}, but {reason}: ", root.display());
+            let help = help("C010", &[(variable, &root)]);
+            assert!(help.starts_with(&expected) && help.contains(&format!("or unset {variable}")), "{help}");
         }
     }
-    assert!(help(&[], &[("VIRTUAL_ENV", Path::new("env"))]).contains("it is not an absolute path"));
+    assert!(help("C010", &[("VIRTUAL_ENV", Path::new("env"))]).contains("it is not an absolute path"));
     // A Python that the command names is the one that it changes.
     let named = ["check", "--no-load", "--json", "--python", base.to_str().unwrap()];
     let gone = path("gone");
@@ -1928,6 +1925,14 @@ fn nothing_is_installed_in_another_environment_than_the_one_that_a_variable_name
         let commands = with_code(output["findings"].as_array().unwrap(), "C010")[0]["commands"].to_string();
         assert!(commands.contains(&format!("{}/python3", bin.display())), "{output:#}");
     }
+    // The Python on PATH is not repaired either.
+    let environment = support::PythonEnvironment::at(&base, "lib/python3.12/site-packages");
+    let mut wheel = environment.package("nvidia-cudnn-cu12", "9.19.0.56");
+    for library in all() {
+        wheel = wheel.cudnn(&format!("nvidia/cudnn/lib/{}", library.file_name()), &FakeLibrary::new(library, VERSION));
+    }
+    std::fs::remove_file(base.join("lib/python3.12/site-packages/nvidia/cudnn/lib/libcudnn_ops.so.9")).unwrap();
+    assert!(help("C012", &[("VIRTUAL_ENV", &gone)]).starts_with("VIRTUAL_ENV names the environment"));
 }
 
 /// In a container image, a conda environment may be active only through `PATH`.
