@@ -10,6 +10,7 @@ mod aside;
 mod change;
 mod commands;
 mod conda;
+pub(crate) mod contents;
 mod decisions;
 mod dirs;
 mod environment;
