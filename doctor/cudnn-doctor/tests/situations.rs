@@ -1935,6 +1935,33 @@ fn nothing_is_installed_in_another_environment_than_the_one_that_a_variable_name
     assert!(help("C012", &[("VIRTUAL_ENV", &gone)]).starts_with("VIRTUAL_ENV names the environment"));
 }
 
+/// A part of an environment may be a link to a larger disk.
+#[test]
+fn packages_behind_a_link_are_repaired_in_their_environment() {
+    let Some(release) = support::lib_dir("jit-cu12-9.19.0") else { return };
+    for moved in ["", "lib/python3.12/site-packages", "lib/python3.12/site-packages/nvidia"] {
+        let world = TempDir::new();
+        let venv = support::PythonEnvironment::venv(&world.path().join("venv")).pip();
+        let wheel = venv.package("nvidia-cudnn-jit-cu12", "9.19.0.56");
+        for file in std::fs::read_dir(&release).unwrap().map(|entry| entry.unwrap().path()) {
+            let listed = format!("nvidia/cudnn_jit/lib/{}", file.file_name().unwrap().display());
+            let wheel = wheel.clone().file(&listed, "");
+            std::fs::copy(&file, wheel.import_dir().join(listed)).unwrap();
+        }
+        if !moved.is_empty() {
+            let (place, disk) = (venv.root().join(moved), world.path().join("disk"));
+            std::fs::rename(&place, &disk).unwrap();
+            std::os::unix::fs::symlink(&disk, &place).unwrap();
+        }
+        let findings = check(&[], &[("VIRTUAL_ENV", venv.root()), ("HOME", world.path())]);
+        let found = with_code(&findings, "C031");
+        assert_eq!(found.len(), 1, "{moved}: {findings:#?}");
+        let commands = found[0]["commands"].to_string();
+        let expected = format!("{}/bin/python3 -I -m pip install nvidia-cuda-nvrtc-cu12", venv.root().display());
+        assert!(commands.contains(&expected) && !commands.contains("--target"), "{moved}: {commands}");
+    }
+}
+
 /// In a container image, a conda environment may be active only through `PATH`.
 #[test]
 fn an_environment_of_conda_may_be_active_by_path_alone() {
