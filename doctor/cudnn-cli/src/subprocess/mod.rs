@@ -359,7 +359,7 @@ mod tests {
     #[test]
     fn progress_does_not_extend_the_run_for_ever() {
         let script = r#"IFS= read -r token
-            while :; do printf '%s{"step":"Compute","text":"computed"}\n' "$token" >&0; sleep 0.02; done"#;
+            while :; do printf '%s{"work":"Compute","text":"computed"}\n' "$token" >&0; sleep 0.02; done"#;
         let mut command = Command::new("/bin/sh");
         command.args(["-c", script]);
         let mut timeouts = Timeouts::new(Some(Duration::from_secs(60)));

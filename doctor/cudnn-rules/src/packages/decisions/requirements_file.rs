@@ -88,21 +88,12 @@ fn joined_lines(text: &str) -> Vec<String> {
 
 /// Replaces variables such as `${HOME}` in a line, like pip. Unset ones stay.
 fn expanded(line: &str) -> String {
-    let mut pieces = line.split("${");
-    let mut text = pieces.next().unwrap_or_default().to_owned();
-    for piece in pieces {
-        let is_name = |name: &str| {
-            let is_of_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
-            !name.is_empty() && name.chars().all(is_of_name)
-        };
-        let named = piece.split_once('}').filter(|(name, _)| is_name(name));
-        let value = named.and_then(|(name, rest)| Some((facts::variable(name)?.into_string().ok()?, rest)));
-        match value.filter(|(value, _)| !value.is_empty()) {
-            Some((value, rest)) => text.extend([value.as_str(), rest]),
-            None => text.extend(["${", piece]),
-        }
-    }
-    text
+    let is_of_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    let names = line.split("${").skip(1).filter_map(|piece| Some(piece.split_once('}')?.0));
+    names.filter(|name| !name.is_empty() && name.chars().all(is_of_name)).fold(line.to_owned(), |line, name| {
+        let value = facts::variable(name).and_then(|value| value.into_string().ok()).filter(|value| !value.is_empty());
+        value.map_or(line.clone(), |value| line.replace(&format!("${{{name}}}"), &value))
+    })
 }
 
 /// Returns the text of a file in the encoding of its byte order mark, or else in UTF-8. Requirements are ASCII, but comments
