@@ -1,6 +1,7 @@
 //! Opens and replaces files that other users cannot have modified, for caches that processes share.
 
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::io::{Error, ErrorKind, Result};
 use std::path::Path;
 use std::time::SystemTime;
@@ -164,14 +165,15 @@ pub fn open(path: &Path) -> std::result::Result<File, TrustError> {
 ///
 /// # Errors
 /// Returns an error if writing or renaming fails, for example because the path is a directory.
-pub fn replace<'a>(
-    path: &Path,
-    temporary: &Path,
-    mut pieces: impl Iterator<Item = &'a [u8]>,
-) -> std::result::Result<(), TrustError> {
+pub fn replace<'a>(path: &Path, mut pieces: impl Iterator<Item = &'a [u8]>) -> std::result::Result<(), TrustError> {
     if std::fs::symlink_metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
         return Err(Untrusted::NotAFile.into());
     }
+    // Processes in two containers may have the same ID.
+    let random = RandomState::new().hash_one(SystemTime::now());
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(format!(".tmp-{}-{random:016x}", std::process::id()));
+    let temporary = Path::new(&temporary);
     let file = create_new(temporary)?;
     let written = make_readable(&file).and_then(|()| pieces.try_for_each(|piece| write_all(&file, piece)));
     drop(file);

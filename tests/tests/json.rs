@@ -296,6 +296,9 @@ fn a_command_with_a_partial_result_reports_an_error() {
     for (arguments, expected) in [
         (&["list", other.to_str().unwrap()][..], "no such directory"),
         (&["demo"], "does not support --json"),
+        (&["man"], "does not support --json"),
+        (&["completions", "bash"], "does not support --json"),
+        (&["check", "--help"], "does not support --json"),
         (&["check", "--cuda", "14"], "CUDA 11 to 13"),
         (&["check", "--cuda", "0"], "CUDA 11 to 13"),
     ] {

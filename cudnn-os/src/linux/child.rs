@@ -7,7 +7,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child as Started, Command, ExitStatus};
 use std::time::Instant;
 
-use super::inherited::restore;
+use super::inherited::{restore, was_output_closed};
 use super::keeper::{INTERVAL, KILL_LIMIT, Keeper, signal_group};
 use super::processes::{has_ended, stat};
 use super::watch::watch;
@@ -28,6 +28,15 @@ pub fn prepare() {
             libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
         }
     }
+}
+
+/// Checks whether this process was started with a standard output. std opens /dev/null in place of a closed one, so that
+/// writing does not fail.
+///
+/// # Errors
+/// Returns the error of writing to a closed file.
+pub fn check_output() -> Result<()> {
+    if was_output_closed() { Err(Error::from_raw_os_error(libc::EBADF)) } else { Ok(()) }
 }
 
 /// Terminates this process together with the parent. Without this, the process would run forever if a library hangs.

@@ -48,6 +48,11 @@ pub(super) fn restore() -> Result<()> {
     Ok(())
 }
 
+/// Returns whether the standard output was closed.
+pub(super) fn was_output_closed() -> bool {
+    CLOSED.load(Ordering::Relaxed) >> libc::STDOUT_FILENO & 1 != 0
+}
+
 /// Returns whether a signal is ignored. Numbers that the C library reserves count as not ignored.
 fn is_ignored(signal: c_int) -> bool {
     // SAFETY: all-zero bytes are a valid value of this plain C structure.

@@ -33,10 +33,6 @@ pub const TOKEN_LEN: usize = 32;
 /// The maximum length of a message or request in bytes.
 pub const MAX_MESSAGE_LEN: usize = 64 << 20;
 
-/// The message keys for a step, and for the part of the request.
-const STEP: &str = "step";
-const PART: &str = "part";
-
 impl Work {
     /// Describes the work in a word or two.
     pub(crate) fn activity(self) -> &'static str {
@@ -64,9 +60,7 @@ pub struct ChildStep {
 impl ChildStep {
     /// Parses the step in a message.
     pub fn parse(message: &Value) -> Option<ChildStep> {
-        let work = Work::deserialize(message.get(STEP)?).ok()?;
-        let part = message.get(PART).and_then(Value::as_u64).and_then(|part| usize::try_from(part).ok());
-        Some(ChildStep { work, text: message.get("text")?.as_str()?.to_owned(), part })
+        ChildStep::deserialize(message).ok()
     }
 
     /// Returns whether the step involves the driver rather than cuDNN.
@@ -82,11 +76,7 @@ pub fn begin(work: Work, text: impl Into<String>) {
 
 /// Notifies the parent that a step for this part of the request starts.
 pub fn begin_part(work: Work, text: impl Into<String>, part: Option<usize>) {
-    let mut message = json!({ STEP: work, "text": text.into() });
-    if let (Some(part), Some(members)) = (part, message.as_object_mut()) {
-        members.insert(PART.to_owned(), part.into());
-    }
-    send(&message);
+    send(&json!(ChildStep { work, text: text.into(), part }));
 }
 
 /// Sends a message to the parent, if there is one. The first message must be sent before loading any library that

@@ -37,13 +37,14 @@ pub fn parse<A: Parser>(
     let parsed = grouped(command, groups).try_get_matches_from(words);
     let parsed = parsed.and_then(|matches| A::from_arg_matches(&matches));
     parsed.map_err(|error| {
-        if !error.use_stderr() {
-            // Handles `--help` and `--version`.
+        let format = Format::new(words.iter().any(|word| word == "--json"));
+        // `--help` and `--version`
+        let is_text = !error.use_stderr();
+        if is_text && format == Format::Text {
             output::help(&error.render());
             return Outcome::Fine;
         }
-        let format = Format::new(words.iter().any(|word| word == "--json"));
-        match pointer(&error) {
+        match is_text.then(|| output::ONLY_TEXT.to_owned()).or_else(|| pointer(&error)) {
             Some(text) => output::fail(format, text),
             None => output::fail(format, error.render()),
         }
@@ -87,18 +88,20 @@ fn names<'a>(groups: Groups<'a>) -> impl Iterator<Item = &'a str> {
 }
 
 /// Prints the completions for a shell.
-pub fn completions(mut command: Command, shell: Shell) -> Outcome {
+///
+/// # Errors
+/// The format is JSON.
+pub fn completions(mut command: Command, shell: Shell, format: Format) -> CommandResult {
     let (mut text, name) = (Vec::new(), command.get_name().to_owned());
     clap_complete::generate(shell, &mut command, name, &mut text);
-    output::generated(&text);
-    Outcome::Fine
+    output::generated(&text, format)
 }
 
 /// Prints the manual page of the program, which lists its subcommands, or of a subcommand such as `plans-list`.
 ///
 /// # Errors
-/// There is no such subcommand.
-pub fn manual(mut program: Command, subcommand: Option<&str>) -> CommandResult {
+/// There is no such subcommand, or the format is JSON.
+pub fn manual(mut program: Command, subcommand: Option<&str>, format: Format) -> CommandResult {
     // Assigns full names to the subcommands.
     program.build();
     let own_name = program.get_name().to_owned();
@@ -116,6 +119,5 @@ pub fn manual(mut program: Command, subcommand: Option<&str>) -> CommandResult {
     };
     let mut text = Vec::new();
     page.render(&mut text)?;
-    output::generated(&text);
-    Ok(Outcome::Fine)
+    output::generated(&text, format)
 }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
+use cudnn_os::child::check_output;
 use cudnn_os::errors::is_closed_pipe;
 use serde_json::{Map, Value, json};
 
@@ -25,6 +26,9 @@ const BROKEN_PIPE: i32 = 128 + 13;
 static CONTINUES: AtomicBool = AtomicBool::new(false);
 /// The exit status because the output could not be written, or 0.
 static FAILURE: AtomicI32 = AtomicI32::new(0);
+
+/// The reason why a command prints no document with other keys.
+pub const ONLY_TEXT: &str = "this command does not support --json, because it prints text";
 
 /// The output format of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,8 +157,15 @@ pub fn document(value: &Value) {
 }
 
 /// Prints generated text without escaping, for a manual page or shell completions.
-pub fn generated(text: &[u8]) {
+///
+/// # Errors
+/// The format is JSON.
+pub fn generated(text: &[u8], format: Format) -> CommandResult {
+    if format == Format::Json {
+        return Err(ONLY_TEXT.into());
+    }
     write(std::io::stdout(), format_args!("{}\n", String::from_utf8_lossy(text).trim_end()));
+    Ok(Outcome::Fine)
 }
 
 /// Prints the help or the version in color.
@@ -201,6 +212,11 @@ pub fn continue_without_output() {
     CONTINUES.store(true, Ordering::Relaxed);
 }
 
+/// Fails like a line of output if the standard output is closed. Otherwise, this prints nothing.
+pub fn require_output() {
+    write(std::io::stdout(), format_args!(""));
+}
+
 /// Ends the program if the output could not be written.
 pub fn end_if_output_failed() {
     match FAILURE.load(Ordering::Relaxed) {
@@ -213,7 +229,8 @@ fn write(mut to: impl Write, text: Arguments<'_>) {
     if FAILURE.load(Ordering::Relaxed) != 0 {
         return;
     }
-    let Err(error) = to.write_fmt(text).and_then(|()| to.flush()) else { return };
+    let written = check_output().and_then(|()| to.write_fmt(text)).and_then(|()| to.flush());
+    let Err(error) = written else { return };
     // If the reader closed the pipe, a message is unnecessary.
     let is_closed = is_closed_pipe(&error);
     if !is_closed {

@@ -4,10 +4,10 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use cudnn_os::IS_WINDOWS;
 use cudnn_os::processes::names_of_parents;
 use cudnn_probe::{Os, facts};
 
+use crate::escape::Printable;
 use crate::quoting::{powershell_literal, quoted_for_sh};
 
 /// A supported shell.
@@ -54,24 +54,27 @@ impl Shell {
         names.iter().find_map(of_name).unwrap_or(HERE)
     }
 
-    /// Returns the line that sets a variable, or `None` if the shell cannot represent the value.
-    pub fn set(self, name: &str, value: impl AsRef<OsStr>) -> Option<String> {
+    /// Returns the line that sets a variable.
+    ///
+    /// # Errors
+    /// What to do instead, because cmd cannot represent the value.
+    pub fn set(self, name: &str, value: impl AsRef<OsStr>) -> Result<String, String> {
         let value = value.as_ref();
-        Some(match self {
+        Ok(match self {
             Shell::Sh => format!("export {name}={}", quoted_for_sh(value)),
             Shell::PowerShell => format!("$env:{name} = {}", powershell_literal(value)),
-            Shell::Cmd => format!("set \"{name}={}\"", for_cmd(value)?),
+            Shell::Cmd => format!("set \"{name}={}\"", for_cmd(value, &['%', '"'])?),
         })
     }
 
-    /// Returns the line that puts a directory first on the loader's search path. Returns `None` if the path cannot
-    /// contain its name: ld.so splits at colons and semicolons and expands `$`, and Windows splits at semicolons.
-    pub fn prepend(self, dir: &Path) -> Option<String> {
+    /// Returns the line that puts a directory first on the loader's search path.
+    ///
+    /// # Errors
+    /// What to do instead, because the path or cmd cannot represent the directory.
+    pub fn prepend(self, dir: &Path) -> Result<String, String> {
         let name = SEARCH_PATH;
-        if is_split(dir) {
-            return None;
-        }
-        Some(match (self, Os::HOST) {
+        check_searchable(dir)?;
+        Ok(match (self, Os::HOST) {
             // POSIX-like shells on Windows use their own path format.
             (Shell::Sh, Os::Windows) => {
                 format!("export {name}=\"$(cygpath -u {}):${name}\"", quoted_for_sh(dir))
@@ -84,17 +87,21 @@ impl Shell {
             // `call` expands the line a second time, which `for` does not do. In a batch file the first expansion has
             // already happened. `call` also doubles `^`.
             (Shell::Cmd, _) => {
-                let dir = for_cmd(dir.as_os_str()).filter(|dir| !dir.contains('^'))?;
+                let dir = for_cmd(dir.as_os_str(), &['%', '"', '^'])?;
                 format!("call set \"{name}={dir}{SEPARATOR}%{name}%\"")
             }
         })
     }
 }
 
-/// Returns a value that is safe in `set \"NAME=VALUE\"`. cmd expands `%` even in quotes and reads a single line.
-fn for_cmd(value: &OsStr) -> Option<&str> {
-    let value = value.to_str()?;
-    (!value.contains(['%', '"']) && !value.contains(char::is_control)).then_some(value)
+/// Returns a value that is safe in `set "NAME=VALUE"`, without these characters. cmd expands `%` even in quotes and reads a
+/// single line.
+fn for_cmd<'a>(value: &'a OsStr, special: &[char]) -> Result<&'a str, String> {
+    let text = value.to_str().filter(|text| !text.contains(special) && !text.contains(char::is_control));
+    let value = Path::new(value).printable();
+    text.ok_or_else(|| {
+        format!("cmd cannot represent {value}, because of a percent sign, a caret or a quote: use PowerShell (--shell powershell)")
+    })
 }
 
 /// Returns the line that sets a variable.
@@ -110,10 +117,23 @@ pub fn unset_variable(name: &str) -> String {
     }
 }
 
-/// Returns whether the loader would split or expand the name of this directory.
-pub fn is_split(dir: &Path) -> bool {
-    let separators: &[u8] = if IS_WINDOWS { b";" } else { b":;$" };
-    dir.as_os_str().as_encoded_bytes().iter().any(|byte| separators.contains(byte))
+/// Checks whether the loader's search path can contain a directory: ld.so splits at colons and semicolons and expands `$`, and
+/// Windows splits at semicolons.
+///
+/// # Errors
+/// What to do instead.
+pub fn check_searchable(dir: &Path) -> Result<(), String> {
+    let (separators, names, link) = match Os::HOST {
+        Os::Windows => (&b";"[..], "a semicolon", "junction"),
+        _ => (&b":;$"[..], "a colon, a semicolon or a dollar sign", "symbolic link"),
+    };
+    if !dir.as_os_str().as_encoded_bytes().iter().any(|byte| separators.contains(byte)) {
+        return Ok(());
+    }
+    let dir = dir.printable();
+    Err(format!(
+        "{SEARCH_PATH} cannot contain the name of {dir}, which has {names}: make a {link} to it, and use the name of the link"
+    ))
 }
 
 #[cfg(test)]
@@ -144,7 +164,7 @@ mod tests {
             (Shell::Cmd, "a\nb", None),
         ] {
             let line = shell.set("X", value);
-            assert_eq!(line.is_some(), expected.is_some(), "{value}: {line:?}");
+            assert_eq!(line.is_ok(), expected.is_some(), "{value}: {line:?}");
             assert!(line.unwrap_or_default().starts_with(expected.unwrap_or_default()), "{value}");
         }
     }

@@ -39,7 +39,7 @@ use observe::{driver, load_test, machine};
 struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Print one JSON document instead of text (not for `demo` and `run`).
+    /// Print one JSON document instead of text (not for `completions`, `demo`, `man` and `run`).
     #[arg(long, global = true)]
     json: bool,
     /// Stop child processes that make no progress for this time. Default: 10 to 30 seconds for the driver, 20 to load
@@ -201,12 +201,7 @@ fn run(arguments: Arguments, is_supervised: bool, format: Format) -> Result<Exit
         Some(command) => command,
     };
     match command {
-        Command::Demo(_) if arguments.json => {
-            return Err("demo does not support --json: use the other commands instead".into());
-        }
-        Command::Run(_) if arguments.json => {
-            return Err("run does not support --json: the output comes from the program".into());
-        }
+        Command::Demo(_) | Command::Run(_) if arguments.json => return Err(output::ONLY_TEXT.into()),
         Command::Demo(_) | Command::Preload(_) if !CAN_LOAD => {
             return Err(format!("{}\nhelp: {}", STATIC, STATIC_HELP).into());
         }
@@ -234,8 +229,8 @@ fn run(arguments: Arguments, is_supervised: bool, format: Format) -> Result<Exit
         Command::Uninstall(place) => cmd::install::uninstall(&place, context, format)?,
         Command::Run(arguments) => return cmd::run::run(&arguments, context, &timeouts),
         Command::Facts(arguments) => cmd::facts::run(&arguments, format)?,
-        Command::Completions { shell } => help::completions(Arguments::command(), shell),
-        Command::Man { subcommand } => help::manual(Arguments::command(), subcommand.as_deref())?,
+        Command::Completions { shell } => help::completions(Arguments::command(), shell, format)?,
+        Command::Man { subcommand } => help::manual(Arguments::command(), subcommand.as_deref(), format)?,
     };
     Ok(outcome.into())
 }

@@ -301,6 +301,8 @@ fn env_prints_shell_lines_that_select_the_installation() {
             FakeLibrary::new(library, Version::new(9, 19, 0)).build(&unusable.join(library.file_name()));
         }
         assert_eq!(doctor(&["env", unusable.to_str().unwrap()], &[]), (Some(3), String::new()));
+        let (_, listed) = doctor(&["list", unusable.to_str().unwrap()], &[]);
+        assert!(listed.contains("make a symbolic link to it") && !listed.contains("eval"), "{listed}");
     }
     let program = env!("CARGO_BIN_EXE_cudnn-doctor");
     let script = format!("{lines}\nexec {program} list --json");
@@ -449,15 +451,18 @@ fn log_summarizes_each_release_and_explains_the_first_error() {
         assert_eq!(found, Some(code), "{log}: {stdout}");
         assert!(texts.iter().all(|text| stdout.contains(text)), "{log}: {stdout}");
     }
-    // PowerShell appends UTF-16 without a mark to a file.
-    for (before, convert) in
-        [("", u16::to_le_bytes as fn(u16) -> [u8; 2]), ("", u16::to_be_bytes), (first, u16::to_le_bytes)]
+    // PowerShell appends UTF-16 to a file, with a mark only to a new one.
+    for (before, mark, after) in
+        [("", "", ""), ("", "\u{feff}", ""), (first, "", ""), (first, "gr\u{f6}\u{df}e\n", first)]
     {
-        let appended = first.encode_utf16().flat_map(convert);
-        std::fs::write(&file, before.bytes().chain(appended).collect::<Vec<u8>>()).unwrap();
-        let output = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor")).arg("log").arg(&file).output().unwrap();
-        let text = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.code() == Some(3) && text.contains("it is UTF-16"), "{text}");
+        for convert in [u16::to_le_bytes as fn(u16) -> [u8; 2], u16::to_be_bytes] {
+            let appended = mark.encode_utf16().chain(first.encode_utf16()).flat_map(convert);
+            let bytes = before.bytes().chain(appended).chain(after.bytes());
+            std::fs::write(&file, bytes.collect::<Vec<u8>>()).unwrap();
+            let (code, stdout) = doctor(&["log", file.to_str().unwrap()], &[]);
+            let errors = 1 + [before, after].iter().filter(|text| !text.is_empty()).count();
+            assert!(code == Some(2) && stdout.contains(&format!(", {errors} error")), "{stdout}");
+        }
     }
     let (code, stdout) = doctor(&["log", "/etc/passwd"], &[]);
     assert!(code == Some(0) && stdout.contains("The text has no log entries"), "{stdout}");

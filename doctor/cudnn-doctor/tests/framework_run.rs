@@ -574,7 +574,7 @@ fn forged_messages_are_ignored() {
     const FORGE: &str = r#"
 import os
 LINES = b'{"begin": "import"}\n{"end": "import", "outcome": "done", "text": "forged"}\n{"finished": true}\n' \
-    b'{"step": "compute", "text": "forged"}\n{"version": "9.9.9"}\n'
+    b'{"work": "Compute", "text": "forged"}\n{"version": "9.9.9"}\n'
 for descriptor in [0, *range(3, 64)]:
     try:
         os.write(descriptor, LINES)

@@ -515,6 +515,16 @@ fn output_that_cannot_be_written_is_an_error() {
         let (code, stderr) = run(writer.into());
         assert_eq!(code, Some(141), "{arguments:?}: {stderr}");
         assert!(stderr.lines().all(|line| line.starts_with("There is no usable cuDNN")), "{arguments:?}: {stderr}");
+        let mut command = Command::new("sh");
+        command.args(["-c", "\"$0\" \"$@\" >&-", env!("CARGO_BIN_EXE_cudnn-doctor")]).args(arguments);
+        let output = command.env("CUDNN_LOADER_DIR", "/nowhere").stderr(Stdio::piped()).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{arguments:?}: {stderr}");
+        assert_eq!(
+            stderr.matches("cannot write the output: Bad file descriptor").count(),
+            1,
+            "{arguments:?}: {stderr}"
+        );
     }
 }
 

@@ -521,7 +521,7 @@ fn options_without_effect_are_rejected() {
         );
     }
     let output = prefix.command(&["--json", "run", "true"].map(OsStr::new)).output().unwrap();
-    assert!(text(&output.stdout).contains("run does not support --json"), "{output:?}");
+    assert!(text(&output.stdout).contains("this command does not support --json"), "{output:?}");
     let alone = Prefix::without_drop_in();
     let lib = alone.path().join("lib");
     std::fs::create_dir(&lib).unwrap();

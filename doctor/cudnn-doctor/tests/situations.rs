@@ -1890,15 +1890,13 @@ fn nothing_is_installed_in_another_environment_than_the_one_that_a_variable_name
     std::os::unix::fs::symlink(path("gone"), path("dangling")).unwrap();
     let home = path("home");
     let variables = [("PATH", bin.as_path()), ("HOME", &home)];
-    let help = |options: &[&str], more: &[(&str, &Path)]| {
-        let arguments = [&["fix", "--yes", "--no-load", "--json"], options].concat();
+    let help = |code: &str, more: &[(&str, &Path)]| {
+        let arguments = ["fix", "--yes", "--no-load", "--json"];
         let output = document(&doctor_in(world.path(), &arguments, &[&variables[..], more].concat()));
-        let found = with_code(output["findings"].as_array().unwrap(), "C010")[0];
-        assert_eq!(
-            (&output["plan"], &found["commands"]),
-            (&serde_json::json!([]), &serde_json::json!([])),
-            "{output:#}"
-        );
+        let found = with_code(output["findings"].as_array().unwrap(), code)[0];
+        // Variables of the shell are no packages.
+        assert!(output["plan"].as_array().unwrap().iter().all(|step| step["kind"] == "shell"), "{output:#}");
+        assert_eq!(found["commands"], serde_json::json!([]), "{output:#}");
         assert!(!ran.exists(), "{output:#}");
         found["help"].as_str().unwrap().to_owned()
     };
@@ -1911,15 +1909,14 @@ fn nothing_is_installed_in_another_environment_than_the_one_that_a_variable_name
     ] {
         for variable in ["VIRTUAL_ENV", "CONDA_PREFIX"] {
             let root = path(name);
-            // conda installs packages in an environment without a Python.
-            if (variable, name) != ("CONDA_PREFIX", "empty") {
-                let expected = format!("{variable} names the environment {}, but {reason}: ", root.display());
-                let help = help(&[], &[(variable, &root)]);
-                assert!(help.starts_with(&expected) && help.contains(&format!("or unset {variable}")), "{help}");
-            }
+            let is_of_conda = (variable, name) == ("CONDA_PREFIX", "empty");
+            let reason = if is_of_conda { "conda has not made it" } else { reason };
+            let expected = format!("{variable} names the environment {}, but {reason}: ", root.display());
+            let help = help("C010", &[(variable, &root)]);
+            assert!(help.starts_with(&expected) && help.contains(&format!("or unset {variable}")), "{help}");
         }
     }
-    assert!(help(&[], &[("VIRTUAL_ENV", Path::new("env"))]).contains("it is not an absolute path"));
+    assert!(help("C010", &[("VIRTUAL_ENV", Path::new("env"))]).contains("it is not an absolute path"));
     // A Python that the command names is the one that it changes.
     let named = ["check", "--no-load", "--json", "--python", base.to_str().unwrap()];
     let gone = path("gone");
@@ -1927,6 +1924,41 @@ fn nothing_is_installed_in_another_environment_than_the_one_that_a_variable_name
         let output = document(&doctor_in(world.path(), &named, &[&variables[..], lost].concat()));
         let commands = with_code(output["findings"].as_array().unwrap(), "C010")[0]["commands"].to_string();
         assert!(commands.contains(&format!("{}/python3", bin.display())), "{output:#}");
+    }
+    // The Python on PATH is not repaired either.
+    let environment = support::PythonEnvironment::at(&base, "lib/python3.12/site-packages");
+    let mut wheel = environment.package("nvidia-cudnn-cu12", "9.19.0.56");
+    for library in all() {
+        wheel = wheel.cudnn(&format!("nvidia/cudnn/lib/{}", library.file_name()), &FakeLibrary::new(library, VERSION));
+    }
+    std::fs::remove_file(base.join("lib/python3.12/site-packages/nvidia/cudnn/lib/libcudnn_ops.so.9")).unwrap();
+    assert!(help("C012", &[("VIRTUAL_ENV", &gone)]).starts_with("VIRTUAL_ENV names the environment"));
+}
+
+/// A part of an environment may be a link to a larger disk.
+#[test]
+fn packages_behind_a_link_are_repaired_in_their_environment() {
+    let Some(release) = support::lib_dir("jit-cu12-9.19.0") else { return };
+    for moved in ["", "lib/python3.12/site-packages", "lib/python3.12/site-packages/nvidia"] {
+        let world = TempDir::new();
+        let venv = support::PythonEnvironment::venv(&world.path().join("venv")).pip();
+        let wheel = venv.package("nvidia-cudnn-jit-cu12", "9.19.0.56");
+        for file in std::fs::read_dir(&release).unwrap().map(|entry| entry.unwrap().path()) {
+            let listed = format!("nvidia/cudnn_jit/lib/{}", file.file_name().unwrap().display());
+            let wheel = wheel.clone().file(&listed, "");
+            std::fs::copy(&file, wheel.import_dir().join(listed)).unwrap();
+        }
+        if !moved.is_empty() {
+            let (place, disk) = (venv.root().join(moved), world.path().join("disk"));
+            std::fs::rename(&place, &disk).unwrap();
+            std::os::unix::fs::symlink(&disk, &place).unwrap();
+        }
+        let findings = check(&[], &[("VIRTUAL_ENV", venv.root()), ("HOME", world.path())]);
+        let found = with_code(&findings, "C031");
+        assert_eq!(found.len(), 1, "{moved}: {findings:#?}");
+        let commands = found[0]["commands"].to_string();
+        let expected = format!("{}/bin/python3 -I -m pip install nvidia-cuda-nvrtc-cu12", venv.root().display());
+        assert!(commands.contains(&expected) && !commands.contains("--target"), "{moved}: {commands}");
     }
 }
 

@@ -2,15 +2,15 @@
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cudnn_cli::escape::Printable;
 use cudnn_cli::programs::doctor;
 use cudnn_probe::Host;
 use cudnn_probe::facts::{self, PathFacts};
 
-use crate::packages::{has_closed_python, python_in, python_problem};
-use crate::remedy::Remedy;
+use crate::packages::{Site, has_closed_python, python_in, python_problem};
+use crate::remedy::{Action, Remedy};
 use crate::system::is_loop;
 
 /// The variables that name the active environment, in order of precedence.
@@ -51,11 +51,26 @@ impl LostEnvironment {
         let (variable, value) = VARIABLES.into_iter().find_map(|name| Some((name, host.variable(name)?)))?;
         let root = PathBuf::from(&value);
         Self::in_variable(variable, Some(value)).or_else(|| {
-            let has_python = python_in(&root).leads_to_file() || has_closed_python(&root);
+            let has_python = || python_in(&root).leads_to_file() || has_closed_python(&root);
             // conda installs packages in an environment without a Python.
-            let is_lost = variable == "VIRTUAL_ENV" && !has_python && python_problem(&root).is_none();
-            is_lost.then_some(LostEnvironment { variable, root, reason: "it has no Python" })
+            let (is_lost, reason) = match variable {
+                "CONDA_PREFIX" => (!root.join("conda-meta").path_exists(), "conda has not made it"),
+                _ => (!has_python() && python_problem(&root).is_none(), "it has no Python"),
+            };
+            is_lost.then_some(LostEnvironment { variable, root, reason })
         })
+    }
+
+    /// Returns whether an action changes the packages of another environment instead.
+    pub(crate) fn forbids(&self, action: &Action) -> bool {
+        let is_in_packages = |path: &Path| path.iter().any(|name| name == "site-packages" || name == "dist-packages");
+        match action {
+            Action::Packages(change) => change.site != Site::System,
+            Action::Python(root) => *root != self.root,
+            Action::Remove { paths, .. } => paths.iter().any(|path| is_in_packages(path)),
+            Action::Variable(_) => false,
+            action => action.place().is_some_and(is_in_packages),
+        }
     }
 
     /// Returns what the user has to do before a command may install packages.

@@ -3,7 +3,7 @@
 
 use cudnn_cli::programs::doctor;
 use cudnn_cli::quoting::quoted;
-use cudnn_cli::shell::{SEPARATOR, set_variable, unset_variable};
+use cudnn_cli::shell::{SEPARATOR, check_searchable, set_variable, unset_variable};
 use cudnn_probe::facts;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -23,12 +23,16 @@ pub fn command_for_environment(root: &Path) -> String {
 }
 
 /// Returns the line that makes a shell use the cuDNN in this directory.
-pub fn use_dir(dir: &Path) -> String {
+///
+/// # Errors
+/// What to do instead, because the loader's search path cannot contain the directory.
+pub fn use_dir(dir: &Path) -> Result<String, String> {
+    check_searchable(dir)?;
     let (doctor, dir) = (doctor(), quoted_path(dir));
-    match Os::HOST {
+    Ok(match Os::HOST {
         Os::Windows => format!("{doctor} env --shell powershell {dir} | Out-String | Invoke-Expression"),
         _ => format!("eval \"$({doctor} env {dir})\""),
-    }
+    })
 }
 
 /// Returns the line that removes entries from a list variable.

@@ -212,8 +212,8 @@ fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Box<dyn Error>>
         Command::Devices(arguments) => cmd::devices::run(&arguments, &timeouts, format)?,
         Command::Errata(arguments) => cmd::errata::run(&arguments, &timeouts, format)?,
         Command::Plans(arguments) => cmd::plans::run(&arguments, &timeouts, format)?,
-        Command::Completions { shell } => help::completions(Arguments::command(), shell),
-        Command::Man { subcommand } => help::manual(Arguments::command(), subcommand.as_deref())?,
+        Command::Completions { shell } => help::completions(Arguments::command(), shell, format)?,
+        Command::Man { subcommand } => help::manual(Arguments::command(), subcommand.as_deref(), format)?,
     };
     output::end_if_output_failed();
     Ok(outcome.into())

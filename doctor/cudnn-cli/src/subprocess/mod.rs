@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::child_report::ChildStep;
+use crate::output::require_output;
 use crate::platform;
 use crate::quoting::quoted;
 use crate::temporary;
@@ -175,6 +176,8 @@ pub fn run_command(mut command: Command, timeouts: &Timeouts) -> std::io::Result
 /// Returns an error if this program is not found, or the system cannot start a process.
 pub fn supervise(first: &str, timeouts: &Timeouts) -> std::io::Result<Ended> {
     const LOG: &str = "CUDNN_LOGDEST_DBG";
+    // The child could not tell, because its output would be the /dev/null that std opened in this process.
+    require_output();
     let mut command = this_program()?;
     command.arg(first).args(std::env::args_os().skip(1));
     // The path must be absolute, because the child changes its working directory.
@@ -356,7 +359,7 @@ mod tests {
     #[test]
     fn progress_does_not_extend_the_run_for_ever() {
         let script = r#"IFS= read -r token
-            while :; do printf '%s{"step":"Compute","text":"computed"}\n' "$token" >&0; sleep 0.02; done"#;
+            while :; do printf '%s{"work":"Compute","text":"computed"}\n' "$token" >&0; sleep 0.02; done"#;
         let mut command = Command::new("/bin/sh");
         command.args(["-c", script]);
         let mut timeouts = Timeouts::new(Some(Duration::from_secs(60)));

@@ -102,7 +102,7 @@ mod tests {
         while IFS= read -r line; do
             case $line in exit*) echo "asked for $line" >&2; exit 3;; wait) sleep 600;; esac
             echo "has read a line" >&2
-            printf '%s{"step":"Compute","text":"counted"}\n%s{"length":%d}\n' "$token" "$token" ${#line} >&0
+            printf '%s{"work":"Compute","text":"counted"}\n%s{"length":%d}\n' "$token" "$token" ${#line} >&0
         done"#;
 
     #[test]

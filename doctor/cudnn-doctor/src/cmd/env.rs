@@ -35,9 +35,9 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> C
     let shell = arguments.shell.unwrap_or_else(Shell::detect);
     let dir = name_for(shell, &selected.dir, named);
     let problem = report.as_ref().and_then(unusable_shim);
-    let mut lines = vec![shell.set(DIR_VARIABLE, &dir).ok_or_else(|| unfit(shell, &dir))?];
+    let mut lines = vec![shell.set(DIR_VARIABLE, &dir)?];
     if problem.is_none() {
-        lines.push(shell.prepend(&dir).ok_or_else(|| unfit(shell, &dir))?);
+        lines.push(shell.prepend(&dir)?);
     }
     let problem = problem.or_else(|| unloadable(&selected.dir));
     format.report(
@@ -79,26 +79,9 @@ fn first_below(root: &Path, context: &Context) -> Option<Installation> {
 fn name_for(shell: Shell, dir: &Path, named: Option<&Path>) -> PathBuf {
     let named = named.and_then(|named| std::path::absolute(named).ok());
     let fits = |named: &PathBuf| {
-        cudnn_probe::canonicalize(named).is_ok_and(|real| real == dir) && shell.prepend(named).is_some()
+        cudnn_probe::canonicalize(named).is_ok_and(|real| real == dir) && shell.prepend(named).is_ok()
     };
-    named.filter(|named| shell.prepend(dir).is_none() && fits(named)).unwrap_or_else(|| dir.to_owned())
-}
-
-/// Explains why the directory is unsuitable for this shell.
-fn unfit(shell: Shell, dir: &Path) -> String {
-    let (variable, character, help) = match (shell, Os::HOST) {
-        (Shell::Cmd, _) if dir.printable().contains(['%', '^', '"']) => {
-            ("cmd", "a percent sign, a caret or a quote", "use PowerShell (--shell powershell)")
-        }
-        (_, Os::Windows) => ("PATH", "a semicolon", "make a junction to the directory and use that"),
-        _ => (
-            SEARCH_PATH,
-            "a colon, a semicolon or a dollar sign",
-            "make a symbolic link to the directory and use the link's name",
-        ),
-    };
-    let dir = dir.printable();
-    format!("{variable} cannot contain the name of {dir}, which has {character}: {help}")
+    named.filter(|named| shell.prepend(dir).is_err() && fits(named)).unwrap_or_else(|| dir.to_owned())
 }
 
 /// Explains why programs fail to load libraries from this directory.

@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
     let dir = fetch_libraries(id, into.as_deref(), Network::Allowed, announce)?;
     format.report(
         || json!({ "id": id, "directory": dir.to_string_lossy() }),
-        || outln!("{}\nTo use it: {}", dir.printable(), use_dir(&dir)),
+        || outln!("{}\nTo use it: {}", dir.printable(), use_dir(&dir).unwrap_or_else(|instead| instead)),
     );
     Ok(Outcome::Fine)
 }

@@ -42,12 +42,7 @@ pub(crate) fn keep(process: u32, file: &Path) -> Result<KeptPages, String> {
     let graph = list.files.iter().find(|file| file.path.ends_with(Library::Graph.file_name()));
     let installation = graph.and_then(|graph| graph.path.parent());
     let installation = installation.ok_or_else(|| format!("process {process} has not loaded {}", Library::Graph))?;
-    let mut temporary = file.as_os_str().to_owned();
-    // Processes in two containers may have the same id.
-    let mut random = [0; 8];
-    cudnn_os::random::fill(&mut random).map_err(|error| error.to_string())?;
-    temporary.push(format!(".tmp-{}-{:016x}", std::process::id(), u64::from_ne_bytes(random)));
-    trusted_files::replace(file, Path::new(&temporary), std::iter::once(list.encode().as_bytes()))
+    trusted_files::replace(file, std::iter::once(list.encode().as_bytes()))
         .map_err(|reason| cannot_write(file, &reason))?;
     Ok(KeptPages { installation: installation.to_owned(), list, file: file.to_owned() })
 }

@@ -172,7 +172,7 @@ fn text(rows: &[InstallationRow], selected: Option<&Installation>, rejected: &[R
                 None => "it does not search these directories".to_owned(),
             };
             outln!("\nThe loader does not use any of them, because {reason}. To use one:");
-            outln!("  {}", use_dir(&usable.installed.report.dir));
+            outln!("  {}", use_dir(&usable.installed.report.dir).unwrap_or_else(|instead| instead));
         }
         (None, None) => outln!("\nThe loader cannot use any of them: `{doctor} check` shows how to fix that."),
     }

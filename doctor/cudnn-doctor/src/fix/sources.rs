@@ -10,6 +10,7 @@ use cudnn_cli::escape::Printable;
 use cudnn_probe::facts::read_start;
 use cudnn_probe::read_bounded;
 use cudnn_rules::packages::{CONDA_ROOTS, conda_settings, entries, pip_settings, pixi_settings, uv_settings};
+use percent_encoding::percent_decode_str;
 
 use super::foreign::{Distrust, changeable_by_others, changed_below, temporary_changeable_by_others};
 use super::installer::{CERTIFICATES, PackageManager, TEMPORARY, adapted};
@@ -181,18 +182,6 @@ fn lines_of(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter(|line| !line.trim_start().starts_with(['#', ';']))
 }
 
-/// Decodes the characters of a URL that are written as `%20`.
-fn percent_decoded(text: &str) -> String {
-    let mut pieces = text.split('%');
-    let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();
-    for piece in pieces {
-        let code = piece.get(..2).and_then(|code| u8::from_str_radix(code, 16).ok());
-        bytes.push(code.unwrap_or(b'%'));
-        bytes.extend(piece.bytes().skip(if code.is_some() { 2 } else { 0 }));
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
 /// Returns everything in a text that an installer could take for a path: words and whole values, below this directory and
 /// below the root directory, as URLs such as `file:///x`, and below the home directory. Most of these paths do not exist.
 /// Such a path is harmless, because only root can create it if only root can change the directories above it.
@@ -237,7 +226,8 @@ fn words_in(line: &str) -> BTreeSet<String> {
     let words = pieces.flat_map(|piece| piece.split_whitespace().chain(Some(piece.trim()).filter(is_one)));
     // A value may follow the letter of an option.
     let of_option = |word: &str| word.strip_prefix('-').and_then(|rest| rest.get(1..)).map(str::to_owned);
-    let words = words.flat_map(|word| of_option(word).into_iter().chain([word.to_owned(), percent_decoded(word)]));
+    let decoded = |word: &str| percent_decode_str(word).decode_utf8_lossy().into_owned();
+    let words = words.flat_map(|word| of_option(word).into_iter().chain([word.to_owned(), decoded(word)]));
     words.map(|word| word.replace("//localhost/", "///")).filter(|word| !word.is_empty()).collect()
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use cudnn_probe::facts::{self, Changes, PathFacts, entries_named, is_executable};
 use cudnn_probe::image::links;
-use cudnn_probe::{Component, Host, Library, Os, Version, canonicalize, ld_so, read_bounded};
+use cudnn_probe::{Component, Host, Library, Origin, Os, Search, Version, canonicalize, ld_so, read_bounded};
 use memchr::memmem;
 
 use super::libraries::RecordedFile;
@@ -35,7 +35,8 @@ pub(super) struct InstallerRecords<'a> {
 impl<'a> InstallerRecords<'a> {
     /// Reads the records of wheels. Other records are read on demand.
     pub(super) fn read(dir: &'a Path, os: Os, host: &'a Host) -> Self {
-        InstallerRecords { dir, os, host, wheels: wheels(dir, os).unwrap_or_default() }
+        let named = name_in_environment(dir, host);
+        InstallerRecords { dir, os, host, wheels: wheels(named.as_deref().unwrap_or(dir), os).unwrap_or_default() }
     }
 
     /// Returns the packages that contain this file, from the first installer with a record of it. Several packages were
@@ -118,6 +119,14 @@ fn own_dir(package: &Package) -> Option<&'static str> {
         Component::CudnnJit => "nvidia/cudnn_jit",
         _ => "nvidia/cudnn",
     })
+}
+
+/// Returns the name of a directory below the packages of an environment, a part of which may be a link to another disk.
+fn name_in_environment(dir: &Path, host: &Host) -> Option<PathBuf> {
+    let environments = Search::new(host.clone()).environments();
+    let sites = environments.iter().filter_map(Origin::root).flat_map(site_packages);
+    let mut places = sites.flat_map(|site| [site.join("nvidia"), site]);
+    places.find_map(|place| Some(place.join(dir.strip_prefix(real_path(&place)).ok()?)))
 }
 
 /// Returns the wheels with files in this directory, such as `ROOT/lib/python3.12/site-packages/nvidia/cudnn/lib` or a

@@ -47,6 +47,11 @@ pub fn findings(observations: &Observations<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = CHECKS.iter().flat_map(|check| check(observations)).collect();
     findings.retain(|finding| observations.requested.includes(&finding.kind));
     findings.sort_by_key(|finding| finding.kind.code);
+    if let Some(lost) = observations.context.lost_environment() {
+        let remedies = findings.iter_mut().filter_map(|finding| finding.remedy.as_mut());
+        let of_others = remedies.filter(|remedy| remedy.actions.iter().any(|action| lost.forbids(action)));
+        of_others.for_each(|remedy| *remedy = lost.remedy());
+    }
     findings
 }
 

@@ -64,19 +64,10 @@ pub enum NotRun {
     NotStarted(Error),
 }
 
-/// Suggests the environment that the user means before packages are installed for a different Python: the virtual
-/// environment of the working directory, or the one that a variable names.
+/// Suggests the virtual environment of the working directory before packages are installed for a different Python.
 fn in_project(finding: Finding, framework: RunnableFramework, context: &Context) -> Finding {
     let is_wanted = finding.remedy.as_ref().is_some_and(Remedy::installs);
-    if !is_wanted {
-        return finding;
-    }
-    let Some(root) = context.inactive_environment() else {
-        return match context.lost_environment() {
-            Some(lost) => finding.remedy(lost.remedy()),
-            None => finding,
-        };
-    };
+    let Some(root) = context.inactive_environment().filter(|_| is_wanted) else { return finding };
     let (name, place) = (framework.name(), root.printable());
     let text = format!("the virtual environment {place} exists here but is not active: run {name} in it first:");
     let [check, python, run] = ["check", "--python", "--run"].map(Into::into);

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use cudnn_frameworks::installation::site_packages;
 use cudnn_frameworks::real_path;
 
+use super::contents;
 use super::pip::recorded_version;
 use super::requirement::{package_name, stricter};
 use super::wheels::NVIDIA_PREFIX;
@@ -168,18 +169,18 @@ impl PackageChange {
     }
 
     /// Returns whether the change may install files in this directory of NVIDIA's wheels: `nvidia`, a directory in it, or the
-    /// `lib` of one. CUDA's wheels share directories such as `cu13`, and other packages may depend on any wheel.
+    /// `lib` of one. Other packages may depend on any wheel.
     pub(crate) fn may_fill(&self, dir: &Path) -> bool {
         let dir = if dir.ends_with("lib") { dir.parent().unwrap_or(dir) } else { dir };
         let part = dir.file_name().and_then(OsStr::to_str).unwrap_or_default();
         let is_shared = part.strip_prefix("cu").is_some_and(|cuda| cuda.parse::<u32>().is_ok());
-        // cuDNN's wheels depend on these.
-        let is_needed = !self.install.is_empty() && ["cublas", "cuda_nvrtc"].contains(&part);
         let is_of = |wanted: &String| match package_name(wanted).strip_prefix(NVIDIA_PREFIX) {
-            Some(wheel) => wheel.split("-cu1").next().unwrap_or_default().replace('-', "_") == part,
+            Some(wheel) => wheel.split_once("-cu1").map_or(is_shared, |(wheel, _)| wheel.replace('-', "_") == part),
             None => true,
         };
-        self.installs_any() && (part == "nvidia" || is_shared || is_needed || self.installed().any(is_of))
+        let required = self.install.iter().filter_map(|one| contents::wheel(one)).flat_map(|wheel| wheel.requires);
+        self.installs_any()
+            && (part == "nvidia" || self.installed().any(is_of) || required.into_iter().any(|one| is_of(&one)))
     }
 
     /// Returns whether the change installs a package.
@@ -282,6 +283,24 @@ mod tests {
         ] {
             assert_eq!(one.is_compatible_with(&other), expected, "{one:?} {other:?}");
             assert_eq!(other.is_compatible_with(&one), expected, "{other:?} {one:?}");
+        }
+    }
+
+    #[test]
+    fn wheels_fill_their_directories_and_those_of_required_wheels() {
+        for (change, expected) in [
+            (change().reinstall(names(&["nvidia-cudnn-cu12==9.19.0.56"])), &["cudnn"][..]),
+            (change().install(names(&["nvidia-cudnn-cu12>=9.18"])), &["cublas", "cudnn"]),
+            (change().install(names(&["nvidia-cudnn-jit-cu13"])), &["cu13", "cudnn_jit"]),
+            (change().reinstall(names(&["nvidia-cuda-nvrtc==13.*"])), &["cu13"]),
+            (change().reinstall(names(&["nvidia-cuda-nvrtc-cu12"])), &["cuda_nvrtc"]),
+            (change().install(names(&["torch"])), &["cu13", "cublas", "cuda_nvrtc", "cudnn", "cudnn_jit"]),
+            (change().remove(names(&["nvidia-cudnn-cu12"])), &[]),
+        ] {
+            let dirs = ["cu13", "cublas", "cuda_nvrtc", "cudnn", "cudnn_jit"];
+            let found =
+                dirs.into_iter().filter(|dir| change.may_fill(&Path::new("/site/nvidia").join(dir).join("lib")));
+            assert_eq!(found.collect::<Vec<_>>(), expected, "{change:?}");
         }
     }
 

@@ -1,25 +1,24 @@
-//! Builds the conda, mamba, micromamba and pixi commands that change packages of an environment.
+//! Builds the conda, mamba and micromamba commands that change packages of an environment.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use cudnn_cli::command::Command;
 use cudnn_cli::path::is_on_path;
+use cudnn_probe::Os;
 use cudnn_probe::facts::is_executable;
-use cudnn_probe::{Os, read_bounded};
 
 use super::dirs::program_in;
+use super::pixi::Pixi;
 
 /// The name of the package cache for reinstallations, below the environment. The step deletes it, so the name must not be
 /// one that users choose for their own directories.
 const CACHE: &str = "cudnn-doctor-pkgs";
 
-/// Installs packages into the environment at this root. `None` for pixi environments other than the default one,
-/// because a feature of the manifest may belong to several environments.
+/// Installs packages into the environment at this root. `None` if pixi cannot.
 pub(super) fn install(root: &Path, specs: Vec<String>) -> Option<Command> {
     match Pixi::of(root) {
-        Some(pixi) if pixi.environment == "default" => Some(pixi.command("add").and(specs).changing(root)),
-        Some(_) => None,
+        Some(pixi) => pixi.add(specs).map(|command| command.changing(root)),
         None => Some(install_command(&program(root), root).and(specs)),
     }
 }
@@ -43,8 +42,7 @@ pub(super) fn reinstall(root: &Path, specs: &[String]) -> Vec<Command> {
 
 fn reinstall_one(root: &Path, spec: &str, cache: &Path) -> Command {
     if let Some(pixi) = Pixi::of(root) {
-        let name = spec.split(['=', '<', '>', '!']).next().unwrap_or(spec);
-        return pixi.command("reinstall").and(["--environment", &pixi.environment, name]).changing(root);
+        return pixi.reinstall(spec).changing(root);
     }
     let program = program(root);
     // mamba does not support `--copy`, but no other environment uses this cache.
@@ -77,42 +75,3 @@ fn program(root: &Path) -> PathBuf {
         .or_else(|| program_in("MAMBA_EXE"))
         .unwrap_or_else(|| "conda".into())
 }
-
-/// Returns the directory with the manifest of the pixi environment at this root.
-pub fn workspace_of_pixi(root: &Path) -> Option<PathBuf> {
-    let Pixi { manifest, .. } = Pixi::of(root)?;
-    if manifest.extension().is_some_and(|kind| kind == "toml") {
-        manifest.parent().map(Path::to_owned)
-    } else {
-        Some(manifest)
-    }
-}
-
-/// A pixi environment. Its manifest defines the packages, so pixi would undo changes by other programs.
-struct Pixi {
-    /// The manifest, or the directory that contains it.
-    manifest: PathBuf,
-    environment: String,
-}
-
-impl Pixi {
-    /// Reads pixi's record in an environment such as `WORKSPACE/.pixi/envs/NAME`.
-    fn of(root: &Path) -> Option<Pixi> {
-        const MAX_LEN: u64 = 1 << 20;
-        let record = read_bounded(&root.join("conda-meta/pixi"), MAX_LEN).ok()?;
-        let record: serde_json::Value = serde_json::from_slice(&record).unwrap_or_default();
-        let field = |name: &str| record.get(name)?.as_str().map(str::to_owned);
-        let environment = field("environment_name").or_else(|| Some(root.file_name()?.to_str()?.to_owned()))?;
-        let workspace =
-            root.parent().filter(|parent| parent.ends_with(".pixi/envs")).and_then(|envs| envs.ancestors().nth(2));
-        let manifest = workspace.map(Path::to_owned).or_else(|| field("manifest_path").map(PathBuf::from))?;
-        Some(Pixi { manifest, environment })
-    }
-
-    fn command(&self, action: &str) -> Command {
-        Command::new("pixi", [action, "--manifest-path"]).and([&self.manifest])
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -1,11 +1,12 @@
-//! Lists the files that pip, uv, conda and pixi read settings from. Most of them do not exist.
+//! Lists the files that pip, uv, conda and pixi read settings from, and reads those in TOML. Most of them do not exist.
 
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::{Os, facts};
+use cudnn_probe::{Os, facts, read_bounded};
+use toml_edit::{DocumentMut, Item};
 
-use super::conda;
 use super::dirs::entries;
+use super::pixi;
 
 /// Returns pip's configuration files for the Python with this prefix.
 pub fn pip_settings(prefix: Option<&Path>) -> Vec<PathBuf> {
@@ -66,11 +67,19 @@ pub fn pixi_settings(roots: &[PathBuf]) -> Vec<PathBuf> {
     let own = variable("PIXI_HOME").into_iter().chain(of_home(".pixi"));
     let in_dirs = config_dirs(Os::HOST).into_iter().map(|dir| dir.join("pixi")).chain(["/etc/pixi".into()]);
     let configs = own.chain(in_dirs).map(|dir| dir.join("config.toml"));
-    let workspaces = roots.iter().filter_map(|root| conda::workspace_of_pixi(root));
+    let workspaces = roots.iter().filter_map(|root| pixi::workspace_of_pixi(root));
     let of_workspaces = workspaces.flat_map(|dir| {
         ["pixi.toml", "pyproject.toml", "mojoproject.toml", "pixi.lock", ".pixi/config.toml"].map(|name| dir.join(name))
     });
     configs.chain(of_workspaces).chain(of_home(".cache/rattler")).collect()
+}
+
+/// Returns the value below these keys in a TOML file.
+pub(super) fn toml(file: &Path, keys: &[&str]) -> Option<Item> {
+    const MAX_LEN: u64 = 1 << 20;
+    let text = String::from_utf8(read_bounded(file, MAX_LEN).ok()?).ok()?;
+    let document = text.parse::<DocumentMut>().ok()?;
+    keys.iter().try_fold(document.as_item(), |item, key| item.get(key)).cloned()
 }
 
 /// The variables that name directories with settings of conda and mamba.

@@ -4,7 +4,7 @@ use cudnn_cli::command::{Command, REMOVE_ITEM};
 use cudnn_cli::escape::Printable;
 use cudnn_cli::path::is_on_path;
 use cudnn_cli::rights::{is_of_root, is_root};
-use cudnn_cli::shell::{HERE, SEARCH_PATH, is_split, set_variable, unset_variable};
+use cudnn_cli::shell::{HERE, set_variable, unset_variable};
 use cudnn_probe::facts::{self, PathFacts};
 use std::path::{Path, PathBuf};
 
@@ -122,20 +122,16 @@ fn packages(change: &PackageChange, after: &[Action]) -> Rendered {
 
 fn variable(variable: &Variable) -> Rendered {
     let line = match variable {
-        Variable::Set { name, value } => set_variable(name, value),
-        Variable::Unset(name) => unset_variable(name),
-        Variable::Without { name, entries } => shell::without_entries(name, entries),
-        Variable::Use(dir) | Variable::Search(dir) if is_split(dir) => {
-            return Rendered::default().remark(Remark::Instead(format!(
-                "{SEARCH_PATH} cannot contain the name of {}: make a symbolic link to it, without a colon, semicolon or \
-                 dollar sign in its name, and put the link on {SEARCH_PATH}",
-                dir.printable()
-            )));
-        }
+        Variable::Set { name, value } => Ok(set_variable(name, value)),
+        Variable::Unset(name) => Ok(unset_variable(name)),
+        Variable::Without { name, entries } => Ok(shell::without_entries(name, entries)),
         Variable::Use(dir) => shell::use_dir(dir),
-        Variable::Search(dir) => HERE.prepend(dir).unwrap_or_default(),
+        Variable::Search(dir) => HERE.prepend(dir),
     };
-    Rendered::lines([Line::Shell(line)])
+    match line {
+        Ok(line) => Rendered::lines([Line::Shell(line)]),
+        Err(instead) => Rendered::default().remark(Remark::Instead(instead)),
+    }
 }
 
 /// Returns a short description of an action.

@@ -3,7 +3,6 @@
 //! `search` chooses remedies, `simulate` says what is true after them, `merge` makes one list of steps, and `lines`
 //! renders them. docs/design/doctor.md#plans has the rules. This module runs no commands.
 
-mod contents;
 mod line;
 mod lines;
 mod merge;

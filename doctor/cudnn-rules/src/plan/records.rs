@@ -8,7 +8,7 @@ use cudnn_probe::facts::{Changes, PathFacts};
 use cudnn_probe::{Component, Host, ld_so};
 use serde_json::json;
 
-use super::contents::{self, CONDA_CUDA, CONDA_LIBRARIES, NvidiaPackage};
+use crate::packages::contents::{self, CONDA_CUDA, CONDA_LIBRARIES, NvidiaPackage};
 use crate::packages::{CUDA_MAJORS, PackageNames, PipRecord, records};
 
 /// The maximum length of a package's record in bytes, the maximum number of files in it, and the maximum length of their

@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 use std::hash::{BuildHasher, RandomState};
-use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
@@ -49,13 +48,6 @@ pub(crate) fn entry_name(hash: &Hash) -> String {
 /// Returns a unique name for a temporary file.
 pub(crate) fn temporary_name(process: u32, count: u32, random: u64) -> String {
     format!("{TEMPORARY_PREFIX}{process}-{count}-{random:016x}")
-}
-
-/// Returns a unique name for a temporary file in the same directory as `path`.
-pub(crate) fn beside(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".tmp-{}-{:016x}", std::process::id(), random()));
-    name.into()
 }
 
 /// Returns a random number, because processes in two containers may have the same ID.

@@ -236,10 +236,6 @@ fn write(path: &Path, entries: &BTreeMap<Hash, Vec<u8>>) -> Result<Packed, Cause
     start.extend(checksum);
     start.extend(index);
 
-    trusted_files::replace(
-        path,
-        &name::beside(path),
-        std::iter::once(start.as_slice()).chain(entries.values().map(Vec::as_slice)),
-    )?;
+    trusted_files::replace(path, std::iter::once(start.as_slice()).chain(entries.values().map(Vec::as_slice)))?;
     Ok(Packed { entries: count, bytes: offset })
 }

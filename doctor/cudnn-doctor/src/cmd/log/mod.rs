@@ -297,38 +297,33 @@ fn for_each_entry(mut reader: impl BufRead, mut add: impl FnMut(Part<'_>)) -> st
     let mut is_prefixed = false;
     // The marks of the current entries. Those of several processes may be interleaved.
     let mut marks = BTreeSet::new();
-    match reader.fill_buf()? {
-        [0x1f, 0x8b, ..] => {
-            return Err(std::io::Error::other("it is compressed; `zcat FILE | cudnn-doctor log -` reads it"));
-        }
-        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => return Err(std::io::Error::other(UTF_16)),
-        _ => {}
+    if reader.fill_buf()?.starts_with(&[0x1f, 0x8b]) {
+        return Err(std::io::Error::other("it is compressed; `zcat FILE | cudnn-doctor log -` reads it"));
     }
     loop {
         line.clear();
-        reader.by_ref().take(MAX_LINE_LEN).read_until(b'\n', &mut line)?;
-        if is_utf_16(&line) {
-            return Err(std::io::Error::other(UTF_16));
+        let is_end = reader.by_ref().take(MAX_LINE_LEN).read_until(b'\n', &mut line)? == 0;
+        if len < MAX_HEAD_LEN {
+            len += line.len();
+            zeros += line.iter().filter(|byte| **byte == 0).count();
+            if len >= MAX_HEAD_LEN && zeros > len / 2 + 1 {
+                return Err(std::io::Error::other("the first megabytes are zeros, so this is not a cuDNN log"));
+            }
         }
+        // PowerShell writes UTF-16, also after text in UTF-8. cuDNN's text is ASCII.
+        line.retain(|byte| ![0, 0xfe, 0xff].contains(byte));
         line = without_colors(line);
         if let Some(start) = mark(&line, is_prefixed) {
             line.drain(..start);
             is_prefixed |= start > 0;
         }
         let is_start = matches!(line.as_slice(), [b'A'..=b'Z', b'!', ..]);
-        if len < MAX_HEAD_LEN {
-            len += line.len();
-            zeros += line.iter().filter(|byte| **byte == 0).count();
-            if len >= MAX_HEAD_LEN && zeros > len / 2 {
-                return Err(std::io::Error::other("the first megabytes are zeros, so this is not a cuDNN log"));
-            }
-        }
-        if line.is_empty() || is_start {
+        if is_end || is_start {
             let entries = parse(&String::from_utf8_lossy(&entry));
             entries.into_iter().filter(is_written_by_cudnn).for_each(|one| add(Part::LogEntry(one, entry.len())));
             entry.clear();
         }
-        if line.is_empty() {
+        if is_end {
             return Ok(());
         }
         let text = String::from_utf8_lossy(&line);
@@ -344,19 +339,6 @@ fn for_each_entry(mut reader: impl BufRead, mut add: impl FnMut(Part<'_>)) -> st
             entry.extend_from_slice(&line);
         }
     }
-}
-
-/// The reason why UTF-16 is not read.
-const UTF_16: &str = "it is UTF-16, as PowerShell writes it: convert it to UTF-8";
-
-/// Returns whether a line is ASCII text in UTF-16. PowerShell's `>>` appends such lines to any file, without a mark.
-fn is_utf_16(line: &[u8]) -> bool {
-    const MIN_PAIRS: usize = 4;
-    let pairs = line.as_chunks::<2>().0;
-    let is_text = |byte: u8| byte != 0 && byte.is_ascii();
-    let is_big_endian = || pairs.iter().all(|[high, low]| *high == 0 && is_text(*low));
-    let is_little_endian = || pairs.iter().all(|[low, high]| *high == 0 && is_text(*low));
-    pairs.len() >= MIN_PAIRS && (is_big_endian() || is_little_endian())
 }
 
 /// Returns the position of cuDNN's mark (`E! `, `e! `) in a line. torchrun, kubectl and similar tools prepend a rank,

@@ -99,7 +99,7 @@ def step(name, clause, function):
     sys.stdout.flush()
     sys.stderr.flush()
     send({"begin": name, "log": log_length(), "libraries": libraries()})
-    send({"step": "Compute", "text": clause})
+    send({"work": "Compute", "text": clause})
     # The part of stderr that belongs to this step follows this line.
     os.write(2, b"\n\x1e" + name.encode() + b"\n")
     try:

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use cudnn_cli::escape::Printable;
 use cudnn_cli::programs::doctor;
-use cudnn_frameworks::installation::{InstallationReport, Installer, Package};
+use cudnn_frameworks::installation::{self, InstallationReport, Installer, Package};
+use cudnn_frameworks::real_path;
 use cudnn_probe::{Component, DEFAULT_CUDA_MAJOR};
 
 use crate::packages::{self, PackageChange, dangling_dirs, named_data_dir, with_holds};
@@ -64,11 +65,11 @@ pub(super) fn cuda_major(report: &InstallationReport) -> u32 {
 }
 
 /// Returns the directory of packages that contains a wheel's libraries, which are below it in `nvidia/cudnn/lib` or
-/// `torch/lib`.
+/// `torch/lib`. It may be a link, or contain links.
 pub(super) fn site_packages(report: &InstallationReport) -> Option<PathBuf> {
-    let is_pip = report.package.as_ref().is_some_and(|package| package.installer == Installer::Pip);
-    let is_site_packages = |path: &&Path| path.ends_with("site-packages") || path.ends_with("dist-packages");
-    report.dir.ancestors().find(is_site_packages).filter(|_| is_pip).map(Path::to_owned)
+    let package = report.package.as_ref().filter(|package| package.installer == Installer::Pip)?;
+    let is_below = |dir: &Path| report.dir.starts_with(real_path(dir));
+    installation::site_packages(&package.root).find(|site| is_below(site) || is_below(&site.join("nvidia")))
 }
 
 /// Returns the remedy if this user has no writable directory for a separate installation, as with `docker run --user`.

@@ -40,9 +40,6 @@ pub(super) fn install_wheel(
     minimum: Option<Version>,
     choice: &ReleaseChoice,
 ) -> Remedy {
-    if let Some(lost) = context.lost_environment() {
-        return lost.remedy();
-    }
     let environments = context.search.environments();
     let is_active = |origin: &Origin| python::is_active(origin) || root_of_conda(origin).is_some();
     let python = environments.iter().find_map(|origin| match origin {

@@ -3,57 +3,6 @@ use cudnn_probe::facts::{Changes, Facts};
 use tempfile::TempDir;
 
 #[test]
-fn values_of_pip_continue_on_indented_lines() {
-    let text = "[wheel]\nconstraint = /no\n  /no\n[global]\nConstraint =\n    /a.txt\n\t/b.txt\n    # /old.txt\nprefix = /x\n# no value\n";
-    let expected = [("constraint", "/a.txt"), ("constraint", "/b.txt"), ("prefix", "/x")];
-    assert_eq!(values(text), expected.map(|(key, value)| (key.to_owned(), value)));
-    let indented = "  [install]\n  constraint: /a.txt\n   /b.txt\n  prefix = /x\n[global]\n  no_deps = 1\n";
-    let expected = [&expected[..], &[("no-deps", "1")]].concat();
-    assert_eq!(values(indented), expected.into_iter().map(|(key, value)| (key.to_owned(), value)).collect::<Vec<_>>());
-}
-
-#[test]
-fn files_of_requirements_are_read_like_pip_reads_them() {
-    let dir = tempfile::tempdir().unwrap();
-    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
-    write("all.txt", "# nothing\na==1\t# why\nb \\\n  >=2\n-c more/c.txt\n--hash=x\n--requirement=all.txt\n");
-    std::fs::create_dir(dir.path().join("more")).unwrap();
-    write("more/c.txt", "# old: \\\nc<3\r\n./u@x/d_e-1-py3-none-any.whl\nf @ https://x/f-1-y.whl\n");
-    let mut found: Vec<String> =
-        decisions_in(&dir.path().join("all.txt")).into_iter().map(|one| one.requirement).collect();
-    found.sort();
-    found.dedup();
-    assert_eq!(found, ["a==1", "b    >=2", "c<3", "d_e @ ./u@x/d_e-1-py3-none-any.whl", "f @ https://x/f-1-y.whl"]);
-}
-
-#[test]
-fn files_of_requirements_have_the_encodings_and_variables_that_pip_knows() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("constraints.txt");
-    let mut changes = Changes::default();
-    changes.set_variable("CUDA_OF_9", Some("12".into()));
-    changes.set_variable("NOTHING", None);
-    let found = |bytes: Vec<u8>| {
-        std::fs::write(&file, bytes).unwrap();
-        let found = Facts::recorder().after(changes.clone()).within(|| decisions_in(&file));
-        found.into_iter().map(|one| one.requirement).collect::<Vec<_>>()
-    };
-    let text = "\u{feff}a<9 # \u{e4}\nb-cu${CUDA_OF_9}==1\n";
-    let (units, chars) = (text.encode_utf16(), text.chars().map(u32::from));
-    for bytes in [
-        text.as_bytes().to_vec(),
-        units.clone().flat_map(u16::to_le_bytes).collect(),
-        units.flat_map(u16::to_be_bytes).collect(),
-        chars.clone().flat_map(u32::to_le_bytes).collect(),
-        chars.flat_map(u32::to_be_bytes).collect(),
-        b"a<9 # \xe4\nb-cu12==1\n".to_vec(),
-    ] {
-        assert_eq!(found(bytes.clone()), ["a<9", "b-cu12==1"], "{bytes:?}");
-    }
-    assert_eq!(found(b"a${NOTHING}b\n${lower}\n${\n".to_vec()), ["a${NOTHING}b", "${lower}", "${"]);
-}
-
-#[test]
 #[cfg(all(test, target_os = "linux"))]
 fn the_settings_of_uv_come_from_the_projects_of_the_environment_and_of_the_working_directory() {
     let settings = |version: &str| {
@@ -195,35 +144,24 @@ fn decisions_forbid_first_and_repeated_installations_alike() {
 }
 
 #[test]
-fn pins_of_conda_may_contain_builds_and_alternatives() {
-    for (pin, expected) in [
-        ("cudnn 8.9.7 h1_0", "cudnn 8.9.7"),
-        ("cudnn=8.9=h1_0", "cudnn 8.9.*"),
-        ("cudnn =8.9.*", "cudnn 8.9.*"),
-        ("conda-forge::cudnn==8.9.7=h1_0", "cudnn ==8.9.7"),
-        ("cudnn[version='8.*',build=h1]", "cudnn 8.*"),
-        ("cudnn >=8,<9", "cudnn >=8,<9"),
-        ("cudnn", "cudnn "),
-        ("cudnn 7.*|8.*", "cudnn 7.*|8.*"),
-    ] {
-        assert_eq!(of_conda(pin), expected);
-    }
-    assert_eq!(alternatives("cudnn 7.*|8.*"), ["cudnn 7.*", "cudnn 8.*"]);
-    for (pin, is_excluded) in [("cudnn 7.*|8.*", true), ("cudnn 8.*|9.*", false), ("cudnn ", false)] {
-        assert_eq!(alternatives(pin).iter().all(|one| exclude_each_other("cudnn>=9", one)), is_excluded, "{pin}");
-    }
-}
-
-#[test]
 #[cfg(all(test, target_os = "linux"))]
 fn the_manifest_of_pixi_is_not_edited_against_a_version_in_it() {
     for (name, manifest, expected) in [
         ("pixi.toml", "[dependencies]\npython = \"3.12.*\"\nlibcudnn = \"9.10.*\"\n", Some("libcudnn 9.10.*")),
+        ("pixi.toml", "[dependencies]\nlibcudnn = { version = '<9.18', channel = 'y' }\n", Some("libcudnn <9.18")),
+        ("pixi.toml", "[feature.x.dependencies]\nlibcudnn = '<9.18'\n", None),
         (
             "pixi.toml",
-            "[feature.x.dependencies]\nlibcudnn = { version = '<9.18', channel = 'y' }\n",
+            "environments = { default = ['x'], other = ['y'] }\n[feature.x.dependencies]\nlibcudnn = '<9.18'\n",
             Some("libcudnn <9.18"),
         ),
+        (
+            "pixi.toml",
+            "[environments]\ndefault = { features = ['x'], no-default-feature = true }\n[dependencies]\nlibcudnn = '<9.18'\n",
+            None,
+        ),
+        ("pixi.toml", "[target.win-64.dependencies]\nlibcudnn = '<9.18'\n", None),
+        ("pixi.toml", "[target.linux.dependencies]\nlibcudnn = '<9.18'\n", Some("libcudnn <9.18")),
         ("pixi.toml", "[dependencies.libcudnn]\nversion = \"9.10.*\"\n", Some("libcudnn 9.10.*")),
         ("pixi.toml", "[dependencies]\nlibcudnn = \">=9.1\"\n", None),
         ("pixi.toml", "[dependencies]\nlibcudnn = \"*\"\n[tasks]\nlibcudnn = \"9.10.*\"\n", None),

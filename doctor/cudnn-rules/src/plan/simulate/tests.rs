@@ -17,7 +17,7 @@ fn change(site: Site) -> PackageChange {
 
 /// Returns the newest release that a simulated installer knows.
 fn newest(cuda_major: u32) -> String {
-    crate::plan::contents::wheel(&format!("nvidia-cudnn-cu{cuda_major}")).unwrap().version
+    crate::packages::contents::wheel(&format!("nvidia-cudnn-cu{cuda_major}")).unwrap().version
 }
 
 fn names(names: &[&str]) -> Vec<String> {

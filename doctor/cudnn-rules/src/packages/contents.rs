@@ -9,7 +9,9 @@ use cudnn_probe::image::Links;
 use cudnn_probe::release_facts::has_library;
 use cudnn_probe::{Component, Library, Version};
 
-use crate::packages::{CUDA_MAJORS, PackageNames, package_name};
+use super::CUDA_MAJORS;
+use super::requirement::package_name;
+use super::wheels::PackageNames;
 
 /// The version that stands for any release of a CUDA package, after the major version.
 const ANY_MINOR: u32 = 9;
@@ -27,24 +29,24 @@ const OF_CUDNN_8: [&str; 7] = ["", "_ops_infer", "_ops_train", "_cnn_infer", "_c
 const REVISION: &str = "-1";
 
 /// conda's package of cuDNN's libraries. `cudnn` only requires it.
-pub(super) const CONDA_LIBRARIES: &str = "libcudnn";
+pub(crate) const CONDA_LIBRARIES: &str = "libcudnn";
 
 /// conda's package that selects the CUDA release.
-pub(super) const CONDA_CUDA: &str = "cuda-version";
+pub(crate) const CONDA_CUDA: &str = "cuda-version";
 
 /// A package of NVIDIA.
-pub(super) struct NvidiaPackage {
-    pub(super) name: String,
-    pub(super) version: String,
-    pub(super) cuda_major: u32,
+pub(crate) struct NvidiaPackage {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) cuda_major: u32,
     /// The libraries in the package. `None` if it only requires others.
-    pub(super) component: Option<Component>,
+    pub(crate) component: Option<Component>,
     /// The requirements of the package.
-    pub(super) requires: Vec<String>,
+    pub(crate) requires: Vec<String>,
 }
 
 /// Returns the wheel that pip chooses for a requirement. `None` for packages whose contents are not known.
-pub(super) fn wheel(requirement: &str) -> Option<NvidiaPackage> {
+pub(crate) fn wheel(requirement: &str) -> Option<NvidiaPackage> {
     let name = &normalized(package_name(requirement));
     let (component, first_major) = published(|component, major| component.wheel(major) == *name)?;
     let default = default_version(component, first_major, None);
@@ -55,7 +57,7 @@ pub(super) fn wheel(requirement: &str) -> Option<NvidiaPackage> {
 
 /// Returns the package that conda chooses for a requirement in an environment for this CUDA major version. If `has_all`,
 /// a `cudnn` contains the libraries itself, as older ones did.
-pub(super) fn conda_package(requirement: &str, cuda_major: u32, has_all: bool) -> Option<NvidiaPackage> {
+pub(crate) fn conda_package(requirement: &str, cuda_major: u32, has_all: bool) -> Option<NvidiaPackage> {
     let name = package_name(requirement);
     if name == CONDA_CUDA {
         let version = format!("{cuda_major}.{ANY_MINOR}");
@@ -79,7 +81,7 @@ pub(super) fn conda_package(requirement: &str, cuda_major: u32, has_all: bool) -
 }
 
 /// Returns the Debian package that apt chooses for a requirement.
-pub(super) fn debian_package(requirement: &str) -> Option<NvidiaPackage> {
+pub(crate) fn debian_package(requirement: &str) -> Option<NvidiaPackage> {
     let name = package_name(requirement);
     let minor = name.rsplit('-').next().and_then(|minor| minor.parse().ok());
     let is_it =
@@ -92,7 +94,7 @@ pub(super) fn debian_package(requirement: &str) -> Option<NvidiaPackage> {
 }
 
 /// Returns whether a version of a Debian package meets a requirement. A bare name selects the newest version.
-pub(super) fn is_met_on_debian(requirement: &str, version: &str) -> Option<bool> {
+pub(crate) fn is_met_on_debian(requirement: &str, version: &str) -> Option<bool> {
     let (name, newest) = (package_name(requirement), debian_package(requirement)?.version);
     let without = |version: &str| version.trim_end_matches(REVISION).to_owned();
     Some(match requirement == name {
@@ -151,7 +153,7 @@ impl NvidiaPackage {
     }
 
     /// Returns a package that only requires others.
-    pub(super) fn without_libraries(
+    pub(crate) fn without_libraries(
         name: &str,
         version: &str,
         cuda_major: u32,
@@ -160,12 +162,12 @@ impl NvidiaPackage {
         NvidiaPackage { name: name.to_owned(), version: version.to_owned(), cuda_major, component: None, requires }
     }
 
-    pub(super) fn is_of_cudnn(&self) -> bool {
+    pub(crate) fn is_of_cudnn(&self) -> bool {
         self.component.is_some_and(is_of_cudnn)
     }
 
     /// Adds the libraries of the package to a directory. Returns their paths.
-    pub(super) fn write(&self, changes: &mut Changes, dir: &Path, run_path: Option<&str>) -> Vec<PathBuf> {
+    pub(crate) fn write(&self, changes: &mut Changes, dir: &Path, run_path: Option<&str>) -> Vec<PathBuf> {
         let add = |(name, needed, library): (String, Vec<String>, Option<Library>)| {
             let file = dir.join(&name);
             let links = Links { soname: Some(name), needed, runpath: run_path.map(Into::into), ..Links::default() };
@@ -208,7 +210,7 @@ impl NvidiaPackage {
     }
 
     /// Returns the first two numbers of the version: `12.9`.
-    pub(super) fn release_name(&self) -> String {
+    pub(crate) fn release_name(&self) -> String {
         self.version.split('.').take(2).collect::<Vec<_>>().join(".")
     }
 

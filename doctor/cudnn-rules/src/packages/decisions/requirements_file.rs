@@ -1,0 +1,118 @@
+//! Reads files with one requirement per line, which pip and uv read, like pip does.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use cudnn_probe::{facts, read_bounded};
+use percent_encoding::percent_decode_str;
+
+use super::decision::{Decision, name_and_version};
+
+/// Returns the decisions in the files of a setting, which are separated by spaces.
+pub(super) fn decisions_in_files(setting: &str) -> Vec<Decision> {
+    setting.split_whitespace().flat_map(|file| decisions_in(&path(file))).collect()
+}
+
+/// Returns the decisions in a file, and in the files that it names with `-c` or `-r`.
+pub(super) fn decisions_in(file: &Path) -> Vec<Decision> {
+    /// More files than a person writes.
+    const MAX_FILES: usize = 32;
+    let mut found = Vec::new();
+    let mut files = vec![file.to_owned()];
+    let mut read = BTreeSet::new();
+    while let Some(file) = files.pop() {
+        if read.len() >= MAX_FILES || !read.insert(file.clone()) {
+            continue;
+        }
+        for line in joined_lines(&text(&file).unwrap_or_default()) {
+            // A comment is a word of its own, because URLs contain this character, too.
+            let line = expanded(line.replace('\t', " ").split(" #").next().unwrap_or_default());
+            let words: Vec<&str> = line.split(' ').collect();
+            let first_option = words.iter().position(|word| word.starts_with('-')).unwrap_or(words.len());
+            let (requirement, options) = words.split_at(first_option);
+            let requirement = requirement.join(" ").trim().to_owned();
+            if !requirement.is_empty() {
+                found.push(Decision::constraint(&file, of_wheel(&requirement).unwrap_or(requirement)));
+            } else if let Some(other) = file_in_options(&shlex::split(&options.join(" ")).unwrap_or_default()) {
+                files.extend(file.parent().map(|dir| dir.join(path(other))));
+            }
+        }
+    }
+    found
+}
+
+/// Returns the file that the options of a line name. pip reads only one.
+fn file_in_options(options: &[String]) -> Option<&str> {
+    let value = |short: &str, long: &str| {
+        let mut rest = options.iter();
+        // `-cX`, `-c X`, `--constraint=X` or `--constraint X`
+        let value = rest.find_map(|option| option.strip_prefix(long).or_else(|| option.strip_prefix(short)))?;
+        Some(value.trim_start_matches('='))
+            .filter(|value| !value.is_empty())
+            .or_else(|| rest.next().map(String::as_str))
+    };
+    value("-r", "--requirement").or_else(|| value("-c", "--constraint"))
+}
+
+/// Returns the requirement of a line that is only the path or URL of a wheel: `name @ URL`.
+fn of_wheel(line: &str) -> Option<String> {
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || "._-[], ".contains(c);
+    let is_named = line.split_once('@').is_some_and(|(name, _)| name.chars().all(is_of_name));
+    let (name, _) = name_and_version(line)?;
+    (!is_named).then(|| format!("{name} @ {line}"))
+}
+
+/// Returns the path in a setting: a `file:` URL or a path.
+fn path(file: &str) -> PathBuf {
+    let prefixes = ["file://localhost/", "file:///", "file:/"];
+    match prefixes.iter().find_map(|prefix| file.strip_prefix(prefix)) {
+        Some(rest) => PathBuf::from(format!("/{}", percent_decode_str(rest).decode_utf8_lossy())),
+        None => file.into(),
+    }
+}
+
+/// Returns the lines of a file with requirements. A backslash continues a line, except for a comment.
+fn joined_lines(text: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut start = String::new();
+    for line in text.lines() {
+        let is_comment = line.trim_start().starts_with('#');
+        match line.strip_suffix('\\').filter(|_| !is_comment) {
+            Some(part) => start += part,
+            None => lines.push(std::mem::take(&mut start) + if is_comment { " " } else { "" } + line),
+        }
+    }
+    lines.push(start);
+    lines
+}
+
+/// Replaces variables such as `${HOME}` in a line, like pip. Unset ones stay.
+fn expanded(line: &str) -> String {
+    let is_of_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    let names = line.split("${").skip(1).filter_map(|piece| Some(piece.split_once('}')?.0));
+    names.filter(|name| !name.is_empty() && name.chars().all(is_of_name)).fold(line.to_owned(), |line, name| {
+        let value = facts::variable(name).and_then(|value| value.into_string().ok()).filter(|value| !value.is_empty());
+        value.map_or(line.clone(), |value| line.replace(&format!("${{{name}}}"), &value))
+    })
+}
+
+/// Returns the text of a file in the encoding of its byte order mark, or else in UTF-8. Requirements are ASCII, but comments
+/// may have any encoding.
+pub(super) fn text(file: &Path) -> Option<String> {
+    const MAX_LEN: u64 = 1 << 20;
+    let bytes = read_bounded(file, MAX_LEN).ok()?;
+    let of_16 = |rest: &[u8], number: fn([u8; 2]) -> u16| {
+        let units: Vec<u16> = rest.as_chunks().0.iter().copied().map(number).collect();
+        String::from_utf16_lossy(&units)
+    };
+    Some(match bytes.as_slice() {
+        [0xff, 0xfe, rest @ ..] => of_16(rest, u16::from_le_bytes),
+        [0xfe, 0xff, rest @ ..] => of_16(rest, u16::from_be_bytes),
+        [0xef, 0xbb, 0xbf, rest @ ..] | rest => String::from_utf8_lossy(rest).into_owned(),
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "a test writes the files that the rules read")]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests;
