@@ -28,7 +28,7 @@ pub(super) struct Planning {
 
 impl Planning {
     pub(super) fn new(test: &str, release: &str) -> Option<Self> {
-        let (libraries, cudnn) = (PlanningLibraries::new(test)?, lib_dir(release)?);
+        let (libraries, cudnn) = (PlanningLibraries::new(test, release)?, lib_dir(release)?);
         let dir = TempDir::new();
         std::fs::write(dir.path().join("h200.json"), cudnn_backend::device::H200).unwrap();
         Some(Planning { dir, cudnn, libraries })
