@@ -47,7 +47,7 @@ fn nvrtc() -> Option<PathBuf> {
 pub struct PlanningLibraries {
     /// The directories, formatted for `LD_LIBRARY_PATH`.
     pub path: String,
-    _stand_ins: TempDir,
+    stand_ins: TempDir,
 }
 
 impl PlanningLibraries {
@@ -59,7 +59,7 @@ impl PlanningLibraries {
         let mut libraries = PlanningLibraries::with_nvrtc(test)?;
         // Full releases call more functions of NVRTC.
         if release.starts_with("jit-") {
-            let dir = libraries._stand_ins.path().join("nvrtc");
+            let dir = libraries.stand_ins.path().join("nvrtc");
             nvrtc_once(&dir, &nvrtc()?.join(NVRTC_FILE));
             libraries.path = format!("{}:{}", dir.display(), libraries.path);
         }
@@ -74,7 +74,7 @@ impl PlanningLibraries {
         for name in ["libcublasLt.so.12", "libcublasLt.so.13"] {
             compile(CUBLAS_LT, &["-shared", "-fPIC", &format!("-Wl,-soname,{name}")], &stand_ins.path().join(name));
         }
-        Some(PlanningLibraries { path: format!("{others}:{}", stand_ins.path().display()), _stand_ins: stand_ins })
+        Some(PlanningLibraries { path: format!("{others}:{}", stand_ins.path().display()), stand_ins })
     }
 }
 
