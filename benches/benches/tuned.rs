@@ -44,7 +44,7 @@ fn main() {
 }
 
 fn parent() {
-    let libraries = PlanningLibraries::new("tuned").expect("the libraries of the driver");
+    let libraries = PlanningLibraries::with_nvrtc("tuned").expect("the libraries of the driver");
     let dir = TempDir::new();
     let file = dir.path().join("app.tuned.json");
     let run = |command: &mut Command, way: &str, file: &Path| {

@@ -89,7 +89,8 @@ pub(crate) fn describe(compiler: &Command) -> String {
         let output = Command::new(program).arg("--version").output();
         output.map_or_else(|error| error.to_string(), |output| String::from_utf8_lossy(&output.stdout).into_owned())
     });
-    format!("{compiler:?} {version}")
+    // The command also has all variables of this process.
+    format!("{program:?} {:?} {version}", compiler.get_args().collect::<Vec<_>>())
 }
 
 /// Makes a file from these inputs, or copies the result of an earlier test program. Results are not stored if the

@@ -1,12 +1,14 @@
 //! Provides a real driver library and NVRTC on machines without a GPU, so that cuDNN can compile plans for a described
 //! device. Debian distributes the driver. It is fetched for tests and never shipped.
 
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cudnn_fetch::cache_dir;
 
 use crate::compiler::compile;
+use crate::program::profile_dir;
 use crate::release::not_run;
 use crate::temp_dir::TempDir;
 use crate::wheel::Wheel;
@@ -25,7 +27,7 @@ pub fn driver_and_compiler(test: &str) -> Option<String> {
         not_run(test, "the driver library is for x86-64");
         return None;
     }
-    let nvrtc = NVRTC.unpacked()?.join("nvidia/cuda_nvrtc/lib");
+    let nvrtc = nvrtc()?;
     match driver() {
         Ok(driver) => Some(format!("{}:{}", driver.display(), nvrtc.display())),
         Err(reason) => {
@@ -35,25 +37,63 @@ pub fn driver_and_compiler(test: &str) -> Option<String> {
     }
 }
 
+/// Returns the directory with NVRTC.
+fn nvrtc() -> Option<PathBuf> {
+    Some(NVRTC.unpacked()?.join("nvidia/cuda_nvrtc/lib"))
+}
+
 /// The libraries that let every pinned release plan for a described device on a machine without a GPU: Debian's driver,
 /// NVRTC, and a fake cuBLASLt that only reports a version. The full releases from 9.27 on load cuBLASLt when they plan.
 pub struct PlanningLibraries {
     /// The directories, formatted for `LD_LIBRARY_PATH`.
     pub path: String,
-    _cublas: TempDir,
+    stand_ins: TempDir,
 }
 
 impl PlanningLibraries {
-    /// Returns the libraries. If they are unavailable, prints the reason under the test's name and returns `None`.
+    /// Returns the libraries for a release. JIT releases get the results of NVRTC that an earlier process has stored,
+    /// because compiling takes most of the time of a test. If the libraries are unavailable, prints the reason under the
+    /// test's name and returns `None`.
     #[must_use]
-    pub fn new(test: &str) -> Option<Self> {
-        let others = driver_and_compiler(test)?;
-        let cublas = TempDir::new();
-        for name in ["libcublasLt.so.12", "libcublasLt.so.13"] {
-            compile(CUBLAS_LT, &["-shared", "-fPIC", &format!("-Wl,-soname,{name}")], &cublas.path().join(name));
+    pub fn new(test: &str, release: &str) -> Option<Self> {
+        let mut libraries = PlanningLibraries::with_nvrtc(test)?;
+        // Full releases call more functions of NVRTC.
+        if release.starts_with("jit-") {
+            let dir = libraries.stand_ins.path().join("nvrtc");
+            nvrtc_once(&dir, &nvrtc()?.join(NVRTC_FILE));
+            libraries.path = format!("{}:{}", dir.display(), libraries.path);
         }
-        Some(PlanningLibraries { path: format!("{others}:{}", cublas.path().display()), _cublas: cublas })
+        Some(libraries)
     }
+
+    /// Like [`new`](Self::new), but NVRTC compiles everything.
+    #[must_use]
+    pub fn with_nvrtc(test: &str) -> Option<Self> {
+        let others = driver_and_compiler(test)?;
+        let stand_ins = TempDir::new();
+        for name in ["libcublasLt.so.12", "libcublasLt.so.13"] {
+            compile(CUBLAS_LT, &["-shared", "-fPIC", &format!("-Wl,-soname,{name}")], &stand_ins.path().join(name));
+        }
+        Some(PlanningLibraries { path: format!("{others}:{}", stand_ins.path().display()), stand_ins })
+    }
+}
+
+const NVRTC_FILE: &str = "libnvrtc.so.12";
+
+/// Creates a directory with a stand-in for this NVRTC, which stores results in the directory of the build.
+fn nvrtc_once(dir: &Path, nvrtc: &Path) {
+    let results = profile_dir().join("compiled/nvrtc");
+    std::fs::create_dir_all(dir).unwrap();
+    std::fs::create_dir_all(&results).unwrap();
+    symlink(nvrtc, dir.join("nvrtc")).unwrap();
+    symlink(results, dir.join("results")).unwrap();
+    // cuDNN closes NVRTC after each plan. It must not unload the stand-in, whose name the real library has too.
+    let soname = format!("-Wl,-soname,{NVRTC_FILE}");
+    compile(
+        include_str!("nvrtc_once.c"),
+        &["-shared", "-fPIC", "-O2", "-Wl,-z,nodelete", &soname],
+        &dir.join(NVRTC_FILE),
+    );
 }
 
 /// A cuBLASLt without support for any problem. cuDNN terminates the process if one of these functions is missing.

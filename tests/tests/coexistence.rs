@@ -130,7 +130,7 @@ struct Matrix {
 
 impl Matrix {
     fn new(test: &str, release: &str) -> Option<Self> {
-        let (libraries, cudnn) = (PlanningLibraries::new(test)?, lib_dir(release)?);
+        let (libraries, cudnn) = (PlanningLibraries::with_nvrtc(test)?, lib_dir(release)?);
         let matrix = Matrix { dir: TempDir::new(), cudnn, libraries };
         let at = |name: &str| matrix.dir.path().join(name);
         std::fs::write(at("h200.json"), cudnn_backend::device::H200).unwrap();

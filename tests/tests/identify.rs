@@ -471,3 +471,15 @@ fn unreadable_exports_do_not_count_as_missing() {
         assert!(error.contains("the symbol hash table cannot be read"), "{error}");
     }
 }
+
+/// Otherwise, every test program would compile the same libraries again.
+#[test]
+fn a_compiled_library_is_stored_for_other_test_programs() {
+    let dir = TempDir::new();
+    let file = dir.file(Library::Ops);
+    FakeLibrary::new(Library::Ops, Version::new(9, 19, 0)).build(&file);
+    let library = std::fs::read(file).unwrap();
+    let programs = std::env::current_exe().unwrap();
+    let mut stored = std::fs::read_dir(programs.ancestors().nth(2).unwrap().join("compiled")).unwrap();
+    assert!(stored.any(|entry| std::fs::read(entry.unwrap().path()).is_ok_and(|stored| stored == library)));
+}

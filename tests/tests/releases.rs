@@ -27,7 +27,7 @@ fn releases(test: &str) -> Vec<Release> {
         let work = TempDir::new();
         let device = work.path().join("h200.json");
         std::fs::write(&device, cudnn_backend::device::H200).unwrap();
-        Some(Release { id, dir: lib_dir(id)?, engine, libraries: PlanningLibraries::new(test)?, device, work })
+        Some(Release { id, dir: lib_dir(id)?, engine, libraries: PlanningLibraries::new(test, id)?, device, work })
     };
     [("cu12-9.10.2", "71"), ("jit-cu12-9.19.0", "7"), (newest.id, "71")].into_iter().filter_map(row).collect()
 }

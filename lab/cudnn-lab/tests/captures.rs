@@ -336,7 +336,7 @@ struct Shell {
 
 impl Shell {
     fn new(test: &str) -> Option<Self> {
-        let (libraries, cudnn) = (PlanningLibraries::new(test)?, lib_dir("jit-cu12-9.19.0")?);
+        let (libraries, cudnn) = (PlanningLibraries::new(test, "jit-cu12-9.19.0")?, lib_dir("jit-cu12-9.19.0")?);
         let dir = TempDir::new();
         std::os::unix::fs::symlink(LAB, dir.path().join("cudnn-lab")).unwrap();
         std::os::unix::fs::symlink(doctor(), dir.path().join("cudnn-doctor")).unwrap();

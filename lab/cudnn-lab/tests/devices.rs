@@ -203,7 +203,10 @@ fn several_devices_are_not_compared_with_several_releases() {
 #[test]
 fn graphs_are_planned_for_named_devices() {
     let test = "graphs_are_planned_for_named_devices";
-    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test), lib_dir("jit-cu12-9.19.0")) else { return };
+    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test, "jit-cu12-9.19.0"), lib_dir("jit-cu12-9.19.0"))
+    else {
+        return;
+    };
     let (dir, cudnn) = (TempDir::new(), cudnn.to_str().unwrap());
     let file = convolution(&dir, HALF);
     let (code, text) = lab(&["replay", &file, "--cudnn", cudnn, "--device", "l4"], &libraries.path);
@@ -233,7 +236,10 @@ fn graphs_are_planned_for_named_devices() {
 #[test]
 fn a_reduced_graph_is_for_the_selected_device() {
     let test = "a_reduced_graph_is_for_the_selected_device";
-    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test), lib_dir("jit-cu12-9.19.0")) else { return };
+    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test, "jit-cu12-9.19.0"), lib_dir("jit-cu12-9.19.0"))
+    else {
+        return;
+    };
     let (dir, cudnn) = (TempDir::new(), cudnn.to_str().unwrap());
     let file = convolution(&dir, FLOAT);
     let output = dir.path().join("smaller.cudnncap");
@@ -249,7 +255,7 @@ fn a_reduced_graph_is_for_the_selected_device() {
 
 /// Asserts that a release accepts all descriptions and has an engine for each device, except for one with this status.
 fn assert_plans_for_all(test: &str, release: &str, without: Option<(&str, &str)>) {
-    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test), lib_dir(release)) else { return };
+    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test, release), lib_dir(release)) else { return };
     let dir = TempDir::new();
     let (file, devices) = (convolution(&dir, HALF), all_devices());
     let devices: Vec<&str> = devices.iter().map(String::as_str).collect();

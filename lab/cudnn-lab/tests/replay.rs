@@ -78,7 +78,10 @@ fn full_disk() -> Stdio {
 #[test]
 fn a_working_and_a_refused_graph_are_planned_without_a_gpu() {
     let test = "a_working_and_a_refused_graph_are_planned_without_a_gpu";
-    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test), lib_dir("jit-cu12-9.19.0")) else { return };
+    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test, "jit-cu12-9.19.0"), lib_dir("jit-cu12-9.19.0"))
+    else {
+        return;
+    };
     let (dir, cudnn) = (TempDir::new(), cudnn.to_str().unwrap());
     let record = convolution("good", 2);
     let file = write(&dir, &[START, &record, &convolution("mixed", 0)]);
@@ -96,7 +99,10 @@ fn a_working_and_a_refused_graph_are_planned_without_a_gpu() {
 #[test]
 fn a_failure_a_crash_and_a_lost_process_are_findings() {
     let test = "a_failure_a_crash_and_a_lost_process_are_findings";
-    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test), lib_dir("jit-cu12-9.19.0")) else { return };
+    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test, "jit-cu12-9.19.0"), lib_dir("jit-cu12-9.19.0"))
+    else {
+        return;
+    };
     let (dir, cudnn) = (TempDir::new(), cudnn.to_str().unwrap());
     let file = write(&dir, &[START, &convolution("<b>", 2)]);
     let crash = "int cudnnBackendFinalize(void *d) { *(volatile int *)0 = 0; return 0; }";
@@ -126,7 +132,10 @@ fn a_failure_a_crash_and_a_lost_process_are_findings() {
 #[cfg(unix)]
 fn a_failed_output_stops_neither_the_replay_nor_the_files() {
     let test = "a_failed_output_stops_neither_the_replay_nor_the_files";
-    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test), lib_dir("jit-cu12-9.19.0")) else { return };
+    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test, "jit-cu12-9.19.0"), lib_dir("jit-cu12-9.19.0"))
+    else {
+        return;
+    };
     let dir = TempDir::new();
     let file = write(&dir, &[START, &convolution("good", 2)]);
     let [page, junit] = ["page.html", "junit.xml"].map(|name| dir.path().join(name));
@@ -302,7 +311,10 @@ fn a_graph_for_a_device_with_a_long_name_is_skipped() {
 #[test]
 fn the_captured_engine_is_forced_or_skipped() {
     let test = "the_captured_engine_is_forced_or_skipped";
-    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test), lib_dir("jit-cu12-9.19.0")) else { return };
+    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test, "jit-cu12-9.19.0"), lib_dir("jit-cu12-9.19.0"))
+    else {
+        return;
+    };
     let (dir, cudnn) = (TempDir::new(), cudnn.to_str().unwrap());
     let plan = |graph: &str, engine: &str| {
         format!(r#"{{"record":"plan","plan":0,"graph":"{graph}","status":"SUCCESS","engine":{engine},"build_us":1}}"#)
@@ -331,7 +343,10 @@ fn the_captured_engine_is_forced_or_skipped() {
 #[test]
 fn a_page_states_the_circumstances_of_the_comparison() {
     let test = "a_page_states_the_circumstances_of_the_comparison";
-    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test), lib_dir("jit-cu12-9.19.0")) else { return };
+    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test, "jit-cu12-9.19.0"), lib_dir("jit-cu12-9.19.0"))
+    else {
+        return;
+    };
     let Some(newer) = lib_dir("jit-cu13-9.27.0") else { return };
     let dir = TempDir::new();
     let file = write(&dir, &[START, &convolution("mixed", 0), "<damaged>"]);
@@ -358,7 +373,7 @@ fn a_page_states_the_circumstances_of_the_comparison() {
 #[ignore = "downloads full releases of cuDNN"]
 fn the_pinned_releases_are_compared_end_to_end() {
     let test = "the_pinned_releases_are_compared_end_to_end";
-    let Some(libraries) = PlanningLibraries::new(test) else { return };
+    let Some(libraries) = PlanningLibraries::with_nvrtc(test) else { return };
     let newest = support::full_releases().max_by_key(|release| release.cudnn_version()).unwrap();
     if lib_dir("cu12-9.10.2").is_none() || lib_dir(newest.id).is_none() {
         return;
@@ -399,7 +414,10 @@ fn the_pinned_releases_are_compared_end_to_end() {
 #[test]
 fn failed_calls_are_repeated() {
     let test = "failed_calls_are_repeated";
-    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test), lib_dir("jit-cu12-9.19.0")) else { return };
+    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test, "jit-cu12-9.19.0"), lib_dir("jit-cu12-9.19.0"))
+    else {
+        return;
+    };
     let (dir, cudnn) = (TempDir::new(), cudnn.to_str().unwrap());
     let failure = |attribute: &str| {
         format!(
@@ -427,7 +445,10 @@ fn failed_calls_are_repeated() {
 #[test]
 fn failed_calls_with_handles_are_repeated_for_the_device() {
     let test = "failed_calls_with_handles_are_repeated_for_the_device";
-    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test), lib_dir("jit-cu12-9.19.0")) else { return };
+    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test, "jit-cu12-9.19.0"), lib_dir("jit-cu12-9.19.0"))
+    else {
+        return;
+    };
     let (dir, cudnn) = (TempDir::new(), cudnn.to_str().unwrap());
     let graph: Value = serde_json::from_str(&convolution("a", 2)).unwrap();
     let failure = |mut descriptors: Vec<Value>, last: &str| {

@@ -87,7 +87,10 @@ fn fake(dir: &Path, code: &str) -> PathBuf {
 #[test]
 fn the_workflow_passes_an_equal_release_and_stops_a_worse_one() {
     let test = "the_workflow_passes_an_equal_release_and_stops_a_worse_one";
-    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test), lib_dir("jit-cu12-9.19.0")) else { return };
+    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test, "jit-cu12-9.19.0"), lib_dir("jit-cu12-9.19.0"))
+    else {
+        return;
+    };
     let checkout = Checkout::new(&libraries.path);
     let [step] = &steps()[..] else { panic!("{WORKFLOW}") };
     let page = include_str!("../../../docs/guide/upgrade-gate.md");

@@ -43,7 +43,7 @@ pub(super) const NOISE: u32 = 7;
 impl Runner {
     /// Returns `None` if a download failed and tests may be skipped.
     pub(super) fn new(test: &str, release: &str) -> Option<Self> {
-        let (cudnn, libraries) = (lib_dir(release)?, PlanningLibraries::new(test)?);
+        let (cudnn, libraries) = (lib_dir(release)?, PlanningLibraries::new(test, release)?);
         let functions = TempDir::new();
         let file = functions.path().join("functions.inc");
         let names: String = cudnn_loader::Function::ALL

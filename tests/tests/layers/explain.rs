@@ -15,7 +15,7 @@ pub(super) struct Explaining {
 
 impl Explaining {
     pub(super) fn new(test: &str, release: &str) -> Option<Self> {
-        let (libraries, cudnn) = (PlanningLibraries::new(test)?, lib_dir(release)?);
+        let (libraries, cudnn) = (PlanningLibraries::new(test, release)?, lib_dir(release)?);
         let dir = TempDir::new();
         // Programs may pass the description with its NUL.
         std::fs::write(dir.path().join("h200.json"), format!("{}\0", cudnn_backend::device::H200.trim_end())).unwrap();

@@ -36,7 +36,7 @@ fn the_order_of_a_device_description_does_not_matter_in_the_newest_release() {
 #[test]
 #[ignore = "downloads full releases of cuDNN"]
 fn variables_read_by_full_releases_are_known() {
-    let Some(libraries) = PlanningLibraries::new("variables_read_by_full_releases_are_known") else { return };
+    let Some(libraries) = PlanningLibraries::with_nvrtc("variables_read_by_full_releases_are_known") else { return };
     for cudnn in [lib_dir("cu12-9.10.2"), newest()].into_iter().flatten() {
         assert_variables_are_known(&cudnn, &libraries.path, cudnn_backend::device::H200, "71");
     }
@@ -54,7 +54,7 @@ fn programs_for_captures_of_older_releases_plan_with_the_newest() {
 #[ignore = "downloads full releases of cuDNN"]
 fn a_real_cudnn_receives_all_arguments_of_its_newest_functions() {
     let test = "a_real_cudnn_receives_all_arguments_of_its_newest_functions";
-    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test), newest()) else { return };
+    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::with_nvrtc(test), newest()) else { return };
     let store = TempDir::new();
     for layers in ["none", "trace", "plans", "plans,trace", "trace,plans"] {
         let child = Child::new(PLANNER, Subject::Loader, &cudnn).env("LD_LIBRARY_PATH", &libraries.path);

@@ -31,25 +31,22 @@ fn child(cudnn: &Path) -> Option<Child> {
     Some(child)
 }
 
-/// Returns the events of a file, read by an independent parser. After a normal exit, the file is complete JSON.
+/// Returns the events of a file. After a normal exit, the file is complete JSON.
 fn events(file: &Path) -> Vec<Value> {
-    parsed(file, "json.loads(text)")
+    parsed(file, &std::fs::read_to_string(file).unwrap())
 }
 
 /// Returns the events of an unfinished file. The last record may be incomplete.
 fn events_without_end(file: &Path) -> Vec<Value> {
-    parsed(
-        file,
-        r#"json.loads((text if text[-9:-2] in ('"ph":"X', '"ph":"M', '"ph":"i') else text[:text.rindex(',\n')]) + ']')"#,
-    )
+    let text = std::fs::read_to_string(file).unwrap();
+    let ends = [r#""ph":"X"}"#, r#""ph":"M"}"#, r#""ph":"i"}"#];
+    let is_complete = ends.iter().any(|end| text.ends_with(end));
+    let end = if is_complete { text.len() } else { text.rfind(",\n").unwrap() };
+    parsed(file, &format!("{}]", &text[..end]))
 }
 
-fn parsed(file: &Path, parse: &str) -> Vec<Value> {
-    let python =
-        format!("import json, sys; text = open(sys.argv[1], encoding='utf-8').read(); json.dump({parse}, sys.stdout)");
-    let parsed = Command::new("python3").args(["-c", &python]).arg(file).output().unwrap();
-    assert!(parsed.status.success(), "{}: {}", file.display(), String::from_utf8_lossy(&parsed.stderr));
-    serde_json::from_slice(&parsed.stdout).unwrap()
+fn parsed(file: &Path, text: &str) -> Vec<Value> {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
 fn name(event: &Value) -> &str {

@@ -30,7 +30,7 @@ fn a_preload_loads_installed_libraries_and_registers_the_engines_without_a_devic
 
 /// Checks that these releases accept the device description that registers their engines.
 fn check_described(test: &str, releases: &[&str]) {
-    let Some(libraries) = PlanningLibraries::new(test) else { return };
+    let Some(libraries) = PlanningLibraries::with_nvrtc(test) else { return };
     for id in releases {
         let Some(real) = lib_dir(id) else { return };
         let output = run(child(&real).env("LD_LIBRARY_PATH", &libraries.path), &["preload:engines"]);
