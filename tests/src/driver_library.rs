@@ -9,7 +9,7 @@ use cudnn_fetch::cache_dir;
 
 use crate::compiler::compile;
 use crate::program::profile_dir;
-use crate::release::not_run;
+use crate::release::{lib_dir, not_run};
 use crate::temp_dir::TempDir;
 use crate::wheel::Wheel;
 
@@ -51,11 +51,11 @@ pub struct PlanningLibraries {
 }
 
 impl PlanningLibraries {
-    /// Returns the libraries for a release. JIT releases get the results of NVRTC that an earlier process has stored,
-    /// because compiling takes most of the time of a test. If the libraries are unavailable, prints the reason under the
-    /// test's name and returns `None`.
+    /// Returns the libraries for a release, and the directory of the release. JIT releases get the results of NVRTC that
+    /// an earlier process has stored, because compiling takes most of the time of a test. If something is unavailable,
+    /// prints the reason under the test's name and returns `None`.
     #[must_use]
-    pub fn new(test: &str, release: &str) -> Option<Self> {
+    pub fn for_release(test: &str, release: &str) -> Option<(Self, PathBuf)> {
         let mut libraries = PlanningLibraries::with_nvrtc(test)?;
         // Full releases call more functions of NVRTC.
         if release.starts_with("jit-") {
@@ -63,10 +63,10 @@ impl PlanningLibraries {
             nvrtc_once(&dir, &nvrtc()?.join(NVRTC_FILE));
             libraries.path = format!("{}:{}", dir.display(), libraries.path);
         }
-        Some(libraries)
+        Some((libraries, lib_dir(release)?))
     }
 
-    /// Like [`new`](Self::new), but NVRTC compiles everything.
+    /// Returns the libraries for any release. NVRTC compiles everything.
     #[must_use]
     pub fn with_nvrtc(test: &str) -> Option<Self> {
         let others = driver_and_compiler(test)?;

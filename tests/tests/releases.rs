@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::Value;
-use support::{Child, ChildOutput, PlanningLibraries, TempDir, lib_dir};
+use support::{Child, ChildOutput, PlanningLibraries, TempDir};
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
 const PLANNER: &str = env!("CARGO_BIN_EXE_planner");
@@ -27,7 +27,8 @@ fn releases(test: &str) -> Vec<Release> {
         let work = TempDir::new();
         let device = work.path().join("h200.json");
         std::fs::write(&device, cudnn_backend::device::H200).unwrap();
-        Some(Release { id, dir: lib_dir(id)?, engine, libraries: PlanningLibraries::new(test, id)?, device, work })
+        let (libraries, dir) = PlanningLibraries::for_release(test, id)?;
+        Some(Release { id, dir, engine, libraries, device, work })
     };
     [("cu12-9.10.2", "71"), ("jit-cu12-9.19.0", "7"), (newest.id, "71")].into_iter().filter_map(row).collect()
 }

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use cudnn_graph::Graph;
 use cudnn_store::captures::{Capture, Record};
 use serde_json::Value;
-use support::{FakeLibrary, Library, PlanningLibraries, TempDir, Version, doctor, drop_in, lib_dir};
+use support::{FakeLibrary, Library, PlanningLibraries, TempDir, Version, doctor, drop_in};
 
 const LAB: &str = env!("CARGO_BIN_EXE_cudnn-lab");
 const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -336,7 +336,7 @@ struct Shell {
 
 impl Shell {
     fn new(test: &str) -> Option<Self> {
-        let (libraries, cudnn) = (PlanningLibraries::new(test, "jit-cu12-9.19.0")?, lib_dir("jit-cu12-9.19.0")?);
+        let (libraries, cudnn) = PlanningLibraries::for_release(test, "jit-cu12-9.19.0")?;
         let dir = TempDir::new();
         std::os::unix::fs::symlink(LAB, dir.path().join("cudnn-lab")).unwrap();
         std::os::unix::fs::symlink(doctor(), dir.path().join("cudnn-doctor")).unwrap();

@@ -9,7 +9,7 @@ use cudnn_graph::Graph;
 use cudnn_replay::known_devices::known_devices;
 use cudnn_store::captures::{Capture, Record};
 use serde_json::Value;
-use support::{PlanningLibraries, TempDir, lib_dir};
+use support::{PlanningLibraries, TempDir};
 
 /// A capture of a ReLU.
 const SMALL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/captures/small.cudnncap");
@@ -203,10 +203,7 @@ fn several_devices_are_not_compared_with_several_releases() {
 #[test]
 fn graphs_are_planned_for_named_devices() {
     let test = "graphs_are_planned_for_named_devices";
-    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test, "jit-cu12-9.19.0"), lib_dir("jit-cu12-9.19.0"))
-    else {
-        return;
-    };
+    let Some((libraries, cudnn)) = PlanningLibraries::for_release(test, "jit-cu12-9.19.0") else { return };
     let (dir, cudnn) = (TempDir::new(), cudnn.to_str().unwrap());
     let file = convolution(&dir, HALF);
     let (code, text) = lab(&["replay", &file, "--cudnn", cudnn, "--device", "l4"], &libraries.path);
@@ -236,10 +233,7 @@ fn graphs_are_planned_for_named_devices() {
 #[test]
 fn a_reduced_graph_is_for_the_selected_device() {
     let test = "a_reduced_graph_is_for_the_selected_device";
-    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test, "jit-cu12-9.19.0"), lib_dir("jit-cu12-9.19.0"))
-    else {
-        return;
-    };
+    let Some((libraries, cudnn)) = PlanningLibraries::for_release(test, "jit-cu12-9.19.0") else { return };
     let (dir, cudnn) = (TempDir::new(), cudnn.to_str().unwrap());
     let file = convolution(&dir, FLOAT);
     let output = dir.path().join("smaller.cudnncap");
@@ -255,7 +249,7 @@ fn a_reduced_graph_is_for_the_selected_device() {
 
 /// Asserts that a release accepts all descriptions and has an engine for each device, except for one with this status.
 fn assert_plans_for_all(test: &str, release: &str, without: Option<(&str, &str)>) {
-    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test, release), lib_dir(release)) else { return };
+    let Some((libraries, cudnn)) = PlanningLibraries::for_release(test, release) else { return };
     let dir = TempDir::new();
     let (file, devices) = (convolution(&dir, HALF), all_devices());
     let devices: Vec<&str> = devices.iter().map(String::as_str).collect();

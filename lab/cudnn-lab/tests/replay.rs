@@ -78,10 +78,7 @@ fn full_disk() -> Stdio {
 #[test]
 fn a_working_and_a_refused_graph_are_planned_without_a_gpu() {
     let test = "a_working_and_a_refused_graph_are_planned_without_a_gpu";
-    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test, "jit-cu12-9.19.0"), lib_dir("jit-cu12-9.19.0"))
-    else {
-        return;
-    };
+    let Some((libraries, cudnn)) = PlanningLibraries::for_release(test, "jit-cu12-9.19.0") else { return };
     let (dir, cudnn) = (TempDir::new(), cudnn.to_str().unwrap());
     let record = convolution("good", 2);
     let file = write(&dir, &[START, &record, &convolution("mixed", 0)]);
@@ -99,10 +96,7 @@ fn a_working_and_a_refused_graph_are_planned_without_a_gpu() {
 #[test]
 fn a_failure_a_crash_and_a_lost_process_are_findings() {
     let test = "a_failure_a_crash_and_a_lost_process_are_findings";
-    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test, "jit-cu12-9.19.0"), lib_dir("jit-cu12-9.19.0"))
-    else {
-        return;
-    };
+    let Some((libraries, cudnn)) = PlanningLibraries::for_release(test, "jit-cu12-9.19.0") else { return };
     let (dir, cudnn) = (TempDir::new(), cudnn.to_str().unwrap());
     let file = write(&dir, &[START, &convolution("<b>", 2)]);
     let crash = "int cudnnBackendFinalize(void *d) { *(volatile int *)0 = 0; return 0; }";
@@ -132,10 +126,7 @@ fn a_failure_a_crash_and_a_lost_process_are_findings() {
 #[cfg(unix)]
 fn a_failed_output_stops_neither_the_replay_nor_the_files() {
     let test = "a_failed_output_stops_neither_the_replay_nor_the_files";
-    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test, "jit-cu12-9.19.0"), lib_dir("jit-cu12-9.19.0"))
-    else {
-        return;
-    };
+    let Some((libraries, cudnn)) = PlanningLibraries::for_release(test, "jit-cu12-9.19.0") else { return };
     let dir = TempDir::new();
     let file = write(&dir, &[START, &convolution("good", 2)]);
     let [page, junit] = ["page.html", "junit.xml"].map(|name| dir.path().join(name));
@@ -311,10 +302,7 @@ fn a_graph_for_a_device_with_a_long_name_is_skipped() {
 #[test]
 fn the_captured_engine_is_forced_or_skipped() {
     let test = "the_captured_engine_is_forced_or_skipped";
-    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test, "jit-cu12-9.19.0"), lib_dir("jit-cu12-9.19.0"))
-    else {
-        return;
-    };
+    let Some((libraries, cudnn)) = PlanningLibraries::for_release(test, "jit-cu12-9.19.0") else { return };
     let (dir, cudnn) = (TempDir::new(), cudnn.to_str().unwrap());
     let plan = |graph: &str, engine: &str| {
         format!(r#"{{"record":"plan","plan":0,"graph":"{graph}","status":"SUCCESS","engine":{engine},"build_us":1}}"#)
@@ -343,10 +331,7 @@ fn the_captured_engine_is_forced_or_skipped() {
 #[test]
 fn a_page_states_the_circumstances_of_the_comparison() {
     let test = "a_page_states_the_circumstances_of_the_comparison";
-    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test, "jit-cu12-9.19.0"), lib_dir("jit-cu12-9.19.0"))
-    else {
-        return;
-    };
+    let Some((libraries, cudnn)) = PlanningLibraries::for_release(test, "jit-cu12-9.19.0") else { return };
     let Some(newer) = lib_dir("jit-cu13-9.27.0") else { return };
     let dir = TempDir::new();
     let file = write(&dir, &[START, &convolution("mixed", 0), "<damaged>"]);
@@ -414,10 +399,7 @@ fn the_pinned_releases_are_compared_end_to_end() {
 #[test]
 fn failed_calls_are_repeated() {
     let test = "failed_calls_are_repeated";
-    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test, "jit-cu12-9.19.0"), lib_dir("jit-cu12-9.19.0"))
-    else {
-        return;
-    };
+    let Some((libraries, cudnn)) = PlanningLibraries::for_release(test, "jit-cu12-9.19.0") else { return };
     let (dir, cudnn) = (TempDir::new(), cudnn.to_str().unwrap());
     let failure = |attribute: &str| {
         format!(
@@ -445,10 +427,7 @@ fn failed_calls_are_repeated() {
 #[test]
 fn failed_calls_with_handles_are_repeated_for_the_device() {
     let test = "failed_calls_with_handles_are_repeated_for_the_device";
-    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test, "jit-cu12-9.19.0"), lib_dir("jit-cu12-9.19.0"))
-    else {
-        return;
-    };
+    let Some((libraries, cudnn)) = PlanningLibraries::for_release(test, "jit-cu12-9.19.0") else { return };
     let (dir, cudnn) = (TempDir::new(), cudnn.to_str().unwrap());
     let graph: Value = serde_json::from_str(&convolution("a", 2)).unwrap();
     let failure = |mut descriptors: Vec<Value>, last: &str| {

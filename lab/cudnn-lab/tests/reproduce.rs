@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use cudnn_graph::Graph;
 use cudnn_store::captures::{Capture, Record};
 use serde_json::Value;
-use support::{FakeLibrary, Library, PlanningLibraries, TempDir, Version, lib_dir};
+use support::{FakeLibrary, Library, PlanningLibraries, TempDir, Version};
 
 /// A capture of a ReLU.
 fn small() -> PathBuf {
@@ -168,10 +168,7 @@ fn a_failed_call_without_elements_is_refused() {
 #[test]
 fn a_graph_that_fails_becomes_smaller_with_a_real_release() {
     let test = "a_graph_that_fails_becomes_smaller_with_a_real_release";
-    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test, "jit-cu12-9.19.0"), lib_dir("jit-cu12-9.19.0"))
-    else {
-        return;
-    };
+    let Some((libraries, cudnn)) = PlanningLibraries::for_release(test, "jit-cu12-9.19.0") else { return };
     let dir = TempDir::new();
     let run = |capture: &Path, graph: &str| {
         let mut command = reduce(&dir, capture, graph, "status", &cudnn);

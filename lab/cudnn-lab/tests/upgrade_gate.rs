@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
-use support::{FakeLibrary, Library, PlanningLibraries, TempDir, Version, lib_dir};
+use support::{FakeLibrary, Library, PlanningLibraries, TempDir, Version};
 
 const LAB: &str = env!("CARGO_BIN_EXE_cudnn-lab");
 const WORKFLOW: &str = include_str!("../examples/upgrade-gate.yml");
@@ -87,10 +87,7 @@ fn fake(dir: &Path, code: &str) -> PathBuf {
 #[test]
 fn the_workflow_passes_an_equal_release_and_stops_a_worse_one() {
     let test = "the_workflow_passes_an_equal_release_and_stops_a_worse_one";
-    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test, "jit-cu12-9.19.0"), lib_dir("jit-cu12-9.19.0"))
-    else {
-        return;
-    };
+    let Some((libraries, cudnn)) = PlanningLibraries::for_release(test, "jit-cu12-9.19.0") else { return };
     let checkout = Checkout::new(&libraries.path);
     let [step] = &steps()[..] else { panic!("{WORKFLOW}") };
     let page = include_str!("../../../docs/guide/upgrade-gate.md");

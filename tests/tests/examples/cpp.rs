@@ -30,10 +30,7 @@ fn run(line: &str, dir: &Path, cudnn: &Path, libraries: &str) -> String {
 #[test]
 fn the_program_plans_and_its_mistakes_are_named() {
     let test = "the_program_plans_and_its_mistakes_are_named";
-    let (Some(cudnn), Some(libraries)) = (lib_dir("jit-cu12-9.19.0"), PlanningLibraries::new(test, "jit-cu12-9.19.0"))
-    else {
-        return;
-    };
+    let Some((libraries, cudnn)) = PlanningLibraries::for_release(test, "jit-cu12-9.19.0") else { return };
     if Command::new("g++").arg("--version").output().is_err() || lib_dir("jit-cu13-9.27.0").is_none() {
         return support::not_run(test, "there is no g++");
     }

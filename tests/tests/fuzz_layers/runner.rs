@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
-use support::{PlanningLibraries, TempDir, drop_in, errata_for_all_releases, lib_dir, tuned_for_all_releases};
+use support::{PlanningLibraries, TempDir, drop_in, errata_for_all_releases, tuned_for_all_releases};
 
 use crate::program::{Step, text};
 
@@ -43,7 +43,7 @@ pub(super) const NOISE: u32 = 7;
 impl Runner {
     /// Returns `None` if a download failed and tests may be skipped.
     pub(super) fn new(test: &str, release: &str) -> Option<Self> {
-        let (cudnn, libraries) = (lib_dir(release)?, PlanningLibraries::new(test, release)?);
+        let (libraries, cudnn) = PlanningLibraries::for_release(test, release)?;
         let functions = TempDir::new();
         let file = functions.path().join("functions.inc");
         let names: String = cudnn_loader::Function::ALL

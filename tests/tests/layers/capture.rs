@@ -219,6 +219,16 @@ fn refused_attributes_are_captured() {
 }
 
 #[test]
+fn failures_that_are_not_stored_are_mentioned() {
+    let Some(real) = Capturing::real("failures_that_are_not_stored_are_mentioned", "jit-cu12-9.19.0") else { return };
+    assert!(real.run("capture", &["executions", "failures"]).stdout.ends_with("done\n"));
+    let records = records(&real.file());
+    assert_eq!(failures(&records).len(), 1000);
+    let [incomplete] = all!(&records, Incomplete).collect::<Vec<_>>()[..] else { panic!("{:#?}", records.last()) };
+    assert_eq!(incomplete.label, "failed calls");
+}
+
+#[test]
 fn executions_are_described_once_and_counted() {
     let stand_in = Capturing::stand_in();
     let output = stand_in.run("capture", &["mistakes", "steps"]);

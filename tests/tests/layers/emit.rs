@@ -160,7 +160,7 @@ const FAILURES: [&str; 3] = [
 #[test]
 fn programs_repeat_failed_calls() {
     let test = "programs_repeat_failed_calls";
-    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test, RELEASE), lib_dir(RELEASE)) else { return };
+    let Some((libraries, cudnn)) = PlanningLibraries::for_release(test, RELEASE) else { return };
     let programs = Programs { dir: TempDir::new(), cudnn };
     for line in FAILURES {
         let Ok(Record::Failure(failure)) = serde_json::from_str(line) else { panic!("{line}") };

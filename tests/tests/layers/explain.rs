@@ -1,6 +1,6 @@
 //! Tests the layer `explain`: it names the cause if no plan of a graph works, and the program sees no difference.
 
-use support::{Child, ChildOutput, FakeLibrary, Library, PlanningLibraries, Subject, TempDir, Version, lib_dir};
+use support::{Child, ChildOutput, FakeLibrary, Library, PlanningLibraries, Subject, TempDir, Version};
 
 use crate::plans::PLANNER;
 
@@ -15,7 +15,7 @@ pub(super) struct Explaining {
 
 impl Explaining {
     pub(super) fn new(test: &str, release: &str) -> Option<Self> {
-        let (libraries, cudnn) = (PlanningLibraries::new(test, release)?, lib_dir(release)?);
+        let (libraries, cudnn) = PlanningLibraries::for_release(test, release)?;
         let dir = TempDir::new();
         // Programs may pass the description with its NUL.
         std::fs::write(dir.path().join("h200.json"), format!("{}\0", cudnn_backend::device::H200.trim_end())).unwrap();

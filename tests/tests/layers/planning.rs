@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use support::{Child, FakeLibrary, Library, PlanningLibraries, Subject, TempDir, Version, lib_dir};
+use support::{Child, FakeLibrary, Library, PlanningLibraries, Subject, TempDir, Version};
 
 use crate::plans::PLANNER;
 
@@ -18,7 +18,7 @@ pub(super) struct Planning {
 
 impl Planning {
     pub(super) fn real(test: &str, release: &str) -> Option<Self> {
-        let (libraries, cudnn) = (PlanningLibraries::new(test, release)?, lib_dir(release)?);
+        let (libraries, cudnn) = PlanningLibraries::for_release(test, release)?;
         let dir = TempDir::new();
         std::fs::write(dir.path().join("h200.json"), cudnn_backend::device::H200).unwrap();
         Some(Planning { dir, cudnn, libraries: Some(libraries) })

@@ -476,8 +476,7 @@ impl Real {
 
     /// Uses a pinned release and one of the engines for convolutions.
     pub(super) fn with(test: &str, id: &str, engine: &'static str) -> Option<Self> {
-        let libraries = PlanningLibraries::new(test, id)?;
-        let cudnn = lib_dir(id)?;
+        let (libraries, cudnn) = PlanningLibraries::for_release(test, id)?;
         let dir = TempDir::new();
         let h200 = cudnn_backend::device::H200;
         let smaller = h200.replace("\"multiProcessorCount\":132", "\"multiProcessorCount\":66");

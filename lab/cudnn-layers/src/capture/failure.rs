@@ -22,7 +22,7 @@ const MAX_FAILURES: usize = 1000;
 #[cold]
 pub(super) fn record(state: &State, call: &Call<'_>, status: Status) {
     if FAILURES.len() >= MAX_FAILURES {
-        return;
+        return plans::incomplete(state, "failed calls", "only the first 1000 different ones are stored");
     }
     let subject = match call.function {
         Id::CudnnBackendCreateDescriptor => None,

@@ -90,7 +90,8 @@ fn graph_id(state: &State, graph: &Arc<Content>) -> Option<Arc<str>> {
     Some(Arc::from(id))
 }
 
-fn incomplete(state: &State, label: &str, reason: &str) {
+/// Records once that something is not stored, and why.
+pub(super) fn incomplete(state: &State, label: &str, reason: &str) {
     let _ordinal = INCOMPLETE.write(&(label, reason), |_| {
         let (label, reason) = (label.to_owned(), reason.to_owned());
         state.output.write(&Record::Incomplete(IncompleteRecord { label, reason }))

@@ -11,6 +11,7 @@
 //! | `changed-pack` | changes a variant pack after another plan was executed |
 //! | `X,Y`... | fills x with X and y with Y, executes the plan, and unmaps the memory at once |
 //! | `threads` | executes one plan in four threads |
+//! | `failures` | fails to finalize 1,100 different tensors; a real cuDNN refuses them |
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -31,10 +32,19 @@ const ELEMENTS: usize = 1024;
 
 /// Executes plans, and prints `done`.
 pub(crate) fn run(which: &[String]) {
-    match execute(which) {
+    let is_failing = which.first().is_some_and(|which| which == "failures");
+    match if is_failing { fail() } else { execute(which) } {
         Ok(()) => println!("done"),
         Err(error) => println!("failed: {error}"),
     }
+}
+
+fn fail() -> Result<(), Error> {
+    for id in 0..1100_i64 {
+        let tensor = new(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR)?.set(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID, &[id])?;
+        let _refused = tensor.finalize();
+    }
+    Ok(())
 }
 
 fn execute(which: &[String]) -> Result<(), Error> {
