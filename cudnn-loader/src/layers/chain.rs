@@ -24,7 +24,7 @@ pub(super) fn missed_calls() -> u64 {
 
 /// Returns the function's address after all layers have wrapped it. Calls `begin` first if the layers have not started.
 /// Returns `None` if this call must bypass the layers, because a layer made it while wrapping a function, or because
-/// the turn was unavailable for a second.
+/// the turn was unavailable for a second, or its owner was for another thread.
 pub(super) fn wrap(function: Function, address: *mut (), begin: fn() -> Option<&'static Link>) -> Option<*mut ()> {
     if TURN.owner() == thread_token() {
         return None;
@@ -84,22 +84,37 @@ fn wrap_with_layers(
     Some(address)
 }
 
-/// Waits for the turn, at most one second. After a wait in vain, nobody waits for the same owner again.
-fn take_turn() -> Option<TurnGuard<'static>> {
-    static OVERDUE: AtomicU64 = AtomicU64::new(0);
-    let token = thread_token();
+/// The token of a thread for which another thread has waited in vain; 0 for none. Nobody waits for it again.
+static OVERDUE: AtomicU64 = AtomicU64::new(0);
+
+/// Holds the turn until it is dropped. Threads may wait for the next owner, even if this one was overdue.
+struct LayerTurn {
+    _turn: TurnGuard<'static>,
+}
+
+impl Drop for LayerTurn {
+    fn drop(&mut self) {
+        OVERDUE.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Waits for the turn, at most one second.
+fn take_turn() -> Option<LayerTurn> {
+    let (token, first_owner) = (thread_token(), TURN.owner());
     let mut backoff = Backoff::new();
     loop {
         if let Some(turn) = TURN.try_take(token) {
             OVERDUE.store(0, Ordering::Relaxed);
-            return Some(turn);
+            return Some(LayerTurn { _turn: turn });
         }
         let owner = TURN.owner();
         if owner != 0 && owner == OVERDUE.load(Ordering::Relaxed) {
             return None;
         }
         if !backoff.wait() {
-            OVERDUE.store(owner, Ordering::Relaxed);
+            if owner == first_owner {
+                OVERDUE.store(owner, Ordering::Relaxed);
+            }
             return None;
         }
     }
