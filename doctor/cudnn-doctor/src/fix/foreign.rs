@@ -21,6 +21,8 @@ pub(super) enum Distrust {
     /// It is not known what the settings in this variable, file or directory name, because it "has 2000000 bytes, more
     /// than 1048576".
     NotUnderstood(String, String),
+    /// Settings of the project in the working directory. Programs of root run in another directory.
+    Unread(PathBuf),
 }
 
 /// Returns why root must not trust the files below these directories, or below a directory that they add to Python's

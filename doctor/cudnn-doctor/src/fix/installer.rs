@@ -1,7 +1,7 @@
 //! Recognizes the commands of pip, uv, conda and pixi, and selects the environment variables for the programs that root runs.
 
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use cudnn_cli::command::Command;
 
@@ -102,6 +102,9 @@ pub(super) fn adapted(name: OsString, value: OsString) -> (OsString, OsString) {
     let value = match name.to_str() {
         Some("PATH") => only_of_root(&value),
         Some("PIP_CONSTRAINT" | "UV_CONSTRAINT" | "UV_EXCLUDE" | "UV_OVERRIDE") => with_absolute_paths(&value),
+        Some("PIP_CONFIG_FILE" | "UV_CONFIG_FILE") => {
+            std::path::absolute(&value).map_or(value, PathBuf::into_os_string)
+        }
         _ => value,
     };
     (name, value)

@@ -204,6 +204,11 @@ fn explain_distrust(untrusted: &UntrustedSource, installer: Option<PackageManage
              this step by hand",
             dir.printable()
         ),
+        Distrust::Unread(file) => format!(
+            "{} decides what uv installs here, but programs of root run in another directory: run the commands of this \
+             step by hand",
+            file.printable()
+        ),
         Distrust::NotUnderstood(source, reason) => format!(
             "{source}{} {reason}, so that root cannot check what it names: run `fix` without it, or run the commands of \
              this step by hand",

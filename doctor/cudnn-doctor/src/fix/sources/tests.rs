@@ -30,6 +30,20 @@ fn paths_are_found_in_all_notations_of_settings() {
 }
 
 #[test]
+fn the_settings_of_a_project_are_found_from_below() {
+    let dir = tempfile::tempdir().unwrap();
+    let (below, at) = (dir.path().join("a/b"), |name: &str| dir.path().join(name));
+    std::fs::create_dir_all(&below).unwrap();
+    assert_eq!(project_settings(&below), None);
+    std::fs::write(at("pyproject.toml"), "[project]\nname = \"a\"").unwrap();
+    assert_eq!(project_settings(&below), None);
+    std::fs::write(at("pyproject.toml"), "[tool.uv]\nno-index = true").unwrap();
+    assert_eq!(project_settings(&below), Some(at("pyproject.toml")));
+    std::fs::write(at("a/uv.toml"), "no-index = true").unwrap();
+    assert_eq!(project_settings(&below), Some(at("a/uv.toml")));
+}
+
+#[test]
 fn a_source_may_be_the_directory_of_its_file_or_relative_to_the_root_directory() {
     for (text, expected) in
         [("find-links = /env", "/env"), ("-f .", "/env/."), ("find-links = wheels", "/wheels"), ("x ~= 1.0", "/env/x")]
