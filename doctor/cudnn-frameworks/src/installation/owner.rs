@@ -127,8 +127,8 @@ fn own_dir(package: &Package) -> Option<&'static str> {
     })
 }
 
-/// Returns the names of a directory below the packages of the environments, parts of which may be links to another disk or
-/// into another environment, and then the directory itself.
+/// Returns the names of a directory below the packages of the environments, parts of which may be links to another disk
+/// or into another environment, and then the directory itself.
 fn names_of(dir: &Path, host: &Host) -> Vec<PathBuf> {
     let environments = Search::new(host.clone()).environments();
     let sites = environments.iter().filter_map(Origin::root).flat_map(site_packages);

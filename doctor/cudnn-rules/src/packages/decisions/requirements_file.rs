@@ -96,8 +96,8 @@ fn expanded(line: &str) -> String {
     })
 }
 
-/// Returns the text of a file in UTF-16 with a byte order mark, or else in UTF-8. Requirements are ASCII, but comments may
-/// have any encoding.
+/// Returns the text of a file in UTF-16 with a byte order mark, or else in UTF-8. Requirements are ASCII, but comments
+/// may have any encoding.
 pub(super) fn text(file: &Path) -> Option<String> {
     const MAX_LEN: u64 = 1 << 20;
     let bytes = read_bounded(file, MAX_LEN).ok()?;
