@@ -148,6 +148,25 @@ impl File {
     }
 }
 
+impl Directory {
+    /// Writes a file that only this user can access, in place of a file or link with this name. The data goes to a
+    /// temporary file, which is then renamed.
+    ///
+    /// # Errors
+    /// Returns an error if writing or renaming fails, for example because the name belongs to a directory.
+    pub fn replace(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let temporary = format!("{name}{}", temporary_suffix());
+        let file = self.create_file(&temporary)?;
+        let written = file.write(bytes);
+        drop(file);
+        let written = written.and_then(|()| self.rename(&temporary, name));
+        if written.is_err() {
+            let _ = self.remove_file(&temporary);
+        }
+        written
+    }
+}
+
 /// Opens a regular file that belongs to this user or to root.
 ///
 /// # Errors
@@ -169,10 +188,8 @@ pub fn replace<'a>(path: &Path, mut pieces: impl Iterator<Item = &'a [u8]>) -> s
     if std::fs::symlink_metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
         return Err(Untrusted::NotAFile.into());
     }
-    // Processes in two containers may have the same ID.
-    let random = RandomState::new().hash_one(SystemTime::now());
     let mut temporary = path.as_os_str().to_owned();
-    temporary.push(format!(".tmp-{}-{random:016x}", std::process::id()));
+    temporary.push(temporary_suffix());
     let temporary = Path::new(&temporary);
     let file = create_new(temporary)?;
     let written = make_readable(&file).and_then(|()| pieces.try_for_each(|piece| write_all(&file, piece)));
@@ -182,6 +199,12 @@ pub fn replace<'a>(path: &Path, mut pieces: impl Iterator<Item = &'a [u8]>) -> s
         let _ = std::fs::remove_file(temporary);
     }
     Ok(written?)
+}
+
+/// Returns the end of the name of a temporary file. Processes in two containers may have the same ID.
+fn temporary_suffix() -> String {
+    let random = RandomState::new().hash_one(SystemTime::now());
+    format!(".tmp-{}-{random:016x}", std::process::id())
 }
 
 #[cfg(test)]
@@ -194,5 +217,24 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("plan"), "").unwrap();
         assert!(Directory::create(dir.path()).is_ok_and(|dir| dir.names().is_ok_and(|names| names == ["plan"])));
+    }
+
+    /// Another user may be able to rename a parent directory after the check.
+    #[test]
+    #[cfg(target_os = "linux")]
+    #[cfg_attr(miri, ignore = "Miri has no openat")]
+    fn a_file_is_replaced_in_the_directory_that_was_checked() {
+        let world = tempfile::tempdir().unwrap();
+        let path = |name: &str| world.path().join(name);
+        let dir = Directory::create(&path("checked")).unwrap_or_else(|error| panic!("{error}"));
+        std::fs::create_dir(path("chosen")).unwrap();
+        std::fs::rename(path("checked"), path("moved")).unwrap();
+        std::os::unix::fs::symlink(path("chosen"), path("checked")).unwrap();
+        for bytes in [b"old", b"new"] {
+            dir.replace("facts", bytes).unwrap();
+            assert_eq!(std::fs::read(path("moved/facts")).unwrap(), bytes);
+        }
+        assert!(dir.names().is_ok_and(|names| names == ["facts"]));
+        assert_eq!(std::fs::read_dir(path("chosen")).unwrap().count(), 0);
     }
 }

@@ -96,12 +96,20 @@ impl Shell {
 
 /// Returns a value that is safe in `set "NAME=VALUE"`, without these characters. cmd expands `%` even in quotes and reads a
 /// single line.
+///
+/// # Errors
+/// The reason, and what to do instead.
 fn for_cmd<'a>(value: &'a OsStr, special: &[char]) -> Result<&'a str, String> {
-    let text = value.to_str().filter(|text| !text.contains(special) && !text.contains(char::is_control));
+    let reason = match value.to_str() {
+        None => "it is not Unicode".to_owned(),
+        Some(text) => match text.chars().find(|found| special.contains(found) || found.is_control()) {
+            None => return Ok(text),
+            Some(found) if found.is_control() => "it has a control character".to_owned(),
+            Some(found) => format!("it contains {found}"),
+        },
+    };
     let value = Path::new(value).printable();
-    text.ok_or_else(|| {
-        format!("cmd cannot represent {value}, because of a percent sign, a caret or a quote: use PowerShell (--shell powershell)")
-    })
+    Err(format!("cmd cannot represent {value}, because {reason}: use PowerShell (--shell powershell)"))
 }
 
 /// Returns the line that sets a variable.
@@ -167,5 +175,18 @@ mod tests {
             assert_eq!(line.is_ok(), expected.is_some(), "{value}: {line:?}");
             assert!(line.unwrap_or_default().starts_with(expected.unwrap_or_default()), "{value}");
         }
+    }
+
+    #[test]
+    fn a_value_that_cmd_cannot_represent_is_refused_with_the_reason() {
+        for (value, expected) in
+            [(r"C:\%A%", "it contains %"), (r#"a"b"#, "it contains \""), ("a\nb", "a control character")]
+        {
+            let refused = Shell::Cmd.set("X", value).unwrap_err();
+            assert!(refused.contains(expected), "{refused}");
+        }
+        assert_eq!(Shell::Cmd.set("X", "a^b").as_deref(), Ok(r#"set "X=a^b""#));
+        let refused = Shell::Cmd.prepend(Path::new("a^b")).unwrap_err();
+        assert!(refused.contains("it contains ^") && !refused.contains('%'), "{refused}");
     }
 }

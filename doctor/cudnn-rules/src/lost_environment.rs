@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use cudnn_cli::escape::Printable;
 use cudnn_cli::programs::doctor;
+use cudnn_frameworks::installation::is_virtual;
 use cudnn_probe::Host;
 use cudnn_probe::facts::{self, PathFacts};
 
@@ -61,15 +62,14 @@ impl LostEnvironment {
         })
     }
 
-    /// Returns whether an action changes the packages of another environment instead.
-    pub(crate) fn forbids(&self, action: &Action) -> bool {
-        let is_in_packages = |path: &Path| path.iter().any(|name| name == "site-packages" || name == "dist-packages");
+    /// Returns whether an action changes another environment instead.
+    pub(crate) fn is_bypassed_by(&self, action: &Action) -> bool {
         match action {
             Action::Packages(change) => change.site != Site::System,
             Action::Python(root) => *root != self.root,
-            Action::Remove { paths, .. } => paths.iter().any(|path| is_in_packages(path)),
+            Action::Remove { paths, .. } => paths.iter().any(|path| is_in_environment(path)),
             Action::Variable(_) => false,
-            action => action.place().is_some_and(is_in_packages),
+            action => action.place().is_some_and(is_in_environment),
         }
     }
 
@@ -83,4 +83,10 @@ impl LostEnvironment {
             doctor()
         ))
     }
+}
+
+/// Returns whether this path is below the packages of a Python, or in a virtual environment or one of conda.
+fn is_in_environment(path: &Path) -> bool {
+    let is_environment = |root: &Path| is_virtual(root) || root.join("conda-meta").leads_to_dir();
+    path.iter().any(|name| name == "site-packages" || name == "dist-packages") || path.ancestors().any(is_environment)
 }

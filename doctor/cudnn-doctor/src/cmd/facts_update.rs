@@ -13,7 +13,7 @@ use cudnn_fetch::sha256_hex;
 use cudnn_os::clock::local_time;
 use cudnn_os::environment::is_secure_execution;
 use cudnn_os::files::{Opened, open_regular};
-use cudnn_os::trusted_files::{self, Directory, TrustError};
+use cudnn_os::trusted_files::{Directory, TrustError};
 use cudnn_rules::refusal::Refusal;
 use cudnn_rules::release_facts::{FILE_NAME, InUse, MAX_LEN, ReleaseFacts, in_use, stored_file};
 
@@ -130,6 +130,5 @@ fn read(path: &Path, max: u64) -> Result<Vec<u8>, Refusal> {
 
 /// Replaces the stored file in one step, in a directory that only this user can change.
 fn store(file: &Path, bytes: &[u8]) -> Result<(), TrustError> {
-    Directory::create(file.parent().unwrap_or(file))?;
-    trusted_files::replace(file, std::iter::once(bytes))
+    Ok(Directory::create(file.parent().unwrap_or(file))?.replace(FILE_NAME, bytes)?)
 }

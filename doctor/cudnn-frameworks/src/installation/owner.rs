@@ -1,6 +1,6 @@
 //! Finds the package that owns a cuDNN in the installers' records, without running anything.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::facts::{self, Changes, PathFacts, entries_named, is_executable};
@@ -35,8 +35,10 @@ pub(super) struct InstallerRecords<'a> {
 impl<'a> InstallerRecords<'a> {
     /// Reads the records of wheels. Other records are read on demand.
     pub(super) fn read(dir: &'a Path, os: Os, host: &'a Host) -> Self {
-        let named = name_in_environment(dir, host);
-        InstallerRecords { dir, os, host, wheels: wheels(named.as_deref().unwrap_or(dir), os).unwrap_or_default() }
+        let mut read = HashSet::new();
+        let wheels = names_of(dir, host).into_iter().filter_map(|name| wheels(&name, os)).flatten();
+        let wheels = wheels.filter(|wheel| read.insert(real_path(&wheel.info_dir))).collect();
+        InstallerRecords { dir, os, host, wheels }
     }
 
     /// Returns the packages that contain this file, from the first installer with a record of it. Several packages were
@@ -46,7 +48,10 @@ impl<'a> InstallerRecords<'a> {
     pub(super) fn packages(&self, file: &str, version: Option<Version>) -> Vec<Package> {
         let (dir, host) = (self.dir, self.host);
         let wheels = self.wheels.iter().filter(|wheel| wheel.has(file));
-        let wheels: Vec<Package> = wheels.map(|wheel| wheel.package.clone()).collect();
+        let mut wheels: Vec<Package> = wheels.map(|wheel| wheel.package.clone()).collect();
+        // An environment whose directory is a link into another one may have the same record.
+        let mut known = HashSet::new();
+        wheels.retain(|package| known.insert((package.name.clone(), package.version.clone())));
         if !wheels.is_empty() {
             return wheels;
         }
@@ -104,6 +109,7 @@ impl<'a> InstallerRecords<'a> {
 /// damaged, but the directory is the one that this wheel fills.
 struct WheelRecord {
     package: Package,
+    info_dir: PathBuf,
     files: HashMap<String, (Option<u64>, Option<String>)>,
 }
 
@@ -121,12 +127,16 @@ fn own_dir(package: &Package) -> Option<&'static str> {
     })
 }
 
-/// Returns the name of a directory below the packages of an environment, a part of which may be a link to another disk.
-fn name_in_environment(dir: &Path, host: &Host) -> Option<PathBuf> {
+/// Returns the names of a directory below the packages of the environments, parts of which may be links to another disk
+/// or into another environment, and then the directory itself.
+fn names_of(dir: &Path, host: &Host) -> Vec<PathBuf> {
     let environments = Search::new(host.clone()).environments();
     let sites = environments.iter().filter_map(Origin::root).flat_map(site_packages);
-    let mut places = sites.flat_map(|site| [site.join("nvidia"), site]);
-    places.find_map(|place| Some(place.join(dir.strip_prefix(real_path(&place)).ok()?)))
+    let places = sites.flat_map(|site| [site.join("nvidia"), site]);
+    let named = places.filter_map(|place| Some(place.join(dir.strip_prefix(real_path(&place)).ok()?)));
+    let mut names: Vec<PathBuf> = named.chain([dir.to_owned()]).collect();
+    names.dedup();
+    names
 }
 
 /// Returns the wheels with files in this directory, such as `ROOT/lib/python3.12/site-packages/nvidia/cudnn/lib` or a
@@ -159,7 +169,7 @@ fn wheels(dir: &Path, os: Os) -> Option<Vec<WheelRecord>> {
         let files: HashMap<_, _> = lines.iter().filter_map(file).collect();
         let below = || prefix.strip_prefix(own_dir(&package)?);
         let is_its_own = || matches!(below(), Some("/lib/" | "/bin/")) && record::record_damage(&info_dir).is_some();
-        (!files.is_empty() || is_its_own()).then_some(WheelRecord { package, files })
+        (!files.is_empty() || is_its_own()).then_some(WheelRecord { package, info_dir, files })
     };
     let installed: Vec<WheelRecord> = installed_wheels(site_packages, root).filter_map(read).collect();
     // A record under another name counts only if no other package has these files.

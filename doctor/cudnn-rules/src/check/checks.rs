@@ -49,8 +49,8 @@ pub fn findings(observations: &Observations<'_>) -> Vec<Finding> {
     findings.sort_by_key(|finding| finding.kind.code);
     if let Some(lost) = observations.context.lost_environment() {
         let remedies = findings.iter_mut().filter_map(|finding| finding.remedy.as_mut());
-        let of_others = remedies.filter(|remedy| remedy.actions.iter().any(|action| lost.forbids(action)));
-        of_others.for_each(|remedy| *remedy = lost.remedy());
+        let bypassing = remedies.filter(|remedy| remedy.actions.iter().any(|action| lost.is_bypassed_by(action)));
+        bypassing.for_each(|remedy| *remedy = lost.remedy());
     }
     findings
 }

@@ -167,6 +167,10 @@ pub fn replace_by(
 ) -> Option<PackageChange> {
     let is_plain = |package: &Package| package.is_cudnn() && is_plain_name(&package.name);
     let first = packages.first().filter(|_| packages.iter().all(is_plain))?;
+    // One command changes one environment.
+    if packages.iter().any(|package| package.root != first.root) {
+        return None;
+    }
     // NVIDIA's Debian packages use the wheel's version plus a package revision.
     let of_system = version.filter(|_| first.installer == Installer::Dpkg).map(|version| format!("{version}-1"));
     let version = of_system.as_deref().or(version);

@@ -91,8 +91,8 @@ impl Pixi {
             let default = has_default.then_some(&manifest).map(|default| (default, true));
             for (feature, is_default) in default.into_iter().chain(named.map(|feature| (feature, false))) {
                 let targets = platforms.iter().filter_map(|name| Some((feature.get("target")?.get(name)?, false)));
-                for (part, is_replaced) in once((feature, is_default)).chain(targets) {
-                    found.extend(dependencies_in(part, is_replaced, &file));
+                for (part, is_default) in once((feature, is_default)).chain(targets) {
+                    found.extend(dependencies_in(part, is_default, &file));
                 }
             }
         }
@@ -101,16 +101,19 @@ impl Pixi {
 }
 
 /// Returns the packages in a feature, or in the part of one for a platform.
-fn dependencies_in(part: &Item, is_replaced: bool, file: &Path) -> Vec<Dependency> {
-    let tables = part.as_table_like().into_iter().flat_map(|part| part.iter());
-    let tables =
-        tables.filter(|(name, _)| name.ends_with("dependencies")).filter_map(|(_, table)| table.as_table_like());
-    let dependency = |(package, value): (&str, &Item)| {
-        // `"9.10.*"` or `{ version = "9.10.*", channel = "conda-forge" }`
-        let versions = value.as_str().or_else(|| value.get("version")?.as_str()).unwrap_or_default().to_owned();
-        Dependency { file: file.to_owned(), package: package.to_owned(), versions, is_replaced }
-    };
-    tables.flat_map(|table| table.iter()).map(dependency).collect()
+fn dependencies_in(part: &Item, is_default: bool, file: &Path) -> Vec<Dependency> {
+    let mut found = Vec::new();
+    for (name, table) in part.as_table_like().into_iter().flat_map(|part| part.iter()) {
+        // `pypi-dependencies` and others have tables of their own.
+        let is_replaced = is_default && name == "dependencies";
+        let table = table.as_table_like().filter(|_| name.ends_with("dependencies"));
+        for (package, value) in table.into_iter().flat_map(|table| table.iter()) {
+            // `"9.10.*"` or `{ version = "9.10.*", channel = "conda-forge" }`
+            let versions = value.as_str().or_else(|| value.get("version")?.as_str()).unwrap_or_default().to_owned();
+            found.push(Dependency { file: file.to_owned(), package: package.to_owned(), versions, is_replaced });
+        }
+    }
+    found
 }
 
 /// Returns the directory with the manifest of the pixi environment at this root.

@@ -72,6 +72,12 @@ pub(super) fn site_packages(report: &InstallationReport) -> Option<PathBuf> {
     installation::site_packages(&package.root).find(|site| is_below(site) || is_below(&site.join("nvidia")))
 }
 
+/// Returns the path of a directory that need not exist, with the symbolic links in its existing part resolved.
+pub(super) fn real_place(dir: &Path) -> PathBuf {
+    let real = |above: &Path| Some(cudnn_probe::canonicalize(above).ok()?.join(dir.strip_prefix(above).ok()?));
+    dir.ancestors().find_map(real).unwrap_or_else(|| dir.to_owned())
+}
+
 /// Returns the remedy if this user has no writable directory for a separate installation, as with `docker run --user`.
 pub(super) fn no_place() -> Remedy {
     Remedy::new(format!(

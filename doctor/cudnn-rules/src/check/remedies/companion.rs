@@ -8,7 +8,7 @@ use cudnn_frameworks::installation::{self, InstallationReport, LibraryReport};
 use cudnn_frameworks::real_path;
 use cudnn_probe::{Component, Library, Origin, Os, ld_so};
 
-use super::common::{apart_dir, by_change, no_place, site_packages};
+use super::common::{apart_dir, by_change, no_place, real_place, site_packages};
 use crate::check::finding::{FindingKind, NO_CUBLAS, NO_NVRTC};
 use crate::check::nvrtc::has_builtins;
 use crate::context::Context;
@@ -85,8 +85,8 @@ impl Companion<'_> {
         let beside = |package| packages::install_beside(package, component, cuda_major, report.cuda_minor);
         if let Some(change) = report.package.as_ref().and_then(beside) {
             let dir = site_packages(report).map(|site| site.join(wheel_dir));
-            let dir = dir
-                .filter(|dir| incomplete.is_some() || !ld_so::run_path_contains(&self.opener.path, dir, &context.host));
+            let is_searched = |dir: &Path| ld_so::run_path_contains(&self.opener.path, &real_place(dir), &context.host);
+            let dir = dir.filter(|dir| incomplete.is_some() || !is_searched(dir));
             let remedy = by_change(format!("{text} next to this cuDNN:"), change).effect(Effect::Other);
             return dir.iter().fold(remedy, |remedy, dir| remedy.search(dir));
         }

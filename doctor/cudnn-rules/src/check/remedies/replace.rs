@@ -4,7 +4,7 @@ use cudnn_frameworks::Environment;
 use cudnn_frameworks::installation::{InstallationReport, Installer, Package};
 use cudnn_probe::{Component, DEFAULT_CUDA_MAJOR, Origin, Version};
 
-use super::common::{all_packages, by_change, change, cuda_major, names, site_packages};
+use super::common::{all_packages, by_change, change, cuda_major, names, real_place, site_packages};
 use super::install::{install_wheel, requirement};
 use super::reinstall::reinstall;
 use crate::check::limits::{Limits, ReleaseChoice};
@@ -151,7 +151,7 @@ fn replaced(
 ) -> Remedy {
     let remedy = change(packages, text, replacement);
     let dir = site_packages(report).map(|site| site.join(component.wheel_dir(cuda_major(report))));
-    match dir.filter(|dir| *dir != report.dir && remedy.effect == Effect::OtherDir && is_named) {
+    match dir.filter(|dir| real_place(dir) != report.dir && remedy.effect == Effect::OtherDir && is_named) {
         Some(dir) => remedy.action(Variable::Use(dir)),
         None => remedy,
     }

@@ -1,4 +1,4 @@
-//! Reads files with one requirement per line, which pip and uv read, like pip does.
+//! Reads files with one requirement per line like pip and uv do, in UTF-8 or UTF-16.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -96,7 +96,7 @@ fn expanded(line: &str) -> String {
     })
 }
 
-/// Returns the text of a file in the encoding of its byte order mark, or else in UTF-8. Requirements are ASCII, but comments
+/// Returns the text of a file in UTF-16 with a byte order mark, or else in UTF-8. Requirements are ASCII, but comments
 /// may have any encoding.
 pub(super) fn text(file: &Path) -> Option<String> {
     const MAX_LEN: u64 = 1 << 20;

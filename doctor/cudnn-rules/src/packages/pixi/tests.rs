@@ -20,6 +20,11 @@ fn pixi_changes_its_own_environments() {
             "cudnn = '*'\nb = { path = 'b' }",
             Some("pixi add --manifest-path $ 'cudnn>=9.3' cuda-version=12 b"),
         ),
+        (
+            "default",
+            "[pypi-dependencies]\ncudnn = '~=9.1'\n[build-dependencies]\ncuda-version = '11.*'\n[host-dependencies]\nb = '1.*'",
+            Some("pixi add --manifest-path $ 'cudnn>=9.3' cuda-version=12 b"),
+        ),
     ] {
         std::fs::write(workspace.path().join("pixi.toml"), format!("[dependencies]\n{manifest}\n")).unwrap();
         let root = workspace.path().join(".pixi/envs").join(name);
