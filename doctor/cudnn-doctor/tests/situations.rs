@@ -1926,6 +1926,8 @@ fn nothing_is_installed_in_another_environment_than_the_one_that_a_variable_name
         std::fs::create_dir_all(path(dir)).unwrap();
     }
     std::fs::write(path("file"), "").unwrap();
+    std::fs::create_dir(path("started")).unwrap();
+    std::fs::write(path("started/pyvenv.cfg"), "home = /nonexistent/bin\nversion = 3.11.7\n").unwrap();
     std::os::unix::fs::symlink(path("gone"), path("dangling")).unwrap();
     let home = path("home");
     let variables = [("PATH", bin.as_path()), ("HOME", &home)];
@@ -1945,10 +1947,11 @@ fn nothing_is_installed_in_another_environment_than_the_one_that_a_variable_name
         ("dangling", "there is no such directory"),
         ("file", "it is not a directory"),
         ("empty", "it has no Python"),
+        ("started", "it has no Python"),
     ] {
         for variable in ["VIRTUAL_ENV", "CONDA_PREFIX"] {
             let root = path(name);
-            let is_of_conda = (variable, name) == ("CONDA_PREFIX", "empty");
+            let is_of_conda = variable == "CONDA_PREFIX" && ["empty", "started"].contains(&name);
             let reason = if is_of_conda { "conda has not made it" } else { reason };
             let expected = format!("{variable} names the environment {}, but {reason}: ", root.display());
             let help = help("C010", &[(variable, &root)]);

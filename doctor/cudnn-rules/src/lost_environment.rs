@@ -56,7 +56,8 @@ impl LostEnvironment {
             // conda installs packages in an environment without a Python.
             let (is_lost, reason) = match variable {
                 "CONDA_PREFIX" => (!root.join("conda-meta").path_exists(), "conda has not made it"),
-                _ => (!has_python() && python_problem(&root).is_none(), "it has no Python"),
+                // A damaged Python can be made again for the packages of the environment.
+                _ => (!has_python() && (python_problem(&root).is_none() || !has_packages(&root)), "it has no Python"),
             };
             is_lost.then_some(LostEnvironment { variable, root, reason })
         })
@@ -83,6 +84,11 @@ impl LostEnvironment {
             doctor()
         ))
     }
+}
+
+/// Returns whether a virtual environment has a directory of packages.
+fn has_packages(root: &Path) -> bool {
+    root.join("lib").leads_to_dir() || root.join("Lib").leads_to_dir()
 }
 
 /// Returns whether this path is below the packages of a Python, or in a virtual environment or one of conda.

@@ -24,6 +24,8 @@ pub(super) struct Dependency {
     pub(super) package: String,
     /// The versions that the manifest allows. Empty for a URL or a path.
     pub(super) versions: String,
+    /// What else the manifest states, and `pixi add` would remove, such as `channel`.
+    pub(super) others: Vec<String>,
     /// Whether `pixi add` would replace it.
     is_replaced: bool,
 }
@@ -81,7 +83,7 @@ impl Pixi {
         let machine = if cfg!(target_arch = "aarch64") { "linux-aarch64" } else { "linux-64" };
         let platforms = if Os::HOST == Os::Windows { vec!["win", "win-64"] } else { vec!["unix", "linux", machine] };
         let mut found = Vec::new();
-        for (name, keys) in [("pixi.toml", &[][..]), ("pyproject.toml", &["tool", "pixi"])] {
+        for (name, keys) in [("pixi.toml", &[][..]), ("mojoproject.toml", &[]), ("pyproject.toml", &["tool", "pixi"])] {
             let file = self.workspace().join(name);
             let Some(manifest) = toml(&file, keys) else { continue };
             let environment = manifest.get("environments").and_then(|all| all.get(&self.environment));
@@ -110,7 +112,15 @@ fn dependencies_in(part: &Item, is_default: bool, file: &Path) -> Vec<Dependency
         for (package, value) in table.into_iter().flat_map(|table| table.iter()) {
             // `"9.10.*"` or `{ version = "9.10.*", channel = "conda-forge" }`
             let versions = value.as_str().or_else(|| value.get("version")?.as_str()).unwrap_or_default().to_owned();
-            found.push(Dependency { file: file.to_owned(), package: package.to_owned(), versions, is_replaced });
+            let keys = value.as_table_like().into_iter().flat_map(|table| table.iter()).map(|(key, _)| key.to_owned());
+            let others = keys.filter(|key| is_replaced && key != "version").collect();
+            found.push(Dependency {
+                file: file.to_owned(),
+                package: package.to_owned(),
+                versions,
+                others,
+                is_replaced,
+            });
         }
     }
     found

@@ -10,10 +10,14 @@ use crate::packages::requirement::package_name;
 /// Returns the decisions about the environment at this root.
 pub(super) fn decisions(root: &Path) -> Vec<Decision> {
     let pinned = decisions_in(&root.join("conda-meta/pinned"));
-    let of_pixi = Pixi::of(root).into_iter().flat_map(|pixi| pixi.dependencies());
-    let of_pixi = of_pixi.map(|one| Decision::constraint(&one.file, format!("{} {}", one.package, one.versions)));
+    let dependencies: Vec<_> = Pixi::of(root).into_iter().flat_map(|pixi| pixi.dependencies()).collect();
+    let in_versions =
+        dependencies.iter().map(|one| Decision::constraint(&one.file, format!("{} {}", one.package, one.versions)));
     let of_conda = |pin: Decision| Decision { requirement: of_conda(&pin.requirement), ..pin };
-    pinned.into_iter().chain(of_pixi).map(of_conda).collect()
+    let others = dependencies.iter().filter(|one| !one.others.is_empty());
+    let others =
+        others.map(|one| Decision::constraint(&one.file, format!("{} @ {}", one.package, one.others.join(", "))));
+    pinned.into_iter().chain(in_versions).map(of_conda).chain(others).collect()
 }
 
 /// Returns the name and the versions in a specification of conda, without the build: `cudnn 8.9.*` for `cudnn=8.9=h1_0`.
@@ -36,7 +40,37 @@ fn of_conda(specification: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::disallowed_methods, reason = "a test writes the files that the rules read")]
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
     use super::*;
+
+    /// `pixi add` would lose everything but the versions.
+    #[test]
+    #[cfg_attr(miri, ignore = "it writes files")]
+    fn a_manifest_of_pixi_decides_what_it_states_besides_versions() {
+        let workspace = tempfile::tempdir().unwrap();
+        let root = workspace.path().join(".pixi/envs/default");
+        std::fs::create_dir_all(root.join("conda-meta")).unwrap();
+        std::fs::write(root.join("conda-meta/pixi"), "{}").unwrap();
+        for (value, is_excluded) in [
+            ("'9.10.*'", true),
+            ("'>=9.1'", false),
+            ("{ version = '>=9.1' }", false),
+            ("{ version = '>=9.1', channel = 'nvidia' }", true),
+            ("{ url = 'https://a.org/libcudnn-9.20-0.conda' }", true),
+            ("{ path = 'libcudnn' }", true),
+            ("{ build = 'h1_0' }", true),
+        ] {
+            for name in ["pixi.toml", "mojoproject.toml"] {
+                let file = workspace.path().join(name);
+                std::fs::write(&file, format!("[dependencies]\nlibcudnn = {value}\n")).unwrap();
+                let is_forbidden = decisions(&root).iter().any(|one| one.forbids("libcudnn>=9.18.0", None));
+                assert_eq!(is_forbidden, is_excluded, "{value}");
+                std::fs::remove_file(file).unwrap();
+            }
+        }
+    }
 
     #[test]
     fn pins_may_contain_builds() {
