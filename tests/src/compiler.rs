@@ -80,7 +80,7 @@ const HARNESS: &[&str] = &[
     include_str!("windows.rs"),
 ];
 
-/// Describes a compiler with its arguments and its version, as an input of [`compiled_once`].
+/// Describes a compiler with its arguments, its directories and its version, as an input of [`compiled_once`].
 pub(crate) fn describe(compiler: &Command) -> String {
     static VERSIONS: Mutex<Option<HashMap<OsString, String>>> = Mutex::new(None);
     let program = compiler.get_program();
@@ -89,8 +89,10 @@ pub(crate) fn describe(compiler: &Command) -> String {
         let output = Command::new(program).arg("--version").output();
         output.map_or_else(|error| error.to_string(), |output| String::from_utf8_lossy(&output.stdout).into_owned())
     });
-    // The command also has all variables of this process.
-    format!("{program:?} {:?} {version}", compiler.get_args().collect::<Vec<_>>())
+    let args: Vec<_> = compiler.get_args().collect();
+    // The command also has all other variables of this process.
+    let directories = ["CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH"].map(std::env::var_os);
+    format!("{program:?} {args:?} {directories:?} {version}")
 }
 
 /// Makes a file from these inputs, or copies the result of an earlier test program. Results are not stored if the

@@ -60,7 +60,9 @@ impl PlanningLibraries {
         // Full releases call more functions of NVRTC.
         if release.starts_with("jit-") {
             let dir = libraries.stand_ins.path().join("nvrtc");
-            nvrtc_once(&dir, &nvrtc()?.join(NVRTC_FILE));
+            let results = profile_dir().join(format!("compiled/nvrtc-{}/{release}", NVRTC.version));
+            std::fs::create_dir_all(&results).unwrap();
+            nvrtc_once(&dir, &nvrtc()?.join(NVRTC_FILE), &results);
             libraries.path = format!("{}:{}", dir.display(), libraries.path);
         }
         Some((libraries, lib_dir(release)?))
@@ -80,11 +82,12 @@ impl PlanningLibraries {
 
 const NVRTC_FILE: &str = "libnvrtc.so.12";
 
-/// Creates a directory with a stand-in for this NVRTC, which stores results in the directory of the build.
-fn nvrtc_once(dir: &Path, nvrtc: &Path) {
-    let results = profile_dir().join("compiled/nvrtc");
+/// Creates a directory with a stand-in for this NVRTC, which stores results in a directory.
+///
+/// # Panics
+/// Panics if the directory cannot be created.
+pub fn nvrtc_once(dir: &Path, nvrtc: &Path, results: &Path) {
     std::fs::create_dir_all(dir).unwrap();
-    std::fs::create_dir_all(&results).unwrap();
     symlink(nvrtc, dir.join("nvrtc")).unwrap();
     symlink(results, dir.join("results")).unwrap();
     // cuDNN closes NVRTC after each plan. It must not unload the stand-in, whose name the real library has too.

@@ -1,8 +1,8 @@
 // Stands in for NVRTC: compiles every program once, and takes the result of the same program from a file afterwards.
 //
-// Next to this library, the link `nvrtc` leads to the real library, and the link `results` to the directory of the
-// files. The name of a file is a hash of everything that the result depends on. Only the functions that JIT releases of
-// cuDNN look up are here.
+// Next to this library, the link `nvrtc` leads to the real library, and the link `results` to the directory with the
+// files of this NVRTC and this release of cuDNN. The name of a file is a hash of everything else that the result depends
+// on. Only the functions that JIT releases of cuDNN look up are here.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <limits.h>
@@ -12,13 +12,12 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum { LOG, PTX, CUBIN, OUTPUTS };
 
 // The content of a file.
 struct result {
-    // Covers all that follows.
+    // Covers all that follows. A file is not valid until it is complete.
     uint64_t checksum;
     uint64_t key;
     int32_t status;
@@ -45,15 +44,6 @@ static void add(struct program *program, const void *bytes, size_t length) {
 }
 
 static void add_text(struct program *program, const char *text) { add(program, text, text ? strlen(text) : 0); }
-
-// Adds a file by its inode, because tests link the libraries of cuDNN into other directories.
-static void add_file(struct program *program, const char *path) {
-    struct stat file;
-    memset(&file, 0, sizeof file);
-    stat(path, &file);
-    int64_t identity[] = {file.st_dev, file.st_ino, file.st_size, file.st_mtim.tv_sec, file.st_mtim.tv_nsec};
-    add(program, identity, sizeof identity);
-}
 
 // Writes the path of a file next to this library.
 static const char *beside(const char *name, char path[PATH_MAX]) {
@@ -86,11 +76,11 @@ const char *nvrtcGetErrorString(int status) {
 static struct program *start(const char *function, const void *caller, const char *source, const char *name, int count,
                              const char *const *headers, const char *const *names) {
     struct program *program = calloc(1, sizeof *program);
-    char path[PATH_MAX];
     Dl_info library;
+    if (!dladdr(caller, &library)) abort();
     add_text(program, function);
-    add_file(program, beside("nvrtc", path));
-    add_file(program, dladdr(caller, &library) ? library.dli_fname : "");
+    // Tests link the libraries of cuDNN into other directories.
+    add_text(program, basename(library.dli_fname));
     add_text(program, source);
     add_text(program, name);
     add(program, &count, sizeof count);
@@ -138,16 +128,16 @@ static uint64_t checksum(const struct result *result) {
     return hash(0, &result->key, offset(result, OUTPUTS) - sizeof result->checksum);
 }
 
-static const char *file_of(const struct program *program, const char *suffix, char path[PATH_MAX]) {
+static const char *file_of(const struct program *program, char path[PATH_MAX]) {
     char name[64];
-    snprintf(name, sizeof name, "results/%016llx%s", (unsigned long long)program->key, suffix);
+    snprintf(name, sizeof name, "results/%016llx", (unsigned long long)program->key);
     return beside(name, path);
 }
 
 // Returns the stored result of a program, or null if there is none or it is damaged.
 static struct result *load(const struct program *program) {
     char path[PATH_MAX];
-    FILE *file = fopen(file_of(program, "", path), "re");
+    FILE *file = fopen(file_of(program, path), "re");
     if (!file) return NULL;
     struct stat metadata;
     size_t length = fstat(fileno(file), &metadata) ? 0 : metadata.st_size;
@@ -160,17 +150,24 @@ static struct result *load(const struct program *program) {
     return NULL;
 }
 
-// Stores the result of a program. If that fails, the next process compiles the program again.
+// NVRTC's status for an error in the source.
+enum { COMPILATION_ERROR = 6 };
+
+// Stores the result of a program, unless NVRTC has failed for another reason than the source, which may not happen again.
+// If storing fails, the next process compiles the program again.
 static void store(const struct program *program) {
-    size_t length = offset(program->result, OUTPUTS);
+    const struct result *result = program->result;
+    if (result->status && result->status != COMPILATION_ERROR) return;
+    if (result->statuses[LOG] || result->statuses[PTX] || result->statuses[CUBIN]) return;
+    size_t length = offset(result, OUTPUTS);
     struct rlimit limit;
     // A longer file would kill the process.
     if (getrlimit(RLIMIT_FSIZE, &limit) || length > limit.rlim_cur) return;
-    char unfinished[PATH_MAX], path[PATH_MAX];
-    int file = mkstemp((char *)file_of(program, ".XXXXXX", unfinished));
-    if (file < 0) return;
-    int is_complete = write(file, program->result, length) == (ssize_t)length;
-    if (close(file) || !is_complete || rename(unfinished, file_of(program, "", path))) unlink(unfinished);
+    char path[PATH_MAX];
+    FILE *file = fopen(file_of(program, path), "we");
+    if (!file) return;
+    fwrite(result, length, 1, file);
+    fclose(file);
 }
 
 static struct result *compile(const struct program *program, int count, const char *const *options) {
@@ -188,7 +185,9 @@ static struct result *compile(const struct program *program, int count, const ch
     *complete = result;
     for (int i = 0; i < OUTPUTS; i++) {
         int (*get)(void *, char *) = real(GETTERS[i]);
-        if (result.lengths[i] > 0) get(program->real, (char *)complete + offset(complete, i));
+        if (result.lengths[i] == 0) continue;
+        int status = get(program->real, (char *)complete + offset(complete, i));
+        if (status) complete->statuses[i] = status;
     }
     complete->checksum = checksum(complete);
     return complete;

@@ -1,5 +1,8 @@
 //! Checks that the probe reads the files of real releases, and reports damaged files.
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
 use cudnn_frameworks::installation::{ArmVariant, InstallationReport};
 use cudnn_probe::image::missing_exports;
 use cudnn_probe::{
@@ -475,11 +478,21 @@ fn unreadable_exports_do_not_count_as_missing() {
 /// Otherwise, every test program would compile the same libraries again.
 #[test]
 fn a_compiled_library_is_stored_for_other_test_programs() {
+    let programs = std::env::current_exe().unwrap();
+    let stored = || -> BTreeSet<PathBuf> {
+        let files = std::fs::read_dir(programs.ancestors().nth(2).unwrap().join("compiled")).into_iter().flatten();
+        files.map(|file| file.unwrap().path()).collect()
+    };
     let dir = TempDir::new();
     let file = dir.file(Library::Ops);
-    FakeLibrary::new(Library::Ops, Version::new(9, 19, 0)).build(&file);
+    // No earlier test has compiled this library.
+    let code = format!("const char NAME[] = {:?};", dir.path().file_name().unwrap());
+    let former = stored();
+    FakeLibrary::new(Library::Ops, Version::new(9, 19, 0)).with_code(&code).build(&file);
     let library = std::fs::read(file).unwrap();
-    let programs = std::env::current_exe().unwrap();
-    let mut stored = std::fs::read_dir(programs.ancestors().nth(2).unwrap().join("compiled")).unwrap();
-    assert!(stored.any(|entry| std::fs::read(entry.unwrap().path()).is_ok_and(|stored| stored == library)));
+    // Other tests may store libraries at the same time.
+    let is_library = |file: &&PathBuf| std::fs::read(file).is_ok_and(|stored| stored == library);
+    let all = stored();
+    let new = all.difference(&former).find(is_library).expect("the library is stored");
+    std::fs::remove_file(new).unwrap();
 }

@@ -30,8 +30,8 @@ pub fn prepare() {
     }
 }
 
-/// Checks whether this process was started with a standard output. std opens /dev/null in place of a closed one, so that
-/// writing does not fail.
+/// Checks whether this process was started with a standard output. std opens /dev/null in place of a closed one, so
+/// that writing does not fail.
 ///
 /// # Errors
 /// Returns the error of writing to a closed file.

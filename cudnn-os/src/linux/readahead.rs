@@ -7,8 +7,8 @@ use std::path::Path;
 
 use super::trusted_files::open_existing;
 
-/// Makes the kernel read the start of each part of a file, limited to one request: the read-ahead size of the disk (128 KiB by
-/// default), or its largest request.
+/// Makes the kernel read the start of each part of a file, limited to one request: the read-ahead size of the disk (128
+/// KiB by default), or its largest request.
 ///
 /// # Errors
 /// Returns an error if the system call fails.

@@ -51,7 +51,7 @@ pub fn prepare() {
 // The job of the parent terminates this process.
 pub fn end_with_parent() {}
 
-/// Returns `Ok`, because programs of Windows may have no standard output.
+/// Returns `Ok`, because programs on Windows may have no standard output.
 pub fn check_output() -> Result<()> {
     Ok(())
 }

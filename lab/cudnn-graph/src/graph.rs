@@ -52,7 +52,8 @@ impl Graph {
     /// Returns a graph with these descriptors, or the reason why they are none.
     ///
     /// # Errors
-    /// Returns an error if there are no or too many descriptors or references, or if one refers to a descriptor that does not precede it.
+    /// Returns an error if there are no or too many descriptors or references, or if one refers to a descriptor that does
+    /// not precede it.
     pub fn new(nodes: Vec<Node>) -> Result<Self, String> {
         if nodes.is_empty() || nodes.len() > MAX_NODES {
             return Err(format!("a graph has {} descriptors; 1 to {MAX_NODES} are allowed", nodes.len()));

@@ -123,7 +123,7 @@ impl FileKind {
     /// process ID into the name, and a number if this process is writing to that file too.
     pub(crate) fn create(&self, name: &Path, first: &[u8]) -> Result<AppendFile> {
         let process = std::process::id();
-        let others = (2..=Self::COPIES).map(|copy| format!("{process}-{copy}"));
+        let others = (2..Self::COPIES).map(|copy| format!("{process}-{copy}"));
         let others = once(process.to_string()).chain(others).map(|suffix| with_suffix(name, &suffix));
         for name in once(name.to_owned()).chain(others) {
             if let Some(file) = self.create_unless_used(&std::path::absolute(name)?)? {
@@ -285,7 +285,7 @@ mod tests {
     fn copies_in_a_process_write_different_files() {
         let (dir, kind) = (tempfile::tempdir().unwrap(), FileKind { name: "list", start: "[" });
         let files: Vec<AppendFile> =
-            (0..4).map(|_| kind.create(&dir.path().join("a.json"), b"[ list").unwrap()).collect();
+            (0..FileKind::COPIES).map(|_| kind.create(&dir.path().join("a.json"), b"[ list").unwrap()).collect();
         let process = std::process::id();
         let names = [
             "a.json".to_owned(),
@@ -293,7 +293,9 @@ mod tests {
             format!("a.{process}-2.json"),
             format!("a.{process}-3.json"),
         ];
-        assert!(files.iter().map(AppendFile::path).eq(names.map(|name| dir.path().join(name))));
+        assert!(files.iter().take(4).map(AppendFile::path).eq(names.map(|name| dir.path().join(name))));
+        let error = kind.create(&dir.path().join("a.json"), b"[ list").err().map(|error| error.kind());
+        assert_eq!((files.len(), error), (16, Some(ErrorKind::AlreadyExists)));
         files.iter().for_each(AppendFile::close);
     }
 

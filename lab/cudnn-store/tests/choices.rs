@@ -116,10 +116,10 @@ fn a_file_covers_another_one_with_fewer_rules_and_graphs() {
     // The order of keys does not matter.
     for covered in [Choices::default(), choices([ranking(91_900, "A", 2, &[7])]), rule(r#"{"reason":"r","name":"a"}"#)]
     {
-        assert!(all.cover(&covered));
+        assert!(all.covers(&covered));
     }
     for other in [choices([ranking(91_900, "B", 2, &[2])]), rule(r#"{"name":"a"}"#), rule(r#"{"reason":"r"}"#)] {
-        assert!(!all.cover(&other));
+        assert!(!all.covers(&other));
     }
 }
 

@@ -1,6 +1,5 @@
 //! Tests the layer `errata`: it blocks exactly the plans that a rule selects.
 
-use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 use support::{Child, ChildOutput, FakeLibrary, Library, Subject, TempDir, Version, lib_dir};
@@ -22,19 +21,13 @@ fn file(dir: &Path, conditions: &[&str]) -> String {
 }
 
 /// Plans convolutions for a described GPU, with rules.
-pub(super) struct Blocking(Planning);
-
-impl Deref for Blocking {
-    type Target = Planning;
-
-    fn deref(&self) -> &Planning {
-        &self.0
-    }
+pub(super) struct Blocking {
+    planning: Planning,
 }
 
 impl Blocking {
     pub(super) fn real(test: &str, release: &str) -> Option<Self> {
-        Some(Blocking(Planning::real(test, release)?))
+        Some(Blocking { planning: Planning::real(test, release)? })
     }
 
     /// Uses a stand-in whose plans need 1 to 999 bytes of workspace. The convolutions of a real cuDNN need none.
@@ -42,18 +35,38 @@ impl Blocking {
         let planning = Planning::stand_in();
         let device = r#"{"deviceVer":900,"cudaDeviceId":0,"deviceName":"A GPU"}"#;
         std::fs::write(planning.device(), device).unwrap();
-        Blocking(planning)
+        Blocking { planning }
     }
 
     pub(super) fn run(&self, layers: &str, rules: &str) -> ChildOutput {
-        let child = self.child().env("CUDNN_ERRATA", rules).env("CUDNN_LOGLEVEL_DBG", "2");
-        let output = child.env("CUDNN_CAPTURE", self.capture()).run(&[layers, "errata", &self.device()]);
+        let child = self.planning.child().env("CUDNN_ERRATA", rules).env("CUDNN_LOGLEVEL_DBG", "2");
+        let output = child.env("CUDNN_CAPTURE", self.capture()).run(&[layers, "errata", &self.planning.device()]);
         assert_eq!(output.code, Some(0), "{output:#?}");
         output
     }
 
+    /// Returns the directory of the test.
+    fn dir(&self) -> &Path {
+        self.planning.dir.path()
+    }
+
     fn capture(&self) -> PathBuf {
-        self.dir.path().join("app.cudnncap")
+        self.dir().join("app.cudnncap")
+    }
+
+    /// Asserts that a capture contains only refused plans if a rule with these conditions refuses all of them. Returns the
+    /// functions that failed otherwise.
+    fn failures_beside_refusals(&self, layers: &str, conditions: &str) -> Vec<String> {
+        self.run(layers, &file(self.dir(), &[conditions]));
+        let records = capture::records(&self.capture());
+        let plans = capture::plans(&records);
+        let is_refused = |plan: &&cudnn_store::captures::PlanRecord| {
+            plan.status.to_string() == "NOT_SUPPORTED"
+                && plan.engine.is_some()
+                && plan.reason.as_ref().is_some_and(|reason| reason.starts_with("blocked by the erratum rule-0: "))
+        };
+        assert!(plans.len() > 1 && plans.iter().all(is_refused), "{conditions}, {layers}: {plans:#?}");
+        capture::failures(&records).iter().map(|failure| failure.call.clone()).collect()
     }
 
     /// Asserts that these rules block the plans whose lines contain all of these texts, and change no other line. The
@@ -103,7 +116,7 @@ fn plans_of_a_real_cudnn_are_blocked_by_every_kind_of_condition() {
         (r#""operations":["conv_fwd"],"compute_capability":{"from":"9.0","before":"9.1"}"#, ["", ""]),
         (r#""operations":["conv_fwd"],"cudnn":{"from":"9.19.0","before":"9.19.1"}"#, ["", ""]),
     ] {
-        planning.assert_blocks(&unblocked, &file(planning.dir.path(), &[conditions]), &texts, "rule-0");
+        planning.assert_blocks(&unblocked, &file(planning.dir(), &[conditions]), &texts, "rule-0");
     }
     // None of these rules selects a plan.
     let others = [
@@ -113,7 +126,7 @@ fn plans_of_a_real_cudnn_are_blocked_by_every_kind_of_condition() {
         r#""operations":["conv_fwd"],"knobs":{"TILE_SIZE":12345}"#,
         r#""workspace_above":1000000000000"#,
     ];
-    let rules = file(planning.dir.path(), &others);
+    let rules = file(planning.dir(), &others);
     for layers in ["errata", "trace,errata", "errata,plans", "trace,errata,plans"] {
         let output = planning.run(layers, &rules);
         assert_eq!(output.stdout, unblocked, "{layers}");
@@ -126,7 +139,7 @@ fn plans_of_a_real_cudnn_are_blocked_by_every_kind_of_condition() {
 fn plans_that_need_too_much_workspace_are_blocked() {
     let planning = Blocking::with_workspace();
     let unblocked = planning.run("none", "").stdout;
-    let output = planning.run("errata", &file(planning.dir.path(), &[r#""workspace_above":0"#])).stdout;
+    let output = planning.run("errata", &file(planning.dir(), &[r#""workspace_above":0"#])).stdout;
     let plans: Vec<&str> = output.lines().filter(|line| line.contains("engine ")).collect();
     // A program that finalizes the plan again gets the same status and text.
     let is_blocked = |plan: &&str| {
@@ -135,7 +148,7 @@ fn plans_that_need_too_much_workspace_are_blocked() {
         refusal.is_some_and(|start| first[start..] == *again)
     };
     assert!(!plans.is_empty() && plans.iter().all(is_blocked), "{output}");
-    let rules = file(planning.dir.path(), &[r#""workspace_above":999"#]);
+    let rules = file(planning.dir(), &[r#""workspace_above":999"#]);
     for layers in ["errata", "errata,plans", "errata,plans"] {
         assert_eq!(planning.run(layers, &rules).stdout, unblocked, "{layers}");
     }
@@ -144,24 +157,20 @@ fn plans_that_need_too_much_workspace_are_blocked() {
 /// A capture contains refused plans in the same way, whether the rule depends on the workspace or not.
 #[test]
 fn refused_plans_are_captured() {
-    let planning = Blocking::with_workspace();
-    for conditions in [r#""operations":["conv_fwd"]"#, r#""workspace_above":0"#] {
-        let rules = file(planning.dir.path(), &[conditions]);
-        for layers in ["capture,errata", "capture,errata,plans"] {
-            planning.run(layers, &rules);
-            let records = capture::records(&planning.capture());
-            let plans = capture::plans(&records);
-            let is_refused = |plan: &&cudnn_store::captures::PlanRecord| {
-                plan.status.to_string() == "NOT_SUPPORTED"
-                    && plan.engine.is_some()
-                    && plan.reason.as_ref().is_some_and(|reason| reason.starts_with("blocked by the erratum rule-0: "))
-            };
-            assert!(plans.len() > 1 && plans.iter().all(is_refused), "{conditions}, {layers}: {plans:#?}");
+    let stand_in = Blocking::with_workspace();
+    let by_operation = r#""operations":["conv_fwd"]"#;
+    let all_layers = ["capture,errata", "capture,errata,plans"];
+    for conditions in [by_operation, r#""workspace_above":0"#] {
+        for layers in all_layers {
             // The engines of the stand-in have no notes.
-            let mut failures = capture::failures(&records);
-            failures.retain(|failure| failure.call != "cudnnBackendGetAttribute");
-            assert!(failures.is_empty(), "{conditions}, {layers}: {failures:#?}");
+            let mut failures = stand_in.failures_beside_refusals(layers, conditions);
+            failures.retain(|function| function != "cudnnBackendGetAttribute");
+            assert_eq!(failures, [""; 0], "{conditions}, {layers}");
         }
+    }
+    let Some(real) = Blocking::real("refused_plans_are_captured", "jit-cu12-9.19.0") else { return };
+    for layers in all_layers {
+        assert_eq!(real.failures_beside_refusals(layers, by_operation), [""; 0], "{layers}");
     }
 }
 
@@ -170,9 +179,9 @@ fn refused_plans_are_captured() {
 fn cached_plans_are_blocked() {
     let Some(planning) = Blocking::real("cached_plans_are_blocked", "jit-cu12-9.19.0") else { return };
     planning.run("plans", "");
-    let cached = std::fs::read_dir(planning.dir.path().join("plans")).unwrap().count();
+    let cached = std::fs::read_dir(planning.dir().join("plans")).unwrap().count();
     assert!(cached > 0, "no plan was cached");
-    let rules = file(planning.dir.path(), &[r#""operations":["conv_fwd"]"#]);
+    let rules = file(planning.dir(), &[r#""operations":["conv_fwd"]"#]);
     let output = planning.run("errata,plans", &rules).stdout;
     assert!(!output.contains("SUCCESS"), "{output}");
     // In the other order, no plan is cached.

@@ -1,8 +1,9 @@
 //! Runs the planner with a real cuDNN that plans for a described H200, or with a stand-in that executes.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::SystemTime;
 
 use support::{Child, FakeLibrary, Library, PlanningLibraries, Subject, TempDir, Version};
 
@@ -57,12 +58,14 @@ fn compiled_programs_are_stored_and_verified() {
     let results = Path::new(stand_in).join("results");
     std::fs::remove_file(&results).unwrap();
     std::fs::create_dir(&results).unwrap();
-    // Two of three plans consist of the same program. The inodes of the files change when they are replaced.
-    let plan = || -> BTreeMap<PathBuf, (u64, Vec<u8>)> {
+    // Two of three plans consist of the same program.
+    let plan = || -> BTreeMap<PathBuf, (SystemTime, Vec<u8>)> {
         let output = planning.child().run(&["none", "real", "7", &planning.device()]);
         assert_eq!(output.stdout.matches("JSON of 556").count(), 3, "{output:#?}");
         let files = std::fs::read_dir(&results).unwrap().map(|entry| entry.unwrap().path());
-        files.map(|file| (file.clone(), (file.metadata().unwrap().ino(), std::fs::read(file).unwrap()))).collect()
+        files
+            .map(|file| (file.clone(), (file.metadata().unwrap().modified().unwrap(), std::fs::read(file).unwrap())))
+            .collect()
     };
     let stored = plan();
     assert_eq!(stored.len(), 2);
@@ -74,5 +77,56 @@ fn compiled_programs_are_stored_and_verified() {
         std::fs::write(file, wrong).unwrap();
         let (_, replaced) = &plan()[file];
         assert!(replaced == right, "a wrong result of {} bytes is used", wrong.len());
+    }
+}
+
+/// NVRTC may fail once because there is not enough memory. An error in the source is stored, because it happens again.
+#[test]
+fn transient_failures_of_nvrtc_are_not_stored() {
+    // Its failing function is the first argument of the process, and each output has 16 bytes.
+    let nvrtc = r#"
+        #include <string.h>
+        static const char *failing;
+        __attribute__((constructor)) static void start(int count, char **args) { failing = args[1]; }
+        static int status(const char *function) { return strcmp(function, failing) ? 0 : 1; }
+        #define OUTPUT(name) \
+            int nvrtcGet##name##Size(void *program, size_t *size) { *size = 16; return status(__func__); } \
+            int nvrtcGet##name(void *program, char *to) { strcpy(to, #name); return status(__func__); }
+        OUTPUT(ProgramLog) OUTPUT(PTX) OUTPUT(CUBIN)
+        int nvrtcCreateProgram(void **program) { return 0; }
+        int nvrtcCompileProgram(void *program) { return status(__func__); }
+        int nvrtcDestroyProgram(void **program) { return 0; }
+    "#;
+    let program = r#"
+        #include <stdio.h>
+        int nvrtcCreateProgram(void **, const char *, const char *, int, const char *const *, const char *const *);
+        int nvrtcCompileProgram(void *, int, const char *const *);
+        int nvrtcGetCUBIN(void *, char *);
+        int main(void) {
+            void *program;
+            char cubin[16];
+            nvrtcCreateProgram(&program, "source", "name", 0, 0, 0);
+            int compiled = nvrtcCompileProgram(program, 0, 0), read = nvrtcGetCUBIN(program, cubin);
+            printf("%d %d %s", compiled, read, cubin);
+        }
+    "#;
+    let dir = TempDir::new();
+    let [stand_in, results, real, main] =
+        ["nvrtc-once", "results", "nvrtc.so", "main"].map(|name| dir.path().join(name));
+    std::fs::create_dir(&results).unwrap();
+    support::compile(nvrtc, &["-shared", "-fPIC"], &real);
+    support::nvrtc_once(&stand_in, &real, &results);
+    support::compile(program, &["-Wl,--no-as-needed", "-L", stand_in.to_str().unwrap(), "-l:libnvrtc.so.12"], &main);
+    for (failing, expected, stored) in [
+        ("nvrtcCompileProgram", "1 0 CUBIN", 0),
+        ("nvrtcGetPTXSize", "0 0 CUBIN", 0),
+        ("nvrtcGetCUBIN", "0 1 CUBIN", 0),
+        ("none", "0 0 CUBIN", 1),
+        // The result is not compiled again.
+        ("nvrtcCompileProgram", "0 0 CUBIN", 1),
+    ] {
+        let output = Command::new(&main).arg(failing).env("LD_LIBRARY_PATH", &stand_in).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{failing}: {output:?}");
+        assert_eq!(std::fs::read_dir(&results).unwrap().count(), stored, "{failing}");
     }
 }

@@ -157,12 +157,16 @@ pub(super) fn key(graph: &Arc<Content>) -> u64 {
     hasher.finish()
 }
 
-/// Runs a closure with the attempt of the graph that a descriptor belongs to. Returns the attempt if the program has tried
-/// everything.
-fn with_attempt(content: &Arc<Content>, device: Name, section: impl FnOnce(&mut Attempt)) -> Option<Attempt> {
-    // cuDNN names the mistake if it refuses a graph.
-    let graph = shadow::graph_of(content).filter(|graph| graph.is_finalized)?;
-    let key = key(graph);
+/// Returns the key of the graph that a descriptor belongs to, if cuDNN has accepted the graph. Otherwise, cuDNN names the
+/// mistake.
+fn key_of(content: &Arc<Content>) -> Option<u64> {
+    shadow::graph_of(content).filter(|graph| graph.is_finalized).map(key)
+}
+
+/// Runs a closure with the attempt of the graph that a descriptor belongs to, and that has this key. Returns the attempt if
+/// the program has tried everything.
+fn with_attempt(content: &Arc<Content>, key: u64, device: Name, section: impl FnOnce(&mut Attempt)) -> Option<Attempt> {
+    let graph = shadow::graph_of(content)?;
     // Removed values are dropped after the lock is released.
     let (exhausted, _former) = with(|state| {
         if state.succeeded.contains(&key) {
@@ -187,14 +191,14 @@ fn mode_of(heuristics: &Content) -> i64 {
 pub(super) fn proposed(heuristics: Raw, count: usize, stored: &[Raw]) -> Option<Attempt> {
     let content = shadow::content(heuristics)?;
     let mode = mode_of(&content);
-    let key = shadow::graph_of(&content).map(key)?;
+    let key = key_of(&content)?;
     let added = with(|state| {
         if state.succeeded.contains(&key) || state.proposals.len() >= MAX_PROPOSALS {
             return 0;
         }
         stored.iter().filter(|proposal| state.proposals.insert(proposal.addr(), key) != Some(key)).count()
     })?;
-    with_attempt(&content, Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, |attempt| {
+    with_attempt(&content, key, Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, |attempt| {
         let known = attempt.proposals.entry(mode).or_insert(Ok(0));
         *known = Ok(count.max(known.as_ref().copied().unwrap_or(0)));
         attempt.live_proposals += added;
@@ -220,14 +224,16 @@ pub(super) fn finalized(content: &Arc<Content>, status: Status) -> Option<Attemp
     match content.kind {
         Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR if !is_success => {
             let mode = mode_of(content);
-            with_attempt(content, Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, |attempt| {
+            with_attempt(content, key_of(content)?, Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, |attempt| {
                 attempt.proposals.entry(mode).or_insert_with(|| Err(status_name(status)));
             })
         }
-        Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR => with_attempt(content, Name::CUDNN_ATTR_ENGINE_DEVICEPROP, |attempt| {
-            let count = if is_success { &mut attempt.engines_built } else { &mut attempt.engines_failed };
-            *count += 1;
-        }),
+        Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR => {
+            with_attempt(content, key_of(content)?, Name::CUDNN_ATTR_ENGINE_DEVICEPROP, |attempt| {
+                let count = if is_success { &mut attempt.engines_built } else { &mut attempt.engines_failed };
+                *count += 1;
+            })
+        }
         _ => None,
     }
 }
@@ -235,7 +241,7 @@ pub(super) fn finalized(content: &Arc<Content>, status: Status) -> Option<Attemp
 /// Records that finalizing a plan has failed.
 pub(super) fn plan_failed(content: &Arc<Content>, status: Status) -> Option<Attempt> {
     let name = status_name(status);
-    with_attempt(content, Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, |attempt| {
+    with_attempt(content, key_of(content)?, Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, |attempt| {
         *attempt.failed_plans.entry(name).or_default() += 1;
     })
 }
@@ -243,12 +249,16 @@ pub(super) fn plan_failed(content: &Arc<Content>, status: Status) -> Option<Atte
 /// Records a plan that was built.
 pub(super) fn plan_built(plan: Raw, workspace: i64, duration: Duration) {
     let Some(content) = shadow::content(plan) else { return };
-    let graph = shadow::graph_of(&content).map_or(0, key);
+    let key = key_of(&content);
     let restored_from = SERIALIZED.origin(&content);
-    let _not_exhausted = with_attempt(&content, Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, |attempt| {
-        attempt.live_plans += 1;
-        attempt.workspaces.push(workspace);
+    let _not_exhausted = key.and_then(|key| {
+        with_attempt(&content, key, Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, |attempt| {
+            attempt.live_plans += 1;
+            attempt.workspaces.push(workspace);
+        })
     });
+    // A restored plan has no graph.
+    let graph = key.unwrap_or(0);
     let _former = with(|state| {
         let former =
             state.plans.insert(plan.addr(), AttemptedPlan { graph, duration, restored_from, was_executed: false });

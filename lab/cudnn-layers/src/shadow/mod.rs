@@ -61,9 +61,8 @@ pub(crate) fn created(kind: Kind, descriptor: Raw) {
 pub(crate) fn initialized(descriptor: Raw) {
     let address = descriptor.addr();
     let _former = TABLE.with_value(address, |record| {
-        record.label = None;
-        let emptied = Arc::new(Content::emptied(record.content.kind));
-        Some(std::mem::replace(&mut record.content, emptied))
+        let emptied = Content::emptied(record.content.kind);
+        record.replace(Arc::new(emptied))
     });
 }
 
@@ -86,29 +85,22 @@ pub(crate) unsafe fn attribute_set(descriptor: Raw, name: Name, ty: Type, count:
         // SAFETY: guaranteed by the caller.
         unsafe { content::elements_of(ty, count, elements.cast()) }
     };
-    let _former = TABLE.with_value(address, |record| {
-        let attribute = RecordedAttribute { name, ty, count, value };
-        (record.label.take(), Arc::make_mut(&mut record.content).set(attribute))
-    });
+    let attribute = RecordedAttribute { name, ty, count, value };
+    let _former = TABLE.with_value(address, |record| record.change(|content| content.set(attribute)));
 }
 
 /// Call this when `cudnnBackendSetAttribute` or `cudnnBackendInitialize` has failed. The descriptor may have changed.
 pub(crate) fn failed(descriptor: Raw) {
     let address = descriptor.addr();
-    let _former = TABLE.with_value(address, |record| {
-        Arc::make_mut(&mut record.content).is_uncertain = true;
-        record.label.take()
-    });
+    let _former = TABLE.with_value(address, |record| record.change(|content| content.is_uncertain = true));
 }
 
 /// Call this when `cudnnBackendFinalize` has finalized a descriptor.
 pub(crate) fn finalized(descriptor: Raw) {
     let address = descriptor.addr();
-    TABLE.with_value(address, |record| {
-        if !record.content.is_finalized {
-            record.label = None;
-            Arc::make_mut(&mut record.content).is_finalized = true;
-        }
+    let _former = TABLE.with_value(address, |record| {
+        let is_changed = !record.content.is_finalized;
+        is_changed.then(|| record.change(|content| content.is_finalized = true))
     });
 }
 
@@ -116,10 +108,10 @@ pub(crate) fn finalized(descriptor: Raw) {
 pub(crate) fn refused(descriptor: Raw, reason: &Arc<str>) {
     let address = descriptor.addr();
     let _former = TABLE.with_value(address, |record| {
-        let content = Arc::make_mut(&mut record.content);
-        content.is_finalized = false;
-        content.refusal = Some(reason.clone());
-        record.label.take()
+        record.change(|content| {
+            content.is_finalized = false;
+            content.refusal.replace(reason.clone())
+        })
     });
 }
 
@@ -220,9 +212,8 @@ unsafe fn descriptors_read(source: &Arc<Content>, name: Name, count: usize, elem
         // Only the program's descriptors are tracked, because the destruction of cuDNN's own descriptors is not
         // visible.
         let _former = TABLE.with_value(address, |record| {
-            record.label = None;
             let filled = filled(record.content.kind)?;
-            Some(std::mem::replace(&mut record.content, filled))
+            Some(record.replace(filled))
         });
     }
 }

@@ -100,7 +100,7 @@ impl Choices {
 
     /// Returns whether these choices include all rules of another file, and a ranking with each of its keys.
     #[must_use]
-    pub fn cover(&self, other: &Choices) -> bool {
+    pub fn covers(&self, other: &Choices) -> bool {
         other.rules.iter().all(|rule| self.rules.contains(rule))
             && other.iter().all(|ranking| self.position(ranking.key()).is_ok())
     }

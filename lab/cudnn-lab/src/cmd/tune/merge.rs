@@ -26,7 +26,7 @@ pub(super) fn run(files: &[PathBuf], output: &Output<'_>, format: Format) -> Com
         }
         merged = merged.merge(choices);
     }
-    if !output.force && !merged.cover(&file::existing(output)?) {
+    if !output.force && !merged.covers(&file::existing(output)?) {
         let name = output.file.printable();
         return Err(
             format!("{name} contains rules or graphs that would be lost; name another file, or add --force").into()
