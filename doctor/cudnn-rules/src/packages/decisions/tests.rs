@@ -112,6 +112,8 @@ fn forbidden_after(
     }
     changes.set_variable("PATH", Some(dir.path().join("bin").into()));
     variables.iter().for_each(|(name, value)| changes.set_variable(name, Some((*value).into())));
+    let names: Vec<String> = variables.iter().map(|(name, _)| (*name).to_owned()).collect();
+    changes.set_answer("names of variables", "PIP_", &names);
     let reason = Facts::recorder().after(changes).within(|| forbidding(&change))?;
     Some(reason.replace(dir.path().to_str().unwrap(), "DIR"))
 }
@@ -202,5 +204,49 @@ fn all_places_that_pip_fills_obey_its_constraints() {
             assert_eq!(forbidden(&dir, change.clone(), &[(name, file)]), Some(expected), "{change:?}");
         }
         assert_eq!(forbidden(&dir, change, &[]), None);
+    }
+}
+
+#[test]
+#[cfg(all(test, target_os = "linux"))]
+fn options_that_redirect_pip_forbid_all_changes() {
+    let change = || PackageChange::of(Site::Environment("/opt/env".into())).install([NVRTC.to_owned()]);
+    for (settings, expected) in [
+        ("[global]\n--target=/x/t\n", Some("has `target = /x/t`, so that pip would change another place")),
+        ("[DEFAULT]\ntarget=/x/t\n[install]\n", Some("has `target = /x/t`, so that pip would change another place")),
+        ("[DEFAULT]\ntarget=/x/t\n[list]\n", None),
+        ("[install]\ndry_run = true\n", Some("has `dry-run = true`, so that pip would change nothing")),
+        ("[install]\ndry-run = Off\n", None),
+        ("[global]\ntarget = /x/t\n[install]\ntarget =\n dir\n", Some("has `target = dir`")),
+    ] {
+        let dir = project("");
+        let file = dir.path().join("pip.conf");
+        std::fs::write(&file, settings).unwrap();
+        let found = forbidden(&dir, change(), &[("PIP_CONFIG_FILE", &file)]);
+        assert_eq!(found.is_some(), expected.is_some(), "{settings}: {found:?}");
+        assert!(expected.is_none_or(|expected| found.unwrap().contains(expected)), "{settings}");
+    }
+}
+
+#[test]
+#[cfg(all(test, target_os = "linux"))]
+fn the_last_constraint_of_pip_replaces_the_others() {
+    let dir = project("");
+    let place = dir.path().display();
+    std::fs::write(dir.path().join("old.txt"), format!("{NVRTC}<12\n")).unwrap();
+    std::fs::write(dir.path().join("new.txt"), format!("{NVRTC}<13\n")).unwrap();
+    let [old, new, file] = ["old.txt", "new.txt", "pip.conf"].map(|name| dir.path().join(name));
+    for (settings, variable, is_forbidden) in [
+        (format!("[global]\n--constraint = {place}/old.txt\n"), None, true),
+        (format!("[DEFAULT]\nconstraint={place}/old.txt\n[global]\n"), None, true),
+        (format!("[install]\nconstraint={place}/new.txt\n[global]\nconstraint={place}/old.txt\n"), None, false),
+        (format!("[global]\nconstraint={place}/old.txt\n"), Some(&new), false),
+        (String::new(), Some(&old), true),
+    ] {
+        std::fs::write(&file, &settings).unwrap();
+        let variable = variable.map(|value| ("PIP_Constraint", value.as_path()));
+        let variables: Vec<_> = [("PIP_CONFIG_FILE", file.as_path())].into_iter().chain(variable).collect();
+        let change = PackageChange::of(Site::OnPath).install([NVRTC.to_owned()]);
+        assert_eq!(forbidden(&dir, change, &variables).is_some(), is_forbidden, "{settings}");
     }
 }
