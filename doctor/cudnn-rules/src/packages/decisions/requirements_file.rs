@@ -45,11 +45,12 @@ pub(super) fn decisions_in(file: &Path) -> Vec<Decision> {
 fn file_in_options(options: &[String]) -> Option<&str> {
     let value = |short: &str, long: &str| {
         let mut rest = options.iter();
-        // `-cX`, `-c X`, `--constraint=X` or `--constraint X`
-        let value = rest.find_map(|option| option.strip_prefix(long).or_else(|| option.strip_prefix(short)))?;
-        Some(value.trim_start_matches('='))
-            .filter(|value| !value.is_empty())
-            .or_else(|| rest.next().map(String::as_str))
+        // `-cX`, `-c X`, `--constraint=X`, `--constraint X`, or the start of this name: `--constr X`
+        let value = rest.find_map(|option| match option.split_once('=').unwrap_or((option, "")) {
+            (name, value) if name.len() > 2 && long.starts_with(name) => Some(value),
+            _ => option.strip_prefix(short),
+        })?;
+        Some(value).filter(|value| !value.is_empty()).or_else(|| rest.next().map(String::as_str))
     };
     value("-r", "--requirement").or_else(|| value("-c", "--constraint"))
 }
@@ -64,18 +65,21 @@ fn of_wheel(line: &str) -> Option<String> {
 
 /// Returns the path in a setting: a `file:` URL or a path.
 fn path(file: &str) -> PathBuf {
-    let prefixes = ["file://localhost/", "file:///", "file:/"];
-    match prefixes.iter().find_map(|prefix| file.strip_prefix(prefix)) {
+    let url = file.split_once(':').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("file"));
+    let prefixes = ["//localhost/", "///", "/"];
+    match url.and_then(|(_, place)| prefixes.iter().find_map(|prefix| place.strip_prefix(prefix))) {
         Some(rest) => PathBuf::from(format!("/{}", percent_decode_str(rest).decode_utf8_lossy())),
         None => file.into(),
     }
 }
 
-/// Returns the lines of a file with requirements. A backslash continues a line, except for a comment.
+/// Returns the lines of a file with requirements, which end like those of Python's `splitlines`. A backslash continues a
+/// line, except for a comment.
 fn joined_lines(text: &str) -> Vec<String> {
+    const ENDS: [char; 10] = ['\n', '\r', '\x0b', '\x0c', '\x1c', '\x1d', '\x1e', '\u{85}', '\u{2028}', '\u{2029}'];
     let mut lines = Vec::new();
     let mut start = String::new();
-    for line in text.lines() {
+    for line in text.replace("\r\n", "\n").split(ENDS) {
         let is_comment = line.trim_start().starts_with('#');
         match line.strip_suffix('\\').filter(|_| !is_comment) {
             Some(part) => start += part,
