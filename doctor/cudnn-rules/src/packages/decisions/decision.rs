@@ -31,7 +31,7 @@ impl Decision {
     }
 
     /// Returns whether the decision excludes all versions of a requirement in an environment with this version of Python.
-    pub(super) fn forbids(&self, wanted: &str, python: Option<(u32, u32)>) -> bool {
+    pub(super) fn forbids(&self, wanted: &str, python: Option<&str>) -> bool {
         normalized(package_name(wanted)) == normalized(package_name(&self.requirement))
             && match (self.kind, applies(&self.requirement, python)) {
                 (DecisionKind::Exclusion, _) => true,

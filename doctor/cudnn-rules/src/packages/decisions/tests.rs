@@ -131,6 +131,13 @@ fn decisions_forbid_first_and_repeated_installations_alike() {
         ("override", "==12.9.86; python_version < '3.9'", Some("decides nvidia-cuda-nvrtc-cu12==12.9.86; python_v")),
         ("override", "; sys_platform == 'never'", Some("decides nvidia-cuda-nvrtc-cu12; sys_platform == 'never'")),
         ("constraint", "==12.4.127; python_version < '3.9'", None),
+        ("constraint", "==12.4.127; extra == 'x'", None),
+        (
+            "constraint",
+            "==12.4.127; python_full_version >= '3.12.1'",
+            Some("decides nvidia-cuda-nvrtc-cu12==12.4.127;"),
+        ),
+        ("constraint", "==12.4.127; python_full_version > '3.12.1'", None),
         ("exclude", "", Some("excludes nvidia-cuda-nvrtc-cu12")),
         ("constraint", "==12.4.127; python_version == '3.12'", Some("decides nvidia-cuda-nvrtc-cu12==12.4.127; py")),
     ] {
@@ -248,5 +255,26 @@ fn the_last_constraint_of_pip_replaces_the_others() {
         let variables: Vec<_> = [("PIP_CONFIG_FILE", file.as_path())].into_iter().chain(variable).collect();
         let change = PackageChange::of(Site::OnPath).install([NVRTC.to_owned()]);
         assert_eq!(forbidden(&dir, change, &variables).is_some(), is_forbidden, "{settings}");
+    }
+}
+
+#[test]
+#[cfg(all(test, target_os = "linux"))]
+fn settings_that_redirect_uv_forbid_all_changes() {
+    let change =
+        |dir: &TempDir| PackageChange::of(Site::Environment(dir.path().join("env"))).install([NVRTC.to_owned()]);
+    let expected =
+        |key: &str| Some(format!("DIR/pyproject.toml has `pip.{key}`, so that uv would change another place"));
+    for (settings, expected) in [
+        ("[tool.uv.pip]\ntarget = \"t\"\n", expected("target")),
+        ("[tool.uv]\npip = { prefix = '/x' }\n", expected("prefix")),
+        ("[tool.uv.pip]\nlink-mode = 'copy'\n", None),
+    ] {
+        let dir = project(settings);
+        assert_eq!(forbidden(&dir, change(&dir), &[]), expected);
+        for (value, is_read) in [("TRUE", false), ("yes", false), ("0", true)] {
+            let found = forbidden(&dir, change(&dir), &[("UV_NO_CONFIG", Path::new(value))]);
+            assert_eq!(found, expected.clone().filter(|_| is_read), "{value}");
+        }
     }
 }
