@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use cudnn_probe::facts::PathFacts;
+
 use super::decision::Decision;
 use super::requirements_file::decisions_in;
 use crate::packages::pixi::Pixi;
@@ -9,11 +11,12 @@ use crate::packages::requirement::package_name;
 
 /// Returns the decisions about the environment at this root.
 pub(super) fn decisions(root: &Path) -> Vec<Decision> {
-    let pinned = decisions_in(&root.join("conda-meta/pinned"));
+    let pins = Some(root.join("conda-meta/pinned")).filter(|file| file.leads_to_file());
+    let pinned = pins.into_iter().flat_map(|file| decisions_in(&file));
     let of_pixi = Pixi::of(root).into_iter().flat_map(|pixi| pixi.dependencies());
     let of_pixi = of_pixi.map(|one| Decision::constraint(&one.file, format!("{} {}", one.package, one.versions)));
     let of_conda = |pin: Decision| Decision { requirement: of_conda(&pin.requirement), ..pin };
-    pinned.into_iter().chain(of_pixi).map(of_conda).collect()
+    pinned.chain(of_pixi).map(of_conda).collect()
 }
 
 /// Returns the name and the versions in a specification of conda, without the build: `cudnn 8.9.*` for `cudnn=8.9=h1_0`.

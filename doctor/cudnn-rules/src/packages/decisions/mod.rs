@@ -43,8 +43,12 @@ pub fn forbidding(change: &PackageChange) -> Option<String> {
     let python = root.and_then(python_version);
     change.installed().find_map(|wanted| {
         let decision = decisions.iter().find(|decision| decision.forbids(wanted, python.as_deref()))?;
-        let verb = if decision.kind == DecisionKind::Exclusion { "excludes" } else { "decides" };
-        Some(format!("{} {verb} {}", decision.file.printable(), decision.requirement.printable()))
+        let (file, requirement) = (decision.file.printable(), decision.requirement.printable());
+        Some(match decision.kind {
+            DecisionKind::Exclusion => format!("{file} excludes {requirement}"),
+            DecisionKind::MissingFile => format!("{file} does not exist, but a setting of pip or uv names it"),
+            DecisionKind::Constraint | DecisionKind::Override => format!("{file} decides {requirement}"),
+        })
     })
 }
 

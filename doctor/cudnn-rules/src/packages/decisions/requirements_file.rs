@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use cudnn_probe::facts::PathFacts;
 use cudnn_probe::{facts, read_bounded};
 use percent_encoding::percent_decode_str;
 
@@ -13,7 +14,7 @@ pub(super) fn decisions_in_files(setting: &str) -> Vec<Decision> {
     setting.split_whitespace().flat_map(|file| decisions_in(&path(file))).collect()
 }
 
-/// Returns the decisions in a file, and in the files that it names with `-c` or `-r`.
+/// Returns the decisions in a file, and in the files that it names with `-c` or `-r`, and which of these are missing.
 pub(super) fn decisions_in(file: &Path) -> Vec<Decision> {
     /// More files than a person writes.
     const MAX_FILES: usize = 32;
@@ -23,6 +24,9 @@ pub(super) fn decisions_in(file: &Path) -> Vec<Decision> {
     while let Some(file) = files.pop() {
         if read.len() >= MAX_FILES || !read.insert(file.clone()) {
             continue;
+        }
+        if !file.target_exists() && !is_url(&file) {
+            found.push(Decision::missing(&file));
         }
         for line in joined_lines(&text(&file).unwrap_or_default()) {
             // A comment is a word of its own, because URLs contain this character, too.
@@ -71,6 +75,12 @@ fn path(file: &str) -> PathBuf {
         Some(rest) => PathBuf::from(format!("/{}", percent_decode_str(rest).decode_utf8_lossy())),
         None => file.into(),
     }
+}
+
+/// Returns whether pip downloads this file.
+fn is_url(file: &Path) -> bool {
+    // The directory of the file that names it precedes the URL.
+    file.to_string_lossy().contains("://")
 }
 
 /// Returns the lines of a file with requirements, which end like those of Python's `splitlines`. A backslash continues a

@@ -278,3 +278,19 @@ fn settings_that_redirect_uv_forbid_all_changes() {
         }
     }
 }
+
+#[test]
+#[cfg(all(test, target_os = "linux"))]
+fn a_missing_file_of_constraints_forbids_installations() {
+    let dir = project("");
+    let [file, missing] = ["constraints.txt", "missing.txt"].map(|name| dir.path().join(name));
+    let expected = Some("DIR/missing.txt does not exist, but a setting of pip or uv names it".to_owned());
+    let change = || PackageChange::of(Site::OnPath);
+    let found = |change, file: &Path| forbidden(&dir, change, &[("PIP_CONSTRAINT", file)]);
+    assert_eq!(found(change().install([NVRTC.to_owned()]), &missing), expected);
+    assert_eq!(found(change().remove([NVRTC.to_owned()]), &missing), None);
+    for (line, expected) in [("-c missing.txt", expected), ("-c https://x/missing.txt", None)] {
+        std::fs::write(&file, line).unwrap();
+        assert_eq!(found(change().reinstall([NVRTC.to_owned()]), &file), expected, "{line}");
+    }
+}

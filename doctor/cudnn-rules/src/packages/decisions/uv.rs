@@ -35,7 +35,10 @@ pub(super) fn redirection(root: &Path, has_directory: bool) -> Option<String> {
 pub(super) fn decisions(root: &Path) -> Vec<Decision> {
     let in_variables = KINDS.into_iter().flat_map(|(kind, name, _)| {
         let files = variable(name).unwrap_or_default();
-        decisions_in_files(&files.to_string_lossy()).into_iter().map(move |decision| Decision { kind, ..decision })
+        decisions_in_files(&files.to_string_lossy()).into_iter().map(move |decision| match decision.kind {
+            DecisionKind::MissingFile => decision,
+            _ => Decision { kind, ..decision },
+        })
     });
     let files = settings_of(root);
     let in_files = files.iter().flat_map(|(file, settings)| {
