@@ -24,6 +24,14 @@ impl Platform {
         Platform { python_version: format!("{major}.{minor}"), python_full_version: format!("{major}.{minor}.0") }
     }
 
+    /// Returns the platform with this version of Python: `3.12.1`, or `3.12` if no more is known.
+    pub(super) fn with_python(version: &str) -> Self {
+        let parts: Vec<&str> = version.split('.').collect();
+        let python_version = parts.iter().take(2).copied().collect::<Vec<_>>().join(".");
+        let python_full_version = if parts.len() > 2 { version.to_owned() } else { format!("{version}.0") };
+        Platform { python_version, python_full_version }
+    }
+
     /// Returns the value of a variable, and whether it is a version.
     fn value(&self, variable: &str) -> Option<(&str, bool)> {
         let text = match variable {

@@ -287,12 +287,13 @@ pub fn allows(requirement: &str, version: &str) -> bool {
     specifiers(requirement).is_none_or(|specifiers| version.is_ok_and(|version| specifiers.contains(&version)))
 }
 
-/// Returns whether the marker of a requirement applies to this platform and this version of Python. A marker that cannot
-/// be parsed counts as one that applies.
+/// Returns whether the marker of a requirement applies without extras to this platform and this version of Python, such as
+/// `3.12` or `3.12.1`. A marker that cannot be parsed counts as one that applies.
 #[must_use]
-pub fn applies(requirement: &str, python: Option<(u32, u32)>) -> bool {
+pub fn applies(requirement: &str, python: Option<&str>) -> bool {
     let marker = Parsed::new(requirement).ok().and_then(|parsed| parsed.marker);
-    marker.is_none_or(|marker| condition(marker, &Platform::new(python), &[]) != Ok(Condition::Never))
+    let platform = python.map_or_else(|| Platform::new(None), Platform::with_python);
+    marker.is_none_or(|marker| !matches!(condition(marker, &platform, &[]), Ok(Condition::Never | Condition::With(_))))
 }
 
 /// Returns whether no version satisfies both requirements, as far as the versions that they mention show.

@@ -8,7 +8,7 @@ use cudnn_cli::command::Command;
 use cudnn_cli::path::{interpreter_words, is_on_path, path_dirs};
 use cudnn_frameworks::installation::{python_dirs, site_packages};
 use cudnn_os::files::below;
-use cudnn_probe::facts::{self, PathFacts, is_executable, read_start};
+use cudnn_probe::facts::{PathFacts, is_executable, read_start};
 use cudnn_probe::{Os, canonicalize};
 
 use super::apt::{python_pip, python_tools};
@@ -16,6 +16,7 @@ use super::environment::{
     has_pip, imports_user_packages, is_managed, is_virtual, python_in, records, root_of, setting, user_site,
     version_name,
 };
+use super::pip_options::redirecting_variables;
 
 /// Starts pip with a Python that ignores the user's packages. `-I` also excludes modules in the working directory.
 const PIP: [&str; 3] = ["-I", "-m", "pip"];
@@ -252,21 +253,10 @@ fn start<W: Into<OsString>>(
     without_variables(Command::new(python, pip).and([action]).and(arguments))
 }
 
-/// Unsets environment variables that would make pip install elsewhere, or other packages too.
+/// Unsets environment variables that would make pip change another place, other packages or nothing.
 pub(super) fn without_variables(command: Command) -> Command {
-    const NAMES: [&str; 9] = [
-        "PIP_TARGET",
-        "PIP_PREFIX",
-        "PIP_ROOT",
-        "PIP_USER",
-        "PIP_PYTHON",
-        "PIP_DRY_RUN",
-        "PIP_REQUIREMENT",
-        "PIP_EDITABLE",
-        "PIP_GROUP",
-    ];
-    let is_set = |name: &&str| facts::variable(name).is_some_and(|value| !value.is_empty());
-    let options: Vec<OsString> = NAMES.into_iter().filter(is_set).flat_map(|name| ["-u".into(), name.into()]).collect();
+    let options: Vec<OsString> =
+        redirecting_variables().into_iter().flat_map(|name| ["-u".into(), name.into()]).collect();
     let is_needed = !options.is_empty() && Os::HOST != Os::Windows;
     if is_needed { command.started_by("env", options) } else { command }
 }

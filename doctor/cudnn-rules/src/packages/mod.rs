@@ -19,6 +19,7 @@ mod installed_pip;
 mod interpreter;
 mod list;
 mod pip;
+mod pip_options;
 mod pixi;
 pub(crate) mod python_shim;
 mod requirement;

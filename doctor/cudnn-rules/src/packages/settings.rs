@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use cudnn_probe::facts::PathFacts;
 use cudnn_probe::{Os, facts, read_bounded};
 use toml_edit::{DocumentMut, Item};
 
 use super::dirs::entries;
 use super::pixi;
 
-/// Returns pip's configuration files for the Python with this prefix.
+/// Returns pip's configuration files for the Python with this prefix. Options in later files replace those in earlier ones.
 pub fn pip_settings(prefix: Option<&Path>) -> Vec<PathBuf> {
     pip_settings_on(Os::HOST, prefix)
 }
@@ -22,11 +23,14 @@ fn pip_settings_on(os: Os, prefix: Option<&Path>) -> Vec<PathBuf> {
         return Vec::new();
     }
     let (name, home, dir) = if is_windows { ("pip.ini", "USERPROFILE", "pip") } else { ("pip.conf", "HOME", ".pip") };
-    let of_system = (!is_windows).then(|| Path::new("/etc").join(name));
+    let in_etc = (!is_windows).then(|| Path::new("/etc").join(name));
     let of_home = variable(home).map(|home| home.join(dir).join(name));
+    let in_dir = |dir: PathBuf| dir.join("pip").join(name);
+    // pip does not read the user's files then.
+    let has_named = named.as_ref().is_some_and(|named| named.target_exists());
+    let of_user = of_home.into_iter().chain(user_config_dir(os).map(in_dir)).filter(|_| !has_named);
     let own = prefix.map(|prefix| prefix.join(name));
-    let in_dirs = config_dirs(os).into_iter().map(|dir| dir.join("pip").join(name));
-    of_system.into_iter().chain(in_dirs).chain(of_home).chain(own).chain(named).collect()
+    system_config_dirs(os).into_iter().map(in_dir).chain(in_etc).chain(of_user).chain(own).chain(named).collect()
 }
 
 /// Returns uv's configuration files for a process in the root directory, and the directory of the Pythons that uv has
@@ -87,12 +91,22 @@ pub const CONDA_ROOTS: [&str; 2] = ["CONDA_PREFIX", "MAMBA_ROOT_PREFIX"];
 
 /// Returns the directories with settings of the system and of the user.
 fn config_dirs(os: Os) -> Vec<PathBuf> {
+    system_config_dirs(os).into_iter().chain(user_config_dir(os)).collect()
+}
+
+fn system_config_dirs(os: Os) -> Vec<PathBuf> {
     if os == Os::Windows {
-        return ["ProgramData", "APPDATA"].into_iter().filter_map(variable).collect();
+        return variable("ProgramData").into_iter().collect();
     }
-    let of_system = variable("XDG_CONFIG_DIRS").unwrap_or_else(|| "/etc/xdg".into());
-    let of_user = variable("XDG_CONFIG_HOME").or_else(|| Some(variable("HOME")?.join(".config")));
-    std::env::split_paths(&of_system).chain(of_user).collect()
+    let dirs = variable("XDG_CONFIG_DIRS").unwrap_or_else(|| "/etc/xdg".into());
+    std::env::split_paths(&dirs).collect()
+}
+
+fn user_config_dir(os: Os) -> Option<PathBuf> {
+    if os == Os::Windows {
+        return variable("APPDATA");
+    }
+    variable("XDG_CONFIG_HOME").or_else(|| Some(variable("HOME")?.join(".config")))
 }
 
 fn variable(name: &str) -> Option<PathBuf> {
@@ -115,10 +129,10 @@ mod tests {
     #[test]
     fn each_system_has_its_own_files_of_pip() {
         let windows = [("ProgramData", "/all"), ("APPDATA", "/own"), ("USERPROFILE", "/home"), ("HOME", "/unused")];
-        let expected = ["/all/pip/pip.ini", "/own/pip/pip.ini", "/home/pip/pip.ini", "/env/pip.ini"];
+        let expected = ["/all/pip/pip.ini", "/home/pip/pip.ini", "/own/pip/pip.ini", "/env/pip.ini"];
         assert_eq!(settings(Os::Windows, &windows), expected.map(PathBuf::from));
         let linux = [("XDG_CONFIG_DIRS", "/all"), ("HOME", "/home"), ("APPDATA", "/unused")];
-        let expected = ["/etc/pip.conf", "/all/pip/pip.conf", "/home/.config/pip/pip.conf", "/home/.pip/pip.conf"];
+        let expected = ["/all/pip/pip.conf", "/etc/pip.conf", "/home/.pip/pip.conf", "/home/.config/pip/pip.conf"];
         let expected = expected.into_iter().chain(["/env/pip.conf"]).map(PathBuf::from).collect::<Vec<_>>();
         assert_eq!(settings(Os::Linux, &linux), expected);
         for (os, value, is_none) in

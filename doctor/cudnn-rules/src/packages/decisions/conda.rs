@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use cudnn_probe::facts::PathFacts;
+
 use super::decision::Decision;
 use super::requirements_file::decisions_in;
 use crate::packages::pixi::Pixi;
@@ -9,7 +11,8 @@ use crate::packages::requirement::package_name;
 
 /// Returns the decisions about the environment at this root.
 pub(super) fn decisions(root: &Path) -> Vec<Decision> {
-    let pinned = decisions_in(&root.join("conda-meta/pinned"));
+    let pins = Some(root.join("conda-meta/pinned")).filter(|file| file.leads_to_file());
+    let pinned = pins.into_iter().flat_map(|file| decisions_in(&file));
     let dependencies: Vec<_> = Pixi::of(root).into_iter().flat_map(|pixi| pixi.dependencies()).collect();
     let in_versions =
         dependencies.iter().map(|one| Decision::constraint(&one.file, format!("{} {}", one.package, one.versions)));
@@ -17,7 +20,7 @@ pub(super) fn decisions(root: &Path) -> Vec<Decision> {
     let others = dependencies.iter().filter(|one| !one.others.is_empty());
     let others =
         others.map(|one| Decision::constraint(&one.file, format!("{} @ {}", one.package, one.others.join(", "))));
-    pinned.into_iter().chain(in_versions).map(of_conda).chain(others).collect()
+    pinned.chain(in_versions).map(of_conda).chain(others).collect()
 }
 
 /// Returns the name and the versions in a specification of conda, without the build: `cudnn 8.9.*` for `cudnn=8.9=h1_0`.

@@ -22,6 +22,8 @@ pub(super) enum DecisionKind {
     Override,
     /// uv installs no version.
     Exclusion,
+    /// The file does not exist, so that pip and uv install nothing.
+    MissingFile,
 }
 
 impl Decision {
@@ -30,16 +32,22 @@ impl Decision {
         Decision { file: file.to_owned(), requirement, kind: DecisionKind::Constraint }
     }
 
+    /// Returns the decision of a setting that names a file without creating it.
+    pub(super) fn missing(file: &Path) -> Decision {
+        Decision { file: file.to_owned(), requirement: String::new(), kind: DecisionKind::MissingFile }
+    }
+
     /// Returns whether the decision excludes all versions of a requirement in an environment with this version of Python.
-    pub(super) fn forbids(&self, wanted: &str, python: Option<(u32, u32)>) -> bool {
-        normalized(package_name(wanted)) == normalized(package_name(&self.requirement))
-            && match (self.kind, applies(&self.requirement, python)) {
-                (DecisionKind::Exclusion, _) => true,
-                (kind, false) => kind == DecisionKind::Override,
-                (_, true) => alternatives(&self.requirement)
-                    .iter()
-                    .all(|versions| exclude_each_other(&with_known_versions(wanted), versions)),
-            }
+    pub(super) fn forbids(&self, wanted: &str, python: Option<&str>) -> bool {
+        self.kind == DecisionKind::MissingFile
+            || normalized(package_name(wanted)) == normalized(package_name(&self.requirement))
+                && match (self.kind, applies(&self.requirement, python)) {
+                    (DecisionKind::Exclusion | DecisionKind::MissingFile, _) => true,
+                    (kind, false) => kind == DecisionKind::Override,
+                    (_, true) => alternatives(&self.requirement)
+                        .iter()
+                        .all(|versions| exclude_each_other(&with_known_versions(wanted), versions)),
+                }
     }
 }
 

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use cudnn_cli::escape::Printable;
 
-use super::environment::{python_in, root_of, version_name};
+use super::environment::{python_in, root_of, setting, version_name};
 use super::restore::dotted;
 use super::{PackageChange, Pip, Site};
 use decision::DecisionKind;
@@ -24,28 +24,41 @@ pub fn forbidding(change: &PackageChange) -> Option<String> {
         Site::Directory { pip: Pip::Interpreter(program), .. } => root_of(program),
         Site::Directory { pip: Pip::Any, .. } | Site::OnPath | Site::NewEnvironment { .. } | Site::System => None,
     };
-    let decisions = match (&change.site, change.site.python_root().filter(|root| super::uv::serves(root))) {
+    let has_directory = matches!(change.site, Site::Directory { .. });
+    let of_uv = change.site.python_root().filter(|root| super::uv::serves(root));
+    let redirection = match (&change.site, of_uv) {
+        (Site::System | Site::Conda(_), _) => None,
+        (_, Some(root)) => uv::redirection(root, has_directory),
+        (_, None) => pip::redirection(root, has_directory),
+    };
+    if redirection.is_some() {
+        return redirection;
+    }
+    let decisions = match (&change.site, of_uv) {
         (Site::System, _) => return None,
         (Site::Conda(root), _) => conda::decisions(root),
         (_, Some(root)) => uv::decisions(root),
-        (site, None) => match pip::redirection(root, matches!(site, Site::Directory { .. })) {
-            Some(redirection) => return Some(redirection),
-            None => pip::decisions(root),
-        },
+        (_, None) => pip::decisions(root),
     };
     let python = root.and_then(python_version);
     change.installed().find_map(|wanted| {
-        let decision = decisions.iter().find(|decision| decision.forbids(wanted, python))?;
-        let verb = if decision.kind == DecisionKind::Exclusion { "excludes" } else { "decides" };
-        Some(format!("{} {verb} {}", decision.file.printable(), decision.requirement.printable()))
+        let decision = decisions.iter().find(|decision| decision.forbids(wanted, python.as_deref()))?;
+        let (file, requirement) = (decision.file.printable(), decision.requirement.printable());
+        Some(match decision.kind {
+            DecisionKind::Exclusion => format!("{file} excludes {requirement}"),
+            DecisionKind::MissingFile => format!("{file} does not exist, but a setting of pip or uv names it"),
+            DecisionKind::Constraint | DecisionKind::Override => format!("{file} decides {requirement}"),
+        })
     })
 }
 
-/// Returns the version of the Python in the environment at this root, as far as names of files show it.
-fn python_version(root: &Path) -> Option<(u32, u32)> {
-    let version = dotted(version_name(&python_in(root), root)?.to_str()?);
-    let (major, minor) = version.split_once('.')?;
-    Some((major.parse().ok()?, minor.parse().ok()?))
+/// Returns the version of the Python in the environment at this root, as far as its settings or names of files show it:
+/// `3.12.1` or `3.12`.
+fn python_version(root: &Path) -> Option<String> {
+    let stated = setting(root, "version").or_else(|| setting(root, "version_info"));
+    // virtualenv writes `3.12.1.final.0`.
+    let stated = stated.map(|version| version.split('.').take(3).collect::<Vec<_>>().join("."));
+    stated.or_else(|| Some(dotted(version_name(&python_in(root), root)?.to_str()?)))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use cudnn_probe::facts::PathFacts;
 use cudnn_probe::{facts, read_bounded};
 use percent_encoding::percent_decode_str;
 
@@ -13,7 +14,7 @@ pub(super) fn decisions_in_files(setting: &str) -> Vec<Decision> {
     setting.split_whitespace().flat_map(|file| decisions_in(&path(file))).collect()
 }
 
-/// Returns the decisions in a file, and in the files that it names with `-c` or `-r`.
+/// Returns the decisions in a file, and in the files that it names with `-c` or `-r`, and which of these are missing.
 pub(super) fn decisions_in(file: &Path) -> Vec<Decision> {
     /// More files than a person writes.
     const MAX_FILES: usize = 32;
@@ -23,6 +24,9 @@ pub(super) fn decisions_in(file: &Path) -> Vec<Decision> {
     while let Some(file) = files.pop() {
         if read.len() >= MAX_FILES || !read.insert(file.clone()) {
             continue;
+        }
+        if !file.target_exists() && !is_url(&file) {
+            found.push(Decision::missing(&file));
         }
         for line in joined_lines(&text(&file).unwrap_or_default()) {
             // A comment is a word of its own, because URLs contain this character, too.
@@ -45,11 +49,12 @@ pub(super) fn decisions_in(file: &Path) -> Vec<Decision> {
 fn file_in_options(options: &[String]) -> Option<&str> {
     let value = |short: &str, long: &str| {
         let mut rest = options.iter();
-        // `-cX`, `-c X`, `--constraint=X` or `--constraint X`
-        let value = rest.find_map(|option| option.strip_prefix(long).or_else(|| option.strip_prefix(short)))?;
-        Some(value.trim_start_matches('='))
-            .filter(|value| !value.is_empty())
-            .or_else(|| rest.next().map(String::as_str))
+        // `-cX`, `-c X`, `--constraint=X`, `--constraint X`, or the start of this name: `--constr X`
+        let value = rest.find_map(|option| match option.split_once('=').unwrap_or((option, "")) {
+            (name, value) if name.len() > 2 && long.starts_with(name) => Some(value),
+            _ => option.strip_prefix(short),
+        })?;
+        Some(value).filter(|value| !value.is_empty()).or_else(|| rest.next().map(String::as_str))
     };
     value("-r", "--requirement").or_else(|| value("-c", "--constraint"))
 }
@@ -64,18 +69,27 @@ fn of_wheel(line: &str) -> Option<String> {
 
 /// Returns the path in a setting: a `file:` URL or a path.
 fn path(file: &str) -> PathBuf {
-    let prefixes = ["file://localhost/", "file:///", "file:/"];
-    match prefixes.iter().find_map(|prefix| file.strip_prefix(prefix)) {
+    let url = file.split_once(':').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("file"));
+    let prefixes = ["//localhost/", "///", "/"];
+    match url.and_then(|(_, place)| prefixes.iter().find_map(|prefix| place.strip_prefix(prefix))) {
         Some(rest) => PathBuf::from(format!("/{}", percent_decode_str(rest).decode_utf8_lossy())),
         None => file.into(),
     }
 }
 
-/// Returns the lines of a file with requirements. A backslash continues a line, except for a comment.
+/// Returns whether pip downloads this file.
+fn is_url(file: &Path) -> bool {
+    // The directory of the file that names it precedes the URL.
+    file.to_string_lossy().contains("://")
+}
+
+/// Returns the lines of a file with requirements, which end like those of Python's `splitlines`. A backslash continues a
+/// line, except for a comment.
 fn joined_lines(text: &str) -> Vec<String> {
+    const ENDS: [char; 10] = ['\n', '\r', '\x0b', '\x0c', '\x1c', '\x1d', '\x1e', '\u{85}', '\u{2028}', '\u{2029}'];
     let mut lines = Vec::new();
     let mut start = String::new();
-    for line in text.lines() {
+    for line in text.replace("\r\n", "\n").split(ENDS) {
         let is_comment = line.trim_start().starts_with('#');
         match line.strip_suffix('\\').filter(|_| !is_comment) {
             Some(part) => start += part,

@@ -112,6 +112,8 @@ fn forbidden_after(
     }
     changes.set_variable("PATH", Some(dir.path().join("bin").into()));
     variables.iter().for_each(|(name, value)| changes.set_variable(name, Some((*value).into())));
+    let names: Vec<String> = variables.iter().map(|(name, _)| (*name).to_owned()).collect();
+    changes.set_answer("names of variables", "PIP_", &names);
     let reason = Facts::recorder().after(changes).within(|| forbidding(&change))?;
     Some(reason.replace(dir.path().to_str().unwrap(), "DIR"))
 }
@@ -129,6 +131,13 @@ fn decisions_forbid_first_and_repeated_installations_alike() {
         ("override", "==12.9.86; python_version < '3.9'", Some("decides nvidia-cuda-nvrtc-cu12==12.9.86; python_v")),
         ("override", "; sys_platform == 'never'", Some("decides nvidia-cuda-nvrtc-cu12; sys_platform == 'never'")),
         ("constraint", "==12.4.127; python_version < '3.9'", None),
+        ("constraint", "==12.4.127; extra == 'x'", None),
+        (
+            "constraint",
+            "==12.4.127; python_full_version >= '3.12.1'",
+            Some("decides nvidia-cuda-nvrtc-cu12==12.4.127;"),
+        ),
+        ("constraint", "==12.4.127; python_full_version > '3.12.1'", None),
         ("exclude", "", Some("excludes nvidia-cuda-nvrtc-cu12")),
         ("constraint", "==12.4.127; python_version == '3.12'", Some("decides nvidia-cuda-nvrtc-cu12==12.4.127; py")),
     ] {
@@ -202,5 +211,86 @@ fn all_places_that_pip_fills_obey_its_constraints() {
             assert_eq!(forbidden(&dir, change.clone(), &[(name, file)]), Some(expected), "{change:?}");
         }
         assert_eq!(forbidden(&dir, change, &[]), None);
+    }
+}
+
+#[test]
+#[cfg(all(test, target_os = "linux"))]
+fn options_that_redirect_pip_forbid_all_changes() {
+    let change = || PackageChange::of(Site::Environment("/opt/env".into())).install([NVRTC.to_owned()]);
+    for (settings, expected) in [
+        ("[global]\n--target=/x/t\n", Some("has `target = /x/t`, so that pip would change another place")),
+        ("[DEFAULT]\ntarget=/x/t\n[install]\n", Some("has `target = /x/t`, so that pip would change another place")),
+        ("[DEFAULT]\ntarget=/x/t\n[list]\n", None),
+        ("[install]\ndry_run = true\n", Some("has `dry-run = true`, so that pip would change nothing")),
+        ("[install]\ndry-run = Off\n", None),
+        ("[global]\ntarget = /x/t\n[install]\ntarget =\n dir\n", Some("has `target = dir`")),
+    ] {
+        let dir = project("");
+        let file = dir.path().join("pip.conf");
+        std::fs::write(&file, settings).unwrap();
+        let found = forbidden(&dir, change(), &[("PIP_CONFIG_FILE", &file)]);
+        assert_eq!(found.is_some(), expected.is_some(), "{settings}: {found:?}");
+        assert!(expected.is_none_or(|expected| found.unwrap().contains(expected)), "{settings}");
+    }
+}
+
+#[test]
+#[cfg(all(test, target_os = "linux"))]
+fn the_last_constraint_of_pip_replaces_the_others() {
+    let dir = project("");
+    let place = dir.path().display();
+    std::fs::write(dir.path().join("old.txt"), format!("{NVRTC}<12\n")).unwrap();
+    std::fs::write(dir.path().join("new.txt"), format!("{NVRTC}<13\n")).unwrap();
+    let [old, new, file] = ["old.txt", "new.txt", "pip.conf"].map(|name| dir.path().join(name));
+    for (settings, variable, is_forbidden) in [
+        (format!("[global]\n--constraint = {place}/old.txt\n"), None, true),
+        (format!("[DEFAULT]\nconstraint={place}/old.txt\n[global]\n"), None, true),
+        (format!("[install]\nconstraint={place}/new.txt\n[global]\nconstraint={place}/old.txt\n"), None, false),
+        (format!("[global]\nconstraint={place}/old.txt\n"), Some(&new), false),
+        (String::new(), Some(&old), true),
+    ] {
+        std::fs::write(&file, &settings).unwrap();
+        let variable = variable.map(|value| ("PIP_Constraint", value.as_path()));
+        let variables: Vec<_> = [("PIP_CONFIG_FILE", file.as_path())].into_iter().chain(variable).collect();
+        let change = PackageChange::of(Site::OnPath).install([NVRTC.to_owned()]);
+        assert_eq!(forbidden(&dir, change, &variables).is_some(), is_forbidden, "{settings}");
+    }
+}
+
+#[test]
+#[cfg(all(test, target_os = "linux"))]
+fn settings_that_redirect_uv_forbid_all_changes() {
+    let change =
+        |dir: &TempDir| PackageChange::of(Site::Environment(dir.path().join("env"))).install([NVRTC.to_owned()]);
+    let expected =
+        |key: &str| Some(format!("DIR/pyproject.toml has `pip.{key}`, so that uv would change another place"));
+    for (settings, expected) in [
+        ("[tool.uv.pip]\ntarget = \"t\"\n", expected("target")),
+        ("[tool.uv]\npip = { prefix = '/x' }\n", expected("prefix")),
+        ("[tool.uv.pip]\nlink-mode = 'copy'\n", None),
+    ] {
+        let dir = project(settings);
+        assert_eq!(forbidden(&dir, change(&dir), &[]), expected);
+        for (value, is_read) in [("TRUE", false), ("yes", false), ("0", true)] {
+            let found = forbidden(&dir, change(&dir), &[("UV_NO_CONFIG", Path::new(value))]);
+            assert_eq!(found, expected.clone().filter(|_| is_read), "{value}");
+        }
+    }
+}
+
+#[test]
+#[cfg(all(test, target_os = "linux"))]
+fn a_missing_file_of_constraints_forbids_installations() {
+    let dir = project("");
+    let [file, missing] = ["constraints.txt", "missing.txt"].map(|name| dir.path().join(name));
+    let expected = Some("DIR/missing.txt does not exist, but a setting of pip or uv names it".to_owned());
+    let change = || PackageChange::of(Site::OnPath);
+    let found = |change, file: &Path| forbidden(&dir, change, &[("PIP_CONSTRAINT", file)]);
+    assert_eq!(found(change().install([NVRTC.to_owned()]), &missing), expected);
+    assert_eq!(found(change().remove([NVRTC.to_owned()]), &missing), None);
+    for (line, expected) in [("-c missing.txt", expected), ("-c https://x/missing.txt", None)] {
+        std::fs::write(&file, line).unwrap();
+        assert_eq!(found(change().reinstall([NVRTC.to_owned()]), &file), expected, "{line}");
     }
 }

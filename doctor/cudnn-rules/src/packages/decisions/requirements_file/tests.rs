@@ -33,6 +33,10 @@ fn options_name_other_files_like_in_pip() {
         ("-r a%20b", Some("a.20b")),
         (&format!("-r file://{place}/a%20b"), Some("a.b")),
         (&format!("--constraint=file://localhost{place}/b"), Some("b")),
+        (&format!("-r FILE://{place}/b"), Some("b")),
+        ("--constr b", Some("b")),
+        ("--requirem=b", Some("b")),
+        ("--require-hashes b", None),
         ("-r", None),
         ("-e a", None),
         ("-r 'a", None),
@@ -65,6 +69,8 @@ fn files_have_the_encodings_and_variables_that_pip_knows() {
         units.clone().flat_map(u16::to_le_bytes).collect(),
         units.flat_map(u16::to_be_bytes).collect(),
         b"a<9 # \xe4\nb-cu12==1\n".to_vec(),
+        b"a<9\rb-cu12==1\r".to_vec(),
+        b"# c\x0ba<9\x0cb-cu12==\\\r\n1\xc2\x85".to_vec(),
     ] {
         assert_eq!(found(bytes.clone()), ["a<9", "b-cu12==1"], "{bytes:?}");
     }
