@@ -310,7 +310,7 @@ fn a_trace_that_was_not_written_is_reported() {
     let script = "read -r children </proc/$$/task/$$/children; echo \"[$children]\"; exit 42";
     for is_there in [false, true] {
         if is_there {
-            std::fs::write(&file, "[\n{\"name\":\"process_name\"}\n]\n").unwrap();
+            std::fs::write(&file, "[\n{\"name\":\"process_name\",\"cat\":\"cudnn\"}\n]\n").unwrap();
         }
         let output = run(&prefix, &["--trace", file.to_str().unwrap(), "--", "sh", "-c", script]);
         assert_eq!((output.status.code(), text(&output.stdout).trim()), (Some(42), "[]"), "{output:?}");
