@@ -91,7 +91,8 @@ pub(crate) fn describe(compiler: &Command) -> String {
     });
     let args: Vec<_> = compiler.get_args().collect();
     // The command also has all other variables of this process.
-    let directories = ["CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH"].map(std::env::var_os);
+    let directories = ["COMPILER_PATH", "CPATH", "CPLUS_INCLUDE_PATH", "C_INCLUDE_PATH", "LIBRARY_PATH"];
+    let directories = directories.map(std::env::var_os);
     format!("{program:?} {args:?} {directories:?} {version}")
 }
 

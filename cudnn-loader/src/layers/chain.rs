@@ -24,7 +24,7 @@ pub(super) fn missed_calls() -> u64 {
 
 /// Returns the function's address after all layers have wrapped it. Calls `begin` first if the layers have not started.
 /// Returns `None` if this call must bypass the layers, because a layer made it while wrapping a function, or because
-/// the turn was unavailable for a second, or its owner was for another thread.
+/// the turn was unavailable for a second, or another thread has waited for its owner in vain.
 pub(super) fn wrap(function: Function, address: *mut (), begin: fn() -> Option<&'static Link>) -> Option<*mut ()> {
     if TURN.owner() == thread_token() {
         return None;
@@ -101,6 +101,7 @@ impl Drop for LayerTurn {
 /// Waits for the turn, at most one second.
 fn take_turn() -> Option<LayerTurn> {
     let (token, first_owner) = (thread_token(), TURN.owner());
+    let mut is_same_owner = true;
     let mut backoff = Backoff::new();
     loop {
         if let Some(turn) = TURN.try_take(token) {
@@ -108,11 +109,12 @@ fn take_turn() -> Option<LayerTurn> {
             return Some(LayerTurn { _turn: turn });
         }
         let owner = TURN.owner();
+        is_same_owner &= owner == first_owner;
         if owner != 0 && owner == OVERDUE.load(Ordering::Relaxed) {
             return None;
         }
         if !backoff.wait() {
-            if owner == first_owner {
+            if is_same_owner {
                 OVERDUE.store(owner, Ordering::Relaxed);
             }
             return None;

@@ -25,8 +25,8 @@ use cudnn_cli::escape::Printable;
 use cudnn_os::files::lock_dir;
 use cudnn_os::interruption::{Interruption, Signal};
 use cudnn_rules::packages::{
-    Aside, PackageChange, Site, forbidding, package_name, python_in, python_problem, restore_system_packages,
-    workspace_of_pixi,
+    Aside, MANIFESTS_OF_PIXI, PackageChange, Site, forbidding, package_name, python_in, python_problem,
+    restore_system_packages, workspace_of_pixi,
 };
 use cudnn_rules::plan::{Line, Plan, Step, facts_after, line_of, lines_of, rendered};
 use cudnn_rules::remedy::Action;
@@ -331,7 +331,8 @@ impl<'a> Before<'a> {
 
 /// Returns the contents of pixi's manifests in this directory, and of the lock file.
 fn manifests(dir: &Path) -> Vec<Option<Vec<u8>>> {
-    ["pixi.toml", "pyproject.toml", "pixi.lock"].map(|name| std::fs::read(dir.join(name)).ok()).into()
+    let files = MANIFESTS_OF_PIXI.into_iter().chain(["pixi.lock"]);
+    files.map(|name| std::fs::read(dir.join(name)).ok()).collect()
 }
 
 /// Returns how to undo what pixi has changed. A command would write another requirement into the manifest than the user has

@@ -9,7 +9,9 @@ use cudnn_cli::command::Command;
 use cudnn_cli::escape::Printable;
 use cudnn_probe::facts::read_start;
 use cudnn_probe::read_bounded;
-use cudnn_rules::packages::{CONDA_ROOTS, conda_settings, entries, pip_settings, pixi_settings, uv_settings};
+use cudnn_rules::packages::{
+    CONDA_ROOTS, conda_settings, entries, pip_settings, pixi_settings, uv_project_settings, uv_settings,
+};
 use percent_encoding::percent_decode_str;
 
 use super::foreign::{Distrust, changeable_by_others, changed_below, temporary_changeable_by_others};
@@ -66,9 +68,8 @@ pub(super) fn foreign_source(
     if let Some(untrusted) = variables.iter().find_map(|(name, value)| foreign_place(name, value)) {
         return Some(untrusted);
     }
-    let is_elsewhere = variables.iter().any(|(name, _)| ["UV_CONFIG_FILE", "UV_NO_CONFIG"].contains(&name.as_str()));
-    let dir = std::env::current_dir().ok().filter(|_| installer == PackageManager::Uv && !is_elsewhere);
-    if let Some(file) = dir.and_then(|dir| project_settings(&dir)) {
+    let dir = std::env::current_dir().ok().filter(|_| installer == PackageManager::Uv);
+    if let Some(file) = dir.and_then(|dir| uv_project_settings(&dir)) {
         return Some(UntrustedSource { distrust: Distrust::Unread(file), named_by: None });
     }
     let mut sources: Vec<InstallerInput> = Vec::new();
@@ -86,16 +87,6 @@ pub(super) fn foreign_source(
         }
     }
     foreign_among(sources)
-}
-
-/// Returns uv's settings of the project that this directory belongs to.
-fn project_settings(dir: &Path) -> Option<PathBuf> {
-    let dirs = dir.ancestors().filter(|dir| dir.parent().is_some());
-    let mut files = dirs.flat_map(|dir| ["uv.toml", "pyproject.toml"].map(|name| dir.join(name)));
-    files.find(|file| {
-        let is_project = file.ends_with("pyproject.toml");
-        file.exists() && (!is_project || text_of(file).is_ok_and(|text| text.contains("tool.uv")))
-    })
 }
 
 /// Returns why root must not trust the directory for temporary files or the certificates that this variable names.

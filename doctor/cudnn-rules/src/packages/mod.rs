@@ -34,7 +34,7 @@ pub(crate) use apt::with_lists;
 pub use aside::Aside;
 
 pub use change::{PackageChange, Pip, Site};
-pub use decisions::forbidding;
+pub use decisions::{forbidding, uv_project_settings};
 pub use dirs::data_dir;
 pub(crate) use dirs::{dangling_dirs, named_data_dir};
 pub use dirs::{entries, user_base};
@@ -44,7 +44,7 @@ pub(crate) use install::{install_apart, with_holds};
 pub use install::{install_beside, install_for_system, reinstall, replace, replace_by, upgrade};
 pub(crate) use installed_pip::{BasePython, base_python};
 pub use interpreter::is_python;
-pub use pixi::workspace_of_pixi;
+pub use pixi::{MANIFESTS_OF_PIXI, workspace_of_pixi};
 pub use requirement::package_name;
 pub(crate) use restore::{MissingPython, PythonProblem, unusable_settings};
 pub use restore::{python_problem, restore_python};

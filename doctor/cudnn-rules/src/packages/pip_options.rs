@@ -8,10 +8,12 @@ use cudnn_probe::{facts, read_bounded};
 use super::settings::pip_settings;
 
 /// The options that make pip change something other than what a command names, and what it changes then.
-const REDIRECTIONS: [(&str, &str); 9] = [
+const REDIRECTIONS: [(&str, &str); 10] = [
     ("dry-run", "nothing"),
     ("editable", "other packages, too"),
     ("group", "other packages, too"),
+    // pip takes any value of this option for `user`.
+    ("no-user", "another place"),
     ("prefix", "another place"),
     ("python", "another place"),
     ("requirement", "other packages, too"),
@@ -43,8 +45,8 @@ fn redirection(option: &str) -> Option<&'static str> {
     REDIRECTIONS.into_iter().find_map(|(name, changed)| (name == option).then_some(changed))
 }
 
-/// Returns the options that `pip install` reads from its configuration files with the Python of this prefix. Later files
-/// replace the options of earlier ones, and the section `[install]` replaces those of `[global]`.
+/// Returns the options that pip reads from its configuration files with the Python of this prefix, when it installs and
+/// uninstalls. Later files replace the options of earlier ones, and the sections of commands replace those of `[global]`.
 pub(super) fn options_in_files(prefix: Option<&Path>) -> Vec<PipOption> {
     let files = pip_settings(prefix).into_iter().filter_map(|file| Some((text(&file)?, file)));
     let files: Vec<(String, PathBuf)> = files.collect();
@@ -55,7 +57,7 @@ pub(super) fn options_in_files(prefix: Option<&Path>) -> Vec<PipOption> {
         });
         options.map(|option| (option.name.clone(), option)).collect::<BTreeMap<_, _>>()
     };
-    let options = ["global", "install"].into_iter().flat_map(in_section);
+    let options = ["global", "install", "uninstall"].into_iter().flat_map(in_section);
     options.filter(|(_, option)| !option.value.is_empty()).collect::<BTreeMap<_, _>>().into_values().collect()
 }
 

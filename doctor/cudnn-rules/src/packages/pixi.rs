@@ -10,6 +10,9 @@ use toml_edit::Item;
 use super::requirement::package_name;
 use super::settings::toml;
 
+/// The names of pixi's manifests.
+pub const MANIFESTS_OF_PIXI: [&str; 3] = ["pixi.toml", "mojoproject.toml", "pyproject.toml"];
+
 /// A pixi environment. Its manifest defines the packages, so pixi would undo changes by other programs.
 pub(super) struct Pixi {
     /// The manifest, or the directory that contains it.
@@ -83,7 +86,8 @@ impl Pixi {
         let machine = if cfg!(target_arch = "aarch64") { "linux-aarch64" } else { "linux-64" };
         let platforms = if Os::HOST == Os::Windows { vec!["win", "win-64"] } else { vec!["unix", "linux", machine] };
         let mut found = Vec::new();
-        for (name, keys) in [("pixi.toml", &[][..]), ("mojoproject.toml", &[]), ("pyproject.toml", &["tool", "pixi"])] {
+        for name in MANIFESTS_OF_PIXI {
+            let keys = if name == "pyproject.toml" { &["tool", "pixi"][..] } else { &[] };
             let file = self.workspace().join(name);
             let Some(manifest) = toml(&file, keys) else { continue };
             let environment = manifest.get("environments").and_then(|all| all.get(&self.environment));

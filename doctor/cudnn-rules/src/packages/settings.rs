@@ -73,7 +73,8 @@ pub fn pixi_settings(roots: &[PathBuf]) -> Vec<PathBuf> {
     let configs = own.chain(in_dirs).map(|dir| dir.join("config.toml"));
     let workspaces = roots.iter().filter_map(|root| pixi::workspace_of_pixi(root));
     let of_workspaces = workspaces.flat_map(|dir| {
-        ["pixi.toml", "pyproject.toml", "mojoproject.toml", "pixi.lock", ".pixi/config.toml"].map(|name| dir.join(name))
+        let names = pixi::MANIFESTS_OF_PIXI.into_iter().chain(["pixi.lock", ".pixi/config.toml"]);
+        names.map(|name| dir.join(name)).collect::<Vec<_>>()
     });
     configs.chain(of_workspaces).chain(of_home(".cache/rattler")).collect()
 }

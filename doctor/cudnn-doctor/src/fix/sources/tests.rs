@@ -34,13 +34,13 @@ fn the_settings_of_a_project_are_found_from_below() {
     let dir = tempfile::tempdir().unwrap();
     let (below, at) = (dir.path().join("a/b"), |name: &str| dir.path().join(name));
     std::fs::create_dir_all(&below).unwrap();
-    assert_eq!(project_settings(&below), None);
-    std::fs::write(at("pyproject.toml"), "[project]\nname = \"a\"").unwrap();
-    assert_eq!(project_settings(&below), None);
+    assert_eq!(uv_project_settings(&below), None);
+    std::fs::write(at("pyproject.toml"), "[tool.uvicorn]\nname = \"a\"").unwrap();
+    assert_eq!(uv_project_settings(&below), None);
     std::fs::write(at("pyproject.toml"), "[tool.uv]\nno-index = true").unwrap();
-    assert_eq!(project_settings(&below), Some(at("pyproject.toml")));
+    assert_eq!(uv_project_settings(&below), Some(at("pyproject.toml")));
     std::fs::write(at("a/uv.toml"), "no-index = true").unwrap();
-    assert_eq!(project_settings(&below), Some(at("a/uv.toml")));
+    assert_eq!(uv_project_settings(&below), Some(at("a/uv.toml")));
 }
 
 #[test]

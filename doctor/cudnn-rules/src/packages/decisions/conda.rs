@@ -4,7 +4,7 @@ use std::path::Path;
 
 use cudnn_probe::facts::PathFacts;
 
-use super::decision::Decision;
+use super::decision::{Decision, DecisionKind};
 use super::requirements_file::decisions_in;
 use crate::packages::pixi::Pixi;
 use crate::packages::requirement::package_name;
@@ -18,8 +18,11 @@ pub(super) fn decisions(root: &Path) -> Vec<Decision> {
         dependencies.iter().map(|one| Decision::constraint(&one.file, format!("{} {}", one.package, one.versions)));
     let of_conda = |pin: Decision| Decision { requirement: of_conda(&pin.requirement), ..pin };
     let others = dependencies.iter().filter(|one| !one.others.is_empty());
-    let others =
-        others.map(|one| Decision::constraint(&one.file, format!("{} @ {}", one.package, one.others.join(", "))));
+    let others = others.map(|one| Decision {
+        file: one.file.clone(),
+        requirement: format!("{} @ {}", one.package, one.others.join(", ")),
+        kind: DecisionKind::Manifest,
+    });
     pinned.chain(in_versions).map(of_conda).chain(others).collect()
 }
 
@@ -46,7 +49,9 @@ mod tests {
     #![allow(clippy::disallowed_methods, reason = "a test writes the files that the rules read")]
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+    use super::super::forbidding;
     use super::*;
+    use crate::packages::{PackageChange, Site};
 
     /// `pixi add` would lose everything but the versions.
     #[test]
@@ -68,8 +73,12 @@ mod tests {
             for name in ["pixi.toml", "mojoproject.toml"] {
                 let file = workspace.path().join(name);
                 std::fs::write(&file, format!("[dependencies]\nlibcudnn = {value}\n")).unwrap();
-                let is_forbidden = decisions(&root).iter().any(|one| one.forbids("libcudnn>=9.18.0", None));
-                assert_eq!(is_forbidden, is_excluded, "{value}");
+                let change = || PackageChange::of(Site::Conda(root.clone()));
+                let newer = change().install(["libcudnn>=9.18.0".to_owned()]);
+                assert_eq!(forbidding(&newer).is_some(), is_excluded, "{value}");
+                // To install it again, no manifest is edited.
+                let again = change().reinstall(["libcudnn".to_owned()]);
+                assert_eq!(forbidding(&again), None, "{value}");
                 std::fs::remove_file(file).unwrap();
             }
         }

@@ -22,6 +22,8 @@ pub(super) enum DecisionKind {
     Override,
     /// uv installs no version.
     Exclusion,
+    /// The manifest of pixi states something that `pixi add` would remove.
+    Manifest,
     /// The file does not exist, so that pip and uv install nothing.
     MissingFile,
 }

@@ -14,7 +14,8 @@ use cudnn_cli::escape::Printable;
 use super::environment::{python_in, root_of, setting, version_name};
 use super::restore::dotted;
 use super::{PackageChange, Pip, Site};
-use decision::DecisionKind;
+use decision::{Decision, DecisionKind};
+pub use uv::uv_project_settings;
 
 /// Returns the decision that forbids a change, as a clause: `/x/pyproject.toml decides nvidia-cudnn-cu12<9.19`.
 pub fn forbidding(change: &PackageChange) -> Option<String> {
@@ -42,12 +43,18 @@ pub fn forbidding(change: &PackageChange) -> Option<String> {
     };
     let python = root.and_then(python_version);
     change.installed().find_map(|wanted| {
-        let decision = decisions.iter().find(|decision| decision.forbids(wanted, python.as_deref()))?;
+        // To install a package again, no manifest is edited.
+        let is_edited = change.install.contains(wanted);
+        let concerns = |decision: &&Decision| is_edited || decision.kind != DecisionKind::Manifest;
+        let decision =
+            decisions.iter().filter(concerns).find(|decision| decision.forbids(wanted, python.as_deref()))?;
         let (file, requirement) = (decision.file.printable(), decision.requirement.printable());
         Some(match decision.kind {
             DecisionKind::Exclusion => format!("{file} excludes {requirement}"),
             DecisionKind::MissingFile => format!("{file} does not exist, but a setting of pip or uv names it"),
-            DecisionKind::Constraint | DecisionKind::Override => format!("{file} decides {requirement}"),
+            DecisionKind::Constraint | DecisionKind::Manifest | DecisionKind::Override => {
+                format!("{file} decides {requirement}")
+            }
         })
     })
 }

@@ -6,18 +6,12 @@ use cudnn_cli::escape::Printable;
 
 use super::decision::Decision;
 use super::requirements_file::decisions_in_files;
-use crate::packages::environment::imports_user_packages;
 use crate::packages::pip_options::{PipOption, options_in_files, value_in_variables};
 
 /// Returns the setting by which the pip of the Python with this prefix would change another place, other packages or
 /// nothing, as a clause. The commands ignore such variables, but not the files, unless they name a directory themselves.
 pub(super) fn redirection(prefix: Option<&Path>, has_directory: bool) -> Option<String> {
-    let is_harmless = |option: &PipOption| match option.name.as_str() {
-        "target" => has_directory,
-        // Such a Python imports the user's packages first.
-        "user" => !has_directory && prefix.is_some_and(imports_user_packages),
-        _ => false,
-    };
+    let is_harmless = |option: &PipOption| option.name == "target" && has_directory;
     options_in_files(prefix).into_iter().filter(|option| !is_harmless(option)).find_map(|option| {
         let changed = option.redirection()?;
         let line = format!("{} = {}", option.name, option.value).printable();

@@ -54,19 +54,31 @@ pub(super) fn decisions(root: &Path) -> Vec<Decision> {
 /// Returns uv's settings in the project that contains the environment, in the project of the working directory, where the
 /// printed command runs, and in uv's configuration.
 fn settings_of(root: &Path) -> Vec<(PathBuf, Item)> {
-    const TRUE: [&str; 6] = ["1", "on", "t", "true", "y", "yes"];
     let working_dir = facts::current_dir().ok();
     let above = [root.parent(), working_dir.as_deref()].into_iter().flatten();
-    let in_dir = |dir: &Path| ["uv.toml", "pyproject.toml"].into_iter().find_map(|name| settings(dir.join(name)));
-    let projects = above.filter_map(|dir| dir.ancestors().find_map(in_dir));
-    let reads_none =
-        || variable("UV_NO_CONFIG").is_some_and(|value| TRUE.iter().any(|on| value.eq_ignore_ascii_case(on)));
+    let projects = above.filter_map(|dir| dir.ancestors().find_map(settings_in));
     // uv reads nothing else then.
     match variable("UV_CONFIG_FILE") {
         Some(file) => settings(file.into()).into_iter().collect(),
-        None if reads_none() => Vec::new(),
+        None if reads_no_settings() => Vec::new(),
         None => projects.chain(uv_settings().into_iter().filter_map(settings)).collect(),
     }
+}
+
+/// Returns uv's settings of the project that contains this directory, if uv reads them there and not in the root directory.
+pub fn uv_project_settings(dir: &Path) -> Option<PathBuf> {
+    let is_read = variable("UV_CONFIG_FILE").is_none() && !reads_no_settings();
+    let mut dirs = dir.ancestors().filter(|dir| is_read && dir.parent().is_some());
+    dirs.find_map(settings_in).map(|(file, _)| file)
+}
+
+fn reads_no_settings() -> bool {
+    const TRUE: [&str; 6] = ["1", "on", "t", "true", "y", "yes"];
+    variable("UV_NO_CONFIG").is_some_and(|value| TRUE.iter().any(|on| value.eq_ignore_ascii_case(on)))
+}
+
+fn settings_in(dir: &Path) -> Option<(PathBuf, Item)> {
+    ["uv.toml", "pyproject.toml"].into_iter().find_map(|name| settings(dir.join(name)))
 }
 
 fn variable(name: &str) -> Option<OsString> {
