@@ -140,7 +140,10 @@ impl Situation {
         let before = ground.bash(files).stdout;
         let printed = fix("");
         assert_eq!(printed.status.code(), Some(status(document)), "{}: {}", self.name, text(&printed));
-        assert!(ground.bash(files).stdout == before, "{}: without --yes: {}", self.name, text(&printed));
+        let unchanged = ground.bash(files).stdout;
+        let lines_of = |files: &[u8]| String::from_utf8_lossy(files).lines().map(str::to_owned).collect::<BTreeSet<_>>();
+        let changed = &lines_of(&unchanged) ^ &lines_of(&before);
+        assert!(changed.is_empty(), "{}: without --yes: {changed:#?} {}", self.name, text(&printed));
         let output = fix("--yes --remove");
         let output_text = text(&output);
         for line in pasted.lines().skip(lines.lines().count()) {
