@@ -141,7 +141,8 @@ impl Situation {
         let printed = fix("");
         assert_eq!(printed.status.code(), Some(status(document)), "{}: {}", self.name, text(&printed));
         let unchanged = ground.bash(files).stdout;
-        let lines_of = |files: &[u8]| String::from_utf8_lossy(files).lines().map(str::to_owned).collect::<BTreeSet<_>>();
+        let lines_of =
+            |files: &[u8]| String::from_utf8_lossy(files).lines().map(str::to_owned).collect::<BTreeSet<_>>();
         let changed = &lines_of(&unchanged) ^ &lines_of(&before);
         assert!(changed.is_empty(), "{}: without --yes: {changed:#?} {}", self.name, text(&printed));
         let output = fix("--yes --remove");

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::facts::PathFacts;
-use cudnn_probe::{facts, read_bounded};
+use cudnn_probe::{Os, facts, read_bounded};
 use percent_encoding::percent_decode_str;
 
 use super::decision::{Decision, name_and_version};
@@ -72,7 +72,11 @@ fn path(file: &str) -> PathBuf {
     let url = file.split_once(':').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("file"));
     let prefixes = ["//localhost/", "///", "/"];
     match url.and_then(|(_, place)| prefixes.iter().find_map(|prefix| place.strip_prefix(prefix))) {
-        Some(rest) => PathBuf::from(format!("/{}", percent_decode_str(rest).decode_utf8_lossy())),
+        Some(rest) => {
+            // On Windows, a drive follows: `file:///C:/x`.
+            let root = if Os::HOST == Os::Windows { "" } else { "/" };
+            PathBuf::from(format!("{root}{}", percent_decode_str(rest).decode_utf8_lossy()))
+        }
         None => file.into(),
     }
 }

@@ -18,7 +18,9 @@ fn lines_are_read_like_pip_reads_them() {
 #[test]
 fn options_name_other_files_like_in_pip() {
     let dir = tempfile::tempdir().unwrap();
-    let place = dir.path().to_str().unwrap().replace('\\', "/");
+    let path = dir.path().to_str().unwrap().replace('\\', "/");
+    // On Windows, the path starts with a drive.
+    let place = format!("/{}", path.trim_start_matches('/'));
     for name in ["a", "b", "a b", "a%20b"] {
         std::fs::write(dir.path().join(name), format!("found==1+{}\n", name.replace([' ', '%'], "."))).unwrap();
     }
@@ -46,7 +48,7 @@ fn options_name_other_files_like_in_pip() {
         let found: Vec<&str> = found.iter().filter_map(|one| one.requirement.strip_prefix("found==1+")).collect();
         assert_eq!(found, Vec::from_iter(expected), "{line}");
     }
-    let found = decisions_in_files(&format!("file://{place}/a%20b\n{place}/b"));
+    let found = decisions_in_files(&format!("file://{place}/a%20b\n{path}/b"));
     assert_eq!(found.iter().map(|one| &one.requirement).collect::<Vec<_>>(), ["found==1+a.b", "found==1+b"]);
 }
 
