@@ -49,6 +49,18 @@ impl World {
         assert_eq!(output.code, Some(0), "{args:?}: {output:#?}");
         output
     }
+
+    /// Calls `cudnnGetVersion` with these layers and the drop-in, through whose functions the layers can call cuDNN too.
+    fn run_with_drop_in(&self, layers: &str) -> ChildOutput {
+        let output = Child::new(DRIVER, Subject::Shim, &drop_in().join("lib"))
+            .env("CUDNN_LOADER_DIR", self.dir.path())
+            .env("CUDNN_LAYER_PATH", self.dir.path())
+            .env("CUDNN_LAYERS", layers)
+            .env("LD_PRELOAD", drop_in().join("lib/libcudnn.so.9"))
+            .run(&["cudnnGetVersion"]);
+        assert_eq!((output.code, output.returned("cudnnGetVersion")), (Some(0), Some("91900")), "{output:#?}");
+        output
+    }
 }
 
 /// Returns the lines that a layer printed, without the name prefix.
@@ -168,13 +180,7 @@ fn calls_do_not_wait_again_for_a_layer_that_is_busy() {
         static void *call(void *data) { for (int i = 0; i < 600; i++) cudnnGetVersion(); return data; }";
     let thread = "alarm(60); pthread_t thread; pthread_create(&thread, 0, call, 0); pthread_join(thread, 0)";
     world.layer("one", &[("FUNCTIONS", calls), ("IN_BEGIN", thread)]);
-    let output = Child::new(DRIVER, Subject::Shim, &drop_in().join("lib"))
-        .env("CUDNN_LOADER_DIR", world.dir.path())
-        .env("CUDNN_LAYER_PATH", world.dir.path())
-        .env("CUDNN_LAYERS", "one")
-        .env("LD_PRELOAD", drop_in().join("lib/libcudnn.so.9"))
-        .run(&["cudnnGetVersion"]);
-    assert_eq!((output.code, output.returned("cudnnGetVersion")), (Some(0), Some("91900")), "{output:#?}");
+    world.run_with_drop_in("one");
 }
 
 /// A layer may call cuDNN in several ways. All of these calls must reach cuDNN and return.
@@ -208,13 +214,7 @@ fn a_layer_may_call_cudnn_when_it_receives_an_event() {
     let world = World::new();
     let call = "extern size_t cudnnGetVersion(void) __attribute__((weak)); if (cudnnGetVersion) cudnnGetVersion()";
     world.layer("one", &[("IN_EVENT", call)]);
-    let output = Child::new(DRIVER, Subject::Shim, &drop_in().join("lib"))
-        .env("CUDNN_LOADER_DIR", world.dir.path())
-        .env("CUDNN_LAYER_PATH", world.dir.path())
-        .env("CUDNN_LAYERS", "one")
-        .env("LD_PRELOAD", drop_in().join("lib/libcudnn.so.9"))
-        .run(&["cudnnGetVersion"]);
-    assert_eq!((output.code, output.returned("cudnnGetVersion")), (Some(0), Some("91900")), "{output:#?}");
+    let output = world.run_with_drop_in("one");
     let printed = printed(&output, "one");
     assert!(printed.iter().filter(|line| line.starts_with("before ")).count() > 1, "{output:#?}");
 }

@@ -25,6 +25,7 @@ pub(crate) mod python_shim;
 mod requirement;
 mod restore;
 mod settings;
+mod toml_file;
 mod uv;
 mod uv_project;
 mod wheels;

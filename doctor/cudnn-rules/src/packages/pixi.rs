@@ -8,7 +8,7 @@ use cudnn_probe::{Os, read_bounded};
 use toml_edit::Item;
 
 use super::requirement::package_name;
-use super::settings::toml;
+use super::toml_file::toml;
 
 /// The names of pixi's manifests.
 pub const MANIFESTS_OF_PIXI: [&str; 3] = ["pixi.toml", "mojoproject.toml", "pyproject.toml"];

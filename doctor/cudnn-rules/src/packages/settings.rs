@@ -1,10 +1,9 @@
-//! Lists the files that pip, uv, conda and pixi read settings from, and reads those in TOML. Most of them do not exist.
+//! Lists the files that pip, uv, conda and pixi read settings from. Most of them do not exist.
 
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::facts::PathFacts;
-use cudnn_probe::{Os, facts, read_bounded};
-use toml_edit::{DocumentMut, Item};
+use cudnn_probe::{Os, facts};
 
 use super::dirs::entries;
 use super::pixi;
@@ -77,14 +76,6 @@ pub fn pixi_settings(roots: &[PathBuf]) -> Vec<PathBuf> {
         names.map(|name| dir.join(name)).collect::<Vec<_>>()
     });
     configs.chain(of_workspaces).chain(of_home(".cache/rattler")).collect()
-}
-
-/// Returns the value below these keys in a TOML file.
-pub(super) fn toml(file: &Path, keys: &[&str]) -> Option<Item> {
-    const MAX_LEN: u64 = 1 << 20;
-    let text = String::from_utf8(read_bounded(file, MAX_LEN).ok()?).ok()?;
-    let document = text.parse::<DocumentMut>().ok()?;
-    keys.iter().try_fold(document.as_item(), |item, key| item.get(key)).cloned()
 }
 
 /// The variables that name directories with settings of conda and mamba.

@@ -9,7 +9,8 @@ use toml_edit::Item;
 
 use super::decision::{Decision, DecisionKind};
 use super::requirements_file::decisions_in_files;
-use crate::packages::settings::{toml, uv_settings};
+use crate::packages::settings::uv_settings;
+use crate::packages::toml_file::toml;
 
 /// The kinds of decisions with the variables that name files of them, and the lists in uv's settings.
 const KINDS: [(DecisionKind, &str, &str); 3] = [
