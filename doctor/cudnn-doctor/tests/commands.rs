@@ -643,12 +643,20 @@ fn log_explains_what_other_programs_print() {
     // A warning hides no failure.
     let both = "W! CuDNN (v91900 56) function cudnnCreate() called:\n\nNo valid engine configs\n";
     assert_eq!(print(both, &[]).0, Some(2));
-    let mut compressed = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"));
     let dir = TempDir::new();
-    std::fs::write(dir.path().join("log.gz"), [0x1f, 0x8b, 8, 0]).unwrap();
-    let output = compressed.args(["log", "log.gz"]).current_dir(dir.path()).output().unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(3) && stderr.contains("zcat"), "{output:?}");
+    for (start, program) in [
+        (&b"\x1f\x8b\x08\0"[..], "`zcat"),
+        (b"BZh91AY", "bzcat"),
+        (b"\xfd7zXZ\0\0", "xzcat"),
+        (b"\x28\xb5\x2f\xfd$", "zstdcat"),
+        (b"\x04\x22\x4d\x18d", "lz4cat"),
+    ] {
+        std::fs::write(dir.path().join("log"), start).unwrap();
+        let mut compressed = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"));
+        let output = compressed.args(["log", "log"]).current_dir(dir.path()).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(3) && stderr.contains(program), "{output:?}");
+    }
     // Many warnings hide one reason.
     let warning = "W! CuDNN (v91900 56) function cudnnBackendFinalize() called:\n\
                    w!     Info: Traceback contains 2 message(s)\n\

@@ -1005,12 +1005,13 @@ fn programs_of_root_get_only_known_variables() {
     let script = script.replace("rm -rf", "env >>\"$root/../variables\"\nrm -rf");
     write_program(world.path("env/bin/python3"), script);
     let mut command = world.doctor(&["fix", "--yes"]);
-    command.env("OPENSSL_CONF", "/own/x").env("LD_BIND_NOW", "1").env("PIP_LOG", "/own/x").env("PIP_RETRIES", "2");
-    let output = command.output().unwrap();
+    command.env("OPENSSL_CONF", "/own/x").env("LD_BIND_NOW", "1").env("PIP_Log", "/own/x").env("PIP_RETRIES", "2");
+    // pip takes the last spelling of a name.
+    let output = command.env("PIP_Retries", "3").output().unwrap();
     let variables = std::fs::read_to_string(world.path("variables")).unwrap();
     assert!(String::from_utf8_lossy(&output.stdout).contains("done: "), "{output:?}");
-    assert!(variables.contains("PATH=") && variables.contains("PIP_RETRIES=2"), "{variables}");
-    for name in ["OPENSSL_CONF", "LD_BIND_NOW", "PIP_LOG"] {
+    assert!(variables.contains("PATH=") && variables.contains("PIP_RETRIES=3"), "{variables}");
+    for name in ["OPENSSL_CONF", "LD_BIND_NOW", "PIP_LOG", "PIP_Log", "PIP_Retries"] {
         assert!(!variables.contains(name), "{variables}");
     }
 }

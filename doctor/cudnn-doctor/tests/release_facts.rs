@@ -123,6 +123,8 @@ fn files_that_are_not_complete_valid_and_newer_change_nothing() {
     let right = cudnn_fetch::sha256_hex(facts(4_000_000_000).as_bytes());
     assert_eq!(update.update(&["--sha256", &right.to_uppercase()]), "");
     std::fs::remove_file(update.stored()).unwrap();
+    let short = update.update(&["--sha256", "00"]);
+    assert!(short.contains("--sha256 does not start with a SHA-256 of 64 hexadecimal digits"), "{short}");
     let wrong = "0".repeat(64);
     let error = update.update(&["--sha256", &wrong]);
     assert!(error.contains(&format!("its SHA-256 is {right}, but --sha256 states {wrong}")), "{error}");
@@ -177,6 +179,8 @@ fn stored_facts_that_cannot_be_trusted_are_ignored() {
     let ignored = |expected: &str| {
         let (version, reason) = update.in_use();
         assert!(version == built_in && reason.as_deref().is_some_and(|reason| reason.contains(expected)), "{reason:?}");
+        let check = String::from_utf8(update.doctor(&["check", "--no-load", "--only", "C017"]).stderr).unwrap();
+        assert!(check.contains("note: the stored facts are not used: ") && check.contains(expected), "{check}");
     };
     assert_eq!(update.update(&[]), "");
     let (file, dir) = (update.stored(), update.dir.path().join("data/cudnn-doctor"));

@@ -379,7 +379,7 @@ fn unpack(version: Version, dir: &Path) {
 }
 
 #[test]
-fn of_two_complete_releases_in_a_directory_the_one_in_use_is_kept() {
+fn the_release_in_use_is_kept_if_a_directory_has_two_complete_ones() {
     let dir = TempDir::new();
     unpack(Version::new(9, 28, 1), dir.path());
     unpack(VERSION, dir.path());
@@ -1922,7 +1922,7 @@ fn nothing_is_installed_in_another_environment_than_the_one_that_a_variable_name
     for name in ["python3", "pip"] {
         write_program(bin.join(name), format!("#!/bin/sh\necho > {}\n", ran.display()));
     }
-    for dir in ["base/lib/python3.12/site-packages/pip", "empty", "closed/env/bin", "home/.local/share"] {
+    for dir in ["base/lib/python3.12/site-packages/pip", "empty/conda-meta", "closed/env/bin", "home/.local/share"] {
         std::fs::create_dir_all(path(dir)).unwrap();
     }
     std::fs::write(path("file"), "").unwrap();
@@ -1985,6 +1985,14 @@ fn nothing_is_installed_in_another_environment_than_the_one_that_a_variable_name
     for more in [&[lost][..], &[lost, ("PATH", &bin)]] {
         assert!(help("C012", more).starts_with("VIRTUAL_ENV names the environment"));
     }
+    // A link may lead from the Python on PATH to a third directory.
+    let (site, third) = (base.join("lib/python3.12/site-packages"), path("third"));
+    build(&third.join("cudnn/lib"), &all(), VERSION);
+    std::fs::rename(third.join("cudnn/lib/libcudnn_ops.so.9"), third.join("cudnn/lib/libcudnn_ops.so.9.19.0")).unwrap();
+    std::fs::remove_dir_all(&site).unwrap();
+    std::fs::create_dir_all(site.join("pip")).unwrap();
+    std::os::unix::fs::symlink(&third, site.join("nvidia")).unwrap();
+    assert!(help("C012", &[lost]).starts_with("VIRTUAL_ENV names the environment"));
 }
 
 /// A part of an environment may be a link to a larger disk.

@@ -111,7 +111,10 @@ impl fmt::Display for FetchError {
                 write!(f, "{path:?} exists, and contains no part of this release: remove it, or name another directory")
             }
             FetchError::Cache { path, error } => {
-                write!(f, "cannot write {path:?}: {error}; set {CACHE_VARIABLE} to a directory that you can write to")
+                write!(
+                    f,
+                    "cannot write {path:?}: {error}; name another directory, or set {CACHE_VARIABLE} for the cache"
+                )
             }
         }
     }

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 
 use cudnn_cli::escape::Printable;
 use cudnn_cli::programs::doctor;
-use cudnn_frameworks::installation::is_virtual;
-use cudnn_probe::Host;
+use cudnn_frameworks::installation::{is_virtual, site_packages};
+use cudnn_frameworks::real_path;
 use cudnn_probe::facts::{self, PathFacts};
+use cudnn_probe::{Host, Origin};
 
-use crate::packages::{Site, has_closed_python, python_in, python_problem};
+use crate::packages::{Site, dirs_of_wheels, has_closed_python, python_in, python_problem};
 use crate::remedy::{Action, Remedy};
 use crate::system::is_loop;
 
@@ -52,10 +53,12 @@ impl LostEnvironment {
         let (variable, value) = VARIABLES.into_iter().find_map(|name| Some((name, host.variable(name)?)))?;
         let root = PathBuf::from(&value);
         Self::in_variable(variable, Some(value)).or_else(|| {
+            let meta = root.join("conda-meta");
+            let is_empty = |dir: &Path| facts::read_dir(dir).is_ok_and(|entries| entries.is_empty());
             let has_python = || python_in(&root).leads_to_file() || has_closed_python(&root);
             // conda installs packages in an environment without a Python.
             let (is_lost, reason) = match variable {
-                "CONDA_PREFIX" => (!root.join("conda-meta").path_exists(), "conda has not made it"),
+                "CONDA_PREFIX" => (!meta.path_exists() || is_empty(&meta), "conda has not made it"),
                 // A damaged Python can be made again for the packages of the environment.
                 _ => (!has_python() && (python_problem(&root).is_none() || !has_packages(&root)), "it has no Python"),
             };
@@ -63,14 +66,18 @@ impl LostEnvironment {
         })
     }
 
-    /// Returns whether an action changes another environment instead.
-    pub(crate) fn is_bypassed_by(&self, action: &Action) -> bool {
+    /// Returns whether an action changes another environment instead, or what links in these environments lead to.
+    pub(crate) fn is_bypassed_by(&self, action: &Action, others: &[Origin]) -> bool {
+        let sites = others.iter().filter_map(Origin::root).flat_map(site_packages);
+        let dirs: Vec<PathBuf> = sites.flat_map(|site| dirs_of_wheels(&site)).map(|dir| real_path(&dir)).collect();
+        let is_below = |path: &Path| dirs.iter().any(|dir| path.starts_with(dir));
+        let is_changed = |path: &Path| is_in_environment(path) || is_below(path) || is_below(&real_path(path));
         match action {
             Action::Packages(change) => change.site != Site::System,
             Action::Python(root) => *root != self.root,
-            Action::Remove { paths, .. } => paths.iter().any(|path| is_in_environment(path)),
+            Action::Remove { paths, .. } => paths.iter().any(|path| is_changed(path)),
             Action::Variable(_) => false,
-            action => action.place().is_some_and(is_in_environment),
+            action => action.place().is_some_and(is_changed),
         }
     }
 

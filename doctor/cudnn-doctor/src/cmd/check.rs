@@ -22,6 +22,7 @@ use cudnn_rules::drop_in::layers::layers_on;
 use cudnn_rules::framework_run::{Run, RunnableFramework};
 use cudnn_rules::packages::{CUDA_MAJORS, python_problem};
 use cudnn_rules::python::{Python, no_python};
+use cudnn_rules::release_facts::in_use;
 use cudnn_rules::shell::command_for_environment;
 use serde_json::{Value, json};
 
@@ -240,6 +241,13 @@ fn report(
     let keys = match format {
         Format::Json => value(&diagnosis),
         Format::Text => {
+            if let Some(reason) = in_use().ignored {
+                let reset = doctor_command(["facts", "--reset"]);
+                remark(format_args!(
+                    "note: the stored facts are not used: {}: `{reset}` removes them",
+                    reason.printable()
+                ));
+            }
             text(&diagnosis, arguments, words);
             Value::Null
         }

@@ -28,6 +28,9 @@ pub(super) fn update(file: &Path, sha256: Option<&str>) -> Result<InUse, Refusal
         Some(digits) => (digits.to_owned(), "--sha256".to_owned()),
         None => checksum_next_to(file)?,
     };
+    if expected.len() != 64 || !expected.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return Err(Refusal::new(format!("{stated_by} does not start with a SHA-256 of 64 hexadecimal digits")));
+    }
     let found = sha256_hex(&bytes);
     if !found.eq_ignore_ascii_case(&expected) {
         return Err(Refusal::new(format!(
@@ -103,15 +106,7 @@ fn checksum_next_to(file: &Path) -> Result<(String, String), Refusal> {
         _ => read(&path, MAX_CHECKSUM_LEN)?,
     };
     let text = String::from_utf8_lossy(&bytes);
-    let digits = text.split_whitespace().next().unwrap_or_default();
-    let is_sha256 = digits.len() == 64 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-    if !is_sha256 {
-        return Err(Refusal::new(format!(
-            "{} does not start with a SHA-256 of 64 hexadecimal digits",
-            path.printable()
-        )));
-    }
-    Ok((digits.to_owned(), path.printable()))
+    Ok((text.split_whitespace().next().unwrap_or_default().to_owned(), path.printable()))
 }
 
 /// Reads a regular file of at most this size.

@@ -213,7 +213,7 @@ fn prepare<'a>(
     let DropInFiles { list, tuned, .. } = &state.files;
     let written = |content: &[u8], to: &'a Path| match to.is_dir() {
         true => Err(at(to)(ErrorKind::IsADirectory.into())),
-        false => Ok((copy(content, dir, dir, of_owner_for_all).map_err(at(to))?, to)),
+        false => Ok((copy(content, dir, dir, take_owner_for_all_readers).map_err(at(to))?, to)),
     };
     let mut new = Vec::new();
     // The rankings come first, because the list makes programs read them.
@@ -238,7 +238,7 @@ fn present_shim(state: &DropInState) -> &Path {
 
 /// Gives a file to the owner of its directory. All users can read it, but only the owner can write to it, because programs
 /// ignore options of other users.
-fn of_owner_for_all(file: &File, dir: &Metadata) -> IoResult<()> {
+fn take_owner_for_all_readers(file: &File, dir: &Metadata) -> IoResult<()> {
     take_rights(file, dir)?;
     make_as_private_as(file, &file.metadata()?)
 }

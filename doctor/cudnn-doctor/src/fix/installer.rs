@@ -1,9 +1,12 @@
 //! Recognizes the commands of pip, uv, conda and pixi, and selects the environment variables for the programs that root runs.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use cudnn_cli::command::Command;
+use cudnn_os::rights::is_root;
+use cudnn_rules::packages::{UV_DIRS, canonical_variable, uv_working_dir};
 
 use super::foreign::changeable_by_others;
 
@@ -84,36 +87,50 @@ impl PackageManager {
             // Its other variables change caches and defaults, which no step needs.
             PackageManager::Pixi => &["PIXI_HOME"],
         };
-        // The environments below the active one.
-        let is_unused = UNUSED.contains(&variable) || variable.starts_with("CONDA_PREFIX_");
+        // The environments below the active one, and the directory in which uv works for the user.
+        let is_unused = [&UNUSED[..], &UV_DIRS].iter().any(|names| names.contains(&variable))
+            || variable.starts_with("CONDA_PREFIX_");
         starts.iter().any(|start| variable.starts_with(start)) && !is_unused
     }
 }
 
-/// Returns the variables of this process that the command gets if root runs it.
-pub(super) fn variables_for_root(command: &Command) -> Vec<(OsString, OsString)> {
-    let installer = PackageManager::of(command);
-    let passed = std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(|name| is_passed(name, installer)));
-    passed.map(|(name, value)| adapted(name, value)).collect()
+/// Returns the variables of this process, except those that all of these commands unset. One of pip's may have several spellings, of
+/// which pip takes the last: only that one is left, under the usual name.
+pub(super) fn variables(commands: &[&Command]) -> BTreeMap<OsString, OsString> {
+    let unsets = |command: &&Command, name: &OsString| command.program == "env" && command.arguments.contains(name);
+    let is_unset = |name: &OsString| !commands.is_empty() && commands.iter().all(|command| unsets(command, name));
+    let kept = std::env::vars_os().filter(|(name, _)| !is_unset(name));
+    let canonical = |name: OsString| name.to_str().map(|name| canonical_variable(name).into()).unwrap_or(name);
+    kept.map(|(name, value)| (canonical(name), value)).collect()
 }
 
-/// Returns a variable with the value that programs of root get.
-pub(super) fn adapted(name: OsString, value: OsString) -> (OsString, OsString) {
-    let value = match name.to_str() {
-        Some("PATH") => only_of_root(&value),
-        Some("PIP_CONSTRAINT" | "UV_CONSTRAINT" | "UV_EXCLUDE" | "UV_OVERRIDE") => with_absolute_paths(&value),
-        Some("PIP_CONFIG_FILE" | "UV_CONFIG_FILE") => {
-            std::path::absolute(&value).map_or(value, PathBuf::into_os_string)
-        }
-        _ => value,
-    };
-    (name, value)
+/// Returns the variables of this process that the command gets.
+pub(super) fn variables_for(command: &Command) -> BTreeMap<OsString, OsString> {
+    let mut variables = variables(&[command]);
+    if is_root() {
+        let installer = PackageManager::of(command);
+        variables.retain(|name, _| name.to_str().is_some_and(|name| is_passed(name, installer)));
+        variables.iter_mut().for_each(|(name, value)| *value = adapted(name, value));
+    }
+    variables
 }
 
-/// Makes the files of a variable independent of the working directory, which is another one for programs of root.
-fn with_absolute_paths(files: &OsStr) -> OsString {
+/// Returns the value of a variable for the programs of root.
+pub(super) fn adapted(name: &OsStr, value: &OsStr) -> OsString {
+    match name.to_str() {
+        Some("PATH") => only_of_root(value),
+        Some("PIP_CONSTRAINT") => with_absolute_paths(value, Path::new("")),
+        Some("UV_CONSTRAINT" | "UV_EXCLUDE" | "UV_OVERRIDE") => with_absolute_paths(value, &uv_working_dir()),
+        Some("PIP_CONFIG_FILE") => std::path::absolute(value).map_or(value.to_owned(), PathBuf::into_os_string),
+        Some("UV_CONFIG_FILE") => uv_working_dir().join(value).into_os_string(),
+        _ => value.to_owned(),
+    }
+}
+
+/// Makes the files of a variable independent of this working directory, which is another one for programs of root.
+fn with_absolute_paths(files: &OsStr, dir: &Path) -> OsString {
     let Some(files) = files.to_str() else { return files.to_owned() };
-    let absolute = |file: &str| match std::path::absolute(file) {
+    let absolute = |file: &str| match std::path::absolute(dir.join(file)) {
         Ok(path) if path.exists() => path.display().to_string(),
         _ => file.to_owned(),
     };

@@ -241,7 +241,7 @@ impl<'a> Before<'a> {
     /// changed them.
     fn undo(&self, has_failed: bool) -> Undo {
         if let Some((dir, files)) = &self.manifest {
-            let note = (manifests(dir) != *files).then(|| of_manifest(dir));
+            let note = (manifests(dir) != *files).then(|| how_to_undo_pixi(dir));
             return Undo { lines: Vec::new(), note };
         }
         let Some((before, after)) = self.installed.as_ref().zip(InstalledPackages::of(&self.change.site)) else {
@@ -337,7 +337,7 @@ fn manifests(dir: &Path) -> Vec<Option<Vec<u8>>> {
 
 /// Returns how to undo what pixi has changed. A command would write another requirement into the manifest than the user has
 /// written.
-fn of_manifest(dir: &Path) -> String {
+fn how_to_undo_pixi(dir: &Path) -> String {
     let install = Command::new("pixi", ["install", "--manifest-path"]).and([dir]);
     let dir = dir.printable();
     format!("to undo the step, restore the manifest and pixi.lock in {dir}, then run `{install}`")

@@ -9,7 +9,7 @@ use cudnn_rules::packages::{Site, data_dir};
 
 use super::foreign::changeable_by_others;
 use super::installed::InstalledPackages;
-use super::run::protect_root;
+use super::run::set_variables;
 
 /// Lists the packages of this place in a new file. If the installer cannot list them, for example because the
 /// environment's pip is missing, the list contains what it has recorded. Returns `None` for places without packages, and
@@ -45,7 +45,7 @@ fn private_dir() -> Result<PathBuf> {
 /// Returns what a program writes to stdout, if it succeeds.
 fn output_of(command: &cudnn_cli::command::Command) -> Option<Vec<u8>> {
     let mut child = Command::new(&command.program);
-    protect_root(&mut child, command);
+    set_variables(&mut child, command);
     let output = child.args(&command.arguments).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
     output.status.success().then_some(output.stdout)
 }

@@ -1,5 +1,6 @@
 //! Checks that pip or uv can install the packages of a step, before the step removes the old ones.
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -10,8 +11,8 @@ use cudnn_os::child::keep_from_interruption;
 use cudnn_rules::plan::Step;
 use tempfile::TempDir;
 
-use super::installer::PackageManager;
-use super::run::{protect_root, use_cache};
+use super::installer::{PackageManager, variables};
+use super::run::{set_variables, use_cache};
 
 const DRY_RUN: &str = "--dry-run";
 
@@ -31,7 +32,7 @@ pub(super) fn rehearse(step: &Step) -> Result<Option<TempDir>, String> {
     if !commands.by_ref().any(|command| command.has("uninstall")) {
         return Ok(None);
     }
-    let has_none = std::env::var_os("PIP_NO_CACHE_DIR").is_some();
+    let has_none = variables(&[]).contains_key(OsStr::new("PIP_NO_CACHE_DIR"));
     let cache = if has_none { tempfile::Builder::new().prefix("cudnn-doctor-pip-").tempdir().ok() } else { None };
     let path = cache.as_ref().map(TempDir::path);
     commands.filter(|command| command.has("install")).try_for_each(|command| try_to_install(command, path))?;
@@ -40,7 +41,7 @@ pub(super) fn rehearse(step: &Step) -> Result<Option<TempDir>, String> {
 
 fn try_to_install(command: &cudnn_cli::command::Command, cache: Option<&Path>) -> Result<(), String> {
     let mut child = Command::new(&command.program);
-    protect_root(&mut child, command);
+    set_variables(&mut child, command);
     use_cache(&mut child, cache);
     keep_from_interruption(&mut child);
     for argument in &command.arguments {

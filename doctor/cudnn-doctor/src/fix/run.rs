@@ -16,7 +16,7 @@ use cudnn_os::rights::is_root;
 use cudnn_rules::plan::Line;
 use tempfile::NamedTempFile;
 
-use super::installer::{started_by_env, variables_for_root};
+use super::installer::{started_by_env, variables_for};
 
 /// The polling interval for a running program.
 const INTERVAL: Duration = Duration::from_millis(20);
@@ -57,7 +57,7 @@ fn program(command: &cudnn_cli::command::Command, with: &With<'_>) -> std::resul
         return Err(not_found(&program.to_string_lossy()));
     }
     let mut child = Command::new(&command.program);
-    protect_root(&mut child, command);
+    set_variables(&mut child, command);
     use_cache(&mut child, with.cache);
     // apt-get has no terminal here to ask questions on. sudo does not pass on this process's variables.
     let is_apt = |program: &OsStr| program == "apt-get" || program == "apt-mark";
@@ -85,11 +85,12 @@ fn program(command: &cudnn_cli::command::Command, with: &With<'_>) -> std::resul
     if status.success() { Ok(()) } else { Err(format!("{name} {}", cudnn_os::child::failure(status))) }
 }
 
-/// Lets a program of root read nothing of other users: some installers obey settings in the working directory, and
-/// variables name files with code and settings.
-pub(super) fn protect_root(child: &mut Command, command: &cudnn_cli::command::Command) {
+/// Gives a program its variables. One of root reads nothing of other users: some installers obey settings in the working
+/// directory, and variables name files with code and settings.
+pub(super) fn set_variables(child: &mut Command, command: &cudnn_cli::command::Command) {
+    child.env_clear().envs(variables_for(command));
     if is_root() {
-        child.current_dir("/").env_clear().envs(variables_for_root(command));
+        child.current_dir("/");
     }
 }
 

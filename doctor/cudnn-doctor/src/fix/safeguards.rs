@@ -84,31 +84,17 @@ fn explain_closed(dir: &Path, is_own: bool, error: &Error) -> String {
 
 /// Returns why pip would change files elsewhere, or wait forever for the writer of a named pipe.
 fn refusal_of_place(change: &PackageChange) -> Option<String> {
-    let root = change.site.dir().and_then(|root| canonicalize(root).ok())?;
     let aside = change.records_aside();
-    for site in change.site.package_dirs().iter().filter(|dir| dir.is_dir()) {
-        let is_special = |path: &PathBuf| path.metadata().is_ok_and(|data| !data.is_file() && !data.is_dir());
-        let is_read = |record: &PipRecord| aside.iter().all(|aside| aside.record != record.dir);
-        let in_records = records(site).into_iter().filter(is_read).flat_map(|record| entries(&record.dir));
-        if let Some(path) = in_records.chain(entries(site)).find(is_special) {
-            return Some(format!("{} is not a regular file: remove it first", path.printable()));
-        }
-        let nvidia = site.join("nvidia");
-        let packages =
-            entries(&nvidia).flat_map(|package| entries(&package).chain([package.clone()]).collect::<Vec<_>>());
-        let is_outside = |real: &PathBuf| !real.starts_with(&root);
-        for dir in [site.clone(), nvidia.clone()].into_iter().chain(packages).filter(|dir| dir.is_dir()) {
-            if let Some(target) = canonicalize(&dir).ok().filter(is_outside) {
-                return Some(format!(
-                    "the link {} leads out of the environment, to {}: make it a directory, or change the packages with \
-                     their installer by hand",
-                    dir.printable(),
-                    target.printable()
-                ));
-            }
-        }
-    }
-    None
+    let is_special = |path: &PathBuf| path.metadata().is_ok_and(|data| !data.is_file() && !data.is_dir());
+    let is_read = |record: &PipRecord| aside.iter().all(|aside| aside.record != record.dir);
+    let mut files = change.site.package_dirs().into_iter().flat_map(|site| {
+        let in_records = records(&site).into_iter().filter(is_read).flat_map(|record| entries(&record.dir));
+        in_records.chain(entries(&site)).collect::<Vec<_>>()
+    });
+    let special = files.find(is_special);
+    special
+        .map(|path| format!("{} is not a regular file: remove it first", path.printable()))
+        .or_else(|| change.refused_link())
 }
 
 /// Returns why root must not execute a step: another user can do it, or can change the code that it runs.

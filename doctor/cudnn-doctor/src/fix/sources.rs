@@ -2,7 +2,7 @@
 //! packages. Whoever can change one of these files decides which code an installation executes.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use cudnn_cli::command::Command;
@@ -15,7 +15,7 @@ use cudnn_rules::packages::{
 use percent_encoding::percent_decode_str;
 
 use super::foreign::{Distrust, changeable_by_others, changed_below, temporary_changeable_by_others};
-use super::installer::{CERTIFICATES, PackageManager, TEMPORARY, adapted};
+use super::installer::{CERTIFICATES, PackageManager, TEMPORARY, adapted, variables};
 
 /// The maximum length of a file with settings in bytes.
 const MAX_LEN: u64 = 1 << 20;
@@ -61,15 +61,14 @@ pub(super) fn foreign_source(
     commands: &[&Command],
     prefixes: &BTreeSet<PathBuf>,
 ) -> Option<UntrustedSource> {
-    let is_unset = |name: &str| commands.iter().all(|command| command.program == "env" && command.has(name));
-    let variables = std::env::vars_os().map(|(name, value)| adapted(name, value));
-    let variables = variables.filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
-    let variables: Vec<_> = variables.filter(|(name, value)| !is_unset(name) && !value.is_empty()).collect();
+    let variables = variables(commands).into_iter().filter(|(_, value)| !value.is_empty());
+    let variables = variables.map(|(name, value)| (adapted(&name, &value), name));
+    let variables: Vec<(String, OsString)> =
+        variables.filter_map(|(value, name)| Some((name.into_string().ok()?, value))).collect();
     if let Some(untrusted) = variables.iter().find_map(|(name, value)| foreign_place(name, value)) {
         return Some(untrusted);
     }
-    let dir = std::env::current_dir().ok().filter(|_| installer == PackageManager::Uv);
-    if let Some(file) = dir.and_then(|dir| uv_project_settings(&dir)) {
+    if let Some(file) = Some(installer).filter(|one| *one == PackageManager::Uv).and_then(|_| uv_project_settings()) {
         return Some(UntrustedSource { distrust: Distrust::Unread(file), named_by: None });
     }
     let mut sources: Vec<InstallerInput> = Vec::new();

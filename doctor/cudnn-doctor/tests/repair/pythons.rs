@@ -85,5 +85,5 @@ fn packages_of_a_user_are_repaired() {
         Situation::new("too old for the program", "complete; install nvidia-cudnn-cu12==9.18.0.56", &["C018"])
             .options("--no-load --minimum 9.19"),
     ];
-    run("Packages of a user", &situations, || Box::new(Venv::of_user()));
+    run("Packages of a user", &situations, || Box::new(Venv::with_user_packages()));
 }

@@ -56,7 +56,7 @@ impl Venv {
     }
 
     /// Creates a world without an active environment. pip installs into `~/.local`.
-    pub(crate) fn of_user() -> Venv {
+    pub(crate) fn with_user_packages() -> Venv {
         let doctor = Path::new(env!("CARGO_BIN_EXE_cudnn-doctor")).parent().unwrap().to_owned();
         let path = std::env::var_os("PATH").unwrap();
         let path = std::env::join_paths([doctor].into_iter().chain(std::env::split_paths(&path))).unwrap();

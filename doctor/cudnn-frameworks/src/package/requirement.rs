@@ -296,6 +296,12 @@ pub fn applies(requirement: &str, python: Option<&str>) -> bool {
     marker.is_none_or(|marker| !matches!(condition(marker, &platform, &[]), Ok(Condition::Never | Condition::With(_))))
 }
 
+/// Returns why this is not a requirement with versions or a URL. The marker is not read.
+#[must_use]
+pub fn requirement_error(requirement: &str) -> Option<String> {
+    Parsed::new(requirement).err()
+}
+
 /// Returns whether no version satisfies both requirements, as far as the versions that they mention show.
 #[must_use]
 pub fn exclude_each_other(one: &str, other: &str) -> bool {

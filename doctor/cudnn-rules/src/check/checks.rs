@@ -8,6 +8,7 @@ use super::{
     by_name, companions, drop_in, installation, kernels, known_issues, lost_python, other_major, program,
     symbol_versions,
 };
+use crate::remedy::Action;
 
 /// Derives findings from the observations.
 type Check = fn(&Observations<'_>) -> Vec<Finding>;
@@ -49,7 +50,9 @@ pub fn findings(observations: &Observations<'_>) -> Vec<Finding> {
     findings.sort_by_key(|finding| finding.kind.code);
     if let Some(lost) = observations.context.lost_environment() {
         let remedies = findings.iter_mut().filter_map(|finding| finding.remedy.as_mut());
-        let bypassing = remedies.filter(|remedy| remedy.actions.iter().any(|action| lost.is_bypassed_by(action)));
+        let others = observations.context.search.environments();
+        let is_bypassing = |action: &Action| lost.is_bypassed_by(action, &others);
+        let bypassing = remedies.filter(|remedy| remedy.actions.iter().any(is_bypassing));
         bypassing.for_each(|remedy| *remedy = lost.remedy());
     }
     findings

@@ -3,10 +3,13 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use cudnn_cli::escape::Printable;
 use cudnn_frameworks::installation::site_packages;
 use cudnn_frameworks::real_path;
+use cudnn_probe::facts::PathFacts;
 
 use super::contents;
+use super::dirs::link_out_of;
 use super::pip::recorded_version;
 use super::requirement::{package_name, stricter};
 use super::wheels::NVIDIA_PREFIX;
@@ -181,6 +184,18 @@ impl PackageChange {
         let required = self.install.iter().filter_map(|one| contents::wheel(one)).flat_map(|wheel| wheel.requires);
         self.installs_any()
             && (part == "nvidia" || self.installed().any(is_of) || required.into_iter().any(|one| is_of(&one)))
+    }
+
+    /// Returns the link, as a clause, because of which an installer would fail, or leave files of the packages that it
+    /// replaces: pip removes none out of an environment.
+    pub fn refused_link(&self) -> Option<String> {
+        let dirs = self.site.package_dirs();
+        if let Some(lost) = dirs.iter().find(|dir| dir.is_link() && !dir.target_exists()) {
+            return Some(format!("the link {} leads nowhere", lost.printable()));
+        }
+        let mut installed = self.installed().map(|one| package_name(one));
+        let replaces = !self.remove.is_empty() || installed.any(|name| self.site.recorded_version(name).is_some());
+        self.site.dir().filter(|_| replaces).and_then(|root| link_out_of(root, &dirs))
     }
 
     /// Returns whether the change installs a package.

@@ -9,7 +9,7 @@ use super::apt::apt_get;
 use super::aside::with_aside;
 use super::change::{PackageChange, Pip, Site};
 use super::environment::records;
-use super::installed_pip::{Interpreter, in_new_environment, on_path};
+use super::installed_pip::{Interpreter, in_new_environment, on_path, without_variables};
 use super::requirement::package_name;
 use super::wheels::NVIDIA_PREFIX;
 use super::{conda, pip};
@@ -30,7 +30,7 @@ impl Site {
             Site::Directory { pip: Pip::Interpreter(program), .. } => pip::into_dir_by(program, action, arguments),
             Site::Directory { .. } if action == "install" => pip::into_dir(arguments),
             Site::NewEnvironment { dir, program } => in_new_environment(dir, program, arguments),
-            _ => Some(vec![on_path()?.and([action]).and(arguments)]),
+            _ => Some(vec![without_variables(on_path()?.and([action]).and(arguments))]),
         }
     }
 }

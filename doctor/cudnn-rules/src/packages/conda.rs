@@ -65,13 +65,16 @@ fn install_command(program: &Path, root: &Path) -> Command {
 /// Returns conda, even if it is not on `PATH`, or else mamba or micromamba, which take the same arguments.
 fn program(root: &Path) -> PathBuf {
     let on_path = |name: &str| is_on_path(name).then(|| PathBuf::from(name));
-    // `/opt/conda`, or `/opt/conda/envs/NAME`.
-    let base = root.parent().filter(|parent| parent.ends_with("envs")).and_then(Path::parent).unwrap_or(root);
     on_path("conda")
-        .or_else(|| Some(base.join("bin/conda")).filter(|file| is_executable(file)))
+        .or_else(|| Some(base_of(root).join("bin/conda")).filter(|file| is_executable(file)))
         .or_else(|| program_in("CONDA_EXE"))
         .or_else(|| on_path("mamba"))
         .or_else(|| on_path("micromamba"))
         .or_else(|| program_in("MAMBA_EXE"))
         .unwrap_or_else(|| "conda".into())
+}
+
+/// Returns the root of conda: `/opt/conda` for itself, and for `/opt/conda/envs/NAME`.
+pub(super) fn base_of(root: &Path) -> &Path {
+    root.parent().filter(|parent| parent.ends_with("envs")).and_then(Path::parent).unwrap_or(root)
 }

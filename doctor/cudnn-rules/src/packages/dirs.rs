@@ -1,12 +1,13 @@
 //! Finds directories and programs from environment variables such as `PATH` and `HOME`.
 
+use cudnn_cli::escape::Printable;
 use cudnn_cli::path::is_on_path;
 use cudnn_cli::rights::{can_write, is_root};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::Os;
 use cudnn_probe::facts::{self, PathFacts, is_executable};
+use cudnn_probe::{Os, canonicalize};
 
 use crate::system::is_loop;
 
@@ -57,20 +58,33 @@ pub(crate) fn named_data_dir(name: &str) -> Option<PathBuf> {
     { dirs }.find(|dir| !dir.path_exists() || dir.leads_to_dir())
 }
 
+/// Returns the directories that NVIDIA's wheels fill below this directory of packages.
+pub(crate) fn dirs_of_wheels(site: &Path) -> Vec<PathBuf> {
+    let nvidia = site.join("nvidia");
+    let wheels: Vec<PathBuf> = entries(&nvidia).collect();
+    let parts = wheels.iter().flat_map(|wheel| ["bin", "include", "lib"].map(|part| wheel.join(part)));
+    let parts = parts.collect::<Vec<_>>();
+    [nvidia].into_iter().chain(wheels).chain(parts).collect()
+}
+
 /// Returns the links that lead nowhere in place of directories of NVIDIA's wheels, below these directories of packages.
 /// Installers never replace them.
 pub(crate) fn dangling_dirs(sites: impl IntoIterator<Item = PathBuf>) -> Vec<PathBuf> {
-    let below = |site: PathBuf| {
-        let nvidia = site.join("nvidia");
-        let parts: Vec<PathBuf> = entries(&nvidia).collect();
-        let libs = parts.iter().map(|part| part.join("lib")).collect::<Vec<_>>();
-        std::iter::once(nvidia).chain(parts).chain(libs)
-    };
     let is_lost = |dir: &Path| match facts::metadata(dir) {
         Err(error) => error.kind() == ErrorKind::NotFound || is_loop(&error),
         Ok(_) => false,
     };
-    sites.into_iter().flat_map(below).filter(|dir| dir.is_link() && is_lost(dir)).collect()
+    let dirs = sites.into_iter().flat_map(|site| dirs_of_wheels(&site));
+    dirs.filter(|dir| dir.is_link() && is_lost(dir)).collect()
+}
+
+/// Returns the link, as a clause, that leads out of this environment from its directories of packages.
+pub(super) fn link_out_of(root: &Path, sites: &[PathBuf]) -> Option<String> {
+    let root = canonicalize(root).ok()?;
+    let dirs = sites.iter().flat_map(|site| [site.clone()].into_iter().chain(dirs_of_wheels(site)));
+    let mut targets = dirs.filter(|dir| dir.leads_to_dir()).filter_map(|dir| Some((canonicalize(&dir).ok()?, dir)));
+    let (target, dir) = targets.find(|(target, _)| !target.starts_with(&root))?;
+    Some(format!("the link {} leads out of the environment, to {}", dir.printable(), target.printable()))
 }
 
 #[cfg(test)]

@@ -224,19 +224,27 @@ pub(super) fn on_path() -> Option<Command> {
     if Os::HOST == Os::Windows {
         return Some(Command::new("python", ["-m", "pip"]));
     }
-    let name = ["pip", "pip3"].into_iter().find(|name| is_on_path(name) && !has_lost_pip(name))?;
+    let name = ["pip", "pip3"].into_iter().find(|name| is_on_path(name) && !has_lost_pip(name.as_ref()))?;
     Some(Command::new(name, [""; 0]))
 }
 
 /// Returns whether this program is a script of pip whose Python has no pip: an upgrade of Python leaves such scripts.
-fn has_lost_pip(name: &str) -> bool {
+fn has_lost_pip(name: &OsStr) -> bool {
+    python_of_script(name).is_some_and(|python| !python.program.leads_to_file() || !python.has_pip())
+}
+
+/// Returns the Python of the pip on `PATH`. `None` if it is not known.
+pub(super) fn python_of_pip() -> Option<Interpreter> {
+    python_of_script(&on_path()?.program)
+}
+
+/// Returns the Python that runs a script on `PATH`.
+fn python_of_script(name: &OsStr) -> Option<Interpreter> {
     const MAX_LEN: u64 = 256;
-    let file = path_dirs().into_iter().map(|dir| dir.join(name)).find(|file| is_executable(file));
-    let start = file.and_then(|file| read_start(&file, MAX_LEN).ok()).unwrap_or_default();
-    let program = interpreter_words(&start).and_then(|mut words| words.next());
-    let is_python = |program: &&str| Path::new(program).file_name().is_some_and(is_named_python);
-    let python = program.filter(is_python).and_then(|program| Interpreter::of(program.into()));
-    python.is_some_and(|python| !python.program.leads_to_file() || !python.has_pip())
+    let file = path_dirs().into_iter().map(|dir| dir.join(name)).find(|file| is_executable(file))?;
+    let start = read_start(&file, MAX_LEN).ok()?;
+    let program = Path::new(interpreter_words(&start)?.next()?);
+    Interpreter::of(program.to_owned()).filter(|_| program.file_name().is_some_and(is_named_python))
 }
 
 fn is_named_python(name: &OsStr) -> bool {

@@ -1,13 +1,21 @@
 //! Reads the options that pip takes from its configuration files and from variables.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::{facts, read_bounded};
+use cudnn_probe::{Os, facts};
 
+use super::decision_file::contents;
 use super::settings::pip_settings;
 
-/// The options that make pip change something other than what a command names, and what it changes then.
+/// The start of the variables that set options.
+const PREFIX: &str = "PIP_";
+
+/// The only variable of pip that is not an option.
+const CONFIG_FILE: &str = "PIP_CONFIG_FILE";
+
+/// The options that make pip change something other than what a command names, and what it changes then. All concern
+/// `pip install`.
 const REDIRECTIONS: [(&str, &str); 10] = [
     ("dry-run", "nothing"),
     ("editable", "other packages, too"),
@@ -22,10 +30,21 @@ const REDIRECTIONS: [(&str, &str); 10] = [
     ("user", "another place"),
 ];
 
-/// An option in one of pip's configuration files.
+/// Those of them that `pip uninstall` knows.
+const OF_REMOVALS: [&str; 2] = ["python", "requirement"];
+
+/// A command of pip that changes packages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PipCommand {
+    Install,
+    Uninstall,
+}
+
+/// An option in a variable or a configuration file.
+#[derive(Clone, Debug)]
 pub(super) struct PipOption {
-    /// The file.
-    pub(super) file: PathBuf,
+    /// The name of the variable, or the file.
+    pub(super) source: PathBuf,
     /// The name as on the command line, without the dashes: `dry-run`.
     pub(super) name: String,
     /// The value. A list may have several lines.
@@ -33,10 +52,20 @@ pub(super) struct PipOption {
 }
 
 impl PipOption {
-    /// Returns what pip changes because of this option, if that is something other than what a command names.
-    pub(super) fn redirection(&self) -> Option<&'static str> {
+    /// Returns what this command changes because of the option, if that is something other than what the command names.
+    pub(super) fn redirection(&self, command: PipCommand) -> Option<&'static str> {
+        let is_known = command == PipCommand::Install || OF_REMOVALS.contains(&self.name.as_str());
+        redirection(&self.name).filter(|_| is_known && self.is_on())
+    }
+
+    /// Returns whether pip works only in virtual environments because of the option.
+    pub(super) fn requires_virtual(&self) -> bool {
+        ["require-virtualenv", "require-venv"].contains(&self.name.as_str()) && self.is_on()
+    }
+
+    fn is_on(&self) -> bool {
         const OFF: [&str; 6] = ["0", "f", "false", "n", "no", "off"];
-        redirection(&self.name).filter(|_| !OFF.contains(&self.value.to_lowercase().as_str()))
+        !OFF.contains(&self.value.to_lowercase().as_str())
     }
 }
 
@@ -45,43 +74,80 @@ fn redirection(option: &str) -> Option<&'static str> {
     REDIRECTIONS.into_iter().find_map(|(name, changed)| (name == option).then_some(changed))
 }
 
-/// Returns the options that pip reads from its configuration files with the Python of this prefix, when it installs and
-/// uninstalls. Later files replace the options of earlier ones, and the sections of commands replace those of `[global]`.
-pub(super) fn options_in_files(prefix: Option<&Path>) -> Vec<PipOption> {
-    let files = pip_settings(prefix).into_iter().filter_map(|file| Some((text(&file)?, file)));
-    let files: Vec<(String, PathBuf)> = files.collect();
-    let in_section = |section: &'static str| {
-        let options = files.iter().flat_map(move |(text, file)| {
-            let option = |(name, value)| PipOption { file: file.clone(), name, value };
-            values(text, section).into_iter().map(option)
-        });
-        options.map(|option| (option.name.clone(), option)).collect::<BTreeMap<_, _>>()
-    };
-    let options = ["global", "install", "uninstall"].into_iter().flat_map(in_section);
-    options.filter(|(_, option)| !option.value.is_empty()).collect::<BTreeMap<_, _>>().into_values().collect()
+/// The names and values in each section of a configuration file.
+type Sections = BTreeMap<String, Vec<(String, String)>>;
+
+/// The settings of a pip.
+pub(super) struct PipSettings {
+    files: Vec<(PathBuf, Sections)>,
+    /// A file that makes pip fail, and the reason as a predicate.
+    pub(super) refused: Option<(PathBuf, String)>,
 }
 
-/// Returns the variables that set options of pip, sorted by name, with the names of the options.
-fn variables() -> impl Iterator<Item = (String, String)> {
-    const PREFIX: &str = "PIP_";
-    let is_set = |name: &String| facts::variable(name).is_some_and(|value| !value.is_empty());
-    let mut names: Vec<String> = facts::variable_names(PREFIX).into_iter().filter(is_set).collect();
-    names.sort();
-    names.into_iter().filter_map(|name| {
-        let option = option_name(name.strip_prefix(PREFIX)?);
-        Some((name, option))
+impl PipSettings {
+    /// Reads the settings of the pip for the Python with this prefix.
+    pub(super) fn read(prefix: Option<&Path>) -> PipSettings {
+        let mut settings = PipSettings { files: Vec::new(), refused: None };
+        for file in pip_settings(prefix) {
+            // pip ignores files that it cannot open.
+            let bytes = contents(&file).ok().flatten().unwrap_or_default();
+            match String::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned()).and_then(|text| sections(&text)) {
+                Ok(sections) => settings.files.push((file, sections)),
+                Err(reason) => settings.refused = Some((file, reason)),
+            }
+        }
+        settings
+    }
+
+    /// Returns the options of a command. Later files replace the options of earlier ones, the sections of commands replace
+    /// those of `[global]`, and variables replace both. Variables that redirect pip count only where the commands cannot
+    /// unset them.
+    pub(super) fn options(&self, command: PipCommand) -> Vec<PipOption> {
+        self.options_on(Os::HOST, command)
+    }
+
+    fn options_on(&self, os: Os, command: PipCommand) -> Vec<PipOption> {
+        let own = if command == PipCommand::Install { "install" } else { "uninstall" };
+        let in_section = |section: &'static str| {
+            let sections = self.files.iter().filter_map(move |(file, all)| Some((file, all.get(section)?, all)));
+            sections.flat_map(|(file, section, all)| {
+                let values = all.get("DEFAULT").into_iter().flatten().chain(section);
+                values.map(|(name, value)| PipOption { source: file.clone(), name: name.clone(), value: value.clone() })
+            })
+        };
+        // Only the last value of a section counts, even if it is empty.
+        let last = |options: &mut dyn Iterator<Item = PipOption>| -> BTreeMap<String, PipOption> {
+            options.map(|option| (option.name.clone(), option)).collect()
+        };
+        let variables = variables().filter(|variable| os == Os::Windows || redirection(&variable.name).is_none());
+        let all = [last(&mut in_section("global")), last(&mut in_section(own)), last(&mut { variables })];
+        let all = all.into_iter().flatten().filter(|(_, option)| !option.value.is_empty());
+        all.collect::<BTreeMap<_, _>>().into_values().collect()
+    }
+}
+
+/// Returns the options that variables set, in the order of the environment: the last one counts.
+fn variables() -> impl Iterator<Item = PipOption> {
+    facts::variable_names(PREFIX).into_iter().filter_map(|variable| {
+        let name = option_name(variable.strip_prefix(PREFIX)?);
+        let value = facts::variable(&variable)?.to_string_lossy().into_owned();
+        Some(PipOption { source: variable.into(), name, value })
     })
 }
 
-/// Returns the variables that make pip change something other than what a command names.
-pub(super) fn redirecting_variables() -> Vec<String> {
-    variables().filter(|(_, option)| redirection(option).is_some()).map(|(name, _)| name).collect()
+/// Returns the names of the variables that make pip change something other than what a command names.
+pub(super) fn redirecting_variables() -> Vec<PathBuf> {
+    let redirecting =
+        variables().filter(|variable| redirection(&variable.name).is_some() && !variable.value.is_empty());
+    redirecting.map(|variable| variable.source).collect()
 }
 
-/// Returns the values of the variables that set this option, separated by spaces.
-pub(super) fn value_in_variables(option: &str) -> String {
-    let values = variables().filter(|(_, name)| name == option).filter_map(|(name, _)| facts::variable(&name));
-    values.map(|value| value.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+/// Returns the one name that stands for all spellings of a variable: `PIP_CONSTRAINT` for `PIP_Constraint`. Other
+/// variables than those of options have only one.
+pub fn canonical_variable(name: &str) -> String {
+    let canonical =
+        name.strip_prefix(PREFIX).map(|key| format!("{PREFIX}{}", option_name(key).replace('-', "_").to_uppercase()));
+    canonical.filter(|canonical| canonical != CONFIG_FILE).unwrap_or_else(|| name.to_owned())
 }
 
 /// Returns the name of the option that a key or a part of a variable's name sets.
@@ -90,75 +156,49 @@ fn option_name(key: &str) -> String {
     name.strip_prefix("--").map(str::to_owned).unwrap_or(name)
 }
 
-/// Returns the text of a configuration file.
-fn text(file: &Path) -> Option<String> {
-    const MAX_LEN: u64 = 1 << 20;
-    Some(String::from_utf8_lossy(&read_bounded(file, MAX_LEN).ok()?).into_owned())
-}
-
-/// Returns the names and values in a section, as Python's `configparser` reads them: a line with more indentation than the
-/// name above continues its value, and each section that exists includes the values of `[DEFAULT]`.
-fn values(text: &str, section: &str) -> Vec<(String, String)> {
-    let mut sections: BTreeMap<&str, Vec<(String, String)>> = BTreeMap::new();
-    let mut current = sections.entry("").or_default();
+/// Returns the names and values in each section, as Python's `configparser` reads them: a line with more indentation than
+/// the name above continues its value.
+///
+/// # Errors
+/// The reason why pip does nothing, as a predicate.
+fn sections(text: &str) -> Result<Sections, String> {
+    let mut sections = Sections::new();
+    let mut seen = BTreeSet::new();
+    let mut current: Option<String> = None;
     let mut indent_of_name = None;
-    for line in text.split(['\n', '\r']) {
+    for (index, line) in text.replace("\r\n", "\n").split(['\n', '\r']).enumerate() {
         let content = line.trim();
         let indent = line.len() - line.trim_start().len();
         if content.is_empty() || content.starts_with(['#', ';']) {
             continue;
         }
+        let values = current.as_ref().and_then(|section| sections.get_mut(section));
+        let invalid = |what: &str| Err(format!("has {what} in line {}", index + 1));
         if indent_of_name.is_some_and(|of_name| indent > of_name) {
-            current
-                .last_mut()
-                .into_iter()
-                .for_each(|(_, value)| *value = format!("{value}\n{content}").trim().to_owned());
+            let last = values.and_then(|values| values.last_mut());
+            last.into_iter().for_each(|(_, value)| *value = format!("{value}\n{content}").trim().to_owned());
         } else if let Some((header, _)) = content.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-            current = sections.entry(header).or_default();
-            indent_of_name = None;
+            if header != "DEFAULT" && sections.insert(header.to_owned(), Vec::new()).is_some() {
+                return invalid("a section again");
+            }
+            sections.entry(header.to_owned()).or_default();
+            (current, indent_of_name) = (Some(header.to_owned()), None);
         } else {
-            let pair = content.split_once(['=', ':']);
-            indent_of_name = pair.map(|_| indent);
-            current.extend(pair.map(|(key, value)| (option_name(key.trim()), value.trim().to_owned())));
+            let (Some(values), Some(section)) = (values, &current) else {
+                return invalid("a value before any section");
+            };
+            let Some((key, value)) = content.split_once(['=', ':']) else { return invalid("a name without a value") };
+            let key = key.trim();
+            if key.is_empty() || !seen.insert((section.clone(), key.to_lowercase())) {
+                return invalid("a name again, or none");
+            }
+            values.push((option_name(key), value.trim().to_owned()));
+            indent_of_name = Some(indent);
         }
     }
-    let Some(own) = sections.remove(section) else { return Vec::new() };
-    sections.remove("DEFAULT").unwrap_or_default().into_iter().chain(own).collect()
+    Ok(sections)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use cudnn_probe::facts::{Changes, Facts};
-
-    #[test]
-    fn values_are_read_like_configparser_reads_them() {
-        let global = "[wheel]\nconstraint = /no\n  /no\n[global]\nConstraint =\n    /a.txt\n\t/b.txt\n    # /old.txt\n\
-                      --prefix : /x\rno value\n";
-        let install = "  [install]\n  --dry_run: 1\n   2\n  target =\n[global]\n  no_deps = 1\n";
-        let default = "[DEFAULT]\ntarget=/y\n[install]\nroot=/z\n";
-        for (text, section, expected) in [
-            (global, "global", &[("constraint", "/a.txt\n/b.txt"), ("prefix", "/x")][..]),
-            (global, "install", &[]),
-            (install, "install", &[("dry-run", "1\n2"), ("target", "")]),
-            (install, "global", &[("no-deps", "1")]),
-            (default, "install", &[("target", "/y"), ("root", "/z")]),
-            (default, "global", &[]),
-        ] {
-            let found = values(text, section);
-            let found: Vec<(&str, &str)> = found.iter().map(|(name, value)| (&**name, &**value)).collect();
-            assert_eq!(found, expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn variables_set_options_in_any_case() {
-        let names = ["PIP_target", "PIP_Dry_Run", "PIP_DRY_RUN", "PIP_TIMEOUT", "PIP_ROOT"].map(str::to_owned).to_vec();
-        let mut changes = Changes::default();
-        names.iter().for_each(|name| changes.set_variable(name, Some("1".into())));
-        changes.set_variable("PIP_ROOT", Some("".into()));
-        changes.set_answer("names of variables", "PIP_", &names);
-        let found = Facts::recorder().after(changes).within(redirecting_variables);
-        assert_eq!(found, ["PIP_DRY_RUN", "PIP_Dry_Run", "PIP_target"]);
-    }
-}
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests;

@@ -7,8 +7,8 @@ use cudnn_cli::command::Command;
 use cudnn_probe::{Os, read_bounded};
 use toml_edit::Item;
 
+use super::decision_file::{Unusable, toml};
 use super::requirement::package_name;
-use super::toml_file::toml;
 
 /// The names of pixi's manifests.
 pub const MANIFESTS_OF_PIXI: [&str; 3] = ["pixi.toml", "mojoproject.toml", "pyproject.toml"];
@@ -81,15 +81,33 @@ impl Pixi {
         self.command("reinstall").and(["--environment", &self.environment, package_name(spec)])
     }
 
+    /// Returns the manifest that pixi would refuse, with the reason as a predicate.
+    pub(super) fn refused_manifest(&self) -> Option<(PathBuf, String)> {
+        let mut manifests = self.manifests().into_iter();
+        match manifests.next() {
+            Some((file, manifest)) => manifest.err().map(|error| (file, error.reason())),
+            None => Some((self.manifest.clone(), "has no manifest of pixi".to_owned())),
+        }
+    }
+
+    /// Returns the manifests with their contents, as far as these are about pixi. pixi reads only the first one.
+    fn manifests(&self) -> Vec<(PathBuf, Result<Item, Unusable>)> {
+        let manifest = |name: &str| {
+            let keys = if name == "pyproject.toml" { &["tool", "pixi"][..] } else { &[] };
+            let file = self.workspace().join(name);
+            let content = toml(&file, keys).transpose()?;
+            Some((file, content))
+        };
+        MANIFESTS_OF_PIXI.into_iter().filter_map(manifest).collect()
+    }
+
     /// Returns the packages in the manifests that pixi installs into this environment on this system.
     pub(super) fn dependencies(&self) -> Vec<Dependency> {
         let machine = if cfg!(target_arch = "aarch64") { "linux-aarch64" } else { "linux-64" };
         let platforms = if Os::HOST == Os::Windows { vec!["win", "win-64"] } else { vec!["unix", "linux", machine] };
         let mut found = Vec::new();
-        for name in MANIFESTS_OF_PIXI {
-            let keys = if name == "pyproject.toml" { &["tool", "pixi"][..] } else { &[] };
-            let file = self.workspace().join(name);
-            let Some(manifest) = toml(&file, keys) else { continue };
+        for (file, manifest) in self.manifests() {
+            let Ok(manifest) = manifest else { continue };
             let environment = manifest.get("environments").and_then(|all| all.get(&self.environment));
             let features = environment.and_then(|one| one.get("features").unwrap_or(one).as_array());
             let named = features.into_iter().flatten().filter_map(|name| manifest.get("feature")?.get(name.as_str()?));

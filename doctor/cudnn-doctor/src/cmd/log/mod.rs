@@ -17,6 +17,15 @@ use serde_json::{Value, json};
 
 use messages::Messages;
 
+/// The first bytes of compressed files, and the programs that unpack them: gzip, bzip2, xz, Zstandard and LZ4.
+const COMPRESSED: [(&[u8], &str); 5] = [
+    (b"\x1f\x8b", "zcat"),
+    (b"BZh", "bzcat"),
+    (b"\xfd7zXZ\0", "xzcat"),
+    (b"\x28\xb5\x2f\xfd", "zstdcat"),
+    (b"\x04\x22\x4d\x18", "lz4cat"),
+];
+
 /// The maximum line length in bytes. Longer lines are split.
 const MAX_LINE_LEN: u64 = 64 << 10;
 
@@ -297,8 +306,9 @@ fn for_each_entry(mut reader: impl BufRead, mut add: impl FnMut(Part<'_>)) -> st
     let mut is_prefixed = false;
     // The marks of the current entries. Those of several processes may be interleaved.
     let mut marks = BTreeSet::new();
-    if reader.fill_buf()?.starts_with(&[0x1f, 0x8b]) {
-        return Err(std::io::Error::other("it is compressed; `zcat FILE | cudnn-doctor log -` reads it"));
+    let start = reader.fill_buf()?;
+    if let Some((_, program)) = COMPRESSED.into_iter().find(|(magic, _)| start.starts_with(magic)) {
+        return Err(std::io::Error::other(format!("it is compressed; `{program} FILE | cudnn-doctor log -` reads it")));
     }
     loop {
         line.clear();

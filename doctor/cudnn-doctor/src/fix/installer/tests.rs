@@ -33,7 +33,7 @@ fn programs_of_root_search_no_directory_that_another_user_can_change() {
 fn the_constraints_of_root_are_those_of_the_working_directory() {
     let name = std::env::current_dir().unwrap().join("Cargo.toml");
     for variable in ["PIP_CONSTRAINT", "UV_CONSTRAINT", "UV_EXCLUDE", "UV_OVERRIDE"] {
-        let (_, value) = adapted(variable.into(), "Cargo.toml nothing.txt https://x/y".into());
+        let value = adapted(variable.as_ref(), "Cargo.toml nothing.txt https://x/y".as_ref());
         assert_eq!(value.to_str().unwrap(), format!("{} nothing.txt https://x/y", name.display()), "{variable}");
     }
 }
@@ -48,6 +48,7 @@ fn programs_of_root_get_only_variables_that_name_no_unchecked_files() {
         ("PIP_INDEX_URL", true, false),
         ("PIP_CACHE_DIR", false, false),
         ("UV_INDEX", false, false),
+        ("UV_PROJECT", false, false),
         ("CONDA_PKGS_DIRS", false, true),
         ("CONDARC", false, true),
         ("CONDA_EXE", false, false),

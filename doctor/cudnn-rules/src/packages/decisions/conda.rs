@@ -1,38 +1,94 @@
 //! What the user has decided about a conda environment: its pins, and the manifest of pixi.
 
+use std::iter::once;
 use std::path::Path;
 
-use cudnn_probe::facts::PathFacts;
+use cudnn_probe::facts::{self, PathFacts};
 
 use super::decision::{Decision, DecisionKind};
-use super::requirements_file::decisions_in;
+use crate::packages::conda::base_of;
+use crate::packages::decision_file::text;
 use crate::packages::pixi::Pixi;
 use crate::packages::requirement::package_name;
+use crate::packages::settings::conda_settings;
 
 /// Returns the decisions about the environment at this root.
 pub(super) fn decisions(root: &Path) -> Vec<Decision> {
-    let pins = Some(root.join("conda-meta/pinned")).filter(|file| file.leads_to_file());
-    let pinned = pins.into_iter().flat_map(|file| decisions_in(&file));
-    let dependencies: Vec<_> = Pixi::of(root).into_iter().flat_map(|pixi| pixi.dependencies()).collect();
-    let in_versions =
-        dependencies.iter().map(|one| Decision::constraint(&one.file, format!("{} {}", one.package, one.versions)));
-    let of_conda = |pin: Decision| Decision { requirement: of_conda(&pin.requirement), ..pin };
+    if let Some(pixi) = Pixi::of(root) {
+        return decisions_of_pixi(&pixi);
+    }
+    const VARIABLE: &str = "CONDA_PINNED_PACKAGES";
+    let in_variable = facts::variable(VARIABLE).unwrap_or_default().to_string_lossy().replace('&', "\n");
+    let in_variable = pins(Path::new(VARIABLE), &in_variable);
+    let roots = [root, base_of(root)].map(Path::to_owned);
+    let settings = conda_settings(&roots).into_iter().filter(|file| file.leads_to_file());
+    let in_settings = settings.flat_map(|file| pins_in(&file, pinned_packages));
+    pins_in(&root.join("conda-meta/pinned"), str::to_owned).into_iter().chain(in_settings).chain(in_variable).collect()
+}
+
+/// Returns the decisions in a file. `lines` returns its pins, one a line.
+fn pins_in(file: &Path, lines: impl FnOnce(&str) -> String) -> Vec<Decision> {
+    match text(file) {
+        Ok(text) => pins(file, &text.map(|text| lines(&text)).unwrap_or_default()),
+        Err(error) => vec![Decision::refused_settings(file, &error.reason(), "conda")],
+    }
+}
+
+/// Returns the decisions in lines with pins.
+fn pins(source: &Path, lines: &str) -> Vec<Decision> {
+    let pins = lines.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+    pins.filter(|pin| !pin.is_empty()).map(|pin| Decision::constraint(source, without_build(pin))).collect()
+}
+
+/// Returns the list of pins in conda's settings, one a line.
+fn pinned_packages(settings: &str) -> String {
+    const KEY: &str = "pinned_packages:";
+    let mut lines = settings.lines().map(|line| line.split(" #").next().unwrap_or_default().trim_end());
+    let first = lines.find_map(|line| line.strip_prefix(KEY)).unwrap_or_default().trim();
+    let rest = lines.take_while(|line| line.is_empty() || line.starts_with(['-', ' ', '#']));
+    if !first.starts_with('[') {
+        let items = rest.filter_map(|line| Some(line.trim().strip_prefix('-')?.trim().trim_matches(['"', '\''])));
+        return items.collect::<Vec<_>>().join("\n");
+    }
+    let flow = once(first).chain(rest).collect::<Vec<_>>().join(" ");
+    // A comma in quotes is part of a pin.
+    let (mut quote, mut pins) = (None, String::new());
+    for c in flow.trim_matches(['[', ']', ' ']).chars() {
+        match quote {
+            None if ['"', '\''].contains(&c) => quote = Some(c),
+            Some(start) if c == start => quote = None,
+            None if c == ',' => pins.push('\n'),
+            _ => pins.push(c),
+        }
+    }
+    pins
+}
+
+/// Returns the decisions in the manifest of a pixi environment.
+fn decisions_of_pixi(pixi: &Pixi) -> Vec<Decision> {
+    let refused = pixi.refused_manifest();
+    let refused = refused.map(|(file, reason)| Decision::refused_settings(&file, &reason, "pixi"));
+    let dependencies = pixi.dependencies();
+    let in_versions = dependencies
+        .iter()
+        .map(|one| Decision::constraint(&one.file, without_build(&format!("{} {}", one.package, one.versions))));
     let others = dependencies.iter().filter(|one| !one.others.is_empty());
     let others = others.map(|one| Decision {
-        file: one.file.clone(),
-        requirement: format!("{} @ {}", one.package, one.others.join(", ")),
+        source: one.file.clone(),
+        text: format!("{} @ {}", one.package, one.others.join(", ")),
         kind: DecisionKind::Manifest,
     });
-    pinned.chain(in_versions).map(of_conda).chain(others).collect()
+    refused.into_iter().chain(in_versions).chain(others).collect()
 }
 
 /// Returns the name and the versions in a specification of conda, without the build: `cudnn 8.9.*` for `cudnn=8.9=h1_0`.
-fn of_conda(specification: &str) -> String {
+fn without_build(specification: &str) -> String {
     let name = package_name(specification);
     let rest = specification.split_once(name).map_or("", |(_, rest)| rest).trim();
-    let in_brackets = rest
-        .split_once("version=")
-        .and_then(|(_, version)| version.split(['"', '\'', ',', ']']).find(|part| !part.is_empty()));
+    let in_brackets = rest.split_once("version=").and_then(|(_, version)| match version.strip_prefix(['"', '\'']) {
+        Some(quoted) => quoted.split(['"', '\'']).next(),
+        None => version.split([',', ']']).next(),
+    });
     let version = match (in_brackets, rest.strip_prefix("==")) {
         (Some(version), _) => version.to_owned(),
         (None, Some(exact)) => format!("=={}", exact.split([' ', '=']).next().unwrap_or_default()),
@@ -45,58 +101,6 @@ fn of_conda(specification: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::disallowed_methods, reason = "a test writes the files that the rules read")]
-    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-    use super::super::forbidding;
-    use super::*;
-    use crate::packages::{PackageChange, Site};
-
-    /// `pixi add` would lose everything but the versions.
-    #[test]
-    #[cfg_attr(miri, ignore = "it writes files")]
-    fn a_manifest_of_pixi_decides_what_it_states_besides_versions() {
-        let workspace = tempfile::tempdir().unwrap();
-        let root = workspace.path().join(".pixi/envs/default");
-        std::fs::create_dir_all(root.join("conda-meta")).unwrap();
-        std::fs::write(root.join("conda-meta/pixi"), "{}").unwrap();
-        for (value, is_excluded) in [
-            ("'9.10.*'", true),
-            ("'>=9.1'", false),
-            ("{ version = '>=9.1' }", false),
-            ("{ version = '>=9.1', channel = 'nvidia' }", true),
-            ("{ url = 'https://a.org/libcudnn-9.20-0.conda' }", true),
-            ("{ path = 'libcudnn' }", true),
-            ("{ build = 'h1_0' }", true),
-        ] {
-            for name in ["pixi.toml", "mojoproject.toml"] {
-                let file = workspace.path().join(name);
-                std::fs::write(&file, format!("[dependencies]\nlibcudnn = {value}\n")).unwrap();
-                let change = || PackageChange::of(Site::Conda(root.clone()));
-                let newer = change().install(["libcudnn>=9.18.0".to_owned()]);
-                assert_eq!(forbidding(&newer).is_some(), is_excluded, "{value}");
-                // To install it again, no manifest is edited.
-                let again = change().reinstall(["libcudnn".to_owned()]);
-                assert_eq!(forbidding(&again), None, "{value}");
-                std::fs::remove_file(file).unwrap();
-            }
-        }
-    }
-
-    #[test]
-    fn pins_may_contain_builds() {
-        for (pin, expected) in [
-            ("cudnn 8.9.7 h1_0", "cudnn 8.9.7"),
-            ("cudnn=8.9=h1_0", "cudnn 8.9.*"),
-            ("cudnn =8.9.*", "cudnn 8.9.*"),
-            ("conda-forge::cudnn==8.9.7=h1_0", "cudnn ==8.9.7"),
-            ("cudnn[version='8.*',build=h1]", "cudnn 8.*"),
-            ("cudnn >=8,<9", "cudnn >=8,<9"),
-            ("cudnn", "cudnn "),
-            ("cudnn 7.*|8.*", "cudnn 7.*|8.*"),
-        ] {
-            assert_eq!(of_conda(pin), expected);
-        }
-    }
-}
+#[allow(clippy::disallowed_methods, reason = "a test writes the files that the rules read")]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests;

@@ -1,55 +1,96 @@
-//! A requirement that the user has written, and whether it forbids a version.
+//! A decision of the user, and whether it forbids a version.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
+use cudnn_cli::escape::Printable;
 use cudnn_frameworks::{applies, exclude_each_other, normalized};
 
 use crate::packages::requirement::package_name;
 
-/// A requirement that the user has written, and where.
+/// What the user has written, and where.
 #[derive(Clone, Debug)]
 pub(super) struct Decision {
-    pub(super) file: PathBuf,
-    pub(super) requirement: String,
+    /// The file, or the name of the variable.
+    pub(super) source: PathBuf,
+    /// The requirement. For an installer that refuses the file or changes something else: what the file does, as a predicate.
+    pub(super) text: String,
     pub(super) kind: DecisionKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DecisionKind {
     Constraint,
-    /// uv replaces all other requirements of the package by this one, so that it installs none if the marker of this one
-    /// does not apply.
+    /// uv replaces all other requirements of the package by this one, so that it installs none if the marker of no override
+    /// applies.
     Override,
     /// uv installs no version.
     Exclusion,
     /// The manifest of pixi states something that `pixi add` would remove.
     Manifest,
-    /// The file does not exist, so that pip and uv install nothing.
-    MissingFile,
+    /// The installer installs nothing.
+    NoInstallation,
+    /// The installer changes nothing, or something else.
+    NoChange,
 }
 
 impl Decision {
     /// Returns the constraint in this file.
     pub(super) fn constraint(file: &Path, requirement: String) -> Decision {
-        Decision { file: file.to_owned(), requirement, kind: DecisionKind::Constraint }
+        Decision { source: file.to_owned(), text: requirement, kind: DecisionKind::Constraint }
     }
 
-    /// Returns the decision of a setting that names a file without creating it.
-    pub(super) fn missing(file: &Path) -> Decision {
-        Decision { file: file.to_owned(), requirement: String::new(), kind: DecisionKind::MissingFile }
+    /// Returns the decision of a file with constraints that the installer refuses, with the reason as a predicate.
+    pub(super) fn refused_constraints(file: &Path, reason: &str) -> Decision {
+        let text = format!("{reason}, so that nothing can be installed");
+        Decision { source: file.to_owned(), text, kind: DecisionKind::NoInstallation }
     }
 
-    /// Returns whether the decision excludes all versions of a requirement in an environment with this version of Python.
-    pub(super) fn forbids(&self, wanted: &str, python: Option<&str>) -> bool {
-        self.kind == DecisionKind::MissingFile
-            || normalized(package_name(wanted)) == normalized(package_name(&self.requirement))
-                && match (self.kind, applies(&self.requirement, python)) {
-                    (DecisionKind::Exclusion | DecisionKind::MissingFile, _) => true,
-                    (kind, false) => kind == DecisionKind::Override,
-                    (_, true) => alternatives(&self.requirement)
-                        .iter()
-                        .all(|versions| exclude_each_other(&with_known_versions(wanted), versions)),
-                }
+    /// Returns the decision of settings that this installer refuses, with the reason as a predicate.
+    pub(super) fn refused_settings(file: &Path, reason: &str, installer: &str) -> Decision {
+        let text = format!("{reason}, so that {installer} would fail");
+        Decision { source: file.to_owned(), text, kind: DecisionKind::NoChange }
+    }
+
+    /// Returns the decision of a setting that makes an installer change something else.
+    pub(super) fn redirection(source: &Path, setting: &str, installer: &str, changed: &str) -> Decision {
+        let text = format!("has `{}`, so that {installer} would change {changed}", setting.printable());
+        Decision { source: source.to_owned(), text, kind: DecisionKind::NoChange }
+    }
+
+    /// Returns whether the decision is about this requirement's package.
+    fn is_about(&self, wanted: &str) -> bool {
+        normalized(package_name(wanted)) == normalized(package_name(&self.text))
+    }
+
+    /// Returns whether the decision, which is one of several, excludes all versions of a requirement in an environment with
+    /// this version of Python.
+    pub(super) fn forbids(&self, wanted: &str, python: Option<&str>, all: &[Decision]) -> bool {
+        let is_applied = |one: &Decision| one.kind == DecisionKind::Override && applies(&one.text, python);
+        match self.kind {
+            DecisionKind::NoInstallation | DecisionKind::NoChange => true,
+            _ if !self.is_about(wanted) => false,
+            DecisionKind::Exclusion => true,
+            kind if !applies(&self.text, python) => {
+                let mut others = all.iter().filter(|one| one.is_about(wanted));
+                kind == DecisionKind::Override && !others.any(is_applied)
+            }
+            _ => alternatives(&self.text)
+                .iter()
+                .all(|versions| exclude_each_other(&with_known_versions(wanted), versions)),
+        }
+    }
+}
+
+/// Writes a clause: `/x/pyproject.toml decides nvidia-cudnn-cu12<9.19`.
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verb = match self.kind {
+            DecisionKind::Exclusion => "excludes ",
+            DecisionKind::NoInstallation | DecisionKind::NoChange => "",
+            DecisionKind::Constraint | DecisionKind::Manifest | DecisionKind::Override => "decides ",
+        };
+        write!(f, "{} {verb}{}", self.source.printable(), self.text.printable())
     }
 }
 
@@ -95,7 +136,7 @@ mod tests {
         assert_eq!(alternatives("cudnn 7.*|8.*"), ["cudnn 7.*", "cudnn 8.*"]);
         for (pin, is_excluded) in [("cudnn 7.*|8.*", true), ("cudnn 8.*|9.*", false), ("cudnn ", false)] {
             let pin = Decision::constraint(Path::new("pinned"), pin.to_owned());
-            assert_eq!(pin.forbids("cudnn>=9", None), is_excluded, "{}", pin.requirement);
+            assert_eq!(pin.forbids("cudnn>=9", None, &[]), is_excluded, "{}", pin.text);
         }
     }
 }

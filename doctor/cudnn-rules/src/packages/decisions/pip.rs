@@ -2,30 +2,42 @@
 
 use std::path::Path;
 
-use cudnn_cli::escape::Printable;
-
 use super::decision::Decision;
 use super::requirements_file::decisions_in_files;
-use crate::packages::pip_options::{PipOption, options_in_files, value_in_variables};
+use crate::packages::environment::is_virtual;
+use crate::packages::pip_options::{PipCommand, PipOption, PipSettings};
+use crate::packages::{PackageChange, Site};
 
-/// Returns the setting by which the pip of the Python with this prefix would change another place, other packages or
-/// nothing, as a clause. The commands ignore such variables, but not the files, unless they name a directory themselves.
-pub(super) fn redirection(prefix: Option<&Path>, has_directory: bool) -> Option<String> {
-    let is_harmless = |option: &PipOption| option.name == "target" && has_directory;
-    options_in_files(prefix).into_iter().filter(|option| !is_harmless(option)).find_map(|option| {
-        let changed = option.redirection()?;
-        let line = format!("{} = {}", option.name, option.value).printable();
-        Some(format!("{} has `{line}`, so that pip would change {changed}", option.file.printable()))
-    })
+/// Returns the decisions about a change by the pip of the Python with this prefix. `None` if the Python is not known.
+pub(super) fn decisions(change: &PackageChange, prefix: Option<&Path>) -> Vec<Decision> {
+    let settings = PipSettings::read(prefix);
+    let refused = settings.refused.as_ref().map(|(file, reason)| Decision::refused_settings(file, reason, "pip"));
+    let in_options = commands(change).into_iter().flat_map(|command| {
+        settings.options(command).into_iter().flat_map(move |option| in_option(&option, command, change, prefix))
+    });
+    refused.into_iter().chain(in_options).collect()
 }
 
-/// Returns the decisions in the files that pip's variables name, or else those that its configuration names.
-pub(super) fn decisions(prefix: Option<&Path>) -> Vec<Decision> {
-    const OPTION: &str = "constraint";
-    let in_variables = value_in_variables(OPTION);
-    if !in_variables.is_empty() {
-        return decisions_in_files(&in_variables);
-    }
-    let in_settings = options_in_files(prefix).into_iter().filter(|option| option.name == OPTION);
-    in_settings.flat_map(|option| decisions_in_files(&option.value)).collect()
+/// Returns the commands of pip that make a change.
+fn commands(change: &PackageChange) -> Vec<PipCommand> {
+    let has_removals = !matches!(change.site, Site::Directory { .. } | Site::NewEnvironment { .. });
+    let removal = (has_removals && !change.remove.is_empty()).then_some(PipCommand::Uninstall);
+    removal.into_iter().chain(change.installs_any().then_some(PipCommand::Install)).collect()
+}
+
+/// Returns the decisions in an option of this command.
+fn in_option(option: &PipOption, command: PipCommand, change: &PackageChange, prefix: Option<&Path>) -> Vec<Decision> {
+    let PipOption { source, name, value } = option;
+    // The command names a directory itself.
+    let is_harmless = name == "target" && matches!(change.site, Site::Directory { .. });
+    let is_in_virtual = || matches!(change.site, Site::NewEnvironment { .. }) || prefix.is_some_and(is_virtual);
+    let changed = match option.redirection(command) {
+        None if command == PipCommand::Install && name == "constraint" => {
+            return decisions_in_files(value, Path::new(""));
+        }
+        None if option.requires_virtual() && !is_in_virtual() => Some("only packages of virtual environments"),
+        changed => changed.filter(|_| !is_harmless),
+    };
+    let redirection = |changed| Decision::redirection(source, &format!("{name} = {value}"), "pip", changed);
+    changed.map(redirection).into_iter().collect()
 }

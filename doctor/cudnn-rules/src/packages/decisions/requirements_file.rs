@@ -3,18 +3,20 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::facts::PathFacts;
-use cudnn_probe::{Os, facts, read_bounded};
+use cudnn_cli::escape::Printable;
+use cudnn_frameworks::requirement_error;
+use cudnn_probe::{Os, facts};
 use percent_encoding::percent_decode_str;
 
 use super::decision::{Decision, name_and_version};
+use crate::packages::decision_file::{Unusable, contents};
 
-/// Returns the decisions in the files of a setting, which are separated by spaces.
-pub(super) fn decisions_in_files(setting: &str) -> Vec<Decision> {
-    setting.split_whitespace().flat_map(|file| decisions_in(&path(file))).collect()
+/// Returns the decisions in the files of a setting, which are separated by spaces, and below this directory.
+pub(super) fn decisions_in_files(setting: &str, dir: &Path) -> Vec<Decision> {
+    setting.split_whitespace().flat_map(|file| decisions_in(&dir.join(path(file)))).collect()
 }
 
-/// Returns the decisions in a file, and in the files that it names with `-c` or `-r`, and which of these are missing.
+/// Returns the decisions in a file, and in the files that it names with `-c` or `-r`, and which of these pip refuses.
 pub(super) fn decisions_in(file: &Path) -> Vec<Decision> {
     /// More files than a person writes.
     const MAX_FILES: usize = 32;
@@ -25,21 +27,33 @@ pub(super) fn decisions_in(file: &Path) -> Vec<Decision> {
         if read.len() >= MAX_FILES || !read.insert(file.clone()) {
             continue;
         }
-        if !file.target_exists() && !is_url(&file) {
-            found.push(Decision::missing(&file));
+        if is_url(&file) {
+            continue;
         }
-        for line in joined_lines(&text(&file).unwrap_or_default()) {
+        let text = text(&file).unwrap_or_else(|reason| {
+            found.push(Decision::refused_constraints(&file, &reason));
+            String::new()
+        });
+        for line in joined_lines(&text) {
             // A comment is a word of its own, because URLs contain this character, too.
             let line = expanded(line.replace('\t', " ").split(" #").next().unwrap_or_default());
             let words: Vec<&str> = line.split(' ').collect();
             let first_option = words.iter().position(|word| word.starts_with('-')).unwrap_or(words.len());
             let (requirement, options) = words.split_at(first_option);
             let requirement = requirement.join(" ").trim().to_owned();
-            if !requirement.is_empty() {
-                found.push(Decision::constraint(&file, of_wheel(&requirement).unwrap_or(requirement)));
-            } else if let Some(other) = file_in_options(&shlex::split(&options.join(" ")).unwrap_or_default()) {
-                files.extend(file.parent().map(|dir| dir.join(path(other))));
+            if requirement.is_empty() {
+                let options = shlex::split(&options.join(" ")).unwrap_or_default();
+                let other = file_in_options(&options);
+                files.extend(other.zip(file.parent()).map(|(other, dir)| dir.join(path(other))));
+                if options.first().is_none_or(|option| is_known_option(option)) {
+                    continue;
+                }
             }
+            let requirement = requirement_of_wheel(&requirement).unwrap_or(requirement);
+            found.push(match requirement_error(&requirement) {
+                None => Decision::constraint(&file, requirement),
+                Some(_) => Decision::refused_constraints(&file, &format!("has the line `{}`", line.trim().printable())),
+            });
         }
     }
     found
@@ -59,8 +73,34 @@ fn file_in_options(options: &[String]) -> Option<&str> {
     value("-r", "--requirement").or_else(|| value("-c", "--constraint"))
 }
 
+/// Returns whether a line of such a file may start with this option. pip takes the start of a name for the name.
+fn is_known_option(option: &str) -> bool {
+    const LONG: [&str; 14] = [
+        "--constraint",
+        "--extra-index-url",
+        "--find-links",
+        "--index-url",
+        "--no-binary",
+        "--no-index",
+        "--only-binary",
+        "--pre",
+        "--prefer-binary",
+        "--pypi-url",
+        "--require-hashes",
+        "--requirement",
+        "--trusted-host",
+        "--use-feature",
+    ];
+    let name = option.split('=').next().unwrap_or_default();
+    match name.starts_with("--") {
+        true => LONG.iter().any(|known| known.starts_with(name)),
+        // Constraints cannot be editable.
+        false => ["-c", "-f", "-i", "-r"].iter().any(|known| name.starts_with(known)),
+    }
+}
+
 /// Returns the requirement of a line that is only the path or URL of a wheel: `name @ URL`.
-fn of_wheel(line: &str) -> Option<String> {
+fn requirement_of_wheel(line: &str) -> Option<String> {
     let is_of_name = |c: char| c.is_ascii_alphanumeric() || "._-[], ".contains(c);
     let is_named = line.split_once('@').is_some_and(|(name, _)| name.chars().all(is_of_name));
     let (name, _) = name_and_version(line)?;
@@ -114,20 +154,29 @@ fn expanded(line: &str) -> String {
     })
 }
 
-/// Returns the text of a file in UTF-16 with a byte order mark, or else in UTF-8. Requirements are ASCII, but comments
-/// may have any encoding.
-pub(super) fn text(file: &Path) -> Option<String> {
-    const MAX_LEN: u64 = 1 << 20;
-    let bytes = read_bounded(file, MAX_LEN).ok()?;
-    let of_16 = |rest: &[u8], number: fn([u8; 2]) -> u16| {
-        let units: Vec<u16> = rest.as_chunks().0.iter().copied().map(number).collect();
-        String::from_utf16_lossy(&units)
+/// Returns the text of a file in UTF-16 with a byte order mark, or else in UTF-8 or in the encoding that one of the first
+/// lines declares: requirements are ASCII, but comments may have any encoding.
+///
+/// # Errors
+/// The reason why pip cannot read the file, as a predicate.
+fn text(file: &Path) -> Result<String, String> {
+    let bytes =
+        contents(file).map_err(Unusable::reason)?.ok_or("does not exist, but a setting of pip or uv names it")?;
+    let from_16 = |rest: &[u8], number: fn([u8; 2]) -> u16| {
+        let (units, odd) = rest.as_chunks();
+        String::from_utf16(&units.iter().copied().map(number).collect::<Vec<u16>>()).ok().filter(|_| odd.is_empty())
     };
-    Some(match bytes.as_slice() {
-        [0xff, 0xfe, rest @ ..] => of_16(rest, u16::from_le_bytes),
-        [0xfe, 0xff, rest @ ..] => of_16(rest, u16::from_be_bytes),
-        [0xef, 0xbb, 0xbf, rest @ ..] | rest => String::from_utf8_lossy(rest).into_owned(),
-    })
+    let declares = |bytes: &[u8]| {
+        let mut lines = bytes.split(|byte| *byte == b'\n').take(2).map(String::from_utf8_lossy);
+        lines.any(|line| line.starts_with('#') && (line.contains("coding:") || line.contains("coding=")))
+    };
+    let text = match bytes.as_slice() {
+        [0xff, 0xfe, rest @ ..] => from_16(rest, u16::from_le_bytes),
+        [0xfe, 0xff, rest @ ..] => from_16(rest, u16::from_be_bytes),
+        rest if declares(rest) => Some(String::from_utf8_lossy(rest).into_owned()),
+        [0xef, 0xbb, 0xbf, rest @ ..] | rest => String::from_utf8(rest.to_vec()).ok(),
+    };
+    text.ok_or_else(|| "is in an encoding that pip does not expect".to_owned())
 }
 
 #[cfg(test)]

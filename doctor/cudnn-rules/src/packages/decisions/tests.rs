@@ -102,6 +102,9 @@ fn forbidden_after(
         "UV_EXCLUDE",
         "UV_CONFIG_FILE",
         "UV_NO_CONFIG",
+        "UV_PROJECT",
+        "UV_WORKING_DIR",
+        "UV_WORKING_DIRECTORY",
         "PIP_CONSTRAINT",
         "PIP_CONFIG_FILE",
     ] {
@@ -175,7 +178,7 @@ fn the_manifest_of_pixi_is_not_edited_against_a_version_in_it() {
         ("pixi.toml", "[dependencies]\nlibcudnn = \">=9.1\"\n", None),
         ("pixi.toml", "[dependencies]\nlibcudnn = \"*\"\n[tasks]\nlibcudnn = \"9.10.*\"\n", None),
         ("pyproject.toml", "[tool.pixi.dependencies]\nlibcudnn = \"9.10.*\"\n", Some("libcudnn 9.10.*")),
-        ("pyproject.toml", "[tool.other.dependencies]\nlibcudnn = \"9.10.*\"\n", None),
+        ("pyproject.toml", "[tool.pixi]\n[tool.other.dependencies]\nlibcudnn = \"9.10.*\"\n", None),
     ] {
         let dir = project("");
         let root = dir.path().join(".pixi/envs/default");
@@ -222,6 +225,7 @@ fn options_that_redirect_pip_forbid_all_changes() {
         ("[global]\n--target=/x/t\n", Some("has `target = /x/t`, so that pip would change another place")),
         ("[DEFAULT]\ntarget=/x/t\n[install]\n", Some("has `target = /x/t`, so that pip would change another place")),
         ("[DEFAULT]\ntarget=/x/t\n[list]\n", None),
+        ("[uninstall]\nrequirement=/x/t\n", None),
         ("[install]\ndry_run = true\n", Some("has `dry-run = true`, so that pip would change nothing")),
         ("[install]\ndry-run = Off\n", None),
         ("[global]\ntarget = /x/t\n[install]\ntarget =\n dir\n", Some("has `target = dir`")),
@@ -284,7 +288,10 @@ fn settings_that_redirect_uv_forbid_all_changes() {
 fn a_missing_file_of_constraints_forbids_installations() {
     let dir = project("");
     let [file, missing] = ["constraints.txt", "missing.txt"].map(|name| dir.path().join(name));
-    let expected = Some("DIR/missing.txt does not exist, but a setting of pip or uv names it".to_owned());
+    let expected = Some(
+        "DIR/missing.txt does not exist, but a setting of pip or uv names it, so that nothing can be installed"
+            .to_owned(),
+    );
     let change = || PackageChange::of(Site::OnPath);
     let found = |change, file: &Path| forbidden(&dir, change, &[("PIP_CONSTRAINT", file)]);
     assert_eq!(found(change().install([NVRTC.to_owned()]), &missing), expected);
@@ -292,5 +299,141 @@ fn a_missing_file_of_constraints_forbids_installations() {
     for (line, expected) in [("-c missing.txt", expected), ("-c https://x/missing.txt", None)] {
         std::fs::write(&file, line).unwrap();
         assert_eq!(found(change().reinstall([NVRTC.to_owned()]), &file), expected, "{line}");
+    }
+}
+
+/// All of these make uv 0.13 fail, or else only warn.
+#[test]
+#[cfg(all(test, target_os = "linux"))]
+fn settings_that_uv_refuses_forbid_all_changes() {
+    let forbidden = |file: &str, text: &str, variables: &[(&str, &Path)]| {
+        let dir = project("");
+        std::fs::write(dir.path().join(file), text).unwrap();
+        let mut changes = Changes::default();
+        changes.set_answer("working directory", "", &Ok::<_, std::io::Error>(dir.path().to_owned()));
+        let variables: Vec<_> = variables.iter().map(|(name, value)| (*name, dir.path().join(value))).collect();
+        let variables: Vec<_> = variables.iter().map(|(name, value)| (*name, value.as_path())).collect();
+        let removal = PackageChange::of(Site::Environment(dir.path().join("env"))).remove([NVRTC.to_owned()]);
+        forbidden_after(changes, &dir, removal, &variables)
+    };
+    let refused = |file: &str, reason: &str| Some(format!("DIR/{file} {reason}, so that uv would fail"));
+    let is_invalid = "is invalid: TOML parse error at line 1, column 3";
+    assert_eq!(forbidden("uv.toml", "[a\n", &[]), refused("uv.toml", is_invalid));
+    assert_eq!(forbidden("pyproject.toml", "[a\n", &[]), None);
+    let config = [("UV_CONFIG_FILE", Path::new("x.toml"))];
+    assert_eq!(forbidden("x.toml", "[a\n", &config), refused("x.toml", is_invalid));
+    assert_eq!(forbidden("other", "", &config), refused("x.toml", "does not exist"));
+    for name in UV_DIRS {
+        let reason = "is not a directory, but a variable names it";
+        assert_eq!(forbidden("file", "", &[(name, Path::new("file"))]), refused("file", reason));
+    }
+}
+
+#[test]
+#[cfg(all(test, target_os = "linux"))]
+fn variables_move_uv_to_another_project() {
+    let settings = format!("[tool.uv]\noverride-dependencies = ['{NVRTC}==12.4.127']\n");
+    for (variables, is_forbidden) in [
+        (&[("UV_PROJECT", "other")][..], true),
+        (&[("UV_WORKING_DIR", "other")], true),
+        (&[("UV_WORKING_DIRECTORY", "other")], true),
+        (&[("UV_WORKING_DIR", "other"), ("UV_PROJECT", "../env")], false),
+        (&[("UV_WORKING_DIR", "env"), ("UV_PROJECT", "../other")], true),
+        (&[("UV_WORKING_DIR", "env"), ("UV_WORKING_DIRECTORY", "other")], false),
+        (&[("UV_WORKING_DIR", "other"), ("UV_PROJECT", "../env"), ("UV_CONSTRAINT", "c.txt")], true),
+    ] {
+        let dir = project("");
+        std::fs::create_dir(dir.path().join("other")).unwrap();
+        std::fs::write(dir.path().join("other/pyproject.toml"), &settings).unwrap();
+        std::fs::write(dir.path().join("other/c.txt"), format!("{NVRTC}<12.9\n")).unwrap();
+        let mut changes = Changes::default();
+        changes.set_answer("working directory", "", &Ok::<_, std::io::Error>(dir.path().to_owned()));
+        let variables: Vec<_> = variables.iter().map(|(name, value)| (*name, Path::new(value))).collect();
+        let change =
+            PackageChange::of(Site::Environment(dir.path().join("env"))).install([format!("{NVRTC}==12.9.86")]);
+        let found = forbidden_after(changes, &dir, change, &variables);
+        assert_eq!(found.is_some(), is_forbidden, "{variables:?}: {found:?}");
+    }
+}
+
+/// uv installs nothing only if no override applies.
+#[test]
+#[cfg(all(test, target_os = "linux"))]
+fn overrides_may_differ_by_platform() {
+    for (overrides, is_forbidden) in [
+        (["<12; sys_platform == 'win32'", ">=12; sys_platform == 'linux'"], false),
+        (["<12; sys_platform == 'linux'", ">=12; sys_platform == 'win32'"], true),
+        (["<12; sys_platform == 'win32'", ">=12; sys_platform == 'darwin'"], true),
+    ] {
+        let [one, other] = overrides.map(|one| format!("\"{NVRTC}{one}\""));
+        let dir = project(&format!("[tool.uv]\noverride-dependencies = [{one}, {other}]\n"));
+        let change =
+            PackageChange::of(Site::Environment(dir.path().join("env"))).install([format!("{NVRTC}==12.9.86")]);
+        assert_eq!(forbidden(&dir, change, &[]).is_some(), is_forbidden, "{overrides:?}");
+    }
+}
+
+#[test]
+#[cfg(all(test, target_os = "linux"))]
+fn options_of_pip_concern_the_commands_that_know_them() {
+    let install = |site: &Site| PackageChange::of(site.clone()).install([NVRTC.to_owned()]);
+    let remove = |site: &Site| PackageChange::of(site.clone()).remove([NVRTC.to_owned()]);
+    let dir = project("");
+    let file = dir.path().join("pip.conf");
+    let place = dir.path().join("place");
+    std::fs::create_dir_all(place.join("lib")).unwrap();
+    let (plain, own) = (Site::Environment(place), Site::Environment(dir.path().join("env")));
+    std::fs::remove_file(dir.path().join("bin/uv")).unwrap();
+    let new = Site::NewEnvironment { dir: dir.path().join("new"), program: "/usr/bin/python3".into() };
+    for (settings, change, is_forbidden) in [
+        ("[install]\ntarget=/x\n", install(&plain), true),
+        ("[install]\ntarget=/x\n", remove(&plain), false),
+        ("[install]\nrequirement=/x\n", remove(&plain), false),
+        ("[global]\nrequirement=/x\n", remove(&plain), true),
+        ("[global]\nrequire-virtualenv=1\n", remove(&plain), true),
+        ("[global]\nrequire-venv=1\n", install(&plain), true),
+        ("[global]\nrequire-virtualenv=0\n", install(&plain), false),
+        ("[global]\nrequire-virtualenv=1\n", install(&own), false),
+        ("[global]\nrequire-virtualenv=1\n", install(&new), false),
+        ("[global]\nrequire-virtualenv=1\n", install(&Site::OnPath), true),
+        ("[global\n", remove(&own), true),
+        ("a=1\n", install(&own), true),
+    ] {
+        std::fs::write(&file, settings).unwrap();
+        let found = forbidden(&dir, change.clone(), &[("PIP_CONFIG_FILE", &file)]);
+        assert_eq!(found.is_some(), is_forbidden, "{settings} {change:?}: {found:?}");
+    }
+    let variable = [("PIP_Require_Virtualenv", Path::new("1"))];
+    assert!(forbidden(&dir, install(&plain), &variable).is_some());
+}
+
+#[test]
+#[cfg(all(test, target_os = "linux"))]
+fn links_to_other_places_forbid_all_changes() {
+    use std::os::unix::fs::symlink;
+    let dir = project("");
+    let (site, outside) = (dir.path().join("env/lib/python3.12/site-packages"), dir.path().join("outside"));
+    let change = PackageChange::of(Site::Environment(dir.path().join("env"))).remove([NVRTC.to_owned()]);
+    std::fs::create_dir_all(outside.join("cuda_nvrtc/lib")).unwrap();
+    for (link, target, expected) in [
+        ("nvidia", &outside, Some("/nvidia leads out of the environment, to DIR/outside")),
+        ("nvidia/cuda_nvrtc", &outside, Some("/nvidia/cuda_nvrtc leads out of the environment, to DIR/outside")),
+        ("nvidia/x/lib", &site, None),
+        ("", &dir.path().join("lost"), Some(" leads nowhere")),
+    ] {
+        let _ = std::fs::remove_dir_all(site.join("nvidia")).or_else(|_| std::fs::remove_file(site.join("nvidia")));
+        let link = if link.is_empty() { site.clone() } else { site.join(link) };
+        if link == site {
+            std::fs::remove_dir_all(&site).unwrap();
+        }
+        std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+        symlink(target, &link).unwrap();
+        let start = "the link DIR/env/lib/python3.12/site-packages";
+        let expected = expected.map(|end| format!("{start}{end}"));
+        assert_eq!(forbidden(&dir, change.clone(), &[]), expected, "{link:?}");
+        // A part of an environment may be on another disk, where pip can add packages.
+        let addition = PackageChange::of(change.site.clone()).install([NVRTC.to_owned()]);
+        let expected = expected.filter(|_| link == site);
+        assert_eq!(forbidden(&dir, addition, &[]), expected, "{link:?}");
     }
 }

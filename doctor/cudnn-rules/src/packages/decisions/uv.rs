@@ -3,14 +3,14 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use cudnn_cli::escape::Printable;
-use cudnn_probe::facts;
+use cudnn_frameworks::real_path;
+use cudnn_probe::facts::{self, PathFacts};
 use toml_edit::Item;
 
 use super::decision::{Decision, DecisionKind};
 use super::requirements_file::decisions_in_files;
+use crate::packages::decision_file::{Unusable, toml};
 use crate::packages::settings::uv_settings;
-use crate::packages::toml_file::toml;
 
 /// The kinds of decisions with the variables that name files of them, and the lists in uv's settings.
 const KINDS: [(DecisionKind, &str, &str); 3] = [
@@ -19,58 +19,83 @@ const KINDS: [(DecisionKind, &str, &str); 3] = [
     (DecisionKind::Exclusion, "UV_EXCLUDE", "exclude-dependencies"),
 ];
 
-/// Returns the setting by which uv would change another place or other packages, as a clause. If the commands name a
-/// directory, they replace that of the settings.
-pub(super) fn redirection(root: &Path, has_directory: bool) -> Option<String> {
-    const REDIRECTIONS: [(&str, &str); 3] =
-        [("prefix", "another place"), ("target", "another place"), ("group", "other packages, too")];
-    settings_of(root).into_iter().find_map(|(file, settings)| {
-        let of_pip = settings.get("pip")?;
-        let is_set = |(key, _): &(&str, &str)| of_pip.get(key).is_some() && !(has_directory && *key == "target");
-        let (key, changed) = REDIRECTIONS.into_iter().find(is_set)?;
-        Some(format!("{} has `pip.{key}`, so that uv would change {changed}", file.printable()))
-    })
+/// The variables that name other directories for uv than the working directory, and that of the project in it.
+pub const UV_DIRS: [&str; 3] = ["UV_WORKING_DIR", "UV_WORKING_DIRECTORY", "UV_PROJECT"];
+
+/// The settings in a file, or why uv refuses it.
+struct Settings {
+    file: PathBuf,
+    content: Result<Item, String>,
 }
 
-/// Returns the decisions in uv's settings, and in the files that its variables name.
-pub(super) fn decisions(root: &Path) -> Vec<Decision> {
+/// Returns the decisions in uv's settings, and in the files that its variables name. If the commands name a directory, they
+/// replace that of the settings.
+pub(super) fn decisions(root: &Path, has_directory: bool) -> Vec<Decision> {
     let in_variables = KINDS.into_iter().flat_map(|(kind, name, _)| {
         let files = variable(name).unwrap_or_default();
-        decisions_in_files(&files.to_string_lossy()).into_iter().map(move |decision| match decision.kind {
-            DecisionKind::MissingFile => decision,
+        decisions_in_files(&files.to_string_lossy(), &uv_working_dir()).into_iter().map(move |decision| match decision
+            .kind
+        {
+            DecisionKind::NoInstallation => decision,
             _ => Decision { kind, ..decision },
         })
     });
+    let lost = [uv_working_dir(), project_dir()].into_iter().find(|dir| !dir.leads_to_dir());
+    let lost = lost.filter(|_| UV_DIRS.iter().any(|name| variable(name).is_some()));
+    let lost = lost.map(|dir| Decision::refused_settings(&dir, "is not a directory, but a variable names it", "uv"));
     let files = settings_of(root);
-    let in_files = files.iter().flat_map(|(file, settings)| {
-        let lists = KINDS.into_iter().filter_map(|(kind, _, key)| Some((kind, settings.get(key)?.as_array()?)));
-        lists.flat_map(move |(kind, list)| {
-            let requirements = list.iter().filter_map(|one| one.as_str()).map(str::trim);
-            requirements.map(move |one| Decision { kind, ..Decision::constraint(file, one.to_owned()) })
-        })
+    let in_files = files.iter().flat_map(|settings| in_settings(settings, has_directory));
+    lost.into_iter().chain(in_variables).chain(in_files).collect()
+}
+
+/// Returns the decisions in these settings.
+fn in_settings(settings: &Settings, has_directory: bool) -> Vec<Decision> {
+    const REDIRECTIONS: [(&str, &str); 3] =
+        [("prefix", "another place"), ("target", "another place"), ("group", "other packages, too")];
+    let Settings { file, content } = settings;
+    let content = match content {
+        Ok(content) => content,
+        Err(reason) => return vec![Decision::refused_settings(file, reason, "uv")],
+    };
+    let is_set = |key: &str| content.get("pip").is_some_and(|pip| pip.get(key).is_some());
+    let redirections = REDIRECTIONS.into_iter().filter(|(key, _)| is_set(key) && !(has_directory && *key == "target"));
+    let redirections =
+        redirections.map(|(key, changed)| Decision::redirection(file, &format!("pip.{key}"), "uv", changed));
+    let lists = KINDS.into_iter().filter_map(|(kind, _, key)| Some((kind, content.get(key)?.as_array()?)));
+    let in_lists = lists.flat_map(|(kind, list)| {
+        let requirements = list.iter().filter_map(|one| one.as_str()).map(str::trim);
+        requirements.map(move |one| Decision { kind, ..Decision::constraint(file, one.to_owned()) })
     });
-    in_variables.chain(in_files).collect()
+    redirections.chain(in_lists).collect()
 }
 
-/// Returns uv's settings in the project that contains the environment, in the project of the working directory, where the
-/// printed command runs, and in uv's configuration.
-fn settings_of(root: &Path) -> Vec<(PathBuf, Item)> {
-    let working_dir = facts::current_dir().ok();
-    let above = [root.parent(), working_dir.as_deref()].into_iter().flatten();
-    let projects = above.filter_map(|dir| dir.ancestors().find_map(settings_in));
+/// Returns uv's settings in the project that contains the environment, in the project in which the printed command runs, and
+/// in uv's configuration.
+fn settings_of(root: &Path) -> Vec<Settings> {
     // uv reads nothing else then.
-    match variable("UV_CONFIG_FILE") {
-        Some(file) => settings(file.into()).into_iter().collect(),
-        None if reads_no_settings() => Vec::new(),
-        None => projects.chain(uv_settings().into_iter().filter_map(settings)).collect(),
+    if let Some(file) = variable("UV_CONFIG_FILE") {
+        let file = uv_working_dir().join(file);
+        let content = toml(&file, &[]).map_err(Unusable::reason);
+        let content = content.and_then(|found| found.ok_or_else(|| "does not exist".to_owned()));
+        return vec![Settings { file, content }];
     }
+    if reads_no_settings() {
+        return Vec::new();
+    }
+    let project = |dir: &Path| dir.ancestors().find_map(settings_in);
+    // uv may run elsewhere, and does not read a file that it would refuse then.
+    let of_environment = root.parent().and_then(project).filter(|settings| settings.content.is_ok());
+    let files = uv_settings().into_iter().filter(|file| file.ends_with("uv.toml"));
+    of_environment.into_iter().chain(project(&project_dir())).chain(files.filter_map(settings)).collect()
 }
 
-/// Returns uv's settings of the project that contains this directory, if uv reads them there and not in the root directory.
-pub fn uv_project_settings(dir: &Path) -> Option<PathBuf> {
+/// Returns uv's settings of the project in which the printed command runs, if uv reads them there and not in the root
+/// directory.
+pub fn uv_project_settings() -> Option<PathBuf> {
     let is_read = variable("UV_CONFIG_FILE").is_none() && !reads_no_settings();
-    let mut dirs = dir.ancestors().filter(|dir| is_read && dir.parent().is_some());
-    dirs.find_map(settings_in).map(|(file, _)| file)
+    let project = project_dir();
+    let mut dirs = project.ancestors().filter(|dir| is_read && dir.parent().is_some());
+    dirs.find_map(settings_in).map(|settings| settings.file)
 }
 
 fn reads_no_settings() -> bool {
@@ -78,7 +103,20 @@ fn reads_no_settings() -> bool {
     variable("UV_NO_CONFIG").is_some_and(|value| TRUE.iter().any(|on| value.eq_ignore_ascii_case(on)))
 }
 
-fn settings_in(dir: &Path) -> Option<(PathBuf, Item)> {
+/// Returns the directory in which uv works.
+pub fn uv_working_dir() -> PathBuf {
+    let [dir, dir_of_older, _] = UV_DIRS.map(variable);
+    let current = facts::current_dir().unwrap_or_default();
+    dir.or(dir_of_older).map_or(current.clone(), |dir| current.join(dir))
+}
+
+/// Returns the directory in which uv searches for a project.
+fn project_dir() -> PathBuf {
+    let [.., project] = UV_DIRS.map(variable);
+    real_path(&project.map_or_else(uv_working_dir, |project| uv_working_dir().join(project)))
+}
+
+fn settings_in(dir: &Path) -> Option<Settings> {
     ["uv.toml", "pyproject.toml"].into_iter().find_map(|name| settings(dir.join(name)))
 }
 
@@ -87,8 +125,13 @@ fn variable(name: &str) -> Option<OsString> {
 }
 
 /// Returns uv's settings in this file. `None` if it contains none.
-fn settings(file: PathBuf) -> Option<(PathBuf, Item)> {
-    let keys = if file.ends_with("pyproject.toml") { &["tool", "uv"][..] } else { &[] };
-    let settings = toml(&file, keys)?;
-    Some((file, settings))
+fn settings(file: PathBuf) -> Option<Settings> {
+    let is_project = file.ends_with("pyproject.toml");
+    let keys = if is_project { &["tool", "uv"][..] } else { &[] };
+    let content = match toml(&file, keys) {
+        // uv only warns, and continues in the directory above.
+        Err(Unusable::Invalid(_)) if is_project => None,
+        content => content.map_err(Unusable::reason).transpose(),
+    };
+    content.map(|content| Settings { file, content })
 }

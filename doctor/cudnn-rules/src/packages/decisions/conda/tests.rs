@@ -1,0 +1,100 @@
+use super::super::forbidding;
+use super::*;
+use crate::packages::{PackageChange, Site};
+use cudnn_probe::facts::{Changes, Facts};
+
+/// `pixi add` would lose everything but the versions.
+#[test]
+#[cfg_attr(miri, ignore = "it writes files")]
+fn a_manifest_of_pixi_decides_what_it_states_besides_versions() {
+    let workspace = tempfile::tempdir().unwrap();
+    let root = workspace.path().join(".pixi/envs/default");
+    std::fs::create_dir_all(root.join("conda-meta")).unwrap();
+    std::fs::write(root.join("conda-meta/pixi"), "{}").unwrap();
+    for (value, is_excluded) in [
+        ("'9.10.*'", true),
+        ("'>=9.1'", false),
+        ("{ version = '>=9.1' }", false),
+        ("{ version = '>=9.1', channel = 'nvidia' }", true),
+        ("{ url = 'https://a.org/libcudnn-9.20-0.conda' }", true),
+        ("{ path = 'libcudnn' }", true),
+        ("{ build = 'h1_0' }", true),
+    ] {
+        for name in ["pixi.toml", "mojoproject.toml"] {
+            let file = workspace.path().join(name);
+            std::fs::write(&file, format!("[dependencies]\nlibcudnn = {value}\n")).unwrap();
+            let change = || PackageChange::of(Site::Conda(root.clone()));
+            let newer = change().install(["libcudnn>=9.18.0".to_owned()]);
+            assert_eq!(forbidding(&newer).is_some(), is_excluded, "{value}");
+            // To install it again, no manifest is edited.
+            let again = change().reinstall(["libcudnn".to_owned()]);
+            assert_eq!(forbidding(&again), None, "{value}");
+            std::fs::remove_file(file).unwrap();
+        }
+    }
+}
+
+#[test]
+fn pins_may_contain_builds() {
+    for (pin, expected) in [
+        ("cudnn 8.9.7 h1_0", "cudnn 8.9.7"),
+        ("cudnn=8.9=h1_0", "cudnn 8.9.*"),
+        ("cudnn =8.9.*", "cudnn 8.9.*"),
+        ("conda-forge::cudnn==8.9.7=h1_0", "cudnn ==8.9.7"),
+        ("cudnn[version='8.*',build=h1]", "cudnn 8.*"),
+        ("cudnn[version='>=8,<9',build=h1]", "cudnn >=8,<9"),
+        ("cudnn[build=h1,version=8.*]", "cudnn 8.*"),
+        ("cudnn >=8,<9", "cudnn >=8,<9"),
+        ("cudnn", "cudnn "),
+        ("cudnn 7.*|8.*", "cudnn 7.*|8.*"),
+    ] {
+        assert_eq!(without_build(pin), expected);
+    }
+}
+
+#[test]
+fn settings_and_a_variable_of_conda_pin_packages() {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, file) = (dir.path().join("envs/x"), dir.path().join(".condarc"));
+    std::fs::create_dir_all(root.join("conda-meta")).unwrap();
+    let change = PackageChange::of(Site::Conda(root)).install(["libcudnn>=9.18.0".to_owned()]);
+    let forbidding = |settings: &[u8], pins: &str| {
+        std::fs::write(&file, settings).unwrap();
+        let mut changes = Changes::default();
+        changes.set_variable("CONDA_PINNED_PACKAGES", Some(pins.into()));
+        Facts::recorder().after(changes).within(|| forbidding(&change))
+    };
+    let pinned = |source: &Path| Some(format!("{} decides libcudnn <9", source.display()));
+    for (settings, expected) in [
+        ("channels:\n- x\npinned_packages:  # why\n  # old\n  - numpy\n  - 'libcudnn <9' # why\n", pinned(&file)),
+        ("pinned_packages: [numpy 1.*, \"libcudnn[version='<9']\"]\n", pinned(&file)),
+        ("pinned_packages: [numpy 1.*, \"libcudnn <9\"]\n", pinned(&file)),
+        ("pinned_packages: ['numpy >1,<2',\n  libcudnn <9\n]\n", pinned(&file)),
+        ("pinned_packages:\n- numpy\nchannels:\n- libcudnn <9\n", None),
+    ] {
+        assert_eq!(forbidding(settings.as_bytes(), ""), expected, "{settings}");
+    }
+    assert_eq!(forbidding(b"", "numpy 1.*&libcudnn <9"), pinned(Path::new("CONDA_PINNED_PACKAGES")));
+    let refused = format!("{} is not UTF-8, so that conda would fail", file.display());
+    assert_eq!(forbidding(b"x: \xff\n", ""), Some(refused));
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "it writes files")]
+fn an_invalid_or_missing_manifest_forbids_all_changes_by_pixi() {
+    let workspace = tempfile::tempdir().unwrap();
+    let root = workspace.path().join(".pixi/envs/default");
+    std::fs::create_dir_all(root.join("conda-meta")).unwrap();
+    std::fs::write(root.join("conda-meta/pixi"), "{}").unwrap();
+    let again = PackageChange::of(Site::Conda(root)).reinstall(["libcudnn".to_owned()]);
+    let missing = forbidding(&again).unwrap();
+    assert!(missing.ends_with(" has no manifest of pixi, so that pixi would fail"), "{missing}");
+    let manifest = workspace.path().join("pixi.toml");
+    std::fs::write(&manifest, "[dependencies\n").unwrap();
+    let invalid = forbidding(&again).unwrap();
+    assert!(invalid.contains("pixi.toml is invalid: TOML parse error at line 1, column 14"), "{invalid}");
+    // pixi does not read it besides another manifest.
+    std::fs::write(workspace.path().join("pyproject.toml"), "[tool").unwrap();
+    std::fs::write(manifest, "[dependencies]\n").unwrap();
+    assert_eq!(forbidding(&again), None);
+}
