@@ -1,6 +1,6 @@
 //! Programs on `PATH`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::SplitWhitespace;
 
 use cudnn_probe::facts::{self, is_executable};
@@ -11,10 +11,23 @@ pub fn path_dirs() -> Vec<PathBuf> {
     std::env::split_paths(&path).filter(|dir| dir.is_absolute()).collect()
 }
 
+/// Returns the program with this name that a shell would find.
+pub fn program_on_path(name: &str) -> Option<PathBuf> {
+    let name = format!("{name}{}", std::env::consts::EXE_SUFFIX);
+    path_dirs().into_iter().map(|dir| dir.join(&name)).find(|file| is_executable(file))
+}
+
 /// Returns whether a shell would find a program with this name.
 pub fn is_on_path(program: &str) -> bool {
-    let program = format!("{program}{}", std::env::consts::EXE_SUFFIX);
-    path_dirs().iter().any(|dir| is_executable(&dir.join(&program)))
+    program_on_path(program).is_some()
+}
+
+/// Returns the interpreter that the first line of a script names.
+pub fn interpreter_of(script: &Path) -> Option<PathBuf> {
+    /// Linux reads no more.
+    const MAX_LEN: u64 = 256;
+    let start = facts::read_start(script, MAX_LEN).ok()?;
+    Some(interpreter_words(&start)?.next()?.into())
 }
 
 /// Returns the words in the first line of a script, from the interpreter on. `None` for other files.

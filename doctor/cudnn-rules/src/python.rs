@@ -2,7 +2,7 @@
 
 use cudnn_cli::command::Command;
 use cudnn_cli::escape::Printable;
-use cudnn_cli::path::{interpreter_words, path_dirs};
+use cudnn_cli::path::{interpreter_of, path_dirs};
 use cudnn_cli::programs::doctor;
 use cudnn_frameworks::installation::is_virtual;
 use cudnn_probe::facts::{self, PathFacts};
@@ -77,11 +77,8 @@ impl Python {
 /// Returns the root of the environment whose Python runs this script, according to its first line. `None` if the Python
 /// belongs to no environment, as in `#!/usr/bin/env python3`.
 pub(crate) fn environment_of_script(script: &Path) -> Option<PathBuf> {
-    const MAX_LEN: u64 = 64 << 10;
-    let text = cudnn_probe::read_bounded(script, MAX_LEN).ok()?;
-    let program = Path::new(interpreter_words(&text)?.next()?);
-    let is_python = packages::is_python(program) && program.is_absolute();
-    is_python.then(|| environment_of(program)).flatten().map(|(root, _)| root).filter(|root| root.parent().is_some())
+    let program = interpreter_of(script).filter(|program| packages::is_python(program) && program.is_absolute())?;
+    environment_of(&program).map(|(root, _)| root).filter(|root| root.parent().is_some())
 }
 
 /// Returns the root of the packages that the interpreter in a directory uses, if that is a different directory. For example, the

@@ -1,16 +1,16 @@
 //! Preloads the drop-in into one program by LD_PRELOAD, without changing any installation.
 
 use std::ffi::{OsStr, OsString};
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use cudnn_cli::escape::Printable;
 use cudnn_cli::path::interpreter_words;
 use cudnn_cli::programs::doctor;
 use cudnn_fetch::sha256_hex;
-use cudnn_os::files::{is_executable, open_without_waiting, symlink};
+use cudnn_os::files::{is_executable, symlink};
 use cudnn_os::program::executable;
 use cudnn_os::rights::{changes_rights, create_own_dir, is_noexec, is_root};
+use cudnn_probe::facts::read_start;
 use cudnn_probe::image::elf_interpreter;
 use cudnn_rules::drop_in::PRELOAD;
 use cudnn_rules::packages::data_dir;
@@ -19,11 +19,11 @@ use cudnn_rules::remedy::Remedy;
 use cudnn_rules::shell::split_list;
 
 /// The length of an ELF header up to the machine field, in bytes.
-const HEADER: usize = 20;
+const HEADER: u64 = 20;
 /// The maximum depth of scripts that use another script as interpreter.
 const MAX_SCRIPTS: usize = 4;
 /// The number of bytes read from a script.
-const MAX_LINE: usize = 4096;
+const MAX_LINE: u64 = 4096;
 
 /// Returns a name of this library that the variable can contain, if necessary through a link to its directory.
 pub(crate) fn name(library: &Path) -> Result<PathBuf, Refusal> {
@@ -132,7 +132,7 @@ pub(crate) fn find(command: &OsStr) -> Option<PathBuf> {
 /// Returns the program itself, or the interpreter that is started for a script, also through `env`.
 pub(crate) fn program_of(mut file: PathBuf) -> Option<PathBuf> {
     for _ in 0..MAX_SCRIPTS {
-        let start = start_of(&file, MAX_LINE)?;
+        let start = read_start(&file, MAX_LINE).ok()?;
         let Some(mut words) = interpreter_words(&start) else {
             return start.starts_with(b"\x7fELF").then_some(file);
         };
@@ -148,19 +148,11 @@ pub(crate) fn program_of(mut file: PathBuf) -> Option<PathBuf> {
 /// Returns whether the program has the same ELF class, byte order and machine as the doctor.
 fn is_for_this_machine(program: &Path) -> bool {
     let kind = |file: &Path| {
-        let header = start_of(file, HEADER)?;
+        let header = read_start(file, HEADER).ok()?;
         Some((header.get(4..6)?.to_owned(), header.get(18..20)?.to_owned()))
     };
     let own = executable().ok().and_then(|own| kind(&own));
     own.is_none() || kind(program) == own
-}
-
-/// Reads the first bytes of a regular file. Other files are skipped, because reading from a pipe could block.
-fn start_of(file: &Path, len: usize) -> Option<Vec<u8>> {
-    let file = open_without_waiting(file).ok().filter(|file| file.metadata().is_ok_and(|file| file.is_file()))?;
-    let mut start = Vec::new();
-    file.take(len as u64).read_to_end(&mut start).ok()?;
-    Some(start)
 }
 
 #[cfg(test)]

@@ -8,11 +8,10 @@ use std::path::{Component, Path, PathBuf};
 
 use cudnn_cli::command::Command;
 use cudnn_cli::escape::Printable;
-use cudnn_cli::path::{interpreter_words, path_dirs};
+use cudnn_cli::path::{interpreter_of, path_dirs};
 use cudnn_frameworks::parse_record_line;
 use cudnn_os::files::is_executable;
 use cudnn_os::rights::{belongs_to_user, is_root, is_sticky_of_root, write_access};
-use cudnn_probe::facts::read_start;
 use cudnn_probe::{canonicalize, read_bounded};
 use cudnn_rules::packages::{
     PackageChange, PipRecord, entries, is_python, package_name, python_in, records, setting, user_base,
@@ -223,15 +222,8 @@ fn programs_of(command: &Command) -> Vec<PathBuf> {
         dirs.into_iter().take(until).chain(found).collect()
     };
     let programs = named.flat_map(resolved);
-    programs.flat_map(|program| interpreter_of(&program).into_iter().chain([program])).collect()
-}
-
-/// Returns the interpreter that the first line of a script names.
-fn interpreter_of(script: &Path) -> Option<PathBuf> {
-    const MAX_LEN: u64 = 256;
-    let start = read_start(script, MAX_LEN).ok()?;
-    let interpreter = PathBuf::from(interpreter_words(&start)?.next()?);
-    interpreter.is_absolute().then_some(interpreter)
+    let interpreter = |script: &PathBuf| interpreter_of(script).filter(|program| program.is_absolute());
+    programs.flat_map(|program| interpreter(&program).into_iter().chain([program])).collect()
 }
 
 /// Returns the directories with the Python code of a prefix: the standard library, and packages of pip and Debian.

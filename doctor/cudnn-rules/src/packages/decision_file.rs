@@ -6,27 +6,11 @@ use std::path::Path;
 use cudnn_probe::read_bounded;
 use toml_edit::{DocumentMut, Item};
 
-/// Why a file is of no use, as a predicate: `cannot be read: permission denied`.
-#[derive(Debug)]
-pub(super) enum Unusable {
-    /// The file cannot be read as text.
-    Unreadable(String),
-    /// The text is invalid.
-    Invalid(String),
-}
-
-impl Unusable {
-    pub(super) fn reason(self) -> String {
-        let (Unusable::Unreadable(reason) | Unusable::Invalid(reason)) = self;
-        reason
-    }
-}
-
 /// Returns the contents of a file. `None` if there is no such file.
 ///
 /// # Errors
-/// The reason why the file cannot be read.
-pub(super) fn contents(file: &Path) -> Result<Option<Vec<u8>>, Unusable> {
+/// The reason why the file cannot be read, as a predicate.
+pub(super) fn contents(file: &Path) -> Result<Option<Vec<u8>>, String> {
     const MAX_LEN: u64 = 1 << 20;
     if file == Path::new("/dev/null") {
         return Ok(Some(Vec::new()));
@@ -35,8 +19,8 @@ pub(super) fn contents(file: &Path) -> Result<Option<Vec<u8>>, Unusable> {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) => match error.kind() {
             ErrorKind::NotFound | ErrorKind::NotADirectory => Ok(None),
-            ErrorKind::Other => Err(Unusable::Unreadable(error.to_string())),
-            _ => Err(Unusable::Unreadable(format!("cannot be read: {error}"))),
+            ErrorKind::Other => Err(error.to_string()),
+            _ => Err(format!("cannot be read: {error}")),
         },
     }
 }
@@ -44,22 +28,21 @@ pub(super) fn contents(file: &Path) -> Result<Option<Vec<u8>>, Unusable> {
 /// Returns the text of a file. `None` if there is no such file.
 ///
 /// # Errors
-/// The reason why the file cannot be read, or is not UTF-8.
-pub(super) fn text(file: &Path) -> Result<Option<String>, Unusable> {
-    let not_utf8 = |_| Unusable::Unreadable("is not UTF-8".to_owned());
-    contents(file)?.map(String::from_utf8).transpose().map_err(not_utf8)
+/// The reason why the file cannot be read, or is not UTF-8, as a predicate.
+pub(super) fn text(file: &Path) -> Result<Option<String>, String> {
+    contents(file)?.map(String::from_utf8).transpose().map_err(|_| "is not UTF-8".to_owned())
 }
 
 /// Returns the value below these keys in a TOML file. `None` if there is no such file or value.
 ///
 /// # Errors
-/// The reason why the file cannot be read, or is invalid.
-pub(super) fn toml(file: &Path, keys: &[&str]) -> Result<Option<Item>, Unusable> {
+/// The reason why the file cannot be read, or is invalid, as a predicate.
+pub(super) fn toml(file: &Path, keys: &[&str]) -> Result<Option<Item>, String> {
     let Some(text) = text(file)? else { return Ok(None) };
     // The first line of the error names the line of the file.
     let invalid = |error: toml_edit::TomlError| {
         let text = error.to_string();
-        Unusable::Invalid(format!("is invalid: {}", text.lines().next().unwrap_or_default()))
+        format!("is invalid: {}", text.lines().next().unwrap_or_default())
     };
     let document = text.parse::<DocumentMut>().map_err(invalid)?;
     Ok(keys.iter().try_fold(document.as_item(), |item, key| item.get(key)).cloned())

@@ -5,10 +5,10 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use cudnn_cli::command::Command;
-use cudnn_cli::path::{interpreter_words, is_on_path, path_dirs};
+use cudnn_cli::path::{interpreter_of, is_on_path, program_on_path};
 use cudnn_frameworks::installation::{python_dirs, site_packages};
 use cudnn_os::files::below;
-use cudnn_probe::facts::{PathFacts, is_executable, read_start};
+use cudnn_probe::facts::PathFacts;
 use cudnn_probe::{Os, canonicalize};
 
 use super::apt::{python_pip, python_tools};
@@ -224,27 +224,24 @@ pub(super) fn on_path() -> Option<Command> {
     if Os::HOST == Os::Windows {
         return Some(Command::new("python", ["-m", "pip"]));
     }
-    let name = ["pip", "pip3"].into_iter().find(|name| is_on_path(name) && !has_lost_pip(name.as_ref()))?;
+    let name = ["pip", "pip3"].into_iter().find(|name| is_on_path(name) && !has_lost_pip(name))?;
     Some(Command::new(name, [""; 0]))
 }
 
 /// Returns whether this program is a script of pip whose Python has no pip: an upgrade of Python leaves such scripts.
-fn has_lost_pip(name: &OsStr) -> bool {
+fn has_lost_pip(name: &str) -> bool {
     python_of_script(name).is_some_and(|python| !python.program.leads_to_file() || !python.has_pip())
 }
 
 /// Returns the Python of the pip on `PATH`. `None` if it is not known.
 pub(super) fn python_of_pip() -> Option<Interpreter> {
-    python_of_script(&on_path()?.program)
+    python_of_script(on_path()?.program.to_str()?)
 }
 
 /// Returns the Python that runs a script on `PATH`.
-fn python_of_script(name: &OsStr) -> Option<Interpreter> {
-    const MAX_LEN: u64 = 256;
-    let file = path_dirs().into_iter().map(|dir| dir.join(name)).find(|file| is_executable(file))?;
-    let start = read_start(&file, MAX_LEN).ok()?;
-    let program = Path::new(interpreter_words(&start)?.next()?);
-    Interpreter::of(program.to_owned()).filter(|_| program.file_name().is_some_and(is_named_python))
+fn python_of_script(name: &str) -> Option<Interpreter> {
+    let program = interpreter_of(&program_on_path(name)?)?;
+    if program.file_name().is_some_and(is_named_python) { Interpreter::of(program) } else { None }
 }
 
 fn is_named_python(name: &OsStr) -> bool {

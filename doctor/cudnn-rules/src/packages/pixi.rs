@@ -7,7 +7,7 @@ use cudnn_cli::command::Command;
 use cudnn_probe::{Os, read_bounded};
 use toml_edit::Item;
 
-use super::decision_file::{Unusable, toml};
+use super::decision_file::toml;
 use super::requirement::package_name;
 
 /// The names of pixi's manifests.
@@ -85,13 +85,13 @@ impl Pixi {
     pub(super) fn refused_manifest(&self) -> Option<(PathBuf, String)> {
         let mut manifests = self.manifests().into_iter();
         match manifests.next() {
-            Some((file, manifest)) => manifest.err().map(|error| (file, error.reason())),
+            Some((file, manifest)) => manifest.err().map(|reason| (file, reason)),
             None => Some((self.manifest.clone(), "has no manifest of pixi".to_owned())),
         }
     }
 
     /// Returns the manifests with their contents, as far as these are about pixi. pixi reads only the first one.
-    fn manifests(&self) -> Vec<(PathBuf, Result<Item, Unusable>)> {
+    fn manifests(&self) -> Vec<(PathBuf, Result<Item, String>)> {
         let manifest = |name: &str| {
             let keys = if name == "pyproject.toml" { &["tool", "pixi"][..] } else { &[] };
             let file = self.workspace().join(name);

@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use super::*;
+use cudnn_probe::facts::{Changes, Facts};
 
 #[test]
 fn paths_are_found_in_all_notations_of_settings() {
@@ -34,13 +35,18 @@ fn the_settings_of_a_project_are_found_from_below() {
     let dir = tempfile::tempdir().unwrap();
     let (below, at) = (dir.path().join("a/b"), |name: &str| dir.path().join(name));
     std::fs::create_dir_all(&below).unwrap();
-    assert_eq!(uv_project_settings(&below), None);
+    let found = || {
+        let mut changes = Changes::default();
+        changes.set_answer("working directory", "", &Ok::<_, std::io::Error>(below.clone()));
+        Facts::recorder().after(changes).within(uv_project_settings)
+    };
+    assert_eq!(found(), None);
     std::fs::write(at("pyproject.toml"), "[tool.uvicorn]\nname = \"a\"").unwrap();
-    assert_eq!(uv_project_settings(&below), None);
+    assert_eq!(found(), None);
     std::fs::write(at("pyproject.toml"), "[tool.uv]\nno-index = true").unwrap();
-    assert_eq!(uv_project_settings(&below), Some(at("pyproject.toml")));
+    assert_eq!(found(), Some(at("pyproject.toml")));
     std::fs::write(at("a/uv.toml"), "no-index = true").unwrap();
-    assert_eq!(uv_project_settings(&below), Some(at("a/uv.toml")));
+    assert_eq!(found(), Some(at("a/uv.toml")));
 }
 
 #[test]

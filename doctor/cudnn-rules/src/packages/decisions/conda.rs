@@ -30,7 +30,7 @@ pub(super) fn decisions(root: &Path) -> Vec<Decision> {
 fn pins_in(file: &Path, lines: impl FnOnce(&str) -> String) -> Vec<Decision> {
     match text(file) {
         Ok(text) => pins(file, &text.map(|text| lines(&text)).unwrap_or_default()),
-        Err(error) => vec![Decision::refused_settings(file, &error.reason(), "conda")],
+        Err(reason) => vec![Decision::refused_settings(file, &reason, "conda")],
     }
 }
 

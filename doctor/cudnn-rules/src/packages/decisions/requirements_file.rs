@@ -9,7 +9,7 @@ use cudnn_probe::{Os, facts};
 use percent_encoding::percent_decode_str;
 
 use super::decision::{Decision, name_and_version};
-use crate::packages::decision_file::{Unusable, contents};
+use crate::packages::decision_file::contents;
 
 /// Returns the decisions in the files of a setting, which are separated by spaces, and below this directory.
 pub(super) fn decisions_in_files(setting: &str, dir: &Path) -> Vec<Decision> {
@@ -73,30 +73,14 @@ fn file_in_options(options: &[String]) -> Option<&str> {
     value("-r", "--requirement").or_else(|| value("-c", "--constraint"))
 }
 
-/// Returns whether a line of such a file may start with this option. pip takes the start of a name for the name.
+/// Returns whether a line of such a file may start with this option. pip takes the start of a name for the name. Constraints
+/// cannot be editable.
 fn is_known_option(option: &str) -> bool {
-    const LONG: [&str; 14] = [
-        "--constraint",
-        "--extra-index-url",
-        "--find-links",
-        "--index-url",
-        "--no-binary",
-        "--no-index",
-        "--only-binary",
-        "--pre",
-        "--prefer-binary",
-        "--pypi-url",
-        "--require-hashes",
-        "--requirement",
-        "--trusted-host",
-        "--use-feature",
-    ];
+    const LONG: &str = "--constraint --extra-index-url --find-links --index-url --no-binary --no-index --only-binary --pre \
+                        --prefer-binary --pypi-url --require-hashes --requirement --trusted-host --use-feature";
     let name = option.split('=').next().unwrap_or_default();
-    match name.starts_with("--") {
-        true => LONG.iter().any(|known| known.starts_with(name)),
-        // Constraints cannot be editable.
-        false => ["-c", "-f", "-i", "-r"].iter().any(|known| name.starts_with(known)),
-    }
+    let is_short = || ["-c", "-f", "-i", "-r"].iter().any(|known| name.starts_with(known));
+    if name.starts_with("--") { LONG.split_whitespace().any(|known| known.starts_with(name)) } else { is_short() }
 }
 
 /// Returns the requirement of a line that is only the path or URL of a wheel: `name @ URL`.
@@ -160,8 +144,7 @@ fn expanded(line: &str) -> String {
 /// # Errors
 /// The reason why pip cannot read the file, as a predicate.
 fn text(file: &Path) -> Result<String, String> {
-    let bytes =
-        contents(file).map_err(Unusable::reason)?.ok_or("does not exist, but a setting of pip or uv names it")?;
+    let bytes = contents(file)?.ok_or("does not exist, but a setting of pip or uv names it")?;
     let from_16 = |rest: &[u8], number: fn([u8; 2]) -> u16| {
         let (units, odd) = rest.as_chunks();
         String::from_utf16(&units.iter().copied().map(number).collect::<Vec<u16>>()).ok().filter(|_| odd.is_empty())

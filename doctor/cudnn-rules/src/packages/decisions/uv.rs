@@ -9,7 +9,7 @@ use toml_edit::Item;
 
 use super::decision::{Decision, DecisionKind};
 use super::requirements_file::decisions_in_files;
-use crate::packages::decision_file::{Unusable, toml};
+use crate::packages::decision_file::{text, toml};
 use crate::packages::settings::uv_settings;
 
 /// The kinds of decisions with the variables that name files of them, and the lists in uv's settings.
@@ -75,8 +75,7 @@ fn settings_of(root: &Path) -> Vec<Settings> {
     // uv reads nothing else then.
     if let Some(file) = variable("UV_CONFIG_FILE") {
         let file = uv_working_dir().join(file);
-        let content = toml(&file, &[]).map_err(Unusable::reason);
-        let content = content.and_then(|found| found.ok_or_else(|| "does not exist".to_owned()));
+        let content = toml(&file, &[]).and_then(|found| found.ok_or_else(|| "does not exist".to_owned()));
         return vec![Settings { file, content }];
     }
     if reads_no_settings() {
@@ -130,8 +129,8 @@ fn settings(file: PathBuf) -> Option<Settings> {
     let keys = if is_project { &["tool", "uv"][..] } else { &[] };
     let content = match toml(&file, keys) {
         // uv only warns, and continues in the directory above.
-        Err(Unusable::Invalid(_)) if is_project => None,
-        content => content.map_err(Unusable::reason).transpose(),
+        Err(_) if is_project && text(&file).is_ok() => None,
+        content => content.transpose(),
     };
     content.map(|content| Settings { file, content })
 }
