@@ -984,7 +984,10 @@ fn root_takes_no_settings_or_packages_of_another_user() {
         ("mkdir wheels; printf '[install]\nfind-links = %s/wheels\n' \"$PWD\" >env/pip.conf", "$/env/pip.conf"),
         ("echo >env/pip.conf; chown 65534 env/pip.conf", "/dev/null"),
         // uv creates locks that all users may write to.
-        ("mkdir w; echo -f $PWD/w >env/pip.conf; echo >w/.lock; chmod 666 w/.lock", "$/env/pip.conf"),
+        (
+            "mkdir w; printf '[install]\nfind-links = %s/w\n' \"$PWD\" >env/pip.conf; echo >w/.lock; chmod 666 w/.lock",
+            "$/env/pip.conf",
+        ),
     ] {
         let world = World::broken();
         world.sh(line);
@@ -1035,7 +1038,7 @@ fn a_link_out_of_the_environment_is_refused() {
         let (code, text) = world.run(&["fix", "--yes"]);
         assert!(code == Some(2) && text.starts_with("No command can fix these problems"), "{text}");
         assert!(world.calls().is_empty(), "{text}");
-        let (_, text) = world.run(&["check", "--no-load"]);
+        let (_, text) = world.run(&["check"]);
         assert!(text.contains("leads out of the environment, to "), "{text}");
     }
 }
