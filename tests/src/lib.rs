@@ -57,7 +57,7 @@ pub use compiler::{c_compiler, compile, cpp_compiler, run_compiler};
 pub use cudnn_probe::{Library, Version};
 pub use document::{check_document, csv_line};
 pub use driver_library::{PlanningLibraries, driver_and_compiler, nvrtc_once};
-pub use drop_in::{client, drop_in, drop_in_alone, put_drop_in};
+pub use drop_in::{client, drop_in, drop_in_alone, drop_in_of_profile, put_drop_in};
 pub use errata::errata_for_all_releases;
 pub use extension_dll::extension_dll;
 pub use extension_library::ExtensionLibrary;

@@ -17,6 +17,9 @@ mod wheel;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+/// The profile of the files of a release.
+pub(crate) const PROFILE: &str = "dist";
+
 /// The file name of a bill of materials.
 const BILL: &str = "sbom.cdx.json";
 
@@ -122,12 +125,12 @@ impl Platform {
 }
 
 /// Builds the directory below cargo's target directory, for this machine or another target triple, and returns it.
-pub(crate) fn build(triple: Option<&str>) -> Result<PathBuf> {
+pub(crate) fn build(profile: &str, triple: Option<&str>) -> Result<PathBuf> {
     let root = root()?;
     let target = target_dir()?;
     let platform = Platform::of(triple)?;
-    let built = platform.compile("dist", &["cudnn-shim", "cudnn-layers-library"])?;
-    let dir = target.join(format!("dist/cudnn-shim-{VERSION}-{}", platform.triple));
+    let built = platform.compile(profile, &["cudnn-shim", "cudnn-layers-library"])?;
+    let dir = target.join(profile).join(format!("cudnn-shim-{VERSION}-{}", platform.triple));
     let lib = dir.join("lib");
     std::fs::create_dir_all(&lib)?;
     if platform.is_windows {

@@ -29,7 +29,7 @@ pub(crate) fn build(triples: &[&str]) -> Result<PathBuf> {
             continue;
         }
         let platform = Platform::of(Some(triple))?;
-        let libraries = super::build(Some(triple))?;
+        let libraries = super::build(super::PROFILE, Some(triple))?;
         let wheel = wheel::build(&platform, &libraries, &dir)?;
         archive(&platform, &libraries, &wheel, &target, &dir)?;
     }
