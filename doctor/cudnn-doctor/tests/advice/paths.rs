@@ -41,10 +41,14 @@ fn assert_printable(command: &str) {
 }
 
 /// Returns the variables of a shell after these lines, other than the shell's own.
-fn variables(world: &World, shell: &str, lines: &str) -> BTreeSet<Vec<u8>> {
+fn variables(world: &World, shell: &str, lines: &str) -> BTreeSet<String> {
     let output = world.shell(shell, &format!("{lines}\nenv -0")).stdout;
     let is_own = |variable: &[u8]| ["_=", "SHLVL=", "OLDPWD="].iter().any(|name| variable.starts_with(name.as_bytes()));
-    output.split(|byte| *byte == 0).filter(|variable| !is_own(variable)).map(<[u8]>::to_vec).collect()
+    output
+        .split(|byte| *byte == 0)
+        .filter(|variable| !is_own(variable))
+        .map(|variable| variable.escape_ascii().to_string())
+        .collect()
 }
 
 /// Executes the commands of each finding and checks that the finding is gone. All shells must understand them in the same
