@@ -1,24 +1,19 @@
-//! Implements `cargo xtask newest`, which queries the package index and NVIDIA's list for newer releases of cuDNN, and
-//! tests those of the index.
+//! Implements `cargo xtask newest`, which queries the package index for newer releases of cuDNN, and tests them.
 
 use std::collections::BTreeSet;
-use std::process::Command;
 
 use cudnn_fetch::{RELEASES, Release};
 
-use crate::error::Result;
+use crate::command::{Result, cargo, output, root, run};
 use crate::pins::{self, Version};
-use crate::workspace::root;
 
 /// The tests of release-specific behavior, without the measurements. They include the newest pin.
 const MATRIX: [&str; 8] =
     ["releases", "layers", "loader", "abi", "drop_in_abi", "function_table", "identify", "report"];
 
-/// NVIDIA's list of the releases that have archives, which appear before or without wheels.
-const NVIDIA: &str = "https://developer.download.nvidia.com/compute/cudnn/redist/";
-
 /// Pins every newer release, as `release` does, and runs [`MATRIX`].
-pub(crate) fn run() -> Result<()> {
+pub(crate) fn pin_and_test() -> Result<()> {
+    let root = root()?;
     let mut newer = BTreeSet::new();
     for package in packages() {
         let pinned = newest_pin(package)?;
@@ -27,10 +22,6 @@ pub(crate) fn run() -> Result<()> {
         println!("{package}: {} is pinned, {} is the newest", pinned.text(), latest.text());
         newer.extend(published.into_iter().filter(|version| *version > pinned));
     }
-    match listed_by_nvidia() {
-        Ok(listed) => println!("{}", compared(&listed, &newer, &newest_pin("nvidia-cudnn-cu13")?)),
-        Err(reason) => println!("NVIDIA's list of releases was not read: {reason}"),
-    }
     if newer.is_empty() {
         println!("No release is newer than the pinned ones. Testing the newest one.");
     }
@@ -38,69 +29,22 @@ pub(crate) fn run() -> Result<()> {
     let mut failures = Vec::new();
     for version in newer.iter().map(Version::text) {
         // A new process, because the list of pins is compiled into xtask.
-        if !cargo(&["xtask", "release", &version])? {
+        if run(cargo(&root).args(["xtask", "release", &version])).is_err() {
             failures.push(format!("{version} needs changes by hand"));
         }
     }
     let tests = MATRIX.iter().flat_map(|test| ["--test", test]);
-    let arguments = ["test", "--package", "cudnn-tests", "--no-fail-fast"].into_iter().chain(tests);
-    if !cargo(&arguments.chain(["--", "--include-ignored", "--skip", "the_cost_of_a_step"]).collect::<Vec<_>>())? {
+    let mut test = cargo(&root);
+    test.args(["test", "--package", "cudnn-tests", "--no-fail-fast"]).args(tests);
+    if run(test.args(["--", "--include-ignored", "--skip", "the_cost_of_a_step"])).is_err() {
         failures.push("tests with the newest release failed".into());
     }
     if failures.is_empty() { Ok(()) } else { Err(failures.join("\n").into()) }
 }
 
-/// Reads the releases of cuDNN 9 in NVIDIA's list.
-fn listed_by_nvidia() -> Result<Vec<Version>> {
-    let mut curl = Command::new("curl");
-    curl.args([
-        "--fail",
-        "--silent",
-        "--show-error",
-        "--location",
-        "--max-time",
-        "60",
-        "--max-filesize",
-        "10M",
-        NVIDIA,
-    ]);
-    let output = curl.output().map_err(|error| format!("cannot start curl: {error}"))?;
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).trim().into());
-    }
-    let listed = archives(&String::from_utf8_lossy(&output.stdout));
-    if listed.is_empty() { Err(format!("{NVIDIA} names no release of cuDNN 9").into()) } else { Ok(listed) }
-}
-
-/// Returns the releases of cuDNN 9 that a page names: `redistrib_9.28.1.json`.
-fn archives(page: &str) -> Vec<Version> {
-    let names = page.split("redistrib_").skip(1).filter_map(|rest| rest.split_once(".json"));
-    let listed = names.map(|(version, _)| version).filter(|version| version.starts_with("9."));
-    listed.filter_map(|version| Version::parse(version).ok()).collect()
-}
-
-/// Describes the releases in NVIDIA's list that are newer than the newest pin and missing in the package index.
-fn compared(listed: &[Version], indexed: &BTreeSet<Version>, pinned: &Version) -> String {
-    let indexed: BTreeSet<String> = indexed.iter().chain([pinned]).map(Version::release).collect();
-    let is_only_listed = |version: &&Version| *version > pinned && !indexed.contains(&version.release());
-    let only: BTreeSet<String> = listed.iter().filter(is_only_listed).map(Version::release).collect();
-    let latest = listed.iter().max().map_or("nothing".into(), Version::release);
-    match only.into_iter().collect::<Vec<_>>().join(", ") {
-        only if only.is_empty() => format!("NVIDIA's list: {latest} is the newest"),
-        only => format!("NVIDIA's list: {latest} is the newest, and the package index lacks {only}"),
-    }
-}
-
 /// Returns the packages with lines of pins.
 pub(crate) fn packages() -> BTreeSet<&'static str> {
     pins::newest_of_lines(RELEASES).iter().map(|release| release.package).collect()
-}
-
-/// Runs cargo in the workspace. Returns whether it succeeded.
-fn cargo(arguments: &[&str]) -> Result<bool> {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    let status = cargo.current_dir(root()?).args(arguments).status();
-    Ok(status.map_err(|error| format!("cannot start cargo: {error}"))?.success())
 }
 
 /// Returns the newest pinned version of a package.
@@ -114,12 +58,7 @@ fn newest_pin(package: &str) -> Result<Version> {
 pub(crate) fn published(package: &str) -> Result<Vec<Version>> {
     let mut pip = cudnn_fetch::pip(&root()?);
     pip.args(["--disable-pip-version-check", "--no-input", "index", "versions", package]);
-    let output = pip.output().map_err(|error| format!("cannot start pip: {error}"))?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    if !output.status.success() {
-        let message = String::from_utf8_lossy(&output.stderr).into_owned();
-        return Err(format!("pip cannot list the versions of {package}:\n{message}").into());
-    }
+    let text = output(&mut pip)?;
     let versions = versions(&text);
     if versions.is_empty() { Err(format!("pip listed no version of {package}:\n{text}").into()) } else { Ok(versions) }
 }
@@ -143,31 +82,5 @@ mod tests {
         assert_eq!(texts(versions(text)), ["9.28.1.4", "9.28.0.42", "9.9.0.52"]);
         assert_eq!(versions(text).into_iter().max().unwrap().text(), "9.28.1.4");
         assert_eq!(versions("no such package\n"), []);
-    }
-
-    #[test]
-    fn releases_in_the_list_of_nvidia_that_the_index_lacks_are_named() {
-        let version = |text: &str| Version::parse(text).unwrap();
-        let row = |name: &str| format!("<a href=\"{name}\">{name}</a> 4.0KB 2026-11-02 10:00\n");
-        let names =
-            ["cudnn/", "redistrib_8.9.7.json", "redistrib_9.28.1.json", "redistrib_9.29.0.json", "redistrib_9.json"];
-        let listed = archives(&names.map(row).concat());
-        // Each name is in the link and in its text.
-        assert_eq!(listed, ["9.28.1", "9.28.1", "9.29.0", "9.29.0"].map(version));
-        let pinned = version("9.28.1.4");
-        for (indexed, expected) in [
-            (vec![], "NVIDIA's list: 9.29.0 is the newest, and the package index lacks 9.29.0"),
-            (vec![version("9.29.0.12")], "NVIDIA's list: 9.29.0 is the newest"),
-        ] {
-            assert_eq!(compared(&listed, &indexed.into_iter().collect(), &pinned), expected);
-        }
-        assert_eq!(archives("<html>moved</html>"), []);
-    }
-
-    #[test]
-    fn the_newest_pin_of_a_package_is_found() {
-        let newest = newest_pin("nvidia-cudnn-cu12").unwrap();
-        assert!(newest >= Version::parse("9.28.0.42").unwrap());
-        assert!(newest_pin("nvidia-cudnn-cu99").is_err());
     }
 }
