@@ -2,19 +2,16 @@
 
 use std::process::ExitCode;
 
-use crate::error::Result;
+use crate::command::{Result, root, run};
 
 mod bindings;
 mod command;
 mod dist;
-mod error;
-mod frameworks;
 mod newest;
 mod pins;
 mod publish;
 mod release;
 mod wheels;
-mod workspace;
 
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
@@ -54,9 +51,8 @@ fn main() -> ExitCode {
             dist::build(profile, value("--target")).map(|dir| println!("{}", dir.display()))
         }
         ["fetch", ids @ ..] => fetch(ids),
-        ["frameworks"] => frameworks::run(None),
-        ["frameworks", option @ ("--check" | "--verify")] => frameworks::run(Some(option)),
-        ["newest"] => newest::run(),
+        ["frameworks", option @ ..] if matches!(option, [] | ["--check" | "--verify"]) => frameworks(option),
+        ["newest"] => newest::pin_and_test(),
         ["publish", "--dry-run"] => publish::dry_run(None),
         ["publish", "--dry-run", "--repository", url] => publish::dry_run(Some(url)),
         ["release", "--dry-run", version] | ["release", version, "--dry-run"] => release::run(version, true),
@@ -83,6 +79,12 @@ fn main() -> ExitCode {
 /// Returns whether these are exclusively options with these names, each followed by a value.
 fn has_options(arguments: &[&str], names: &[&str]) -> bool {
     arguments.chunks(2).all(|option| matches!(option, [name, _] if names.contains(name)))
+}
+
+/// Updates the facts about framework releases with a script, by the Python that fetches releases.
+fn frameworks(option: &[&str]) -> Result<()> {
+    let root = root()?;
+    run(cudnn_fetch::python(&root).arg(root.join("doctor/cudnn-frameworks/data/update.py")).args(option))
 }
 
 fn fetch(ids: &[&str]) -> Result<()> {
