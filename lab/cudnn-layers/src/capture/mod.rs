@@ -15,17 +15,6 @@
 //! | `written` | remembers which records are written |
 //! | `file` | writes the records of a process |
 //! | `options` | the name of the file, and the requested values |
-//!
-//! Add the layer in a Rust program:
-//!
-//! ```no_run
-//! # mod cudnn_loader { pub mod layers { pub fn add<L>(_: &str) -> Result<(), std::fmt::Error> { Ok(()) } } }
-//! use cudnn_layers::capture::{self, Capture, Options};
-//!
-//! capture::configure(Options::new("app.cudnncap"));
-//! cudnn_loader::layers::add::<Capture>("capture")?;
-//! # Ok::<(), std::fmt::Error>(())
-//! ```
 
 mod call;
 mod data;
@@ -208,7 +197,8 @@ fn succeeded(state: &State, call: &Call<'_>, duration: Duration) {
                 // Thread cancellation must not unwind from here.
                 let _guard = ThreadStateGuard::new();
                 // SAFETY: cuDNN has accepted both descriptors in this call, so they are live.
-                plans::CHOICES.set(plan, || Some(unsafe { ChosenEngine::read_unnoticed(&state.cudnn, configuration) }));
+                let configuration = unsafe { state.cudnn.descriptor(configuration) };
+                plans::CHOICES.set(plan, || Some(ChosenEngine::read_unnoticed(&configuration)));
             }
         }
         Id::CudnnBackendGetAttribute => {
