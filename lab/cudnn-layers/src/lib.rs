@@ -60,6 +60,7 @@
 // | `thread` | numbers threads |
 // | `trial` | hides calls below a layer from the other layers |
 // | `wrappers` | names the wrappers of `cudnn-layer-api` |
+// | `written` | remembers what was written |
 mod active;
 mod bypass;
 pub mod capture;
@@ -89,3 +90,4 @@ mod trial;
 pub mod tuned;
 pub mod validate;
 mod wrappers;
+mod written;

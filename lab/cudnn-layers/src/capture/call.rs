@@ -13,11 +13,11 @@ use serde_json::{Value as Json, json};
 use super::State;
 use super::descriptors::{self, json_of};
 use super::functions::{ParameterKind, function};
-use super::written::WrittenRecords;
 use crate::last_error::own_calls;
 use crate::program_memory::{self, accepted_word};
 use crate::table::Table;
 use crate::wrappers::{Call, Value};
+use crate::written::WrittenRecords;
 
 pub(super) static CALLS: WrittenRecords = WrittenRecords::at_most(MAX_CALLS);
 

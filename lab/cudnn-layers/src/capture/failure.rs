@@ -7,11 +7,11 @@ use cudnn_sys::types::cudnnStatus_t as Status;
 use super::State;
 use super::plans;
 use super::reason::reason;
-use super::written::WrittenRecords;
 use crate::program_memory;
 use crate::shadow::elements::{Name, Type};
 use crate::shadow::{self, calls};
 use crate::wrappers::{Call, Id};
+use crate::written::WrittenRecords;
 
 pub(super) static FAILURES: WrittenRecords = WrittenRecords::at_most(MAX_FAILURES);
 

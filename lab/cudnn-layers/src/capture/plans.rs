@@ -15,7 +15,6 @@ use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::State;
 use super::reason::reason;
-use super::written::WrittenRecords;
 use crate::device;
 use crate::engine::ChosenEngine;
 use crate::last_error::own_calls;
@@ -26,6 +25,7 @@ use crate::shadow::content::Content;
 use crate::shadow::elements::{Kind, Name, Raw};
 use crate::shadow::{self, Obstacle};
 use crate::table::Table;
+use crate::written::WrittenRecords;
 
 pub(super) static GRAPHS: WrittenRecords = WrittenRecords::new();
 pub(super) static INCOMPLETE: WrittenRecords = WrittenRecords::new();

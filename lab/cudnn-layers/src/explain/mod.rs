@@ -93,7 +93,7 @@ static AT_FORK: &[AtFork] = &[
     AtFork::Emptied(&attempts::STATE),
     AtFork::Emptied(attempts::SERIALIZED.lock()),
     AtFork::InChild(attempts::in_child),
-    AtFork::Inherited(&investigation::REPORTED),
+    AtFork::Inherited(investigation::REPORTED.lock()),
     AtFork::Inherited(&messages::PROGRAM),
     AtFork::Emptied(&messages::RECEIVED),
     AtFork::InChild(messages::in_child),

@@ -55,7 +55,7 @@ static NEXT: Next = Next::new();
 
 /// A forked child inherits everything.
 static AT_FORK: &[AtFork] = &[
-    AtFork::Inherited(&WRITTEN),
+    AtFork::Inherited(WRITTEN.lock()),
     AtFork::Inherited(&graph::CHECKED),
     AtFork::Inherited(&execution::PLANS),
     AtFork::Inherited(&destroyed::TABLE),

@@ -1,13 +1,13 @@
-//! Remembers which records are written, so that each one is written once.
+//! Remembers which records and messages are written, so that each one is written once.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::fork::AtFork;
-use crate::lock::Lock;
+use crate::lock::{HeldAtFork, Lock};
 
-/// The records of one kind, by a hash of their content.
-pub(super) struct WrittenRecords {
+/// The records or messages of one kind, by a hash of their content.
+pub(crate) struct WrittenRecords {
     known: Lock<Option<BTreeMap<u64, Known>>>,
     max: usize,
 }
@@ -22,18 +22,31 @@ struct Known {
 const MAX_RECORDS: usize = 1 << 18;
 
 impl WrittenRecords {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self::at_most(MAX_RECORDS)
     }
 
     /// Writes no more than `max` different records.
-    pub(super) const fn at_most(max: usize) -> Self {
+    pub(crate) const fn at_most(max: usize) -> Self {
         WrittenRecords { known: Lock::keeping(None), max }
     }
 
-    /// A forked child writes another file.
-    pub(super) const fn at_fork(&'static self) -> AtFork {
-        AtFork::Emptied(&self.known)
+    /// Returns the lock, which is held at forks.
+    pub(crate) const fn lock(&'static self) -> &'static dyn HeldAtFork {
+        &self.known
+    }
+
+    /// Returns the ordinal of a content that was not added before, unless it is one too many.
+    pub(crate) fn add(&self, content: &impl Hash) -> Option<usize> {
+        let key = key(content);
+        let mut all = self.known.lock()?;
+        let all = all.get_or_insert_default();
+        let ordinal = all.len();
+        let is_full = ordinal >= self.max;
+        match all.entry(key) {
+            Entry::Vacant(new) if !is_full => Some(new.insert(Known { ordinal, is_written: true }).ordinal),
+            _ => None,
+        }
     }
 
     /// Writes a record with its ordinal, unless an equal one was written. `write` returns whether it succeeded. Returns
@@ -41,10 +54,8 @@ impl WrittenRecords {
     ///
     /// Two threads may write the same record. However, when this returns, the record precedes all later ones of this
     /// thread.
-    pub(super) fn write(&self, content: &impl Hash, write: impl FnOnce(usize) -> bool) -> Option<usize> {
-        let mut hasher = DefaultHasher::new();
-        content.hash(&mut hasher);
-        let key = hasher.finish();
+    pub(crate) fn write(&self, content: &impl Hash, write: impl FnOnce(usize) -> bool) -> Option<usize> {
+        let key = key(content);
         let known = {
             let mut all = self.known.lock()?;
             let all = all.get_or_insert_default();
@@ -62,6 +73,12 @@ impl WrittenRecords {
         }
         Some(known.ordinal)
     }
+}
+
+fn key(content: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    content.hash(&mut hasher);
+    hasher.finish()
 }
 
 #[cfg(test)]
