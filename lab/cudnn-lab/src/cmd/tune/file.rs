@@ -17,9 +17,6 @@ fn is_start(start: &[u8]) -> bool {
 }
 
 /// Returns the choices of the output file. There are none if it does not exist, is empty, or is replaced by force.
-///
-/// # Errors
-/// Returns the reason if the file is damaged.
 pub(super) fn existing(output: &Output<'_>) -> Result<Choices, String> {
     if output.file.metadata().map_or(true, |metadata| metadata.len() == 0) {
         return Ok(Choices::default());
@@ -32,9 +29,6 @@ pub(super) fn existing(output: &Output<'_>) -> Result<Choices, String> {
 }
 
 /// Replaces the output file at once.
-///
-/// # Errors
-/// Returns the reason if the file cannot be written.
 pub(super) fn write(output: &Output<'_>, choices: &Choices) -> Result<(), String> {
     let text = choices.to_json();
     // A layer must be able to read it.
