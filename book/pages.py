@@ -11,9 +11,7 @@ CALLS = "A program makes a call while one library is faulty. `…` is the direct
 REPORTS = "Problems from public bug trackers, recreated, and what programs print. `…` is the directory of the situation."
 FINDINGS = "The codes that `cudnn-doctor` prints. The meaning of a code never changes. `facts CODE` explains one."
 HOOKS = "Programs with hooks, tools and allocators in the same process. See [Coexistence](guide/coexistence.md)."
-MISTAKES = "What cuDNN 9.19.0 reports about mistakes in backend graphs. The example `backend_mistakes` makes all of them."
 PAGES = {
-    "backend-mistakes.json": ("Mistakes in backend graphs", MISTAKES),
     "coexistence.csv": ("Coexistence, case by case", HOOKS),
     "findings.json": ("Findings of the doctor", FINDINGS),
     "fault-matrix.csv": ("The fault matrix", CALLS),
@@ -76,11 +74,6 @@ def findings(file):
     return lines
 
 
-def mistakes(file):
-    columns = ["mistake", "rejected by", "status", "text of `cudnnGetLastErrorString`", "innermost reason in the log"]
-    return ["", rows(columns), "| --- " * len(columns) + "|", *map(rows, json.load(file))]
-
-
 def reports(file):
     """Makes a section for each report."""
     lines = []
@@ -92,7 +85,6 @@ def reports(file):
 
 
 MAKERS = {
-    "backend-mistakes.json": mistakes,
     "coexistence.csv": table,
     "fault-matrix.csv": fault_matrix,
     "findings.json": findings,

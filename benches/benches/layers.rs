@@ -5,31 +5,20 @@
 #![allow(missing_docs, reason = "a program")]
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
-use std::path::PathBuf;
 use std::process::Command;
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
 use cudnn_benches::empty_layers::{Calls, Jumps, WrapsNothing};
 use cudnn_benches::{CALLS, CallPath, Loader, convolutions, set_tensors, tensor, versions};
-use cudnn_layers::trace::{self, Destination, Trace};
-use cudnn_layers::validate::Validate;
 use cudnn_loader::layers::add;
 use cudnn_sys::{
     cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type, cudnnBackendDescriptor_t as Descriptor,
     cudnnBackendDescriptorType_t as Kind, cudnnStatus_t as Status,
 };
 
-const WAYS: [&str; 8] = [
-    "no layer",
-    "a layer that wraps no functions",
-    "an empty layer that jumps on",
-    "an empty layer that calls",
-    "trace: summary",
-    "trace: file without arguments",
-    "trace: file",
-    "validate",
-];
+const WAYS: [&str; 4] =
+    ["no layer", "a layer that wraps no functions", "an empty layer that jumps on", "an empty layer that calls"];
 const FUNCTIONS: [&str; 4] =
     ["cudnnGetVersion", "cudnnSetTensor4dDescriptor", "cudnnConvolutionForward", "cudnnBackendSetAttribute"];
 /// Processes per configuration.
@@ -68,7 +57,6 @@ fn parent() {
         let counts = std::array::from_fn::<_, { WAYS.len() }, _>(instructions);
         print("instructions a call", &counts);
     }
-    let _ = std::fs::remove_dir_all(scratch());
 }
 
 fn print(title: &str, rows: &[[String; FUNCTIONS.len()]; WAYS.len()]) {
@@ -106,28 +94,12 @@ fn count(way: usize, function: usize) -> u64 {
     number.replace(',', "").trim().parse().unwrap()
 }
 
-fn scratch() -> PathBuf {
-    std::env::temp_dir().join("cudnn-bench-layers")
-}
-
 fn child(way: usize) {
-    std::fs::create_dir_all(scratch()).unwrap();
-    let mut options = trace::Options::default();
-    match way {
-        4 => options.summary = Some(Destination::File(scratch().join("summary"))),
-        _ => options.chrome = Some(scratch().join("trace.json")),
-    }
-    options.without_arguments = way == 5;
     match way {
         0 => {}
         1 => add::<WrapsNothing>("nothing").unwrap(),
         2 => add::<Jumps>("jumps").unwrap(),
-        3 => add::<Calls>("calls").unwrap(),
-        7 => add::<Validate>("validate").unwrap(),
-        _ => {
-            trace::configure(options);
-            add::<Trace>("trace").unwrap();
-        }
+        _ => add::<Calls>("calls").unwrap(),
     }
     let (path, tensor, descriptor) = (Loader::ready(), tensor(), descriptor());
     let functions: [&dyn Fn(); FUNCTIONS.len()] =

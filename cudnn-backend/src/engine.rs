@@ -20,11 +20,6 @@ use crate::platform;
 /// # Errors
 /// Returns an error if cuDNN rejects the graph or the target.
 pub fn proposals(graph: &Descriptor, mode: Mode, target: Target<'_>) -> Result<Vec<Descriptor>, Error> {
-    heuristics(graph, mode, target)?
-        .descriptors(Name::CUDNN_ATTR_ENGINEHEUR_RESULTS, Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)
-}
-
-fn heuristics(graph: &Descriptor, mode: Mode, target: Target<'_>) -> Result<Descriptor, Error> {
     let heuristics = Descriptor::new(Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)?
         .set_descriptors(Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, &[graph])?
         .set(Name::CUDNN_ATTR_ENGINEHEUR_MODE, &[mode])?;
@@ -32,15 +27,8 @@ fn heuristics(graph: &Descriptor, mode: Mode, target: Target<'_>) -> Result<Desc
         Target::Handle(_) => heuristics,
         Target::Device(device) => heuristics.set_descriptors(Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, &[device])?,
     }
-    .finalize()
-}
-
-/// Returns the number of engines. Only few of them support a given graph.
-///
-/// # Errors
-/// Returns an error if the graph is not finalized.
-pub fn engine_count(graph: &Descriptor) -> Result<i64, Error> {
-    graph.number(Name::CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT)
+    .finalize()?
+    .descriptors(Name::CUDNN_ATTR_ENGINEHEUR_RESULTS, Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)
 }
 
 /// Returns the engine with this index.
@@ -65,8 +53,9 @@ pub fn supporting_engines<'a>(
     graph: &'a Descriptor,
     target: Target<'a>,
 ) -> Result<impl Iterator<Item = Descriptor> + 'a, Error> {
+    let count = graph.number(Name::CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT)?;
     // Engines that reject the graph are skipped, because most engines support other graphs.
-    Ok((0..engine_count(graph)?).filter_map(move |index| engine(graph, index, target).ok()))
+    Ok((0..count).filter_map(move |index| engine(graph, index, target).ok()))
 }
 
 /// Returns whether every engine can be tried. The precompiled engines of full releases use cuBLASLt, and cuDNN aborts

@@ -5,7 +5,7 @@ use crate::cudnn::{
     cudnnConvolutionMode_t as ConvolutionMode, cudnnDataType_t as DataType, cudnnPointwiseMode_t as PointwiseMode,
 };
 
-use crate::descriptor::{Descriptor, Element};
+use crate::descriptor::Descriptor;
 use crate::handle::Handle;
 use crate::tensor::Tensor;
 
@@ -49,16 +49,7 @@ impl Convolution {
     ///
     /// # Errors
     /// Returns an error if cuDNN rejects the tensors or the combination.
-    pub fn forward(&self, tensors: [&Tensor; 3], alpha: f32, beta: f32) -> Result<Descriptor, Error> {
-        self.forward_scaled(tensors, alpha, beta)
-    }
-
-    /// Like [`forward`](Self::forward), with alpha and beta of any type, such as double if the convolution accumulates
-    /// in double.
-    ///
-    /// # Errors
-    /// Returns an error if cuDNN rejects the tensors or the combination.
-    pub fn forward_scaled<T: Element>(&self, [x, w, y]: [&Tensor; 3], alpha: T, beta: T) -> Result<Descriptor, Error> {
+    pub fn forward(&self, [x, w, y]: [&Tensor; 3], alpha: f32, beta: f32) -> Result<Descriptor, Error> {
         let (x, w, y, convolution) = (x.descriptor()?, w.descriptor()?, y.descriptor()?, self.descriptor()?);
         Descriptor::new(Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR)?
             .set_descriptors(Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, &[&x])?

@@ -255,14 +255,7 @@ impl LoadError {
             let _ = write!(text, "\nnote: selected: cuDNN {version} in {} ({origin})", shown_path(dir));
         }
         // With a selected installation, the rejected directories explain the selection.
-        if !self.rejected().is_empty() {
-            text.push_str("\nnote: searched and rejected, in this order:");
-            for RejectedCandidate { candidate, error, .. } in self.rejected() {
-                let reason = one_line(&error.to_string());
-                let _ = write!(text, "\n  {} ({}) {reason}", shown_path(&candidate.dir), candidate.origin);
-            }
-        }
-        text
+        text + &NoInstallation::note(self.rejected())
     }
 
     /// Returns the failure in one sentence, without the function's name.

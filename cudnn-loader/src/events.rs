@@ -2,7 +2,7 @@
 //! which makes the resolver independent of both.
 
 use std::cell::Cell;
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::path::Path;
 use std::time::Duration;
 
@@ -30,16 +30,8 @@ pub(crate) enum LoaderEvent<'a> {
     CallFailed { function: &'a str, status: cudnnStatus_t, report: &'a str },
     /// A function was resolved for a first call, which took this long.
     FirstCall { function: &'a CStr, duration: Duration },
-    /// A layer logged a message, or the loader logged one about a layer.
-    LayerMessage { layer: &'a str, severity: LayerSeverity, text: &'a str },
-}
-
-/// The severity of a layer's message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LayerSeverity {
-    Error,
-    Warning,
-    Info,
+    /// A layer logged a message, or the loader logged one about a layer. The severity is one of `cudnn_layer.h`.
+    LayerMessage { layer: &'a str, severity: c_int, text: &'a str },
 }
 
 impl LoaderEvent<'_> {

@@ -47,7 +47,11 @@ pub use os::{
 #[cfg(feature = "testing")]
 pub use os::testing;
 #[cfg(feature = "processes")]
-pub use os::{child, errors, interruption, memory_limits, pipes, processes, program, random, rights};
+pub use os::{child, errors, interruption, memory_limits, pipes, processes, program, rights};
+
+/// Generates random numbers. Returns an error in cases where the hash tables of std would panic.
+#[cfg(feature = "processes")]
+pub use getrandom as random;
 
 /// `true` if the program is compiled for Windows.
 pub const IS_WINDOWS: bool = cfg!(windows);

@@ -122,11 +122,15 @@ impl NoInstallation {
     #[must_use]
     pub fn report(&self) -> String {
         let help = Self::help(&self.rejected).map(|help| one_line(&help) + " ").unwrap_or_default();
-        let mut text = format!("{self}\nhelp: {help}{RUN_DOCTOR}");
-        if !self.rejected.is_empty() {
-            text.push_str("\nnote: searched and rejected, in this order:");
-        }
-        for RejectedCandidate { candidate, error, .. } in &self.rejected {
+        format!("{self}\nhelp: {help}{RUN_DOCTOR}{}", Self::note(&self.rejected))
+    }
+
+    /// Returns the last lines of a report, which list these directories. Each line starts with a line break.
+    #[must_use]
+    pub fn note(rejected: &[RejectedCandidate]) -> String {
+        let heading = if rejected.is_empty() { "" } else { "\nnote: searched and rejected, in this order:" };
+        let mut text = heading.to_owned();
+        for RejectedCandidate { candidate, error, .. } in rejected {
             let reason = one_line(&error.to_string());
             let _ = write!(text, "\n  {} ({}) {reason}", shown_path(&candidate.dir), candidate.origin);
         }

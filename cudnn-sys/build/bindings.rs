@@ -35,7 +35,7 @@ pub(crate) fn run() -> Result<Option<String>, String> {
         unknown_since: version.clone(),
         cudnn_include: include,
     };
-    for file in cudnn_bindgen::generate(&source, &out).map_err(|error| error.to_string())? {
+    for file in cudnn_bindgen::generate(&source, &out)? {
         let path = out.join(file.name);
         std::fs::write(&path, file.text).map_err(|error| format!("cannot write {path:?}: {error}"))?;
     }

@@ -6,20 +6,27 @@ use std::sync::OnceLock;
 use crate::compiler::{c_compiler, cpp_compiler, run_compiler};
 use crate::{TempDir, cross_target, lib_dir, xtask};
 
-/// Returns the directory that `cargo xtask dist` builds, with `lib/libcudnn.so.9` in it.
+/// Returns the directory that `cargo xtask dist` builds, with `lib/libcudnn.so.9` in it. `CUDNN_TESTS_PROFILE=dist`
+/// selects the library of a release, and the default is the one that `pip install .` builds, which compiles faster.
 ///
 /// # Panics
 /// Panics if the build fails.
 #[must_use]
 pub fn drop_in() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT
-        .get_or_init(|| {
-            let output = xtask().arg("dist").args(cross_target()).output().unwrap();
-            assert!(output.status.success(), "cargo xtask dist: {}", String::from_utf8_lossy(&output.stderr));
-            PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
-        })
-        .clone()
+    let profile = || std::env::var("CUDNN_TESTS_PROFILE").unwrap_or_else(|_| "source".into());
+    BUILT.get_or_init(|| drop_in_of_profile(&profile())).clone()
+}
+
+/// Returns the directory that `cargo xtask dist` builds in this profile.
+///
+/// # Panics
+/// Panics if the build fails.
+#[must_use]
+pub fn drop_in_of_profile(profile: &str) -> PathBuf {
+    let output = xtask().args(["dist", "--profile", profile]).args(cross_target()).output().unwrap();
+    assert!(output.status.success(), "cargo xtask dist: {}", String::from_utf8_lossy(&output.stderr));
+    PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
 }
 
 /// Returns a directory that contains only the drop-in library.

@@ -1,13 +1,37 @@
 //! Provides a temporary directory for one test, with the libraries of an installation in it.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use cudnn_probe::Library;
 
-/// A temporary directory that is removed on drop, with all contents.
+/// A temporary directory that is removed on drop, with all contents, and otherwise when the process exits.
 #[derive(Debug)]
 pub struct TempDir(tempfile::TempDir);
+
+/// Returns the directories that exist, with the processes that created them: a forked child must not remove any. Statics
+/// are never dropped, so that the first call arranges that the end of the process removes theirs.
+fn existing() -> MutexGuard<'static, BTreeSet<(u32, PathBuf)>> {
+    static EXISTING: Mutex<BTreeSet<(u32, PathBuf)>> = Mutex::new(BTreeSet::new());
+    static AT_EXIT: Once = Once::new();
+    extern "C" fn remove() {
+        let own = |(process, _): &(u32, PathBuf)| *process == std::process::id();
+        for (_, dir) in std::mem::take(&mut *existing()).into_iter().filter(own) {
+            let _ = std::fs::remove_dir_all(dir);
+        }
+    }
+    // SAFETY: the function may run at any time, and it does not unwind.
+    AT_EXIT.call_once(|| assert_eq!(unsafe { libc::atexit(remove) }, 0));
+    EXISTING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        existing().remove(&(std::process::id(), self.path().to_owned()));
+    }
+}
 
 impl TempDir {
     /// Creates an empty directory that every user can enter.
@@ -17,7 +41,9 @@ impl TempDir {
     #[must_use]
     pub fn new() -> Self {
         let permissions = std::fs::Permissions::from_mode(0o755);
-        TempDir(tempfile::Builder::new().prefix("cudnn-tests-").permissions(permissions).tempdir().unwrap())
+        let dir = tempfile::Builder::new().prefix("cudnn-tests-").permissions(permissions).tempdir().unwrap();
+        existing().insert((std::process::id(), dir.path().to_owned()));
+        TempDir(dir)
     }
 
     /// Creates a directory with symlinks to the libraries of an installation.
@@ -30,16 +56,13 @@ impl TempDir {
     }
 
     /// Creates a directory with copies of the libraries of an installation, for unprivileged children, which may not
-    /// enter the user's home directory. Uses hard links where the file system supports them, to save disk space.
+    /// enter the user's home directory: see [`link_or_copy`].
     ///
     /// # Panics
     /// Panics if the directory cannot be created.
     #[must_use]
     pub fn copy_of(lib_dir: &Path) -> Self {
-        TempDir::filled(lib_dir, |file, copy| {
-            let file = std::fs::canonicalize(file)?;
-            std::fs::hard_link(&file, copy).or_else(|_| std::fs::copy(&file, copy).map(|_| ()))
-        })
+        TempDir::filled(lib_dir, link_or_copy)
     }
 
     fn filled(lib_dir: &Path, put: impl Fn(&Path, &Path) -> std::io::Result<()>) -> Self {
@@ -78,6 +101,16 @@ impl TempDir {
         let _ = std::fs::remove_file(&file);
         file
     }
+}
+
+/// Puts a file into another directory, as a hard link that saves disk space, or as a copy on another file system. A test
+/// that changes the file must replace it, because the link leads to the original.
+///
+/// # Errors
+/// The file cannot be read, or a file of this name exists.
+pub fn link_or_copy(file: &Path, to: &Path) -> std::io::Result<()> {
+    let file = std::fs::canonicalize(file)?;
+    std::fs::hard_link(&file, to).or_else(|_| std::fs::copy(&file, to).map(drop))
 }
 
 impl Default for TempDir {

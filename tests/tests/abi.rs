@@ -66,7 +66,7 @@ macro_rules! enumerators {
     };
     ($($other:tt)*) => {};
 }
-include!("../../cudnn-sys/src/generated/names.rs");
+include!("abi/names.rs");
 
 /// Returns the first release with each name.
 fn first_releases() -> BTreeMap<&'static str, Version> {

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use cudnn_loader::{Library, Version};
 use support::matrix::{Fault, a_function};
-use support::{Child, ChildOutput, Subject, TempDir, check_document, compile, csv_line, driver_and_compiler, lib_dir};
+use support::{
+    Child, ChildOutput, Subject, TempDir, check_document, compile, csv_line, driver_and_compiler, lib_dir, link_or_copy,
+};
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
 
@@ -46,7 +48,7 @@ impl Release {
         match donor {
             // An unprivileged child cannot follow symlinks into a home directory.
             Some(donor) if donor.join(file.file_name()).exists() => {
-                std::fs::copy(donor.join(file.file_name()), dir.cleared(file)).unwrap();
+                link_or_copy(&donor.join(file.file_name()), &dir.cleared(file)).unwrap();
             }
             _ if fault.applies_to(file) => fault.inject(&dir, file, self.version, 12),
             _ => return None,

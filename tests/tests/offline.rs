@@ -1,5 +1,8 @@
-//! Tests the test suite on a machine without a network. Every test reports that it did not run, and only the first test
-//! waits for pip.
+//! Tests the test suite: on a machine without a network, every test reports that it did not run, and only the first test
+//! waits for pip; and no temporary directory is left.
+
+use std::path::Path;
+use std::sync::OnceLock;
 
 use support::{Child, ChildOutput, OFFLINE_VARIABLE, TempDir};
 
@@ -63,4 +66,21 @@ fn without_the_variable_a_release_that_cannot_be_fetched_fails_the_test() {
     assert!(strict.stderr.contains("main needs a release of cuDNN: "), "{strict:#?}");
     // The cached failure is ignored.
     assert_eq!(offline.pip_starts(), 2);
+}
+
+#[test]
+fn the_temporary_directory_of_a_static_is_removed_at_the_end() {
+    static SHARED: OnceLock<TempDir> = OnceLock::new();
+    let variable = "CUDNN_TESTS_SHARED";
+    if let Some(file) = std::env::var_os(variable) {
+        return std::fs::write(file, SHARED.get_or_init(TempDir::new).path().to_str().unwrap()).unwrap();
+    }
+    let dir = TempDir::new();
+    let file = dir.path().join("shared");
+    let this = std::env::current_exe().unwrap();
+    let test = "the_temporary_directory_of_a_static_is_removed_at_the_end";
+    let output = Child::bare(this).env(variable, &file).run(&["--exact", test]);
+    let shared = std::fs::read_to_string(&file).unwrap();
+    assert!(shared.contains("cudnn-tests-") && !Path::new(&shared).exists(), "{output:#?}");
+    assert!(dir.path().exists());
 }

@@ -9,7 +9,8 @@ use std::process::{Command, Stdio};
 use cudnn_probe::Library;
 use serde_json::Value;
 use support::{
-    Child, ChildOutput, FakeLibrary, FakeNvml, PythonEnvironment, TempDir, Version, check_document, lib_dir, not_run,
+    Child, ChildOutput, FakeLibrary, FakeNvml, PythonEnvironment, TempDir, Version, check_document, lib_dir,
+    link_or_copy, not_run,
 };
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
@@ -53,10 +54,10 @@ impl World {
     fn install(&self, below: &str, from: &Path, names: Option<&[Library]>) -> PathBuf {
         let dir = self.make_dir(below);
         for library in Library::ALL.iter().filter(|library| names.is_none_or(|names| names.contains(library))) {
-            let file = std::fs::canonicalize(from.join(library.file_name()));
-            let Ok(file) = file else { continue };
-            let to = dir.join(library.file_name());
-            std::fs::hard_link(&file, &to).or_else(|_| std::fs::copy(&file, &to).map(drop)).unwrap();
+            let file = from.join(library.file_name());
+            if file.exists() {
+                link_or_copy(&file, &dir.join(library.file_name())).unwrap();
+            }
         }
         dir
     }

@@ -6,14 +6,11 @@ use std::path::{Path, PathBuf};
 use cudnn_bindgen::File;
 use cudnn_fetch::{Network, RELEASES, Release};
 
-use crate::error::Result;
+use crate::command::{Result, root};
 use crate::pins;
-use crate::workspace::root;
 
 /// The directory of the generated files in the workspace.
 const BINDINGS: &str = "cudnn-sys/src/generated";
-const ANNOTATIONS: &str = "cudnn-sys/bindgen/src/generated";
-const ATTRIBUTES: &str = "lab/cudnn-graph/src/generated";
 
 pub(crate) fn write() -> Result<()> {
     let root = root()?;
@@ -48,8 +45,9 @@ pub(crate) fn differing<'a>(root: &Path, files: &'a [File]) -> impl Iterator<Ite
 /// Returns the path of a checked-in generated file.
 pub(crate) fn path(root: &Path, name: &str) -> PathBuf {
     let dir = match name {
-        cudnn_bindgen::ANNOTATIONS => ANNOTATIONS,
-        cudnn_bindgen::ATTRIBUTES => ATTRIBUTES,
+        cudnn_bindgen::ANNOTATIONS => "cudnn-sys/bindgen/src/generated",
+        cudnn_bindgen::ATTRIBUTES => "lab/cudnn-graph/src/generated",
+        cudnn_bindgen::NAMES => "tests/tests/abi",
         _ => BINDINGS,
     };
     root.join(dir).join(name)

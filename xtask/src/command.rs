@@ -1,16 +1,34 @@
-//! Runs other programs, which must succeed.
+//! What all commands share: their result, the root of the workspace, and the programs that they run.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::error::Result;
+/// The result of a command. The error is a message for a person.
+pub(crate) type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
 
-/// Runs a program with the output of this one.
+/// Returns the root of the workspace in which `cargo xtask` was run. cargo passes the path of this package at run time.
+/// The compiled-in path would belong to the checkout that built the program.
+pub(crate) fn root() -> Result<PathBuf> {
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    let root = package.as_deref().and_then(|package| package.parent());
+    let root = root.ok_or("CARGO_MANIFEST_DIR is not set; run this program through `cargo xtask`")?;
+    Ok(root.canonicalize()?)
+}
+
+/// Returns the cargo that runs this program, in a directory.
+pub(crate) fn cargo(dir: &Path) -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(dir);
+    cargo
+}
+
+/// Runs a program, which must succeed, with the output of this one.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let status = command.status().map_err(|error| format!("cannot start {command:?}: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("{command:?} exited with {status}").into()) }
 }
 
-/// Runs a program and returns its output.
+/// Runs a program, which must succeed, and returns its output.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let output = command.output().map_err(|error| format!("cannot start {command:?}: {error}"))?;
     if !output.status.success() {

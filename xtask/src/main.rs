@@ -2,28 +2,25 @@
 
 use std::process::ExitCode;
 
-use crate::error::Result;
+use crate::command::{Result, root, run};
 
 mod bindings;
 mod command;
 mod dist;
-mod error;
-mod frameworks;
 mod newest;
 mod pins;
 mod publish;
 mod release;
 mod wheels;
-mod workspace;
 
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   bindings             generate cudnn-sys/src/generated from the headers of the newest pinned release
   bindings --check     fail if the checked-in bindings are not up to date
-  dist [--target TARGET]
-                       build the drop-in, libcudnn.so.9 or cudnn64_9.dll, with its header, pkg-config file and CMake config;
-                       print the directory
+  dist [--target TARGET] [--profile PROFILE]
+                       build the drop-in, libcudnn.so.9 or cudnn64_9.dll, with its header, pkg-config file and CMake config,
+                       in the profile `dist` or another one; print the directory
   fetch [ID...]        download pinned releases into the cache; without an ID, list them
   frameworks           add facts about newer framework releases from their metadata on the package index; print
                        what a person must decide
@@ -48,18 +45,19 @@ fn main() -> ExitCode {
     let result = match arguments.as_slice() {
         ["bindings"] => bindings::write(),
         ["bindings", "--check"] => bindings::check(),
-        ["dist", target @ ..] if matches!(target, [] | ["--target", _]) => {
-            dist::build(target.last().copied()).map(|dir| println!("{}", dir.display()))
+        ["dist", options @ ..] if has_options(options, &["--target", "--profile"]) => {
+            let value = |name| options.chunks(2).rfind(|option| option.first() == Some(&name))?.last().copied();
+            let profile = value("--profile").unwrap_or(dist::PROFILE);
+            dist::build(profile, value("--target")).map(|dir| println!("{}", dir.display()))
         }
         ["fetch", ids @ ..] => fetch(ids),
-        ["frameworks"] => frameworks::run(None),
-        ["frameworks", option @ ("--check" | "--verify")] => frameworks::run(Some(option)),
-        ["newest"] => newest::run(),
+        ["frameworks", option @ ..] if matches!(option, [] | ["--check" | "--verify"]) => frameworks(option),
+        ["newest"] => newest::pin_and_test(),
         ["publish", "--dry-run"] => publish::dry_run(None),
         ["publish", "--dry-run", "--repository", url] => publish::dry_run(Some(url)),
         ["release", "--dry-run", version] | ["release", version, "--dry-run"] => release::run(version, true),
         ["release", version] if !version.starts_with('-') => release::run(version, false),
-        ["release-files", targets @ ..] if is_targets(targets) => {
+        ["release-files", targets @ ..] if has_options(targets, &["--target"]) => {
             let targets: Vec<&str> = targets.iter().skip(1).step_by(2).copied().collect();
             dist::release_files::build(&targets).map(|dir| println!("{}", dir.display()))
         }
@@ -78,9 +76,15 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns whether these are exclusively options that name targets.
-fn is_targets(arguments: &[&str]) -> bool {
-    arguments.chunks(2).all(|option| matches!(option, ["--target", _]))
+/// Returns whether these are exclusively options with these names, each followed by a value.
+fn has_options(arguments: &[&str], names: &[&str]) -> bool {
+    arguments.chunks(2).all(|option| matches!(option, [name, _] if names.contains(name)))
+}
+
+/// Updates the facts about framework releases with a script, by the Python that fetches releases.
+fn frameworks(option: &[&str]) -> Result<()> {
+    let root = root()?;
+    run(cudnn_fetch::python(&root).arg(root.join("doctor/cudnn-frameworks/data/update.py")).args(option))
 }
 
 fn fetch(ids: &[&str]) -> Result<()> {

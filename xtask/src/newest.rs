@@ -6,9 +6,8 @@ use std::process::Command;
 
 use cudnn_fetch::{RELEASES, Release};
 
-use crate::error::Result;
+use crate::command::{Result, cargo, output, root, run};
 use crate::pins::{self, Version};
-use crate::workspace::root;
 
 /// The tests of release-specific behavior, without the measurements. They include the newest pin.
 const MATRIX: [&str; 8] =
@@ -18,7 +17,8 @@ const MATRIX: [&str; 8] =
 const NVIDIA: &str = "https://developer.download.nvidia.com/compute/cudnn/redist/";
 
 /// Pins every newer release, as `release` does, and runs [`MATRIX`].
-pub(crate) fn run() -> Result<()> {
+pub(crate) fn pin_and_test() -> Result<()> {
+    let root = root()?;
     let mut newer = BTreeSet::new();
     for package in packages() {
         let pinned = newest_pin(package)?;
@@ -38,13 +38,14 @@ pub(crate) fn run() -> Result<()> {
     let mut failures = Vec::new();
     for version in newer.iter().map(Version::text) {
         // A new process, because the list of pins is compiled into xtask.
-        if !cargo(&["xtask", "release", &version])? {
+        if run(cargo(&root).args(["xtask", "release", &version])).is_err() {
             failures.push(format!("{version} needs changes by hand"));
         }
     }
     let tests = MATRIX.iter().flat_map(|test| ["--test", test]);
-    let arguments = ["test", "--package", "cudnn-tests", "--no-fail-fast"].into_iter().chain(tests);
-    if !cargo(&arguments.chain(["--", "--include-ignored", "--skip", "the_cost_of_a_step"]).collect::<Vec<_>>())? {
+    let mut test = cargo(&root);
+    test.args(["test", "--package", "cudnn-tests", "--no-fail-fast"]).args(tests);
+    if run(test.args(["--", "--include-ignored", "--skip", "the_cost_of_a_step"])).is_err() {
         failures.push("tests with the newest release failed".into());
     }
     if failures.is_empty() { Ok(()) } else { Err(failures.join("\n").into()) }
@@ -53,22 +54,8 @@ pub(crate) fn run() -> Result<()> {
 /// Reads the releases of cuDNN 9 in NVIDIA's list.
 fn listed_by_nvidia() -> Result<Vec<Version>> {
     let mut curl = Command::new("curl");
-    curl.args([
-        "--fail",
-        "--silent",
-        "--show-error",
-        "--location",
-        "--max-time",
-        "60",
-        "--max-filesize",
-        "10M",
-        NVIDIA,
-    ]);
-    let output = curl.output().map_err(|error| format!("cannot start curl: {error}"))?;
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).trim().into());
-    }
-    let listed = archives(&String::from_utf8_lossy(&output.stdout));
+    curl.args("--fail --silent --show-error --location --max-time 60 --max-filesize 10M".split(' ')).arg(NVIDIA);
+    let listed = archives(&output(&mut curl)?);
     if listed.is_empty() { Err(format!("{NVIDIA} names no release of cuDNN 9").into()) } else { Ok(listed) }
 }
 
@@ -96,13 +83,6 @@ pub(crate) fn packages() -> BTreeSet<&'static str> {
     pins::newest_of_lines(RELEASES).iter().map(|release| release.package).collect()
 }
 
-/// Runs cargo in the workspace. Returns whether it succeeded.
-fn cargo(arguments: &[&str]) -> Result<bool> {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    let status = cargo.current_dir(root()?).args(arguments).status();
-    Ok(status.map_err(|error| format!("cannot start cargo: {error}"))?.success())
-}
-
 /// Returns the newest pinned version of a package.
 fn newest_pin(package: &str) -> Result<Version> {
     let pinned = RELEASES.iter().filter(|release: &&Release| release.package == package);
@@ -114,12 +94,7 @@ fn newest_pin(package: &str) -> Result<Version> {
 pub(crate) fn published(package: &str) -> Result<Vec<Version>> {
     let mut pip = cudnn_fetch::pip(&root()?);
     pip.args(["--disable-pip-version-check", "--no-input", "index", "versions", package]);
-    let output = pip.output().map_err(|error| format!("cannot start pip: {error}"))?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    if !output.status.success() {
-        let message = String::from_utf8_lossy(&output.stderr).into_owned();
-        return Err(format!("pip cannot list the versions of {package}:\n{message}").into());
-    }
+    let text = output(&mut pip)?;
     let versions = versions(&text);
     if versions.is_empty() { Err(format!("pip listed no version of {package}:\n{text}").into()) } else { Ok(versions) }
 }

@@ -3,9 +3,8 @@
 use std::cmp::Reverse;
 use std::fmt::Write;
 
+use crate::command::Result;
 use cudnn_fetch::Release;
-
-use crate::error::Result;
 
 /// The file with the list, in the workspace.
 pub(crate) const FILE: &str = "doctor/cudnn-fetch/src/generated/releases.rs";
@@ -88,23 +87,15 @@ pub(crate) fn source(releases: &[Release]) -> String {
          are small, for quick tests and the demo; the others are for CI.\npub const RELEASES: &[Release] = &[\n",
     );
     for Release { id, package, version, sha256, platform, megabytes } in releases {
+        let hashes = match sha256 {
+            [hash] => format!("[{hash:?}]"),
+            hashes => format!("{hashes:#?}").replace('\n', "\n        "),
+        };
         let _ = write!(
             text,
-            "    Release {{\n        id: {id:?},\n        package: {package:?},\n        version: {version:?},\n"
+            "    Release {{\n        id: {id:?},\n        package: {package:?},\n        version: {version:?},\n        \
+             sha256: &{hashes},\n        platform: {platform:?},\n        megabytes: {megabytes},\n    }},\n"
         );
-        match sha256 {
-            [hash] => {
-                let _ = writeln!(text, "        sha256: &[{hash:?}],");
-            }
-            hashes => {
-                text.push_str("        sha256: &[\n");
-                for hash in *hashes {
-                    let _ = writeln!(text, "            {hash:?},");
-                }
-                text.push_str("        ],\n");
-            }
-        }
-        let _ = writeln!(text, "        platform: {platform:?},\n        megabytes: {megabytes},\n    }},");
     }
     text.push_str("];\n");
     text

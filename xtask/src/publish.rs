@@ -4,11 +4,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use crate::command::{Result, cargo, output, root, run};
 use serde_json::Value as Json;
-
-use crate::command::{output, run};
-use crate::error::Result;
-use crate::workspace::root;
 
 /// The packages whose name belongs to another project on the index, and their names there. The library name, the
 /// directory and the package name in the repository stay the same.
@@ -60,7 +57,7 @@ pub(crate) fn dry_run(repository: Option<&str>) -> Result<()> {
     if target.exists() {
         std::fs::remove_dir_all(&target)?;
     }
-    let mut publish = cargo(&workspace);
+    let mut publish = cargo_elsewhere(&workspace);
     // At least the names in the copy differ from the commit.
     publish.args(["publish", "--workspace", "--dry-run", "--allow-dirty", "--target-dir"]).arg(target);
     run(&mut publish)?;
@@ -88,7 +85,7 @@ fn replace(path: &Path, old: &str, new: &str) -> Result<()> {
 
 /// Returns cargo's metadata of the publishable packages.
 fn packages(workspace: &Path) -> Result<Vec<Json>> {
-    let metadata = output(cargo(workspace).args(["metadata", "--no-deps", "--format-version", "1"]))?;
+    let metadata = output(cargo_elsewhere(workspace).args(["metadata", "--no-deps", "--format-version", "1"]))?;
     let metadata: Json = serde_json::from_str(&metadata)?;
     let packages = metadata.get("packages").and_then(Json::as_array).ok_or("cargo metadata: no packages")?;
     // `publish = false` is an empty list of registries.
@@ -116,7 +113,7 @@ fn missing(workspace: &Path, package: &Json) -> Result<Vec<String>> {
             faults.push(format!("{name}: {count} {list} in Cargo.toml; from 1 to 5 are allowed"));
         }
     }
-    let files = output(cargo(workspace).args(["package", "--list", "--allow-dirty", "--package", name]))?;
+    let files = output(cargo_elsewhere(workspace).args(["package", "--list", "--allow-dirty", "--package", name]))?;
     for file in ["LICENSE-MIT", "LICENSE-APACHE", "README.md"] {
         if !files.lines().any(|line| line == file) {
             faults.push(format!("{name}: the package does not contain {file}"));
@@ -129,7 +126,7 @@ fn missing(workspace: &Path, package: &Json) -> Result<Vec<String>> {
 /// version can be published.
 fn check_name(name: &str, repository: Option<&str>) -> Result<()> {
     // Runs outside the workspace, where cargo would describe the local package.
-    let mut info = cargo(&std::env::temp_dir());
+    let mut info = cargo_elsewhere(&std::env::temp_dir());
     let answer = info.args(["info", "--registry", "crates-io", name]).output();
     let answer = answer.map_err(|error| format!("cannot start {info:?}: {error}"))?;
     let (text, error) = (String::from_utf8_lossy(&answer.stdout), String::from_utf8_lossy(&answer.stderr));
@@ -176,11 +173,10 @@ fn print_decisions(packages: &[Json], workspace: &Path, repository: Option<&str>
     println!("  cargo publish --workspace --allow-dirty --manifest-path {}", workspace.join("Cargo.toml").display());
 }
 
-/// Returns the cargo that runs this program, in a directory.
-fn cargo(dir: &Path) -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    // These variables describe this program, and would redirect its children.
-    command.current_dir(dir).env_remove("CARGO_TARGET_DIR").env_remove("CARGO_MANIFEST_DIR");
+/// Returns cargo for another workspace than this one, without the variables that would redirect it.
+fn cargo_elsewhere(dir: &Path) -> Command {
+    let mut command = cargo(dir);
+    command.env_remove("CARGO_TARGET_DIR").env_remove("CARGO_MANIFEST_DIR");
     command
 }
 

@@ -9,12 +9,10 @@ use cudnn_fetch::{Network, RELEASES, Release};
 use cudnn_probe::{Library, Os, release_facts};
 
 use crate::bindings;
-use crate::command::output;
-use crate::error::Result;
+use crate::command::{Result, output, root};
 use crate::newest;
 use crate::pins::{self, Version};
 use crate::wheels::{self, Wheel};
-use crate::workspace::root;
 
 /// The results of the command, for the final summary.
 #[derive(Default)]
@@ -53,13 +51,13 @@ pub(crate) fn run(version: &str, dry_run: bool) -> Result<()> {
     let mut includes = Vec::new();
     for (release, wheels) in &added {
         let unpacked = unpack(release, wheels)?;
-        check_libraries(release, &version, &release.lib_dir(&unpacked), &mut summary)?;
+        summary.problems.extend(library_problems(release, &version, &release.lib_dir(&unpacked))?);
         includes.push((*release, release.include_dir(&unpacked)));
     }
 
     let newest = pins::newest(list)?;
     if let Some((_, include)) = includes.iter().find(|(release, _)| release.id == newest.id) {
-        compare_headers(newest, include, &includes, &mut summary)?;
+        summary.problems.extend(header_problems(newest.id, include, &includes)?);
         match bindings::generate(&root, newest, Some(version.release())) {
             Ok(files) => {
                 compare(&root, &files, &mut summary)?;
@@ -155,27 +153,15 @@ fn files_naming(root: &Path, name: &str, paths: &[&str]) -> Result<Vec<String>> 
     Ok(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
 }
 
-/// Lists headers that the generator does not know, and headers that differ between the wheels of a release.
-fn compare_headers(
-    newest: &Release,
-    include: &Path,
-    all: &[(&'static Release, PathBuf)],
-    summary: &mut Summary,
-) -> Result<()> {
-    for header in cudnn_bindgen::headers_without_module(include)? {
-        summary
-            .problems
-            .push(format!("{header} is a new header; add it to cudnn-sys/bindgen/src/module.rs and headers/"));
+/// Returns headers that the generator does not know, and headers that differ between the wheels of a release.
+fn header_problems(newest: &str, include: &Path, all: &[(&Release, PathBuf)]) -> Result<Vec<String>> {
+    let unknown = |header| format!("{header} is a new header; add it to cudnn-sys/bindgen/src/module.rs and headers/");
+    let mut problems: Vec<String> = cudnn_bindgen::headers_without_module(include)?.iter().map(unknown).collect();
+    for (Release { id, .. }, other) in all {
+        let differs = |header| format!("{header} of {id} differs from {newest}, which the bindings are generated from");
+        problems.extend(differing_headers(include, other)?.iter().map(differs));
     }
-    for (release, other) in all {
-        for header in differing_headers(include, other)? {
-            summary.problems.push(format!(
-                "{header} of {} differs from the header of {}, which the bindings are generated from",
-                release.id, newest.id
-            ));
-        }
-    }
-    Ok(())
+    Ok(problems)
 }
 
 /// Returns the names of headers with different contents in another directory. Headers that are missing there are
@@ -278,9 +264,9 @@ fn update(root: &Path, dry_run: bool, path: &Path, text: &str, summary: &mut Sum
     if old == text {
         return Ok(());
     }
-    let name = path.strip_prefix(root).unwrap_or(path).display();
     let (old, new): (BTreeSet<&str>, BTreeSet<&str>) = (old.lines().collect(), text.lines().collect());
     let (plus, minus) = (new.difference(&old).count(), old.difference(&new).count());
+    let name = path.strip_prefix(root).unwrap_or(path).display();
     summary.changes.push(format!("{name}: {plus} lines added, {minus} removed"));
     if !dry_run {
         std::fs::write(path, text)?;
@@ -288,10 +274,10 @@ fn update(root: &Path, dry_run: bool, path: &Path, text: &str, summary: &mut Sum
     Ok(())
 }
 
-/// Compares the libraries of a wheel with the libraries that the probe expects in this release.
-fn check_libraries(release: &Release, version: &Version, lib_dir: &Path, summary: &mut Summary) -> Result<()> {
+/// Returns how the libraries of a wheel differ from the libraries that the probe expects in this release.
+fn library_problems(release: &Release, version: &Version, lib_dir: &Path) -> Result<Vec<String>> {
     let os = if release.is_windows() { Os::Windows } else { Os::Linux };
-    let parsed: cudnn_probe::Version = version.release().parse()?;
+    let (id, version) = (release.id, version.release().parse::<cudnn_probe::Version>()?);
     let mut files = BTreeSet::new();
     for entry in std::fs::read_dir(lib_dir)? {
         let name = entry?.file_name().to_string_lossy().into_owned();
@@ -299,38 +285,28 @@ fn check_libraries(release: &Release, version: &Version, lib_dir: &Path, summary
             files.insert(name);
         }
     }
+    let mut problems = Vec::new();
     for library in Library::ALL {
-        let is_there = files.remove(library.name_on(os));
-        let is_expected = release_facts::has_library(parsed, *library);
-        if is_there != is_expected && (is_there || !release.is_jit()) {
-            let problem = if is_there { "has" } else { "lacks" };
-            summary.problems.push(format!(
-                "{} {problem} {}; correct LIBRARY_SINCE in cudnn-probe/src/release_facts.rs",
-                release.id,
-                library.name_on(os)
-            ));
-        }
+        let name = library.name_on(os);
+        let problem = match (files.remove(name), release_facts::has_library(version, *library)) {
+            (true, false) => "has",
+            (false, true) if !release.is_jit() => "lacks",
+            _ => continue,
+        };
+        problems.push(format!("{id} {problem} {name}; correct LIBRARY_SINCE in cudnn-probe/src/release_facts.rs"));
     }
-    for name in files {
-        let problem =
-            format!("{} contains the unknown library {name}; add it to cudnn-probe/src/library.rs", release.id);
-        summary.problems.push(problem);
-    }
-    Ok(())
+    let unknown = |name| format!("{id} contains the unknown library {name}; add it to cudnn-probe/src/library.rs");
+    problems.extend(files.iter().map(unknown));
+    Ok(problems)
 }
 
 /// Lists declarations that are new in the headers, and declarations that were removed from them.
 fn compare(root: &Path, files: &[File], summary: &mut Summary) -> Result<()> {
-    let table = |name: &str| -> Result<(String, String)> {
-        let old = committed(root, &bindings::path(root, name))?;
-        let new = files.iter().find(|file| file.name == name).map(|file| file.text.clone()).unwrap_or_default();
-        Ok((old, new))
-    };
+    let text = |name: &str| files.iter().find(|file| file.name == name).map_or("", |file| &file.text);
     let former = Version::parse(committed(root, &bindings::path(root, "version.txt"))?.trim()).ok();
-    let (old, new) = table(cudnn_bindgen::ANNOTATIONS)?;
-    let (old, new) = (rows(&old), rows(&new));
-    let (_, functions) = table("functions.rs")?;
-    let (_, elements) = table(cudnn_bindgen::ATTRIBUTES)?;
+    let old = committed(root, &bindings::path(root, cudnn_bindgen::ANNOTATIONS))?;
+    let (old, new) = (rows(&old), rows(text(cudnn_bindgen::ANNOTATIONS)));
+    let (functions, elements) = (text("functions.rs"), text(cudnn_bindgen::ATTRIBUTES));
     for (name, annotations) in new.iter().filter(|(name, _)| !old.contains_key(*name)) {
         let kind = if functions.contains(&format!(" fn {name}/")) { "function " } else { "" };
         summary.changes.push(format!("new {kind}{name}"));
@@ -349,22 +325,12 @@ fn compare(root: &Path, files: &[File], summary: &mut Summary) -> Result<()> {
     for name in old.keys().filter(|name| !new.contains_key(*name)) {
         summary.problems.push(format!("the headers no longer declare {name}; older releases may still export it"));
     }
-    let (old, new) = table("names.rs")?;
-    let (old, new) = (structs(&old), structs(&new));
-    let changed = new.iter().filter(|(name, fields)| old.get(*name).is_some_and(|former| former != *fields));
-    summary.changes.extend(changed.map(|(name, _)| format!("changed struct {name}")));
     Ok(())
 }
 
 /// Returns the annotations of all names.
 fn rows(annotations: &str) -> BTreeMap<&str, &str> {
     annotations.lines().skip(1).filter_map(|row| row.split_once(' ')).collect()
-}
-
-/// Returns the structs with the names of their fields.
-fn structs(names: &str) -> BTreeMap<&str, &str> {
-    let rows = names.lines().filter_map(|row| row.split_once(" struct("));
-    rows.filter_map(|(_, row)| row.split_once(' ')).collect()
 }
 
 /// Returns the first release in an item's annotations.
@@ -408,14 +374,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_structs_are_read_from_the_generated_files() {
+    fn names_are_read_from_the_generated_file() {
         let all =
             rows("// Generated.\ncudnnNew new-in=9.29.0;\nCUDNN_OLD new-in=9.3.0;deprecated;\nCUDNN_ODD deprecated;\n");
         let all: Vec<_> = all.iter().map(|(name, row)| (*name, since(row).map(|since| since.text()))).collect();
         let text = |text: &str| Some(text.to_owned());
         assert_eq!(all, [("CUDNN_ODD", None), ("CUDNN_OLD", text("9.3.0")), ("cudnnNew", text("9.29.0"))]);
-        let names = "    since(9, 0, 0) struct(cudnnPair first second);\n    since(9, 0, 0) alias(cudnnPair_t);\n";
-        assert_eq!(structs(names), BTreeMap::from([("cudnnPair", "first second);")]));
     }
 
     #[test]
@@ -461,7 +425,8 @@ mod tests {
 
     #[test]
     fn headers_that_differ_between_cuda_majors_are_named() {
-        let dir = std::env::temp_dir().join(format!("xtask-headers-{}", std::process::id()));
+        let temporary = support::TempDir::new();
+        let dir = temporary.path();
         for (name, text) in [("12/cudnn.h", "a"), ("12/cudnn_ops.h", "b"), ("13/cudnn.h", "a"), ("13/cudnn_ops.h", "c")]
         {
             let file = dir.join(name);
@@ -472,27 +437,21 @@ mod tests {
         let differing = |one: &str, other: &str| differing_headers(&dir.join(one), &dir.join(other)).unwrap();
         assert_eq!(differing("12", "13"), ["cudnn_new.h", "cudnn_ops.h"]);
         assert_eq!(differing("13", "12"), ["cudnn_ops.h"]);
-        let _ = std::fs::remove_dir_all(&dir);
     }
 
     #[test]
     fn libraries_that_do_not_fit_the_release_are_problems() {
-        let dir = std::env::temp_dir().join(format!("xtask-libraries-{}", std::process::id())).join("lib");
-        std::fs::create_dir_all(&dir).unwrap();
+        let dir = support::TempDir::new();
         for name in ["libcudnn.so.9", "libcudnn_graph.so.9", "libcudnn_quantum.so.9"] {
-            std::fs::write(dir.join(name), "").unwrap();
+            std::fs::write(dir.path().join(name), "").unwrap();
         }
         let jit = cudnn_fetch::release("jit-cu12-9.19.0").unwrap();
         let full = cudnn_fetch::release("cu12").unwrap();
-        let problems = |release| {
-            let mut summary = Summary::default();
-            check_libraries(release, &Version::parse("9.28.0").unwrap(), &dir, &mut summary).unwrap();
-            summary.problems.join("\n")
-        };
+        let version = Version::parse("9.28.0").unwrap();
+        let problems = |release| library_problems(release, &version, dir.path()).unwrap().join("\n");
         assert_eq!(problems(jit).lines().count(), 1);
         assert!(problems(jit).contains("unknown library libcudnn_quantum.so.9"));
         let expected = format!("{} lacks libcudnn_ops.so.9; correct LIBRARY_SINCE", full.id);
         assert!(problems(full).contains(&expected), "{}", problems(full));
-        let _ = std::fs::remove_dir_all(dir.parent().unwrap());
     }
 }

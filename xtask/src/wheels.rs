@@ -1,8 +1,7 @@
 //! Downloads wheels from the package index through pip, and determines the newest version, the sha256 and the size.
 
+use crate::command::Result;
 use std::path::{Path, PathBuf};
-
-use crate::error::Result;
 
 /// A downloaded wheel.
 pub(crate) struct Wheel {
@@ -27,12 +26,10 @@ pub(crate) fn download(wheels: &Path, package: &str, specifier: &str, platform: 
     if !output.status.success() {
         let message = String::from_utf8_lossy(&output.stderr);
         // pip lists the versions that it found. An empty list means that pip could not reach the index.
-        let is_other = message.contains("Could not find a version") && !message.contains("(from versions: none)");
-        return if is_other {
-            Ok(None)
-        } else {
-            Err(format!("pip cannot download {package}{specifier}:\n{message}").into())
-        };
+        if message.contains("Could not find a version") && !message.contains("(from versions: none)") {
+            return Ok(None);
+        }
+        return Err(format!("pip cannot download {package}{specifier}:\n{message}").into());
     }
     let is_wheel = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "whl");
     let file = std::fs::read_dir(&dir)?.flatten().map(|entry| entry.path()).filter(is_wheel).max();

@@ -11,7 +11,7 @@ use super::chain::{self, address_from};
 use super::environment;
 use super::link::Link;
 use super::text::c_path;
-use crate::events::{LayerSeverity, LoaderEvent, emit, without_failure_events};
+use crate::events::{LoaderEvent, emit, without_failure_events};
 use crate::function::Function;
 use crate::resolve::in_memory::cudart_version;
 use crate::resolve::installation::installation;
@@ -71,11 +71,6 @@ unsafe extern "C" fn message(host: *const abi::Host, severity: c_int, text: *con
     }
     // SAFETY: the host's name is a C string that is never freed, and the layer passes a C string.
     let (name, text) = unsafe { (CStr::from_ptr(host.name), CStr::from_ptr(text)) };
-    let severity = match severity {
-        abi::ERROR => LayerSeverity::Error,
-        abi::WARNING => LayerSeverity::Warning,
-        _ => LayerSeverity::Info,
-    };
     let _guard = ThreadStateGuard::new();
     let _ = catch_unwind(|| report(name, severity, &text.to_string_lossy()));
 }
@@ -87,10 +82,10 @@ unsafe extern "C" fn missed_calls(_: *const abi::Host) -> u64 {
 
 /// Reports that a layer remains inactive.
 pub(super) fn report_failure(name: &CStr, reason: &str) {
-    report(name, LayerSeverity::Error, &format!("is off: {reason}"));
+    report(name, abi::ERROR, &format!("is off: {reason}"));
 }
 
-fn report(name: &CStr, severity: LayerSeverity, text: &str) {
+fn report(name: &CStr, severity: c_int, text: &str) {
     let name = name.to_string_lossy();
     emit(&LoaderEvent::LayerMessage { layer: &one_line(&name), severity, text: &one_line(text) });
 }

@@ -1,9 +1,11 @@
 //! Writes the resolver's events as log entries in cuDNN's format.
 
+use std::ffi::c_int;
 use std::fmt::{Display, Write};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
+use cudnn_layer_api::abi;
 use cudnn_os::text_file::TextFile;
 use cudnn_os::threads;
 use cudnn_probe::{Candidate, Installation, RejectedCandidate, shown_path};
@@ -14,7 +16,7 @@ use super::entry::{LogSeverity, format};
 use super::reasons;
 use super::sink::{env_config, local_time};
 use crate::error::{LoadError, status_for, status_name};
-use crate::events::{LayerSeverity, LoaderEvent};
+use crate::events::LoaderEvent;
 
 const SUCCESS: cudnnStatus_t = cudnnStatus_t::CUDNN_STATUS_SUCCESS;
 const SEARCH: &str = "cudnn_loader::search";
@@ -86,11 +88,11 @@ fn search_finished(outcome: Result<&Installation, &LoadError>, rejected: &[Rejec
 }
 
 /// An error means that a requested layer is inactive. It must be visible even if there is no log.
-fn layer_message(layer: &str, severity: LayerSeverity, text: &str) {
+fn layer_message(layer: &str, severity: c_int, text: &str) {
     let severity = match severity {
-        LayerSeverity::Error => LogSeverity::Error,
-        LayerSeverity::Warning => LogSeverity::Warning,
-        LayerSeverity::Info => LogSeverity::Info,
+        abi::ERROR => LogSeverity::Error,
+        abi::WARNING => LogSeverity::Warning,
+        _ => LogSeverity::Info,
     };
     let is_logged = log(severity, LAYER, SUCCESS, &|lines| {
         argument(lines, "layer", "text", &layer);

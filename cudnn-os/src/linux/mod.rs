@@ -65,8 +65,6 @@ pub mod processes;
 #[cfg(feature = "processes")]
 pub mod program;
 #[cfg(feature = "processes")]
-pub mod random;
-#[cfg(feature = "processes")]
 pub mod rights;
 #[cfg(feature = "processes")]
 mod watch;

@@ -48,3 +48,11 @@ pub fn id() -> u32 {
     let id = unsafe { libc::syscall(libc::SYS_gettid) };
     u32::try_from(id).unwrap_or_default()
 }
+
+/// Returns a number other than 0 that no other running thread of this process has. It needs no system call and no
+/// memory, so that it also works in a signal handler.
+#[inline]
+pub fn mark() -> usize {
+    // SAFETY: the function always returns the address of this thread's `errno`.
+    unsafe { libc::__errno_location() }.addr()
+}

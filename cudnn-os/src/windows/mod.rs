@@ -61,6 +61,4 @@ pub mod processes;
 #[cfg(feature = "processes")]
 pub mod program;
 #[cfg(feature = "processes")]
-pub mod random;
-#[cfg(feature = "processes")]
 pub mod rights;

@@ -11,7 +11,6 @@ use windows_sys::Win32::System::Pipes::{
     CreateNamedPipeW, PIPE_READMODE_BYTE, PIPE_REJECT_REMOTE_CLIENTS, PIPE_TYPE_BYTE, PIPE_WAIT, PeekNamedPipe,
 };
 
-use super::random;
 use super::wide::wide;
 
 /// The capacity of a channel in each direction, in bytes.
@@ -52,7 +51,7 @@ pub fn pipe() -> Result<(Pipe, Stdio)> {
 pub fn channel(text: &[u8]) -> Result<(Pipe, Stdio)> {
     // A random name prevents other processes from opening the pipe first.
     let mut number = [0u8; 16];
-    random::fill(&mut number)?;
+    getrandom::fill(&mut number)?;
     let number: String = number.iter().map(|byte| format!("{byte:02x}")).collect();
     let name = format!(r"\\.\pipe\cudnn-os-{}-{number}", std::process::id());
     let wide = wide(name.as_ref()).ok_or(ErrorKind::InvalidInput)?;

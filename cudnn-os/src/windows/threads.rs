@@ -38,6 +38,11 @@ pub fn id() -> u32 {
     unsafe { GetCurrentThreadId() }
 }
 
+#[inline]
+pub fn mark() -> usize {
+    id() as usize
+}
+
 pub fn is_internal() -> bool {
     let this = id();
     lock_within(&THREADS, LIMIT).is_some_and(|threads| threads.iter().any(|(number, _)| *number == this))

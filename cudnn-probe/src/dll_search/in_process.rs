@@ -16,6 +16,8 @@
 use std::path::{Path, PathBuf};
 
 use super::ProcessFacts;
+#[cfg(feature = "windows")]
+use super::{Failure, Mode, Resolution, Rule, Simulation, Symbol, explain};
 
 /// The reason why Windows cannot load a DLL.
 #[derive(Debug)]
@@ -46,59 +48,48 @@ pub struct Choice {
     pub is_in_working_dir: bool,
 }
 
-#[cfg(not(feature = "windows"))]
-mod answers {
-    use super::*;
-
-    pub(super) fn obstacle(_: &Path, _: &ProcessFacts) -> Option<Obstacle> {
-        None
-    }
-
-    pub(super) fn resolve(_: &ProcessFacts, _: &str) -> Option<Choice> {
-        None
-    }
-}
-
-#[cfg(feature = "windows")]
-mod answers {
-    use super::super::{Failure, Mode, Resolution, Rule, Simulation, Symbol, explain};
-    use super::*;
-
-    pub(super) fn obstacle(path: &Path, facts: &ProcessFacts) -> Option<Obstacle> {
-        let failure = explain(path, facts)?;
-        let text = failure.to_string();
-        let missing = match failure {
-            Failure::MissingDll { name, needed_by: Some(_) } => Some(Missing::Dll(name)),
-            Failure::MissingSymbol { symbol: Symbol::Name(name), dll, .. } => {
-                let library = dll.file_name().map(|name| name.to_string_lossy().into_owned());
-                Some(Missing::Symbol(name, library))
-            }
-            _ => None,
-        };
-        Some(Obstacle { text, missing })
-    }
-
-    pub(super) fn resolve(facts: &ProcessFacts, name: &str) -> Option<Choice> {
-        let mut simulation = Simulation::new(facts.clone());
-        simulation.open(Path::new(name), Mode::Standard);
-        let (path, rule, is_usable) = match &simulation.lookups().first()?.resolution {
-            Resolution::Found { path, rule } => (path.clone(), *rule, true),
-            Resolution::Unusable { path, rule } => (path.clone(), *rule, false),
-            _ => return None,
-        };
-        Some(Choice { path, is_usable, is_in_working_dir: rule == Rule::WorkingDir })
-    }
-}
-
 /// Returns the first reason why loading a DLL fails, or `None` if the files show none.
 #[must_use]
+#[cfg(feature = "windows")]
 pub fn obstacle(path: &Path, facts: &ProcessFacts) -> Option<Obstacle> {
-    answers::obstacle(path, facts)
+    let failure = explain(path, facts)?;
+    let text = failure.to_string();
+    let missing = match failure {
+        Failure::MissingDll { name, needed_by: Some(_) } => Some(Missing::Dll(name)),
+        Failure::MissingSymbol { symbol: Symbol::Name(name), dll, .. } => {
+            let library = dll.file_name().map(|name| name.to_string_lossy().into_owned());
+            Some(Missing::Symbol(name, library))
+        }
+        _ => None,
+    };
+    Some(Obstacle { text, missing })
+}
+
+/// Returns `None`.
+#[must_use]
+#[cfg(not(feature = "windows"))]
+pub fn obstacle(_: &Path, _: &ProcessFacts) -> Option<Obstacle> {
+    None
 }
 
 /// Returns the file that opening this name would choose, or `None` if there is no such file. Assumes that the DLL that
 /// opens it adds no directories.
 #[must_use]
+#[cfg(feature = "windows")]
 pub fn resolve(facts: &ProcessFacts, name: &str) -> Option<Choice> {
-    answers::resolve(facts, name)
+    let mut simulation = Simulation::new(facts.clone());
+    simulation.open(Path::new(name), Mode::Standard);
+    let (path, rule, is_usable) = match &simulation.lookups().first()?.resolution {
+        Resolution::Found { path, rule } => (path.clone(), *rule, true),
+        Resolution::Unusable { path, rule } => (path.clone(), *rule, false),
+        _ => return None,
+    };
+    Some(Choice { path, is_usable, is_in_working_dir: rule == Rule::WorkingDir })
+}
+
+/// Returns `None`.
+#[must_use]
+#[cfg(not(feature = "windows"))]
+pub fn resolve(_: &ProcessFacts, _: &str) -> Option<Choice> {
+    None
 }

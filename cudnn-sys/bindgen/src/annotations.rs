@@ -6,9 +6,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::path::Path;
-
-use crate::error::Error;
 
 /// A version with three components, such as `9.28.0`.
 pub(crate) type Version = (u32, u32, u32);
@@ -55,27 +52,13 @@ pub(crate) struct Annotations {
 }
 
 impl Annotations {
-    /// Reads the headers in a directory. `unknown_since` is a release such as `9.29.0`.
-    pub(crate) fn from_headers(include: &Path, unknown_since: Option<&str>) -> Result<Self, Error> {
-        let unreadable = |error| Error::new(format!("cannot read the headers in {}: {error}", include.display()));
-        let mut deprecated = BTreeSet::new();
-        for entry in std::fs::read_dir(include).map_err(unreadable)? {
-            let path = entry.map_err(unreadable)?.path();
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            if name.starts_with("cudnn") && name.ends_with(".h") {
-                let header = std::fs::read(&path).map_err(unreadable)?;
-                collect_deprecated(&String::from_utf8_lossy(&header), &mut deprecated);
-            }
-        }
+    /// Reads the text of the headers. `unknown_since` is a release such as `9.29.0`.
+    pub(crate) fn from_headers(headers: &str, unknown_since: Option<&str>) -> Result<Self, String> {
+        let deprecated = deprecated(headers);
         let newest = include_str!("generated/annotations.txt").lines().filter_map(|line| line.split_once(' '));
         let newest = newest.map(|(name, meta)| (name, ItemMeta::from_marker(meta))).collect();
-        let unknown_since = match unknown_since {
-            Some(text) => {
-                Some(version(text).ok_or_else(|| Error::new(format!("{text:?} is not a release such as 9.29.0")))?)
-            }
-            None => None,
-        };
-        Ok(Annotations { deprecated, newest, unknown_since })
+        let parse = |text| version(text).ok_or_else(|| format!("{text:?} is not a release such as 9.29.0"));
+        Ok(Annotations { deprecated, newest, unknown_since: unknown_since.map(parse).transpose()? })
     }
 
     /// Completes and corrects the annotations from an item's comment. `since` stays `None` if there is no source for
@@ -93,12 +76,13 @@ impl Annotations {
     }
 }
 
-/// Collects the names that a header marks as deprecated, in the forms `} name CUDNN_DEPRECATED;`, `NAME
+/// Returns the names that the headers mark as deprecated, in the forms `} name CUDNN_DEPRECATED;`, `NAME
 /// CUDNN_DEPRECATED_ENUM = 1`, and `CUDNN_DEPRECATED type CALL name(`.
-fn collect_deprecated(header: &str, marked: &mut BTreeSet<String>) {
+fn deprecated(headers: &str) -> BTreeSet<String> {
+    let mut marked = BTreeSet::new();
     let mut code = String::new();
     // Skip comments. The definition of the macro does not match.
-    for (index, part) in header.split("/*").enumerate() {
+    for (index, part) in headers.split("/*").enumerate() {
         code.push_str(if index == 0 { part } else { part.split_once("*/").map_or("", |(_, rest)| rest) });
     }
     let lines = code.lines().filter(|line| !line.trim_start().starts_with('#'));
@@ -112,6 +96,7 @@ fn collect_deprecated(header: &str, marked: &mut BTreeSet<String>) {
             if after.starts_with(is_word) { after.split('(').next().and_then(last_word) } else { last_word(before) };
         marked.extend(name.filter(|name| !name.is_empty()));
     }
+    marked
 }
 
 /// Formats annotations as a comment, because bindgen passes comments through as text.
@@ -181,12 +166,10 @@ mod tests {
 
     #[test]
     fn each_form_of_the_deprecation_mark_is_recognized() {
-        let mut marked = BTreeSet::new();
-        collect_deprecated(
+        let marked = deprecated(
             "#define CUDNN_DEPRECATED\n/* not_this CUDNN_DEPRECATED */\n\
              typedef struct a *alias_t CUDNN_DEPRECATED;\n} enum_t CUDNN_DEPRECATED;\n\
              ONE CUDNN_DEPRECATED_ENUM = 1,\nCUDNN_DEPRECATED status_t CALL\nfunction(int x);\nstatus_t other(int);",
-            &mut marked,
         );
         assert_eq!(marked.iter().map(String::as_str).collect::<Vec<_>>(), ["ONE", "alias_t", "enum_t", "function"]);
     }

@@ -4,9 +4,6 @@
 //! dropped. The other attributes and corrections are in `measured_attributes.txt`.
 
 use std::collections::BTreeMap;
-use std::path::Path;
-
-use crate::error::Error;
 
 /// The elements of an attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,28 +17,14 @@ pub(crate) struct Elements {
 /// The value of `CUDNN_DIM_MAX`, which the comments call `CUDNN_MAX_DIMS`.
 const MAX_DIMS: u32 = 8;
 
-/// Returns the elements of all documented attributes, by name.
+/// Returns the elements of all attributes that the text of the headers or `measured_attributes.txt` describes, by name.
+/// The headers have lines such as `* - CUDNN_ATTR_TENSOR_STRIDES (CUDNN_TYPE_INT64, at most CUDNN_MAX_DIMS elements)`.
 ///
 /// # Errors
-/// Returns an error if a header cannot be read, or describes an attribute in unknown words.
-pub(crate) fn collect(include: &Path) -> Result<BTreeMap<String, Elements>, Error> {
-    let unreadable = |error| Error::new(format!("cannot read the headers in {}: {error}", include.display()));
+/// Returns an error if a header describes an attribute in unknown words.
+pub(crate) fn collect(headers: &str) -> Result<BTreeMap<String, Elements>, String> {
     let mut found = BTreeMap::new();
-    for entry in std::fs::read_dir(include).map_err(unreadable)? {
-        let path = entry.map_err(unreadable)?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if name.starts_with("cudnn") && name.ends_with(".h") {
-            let header = std::fs::read(&path).map_err(unreadable)?;
-            from_comments(&String::from_utf8_lossy(&header), &mut found)?;
-        }
-    }
-    found.extend(measured());
-    Ok(found)
-}
-
-/// Parses lines such as `* - CUDNN_ATTR_TENSOR_STRIDES (CUDNN_TYPE_INT64, at most CUDNN_MAX_DIMS elements)`.
-fn from_comments(header: &str, found: &mut BTreeMap<String, Elements>) -> Result<(), Error> {
-    for line in header.lines() {
+    for line in headers.lines() {
         let Some(item) =
             line.trim_start().strip_prefix('*').map(str::trim_start).and_then(|line| line.strip_prefix("- "))
         else {
@@ -50,12 +33,12 @@ fn from_comments(header: &str, found: &mut BTreeMap<String, Elements>) -> Result
         let Some((name, rest)) = item.trim_start().split_once('(') else { continue };
         let (name, elements) = (name.trim_end(), rest.split(')').next().unwrap_or(rest));
         if is_word(name) && name.starts_with("CUDNN_ATTR_") && elements.starts_with("CUDNN_TYPE_") {
-            let parsed = parse(elements)
-                .ok_or_else(|| Error::new(format!("cannot parse the elements of {name}: {elements:?}")))?;
+            let parsed = parse(elements).ok_or_else(|| format!("cannot parse the elements of {name}: {elements:?}"))?;
             found.insert(name.to_owned(), parsed);
         }
     }
-    Ok(())
+    found.extend(measured());
+    Ok(found)
 }
 
 /// Parses text such as `CUDNN_TYPE_FLOAT or CUDNN_TYPE_DOUBLE, 1 element`.
@@ -97,13 +80,13 @@ mod tests {
 
     #[test]
     fn elements_are_read_from_comments() {
-        let mut found = BTreeMap::new();
         let header = "/**\n     * - CUDNN_ATTR_A (CUDNN_TYPE_INT64, 1 element)\n     *     A text (in brackets).\n\
                       *   - CUDNN_ATTR_B (CUDNN_TYPE_DOUBLE/CUDNN_TYPE_FLOAT, 1..CUDNN_MAX_DIMS elements)\n\
                       * - CUDNN_ATTR_C (CUDNN_TYPE_BACKEND_DESCRIPTOR, 1+ elements of type CUDNN_BACKEND_*)\n\
                       * - CUDNN_ATTR_D (CUDNN_TYPE_INT64 or CUDNN_TYPE_FRACTION, at most CUDNN_MAX_DIMS - 2)\n\
                       * - CUDNN_ATTR_E (CUDNN_TYPE_INT64)\n* - CUDNN_ATTR_F        (1620)\n* - CUDNN_ATTR_G\n*/";
-        assert!(from_comments(header, &mut found).is_ok());
+        let mut found = collect(header).unwrap_or_default();
+        found.retain(|name, _| header.contains(name));
         let shown: Vec<_> =
             found.iter().map(|(name, elements)| (name.as_str(), elements.types.join(" "), elements.most)).collect();
         let ty = |names: &str| names.split(' ').map(|name| format!("CUDNN_TYPE_{name}")).collect::<Vec<_>>().join(" ");
@@ -117,7 +100,7 @@ mod tests {
                 ("CUDNN_ATTR_E", ty("INT64"), Some(1)),
             ]
         );
-        assert!(from_comments("* - CUDNN_ATTR_A (CUDNN_TYPE_INT64, a dozen)", &mut found).is_err());
+        assert!(collect("* - CUDNN_ATTR_A (CUDNN_TYPE_INT64, a dozen)").is_err());
     }
 
     #[test]

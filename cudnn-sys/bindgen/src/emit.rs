@@ -5,13 +5,12 @@ use std::fmt::Write;
 
 use crate::annotations::{ItemMeta, Version};
 use crate::attributes::Elements;
-use crate::error::Error;
 use crate::module::Module;
 use crate::parse::{Enum, Function, Other, Parsed, type_text};
 use crate::source::Source;
 
 /// Returns the file of a module: the enums, then the items of one line, then the others, each in the order of the headers.
-pub(crate) fn module(module: Module, parsed: &Parsed, source: &Source) -> Result<String, Error> {
+pub(crate) fn module(module: Module, parsed: &Parsed, source: &Source) -> Result<String, String> {
     let mut text = first_line(source);
     text.push_str("\nuse super::{item, open_enum};\n#[allow(unused_imports, reason = \"not every module uses another's types\")]\nuse super::*;\n");
     for item in &parsed.enums {
@@ -91,7 +90,7 @@ fn open_enum(text: &mut String, module: Module, item: &Enum) {
 }
 
 /// Returns another item as an invocation of `item!`, which adds the documentation.
-fn other_item(module: Module, other: &Other) -> Result<String, Error> {
+fn other_item(module: Module, other: &Other) -> Result<String, String> {
     let mut item = other.item.clone();
     let code = match &mut item {
         syn::Item::Struct(item) if is_incomplete(item) => format!("opaque {};", other.name),
@@ -109,7 +108,7 @@ fn other_item(module: Module, other: &Other) -> Result<String, Error> {
             code(item)
         }
         syn::Item::Type(_) | syn::Item::Const(_) => code(item),
-        _ => return Err(Error::new(format!("the generator does not support {}", other.name))),
+        _ => return Err(format!("the generator does not support {}", other.name)),
     };
     let annotations = annotations(module, other.meta);
     let documentation = format!("{:?}{annotations}, {:?}", origin(module), link(module, &other.name));
@@ -209,7 +208,7 @@ pub(crate) fn attributes(
     modules: &[(Module, Parsed)],
     elements: &BTreeMap<String, Elements>,
     source: &Source,
-) -> Result<String, Error> {
+) -> Result<String, String> {
     let enumerators = |of: &'static str| {
         let enums = modules.iter().flat_map(|(_, parsed)| &parsed.enums).filter(move |item| item.name == of);
         enums.flat_map(|item| &item.enumerators)
@@ -222,9 +221,9 @@ pub(crate) fn attributes(
             && rows.iter().all(|(known, ..)| *known != number)
         {
             if let Some(ty) = elements.types.iter().find(|ty| !known_types.contains(ty)) {
-                return Err(Error::new(format!(
+                return Err(format!(
                     "the type of {name}, {ty}, does not exist; add the attribute to cudnn-sys/bindgen/src/measured_attributes.txt"
-                )));
+                ));
             }
             rows.push((number, name, elements));
         }

@@ -48,13 +48,26 @@ pub(crate) fn included_by_no_umbrella(include: &Path) -> Vec<String> {
 /// # Errors
 /// Returns an error if the directory cannot be read.
 pub fn headers_without_module(include: &Path) -> std::io::Result<Vec<String>> {
+    let mut names = names(include)?;
+    names.retain(|name| !is_covered(name));
+    Ok(names)
+}
+
+/// Returns the text of all cuDNN headers in a directory.
+pub(crate) fn text(include: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    for name in names(include)? {
+        text.push_str(&String::from_utf8_lossy(&std::fs::read(include.join(name))?));
+    }
+    Ok(text)
+}
+
+fn names(include: &Path) -> std::io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(include)? {
-        let name = entry?.file_name().to_string_lossy().into_owned();
-        if name.starts_with("cudnn") && name.ends_with(".h") && !is_covered(&name) {
-            names.push(name);
-        }
+        names.push(entry?.file_name().to_string_lossy().into_owned());
     }
+    names.retain(|name| name.starts_with("cudnn") && name.ends_with(".h"));
     names.sort();
     Ok(names)
 }

@@ -7,7 +7,6 @@ use bindgen::callbacks::{DeriveTrait, ImplementsTrait, ParseCallbacks};
 use quote::ToTokens;
 
 use crate::annotations::{Annotations, ItemMeta};
-use crate::error::Error;
 use crate::module::Module;
 use crate::source::Source;
 
@@ -59,10 +58,9 @@ pub(crate) fn parse(
     source: &Source,
     annotations: &Annotations,
     scratch: &Path,
-) -> Result<Parsed, Error> {
+) -> Result<Parsed, String> {
     let text = run_bindgen(module, source, scratch)?;
-    let file =
-        syn::parse_file(&text).map_err(|error| Error::new(format!("bindgen's output does not parse: {error}")))?;
+    let file = syn::parse_file(&text).map_err(|error| format!("bindgen's output does not parse: {error}"))?;
     let mut parsed = Parsed::default();
     for item in file.items {
         sort(item, annotations, &mut parsed)?;
@@ -70,13 +68,13 @@ pub(crate) fn parse(
     Ok(parsed)
 }
 
-fn run_bindgen(module: Module, source: &Source, scratch: &Path) -> Result<String, Error> {
+fn run_bindgen(module: Module, source: &Source, scratch: &Path) -> Result<String, String> {
     // bindgen panics if libclang is missing, so load it first.
     clang_sys::load().map_err(|error| {
-        Error::new(format!(
+        format!(
             "cannot load libclang, which parses the headers: {error}\nhelp: install it (Debian and Ubuntu: `apt-get install \
              libclang-dev`; or `pip install libclang`), and set LIBCLANG_PATH to the directory of libclang.so"
-        ))
+        )
     })?;
     let headers = format!(r".*[/\\]({})(_v9)?\.h", module.headers().join("|"));
     let mut builder = bindgen::Builder::default()
@@ -97,9 +95,9 @@ fn run_bindgen(module: Module, source: &Source, scratch: &Path) -> Result<String
     if let Some(dir) = compiler_headers() {
         builder = builder.clang_arg("-isystem").clang_arg(dir);
     }
-    let bindings = builder.generate().map_err(|error| {
-        Error::new(format!("bindgen failed on the headers of the module `{}`: {error}", module.name()))
-    })?;
+    let bindings = builder
+        .generate()
+        .map_err(|error| format!("bindgen failed on the headers of the module `{}`: {error}", module.name()))?;
     Ok(bindings.to_string())
 }
 
@@ -125,12 +123,12 @@ impl ParseCallbacks for KeepAnnotations {
     }
 }
 
-fn sort(item: syn::Item, annotations: &Annotations, parsed: &mut Parsed) -> Result<(), Error> {
+fn sort(item: syn::Item, annotations: &Annotations, parsed: &mut Parsed) -> Result<(), String> {
     match item {
         syn::Item::ForeignMod(block) => {
             for item in block.items {
                 let syn::ForeignItem::Fn(function) = item else {
-                    return Err(Error::new("the headers declare a variable; the generator handles functions only"));
+                    return Err("the headers declare a variable; the generator handles functions only".to_owned());
                 };
                 parsed.functions.push(function_of(function, annotations)?);
             }
@@ -140,7 +138,7 @@ fn sort(item: syn::Item, annotations: &Annotations, parsed: &mut Parsed) -> Resu
             let target = find_enum(parsed, &name)?;
             for item in block.items {
                 let syn::ImplItem::Const(constant) = item else {
-                    return Err(Error::new(format!("unexpected item in the impl of {name}")));
+                    return Err(format!("unexpected item in the impl of {name}"));
                 };
                 let value = enumerator_value(&constant)?;
                 let enumerator = constant.ident.to_string();
@@ -168,7 +166,7 @@ fn sort(item: syn::Item, annotations: &Annotations, parsed: &mut Parsed) -> Resu
                 syn::Item::Const(item) => (item.ident.to_string(), &mut item.attrs),
                 unknown => {
                     let text = unknown.to_token_stream();
-                    return Err(Error::new(format!("the generator does not support: {text}")));
+                    return Err(format!("the generator does not support: {text}"));
                 }
             };
             let meta = annotations.complete(take_meta(attrs), &name);
@@ -180,46 +178,46 @@ fn sort(item: syn::Item, annotations: &Annotations, parsed: &mut Parsed) -> Resu
 }
 
 /// Converts `pub use self::tag as name`, which bindgen writes for a typedef of an enum, to a type alias.
-fn renaming(item: &syn::ItemUse) -> Result<syn::ItemType, Error> {
+fn renaming(item: &syn::ItemUse) -> Result<syn::ItemType, String> {
     if let syn::UseTree::Path(path) = &item.tree
         && let syn::UseTree::Rename(rename) = &*path.tree
     {
         let (tag, name, attrs) = (&rename.ident, &rename.rename, &item.attrs);
         return Ok(syn::parse_quote!(#(#attrs)* pub type #name = #tag;));
     }
-    Err(Error::new(format!("the generator does not support: {}", item.to_token_stream())))
+    Err(format!("the generator does not support: {}", item.to_token_stream()))
 }
 
 /// Returns the entry of an enum. bindgen writes a struct and an impl with constants, in either order.
-fn find_enum<'a>(parsed: &'a mut Parsed, name: &str) -> Result<&'a mut Enum, Error> {
+fn find_enum<'a>(parsed: &'a mut Parsed, name: &str) -> Result<&'a mut Enum, String> {
     if parsed.enums.iter().all(|item| item.name != name) {
         let (name, repr) = (name.to_owned(), String::new());
         parsed.enums.push(Enum { name, repr, meta: ItemMeta::default(), enumerators: Vec::new() });
     }
     let found = parsed.enums.iter_mut().find(|item| item.name == name);
-    found.ok_or_else(|| Error::new(format!("the enum {name} has no entry")))
+    found.ok_or_else(|| format!("the enum {name} has no entry"))
 }
 
 fn is_open_enum(item: &syn::ItemStruct) -> bool {
     item.attrs.iter().any(|attribute| attribute.to_token_stream().to_string().contains("transparent"))
 }
 
-fn enumerator_value(constant: &syn::ImplItemConst) -> Result<String, Error> {
+fn enumerator_value(constant: &syn::ImplItemConst) -> Result<String, String> {
     match &constant.expr {
         syn::Expr::Call(call) if call.args.len() == 1 => Ok(call.args.to_token_stream().to_string().replace("- ", "-")),
-        _ => Err(Error::new(format!("the value of {} is not a number", constant.ident))),
+        _ => Err(format!("the value of {} is not a number", constant.ident)),
     }
 }
 
-fn function_of(function: syn::ForeignItemFn, annotations: &Annotations) -> Result<Function, Error> {
+fn function_of(function: syn::ForeignItemFn, annotations: &Annotations) -> Result<Function, String> {
     let name = function.sig.ident.to_string();
     if function.sig.variadic.is_some() {
-        return Err(Error::new(format!("{name} is variadic, which the function table cannot express")));
+        return Err(format!("{name} is variadic, which the function table cannot express"));
     }
     let mut arguments = Vec::new();
     for input in function.sig.inputs {
         let syn::FnArg::Typed(argument) = input else {
-            return Err(Error::new(format!("{name} has a `self` argument")));
+            return Err(format!("{name} has a `self` argument"));
         };
         arguments.push((argument.pat.to_token_stream().to_string(), *argument.ty));
     }

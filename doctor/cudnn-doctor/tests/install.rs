@@ -526,9 +526,7 @@ fn names_that_a_shell_would_interpret_work() {
         let cudnn = dir.path().join(OsStr::from_bytes(name));
         std::fs::create_dir(&cudnn).unwrap();
         for file in std::fs::read_dir(&release).unwrap().map(|entry| entry.unwrap()) {
-            std::fs::hard_link(file.path(), cudnn.join(file.file_name()))
-                .or_else(|_| std::fs::copy(file.path(), cudnn.join(file.file_name())).map(drop))
-                .unwrap();
+            support::link_or_copy(&file.path(), &cudnn.join(file.file_name())).unwrap();
         }
         let start = entries(&cudnn);
         let text = succeed(&prefix, "install", &cudnn);

@@ -35,9 +35,6 @@ impl TargetDevice {
 
 impl DeviceOption {
     /// Returns the selected device.
-    ///
-    /// # Errors
-    /// See [`select`].
     pub(crate) fn select(&self) -> Result<Option<TargetDevice>, String> {
         self.device.as_deref().map(select).transpose()
     }

@@ -26,9 +26,6 @@ impl GraphArguments {
     }
 
     /// Returns the graph of the capture that was read, for the selected device.
-    ///
-    /// # Errors
-    /// Returns the reason if there is no such graph or device.
     pub(crate) fn select(&self, file: &CaptureFile) -> Result<Case, String> {
         let device = self.device.select()?;
         let case = Case::select(&file.capture, &self.graph);

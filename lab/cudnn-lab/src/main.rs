@@ -16,7 +16,6 @@ mod captures;
 mod cmd;
 mod cuda_dirs;
 mod devices;
-mod gpus;
 mod graph_arguments;
 mod output_file;
 mod plan_worker;
@@ -169,12 +168,9 @@ enum ChildCommand {
     /// Tune graphs, for `tune`.
     #[command(name = tune_worker::COMMAND)]
     Tune,
-    /// Rebuild plans, for `plans pack`.
+    /// Rebuild plans, for `plans pack`, and query the driver, for `errata` and `devices`.
     #[command(name = plan_worker::COMMAND)]
     Plan,
-    /// Query the driver, for `errata`.
-    #[command(name = gpus::COMMAND)]
-    Gpus,
 }
 
 fn main() -> ExitCode {
@@ -196,7 +192,6 @@ fn run_child(child: ChildCommand) -> ExitCode {
         ChildCommand::Replay => replay_worker::run_child(),
         ChildCommand::Tune => tune_worker::run_child(),
         ChildCommand::Plan => plan_worker::run_child(),
-        ChildCommand::Gpus => gpus::run_child(),
     }
 }
 

@@ -48,9 +48,6 @@ const START: u64 = 256;
 
 impl Output<'_> {
     /// Refuses a file that must not be replaced, or that cannot be written, before a command works for minutes.
-    ///
-    /// # Errors
-    /// Returns the reason.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.check_replaceable()?;
         let target = self.target();
@@ -67,9 +64,6 @@ impl Output<'_> {
     /// Writes the file completely, and then replaces an older one at once. If that fails, or if the lab is interrupted,
     /// the older file remains. Devices and pipes are written directly. The file has the permissions of the older one.
     /// A new one is readable for the users that can read the first input, which may contain private values.
-    ///
-    /// # Errors
-    /// Returns the reason why the file was not written.
     pub(crate) fn write<T>(&self, write: impl FnOnce(&mut File) -> io::Result<T>) -> Result<T, String> {
         // Another program may have written the file since the command started.
         self.check_replaceable()?;

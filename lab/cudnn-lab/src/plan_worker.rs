@@ -1,5 +1,5 @@
-//! Rebuilds cached plans for a described device with this machine's cuDNN, without a GPU, and describes this machine's GPU.
-//! The work is done in a child process, because cuDNN may crash, hang, or compile for seconds.
+//! Rebuilds cached plans for a described device with this machine's cuDNN, without a GPU, and describes this machine's GPUs.
+//! The work is done in a child process, because cuDNN and the driver may crash, hang, or compile for seconds.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -27,6 +27,8 @@ pub(crate) const COMMAND: &str = "internal-plan";
 enum Request {
     /// cuDNN's description of this machine's first GPU.
     Gpu,
+    /// The compute capabilities of this machine's GPUs.
+    ComputeCapabilities,
     /// A plan for a described device.
     Plan { device: String, recorded: Recorded, label: String },
 }
@@ -42,9 +44,6 @@ struct Rebuilt {
 }
 
 /// Rebuilds plans for a described device. Adds the reasons why some were not rebuilt to `failures`.
-///
-/// # Errors
-/// The reason why planning is impossible.
 pub(crate) fn rebuild_all(
     device: &str,
     entries: impl Iterator<Item = PlanEntry>,
@@ -86,10 +85,13 @@ pub(crate) fn describe_gpu(timeouts: &Timeouts) -> Result<String, String> {
     ask(&mut Client::new(COMMAND, None, timeouts), Request::Gpu, &mut Spinner::new(true))?
 }
 
+/// Returns the compute capabilities of the GPUs in tenths. Without a working driver there are none.
+pub(crate) fn compute_capabilities(timeouts: &Timeouts) -> Vec<u32> {
+    let (mut client, mut spinner) = (Client::new(COMMAND, None, timeouts), Spinner::new(true));
+    ask(&mut client, Request::ComputeCapabilities, &mut spinner).ok().and_then(Result::ok).unwrap_or_default()
+}
+
 /// Returns the worker's answer, or the reason why the worker exited without one.
-///
-/// # Errors
-/// The reason why no worker can answer.
 fn ask<T: for<'de> Deserialize<'de>>(
     client: &mut Client<'_>,
     request: Request,
@@ -117,6 +119,10 @@ pub(crate) fn run_child() -> ExitCode {
 fn answer(request: Request) -> Result<serde_json::Value, String> {
     let answer = match request {
         Request::Gpu => serde_json::to_value(gpu()?),
+        Request::ComputeCapabilities => {
+            begin(Work::StartDriver, "started the driver");
+            serde_json::to_value(Gpu::compute_capabilities().unwrap_or_default())
+        }
         Request::Plan { device, recorded, label } => {
             begin(Work::Load, "loaded cuDNN");
             let installation = cudnn_loader::load().map_err(|error| error.to_string())?;

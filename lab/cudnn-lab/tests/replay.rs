@@ -304,15 +304,17 @@ fn the_captured_engine_is_forced_or_skipped() {
     let test = "the_captured_engine_is_forced_or_skipped";
     let Some((libraries, cudnn)) = PlanningLibraries::for_release(test, "jit-cu12-9.19.0") else { return };
     let (dir, cudnn) = (TempDir::new(), cudnn.to_str().unwrap());
-    let plan = |graph: &str, engine: &str| {
-        format!(r#"{{"record":"plan","plan":0,"graph":"{graph}","status":"SUCCESS","engine":{engine},"build_us":1}}"#)
+    let plan = |plan: usize, graph: &str, engine: &str| {
+        format!(
+            r#"{{"record":"plan","plan":{plan},"graph":"{graph}","status":"SUCCESS","engine":{engine},"build_us":1}}"#
+        )
     };
     let graphs = ["a", "b", "c"].map(|name| convolution(name, 2));
     let lines = [
         START.to_owned(),
         graphs.join("\n"),
-        plan(&id_of(&graphs[0]), r#"{"index":8}"#),
-        plan(&id_of(&graphs[1]), r#"{"index":4711,"knobs":{"TILE_SIZE":3}}"#),
+        plan(0, &id_of(&graphs[0]), r#"{"index":8}"#),
+        plan(1, &id_of(&graphs[1]), r#"{"index":4711,"knobs":{"TILE_SIZE":3}}"#),
     ];
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
     let file = write(&dir, &lines);

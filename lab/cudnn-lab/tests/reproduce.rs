@@ -143,7 +143,7 @@ fn captured_values_are_part_of_the_program_or_a_note_says_why_not() {
     };
     let note = "note: the program generates the values of tensors: ";
     let (has_values, stderr) = emit(32_768);
-    assert!(!has_values && stderr.contains(&format!("{note}the file \"x\": ")), "{stderr}");
+    assert!(!has_values && stderr.contains(&format!("{note}the file \"x\" for tensor 1: ")), "{stderr}");
     let values = dir.path().join("app.cudnncap.data");
     std::fs::create_dir(&values).unwrap();
     std::fs::write(values.join("x"), [1; 32_768]).unwrap();

@@ -320,6 +320,11 @@ fn files_are_merged() {
         assert!(refused.status.code() == Some(3) && text(&refused).contains(reason), "{}", text(&refused));
         assert_eq!(std::fs::read_to_string(fixture.path(name)).unwrap(), content);
     }
+    let rule = json!({"name": "a", "reason": "r", "operations": ["conv_fwd"]});
+    std::fs::write(fixture.path("b"), json!({"errata": 1, "rules": [rule, rule]}).to_string()).unwrap();
+    let refused = merge("new");
+    assert!(refused.status.code() == Some(3) && text(&refused).contains("two rules are called"), "{}", text(&refused));
+    assert!(!fixture.path("new").exists());
 }
 
 #[test]

@@ -28,3 +28,18 @@ impl<T: Clone> Configured<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
+
+/// Defines `configure`, which sets the options of a layer, and `CONFIGURED`, from which the layer gets them.
+macro_rules! configured_in_code {
+    ($(#[$note:meta])* $options:ty) => {
+        static CONFIGURED: $crate::configured::Configured<$options> = $crate::configured::Configured::new();
+
+        /// Sets the options in code, instead of from the environment. Call this before you add the layer, because later
+        /// changes have no effect.
+        $(#[$note])*
+        pub fn configure(options: $options) {
+            CONFIGURED.set(options);
+        }
+    };
+}
+pub(crate) use configured_in_code;

@@ -60,7 +60,7 @@ impl Cudnn {
     pub(crate) fn with_descriptor<T>(
         &self,
         kind: Kind,
-        work: impl FnOnce(&LayerDescriptor<'_>) -> Result<T, Status>,
+        work: impl FnOnce(&Descriptor<'_>) -> Result<T, Status>,
     ) -> Result<T, Status> {
         let descriptor = self.create(kind)?;
         let result = work(&descriptor);
@@ -73,7 +73,7 @@ impl Cudnn {
         &self,
         kind: Kind,
         count: usize,
-        work: impl FnOnce(&[LayerDescriptor<'_>]) -> Result<T, Status>,
+        work: impl FnOnce(&[Descriptor<'_>]) -> Result<T, Status>,
     ) -> Result<T, Status> {
         let mut descriptors = Vec::with_capacity(count);
         let created = (0..count).try_for_each(|_| self.create(kind).map(|descriptor| descriptors.push(descriptor)));
@@ -86,7 +86,7 @@ impl Cudnn {
     pub(crate) fn new_descriptor(
         &self,
         kind: Kind,
-        make: impl FnOnce(&LayerDescriptor<'_>) -> Result<(), Status>,
+        make: impl FnOnce(&Descriptor<'_>) -> Result<(), Status>,
     ) -> Result<Raw, Status> {
         let descriptor = self.create(kind)?;
         let made = make(&descriptor);
@@ -96,12 +96,20 @@ impl Cudnn {
         made.map(|()| descriptor.raw)
     }
 
-    fn create(&self, kind: Kind) -> Result<LayerDescriptor<'_>, Status> {
+    /// Returns a descriptor of the program.
+    ///
+    /// # Safety
+    /// The descriptor stays live while the result is used.
+    pub(crate) unsafe fn descriptor(&self, raw: Raw) -> Descriptor<'_> {
+        Descriptor { cudnn: self, raw }
+    }
+
+    fn create(&self, kind: Kind) -> Result<Descriptor<'_>, Status> {
         let mut raw = null_mut();
         // SAFETY: cuDNN stores the descriptor in `raw`.
         let status = self.cudnnBackendCreateDescriptor().map_or(ABSENT, |create| unsafe { create(kind, &raw mut raw) });
         checked(status)?;
-        Ok(LayerDescriptor { cudnn: self, raw })
+        Ok(Descriptor { cudnn: self, raw })
     }
 
     /// Destroys a descriptor that this layer created and no longer uses.
@@ -182,13 +190,13 @@ impl Backend for Cudnn {
     }
 }
 
-/// A descriptor that this layer created.
-pub(crate) struct LayerDescriptor<'a> {
-    cudnn: &'a Cudnn,
+/// A live descriptor of this layer or of the program.
+pub(crate) struct Descriptor<'a> {
+    pub(crate) cudnn: &'a Cudnn,
     raw: Raw,
 }
 
-impl LayerDescriptor<'_> {
+impl Descriptor<'_> {
     pub(crate) fn raw(&self) -> Raw {
         self.raw
     }
@@ -205,79 +213,63 @@ impl LayerDescriptor<'_> {
 
     /// Reads elements into `room`. Returns the total number of elements, which may be larger than `room`.
     pub(crate) fn read<T>(&self, name: Name, ty: Type, room: &mut [T]) -> Result<usize, Status> {
-        // SAFETY: the descriptor is live.
-        unsafe { read(self.cudnn, self.raw, name, ty, room) }
+        let mut count = 0;
+        let get = self.cudnn.cudnnBackendGetAttribute().ok_or(ABSENT)?;
+        // cuDNN expects a null pointer if no elements are requested, but an empty slice has an address.
+        let to = if room.is_empty() { null_mut() } else { room.as_mut_ptr() };
+        // SAFETY: the descriptor is live, and the caller passes room for elements of the named type.
+        checked(unsafe { get(self.raw, name, ty, room.len() as i64, &raw mut count, to.cast()) })?;
+        usize::try_from(count).map_err(|_| ABSENT)
     }
 
     /// Reads the only element of an attribute.
     pub(crate) fn single<T: Default>(&self, name: Name, ty: Type) -> Result<T, Status> {
-        // SAFETY: the descriptor is live.
-        unsafe { single(self.cudnn, self.raw, name, ty) }
+        let mut element = T::default();
+        let count = self.read(name, ty, std::slice::from_mut(&mut element))?;
+        if count == 1 { Ok(element) } else { Err(UNCLEAR) }
+    }
+
+    /// Reads the size of the workspace of a plan.
+    pub(crate) fn workspace_size(&self) -> Result<i64, Status> {
+        self.single(Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, Type::CUDNN_TYPE_INT64)
     }
 
     /// Reads a text attribute and strips the trailing NUL.
     pub(crate) fn text(&self, name: Name) -> Result<Vec<u8>, Status> {
-        // SAFETY: the descriptor is live.
-        unsafe { text(self.cudnn, self.raw, name) }
+        let len = self.read::<u8>(name, Type::CUDNN_TYPE_CHAR, &mut [])?;
+        let mut text = vec![0_u8; len.min(MAX_TEXT)];
+        let len = self.read(name, Type::CUDNN_TYPE_CHAR, &mut text)?;
+        text.truncate(len);
+        while text.last() == Some(&0) {
+            text.pop();
+        }
+        Ok(text)
     }
-}
 
-/// Reads elements of a descriptor.
-///
-/// # Safety
-/// The descriptor is live, and `T` is the type that cuDNN writes for this attribute type.
-pub(crate) unsafe fn read<T>(
-    cudnn: &Cudnn,
-    descriptor: Raw,
-    name: Name,
-    ty: Type,
-    room: &mut [T],
-) -> Result<usize, Status> {
-    let mut count = 0;
-    let get = cudnn.cudnnBackendGetAttribute().ok_or(ABSENT)?;
-    // cuDNN expects a null pointer if no elements are requested, but an empty slice has an address.
-    let to = if room.is_empty() { null_mut() } else { room.as_mut_ptr() };
-    // SAFETY: guaranteed by the caller; the slice has room for the requested number of elements.
-    checked(unsafe { get(descriptor, name, ty, room.len() as i64, &raw mut count, to.cast()) })?;
-    usize::try_from(count).map_err(|_| ABSENT)
-}
-
-/// Reads the only element of an attribute.
-///
-/// # Safety
-/// The same requirements as for [`read`].
-pub(crate) unsafe fn single<T: Default>(cudnn: &Cudnn, descriptor: Raw, name: Name, ty: Type) -> Result<T, Status> {
-    let mut element = T::default();
-    // SAFETY: guaranteed by the caller.
-    let count = unsafe { read(cudnn, descriptor, name, ty, std::slice::from_mut(&mut element)) }?;
-    if count == 1 { Ok(element) } else { Err(UNCLEAR) }
-}
-
-/// Reads the size of the workspace of a plan.
-///
-/// # Safety
-/// The plan is finalized and live.
-pub(crate) unsafe fn workspace_size(cudnn: &Cudnn, plan: Raw) -> Result<i64, Status> {
-    let name = Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE;
-    // SAFETY: guaranteed by the caller.
-    unsafe { single(cudnn, plan, name, Type::CUDNN_TYPE_INT64) }
-}
-
-/// Reads a text attribute of a descriptor.
-///
-/// # Safety
-/// The descriptor is live.
-pub(crate) unsafe fn text(cudnn: &Cudnn, descriptor: Raw, name: Name) -> Result<Vec<u8>, Status> {
-    // SAFETY: guaranteed by the caller.
-    let len = unsafe { read::<u8>(cudnn, descriptor, name, Type::CUDNN_TYPE_CHAR, &mut []) }?;
-    let mut text = vec![0_u8; len.min(MAX_TEXT)];
-    // SAFETY: as above.
-    let len = unsafe { read(cudnn, descriptor, name, Type::CUDNN_TYPE_CHAR, &mut text) }?;
-    text.truncate(len);
-    while text.last() == Some(&0) {
-        text.pop();
+    /// Runs a closure with a copy of the descriptor in an attribute.
+    pub(crate) fn with_child<T>(
+        &self,
+        name: Name,
+        kind: Kind,
+        work: impl FnOnce(&Descriptor<'_>) -> Result<T, Status>,
+    ) -> Result<T, Status> {
+        self.with_children(name, kind, 1, |children| work(children.first().ok_or(UNCLEAR)?))
     }
-    Ok(text)
+
+    /// Runs a closure with copies of the first `max` descriptors in an attribute. cuDNN fills existing descriptors.
+    pub(crate) fn with_children<T>(
+        &self,
+        name: Name,
+        kind: Kind,
+        max: usize,
+        work: impl FnOnce(&[Descriptor<'_>]) -> Result<T, Status>,
+    ) -> Result<T, Status> {
+        self.cudnn.with_descriptors(kind, max, |children| {
+            let mut raw: Vec<Raw> = children.iter().map(Descriptor::raw).collect();
+            let count = self.read(name, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &mut raw)?;
+            work(children.get(..count).unwrap_or(children))
+        })
+    }
 }
 
 /// The maximum length of a text. The JSON of a plan has about 100 KB.

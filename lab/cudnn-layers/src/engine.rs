@@ -7,9 +7,9 @@ use cudnn_sys::types::{
     cudnnBackendNumericalNote_t as NumericalNote, cudnnStatus_t as Status,
 };
 
-use crate::cudnn::{Cudnn, LayerDescriptor, UNCLEAR, read};
+use crate::cudnn::{Descriptor, UNCLEAR};
 use crate::last_error::own_calls;
-use crate::shadow::elements::{Kind, Name, Raw, Type};
+use crate::shadow::elements::{Kind, Name, Type};
 
 /// More than cuDNN provides: 9.28 has 13 notes of each kind and 59 knobs.
 const MAX_NOTES: usize = 64;
@@ -26,27 +26,16 @@ pub(crate) struct ChosenEngine {
 
 impl ChosenEngine {
     /// Reads the engine and the knobs of a configuration, without a trace for the program.
-    ///
-    /// # Safety
-    /// The configuration is finalized and live.
-    pub(crate) unsafe fn read_unnoticed(cudnn: &Cudnn, configuration: Raw) -> Arc<Self> {
-        // SAFETY: guaranteed by the caller.
-        Arc::new(own_calls(cudnn, || unsafe { ChosenEngine::read(cudnn, configuration) }))
+    pub(crate) fn read_unnoticed(configuration: &Descriptor<'_>) -> Arc<Self> {
+        Arc::new(own_calls(configuration.cudnn, || ChosenEngine::read(configuration)))
     }
 
     /// Reads the engine and the knobs of a configuration.
-    ///
-    /// # Safety
-    /// The configuration is finalized and live.
-    pub(crate) unsafe fn read(cudnn: &Cudnn, configuration: Raw) -> Self {
-        // SAFETY: guaranteed by the caller.
-        let engine = unsafe {
-            with_engine(cudnn, configuration, |engine| {
-                Ok((index(engine).ok(), numerical_notes(engine), behavior_notes(engine)))
-            })
-        };
-        // SAFETY: guaranteed by the caller.
-        let knobs = unsafe { knobs(cudnn, configuration) }.unwrap_or_default();
+    pub(crate) fn read(configuration: &Descriptor<'_>) -> Self {
+        let engine = with_engine(configuration, |engine| {
+            Ok((index(engine).ok(), numerical_notes(engine), behavior_notes(engine)))
+        });
+        let knobs = knobs(configuration).unwrap_or_default();
         let Ok((engine, numerical, behavior)) = engine else {
             return ChosenEngine { knobs, ..ChosenEngine::default() };
         };
@@ -56,80 +45,54 @@ impl ChosenEngine {
 }
 
 /// Runs a closure with the engine of a configuration.
-///
-/// # Safety
-/// The configuration is finalized and live.
-pub(crate) unsafe fn with_engine<T>(
-    cudnn: &Cudnn,
-    configuration: Raw,
-    work: impl FnOnce(&LayerDescriptor<'_>) -> Result<T, Status>,
+pub(crate) fn with_engine<T>(
+    configuration: &Descriptor<'_>,
+    work: impl FnOnce(&Descriptor<'_>) -> Result<T, Status>,
 ) -> Result<T, Status> {
-    cudnn.with_descriptor(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR, |engine| {
-        let mut to = [engine.raw()];
-        let (name, ty) = (Name::CUDNN_ATTR_ENGINECFG_ENGINE, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR);
-        // SAFETY: guaranteed by the caller; cuDNN fills the descriptor.
-        if unsafe { read(cudnn, configuration, name, ty, &mut to) }? != 1 {
-            return Err(UNCLEAR);
-        }
-        work(engine)
-    })
+    configuration.with_child(Name::CUDNN_ATTR_ENGINECFG_ENGINE, Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR, work)
 }
 
 /// Returns the index of an engine.
-pub(crate) fn index(engine: &LayerDescriptor<'_>) -> Result<i64, Status> {
+pub(crate) fn index(engine: &Descriptor<'_>) -> Result<i64, Status> {
     engine.single(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX, Type::CUDNN_TYPE_INT64)
 }
 
 /// Returns whether an engine compiles code.
-pub(crate) fn compiles_code(engine: &LayerDescriptor<'_>) -> Result<bool, Status> {
+pub(crate) fn compiles_code(engine: &Descriptor<'_>) -> Result<bool, Status> {
     Ok(behavior_notes(engine)?.contains(&BehaviorNote::CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION))
 }
 
 /// Returns an engine's notes about its behavior.
-fn behavior_notes(engine: &LayerDescriptor<'_>) -> Result<Vec<BehaviorNote>, Status> {
+fn behavior_notes(engine: &Descriptor<'_>) -> Result<Vec<BehaviorNote>, Status> {
     notes(engine, Name::CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, Type::CUDNN_TYPE_BEHAVIOR_NOTE)
 }
 
 /// Returns an engine's notes about its arithmetic.
-fn numerical_notes(engine: &LayerDescriptor<'_>) -> Result<Vec<NumericalNote>, Status> {
+fn numerical_notes(engine: &Descriptor<'_>) -> Result<Vec<NumericalNote>, Status> {
     notes(engine, Name::CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, Type::CUDNN_TYPE_NUMERICAL_NOTE)
 }
 
-fn notes<T: Copy + Default>(engine: &LayerDescriptor<'_>, name: Name, ty: Type) -> Result<Vec<T>, Status> {
+fn notes<T: Copy + Default>(engine: &Descriptor<'_>, name: Name, ty: Type) -> Result<Vec<T>, Status> {
     let mut notes = [T::default(); MAX_NOTES];
     let count = engine.read(name, ty, &mut notes)?;
     Ok(notes.get(..count).ok_or(UNCLEAR)?.to_vec())
 }
 
 /// Returns the types and values of the knobs of a configuration, sorted by type.
-///
-/// # Safety
-/// The configuration is finalized and live.
-pub(crate) unsafe fn knobs(cudnn: &Cudnn, configuration: Raw) -> Result<Vec<(u32, i64)>, Status> {
-    // SAFETY: guaranteed by the caller.
-    unsafe { knobs_with_room(cudnn, configuration, MAX_KNOBS) }?.ok_or(UNCLEAR)
+pub(crate) fn knobs(configuration: &Descriptor<'_>) -> Result<Vec<(u32, i64)>, Status> {
+    knobs_with_room(configuration, MAX_KNOBS)?.ok_or(UNCLEAR)
 }
 
-/// Like [`knobs`], but returns `None` if there may be more knobs than there is room for. cuDNN fills existing descriptors
-/// and does not report the required number first.
-///
-/// # Safety
-/// The configuration is finalized and live.
-pub(crate) unsafe fn knobs_with_room(
-    cudnn: &Cudnn,
-    configuration: Raw,
-    room: usize,
-) -> Result<Option<Vec<(u32, i64)>>, Status> {
-    cudnn.with_descriptors(Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, room, |choices| {
-        let mut raw: Vec<Raw> = choices.iter().map(LayerDescriptor::raw).collect();
-        let (name, ty) = (Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR);
-        // SAFETY: guaranteed by the caller.
-        let count = unsafe { read(cudnn, configuration, name, ty, &mut raw) }?;
-        if count >= room {
+/// Like [`knobs`], but returns `None` if there may be more knobs than there is room for. cuDNN does not report the
+/// required number first.
+pub(crate) fn knobs_with_room(configuration: &Descriptor<'_>, room: usize) -> Result<Option<Vec<(u32, i64)>>, Status> {
+    let (name, kind) = (Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+    configuration.with_children(name, kind, room, |choices| {
+        if choices.len() >= room {
             return Ok(None);
         }
-        let mut knobs = Vec::with_capacity(count);
-        for choice in choices.iter().take(count) {
+        let mut knobs = Vec::with_capacity(choices.len());
+        for choice in choices {
             let knob: Knob = choice.single(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, Type::CUDNN_TYPE_KNOB_TYPE)?;
             let value = choice.single(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, Type::CUDNN_TYPE_INT64)?;
             knobs.push((i64::from(knob.0) as u32, value));

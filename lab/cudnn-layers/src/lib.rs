@@ -23,6 +23,10 @@
 //! # Ok::<(), std::fmt::Error>(())
 //! ```
 //!
+//! The options of the other layers are set in the same way, such as [`capture::Options::new`] with the name of the
+//! capture, or the [`plans::Options`] of the environment with another directory. Without `configure`, each layer reads
+//! its environment variables.
+//!
 //! For other programs, the package `cudnn-layers-library` of the repository builds a shared library with all layers
 //! (`libcudnn_layers.so` or `cudnn_layers.dll`). The loader finds it next to the drop-in and starts the layers listed
 //! in `CUDNN_LAYERS`.
@@ -56,6 +60,7 @@
 // | `thread` | numbers threads |
 // | `trial` | hides calls below a layer from the other layers |
 // | `wrappers` | names the wrappers of `cudnn-layer-api` |
+// | `written` | remembers what was written |
 mod active;
 mod bypass;
 pub mod capture;
@@ -85,3 +90,4 @@ mod trial;
 pub mod tuned;
 pub mod validate;
 mod wrappers;
+mod written;

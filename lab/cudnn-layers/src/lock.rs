@@ -1,16 +1,18 @@
 //! A spin lock with a time limit, for sections of a few nanoseconds.
 //!
-//! Sections may allocate, but must not call other code. Threads stop waiting after a limit. The next thread that takes
-//! the lock then finds an empty value, because an update is missing: no record is better than a wrong one.
+//! Sections may allocate, but must not call other code. Threads stop waiting after a limit, or at once if a signal handler
+//! interrupts the section of its own thread. The next thread that takes the lock then finds an empty value, because an
+//! update is missing: no record is better than a wrong one.
 
 use std::cell::UnsafeCell;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use cudnn_os::cancel::ThreadStateGuard;
 use cudnn_os::lock::Backoff;
+use cudnn_os::threads::mark;
 
 /// Threads continue without the lock after this time. It is long because forking a large process takes a while.
 const LIMIT: Duration = Duration::from_secs(1);
@@ -18,7 +20,8 @@ const LIMIT: Duration = Duration::from_secs(1);
 const SPINS: u32 = 200;
 
 pub(crate) struct Lock<T> {
-    is_taken: AtomicBool,
+    /// The [mark](cudnn_os::threads::mark) of the thread that holds the lock, or 0.
+    holder: AtomicUsize,
     /// A thread continued without the lock, so the value may be missing an update.
     was_missed: AtomicBool,
     is_held_for_fork: AtomicBool,
@@ -47,20 +50,20 @@ pub(crate) trait HeldAtFork: Sync {
 impl<T> Drop for Lock<T> {
     /// Drops the value. If a thread was changing it during a fork, the child leaks it instead.
     fn drop(&mut self) {
-        if !*self.is_taken.get_mut() {
+        if *self.holder.get_mut() == 0 {
             // SAFETY: the value is not used again.
             unsafe { ManuallyDrop::drop(self.value.get_mut()) };
         }
     }
 }
 
-// SAFETY: `is_taken` ensures that only one thread at a time accesses the value.
+// SAFETY: `holder` ensures that only one thread at a time accesses the value.
 unsafe impl<T: Send> Sync for Lock<T> {}
 
 impl<T> Lock<T> {
     pub(crate) const fn new(value: T) -> Self {
         Lock {
-            is_taken: AtomicBool::new(false),
+            holder: AtomicUsize::new(0),
             was_missed: AtomicBool::new(false),
             is_held_for_fork: AtomicBool::new(false),
             is_kept: false,
@@ -78,7 +81,12 @@ impl<T> Lock<T> {
 
     #[inline]
     fn try_take(&self) -> bool {
-        self.is_taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        self.holder.compare_exchange(0, mark(), Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Returns whether this thread is the holder, or the holder did not release the lock for an earlier thread.
+    fn is_waiting_in_vain(&self, holder: usize) -> bool {
+        holder == mark() || self.was_missed.load(Ordering::Relaxed)
     }
 
     #[cold]
@@ -86,7 +94,8 @@ impl<T> Lock<T> {
         let mut backoff = Backoff::with_limit(LIMIT);
         let mut spins = 0;
         loop {
-            if !self.is_taken.load(Ordering::Relaxed) && self.try_take() {
+            let holder = self.holder.load(Ordering::Relaxed);
+            if holder == 0 && self.try_take() {
                 return true;
             }
             spins += 1;
@@ -96,8 +105,7 @@ impl<T> Lock<T> {
             }
             // Thread cancellation must not unwind from here.
             let _guard = ThreadStateGuard::new();
-            // Waiting again is pointless, because the holder did not release the lock for an earlier thread.
-            if self.was_missed.load(Ordering::Relaxed) || !backoff.wait() {
+            if self.is_waiting_in_vain(holder) || !backoff.wait() {
                 self.was_missed.store(true, Ordering::Relaxed);
                 return false;
             }
@@ -135,16 +143,16 @@ impl<T: Default + Send> HeldAtFork for Lock<T> {
 
     fn release(&self) {
         if self.is_held_for_fork.swap(false, Ordering::Relaxed) {
-            self.is_taken.store(false, Ordering::Release);
+            self.holder.store(0, Ordering::Release);
         }
     }
 
     fn release_in_child(&self) {
         self.release();
-        if self.is_taken.load(Ordering::Relaxed) {
+        if self.holder.load(Ordering::Relaxed) != 0 {
             // SAFETY: no other thread exists, and the old value is not read.
             unsafe { *self.value.get() = ManuallyDrop::new(T::default()) };
-            self.is_taken.store(false, Ordering::Release);
+            self.holder.store(0, Ordering::Release);
         }
     }
 
@@ -153,7 +161,7 @@ impl<T: Default + Send> HeldAtFork for Lock<T> {
         unsafe { *self.value.get() = ManuallyDrop::new(T::default()) };
         self.was_missed.store(false, Ordering::Relaxed);
         self.is_held_for_fork.store(false, Ordering::Relaxed);
-        self.is_taken.store(false, Ordering::Release);
+        self.holder.store(0, Ordering::Release);
     }
 }
 
@@ -192,7 +200,7 @@ impl<T> DerefMut for Guard<'_, T> {
 impl<T> Drop for Guard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.lock.is_taken.store(false, Ordering::Release);
+        self.lock.holder.store(0, Ordering::Release);
     }
 }
 
@@ -206,11 +214,18 @@ mod tests {
         let holder = lock.lock();
         // A thread gives up at once if an earlier one has waited in vain.
         lock.was_missed.store(true, Ordering::Relaxed);
-        for _ in 0..2 {
-            assert!(lock.lock().is_none());
-        }
+        std::thread::scope(|scope| scope.spawn(|| assert!((0..2).all(|_| lock.lock().is_none()))).join().unwrap());
         drop(holder);
         assert!(lock.lock().is_some());
+    }
+
+    #[test]
+    fn a_thread_does_not_wait_for_itself() {
+        let lock = Lock::new(());
+        let _guard = lock.lock();
+        let holder = lock.holder.load(Ordering::Relaxed);
+        assert!(lock.is_waiting_in_vain(holder));
+        std::thread::scope(|scope| scope.spawn(|| assert!(!lock.is_waiting_in_vain(holder))).join().unwrap());
     }
 
     #[test]

@@ -248,20 +248,37 @@ pub(crate) fn process_name(host: Host) -> String {
     format!("{program} (cuDNN {version})")
 }
 
-/// Formats a duration with three significant digits and a unit.
+/// Formats a duration with three significant digits and a unit. It rounds integers, because a program may trap inexact
+/// results of floating-point operations.
 pub(crate) struct Shown(pub(crate) Duration);
 
 impl std::fmt::Display for Shown {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let nanoseconds = self.0.as_nanos() as f64;
-        let (value, unit) = match nanoseconds {
-            small if small < 1e3 => (small, "ns"),
-            small if small < 1e6 => (small / 1e3, "us"),
-            medium if medium < 1e9 => (medium / 1e6, "ms"),
-            large => (large / 1e9, "s"),
+        let nanoseconds = self.0.as_nanos();
+        let (unit, name) = match nanoseconds {
+            0..1_000 => return write!(f, "{nanoseconds} ns"),
+            1_000..1_000_000 => (1_000, "us"),
+            1_000_000..1_000_000_000 => (1_000_000, "ms"),
+            _ => (1_000_000_000, "s"),
         };
-        let decimals = if value >= 99.95 || unit == "ns" { 0 } else { 1 + usize::from(value < 9.995) };
-        write!(f, "{value:.decimals$} {unit}")
+        let thousandths = nanoseconds * 1_000 / unit;
+        let decimals = match thousandths {
+            0..9_995 => 2,
+            9_995..99_950 => 1,
+            _ => 0,
+        };
+        f.write_str(&rounded(nanoseconds, unit, decimals))?;
+        write!(f, " {name}")
+    }
+}
+
+/// Formats a quotient with this number of decimals, without floating-point operations.
+pub(crate) fn rounded(number: u128, divisor: u128, decimals: u32) -> String {
+    let scale = 10_u128.pow(decimals);
+    let quotient = (number * scale + divisor / 2) / divisor;
+    match decimals {
+        0 => quotient.to_string(),
+        _ => format!("{}.{:0width$}", quotient / scale, quotient % scale, width = decimals as usize),
     }
 }
 

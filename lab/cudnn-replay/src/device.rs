@@ -61,9 +61,6 @@ fn type_name(value: &Value) -> &'static str {
 
 /// Checks the JSON in the attributes of a graph, because a capture may come from a stranger: cuDNN loads the code in plans
 /// and kernel caches, and does not check the sizes in descriptions of devices.
-///
-/// # Errors
-/// Returns the reason why the graph must not be given to cuDNN.
 pub(crate) fn check_json(graph: &Graph) -> Result<(), String> {
     let check = |Attribute { name, ty, value }: &Attribute| match *name {
         Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION | Name::CUDNN_ATTR_KERNEL_CACHE_JSON_REPRESENTATION => {

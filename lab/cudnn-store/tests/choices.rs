@@ -166,6 +166,9 @@ fn invalid_rankings_are_refused_with_the_reason() {
         let refused = Choices::default().insert(invalid).unwrap_err();
         assert!(refused.contains(expected), "{expected}: {refused}");
     }
+    let twice = choices([valid()]).to_json().replacen("\"TILE_SIZE\": 3", "\"TILE_SIZE\": 3, \"TILE_SIZE\": 4", 1);
+    let refused = Choices::parse(&twice).unwrap_err();
+    assert!(refused.starts_with("the knob \"TILE_SIZE\" occurs twice at line "), "{refused}");
 }
 
 /// Every prefix of a file, and files with one other byte, are read or refused.

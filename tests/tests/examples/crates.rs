@@ -74,21 +74,6 @@ fn preload_in_background_prints_the_steps() {
 }
 
 #[test]
-fn the_examples_of_the_probe_find_installations_and_explain_why_others_are_rejected() {
-    let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
-    let output = run("cudnn-probe", "list_installations", &real, &[]);
-    assert!(output.code == Some(0) && output.stdout.starts_with("cuDNN 9.19.0 for CUDA 12 in "), "{output:#?}");
-    check_without_cudnn("cudnn-probe", "list_installations", &[], "no cuDNN 9 found");
-
-    let output = run("cudnn-probe", "why_not_found", &real, &["9.19"]);
-    assert!(output.code == Some(0) && output.stdout.starts_with("cuDNN 9.19.0 in "), "{output:#?}");
-    let output = run("cudnn-probe", "why_not_found", &real, &["9.20"]);
-    assert!(output.code == Some(1) && output.stdout.starts_with("upgrade "), "{output:#?}");
-    assert!(output.stdout.ends_with(" from 9.19.0 to 9.20.0\n"), "{output:#?}");
-    check_without_cudnn("cudnn-probe", "why_not_found", &[], NO_CUDNN);
-}
-
-#[test]
 fn explain_ld_so_shows_the_rule_for_each_library() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
     let graph = real.join("libcudnn_graph.so.9");

@@ -618,9 +618,7 @@ fn a_capture_contains_no_private_values() {
     std::fs::create_dir(&planted).unwrap();
     // The copies show in messages about libraries.
     for entry in std::fs::read_dir(&real.cudnn).unwrap().map(|entry| entry.unwrap().path()) {
-        std::fs::hard_link(&entry, planted.join(entry.file_name().unwrap()))
-            .or_else(|_| std::fs::copy(&entry, planted.join(entry.file_name().unwrap())).map(drop))
-            .unwrap();
+        support::link_or_copy(&entry, &planted.join(entry.file_name().unwrap())).unwrap();
     }
     let device = real.device();
     let file = planted.join("planted.cudnncap");

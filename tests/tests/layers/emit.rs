@@ -285,7 +285,7 @@ fn programs_compare_results_with_captured_ones() {
     assert!(generated[0].starts_with("tensor 2: crc32 ") && !generated[0].contains("captured"), "{generated:?}");
     assert!(generated.iter().all(|output| *output == generated[0]), "{generated:?}");
     let missing = case.read_values(&file).unwrap_err();
-    assert!(missing.starts_with("the file \"after\": "), "{missing}");
+    assert!(missing.starts_with("the file \"after\" for tensor "), "{missing}");
     for expected in ["bits as captured", "other bits than captured"] {
         write("after", &after);
         case.read_values(&file).unwrap();

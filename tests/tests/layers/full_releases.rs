@@ -12,9 +12,10 @@ use support::{Child, ChildOutput, PlanningLibraries, Subject, TempDir, lib_dir};
 use crate::capture::{Capturing, assert_captures, assert_captures_calls};
 use crate::errata::Blocking;
 use crate::explain::{Explaining, assert_names_causes, first_lines};
+use crate::planning::Planning;
 use crate::plans::{FRONTEND, PLANNER, Real, assert_order_does_not_count, assert_variables_are_known, count};
 use crate::tuned::{assert_filters_apply, assert_order};
-use crate::validate::{Validating, messages, real_mistakes};
+use crate::validate::{messages, real_mistakes};
 
 /// The newest pinned release.
 fn newest_id() -> &'static str {
@@ -289,7 +290,7 @@ fn captures_of_full_releases_are_complete() {
 fn mistakes_are_named_in_full_releases() {
     let test = "mistakes_are_named_in_full_releases";
     for release in ["cu12-9.10.2", newest_id()] {
-        let Some(validating) = Validating::real(test, release) else { return };
+        let Some(validating) = Planning::real(test, release) else { return };
         // Newer releases accept a tensor that is not finalized.
         let mut mistakes = real_mistakes();
         mistakes.retain(|(number, _)| *number != 10 || release != newest_id());

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
-use support::{Child, FakeLibrary, Library, PlanningLibraries, Subject, TempDir, Version};
+use support::{Child, ChildOutput, FakeLibrary, Library, PlanningLibraries, Subject, TempDir, Version};
 
 use crate::plans::PLANNER;
 
@@ -47,6 +47,10 @@ impl Planning {
             Some(libraries) => child.env("LD_LIBRARY_PATH", &libraries.path),
             None => child,
         }
+    }
+
+    pub(super) fn run(&self, layers: &str, arguments: &[&str]) -> ChildOutput {
+        self.child().run(&[&[layers], arguments].concat())
     }
 }
 

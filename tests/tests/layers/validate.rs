@@ -1,7 +1,6 @@
 //! Tests the layer `validate`: it names every mistake, reports no correct program, and does not affect programs.
 
 use std::collections::BTreeSet;
-use std::ops::Deref;
 
 use cudnn_layers::validate::RULES;
 use support::{ChildOutput, check_document, csv_line};
@@ -67,30 +66,7 @@ const ONLY_STAND_IN: [u32; 7] = [18, 19, 20, 24, 57, 58, 59];
 /// cuDNN takes a tensor for an operation, or uses freed memory, and may crash or not.
 const UNDEFINED: [u32; 2] = [39, 59];
 
-/// A directory with cuDNN, for programs that plan for a described H200.
-pub(super) struct Validating(Planning);
-
-impl Deref for Validating {
-    type Target = Planning;
-
-    fn deref(&self) -> &Planning {
-        &self.0
-    }
-}
-
-impl Validating {
-    pub(super) fn real(test: &str, release: &str) -> Option<Self> {
-        Some(Validating(Planning::real(test, release)?))
-    }
-
-    fn stand_in() -> Self {
-        Validating(Planning::stand_in())
-    }
-
-    fn run(&self, layers: &str, arguments: &[&str]) -> ChildOutput {
-        self.child().run(&[&[layers], arguments].concat())
-    }
-
+impl Planning {
     fn mistakes(&self, layers: &str, which: &str) -> ChildOutput {
         let device = self.device();
         let arguments = ["mistakes", which, &device];
@@ -144,14 +120,14 @@ pub(super) fn messages(output: &ChildOutput) -> Vec<String> {
 #[test]
 fn mistakes_with_a_real_cudnn_are_named() {
     let test = "mistakes_with_a_real_cudnn_are_named";
-    let Some(real) = Validating::real(test, "jit-cu12-9.19.0") else { return };
+    let Some(real) = Planning::real(test, "jit-cu12-9.19.0") else { return };
     real.assert_names(&real_mistakes());
     real.assert_correct_programs_are_silent();
 }
 
 #[test]
 fn mistakes_with_executions_are_named() {
-    let stand_in = Validating::stand_in();
+    let stand_in = Planning::stand_in();
     let mistakes: Vec<_> = MISTAKES.into_iter().filter(|(number, _)| ONLY_STAND_IN.contains(number)).collect();
     stand_in.assert_names(&mistakes);
     stand_in.assert_silent(&["mistakes", "legitimate"]);
@@ -172,7 +148,7 @@ fn every_rule_has_a_test_and_is_documented() {
 /// Correct programs cause no message, and random programs see no difference.
 #[test]
 fn programs_see_no_difference_with_validation() {
-    let stand_in = Validating::stand_in();
+    let stand_in = Planning::stand_in();
     for arguments in [&["variants"][..], &["workspace"], &["outlive"], &["last-error"]] {
         let (without, with) = (stand_in.run("none", arguments), stand_in.run("validate", arguments));
         assert!(without.stdout == with.stdout, "{arguments:?}");
@@ -195,7 +171,7 @@ fn programs_see_no_difference_with_validation() {
 
 #[test]
 fn messages_are_written_to_the_chosen_destination() {
-    let stand_in = Validating::stand_in();
+    let stand_in = Planning::stand_in();
     let file = stand_in.dir.path().join("mistakes.txt");
     let run = |destination: &std::path::Path| {
         let child = stand_in.child().env("CUDNN_VALIDATE", destination);
@@ -216,7 +192,7 @@ fn messages_are_written_to_the_chosen_destination() {
 
 #[test]
 fn a_mistake_is_written_once_and_their_number_is_limited() {
-    let output = Validating::stand_in().mistakes("validate", "many");
+    let output = Planning::stand_in().mistakes("validate", "many");
     let all = messages(&output);
     let distinct: BTreeSet<&String> = all.iter().collect();
     assert_eq!((output.code, all.len(), distinct.len()), (Some(0), 256, 256), "{output:#?}");
@@ -227,7 +203,7 @@ fn a_mistake_is_written_once_and_their_number_is_limited() {
 /// The layer leaves graphs unchanged and may run below `plans`.
 #[test]
 fn plans_are_cached_with_validation_below() {
-    let stand_in = Validating::stand_in();
+    let stand_in = Planning::stand_in();
     for layers in ["plans,validate", "plans,trace,validate", "validate,plans"] {
         let output = stand_in.run(layers, &["0", "50"]);
         assert!(!output.stderr.contains("runs below plans"), "{layers}: {}", output.stderr);
@@ -240,7 +216,7 @@ fn plans_are_cached_with_validation_below() {
 #[test]
 #[ignore = "measures the time of a step; run it with --release --nocapture"]
 fn the_cost_of_a_step() {
-    let stand_in = Validating::stand_in();
+    let stand_in = Planning::stand_in();
     for _ in 0..3 {
         for layers in ["none", "explain", "validate", "plans"] {
             println!("{layers}: {} ns", stand_in.run(layers, &["mistakes", "steps"]).stdout.trim());

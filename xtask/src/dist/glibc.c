@@ -20,12 +20,10 @@ int fstatat64(int dir, const char *path, void *result, int flags) {
 }
 
 /* The same, where `struct stat` is the same. */
-int stat(const char *path, void *result) { return __xstat64(STAT_VERSION, path, result); }
-int lstat(const char *path, void *result) { return __lxstat64(STAT_VERSION, path, result); }
-int fstat(int file, void *result) { return __fxstat64(STAT_VERSION, file, result); }
-int fstatat(int dir, const char *path, void *result, int flags) {
-    return __fxstatat64(STAT_VERSION, dir, path, result, flags);
-}
+int stat(const char *path, void *result) __attribute__((alias("stat64")));
+int lstat(const char *path, void *result) __attribute__((alias("lstat64")));
+int fstat(int file, void *result) __attribute__((alias("fstat64")));
+int fstatat(int dir, const char *path, void *result, int flags) __attribute__((alias("fstatat64")));
 
 /* Until 2.33 a program's startup object file called the constructors itself. Newer ones leave that to this function. */
 #ifdef __x86_64__

@@ -8,12 +8,10 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::command::{Result, output, run};
 use object::elf::SHT_DYNSYM;
 use object::read::elf::{ElfFile64, Sym as _};
 use object::{Endianness, Object as _};
-
-use crate::command::run;
-use crate::error::Result;
 
 /// The oldest glibc that the binaries support. RHEL 8 and Debian 10 use it, and PyTorch's wheels are built for it.
 pub(crate) const OLDEST: [u32; 2] = [2, 28];
@@ -82,9 +80,7 @@ pub(crate) fn write_stubs(compiler: &str, ld_so: &str, dir: &Path) -> Result<()>
 
 /// Returns the path of a file that the compiler links with.
 fn library(compiler: &str, name: &str) -> Result<PathBuf> {
-    let output = Command::new(compiler).arg(format!("-print-file-name={name}")).output();
-    let output = output.map_err(|error| format!("cannot start {compiler}, the C compiler: {error}"))?;
-    let file = PathBuf::from(String::from_utf8(output.stdout)?.trim());
+    let file = PathBuf::from(output(Command::new(compiler).arg(format!("-print-file-name={name}")))?.trim());
     // The compiler prints the name unchanged if it does not find the file.
     if file.is_absolute() {
         Ok(file)

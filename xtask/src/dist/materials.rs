@@ -3,14 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::cargo;
-use crate::command::output;
-use crate::error::Result;
+use crate::command::{Result, cargo, output};
 
 /// The workspace packages that produce binaries.
 const ROOTS: [&str; 4] = ["cudnn-doctor", "cudnn-lab", "cudnn-layers-library", "cudnn-shim"];
@@ -136,16 +134,13 @@ fn license_texts(root: &Path, triple: &str, parts: &[Part<'_>]) -> Result<String
         let field = |key: &str| part.package.get(key).and_then(Value::as_str).unwrap_or_default();
         writeln!(result, "{} {}: {} {}", part.name, part.version, part.license, field("repository"))?;
         let dir = Path::new(field("manifest_path")).parent().ok_or("cargo metadata: a package without a directory")?;
-        let mut names = Vec::new();
-        for entry in std::fs::read_dir(dir)? {
-            let entry = entry?;
-            let name = entry.file_name().to_string_lossy().to_uppercase();
-            if LICENSE_FILES.iter().any(|start| name.starts_with(start)) && entry.path().is_file() {
-                names.push(entry.path());
-            }
-        }
-        names.sort();
-        for file in names {
+        let is_license = |file: &PathBuf| {
+            let name = file.file_name().unwrap_or_default().to_string_lossy().to_uppercase();
+            LICENSE_FILES.iter().any(|start| name.starts_with(start)) && file.is_file()
+        };
+        let files = std::fs::read_dir(dir)?.map(|entry| entry.map(|entry| entry.path()));
+        let files: BTreeSet<PathBuf> = files.collect::<std::io::Result<_>>()?;
+        for file in files.into_iter().filter(is_license) {
             let text = std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
             texts.entry(text.replace("\r\n", "\n").trim_end().to_owned()).or_default().push(part.name);
         }
@@ -170,7 +165,7 @@ fn license_texts(root: &Path, triple: &str, parts: &[Part<'_>]) -> Result<String
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
-    use crate::workspace::root;
+    use crate::command::root;
 
     /// The license expression of the wheel contains one of the licenses that each crate offers, and no other license.
     #[test]

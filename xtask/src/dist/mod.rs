@@ -1,13 +1,10 @@
 //! Implements `cargo xtask dist`, which builds a directory with the drop-in library and all files for building C and
 //! C++ programs with it. The submodules make the files of a release from this directory and the doctor.
 
+use crate::command::{Result, cargo, root, run};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-use crate::command::run;
-use crate::error::Result;
-use crate::workspace::root;
 
 mod glibc;
 mod materials;
@@ -16,6 +13,9 @@ pub(crate) mod release_files;
 mod wheel;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The profile of the files of a release.
+pub(crate) const PROFILE: &str = "dist";
 
 /// The file name of a bill of materials.
 const BILL: &str = "sbom.cdx.json";
@@ -106,9 +106,10 @@ impl Platform {
 
     /// Returns the files of the repository to copy, and their destinations. The version replaces `@VERSION@`.
     fn files(&self) -> [(&'static str, &'static str); 7] {
-        let package = if self.is_windows { "dist/windows/cudnn-shim.pc" } else { "dist/cudnn-shim.pc" };
-        let config =
-            if self.is_windows { "dist/windows/cudnn-shim-config.cmake" } else { "dist/cudnn-shim-config.cmake" };
+        let [package, config] = match self.is_windows {
+            true => ["dist/windows/cudnn-shim.pc", "dist/windows/cudnn-shim-config.cmake"],
+            false => ["dist/cudnn-shim.pc", "dist/cudnn-shim-config.cmake"],
+        };
         [
             ("dist/cudnn_shim.h", "include/cudnn_shim.h"),
             ("dist/cudnn_layer.h", "include/cudnn_layer.h"),
@@ -122,17 +123,21 @@ impl Platform {
 }
 
 /// Builds the directory below cargo's target directory, for this machine or another target triple, and returns it.
-pub(crate) fn build(triple: Option<&str>) -> Result<PathBuf> {
+pub(crate) fn build(profile: &str, triple: Option<&str>) -> Result<PathBuf> {
     let root = root()?;
     let target = target_dir()?;
     let platform = Platform::of(triple)?;
-    let built = platform.compile("dist", &["cudnn-shim", "cudnn-layers-library"])?;
-    let dir = target.join(format!("dist/cudnn-shim-{VERSION}-{}", platform.triple));
+    let built = platform.compile(profile, &["cudnn-shim", "cudnn-layers-library"])?;
+    let dir = target.join(profile).join(format!("cudnn-shim-{VERSION}-{}", platform.triple));
     let lib = dir.join("lib");
     std::fs::create_dir_all(&lib)?;
     if platform.is_windows {
-        put_dll(&platform, &built, &dir)?;
+        put_stripped(&platform, &built.join("cudnn.dll"), &dir.join("bin"), "cudnn64_9.dll")?;
         put_stripped(&platform, &built.join("cudnn_layers.dll"), &dir.join("bin"), "cudnn_layers.dll")?;
+        // The names of the import library that NVIDIA's installer and MinGW use.
+        for name in ["lib/x64/cudnn.lib", "lib/libcudnn.dll.a"] {
+            install(&built.join("libcudnn.dll.a"), &dir.join(name))?;
+        }
     } else {
         put_stripped(&platform, &built.join("libcudnn_layers.so"), &lib, "libcudnn_layers.so")?;
         let library = put_stripped(&platform, &built.join("libcudnn.so"), &lib, "libcudnn.so.9")?;
@@ -158,16 +163,6 @@ fn static_doctor() -> Result<PathBuf> {
     put_stripped(&platform, &built.join(doctor), &dir, doctor)
 }
 
-/// Copies the DLL, and the import library under the names that NVIDIA's installer and MinGW use.
-fn put_dll(platform: &Platform, built: &Path, dir: &Path) -> Result<()> {
-    put_stripped(platform, &built.join("cudnn.dll"), &dir.join("bin"), "cudnn64_9.dll")?;
-    std::fs::create_dir_all(dir.join("lib/x64"))?;
-    for name in ["lib/x64/cudnn.lib", "lib/libcudnn.dll.a"] {
-        std::fs::copy(built.join("libcudnn.dll.a"), dir.join(name))?;
-    }
-    Ok(())
-}
-
 /// Copies the library without debugging information into a directory. Replaces it in one step, because a program may be
 /// using the old file.
 fn put_stripped(platform: &Platform, from: &Path, dir: &Path, name: &str) -> Result<PathBuf> {
@@ -178,13 +173,6 @@ fn put_stripped(platform: &Platform, from: &Path, dir: &Path, name: &str) -> Res
     let library = dir.join(name);
     std::fs::rename(unfinished, &library)?;
     Ok(library)
-}
-
-/// Returns a cargo command that runs in the workspace.
-fn cargo(root: &Path) -> Command {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(root);
-    cargo
 }
 
 /// Returns cargo's build directory.

@@ -6,10 +6,8 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::process::Command;
 
+use crate::command::{Result, output, run};
 use cudnn_os::files::is_executable;
-
-use crate::command::{output, run};
-use crate::error::Result;
 
 /// Packs a directory into a zip file, in which all names start with the directory's own. It follows symbolic links.
 pub(crate) fn zip(dir: &Path, file: &Path) -> Result<()> {

@@ -7,9 +7,7 @@ use std::process::Command;
 
 use super::{BILL, LINUX_AARCH64, LINUX_X86_64, Platform, STATIC, VERSION, WINDOWS_X86_64};
 use super::{install, materials, new_dir, pack, target_dir, wheel};
-use crate::command::run;
-use crate::error::Result;
-use crate::workspace::root;
+use crate::command::{Result, root, run};
 
 /// All targets of a release.
 const ALL: [&str; 4] = [LINUX_X86_64, LINUX_AARCH64, WINDOWS_X86_64, STATIC];
@@ -29,7 +27,7 @@ pub(crate) fn build(triples: &[&str]) -> Result<PathBuf> {
             continue;
         }
         let platform = Platform::of(Some(triple))?;
-        let libraries = super::build(Some(triple))?;
+        let libraries = super::build(super::PROFILE, Some(triple))?;
         let wheel = wheel::build(&platform, &libraries, &dir)?;
         archive(&platform, &libraries, &wheel, &target, &dir)?;
     }

@@ -3,9 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{BILL, Platform, glibc, install, materials, new_dir, put_stripped, target_dir};
-use crate::command::run;
-use crate::error::Result;
-use crate::workspace::root;
+use crate::command::{Result, root, run};
 
 /// Builds the wheel with these libraries into a directory, and returns its file.
 pub(crate) fn build(platform: &Platform, libraries: &Path, release: &Path) -> Result<PathBuf> {
@@ -22,16 +20,11 @@ pub(crate) fn build(platform: &Platform, libraries: &Path, release: &Path) -> Re
     materials::write(&root, platform.triple, &files.join("THIRD-PARTY.txt"), &bill)?;
     let [major, minor] = glibc::OLDEST;
     let compatibility = if platform.is_windows { "off".to_owned() } else { format!("manylinux_{major}_{minor}") };
-    let arguments = [
-        "--profile",
-        "dist-doctor",
-        "--target",
+    let arguments = format!(
+        "--profile dist-doctor --target {} --compatibility {compatibility} --auditwheel check --sbom-include '{}'",
         platform.triple,
-        "--compatibility",
-        &compatibility,
-        "--auditwheel",
-        "check",
-    ];
+        bill.display()
+    );
     let mut pip = cudnn_fetch::pip(&root);
     pip.args(["wheel", "--quiet", "--no-deps", "--no-cache-dir", "--disable-pip-version-check", "--wheel-dir"])
         .args([&wheels, &root])
@@ -39,7 +32,7 @@ pub(crate) fn build(platform: &Platform, libraries: &Path, release: &Path) -> Re
         .env("CARGO_TARGET_DIR", &target)
         .env("RUSTFLAGS", platform.rustflags()?)
         .env("SOURCE_DATE_EPOCH", "315532800")
-        .env("MATURIN_PEP517_ARGS", format!("{} --sbom-include '{}'", arguments.join(" "), bill.display()));
+        .env("MATURIN_PEP517_ARGS", arguments);
     run(&mut pip)?;
     let wheel = std::fs::read_dir(&wheels)?.next().ok_or("pip built no wheel")??.path();
     let file = release.join(wheel.file_name().unwrap_or_default());

@@ -1,5 +1,6 @@
 //! Executes commands with paths that a shell or terminal would interpret. The commands must not have side effects.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -39,23 +40,39 @@ fn assert_printable(command: &str) {
     assert!(!command.contains(is_unsafe), "{command:?}");
 }
 
-/// Executes the commands of a finding and checks that the finding is gone.
-fn execute(world: &World, code: &str, options: &[&str], must_have_command: bool) {
+/// Returns the variables of a shell after these lines, other than the shell's own.
+fn variables(world: &World, shell: &str, lines: &str) -> BTreeSet<String> {
+    let output = world.shell(shell, &format!("{lines}\nenv -0")).stdout;
+    let is_own = |variable: &[u8]| ["_=", "SHLVL=", "OLDPWD="].iter().any(|name| variable.starts_with(name.as_bytes()));
+    output
+        .split(|byte| *byte == 0)
+        .filter(|variable| !is_own(variable))
+        .map(|variable| variable.escape_ascii().to_string())
+        .collect()
+}
+
+/// Executes the commands of each finding and checks that the finding is gone. All shells must understand them in the same
+/// way.
+fn execute(world: &World, codes: &[&str], options: &[&str], must_have_command: bool) {
     let findings = world.findings(options);
-    let found = findings.iter().find(|finding| finding["code"] == code);
-    let found = found.unwrap_or_else(|| panic!("{code} is not found: {findings:#?}"));
-    let commands: Vec<&str> = found["commands"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
-    assert!(!commands.is_empty() || !must_have_command, "{found:#?}");
-    for text in ["message", "help"].map(|key| found[key].as_str().unwrap_or_default()).iter().chain(&commands) {
-        assert_printable(text);
-    }
-    if !commands.is_empty() {
-        for shell in shells() {
-            let after = world.findings_after(shell, &commands.join("\n"), options);
-            assert!(after.iter().all(|finding| finding["code"] != code), "{shell}: {commands:?}: {after:#?}");
+    for code in codes {
+        let found = findings.iter().find(|finding| finding["code"] == *code);
+        let found = found.unwrap_or_else(|| panic!("{code} is not found: {findings:#?}"));
+        let commands = found["commands"].as_array().unwrap().iter().map(|line| line.as_str().unwrap());
+        let commands: Vec<&str> = commands.collect();
+        assert!(!commands.is_empty() || !must_have_command, "{found:#?}");
+        for text in ["message", "help"].map(|key| found[key].as_str().unwrap_or_default()).iter().chain(&commands) {
+            assert_printable(text);
         }
+        if !commands.is_empty() {
+            let lines = commands.join("\n");
+            let after = world.findings_after("sh", &lines, options);
+            assert!(after.iter().all(|finding| finding["code"] != *code), "{commands:?}: {after:#?}");
+            let understood: BTreeSet<_> = shells().iter().map(|shell| variables(world, shell, &lines)).collect();
+            assert_eq!(understood.len(), 1, "{commands:?}: {understood:?}");
+        }
+        assert!(!has_run(world), "{commands:?}");
     }
-    assert!(!has_run(world), "{commands:?}");
 }
 
 #[test]
@@ -72,16 +89,15 @@ fn commands_quote_every_path() {
 
         // CUDNN_LOADER_DIR selects this cuDNN, while ld.so finds no cuDNN, a different one, or a mix.
         let world = world.variable("CUDNN_LOADER_DIR", &dir);
-        execute(&world, "C020", &[], fits);
+        execute(&world, &["C020"], &[], fits);
         let world = world.variable("LD_LIBRARY_PATH", &other);
-        execute(&world, "C021", &[], fits);
-        execute(&world, "C022", &[], fits);
+        execute(&world, &["C021", "C022"], &[], fits);
 
         // The variable names the parent directory.
         let world = World::new("env", false);
         let root = world.home().join(name);
         CU12.copy_to(&root.join("lib"));
-        execute(&world.variable("CUDNN_LOADER_DIR", &root), "C010", &[], true);
+        execute(&world.variable("CUDNN_LOADER_DIR", &root), &["C010"], &[], true);
 
         // A second installation satisfies the requirements.
         let world = World::new("env", false);
@@ -90,7 +106,7 @@ fn commands_quote_every_path() {
         CU12.copy_to(&new);
         if fits {
             let path = [old.as_os_str(), new.as_os_str()].join(OsStr::new(":"));
-            execute(&world.variable("LD_LIBRARY_PATH", path), "C018", &["--minimum", "9.19"], true);
+            execute(&world.variable("LD_LIBRARY_PATH", path), &["C018"], &["--minimum", "9.19"], true);
         }
 
         // Files of two releases were copied into one directory.
@@ -100,7 +116,7 @@ fn commands_quote_every_path() {
         let adv = dir.join("libcudnn_adv.so.9");
         std::fs::remove_file(&adv).unwrap();
         std::fs::copy(CU12_OLDER.libraries().file(cudnn_probe::Library::Adv), &adv).unwrap();
-        execute(&world.variable("CUDNN_LOADER_DIR", &dir), "C014", &[], true);
+        execute(&world.variable("CUDNN_LOADER_DIR", &dir), &["C014"], &[], true);
         assert!(!adv.exists(), "{name:?}");
     }
 }

@@ -408,26 +408,29 @@ impl<'a> Case<'a> {
 
     /// Installs and breaks the packages, and returns the commands of the finding.
     pub(crate) fn commands(&self, world: &World) -> Vec<String> {
-        self.arrange(world).0
+        self.commands_in(&self.arrange(world))
     }
 
-    /// Installs and breaks the packages, and returns the commands of the finding with the codes of all errors.
-    fn arrange(&self, world: &World) -> (Vec<String>, BTreeSet<String>) {
+    /// Installs and breaks the packages, and returns all findings.
+    fn arrange(&self, world: &World) -> Vec<Value> {
         // Users install packages one after another. The last one overwrites the others.
         for package in self.packages.iter().chain([&"neighbour"]) {
             world.unpack(package);
         }
         (self.breaking)(world);
-        let findings = world.findings_after("sh", &self.prelude(world), self.options);
+        world.findings_after("sh", &self.prelude(world), self.options)
+    }
+
+    /// Returns the commands of the finding, which must be among these.
+    fn commands_in(&self, findings: &[Value]) -> Vec<String> {
         let found = findings.iter().find(|finding| finding["code"] == self.code);
         let found = found.unwrap_or_else(|| panic!("{}: {} is not found: {findings:#?}", self.name, self.code));
-        (commands_of(found, &findings), errors(&findings))
+        commands_of(found, findings)
     }
 
     /// Installs and breaks the packages, and returns the findings with this code.
     pub(crate) fn found(&self, world: &World) -> Vec<Value> {
-        let _ = self.arrange(world);
-        let mut findings = world.findings_after("sh", &self.prelude(world), self.options);
+        let mut findings = self.arrange(world);
         findings.retain(|finding| finding["code"] == self.code);
         findings
     }
@@ -435,7 +438,8 @@ impl<'a> Case<'a> {
     /// Executes and returns the commands. Afterwards the finding must be gone, new errors must not appear, and files of
     /// other packages must be unchanged.
     pub(crate) fn run(&self, world: &World) -> Vec<String> {
-        let (mut before, errors_before) = self.arrange(world);
+        let findings = self.arrange(world);
+        let (mut before, errors_before) = (self.commands_in(&findings), errors(&findings));
         assert!(!before.is_empty(), "{}: {} has no command", self.name, self.code);
         let neighbours = || -> Vec<_> {
             let mut files = files_below(&world.environment());

@@ -16,7 +16,7 @@ use cudnn_cli::output::{Outcome, remark};
 use cudnn_cli::programs::lab_command;
 use cudnn_cli::temporary::Temporary;
 use cudnn_replay::replay::capture::{self, Captured};
-use cudnn_store::captures::{Capture, Record, values_dir};
+use cudnn_store::captures::{Capture, values_dir};
 use cudnn_store::choices::Release;
 
 /// A capture that was read from a file or from a packed file.
@@ -93,11 +93,8 @@ impl CaptureFiles {
 
     /// Returns the releases of cuDNN that the programs used.
     pub(crate) fn releases(&self) -> Vec<Release> {
-        let release = |record: &Record| match record {
-            Record::Start(start) => u32::try_from(start.cudnn).ok().map(Release::from_number),
-            _ => None,
-        };
-        self.captures().flat_map(|capture| capture.records.iter().filter_map(release)).collect()
+        let starts = self.captures().flat_map(|capture| capture.processes().map(|process| process.start.cudnn));
+        starts.filter_map(|cudnn| u32::try_from(cudnn).ok().map(Release::from_number)).collect()
     }
 
     /// Returns the path of the capture with the records of a graph.

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::{CommandResult, Format, count, outln};
 use cudnn_cli::table::table;
-use cudnn_store::captures::{FailureRecord, PlanRecord, Record, Status};
+use cudnn_store::captures::{Capture, CapturedPlan, FailureRecord, Record};
 use serde_json::{Value, json};
 
 use crate::captures::{self, CaptureFile, pack};
@@ -40,19 +40,13 @@ enum Action {
     },
 }
 
-/// A plan with the number of its executions.
-struct Planned<'a> {
-    plan: &'a PlanRecord,
-    executions: u64,
-}
-
 /// What a capture contains.
 #[derive(Default)]
 struct CaptureSummary<'a> {
     /// Graphs with their labels, in order.
     graphs: Vec<(&'a str, &'a str)>,
     /// The plans by the id of the graph.
-    plans: HashMap<&'a str, Vec<Planned<'a>>>,
+    plans: HashMap<&'a str, Vec<CapturedPlan<'a>>>,
     /// Graphs that could not be stored: label and reason.
     incomplete: Vec<(&'a str, &'a str)>,
     failures: Vec<&'a FailureRecord>,
@@ -63,7 +57,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
     match &arguments.action {
         Action::Show { file } => {
             let read = captures::read(file)?;
-            let summary = CaptureSummary::new(&read.capture.records);
+            let summary = CaptureSummary::new(&read.capture);
             format.report(|| summary.value(&read), || summary.text());
             Ok(read.outcome())
         }
@@ -117,57 +111,28 @@ fn refused_kind(failure: &FailureRecord) -> Option<String> {
 }
 
 impl<'a> CaptureSummary<'a> {
-    fn new(records: &'a [Record]) -> Self {
+    fn new(capture: &'a Capture) -> Self {
         let mut summary = CaptureSummary::default();
         let mut known = HashSet::new();
-        // The graphs and places of plans by the ordinal in the capture of the current process.
-        let mut places = HashMap::<usize, (&str, usize)>::new();
-        for record in records {
-            let (plan, executions) = match record {
-                Record::Start(_) => {
-                    places.clear();
-                    continue;
+        for plan in capture.processes().flat_map(|process| process.plans) {
+            summary.plans.entry(&plan.record.graph).or_default().push(plan);
+        }
+        for record in &capture.records {
+            match record {
+                // Two threads may write the same graph.
+                Record::Graph(graph) if known.insert(&graph.graph) => {
+                    summary.graphs.push((&graph.graph, &graph.label));
                 }
-                Record::Graph(graph) => {
-                    // Two threads may write the same graph.
-                    if known.insert(&graph.graph) {
-                        summary.graphs.push((&graph.graph, &graph.label));
-                    }
-                    continue;
-                }
-                Record::Plan(plan) => {
-                    places.entry(plan.plan).or_insert_with(|| {
-                        let plans = summary.plans.entry(&plan.graph).or_default();
-                        plans.push(Planned { plan, executions: 0 });
-                        (&plan.graph, plans.len() - 1)
-                    });
-                    continue;
-                }
-                Record::Execution(execution) if execution.status == Status::SUCCESS => (execution.plan, 1),
-                Record::Count(count) => (count.plan, count.executions),
-                Record::Incomplete(incomplete) => {
-                    summary.incomplete.push((&incomplete.label, &incomplete.reason));
-                    continue;
-                }
-                Record::Failure(failure) => {
-                    summary.failures.push(failure);
-                    continue;
-                }
-                Record::Call(_) => {
-                    summary.calls += 1;
-                    continue;
-                }
-                _ => continue,
-            };
-            let Some((graph, place)) = places.get(&plan) else { continue };
-            if let Some(planned) = summary.plans.get_mut(graph).and_then(|plans| plans.get_mut(*place)) {
-                planned.executions = planned.executions.max(executions);
+                Record::Incomplete(incomplete) => summary.incomplete.push((&incomplete.label, &incomplete.reason)),
+                Record::Failure(failure) => summary.failures.push(failure),
+                Record::Call(_) => summary.calls += 1,
+                _ => {}
             }
         }
         summary
     }
 
-    fn plans_of(&self, graph: &str) -> &[Planned<'a>] {
+    fn plans_of(&self, graph: &str) -> &[CapturedPlan<'a>] {
         self.plans.get(graph).map(Vec::as_slice).unwrap_or_default()
     }
 
@@ -175,11 +140,11 @@ impl<'a> CaptureSummary<'a> {
         let mut table = table(["graph", "engine", "status", "workspace", "executions", "operations"]);
         for (id, label) in &self.graphs {
             let plans = self.plans_of(id);
-            for Planned { plan, executions } in plans {
+            for CapturedPlan { record: plan, count, .. } in plans {
                 let engine = plan.engine.as_ref().map(|engine| engine.index.to_string()).unwrap_or_default();
                 let workspace = plan.workspace.map(|size| size.to_string()).unwrap_or_default();
                 let status = plan.status.to_string();
-                table.add_row([id.printable(), engine, status, workspace, executions.to_string(), shown(label)]);
+                table.add_row([id.printable(), engine, status, workspace, count.to_string(), shown(label)]);
             }
             if plans.is_empty() {
                 table.add_row([
@@ -212,12 +177,11 @@ impl<'a> CaptureSummary<'a> {
     }
 
     fn value(&self, file: &CaptureFile) -> Value {
-        let plan = |planned: &Planned<'_>| {
-            let Planned { plan, executions } = planned;
+        let plan = |CapturedPlan { record: plan, count, .. }: &CapturedPlan<'_>| {
             let engine = plan.engine.as_ref().map(|engine| engine.index);
             json!({
                 "engine": engine, "status": plan.status, "reason": plan.reason, "workspace": plan.workspace,
-                "build_us": plan.build_us, "executions": executions,
+                "build_us": plan.build_us, "executions": count,
             })
         };
         let graph = |(id, label): &(&str, &str)| {

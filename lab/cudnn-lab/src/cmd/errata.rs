@@ -14,7 +14,7 @@ use cudnn_layers::errata::{BlockingRule, BlockingRules, VARIABLE};
 use cudnn_probe::{Host, Requirements, Search, Version, select};
 use serde_json::{Value, json};
 
-use crate::gpus::compute_capabilities;
+use crate::plan_worker::compute_capabilities;
 
 /// The options of `errata`.
 #[derive(Args)]

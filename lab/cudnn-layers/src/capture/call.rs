@@ -13,13 +13,13 @@ use serde_json::{Value as Json, json};
 use super::State;
 use super::descriptors::{self, json_of};
 use super::functions::{ParameterKind, function};
-use super::written::WrittenRecords;
 use crate::last_error::own_calls;
 use crate::program_memory::{self, accepted_word};
 use crate::table::Table;
 use crate::wrappers::{Call, Value};
+use crate::written::WrittenRecords;
 
-pub(super) static CALLS: WrittenRecords = WrittenRecords::new();
+pub(super) static CALLS: WrittenRecords = WrittenRecords::at_most(MAX_CALLS);
 
 /// More distinct calls than any model has.
 const MAX_CALLS: usize = 1 << 16;
@@ -71,9 +71,6 @@ pub(super) fn changed(call: &Call<'_>) {
 pub(super) fn record(state: &State, call: &Call<'_>, status: Status) {
     read_changed(state, call);
     let (key, is_double) = key(call, status);
-    if CALLS.len() >= MAX_CALLS {
-        return;
-    }
     let _ordinal = CALLS.write(&key, |_| {
         let arguments = own_calls(&state.cudnn, || arguments(call, status, is_double));
         let (function, status) = (call.function.name().to_owned(), Some(status.into()));

@@ -11,7 +11,6 @@ use super::State;
 use super::driver::{self, MemoryFunctions, MemoryKind};
 use super::layout::{AddressRange, buffers};
 use super::plans::LivePlan;
-use super::written::WrittenRecords;
 use crate::last_error::own_calls;
 use crate::program_memory;
 use crate::shadow;
@@ -19,6 +18,7 @@ use crate::shadow::calls::raw;
 use crate::shadow::content::Content;
 use crate::shadow::elements::Name;
 use crate::wrappers::{Call, Id};
+use crate::written::WrittenRecords;
 
 /// Executions by plan and status.
 pub(super) static EXECUTIONS: WrittenRecords = WrittenRecords::new();

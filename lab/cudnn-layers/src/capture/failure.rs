@@ -7,13 +7,13 @@ use cudnn_sys::types::cudnnStatus_t as Status;
 use super::State;
 use super::plans;
 use super::reason::reason;
-use super::written::WrittenRecords;
 use crate::program_memory;
 use crate::shadow::elements::{Name, Type};
 use crate::shadow::{self, calls};
 use crate::wrappers::{Call, Id};
+use crate::written::WrittenRecords;
 
-pub(super) static FAILURES: WrittenRecords = WrittenRecords::new();
+pub(super) static FAILURES: WrittenRecords = WrittenRecords::at_most(MAX_FAILURES);
 
 /// More distinct failures than a person reads.
 const MAX_FAILURES: usize = 1000;
@@ -21,9 +21,6 @@ const MAX_FAILURES: usize = 1000;
 /// Records a failed call. Call this before the shadow learns about the failure.
 #[cold]
 pub(super) fn record(state: &State, call: &Call<'_>, status: Status) {
-    if FAILURES.len() >= MAX_FAILURES {
-        return plans::incomplete(state, "failed calls", "only the first 1000 different ones are stored");
-    }
     let subject = match call.function {
         Id::CudnnBackendCreateDescriptor => None,
         function if calls::is_execution(function) || function == Id::CudnnGetExecutionPlanWorkspaceSize => {
@@ -38,7 +35,7 @@ pub(super) fn record(state: &State, call: &Call<'_>, status: Status) {
     let attribute = attribute(call);
     let function = call.function.name();
     let content = (function, status.0, &attribute, text(&descriptors));
-    let _ordinal = FAILURES.write(&content, |_| {
+    let ordinal = FAILURES.write(&content, |_| {
         state.output.write(&Record::Failure(FailureRecord {
             call: function.to_owned(),
             status: status.into(),
@@ -47,6 +44,9 @@ pub(super) fn record(state: &State, call: &Call<'_>, status: Status) {
             descriptors,
         }))
     });
+    if ordinal.is_none() {
+        plans::incomplete(state, "failed calls", "only the first 1000 different ones are stored");
+    }
 }
 
 fn text(descriptors: &[Node]) -> String {

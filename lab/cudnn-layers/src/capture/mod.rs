@@ -12,20 +12,8 @@
 //! | `failure`, `reason` | record failed calls, and cuDNN's reasons |
 //! | `layout` | describes memory without addresses |
 //! | `driver` | queries the driver about memory and streams |
-//! | `written` | remembers which records are written |
 //! | `file` | writes the records of a process |
 //! | `options` | the name of the file, and the requested values |
-//!
-//! Add the layer in a Rust program:
-//!
-//! ```no_run
-//! # mod cudnn_loader { pub mod layers { pub fn add<L>(_: &str) -> Result<(), std::fmt::Error> { Ok(()) } } }
-//! use cudnn_layers::capture::{self, Capture, Options};
-//!
-//! capture::configure(Options::new("app.cudnncap"));
-//! cudnn_loader::layers::add::<Capture>("capture")?;
-//! # Ok::<(), std::fmt::Error>(())
-//! ```
 
 mod call;
 mod data;
@@ -40,7 +28,6 @@ mod options;
 mod plans;
 mod reason;
 mod values;
-mod written;
 
 use std::time::{Duration, Instant};
 
@@ -112,20 +99,20 @@ impl Layer for Capture {
 
 /// A forked child writes another file, but may use the descriptors of its parent.
 static AT_FORK: &[AtFork] = &[
-    plans::GRAPHS.at_fork(),
-    plans::INCOMPLETE.at_fork(),
-    plans::DEVICES.at_fork(),
-    plans::PROPOSALS.at_fork(),
-    plans::PLANS.at_fork(),
+    AtFork::Emptied(plans::GRAPHS.lock()),
+    AtFork::Emptied(plans::INCOMPLETE.lock()),
+    AtFork::Emptied(plans::DEVICES.lock()),
+    AtFork::Emptied(plans::PROPOSALS.lock()),
+    AtFork::Emptied(plans::PLANS.lock()),
     AtFork::Emptied(&plans::STORED),
     AtFork::Emptied(&plans::LIVE),
     AtFork::Emptied(plans::SERIALIZED.lock()),
     AtFork::Inherited(plans::CHOICES.table()),
     AtFork::Emptied(&data::PROGRESS),
     AtFork::InChild(data::in_child),
-    execution::EXECUTIONS.at_fork(),
-    failure::FAILURES.at_fork(),
-    call::CALLS.at_fork(),
+    AtFork::Emptied(execution::EXECUTIONS.lock()),
+    AtFork::Emptied(failure::FAILURES.lock()),
+    AtFork::Emptied(call::CALLS.lock()),
     AtFork::Inherited(&call::LIVE),
     AtFork::Inherited(&file::CREATING),
     AtFork::InChild(file::in_child),
@@ -208,7 +195,8 @@ fn succeeded(state: &State, call: &Call<'_>, duration: Duration) {
                 // Thread cancellation must not unwind from here.
                 let _guard = ThreadStateGuard::new();
                 // SAFETY: cuDNN has accepted both descriptors in this call, so they are live.
-                plans::CHOICES.set(plan, || Some(unsafe { ChosenEngine::read_unnoticed(&state.cudnn, configuration) }));
+                let configuration = unsafe { state.cudnn.descriptor(configuration) };
+                plans::CHOICES.set(plan, || Some(ChosenEngine::read_unnoticed(&configuration)));
             }
         }
         Id::CudnnBackendGetAttribute => {

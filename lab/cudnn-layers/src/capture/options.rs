@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
-use crate::configured::{Configured, variable};
+use crate::configured::{configured_in_code, variable};
 
 /// The environment variable with the name of the capture. The first `%i` in the name is replaced by the process ID.
 pub const VARIABLE: &str = "CUDNN_CAPTURE";
@@ -20,12 +20,9 @@ pub struct Options {
     pub file: PathBuf,
 }
 
-static CONFIGURED: Configured<Options> = Configured::new();
-
-/// Sets the options in code, instead of from [`VARIABLE`]. Only [`DATA_VARIABLE`] still applies. Call this before you add
-/// the layer, because later changes have no effect.
-pub fn configure(options: Options) {
-    CONFIGURED.set(options);
+configured_in_code! {
+    /// Only [`DATA_VARIABLE`] still comes from the environment.
+    Options
 }
 
 impl Options {

@@ -15,8 +15,6 @@ use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::State;
 use super::reason::reason;
-use super::written::WrittenRecords;
-use crate::cudnn::workspace_size;
 use crate::device;
 use crate::engine::ChosenEngine;
 use crate::last_error::own_calls;
@@ -27,6 +25,7 @@ use crate::shadow::content::Content;
 use crate::shadow::elements::{Kind, Name, Raw};
 use crate::shadow::{self, Obstacle};
 use crate::table::Table;
+use crate::written::WrittenRecords;
 
 pub(super) static GRAPHS: WrittenRecords = WrittenRecords::new();
 pub(super) static INCOMPLETE: WrittenRecords = WrittenRecords::new();
@@ -222,7 +221,8 @@ fn write_plan(state: &State, plan: PlanRecord) -> Option<usize> {
 /// Returns the size of the workspace of a plan that the program has just finalized.
 fn workspace(state: &State, plan: Raw) -> Option<i64> {
     // SAFETY: the plan is finalized and live.
-    own_calls(&state.cudnn, || unsafe { workspace_size(&state.cudnn, plan) }).ok()
+    let plan = unsafe { state.cudnn.descriptor(plan) };
+    own_calls(&state.cudnn, || plan.workspace_size()).ok()
 }
 
 fn microseconds(duration: Duration) -> u64 {

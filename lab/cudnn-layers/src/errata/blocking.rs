@@ -10,7 +10,7 @@ use cudnn_os::cancel::ThreadStateGuard;
 use super::rule::{BlockingRule, BlockingRules};
 use crate::active::Active;
 use crate::bypass::Bypass;
-use crate::cudnn::{Cudnn, workspace_size};
+use crate::cudnn::Cudnn;
 use crate::device;
 use crate::engine::ChosenEngine;
 use crate::json::parsed;
@@ -45,7 +45,8 @@ pub(super) unsafe fn configured(state: &State, plan: Raw, configuration: Raw) {
         return;
     }
     // SAFETY: guaranteed by the caller.
-    CHOICES.set(plan, || Some(unsafe { ChosenEngine::read_unnoticed(&state.cudnn, configuration) }));
+    let configuration = unsafe { state.cudnn.descriptor(configuration) };
+    CHOICES.set(plan, || Some(ChosenEngine::read_unnoticed(&configuration)));
 }
 
 /// Discards the record of a plan that is finalized, emptied or destroyed.
@@ -65,7 +66,8 @@ pub(super) fn needs_too_much_workspace(state: &State, descriptor: Raw) -> bool {
         return false;
     }
     // SAFETY: cuDNN has just finalized the plan, which is live during the call.
-    let size = own_calls(&state.cudnn, || unsafe { workspace_size(&state.cudnn, descriptor) });
+    let plan = unsafe { state.cudnn.descriptor(descriptor) };
+    let size = own_calls(&state.cudnn, || plan.workspace_size());
     let refusal = size.ok().and_then(|size| refuse(state, descriptor, Some(size)));
     if let Some(refusal) = &refusal {
         // cuDNN does not finalize the plan again.

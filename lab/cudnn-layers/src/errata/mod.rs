@@ -8,17 +8,6 @@
 //! | `rule` | the rules and the file format |
 //! | `blocking` | decides whether a plan is blocked when the program finalizes it |
 //! | `options` | the rules that the environment or the program selects |
-//!
-//! Add the layer in a Rust program:
-//!
-//! ```no_run
-//! # mod cudnn_loader { pub mod layers { pub fn add<L>(_: &str) -> Result<(), std::fmt::Error> { Ok(()) } } }
-//! use cudnn_layers::errata::{self, Errata, Options};
-//!
-//! errata::configure(Options::default()); // the known rules
-//! cudnn_loader::layers::add::<Errata>("errata")?;
-//! # Ok::<(), std::fmt::Error>(())
-//! ```
 
 mod blocking;
 mod options;

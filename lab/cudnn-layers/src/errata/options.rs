@@ -6,7 +6,7 @@ use std::path::Path;
 use cudnn_os::environment::is_secure_execution;
 
 use super::rule::BlockingRules;
-use crate::configured::Configured;
+use crate::configured::configured_in_code;
 
 /// The environment variable with the rules: `known`, files with rules, or both, separated by commas.
 pub const VARIABLE: &str = "CUDNN_ERRATA";
@@ -26,13 +26,7 @@ impl Default for Options {
     }
 }
 
-static CONFIGURED: Configured<Options> = Configured::new();
-
-/// Sets the options in code, instead of from [`VARIABLE`]. Call this before you add the layer, because later changes have
-/// no effect.
-pub fn configure(options: Options) {
-    CONFIGURED.set(options);
-}
+configured_in_code!(Options);
 
 impl Options {
     /// Returns the options that the program set, or reads them from the environment.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_graph::{Operand, Operation, names, vocabulary};
 use cudnn_probe::release_facts::RELEASE_FACTS;
-use cudnn_store::choices::{Capability, Document, Release};
+use cudnn_store::choices::{Capability, Document, Release, read_knobs};
 use serde::Deserialize;
 
 use crate::engine::ChosenEngine;
@@ -39,7 +39,7 @@ pub struct BlockingRule {
     operations: Vec<String>,
     #[serde(default)]
     engines: Vec<u32>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "read_knobs")]
     knobs: BTreeMap<String, i64>,
     #[serde(default)]
     numerical_notes: Vec<String>,
@@ -392,6 +392,7 @@ mod tests {
             (r#""operations":["matmul"],"compute_capability":{"from":"sm_90"}"#, "not a compute capability"),
             (r#""operation":["matmul"]"#, "unknown field `operation`"),
             (r#""knobs":{"TILE":1}"#, "unknown knob \"TILE\""),
+            (r#""knobs":{"TILE_SIZE":1,"TILE_SIZE":1}"#, "the knob \"TILE_SIZE\" occurs twice"),
             (r#""tensors":[{"types":["fp16"]}]"#, "unknown data type \"fp16\""),
             (r#""operations":["matmul"],"reason":"other""#, "duplicate field"),
             (r#""operations":["convolution_forward"]"#, "unknown operation"),

@@ -10,7 +10,7 @@ use cudnn_sys::types::{cudnnBackendHeurMode_t as Mode, cudnnStatus_t as Status};
 
 use super::messages::Messages;
 use super::reason::Reason;
-use crate::cudnn::{Cudnn, LayerDescriptor, single};
+use crate::cudnn::{Cudnn, Descriptor};
 use crate::shadow::elements::{Kind, Name, Raw, Type};
 
 /// More engines than cuDNN has for one graph.
@@ -25,7 +25,7 @@ pub(super) struct Planned {
 }
 
 impl Planned {
-    fn set_device(&self, descriptor: &LayerDescriptor<'_>, name: Name) -> Result<(), Status> {
+    fn set_device(&self, descriptor: &Descriptor<'_>, name: Name) -> Result<(), Status> {
         let Some(device) = self.device else { return Ok(()) };
         descriptor.set(name, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &[device])
     }
@@ -60,7 +60,8 @@ pub(super) unsafe fn try_all(
 ) -> Result<TriedEngines, Status> {
     let name = Name::CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT;
     // SAFETY: guaranteed by the caller.
-    let count: i64 = unsafe { single(cudnn, planned.graph, name, Type::CUDNN_TYPE_INT64) }?;
+    let graph = unsafe { cudnn.descriptor(planned.graph) };
+    let count: i64 = graph.single(name, Type::CUDNN_TYPE_INT64)?;
     let mut candidates = TriedEngines::default();
     for engine in 0..count.clamp(0, MAX_ENGINES) {
         if Instant::now() > deadline {
@@ -90,7 +91,7 @@ fn with_default_configuration<T>(
     cudnn: &Cudnn,
     planned: Planned,
     index: i64,
-    work: impl FnOnce(&LayerDescriptor<'_>) -> Result<T, Status>,
+    work: impl FnOnce(&Descriptor<'_>) -> Result<T, Status>,
 ) -> Result<T, Status> {
     cudnn.with_descriptor(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR, |engine| {
         let descriptor = Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
@@ -136,11 +137,9 @@ pub(super) fn has_plan(cudnn: &Cudnn, planned: Planned, deadline: Instant) -> bo
                 return Ok(false);
             }
             let kind = Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR;
-            cudnn.with_descriptors(kind, count.min(MAX_PLANS), |proposals| {
-                let mut raw: Vec<Raw> = proposals.iter().map(LayerDescriptor::raw).collect();
-                let count = heuristics.read(results, descriptor, &mut raw)?;
-                let mut read = raw.into_iter().take(count);
-                Ok(read.any(|proposal| Instant::now() < deadline && build_plan(cudnn, planned, proposal).is_ok()))
+            heuristics.with_children(results, kind, count.min(MAX_PLANS), |proposals| {
+                let has_plan = |proposal: &Descriptor<'_>| build_plan(cudnn, planned, proposal.raw()).is_ok();
+                Ok(proposals.iter().any(|proposal| Instant::now() < deadline && has_plan(proposal)))
             })
         });
         built == Ok(true)

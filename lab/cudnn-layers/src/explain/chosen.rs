@@ -1,38 +1,24 @@
 //! Reads the engine of a plan from cuDNN, and adds it to the labels of the plan.
 
-use cudnn_sys::types::cudnnStatus_t as Status;
-
-use crate::cudnn::{Cudnn, read};
+use crate::cudnn::Descriptor;
 use crate::engine::ChosenEngine;
 use crate::shadow;
 use crate::shadow::content::Content;
-use crate::shadow::elements::{Kind, Name, Raw, Type};
+use crate::shadow::elements::{Kind, Name, Type};
 
 /// Reads the engine, the knobs and the notes of a plan. Labels of all layers show them from now on.
-pub(super) fn learn(cudnn: &Cudnn, plan: Raw, workspace: i64) {
-    let Some(content) = shadow::content(plan) else { return };
+pub(super) fn learn(plan: &Descriptor<'_>, workspace: i64) {
+    let Some(content) = shadow::content(plan.raw()) else { return };
     if let Some(facts) = &content.facts {
         let name = Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE;
         facts.learn(name, Type::CUDNN_TYPE_INT64, &workspace.to_ne_bytes());
     }
     let Some(configuration) = content.child(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG) else { return };
-    if let Ok(choice) = choice(cudnn, plan) {
+    let (name, kind) = (Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    if let Ok(choice) = plan.with_child(name, kind, |configuration| Ok(ChosenEngine::read(configuration))) {
         add_engine(configuration, &choice);
         add_knobs(configuration, &choice);
     }
-}
-
-/// Reads the configuration of a plan.
-fn choice(cudnn: &Cudnn, plan: Raw) -> Result<ChosenEngine, Status> {
-    cudnn.with_descriptor(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, |configuration| {
-        let mut to = [configuration.raw()];
-        let (name, ty) = (Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR);
-        // SAFETY: the plan is finalized and live; cuDNN fills the descriptor.
-        unsafe {
-            read(cudnn, plan, name, ty, &mut to)?;
-            Ok(ChosenEngine::read(cudnn, configuration.raw()))
-        }
-    })
 }
 
 fn add_engine(configuration: &Content, choice: &ChosenEngine) {

@@ -1,7 +1,5 @@
 //! Runs the layer's own attempts with a graph that the program has given up, and writes the report.
 
-use std::collections::BTreeSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -21,12 +19,12 @@ use super::variants::variants;
 use crate::bypass::Bypass;
 use crate::cudnn::{ABSENT, Cudnn};
 use crate::last_error::own_calls;
-use crate::lock::Lock;
 use crate::report::{Destination, Shown, open, process_name};
 use crate::shadow;
 use crate::shadow::content::Content;
 use crate::shadow::devices::{self, ReferencedDevice};
 use crate::shadow::elements::Raw;
+use crate::written::WrittenRecords;
 
 /// The time for trying engines. Plans that cuDNN compiles take up to half a second each.
 const ENGINES_TIME: Duration = Duration::from_secs(5);
@@ -35,26 +33,15 @@ const VARIANTS_TIME: Duration = Duration::from_secs(5);
 /// More reports than a person reads.
 const MAX_REPORTS: usize = 1000;
 
-/// Hashes of the graphs and lines that were reported.
-pub(super) static REPORTED: Lock<Option<BTreeSet<u64>>> = Lock::keeping(None);
-
-/// Returns whether this text has not been reported yet, and remembers it.
-fn is_new(text: &str) -> bool {
-    let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
-    let hash = hasher.finish();
-    REPORTED.lock().is_some_and(|mut reported| {
-        let reported = reported.get_or_insert_default();
-        reported.len() < MAX_REPORTS && reported.insert(hash)
-    })
-}
+/// The graphs and lines that were reported.
+pub(super) static REPORTED: WrittenRecords = WrittenRecords::at_most(MAX_REPORTS);
 
 /// Writes a line about a plan that the program executes, unless the same was written before.
 pub(super) fn write_used(state: &State, plan: Raw, duration: Duration, restored_from: Option<Arc<str>>) {
     let built = if restored_from.is_some() { "restored" } else { "built" };
     let label = restored_from.or_else(|| shadow::label(plan));
     let label = label.as_deref().unwrap_or("a plan");
-    if is_new(label) {
+    if REPORTED.add(&label).is_some() {
         write(state, &format!("cudnn-explain: used: {label}; {built} in {}\n", Shown(duration)));
     }
 }
@@ -110,7 +97,7 @@ fn lacks_memory(attempt: &Attempt) -> bool {
 }
 
 fn is_new_graph(attempt: &Attempt, failure: AttemptFailure) -> bool {
-    is_new(&format!("{failure:?} {}", key(&attempt.graph)))
+    REPORTED.add(&(format!("{failure:?}"), key(&attempt.graph))).is_some()
 }
 
 /// Returns whether the layer has seen all calls.

@@ -15,19 +15,6 @@
 //! | `reason` | finds the reason of a failure in the messages |
 //! | `drawing`, `report` | format the reports |
 //! | `options` | the options from the environment or the program |
-//!
-//! Add the layer in a Rust program:
-//!
-//! ```no_run
-//! # mod cudnn_loader { pub mod layers { pub fn add<L>(_: &str) -> Result<(), std::fmt::Error> { Ok(()) } } }
-//! use cudnn_layers::explain::{self, Explain};
-//!
-//! let mut options = explain::Options::default();
-//! options.used = true;
-//! explain::configure(options);
-//! cudnn_loader::layers::add::<Explain>("explain")?;
-//! # Ok::<(), std::fmt::Error>(())
-//! ```
 
 mod attempts;
 mod candidates;
@@ -52,7 +39,7 @@ use cudnn_sys::types::{cudnnCallback_t, cudnnStatus_t};
 use self::attempts::Attempt;
 use self::messages::Callback;
 use crate::active::Active;
-use crate::cudnn::{Cudnn, workspace_size};
+use crate::cudnn::Cudnn;
 use crate::fork::{AtFork, Rank};
 use crate::last_error::own_calls;
 use crate::program_memory::accepted_words;
@@ -106,7 +93,7 @@ static AT_FORK: &[AtFork] = &[
     AtFork::Emptied(&attempts::STATE),
     AtFork::Emptied(attempts::SERIALIZED.lock()),
     AtFork::InChild(attempts::in_child),
-    AtFork::Inherited(&investigation::REPORTED),
+    AtFork::Inherited(investigation::REPORTED.lock()),
     AtFork::Inherited(&messages::PROGRAM),
     AtFork::Emptied(&messages::RECEIVED),
     AtFork::InChild(messages::in_child),
@@ -220,9 +207,10 @@ fn built(state: &State, plan: Raw, duration: Duration) {
     let cudnn = &state.cudnn;
     let workspace = own_calls(cudnn, || {
         // SAFETY: the program has just finalized the plan.
-        let size = unsafe { workspace_size(cudnn, plan) }.unwrap_or_default();
+        let plan = unsafe { cudnn.descriptor(plan) };
+        let size = plan.workspace_size().unwrap_or_default();
         if state.is_used_shown {
-            chosen::learn(cudnn, plan, size);
+            chosen::learn(&plan, size);
         }
         size
     });

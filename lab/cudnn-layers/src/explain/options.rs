@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use crate::configured::{Configured, variable};
+use crate::configured::{configured_in_code, variable};
 use crate::report::Destination;
 
 /// The environment variable that selects the reports: `failures` (the default) or `used`.
@@ -26,13 +26,7 @@ impl Default for Options {
     }
 }
 
-static CONFIGURED: Configured<Options> = Configured::new();
-
-/// Sets the options in code, instead of from the environment. Call this before you add the layer, because later changes
-/// have no effect.
-pub fn configure(options: Options) {
-    CONFIGURED.set(options);
-}
+configured_in_code!(Options);
 
 impl Options {
     /// Returns the options that the program set, or reads them from the environment.

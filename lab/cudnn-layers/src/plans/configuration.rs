@@ -3,9 +3,9 @@
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::graph_json;
-use crate::cudnn::Cudnn;
+use crate::cudnn::Descriptor;
 use crate::engine::{compiles_code, index, knobs, with_engine};
-use crate::shadow::elements::{Name, Raw, Type};
+use crate::shadow::elements::{Name, Type};
 
 /// An engine with its settings and its graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,27 +22,15 @@ pub(super) struct Configuration {
 impl Configuration {
     /// Reads a configuration of the program. Returns `Ok(None)` if the engine compiles no code: building such a plan is
     /// faster than restoring it.
-    ///
-    /// # Safety
-    /// The configuration is finalized and live.
-    ///
-    /// # Errors
-    /// Returns the status if cuDNN does not report a part of the configuration.
-    pub(super) unsafe fn read(cudnn: &Cudnn, configuration: Raw) -> Result<Option<Self>, Status> {
-        // SAFETY: guaranteed by the caller.
-        let engine = unsafe {
-            with_engine(cudnn, configuration, |engine| {
-                if !compiles_code(engine)? {
-                    return Ok(None);
-                }
-                let limit = engine.single(Name::CUDNN_ATTR_ENGINE_SM_COUNT_TARGET, Type::CUDNN_TYPE_INT32).ok();
-                let graph = graph_json::read(cudnn, engine)?;
-                Ok(Some((graph, index(engine)?, limit)))
-            })
-        }?;
+    pub(super) fn read(configuration: &Descriptor<'_>) -> Result<Option<Self>, Status> {
+        let engine = with_engine(configuration, |engine| {
+            if !compiles_code(engine)? {
+                return Ok(None);
+            }
+            let limit = engine.single(Name::CUDNN_ATTR_ENGINE_SM_COUNT_TARGET, Type::CUDNN_TYPE_INT32).ok();
+            Ok(Some((graph_json::read(engine)?, index(engine)?, limit)))
+        })?;
         let Some((graph, engine, multiprocessors)) = engine else { return Ok(None) };
-        // SAFETY: guaranteed by the caller.
-        let knobs = unsafe { knobs(cudnn, configuration) }?;
-        Ok(Some(Configuration { graph, engine, multiprocessors, knobs }))
+        Ok(Some(Configuration { graph, engine, multiprocessors, knobs: knobs(configuration)? }))
     }
 }

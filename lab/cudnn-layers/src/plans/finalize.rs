@@ -15,7 +15,7 @@ use super::restored::{self, Restored, built};
 use super::state::State;
 use super::variables::Variables;
 use super::{device, statistics};
-use crate::cudnn::{ABSENT, Cudnn, UNCLEAR, text, workspace_size};
+use crate::cudnn::{ABSENT, Cudnn, UNCLEAR};
 use crate::last_error::{hide_errors, own_calls};
 use crate::plan_configurations::{PlanConfiguration, PlanConfigurations};
 use crate::shadow::elements::{Kind, Name, Raw, Type};
@@ -33,7 +33,8 @@ pub(super) static CONFIGURATIONS: PlanConfigurations<Result<Configuration, NotCa
 pub(super) unsafe fn configured(state: &State, plan: Raw, configuration: Raw) {
     CONFIGURATIONS.set(plan, || {
         // SAFETY: guaranteed by the caller.
-        let read = own_calls(&state.cudnn, || unsafe { Configuration::read(&state.cudnn, configuration) });
+        let configuration = unsafe { state.cudnn.descriptor(configuration) };
+        let read = own_calls(&state.cudnn, || Configuration::read(&configuration));
         read.map_err(|_| NotCached::Configuration).transpose()
     });
 }
@@ -170,8 +171,7 @@ fn restore(cudnn: &Cudnn, key: &Key, json: &[u8], size: i64) -> Result<Raw, Stat
                 plan.finalize()
             })?,
         }
-        // SAFETY: the plan is finalized.
-        if unsafe { workspace_size(cudnn, plan.raw()) }? == size { Ok(()) } else { Err(UNCLEAR) }
+        if plan.workspace_size()? == size { Ok(()) } else { Err(UNCLEAR) }
     })
 }
 
@@ -179,9 +179,10 @@ fn restore(cudnn: &Cudnn, key: &Key, json: &[u8], size: i64) -> Result<Raw, Stat
 fn cache_plan(state: &State, key: Key, descriptor: Raw, build_time: Duration) {
     let cudnn = &state.cudnn;
     // SAFETY: the program has just finalized this descriptor in this thread.
-    let read = own_calls(cudnn, || unsafe {
-        let size = workspace_size(cudnn, descriptor)?;
-        Ok::<_, Status>((size, text(cudnn, descriptor, Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION)?))
+    let built = unsafe { cudnn.descriptor(descriptor) };
+    let read = own_calls(cudnn, || {
+        let size = built.workspace_size()?;
+        Ok::<_, Status>((size, built.text(Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION)?))
     });
     let Ok((workspace_size, plan)) = read else { return };
     let Some(json) = PlanJson::parse(&plan) else { return report_not_cached(state, NotCached::StatesOther) };

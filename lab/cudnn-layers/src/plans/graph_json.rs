@@ -8,23 +8,17 @@ use std::collections::BTreeMap;
 use cudnn_sys::types::cudnnStatus_t as Status;
 use serde_json::Value;
 
-use crate::cudnn::{Cudnn, LayerDescriptor, UNCLEAR};
+use crate::cudnn::Descriptor;
 use crate::json::parsed;
 use crate::shadow::elements::{Kind, Name, Type};
 
 /// Returns the JSON of an engine's graph, which [`parse`] reads.
-///
-/// # Errors
-/// Returns the status if cuDNN does not provide the graph.
-pub(super) fn read(cudnn: &Cudnn, engine: &LayerDescriptor<'_>) -> Result<Vec<u8>, Status> {
-    const TYPE: Type = Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
-    cudnn.with_descriptor(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, |graph| {
-        let mut to = [graph.raw()];
-        if engine.read(Name::CUDNN_ATTR_ENGINE_OPERATION_GRAPH, TYPE, &mut to)? != 1 {
-            return Err(UNCLEAR);
-        }
-        cudnn.with_descriptor(Kind::CUDNN_BACKEND_KERNEL_CACHE_DESCRIPTOR, |cache| {
-            cache.set(Name::CUDNN_ATTR_KERNEL_CACHE_OPERATION_GRAPH, TYPE, &to)?;
+pub(super) fn read(engine: &Descriptor<'_>) -> Result<Vec<u8>, Status> {
+    let (name, kind) = (Name::CUDNN_ATTR_ENGINE_OPERATION_GRAPH, Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    engine.with_child(name, kind, |graph| {
+        engine.cudnn.with_descriptor(Kind::CUDNN_BACKEND_KERNEL_CACHE_DESCRIPTOR, |cache| {
+            let (name, ty) = (Name::CUDNN_ATTR_KERNEL_CACHE_OPERATION_GRAPH, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR);
+            cache.set(name, ty, &[graph.raw()])?;
             cache.finalize()?;
             cache.text(Name::CUDNN_ATTR_KERNEL_CACHE_JSON_REPRESENTATION)
         })

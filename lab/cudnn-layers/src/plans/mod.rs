@@ -13,19 +13,6 @@
 //! | `graph_json` | reads the graph of an engine from cuDNN |
 //! | `recorded` | parses a key, so that the plan can be built again elsewhere |
 //! | `restored` | maps the program's descriptors to restored plans |
-//!
-//! Add the layer in a Rust program:
-//!
-//! ```no_run
-//! # mod cudnn_loader { pub mod layers { pub fn add<L>(_: &str) -> Result<(), std::fmt::Error> { Ok(()) } } }
-//! use cudnn_layers::plans::{self, Plans};
-//!
-//! let (mut options, _) = plans::Options::from_environment();
-//! options.store.dir = Some("/var/cache/my-service/plans".into());
-//! plans::configure(options);
-//! cudnn_loader::layers::add::<Plans>("plans")?;
-//! # Ok::<(), std::fmt::Error>(())
-//! ```
 
 mod bytes;
 mod calls;

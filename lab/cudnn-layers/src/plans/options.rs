@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use cudnn_store::plans::Settings;
 
-use crate::configured::Configured;
+use crate::configured::configured_in_code;
 use crate::report::Destination;
 
 /// Options of the layer.
@@ -17,13 +17,7 @@ pub struct Options {
     pub summary: Option<Destination>,
 }
 
-static CONFIGURED: Configured<Options> = Configured::new();
-
-/// Sets the options in code, instead of from the environment. Call this before you add the layer, because later changes
-/// have no effect.
-pub fn configure(options: Options) {
-    CONFIGURED.set(options);
-}
+configured_in_code!(Options);
 
 impl Options {
     /// Reads the options from the environment. Also returns the problems with invalid values.

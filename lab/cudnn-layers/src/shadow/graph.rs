@@ -39,9 +39,6 @@ impl fmt::Display for Obstacle {
 }
 
 /// Returns a descriptor with everything below it.
-///
-/// # Errors
-/// Returns the reason if a part is unknown.
 pub(crate) fn graph(content: &Arc<Content>) -> Result<Graph, Obstacle> {
     let mut conversion = Conversion { is_strict: true, ..Conversion::default() };
     conversion.add(content)?;

@@ -13,6 +13,7 @@ use super::content::{ChildDescriptor, Content};
 use super::elements::{Kind, Name};
 use super::facts::DescriptorFacts;
 use super::graph::known_parts;
+use crate::report::rounded;
 
 /// Returns the label of a descriptor, or `None` if it has no useful description.
 pub(super) fn describe(content: &Arc<Content>) -> Option<String> {
@@ -150,10 +151,11 @@ fn is_tuned(content: &Content) -> bool {
 
 /// Formats a size as `4.0 MiB`.
 pub(crate) fn bytes(count: i64) -> String {
-    match count {
-        0..1024 => format!("{count} bytes"),
-        1024..0x10_0000 => format!("{:.1} KiB", count as f64 / 1024.0),
-        0x10_0000..0x4000_0000 => format!("{:.1} MiB", count as f64 / f64::from(0x10_0000)),
-        _ => format!("{:.1} GiB", count as f64 / f64::from(0x4000_0000)),
-    }
+    let (unit, name) = match count {
+        ..1024 => return format!("{count} bytes"),
+        1024..0x10_0000 => (0x400, "KiB"),
+        0x10_0000..0x4000_0000 => (0x10_0000, "MiB"),
+        _ => (0x4000_0000, "GiB"),
+    };
+    format!("{} {name}", rounded(u128::from(count.unsigned_abs()), unit, 1))
 }

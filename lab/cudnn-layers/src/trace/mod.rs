@@ -5,19 +5,6 @@
 //! | [`Options::chrome`] | `CUDNN_TRACE` | a Perfetto file, which contains all returned calls even after a crash |
 //! | [`Options::lines`] | `CUDNN_TRACE_LINES` | a line for each call |
 //! | [`Options::summary`] | `CUDNN_TRACE_SUMMARY`, or no other output | a summary when the process exits |
-//!
-//! Add the layer in a Rust program:
-//!
-//! ```no_run
-//! # mod cudnn_loader { pub mod layers { pub fn add<L>(_: &str) -> Result<(), std::fmt::Error> { Ok(()) } } }
-//! use cudnn_layers::trace::{self, Trace};
-//!
-//! let mut options = trace::Options::default();
-//! options.chrome = Some("trace.json".into());
-//! trace::configure(options);
-//! cudnn_loader::layers::add::<Trace>("trace")?;
-//! # Ok::<(), std::fmt::Error>(())
-//! ```
 
 mod call;
 mod chrome;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use cudnn_store::plans::parse_size;
 
-use crate::configured::{Configured, variable};
+use crate::configured::{configured_in_code, variable};
 use crate::report::Destination;
 
 /// The maximum size of a file unless the user chooses one. About 20,000 graphs fill it.
@@ -30,13 +30,7 @@ pub struct Options {
     pub nvtx: Option<PathBuf>,
 }
 
-static CONFIGURED: Configured<Options> = Configured::new();
-
-/// Sets the options in code, instead of from the environment. Call this before you add the layer, because later changes
-/// have no effect.
-pub fn configure(options: Options) {
-    CONFIGURED.set(options);
-}
+configured_in_code!(Options);
 
 impl Options {
     /// Returns the options of the program, or else those from the environment.

@@ -11,19 +11,6 @@
 //! | `remembered` | remembers the order for each query |
 //! | `query` | finds the ranking for a query of the program, and answers it |
 //! | `options` | the files that the environment or the program selects |
-//!
-//! Add the layer in a Rust program:
-//!
-//! ```no_run
-//! # mod cudnn_loader { pub mod layers { pub fn add<L>(_: &str) -> Result<(), std::fmt::Error> { Ok(()) } } }
-//! use cudnn_layers::tuned::{self, Tuned};
-//!
-//! let mut options = tuned::Options::default();
-//! options.files = vec!["app.tuned.json".into()];
-//! tuned::configure(options);
-//! cudnn_loader::layers::add::<Tuned>("tuned")?;
-//! # Ok::<(), std::fmt::Error>(())
-//! ```
 
 mod options;
 mod order;

@@ -9,7 +9,7 @@ use cudnn_os::objects::{absolute, read_list};
 use cudnn_probe::layers::TUNED_FILE;
 use cudnn_store::choices::Choices;
 
-use crate::configured::{Configured, variable};
+use crate::configured::{configured_in_code, variable};
 
 /// The environment variable with the files, separated like the directories in `PATH`.
 pub const VARIABLE: &str = "CUDNN_TUNED";
@@ -26,13 +26,7 @@ pub struct Options {
     pub only: bool,
 }
 
-static CONFIGURED: Configured<Options> = Configured::new();
-
-/// Sets the options in code, instead of from [`VARIABLE`] and [`ONLY_VARIABLE`]. Call this before you add the layer,
-/// because later changes have no effect.
-pub fn configure(options: Options) {
-    CONFIGURED.set(options);
-}
+configured_in_code!(Options);
 
 impl Options {
     /// Returns the options that the program set, or reads them from the environment.

@@ -9,7 +9,7 @@ use cudnn_store::captures::Engine;
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::order::{EngineWithKnobs, Order, Proposal};
-use crate::cudnn::{Cudnn, LayerDescriptor, UNCLEAR, read};
+use crate::cudnn::{Cudnn, Descriptor, UNCLEAR};
 use crate::engine::{index, knobs, knobs_with_room, with_engine};
 use crate::last_error::own_calls;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
@@ -26,31 +26,19 @@ const DESCRIPTOR: Type = Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
 const CONFIGURATION: Kind = Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR;
 
 /// Returns the number of proposals that cuDNN announces.
-///
-/// # Safety
-/// The heuristics are finalized and live.
-pub(super) unsafe fn announced(cudnn: &Cudnn, heuristics: Raw) -> Result<usize, Status> {
-    // SAFETY: guaranteed by the caller.
-    let announced = own_calls(cudnn, || unsafe { read::<Raw>(cudnn, heuristics, RESULTS, DESCRIPTOR, &mut []) })?;
+pub(super) fn announced(heuristics: &Descriptor<'_>) -> Result<usize, Status> {
+    let announced = own_calls(heuristics.cudnn, || heuristics.read::<Raw>(RESULTS, DESCRIPTOR, &mut []))?;
     if announced > MAX_PROPOSALS { Err(UNCLEAR) } else { Ok(announced) }
 }
 
 /// Returns the announced proposals that cuDNN supports, in its order.
-///
-/// # Safety
-/// The heuristics are finalized and live.
-pub(super) unsafe fn proposals(cudnn: &Cudnn, heuristics: Raw, announced: usize) -> Result<Vec<Proposal>, Status> {
+pub(super) fn proposals(heuristics: &Descriptor<'_>, announced: usize) -> Result<Vec<Proposal>, Status> {
     let read_all = || {
-        cudnn.with_descriptors(CONFIGURATION, announced, |configurations| {
-            let mut raw: Vec<Raw> = configurations.iter().map(LayerDescriptor::raw).collect();
-            // SAFETY: guaranteed by the caller.
-            let filled = unsafe { read(cudnn, heuristics, RESULTS, DESCRIPTOR, &mut raw) }?;
-            // SAFETY: cuDNN has filled these configurations.
-            let proposal = |configuration: &LayerDescriptor<'_>| unsafe { proposal(cudnn, configuration.raw()) }.ok();
-            Ok(configurations.iter().take(filled).map(proposal).collect())
+        heuristics.with_children(RESULTS, CONFIGURATION, announced, |configurations| {
+            Ok(configurations.iter().map(|configuration| proposal(configuration).ok()).collect())
         })
     };
-    own_calls(cudnn, || trial::run_in_other_order(read_all))
+    own_calls(heuristics.cudnn, || trial::run_in_other_order(read_all))
 }
 
 /// Returns the proposals in the program's descriptors.
@@ -59,22 +47,16 @@ pub(super) unsafe fn proposals(cudnn: &Cudnn, heuristics: Raw, announced: usize)
 /// The descriptors are live, and cuDNN has filled them.
 pub(super) unsafe fn filled_proposals(cudnn: &Cudnn, descriptors: &[Raw]) -> Vec<Proposal> {
     // SAFETY: guaranteed by the caller.
-    let read_all = || descriptors.iter().map(|filled| unsafe { proposal(cudnn, *filled) }.ok()).collect();
-    own_calls(cudnn, || trial::run_in_other_order(read_all))
+    let read = |filled: &Raw| proposal(&unsafe { cudnn.descriptor(*filled) }).ok();
+    own_calls(cudnn, || trial::run_in_other_order(|| descriptors.iter().map(read).collect()))
 }
 
 /// Reads a proposal.
-///
-/// # Safety
-/// The configuration is finalized and live.
-unsafe fn proposal(cudnn: &Cudnn, configuration: Raw) -> Result<EngineWithKnobs, Status> {
-    // SAFETY: guaranteed by the caller.
-    let (index, few) =
-        unsafe { (with_engine(cudnn, configuration, index)?, knobs_with_room(cudnn, configuration, FEW_KNOBS)?) };
-    let knobs = match few {
+fn proposal(configuration: &Descriptor<'_>) -> Result<EngineWithKnobs, Status> {
+    let index = with_engine(configuration, index)?;
+    let knobs = match knobs_with_room(configuration, FEW_KNOBS)? {
         Some(knobs) => knobs,
-        // SAFETY: as above.
-        None => unsafe { knobs(cudnn, configuration) }?,
+        None => knobs(configuration)?,
     };
     Ok(EngineWithKnobs {
         index,
@@ -85,22 +67,18 @@ unsafe fn proposal(cudnn: &Cudnn, configuration: Raw) -> Result<EngineWithKnobs,
 /// Lets cuDNN fill descriptors so that the first one becomes the first proposal in this order, and so on. Returns how many were filled, up to the first one that was not.
 ///
 /// # Safety
-/// The heuristics are finalized and live, and the descriptors are live.
-///
-/// # Errors
-/// Returns an error if cuDNN refuses the call.
-pub(super) unsafe fn fill(cudnn: &Cudnn, heuristics: Raw, order: &Order, descriptors: &[Raw]) -> Result<usize, Status> {
+/// The descriptors are live.
+pub(super) unsafe fn fill(heuristics: &Descriptor<'_>, order: &Order, descriptors: &[Raw]) -> Result<usize, Status> {
     let len = order.iter().map(|(_, place)| place + 1).max().unwrap_or(0);
     let mut array: Vec<Raw> = vec![null_mut(); len];
     for ((_, place), descriptor) in order.iter().zip(descriptors) {
         *array.get_mut(*place).ok_or(UNCLEAR)? = *descriptor;
     }
     // Proposals that the program does not receive fill descriptors of this layer.
-    let spare = Spare::new(cudnn, array.iter().filter(|descriptor| descriptor.is_null()).count())?;
+    let spare = Spare::new(heuristics.cudnn, array.iter().filter(|descriptor| descriptor.is_null()).count())?;
     let empty = array.iter_mut().filter(|descriptor| descriptor.is_null());
     empty.zip(&spare.descriptors).for_each(|(place, descriptor)| *place = *descriptor);
-    // SAFETY: guaranteed by the caller.
-    let filled = unsafe { read(cudnn, heuristics, RESULTS, DESCRIPTOR, &mut array) };
+    let filled = heuristics.read(RESULTS, DESCRIPTOR, &mut array);
     spare.destroy();
     let filled = filled?;
     Ok(order.iter().take_while(|(_, place)| *place < filled).count())

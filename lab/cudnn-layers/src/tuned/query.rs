@@ -92,7 +92,7 @@ pub(super) fn answer(state: &State, query: &HeuristicsQuery) -> Option<usize> {
         (found, descriptors)
     };
     // SAFETY: the program passes the heuristics and the descriptors to this call, and keeps them alive.
-    let filled = unsafe { fill(&state.cudnn, query.heuristics, &found.order, &descriptors) }.ok()?;
+    let filled = unsafe { fill(&state.cudnn.descriptor(query.heuristics), &found.order, &descriptors) }.ok()?;
     let _guard = ThreadStateGuard::new();
     if filled < found.order.len() {
         state.host.warning(&format!("cuDNN has returned {filled} engines instead of {}", found.order.len()));
@@ -147,13 +147,13 @@ fn find_order<'a>(state: &'a State, query: &HeuristicsQuery) -> Option<FoundOrde
     let device = device::description(&state.cudnn, &content)?;
     let ranking = find_ranking(state, &device, graph)?;
     // SAFETY: the program passes the heuristics to this call.
-    let announced = unsafe { announced(&state.cudnn, query.heuristics) }.ok()?;
+    let heuristics = unsafe { state.cudnn.descriptor(query.heuristics) };
+    let announced = announced(&heuristics).ok()?;
     let key = remembered::key(&content, &ranking.graph, &device);
     if let Some(order) = remembered::find(key, announced) {
         return Some(FoundOrder { ranking, order: order?, is_remembered: true });
     }
-    // SAFETY: as above.
-    let proposals = |count| unsafe { proposals(&state.cudnn, query.heuristics, count) }.ok();
+    let proposals = |count| proposals(&heuristics, count).ok();
     // In another mode than that of the ranking, the heuristics may choose another engine.
     if !state.only && ranking.confirms_heuristics() && is_best(ranking, proposals(announced.min(1))?.first()) {
         remembered::insert(key, announced, None);

@@ -1,7 +1,5 @@
 //! Writes each message once.
 
-use std::collections::BTreeSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_layer_api::Host;
@@ -10,8 +8,8 @@ use cudnn_os::text_file::TextFile;
 
 use super::rules::ValidationRule;
 use crate::active::Active;
-use crate::lock::Lock;
 use crate::report::bounded_line;
+use crate::written::WrittenRecords;
 
 /// The layer's state after it has started.
 pub(super) struct State {
@@ -25,8 +23,8 @@ pub(super) static STATE: Active<State> = Active::new();
 /// The maximum number of messages in a process.
 const LIMIT: usize = 256;
 
-/// The hashes of written messages.
-pub(super) static WRITTEN: Lock<Option<BTreeSet<u64>>> = Lock::keeping(None);
+/// The written messages, and the last one, which says that more are not shown.
+pub(super) static WRITTEN: WrittenRecords = WrittenRecords::at_most(LIMIT + 1);
 
 impl State {
     /// Writes a message, unless it was written before. `place` names the descriptor and says what is wrong.
@@ -40,15 +38,7 @@ impl State {
         let _guard = ThreadStateGuard::new();
         let line = format!("{} {}: {place}", rule.code, rule.name);
         let mut line = bounded_line(line);
-        let mut hasher = DefaultHasher::new();
-        line.hash(&mut hasher);
-        let Some(mut written) = WRITTEN.lock() else { return };
-        let all = written.get_or_insert_default();
-        let (count, is_new) = (all.len(), all.len() <= LIMIT && all.insert(hasher.finish()));
-        drop(written);
-        if !is_new {
-            return;
-        }
+        let Some(count) = WRITTEN.add(&line) else { return };
         if count == LIMIT {
             line = format!("{LIMIT} mistakes were reported; more are not shown");
         }

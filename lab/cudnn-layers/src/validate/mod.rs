@@ -14,19 +14,6 @@
 //! | `destroyed` | remembers destroyed descriptors |
 //! | `message`, `texts` | write each message once, and name descriptors in them |
 //! | `options` | where to write the messages |
-//!
-//! Add the layer in a Rust program:
-//!
-//! ```no_run
-//! # mod cudnn_loader { pub mod layers { pub fn add<L>(_: &str) -> Result<(), std::fmt::Error> { Ok(()) } } }
-//! use cudnn_layers::validate::{self, Destination, Options, Validate};
-//!
-//! let mut options = Options::default();
-//! options.output = Destination::Stdout;
-//! validate::configure(options);
-//! cudnn_loader::layers::add::<Validate>("validate")?;
-//! # Ok::<(), std::fmt::Error>(())
-//! ```
 
 mod attribute;
 mod descriptor;
@@ -68,7 +55,7 @@ static NEXT: Next = Next::new();
 
 /// A forked child inherits everything.
 static AT_FORK: &[AtFork] = &[
-    AtFork::Inherited(&WRITTEN),
+    AtFork::Inherited(WRITTEN.lock()),
     AtFork::Inherited(&graph::CHECKED),
     AtFork::Inherited(&execution::PLANS),
     AtFork::Inherited(&destroyed::TABLE),

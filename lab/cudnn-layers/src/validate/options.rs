@@ -1,6 +1,6 @@
 //! The options of the layer, from the environment or from the program.
 
-use crate::configured::{Configured, variable};
+use crate::configured::{configured_in_code, variable};
 use crate::report::Destination;
 
 /// The environment variable with the destination: `stderr` (the default), `stdout`, or the name of a file.
@@ -20,13 +20,7 @@ impl Default for Options {
     }
 }
 
-static CONFIGURED: Configured<Options> = Configured::new();
-
-/// Sets the options in code, instead of from [`VARIABLE`]. Call this before you add the layer, because later changes have
-/// no effect.
-pub fn configure(options: Options) {
-    CONFIGURED.set(options);
-}
+configured_in_code!(Options);
 
 impl Options {
     /// Returns the options that the program set, or reads them from the environment.

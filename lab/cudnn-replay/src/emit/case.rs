@@ -3,10 +3,12 @@
 use std::path::Path;
 
 use cudnn_graph::Graph;
+use cudnn_loader::cudnnBackendAttributeName_t as Name;
 use cudnn_loader::devices::H200;
-use cudnn_store::captures::{Capture, FORMAT, FailureRecord, Record, StartRecord, Status, Tensor, values_dir};
+use cudnn_store::captures::{
+    Capture, DataRecord, Engine, FailureRecord, Process, Record, StartRecord, Status, Tensor, values_dir,
+};
 
-use super::values::read_values;
 use crate::device::completed;
 use crate::replay::capture::{Captured, graphs};
 use crate::replay::captured::TensorValues;
@@ -44,14 +46,17 @@ impl Case {
             Record::Failure(failure) => failure.graph().is_ok_and(|graph| graph.id() == captured.id),
             _ => false,
         };
-        let records = || capture.records.iter();
-        let place = records().position(is_graph).or_else(|| records().position(is_failure)).unwrap_or(0);
-        let before = capture.records.get(..place).unwrap_or_default().iter();
-        let mut starts = before.filter_map(|record| if let Record::Start(start) = record { Some(start) } else { None });
-        let start = starts.next_back().cloned().unwrap_or(StartRecord { format: FORMAT, cudnn: 0, cudart: 0 });
-        let failure = match capture.records.get(place) {
-            Some(Record::Failure(failure)) => Some(failure.clone()),
-            _ => None,
+        let find = |is_wanted: &dyn Fn(&Record) -> bool| {
+            let found = |process: Process<'_>| {
+                let record = process.records.iter().find(|record| is_wanted(record))?;
+                Some((process.start.clone(), record.clone()))
+            };
+            capture.processes().find_map(found)
+        };
+        let (start, failure) = match find(&is_graph).or_else(|| find(&is_failure)) {
+            Some((start, Record::Failure(failure))) => (start, Some(failure)),
+            Some((start, _)) => (start, None),
+            None => return Err(format!("the capture has no graph {id:?}")),
         };
         Ok(Case { captured, start, failure, values: TensorValues::default() })
     }
@@ -90,6 +95,16 @@ impl Case {
         &self.captured.graph
     }
 
+    /// Returns the engine, if the capture contains one.
+    pub(super) fn engine(&self) -> Option<&Engine> {
+        self.captured.plan.as_ref()?.engine.as_ref()
+    }
+
+    /// Returns whether the graph has a handle.
+    pub(super) fn has_handle(&self) -> bool {
+        self.graph().root().is_some_and(|root| root.value(Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE).is_some())
+    }
+
     /// Returns cuDNN's description of the device, with the members that newer releases need.
     pub(super) fn device(&self) -> String {
         completed(self.captured.device.as_deref().unwrap_or(H200).trim_end_matches('\0'))
@@ -98,4 +113,46 @@ impl Case {
 
 fn failures(capture: &Capture) -> impl Iterator<Item = &FailureRecord> {
     capture.records.iter().filter_map(|record| if let Record::Failure(failure) = record { Some(failure) } else { None })
+}
+
+/// The maximum number of bytes of captured values in a program.
+const MAX_VALUES: u64 = 64 << 10;
+
+/// Reads the values from the files in a directory.
+fn read_values(dir: &Path, records: &[DataRecord]) -> Result<TensorValues, String> {
+    let total = records.iter().fold(0_u64, |sum, record| sum.saturating_add(record.bytes));
+    if total > MAX_VALUES {
+        return Err(format!("the captured values have {total} bytes, and a program contains at most {MAX_VALUES}"));
+    }
+    TensorValues::read(dir, records.iter().map(|record| (record, record.bytes as usize)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_small_files_of_the_directory_are_read() {
+        // This crate's directory has files that no test has to write.
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let size = |name: &str| std::fs::metadata(dir.join(name)).unwrap().len();
+        let record = |file: &str, bytes| {
+            let file = file.to_owned();
+            DataRecord { plan: 0, execution: 1, uid: 7, is_after: file == "README.md", file, bytes }
+        };
+        let (manifest, readme) = (size("Cargo.toml"), size("README.md"));
+        let values = read_values(dir, &[record("Cargo.toml", manifest), record("README.md", readme)]).unwrap();
+        assert_eq!(values.before[&7], std::fs::read(dir.join("Cargo.toml")).unwrap());
+        assert_eq!(values.after[&7].len() as u64, readme);
+        for (file, bytes, reason) in [
+            ("src/lib.rs", size("src/lib.rs"), "contains a directory"),
+            ("Cargo.toml", manifest + 1, "it has"),
+            ("Cargo.toml", MAX_VALUES + 1, "a program contains at most"),
+        ] {
+            let refused = read_values(dir, &[record(file, bytes)]).unwrap_err();
+            assert!(refused.contains(reason), "{file}: {refused}");
+        }
+        let large = [record("Cargo.toml", u64::MAX), record("README.md", readme)];
+        assert!(read_values(dir, &large).unwrap_err().contains("a program contains at most"));
+    }
 }

@@ -1,9 +1,11 @@
 //! Writes C++17.
 
+use super::case::Case;
 use super::constants::Constant;
 use super::elements::{Elements, Number, NumberType};
 use super::escape::{byte_string, octal};
-use super::syntax::{Options, Setting, Syntax, joined};
+use super::memory::ProgramMemory;
+use super::syntax::{Setting, Syntax, joined, knobs};
 
 pub(super) struct Cpp;
 
@@ -43,22 +45,27 @@ impl Syntax for Cpp {
         format!("auto graph = d{index};")
     }
 
-    fn options<'a>(&'a self, options: &'a Options<'_>) -> impl Iterator<Item = String> + 'a {
-        let engine = options.engine.unwrap_or(-1);
-        let knobs = joined(&options.knobs, |(knob, value)| format!("{{{}, {}}}", constant(knob), integer(*value)));
+    fn options<'a>(
+        &'a self,
+        case: &'a Case,
+        memory: &'a ProgramMemory<'_>,
+        can_execute: bool,
+    ) -> impl Iterator<Item = String> + 'a {
+        let engine = case.engine().map_or(-1, |engine| engine.index);
+        let knobs = joined(&knobs(case), |(knob, value)| format!("{{{}, {}}}", constant(knob), integer(*value)));
         let start = [
             format!("static const int64_t kEngine = {};  // -1: the heuristics choose the engine", integer(engine)),
             format!("static const std::vector<Knob> kKnobs = {{{knobs}}};  // of the engine"),
-            format!("static const char kDevice[] = {};", byte_string(options.device.as_bytes(), octal)),
+            format!("static const char kDevice[] = {};", byte_string(case.device().as_bytes(), octal)),
             String::new(),
-            format!("static const bool kGraphHasHandle = {};", options.has_handle),
-            format!("static const bool kCanExecute = {};", options.can_execute),
+            format!("static const bool kGraphHasHandle = {};", case.has_handle()),
+            format!("static const bool kCanExecute = {};", can_execute),
             "static const std::vector<Buffer> kBuffers = {".to_owned(),
         ];
-        let buffers = options.memory.buffers.iter();
+        let buffers = memory.buffers.iter();
         let buffers = buffers.map(|buffer| format!("    {{{}u, {}u}},", buffer.bytes, buffer.misalignment));
         let middle = ["};".to_owned(), "static const std::vector<Tensor> kTensors = {".to_owned()];
-        let tensors = options.memory.tensors.iter().map(|tensor| {
+        let tensors = memory.tensors.iter().map(|tensor| {
             let place = tensor.buffer.map_or("-1, 0".to_owned(), |(buffer, offset)| format!("{buffer}, {offset}u"));
             let numbers = joined(&tensor.numbers, |number| format!("{number:#x}u"));
             format!(

@@ -2,6 +2,7 @@
 
 use cudnn_backend::first_reason;
 use cudnn_store::captures::Status;
+use cudnn_store::choices::Release;
 
 use super::case::Case;
 use super::escape::quoted;
@@ -23,7 +24,7 @@ pub(super) fn lines(case: &Case, how_to_run: &[&str], cannot_execute: Option<&st
         "  Last known working version: [cuDNN version, for a regression]".to_owned(),
         String::new(),
         "System environment".to_owned(),
-        format!("  cuDNN {} for CUDA {}", release(case.start.cudnn), cuda(case.start.cudart)),
+        format!("  cuDNN {} for CUDA {}", Release::from_number(case.start.cudnn as u32), cuda(case.start.cudart)),
     ];
     match (&case.captured.device, &case.failure) {
         (Some(device), _) => lines.push(format!("  GPU: {}", gpu(device))),
@@ -102,11 +103,6 @@ fn expectation(case: &Case) -> &'static str {
     } else {
         "the graph is planned and executed."
     }
-}
-
-/// Formats a version such as 91900 as 9.19.0.
-fn release(version: usize) -> String {
-    format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100)
 }
 
 /// Formats a version such as 12090 as 12.9.

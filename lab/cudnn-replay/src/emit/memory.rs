@@ -48,9 +48,6 @@ const DRIVER_ALIGNMENT: u64 = 256;
 
 impl<'a> ProgramMemory<'a> {
     /// Plans the memory of an execution.
-    ///
-    /// # Errors
-    /// Returns the reason if the program cannot execute the graph.
     pub(super) fn new(case: &'a Case) -> Result<Self, String> {
         let mut memory = ProgramMemory::default();
         let lengths = sequence_lengths(case.graph());

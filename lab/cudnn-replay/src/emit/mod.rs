@@ -7,8 +7,7 @@
 //!
 //! | module | purpose |
 //! | --- | --- |
-//! | `case` | selects a graph of a capture, with the plan, execution and device |
-//! | `values` | the captured values of tensors |
+//! | `case` | selects a graph of a capture, with the plan, execution, device and captured values |
 //! | `constants` | the names of numbers in cudnn.h |
 //! | `elements` | the elements of an attribute as numbers or bytes |
 //! | `memory` | buffers for the tensors, and the numbers to fill them with |
@@ -28,7 +27,6 @@ mod header;
 mod memory;
 mod python;
 mod syntax;
-mod values;
 
 use cudnn_backend::device::check_sizes;
 

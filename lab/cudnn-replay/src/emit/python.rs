@@ -12,7 +12,8 @@ use super::case::Case;
 use super::constants::{self, Constant};
 use super::elements::{Elements, Number, NumberType};
 use super::escape::{byte_string, hexadecimal};
-use super::syntax::{Options, Setting, Syntax, joined, knobs, template};
+use super::memory::ProgramMemory;
+use super::syntax::{Setting, Syntax, joined, knobs, template};
 
 /// Writes Python. Contains the names of cudnn.h that the program uses.
 pub(super) struct Python {
@@ -91,20 +92,28 @@ impl Syntax for Python {
         format!("graph = d{index}")
     }
 
-    fn options<'a>(&'a self, options: &'a Options<'_>) -> impl Iterator<Item = String> + 'a {
+    fn options<'a>(
+        &'a self,
+        case: &'a Case,
+        memory: &'a ProgramMemory<'_>,
+        can_execute: bool,
+    ) -> impl Iterator<Item = String> + 'a {
         let boolean = |value| if value { "True" } else { "False" };
-        let knobs = joined(&options.knobs, |(knob, value)| format!("({}, {value})", constant(knob)));
+        let knobs = joined(&knobs(case), |(knob, value)| format!("({}, {value})", constant(knob)));
         let start = [
-            format!("ENGINE = {}  # -1: the heuristics choose the engine", options.engine.unwrap_or(-1)),
+            format!(
+                "ENGINE = {}  # -1: the heuristics choose the engine",
+                case.engine().map_or(-1, |engine| engine.index)
+            ),
             format!("KNOBS = [{knobs}]  # of the engine"),
-            format!("DEVICE = b{}", byte_string(options.device.as_bytes(), hexadecimal)),
+            format!("DEVICE = b{}", byte_string(case.device().as_bytes(), hexadecimal)),
             String::new(),
-            format!("GRAPH_HAS_HANDLE = {}", boolean(options.has_handle)),
-            format!("CAN_EXECUTE = {}", boolean(options.can_execute)),
+            format!("GRAPH_HAS_HANDLE = {}", boolean(case.has_handle())),
+            format!("CAN_EXECUTE = {}", boolean(can_execute)),
             "# Buffers: the size, and the distance of the start from an aligned address.".to_owned(),
             "BUFFERS = [".to_owned(),
         ];
-        let buffers = options.memory.buffers.iter();
+        let buffers = memory.buffers.iter();
         let buffers = buffers.map(|buffer| format!("    ({}, {}),", buffer.bytes, buffer.misalignment));
         let middle = [
             "]".to_owned(),
@@ -113,7 +122,7 @@ impl Syntax for Python {
             "# (empty: filled, or a null pointer), and captured content after the execution.".to_owned(),
             "TENSORS = [".to_owned(),
         ];
-        let tensors = options.memory.tensors.iter().map(|tensor| {
+        let tensors = memory.tensors.iter().map(|tensor| {
             let place = tensor.buffer.map_or("-1, 0".to_owned(), |(buffer, offset)| format!("{buffer}, {offset}"));
             format!(
                 "    ({}, {place}, {}, {}, [{}], b{}, b{}),",

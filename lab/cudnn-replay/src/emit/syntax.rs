@@ -1,6 +1,6 @@
 //! What the languages share: the statements that create the graph, and the template.
 
-use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnBackendKnobType_t as Knob};
+use cudnn_loader::cudnnBackendKnobType_t as Knob;
 use cudnn_store::captures::Engine;
 
 use super::case::Case;
@@ -26,8 +26,13 @@ pub(super) trait Syntax {
     fn finalize(&self, index: usize) -> String;
     /// Returns the statement that names the last descriptor `graph`.
     fn name_graph(&self, index: usize) -> String;
-    /// Returns the definitions of the options.
-    fn options<'a>(&'a self, options: &'a Options<'_>) -> impl Iterator<Item = String> + 'a;
+    /// Returns the definitions of the options: the engine, the device, and the memory of an execution.
+    fn options<'a>(
+        &'a self,
+        case: &'a Case,
+        memory: &'a ProgramMemory<'_>,
+        can_execute: bool,
+    ) -> impl Iterator<Item = String> + 'a;
     /// Returns the definitions of names, if the language has no header for them.
     fn constants(&self) -> Vec<String> {
         Vec::new()
@@ -42,29 +47,10 @@ pub(super) struct Setting<'a> {
     pub(super) elements: &'a Elements,
 }
 
-/// The options of a program.
-pub(super) struct Options<'a> {
-    /// The description of the device.
-    pub(super) device: String,
-    /// The engine, if the capture contains one.
-    pub(super) engine: Option<i64>,
-    /// The settings of the engine.
-    pub(super) knobs: Vec<(Constant, i64)>,
-    /// Whether the graph has a handle.
-    pub(super) has_handle: bool,
-    /// Whether the program can execute the graph.
-    pub(super) can_execute: bool,
-    /// The memory of an execution.
-    pub(super) memory: &'a ProgramMemory<'a>,
-}
-
 /// The maximum size of a program in bytes. Programs of real graphs have some hundred kilobytes.
 const MAX_BYTES: usize = 16 << 20;
 
 /// Writes a program.
-///
-/// # Errors
-/// Returns the reason if the program would be too large.
 pub(super) fn write<S: Syntax>(syntax: &S, case: &Case) -> Result<String, String> {
     write_within(syntax, case, MAX_BYTES)
 }
@@ -76,7 +62,6 @@ pub(super) fn write_within<S: Syntax>(syntax: &S, case: &Case, max_bytes: usize)
         Ok(memory) => (memory, None),
         Err(reason) => (ProgramMemory::default(), Some(reason)),
     };
-    let options = Options::new(case, &memory, cannot_execute.is_none());
     let header = header::lines(case, S::HOW_TO_RUN, cannot_execute.as_deref());
     let mut program = String::new();
     for line in template::<S>(case) {
@@ -84,7 +69,7 @@ pub(super) fn write_within<S: Syntax>(syntax: &S, case: &Case, max_bytes: usize)
         let lines: &mut dyn Iterator<Item = String> = match name {
             "@header@" => &mut header.iter().map(|line| format!("{} {line}", S::COMMENT).trim_end().to_owned()),
             "@constants@" => &mut syntax.constants().into_iter(),
-            "@options@" => &mut syntax.options(&options),
+            "@options@" => &mut syntax.options(case, &memory, cannot_execute.is_none()),
             "@descriptors@" => &mut descriptors(syntax, case),
             text => &mut std::iter::once(text.to_owned()),
         };
@@ -112,25 +97,9 @@ pub(super) fn template<S: Syntax>(case: &Case) -> impl Iterator<Item = &'static 
     })
 }
 
-impl<'a> Options<'a> {
-    fn new(case: &'a Case, memory: &'a ProgramMemory<'_>, can_execute: bool) -> Self {
-        let engine = case.captured.plan.as_ref().and_then(|plan| plan.engine.as_ref());
-        let handles = case.graph().root().map(|root| root.value(Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE).is_some());
-        Options {
-            device: case.device(),
-            engine: engine.map(|engine| engine.index),
-            knobs: knobs(case),
-            has_handle: handles.unwrap_or(false),
-            can_execute,
-            memory,
-        }
-    }
-}
-
 /// Returns the knobs of the captured engine.
 pub(super) fn knobs(case: &Case) -> Vec<(Constant, i64)> {
-    let engine = case.captured.plan.as_ref().and_then(|plan| plan.engine.as_ref());
-    let knobs = engine.iter().flat_map(|engine| &engine.knobs).filter_map(|(name, value)| {
+    let knobs = case.engine().into_iter().flat_map(|engine| &engine.knobs).filter_map(|(name, value)| {
         let number = Engine::knob_number(name)?;
         Some((constants::knob(Knob(number as _)), *value))
     });

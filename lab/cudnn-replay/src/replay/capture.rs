@@ -5,7 +5,7 @@ use std::path::Path;
 
 use cudnn_graph::Graph;
 use cudnn_store::captures::{
-    Capture, DataRecord, ExecutionRecord, FailureRecord, PlanRecord, Record, Status, values_dir,
+    Capture, CapturedPlan, DataRecord, ExecutionRecord, FailureRecord, PlanRecord, Process, Record, Status, values_dir,
 };
 
 use super::request::{CapturedValues, DataSet, Request};
@@ -40,130 +40,97 @@ pub struct Captured {
     pub plan_only: bool,
 }
 
-/// A graph, and what a capture knows about it.
+/// A graph, and what captures know about it.
 struct FoundGraph<'a> {
     captured: Captured,
-    process: usize,
-    /// The device of the heuristics.
-    proposed_for: Option<&'a String>,
+    /// The device of the heuristics, and the last device of the process.
+    proposed_for: Option<&'a str>,
+    last_device: Option<&'a str>,
     plans: Vec<FoundPlan<'a>>,
 }
 
 /// A plan of a graph.
 struct FoundPlan<'a> {
     capture: usize,
-    plan: &'a PlanRecord,
-    device: Option<&'a String>,
-    execution: Option<&'a ExecutionRecord>,
-    /// The stored values by the number of the execution.
-    values: BTreeMap<u64, Vec<&'a DataRecord>>,
+    device: Option<&'a str>,
+    plan: CapturedPlan<'a>,
 }
 
 /// Returns the distinct graphs of captures, in the order of their first records. Failed calls follow, if a capture
 /// contains the descriptors.
 #[must_use]
 pub fn graphs<'a>(captures: impl IntoIterator<Item = &'a Capture>) -> Vec<Captured> {
-    let captures: Vec<&Capture> = captures.into_iter().collect();
-    let records =
-        || captures.iter().enumerate().flat_map(|(at, capture)| capture.records.iter().map(move |record| (at, record)));
+    let processes = captures.into_iter().enumerate();
+    let processes: Vec<(usize, Process<'a>)> =
+        processes.flat_map(|(at, capture)| capture.processes().map(move |process| (at, process))).collect();
     let mut found = Vec::<FoundGraph<'_>>::new();
     let mut places = BTreeMap::<&str, usize>::new();
-    // Ordinals count from the start of a process.
-    let (mut devices, mut plans) = (BTreeMap::<usize, &String>::new(), BTreeMap::<usize, (usize, usize)>::new());
-    let mut last_devices = BTreeMap::<usize, &String>::new();
-    let mut process = 0;
-    for (capture, record) in records() {
-        match record {
-            // Every capture has such a record before all others.
-            Record::Start(_) => {
-                (devices, plans) = (BTreeMap::new(), BTreeMap::new());
-                process += 1;
-            }
-            Record::Device(device) if !device.description.is_empty() => {
-                devices.insert(device.device, &device.description);
-                last_devices.insert(process, &device.description);
-            }
-            Record::Graph(record) if !places.contains_key(record.graph.as_str()) => {
-                places.insert(&record.graph, found.len());
-                let captured = Captured::new(record.graph.clone(), capture, record.label.clone(), record.nodes.clone());
-                found.push(FoundGraph { captured, process, proposed_for: None, plans: Vec::new() });
-            }
-            Record::Proposals(proposals) => {
-                let graph = places.get(proposals.graph.as_str()).and_then(|place| found.get_mut(*place));
-                let device = proposals.device.and_then(|device| devices.get(&device).copied());
-                if let Some(graph) = graph {
-                    graph.proposed_for = graph.proposed_for.or(device);
+    for (capture, process) in &processes {
+        for record in process.records {
+            match record {
+                Record::Graph(record) if !places.contains_key(record.graph.as_str()) => {
+                    places.insert(&record.graph, found.len());
+                    let (id, label, graph) = (record.graph.clone(), record.label.clone(), record.nodes.clone());
+                    let captured = Captured::new(id, *capture, label, graph);
+                    let last_device = process.last_device();
+                    found.push(FoundGraph { captured, proposed_for: None, last_device, plans: Vec::new() });
                 }
-            }
-            Record::Plan(plan) => {
-                let Some(place) = places.get(plan.graph.as_str()).copied() else { continue };
-                let Some(graph) = found.get_mut(place) else { continue };
-                let device = plan.device.and_then(|device| devices.get(&device).copied());
-                plans.insert(plan.plan, (place, graph.plans.len()));
-                graph.plans.push(FoundPlan { capture, plan, device, execution: None, values: BTreeMap::new() });
-            }
-            Record::Execution(execution) => {
-                let Some(plan) = candidate(&mut found, plans.get(&execution.plan)) else { continue };
-                if plan.execution.is_none() || has_failed(execution) && !plan.has_failed() {
-                    plan.execution = Some(execution);
+                Record::Proposals(proposals) => {
+                    let graph = places.get(proposals.graph.as_str()).and_then(|place| found.get_mut(*place));
+                    if let Some(graph) = graph {
+                        graph.proposed_for = graph.proposed_for.or(process.device(proposals.device));
+                    }
                 }
+                _ => {}
             }
-            Record::Data(data) => {
-                let Some(plan) = candidate(&mut found, plans.get(&data.plan)) else { continue };
-                plan.values.entry(data.execution).or_default().push(data);
+        }
+        for plan in &process.plans {
+            let graph = places.get(plan.record.graph.as_str()).and_then(|place| found.get_mut(*place));
+            let device = process.device(plan.record.device);
+            let plan = FoundPlan { capture: *capture, device, plan: plan.clone() };
+            if let Some(graph) = graph {
+                graph.plans.push(plan);
             }
-            _ => {}
         }
     }
     let graphs = found.into_iter().map(|found| {
-        let device = found.proposed_for.or_else(|| last_devices.get(&found.process).copied());
+        let device = found.proposed_for.or(found.last_device);
         found.captured.with_plan(&found.plans, device)
     });
-    graphs.chain(failed_calls(records())).collect()
+    graphs.chain(failed_calls(&processes)).collect()
 }
 
-fn candidate<'a, 'b>(found: &'b mut [FoundGraph<'a>], place: Option<&(usize, usize)>) -> Option<&'b mut FoundPlan<'a>> {
-    let (graph, plan) = place?;
-    found.get_mut(*graph)?.plans.get_mut(*plan)
-}
-
-fn has_failed(execution: &ExecutionRecord) -> bool {
-    execution.status != Status::SUCCESS
-}
-
-impl FoundPlan<'_> {
-    fn has_failed(&self) -> bool {
-        self.execution.is_some_and(has_failed)
+impl<'a> FoundPlan<'a> {
+    /// Returns the first execution, or the first one that failed.
+    fn execution(&self) -> Option<&'a ExecutionRecord> {
+        let executions = &self.plan.executions;
+        executions.iter().find(|execution| execution.status != Status::SUCCESS).or(executions.first()).copied()
     }
 
     /// Returns a larger value for a plan to prefer.
     fn rank(&self) -> impl Ord + use<> {
         // A failure is what the user wants to see. A plan without an engine shows that the heuristics or an engine were
         // refused.
-        let FoundPlan { plan, execution, values, .. } = self;
-        let is_stored = (!values.is_empty(), execution.is_some());
-        (self.has_failed(), is_stored, plan.status == Status::SUCCESS, plan.engine.is_some())
+        let (plan, execution) = (self.plan.record, self.execution());
+        let has_failed = execution.is_some_and(|execution| execution.status != Status::SUCCESS);
+        let is_stored = (!self.plan.values.is_empty(), execution.is_some());
+        (has_failed, is_stored, plan.status == Status::SUCCESS, plan.engine.is_some())
     }
 }
 
 /// Returns the distinct failed calls with descriptors.
-fn failed_calls<'a>(records: impl Iterator<Item = (usize, &'a Record)>) -> Vec<Captured> {
+fn failed_calls(processes: &[(usize, Process<'_>)]) -> Vec<Captured> {
     let mut calls = Vec::<Captured>::new();
     let mut ids = BTreeSet::new();
-    let mut device = None;
-    for (capture, record) in records {
-        match record {
-            Record::Start(_) => device = None,
-            Record::Device(record) => device = Some(&record.description).filter(|text| !text.is_empty()),
-            Record::Failure(failure) => {
-                let Ok(graph) = failure.graph() else { continue };
-                let id = graph.id();
-                if ids.insert(id.clone()) {
-                    let device = device.cloned();
-                    calls.push(Captured { device, ..Captured::new(id, capture, label(failure), graph) });
-                }
+    for (capture, process) in processes {
+        for record in process.records {
+            let Record::Failure(failure) = record else { continue };
+            let Ok(graph) = failure.graph() else { continue };
+            let id = graph.id();
+            if ids.insert(id.clone()) {
+                let device = process.last_device().map(str::to_owned);
+                calls.push(Captured { device, ..Captured::new(id, *capture, label(failure), graph) });
             }
-            _ => {}
         }
     }
     calls
@@ -187,24 +154,24 @@ impl Captured {
     }
 
     /// Selects a plan and an execution. `device` is used without a plan.
-    fn with_plan(self, plans: &[FoundPlan<'_>], device: Option<&String>) -> Self {
+    fn with_plan(self, plans: &[FoundPlan<'_>], device: Option<&str>) -> Self {
         // Of equal plans, the first one.
         let Some(best) = plans.iter().rev().max_by_key(|plan| plan.rank()) else {
-            return Captured { device: device.cloned(), ..self };
+            return Captured { device: device.map(str::to_owned), ..self };
         };
-        let latest = best.values.last_key_value();
+        let latest = best.plan.values.last_key_value();
         let number = latest.map(|(number, _)| *number);
         let is_used = |plan: &FoundPlan<'_>, execution| std::ptr::eq(plan, best) && Some(execution) == number;
-        let stored = plans.iter().flat_map(|plan| plan.values.keys().map(move |execution| (plan, *execution)));
+        let stored = plans.iter().flat_map(|plan| plan.plan.values.keys().map(move |execution| (plan, *execution)));
         let others: Vec<String> = stored
             .filter(|(plan, execution)| !is_used(plan, *execution))
             .map(|(plan, execution)| {
                 let other = if plan.capture == best.capture { "" } else { " of another capture" };
-                format!("execution {execution} of plan {}{other}", plan.plan.plan)
+                format!("execution {execution} of plan {}{other}", plan.plan.record.plan)
             })
             .collect();
         let left_out = number.filter(|_| !others.is_empty()).map(|number| {
-            let plan = best.plan.plan;
+            let plan = best.plan.record.plan;
             let names = others.get(..MAX_NAMES).unwrap_or(&others).join(", ");
             let more = if others.len() > MAX_NAMES { ", ..." } else { "" };
             format!(
@@ -213,9 +180,9 @@ impl Captured {
         });
         Captured {
             capture: best.capture,
-            device: best.device.or(device).cloned(),
-            plan: Some(best.plan.clone()),
-            execution: best.execution.cloned(),
+            device: best.device.or(device).map(str::to_owned),
+            plan: Some(best.plan.record.clone()),
+            execution: best.execution().cloned(),
             values: latest.map(|(_, records)| records.iter().map(|data| (*data).clone()).collect()).unwrap_or_default(),
             left_out,
             ..self

@@ -6,10 +6,7 @@ use std::io::Read;
 use std::path::Path;
 
 use cudnn_os::files::{Opened, open_regular_without_links};
-use cudnn_store::captures::is_file_name;
-
-use super::request::CapturedValues;
-use super::tensor::Tensor;
+use cudnn_store::captures::{DataRecord, is_file_name};
 
 /// The bytes of tensors by uid.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -19,22 +16,20 @@ pub(crate) struct TensorValues {
 }
 
 impl TensorValues {
-    /// Reads the files for these tensors. A file must be as long as the memory of the tensor.
+    /// Reads the files of these records, which must have these numbers of bytes.
     ///
     /// # Errors
     /// The first unusable file, with the reason.
-    pub(super) fn read<'a>(
-        captured: &CapturedValues,
-        tensors: impl Iterator<Item = &'a Tensor>,
+    pub(crate) fn read<'a>(
+        dir: &Path,
+        records: impl IntoIterator<Item = (&'a DataRecord, usize)>,
     ) -> Result<Self, String> {
         let mut values = TensorValues::default();
-        for tensor in tensors {
-            for record in captured.records.iter().filter(|record| record.uid == tensor.uid) {
-                let bytes = read(&captured.dir, &record.file, tensor.span())
-                    .map_err(|reason| format!("the file {:?} for tensor {}: {reason}", record.file, tensor.uid))?;
-                let side = if record.is_after { &mut values.after } else { &mut values.before };
-                side.insert(tensor.uid, bytes);
-            }
+        for (DataRecord { file, uid, is_after, .. }, size) in records {
+            let bytes =
+                read(dir, file, size).map_err(|reason| format!("the file {file:?} for tensor {uid}: {reason}"))?;
+            let side = if *is_after { &mut values.after } else { &mut values.before };
+            side.insert(*uid, bytes);
         }
         Ok(values)
     }
@@ -60,7 +55,7 @@ pub fn open_values(dir: &Path, name: &str) -> Result<(File, u64), String> {
 }
 
 /// Reads a file that must have this size.
-pub(crate) fn read(dir: &Path, name: &str, size: usize) -> Result<Vec<u8>, String> {
+fn read(dir: &Path, name: &str, size: usize) -> Result<Vec<u8>, String> {
     let (file, length) = open_values(dir, name)?;
     if length != size as u64 {
         return Err(format!("it has {length} bytes, and the tensor has {size}"));

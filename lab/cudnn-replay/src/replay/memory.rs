@@ -78,9 +78,6 @@ pub(super) struct TensorPlace {
 
 impl Memory {
     /// Lays out tensors as in an execution, in at most `max` bytes. Other tensors get a buffer each.
-    ///
-    /// # Errors
-    /// The reason why the tensors cannot be laid out.
     pub(super) fn new(tensors: Vec<Tensor>, execution: Option<&ExecutionRecord>, max: usize) -> Result<Self, String> {
         let execution = execution.filter(|execution| !has_placeholders(execution));
         let mut memory = Memory { buffers: Vec::new(), places: Vec::new() };

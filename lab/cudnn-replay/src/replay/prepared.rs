@@ -34,9 +34,6 @@ pub(super) struct Prepared {
 
 impl Prepared {
     /// Returns the inputs of a graph with the reference, if there is one.
-    ///
-    /// # Errors
-    /// The reason why the graph cannot be executed.
     pub(super) fn new(request: &Request, data: DataSet) -> Result<Self, String> {
         let mut prepared = Prepared::without_reference(request, data)?;
         prepared.expected = prepared.reference(&request.graph, reference::MAX_PRODUCTS);
@@ -44,9 +41,6 @@ impl Prepared {
     }
 
     /// Returns the inputs of a graph.
-    ///
-    /// # Errors
-    /// The reason why the graph cannot be executed.
     pub(super) fn without_reference(request: &Request, data: DataSet) -> Result<Self, String> {
         let graph = &request.graph;
         let nodes = || graph.nodes().iter();
@@ -66,7 +60,11 @@ impl Prepared {
         let captured = match (data, &request.values) {
             (DataSet::Captured, Some(values)) => {
                 let tensors: Vec<Tensor> = memory.places.iter().map(|place| as_stored(&place.tensor)).collect();
-                Some(TensorValues::read(values, tensors.iter())?)
+                let records = tensors.iter().flat_map(|tensor| {
+                    let records = values.records.iter().filter(|record| record.uid == tensor.uid);
+                    records.map(|record| (record, tensor.span()))
+                });
+                Some(TensorValues::read(&values.dir, records)?)
             }
             (DataSet::Captured, None) => return Err("they are missing in the capture".to_owned()),
             _ => None,
@@ -116,9 +114,6 @@ impl Prepared {
     }
 
     /// Computes the outputs of the graph with at most this number of multiplications.
-    ///
-    /// # Errors
-    /// The reason why there is no reference.
     pub(super) fn reference(&self, graph: &Graph, products: u64) -> Result<BTreeMap<i64, Expected>, String> {
         let memory = &self.memory;
         if !memory.places.iter().all(|place| place.tensor.is_plain && element::is_readable(place.tensor.ty)) {

@@ -29,9 +29,6 @@ pub(super) struct Tensor {
 
 impl Tensor {
     /// Reads a descriptor.
-    ///
-    /// # Errors
-    /// The reason why the tensor is not supported.
     pub(super) fn new(node: &Node) -> Result<Self, String> {
         let uid = node.integer(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID).unwrap_or(0);
         let number = |name| node.integer(name).unwrap_or(0);
@@ -167,9 +164,6 @@ impl Array {
 
 /// Returns the strides that broadcast an array with the extents `own` to an array with these extents: an extent of 1 is
 /// repeated.
-///
-/// # Errors
-/// The reason why that is impossible.
 pub(super) fn broadcast_strides(own: &[usize], dims: &[usize]) -> Result<Vec<usize>, String> {
     let mut strides = vec![0; dims.len()];
     let mut stride = 1;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cudnn_loader::cudnnBackendHeurMode_t as Mode;
-use cudnn_store::captures::{Capture, Record, Status, is_search};
+use cudnn_store::captures::{Capture, Record, is_search};
 
 /// How a program has used a graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,13 +27,13 @@ pub struct Usages {
 #[must_use]
 pub fn usages<'a>(captures: impl IntoIterator<Item = &'a Capture>) -> Usages {
     let mut usages = Usages::default();
-    for capture in captures {
-        // The graphs of the plans of one process, with the numbers of executions.
-        let mut plans = BTreeMap::<usize, (&str, u64)>::new();
-        for record in &capture.records {
+    for process in captures.into_iter().flat_map(Capture::processes) {
+        for plan in &process.plans {
+            let usage = usages.graphs.entry(plan.record.graph.clone()).or_default();
+            usage.executions = usage.executions.saturating_add(plan.count);
+        }
+        for record in process.records {
             match record {
-                // Ordinals count from the start of a process.
-                Record::Start(_) => usages.add(std::mem::take(&mut plans)),
                 // Each mode is tried, and a hostile capture could name any number of others.
                 Record::Proposals(proposals) if is_known(proposals.mode) => {
                     let modes = &mut usages.graphs.entry(proposals.graph.clone()).or_default().modes;
@@ -41,20 +41,10 @@ pub fn usages<'a>(captures: impl IntoIterator<Item = &'a Capture>) -> Usages {
                         modes.push(proposals.mode);
                     }
                 }
-                Record::Plan(plan) => {
-                    plans.insert(plan.plan, (&plan.graph, 0));
-                }
-                Record::Execution(execution) if execution.status == Status::SUCCESS => {
-                    plans.entry(execution.plan).and_modify(|(_, count)| *count = (*count).max(1));
-                }
-                Record::Count(count) => {
-                    plans.entry(count.plan).and_modify(|(_, most)| *most = (*most).max(count.executions));
-                }
                 Record::Call(call) if is_search(&call.function) => usages.older_searches += 1,
                 _ => {}
             }
         }
-        usages.add(plans);
     }
     usages
 }
@@ -65,13 +55,6 @@ fn is_known(mode: i64) -> bool {
 }
 
 impl Usages {
-    fn add(&mut self, plans: BTreeMap<usize, (&str, u64)>) {
-        for (graph, executions) in plans.into_values() {
-            let usage = self.graphs.entry(graph.to_owned()).or_default();
-            usage.executions = usage.executions.saturating_add(executions);
-        }
-    }
-
     /// Returns the usage of a graph.
     #[must_use]
     pub fn of(&self, graph: &str) -> Usage {

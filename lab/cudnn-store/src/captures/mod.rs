@@ -18,17 +18,20 @@
 //! | `ids` | compares the ids of graphs with their content |
 //! | `failure` | the descriptors that show a failure again |
 //! | `files` | the names of the files with the values of tensors |
+//! | `process` | the records of each process |
 //! | `read` | reads files |
 //! | `status` | the status of a call, by its name |
 
 mod failure;
 mod files;
 mod ids;
+mod process;
 mod read;
 mod record;
 mod status;
 
 pub use files::{is_file_name, values_dir};
+pub use process::{CapturedPlan, Process};
 pub use read::{Capture, CaptureError, CaptureProblem};
 pub use record::{
     CallRecord, CountRecord, DataRecord, DeviceRecord, Engine, ExecutionRecord, FORMAT, FailureRecord, GraphRecord,

@@ -75,10 +75,7 @@ impl Capture {
 
     fn from_reader(content: impl Read) -> Result<Self, CaptureError> {
         let mut reader = BufReader::new(content);
-        let mut capture = Capture::default();
-        let mut unknown = BTreeMap::<String, usize>::new();
-        let mut damaged = 0;
-        let mut ids = Ids::default();
+        let mut reading = Reading::default();
         let mut line = Vec::new();
         for number in 1_usize.. {
             line.clear();
@@ -92,86 +89,105 @@ impl Capture {
             let is_complete = line.last() == Some(&b'\n');
             match serde_json::from_slice::<Record>(&line) {
                 Ok(Record::Start(start)) if start.format > FORMAT => return Err(CaptureError::Newer(start.format)),
-                Ok(mut record) => {
-                    if number == 1 && !matches!(record, Record::Start(_)) {
-                        return Err(CaptureError::NoCapture);
-                    }
-                    if let Some((stated, id)) = ids.correct(&mut record) {
-                        damaged += 1;
-                        if damaged <= MAX_DAMAGED {
-                            let reason = format!("the id {stated:?} is not {id}, the id of this graph");
-                            capture.problems.push(CaptureProblem::Damaged(number, reason));
-                        }
-                    }
-                    capture.records.push(record);
-                }
-                Err(_) if number == 1 => return Err(CaptureError::NoCapture),
-                Err(_) if !is_complete => capture.problems.push(CaptureProblem::Truncated),
-                Err(error) => match unknown_record(&line) {
-                    Some(name) if unknown.len() < MAX_DAMAGED || unknown.contains_key(&name) => {
-                        *unknown.entry(name).or_default() += 1;
-                    }
-                    Some(_) => damaged += 1,
-                    None if damaged < MAX_DAMAGED => {
-                        damaged += 1;
-                        capture.problems.push(CaptureProblem::Damaged(number, error.to_string()));
-                    }
-                    None => damaged += 1,
-                },
+                Ok(record) if number > 1 || matches!(record, Record::Start(_)) => reading.add(number, record),
+                _ if number == 1 => return Err(CaptureError::NoCapture),
+                Err(_) if !is_complete => reading.capture.problems.push(CaptureProblem::Truncated),
+                Err(error) => reading.skip(number, &line, &error),
+                Ok(_) => {}
             }
         }
-        if capture.records.is_empty() {
-            return Err(CaptureError::NoCapture);
-        }
-        if damaged > MAX_DAMAGED {
-            capture.problems.push(CaptureProblem::More(damaged - MAX_DAMAGED));
-        }
-        let mut missing = missing(&capture.records);
-        let more = missing.len().saturating_sub(MAX_DAMAGED);
-        missing.truncate(MAX_DAMAGED);
-        capture.problems.append(&mut missing);
-        capture.problems.extend((more > 0).then_some(CaptureProblem::More(more)));
-        capture.problems.extend(unknown.into_iter().map(|(name, count)| CaptureProblem::Unknown(name, count)));
-        Ok(capture)
+        if reading.capture.records.is_empty() { Err(CaptureError::NoCapture) } else { Ok(reading.finish()) }
     }
 }
 
-/// Returns the graphs and plans that records refer to, but that the capture does not contain.
-fn missing(records: &[Record]) -> Vec<CaptureProblem> {
-    let graphs: BTreeSet<&str> = records
-        .iter()
-        .filter_map(|record| if let Record::Graph(graph) = record { Some(graph.graph.as_str()) } else { None })
-        .collect();
-    // Ordinals of plans count from the start of a process.
-    let (mut plans, mut process) = (BTreeSet::new(), 0);
-    let mut missing_graphs = BTreeMap::<&str, usize>::new();
-    let mut missing_plans = BTreeMap::<(usize, usize), usize>::new();
-    for record in records {
-        match record {
+/// A capture that is being read.
+#[derive(Default)]
+struct Reading {
+    capture: Capture,
+    ids: Ids,
+    /// The places of the current process's plans among the records. Ordinals count from the start of a process.
+    plans: BTreeMap<usize, usize>,
+    process: usize,
+    /// The records of unknown types, and those that refer to missing plans.
+    unknown: BTreeMap<String, usize>,
+    missing: BTreeMap<(usize, usize), usize>,
+    damaged: usize,
+}
+
+impl Reading {
+    /// Adds a record, unless it contradicts an earlier one.
+    fn add(&mut self, line: usize, mut record: Record) {
+        if let Some((stated, id)) = self.ids.correct(&mut record) {
+            self.damage(line, format!("the id {stated:?} is not {id}, the id of this graph"));
+        }
+        match &record {
             Record::Start(_) => {
-                plans.clear();
-                process += 1;
+                self.plans.clear();
+                self.process += 1;
             }
-            Record::Plan(PlanRecord { graph, .. }) | Record::Proposals(ProposalsRecord { graph, .. })
-                if !graphs.contains(graph.as_str()) =>
-            {
-                *missing_graphs.entry(graph).or_default() += 1;
-            }
+            Record::Plan(plan) => match self.plans.get(&plan.plan).and_then(|place| self.capture.records.get(*place)) {
+                None => _ = self.plans.insert(plan.plan, self.capture.records.len()),
+                // Two threads may write the same plan.
+                Some(Record::Plan(known)) if known.is_same(plan) => return,
+                Some(_) => return self.damage(line, format!("another plan has the ordinal {}", plan.plan)),
+            },
             Record::Execution(ExecutionRecord { plan, .. }) | Record::Count(CountRecord { plan, .. })
-                if !plans.contains(plan) =>
+                if !self.plans.contains_key(plan) =>
             {
-                *missing_plans.entry((process, *plan)).or_default() += 1;
+                *self.missing.entry((self.process, *plan)).or_default() += 1;
             }
             _ => {}
         }
-        if let Record::Plan(plan) = record {
-            plans.insert(plan.plan);
+        self.capture.records.push(record);
+    }
+
+    /// Skips a line that is not a record.
+    fn skip(&mut self, number: usize, line: &[u8], error: &serde_json::Error) {
+        match unknown_record(line) {
+            Some(name) if self.unknown.len() < MAX_DAMAGED || self.unknown.contains_key(&name) => {
+                *self.unknown.entry(name).or_default() += 1;
+            }
+            Some(_) => self.damaged += 1,
+            None => self.damage(number, error.to_string()),
         }
     }
-    let graphs = missing_graphs.into_iter().map(|(graph, count)| (format!("the graph {graph:?}"), count));
-    let plan = |((process, plan), count)| (format!("the plan {plan} of process {process}"), count);
-    let all = graphs.chain(missing_plans.into_iter().map(plan));
-    all.map(|(name, count)| CaptureProblem::Missing(name, count)).collect()
+
+    fn damage(&mut self, line: usize, reason: String) {
+        self.damaged += 1;
+        if self.damaged <= MAX_DAMAGED {
+            self.capture.problems.push(CaptureProblem::Damaged(line, reason));
+        }
+    }
+
+    fn finish(mut self) -> Capture {
+        let mut missing = missing_graphs(&self.capture.records);
+        let plan = |((process, plan), count)| (format!("the plan {plan} of process {process}"), count);
+        missing.extend(self.missing.into_iter().map(plan));
+        let problems = &mut self.capture.problems;
+        let more = |count: usize| count.checked_sub(MAX_DAMAGED).filter(|more| *more > 0).map(CaptureProblem::More);
+        problems.extend(more(self.damaged));
+        let more = more(missing.len());
+        problems
+            .extend(missing.into_iter().take(MAX_DAMAGED).map(|(name, count)| CaptureProblem::Missing(name, count)));
+        problems.extend(more);
+        problems.extend(self.unknown.into_iter().map(|(name, count)| CaptureProblem::Unknown(name, count)));
+        self.capture
+    }
+}
+
+/// Returns the graphs that records refer to, but that the capture does not contain, with the numbers of these records.
+fn missing_graphs(records: &[Record]) -> Vec<(String, usize)> {
+    let graph = |record: &Record| if let Record::Graph(graph) = record { Some(graph.graph.clone()) } else { None };
+    let graphs: BTreeSet<String> = records.iter().filter_map(graph).collect();
+    let mut missing = BTreeMap::<&str, usize>::new();
+    for record in records {
+        if let Record::Plan(PlanRecord { graph, .. }) | Record::Proposals(ProposalsRecord { graph, .. }) = record
+            && !graphs.contains(graph)
+        {
+            *missing.entry(graph).or_default() += 1;
+        }
+    }
+    missing.into_iter().map(|(graph, count)| (format!("the graph {graph:?}"), count)).collect()
 }
 
 /// Returns the name of a record that this program does not know.
@@ -304,6 +320,23 @@ mod tests {
                 "the plan 0 of process 2 is missing; records that need it and were skipped: 1",
             ]
         );
+    }
+
+    #[test]
+    fn two_plans_with_one_ordinal_are_damage() {
+        let plan = |engine: usize, build: usize| {
+            format!(
+                r#"{{"record":"plan","plan":0,"graph":"g","status":"SUCCESS","engine":{{"index":{engine}}},"build_us":{build}}}"#
+            )
+        };
+        let start = START.trim_end().to_owned();
+        // Two threads may write the same plan, and every process counts from 0.
+        let lines = [start.clone(), plan(3, 1), plan(3, 2), plan(4, 1), start, plan(4, 1)];
+        let capture = Capture::parse((lines.join("\n") + "\n").as_bytes()).unwrap();
+        let engines = capture.processes().flat_map(|process| process.plans);
+        let engines: Vec<i64> = engines.filter_map(|plan| Some(plan.record.engine.as_ref()?.index)).collect();
+        assert_eq!(engines, [3, 4]);
+        assert_eq!(capture.problems[0].to_string(), "line 4 is damaged: another plan has the ordinal 0");
     }
 
     #[test]

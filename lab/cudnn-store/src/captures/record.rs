@@ -124,6 +124,17 @@ pub struct PlanRecord {
     pub build_us: u64,
 }
 
+impl PlanRecord {
+    /// Returns whether both are records of one plan. Plans of a graph with the same engine, device and status are one.
+    pub(crate) fn is_same(&self, other: &PlanRecord) -> bool {
+        let key = |plan: &PlanRecord| {
+            let engine = plan.engine.as_ref().map(|engine| (engine.index, engine.knobs.clone()));
+            (plan.graph.clone(), plan.device, plan.status, engine)
+        };
+        key(self) == key(other)
+    }
+}
+
 /// An engine with its settings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Engine {

@@ -133,8 +133,19 @@ impl Directory {
         }
     }
 
+    /// Iterates over the entries, sorted by their file names.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = Result<StoredPlan, StoreError>> {
+        std::iter::once_with(|| self.names()).flat_map(|names| {
+            let (names, problem) = match names {
+                Ok(names) => (names, None),
+                Err(problem) => (Vec::new(), Some(Err(problem))),
+            };
+            problem.into_iter().chain(names.into_iter().filter_map(|name| self.entry(&name).transpose()))
+        })
+    }
+
     /// Returns the sorted file names of the entries.
-    pub(crate) fn names(&self) -> Result<Vec<String>, StoreError> {
+    fn names(&self) -> Result<Vec<String>, StoreError> {
         let Some(directory) = self.open()? else { return Ok(Vec::new()) };
         let mut names = directory.names().map_err(|error| Cause::from(error).at(&self.path))?;
         names.retain(|name| name::kind(name) == Some(StoreFile::Entry));
@@ -143,7 +154,7 @@ impl Directory {
     }
 
     /// Returns the entry with this name, or `None` if it was removed. Damaged entries are not removed.
-    pub(crate) fn entry(&self, name: &str) -> Result<Option<StoredPlan>, StoreError> {
+    fn entry(&self, name: &str) -> Result<Option<StoredPlan>, StoreError> {
         let Some(directory) = self.open()? else { return Ok(None) };
         match read(&directory, name) {
             Ok((stored, _)) if name::entry_name(&name::hash(&stored.entry.key)) == name => Ok(Some(stored)),

@@ -156,11 +156,6 @@ impl StoreError {
         &self.path
     }
 
-    /// Returns the error of the operating system, if any.
-    pub fn system_error(&self) -> Option<&io::Error> {
-        self.error.as_ref()
-    }
-
     /// Returns the fix as a sentence without a full stop.
     pub fn help(&self) -> String {
         match (self.role, &self.kind) {

@@ -39,5 +39,5 @@ pub use error::{Damage, StoreError, StoreErrorKind};
 pub use limit::Scan;
 pub use pack::{Packed, is_pack, write_pack};
 pub use settings::{DEFAULT_LIMIT, Settings, parse_size};
-pub use store::{Entries, Store};
+pub use store::Store;
 pub use variables::{DIR_VARIABLE, LIMIT_VARIABLE, PACK_VARIABLE};

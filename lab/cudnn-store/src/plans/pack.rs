@@ -83,9 +83,24 @@ impl Pack {
         find().map_err(|cause| cause.at_pack(&self.0))
     }
 
+    /// Iterates over the entries. If the pack cannot be read any more, the problem is the last item.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = Result<StoredPlan, StoreError>> {
+        let mut next = Some(0);
+        std::iter::from_fn(move || {
+            let at = next.take()?;
+            self.entry(at).map_or_else(
+                |problem| Some(Err(problem)),
+                |entry| {
+                    next = Some(at + 1);
+                    entry
+                },
+            )
+        })
+    }
+
     /// Returns the entry at this position of the index. The outer error concerns the pack, the inner one only the
     /// entry.
-    pub(crate) fn entry(&self, at: u64) -> Result<Option<Result<StoredPlan, StoreError>>, StoreError> {
+    fn entry(&self, at: u64) -> Result<Option<Result<StoredPlan, StoreError>>, StoreError> {
         let place = || -> Result<_, Cause> {
             let opened = OpenPack::open(&self.0)?;
             if at >= opened.count {

@@ -100,8 +100,13 @@ impl Store {
 
     /// Iterates over all entries, first in the packs and then in the directory. Entries are read and verified one at a
     /// time. Damaged entries are returned as problems and are not removed.
-    pub fn entries(&self) -> Entries<'_> {
-        Entries { store: self, packs: self.packs.iter(), pack: None, names: None }
+    pub fn entries(&self) -> impl Iterator<Item = Result<StoredPlan, StoreError>> {
+        let packed = self.packs.iter().flat_map(Pack::entries);
+        let mut entries = packed.chain(self.directory.iter().flat_map(Directory::entries));
+        std::iter::from_fn(move || {
+            let _guard = ThreadStateGuard::new();
+            entries.next()
+        })
     }
 
     /// Removes old temporary files, and entries if the directory exceeds the limit. A background thread does this after
@@ -121,54 +126,5 @@ impl Store {
     pub fn clear(&self) -> Result<Cleared, StoreError> {
         let _guard = ThreadStateGuard::new();
         self.directory.as_ref().map_or(Ok(Cleared::default()), Directory::clear)
-    }
-}
-
-/// An iterator over the entries of a store.
-pub struct Entries<'a> {
-    store: &'a Store,
-    packs: std::slice::Iter<'a, Pack>,
-    pack: Option<(&'a Pack, u64)>,
-    names: Option<std::vec::IntoIter<String>>,
-}
-
-impl Iterator for Entries<'_> {
-    type Item = Result<StoredPlan, StoreError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let _guard = ThreadStateGuard::new();
-        loop {
-            if let Some((pack, place)) = self.pack.take() {
-                match pack.entry(place) {
-                    Ok(None) => continue,
-                    Ok(Some(entry)) => {
-                        self.pack = Some((pack, place + 1));
-                        return Some(entry);
-                    }
-                    // The rest of this pack is unreadable, too.
-                    Err(problem) => return Some(Err(problem)),
-                }
-            }
-            if let Some(pack) = self.packs.next() {
-                self.pack = Some((pack, 0));
-                continue;
-            }
-            let directory = self.store.directory.as_ref()?;
-            let names = match &mut self.names {
-                Some(names) => names,
-                None => match directory.names() {
-                    Ok(names) => self.names.insert(names.into_iter()),
-                    Err(problem) => {
-                        self.names = Some(Vec::new().into_iter());
-                        return Some(Err(problem));
-                    }
-                },
-            };
-            match directory.entry(&names.next()?) {
-                Ok(None) => {}
-                Ok(Some(stored)) => return Some(Ok(stored)),
-                Err(problem) => return Some(Err(problem)),
-            }
-        }
     }
 }

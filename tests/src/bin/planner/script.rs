@@ -17,6 +17,7 @@ pub(crate) fn run(seed: u64) -> String {
         random: Random::new(seed),
         text: format!("seed {seed}\n"),
         handles: Vec::new(),
+        buffer: vec![0; 1 << 20],
         is_wild: seed.is_multiple_of(4),
     };
     script.handle();
@@ -43,6 +44,8 @@ struct Script {
     random: Random,
     text: String,
     handles: Vec<cudnnHandle_t>,
+    /// Room for the longest answer, cleared after each use.
+    buffer: Vec<u8>,
     /// Makes calls that fail.
     is_wild: bool,
 }
@@ -370,7 +373,7 @@ impl Script {
 
     /// Reads some attributes of a plan, and executes it.
     fn ask(&mut self, plan: Raw, handle: cudnnHandle_t) {
-        let mut buffer = vec![0_u8; 1 << 20];
+        let mut buffer = std::mem::take(&mut self.buffer);
         for (name, ty, room) in [
             (Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, Type::CUDNN_TYPE_INT64, 1),
             (Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, Type::CUDNN_TYPE_INT32, 1),
@@ -386,7 +389,6 @@ impl Script {
                 continue;
             }
             let mut count = -1;
-            buffer.fill(0);
             // SAFETY: the array has room for this many elements.
             let status = unsafe {
                 let to = buffer.as_mut_ptr().cast();
@@ -395,9 +397,11 @@ impl Script {
             let is_text = ty == Type::CUDNN_TYPE_CHAR;
             let len = if is_text { buffer.iter().position(|byte| *byte == 0).unwrap_or(0) } else { 8 };
             let shown = String::from_utf8_lossy(&buffer[..len]).into_owned();
+            buffer[..len.max(64)].fill(0);
             let shown = if is_text { shown } else { format!("{:?}", shown.as_bytes()) };
             self.note(&format!("get {} {count} {shown}", name.0), status.0);
         }
+        self.buffer = buffer;
         let configuration = self.create(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
         if self.random.once_in(8) {
             let mut to = [configuration];

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use cudnn_cli::escape::Printable;
+use cudnn_layers::errata::BlockingRules;
 use cudnn_store::choices::Choices;
 
 use crate::output_file::{Output, OutputKind};
@@ -17,9 +18,6 @@ fn is_start(start: &[u8]) -> bool {
 }
 
 /// Returns the choices of the output file. There are none if it does not exist, is empty, or is replaced by force.
-///
-/// # Errors
-/// Returns the reason if the file is damaged.
 pub(super) fn existing(output: &Output<'_>) -> Result<Choices, String> {
     if output.file.metadata().map_or(true, |metadata| metadata.len() == 0) {
         return Ok(Choices::default());
@@ -32,12 +30,10 @@ pub(super) fn existing(output: &Output<'_>) -> Result<Choices, String> {
 }
 
 /// Replaces the output file at once.
-///
-/// # Errors
-/// Returns the reason if the file cannot be written.
 pub(super) fn write(output: &Output<'_>, choices: &Choices) -> Result<(), String> {
     let text = choices.to_json();
-    // A layer must be able to read it.
-    Choices::parse(&text).map_err(|reason| format!("{}: {reason}", output.file.printable()))?;
+    // The layers `tuned` and `errata` must be able to read it.
+    let read = Choices::parse(&text).and_then(|_| BlockingRules::parse(&text));
+    read.map_err(|reason| format!("{}: {reason}", output.file.printable()))?;
     output.write(|file| file.write_all(text.as_bytes()))
 }

@@ -13,9 +13,6 @@ pub(super) struct Place {
 
 impl Place {
     /// Returns where a worker tunes.
-    ///
-    /// # Errors
-    /// The reason why it cannot tune.
     pub(super) fn new(report: &TuneReport) -> Result<Self, String> {
         if let Some(refusal) = &report.refusal {
             return Err(format!("cannot tune on this machine: {}", refusal.printable()));

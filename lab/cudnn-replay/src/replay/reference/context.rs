@@ -80,6 +80,12 @@ impl<'a> Context<'a> {
         self.optional(operation, name).ok_or_else(|| format!("{} is not set", label(name)))
     }
 
+    /// Returns the results for those of these outputs that an operation has.
+    pub(super) fn results(&self, operation: &Node, outputs: impl IntoIterator<Item = (Name, Array)>) -> Results {
+        let present = outputs.into_iter().filter(|(name, _)| operation.value(*name).is_some());
+        present.map(|(name, array)| Ok((self.output(operation, name)?.0, array))).collect()
+    }
+
     /// Returns whether an operation writes an attribute's tensor.
     pub(super) fn is_computed(&self, operation: &Node, name: Name) -> bool {
         let tensor = self.graph.children(operation, name).first().copied();

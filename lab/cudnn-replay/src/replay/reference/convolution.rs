@@ -64,17 +64,9 @@ enum Target {
 }
 
 impl Target {
-    /// Returns the value for the target, followed by the values for the two operands.
+    /// Returns the value for the target, followed by the values for the two operands, which are the rows and the panels
+    /// of the sums.
     fn order<T>(self, [x, w, y]: [T; 3]) -> [T; 3] {
-        match self {
-            Target::Data => [x, w, y],
-            Target::Filter => [w, x, y],
-            Target::Output => [y, x, w],
-        }
-    }
-
-    /// Returns the value for the target, followed by those for the rows and for the panels of the sums.
-    fn roles<T>(self, [x, w, y]: [T; 3]) -> [T; 3] {
         match self {
             Target::Data => [x, y, w],
             Target::Filter => [w, x, y],
@@ -308,15 +300,15 @@ impl Geometry {
         }
     }
 
-    /// Returns the sums of all products of two operands.
+    /// Returns the sums of all products of the two operands.
     fn sums(&self, target: Target, a: &[f64], b: &[f64]) -> Vec<f64> {
         let [images, filters, depth] = self.counts;
         let [x, w, y] = [self.x, self.w, self.y].map(|extents| extents.iter().product::<usize>());
         let filters_in_group = self.filters_in_group();
-        let (planes, count, values) = match target {
-            Target::Data => (images, images * self.channels * x, b),
-            Target::Filter => (depth, filters * depth * w, a),
-            Target::Output => (images, images * filters * y, a),
+        let (planes, count) = match target {
+            Target::Data => (images, images * self.channels * x),
+            Target::Filter => (depth, filters * depth * w),
+            Target::Output => (images, images * filters * y),
         };
         let sums = Sums::new(count);
         let classes = self.classes(target);
@@ -326,7 +318,7 @@ impl Geometry {
             // Filters are the lanes, because there are many. Data have only the lanes of its channels.
             let (panels, outer, stride) = match target {
                 Target::Data => {
-                    let value = |term, lane| value(a, weight(filter + term / w, lane, term % w));
+                    let value = |term, lane| value(b, weight(filter + term / w, lane, term % w));
                     (Panels::new(filters_in_group * w, depth, value), offsets(filters_in_group, y, w), x)
                 }
                 Target::Filter => {
@@ -339,17 +331,17 @@ impl Geometry {
                 }
             };
             classes.par_iter().for_each(|Class { starts, inner }| {
-                let row = |plane: usize, start: &Start| {
-                    let (row, sum) = match target {
+                let row = |plane: usize, first: &Row| {
+                    let (start, sum) = match target {
                         Target::Data => ((plane * filters + filter) * y, (plane * self.channels + channel) * x),
                         Target::Filter => ((channel + plane) * x, (filter * depth + plane) * w),
                         Target::Output => ((plane * self.channels + channel) * x, (plane * filters + filter) * y),
                     };
-                    Row { start: row.wrapping_add(start.row), sum: sum + start.sum }
+                    Row { start: start.wrapping_add(first.start), sum: sum + first.sum }
                 };
                 let rows: Vec<Row> =
-                    (0..planes).flat_map(|plane| starts.iter().map(move |start| row(plane, start))).collect();
-                sums.add(values, &rows, Terms { outer: &outer, inner }, &panels, stride);
+                    (0..planes).flat_map(|plane| starts.iter().map(move |first| row(plane, first))).collect();
+                sums.add(a, &rows, Terms { outer: &outer, inner }, &panels, stride);
             });
         });
         sums.into_values()
@@ -357,13 +349,13 @@ impl Geometry {
 
     /// Divides the positions in a plane of the target into classes.
     fn classes(&self, target: Target) -> Vec<Class> {
-        let mut classes = vec![Class { starts: vec![Start { row: 0, sum: 0 }], inner: offsets(1, 0, 0) }];
+        let mut classes = vec![Class { starts: vec![Row { start: 0, sum: 0 }], inner: offsets(1, 0, 0) }];
         for (taps, extents) in self.taps.iter().zip(transposed([self.x, self.w, self.y])) {
             let along = Class::all(target, taps);
-            let [sum_extent, row_extent, panel_extent] = target.roles(extents);
+            let [sum_extent, row_extent, panel_extent] = target.order(extents);
             let extended = |class: &Class, along: &Class| {
-                let start = |outer: &Start, inner: &Start| Start {
-                    row: outer.row.wrapping_mul(row_extent).wrapping_add(inner.row),
+                let start = |outer: &Row, inner: &Row| Row {
+                    start: outer.start.wrapping_mul(row_extent).wrapping_add(inner.start),
                     sum: outer.sum * sum_extent + inner.sum,
                 };
                 let offset = |outer: &Offsets, inner: &Offsets| Offsets {
@@ -383,14 +375,9 @@ impl Geometry {
 
 /// Positions of the target with products at the same distances in the operands.
 struct Class {
-    starts: Vec<Start>,
+    /// The first products in a plane of the rows, and the sums in a plane of the target.
+    starts: Vec<Row>,
     inner: Vec<Offsets>,
-}
-
-/// The position of the first product in a plane of the rows, and of the sum in a plane of the target.
-struct Start {
-    row: usize,
-    sum: usize,
 }
 
 impl Class {
@@ -398,14 +385,14 @@ impl Class {
     fn all(target: Target, taps: &Taps) -> Vec<Class> {
         let mut products = BTreeMap::<usize, Vec<[usize; 2]>>::new();
         for tap in taps {
-            let [sum, row, panel] = target.roles(*tap);
+            let [sum, row, panel] = target.order(*tap);
             products.entry(sum).or_default().push([row, panel]);
         }
-        let mut classes = BTreeMap::<Vec<[usize; 2]>, Vec<Start>>::new();
+        let mut classes = BTreeMap::<Vec<[usize; 2]>, Vec<Row>>::new();
         for (sum, mut products) in products {
             let first = products.first().map_or(0, |[row, _]| *row);
             products.iter_mut().for_each(|[row, _]| *row = row.wrapping_sub(first));
-            classes.entry(products).or_default().push(Start { row: first, sum });
+            classes.entry(products).or_default().push(Row { start: first, sum });
         }
         let class = |(products, starts): (Vec<[usize; 2]>, _)| {
             let inner = products.into_iter().map(|[row, panel]| Offsets { row, panel }).collect();

@@ -47,7 +47,7 @@ fn function(kind: Kind) -> Option<Derive> {
 
 /// Returns the statistics of the values that are normalized. Computed values are unknown, and count as standardized.
 fn statistics(context: &Context<'_>, operation: &Node) -> Results {
-    let (inverse_uid, dims) = context.output(operation, Name::CUDNN_ATTR_OPERATION_NORM_BWD_INV_VARIANCE_DESC)?;
+    let (_, dims) = context.output(operation, Name::CUDNN_ATTR_OPERATION_NORM_BWD_INV_VARIANCE_DESC)?;
     let mode = operation.integer(Name::CUDNN_ATTR_OPERATION_NORM_BWD_MODE).unwrap_or(-1);
     let x = context.optional(operation, Name::CUDNN_ATTR_OPERATION_NORM_BWD_XDESC);
     let epsilon = context.optional(operation, Name::CUDNN_ATTR_OPERATION_NORM_BWD_EPSILON_DESC);
@@ -61,11 +61,11 @@ fn statistics(context: &Context<'_>, operation: &Node) -> Results {
         Some(x) => inverse_deviation(mean_of(x, &mean, &dims, 2)?, epsilon),
         None => Array::filled(&dims, 1.0),
     };
-    let mut results = vec![(inverse_uid, inverse)];
-    if operation.value(Name::CUDNN_ATTR_OPERATION_NORM_BWD_MEAN_DESC).is_some() {
-        results.push((context.output(operation, Name::CUDNN_ATTR_OPERATION_NORM_BWD_MEAN_DESC)?.0, mean));
-    }
-    Ok(results)
+    let outputs = [
+        (Name::CUDNN_ATTR_OPERATION_NORM_BWD_INV_VARIANCE_DESC, inverse),
+        (Name::CUDNN_ATTR_OPERATION_NORM_BWD_MEAN_DESC, mean),
+    ];
+    context.results(operation, outputs)
 }
 
 /// Returns sums of squares that have a variance.

@@ -87,9 +87,6 @@ impl Expected {
 
 /// Returns the values of tensors by uid, computed with at most this number of multiplications. `given` returns all values
 /// before the execution, and is called only if the tensors are small enough. `element` returns one of them.
-///
-/// # Errors
-/// The reason why there is no reference.
 pub(super) fn compute_within(
     products: u64,
     graph: &Graph,

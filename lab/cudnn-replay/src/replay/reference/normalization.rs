@@ -8,7 +8,7 @@ use cudnn_loader::{
 use super::super::tensor::{Array, Walk};
 use super::context::{Context, Results};
 use super::reduction::fold;
-use super::statistics::{moving_average, unbiased};
+use super::statistics::{moving_averages, unbiased};
 
 pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
     let x = context.input(operation, Name::CUDNN_ATTR_OPERATION_NORM_FWD_XDESC)?;
@@ -43,14 +43,30 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
         let epsilon = context.input(operation, Name::CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC)?.get(0);
         let mean = if mode == Mode::CUDNN_RMS_NORM { zero.clone() } else { mean_of(x, &zero, &stat_dims, 1)? };
         let variance = mean_of(x, &mean, &stat_dims, 2)?;
-        results.extend(running(context, operation, x, &mean, &variance)?);
-        let inverse = inverse_deviation(variance, epsilon);
-        let outputs = [
-            (Name::CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC, &mean),
-            (Name::CUDNN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC, &inverse),
+        let count = x.values.len() as f64 / variance.values.len().max(1) as f64;
+        let share = Name::CUDNN_ATTR_OPERATION_NORM_FWD_EXP_AVG_FACTOR_DESC;
+        let running = [
+            (
+                Name::CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_MEAN_DESC,
+                Name::CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_MEAN_DESC,
+                &mean,
+                1.0,
+            ),
+            (
+                Name::CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_VAR_DESC,
+                Name::CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_VAR_DESC,
+                &variance,
+                unbiased(count),
+            ),
         ];
-        for (name, array) in outputs.into_iter().filter(|(name, _)| is_training && operation.value(*name).is_some()) {
-            results.push((context.output(operation, name)?.0, array.clone()));
+        results.extend(moving_averages(context, operation, share, running)?);
+        let inverse = inverse_deviation(variance, epsilon);
+        if is_training {
+            let outputs = [
+                (Name::CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC, mean.clone()),
+                (Name::CUDNN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC, inverse.clone()),
+            ];
+            results.extend(context.results(operation, outputs)?);
         }
         (mean, inverse)
     };
@@ -68,34 +84,6 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
 /// Names a mode that is unsupported.
 pub(super) fn unsupported(mode: Mode) -> String {
     format!("the normalization mode {mode:?}")
-}
-
-/// Returns the moving averages of the statistics, if they are outputs.
-fn running(context: &Context<'_>, operation: &Node, x: &Array, mean: &Array, variance: &Array) -> Results {
-    let count = x.values.len() as f64 / variance.values.len().max(1) as f64;
-    let statistics = [
-        (
-            Name::CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_MEAN_DESC,
-            Name::CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_MEAN_DESC,
-            mean,
-            1.0,
-        ),
-        (
-            Name::CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_VAR_DESC,
-            Name::CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_VAR_DESC,
-            variance,
-            unbiased(count),
-        ),
-    ];
-    let mut results = Vec::new();
-    for (former, updated, value, factor) in statistics {
-        if operation.value(updated).is_some() {
-            let share = context.input(operation, Name::CUDNN_ATTR_OPERATION_NORM_FWD_EXP_AVG_FACTOR_DESC)?.get(0);
-            let average = moving_average(context.input(operation, former)?, value, factor, share)?;
-            results.push((context.output(operation, updated)?.0, average));
-        }
-    }
-    Ok(results)
 }
 
 /// Returns the inverse standard deviations.

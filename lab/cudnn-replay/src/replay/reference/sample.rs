@@ -29,9 +29,6 @@ pub(super) fn is_expensive(context: &Context<'_>, operation: &Node) -> Result<bo
 }
 
 /// Returns samples of the outputs of these operations. `read` returns an element of a tensor before the execution.
-///
-/// # Errors
-/// The reason why a sample is impossible.
 pub(super) fn compute(
     context: &Context<'_>,
     operations: &[&Node],

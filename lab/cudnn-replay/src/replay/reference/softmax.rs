@@ -56,6 +56,5 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
         (Name::CUDNN_ATTR_OPERATION_SOFTMAX_MAX_DESC, softmax.max),
         (Name::CUDNN_ATTR_OPERATION_SOFTMAX_SUM_EXP_DESC, softmax.sum),
     ];
-    let set = outputs.into_iter().filter(|(name, _)| operation.value(*name).is_some());
-    set.map(|(name, array)| Ok((context.output(operation, name)?.0, array))).collect()
+    context.results(operation, outputs)
 }

@@ -40,13 +40,7 @@ pub(super) fn finalize(context: &Context<'_>, operation: &Node) -> Results {
     let eq_scale = array(inverse.values.iter().zip(&scale.values).map(|(inverse, scale)| inverse * scale).collect());
     let means = mean.values.iter().zip(&eq_scale.values);
     let eq_bias = array(bias.values.iter().zip(means).map(|(bias, (mean, scale))| bias - mean * scale).collect());
-    let mut results = Vec::new();
-    let mut add = |name, array| {
-        if operation.value(name).is_some() {
-            results.push((context.output(operation, name)?.0, array));
-        }
-        Ok::<_, String>(())
-    };
+    let share = Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_EXP_AVERATE_FACTOR_DESC;
     let running = [
         (
             Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_PREV_RUNNING_MEAN_DESC,
@@ -61,17 +55,32 @@ pub(super) fn finalize(context: &Context<'_>, operation: &Node) -> Results {
             unbiased(count),
         ),
     ];
-    for (former, updated, value, factor) in running {
-        if operation.value(updated).is_some() {
-            let share = input(Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_EXP_AVERATE_FACTOR_DESC)?.get(0);
-            add(updated, moving_average(input(former)?, value, factor, share)?)?;
-        }
-    }
-    add(Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_SAVED_MEAN_DESC, mean)?;
-    add(Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_SAVED_INV_STD_DESC, inverse)?;
-    add(Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_EQ_SCALE_DESC, eq_scale)?;
-    add(Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_EQ_BIAS_DESC, eq_bias)?;
+    let mut results = moving_averages(context, operation, share, running)?;
+    let outputs = [
+        (Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_SAVED_MEAN_DESC, mean),
+        (Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_SAVED_INV_STD_DESC, inverse),
+        (Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_EQ_SCALE_DESC, eq_scale),
+        (Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_EQ_BIAS_DESC, eq_bias),
+    ];
+    results.extend(context.results(operation, outputs)?);
     Ok(results)
+}
+
+/// Returns the moving averages of a mean and a variance, if they are outputs: the attributes of the former and the updated
+/// average, the statistic, and its factor.
+pub(super) fn moving_averages(
+    context: &Context<'_>,
+    operation: &Node,
+    share: Name,
+    statistics: [(Name, Name, &Array, f64); 2],
+) -> Results {
+    let present = statistics.into_iter().filter(|(_, updated, ..)| operation.value(*updated).is_some());
+    let average = |(former, updated, new, factor): (Name, Name, &Array, f64)| {
+        let share = context.input(operation, share)?.get(0);
+        let average = moving_average(context.input(operation, former)?, new, factor, share)?;
+        Ok((context.output(operation, updated)?.0, average))
+    };
+    present.map(average).collect()
 }
 
 /// Returns the ratio between the unbiased variance of a sample and the variance.
@@ -80,9 +89,6 @@ pub(super) fn unbiased(count: f64) -> f64 {
 }
 
 /// Moves the previous values by this share towards the new ones.
-///
-/// # Errors
-/// The numbers of values differ.
 pub(super) fn moving_average(former: &Array, new: &Array, factor: f64, share: f64) -> Result<Array, String> {
     if former.values.len() != new.values.len() {
         return Err("statistics of tensors with contradictory extents".to_owned());

@@ -56,9 +56,6 @@ impl Preparation {
     }
 
     /// Waits for the inputs.
-    ///
-    /// # Errors
-    /// The reason why the graph cannot be executed.
     pub(super) fn inputs(&self) -> Result<Arc<Prepared>, String> {
         self.inputs.recv().unwrap_or_else(|_| Err("the inputs cannot be prepared".to_owned()))
     }

@@ -35,9 +35,6 @@ pub(super) struct Bench {
 
 impl Bench {
     /// Starts the driver, and creates a handle.
-    ///
-    /// # Errors
-    /// The reason why graphs cannot be tuned.
     pub(super) fn new() -> Result<Self, String> {
         let gpu = Gpu::first().map_err(|error| format!("no GPU can be used: {error}"))?;
         let handle = Handle::new().map_err(|error| with_reason("cudnnCreate failed", &error.text))?;

@@ -1,0 +1,94 @@
+//! Remembers which records and messages are written, so that each one is written once.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use crate::lock::{HeldAtFork, Lock};
+
+/// The records or messages of one kind, by a hash of their content.
+pub(crate) struct WrittenRecords {
+    known: Lock<Option<BTreeMap<u64, Known>>>,
+    max: usize,
+}
+
+#[derive(Clone, Copy)]
+struct Known {
+    ordinal: usize,
+    is_written: bool,
+}
+
+/// More records than any program needs. Further ones are not written.
+const MAX_RECORDS: usize = 1 << 18;
+
+impl WrittenRecords {
+    pub(crate) const fn new() -> Self {
+        Self::at_most(MAX_RECORDS)
+    }
+
+    /// Writes no more than `max` different records.
+    pub(crate) const fn at_most(max: usize) -> Self {
+        WrittenRecords { known: Lock::keeping(None), max }
+    }
+
+    /// Returns the lock, which is held at forks.
+    pub(crate) const fn lock(&'static self) -> &'static dyn HeldAtFork {
+        &self.known
+    }
+
+    /// Returns the ordinal of a content that was not added before, unless it is one too many.
+    pub(crate) fn add(&self, content: &impl Hash) -> Option<usize> {
+        let key = key(content);
+        let mut all = self.known.lock()?;
+        let all = all.get_or_insert_default();
+        let ordinal = all.len();
+        let is_full = ordinal >= self.max;
+        match all.entry(key) {
+            Entry::Vacant(new) if !is_full => Some(new.insert(Known { ordinal, is_written: true }).ordinal),
+            _ => None,
+        }
+    }
+
+    /// Writes a record with its ordinal, unless an equal one was written. `write` returns whether it succeeded. Returns
+    /// the ordinal.
+    ///
+    /// Two threads may write the same record. However, when this returns, the record precedes all later ones of this
+    /// thread.
+    pub(crate) fn write(&self, content: &impl Hash, write: impl FnOnce(usize) -> bool) -> Option<usize> {
+        let key = key(content);
+        let known = {
+            let mut all = self.known.lock()?;
+            let all = all.get_or_insert_default();
+            let ordinal = all.len();
+            if ordinal >= self.max && !all.contains_key(&key) {
+                return None;
+            }
+            *all.entry(key).or_insert(Known { ordinal, is_written: false })
+        };
+        if !known.is_written
+            && write(known.ordinal)
+            && let Some(known) = self.known.lock()?.as_mut()?.get_mut(&key)
+        {
+            known.is_written = true;
+        }
+        Some(known.ordinal)
+    }
+}
+
+fn key(content: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    content.hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::WrittenRecords;
+
+    #[test]
+    fn records_beyond_the_limit_are_refused_but_known_ones_are_not() {
+        let records = WrittenRecords::at_most(2);
+        let ordinals = ["a", "b", "a", "c", "b"].map(|content| records.write(&content, |_| true));
+        assert_eq!(ordinals, [Some(0), Some(1), Some(0), None, Some(1)]);
+    }
+}
