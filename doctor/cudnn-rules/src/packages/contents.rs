@@ -51,7 +51,7 @@ pub(crate) fn wheel(requirement: &str) -> Option<NvidiaPackage> {
     let (component, first_major) = published(|component, major| component.wheel(major) == *name)?;
     let default = default_version(component, first_major, None);
     let package = NvidiaPackage::of(name, component, first_major, requirement, default)?;
-    let cublas = package.is_of_cudnn().then(|| Component::Cublas.wheel(package.cuda_major));
+    let cublas = package.is_of_cudnn().then(|| Component::Cublas.requirement(package.cuda_major));
     Some(NvidiaPackage { requires: cublas.into_iter().collect(), ..package })
 }
 

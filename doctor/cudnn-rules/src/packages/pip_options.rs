@@ -16,22 +16,35 @@ const CONFIG_FILE: &str = "PIP_CONFIG_FILE";
 
 /// The options that make pip change something other than what a command names, and what it changes then. All concern
 /// `pip install`.
-const REDIRECTIONS: [(&str, &str); 10] = [
+const REDIRECTIONS: [(&str, &str); 20] = [
+    ("abi", "nothing, or files for another Python"),
     ("dry-run", "nothing"),
     ("editable", "other packages, too"),
+    ("force-reinstall", "other packages, too"),
     ("group", "other packages, too"),
+    ("ignore-installed", "no installed package"),
+    ("implementation", "nothing, or files for another Python"),
+    ("no-binary", "nothing, because there are only wheels"),
+    ("no-deps", "only the named packages"),
     // pip takes any value of this option for `user`.
     ("no-user", "another place"),
+    ("platform", "nothing, or files for another system"),
     ("prefix", "another place"),
     ("python", "another place"),
+    ("python-version", "nothing, or files for another Python"),
+    ("require-hashes", "nothing, because the commands contain no hashes"),
     ("requirement", "other packages, too"),
     ("root", "another place"),
     ("target", "another place"),
+    ("upgrade-strategy", "other packages, too"),
     ("user", "another place"),
 ];
 
 /// Those of them that `pip uninstall` knows.
 const OF_REMOVALS: [&str; 2] = ["python", "requirement"];
+
+/// Those of them that protect a machine. No command unsets their variables.
+const POLICIES: [&str; 2] = ["no-binary", "require-hashes"];
 
 /// A command of pip that changes packages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +78,16 @@ impl PipOption {
 
     fn is_on(&self) -> bool {
         const OFF: [&str; 6] = ["0", "f", "false", "n", "no", "off"];
-        !OFF.contains(&self.value.to_lowercase().as_str())
+        match self.name.as_str() {
+            "no-binary" => self.value != ":none:",
+            "upgrade-strategy" => self.value == "eager",
+            _ => !OFF.contains(&self.value.to_lowercase().as_str()),
+        }
+    }
+
+    /// Returns whether the variable of the option makes pip change something else, and may be unset.
+    fn may_be_unset(&self) -> bool {
+        redirection(&self.name).is_some() && !POLICIES.contains(&self.name.as_str())
     }
 }
 
@@ -119,7 +141,7 @@ impl PipSettings {
         let last = |options: &mut dyn Iterator<Item = PipOption>| -> BTreeMap<String, PipOption> {
             options.map(|option| (option.name.clone(), option)).collect()
         };
-        let variables = variables().filter(|variable| os == Os::Windows || redirection(&variable.name).is_none());
+        let variables = variables().filter(|variable| os == Os::Windows || !variable.may_be_unset());
         let all = [last(&mut in_section("global")), last(&mut in_section(own)), last(&mut { variables })];
         let all = all.into_iter().flatten().filter(|(_, option)| !option.value.is_empty());
         all.collect::<BTreeMap<_, _>>().into_values().collect()
@@ -137,8 +159,7 @@ fn variables() -> impl Iterator<Item = PipOption> {
 
 /// Returns the names of the variables that make pip change something other than what a command names.
 pub(super) fn redirecting_variables() -> Vec<PathBuf> {
-    let redirecting =
-        variables().filter(|variable| redirection(&variable.name).is_some() && !variable.value.is_empty());
+    let redirecting = variables().filter(|variable| variable.may_be_unset() && !variable.value.is_empty());
     redirecting.map(|variable| variable.source).collect()
 }
 

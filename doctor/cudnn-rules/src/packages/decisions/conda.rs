@@ -22,8 +22,34 @@ pub(super) fn decisions(root: &Path) -> Vec<Decision> {
     let in_variable = pins(Path::new(VARIABLE), &in_variable);
     let roots = [root, base_of(root)].map(Path::to_owned);
     let settings = conda_settings(&roots).into_iter().filter(|file| file.leads_to_file());
-    let in_settings = settings.flat_map(|file| pins_in(&file, pinned_packages));
-    pins_in(&root.join("conda-meta/pinned"), str::to_owned).into_iter().chain(in_settings).chain(in_variable).collect()
+    let in_settings = settings.flat_map(|file| {
+        let redirections = text(&file).ok().flatten().map(|text| redirections(&file, &text)).unwrap_or_default();
+        pins_in(&file, pinned_packages).into_iter().chain(redirections)
+    });
+    let frozen = root.join("conda-meta/frozen");
+    let frozen = frozen.path_exists().then(|| Decision::refused_settings(&frozen, "freezes the environment", "conda"));
+    let pinned = pins_in(&root.join("conda-meta/pinned"), str::to_owned);
+    frozen.into_iter().chain(pinned).chain(in_settings).chain(in_variable).collect()
+}
+
+/// Returns the settings that make conda change nothing, or something else.
+fn redirections(file: &Path, settings: &str) -> Vec<Decision> {
+    const REDIRECTIONS: [(&str, &str); 5] = [
+        ("dry_run", "nothing"),
+        ("download_only", "nothing"),
+        ("no_deps", "only the named packages"),
+        ("offline", "only what was downloaded before"),
+        ("only_deps", "other packages"),
+    ];
+    const TRUE: [&str; 4] = ["true", "yes", "on", "y"];
+    let lines = settings.lines().filter_map(|line| line.split_once(':'));
+    let values = lines.map(|(key, value)| (key, value.split('#').next().unwrap_or_default().trim()));
+    let on = values.filter(|(_, value)| TRUE.iter().any(|on| value.eq_ignore_ascii_case(on)));
+    let redirections = on.filter_map(|(key, value)| {
+        let (_, changed) = REDIRECTIONS.into_iter().find(|(name, _)| *name == key)?;
+        Some(Decision::redirection(file, &format!("{key}: {value}"), "conda", changed))
+    });
+    redirections.collect()
 }
 
 /// Returns the decisions in a file. `lines` returns its pins, one a line.

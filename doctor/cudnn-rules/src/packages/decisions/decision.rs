@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use cudnn_cli::escape::Printable;
 use cudnn_frameworks::{applies, exclude_each_other, normalized};
 
+use crate::packages::contents::CONDA_LIBRARIES;
 use crate::packages::requirement::package_name;
 
 /// What the user has written, and where.
@@ -58,9 +59,14 @@ impl Decision {
         Decision { source: source.to_owned(), text, kind: DecisionKind::NoChange }
     }
 
-    /// Returns whether the decision is about this requirement's package.
+    /// Returns whether the decision is about this requirement's package, or one that conda installs in the same version.
     fn is_about(&self, wanted: &str) -> bool {
-        normalized(package_name(wanted)) == normalized(package_name(&self.text))
+        let [wanted, own] = [wanted, &self.text].map(|requirement| normalized(package_name(requirement)));
+        let library = |name: &str| match name {
+            "cudnn" | "libcudnn-dev" => CONDA_LIBRARIES.to_owned(),
+            name => name.to_owned(),
+        };
+        wanted == own || self.kind != DecisionKind::Manifest && library(&wanted) == library(&own)
     }
 
     /// Returns whether the decision, which is one of several, excludes all versions of a requirement in an environment with

@@ -7,12 +7,13 @@ mod pip;
 mod requirements_file;
 mod uv;
 
+use std::iter::once;
 use std::path::{Path, PathBuf};
 
 use super::environment::{python_in, root_of, setting, version_name};
 use super::installed_pip::python_of_pip;
 use super::restore::dotted;
-use super::{PackageChange, Pip, Site};
+use super::{PackageChange, Pip, Site, contents};
 use decision::{Decision, DecisionKind};
 pub use uv::{UV_DIRS, uv_project_settings, uv_working_dir};
 
@@ -40,13 +41,15 @@ pub fn forbidding(change: &PackageChange) -> Option<String> {
         _ => false,
     };
     let python = root.and_then(python_version);
-    let forbids_one = |wanted: &String| {
+    let forbids_one = |wanted: String| {
         // To install a package again, no manifest is edited.
-        let is_edited = change.install.contains(wanted);
+        let is_edited = change.install.contains(&wanted);
         let mut concerning = decisions.iter().filter(|one| is_edited || one.kind != DecisionKind::Manifest);
-        concerning.find(|one| one.forbids(wanted, python.as_deref(), &decisions))
+        concerning.find(|one| one.forbids(&wanted, python.as_deref(), &decisions))
     };
-    let forbidding = decisions.iter().find(forbids_all).or_else(|| change.installed().find_map(forbids_one));
+    let requirements = |one: &String| contents::wheel(one).map(|wheel| wheel.requires).unwrap_or_default();
+    let mut installed = change.installed().flat_map(|one| once(one.clone()).chain(requirements(one)));
+    let forbidding = decisions.iter().find(forbids_all).or_else(|| installed.find_map(forbids_one));
     forbidding.map(Decision::to_string)
 }
 

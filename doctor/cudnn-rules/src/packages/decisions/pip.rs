@@ -2,10 +2,13 @@
 
 use std::path::Path;
 
+use cudnn_frameworks::normalized;
+
 use super::decision::Decision;
 use super::requirements_file::decisions_in_files;
 use crate::packages::environment::is_virtual;
 use crate::packages::pip_options::{PipCommand, PipOption, PipSettings};
+use crate::packages::requirement::package_name;
 use crate::packages::{PackageChange, Site};
 
 /// Returns the decisions about a change by the pip of the Python with this prefix. `None` if the Python is not known.
@@ -28,8 +31,16 @@ fn commands(change: &PackageChange) -> Vec<PipCommand> {
 /// Returns the decisions in an option of this command.
 fn in_option(option: &PipOption, command: PipCommand, change: &PackageChange, prefix: Option<&Path>) -> Vec<Decision> {
     let PipOption { source, name, value } = option;
-    // The command names a directory itself.
-    let is_harmless = name == "target" && matches!(change.site, Site::Directory { .. });
+    let is_harmless = match name.as_str() {
+        // The command names a directory itself.
+        "target" => matches!(change.site, Site::Directory { .. }),
+        "no-binary" => {
+            let named: Vec<_> = value.split([',', ' ', '\n']).map(normalized).collect();
+            let is_named = |wanted: &String| named.contains(&normalized(package_name(wanted)));
+            !named.iter().any(|name| name == ":all:") && !change.installed().any(is_named)
+        }
+        _ => false,
+    };
     let is_in_virtual = || matches!(change.site, Site::NewEnvironment { .. }) || prefix.is_some_and(is_virtual);
     let changed = match option.redirection(command) {
         None if command == PipCommand::Install && name == "constraint" => {

@@ -54,6 +54,10 @@ fn a_constraint_excludes_all_versions_of_a_wheel() {
         ("nvidia-cudnn-cu12", "<9", true),
         ("nvidia-cudnn-cu12", "<9.19", false),
         ("nvidia-cufft-cu12", "<12", false),
+        // cuDNN's wheels require it.
+        ("nvidia-cudnn-cu12", "\nnvidia-cublas-cu12<12", true),
+        ("nvidia-cudnn-cu13", "\nnvidia-cublas==12.0", true),
+        ("nvidia-cudnn-cu13", "\nnvidia-cublas==13.1.0.3", false),
         // pip installs nothing but this file.
         ("nvidia-cudnn-cu12", " @ file:///x.tar.gz", true),
         ("nvidia-cudnn-cu12", " @ file:///u@x/nvidia_cudnn_cu12-8.9.7.29-py3-none-any.whl?a=b/c#d", true),
@@ -103,6 +107,7 @@ fn forbidden_after(
         "UV_CONFIG_FILE",
         "UV_NO_CONFIG",
         "UV_PROJECT",
+        "UV_REQUIRE_HASHES",
         "UV_WORKING_DIR",
         "UV_WORKING_DIRECTORY",
         "PIP_CONSTRAINT",
@@ -161,6 +166,7 @@ fn the_manifest_of_pixi_is_not_edited_against_a_version_in_it() {
     for (name, manifest, expected) in [
         ("pixi.toml", "[dependencies]\npython = \"3.12.*\"\nlibcudnn = \"9.10.*\"\n", Some("libcudnn 9.10.*")),
         ("pixi.toml", "[dependencies]\nlibcudnn = { version = '<9.18', channel = 'y' }\n", Some("libcudnn <9.18")),
+        ("pixi.toml", "[dependencies]\ncudnn = '<9.18'\n", Some("cudnn <9.18")),
         ("pixi.toml", "[feature.x.dependencies]\nlibcudnn = '<9.18'\n", None),
         (
             "pixi.toml",
@@ -229,6 +235,17 @@ fn options_that_redirect_pip_forbid_all_changes() {
         ("[install]\ndry_run = true\n", Some("has `dry-run = true`, so that pip would change nothing")),
         ("[install]\ndry-run = Off\n", None),
         ("[global]\ntarget = /x/t\n[install]\ntarget =\n dir\n", Some("has `target = dir`")),
+        ("[install]\nignore-installed = true\n", Some("would change no installed package")),
+        ("[global]\nrequire-hashes = true\n", Some("would change nothing, because the commands contain no hashes")),
+        ("[global]\nno-binary = :none:\n", None),
+        ("[global]\nno-binary = numpy\n", None),
+        (
+            "[global]\nno-binary = numpy,NVIDIA_cuda-nvrtc-cu12\n",
+            Some("has `no-binary = numpy,NVIDIA_cuda-nvrtc-cu12`"),
+        ),
+        ("[global]\nno-binary = :all:\n", Some("because there are only wheels")),
+        ("[install]\nupgrade-strategy = only-if-needed\n", None),
+        ("[install]\nupgrade-strategy = eager\n", Some("would change other packages, too")),
     ] {
         let dir = project("");
         let file = dir.path().join("pip.conf");
@@ -272,7 +289,7 @@ fn settings_that_redirect_uv_forbid_all_changes() {
     for (settings, expected) in [
         ("[tool.uv.pip]\ntarget = \"t\"\n", expected("target")),
         ("[tool.uv]\npip = { prefix = '/x' }\n", expected("prefix")),
-        ("[tool.uv.pip]\nlink-mode = 'copy'\n", None),
+        ("[tool.uv.pip]\nlink-mode = 'copy'\nrequire-hashes = false\n", None),
     ] {
         let dir = project(settings);
         assert_eq!(forbidden(&dir, change(&dir), &[]), expected);
@@ -281,6 +298,11 @@ fn settings_that_redirect_uv_forbid_all_changes() {
             assert_eq!(found, expected.clone().filter(|_| is_read), "{value}");
         }
     }
+    let dir = project("");
+    let found = forbidden(&dir, change(&dir), &[("UV_REQUIRE_HASHES", Path::new("1"))]);
+    assert!(
+        found.is_some_and(|found| found.contains("uv would change nothing, because the commands contain no hashes"))
+    );
 }
 
 #[test]

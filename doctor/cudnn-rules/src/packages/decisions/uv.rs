@@ -19,6 +19,10 @@ const KINDS: [(DecisionKind, &str, &str); 3] = [
     (DecisionKind::Exclusion, "UV_EXCLUDE", "exclude-dependencies"),
 ];
 
+/// The variable and the setting that make uv refuse packages without hashes, and what uv changes then.
+const REQUIRE_HASHES: (&str, &str, &str) =
+    ("UV_REQUIRE_HASHES", "require-hashes", "nothing, because the commands contain no hashes");
+
 /// The variables that name other directories for uv than the working directory, and that of the project in it.
 pub const UV_DIRS: [&str; 3] = ["UV_WORKING_DIR", "UV_WORKING_DIRECTORY", "UV_PROJECT"];
 
@@ -45,19 +49,26 @@ pub(super) fn decisions(root: &Path, has_directory: bool) -> Vec<Decision> {
     let lost = lost.map(|dir| Decision::refused_settings(&dir, "is not a directory, but a variable names it", "uv"));
     let files = settings_of(root);
     let in_files = files.iter().flat_map(|settings| in_settings(settings, has_directory));
-    lost.into_iter().chain(in_variables).chain(in_files).collect()
+    let (name, _, changed) = REQUIRE_HASHES;
+    let hashes = is_true(name).then(|| Decision::redirection(Path::new(name), "true", "uv", changed));
+    lost.into_iter().chain(hashes).chain(in_variables).chain(in_files).collect()
 }
 
 /// Returns the decisions in these settings.
 fn in_settings(settings: &Settings, has_directory: bool) -> Vec<Decision> {
-    const REDIRECTIONS: [(&str, &str); 3] =
-        [("prefix", "another place"), ("target", "another place"), ("group", "other packages, too")];
+    const REDIRECTIONS: [(&str, &str); 4] = [
+        ("group", "other packages, too"),
+        ("prefix", "another place"),
+        (REQUIRE_HASHES.1, REQUIRE_HASHES.2),
+        ("target", "another place"),
+    ];
     let Settings { file, content } = settings;
     let content = match content {
         Ok(content) => content,
         Err(reason) => return vec![Decision::refused_settings(file, reason, "uv")],
     };
-    let is_set = |key: &str| content.get("pip").is_some_and(|pip| pip.get(key).is_some());
+    let value = |key: &str| content.get("pip")?.get(key);
+    let is_set = |key: &str| value(key).is_some_and(|value| value.as_bool() != Some(false));
     let redirections = REDIRECTIONS.into_iter().filter(|(key, _)| is_set(key) && !(has_directory && *key == "target"));
     let redirections =
         redirections.map(|(key, changed)| Decision::redirection(file, &format!("pip.{key}"), "uv", changed));
@@ -78,7 +89,7 @@ fn settings_of(root: &Path) -> Vec<Settings> {
         let content = toml(&file, &[]).and_then(|found| found.ok_or_else(|| "does not exist".to_owned()));
         return vec![Settings { file, content }];
     }
-    if reads_no_settings() {
+    if is_true("UV_NO_CONFIG") {
         return Vec::new();
     }
     let project = |dir: &Path| dir.ancestors().find_map(settings_in);
@@ -91,15 +102,15 @@ fn settings_of(root: &Path) -> Vec<Settings> {
 /// Returns uv's settings of the project in which the printed command runs, if uv reads them there and not in the root
 /// directory.
 pub fn uv_project_settings() -> Option<PathBuf> {
-    let is_read = variable("UV_CONFIG_FILE").is_none() && !reads_no_settings();
+    let is_read = variable("UV_CONFIG_FILE").is_none() && !is_true("UV_NO_CONFIG");
     let project = project_dir();
     let mut dirs = project.ancestors().filter(|dir| is_read && dir.parent().is_some());
     dirs.find_map(settings_in).map(|settings| settings.file)
 }
 
-fn reads_no_settings() -> bool {
+fn is_true(name: &str) -> bool {
     const TRUE: [&str; 6] = ["1", "on", "t", "true", "y", "yes"];
-    variable("UV_NO_CONFIG").is_some_and(|value| TRUE.iter().any(|on| value.eq_ignore_ascii_case(on)))
+    variable(name).is_some_and(|value| TRUE.iter().any(|on| value.eq_ignore_ascii_case(on)))
 }
 
 /// Returns the directory in which uv works.

@@ -71,10 +71,26 @@ fn settings_and_a_variable_of_conda_pin_packages() {
         ("pinned_packages: [numpy 1.*, \"libcudnn <9\"]\n", pinned(&file)),
         ("pinned_packages: ['numpy >1,<2',\n  libcudnn <9\n]\n", pinned(&file)),
         ("pinned_packages:\n- numpy\nchannels:\n- libcudnn <9\n", None),
+        (
+            "offline: True # why\n",
+            Some(format!(
+                "{} has `offline: True`, so that conda would change only what was downloaded before",
+                file.display()
+            )),
+        ),
+        ("offline: false\nchannels:\n  - dry_run: true\n", None),
+        // conda installs it in the same version.
+        ("pinned_packages: [cudnn <9.18]\n", Some(format!("{} decides cudnn <9.18", file.display()))),
+        ("pinned_packages: [cudnn >=9.18]\n", None),
     ] {
         assert_eq!(forbidding(settings.as_bytes(), ""), expected, "{settings}");
     }
     assert_eq!(forbidding(b"", "numpy 1.*&libcudnn <9"), pinned(Path::new("CONDA_PINNED_PACKAGES")));
+    let frozen = dir.path().join("envs/x/conda-meta/frozen");
+    std::fs::write(&frozen, "").unwrap();
+    let refused = format!("{} freezes the environment, so that conda would fail", frozen.display());
+    assert_eq!(forbidding(b"", ""), Some(refused));
+    std::fs::remove_file(frozen).unwrap();
     let refused = format!("{} is not UTF-8, so that conda would fail", file.display());
     assert_eq!(forbidding(b"x: \xff\n", ""), Some(refused));
 }
