@@ -204,7 +204,8 @@ fn packages_of_debian_are_repaired() {
         .options("--no-load --minimum 9.19"),
         Situation::new("too old for the program", older("true"), &["C018"]).options("--no-load --minimum 9.19"),
         Situation::new("too old for the program, and held", older("apt-mark hold -qq libcudnn9-cuda-12"), &["C018"])
-            .options("--no-load --minimum 9.19"),
+            .options("--no-load --minimum 9.19")
+            .leaves(&["C018"]),
         Situation::new("for another CUDA than the program", with("true"), &["C018"]).options("--no-load --cuda 13"),
         Situation::new("cuBLAS is missing", format!("install {cudnn} cuda-nvrtc-12-0"), &["C030"]),
         Situation::new("cuBLAS is truncated", with("truncate --size=1000 $LIB/libcublasLt.so.12"), &["C030"]),

@@ -3,6 +3,7 @@
 //! `search` chooses remedies, `simulate` says what is true after them, `merge` makes one list of steps, and `lines`
 //! renders them. docs/design/doctor.md#plans has the rules. This module runs no commands.
 
+mod effect;
 mod line;
 mod lines;
 mod merge;
@@ -16,6 +17,7 @@ use std::collections::BTreeSet;
 use cudnn_cli::escape::Printable;
 use serde_json::{Value, json};
 
+pub use effect::{Check, ForeseenEffect};
 pub use line::Line;
 pub use lines::{line_of, rendered};
 pub(crate) use python::restore_python;

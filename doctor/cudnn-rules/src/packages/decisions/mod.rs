@@ -1,6 +1,7 @@
-//! What the user has decided about versions: constraints and overrides of uv, constraints of pip, and pins of conda. A
-//! change that contradicts them fails, or is undone later.
+//! What the user has decided about versions: constraints and overrides of uv, constraints of pip, pins of conda, and holds of
+//! apt. A change that contradicts them fails, or is undone later.
 
+mod apt;
 mod conda;
 mod decision;
 mod pip;
@@ -36,7 +37,7 @@ pub fn forbidding(change: &PackageChange) -> Option<String> {
         return redirection;
     }
     let decisions = match (&change.site, of_uv) {
-        (Site::System, _) => return None,
+        (Site::System, _) => return apt::hold(change),
         (Site::Conda(root), _) => conda::decisions(root),
         (_, Some(root)) => uv::decisions(root),
         (_, None) => pip::decisions(root),
