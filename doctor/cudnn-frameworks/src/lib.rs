@@ -61,7 +61,9 @@ pub use opens::{Damaged, MissingLibrary, OpenedFile, Opens, SearchRule};
 pub use package::distribution::Distribution;
 pub use package::names::{name_before_aside, normalized, parse_dist_info};
 pub use package::record::{parse as parse_record_line, record_damage, recorded_files};
-pub use package::requirement::{Pin, PinState, allows, allows_from, applies, exclude_each_other, required_packages};
+pub use package::requirement::{
+    Pin, PinState, allows, allows_from, applies, exclude_each_other, required_packages, requirements,
+};
 pub use package::unreadable::{Repair, Unreadable};
 pub use parallel::in_parallel;
 pub use shim_names::shim_names_in;

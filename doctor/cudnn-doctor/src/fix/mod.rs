@@ -36,6 +36,7 @@ use installed::{InstalledPackages, OF_ENSUREPIP, PackageDifference};
 use run::With;
 use state::State;
 
+pub(crate) use foreign::changeable_by_others;
 pub(crate) use pasted::variables;
 pub(crate) use removal::removed_by;
 pub(crate) use run::Output;
@@ -95,7 +96,11 @@ pub(crate) fn execute(plan: &Plan, consent: &Consent<'_>) -> Fixed {
         let (result, signal) = execute_step(index, step, &planned, consent);
         fixed.interrupted = signal;
         match result {
-            Ok(undo) => fixed.done.push(ExecutedStep { title: step.title.clone(), undo }),
+            Ok(undo) => {
+                let notes: Vec<String> = step.note.iter().cloned().chain(undo.note).collect();
+                let undo = Undo { note: (!notes.is_empty()).then(|| notes.join("; ")), ..undo };
+                fixed.done.push(ExecutedStep { title: step.title.clone(), undo });
+            }
             Err((reason, undo)) => {
                 fixed.stopped = Some(Stopped { step: index, reason, undo });
                 break;

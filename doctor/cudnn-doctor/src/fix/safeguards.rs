@@ -89,9 +89,19 @@ fn refusal_of_place(change: &PackageChange) -> Option<String> {
     for site in change.site.package_dirs().iter().filter(|dir| dir.is_dir()) {
         let is_special = |path: &PathBuf| path.metadata().is_ok_and(|data| !data.is_file() && !data.is_dir());
         let is_read = |record: &PipRecord| aside.iter().all(|aside| aside.record != record.dir);
+        // A link may be one of a loop.
+        let unreadable = |path: &PathBuf| {
+            let error =
+                path.metadata().err().filter(|error| path.is_symlink() && error.kind() != ErrorKind::NotFound)?;
+            Some(format!("{} cannot be read: {error}: remove it first", path.printable()))
+        };
         let in_records = records(site).into_iter().filter(is_read).flat_map(|record| entries(&record.dir));
-        if let Some(path) = in_records.chain(entries(site)).find(is_special) {
-            return Some(format!("{} is not a regular file: remove it first", path.printable()));
+        let irregular = |path: &PathBuf| {
+            is_special(path).then(|| format!("{} is not a regular file: remove it first", path.printable()))
+        };
+        let mut read = in_records.chain(entries(site));
+        if let Some(reason) = read.find_map(|path| irregular(&path).or_else(|| unreadable(&path))) {
+            return Some(reason);
         }
         let nvidia = site.join("nvidia");
         let packages =

@@ -7,6 +7,7 @@ use std::ops::RangeInclusive;
 
 mod apt;
 mod aside;
+mod broken;
 mod change;
 mod commands;
 mod conda;
