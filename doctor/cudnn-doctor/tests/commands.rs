@@ -489,6 +489,22 @@ fn facts_explains_one_status() {
 }
 
 #[test]
+fn a_named_directory_must_exist() {
+    let dir = support::TempDir::new();
+    let file = dir.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    for path in [file, dir.path().join("nothing")] {
+        let path = path.to_str().unwrap();
+        for command in [&["layers", "--beside"][..], &["list"], &["frameworks"]] {
+            let arguments = [command, &[path, "--json"]].concat();
+            let (code, text) = doctor(&arguments, &[]);
+            let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+            assert_eq!((code, document["error"].as_str()), (Some(3), Some(&*format!("no such directory: {path}"))));
+        }
+    }
+}
+
+#[test]
 fn the_manual_and_the_completions_have_every_subcommand() {
     let (_, manual) = doctor(&["man"], &[]);
     let (_, completions) = doctor(&["completions", "bash"], &[]);

@@ -375,6 +375,25 @@ fn the_packages_are_listed_before_a_step() {
 }
 
 #[test]
+fn a_step_names_the_requirements_that_it_breaks_or_respects_them() {
+    for (requirement, is_broken) in [("==9.18.0.56", true), (">=9.18,<9.25", false)] {
+        let world = World::new(OLD);
+        let record = world.site.join("acme-0.7.0.dist-info");
+        std::fs::create_dir(&record).unwrap();
+        let text = format!("Name: acme\nVersion: 0.7.0\nRequires-Dist: nvidia-cudnn-cu12{requirement}\n");
+        std::fs::write(record.join("METADATA"), text).unwrap();
+        let note = format!("acme 0.7.0 requires nvidia-cudnn-cu12{requirement}, which this step breaks");
+        let (_, plan) = world.run(&["fix", "--minimum", "9.19"]);
+        assert_eq!(plan.contains(&note), is_broken, "{plan}");
+        assert_eq!(plan.contains("nvidia-cudnn-cu12>=9.19.0,>=9.18,<9.25'"), !is_broken, "{plan}");
+        let (_, json) = world.run(&["fix", "--minimum", "9.19", "--json"]);
+        assert_eq!(json.contains(&note), is_broken, "{json}");
+        let (_, text) = world.run(&["fix", "--yes", "--minimum", "9.19"]);
+        assert!(text.contains("done: ") && text.contains(&note) == is_broken, "{text}");
+    }
+}
+
+#[test]
 fn a_step_without_its_effect_is_not_done() {
     let world = World::new(OLD);
     std::fs::write(world.path("do-nothing"), "").unwrap();
@@ -1042,6 +1061,18 @@ fn a_named_pipe_in_a_record_is_refused() {
         world.sh(&format!("rm '{0}'; mkfifo '{0}'", record.display()));
         let (code, text) = world.run(&["fix", "--yes", "--minimum", "9.19"]);
         assert!(code != Some(0) && text.contains(expected), "{text}");
+        assert!(world.calls().is_empty());
+    }
+}
+
+#[test]
+fn a_loop_of_links_in_a_record_is_named() {
+    for (file, expected) in [("METADATA", "METADATA cannot be read: "), ("RECORD", "which was not allowed")] {
+        let world = World::new(OLD);
+        let record = world.site.join(format!("nvidia_cudnn_cu12-{OLD}.dist-info/{file}"));
+        world.sh(&format!("rm '{0}'; ln -s {file} '{0}'", record.display()));
+        let (code, text) = world.run(&["fix", "--yes", "--minimum", "9.19"]);
+        assert!(code != Some(0) && text.contains(expected) && !text.contains("other than root"), "{text}");
         assert!(world.calls().is_empty());
     }
 }

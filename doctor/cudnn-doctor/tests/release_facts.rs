@@ -97,6 +97,23 @@ fn stored_facts_are_used_until_they_are_removed() {
 
 #[cfg(unix)]
 #[test]
+fn root_stores_no_facts_where_a_link_of_another_user_leads() {
+    use std::os::unix::fs::{chown, symlink};
+    let update = Update::new();
+    update.publish(&facts(4_000_000_000));
+    let (data, target) = (update.dir.path().join("data"), update.dir.path().join("target"));
+    [&data, &target].iter().for_each(|dir| std::fs::create_dir(dir).unwrap());
+    symlink(&target, data.join("cudnn-doctor")).unwrap();
+    if chown(&data, Some(65534), Some(65534)).is_err() {
+        return support::not_run("the link of another user", "only root can give files away");
+    }
+    let error = update.update(&[]);
+    assert!(error.contains("a user other than root can change "), "{error}");
+    assert_eq!(std::fs::read_dir(&target).unwrap().count(), 0);
+}
+
+#[cfg(unix)]
+#[test]
 fn an_issue_of_some_releases_of_cublas_is_reported_with_these_only() {
     let update = Update::new();
     update.publish(&facts(4_000_000_000).replace("\"operation\"", "\"cublas\":\">=12.9\",\"operation\""));

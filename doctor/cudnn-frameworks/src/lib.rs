@@ -62,7 +62,7 @@ pub use package::distribution::Distribution;
 pub use package::names::{name_before_aside, normalized, parse_dist_info};
 pub use package::record::{parse as parse_record_line, record_damage, recorded_files};
 pub use package::requirement::{
-    Pin, PinState, allows, allows_from, applies, exclude_each_other, required_packages, requirement_error,
+    Pin, PinState, allows, allows_from, applies, exclude_each_other, required_packages, requirement_error, requirements,
 };
 pub use package::unreadable::{Repair, Unreadable};
 pub use parallel::in_parallel;

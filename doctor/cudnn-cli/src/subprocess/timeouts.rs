@@ -15,6 +15,7 @@ const MAX_LIMITS_OF_RUN: u32 = 6;
 
 /// The time limits for every child process of a command. They apply to children separately, so that a hanging driver
 /// does not use up the time for cuDNN.
+#[derive(Clone, Copy)]
 pub struct Timeouts {
     /// The user's limit for a step.
     timeout: Option<Duration>,

@@ -13,9 +13,12 @@ use cudnn_fetch::sha256_hex;
 use cudnn_os::clock::local_time;
 use cudnn_os::environment::is_secure_execution;
 use cudnn_os::files::{Opened, open_regular};
+use cudnn_os::rights::is_root;
 use cudnn_os::trusted_files::{Directory, TrustError};
 use cudnn_rules::refusal::Refusal;
 use cudnn_rules::release_facts::{FILE_NAME, InUse, MAX_LEN, ReleaseFacts, in_use, stored_file};
+
+use crate::fix::changeable_by_others;
 
 /// The maximum size of a file with a checksum in bytes.
 const MAX_CHECKSUM_LEN: u64 = 4096;
@@ -87,7 +90,15 @@ fn writable_file() -> Result<PathBuf, Refusal> {
         return Err(Refusal::new("stored facts of a less privileged user are ignored in secure-execution mode"));
     }
     let home = if cudnn_os::IS_WINDOWS { "LOCALAPPDATA" } else { "HOME" };
-    stored_file().ok_or_else(|| Refusal::new(format!("facts cannot be stored, because {home} is not set")))
+    let file =
+        stored_file().ok_or_else(|| Refusal::new(format!("facts cannot be stored, because {home} is not set")))?;
+    match changeable_by_others(&file).filter(|_| is_root()) {
+        Some(path) => Err(Refusal::new(format!(
+            "a user other than root can change {}: run this as that user, without root",
+            path.printable()
+        ))),
+        None => Ok(file),
+    }
 }
 
 /// Returns the SHA-256 in `FILE.sha256`, in the format of `sha256sum`, and the name of that file.

@@ -135,6 +135,7 @@ pub(crate) fn print_plan(plan: &Plan, prose: &Prose) {
                 printed.push(command);
             }
         }
+        step.note.iter().for_each(|note| outln!("       note: {note}"));
     }
 }
 

@@ -54,7 +54,10 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, timeouts: &Timeouts,
         |index: usize, step: &Step| note(&format!("[{}/{}] {}", index + 1, plan.steps.len(), step.title.printable()));
     let may_remove = |step: &Step, removed: &[String]| arguments.remove || is_agreed(&step.title, removed);
     let output = if format == Format::Text { Output::Stdout } else { Output::Stderr };
-    let fixed = execute(plan, &Consent { may_remove: &may_remove, begin: &begin, note: &note, output });
+    let fixed = execute(
+        plan,
+        &Consent { may_remove: &may_remove, begin: &begin, note: &note, check: &*diagnosis.check, output },
+    );
     let paste: Vec<String> =
         plan.steps.iter().filter(|step| is_of_shell(&step.action)).flat_map(Step::commands).collect();
     if format == Format::Text {

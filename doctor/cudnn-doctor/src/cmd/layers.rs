@@ -29,6 +29,9 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> C
     let has_list = |dir: &PathBuf| installed_layers(dir).is_some();
     let of_installed =
         || Some(context.selected()?.dir.clone()).filter(|dir| has_list(dir) || problem_of_list(dir).is_some());
+    if let Some(dir) = arguments.beside.as_ref().filter(|dir| !dir.is_dir()) {
+        return Err(format!("no such directory: {}", dir.printable()).into());
+    }
     let named = arguments.beside.as_deref().map(|dir| facts::absolute(dir).unwrap_or_else(|_| dir.to_owned()));
     let beside = named.or_else(of_installed).or_else(of_drop_in).or_else(of_doctor);
     let is_variable = context.host.variable(LAYERS_VARIABLE).is_some();

@@ -74,7 +74,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> C
         gpu_targets,
     };
     let rows: Vec<InstallationRow> = all.into_iter().zip(details).map(row).collect();
-    let missing = arguments.roots.iter().filter(|root| !root.exists()).map(|root| root.printable());
+    let missing = arguments.roots.iter().filter(|root| !root.is_dir()).map(|root| root.printable());
     let missing: Vec<String> = missing.collect();
     let error = (!missing.is_empty()).then(|| format!("no such directory: {}", missing.join(", ")));
     // Only problems of the selected installation affect programs.

@@ -96,7 +96,8 @@ fn named_in(file: &Path) -> Vec<PathBuf> {
 /// Returns the first directory, link or file on the way to this path that a user other than root can change. Follows every
 /// link on the way like the system. A missing path can be created by the users who can change the nearest existing
 /// directory.
-pub(super) fn changeable_by_others(path: &Path) -> Option<PathBuf> {
+pub(crate) fn changeable_by_others(path: &Path) -> Option<PathBuf> {
+    // The system follows no more links, for example in a loop.
     const MAX_LINKS: usize = 40;
     let parts = |path: &Path| path.components().rev().map(|part| part.as_os_str().to_owned()).collect::<Vec<_>>();
     // Root's commands run in the root directory.
@@ -118,8 +119,9 @@ pub(super) fn changeable_by_others(path: &Path) -> Option<PathBuf> {
         }
         links += 1;
         match next.read_link() {
-            Ok(target) if links <= MAX_LINKS => left.extend(parts(&target)),
-            _ => return Some(next),
+            Ok(_) if links > MAX_LINKS => return None,
+            Ok(target) => left.extend(parts(&target)),
+            Err(_) => return Some(next),
         }
     }
     // Anybody can create files in a sticky directory, but cannot replace those of root on the way to another one.

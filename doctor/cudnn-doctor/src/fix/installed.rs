@@ -14,6 +14,9 @@ use cudnn_rules::packages::{
 
 use super::state::DPKG;
 
+/// The directory with dpkg's lists of files, which every installation writes again.
+const LISTS: &str = "/var/lib/dpkg/info";
+
 /// The packages that ensurepip installs for the commands of a step.
 pub(super) const OF_ENSUREPIP: [&str; 2] = ["pip", "setuptools"];
 
@@ -126,15 +129,15 @@ impl InstalledPackages {
             };
             if !found.iter().any(|version| allows(requirement, version)) {
                 return Some(format!(
-                    "{name} is version {first} instead of {requirement}: a pin or an override of the project may forbid \
-                     the change"
+                    "{name} is version {first} instead of {requirement}: a pin or an override may forbid the change, or \
+                     the installer knows no such version"
                 ));
             }
             let (old, new) = (before.records(&name), self.records(&name));
             let is_unchanged = again && new.iter().all(|record| record.stamp.is_some() && old.contains(record));
             let mut written = new.iter().filter(|record| !old.contains(record)).filter_map(|new| new.dir.as_deref());
             match is_unchanged {
-                true => Some(format!("{name} was not installed again: a setting of the installer may forbid it")),
+                true => Some(format!("{name} was not installed again: a setting may forbid it, or the version is not available")),
                 false => written.find_map(damaged_file).map(|file| format!("{name} is damaged: {file}")),
             }
         });
@@ -230,8 +233,10 @@ fn from_dpkg(status: &str) -> InstalledPackages {
         let field = |name: &str| paragraph.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
         let is_installed = field("Status:").is_some_and(|status| status.ends_with(" installed"));
         is_installed.then_some(())?;
-        let version = field("Version:")?.to_owned();
-        Some((field("Package:")?.to_owned(), Recorded { version, stamp: None, dir: None }))
+        let (name, version) = (field("Package:")?, field("Version:")?.to_owned());
+        let lists = ["", ":amd64", ":arm64"].map(|suffix| PathBuf::from(format!("{LISTS}/{name}{suffix}.list")));
+        let stamp = lists.iter().find_map(|list| stamp(list));
+        Some((name.to_owned(), Recorded { version, stamp, dir: None }))
     };
     by_name("=", status.split("\n\n").filter_map(package))
 }

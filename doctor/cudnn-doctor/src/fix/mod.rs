@@ -25,10 +25,10 @@ use cudnn_cli::escape::Printable;
 use cudnn_os::files::lock_dir;
 use cudnn_os::interruption::{Interruption, Signal};
 use cudnn_rules::packages::{
-    Aside, MANIFESTS_OF_PIXI, PackageChange, Site, forbidding, package_name, python_in, python_problem,
+    Aside, MANIFESTS_OF_PIXI, PackageChange, Site, forbidding, hold, package_name, python_in, python_problem,
     restore_system_packages, workspace_of_pixi,
 };
-use cudnn_rules::plan::{Line, Plan, Step, facts_after, line_of, lines_of, rendered};
+use cudnn_rules::plan::{Check, ForeseenEffect, Line, Plan, Step, facts_after, line_of, lines_of, rendered};
 use cudnn_rules::remedy::Action;
 use tempfile::TempDir;
 
@@ -36,6 +36,7 @@ use installed::{InstalledPackages, OF_ENSUREPIP, PackageDifference};
 use run::With;
 use state::State;
 
+pub(crate) use foreign::changeable_by_others;
 pub(crate) use pasted::variables;
 pub(crate) use removal::removed_by;
 pub(crate) use run::Output;
@@ -79,6 +80,8 @@ pub(crate) struct Consent<'a> {
     pub(crate) begin: &'a dyn Fn(usize, &Step),
     /// Called with a line about the running step.
     pub(crate) note: &'a dyn Fn(&str),
+    /// Makes the findings again, after a step.
+    pub(crate) check: &'a Check,
     pub(crate) output: Output,
 }
 
@@ -93,7 +96,11 @@ pub(crate) fn execute(plan: &Plan, consent: &Consent<'_>) -> Fixed {
         let (result, signal) = execute_step(index, step, &planned, consent);
         fixed.interrupted = signal;
         match result {
-            Ok(undo) => fixed.done.push(ExecutedStep { title: step.title.clone(), undo }),
+            Ok(undo) => {
+                let notes: Vec<String> = step.note.iter().cloned().chain(undo.note).collect();
+                let undo = Undo { note: (!notes.is_empty()).then(|| notes.join("; ")), ..undo };
+                fixed.done.push(ExecutedStep { title: step.title.clone(), undo });
+            }
             Err((reason, undo)) => {
                 fixed.stopped = Some(Stopped { step: index, reason, undo });
                 break;
@@ -156,14 +163,16 @@ fn execute_step(index: usize, step: &Step, planned: &State, consent: &Consent<'_
     if let Some(signal) = interruption.signal() {
         return (Err(("the doctor was interrupted".to_owned(), Undo::default())), Some(signal));
     }
+    let effect = ForeseenEffect::of(&step.action, &step.fixes, consent.check);
     let with = With { output: consent.output, lock: lock.as_ref(), cache: cache.as_ref().map(TempDir::path) };
     let result = step.lines.iter().try_for_each(|line| run::run(line, &with));
     if let Some(before) = &before {
-        before.settle_records(consent, &with);
+        before.settle(consent, &with);
     }
     let signal = interruption.signal();
     let result = result.and_then(|()| {
         let unmet = before.as_ref().map_or_else(|| left_by(&step.action), Before::unmet);
+        let unmet = unmet.or_else(|| effect.unmet());
         let reason = |unmet| format!("its commands ended without an error, but {unmet}");
         unmet.map_or(Ok(()), |unmet| Err(reason(unmet)))
     });
@@ -196,6 +205,8 @@ struct Before<'a> {
     expected: Option<InstalledPackages>,
     /// The records that the step sets aside.
     aside: Vec<Aside>,
+    /// The held packages that the step installs again.
+    held: Vec<String>,
     /// The directory and the contents of the files in which pixi keeps the requirements.
     manifest: Option<(PathBuf, Vec<Option<Vec<u8>>>)>,
 }
@@ -216,12 +227,12 @@ impl<'a> Before<'a> {
             Site::Conda(root) => workspace_of_pixi(root).map(|dir| (dir.clone(), manifests(&dir))),
             _ => None,
         };
-        Ok(Before { change, installed, expected, aside: change.records_aside(), manifest })
+        Ok(Before { change, installed, expected, aside: change.records_aside(), held: change.held(), manifest })
     }
 
-    /// Puts back the records that are still aside because the installation failed, unless the installer has written new ones.
-    /// The packages' files are still there, and the next check needs the records.
-    fn settle_records(&self, consent: &Consent<'_>, with: &With<'_>) {
+    /// Puts back what a failed step has left: records that are still aside, unless the installer has written new ones, and
+    /// holds. The packages' files are still there, and the next check needs the records.
+    fn settle(&self, consent: &Consent<'_>, with: &With<'_>) {
         // A record that is put back is not one that the installer has written.
         let commands: Vec<_> = self.aside.iter().map(|aside| (aside, aside.settle())).collect();
         for (aside, commands) in commands {
@@ -232,6 +243,13 @@ impl<'a> Before<'a> {
                     "The record {record} is still in {place}, and could not be put back or removed."
                 ));
             }
+        }
+        // apt-get drops the hold of a package before it installs it again.
+        let is_held = self.change.held();
+        let lost: Vec<String> = self.held.iter().filter(|name| !is_held.contains(name)).cloned().collect();
+        let lines: Vec<Line> = hold(&lost).into_iter().flat_map(rendered).collect();
+        if lines.iter().try_for_each(|line| run::run(line, with)).is_err() {
+            (consent.note)(&format!("{} is no longer held.", lost.join(" and ").printable()));
         }
     }
 

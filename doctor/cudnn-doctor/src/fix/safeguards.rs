@@ -84,16 +84,21 @@ fn explain_closed(dir: &Path, is_own: bool, error: &Error) -> String {
 /// Returns why pip would change files elsewhere, or wait forever for the writer of a named pipe.
 fn refusal_of_place(change: &PackageChange) -> Option<String> {
     let aside = change.records_aside();
-    let is_special = |path: &PathBuf| path.metadata().is_ok_and(|data| !data.is_file() && !data.is_dir());
+    let reason = |path: &PathBuf| match path.metadata() {
+        Ok(data) if !data.is_file() && !data.is_dir() => Some("is not a regular file".to_owned()),
+        // The link may be one of a loop.
+        Err(error) if path.is_symlink() && error.kind() != ErrorKind::NotFound => {
+            Some(format!("cannot be read: {error}"))
+        }
+        _ => None,
+    };
     let is_read = |record: &PipRecord| aside.iter().all(|aside| aside.record != record.dir);
     let mut files = change.site.package_dirs().into_iter().flat_map(|site| {
         let in_records = records(&site).into_iter().filter(is_read).flat_map(|record| entries(&record.dir));
         in_records.chain(entries(&site)).collect::<Vec<_>>()
     });
-    let special = files.find(is_special);
-    special
-        .map(|path| format!("{} is not a regular file: remove it first", path.printable()))
-        .or_else(|| change.refused_link())
+    let refused = files.find_map(|path| Some(format!("{} {}: remove it first", path.printable(), reason(&path)?)));
+    refused.or_else(|| change.refused_link())
 }
 
 /// Returns why root must not execute a step: another user can do it, or can change the code that it runs.

@@ -12,7 +12,7 @@ use cudnn_rules::check::{Finding, Requested, checks, installation};
 use cudnn_rules::context::Context;
 use cudnn_rules::drop_in::layers::problems;
 use cudnn_rules::framework_run::Run;
-use cudnn_rules::plan::{Plan, PlanContext};
+use cudnn_rules::plan::{Check, Plan, PlanContext};
 
 use super::{framework_run, load_test, machine};
 
@@ -39,6 +39,8 @@ pub(crate) struct Diagnosis {
     pub(crate) findings: Vec<Finding>,
     /// The plan that resolves the findings.
     pub(crate) plan: Plan,
+    /// Makes the findings again without running anything.
+    pub(crate) check: Box<Check>,
 }
 
 /// Runs the requested checks.
@@ -58,9 +60,10 @@ fn diagnose_by_facts(context: &Context, requested: &Requested, timeouts: &Timeou
     // What a program does after the steps is not known, and neither are the contents of new files.
     let by_reading =
         Requested { load: false, convolution: false, verify: false, frameworks: Vec::new(), ..requested.clone() };
-    let check = || observe(&context.again(), &by_reading, timeouts).1;
+    let (again, timeouts) = (context.again(), *timeouts);
+    let check = Box::new(move || observe(&again.again(), &by_reading, &timeouts).1);
     let is_dir_named = context.search.explicit_candidate().is_some();
-    let plan = Plan::of(&findings, &PlanContext { program: owner, is_dir_named, check: Some(&check) });
+    let plan = Plan::of(&findings, &PlanContext { program: owner, is_dir_named, check: Some(&*check) });
     let verified = report.as_ref().filter(|_| requested.verify).map(installation::verified);
     let inactive = context.inactive_environment().filter(|_| requested.program.is_none());
     let environment = context.search.environments().iter().find_map(Origin::root).map(Path::to_owned);
@@ -76,6 +79,7 @@ fn diagnose_by_facts(context: &Context, requested: &Requested, timeouts: &Timeou
         verified,
         findings,
         plan,
+        check,
     }
 }
 

@@ -165,15 +165,69 @@ fn repository() -> Option<&'static TempDir> {
     }))
 }
 
+/// Starts a system without a cuDNN. Prints why the test does not run if there is none.
+fn start() -> Option<Debian> {
+    let debian = Debian::new();
+    let has_none = |debian: &Debian| !debian.bash("cudnn-doctor list | grep -q libcudnn").status.success();
+    if !debian.as_ref().is_some_and(has_none) {
+        not_run(
+            "the repairs of Debian's packages",
+            "only root may mount, not in every container, and not over a cuDNN",
+        );
+        return None;
+    }
+    debian
+}
+
+#[test]
+fn a_step_of_apt_is_done_only_with_its_effect_and_keeps_holds() {
+    let old = "complete libcudnn9-cuda-12=9.18.0.56-1";
+    let unavailable =
+        "rm /repository/*9.18.0*; sed -i '/^Version: 9.18.0/,/^$/d' /repository/Packages; apt-get update -qq";
+    let pinned =
+        "printf 'Package: libcudnn9*\\nPin: version 9.18*\\nPin-Priority: 1001\\n' >/etc/apt/preferences.d/pin";
+    let excluded = "echo 'path-exclude=*/libcudnn_ops.so.9*' >/etc/dpkg/dpkg.cfg.d/slim";
+    let damage = "rm $LIB/libcudnn_ops.so.9*";
+    let hold = "apt-mark hold -qq libcudnn9-cuda-12";
+    let stops = "stopped at step 1 ";
+    for (lines, options, expected) in [
+        (format!("{old}; {damage}; {hold}"), "", &["done: ", "held: libcudnn9-cuda-12"][..]),
+        // dpkg fails after apt-get has dropped the hold.
+        (
+            format!(
+                "{old}; {damage}; {hold}; printf '#!/bin/sh\\nexit 1\\n' \
+                  >/var/lib/dpkg/info/libcudnn9-cuda-12.prerm; chmod +x /var/lib/dpkg/info/libcudnn9-cuda-12.prerm"
+            ),
+            "",
+            &[stops, "held: libcudnn9-cuda-12"],
+        ),
+        (
+            format!("{old}; {hold}"),
+            "--minimum 9.19",
+            &["held: libcudnn9-cuda-12", "until you run `apt-mark unhold libcudnn9-cuda-12`"],
+        ),
+        (
+            format!("{old}; {pinned}"),
+            "--minimum 9.19",
+            &[stops, "is version 9.18.0.56-1 instead of libcudnn9-cuda-12>=9.19"],
+        ),
+        (format!("{old}; {damage}; {unavailable}"), "", &[stops, "libcudnn9-cuda-12 was not installed again"]),
+        (format!("{old}; {damage}; {excluded}"), "", &[stops, "C012 is still there: "]),
+    ] {
+        let Some(debian) = start() else { return };
+        let fix = format!("cudnn-doctor fix --yes --no-load {options} --only C012,C018");
+        let check = format!("cudnn-doctor check --no-load {options} --only C012,C018");
+        let output = debian.bash(&format!("{lines}\n{fix}\n{check}\necho held: $(apt-mark showhold)"));
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(expected.iter().all(|expected| text.contains(expected)), "{lines}: {text}");
+        assert!(!expected.contains(&stops) || !text.contains("done: "), "{lines}: {text}");
+    }
+}
+
 #[test]
 fn packages_of_debian_are_repaired() {
-    let Some(first) = Debian::new() else {
-        return not_run("the repairs of Debian's packages", "only root may mount, and not in every container");
-    };
-    let known = first.bash("cudnn-doctor list | grep -q libcudnn");
-    drop(first);
-    if known.status.success() {
-        return not_run("the repairs of Debian's packages", "this machine has a cuDNN of its own");
+    if start().is_none() {
+        return;
     }
     let cudnn = "libcudnn9-cuda-12=9.19.0.56-1";
     let with = |damage: &str| format!("complete {cudnn}; {damage}");
@@ -204,7 +258,8 @@ fn packages_of_debian_are_repaired() {
         .options("--no-load --minimum 9.19"),
         Situation::new("too old for the program", older("true"), &["C018"]).options("--no-load --minimum 9.19"),
         Situation::new("too old for the program, and held", older("apt-mark hold -qq libcudnn9-cuda-12"), &["C018"])
-            .options("--no-load --minimum 9.19"),
+            .options("--no-load --minimum 9.19")
+            .leaves(&["C018"]),
         Situation::new("for another CUDA than the program", with("true"), &["C018"]).options("--no-load --cuda 13"),
         Situation::new("cuBLAS is missing", format!("install {cudnn} cuda-nvrtc-12-0"), &["C030"]),
         Situation::new("cuBLAS is truncated", with("truncate --size=1000 $LIB/libcublasLt.so.12"), &["C030"]),

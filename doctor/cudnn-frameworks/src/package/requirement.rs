@@ -166,8 +166,13 @@ fn pin(
 /// and with any extra.
 #[must_use]
 pub fn required_packages(info_dir: &Path) -> Vec<String> {
-    let requirements = metadata::read(info_dir).map(|metadata| metadata.requirements).unwrap_or_default();
-    requirements.iter().map(|requirement| normalized(name(requirement))).collect()
+    requirements(info_dir).iter().map(|requirement| normalized(name(requirement))).collect()
+}
+
+/// Returns the requirements in this metadata directory of a package, as written.
+#[must_use]
+pub fn requirements(info_dir: &Path) -> Vec<String> {
+    metadata::read(info_dir).map(|metadata| metadata.requirements).unwrap_or_default()
 }
 
 /// Returns the name at the start of a pip or conda requirement, as written.

@@ -5,11 +5,13 @@
 use std::path::Path;
 
 use cudnn_cli::escape::Printable;
-use cudnn_frameworks::{Environment, Survey, allows_from, survey_to};
+use cudnn_frameworks::installation::site_packages;
+use cudnn_frameworks::{Environment, Survey, allows_from, applies, normalized, requirements, survey_to};
 use cudnn_probe::{Component, Host, Version, release_facts};
 
-use super::framework_requirement::{CUDNN_MAJOR, FrameworkRequirement};
+use super::framework_requirement::{CUDNN_MAJOR, FrameworkRequirement, WHEEL};
 use super::machine::Gpu;
+use crate::packages::{package_name, records};
 use crate::surveys::FRAMEWORKS;
 
 /// The last release with kernels for compute capabilities 5.0 to 7.0, and the full version of the wheels. It is also
@@ -28,6 +30,8 @@ pub(crate) struct Limits<'a> {
     old_gpu: Option<&'a Gpu>,
     /// The requirements of frameworks that need cuDNN or are built for it.
     demands: Vec<FrameworkRequirement>,
+    /// The requirements of all packages, which are respected if possible.
+    wishes: Vec<String>,
 }
 
 /// The versions that satisfy all constraints.
@@ -43,7 +47,15 @@ impl<'a> Limits<'a> {
     /// Returns the limits of this environment on a machine with these GPUs.
     pub(in crate::check) fn from_survey(survey: Option<&Survey>, gpus: &'a [Gpu]) -> Self {
         let demands = survey.into_iter().flat_map(|survey| &survey.frameworks).filter_map(FrameworkRequirement::of);
-        Limits::of(gpus, demands.filter(|demand| demand.is_required || demand.cudnn_major == CUDNN_MAJOR))
+        let limits = Limits::of(gpus, demands.filter(|demand| demand.is_required || demand.cudnn_major == CUDNN_MAJOR));
+        let dirs = survey.into_iter().flat_map(|survey| site_packages(&survey.environment.root));
+        let wishes = dirs.flat_map(|dir| records(&dir)).flat_map(|record| requirements(&record.dir));
+        Limits {
+            wishes: wishes
+                .filter(|wish| normalized(package_name(wish)).starts_with(WHEEL) && applies(wish, None))
+                .collect(),
+            ..limits
+        }
     }
 
     /// Returns the limits set by these GPUs and frameworks.
@@ -51,7 +63,7 @@ impl<'a> Limits<'a> {
         let oldest = release_facts::min_compute_capability(LAST_FOR_OLD_GPUS.0);
         let old = oldest..release_facts::min_compute_capability(LATER);
         let is_old = |gpu: &&Gpu| old.contains(&gpu.compute_capability) && !gpu.is_tegra();
-        Limits { old_gpu: gpus.iter().find(is_old), demands: demands.into_iter().collect() }
+        Limits { old_gpu: gpus.iter().find(is_old), demands: demands.into_iter().collect(), wishes: Vec::new() }
     }
 
     /// Returns the allowed versions from `minimum` on, or explains why there are none.
@@ -81,6 +93,14 @@ impl<'a> Limits<'a> {
             }
             if !specifiers.is_empty() {
                 choice.specifiers += &format!(",{specifiers}");
+            }
+        }
+        let wheel = Component::Cudnn.wheel(cuda_major);
+        for wish in self.wishes.iter().filter(|wish| normalized(package_name(wish)) == wheel) {
+            let Some((specifiers, _)) = allows_from(wish, "0") else { continue };
+            let both = format!("{},{}", choice.specifiers, specifiers.replace(' ', ""));
+            if allows_from(&format!("{wheel}>={text}{both}"), "0").is_some_and(|(_, is_allowed)| is_allowed) {
+                choice.specifiers = both;
             }
         }
         Ok(choice)

@@ -1,15 +1,35 @@
 //! Builds the apt-get commands that change system packages.
 
 use cudnn_cli::command::Command;
+use cudnn_frameworks::installation::system_package;
+use cudnn_probe::Host;
 use cudnn_probe::facts::PathFacts;
 use std::path::Path;
 
 use super::dirs::entries;
+use super::requirement::package_name;
 
 /// Returns an apt-get command with `-y`; without it, apt-get would read the next pasted line as the answer to its
 /// prompt.
 pub(super) fn apt_get(action: &str) -> Command {
     Command::new("apt-get", [action, "-y"])
+}
+
+/// Returns a requirement as apt-get accepts it: an exact version, or the name for the newest one.
+pub(super) fn argument(requirement: &str) -> &str {
+    let name = package_name(requirement);
+    if requirement.starts_with(&format!("{name}=")) { requirement } else { name }
+}
+
+/// Returns the requirement that keeps the installed version of a package if the user holds it (`apt-mark hold`).
+pub(super) fn held(name: &str) -> Option<String> {
+    let (package, _) = system_package(name, &Host::current())?;
+    package.version.filter(|_| package.is_held).map(|version| format!("{name}={version}"))
+}
+
+/// Returns the command that holds packages again. None if there are none.
+pub fn hold(names: &[String]) -> Option<Command> {
+    (!names.is_empty()).then(|| Command::new("apt-mark", ["hold"]).and(names))
 }
 
 /// Returns the command that lists all packages.

@@ -132,15 +132,13 @@ pub struct PackageChange {
     pub(crate) removes_last: bool,
     /// Reinstalls dependencies too, because a build for a different device needs different ones.
     pub(crate) with_dependencies: bool,
-    /// Affected packages that are on hold (`apt-mark hold`).
-    pub(crate) held: Vec<String>,
 }
 
 impl PackageChange {
     /// Returns an empty change of this site.
     pub fn of(site: Site) -> Self {
-        let (remove, reinstall, install, held) = Default::default();
-        PackageChange { site, remove, reinstall, install, removes_last: false, with_dependencies: false, held }
+        let (remove, reinstall, install) = Default::default();
+        PackageChange { site, remove, reinstall, install, removes_last: false, with_dependencies: false }
     }
 
     /// Adds requirements to install.
@@ -248,17 +246,13 @@ impl PackageChange {
                 }
             }
         }
-        // apt does not support ranges: a bare name requests the newest version.
-        let is_newest = |wanted: &String| self.site == Site::System && package_name(wanted) == wanted;
         let is_satisfied = |again: &String, wanted: &String| {
-            !is_newest(wanted) && package_name(again) == package_name(wanted) && stricter(again, wanted) == Some(again)
+            package_name(again) == package_name(wanted) && stricter(again, wanted) == Some(again)
         };
         self.install.retain(|wanted| !self.reinstall.iter().any(|again| is_satisfied(again, wanted)));
         self.reinstall.retain(|again| !self.install.iter().any(|wanted| package_name(wanted) == package_name(again)));
         // A package that was just installed must not be removed last.
         self.removes_last = may_remove_last && !self.remove.iter().any(|name| self.installs(name));
-        let held = other.held.iter().filter(|name| !self.held.contains(name)).cloned().collect::<Vec<_>>();
-        self.held.extend(held);
     }
 }
 

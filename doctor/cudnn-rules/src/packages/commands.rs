@@ -5,7 +5,7 @@ use std::path::Path;
 
 use cudnn_cli::command::Command;
 
-use super::apt::apt_get;
+use super::apt::{self, apt_get};
 use super::aside::with_aside;
 use super::change::{PackageChange, Pip, Site};
 use super::environment::records;
@@ -44,22 +44,25 @@ impl PackageChange {
     /// Returns the commands in order. `None` if no installer can make the change, for example because the environment's
     /// Python was not found.
     pub fn commands(&self) -> Option<Vec<Command>> {
-        // Reinstalling the same version works without removing the hold.
-        let is_change = !self.remove.is_empty() || !self.install.is_empty();
-        let held = self.held.iter().filter(|_| is_change).map(|name| Command::new("apt-mark", ["unhold", name]));
         let removal = if self.remove.is_empty() { Vec::new() } else { self.removal()? };
         let mut changes = [removal, self.installation()?];
         if self.removes_last {
             changes.reverse();
         }
         let mut commands: Vec<Command> = Vec::new();
-        for command in held.chain(changes.into_iter().flatten()) {
+        for command in changes.into_iter().flatten() {
             // Removals may repeat because an interrupted upgrade leaves two records.
             if !commands.contains(&command) || command.has("uninstall") {
                 commands.push(command);
             }
         }
         Some(with_aside(&self.records_aside(), commands))
+    }
+
+    /// Returns the names of held packages that the change installs again. apt-get drops their hold.
+    pub fn held(&self) -> Vec<String> {
+        let again = self.reinstall.iter().filter(|_| self.site == Site::System).map(|one| package_name(one));
+        again.filter(|name| apt::held(name).is_some()).map(str::to_owned).collect()
     }
 
     fn installation(&self) -> Option<Vec<Command>> {
@@ -77,10 +80,9 @@ impl PackageChange {
                 Some(commands)
             }
             Site::System => {
-                let held = (!self.held.is_empty()).then_some("--allow-change-held-packages");
-                let again = (!again.is_empty()).then(|| apt_get("install").and(["--reinstall"]).and(held).and(again));
-                let new = (!new.is_empty()).then(|| apt_get("install").and(new));
-                Some(again.into_iter().chain(new).collect())
+                let again = (!again.is_empty()).then(|| apt_get("install").and(["--reinstall"]).and(again));
+                let new = (!new.is_empty()).then(|| apt_get("install").and(new.iter().map(|one| apt::argument(one))));
+                Some(again.into_iter().chain(apt::hold(&self.held())).chain(new).collect())
             }
             Site::Environment(_) | Site::Interpreter { .. } | Site::NewEnvironment { .. } | Site::OnPath => {
                 let options = if self.with_dependencies { &REINSTALL_OPTIONS[..1] } else { &REINSTALL_OPTIONS[..] };

@@ -80,27 +80,18 @@ pub(crate) fn conda_package(requirement: &str, cuda_major: u32, has_all: bool) -
     Some(NvidiaPackage { requires, ..package })
 }
 
-/// Returns the Debian package that apt chooses for a requirement.
+/// Returns the Debian package that apt chooses for a requirement: an exact version, or the newest one.
 pub(crate) fn debian_package(requirement: &str) -> Option<NvidiaPackage> {
     let name = package_name(requirement);
     let minor = name.rsplit('-').next().and_then(|minor| minor.parse().ok());
     let is_it =
         |component: Component, major| component.system_package(major, minor).is_some_and(|package| package == name);
     let (component, cuda_major) = published(is_it)?;
-    let requirement = if requirement == name { requirement } else { requirement.strip_suffix(REVISION)? };
+    let exact = requirement.strip_prefix(name).is_some_and(|versions| versions.starts_with('='));
+    let requirement = if exact { requirement.strip_suffix(REVISION)? } else { name };
     let default = default_version(component, cuda_major, minor);
     let package = NvidiaPackage::of(name, component, cuda_major, requirement, default)?;
     Some(NvidiaPackage { version: package.version + REVISION, ..package })
-}
-
-/// Returns whether a version of a Debian package meets a requirement. A bare name selects the newest version.
-pub(crate) fn is_met_on_debian(requirement: &str, version: &str) -> Option<bool> {
-    let (name, newest) = (package_name(requirement), debian_package(requirement)?.version);
-    let without = |version: &str| version.trim_end_matches(REVISION).to_owned();
-    Some(match requirement == name {
-        true => allows(&format!("{name}>={}", without(&newest)), &without(version)),
-        false => newest == version,
-    })
 }
 
 /// Returns the first component that NVIDIA publishes for a CUDA major version, and that is wanted.
@@ -160,6 +151,13 @@ impl NvidiaPackage {
         requires: Vec<String>,
     ) -> NvidiaPackage {
         NvidiaPackage { name: name.to_owned(), version: version.to_owned(), cuda_major, component: None, requires }
+    }
+
+    /// Returns the names of Debian packages that conflict with this one, because they contain the same files.
+    pub(crate) fn debian_rivals(&self) -> Vec<String> {
+        let of_major = |major| [Component::Cudnn, Component::CudnnJit].map(|one| one.system_package(major, None));
+        let all = CUDA_MAJORS.flat_map(of_major).flatten();
+        all.filter(|name| self.is_of_cudnn() && *name != self.name).collect()
     }
 
     pub(crate) fn is_of_cudnn(&self) -> bool {

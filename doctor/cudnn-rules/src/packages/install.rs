@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use cudnn_frameworks::installation::{Installer, Package, site_packages};
 use cudnn_probe::{Component, DEFAULT_CUDA_MAJOR};
 
+use super::apt;
 use super::change::{PackageChange, Pip, Site};
 use super::dirs::entries;
 use super::pip::recorded_version;
@@ -40,7 +41,10 @@ pub fn install_beside(
     let change = install_into(component, (cuda_major, cuda_minor), site_of(package)?, None)?;
     // With `--reinstall`, apt installs missing packages and reinstalls present ones.
     Some(match change.site {
-        Site::System => PackageChange { reinstall: change.install, install: Vec::new(), ..change },
+        Site::System => {
+            let again = change.install.into_iter().map(|name| apt::held(&name).unwrap_or(name)).collect();
+            PackageChange { reinstall: again, install: Vec::new(), ..change }
+        }
         _ => change,
     })
 }
@@ -111,7 +115,6 @@ pub fn reinstall(package: &Package) -> Option<PackageChange> {
     let site = site_of(package)?;
     let requirement = pinned(&package.name, version, &site);
     let again = PackageChange::of(site).reinstall([requirement.clone()]).possible();
-    let again = again.map(|change| with_holds(change, [package]));
     again.or_else(|| reinstall_into_target(package, requirement))
 }
 
@@ -132,17 +135,7 @@ fn reinstall_into_target(package: &Package, requirement: String) -> Option<Packa
 /// because frameworks decide which cuDNN they ship.
 pub fn upgrade(package: &Package, minimum: &str) -> Option<PackageChange> {
     let site = site_of(package).filter(|_| package.is_cudnn() && is_plain_name(&package.name))?;
-    // apt accepts one exact version or the newest, but not a range.
-    let requirement = if site == Site::System { package.name.clone() } else { format!("{}>={minimum}", package.name) };
-    PackageChange::of(site).install([requirement]).possible()
-}
-
-/// Marks the affected packages that are on hold (`apt-mark hold`).
-pub(crate) fn with_holds<'a>(change: PackageChange, packages: impl IntoIterator<Item = &'a Package>) -> PackageChange {
-    let is_held =
-        |package: &&Package| package.is_held && package.installer == Installer::Dpkg && is_plain_name(&package.name);
-    let held = packages.into_iter().filter(is_held).map(|package| package.name.clone()).collect();
-    PackageChange { held, ..change }
+    PackageChange::of(site).install([format!("{}>={minimum}", package.name)]).possible()
 }
 
 /// Replaces packages that own the same directory with a single package. This repairs mixed releases or CUDA versions,

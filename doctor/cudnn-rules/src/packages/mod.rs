@@ -7,6 +7,7 @@ use std::ops::RangeInclusive;
 
 mod apt;
 mod aside;
+mod broken;
 mod change;
 mod commands;
 mod conda;
@@ -31,8 +32,8 @@ mod uv;
 mod uv_project;
 mod wheels;
 
-pub use apt::restore as restore_system_packages;
 pub(crate) use apt::with_lists;
+pub use apt::{hold, restore as restore_system_packages};
 pub use aside::Aside;
 
 pub use change::{PackageChange, Pip, Site};
@@ -42,7 +43,7 @@ pub(crate) use dirs::{dangling_dirs, dirs_of_wheels, named_data_dir};
 pub use dirs::{entries, user_base};
 pub use environment::{PipRecord, imports_user_packages, python_in, records, setting};
 pub(crate) use environment::{has_closed_python, site_of_new};
-pub(crate) use install::{install_apart, with_holds};
+pub(crate) use install::install_apart;
 pub use install::{install_beside, install_for_system, reinstall, replace, replace_by, upgrade};
 pub(crate) use installed_pip::{BasePython, base_python};
 pub use interpreter::is_python;

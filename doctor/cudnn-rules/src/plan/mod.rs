@@ -3,6 +3,7 @@
 //! `search` chooses remedies, `simulate` says what is true after them, `merge` makes one list of steps, and `lines`
 //! renders them. docs/design/doctor.md#plans has the rules. This module runs no commands.
 
+mod effect;
 mod line;
 mod lines;
 mod merge;
@@ -16,6 +17,7 @@ use std::collections::BTreeSet;
 use cudnn_cli::escape::Printable;
 use serde_json::{Value, json};
 
+pub use effect::{Check, ForeseenEffect};
 pub use line::Line;
 pub use lines::{line_of, rendered};
 pub(crate) use python::restore_python;
@@ -50,6 +52,8 @@ pub struct Step {
     pub lines: Vec<Line>,
     /// The codes of the findings that the step fixes or helps to fix.
     pub fixes: Vec<&'static str>,
+    /// What the step breaks.
+    pub note: Option<String>,
 }
 
 /// The advice of a finding.
@@ -97,7 +101,8 @@ impl Plan {
             let fixes: BTreeSet<&str> =
                 fixed.iter().filter_map(|index| Some(findings.get(*index)?.kind.code)).collect();
             let fixes = fixes.into_iter().collect();
-            steps.push(Step { title: lines::title(&action), action, lines, fixes });
+            let note = broken_by(&action);
+            steps.push(Step { title: lines::title(&action), action, lines, fixes, note });
         }
         Plan { steps, advice, remaining: remaining(findings, &outcomes, &left) }
     }
@@ -126,8 +131,18 @@ impl Step {
     }
 
     fn value(&self) -> Value {
-        json!({ "title": self.title, "kind": self.kind(), "commands": self.commands(), "fixes": self.fixes })
+        let commands = self.commands();
+        json!({
+            "title": self.title, "kind": self.kind(), "commands": commands, "fixes": self.fixes, "note": self.note,
+        })
     }
+}
+
+/// Names the installed packages whose requirements an action breaks.
+fn broken_by(action: &Action) -> Option<String> {
+    let Action::Packages(change) = action else { return None };
+    let broken: Vec<String> = change.broken_requirements().iter().map(|one| one.printable()).collect();
+    (!broken.is_empty()).then(|| format!("{}, which this step breaks", broken.join(", and ")))
 }
 
 /// Returns the codes of the errors and warnings that the plan leaves.

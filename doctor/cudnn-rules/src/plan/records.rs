@@ -5,11 +5,11 @@ use std::path::{Component as PathPart, Path, PathBuf};
 use cudnn_frameworks::installation::{CondaRecord, conda_records, set_system_package, system_package, unmet_by_conda};
 use cudnn_frameworks::{allows, parse_record_line};
 use cudnn_probe::facts::{Changes, PathFacts};
-use cudnn_probe::{Component, Host, ld_so};
+use cudnn_probe::{Host, ld_so};
 use serde_json::json;
 
 use crate::packages::contents::{self, CONDA_CUDA, CONDA_LIBRARIES, NvidiaPackage};
-use crate::packages::{CUDA_MAJORS, PackageNames, PipRecord, records};
+use crate::packages::{PackageNames, PipRecord, records};
 
 /// The maximum length of a package's record in bytes, the maximum number of files in it, and the maximum length of their
 /// names.
@@ -42,10 +42,7 @@ pub(super) enum PackageRecords {
         /// The dependencies that were not met before.
         unmet: Vec<String>,
     },
-    Dpkg {
-        /// The packages that a command releases before the change.
-        released: Vec<String>,
-    },
+    Dpkg,
 }
 
 impl PackageRecords {
@@ -71,7 +68,7 @@ impl PackageRecords {
                 let record = |one: CondaRecord| PipRecord { name: one.name, version: Some(one.version), dir: one.file };
                 conda_records(root).into_iter().map(record).collect()
             }
-            PackageRecords::Dpkg { .. } => {
+            PackageRecords::Dpkg => {
                 let found = system_package(name, &Host::current());
                 found.map(|(one, dir)| PipRecord { name: one.name, version: one.version, dir }).into_iter().collect()
             }
@@ -86,7 +83,7 @@ impl PackageRecords {
         match self {
             PackageRecords::Pip { .. } => Some(allows(requirement, version)),
             PackageRecords::Conda { .. } => Some(allows(requirement, version) && !self.is_for_other_cuda(old)),
-            PackageRecords::Dpkg { .. } => contents::is_met_on_debian(requirement, version),
+            PackageRecords::Dpkg => Some(allows(requirement, version)),
         }
     }
 
@@ -111,7 +108,7 @@ impl PackageRecords {
         match self {
             PackageRecords::Pip { .. } => contents::wheel(requirement),
             PackageRecords::Conda { cuda_major, .. } => contents::conda_package(requirement, *cuda_major, is_again),
-            PackageRecords::Dpkg { .. } => contents::debian_package(requirement),
+            PackageRecords::Dpkg => contents::debian_package(requirement),
         }
     }
 
@@ -124,11 +121,7 @@ impl PackageRecords {
         let mut names: Vec<String> = match self {
             PackageRecords::Pip { .. } => Vec::new(),
             PackageRecords::Conda { root, .. } => conda_records(root).into_iter().map(|record| record.name).collect(),
-            PackageRecords::Dpkg { .. } => {
-                let of_major =
-                    |major| [Component::Cudnn, Component::CudnnJit].map(|one| one.system_package(major, None));
-                CUDA_MAJORS.flat_map(of_major).flatten().collect()
-            }
+            PackageRecords::Dpkg => new.debian_rivals(),
         };
         names.retain(|name| is_cudnn(name) && *name != new.name);
         names
@@ -148,7 +141,7 @@ impl PackageRecords {
         unmet_by_conda(&conda_records(root)).iter().any(|dependency| !unmet.contains(dependency))
     }
 
-    /// Returns the files of a package. `None` if the record cannot be used, or if the user holds the package.
+    /// Returns the files of a package. `None` if the record cannot be used.
     pub(super) fn files(&self, record: &PipRecord) -> Option<PackageFiles> {
         let text = || {
             let bytes = cudnn_probe::read_bounded(
@@ -170,11 +163,7 @@ impl PackageRecords {
                 let found = conda_records(root).into_iter().find(|one| one.file == record.dir)?;
                 (root.clone(), found.files)
             }
-            PackageRecords::Dpkg { released } => {
-                let (package, _) = system_package(&record.name, &Host::current())?;
-                if package.is_held && !released.contains(&package.name) {
-                    return None;
-                }
+            PackageRecords::Dpkg => {
                 let is_file = |line: &&str| Path::new(line).is_link() || !Path::new(line).leads_to_dir();
                 let paths =
                     text()?.lines().filter(is_file).map(|line| line.trim_start_matches('/').to_owned()).collect();
@@ -192,7 +181,7 @@ impl PackageRecords {
     /// Removes a record.
     pub(super) fn remove(&self, changes: &mut Changes, record: &PipRecord) {
         changes.remove(&record.dir);
-        if let PackageRecords::Dpkg { .. } = self {
+        if let PackageRecords::Dpkg = self {
             set_system_package(changes, &record.name, None);
         }
     }
@@ -224,7 +213,7 @@ impl PackageRecords {
                 });
                 changes.write(&root.join(format!("conda-meta/{name}-{version}-0.json")), &record.to_string());
             }
-            PackageRecords::Dpkg { .. } => {
+            PackageRecords::Dpkg => {
                 let of_cuda = || format!("/usr/local/cuda-{}/targets/x86_64-linux/lib", package.release_name());
                 let dir = if package.is_of_cudnn() { SYSTEM_DIR.to_owned() } else { of_cuda() };
                 let files = package.write(changes, Path::new(&dir), None);

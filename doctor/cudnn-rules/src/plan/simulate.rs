@@ -150,7 +150,7 @@ impl SimulatedMachine {
             // On aarch64, packages for servers and for Jetson have the same names.
             _ if Architecture::HOST != Architecture::X86_64 => Err(Unknown),
             Site::Conda(root) => self.within(|| PackageRecords::read_conda(root, &change.install)).ok_or(Unknown),
-            Site::System => Ok(PackageRecords::Dpkg { released: change.held.clone() }),
+            Site::System => Ok(PackageRecords::Dpkg),
             Site::OnPath => Err(Unknown),
         }
     }

@@ -8,7 +8,7 @@ use cudnn_frameworks::installation::{self, InstallationReport, Installer, Packag
 use cudnn_frameworks::real_path;
 use cudnn_probe::{Component, DEFAULT_CUDA_MAJOR};
 
-use crate::packages::{self, PackageChange, dangling_dirs, named_data_dir, with_holds};
+use crate::packages::{self, PackageChange, dangling_dirs, named_data_dir};
 use crate::remedy::{Action, Effect, Remedy, Variable};
 use crate::system::LOADER;
 
@@ -25,21 +25,6 @@ pub(crate) fn by_change(text: impl Into<String>, change: PackageChange) -> Remed
 /// Makes the system's loader search a directory first.
 pub(in crate::check) fn search_first(dir: &Path) -> Remedy {
     Remedy::new(format!("have {LOADER} search {} first:", dir.printable())).search(dir)
-}
-
-/// Returns the remedy that changes or removes these packages, after releasing packages that are held.
-pub(super) fn change<'a>(
-    packages: impl IntoIterator<Item = &'a Package>,
-    text: impl Into<String>,
-    change: PackageChange,
-) -> Remedy {
-    let change = with_holds(change, packages);
-    let mut text = text.into();
-    for name in &change.held {
-        let name = name.printable();
-        text = format!("{name} is held (`apt-mark hold`): release it first; {text}");
-    }
-    by_change(text, change)
 }
 
 /// Returns whether this change replaces a cuDNN wheel with one in a different directory, such as JIT-only with full.
@@ -102,25 +87,4 @@ pub(super) fn apart_dir(component: Component, cuda_major: u32) -> Option<PathBuf
 pub(in crate::check) fn use_other(dir: &Path) -> Remedy {
     let text = format!("have programs use the cuDNN in {}:", dir.printable());
     Remedy::new(text).action(Variable::Use(dir.to_owned())).effect(Effect::OtherDir)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::plan::advice_of;
-
-    #[test]
-    fn a_held_package_is_released_before_it_is_changed() {
-        for is_held in [false, true] {
-            let package = Package::new(Installer::Dpkg, "libcudnn9-cuda-12", Some("9.10.2.21-1"), "/");
-            let package = Package { is_held, ..package };
-            let upgrade = packages::upgrade(&package, "9.19.0");
-            let remedy = upgrade.map(|upgrade| change([&package], "upgrade it:", upgrade));
-            let advice = remedy.map(|remedy| advice_of(&remedy)).unwrap_or_default();
-            let commands = advice.commands.join("\n");
-            assert_eq!(advice.text.contains("is held"), is_held, "{}", advice.text);
-            assert_eq!(commands.contains("apt-mark unhold libcudnn9-cuda-12\n"), is_held, "{commands}");
-            assert!(commands.ends_with("apt-get install -y libcudnn9-cuda-12"), "{commands}");
-        }
-    }
 }

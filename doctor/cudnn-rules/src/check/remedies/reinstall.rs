@@ -6,7 +6,7 @@ use cudnn_cli::escape::Printable;
 use cudnn_frameworks::installation::{InstallationReport, Installer, Package, site_packages};
 use cudnn_probe::{Component, DEFAULT_CUDA_MAJOR, Host, Library, ProbeError, Version};
 
-use super::common::{all_packages, apart_dir, by_change, change, cuda_major, names, no_place};
+use super::common::{all_packages, apart_dir, by_change, cuda_major, names, no_place};
 use super::files::{dangling_links, keep_release, leftovers, links, lost_links};
 use super::stand_in::{explained, pull};
 use crate::check::limits::demanded_cuda;
@@ -122,7 +122,7 @@ pub(in crate::check) fn keep_one(report: &InstallationReport, fits: impl Fn(u32)
         name if is_one => format!("remove all versions of {name}, then install one:"),
         names => format!("{names} own the same files: remove all of them, then install one:"),
     };
-    change(&packages, text, replacement)
+    by_change(text, replacement)
 }
 
 /// Returns the change that replaces all of these packages with one.

@@ -4,7 +4,7 @@ use cudnn_frameworks::Environment;
 use cudnn_frameworks::installation::{InstallationReport, Installer, Package};
 use cudnn_probe::{Component, DEFAULT_CUDA_MAJOR, Origin, Version};
 
-use super::common::{all_packages, by_change, change, cuda_major, names, real_place, site_packages};
+use super::common::{all_packages, by_change, cuda_major, names, real_place, site_packages};
 use super::install::{install_wheel, requirement};
 use super::reinstall::reinstall;
 use crate::check::limits::{Limits, ReleaseChoice};
@@ -99,7 +99,7 @@ fn in_place(
     if let Some(minimum) = wanted.minimum.filter(|_| is_same_kind && (has_ranges || choice.exact.is_none()))
         && let Some(upgrade) = packages::upgrade(package, &format!("{minimum}{}", choice.specifiers))
     {
-        return Some(change([package], format!("upgrade {} to {minimum} or newer:", package.name), upgrade));
+        return Some(by_change(format!("upgrade {} to {minimum} or newer:", package.name), upgrade));
     }
     let component = package.component().filter(|component| !wanted.full && component.is_published(cuda));
     let component = component.unwrap_or(Component::Cudnn);
@@ -110,7 +110,7 @@ fn in_place(
     };
     let text = format!("install {} for CUDA {cuda} in place of {}:", wanted.description(), names(&packages));
     let is_named = wanted.is_of_program || context.search.explicit_candidate().is_some();
-    Some(replaced(&packages, text, replacement?, component, report, is_named))
+    Some(replaced(text, replacement?, component, report, is_named))
 }
 
 /// Installs a second cuDNN, because no command can change this one.
@@ -142,14 +142,13 @@ pub(in crate::check) fn server_build(report: &InstallationReport, context: &Cont
 /// Returns the remedy for this replacement by this component. If the replacement moves cuDNN to a new directory, and
 /// the shell or a program names the old one, the remedy selects the new directory.
 fn replaced(
-    packages: &[Package],
     text: impl Into<String>,
     replacement: PackageChange,
     component: Component,
     report: &InstallationReport,
     is_named: bool,
 ) -> Remedy {
-    let remedy = change(packages, text, replacement);
+    let remedy = by_change(text, replacement);
     let dir = site_packages(report).map(|site| site.join(component.wheel_dir(cuda_major(report))));
     match dir.filter(|dir| real_place(dir) != report.dir && remedy.effect == Effect::OtherDir && is_named) {
         Some(dir) => remedy.action(Variable::Use(dir)),
@@ -181,7 +180,7 @@ pub(in crate::check) fn install_version(
     let replacement = packages::replace_by(&packages, Component::Cudnn, cuda_major, Some(wheel_version));
     if let Some(replacement) = replacement {
         let is_named = context.search.explicit_candidate().is_some();
-        return Ok(replaced(&packages, "install that release:", replacement, Component::Cudnn, report, is_named));
+        return Ok(replaced("install that release:", replacement, Component::Cudnn, report, is_named));
     }
     let choice = ReleaseChoice { exact: Some(wheel_version.to_owned()), ..ReleaseChoice::default() };
     let requirement = requirement(&Component::Cudnn.wheel(cuda_major), None, &choice);

@@ -1,6 +1,7 @@
-//! What the user has decided about versions: constraints and overrides of uv, constraints of pip, and pins of conda. A
-//! change that contradicts them fails, or is undone later. The same is true if an installer refuses its files.
+//! What the user has decided about versions: constraints and overrides of uv, constraints of pip, pins of conda, and holds of
+//! apt. A change that contradicts them fails, or is undone later. The same is true if an installer refuses its files.
 
+mod apt;
 mod conda;
 mod decision;
 mod pip;
@@ -30,7 +31,7 @@ pub fn forbidding(change: &PackageChange) -> Option<String> {
         Site::NewEnvironment { .. } | Site::System => None,
     };
     let decisions = match (&change.site, change.site.python_root().filter(|root| super::uv::serves(root))) {
-        (Site::System, _) => return None,
+        (Site::System, _) => return apt::hold(change),
         (Site::Conda(root), _) => conda::decisions(root),
         (site, Some(root)) => uv::decisions(root, matches!(site, Site::Directory { .. })),
         (_, None) => pip::decisions(change, root.as_deref()),

@@ -1,0 +1,40 @@
+//! Compares what a step has changed with what its simulation foresaw.
+
+use cudnn_probe::facts::{Changes, Facts};
+
+use super::simulate::facts_after;
+use crate::check::Finding;
+use crate::remedy::Action;
+
+/// Makes the findings from the active facts, without running anything.
+pub type Check = dyn Fn() -> Vec<Finding>;
+
+/// The findings that a step should fix.
+pub struct ForeseenEffect<'a> {
+    fixed: Vec<Finding>,
+    check: &'a Check,
+}
+
+impl<'a> ForeseenEffect<'a> {
+    /// Foresees which of the findings with these codes an action fixes. There are none if its effect is not known.
+    pub fn of(action: &Action, codes: &[&str], check: &'a Check) -> Self {
+        let left = facts_after(action).map(|facts| facts.within(check));
+        let is_fixed =
+            |finding: &Finding| left.as_ref().is_some_and(|left| !left.iter().any(|one| one.is_same(finding)));
+        let mut fixed = if left.is_some() { present(check) } else { Vec::new() };
+        fixed.retain(|finding| codes.contains(&finding.kind.code) && is_fixed(finding));
+        ForeseenEffect { fixed, check }
+    }
+
+    /// Describes the first of these findings that is still there.
+    pub fn unmet(&self) -> Option<String> {
+        let left = if self.fixed.is_empty() { Vec::new() } else { present(self.check) };
+        let finding = left.iter().find(|left| self.fixed.iter().any(|fixed| fixed.is_same(left)))?;
+        Some(format!("{} is still there: {}", finding.kind.code, finding.message))
+    }
+}
+
+/// Returns the findings of this machine that a simulation can also make, which starts no programs.
+fn present(check: &Check) -> Vec<Finding> {
+    Facts::recorder().after(Changes::default()).within(check)
+}
