@@ -20,7 +20,6 @@ fn check_without_cudnn(package: &str, name: &str, arguments: &[&str], reason: &s
     assert!(output.stderr.contains(reason), "{output:#?}");
 }
 
-const CAPTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/captures/small.cudnncap");
 const NO_CUDNN: &str = "no usable cuDNN 9 found: \"/nowhere\"";
 
 #[test]
@@ -80,61 +79,6 @@ fn explain_ld_so_shows_the_rule_for_each_library() {
     let output = Child::bare(example("cudnn-probe", "explain_ld_so")).run(&[graph.to_str().unwrap()]);
     assert!(output.stdout.contains("\"libc.so.6\": "), "{output:#?}");
     check_without_cudnn("cudnn-probe", "explain_ld_so", &[NOWHERE], "\"/nowhere\" ");
-}
-
-#[test]
-fn trace_calls_prints_each_call_and_writes_a_timeline() {
-    let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
-    let dir = TempDir::new();
-    let timeline = dir.path().join("trace.json");
-    let output = run("cudnn-layers", "trace_calls", &real, &[timeline.to_str().unwrap()]);
-    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{output:#?}");
-    assert_eq!(output.stdout.matches(" cudnnBackendDestroyDescriptor(").count(), 1, "{output:#?}");
-    let timeline = std::fs::read_to_string(timeline).unwrap();
-    assert!(timeline.contains("cudnnBackendCreateDescriptor"), "{timeline}");
-    check_without_cudnn("cudnn-layers", "trace_calls", &[], NO_CUDNN);
-}
-
-#[test]
-fn describe_graph_prints_the_label_and_the_roles() {
-    let output = run("cudnn-graph", "describe_graph", NOWHERE, &[]);
-    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{output:#?}");
-    for line in
-        ["conv_fwd x[8,64,56,56] w[64,64,3,3] half -> y[8,64,56,56] half / float, pad 1, nhwc\n", "conv_fwd y: ["]
-    {
-        assert!(output.stdout.contains(line), "{line}: {output:#?}");
-    }
-}
-
-#[test]
-fn the_examples_read_captures_and_replay_them() {
-    let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
-    let output = run("cudnn-store", "list_graphs", NOWHERE, &[CAPTURE]);
-    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{output:#?}");
-    for line in ["7129b81371b1a6e1 \"relu x[4,64,64]", "  1 operations, 2 tensors\n", "NOT_SUPPORTED\n    engine 4, "] {
-        assert!(output.stdout.contains(line), "{line}: {output:#?}");
-    }
-    let output = run("cudnn-replay", "emit_program", NOWHERE, &[CAPTURE]);
-    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{output:#?}");
-    assert!(output.stdout.contains("def plan_of_heuristics("), "{output:#?}");
-    let output = run("cudnn-replay", "replay_capture", &real, &[CAPTURE]);
-    // A release without heuristics, or a machine without NVRTC, cannot plan the graph.
-    assert!(output.stdout.starts_with("7129b81371b1a6e1 \"relu "), "{output:#?}");
-    assert_eq!(output.code == Some(0), output.stdout.contains(": SUCCESS\n  engine "), "{output:#?}");
-    for (package, name) in [("cudnn-store", "list_graphs"), ("cudnn-replay", "emit_program")] {
-        check_without_cudnn(package, name, &[NOWHERE], "cannot read \"/nowhere\": ");
-    }
-    check_without_cudnn("cudnn-replay", "replay_capture", &[CAPTURE], NO_CUDNN);
-}
-
-#[test]
-fn put_and_get_finds_the_plan_of_an_earlier_process() {
-    let dir = TempDir::new();
-    let store = dir.path().join("store");
-    let output = || run("cudnn-store", "put_and_get", NOWHERE, &[store.to_str().unwrap()]);
-    assert_eq!(output().stdout, "building the plan\n");
-    let second = output();
-    assert!(second.code == Some(0) && second.stdout.starts_with("found the plan, which saved 1"), "{second:#?}");
 }
 
 #[test]
