@@ -2,18 +2,27 @@
 //! replaces the environment's Python. At a chosen point it writes to a named pipe, then waits for data from a second pipe.
 #![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+#[path = "advice/world.rs"]
+#[allow(dead_code, reason = "the tests of the advice use all of it")]
+mod world;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::FromRawFd;
 use std::os::unix::fs::{chown, symlink};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use support::{PythonEnvironment, TempDir, Version, copy_fake_set, copy_program, not_run, write_program};
+use support::{PythonEnvironment, TempDir, Version, copy_program, not_run, write_program};
+use world::Cudnn;
+
+/// Holds a directory that all tests of this program share.
+type Shared = OnceLock<TempDir>;
 
 const NEW: &str = "9.19.0.56";
 const OLD: &str = "9.18.0.56";
@@ -39,7 +48,6 @@ if [ "$4" = freeze ]; then
 fi
 [ ! -e "$root/../do-nothing" ] || exit 0
 words=$*
-# Other wheels consist of their records.
 for word in $words; do
     name=${word%%=*}
     record=$(echo "$name" | tr - _)
@@ -47,11 +55,15 @@ for word in $words; do
     case "$4 $name" in
     install*nvidia-cublas* | install*nvidia-cuda-nvrtc*)
         rm -rf "$site/$record"-1?.9.1.dist-info
+        cp -R "$root/../wheels/${record%_cu1?}/." "$site"
         mkdir "$site/$record-$release.dist-info"
         printf 'Metadata-Version: 2.1\nName: %s\nVersion: %s\n' "$name" "$release" \
             >"$site/$record-$release.dist-info/METADATA"
         echo "$record-$release.dist-info/METADATA,," >"$site/$record-$release.dist-info/RECORD";;
-    uninstall*nvidia-cublas* | uninstall*nvidia-cuda-nvrtc*) rm -r "$site/$record"-1?.9.1.dist-info;;
+    uninstall*nvidia-cublas* | uninstall*nvidia-cuda-nvrtc*)
+        rm -r "$site/$record"-1?.9.1.dist-info
+        (cd "$root/../wheels/${record%_cu1?}" && find . -type f) | while read file; do rm "$site/$file"; done
+        find "$site/nvidia" -type d -empty -delete;;
     esac
 done
 version=9.19.0.56
@@ -88,6 +100,26 @@ point unpacked
 [ ! -e "$root/../fail-last" ] || exit 1
 "#;
 
+/// Creates the files of the wheels of cuBLAS and NVRTC in this directory.
+fn write_cuda_wheels(wheels: &Path) {
+    static LIBRARY: OnceLock<Vec<u8>> = OnceLock::new();
+    let compile = || {
+        let dir = TempDir::new();
+        support::compile("", &["-shared", "-nostdlib"], &dir.path().join("library"));
+        std::fs::read(dir.path().join("library")).unwrap()
+    };
+    for (wheel, dir, files) in [
+        ("nvidia_cublas", "cublas", ["libcublas.so.12", "libcublasLt.so.12"]),
+        ("nvidia_cublas", "cu13", ["libcublas.so.13", "libcublasLt.so.13"]),
+        ("nvidia_cuda_nvrtc", "cuda_nvrtc", ["libnvrtc.so.12", "libnvrtc-builtins.so.12.9"]),
+        ("nvidia_cuda_nvrtc", "cu13", ["libnvrtc.so.13", "libnvrtc-builtins.so.13.9"]),
+    ] {
+        let lib = wheels.join(wheel).join("nvidia").join(dir).join("lib");
+        std::fs::create_dir_all(&lib).unwrap();
+        files.iter().for_each(|file| std::fs::write(lib.join(file), LIBRARY.get_or_init(compile)).unwrap());
+    }
+}
+
 struct World {
     dir: TempDir,
     site: PathBuf,
@@ -102,7 +134,7 @@ impl World {
         {
             let wheel = PythonEnvironment::at(&dir.path().join(format!("wheels/{cuda}")), version);
             let libraries = TempDir::new();
-            copy_fake_set(release, libraries.path());
+            Cudnn { version: release, cuda_major: cuda }.copy_to(libraries.path());
             let mut package = wheel.package(&format!("nvidia-cudnn-cu{cuda}"), version);
             for library in std::fs::read_dir(libraries.path()).unwrap().map(|entry| entry.unwrap()) {
                 let path = format!("nvidia/cudnn/lib/{}", library.file_name().display());
@@ -110,6 +142,7 @@ impl World {
                 std::fs::copy(library.path(), wheel.import_dir().join(path)).unwrap();
             }
         }
+        write_cuda_wheels(&dir.path().join("wheels"));
         // These pip programs always fail, so that no other installer can be used.
         std::fs::create_dir(dir.path().join("programs")).unwrap();
         ["pip", "pip3"]
@@ -122,7 +155,8 @@ impl World {
         let _ = std::fs::remove_file(root.join("bin/python3"));
         write_program(root.join("bin/python3"), format!("#!/bin/sh\nroot='{}'{INSTALLER}", root.display()));
         let world = World { dir, site };
-        world.sh(&format!("cp -R wheels/12/{version}/. '{}'", world.site.display()));
+        // cuDNN's wheel requires that of cuBLAS.
+        world.sh(&format!("cp -R wheels/12/{version}/. wheels/nvidia_cublas/. '{}'", world.site.display()));
         world
     }
 

@@ -3,7 +3,7 @@
 use cudnn_probe::facts::{Changes, Facts};
 
 use super::simulate::facts_after;
-use crate::check::Finding;
+use crate::check::{Finding, Severity};
 use crate::remedy::Action;
 
 /// Makes the findings from the active facts, without running anything.
@@ -16,13 +16,15 @@ pub struct ForeseenEffect<'a> {
 }
 
 impl<'a> ForeseenEffect<'a> {
-    /// Foresees which of the findings with these codes an action fixes. There are none if its effect is not known.
+    /// Foresees which errors and warnings with these codes an action fixes. There are none if its effect is not known.
     pub fn of(action: &Action, codes: &[&str], check: &'a Check) -> Self {
         let left = facts_after(action).map(|facts| facts.within(check));
         let is_fixed =
             |finding: &Finding| left.as_ref().is_some_and(|left| !left.iter().any(|one| one.is_same(finding)));
         let mut fixed = if left.is_some() { present(check) } else { Vec::new() };
-        fixed.retain(|finding| codes.contains(&finding.kind.code) && is_fixed(finding));
+        fixed.retain(|finding| {
+            finding.kind.severity > Severity::Note && codes.contains(&finding.kind.code) && is_fixed(finding)
+        });
         ForeseenEffect { fixed, check }
     }
 
