@@ -18,7 +18,9 @@ fn existing() -> MutexGuard<'static, BTreeSet<(u32, PathBuf)>> {
     static AT_EXIT: Once = Once::new();
     extern "C" fn remove() {
         let own = |(process, _): &(u32, PathBuf)| *process == std::process::id();
-        for (_, dir) in std::mem::take(&mut *existing()).into_iter().filter(own) {
+        // In a forked child, a thread of the parent may hold the lock forever.
+        let Ok(mut existing) = EXISTING.try_lock() else { return };
+        for (_, dir) in std::mem::take(&mut *existing).into_iter().filter(own) {
             let _ = std::fs::remove_dir_all(dir);
         }
     }

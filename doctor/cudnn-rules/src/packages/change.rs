@@ -201,6 +201,13 @@ impl PackageChange {
         self.installed().next().is_some()
     }
 
+    /// Returns the packages that are installed together with what they require.
+    pub(super) fn with_requirements(&self) -> impl Iterator<Item = &String> {
+        let is_apart = matches!(&self.site, Site::Directory { options, .. } if options.contains(&"--no-deps"));
+        let again = self.reinstall.iter().filter(|_| self.with_dependencies);
+        self.install.iter().chain(again).filter(move |_| !is_apart)
+    }
+
     /// Returns whether the change installs this package.
     pub fn installs(&self, name: &str) -> bool {
         self.installed().any(|one| package_name(one) == name)

@@ -27,7 +27,6 @@ pub(crate) mod python_shim;
 mod requirement;
 mod restore;
 mod settings;
-
 mod uv;
 mod uv_project;
 mod wheels;

@@ -11,12 +11,12 @@ use super::settings::pip_settings;
 /// The start of the variables that set options.
 const PREFIX: &str = "PIP_";
 
-/// The only variable of pip that is not an option.
+/// A variable of pip that is not an option.
 const CONFIG_FILE: &str = "PIP_CONFIG_FILE";
 
 /// The options that make pip change something other than what a command names, and what it changes then. All concern
 /// `pip install`.
-const REDIRECTIONS: [(&str, &str); 20] = [
+const REDIRECTIONS: [(&str, &str); 21] = [
     ("abi", "nothing, or files for another Python"),
     ("dry-run", "nothing"),
     ("editable", "other packages, too"),
@@ -25,6 +25,7 @@ const REDIRECTIONS: [(&str, &str); 20] = [
     ("ignore-installed", "no installed package"),
     ("implementation", "nothing, or files for another Python"),
     ("no-binary", "nothing, because there are only wheels"),
+    ("no-dependencies", "only the named packages"),
     ("no-deps", "only the named packages"),
     // pip takes any value of this option for `user`.
     ("no-user", "another place"),
@@ -36,7 +37,8 @@ const REDIRECTIONS: [(&str, &str); 20] = [
     ("requirement", "other packages, too"),
     ("root", "another place"),
     ("target", "another place"),
-    ("upgrade-strategy", "other packages, too"),
+    // Into a directory, pip installs a package by replacing whole directories of several packages.
+    ("upgrade", "other packages, too"),
     ("user", "another place"),
 ];
 
@@ -78,11 +80,8 @@ impl PipOption {
 
     fn is_on(&self) -> bool {
         const OFF: [&str; 6] = ["0", "f", "false", "n", "no", "off"];
-        match self.name.as_str() {
-            "no-binary" => self.value != ":none:",
-            "upgrade-strategy" => self.value == "eager",
-            _ => !OFF.contains(&self.value.to_lowercase().as_str()),
-        }
+        let is_none = self.name == "no-binary" && self.value == ":none:";
+        !is_none && !OFF.contains(&self.value.to_lowercase().as_str())
     }
 
     /// Returns whether the variable of the option makes pip change something else, and may be unset.

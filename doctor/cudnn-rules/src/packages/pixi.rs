@@ -106,7 +106,7 @@ impl Pixi {
         let machine = if cfg!(target_arch = "aarch64") { "linux-aarch64" } else { "linux-64" };
         let platforms = if Os::HOST == Os::Windows { vec!["win", "win-64"] } else { vec!["unix", "linux", machine] };
         let mut found = Vec::new();
-        for (file, manifest) in self.manifests() {
+        for (file, manifest) in self.manifests().into_iter().take(1) {
             let Ok(manifest) = manifest else { continue };
             let environment = manifest.get("environments").and_then(|all| all.get(&self.environment));
             let features = environment.and_then(|one| one.get("features").unwrap_or(one).as_array());

@@ -123,12 +123,16 @@ fn failed_calls(processes: &[(usize, Process<'_>)]) -> Vec<Captured> {
     let mut calls = Vec::<Captured>::new();
     let mut ids = BTreeSet::new();
     for (capture, process) in processes {
+        let mut last_device = None;
         for record in process.records {
+            if let Record::Device(device) = record {
+                last_device = Some(&device.description).filter(|text| !text.is_empty());
+            }
             let Record::Failure(failure) = record else { continue };
             let Ok(graph) = failure.graph() else { continue };
             let id = graph.id();
             if ids.insert(id.clone()) {
-                let device = process.last_device().map(str::to_owned);
+                let device = last_device.cloned();
                 calls.push(Captured { device, ..Captured::new(id, *capture, label(failure), graph) });
             }
         }
@@ -293,6 +297,8 @@ mod tests {
         assert_eq!(both[1], (b.clone(), 1, vec![], None));
         // The failed call is in both captures, and has the device of the first one.
         assert_eq!((both.len(), both[2].1, both[2].3.as_deref()), (3, 0, Some("first")));
+        let before = parse(&[START, &device("first"), failure, &device("second")]);
+        assert_eq!(found(&[&before])[0].3.as_deref(), Some("first"));
         assert_eq!(found(&[&second, &first])[..2].iter().map(|of| of.0.as_str()).collect::<Vec<_>>(), [&b, &a]);
         let left_out = |captures: [&Capture; 2]| graphs(captures)[0].left_out.clone();
         assert_eq!(left_out([&first, &second]), None);

@@ -34,13 +34,8 @@ pub(super) fn decisions(root: &Path) -> Vec<Decision> {
 
 /// Returns the settings that make conda change nothing, or something else.
 fn redirections(file: &Path, settings: &str) -> Vec<Decision> {
-    const REDIRECTIONS: [(&str, &str); 5] = [
-        ("dry_run", "nothing"),
-        ("download_only", "nothing"),
-        ("no_deps", "only the named packages"),
-        ("offline", "only what was downloaded before"),
-        ("only_deps", "other packages"),
-    ];
+    const REDIRECTIONS: [(&str, &str); 3] =
+        [("dry_run", "nothing"), ("download_only", "nothing"), ("offline", "only what was downloaded before")];
     const TRUE: [&str; 4] = ["true", "yes", "on", "y"];
     let lines = settings.lines().filter_map(|line| line.split_once(':'));
     let values = lines.map(|(key, value)| (key, value.split('#').next().unwrap_or_default().trim()));

@@ -69,6 +69,16 @@ impl Decision {
         wanted == own || self.kind != DecisionKind::Manifest && library(&wanted) == library(&own)
     }
 
+    /// Returns whether the decision selects versions of a package that another one requires. Without one, or with an
+    /// exclusion, the other is installed alone.
+    pub(super) fn narrows(&self, python: Option<&str>) -> bool {
+        match self.kind {
+            DecisionKind::Constraint => true,
+            DecisionKind::Override => applies(&self.text, python),
+            _ => false,
+        }
+    }
+
     /// Returns whether the decision, which is one of several, excludes all versions of a requirement in an environment with
     /// this version of Python.
     pub(super) fn forbids(&self, wanted: &str, python: Option<&str>, all: &[Decision]) -> bool {

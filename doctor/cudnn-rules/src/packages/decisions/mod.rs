@@ -8,7 +8,6 @@ mod pip;
 mod requirements_file;
 mod uv;
 
-use std::iter::once;
 use std::path::{Path, PathBuf};
 
 use super::environment::{python_in, root_of, setting, version_name};
@@ -42,15 +41,21 @@ pub fn forbidding(change: &PackageChange) -> Option<String> {
         _ => false,
     };
     let python = root.and_then(python_version);
-    let forbids_one = |wanted: String| {
+    let forbids_one = |wanted: &String| {
         // To install a package again, no manifest is edited.
-        let is_edited = change.install.contains(&wanted);
+        let is_edited = change.install.contains(wanted);
         let mut concerning = decisions.iter().filter(|one| is_edited || one.kind != DecisionKind::Manifest);
-        concerning.find(|one| one.forbids(&wanted, python.as_deref(), &decisions))
+        concerning.find(|one| one.forbids(wanted, python.as_deref(), &decisions))
     };
-    let requirements = |one: &String| contents::wheel(one).map(|wheel| wheel.requires).unwrap_or_default();
-    let mut installed = change.installed().flat_map(|one| once(one.clone()).chain(requirements(one)));
-    let forbidding = decisions.iter().find(forbids_all).or_else(|| installed.find_map(forbids_one));
+    let forbids_requirement = |required: String| {
+        let mut concerning = decisions.iter().filter(|one| one.narrows(python.as_deref()));
+        concerning.find(|one| one.forbids(&required, python.as_deref(), &decisions))
+    };
+    let mut required =
+        change.with_requirements().filter_map(|one| contents::wheel(one)).flat_map(|wheel| wheel.requires);
+    let forbidding = decisions.iter().find(forbids_all);
+    let forbidding = forbidding.or_else(|| change.installed().find_map(forbids_one));
+    let forbidding = forbidding.or_else(|| required.find_map(forbids_requirement));
     forbidding.map(Decision::to_string)
 }
 

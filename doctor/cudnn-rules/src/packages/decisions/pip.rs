@@ -34,6 +34,7 @@ fn in_option(option: &PipOption, command: PipCommand, change: &PackageChange, pr
     let is_harmless = match name.as_str() {
         // The command names a directory itself.
         "target" => matches!(change.site, Site::Directory { .. }),
+        "upgrade" => !matches!(change.site, Site::Directory { .. }),
         "no-binary" => {
             let named: Vec<_> = value.split([',', ' ', '\n']).map(normalized).collect();
             let is_named = |wanted: &String| named.contains(&normalized(package_name(wanted)));

@@ -244,8 +244,8 @@ fn options_that_redirect_pip_forbid_all_changes() {
             Some("has `no-binary = numpy,NVIDIA_cuda-nvrtc-cu12`"),
         ),
         ("[global]\nno-binary = :all:\n", Some("because there are only wheels")),
-        ("[install]\nupgrade-strategy = only-if-needed\n", None),
-        ("[install]\nupgrade-strategy = eager\n", Some("would change other packages, too")),
+        ("[global]\nno-dependencies = 1\n", Some("would change only the named packages")),
+        ("[install]\nupgrade = true\n", None),
     ] {
         let dir = project("");
         let file = dir.path().join("pip.conf");
@@ -253,6 +253,34 @@ fn options_that_redirect_pip_forbid_all_changes() {
         let found = forbidden(&dir, change(), &[("PIP_CONFIG_FILE", &file)]);
         assert_eq!(found.is_some(), expected.is_some(), "{settings}: {found:?}");
         assert!(expected.is_none_or(|expected| found.unwrap().contains(expected)), "{settings}");
+    }
+    let dir = project("");
+    let file = dir.path().join("pip.conf");
+    std::fs::write(&file, "[install]\nupgrade = true\n").unwrap();
+    let apart = Site::Directory { dir: "/opt/x".into(), pip: Pip::Any, options: vec!["--no-deps"] };
+    let change = PackageChange::of(apart).install([NVRTC.to_owned()]);
+    let found = forbidden(&dir, change, &[("PIP_CONFIG_FILE", &file)]);
+    assert!(found.as_ref().is_some_and(|found| found.contains("would change other packages, too")), "{found:?}");
+}
+
+#[test]
+#[cfg(all(test, target_os = "linux"))]
+fn requirements_of_a_wheel_are_constrained_only_if_they_are_installed() {
+    let install = || PackageChange::of(Site::Environment("/x".into())).install(["nvidia-cudnn-cu12".to_owned()]);
+    for (settings, is_forbidden) in [
+        ("constraint-dependencies = ['nvidia-cublas-cu12<12']", true),
+        ("override-dependencies = ['nvidia-cublas-cu12<12']", true),
+        // uv installs cuDNN without it.
+        ("override-dependencies = [\"nvidia-cublas-cu12; sys_platform == 'never'\"]", false),
+        ("exclude-dependencies = ['nvidia-cublas-cu12']", false),
+    ] {
+        let dir = project(&format!("[tool.uv]\n{settings}\n"));
+        let site = || Site::Environment(dir.path().join("env"));
+        let found = forbidden(&dir, PackageChange { site: site(), ..install() }, &[]);
+        assert_eq!(found.is_some(), is_forbidden, "{settings}: {found:?}");
+        // This needs no dependencies.
+        let again = PackageChange::of(site()).reinstall(["nvidia-cudnn-cu12".to_owned()]);
+        assert_eq!(forbidden(&dir, again, &[]), None, "{settings}");
     }
 }
 

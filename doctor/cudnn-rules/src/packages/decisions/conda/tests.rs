@@ -110,7 +110,11 @@ fn an_invalid_or_missing_manifest_forbids_all_changes_by_pixi() {
     let invalid = forbidding(&again).unwrap();
     assert!(invalid.contains("pixi.toml is invalid: TOML parse error at line 1, column 14"), "{invalid}");
     // pixi does not read it besides another manifest.
-    std::fs::write(workspace.path().join("pyproject.toml"), "[tool").unwrap();
     std::fs::write(manifest, "[dependencies]\n").unwrap();
-    assert_eq!(forbidding(&again), None);
+    for other in ["[tool", "[tool.pixi.dependencies]\nlibcudnn = '<9'\n"] {
+        std::fs::write(workspace.path().join("pyproject.toml"), other).unwrap();
+        assert_eq!(forbidding(&again), None);
+        let newer = PackageChange::of(again.site.clone()).install(["libcudnn>=9.18.0".to_owned()]);
+        assert_eq!(forbidding(&newer), None);
+    }
 }
