@@ -18,7 +18,8 @@ impl PackageChange {
             let all = requirements(&record.dir).into_iter().filter(|requirement| applies(requirement, None));
             let broken = all.filter(|one| installed.iter().any(|other| self.breaks(one, other)));
             let version = record.version.as_deref().unwrap_or_default();
-            broken.map(|one| format!("{} {version} requires {one}", record.name)).collect::<Vec<_>>()
+            let without_marker = |one: &str| one.split(';').next().unwrap_or_default().trim().to_owned();
+            broken.map(|one| format!("{} {version} requires {}", record.name, without_marker(&one))).collect::<Vec<_>>()
         };
         kept.flat_map(broken).collect()
     }
@@ -74,7 +75,7 @@ mod tests {
             }
             let site = Site::Directory { dir: dir.path().to_owned(), pip: Pip::Any, options: Vec::new() };
             let change = PackageChange::of(site).remove(names(remove)).install(names(install));
-            let expected = is_broken.then(|| format!("acme 0.7.0 requires {requirement}"));
+            let expected = is_broken.then(|| format!("acme 0.7.0 requires {}", requirement.split(';').next().unwrap()));
             assert_eq!(change.broken_requirements().into_iter().next(), expected, "{change:?}");
         }
     }
