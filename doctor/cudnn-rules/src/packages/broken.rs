@@ -59,7 +59,7 @@ mod tests {
             ("nvidia-cudnn-cu12<9.20", &["nvidia-cudnn-cu12"], &["nvidia-cudnn-cu12"], true),
             ("nvidia-cudnn-cu12", &["nvidia-cudnn-cu12"], &["nvidia-cudnn-cu13"], true),
             ("nvidia-cudnn-cu12; extra == 'cuda'", &["nvidia-cudnn-cu12"], &[], false),
-            ("nvidia-cudnn-cu12; sys_platform == 'win32'", &["nvidia-cudnn-cu12"], &[], cfg!(windows)),
+            ("nvidia-cudnn-cu12; sys_platform == 'never'", &["nvidia-cudnn-cu12"], &[], false),
             // It was not met before.
             ("nvidia-cudnn-cu12<9.18", &[], &["nvidia-cudnn-cu12>=9.19"], false),
             ("another", &["nvidia-cudnn-cu12"], &[], false),

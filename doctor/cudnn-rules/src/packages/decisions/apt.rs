@@ -75,6 +75,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(all(test, target_os = "linux"))]
     fn a_package_that_is_installed_again_stays_held() {
         let commands = |is_held| {
             let packages = [("libcudnn9-cuda-12", "9.18.0.56-1", is_held), ("libcublas-12-0", "12.0.2-1", is_held)];

@@ -86,7 +86,7 @@ fn settings_and_a_variable_of_conda_pin_packages() {
         assert_eq!(forbidding(settings.as_bytes(), ""), expected, "{settings}");
     }
     assert_eq!(forbidding(b"", "numpy 1.*&libcudnn <9"), pinned(Path::new("CONDA_PINNED_PACKAGES")));
-    let frozen = dir.path().join("envs/x/conda-meta/frozen");
+    let frozen = dir.path().join("envs/x").join("conda-meta/frozen");
     std::fs::write(&frozen, "").unwrap();
     let refused = format!("{} freezes the environment, so that conda would fail", frozen.display());
     assert_eq!(forbidding(b"", ""), Some(refused));
