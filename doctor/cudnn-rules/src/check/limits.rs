@@ -50,12 +50,8 @@ impl<'a> Limits<'a> {
         let limits = Limits::of(gpus, demands.filter(|demand| demand.is_required || demand.cudnn_major == CUDNN_MAJOR));
         let dirs = survey.into_iter().flat_map(|survey| site_packages(&survey.environment.root));
         let wishes = dirs.flat_map(|dir| records(&dir)).flat_map(|record| requirements(&record.dir));
-        Limits {
-            wishes: wishes
-                .filter(|wish| normalized(package_name(wish)).starts_with(WHEEL) && applies(wish, None))
-                .collect(),
-            ..limits
-        }
+        let is_about_cudnn = |wish: &String| normalized(package_name(wish)).starts_with(WHEEL) && applies(wish, None);
+        Limits { wishes: wishes.filter(is_about_cudnn).collect(), ..limits }
     }
 
     /// Returns the limits set by these GPUs and frameworks.

@@ -2,15 +2,23 @@ use super::super::forbidding;
 use super::*;
 use crate::packages::{PackageChange, Site};
 use cudnn_probe::facts::{Changes, Facts};
+use std::path::PathBuf;
+use tempfile::TempDir;
+
+/// Returns a workspace of pixi without a manifest, and the root of its environment.
+fn pixi_workspace() -> (TempDir, PathBuf) {
+    let workspace = tempfile::tempdir().unwrap();
+    let root = workspace.path().join(".pixi/envs/default");
+    std::fs::create_dir_all(root.join("conda-meta")).unwrap();
+    std::fs::write(root.join("conda-meta/pixi"), "{}").unwrap();
+    (workspace, root)
+}
 
 /// `pixi add` would lose everything but the versions.
 #[test]
 #[cfg_attr(miri, ignore = "it writes files")]
 fn a_manifest_of_pixi_decides_what_it_states_besides_versions() {
-    let workspace = tempfile::tempdir().unwrap();
-    let root = workspace.path().join(".pixi/envs/default");
-    std::fs::create_dir_all(root.join("conda-meta")).unwrap();
-    std::fs::write(root.join("conda-meta/pixi"), "{}").unwrap();
+    let (workspace, root) = pixi_workspace();
     for (value, is_excluded) in [
         ("'9.10.*'", true),
         ("'>=9.1'", false),
@@ -98,10 +106,7 @@ fn settings_and_a_variable_of_conda_pin_packages() {
 #[test]
 #[cfg_attr(miri, ignore = "it writes files")]
 fn an_invalid_or_missing_manifest_forbids_all_changes_by_pixi() {
-    let workspace = tempfile::tempdir().unwrap();
-    let root = workspace.path().join(".pixi/envs/default");
-    std::fs::create_dir_all(root.join("conda-meta")).unwrap();
-    std::fs::write(root.join("conda-meta/pixi"), "{}").unwrap();
+    let (workspace, root) = pixi_workspace();
     let again = PackageChange::of(Site::Conda(root)).reinstall(["libcudnn".to_owned()]);
     let missing = forbidding(&again).unwrap();
     assert!(missing.ends_with(" has no manifest of pixi, so that pixi would fail"), "{missing}");
