@@ -58,5 +58,5 @@ fn every_readme_lists_the_examples_of_the_crate() {
             count += 1;
         }
     }
-    assert!(count >= 20, "{count}");
+    assert!(count > 0, "there are no examples");
 }
