@@ -4,7 +4,6 @@
 ///
 /// This includes control characters, line and paragraph separators, all format characters (Unicode category Cf, such as
 /// direction marks), variation selectors, and fillers.
-#[must_use]
 pub fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -21,7 +20,6 @@ pub fn is_unsafe(c: char) -> bool {
 /// ```
 /// assert_eq!(cudnn_os::escape::one_line("it's \u{1b}[31m\nred"), r"it's \u{1b}[31m\nred");
 /// ```
-#[must_use]
 pub fn one_line(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {

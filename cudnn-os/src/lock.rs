@@ -28,21 +28,18 @@ impl Backoff {
     pub const TIMEOUT: Duration = Duration::from_secs(1);
 
     /// Creates a backoff with a total limit of [`Backoff::TIMEOUT`].
-    #[must_use]
     #[allow(clippy::new_without_default, reason = "the time starts now")]
     pub fn new() -> Self {
         Backoff::with_limit(Self::TIMEOUT)
     }
 
     /// Creates a backoff with this total limit.
-    #[must_use]
     pub fn with_limit(limit: Duration) -> Self {
         Backoff { start: Instant::now(), pause: Duration::from_micros(20), limit, is_over: false }
     }
 
     /// Sleeps for the next pause, and returns `true` for another attempt. Returns `false` at once if the limit had been
     /// reached before the last attempt.
-    #[must_use]
     pub fn wait(&mut self) -> bool {
         if self.is_over {
             return false;

@@ -7,7 +7,6 @@ use std::process::Command;
 ///
 /// # Panics
 /// Panics if the tool is missing or fails.
-#[must_use]
 pub fn binutils(tool: &str, args: &[&str], file: &Path) -> String {
     let prefix = if cfg!(target_arch = "aarch64") && !env!("HOST_TRIPLE").starts_with("aarch64") {
         "aarch64-linux-gnu-"
@@ -24,7 +23,6 @@ pub fn binutils(tool: &str, args: &[&str], file: &Path) -> String {
 /// Checks whether these instructions, as objdump prints them, start with a load of an address relative to the
 /// instruction pointer into a register and a jump to the address in that register. Returns the number of instructions:
 /// two on x86-64, four on aarch64.
-#[must_use]
 pub fn load_and_jump(instructions: &[&str]) -> Option<usize> {
     if cfg!(target_arch = "aarch64") {
         load_and_jump_of_aarch64(instructions)
@@ -59,7 +57,6 @@ fn load_and_jump_of_x86_64(instructions: &[&str]) -> Option<usize> {
 }
 
 /// Returns the exported symbols of a library: the letter that `nm` prints for the kind, and the name with the version.
-#[must_use]
 pub fn exported_symbols(file: &Path) -> Vec<(String, String)> {
     let symbol = |line: &str| {
         let mut columns = line.split_whitespace().skip(1).map(str::to_owned);
@@ -69,7 +66,6 @@ pub fn exported_symbols(file: &Path) -> Vec<(String, String)> {
 }
 
 /// Returns the names in the entries of the dynamic section with this tag, such as `NEEDED` or `SONAME`.
-#[must_use]
 pub fn dynamic_entries(file: &Path, tag: &str) -> Vec<String> {
     let tag = format!("({tag})");
     let name = |line: &str| Some(line.split_once('[')?.1.split_once(']')?.0.to_owned());

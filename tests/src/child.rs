@@ -46,7 +46,6 @@ impl Child {
     /// Returns a child that uses the cuDNN in this directory, without other variables that affect the search.
     ///
     /// `program` is `env!("CARGO_BIN_EXE_driver")` of the calling test.
-    #[must_use]
     pub fn new(program: &str, subject: Subject, dir: &Path) -> Self {
         let mut child = Child::bare(program);
         match subject {
@@ -62,7 +61,6 @@ impl Child {
     }
 
     /// Returns a child with an empty environment, which uses the first cuDNN that it finds.
-    #[must_use]
     pub fn bare(program: impl AsRef<std::ffi::OsStr>) -> Self {
         let mut command = Command::new(program);
         command.env_clear();
@@ -70,28 +68,24 @@ impl Child {
     }
 
     /// Sets an environment variable.
-    #[must_use]
     pub fn env(mut self, name: &str, value: impl AsRef<std::ffi::OsStr>) -> Self {
         self.command.env(name, value);
         self
     }
 
     /// Adds an argument before the arguments of [`Child::run`].
-    #[must_use]
     pub fn argument(mut self, argument: impl Into<OsString>) -> Self {
         self.arguments.push(argument.into());
         self
     }
 
     /// Sets the working directory.
-    #[must_use]
     pub fn within(mut self, dir: &Path) -> Self {
         self.command.current_dir(dir);
         self
     }
 
     /// Drops root privileges, if this process has them.
-    #[must_use]
     pub fn without_privileges(mut self) -> Self {
         if cudnn_os::rights::is_root() {
             self.command.uid(65534).gid(65534);
@@ -161,13 +155,11 @@ impl From<Output> for ChildOutput {
 
 impl ChildOutput {
     /// Returns the function's result as the child printed it.
-    #[must_use]
     pub fn returned(&self, function: &str) -> Option<&str> {
         self.stdout.lines().find_map(|line| line.strip_prefix(function)?.strip_prefix(" = "))
     }
 
     /// Returns the error text that the child printed after the result of a function.
-    #[must_use]
     pub fn last_error(&self, function: &str) -> String {
         let mut lines = self.stdout.lines().skip_while(|line| !line.starts_with(&format!("{function} = ")));
         lines.next();

@@ -14,7 +14,6 @@ use crate::program::{profile_dir, root};
 ///
 /// # Panics
 /// Panics if there is no C compiler.
-#[must_use]
 pub fn c_compiler() -> Command {
     compiler(false)
 }
@@ -23,7 +22,6 @@ pub fn c_compiler() -> Command {
 ///
 /// # Panics
 /// Panics if there is no C++ compiler.
-#[must_use]
 pub fn cpp_compiler() -> Command {
     compiler(true)
 }

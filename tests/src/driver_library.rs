@@ -21,7 +21,6 @@ const NVRTC: Wheel = Wheel {
 
 /// Returns the directories with `libcuda.so.1` and NVRTC for CUDA 12, formatted for `LD_LIBRARY_PATH`. If they are
 /// unavailable, prints the reason under the test's name and returns `None`.
-#[must_use]
 pub fn driver_and_compiler(test: &str) -> Option<String> {
     if cfg!(not(target_arch = "x86_64")) {
         not_run(test, "the driver library is for x86-64");
@@ -54,7 +53,6 @@ impl PlanningLibraries {
     /// Returns the libraries for a release, and the directory of the release. JIT releases get the results of NVRTC that
     /// an earlier process has stored, because compiling takes most of the time of a test. If something is unavailable,
     /// prints the reason under the test's name and returns `None`.
-    #[must_use]
     pub fn for_release(test: &str, release: &str) -> Option<(Self, PathBuf)> {
         let mut libraries = PlanningLibraries::with_nvrtc(test)?;
         // Full releases call more functions of NVRTC.
@@ -69,7 +67,6 @@ impl PlanningLibraries {
     }
 
     /// Returns the libraries for any release. NVRTC compiles everything.
-    #[must_use]
     pub fn with_nvrtc(test: &str) -> Option<Self> {
         let others = driver_and_compiler(test)?;
         let stand_ins = TempDir::new();

@@ -11,7 +11,6 @@ use crate::{TempDir, cross_target, lib_dir, xtask};
 ///
 /// # Panics
 /// Panics if the build fails.
-#[must_use]
 pub fn drop_in() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let profile = || std::env::var("CUDNN_TESTS_PROFILE").unwrap_or_else(|_| "source".into());
@@ -22,7 +21,6 @@ pub fn drop_in() -> PathBuf {
 ///
 /// # Panics
 /// Panics if the build fails.
-#[must_use]
 pub fn drop_in_of_profile(profile: &str) -> PathBuf {
     let output = xtask().args(["dist", "--profile", profile]).args(cross_target()).output().unwrap();
     assert!(output.status.success(), "cargo xtask dist: {}", String::from_utf8_lossy(&output.stderr));
@@ -33,7 +31,6 @@ pub fn drop_in_of_profile(profile: &str) -> PathBuf {
 ///
 /// # Panics
 /// Panics if the library cannot be copied.
-#[must_use]
 pub fn drop_in_alone() -> TempDir {
     let dir = TempDir::new();
     put_drop_in(dir.path());
@@ -55,7 +52,6 @@ pub fn put_drop_in(dir: &Path) {
 ///
 /// # Panics
 /// Panics if the compiler fails.
-#[must_use]
 pub fn client(source: &str, linked_to: &Path, flags: &[&str]) -> Option<TempDir> {
     // These headers belong to a release with libcudnn_ext.so.9.
     let include = lib_dir("jit-cu13-9.27.0")?.join("../include");

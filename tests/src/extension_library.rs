@@ -28,41 +28,35 @@ const DYNSTR: u32 = 3;
 
 impl ExtensionLibrary {
     /// Returns a library without dependencies.
-    #[must_use]
     pub fn new() -> Self {
         ExtensionLibrary::default()
     }
 
     /// Sets the DT_SONAME, which is unset by default, as in extension libraries.
-    #[must_use]
     pub fn with_soname(mut self, soname: &str) -> Self {
         self.soname = Some(soname.into());
         self
     }
 
     /// Adds a dependency (DT_NEEDED).
-    #[must_use]
     pub fn needing(mut self, soname: &str) -> Self {
         self.needs.push(soname.into());
         self
     }
 
     /// Sets the DT_RPATH.
-    #[must_use]
     pub fn with_rpath(mut self, path: &str) -> Self {
         self.rpath = Some(path.into());
         self
     }
 
     /// Sets the DT_RUNPATH.
-    #[must_use]
     pub fn with_runpath(mut self, path: &str) -> Self {
         self.runpath = Some(path.into());
         self
     }
 
     /// Adds text to the constants (`.rodata`), such as the name of a library to open.
-    #[must_use]
     pub fn with_text(mut self, text: &str) -> Self {
         self.data.extend_from_slice(text.as_bytes());
         self.data.push(0);
@@ -70,7 +64,6 @@ impl ExtensionLibrary {
     }
 
     /// Adds this many zero bytes to the constants.
-    #[must_use]
     pub fn with_padding(mut self, length: usize) -> Self {
         self.data.resize(self.data.len() + length, 0);
         self
@@ -80,7 +73,6 @@ impl ExtensionLibrary {
     ///
     /// # Panics
     /// Panics if a target is written otherwise.
-    #[must_use]
     pub fn with_gpu_code(mut self, containers: usize, targets: &[&str]) -> Self {
         const ENTRY_LEN: u64 = 64;
         for _ in 0..containers {
@@ -119,7 +111,6 @@ impl ExtensionLibrary {
 
     /// Returns the contents of the file: ELF header, program headers, sections, section headers. One segment contains
     /// all of it, and every address is an offset in the file.
-    #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         const HEADER_LEN: u64 = 64;
         const SEGMENT_LEN: u64 = 56;

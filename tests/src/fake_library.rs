@@ -33,7 +33,6 @@ pub struct FakeLibrary {
 
 impl FakeLibrary {
     /// Returns an intact library of this version.
-    #[must_use]
     pub fn new(library: Library, version: Version) -> Self {
         FakeLibrary {
             os: Os::Linux,
@@ -53,77 +52,66 @@ impl FakeLibrary {
     }
 
     /// Makes it a Windows DLL, without a run path. The file name is the only name of a DLL.
-    #[must_use]
     pub fn for_windows(mut self) -> Self {
         self.os = Os::Windows;
         self
     }
 
     /// Adds the import of a function from a DLL, which may be missing. Only for DLLs.
-    #[must_use]
     pub fn importing(mut self, function: &str, dll: &str) -> Self {
         self.imports.push((function.into(), dll.into()));
         self
     }
 
     /// Omits a function.
-    #[must_use]
     pub fn without(mut self, function: &'static str) -> Self {
         self.without = Some(function);
         self
     }
 
     /// Adds a dependency (DT_NEEDED) on a library of this name.
-    #[must_use]
     pub fn needing(mut self, soname: &str) -> Self {
         self.needs.push(soname.into());
         self
     }
 
     /// Adds a reference to a symbol that no library defines.
-    #[must_use]
     pub fn with_undefined(mut self, symbol: &'static str) -> Self {
         self.undefined = Some(symbol);
         self
     }
 
     /// Adds GPU code of this PTX version: 8 comes with CUDA 12, 9 with CUDA 13.
-    #[must_use]
     pub fn with_ptx(mut self, major: u16) -> Self {
         self.ptx = Some(major);
         self
     }
 
     /// Adds C code.
-    #[must_use]
     pub fn with_code(mut self, code: &str) -> Self {
         self.code.push_str(code);
         self
     }
 
     /// Uses this body for all functions without code of their own.
-    #[must_use]
     pub fn with_body(mut self, body: &'static str) -> Self {
         self.body = body;
         self
     }
 
     /// Writes a DT_RPATH instead of a DT_RUNPATH, like NVIDIA's shim from 9.21.1 on.
-    #[must_use]
     pub fn with_rpath(mut self) -> Self {
         self.has_rpath = true;
         self
     }
 
     /// Sets a run path other than `$ORIGIN`.
-    #[must_use]
     pub fn with_run_path(mut self, run_path: &str) -> Self {
         self.run_path = run_path.into();
         self
     }
 
     /// Sets another DT_SONAME.
-    #[must_use]
     pub fn with_soname(mut self, soname: &str) -> Self {
         self.soname = soname.into();
         self
@@ -274,7 +262,6 @@ fn copy_set(os: Os, version: Version, ptx: u16, to: &Path) {
 }
 
 /// Returns a fake DLL with the same imports as NVIDIA's.
-#[must_use]
 pub fn fake_dll(library: Library, version: Version) -> FakeLibrary {
     let mut fake = FakeLibrary::new(library, version).for_windows();
     for dependency in library.dependencies() {

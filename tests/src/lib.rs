@@ -31,14 +31,12 @@ use cudnn_probe::Architecture;
 pub const TARGET: &str = env!("TARGET_TRIPLE");
 
 /// Returns the arguments that let cargo build for the target of the tests, if that is not the host.
-#[must_use]
 pub fn cross_target() -> &'static [&'static str] {
     if env!("HOST_TRIPLE") == TARGET { &[] } else { &["--target", TARGET] }
 }
 
 /// Returns whether the tests run in an emulator, because they are built for a different architecture. Then prints that the
 /// test does not run. Emulators are slow, and ignore the set-user-ID bit and limits of the address space.
-#[must_use]
 pub fn is_emulated(test: &str, why: &str) -> bool {
     let is_emulated = env!("HOST_TRIPLE") != TARGET;
     if is_emulated {

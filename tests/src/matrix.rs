@@ -66,7 +66,6 @@ impl Fault {
     ];
 
     /// Returns a short description for tables.
-    #[must_use]
     pub fn description(self) -> &'static str {
         match self {
             Fault::None => "none",
@@ -89,7 +88,6 @@ impl Fault {
 
     /// Returns whether this fault can be detected in this library. The others are compared with graph, and only some
     /// export a version symbol. Programs never call the libraries that graph opens.
-    #[must_use]
     pub fn applies_to(self, library: Library) -> bool {
         match self {
             Fault::OtherVersion => library.version_symbol().is_some(),
@@ -154,7 +152,6 @@ fn damage(good: &FakeLibrary, file: &Path, damage: impl Fn(&mut Vec<u8>)) {
 }
 
 /// Returns a function of the library that returns a status and accepts zeros as arguments.
-#[must_use]
 pub fn a_function(library: Library) -> &'static str {
     match library {
         Library::Graph => "cudnnDestroy",

@@ -12,7 +12,6 @@ use crate::cross_target;
 ///
 /// # Panics
 /// Panics if the build fails.
-#[must_use]
 pub fn doctor() -> PathBuf {
     program("cudnn-doctor", "bin", "cudnn-doctor", "cudnn-doctor")
 }
@@ -21,7 +20,6 @@ pub fn doctor() -> PathBuf {
 ///
 /// # Panics
 /// Panics if the build fails.
-#[must_use]
 pub fn lab() -> PathBuf {
     program("cudnn-lab", "bin", "cudnn-lab", "cudnn-lab")
 }
@@ -30,7 +28,6 @@ pub fn lab() -> PathBuf {
 ///
 /// # Panics
 /// Panics if the build fails.
-#[must_use]
 pub fn example(package: &str, name: &str) -> PathBuf {
     program(package, "example", name, name)
 }
@@ -39,7 +36,6 @@ pub fn example(package: &str, name: &str) -> PathBuf {
 ///
 /// # Panics
 /// Panics if the build fails.
-#[must_use]
 pub fn example_library(package: &str, name: &str) -> PathBuf {
     program(package, "example", name, &format!("lib{name}.so"))
 }
@@ -48,7 +44,6 @@ pub fn example_library(package: &str, name: &str) -> PathBuf {
 ///
 /// # Panics
 /// Panics if the build fails.
-#[must_use]
 pub fn xtask() -> Command {
     let mut command = if cross_target().is_empty() {
         let mut xtask = Command::new(program("xtask", "bin", "xtask", "xtask"));
@@ -66,7 +61,6 @@ pub fn xtask() -> Command {
 }
 
 /// Returns the root of this checkout.
-#[must_use]
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }

@@ -72,13 +72,11 @@ impl PythonEnvironment {
     }
 
     /// Returns the root.
-    #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
     /// Returns the directory with the packages.
-    #[must_use]
     pub fn import_dir(&self) -> &Path {
         &self.import_dir
     }
@@ -180,13 +178,11 @@ impl PythonPackage {
     }
 
     /// Returns the metadata directory.
-    #[must_use]
     pub fn info_dir(&self) -> &Path {
         &self.info_dir
     }
 
     /// Returns the import directory that contains the package.
-    #[must_use]
     pub fn import_dir(&self) -> &Path {
         &self.import_dir
     }

@@ -19,7 +19,6 @@ const REMEMBER_FAILURE: Duration = Duration::from_secs(10 * 60);
 ///
 /// # Panics
 /// Panics if the release is unavailable and the variable is not `skip`.
-#[must_use]
 pub fn release(id: &str) -> Option<PathBuf> {
     let may_skip = std::env::var_os(OFFLINE_VARIABLE).is_some_and(|value| value == "skip");
     let error = match fetch(id, may_skip) {
@@ -57,7 +56,6 @@ fn fetch(id: &str, may_skip: bool) -> Result<PathBuf, FetchError> {
 ///
 /// # Panics
 /// See [`release`].
-#[must_use]
 pub fn lib_dir(id: &str) -> Option<PathBuf> {
     let dir = release(id)?;
     Some(cudnn_fetch::release(&for_this_target(id)).ok()?.lib_dir(&dir))
@@ -72,7 +70,6 @@ pub fn full_releases() -> impl Iterator<Item = &'static Release> {
 ///
 /// # Panics
 /// Panics if no release of cuDNN has this identifier.
-#[must_use]
 pub fn version(id: &str) -> Version {
     let [major, minor, patch] = cudnn_fetch::release(id).unwrap().cudnn_version().unwrap();
     Version::new(major, minor, patch)

@@ -35,7 +35,6 @@ const RULES: &str = r#"{ "errata": 1, "rules": [
 ///
 /// # Panics
 /// Panics if the file cannot be written.
-#[must_use]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 pub fn own_release_facts() -> &'static Path {
     static DIR: OnceLock<PathBuf> = OnceLock::new();
@@ -51,7 +50,6 @@ pub fn own_release_facts() -> &'static Path {
 ///
 /// # Panics
 /// Panics if the file cannot be written.
-#[must_use]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 pub fn store_release_facts(data_home: &Path, known_issues: &str) -> PathBuf {
     let dir = data_home.join("cudnn-doctor");

@@ -40,7 +40,6 @@ impl TempDir {
     ///
     /// # Panics
     /// Panics if the directory cannot be created.
-    #[must_use]
     pub fn new() -> Self {
         let permissions = std::fs::Permissions::from_mode(0o755);
         let dir = tempfile::Builder::new().prefix("cudnn-tests-").permissions(permissions).tempdir().unwrap();
@@ -52,7 +51,6 @@ impl TempDir {
     ///
     /// # Panics
     /// Panics if the directory cannot be created.
-    #[must_use]
     pub fn links_to(lib_dir: &Path) -> Self {
         TempDir::filled(lib_dir, |file, link| std::os::unix::fs::symlink(file, link))
     }
@@ -62,7 +60,6 @@ impl TempDir {
     ///
     /// # Panics
     /// Panics if the directory cannot be created.
-    #[must_use]
     pub fn copy_of(lib_dir: &Path) -> Self {
         TempDir::filled(lib_dir, link_or_copy)
     }
@@ -79,25 +76,21 @@ impl TempDir {
     }
 
     /// Returns the path.
-    #[must_use]
     pub fn path(&self) -> &Path {
         self.0.path()
     }
 
     /// Returns the name without the parent's path.
-    #[must_use]
     pub fn name(&self) -> &str {
         self.path().file_name().and_then(|name| name.to_str()).unwrap_or_default()
     }
 
     /// Returns the path of a library in the directory.
-    #[must_use]
     pub fn file(&self, library: Library) -> PathBuf {
         self.path().join(library.file_name())
     }
 
     /// Removes a library if it exists, and returns the path.
-    #[must_use]
     pub fn cleared(&self, library: Library) -> PathBuf {
         let file = self.file(library);
         let _ = std::fs::remove_file(&file);

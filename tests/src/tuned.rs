@@ -8,7 +8,6 @@ pub const RANKINGS: &str = r#"{"errata":1,"tuned":[{"cudnn":"9.0.0","device":{"n
 
 /// Writes rankings of an unknown graph for all releases, so that the layer follows every query on an H200, and changes
 /// none. Returns the file.
-#[must_use]
 pub fn tuned_for_all_releases(dir: &Path) -> PathBuf {
     let file = dir.join("tuned.json");
     let ranking = |minor: u32, patch: u32| {

@@ -31,7 +31,6 @@ impl Wheel {
     ///
     /// # Panics
     /// Panics if the wheel is unavailable and the variable is not `skip`.
-    #[must_use]
     pub fn unpacked(&self) -> Option<PathBuf> {
         let wheels = cache_dir().unwrap().join("wheels");
         let dir = wheels.join(format!("{}-{}", self.package, self.version));

@@ -20,7 +20,6 @@ pub const RELEASE: &str = "windows-cu13";
 ///
 /// # Panics
 /// Panics if no release is pinned.
-#[must_use]
 pub fn fill_in_release(text: &str) -> String {
     let (version, wheel) = (version(RELEASE), cudnn_fetch::release(RELEASE).unwrap().version);
     let number = version.major * 10_000 + version.minor * 100 + version.patch;
@@ -28,13 +27,11 @@ pub fn fill_in_release(text: &str) -> String {
 }
 
 /// Returns MinGW's C compiler.
-#[must_use]
 pub fn c_compiler() -> Command {
     Command::new("x86_64-w64-mingw32-gcc")
 }
 
 /// Returns MinGW's C++ compiler.
-#[must_use]
 pub fn cpp_compiler() -> Command {
     Command::new("x86_64-w64-mingw32-g++")
 }
@@ -64,7 +61,6 @@ pub fn import_library(dll: &str, functions: &[&str], file: &Path) {
 
 /// Returns a child process that runs a Windows program, without variables of this machine that affect a search. Convert
 /// paths in variables and arguments with [`path`].
-#[must_use]
 pub fn child(program: &Path) -> Child {
     let mut child = Child::bare(concat!(env!("CARGO_MANIFEST_DIR"), "/wine")).argument(program).again_if(wine_failed);
     // Without this variable, Wine converts non-ASCII names incorrectly.
@@ -85,7 +81,6 @@ fn wine_failed(output: &ChildOutput) -> bool {
 }
 
 /// Returns the value of `WINEPATH`, from which Wine makes the first directories of `PATH`.
-#[must_use]
 pub fn path_list(dirs: &[&Path]) -> OsString {
     let dirs: Vec<String> = dirs.iter().map(|dir| path(dir)).collect();
     dirs.join(";").into()
@@ -95,7 +90,6 @@ pub fn path_list(dirs: &[&Path]) -> OsString {
 ///
 /// # Panics
 /// Panics if the path is not UTF-8.
-#[must_use]
 pub fn path(file: &Path) -> String {
     format!("Z:{}", file.to_str().expect("a path in UTF-8").replace('/', "\\"))
 }
@@ -104,7 +98,6 @@ pub fn path(file: &Path) -> String {
 ///
 /// # Panics
 /// Panics if the file cannot be read.
-#[must_use]
 pub fn imports(file: &Path) -> Vec<String> {
     let output = Command::new("x86_64-w64-mingw32-objdump").arg("-p").arg(file).output().expect("objdump starts");
     assert!(output.status.success(), "{file:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -119,7 +112,6 @@ pub fn imports(file: &Path) -> Vec<String> {
 ///
 /// # Panics
 /// Panics if the build fails.
-#[must_use]
 pub fn drop_in() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT
@@ -156,7 +148,6 @@ pub fn client(source: &str, headers: &Path, flags: &[&str], file: &Path) {
 ///
 /// # Panics
 /// Panics if cargo fails.
-#[must_use]
 pub fn build(package: &str, program: &str, arguments: &[&str]) -> PathBuf {
     cargo_build(package, &[&["--bin", program], arguments].concat());
     target_dir().join(TARGET).join("debug").join(program).with_extension("exe")
@@ -166,7 +157,6 @@ pub fn build(package: &str, program: &str, arguments: &[&str]) -> PathBuf {
 ///
 /// # Panics
 /// Panics if cargo fails.
-#[must_use]
 pub fn build_example(package: &str, example: &str) -> PathBuf {
     cargo_build(package, &["--example", example]);
     target_dir().join(TARGET).join("debug/examples").join(example).with_extension("exe")

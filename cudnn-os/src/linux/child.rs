@@ -105,13 +105,11 @@ pub fn become_program(command: &mut Command, then: Option<&dyn Fn()>) -> Error {
 }
 
 /// Returns the signal that terminated a process.
-#[must_use]
 pub fn crash_number(status: ExitStatus) -> Option<i32> {
     status.signal()
 }
 
 /// Describes a failure as a phrase to follow the name of the process.
-#[must_use]
 pub fn failure(status: ExitStatus) -> String {
     match status.signal() {
         Some(signal) => format!("was ended by signal {signal}{}", signal_name(signal)),
@@ -154,7 +152,6 @@ impl Child {
     }
 
     /// Returns whether the child has exited, and with a session also all processes that it started.
-    #[must_use]
     pub fn has_ended(&self) -> bool {
         match &self.0 {
             Kind::WithoutSession(child) => has_ended(child.id()),
@@ -176,7 +173,6 @@ impl Child {
 
     /// Returns the number of bytes read and the number of page faults that read from disk. Returns `None` if the kernel
     /// does not report them.
-    #[must_use]
     pub fn activity(&self) -> Option<(u64, u64)> {
         let process = match &self.0 {
             Kind::WithoutSession(child) => child.id(),

@@ -6,7 +6,6 @@
 /// Gives this thread a private descriptor table with only the three standard streams. Threads that it starts
 /// share this table. Descriptors that are opened afterwards are invalid in other threads, and vice versa. Returns
 /// `false` if the system does not allow it, for example in containers on old kernels.
-#[must_use]
 pub fn leave_shared_table() -> bool {
     // Before Linux 5.9, fall back to a copy of the complete table.
     // SAFETY: the call affects only this thread.

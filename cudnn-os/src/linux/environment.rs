@@ -33,7 +33,6 @@ pub fn without_quotes(value: OsString) -> OsString {
 
 /// Returns whether the process runs in secure-execution mode (`AT_SECURE`), which setuid, setgid and file capabilities
 /// enable. The environment then comes from a less privileged user and must not be trusted.
-#[must_use]
 pub fn is_secure_execution() -> bool {
     const AT_SECURE: c_ulong = 23;
     // Declared here, because crates that only read files do without libc.

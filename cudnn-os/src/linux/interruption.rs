@@ -32,7 +32,6 @@ pub struct Interruption {
 
 impl Interruption {
     /// Starts recording signals.
-    #[must_use]
     pub fn catch() -> Interruption {
         let handler = note as extern "C" fn(libc::c_int) as libc::sighandler_t;
         let caught = |signal: libc::c_int| {
@@ -49,7 +48,6 @@ impl Interruption {
     }
 
     /// Returns the first signal that arrived.
-    #[must_use]
     pub fn signal(&self) -> Option<Signal> {
         Some(ARRIVED.load(Ordering::Relaxed)).filter(|arrived| self.caught.iter().any(|(signal, _)| signal == arrived))
     }
@@ -65,7 +63,6 @@ impl Drop for Interruption {
 }
 
 /// Returns how many signals other than SIGHUP have been recorded so far.
-#[must_use]
 pub fn requests() -> u32 {
     REQUESTS.load(Ordering::Relaxed)
 }

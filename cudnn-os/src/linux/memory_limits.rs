@@ -45,7 +45,6 @@ struct Cgroup {
 
 impl MemoryLimits {
     /// Reads the limits of this process.
-    #[must_use]
     pub fn read() -> MemoryLimits {
         let names = [
             (libc::RLIMIT_AS, "each process's address space (`ulimit -v`)"),
@@ -61,7 +60,6 @@ impl MemoryLimits {
     /// Explains how a child ran out of memory, based on the signal that terminated it and the text it wrote to standard
     /// error. The child must have been started after the limits were read. Returns `None` if the child exited for
     /// another reason.
-    #[must_use]
     pub fn explains(&self, signal: Option<i32>, stderr: &str) -> Option<String> {
         if let Some(cgroup) = &self.cgroup
             && signal == Some(SIGKILL)
@@ -84,7 +82,6 @@ impl MemoryLimits {
     }
 
     /// Names the limit that explains this message, if the message reports insufficient memory.
-    #[must_use]
     pub fn explains_message(&self, message: &str) -> Option<String> {
         self.explains(None, message)
     }

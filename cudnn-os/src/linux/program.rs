@@ -7,7 +7,6 @@ use std::path::PathBuf;
 
 /// Returns the words before this program on the command line. They are present if ld.so was started with the program as
 /// an argument, and include the options of ld.so.
-#[must_use]
 pub fn launcher() -> Vec<OsString> {
     let line = std::fs::read("/proc/self/cmdline").unwrap_or_default();
     let words: Vec<&[u8]> = line.strip_suffix(b"\0").unwrap_or(&line).split(|byte| *byte == 0).collect();

@@ -10,13 +10,11 @@ use std::path::Path;
 use super::{groups, trusted_files::user};
 
 /// Returns whether this process runs as root.
-#[must_use]
 pub fn is_root() -> bool {
     user() == 0
 }
 
 /// Returns whether only root can create files at this path, which may not exist yet.
-#[must_use]
 pub fn is_of_root(path: &Path) -> bool {
     const WRITABLE_BY_ALL: u32 = 0o002;
     let nearest = path.ancestors().find_map(|above| std::fs::metadata(above).ok());
@@ -24,7 +22,6 @@ pub fn is_of_root(path: &Path) -> bool {
 }
 
 /// Returns whether the user of this process can create this directory, or files in it.
-#[must_use]
 pub fn can_write(dir: &Path) -> bool {
     write_access(dir).is_ok()
 }
@@ -44,7 +41,6 @@ pub fn write_access(dir: &Path) -> Result<()> {
 }
 
 /// Returns whether the file is on a `noexec` file system, from which ld.so cannot load libraries.
-#[must_use]
 pub fn is_noexec(file: &Path) -> bool {
     let Ok(name) = CString::new(file.as_os_str().as_bytes()) else { return false };
     // SAFETY: all-zero bytes are a valid value of this C structure.
@@ -55,13 +51,11 @@ pub fn is_noexec(file: &Path) -> bool {
 }
 
 /// Returns whether this file or directory belongs to the user of this process.
-#[must_use]
 pub fn belongs_to_user(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| metadata.uid() == user())
 }
 
 /// Returns whether users other than the owner may write to this file or directory.
-#[must_use]
 pub fn others_may_write(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| is_writable_for_others(&metadata))
 }
@@ -78,13 +72,11 @@ fn is_writable_for_others(metadata: &Metadata) -> bool {
 
 /// Returns whether a file, directory or link belongs to root, and only root may write to it. The permission bits of
 /// links are meaningless.
-#[must_use]
 pub fn is_only_of_root(metadata: &Metadata) -> bool {
     metadata.uid() == 0 && (metadata.is_symlink() || !is_writable_for_others(metadata))
 }
 
 /// Returns whether this is a directory of root, such as `/tmp`, where only owners can rename and remove files.
-#[must_use]
 pub fn is_sticky_of_root(metadata: &Metadata) -> bool {
     metadata.is_dir() && metadata.uid() == 0 && metadata.mode() & libc::S_ISVTX != 0
 }
@@ -119,7 +111,6 @@ pub fn take_rights(file: &File, like: &Metadata) -> Result<()> {
 
 /// Returns whether the kernel starts this program with different rights than those of the current user, because of
 /// set-user-ID, set-group-ID or capabilities. ld.so then ignores most environment variables.
-#[must_use]
 pub fn changes_rights(program: &Path) -> bool {
     const GROUP_EXECUTES: u32 = 0o010;
     let Ok(file) = std::fs::metadata(program) else { return false };

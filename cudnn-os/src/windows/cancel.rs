@@ -4,7 +4,6 @@
 pub struct ThreadStateGuard(());
 
 impl ThreadStateGuard {
-    #[must_use]
     #[allow(clippy::new_without_default, reason = "a guard must be created explicitly")]
     pub fn new() -> Self {
         ThreadStateGuard(())

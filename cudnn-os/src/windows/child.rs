@@ -78,13 +78,11 @@ pub fn become_program(_command: &mut Command, _then: Option<&dyn Fn()>) -> Error
 }
 
 // Returns the exit code, if it indicates a crash.
-#[must_use]
 pub fn crash_number(status: ExitStatus) -> Option<i32> {
     let code = status.code()?;
     ((code as u32) >> 28 == 0xc).then_some(code)
 }
 
-#[must_use]
 pub fn failure(status: ExitStatus) -> String {
     match crash_number(status) {
         Some(code) => {
@@ -124,7 +122,6 @@ impl Child {
         Ok(Child { started, job, has_session })
     }
 
-    #[must_use]
     pub fn has_ended(&self) -> bool {
         self.wait(0)
     }
@@ -143,7 +140,6 @@ impl Child {
         self.started.try_wait()
     }
 
-    #[must_use]
     pub fn activity(&self) -> Option<(u64, u64)> {
         let handle = self.started.as_raw_handle();
         let mut io = IO_COUNTERS::default();

@@ -1,6 +1,5 @@
 //! On Windows, programs only close handles that they opened, which makes private descriptor tables unnecessary.
 
-#[must_use]
 pub fn leave_shared_table() -> bool {
     true
 }

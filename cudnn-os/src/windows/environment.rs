@@ -15,7 +15,6 @@ pub fn initial_value(_name: &str) -> Option<Option<OsString>> {
 }
 
 /// Returns `false`. Windows does not run programs with elevated rights in the environment of another user.
-#[must_use]
 pub fn is_secure_execution() -> bool {
     false
 }

@@ -4,7 +4,6 @@ use std::io::{Error, ErrorKind};
 
 use windows_sys::Win32::Foundation;
 
-#[must_use]
 pub fn is_lack_of_resources(error: &Error) -> bool {
     let limits = [
         Foundation::ERROR_TOO_MANY_OPEN_FILES,
@@ -17,18 +16,15 @@ pub fn is_lack_of_resources(error: &Error) -> bool {
     number(error).is_some_and(|number| limits.contains(&number))
 }
 
-#[must_use]
 pub fn is_lack_of_files(error: &Error) -> bool {
     number(error) == Some(Foundation::ERROR_TOO_MANY_OPEN_FILES)
 }
 
 // Windows does not limit the number of open handles.
-#[must_use]
 pub fn limit_of_open_files(_error: &Error) -> Option<u64> {
     None
 }
 
-#[must_use]
 pub fn is_closed_pipe(error: &Error) -> bool {
     error.kind() == ErrorKind::BrokenPipe
         || matches!(number(error), Some(Foundation::ERROR_PIPE_NOT_CONNECTED | Foundation::ERROR_NO_DATA))

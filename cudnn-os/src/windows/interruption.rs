@@ -8,18 +8,15 @@ pub type Signal = Infallible;
 pub struct Interruption(());
 
 impl Interruption {
-    #[must_use]
     pub fn catch() -> Interruption {
         Interruption(())
     }
 
-    #[must_use]
     pub fn signal(&self) -> Option<Signal> {
         None
     }
 }
 
-#[must_use]
 pub fn requests() -> u32 {
     0
 }

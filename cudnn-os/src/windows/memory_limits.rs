@@ -34,12 +34,10 @@ pub struct MemoryLimits {
 }
 
 impl MemoryLimits {
-    #[must_use]
     pub fn read() -> MemoryLimits {
         MemoryLimits { job: job_limit(), commit: commit_limit() }
     }
 
-    #[must_use]
     pub fn explains(&self, code: Option<i32>, stderr: &str) -> Option<String> {
         let is_code = code.is_some_and(|code| CODES.contains(&(code as u32)));
         let text = stderr.to_ascii_lowercase();
@@ -55,7 +53,6 @@ impl MemoryLimits {
         Some(format!("it ran out of memory: {}", limits.join("; ")))
     }
 
-    #[must_use]
     pub fn explains_message(&self, message: &str) -> Option<String> {
         // Messages of the loader contain the number in this form. In program output, it may have a different meaning.
         let is_refusal = message.contains("error 8: ") || message.contains("error 14: ");

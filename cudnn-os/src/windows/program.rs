@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::io::Result;
 use std::path::PathBuf;
 
-#[must_use]
 pub fn launcher() -> Vec<OsString> {
     Vec::new()
 }

@@ -9,22 +9,18 @@ pub fn create_own_dir(dir: &Path) -> Result<()> {
     std::fs::create_dir_all(dir)
 }
 
-#[must_use]
 pub fn is_root() -> bool {
     false
 }
 
-#[must_use]
 pub fn is_of_root(_path: &Path) -> bool {
     false
 }
 
-#[must_use]
 pub fn belongs_to_user(_path: &Path) -> bool {
     true
 }
 
-#[must_use]
 pub fn can_write(_dir: &Path) -> bool {
     false
 }
@@ -34,22 +30,18 @@ pub fn write_access(_dir: &Path) -> Result<()> {
     Ok(())
 }
 
-#[must_use]
 pub fn others_may_write(_path: &Path) -> bool {
     false
 }
 
-#[must_use]
 pub fn is_only_of_root(_metadata: &Metadata) -> bool {
     true
 }
 
-#[must_use]
 pub fn is_sticky_of_root(_metadata: &Metadata) -> bool {
     false
 }
 
-#[must_use]
 pub fn is_noexec(_file: &Path) -> bool {
     false
 }
@@ -59,7 +51,6 @@ pub fn take_rights(_file: &File, _like: &Metadata) -> Result<()> {
     Ok(())
 }
 
-#[must_use]
 pub fn changes_rights(_program: &Path) -> bool {
     false
 }

@@ -30,13 +30,11 @@ pub struct Command {
 
 impl Command {
     /// Returns the command that runs a program with these arguments.
-    #[must_use]
     pub fn new<A: Into<OsString>>(program: impl Into<OsString>, arguments: impl IntoIterator<Item = A>) -> Self {
         Command { program: program.into(), arguments: Vec::new(), needs_root: false, changed_dir: None }.and(arguments)
     }
 
     /// Adds arguments.
-    #[must_use]
     pub fn and<A: Into<OsString>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
         self.arguments.extend(arguments.into_iter().map(Into::into));
         self
@@ -49,7 +47,6 @@ impl Command {
     }
 
     /// Returns the directory that the command changes, if it was set.
-    #[must_use]
     pub fn changed_dir(&self) -> Option<&Path> {
         self.changed_dir.as_deref()
     }
@@ -71,7 +68,6 @@ impl Command {
     }
 
     /// Returns whether this is one of the arguments.
-    #[must_use]
     pub fn has(&self, argument: &str) -> bool {
         self.arguments.iter().any(|one| one == argument)
     }
@@ -89,7 +85,6 @@ impl fmt::Display for Command {
 
 /// Joins commands into one line for a POSIX shell, where each command runs only if the previous one succeeded. Windows
 /// PowerShell does not support `&&`, so on Windows all commands run in order.
-#[must_use]
 pub fn command_line(commands: &[Command]) -> String {
     commands.iter().map(Command::to_string).collect::<Vec<_>>().join(match Os::HOST {
         Os::Windows => "; ",

@@ -31,7 +31,6 @@ pub fn interpreter_of(script: &Path) -> Option<PathBuf> {
 }
 
 /// Returns the words in the first line of a script, from the interpreter on. `None` for other files.
-#[must_use]
 pub fn interpreter_words(script: &[u8]) -> Option<SplitWhitespace<'_>> {
     let line = script.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
     Some(str::from_utf8(line).ok()?.split_whitespace())

@@ -31,7 +31,6 @@ pub fn cache_dir() -> Result<PathBuf, FetchError> {
 
 impl Release {
     /// Returns whether the cache contains the release. It may be damaged, which only fetching finds out.
-    #[must_use]
     pub fn is_cached(&self) -> bool {
         cache_dir().is_ok_and(|cache| cache.join(self.dir_name()).is_dir())
     }

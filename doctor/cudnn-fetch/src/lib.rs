@@ -57,7 +57,6 @@ pub fn release(id: &str) -> Result<&'static Release, FetchError> {
 ///
 /// Returns `None` unless the identifier is the [`line`](Release::line) of a pinned release for this machine, followed by
 /// two to four numbers. The value is never freed, like those of pinned releases.
-#[must_use]
 pub fn unpinned(id: &str) -> Option<&'static Release> {
     let (line, version) = id.rsplit_once('-')?;
     let numbers: Vec<&str> = version.split('.').collect();

@@ -22,7 +22,6 @@ const MAX_FILES: usize = 10_000;
 ///
 /// Only the caller may have write access to `work_dir`. Python imports modules from the working directory, so a
 /// `pip.py` in the user's current directory would run instead of pip.
-#[must_use]
 pub fn pip(work_dir: &Path) -> Command {
     let mut command = python(work_dir);
     command.args(["-m", "pip"]);
@@ -30,7 +29,6 @@ pub fn pip(work_dir: &Path) -> Command {
 }
 
 /// Returns the Python that runs [`pip`], as a command without arguments for Python.
-#[must_use]
 pub fn python(work_dir: &Path) -> Command {
     let python = Python::find();
     let mut command = Command::new(python.program);

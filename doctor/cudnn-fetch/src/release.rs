@@ -25,26 +25,22 @@ pub struct Release {
 
 impl Release {
     /// Returns whether the sha256 of the wheel is known.
-    #[must_use]
     pub fn is_pinned(&self) -> bool {
         !self.sha256.is_empty()
     }
 
     /// Returns whether this is a wheel of cuDNN, rather than a library that cuDNN needs.
-    #[must_use]
     pub fn is_cudnn(&self) -> bool {
         self.package.starts_with("nvidia-cudnn")
     }
 
     /// Returns the version of cuDNN: major, minor, patch. `None` for other packages.
-    #[must_use]
     pub fn cudnn_version(&self) -> Option<[u32; 3]> {
         let mut numbers = self.is_cudnn().then(|| self.version.split('.'))?.map_while(|number| number.parse().ok());
         Some([numbers.next()?, numbers.next()?, numbers.next()?])
     }
 
     /// Returns the CUDA major version that this cuDNN is built for. `None` for other packages.
-    #[must_use]
     pub fn cuda_major(&self) -> Option<u32> {
         let (_, major) = self.is_cudnn().then(|| self.package.rsplit_once("-cu"))??;
         major.parse().ok()
@@ -52,26 +48,22 @@ impl Release {
 
     /// Returns the part of the identifier that all releases of this package for this platform share: `cu12`,
     /// `jit-cu13`, `windows-cu13`. `None` for other packages.
-    #[must_use]
     pub fn line(&self) -> Option<&'static str> {
         let [major, minor, patch] = self.cudnn_version()?;
         self.id.strip_suffix(&format!("-{major}.{minor}.{patch}"))
     }
 
     /// Returns whether this is a JIT-only wheel, which contains only some of the libraries.
-    #[must_use]
     pub fn is_jit(&self) -> bool {
         self.package.contains("-jit-")
     }
 
     /// Returns whether this is a wheel for Windows.
-    #[must_use]
     pub fn is_windows(&self) -> bool {
         self.platform.is_some_and(|platform| platform.starts_with("win"))
     }
 
     /// Returns the target machine, worded to follow "for": pip's platform name, or this machine's.
-    #[must_use]
     pub fn machine(&self) -> &'static str {
         self.platform.unwrap_or(if IS_WINDOWS { "Linux" } else { "this machine" })
     }
@@ -82,13 +74,11 @@ impl Release {
     }
 
     /// Returns the directory of the libraries in the unpacked wheel.
-    #[must_use]
     pub fn lib_dir(&self, unpacked: &Path) -> PathBuf {
         self.product_dir(unpacked).join(if self.is_windows() { "bin" } else { "lib" })
     }
 
     /// Returns the directory of the headers in the unpacked wheel.
-    #[must_use]
     pub fn include_dir(&self, unpacked: &Path) -> PathBuf {
         self.product_dir(unpacked).join("include")
     }

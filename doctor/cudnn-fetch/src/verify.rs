@@ -141,7 +141,6 @@ fn modified(metadata: &Metadata) -> u128 {
 
 /// Returns the sha256 of a file in URL-safe base64 without padding, as in RECORD files. Returns `None` if the file
 /// cannot be read.
-#[must_use]
 pub fn sha256(path: &Path) -> Option<String> {
     // Opening a pipe would block.
     let len = std::fs::metadata(path).ok().filter(Metadata::is_file)?.len();
@@ -159,7 +158,6 @@ pub fn sha256(path: &Path) -> Option<String> {
 }
 
 /// Returns the sha256 of bytes in hexadecimal digits, as `sha256sum` prints it.
-#[must_use]
 pub fn sha256_hex(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }

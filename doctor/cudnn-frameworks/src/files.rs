@@ -21,7 +21,6 @@ pub(crate) fn read_text(file: &Path, max_len: u64) -> Option<String> {
 }
 
 /// Returns the path with symbolic links resolved, if it exists.
-#[must_use]
 pub fn real_path(path: &Path) -> PathBuf {
     canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }

@@ -43,7 +43,6 @@ pub fn is_cudnn(name: &str) -> bool {
 }
 
 /// Returns the cuDNN 9 library with this file name, which may include the full version on Linux.
-#[must_use]
 pub fn cudnn_library(name: &str) -> Option<Library> {
     if let Some((stem, _)) = name.split_once(".so.9") {
         return Library::from_file_name(&format!("{stem}.so.9"));

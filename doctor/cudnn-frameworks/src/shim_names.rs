@@ -20,7 +20,6 @@ const MAX_PATH_LEN: usize = 4096;
 
 /// Returns the names of cuDNN's shim in these parts of a file, without duplicates: `libcudnn.so.9`, or the path of an
 /// existing file.
-#[must_use]
 pub fn shim_names_in(file: &Path, parts: &[Range<u64>]) -> Vec<String> {
     facts::ask("names in program", file, || {
         let mut names = HashSet::new();

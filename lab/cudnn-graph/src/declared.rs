@@ -17,19 +17,16 @@ struct Elements {
 static DECLARED: &[(Name, Elements)] = &include!("generated/attributes.rs");
 
 /// Returns whether cuDNN declares this type and number of elements for an attribute.
-#[must_use]
 pub fn is_declared(name: Name, ty: Type, count: i64) -> bool {
     (1..=most(name, ty)).contains(&count)
 }
 
 /// Returns whether cuDNN declares this number of elements for an attribute, of any type.
-#[must_use]
 pub fn is_count(name: Name, count: i64) -> bool {
     find(name).is_some_and(|elements| (1..=i64::from(elements.most)).contains(&count))
 }
 
 /// Returns the maximum number of elements of this type, or 0 if the combination is not declared.
-#[must_use]
 pub fn most(name: Name, ty: Type) -> i64 {
     find(name).filter(|elements| elements.types.contains(&ty)).map_or(0, |elements| i64::from(elements.most))
 }

@@ -18,26 +18,22 @@ pub struct Edit {
 
 impl Edit {
     /// Returns the nodes of a graph.
-    #[must_use]
     pub fn new(graph: &Graph) -> Self {
         Edit { nodes: graph.nodes().to_vec(), written: written(graph) }
     }
 
     /// Returns the indices of the tensors.
-    #[must_use]
     pub fn tensors(&self) -> Vec<usize> {
         let is_tensor = |(_, node): &(usize, &Node)| node.kind == Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR;
         self.nodes.iter().enumerate().filter(is_tensor).map(|(index, _)| index).collect()
     }
 
     /// Returns the integers of an attribute. Empty if it is not set.
-    #[must_use]
     pub fn integers(&self, node: usize, name: Name) -> Vec<i64> {
         self.nodes.get(node).map(|node| node.integers(name).to_vec()).unwrap_or_default()
     }
 
     /// Returns the indices of the descriptors of an attribute.
-    #[must_use]
     pub fn children(&self, node: usize, name: Name) -> Vec<usize> {
         self.nodes.get(node).and_then(|node| node.value(name)).map(|value| value.places().to_vec()).unwrap_or_default()
     }
@@ -63,7 +59,6 @@ impl Edit {
     }
 
     /// Returns the graph without unreferenced descriptors, or `None` if there are no operations.
-    #[must_use]
     pub fn finish(mut self) -> Option<Graph> {
         let root = self.nodes.len().checked_sub(1)?;
         if self.children(root, Name::CUDNN_ATTR_OPERATIONGRAPH_OPS).is_empty() {

@@ -76,19 +76,16 @@ impl Graph {
     }
 
     /// Returns the descriptors, each one after those that it refers to.
-    #[must_use]
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
     /// Returns the descriptor of the graph itself.
-    #[must_use]
     pub fn root(&self) -> Option<&Node> {
         self.nodes.last()
     }
 
     /// Returns the descriptors of an attribute.
-    #[must_use]
     pub fn children(&self, node: &Node, name: Name) -> Vec<&Node> {
         let Some(Value::Nodes(children)) = node.value(name) else { return Vec::new() };
         children.iter().filter_map(|child| self.nodes.get(*child)).collect()
@@ -103,7 +100,6 @@ impl Graph {
     }
 
     /// Returns the descriptors of the operations.
-    #[must_use]
     pub fn operations(&self) -> Vec<&Node> {
         self.root().map(|root| self.children(root, Name::CUDNN_ATTR_OPERATIONGRAPH_OPS)).unwrap_or_default()
     }
@@ -114,13 +110,11 @@ impl Graph {
     }
 
     /// Returns the tensor with this id.
-    #[must_use]
     pub fn tensor(&self, uid: i64) -> Option<&Node> {
         self.tensors().find(|tensor| tensor.uid() == Some(uid))
     }
 
     /// Returns the graph with changed descriptors, or `None` if one refers to a descriptor that does not precede it.
-    #[must_use]
     pub fn edited(&self, edit: impl FnMut(&mut Node)) -> Option<Self> {
         let mut nodes = self.nodes.clone();
         nodes.iter_mut().for_each(edit);
@@ -128,7 +122,6 @@ impl Graph {
     }
 
     /// Returns 16 hexadecimal digits that depend only on the content: the first 8 bytes of the SHA-256 of the JSON.
-    #[must_use]
     pub fn id(&self) -> String {
         let json = serde_json::to_vec(self).unwrap_or_default();
         Sha256::digest(&json).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
@@ -164,13 +157,11 @@ impl GraphBuilder {
 
 impl Node {
     /// Returns the elements of an attribute.
-    #[must_use]
     pub fn value(&self, name: Name) -> Option<&Value> {
         self.attributes.iter().find(|attribute| attribute.name == name).map(|attribute| &attribute.value)
     }
 
     /// Returns the integers of an attribute. Empty if it is not set.
-    #[must_use]
     pub fn integers(&self, name: Name) -> &[i64] {
         match self.value(name) {
             Some(Value::Integers(integers)) => integers,
@@ -179,7 +170,6 @@ impl Node {
     }
 
     /// Returns the float of an attribute with one element.
-    #[must_use]
     pub fn float(&self, name: Name) -> Option<f64> {
         match self.value(name) {
             Some(Value::Floats(floats)) => floats.first().copied(),
@@ -195,7 +185,6 @@ impl Node {
     }
 
     /// Returns the integer of an attribute with one element.
-    #[must_use]
     pub fn integer(&self, name: Name) -> Option<i64> {
         self.integers(name).first().copied()
     }

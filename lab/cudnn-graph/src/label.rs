@@ -21,7 +21,6 @@ const MAX_TENSORS: usize = 8;
 const MAX_DIMENSIONS: usize = 8;
 
 /// Returns the label of the last descriptor, which is a graph, an operation, a tensor, or any other kind.
-#[must_use]
 pub fn describe(graph: &Graph) -> String {
     let Some(root) = graph.root() else { return String::new() };
     match root.kind {
@@ -111,7 +110,6 @@ fn with_softmax<'a>(mut names: &[&'a str]) -> Vec<&'a str> {
 }
 
 /// Returns the parameters of a convolution that differ from the default, such as `, pad 1, stride 2`.
-#[must_use]
 pub fn parameters(operation: &Operation<'_>) -> String {
     let mut text = String::new();
     let Some(convolution) = operation.convolution() else { return text };

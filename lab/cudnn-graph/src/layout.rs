@@ -1,13 +1,11 @@
 //! Computes the strides of tensors without gaps.
 
 /// Returns the strides of a row-major tensor.
-#[must_use]
 pub fn packed(extents: &[i64]) -> Vec<i64> {
     strides_in(&row_major(extents.len()), extents)
 }
 
 /// Returns the strides of a channels-last tensor. Tensors with less than three dimensions are row-major.
-#[must_use]
 pub fn channels_last(extents: &[i64]) -> Vec<i64> {
     let order: Vec<usize> = match extents.len() {
         rank @ 0..3 => row_major(rank),
@@ -22,7 +20,6 @@ fn row_major(rank: usize) -> Vec<usize> {
 }
 
 /// Returns the strides of a tensor without gaps, with dimensions in this order in memory, innermost first.
-#[must_use]
 pub fn strides_in(order: &[usize], extents: &[i64]) -> Vec<i64> {
     let (mut strides, mut stride) = (vec![1; extents.len()], 1_i64);
     for dimension in order {
@@ -35,7 +32,6 @@ pub fn strides_in(order: &[usize], extents: &[i64]) -> Vec<i64> {
 }
 
 /// Returns the order of the dimensions in memory, innermost first.
-#[must_use]
 pub fn order(extents: &[i64], strides: &[i64]) -> Vec<usize> {
     let mut order = row_major(extents.len());
     // Dimensions with one element may have any stride.
@@ -45,13 +41,11 @@ pub fn order(extents: &[i64], strides: &[i64]) -> Vec<usize> {
 }
 
 /// Returns the order of the dimensions, innermost first. `None` if the tensor has gaps or overlaps itself.
-#[must_use]
 pub fn packed_order(extents: &[i64], strides: &[i64]) -> Option<Vec<usize>> {
     Some(order(extents, strides)).filter(|order| strides_in(order, extents) == strides)
 }
 
 /// Returns whether two elements certainly have the same address. Unusual layouts may overlap without being detected.
-#[must_use]
 pub fn overlaps(extents: &[i64], strides: &[i64]) -> bool {
     if extents.len() != strides.len() || strides.iter().any(|stride| *stride < 0) {
         return false;

@@ -19,13 +19,11 @@ pub struct Names<T: 'static> {
 
 impl<T: Copy + Into<u32>> Names<T> {
     /// Returns the name of a number, such as `TENSOR_DIMENSIONS`. Unknown numbers are written as `#1234`.
-    #[must_use]
     pub fn name(&self, number: u32) -> String {
         self.known(number).map_or_else(|| format!("#{number}"), str::to_owned)
     }
 
     /// Returns the number of a name.
-    #[must_use]
     pub fn number(&self, name: &str) -> Option<u32> {
         if let Some(number) = name.strip_prefix('#') {
             return number.parse().ok();
@@ -34,7 +32,6 @@ impl<T: Copy + Into<u32>> Names<T> {
     }
 
     /// Returns the name in lower case, as labels show it. Unknown numbers follow `what`, as in `type 99`.
-    #[must_use]
     pub fn short(&self, number: i64, what: &str) -> String {
         self.known(number as u32).map_or_else(|| format!("{what} {number}"), str::to_ascii_lowercase)
     }
@@ -95,43 +92,36 @@ names! {
 }
 
 /// Returns the name of a data type, such as `half`.
-#[must_use]
 pub fn data_type(number: i64) -> String {
     DATA_TYPES.short(number, "type")
 }
 
 /// Returns the name of a knob, such as `TILE_SIZE`, in capitals as in most engine configurations.
-#[must_use]
 pub fn knob(number: i64) -> String {
     KNOBS.known(number as u32).map_or_else(|| format!("KNOB_{number}"), str::to_owned)
 }
 
 /// Returns the name of a note about the arithmetic of an engine, such as `tensor_core`.
-#[must_use]
 pub fn numerical_note(number: i64) -> String {
     NUMERICAL_NOTES.short(number, "note")
 }
 
 /// Returns the name of a note about the behavior of an engine, such as `runtime_compilation`.
-#[must_use]
 pub fn behavior_note(number: i64) -> String {
     BEHAVIOR_NOTES.short(number, "note")
 }
 
 /// Returns the name of a mode of the heuristics, such as `mode_a`.
-#[must_use]
 pub fn heuristics_mode(number: i64) -> String {
     HEURISTICS_MODES.short(number, "mode")
 }
 
 /// Returns the name of an attribute without the prefix, such as `TENSOR_DIMENSIONS`.
-#[must_use]
 pub fn attribute(name: cudnnBackendAttributeName_t) -> String {
     ATTRIBUTES.name(i64::from(name.0) as u32)
 }
 
 /// Returns the name of a kind without the prefix and the suffix, such as `TENSOR`.
-#[must_use]
 pub fn kind(kind: cudnnBackendDescriptorType_t) -> String {
     KINDS.name(i64::from(kind.0) as u32)
 }

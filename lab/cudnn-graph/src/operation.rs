@@ -32,21 +32,18 @@ pub struct Operand<'a> {
 }
 
 /// Returns whether descriptors of this kind are operations.
-#[must_use]
 pub fn is_operation(kind: Kind) -> bool {
     KINDS.known(i64::from(kind.0) as u32).is_some_and(|name| name.starts_with("OPERATION_"))
 }
 
 impl<'a> Operation<'a> {
     /// Returns the operations of a graph in the program's order.
-    #[must_use]
     pub fn all_of(graph: &'a Graph) -> Vec<Self> {
         graph.operations().into_iter().map(|node| Operation::new(graph, node)).collect()
     }
 
     /// Returns the operations of a graph, followed by those of the graphs that are nested in operations, such as the one
     /// of an attention.
-    #[must_use]
     pub fn nested_in(graph: &'a Graph) -> Vec<Self> {
         let mut all = Operation::all_of(graph);
         let mut next = 0;
@@ -66,7 +63,6 @@ impl<'a> Operation<'a> {
     }
 
     /// Returns the operation that a descriptor of a graph describes.
-    #[must_use]
     pub fn new(graph: &'a Graph, node: &'a Node) -> Self {
         let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
         let prefix = attribute_prefix(node.kind).unwrap_or_default();
@@ -87,13 +83,11 @@ impl<'a> Operation<'a> {
     }
 
     /// Returns the first tensor of an attribute.
-    #[must_use]
     pub fn operand(&self, attribute: Name) -> Option<&Operand<'a>> {
         self.operands().find(|operand| operand.attribute == attribute)
     }
 
     /// Returns whether the operation works on each element.
-    #[must_use]
     pub fn is_pointwise(&self) -> bool {
         self.node.kind == Kind::CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR
     }
@@ -104,13 +98,11 @@ impl<'a> Operation<'a> {
     }
 
     /// Returns the first descriptor of an attribute.
-    #[must_use]
     pub fn child(&self, attribute: Name) -> Option<&'a Node> {
         self.graph.children(self.node, attribute).first().copied()
     }
 
     /// Returns the compute type, such as `float`, from the operation or from the descriptor of the function.
-    #[must_use]
     pub fn compute_type(&self) -> Option<String> {
         let is_type = |name: Name| {
             let name = ATTRIBUTES.known(i64::from(name.0) as u32).unwrap_or_default();
@@ -125,7 +117,6 @@ impl<'a> Operation<'a> {
     }
 
     /// Returns the descriptor with the parameters of a convolution.
-    #[must_use]
     pub fn convolution(&self) -> Option<&'a Node> {
         let mut children = self.descriptors().map(|(_, child)| child);
         children.find(|child| child.kind == Kind::CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)
@@ -134,7 +125,6 @@ impl<'a> Operation<'a> {
 
 /// Returns the attributes of a convolution, forward or backward: image, filter, output, and the descriptor with the
 /// parameters. Their shapes are the same in all directions.
-#[must_use]
 pub fn convolution_attributes(kind: Kind) -> Option<[Name; 4]> {
     Some(match kind {
         Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR => [
@@ -219,7 +209,6 @@ fn name_of_broadcast(mode: String, inputs: &[Operand<'_>]) -> String {
 }
 
 /// Returns the start of the names of a descriptor's attributes, such as `OPERATION_NORM_FWD`.
-#[must_use]
 pub fn attribute_prefix(kind: Kind) -> Option<String> {
     let name = KINDS.known(i64::from(kind.0) as u32)?;
     Some(match name {
@@ -239,7 +228,6 @@ fn role(name: Name, prefix: &str) -> String {
 }
 
 /// Returns whether it is known which tensors an operation reads and writes.
-#[must_use]
 pub fn has_known_roles(operation: &Operation<'_>) -> bool {
     let mut children = operation.descriptors().map(|(_, child)| child);
     let has_graph = children.any(|child| child.kind == Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);

@@ -90,7 +90,6 @@ pub(crate) fn is_output(operation: &Node, name: Name) -> bool {
 
 impl Graph {
     /// Returns whether an operation adds to the former values of its output, which a nonzero `beta` requests.
-    #[must_use]
     pub fn reads_outputs(&self) -> bool {
         const FACTORS: [Name; 5] = [
             Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
@@ -107,14 +106,12 @@ impl Graph {
 
     /// Returns the unique ids of the tensors that an operation writes. Tensors of a graph inside of the operation
     /// are left out.
-    #[must_use]
     pub fn outputs(&self, operation: &Node) -> Vec<i64> {
         self.uids(operation, true)
     }
 
     /// Returns the unique ids of the tensors that an operation reads. Tensors of a graph inside of the operation
     /// are left out.
-    #[must_use]
     pub fn inputs(&self, operation: &Node) -> Vec<i64> {
         self.uids(operation, false)
     }

@@ -16,7 +16,6 @@ pub enum Broadcast {
 }
 
 /// Combines operands with the same rank.
-#[must_use]
 pub fn broadcast(operands: &[&[i64]]) -> Option<Broadcast> {
     let (first, rest) = operands.split_first()?;
     let mut shape = first.to_vec();
@@ -36,14 +35,12 @@ pub fn broadcast(operands: &[&[i64]]) -> Option<Broadcast> {
 }
 
 /// Returns whether a pointwise operation can write this output. Operands of extent 1 are repeated.
-#[must_use]
 pub fn is_broadcast_to(shape: &[i64], output: &[i64]) -> bool {
     shape.len() != output.len() || shape.iter().zip(output).all(|(from, to)| from == to || *from == 1)
 }
 
 /// Returns whether a reduction can write this output: dimensions are unchanged, or reduced in groups of equal size. The
 /// gradients of a grouped attention are sums over groups of heads.
-#[must_use]
 pub fn is_reduced_to(shape: &[i64], output: &[i64]) -> bool {
     let is_part = |(from, to): (&i64, &i64)| *to > 0 && from.checked_rem(*to) == Some(0);
     shape.len() != output.len() || shape.iter().zip(output).all(is_part)
@@ -51,7 +48,6 @@ pub fn is_reduced_to(shape: &[i64], output: &[i64]) -> bool {
 
 /// Returns the output of a matrix product. For dimensions of the batch that cuDNN repeats in other ways, such as the
 /// heads of a grouped attention, it returns the extent of the actual output.
-#[must_use]
 pub fn product(a: &[i64], b: &[i64], c: &[i64]) -> Option<Vec<i64>> {
     let rank = a.len();
     if rank < 2 || b.len() != rank || c.len() != rank {
@@ -77,7 +73,6 @@ pub struct Axis {
 }
 
 /// Returns the parameters in the descriptor of a convolution, if all are set.
-#[must_use]
 pub fn axes(convolution: &Node) -> Option<Vec<Axis>> {
     let [before, after, strides, dilations] = [
         Name::CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS,
@@ -96,7 +91,6 @@ pub fn axes(convolution: &Node) -> Option<Vec<Axis>> {
 }
 
 /// Returns the output of a convolution of the image `x` with the filter `w`.
-#[must_use]
 pub fn convolved(x: &[i64], w: &[i64], axes: &[Axis]) -> Option<Vec<i64>> {
     let ([batch, channels, image @ ..], [outputs, group, filter @ ..]) = (x, w) else { return None };
     let is_divisible = *group > 0 && channels % group == 0;
@@ -105,7 +99,6 @@ pub fn convolved(x: &[i64], w: &[i64], axes: &[Axis]) -> Option<Vec<i64>> {
 }
 
 /// Returns the extents of a convolution's output without batch and channels.
-#[must_use]
 pub fn spatial(image: &[i64], filter: &[i64], axes: &[Axis]) -> Option<Vec<i64>> {
     if image.len() != axes.len() || filter.len() != axes.len() {
         return None;

@@ -8,55 +8,46 @@ use crate::names;
 
 impl Node {
     /// Returns the program's id for the tensor.
-    #[must_use]
     pub fn uid(&self) -> Option<i64> {
         self.integer(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID)
     }
 
     /// Returns the number of the data type in cuDNN's enum.
-    #[must_use]
     pub fn data_type(&self) -> Option<i64> {
         self.integer(Name::CUDNN_ATTR_TENSOR_DATA_TYPE)
     }
 
     /// Returns the name of the data type, such as `half`.
-    #[must_use]
     pub fn type_name(&self) -> String {
         self.data_type().map_or_else(|| "unknown type".to_owned(), names::data_type)
     }
 
     /// Returns the extent of each dimension.
-    #[must_use]
     pub fn extents(&self) -> &[i64] {
         self.integers(Name::CUDNN_ATTR_TENSOR_DIMENSIONS)
     }
 
     /// Returns the stride of each dimension, in elements.
-    #[must_use]
     pub fn strides(&self) -> &[i64] {
         self.integers(Name::CUDNN_ATTR_TENSOR_STRIDES)
     }
 
     /// Returns the alignment in bytes that the program promises.
-    #[must_use]
     pub fn alignment(&self) -> Option<i64> {
         self.integer(Name::CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT)
     }
 
     /// Returns whether this is a tensor of a scalar in host memory.
-    #[must_use]
     pub fn is_by_value(&self) -> bool {
         self.integer(Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE).is_some_and(|is| is != 0)
     }
 
     /// Returns whether the tensor only connects two operations.
-    #[must_use]
     pub fn is_virtual(&self) -> bool {
         self.integer(Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL).is_some_and(|is| is != 0)
     }
 
     /// Returns whether the elements are vectors, so that the dimensions have another meaning.
-    #[must_use]
     pub fn is_vectorized(&self) -> bool {
         self.integer(Name::CUDNN_ATTR_TENSOR_VECTOR_COUNT).is_some_and(|count| count != 1)
     }
@@ -76,7 +67,6 @@ impl Node {
 
     /// Returns whether an image or filter is channels-last. Returns `None` for other tensors, and if the dimensions are
     /// ambiguous.
-    #[must_use]
     pub fn is_channels_last(&self) -> Option<bool> {
         let (extents, strides) = (self.extents(), self.strides());
         if !(4..=5).contains(&extents.len()) || strides.len() != extents.len() {
@@ -94,7 +84,6 @@ impl Node {
     }
 
     /// Returns the number of bytes between the first and the last element. `None` if the strides or the type do not tell.
-    #[must_use]
     pub fn span(&self) -> Option<u64> {
         if self.value(Name::CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC).is_some() {
             return None;
@@ -119,7 +108,6 @@ impl Node {
 /// Returns the size of a tensor's element in bits, or `None` if the type is unknown to these bindings.
 ///
 /// A vectorized type such as `CUDNN_DATA_INT8x4` is one element. `CUDNN_DATA_BOOLEAN` needs one bit.
-#[must_use]
 pub fn element_bits(data_type: DataType) -> Option<u64> {
     Some(match data_type {
         DataType::CUDNN_DATA_DOUBLE | DataType::CUDNN_DATA_INT64 | DataType::CUDNN_DATA_COMPLEX_FP32 => 64,

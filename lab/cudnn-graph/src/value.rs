@@ -22,7 +22,6 @@ pub enum Value {
 
 /// Returns the size of an element in bytes, or `None` if the type is newer than these bindings.
 #[inline]
-#[must_use]
 pub fn element_size(ty: Type) -> Option<usize> {
     Some(match ty {
         Type::CUDNN_TYPE_HANDLE | Type::CUDNN_TYPE_VOID_PTR | Type::CUDNN_TYPE_BACKEND_DESCRIPTOR => size_of::<usize>(),
@@ -44,7 +43,6 @@ macro_rules! enumerations {
 
         /// Returns the name of a C enum, and the name of this value if these bindings know it. Returns `None` if the type
         /// of the element is not an enum.
-        #[must_use]
         pub fn enumerator(ty: Type, value: i64) -> Option<(&'static str, Option<&'static CStr>)> {
             match ty {
                 $(Type::$code => Some((stringify!($enumeration), types::$enumeration(value as _).name())),)*
@@ -89,7 +87,6 @@ impl Value {
     /// Returns elements other than descriptors and handles.
     ///
     /// Returns `None` for pointers, for unknown types, and for incomplete elements.
-    #[must_use]
     pub fn from_bytes(ty: Type, count: i64, bytes: &[u8]) -> Option<Self> {
         let size = element_size(ty)?;
         let text = || Value::Text(bytes.split(|byte| *byte == 0).next().unwrap_or_default().to_vec(), count);
@@ -108,13 +105,11 @@ impl Value {
     }
 
     /// Returns the indices of descriptors. Empty for other elements.
-    #[must_use]
     pub fn places(&self) -> &[usize] {
         if let Value::Nodes(places) = self { places } else { &[] }
     }
 
     /// Returns the number of elements, as passed to cuDNN.
-    #[must_use]
     pub fn count(&self, ty: Type) -> i64 {
         match self {
             Value::Integers(integers) => (integers.len() / integers_in(ty)) as i64,
@@ -127,7 +122,6 @@ impl Value {
 
     /// Returns the elements in cuDNN's layout. Texts are padded with NULs to the count. Descriptors and handles are
     /// empty.
-    #[must_use]
     pub fn to_bytes(&self, ty: Type) -> Vec<u8> {
         match self {
             Value::Integers(integers) => {

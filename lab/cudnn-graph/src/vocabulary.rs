@@ -8,7 +8,6 @@ use crate::names::{DATA_TYPES, KNOBS, NORM_MODES, NUMERICAL_NOTES, POINTWISE_MOD
 use crate::operation::{NAMED_BY_MODE, name_of_kind};
 
 /// Returns the names of all operations, such as `conv_fwd`, `matmul` and `relu`.
-#[must_use]
 pub fn operations() -> BTreeSet<String> {
     let both = |names: BTreeSet<String>| names.into_iter().flat_map(|name| [format!("{name}_bwd"), name]);
     let reductions = REDUCTIONS.all_short().into_iter().map(|name| format!("reduce_{name}"));
@@ -19,19 +18,16 @@ pub fn operations() -> BTreeSet<String> {
 }
 
 /// Returns the names of all knobs, such as `TILE_SIZE`.
-#[must_use]
 pub fn knobs() -> BTreeSet<String> {
     KNOBS.all_short().into_iter().map(|name| name.to_ascii_uppercase()).collect()
 }
 
 /// Returns the names of all data types, such as `half`.
-#[must_use]
 pub fn data_types() -> BTreeSet<String> {
     DATA_TYPES.all_short()
 }
 
 /// Returns the names of all notes about an engine's arithmetic, such as `tensor_core`.
-#[must_use]
 pub fn numerical_notes() -> BTreeSet<String> {
     let mut notes = NUMERICAL_NOTES.all_short();
     notes.remove("type_count");

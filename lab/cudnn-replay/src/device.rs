@@ -10,7 +10,6 @@ use serde_json::{Map, Value};
 ///
 /// cuDNN refuses descriptions that older releases have written, because new releases add members: 9.28.1 needs three that
 /// 9.19 does not write. They get the values of the H200, except for the name.
-#[must_use]
 pub fn completed(description: &str) -> String {
     let read = |text| serde_json::from_str::<Map<String, Value>>(text);
     let (Ok(mut members), Ok(all)) = (read(description), read(H200)) else { return description.to_owned() };
@@ -73,7 +72,6 @@ pub(crate) fn check_json(graph: &Graph) -> Result<(), String> {
 }
 
 /// Returns the name in a description.
-#[must_use]
 pub fn name(description: &str) -> Option<String> {
     let json: Value = serde_json::from_str(description).ok()?;
     let name = json.get("deviceName").or_else(|| json.get(PROFILE)?.get("deviceName"));
@@ -81,7 +79,6 @@ pub fn name(description: &str) -> Option<String> {
 }
 
 /// Returns the compute capability in a description, such as `12.1`.
-#[must_use]
 pub fn compute_capability(description: &str) -> Option<String> {
     let json: Value = serde_json::from_str(description).ok()?;
     let version = json.get("deviceVer")?.as_u64()?;

@@ -26,7 +26,6 @@ pub struct KnownDevice {
 
 impl KnownDevice {
     /// Returns the description, with all members that cuDNN 9.28 needs.
-    #[must_use]
     pub fn description(&self) -> String {
         let mut members: Map<String, Value> = serde_json::from_str(H200).unwrap_or_default();
         members.extend(self.description.clone());
@@ -35,7 +34,6 @@ impl KnownDevice {
 
     /// Returns whether this is the name, or cuDNN's name of the GPU. Case, spaces, hyphens and words such as NVIDIA do not
     /// matter.
-    #[must_use]
     pub fn is_named(&self, name: &str) -> bool {
         let gpu = device::name(&self.description()).unwrap_or_default();
         [plain(&self.name), plain(&gpu)].contains(&plain(name))
@@ -43,13 +41,11 @@ impl KnownDevice {
 }
 
 /// Returns the known devices, by compute capability.
-#[must_use]
 pub fn known_devices() -> Vec<KnownDevice> {
     serde_json::from_str(KNOWN).unwrap_or_default()
 }
 
 /// Returns the letters and digits of a name in lower case, without the words that names of GPUs may lack.
-#[must_use]
 pub fn plain(name: &str) -> String {
     let letters = name.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase());
     let words = ["nvidia", "geforce", "rtx", "tesla", "jetson"];

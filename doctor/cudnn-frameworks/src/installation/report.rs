@@ -201,7 +201,6 @@ impl InstallationReport {
 }
 
 /// Returns the most frequent value, or the first of several.
-#[must_use]
 pub fn majority(values: impl DoubleEndedIterator<Item = u32> + Clone) -> Option<u32> {
     values.clone().rev().max_by_key(|value| values.clone().filter(|other| other == value).count())
 }

@@ -49,7 +49,6 @@ impl Distribution {
     }
 
     /// Returns the program that installed the package, such as `pip`, or an empty string if no file names it.
-    #[must_use]
     pub fn installer(&self) -> String {
         const MAX_LEN: u64 = 64;
         let installer = read_text(&self.info_dir.join("INSTALLER"), MAX_LEN).unwrap_or_default();

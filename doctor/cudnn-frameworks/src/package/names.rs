@@ -21,7 +21,6 @@ pub(super) fn kind(name: &str) -> Option<(MetadataKind, &str)> {
 
 /// Parses the name of a `.dist-info` directory. Returns the normalized name of the package and the version, which may be
 /// missing.
-#[must_use]
 pub fn parse_dist_info(name: &str) -> Option<(String, Option<String>)> {
     let (kind, stem) = kind(name).filter(|(kind, _)| *kind == MetadataKind::DistInfo)?;
     parse(stem, kind)
@@ -29,7 +28,6 @@ pub fn parse_dist_info(name: &str) -> Option<(String, Option<String>)> {
 
 /// Returns the name of a `.dist-info` directory that a killed `fix`, or a pasted command, has left under another name:
 /// `torch-2.9.1.dist-info.aside-1`.
-#[must_use]
 pub fn name_before_aside(name: &str) -> Option<&str> {
     let (before, number) = name.rsplit_once(".aside-")?;
     let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
@@ -68,7 +66,6 @@ pub(super) fn is_version(text: &str) -> bool {
 }
 
 /// Normalizes a package name as in PEP 503: lower case, with `-` instead of each run of `-`, `_` and `.`.
-#[must_use]
 pub fn normalized(name: &str) -> String {
     let mut normalized = String::with_capacity(name.len());
     for c in name.chars() {

@@ -68,7 +68,6 @@ fn text(info_dir: &Path) -> String {
 
 /// Splits a line of a package's record, such as `torch/lib/libtorch.so,sha256=...,1234`, into path, hash and length. A
 /// path with a comma is quoted.
-#[must_use]
 pub fn parse(line: &str) -> Option<(&str, &str, &str)> {
     let (path, rest) = match line.strip_prefix('"') {
         Some(quoted) => quoted.split_once("\",")?,
@@ -80,7 +79,6 @@ pub fn parse(line: &str) -> Option<(&str, &str, &str)> {
 
 /// Returns the files of a package below the import directory with a length in the record, with the length and the
 /// sha256 hash in URL-safe base64.
-#[must_use]
 pub fn recorded_files(info_dir: &Path) -> Vec<(PathBuf, u64, Option<String>)> {
     let text = text(info_dir);
     let recorded =

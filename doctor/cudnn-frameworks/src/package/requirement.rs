@@ -164,13 +164,11 @@ fn pin(
 
 /// Returns the normalized names of the packages that the package with this metadata directory requires, on any platform
 /// and with any extra.
-#[must_use]
 pub fn required_packages(info_dir: &Path) -> Vec<String> {
     requirements(info_dir).iter().map(|requirement| normalized(name(requirement))).collect()
 }
 
 /// Returns the requirements in this metadata directory of a package, as written.
-#[must_use]
 pub fn requirements(info_dir: &Path) -> Vec<String> {
     metadata::read(info_dir).map(|metadata| metadata.requirements).unwrap_or_default()
 }
@@ -286,7 +284,6 @@ pub(super) fn clause(clause: &str) -> String {
 }
 
 /// Returns whether a requirement of pip, conda or apt accepts this version. What cannot be compared counts as accepted.
-#[must_use]
 pub fn allows(requirement: &str, version: &str) -> bool {
     let version = Version::from_str(version);
     specifiers(requirement).is_none_or(|specifiers| version.is_ok_and(|version| specifiers.contains(&version)))
@@ -294,7 +291,6 @@ pub fn allows(requirement: &str, version: &str) -> bool {
 
 /// Returns whether the marker of a requirement applies without extras to this platform and this version of Python, such as
 /// `3.12` or `3.12.1`. A marker that cannot be parsed counts as one that applies.
-#[must_use]
 pub fn applies(requirement: &str, python: Option<&str>) -> bool {
     let marker = Parsed::new(requirement).ok().and_then(|parsed| parsed.marker);
     let platform = python.map_or_else(|| Platform::new(None), Platform::with_python);
@@ -302,13 +298,11 @@ pub fn applies(requirement: &str, python: Option<&str>) -> bool {
 }
 
 /// Returns why this is not a requirement with versions or a URL. The marker is not read.
-#[must_use]
 pub fn requirement_error(requirement: &str) -> Option<String> {
     Parsed::new(requirement).err()
 }
 
 /// Returns whether no version satisfies both requirements, as far as the versions that they mention show.
-#[must_use]
 pub fn exclude_each_other(one: &str, other: &str) -> bool {
     let [Some(one), Some(other)] = [one, other].map(specifiers) else { return false };
     !is_any_allowed(&[&one, &other], &Version::new([0]))
@@ -316,7 +310,6 @@ pub fn exclude_each_other(one: &str, other: &str) -> bool {
 
 /// Returns the version specifiers of a requirement (`>=9.8,<10`), and whether they allow this version or a newer one.
 /// `None` without specifiers and for invalid requirements.
-#[must_use]
 pub fn allows_from(requirement: &str, minimum: &str) -> Option<(String, bool)> {
     let specifiers = specifiers(requirement)?;
     let is_allowed = is_any_allowed(&[&specifiers], &Version::from_str(minimum).ok()?);

@@ -101,7 +101,6 @@ struct NamedRule {
 
 impl ReleaseFacts {
     /// Returns the facts that this build contains.
-    #[must_use]
     pub fn built_in() -> Self {
         ReleaseFacts::parse(RELEASE_FACTS).unwrap_or_default()
     }
@@ -151,14 +150,12 @@ impl ReleaseFacts {
 
 impl KnownIssue {
     /// Returns the range that contains a release, if the release is affected.
-    #[must_use]
     pub fn affects(&self, version: Version) -> Option<&ReleaseRange> {
         self.releases.iter().find(|range| range.contains(Release(version)))
     }
 
     /// Returns whether it concerns a machine with these GPUs and this release of cuBLAS. An issue of certain GPUs concerns
     /// no machine without such a GPU, but an issue of certain releases of cuBLAS concerns a machine whose release is unknown.
-    #[must_use]
     pub fn concerns(&self, gpus: &[Gpu], cublas: impl FnOnce() -> Option<String>) -> bool {
         let range = self.compute_capability.as_ref();
         let is_allowed = |affected: &String| cublas().is_none_or(|found| allows(&format!("cublas{affected}"), &found));
@@ -192,19 +189,16 @@ impl KnownIssue {
 
 impl ReleaseRange {
     /// Returns the first affected release.
-    #[must_use]
     pub fn first(&self) -> Version {
         self.from.0
     }
 
     /// Returns the first release with a fix, if it is known.
-    #[must_use]
     pub fn fixed_in(&self) -> Option<Version> {
         self.before.map(|release| release.0)
     }
 
     /// Returns the last release that was observed to be affected, if no release is known to fix the issue.
-    #[must_use]
     pub fn last_observed(&self) -> Option<Version> {
         self.through.map(|release| release.0)
     }
@@ -241,13 +235,11 @@ impl std::fmt::Display for ReleaseRange {
 
 impl CapabilityRange {
     /// Returns the lowest affected compute capability: `9.0`.
-    #[must_use]
     pub fn lowest(&self) -> String {
         self.from.to_string()
     }
 
     /// Returns the first higher compute capability that is not affected.
-    #[must_use]
     pub fn end(&self) -> Option<String> {
         self.before.map(|end| end.to_string())
     }

@@ -28,7 +28,6 @@ pub struct InUse {
 
 /// Returns the path of the stored file: `cudnn-doctor/facts.json` in `XDG_DATA_HOME` or `~/.local/share`, and on
 /// Windows in `LOCALAPPDATA`. `None` if the variables are unset.
-#[must_use]
 pub fn stored_file() -> Option<PathBuf> {
     let variable = |name: &str| facts::variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let data = match Os::HOST {
@@ -39,7 +38,6 @@ pub fn stored_file() -> Option<PathBuf> {
 }
 
 /// Returns the stored facts if they are valid and newer than those that this build contains, and otherwise the latter.
-#[must_use]
 pub fn in_use() -> InUse {
     let built_in = ReleaseFacts::built_in();
     let stored =

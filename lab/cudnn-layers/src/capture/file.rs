@@ -45,7 +45,6 @@ pub(super) static CREATING: Lock<()> = Lock::new(());
 static HAS_FAILED: AtomicBool = AtomicBool::new(false);
 
 /// Returns whether the layer replaces a file that starts with these bytes: an empty file or an older capture.
-#[must_use]
 pub fn may_replace(start: &[u8]) -> bool {
     KIND.may_replace(start)
 }

@@ -27,7 +27,6 @@ configured_in_code! {
 
 impl Options {
     /// Returns options that write to this file.
-    #[must_use]
     pub fn new(file: impl Into<PathBuf>) -> Self {
         Options { file: file.into() }
     }

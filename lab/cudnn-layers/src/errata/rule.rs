@@ -104,7 +104,6 @@ impl<T: fmt::Display> fmt::Display for Range<T> {
 
 impl BlockingRules {
     /// Returns the rules for publicly known problems of cuDNN.
-    #[must_use]
     pub fn known() -> BlockingRules {
         BlockingRules::parse(RELEASE_FACTS).unwrap_or_default()
     }
@@ -153,13 +152,11 @@ impl BlockingRules {
     }
 
     /// Returns the number of rules.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
     /// Returns whether there are no rules.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -171,31 +168,26 @@ impl BlockingRules {
 
 impl BlockingRule {
     /// Returns whether the rule applies to a release, as returned by `cudnnGetVersion`.
-    #[must_use]
     pub fn includes_release(&self, release: u32) -> bool {
         self.cudnn.contains(&Release::from_number(release))
     }
 
     /// Returns whether the rule applies to GPUs of this compute capability, in tenths.
-    #[must_use]
     pub fn includes_capability(&self, capability: u32) -> bool {
         self.compute_capability.contains(&Capability::from_tenths(capability))
     }
 
     /// Returns the releases that the rule applies to, such as `9.8.0 to before 9.11.0`.
-    #[must_use]
     pub fn releases(&self) -> String {
         self.cudnn.to_string()
     }
 
     /// Returns the compute capabilities that the rule applies to, such as `9.0 or newer`.
-    #[must_use]
     pub fn capabilities(&self) -> String {
         self.compute_capability.to_string()
     }
 
     /// Returns the conditions for plans in one line, such as `conv_fwd, bfloat16 of rank 5`.
-    #[must_use]
     pub fn conditions(&self) -> String {
         let mut texts = Vec::new();
         let mut list = |what: &str, items: &[String]| match items {

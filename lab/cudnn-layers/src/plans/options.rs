@@ -21,7 +21,6 @@ configured_in_code!(Options);
 
 impl Options {
     /// Reads the options from the environment. Also returns the problems with invalid values.
-    #[must_use]
     pub fn from_environment() -> (Options, Vec<cudnn_store::plans::StoreError>) {
         let (store, problems) = Settings::from_environment();
         let summary = std::env::var_os("CUDNN_PLANS_SUMMARY").filter(|value| !value.is_empty());

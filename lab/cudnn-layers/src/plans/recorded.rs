@@ -33,7 +33,6 @@ const FORMAT: &[u8] = b"cudnn plan 3";
 
 impl Recorded {
     /// Parses a key. Returns `None` if it was created by an incompatible release of this crate.
-    #[must_use]
     pub fn parse(key: &[u8]) -> Option<Self> {
         let (format, rest) = block(key)?;
         if format != FORMAT {
@@ -93,7 +92,6 @@ impl Recorded {
     }
 
     /// Returns the key of the plan for a device, given as cuDNN's JSON description, and an [`environment`].
-    #[must_use]
     pub fn key_for(&self, environment: &[u8], device_description: &[u8]) -> Vec<u8> {
         let mut bytes = KeyBytes::default();
         bytes.block(FORMAT);
@@ -126,7 +124,6 @@ pub fn environment(cudnn_version: u32, cudnn_dir: &Path) -> Result<Vec<u8>, Stri
 }
 
 /// Returns the device name from a JSON description.
-#[must_use]
 pub fn device_name(description: &[u8]) -> String {
     device::name(description)
 }

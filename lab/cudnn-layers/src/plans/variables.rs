@@ -170,7 +170,6 @@ pub enum VariableUse {
 }
 
 /// Returns how plans depend on the variable with this name.
-#[must_use]
 pub fn variable_use(name: &OsStr) -> VariableUse {
     let Some(name) = name.to_str() else { return VariableUse::Unknown };
     if HARMLESS.contains(&name) {

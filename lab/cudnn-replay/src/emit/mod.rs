@@ -59,7 +59,6 @@ pub fn emit(case: &Case, language: Language) -> Result<String, String> {
 }
 
 /// Returns whether a file that starts with these bytes is a program of [`emit`], in any language.
-#[must_use]
 pub fn is_program(start: &[u8]) -> bool {
     [cpp::Cpp::COMMENT, python::Python::COMMENT]
         .iter()

@@ -36,7 +36,6 @@ const MIN_RATIO: f64 = 2.0;
 
 impl Condition {
     /// Returns whether a graph shows the problem of the original. The original shows it if it equals itself.
-    #[must_use]
     pub fn holds(self, original: &Observed, observed: &Observed) -> bool {
         let (before, report) = (&original.report, &observed.report);
         match self {
@@ -54,7 +53,6 @@ impl Condition {
     }
 
     /// Returns the data sets to try smaller graphs with. For [`Condition::Wrong`], only those that show the problem.
-    #[must_use]
     pub fn data(self, original: &Observed) -> Vec<DataSet> {
         let mut data = vec![DataSet::Integers, DataSet::Normal];
         if self == Condition::Wrong {

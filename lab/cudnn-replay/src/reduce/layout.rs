@@ -10,7 +10,6 @@ use cudnn_store::captures::ExecutionRecord;
 ///
 /// Only tensors of the graph remain. If a dimension or stride has changed, offsets are meaningless: ranges that start
 /// at the same address still share a buffer, and all others are separate. Alignments remain.
-#[must_use]
 pub fn adapted(execution: &ExecutionRecord, original: &Graph, smaller: &Graph) -> ExecutionRecord {
     let (before, after) = (shapes(original), shapes(smaller));
     let mut execution = execution.clone();

@@ -58,7 +58,6 @@ struct FoundPlan<'a> {
 
 /// Returns the distinct graphs of captures, in the order of their first records. Failed calls follow, if a capture
 /// contains the descriptors.
-#[must_use]
 pub fn graphs<'a>(captures: impl IntoIterator<Item = &'a Capture>) -> Vec<Captured> {
     let processes = captures.into_iter().enumerate();
     let processes: Vec<(usize, Process<'a>)> =
@@ -195,7 +194,6 @@ impl Captured {
 
     /// Returns a request for this graph of the capture file [`capture`](Self::capture), with the first engine that works and two executions. The
     /// captured values are used in addition to the selected data sets, if the capture contains any.
-    #[must_use]
     pub fn request(&self, file: &Path, data: &[DataSet]) -> Request {
         let mut data = data.to_vec();
         if !self.values.is_empty() && !data.contains(&DataSet::Captured) {

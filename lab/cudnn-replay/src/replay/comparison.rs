@@ -72,7 +72,6 @@ const ROUNDING_NOTES: &[&str] = &["down_convert_inputs", "reduced_precision_redu
 
 impl ComparisonRow {
     /// Compares two reports about a graph, with which these engines were tried.
-    #[must_use]
     pub fn new(graph: String, label: String, engines: &Engines, before: ReplayReport, after: ReplayReport) -> Self {
         let mut changes = changes(engines, &before, &after);
         changes.sort_by(|a, b| b.cmp(a));
@@ -82,7 +81,6 @@ impl ComparisonRow {
     }
 
     /// Returns whether something became worse.
-    #[must_use]
     pub fn is_worse(&self) -> bool {
         self.changes.iter().any(|change| change.is_worse)
     }
@@ -102,7 +100,6 @@ fn largest_error(report: &ReplayReport) -> Option<f64> {
 }
 
 /// Returns the status, engine, workspace, time to build, time of an execution, and largest error.
-#[must_use]
 pub fn cells(report: &ReplayReport) -> [String; 6] {
     let plan = working_plan(report);
     let of_plan = |text: &dyn Fn(&PlanReport) -> String| plan.map_or(String::new(), text);
@@ -118,14 +115,12 @@ pub fn cells(report: &ReplayReport) -> [String; 6] {
 }
 
 /// Returns the notes of an engine that explain a larger error.
-#[must_use]
 pub fn rounding_notes(engine: &Engine) -> Vec<&str> {
     let is_rounding = |note: &&str| ROUNDING_NOTES.iter().any(|rounding| note.starts_with(rounding));
     engine.notes.iter().map(String::as_str).filter(is_rounding).collect()
 }
 
 /// Formats an error.
-#[must_use]
 pub fn error_text(error: f64) -> String {
     match error {
         f64::MAX => "NaN".to_owned(),
@@ -135,7 +130,6 @@ pub fn error_text(error: f64) -> String {
 }
 
 /// Returns the first plan that was built.
-#[must_use]
 pub fn working_plan(report: &ReplayReport) -> Option<&PlanReport> {
     built(report).next()
 }
@@ -146,7 +140,6 @@ fn built(report: &ReplayReport) -> impl Iterator<Item = &PlanReport> {
 }
 
 /// Returns the status of the graph, including its executions.
-#[must_use]
 pub fn status(report: &ReplayReport) -> ReportStatus {
     let failed = runs(report).map(|run| run.status).find(|status| *status != Status::SUCCESS);
     failed.map_or(report.status, ReportStatus::Returned)

@@ -15,13 +15,11 @@ const STYLE: &str = "body{font:14px sans-serif;margin:2em}table{border-collapse:
     td,th{border:1px solid #ccc;padding:4px 8px;text-align:left;vertical-align:top}.worse{background:#fdd}";
 
 /// Returns whether a file that starts with these bytes is such a page.
-#[must_use]
 pub fn is_page(start: &[u8]) -> bool {
     is_page_of(GENERATOR, start)
 }
 
 /// Returns whether a file that starts with these bytes is a page of this command.
-#[must_use]
 pub fn is_page_of(generator: &str, start: &[u8]) -> bool {
     start.starts_with(first_bytes(generator).as_bytes())
 }
@@ -32,7 +30,6 @@ fn first_bytes(generator: &str) -> String {
 
 /// Returns the start of a page of a command: the title, today's date (UTC), these paragraphs, and the unreadable parts of
 /// the capture.
-#[must_use]
 pub fn open(generator: &str, title: &str, paragraphs: Vec<String>, problems: &[String]) -> String {
     let title = escape(title);
     let mut page = format!(
@@ -51,7 +48,6 @@ pub fn open(generator: &str, title: &str, paragraphs: Vec<String>, problems: &[S
 
 /// Returns the page about two releases with these titles. The notes are facts about both, such as the device, and the
 /// problems are the unreadable parts of the capture. The page contains today's date (UTC).
-#[must_use]
 pub fn html(titles: &[String; 2], rows: &[ComparisonRow], notes: &[String], problems: &[String]) -> String {
     let worse = rows.iter().filter(|row| row.is_worse()).count();
     let mut paragraphs = vec![format!("{worse} of {} graphs became worse.", rows.len())];
@@ -117,7 +113,6 @@ fn date(seconds: u64) -> String {
 }
 
 /// Escapes elements, and characters that are invisible, change the order of the text, or are not allowed in XML.
-#[must_use]
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in one_line(text).chars() {

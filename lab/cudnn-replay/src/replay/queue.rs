@@ -96,7 +96,6 @@ impl Queue {
 
     /// Returns whether this process can replay other graphs. A failed execution, or one that has damaged memory, could
     /// affect them.
-    #[must_use]
     pub fn is_intact(&self) -> bool {
         !self.is_damaged
     }

@@ -40,7 +40,6 @@ pub struct Request {
 
 impl Request {
     /// Returns a request to plan a graph for any device, and to execute the first engine that works once without values.
-    #[must_use]
     pub fn new(graph: Graph) -> Self {
         Request {
             graph,
@@ -205,7 +204,6 @@ pub struct OutputError {
 
 impl ReplayReport {
     /// Returns whether cuDNN could not load one of its libraries.
-    #[must_use]
     pub fn lacks_library(&self) -> bool {
         self.status == cudnnStatus_t::CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED.into()
     }

@@ -26,7 +26,6 @@ impl ReportStatus {
     pub const SUCCESS: ReportStatus = ReportStatus::Returned(Status::SUCCESS);
 
     /// Returns whether the process has crashed or hung.
-    #[must_use]
     pub fn has_ended_process(self) -> bool {
         matches!(self, ReportStatus::Crashed | ReportStatus::Hung)
     }

@@ -33,7 +33,6 @@ struct Entrant {
 impl Race {
     /// Starts a race of engines with the times of their first executions in microseconds. Excluded engines, whose results
     /// are wrong or which damage memory, are not executed again, and no engine loses because of them.
-    #[must_use]
     pub fn new(first: &[(usize, f64)], excluded: &[usize], default: Option<usize>) -> Self {
         let is_excluded = |engine: usize| excluded.contains(&engine);
         let default = default.filter(|default| !is_excluded(*default));
@@ -48,7 +47,6 @@ impl Race {
     }
 
     /// Returns the engines of the next round in the order of their executions. It is empty if the race is over.
-    #[must_use]
     pub fn next_round(&self) -> Vec<usize> {
         let mut order: Vec<usize> = self.active().map(|entrant| entrant.engine).collect();
         if self.is_over() {
@@ -83,7 +81,6 @@ impl Race {
     }
 
     /// Returns the times of an engine.
-    #[must_use]
     pub fn timing(&self, engine: usize) -> Option<Timing> {
         self.entrants.iter().find(|entrant| entrant.engine == engine)?.timing()
     }

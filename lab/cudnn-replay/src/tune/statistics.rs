@@ -22,7 +22,6 @@ pub struct Timing {
 
 impl Timing {
     /// Summarizes times in microseconds. Returns `None` if there are none.
-    #[must_use]
     pub fn new(times: &[f64]) -> Option<Self> {
         let center = median(times)?;
         let distances: Vec<f64> = times.iter().map(|time| (time - center).abs()).collect();
@@ -42,19 +41,16 @@ impl Timing {
     }
 
     /// Returns whether this time is an improvement: shorter by more than the noise, and by at least [`MIN_GAIN`].
-    #[must_use]
     pub fn improves(&self, on: &Timing) -> bool {
         self.gains(on).0 > 0.0 && on.median - self.median >= MIN_GAIN * on.median
     }
 
     /// Returns whether more measurements could show an improvement.
-    #[must_use]
     pub fn could_improve(&self, on: &Timing) -> bool {
         self.gains(on).1 >= MIN_GAIN * on.median
     }
 
     /// Returns whether this time is longer by more than the noise.
-    #[must_use]
     pub fn is_slower(&self, than: &Timing) -> bool {
         than.gains(self).0 > 0.0
     }

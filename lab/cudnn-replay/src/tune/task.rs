@@ -96,7 +96,6 @@ pub struct Phases {
 
 impl Phases {
     /// Returns the sum, phase by phase.
-    #[must_use]
     pub fn plus(self, other: Phases) -> Phases {
         Phases {
             inputs: self.inputs + other.inputs,

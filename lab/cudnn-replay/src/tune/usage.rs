@@ -24,7 +24,6 @@ pub struct Usages {
 }
 
 /// Sums up captures.
-#[must_use]
 pub fn usages<'a>(captures: impl IntoIterator<Item = &'a Capture>) -> Usages {
     let mut usages = Usages::default();
     for process in captures.into_iter().flat_map(Capture::processes) {
@@ -56,7 +55,6 @@ fn is_known(mode: i64) -> bool {
 
 impl Usages {
     /// Returns the usage of a graph.
-    #[must_use]
     pub fn of(&self, graph: &str) -> Usage {
         self.graphs.get(graph).cloned().unwrap_or_default()
     }
@@ -64,7 +62,6 @@ impl Usages {
 
 /// Returns the greatest common divisor of the numbers of executions: the number of equal steps in a captured run. It is
 /// 1 if there is none.
-#[must_use]
 pub fn steps(executions: impl IntoIterator<Item = u64>) -> u64 {
     let distinct: BTreeSet<u64> = executions.into_iter().filter(|count| *count > 0).collect();
     let divisor = |mut a: u64, mut b: u64| {

@@ -28,7 +28,6 @@ pub struct Findings {
 }
 
 /// Judges the engines by their findings. The first one is the heuristics' first choice.
-#[must_use]
 pub fn problems(findings: &[Findings]) -> Vec<Option<EngineProblem>> {
     let errors = || findings.iter().filter_map(|findings| findings.error);
     let is_trusted = errors().any(|error| error <= 1.0);
@@ -62,7 +61,6 @@ pub struct Ranked {
 
 /// Returns the numbers of the engines, best first. The heuristics' first choice comes before all engines that are no
 /// improvement. Engines with problems come last, but an engine that is as nondeterministic as the first choice is as good.
-#[must_use]
 pub fn rank(engines: &[Ranked], default: Option<usize>) -> Vec<usize> {
     let default = default.and_then(|default| Some((default, engines.get(default)?)));
     let is_accepted = |problem: &EngineProblem| {

@@ -11,7 +11,6 @@ use std::path::{Component, Path, PathBuf};
 ///
 /// assert_eq!(values_dir(Path::new("dir/app.cudnncap")), Path::new("dir/app.cudnncap.data"));
 /// ```
-#[must_use]
 pub fn values_dir(file: &Path) -> PathBuf {
     let mut dir = file.as_os_str().to_owned();
     dir.push(".data");
@@ -19,7 +18,6 @@ pub fn values_dir(file: &Path) -> PathBuf {
 }
 
 /// Returns whether this is the name of a file without a directory, on all operating systems.
-#[must_use]
 pub fn is_file_name(name: &str) -> bool {
     let mut components = Path::new(name).components();
     let is_normal =

@@ -72,13 +72,11 @@ impl<'a> Process<'a> {
     }
 
     /// Returns the description of a device.
-    #[must_use]
     pub fn device(&self, ordinal: Option<usize>) -> Option<&'a str> {
         self.devices.get(&ordinal?).copied()
     }
 
     /// Returns the description of the last device.
-    #[must_use]
     pub fn last_device(&self) -> Option<&'a str> {
         self.last_device
     }

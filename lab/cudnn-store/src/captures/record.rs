@@ -150,13 +150,11 @@ pub struct Engine {
 
 impl Engine {
     /// Returns the number of a knob's name.
-    #[must_use]
     pub fn knob_number(name: &str) -> Option<u32> {
         KNOBS.number(name)
     }
 
     /// Returns the name of a knob.
-    #[must_use]
     pub fn knob_name(number: u32) -> String {
         KNOBS.name(number)
     }
@@ -193,7 +191,6 @@ pub struct Tensor {
 }
 
 /// Returns bytes as hexadecimal text.
-#[must_use]
 pub fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -206,7 +203,6 @@ pub(crate) fn from_hexadecimal(text: &str) -> Option<Vec<u8>> {
 
 impl Tensor {
     /// Returns the bytes of the stored value. `None` if there is none, or if it is damaged.
-    #[must_use]
     pub fn value_bytes(&self) -> Option<Vec<u8>> {
         from_hexadecimal(self.value.as_ref()?)
     }
@@ -271,7 +267,6 @@ pub struct CallRecord {
 }
 
 /// Returns whether a function of the older API searches or selects an algorithm for a convolution.
-#[must_use]
 pub fn is_search(function: &str) -> bool {
     function.starts_with("cudnnFindConvolution")
         || function.starts_with("cudnnGetConvolution") && function.ends_with("Algorithm_v7")
@@ -296,7 +291,6 @@ pub struct DataRecord {
 
 impl Record {
     /// Returns the record as a line, with the newline.
-    #[must_use]
     pub fn to_line(&self) -> String {
         let mut line = serde_json::to_string(self).unwrap_or_default();
         line.push('\n');

@@ -43,7 +43,6 @@ struct ReleaseFactsFile<'a> {
 
 impl<R> Document<R> {
     /// Returns a document with these lists.
-    #[must_use]
     pub fn new(rules: Option<Vec<R>>, tuned: Option<Vec<Ranking>>) -> Self {
         Document { errata: FORMAT, rules, tuned }
     }

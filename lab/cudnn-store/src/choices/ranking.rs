@@ -122,21 +122,18 @@ pub fn read_knobs<'de, D: Deserializer<'de>>(values: D) -> Result<BTreeMap<Strin
 
 impl Ranking {
     /// Returns what identifies the ranking: a newer ranking replaces an older one with the same key.
-    #[must_use]
     pub fn key(&self) -> (Release, &Device, &str) {
         (self.cudnn, &self.device, &self.graph)
     }
 
     /// Returns whether the heuristics' own choice is the best engine and no engine has to be avoided. The order
     /// of the heuristics that choose this engine is right then.
-    #[must_use]
     pub fn confirms_heuristics(&self) -> bool {
         let is_right = |choice: &Choice| choice.problem.is_none();
         self.default == Some(0) && self.engines.first().is_some_and(is_right) && !self.has_dangerous()
     }
 
     /// Returns whether an engine returns wrong results or damages memory.
-    #[must_use]
     pub fn has_dangerous(&self) -> bool {
         self.engines.iter().any(|choice| choice.problem.as_ref().is_some_and(EngineProblem::is_dangerous))
     }
@@ -190,13 +187,11 @@ impl fmt::Display for Choice {
 
 impl EngineProblem {
     /// Returns whether the engine returns wrong results or damages memory.
-    #[must_use]
     pub fn is_dangerous(&self) -> bool {
         matches!(self, EngineProblem::Wrong(_) | EngineProblem::Damaging(_))
     }
 
     /// Returns the explanation.
-    #[must_use]
     pub fn text(&self) -> &str {
         match self {
             EngineProblem::Wrong(text)

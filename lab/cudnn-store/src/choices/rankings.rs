@@ -79,7 +79,6 @@ impl Choices {
     }
 
     /// Adds the rankings and rules of a newer file. They replace those with the same key or name.
-    #[must_use]
     pub fn merge(mut self, newer: Choices) -> Self {
         self.rankings.retain(|ranking| newer.position(ranking.key()).is_err());
         self.rankings.extend(newer.rankings);
@@ -92,21 +91,18 @@ impl Choices {
     }
 
     /// Returns the name of a rule that another file defines differently.
-    #[must_use]
     pub fn conflict<'a>(&self, other: &'a Choices) -> Option<&'a str> {
         let differs = |rule: &&Value| self.rules.iter().any(|own| rule_name(own) == rule_name(rule) && own != *rule);
         other.rules.iter().filter(|rule| rule_name(rule).is_some()).find(differs).and_then(rule_name)
     }
 
     /// Returns whether these choices include all rules of another file, and a ranking with each of its keys.
-    #[must_use]
     pub fn covers(&self, other: &Choices) -> bool {
         other.rules.iter().all(|rule| self.rules.contains(rule))
             && other.iter().all(|ranking| self.position(ranking.key()).is_ok())
     }
 
     /// Returns the ranking of a graph on a device with a release of cuDNN.
-    #[must_use]
     pub fn find(&self, cudnn: Release, device: &Device, graph: &str) -> Option<&Ranking> {
         self.rankings.get(self.position((cudnn, device, graph)).ok()?)
     }
@@ -122,13 +118,11 @@ impl Choices {
     }
 
     /// Returns the number of rankings.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.rankings.len()
     }
 
     /// Returns whether there are no rankings.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rankings.is_empty()
     }
@@ -139,7 +133,6 @@ impl Choices {
     }
 
     /// Returns the text of a file with these rankings and rules. Equal choices have equal texts.
-    #[must_use]
     pub fn to_json(&self) -> String {
         let rules = (!self.rules.is_empty()).then(|| self.rules.clone());
         let document = Document::new(rules, Some(self.rankings.clone()));

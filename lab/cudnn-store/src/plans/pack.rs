@@ -194,7 +194,6 @@ impl OpenPack {
 }
 
 /// Returns whether a file that starts with these bytes is a pack, of any format version.
-#[must_use]
 pub fn is_pack(start: &[u8]) -> bool {
     start.starts_with(MAGIC)
 }

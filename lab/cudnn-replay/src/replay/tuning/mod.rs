@@ -138,7 +138,6 @@ impl Tuner {
     }
 
     /// Returns whether this process can tune other graphs. An engine that has damaged memory could affect them.
-    #[must_use]
     pub fn is_intact(&self) -> bool {
         !self.is_damaged
     }
