@@ -22,14 +22,17 @@ use cudnn_loader::{
 use support::{PlanningLibraries, TempDir};
 
 /// What a child process does.
-const WAYS: [&str; 6] = [
+const WAYS: [&str; 7] = [
     "first query in a process",
     "first query of a graph",
+    UNEXPECTED,
     "repeated query",
     "repeated query, and reading the engines",
     "variant pack (6 calls)",
     "cudnnBackendExecute",
 ];
+/// The file does not contain the proposals in cuDNN's order.
+const UNEXPECTED: &str = "first query of a graph, unexpected";
 /// How often a child makes the last two.
 const CALLS: u32 = 1000;
 
@@ -55,16 +58,21 @@ fn parent() {
     };
     let this = std::env::current_exe().unwrap();
     // The layer names the graph that is missing in a file.
-    std::fs::write(&file, ranking("0000000000000000", r#"{"engine":0}"#)).unwrap();
+    std::fs::write(&file, ranking("0000000000000000", r#"{"engine":0}"#, "")).unwrap();
     let output = text(&run(Command::new(&this).env("CUDNN_LOGLEVEL_DBG", "3"), "engines", &file));
     let (_, graph) = output.rsplit_once("no ranking is for graph ").expect("the layer is active");
     let mut engines: Vec<&str> = output.lines().filter(|line| line.starts_with("{\"engine\"")).collect();
     engines.reverse();
-    std::fs::write(&file, ranking(&graph[..16], &engines.join(","))).unwrap();
+    let unexpected = dir.path().join("unexpected.tuned.json");
+    std::fs::write(&unexpected, ranking(&graph[..16], &engines.join(","), "")).unwrap();
+    let places: Vec<String> = (0..engines.len()).rev().map(|place| place.to_string()).collect();
+    let proposals = format!(r#","proposals":{{"mode_a":[{}]}}"#, places.join(","));
+    std::fs::write(&file, ranking(&graph[..16], &engines.join(","), &proposals)).unwrap();
     println!("{} proposals in reverse order\n", engines.len());
     println!("| instructions | without | with `tuned` | ratio |\n| --- | --- | --- | --- |");
     for way in WAYS {
-        let [(without, first), (with, best)] = [Path::new(""), &file].map(|file| {
+        let file = if way == UNEXPECTED { &unexpected } else { &file };
+        let [(without, first), (with, best)] = [Path::new(""), file].map(|file| {
             let mut valgrind = Command::new("valgrind");
             let options = ["--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=counted"];
             let output = text(&run(valgrind.args(options).arg(&this), way, file));
@@ -73,7 +81,7 @@ fn parent() {
             (count, output.lines().next().unwrap().to_owned())
         });
         assert_ne!(first, best, "the layer changes the order");
-        let calls = if WAYS[4..].contains(&way) { f64::from(CALLS) } else { 1.0 };
+        let calls = if WAYS[5..].contains(&way) { f64::from(CALLS) } else { 1.0 };
         println!("| {way} | {:.0} | {:.0} | {:.3} |", without / calls, with / calls, with / without);
     }
 }
@@ -82,10 +90,10 @@ fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-fn ranking(graph: &str, engines: &str) -> String {
+fn ranking(graph: &str, engines: &str, proposals: &str) -> String {
     format!(
         r#"{{"errata":1,"tuned":[{{"cudnn":"9.28.0","device":{{"name":"NVIDIA H200","compute_capability":"9.0"}},
-           "graph":"{graph}","engines":[{engines}]}}]}}"#
+           "graph":"{graph}","engines":[{engines}]{proposals}}}]}}"#
     )
 }
 
@@ -116,12 +124,12 @@ fn child(way: &str) {
                 println!(r#"{{"engine":{},"knobs":{{{}}}}}"#, info.engine, knobs.join(","));
             }
         }
-        Some(0 | 1) => counted(&mut || drop(query(&large))),
-        Some(2) => {
+        Some(0..=2) => counted(&mut || drop(query(&large))),
+        Some(3) => {
             query(&large);
             counted(&mut || drop(query(&large)));
         }
-        Some(3) => {
+        Some(4) => {
             query(&large);
             counted(&mut || {
                 for proposal in query(&large) {
@@ -129,7 +137,7 @@ fn child(way: &str) {
                 }
             });
         }
-        Some(4) => {
+        Some(5) => {
             query(&large);
             variant_pack();
             counted(&mut || (0..CALLS).for_each(|_| variant_pack()));

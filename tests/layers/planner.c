@@ -103,14 +103,16 @@ static const char *device_json(int device) {
 }
 
 /* Not atomic: on some processors, atomic operations are functions of a library that is not linked here. */
-static int alive;
+static int alive, proposed;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static void add(int number) {
     pthread_mutex_lock(&lock);
     alive += number;
     pthread_mutex_unlock(&lock);
 }
-__attribute__((destructor)) static void count(void) { fprintf(stderr, "%d descriptors were not destroyed\n", alive); }
+__attribute__((destructor)) static void count(void) {
+    fprintf(stderr, "%d engines were proposed\n%d descriptors were not destroyed\n", proposed, alive);
+}
 
 int cudnnBackendCreateDescriptor(unsigned kind, void **out) {
     LOG;
@@ -467,7 +469,8 @@ int cudnnBackendGetAttribute(descriptor *it, unsigned name, unsigned type, long 
         /* Like cuDNN, announces more results than it fills, and stops at a descriptor that it cannot fill. */
         long long filled = 0;
         if (requested == 0) { *count = 5; return 0; }
-        for (long long i = 0; i < 3 && i < requested && out[i] && out[i]->kind == 3 && !out[i]->finalized; i++) {
+        long long proposals = getenv("PLANNER_PROPOSALS") ? atoi(getenv("PLANNER_PROPOSALS")) : 3;
+        for (long long i = 0; i < proposals && i < requested && out[i] && out[i]->kind == 3 && !out[i]->finalized; i++) {
             filled++;
             clear(out[i]);
             attribute *graph = find(it, 201);
@@ -488,6 +491,9 @@ int cudnnBackendGetAttribute(descriptor *it, unsigned name, unsigned type, long 
             out[i]->finalized = 1;
         }
         *count = filled;
+        pthread_mutex_lock(&lock);
+        proposed += filled;
+        pthread_mutex_unlock(&lock);
         return 0;
     }
     }

@@ -198,6 +198,8 @@ fn the_fastest_correct_engine_comes_first() {
             (&ranking["default"], &choice(0)["proposed"], &choice(1)["proposed"]),
             (&2.into(), &false.into(), &true.into())
         );
+        // The engines 0 to 6, in cuDNN's order.
+        assert_eq!(ranking["proposals"], json!({ "mode_a": [2, 6, 1, 5, 3, 4, 7] }));
         assert!((choice(1)["time_us"].as_f64().unwrap() - 60.0).abs() < 0.1, "{ranking:#}");
         assert!(choice(6)["problem"]["wrong"].as_str().unwrap().contains("element 9 of tensor"), "{ranking:#}");
         assert!(choice(5)["problem"]["damaging"].as_str().unwrap().contains("before tensor"), "{ranking:#}");

@@ -25,6 +25,7 @@ fn ranking(release: u32, device: &str, graph: u64, engines: &[i64]) -> Ranking {
         executions: 7,
         default: Some(0),
         engines: engines.iter().map(choice).collect(),
+        proposals: Default::default(),
     }
 }
 
@@ -156,6 +157,7 @@ fn invalid_rankings_are_refused_with_the_reason() {
         (Ranking { graph: "../../../../etc/".into(), ..valid() }, "16 hexadecimal digits"),
         (Ranking { engines: Vec::new(), default: None, ..valid() }, "it has no engines"),
         (Ranking { default: Some(2), ..valid() }, "the default is not the place of an engine"),
+        (Ranking { proposals: [("mode_a".into(), vec![0, 2])].into(), ..valid() }, "a proposal is not the place"),
         (ranking(91_900, "", 1, &[1]), "the device has no name"),
         (ranking(91_900, "A", 1, &[1, 1]), "engine 1 TILE_SIZE=3 occurs twice"),
         (engine(|choice| choice.engine = -1), "engine -1 is negative"),

@@ -218,6 +218,7 @@ impl PlannedGraphs {
                 executions: 1,
                 default: None,
                 engines: vec![choice(planned)],
+                proposals: Default::default(),
             }
         };
         crate::tuned::file(self.plans.iter().map(ranking))

@@ -100,6 +100,7 @@ impl Asking {
             executions: 1,
             default: None,
             engines,
+            proposals: BTreeMap::new(),
         }
     }
 
@@ -316,13 +317,63 @@ fn proposals_that_change_are_noticed() {
     // One query has all engines in a different order.
     let sorted = |line: &str| line.split(", ").map(str::to_owned).collect::<BTreeSet<_>>();
     assert!(once != again && sorted(once) == sorted(again), "{output:#?}");
-    assert_eq!(output.stderr.matches("cuDNN has changed its proposals").count(), 1, "{output:#?}");
+    assert_eq!(output.stderr.matches("cuDNN does not propose the expected engines").count(), 1, "{output:#?}");
     assert_eq!(lines[1], format!("all: 3 {expected}, -, -"), "{output:#?}");
     // After the change, the second place is that of a wrong engine, which the program does not get.
     let wrong = Choice { problem: Some(EngineProblem::Wrong("-".into())), ..second.clone() };
     let rankings = file([asking.ranking(vec![third.clone(), fourth.clone(), wrong])]);
     let output = asking.run("tuned", Some(&rankings), &["changed"]);
     assert!(output.stdout.trim_end().ends_with("; 1"), "{output:#?}");
+}
+
+/// The file says which engines cuDNN has proposed, so that the layer need not query it twice.
+#[test]
+fn the_first_query_is_answered_in_the_expected_order() {
+    let asking = Asking::stand_in();
+    let [second, third, fourth] = asking.proposals.as_slice() else { panic!("{:?}", asking.proposals) };
+    let wrong = |choice: &Choice| Choice { problem: Some(EngineProblem::Wrong("-".into())), ..choice.clone() };
+    let all = |engines: &[Choice], places: &[usize], variables: &[(&str, &str)]| {
+        let expected = BTreeMap::from([("mode_a".to_owned(), places.to_vec())]);
+        let proposals = if places.is_empty() { BTreeMap::new() } else { expected };
+        let rankings = file([Ranking { proposals, ..asking.ranking(engines.to_vec()) }]);
+        let output = asking.run_with("tuned", Some(&rankings), &["all", "all"], variables);
+        let proposed = output.stderr.lines().find_map(|line| line.split_once(" engines were proposed")).unwrap();
+        let lines: Vec<String> = output.stdout.lines().map(self::engines).collect();
+        assert!(output.code == Some(0) && lines.len() == 2 && leaks_nothing(&output), "{output:#?}");
+        let is_warned = output.stderr.contains("cuDNN does not propose the expected engines");
+        (lines[0].clone(), lines[1].clone(), proposed.0.parse::<i32>().unwrap(), is_warned)
+    };
+    let line = |engines: &[&Choice]| {
+        let engines: Vec<Choice> = engines.iter().copied().cloned().collect();
+        format!("all: {} {}{}", engines.len(), asking.lines(&engines), ", -".repeat(5 - engines.len()))
+    };
+    let (reversed, order) = (asking.reversed(), line(&[fourth, third, second]));
+    // The first proposal, and the program's.
+    assert_eq!(all(&reversed, &[2, 1, 0], &[]), (order.clone(), order.clone(), 1 + 3 + 3, false));
+    // Without the proposals, or if the first one is another, all are read first.
+    for places in [&[][..], &[1, 2, 0], &[2, 1, 0, 0, 0, 0]] {
+        assert_eq!(all(&reversed, places, &[]), (order.clone(), order.clone(), 1 + 3 + 3 + 3, false), "{places:?}");
+    }
+    // An order that stays is not compared, unless an engine is wrong.
+    let kept = line(&[second, third, fourth]);
+    assert_eq!(all(&asking.proposals, &[0, 1, 2], &[]), (kept.clone(), kept.clone(), 1 + 3 + 3, false));
+    let last_is_wrong = [second.clone(), third.clone(), wrong(fourth)];
+    assert_eq!(all(&last_is_wrong, &[0, 1, 2], &[]).2, (1 + 3 + 3) * 2);
+    // After a surprise, the program has all proposals, and later queries are in the right order. There may be another
+    // engine than expected, one more or one fewer. Then the best one is repeated.
+    assert_eq!(
+        all(&reversed, &[2, 0, 1], &[]),
+        (line(&[third, fourth, second]), order.clone(), 1 + 3 + 1 + 3 + 3, true)
+    );
+    let (first, later, _, is_warned) = all(&reversed, &[2, 1], &[]);
+    assert_eq!((first, later, is_warned), (line(&[third, second]), order, true));
+    let fewer = [("PLANNER_PROPOSALS", "2")];
+    let (first, later, _, is_warned) = all(&reversed, &[2, 1, 0], &fewer);
+    assert_eq!((first, later, is_warned), (line(&[third, third, second]), line(&[third, second]), true));
+    // No results follow an engine that is wrong.
+    let ranked = [fourth.clone(), third.clone(), wrong(second)];
+    let (first, later, ..) = all(&ranked, &[2, 1, 0], &fewer);
+    assert_eq!((&first[..7], later), ("all: 2 ", line(&[third, second])), "{first}");
 }
 
 #[test]

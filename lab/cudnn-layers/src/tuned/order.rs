@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use cudnn_graph::names::heuristics_mode;
 use cudnn_store::choices::{EngineProblem, Ranking};
 
 /// A proposal of the heuristics. `None` if cuDNN does not report the engine or the knobs.
@@ -30,15 +31,16 @@ pub(super) enum ProposalUse {
 
 /// Returns the order of the proposals, or `None` if cuDNN's order stays. `only` leaves the best engine and the
 /// heuristics' choice.
-pub(super) fn order(ranking: &Ranking, proposals: &[Proposal], only: bool) -> Option<Order> {
-    let mut all: Order = proposals.iter().map(|it| choose(ranking, it)).zip(0..).collect();
+pub(super) fn order(ranking: &Ranking, proposals: Vec<ProposalUse>, only: bool) -> Option<Order> {
+    let count = proposals.len();
+    let mut all: Order = proposals.into_iter().zip(0..).collect();
     all.sort_unstable();
     if only && all.first().is_some_and(|(first, _)| first.is_recommended()) {
         let default = default(ranking, &all);
         let mut is_first = true;
         all.retain(|(_, proposal)| std::mem::take(&mut is_first) || Some(*proposal) == default);
     }
-    let is_unchanged = all.iter().map(|(_, proposal)| *proposal).eq(0..proposals.len());
+    let is_unchanged = all.iter().map(|(_, proposal)| *proposal).eq(0..count);
     (!is_unchanged).then_some(all)
 }
 
@@ -61,18 +63,27 @@ impl ProposalUse {
 
 /// Returns how a proposal is used.
 pub(super) fn choose(ranking: &Ranking, proposal: &Proposal) -> ProposalUse {
-    let Some(engine) = proposal else { return ProposalUse::Unranked };
-    let is_same = |choice: &cudnn_store::choices::Choice| choice.engine == engine.index && choice.knobs == engine.knobs;
-    let found = ranking.engines.iter().enumerate().find(|(_, choice)| is_same(choice));
-    match found {
+    let place = proposal.as_ref().and_then(|engine| {
+        ranking.engines.iter().position(|choice| choice.engine == engine.index && choice.knobs == engine.knobs)
+    });
+    place.map_or(ProposalUse::Unranked, |place| ranked(ranking, place))
+}
+
+/// Returns how the engine at a place of the ranking is used.
+fn ranked(ranking: &Ranking, place: usize) -> ProposalUse {
+    match ranking.engines.get(place).map(|choice| &choice.problem) {
         None => ProposalUse::Unranked,
-        Some((place, choice)) => match &choice.problem {
-            // Programs that need determinism filter by the engine's notes.
-            None | Some(EngineProblem::Nondeterministic(_)) => ProposalUse::Recommended(place),
-            Some(EngineProblem::Failed(_)) => ProposalUse::Failed,
-            Some(EngineProblem::Wrong(_) | EngineProblem::Damaging(_)) => ProposalUse::Dangerous,
-        },
+        // Programs that need determinism filter by the engine's notes.
+        Some(None | Some(EngineProblem::Nondeterministic(_))) => ProposalUse::Recommended(place),
+        Some(Some(EngineProblem::Failed(_))) => ProposalUse::Failed,
+        Some(Some(EngineProblem::Wrong(_) | EngineProblem::Damaging(_))) => ProposalUse::Dangerous,
     }
+}
+
+/// Returns how the proposals that `tune` has found in a mode are used.
+pub(super) fn expected(ranking: &Ranking, mode: i64) -> Option<Vec<ProposalUse>> {
+    let places = ranking.proposals.get(&heuristics_mode(mode))?;
+    Some(places.iter().map(|place| ranked(ranking, *place)).collect())
 }
 
 #[cfg(test)]
@@ -101,6 +112,10 @@ mod tests {
         engines.iter().map(|(index, tile)| Some(EngineWithKnobs { index: *index, knobs: knobs(*tile) })).collect()
     }
 
+    fn uses(ranking: &Ranking, proposals: &[Proposal]) -> Vec<ProposalUse> {
+        proposals.iter().map(|proposal| choose(ranking, proposal)).collect()
+    }
+
     /// Returns the places of an order, and the number of engines that the ranking recommends.
     fn places(order: Option<Order>) -> Option<(Vec<usize>, usize)> {
         let order = order?;
@@ -122,26 +137,26 @@ mod tests {
             ],
         );
         let proposed = proposals(&[(5, 0), (3, 1), (3, 2), (3, 3), (6, 0), (7, 0), (7, 1)]);
-        assert_eq!(places(order(&ranking, &proposed, false)), Some((vec![5, 1, 3, 6, 2, 0, 4], 2)));
-        assert_eq!(places(order(&ranking, &proposed, true)), Some((vec![5, 1], 2)));
+        assert_eq!(places(order(&ranking, uses(&ranking, &proposed), false)), Some((vec![5, 1, 3, 6, 2, 0, 4], 2)));
+        assert_eq!(places(order(&ranking, uses(&ranking, &proposed), true)), Some((vec![5, 1], 2)));
     }
 
     #[test]
     fn the_order_stays_if_the_ranking_recommends_it_or_contains_no_proposal() {
         let ranking = ranking(0, &[(1, 0, ""), (2, 0, "")]);
         for proposed in [&[(1, 0), (2, 0), (3, 0)][..], &[(1, 1), (4, 0)], &[(3, 0), (3, 0)], &[]] {
-            assert_eq!(order(&ranking, &proposals(proposed), false), None, "{proposed:?}");
+            assert_eq!(order(&ranking, uses(&ranking, &proposals(proposed)), false), None, "{proposed:?}");
         }
         // Without a recommended engine, all proposals stay.
-        assert_eq!(order(&ranking, &proposals(&[(1, 1), (4, 0)]), true), None);
+        assert_eq!(order(&ranking, uses(&ranking, &proposals(&[(1, 1), (4, 0)])), true), None);
         let unknown = [vec![None], proposals(&[(2, 0)])].concat();
-        assert_eq!(places(order(&ranking, &unknown, false)), Some((vec![1, 0], 1)));
+        assert_eq!(places(order(&ranking, uses(&ranking, &unknown), false)), Some((vec![1, 0], 1)));
     }
 
     #[test]
     fn only_the_best_and_the_default_remain() {
         let ranking = ranking(1, &[(1, 0, ""), (2, 0, ""), (3, 0, "")]);
-        let only = |engines: &[(i64, i64)]| places(order(&ranking, &proposals(engines), true));
+        let only = |engines: &[(i64, i64)]| places(order(&ranking, uses(&ranking, &proposals(engines)), true));
         assert_eq!(only(&[(2, 0), (3, 0), (1, 0), (4, 0)]), Some((vec![2, 0], 2)));
         // The best engine is the default.
         assert_eq!(only(&[(4, 0), (3, 0), (2, 0)]), Some((vec![2], 1)));
@@ -158,7 +173,7 @@ mod tests {
         for default in [1, 4] {
             let ranking = ranking(default, &engines);
             let proposed = proposals(&[(6, 0), (5, 0), (7, 0), (8, 0), (9, 0), (1, 0)]);
-            assert_eq!(places(order(&ranking, &proposed, true)), Some((vec![5, 3], 1)));
+            assert_eq!(places(order(&ranking, uses(&ranking, &proposed), true)), Some((vec![5, 3], 1)));
         }
     }
 }

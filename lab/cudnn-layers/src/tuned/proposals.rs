@@ -64,13 +64,21 @@ fn proposal(configuration: &Descriptor<'_>) -> Result<EngineWithKnobs, Status> {
     })
 }
 
-/// Lets cuDNN fill descriptors so that the first one becomes the first proposal in this order, and so on. Returns how many were filled, up to the first one that was not.
+/// Lets cuDNN fill descriptors so that the first one becomes the first proposal in this order, and so on. Returns the
+/// number of proposals, which is larger than `len` if there are more. Proposals that the order does not need count only
+/// with `len`.
 ///
 /// # Safety
 /// The descriptors are live.
-pub(super) unsafe fn fill(heuristics: &Descriptor<'_>, order: &Order, descriptors: &[Raw]) -> Result<usize, Status> {
-    let len = order.iter().map(|(_, place)| place + 1).max().unwrap_or(0);
-    let mut array: Vec<Raw> = vec![null_mut(); len];
+pub(super) unsafe fn fill(
+    heuristics: &Descriptor<'_>,
+    order: &Order,
+    len: Option<usize>,
+    descriptors: &[Raw],
+) -> Result<usize, Status> {
+    let needed = order.iter().map(|(_, place)| place + 1).max().unwrap_or(0);
+    // One more descriptor is filled if there are more.
+    let mut array: Vec<Raw> = vec![null_mut(); len.map_or(needed, |len| len + 1)];
     for ((_, place), descriptor) in order.iter().zip(descriptors) {
         *array.get_mut(*place).ok_or(UNCLEAR)? = *descriptor;
     }
@@ -78,10 +86,9 @@ pub(super) unsafe fn fill(heuristics: &Descriptor<'_>, order: &Order, descriptor
     let spare = Spare::new(heuristics.cudnn, array.iter().filter(|descriptor| descriptor.is_null()).count())?;
     let empty = array.iter_mut().filter(|descriptor| descriptor.is_null());
     empty.zip(&spare.descriptors).for_each(|(place, descriptor)| *place = *descriptor);
-    let filled = heuristics.read(RESULTS, DESCRIPTOR, &mut array);
+    let proposed = heuristics.read(RESULTS, DESCRIPTOR, &mut array);
     spare.destroy();
-    let filled = filled?;
-    Ok(order.iter().take_while(|(_, place)| *place < filled).count())
+    proposed
 }
 
 /// Configurations of this layer. They leak if a callback of the program throws an exception.

@@ -8,12 +8,12 @@ use cudnn_os::cancel::ThreadStateGuard;
 use cudnn_store::choices::{Capability, Choices, Device, Ranking, Release};
 
 use super::options::Options;
-use super::order::{Order, Proposal, ProposalUse, choose, order};
+use super::order::{Order, Proposal, ProposalUse, choose, expected, order};
 use super::proposals::{announced, fill, filled_proposals, proposals};
 use super::remembered;
 use crate::active::Active;
 use crate::bypass::Bypass;
-use crate::cudnn::Cudnn;
+use crate::cudnn::{Cudnn, Descriptor};
 use crate::device;
 use crate::json::parsed;
 use crate::program_memory::{copy, write_word};
@@ -87,38 +87,65 @@ pub(super) fn answer(state: &State, query: &HeuristicsQuery) -> Option<usize> {
         // Thread cancellation must not unwind from here.
         let _guard = ThreadStateGuard::new();
         let mut found = find_order(state, query)?;
-        found.order.truncate(query.requested);
+        if found.order.len() > query.requested {
+            found.order.truncate(query.requested);
+            found.len = None;
+        }
         let descriptors = first_descriptors(query, found.order.len())?;
         (found, descriptors)
     };
-    // SAFETY: the program passes the heuristics and the descriptors to this call, and keeps them alive.
-    let filled = unsafe { fill(&state.cudnn.descriptor(query.heuristics), &found.order, &descriptors) }.ok()?;
+    // SAFETY: the program passes the heuristics to this call, and keeps them alive.
+    let heuristics = unsafe { state.cudnn.descriptor(query.heuristics) };
+    // SAFETY: the program passes the descriptors to this call, and keeps them alive.
+    let proposed = unsafe { fill(&heuristics, &found.order, found.len, &descriptors) }.ok()?;
+    let missing = found.order.iter().zip(&descriptors).filter(|((_, place), _)| *place >= proposed);
+    let missing: Vec<Raw> = missing.map(|(_, descriptor)| *descriptor).collect();
+    let is_number_expected = missing.is_empty() && found.len.is_none_or(|len| proposed <= len);
+    let missing = if missing.is_empty() { missing } else { fill_again(state, query, &heuristics, missing) };
     let _guard = ThreadStateGuard::new();
-    if filled < found.order.len() {
-        state.host.warning(&format!("cuDNN has returned {filled} engines instead of {}", found.order.len()));
-    }
-    descriptors.truncate(filled);
-    let mut count = filled;
-    let mut recommended = found.order.iter().take(filled).take_while(|(used, _)| used.is_recommended()).count();
+    let mut count = descriptors.iter().take_while(|descriptor| !missing.contains(descriptor)).count();
+    let mut recommended = found.order.iter().take(count).take_while(|(used, _)| used.is_recommended()).count();
+    descriptors.truncate(count);
     // SAFETY: cuDNN has filled these descriptors.
-    let returned = found.is_remembered.then(|| unsafe { filled_proposals(&state.cudnn, &descriptors) });
-    if let Some(returned) = returned.filter(|returned| !found.expects(returned)) {
+    let returned = (!found.is_checked).then(|| unsafe { filled_proposals(&state.cudnn, &descriptors) });
+    if let Some(returned) = returned.filter(|returned| !is_number_expected || !found.expects(returned)) {
         remembered::stop();
         recommended = 0;
         // Filled descriptors cannot be filled again, so the results end before an engine that is wrong.
         count = returned.iter().take_while(|proposal| choose(found.ranking, proposal) < ProposalUse::Dangerous).count();
-        state.host.warning("cuDNN has changed its proposals, so that this query was answered in another order");
+        state
+            .host
+            .warning("cuDNN does not propose the expected engines, so that this query was answered in another order");
     }
     // SAFETY: the program passes this address to cuDNN, which writes the number to it.
     unsafe { write_word(query.count, count as u64) };
     Some(recommended)
 }
 
+/// Fills descriptors for which there are fewer proposals than expected: the best proposals occur twice then. Returns the
+/// descriptors that are still missing.
+fn fill_again(state: &State, query: &HeuristicsQuery, heuristics: &Descriptor<'_>, mut missing: Vec<Raw>) -> Vec<Raw> {
+    let mut order = {
+        let _guard = ThreadStateGuard::new();
+        remembered::stop();
+        let unchanged = || (0..missing.len()).map(|place| (ProposalUse::Unranked, place)).collect();
+        find_order(state, query).map_or_else(unchanged, |found| found.order)
+    };
+    order.truncate(missing.len());
+    // SAFETY: the program passes the descriptors to this call, and keeps them alive.
+    let proposed = unsafe { fill(heuristics, &order, None, &missing) }.unwrap_or(0);
+    missing.drain(..order.iter().take_while(|(_, place)| *place < proposed).count());
+    missing
+}
+
 /// The order for a query.
 struct FoundOrder<'a> {
     ranking: &'a Ranking,
     order: Order,
-    is_remembered: bool,
+    /// The number of proposals, if all of them are in the order.
+    len: Option<usize>,
+    /// Whether these are cuDNN's proposals for this query, and not those for an earlier one.
+    is_checked: bool,
 }
 
 impl FoundOrder<'_> {
@@ -126,10 +153,6 @@ impl FoundOrder<'_> {
     fn expects(&self, proposals: &[Proposal]) -> bool {
         self.order.iter().map(|(used, _)| *used).eq(proposals.iter().map(|proposal| choose(self.ranking, proposal)))
     }
-}
-
-fn is_best(ranking: &Ranking, proposal: Option<&Proposal>) -> bool {
-    proposal.is_some_and(|proposal| choose(ranking, proposal) == ProposalUse::Recommended(0))
 }
 
 fn find_order<'a>(state: &'a State, query: &HeuristicsQuery) -> Option<FoundOrder<'a>> {
@@ -151,25 +174,40 @@ fn find_order<'a>(state: &'a State, query: &HeuristicsQuery) -> Option<FoundOrde
     let announced = announced(&heuristics).ok()?;
     let key = remembered::key(&content, &ranking.graph, &device);
     if let Some(order) = remembered::find(key, announced) {
-        return Some(FoundOrder { ranking, order: order?, is_remembered: true });
+        return Some(FoundOrder { ranking, order: order?, len: None, is_checked: false });
     }
-    let proposals = |count| proposals(&heuristics, count).ok();
+    let proposals = |count| {
+        let proposals = proposals(&heuristics, count).ok()?;
+        Some(proposals.iter().map(|proposal| choose(ranking, proposal)).collect::<Vec<_>>())
+    };
+    // The first proposal is much cheaper than all.
+    let first = proposals(announced.min(1))?;
     // In another mode than that of the ranking, the heuristics may choose another engine.
-    if !state.only && ranking.confirms_heuristics() && is_best(ranking, proposals(announced.min(1))?.first()) {
+    if !state.only && ranking.confirms_heuristics() && first == [ProposalUse::Recommended(0)] {
         remembered::insert(key, announced, None);
         return None;
     }
-    let order = order(ranking, &proposals(announced)?, state.only);
+    // An order that stays is never checked.
+    let may_be_unchecked = |order: &Option<Order>| order.is_some() || !ranking.has_dangerous();
+    let mode = content.number(Name::CUDNN_ATTR_ENGINEHEUR_MODE)?;
+    let expected = expected(ranking, mode)
+        .filter(|expected| remembered::is_reliable() && expected.len() <= announced && expected.starts_with(&first));
+    let expected = expected.map(|expected| (Some(expected.len()), order(ranking, expected, state.only)));
+    let (len, order) = match expected.filter(|(_, order)| may_be_unchecked(order)) {
+        Some(expected) => expected,
+        None => (None, order(ranking, proposals(announced)?, state.only)),
+    };
     let text = match &order {
         Some(order) => format!("changes the order of {} proposals", order.len()),
         None => "confirms the order of the proposals".to_owned(),
     };
     state.host.info(&format!("the ranking of graph {} {text}: {}", ranking.graph, ranking.label));
-    // An order that stays is never checked.
-    if order.is_some() || !ranking.has_dangerous() {
+    if may_be_unchecked(&order) {
         remembered::insert(key, announced, order.clone());
     }
-    Some(FoundOrder { ranking, order: order?, is_remembered: false })
+    let order = order?;
+    let is_checked = len.is_none();
+    Some(FoundOrder { ranking, len: len.filter(|len| *len == order.len() && *len < announced), order, is_checked })
 }
 
 /// The attributes of queries that rankings are for. Others limit the device.

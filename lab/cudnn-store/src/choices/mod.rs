@@ -20,8 +20,8 @@
 //! | `ranking` | the engines of one graph, best first |
 //! | `rankings` | the rankings of all files |
 //!
-//! A choice is an engine with its knobs. An index among the proposals of the heuristics is never stored, because it
-//! changes between releases.
+//! A choice is an engine with its knobs. Indices among the proposals of the heuristics change between releases, so
+//! they are stored only to predict the order, and the layer `tuned` compares the engines.
 
 mod document;
 mod ranking;

@@ -34,6 +34,9 @@ pub struct Ranking {
     pub default: Option<usize>,
     /// The engines, best first. Engines with a problem come last.
     pub engines: Vec<Choice>,
+    /// For each mode of the heuristics, such as `mode_a`, the places of its proposals in `engines`, in cuDNN's order.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub proposals: BTreeMap<String, Vec<usize>>,
 }
 
 /// A model of GPUs, as cuDNN describes it.
@@ -159,6 +162,9 @@ impl Ranking {
         }
         if self.default.is_some_and(|default| default >= self.engines.len()) {
             return error("the default is not the place of an engine".into());
+        }
+        if self.proposals.values().flatten().any(|place| *place >= self.engines.len()) {
+            return error("a proposal is not the place of an engine".into());
         }
         let mut known = BTreeSet::new();
         for choice in &self.engines {

@@ -1,9 +1,11 @@
 //! Tunes the graphs in turn, with progress, until all are done, the time is over, or the program is interrupted.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use cudnn_cli::output::{Format, remark};
 use cudnn_cli::subprocess::{Spinner, Timeouts};
+use cudnn_graph::names::heuristics_mode;
 use cudnn_loader::cudnnBackendHeurMode_t as Mode;
 use cudnn_os::interruption::Signal;
 use cudnn_replay::replay::capture::Captured;
@@ -144,17 +146,19 @@ impl TuneSession<'_> {
         }
         let usage = self.usages.of(&graph.id);
         let modes = modes(&usage);
-        let choice = |CandidateReport { choice, proposals, .. }: CandidateReport| Choice {
-            proposed: proposals.iter().any(|(mode, _)| modes.contains(mode)),
-            ..choice
-        };
-        let mut engines: Vec<Choice> = report.candidates.into_iter().map(choice).collect();
-        let default = report.default.and_then(|default| engines.get(default)).cloned();
+        let mut candidates = report.candidates;
+        for CandidateReport { choice, proposals, .. } in &mut candidates {
+            choice.proposed = proposals.iter().any(|(mode, _)| modes.contains(mode));
+        }
+        let default = report.default.and_then(|default| candidates.get(default)).map(|it| it.choice.clone());
         let mut unproposed = 0;
-        engines.retain(|choice| {
+        candidates.retain(|CandidateReport { choice, .. }| {
             unproposed += usize::from(!choice.proposed);
             choice.proposed || unproposed <= MAX_UNPROPOSED || default.as_ref() == Some(choice)
         });
+        let proposals = modes.iter().filter_map(|mode| Some((heuristics_mode(*mode), proposals(*mode, &candidates)?)));
+        let proposals = proposals.collect();
+        let engines: Vec<Choice> = candidates.into_iter().map(|candidate| candidate.choice).collect();
         let Some(default) = default else {
             let reasons = engines.iter().filter_map(|choice| Some(choice.problem.as_ref()?.text()));
             return Err(format!("no engine works: {}", reasons.take(1).collect::<String>()));
@@ -167,6 +171,7 @@ impl TuneSession<'_> {
             executions: usage.executions,
             default: engines.iter().position(|choice| *choice == default),
             engines,
+            proposals,
         })
     }
 
@@ -182,6 +187,16 @@ impl TuneSession<'_> {
             ));
         }
     }
+}
+
+/// Returns the engines that a mode of the heuristics proposes, in cuDNN's order, if all of them are candidates.
+fn proposals(mode: i64, candidates: &[CandidateReport]) -> Option<Vec<usize>> {
+    let mut places = BTreeMap::new();
+    for (engine, candidate) in candidates.iter().enumerate() {
+        let of_mode = candidate.proposals.iter().filter(|(proposing, _)| *proposing == mode);
+        places.extend(of_mode.map(|(_, place)| (*place, engine)));
+    }
+    (!places.is_empty() && places.keys().copied().eq(0..places.len())).then(|| places.into_values().collect())
 }
 
 /// Returns the modes of the heuristics that a program uses for a graph.
