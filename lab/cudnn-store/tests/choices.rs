@@ -158,6 +158,7 @@ fn invalid_rankings_are_refused_with_the_reason() {
         (Ranking { engines: Vec::new(), default: None, ..valid() }, "it has no engines"),
         (Ranking { default: Some(2), ..valid() }, "the default is not the place of an engine"),
         (Ranking { proposals: [("mode_a".into(), vec![0, 2])].into(), ..valid() }, "a proposal is not the place"),
+        (Ranking { proposals: [("mode_a".into(), vec![0; 513])].into(), ..valid() }, "more than 16 modes or 512"),
         (ranking(91_900, "", 1, &[1]), "the device has no name"),
         (ranking(91_900, "A", 1, &[1, 1]), "engine 1 TILE_SIZE=3 occurs twice"),
         (engine(|choice| choice.engine = -1), "engine -1 is negative"),

@@ -200,10 +200,14 @@ fn a_real_cudnn_fills_the_descriptors_in_the_order_of_the_ranking() {
 /// Asserts that the proposals of a release are in the order of a ranking.
 pub(super) fn assert_order(test: &str, release: &str) {
     let Some(asking) = Asking::real(test, release) else { return };
-    let rankings = file([asking.ranking(asking.reversed())]);
     let count = asking.proposals.len();
-    for layers in ["tuned", "errata,tuned,plans", ALL_LAYERS] {
+    let listed = BTreeMap::from([("mode_a".to_owned(), (0..count).rev().collect::<Vec<_>>())]);
+    for (layers, proposals) in
+        [("tuned", BTreeMap::new()), ("errata,tuned,plans", listed.clone()), (ALL_LAYERS, listed)]
+    {
+        let rankings = file([Ranking { proposals, ..asking.ranking(asking.reversed()) }]);
         let output = asking.run(layers, Some(&rankings), &["all", "first", "many", "again", "threads", "fork", "plan"]);
+        assert!(!output.stderr.contains("expected engines"), "{layers}: {output:#?}");
         let lines: Vec<&str> = output.stdout.lines().collect();
         let all = lines[0].split_once("engine ").unwrap().1.split(", -").next().unwrap();
         let all: Vec<Choice> = all.split(", engine ").map(choice).collect();
@@ -331,49 +335,51 @@ fn proposals_that_change_are_noticed() {
 fn the_first_query_is_answered_in_the_expected_order() {
     let asking = Asking::stand_in();
     let [second, third, fourth] = asking.proposals.as_slice() else { panic!("{:?}", asking.proposals) };
-    let wrong = |choice: &Choice| Choice { problem: Some(EngineProblem::Wrong("-".into())), ..choice.clone() };
-    let all = |engines: &[Choice], places: &[usize], variables: &[(&str, &str)]| {
-        let expected = BTreeMap::from([("mode_a".to_owned(), places.to_vec())]);
-        let proposals = if places.is_empty() { BTreeMap::new() } else { expected };
+    let run = |engines: &[Choice], places: &[usize], ways: &[&str], variables: &[(&str, &str)]| {
+        let listed = BTreeMap::from([("mode_a".to_owned(), places.to_vec())]);
+        let proposals = if places.is_empty() { BTreeMap::new() } else { listed };
         let rankings = file([Ranking { proposals, ..asking.ranking(engines.to_vec()) }]);
-        let output = asking.run_with("tuned", Some(&rankings), &["all", "all"], variables);
+        let output = asking.run_with("tuned", Some(&rankings), ways, variables);
+        assert!(output.code == Some(0) && leaks_nothing(&output), "{output:#?}");
         let proposed = output.stderr.lines().find_map(|line| line.split_once(" engines were proposed")).unwrap();
-        let lines: Vec<String> = output.stdout.lines().map(self::engines).collect();
-        assert!(output.code == Some(0) && lines.len() == 2 && leaks_nothing(&output), "{output:#?}");
         let is_warned = output.stderr.contains("cuDNN does not propose the expected engines");
-        (lines[0].clone(), lines[1].clone(), proposed.0.parse::<i32>().unwrap(), is_warned)
+        let lines: Vec<String> = output.stdout.lines().map(self::engines).collect();
+        (lines, proposed.0.parse::<i32>().unwrap(), is_warned)
     };
     let line = |engines: &[&Choice]| {
         let engines: Vec<Choice> = engines.iter().copied().cloned().collect();
         format!("all: {} {}{}", engines.len(), asking.lines(&engines), ", -".repeat(5 - engines.len()))
     };
+    let twice = |engines: &[&Choice]| vec![line(engines); 2];
+    let all = |engines: &[Choice], places: &[usize]| run(engines, places, &["all", "all"], &[]);
     let (reversed, order) = (asking.reversed(), line(&[fourth, third, second]));
     // The first proposal, and the program's.
-    assert_eq!(all(&reversed, &[2, 1, 0], &[]), (order.clone(), order.clone(), 1 + 3 + 3, false));
+    assert_eq!(all(&reversed, &[2, 1, 0]), (twice(&[fourth, third, second]), 1 + 3 + 3, false));
     // Without the proposals, or if the first one is another, all are read first.
     for places in [&[][..], &[1, 2, 0], &[2, 1, 0, 0, 0, 0]] {
-        assert_eq!(all(&reversed, places, &[]), (order.clone(), order.clone(), 1 + 3 + 3 + 3, false), "{places:?}");
+        assert_eq!(all(&reversed, places), (twice(&[fourth, third, second]), 1 + 3 + 3 + 3, false), "{places:?}");
     }
-    // An order that stays is not compared, unless an engine is wrong.
-    let kept = line(&[second, third, fourth]);
-    assert_eq!(all(&asking.proposals, &[0, 1, 2], &[]), (kept.clone(), kept.clone(), 1 + 3 + 3, false));
-    let last_is_wrong = [second.clone(), third.clone(), wrong(fourth)];
-    assert_eq!(all(&last_is_wrong, &[0, 1, 2], &[]).2, (1 + 3 + 3) * 2);
+    // An order that stays is not compared.
+    assert_eq!(all(&asking.proposals, &[0, 1, 2]), (twice(&[second, third, fourth]), 1 + 3 + 3, false));
+    // With fewer engines, a wrong prediction would select other ones, and so it would with an engine to avoid.
+    let wrong = Choice { problem: Some(EngineProblem::Wrong("-".into())), ..second.clone() };
+    let ranked = [fourth.clone(), third.clone(), wrong];
+    assert_eq!(all(&ranked, &[0, 2, 1]), (twice(&[fourth, third, second]), 1 + 3 + 3 + 3, false));
+    let first = format!("first: 1 {}", text(fourth));
+    assert_eq!(run(&reversed, &[2, 0], &["first", "all"], &[]), (vec![first, order.clone()], 1 + 3 + 3 + 3, false));
+    let only = [("CUDNN_TUNED_ONLY", "1")];
+    assert_eq!(run(&reversed, &[2, 0, 1], &["all", "all"], &only).0, twice(&[fourth, second]));
     // After a surprise, the program has all proposals, and later queries are in the right order. There may be another
-    // engine than expected, one more or one fewer. Then the best one is repeated.
-    assert_eq!(
-        all(&reversed, &[2, 0, 1], &[]),
-        (line(&[third, fourth, second]), order.clone(), 1 + 3 + 1 + 3 + 3, true)
-    );
-    let (first, later, _, is_warned) = all(&reversed, &[2, 1], &[]);
-    assert_eq!((first, later, is_warned), (line(&[third, second]), order, true));
-    let fewer = [("PLANNER_PROPOSALS", "2")];
-    let (first, later, _, is_warned) = all(&reversed, &[2, 1, 0], &fewer);
-    assert_eq!((first, later, is_warned), (line(&[third, third, second]), line(&[third, second]), true));
-    // No results follow an engine that is wrong.
-    let ranked = [fourth.clone(), third.clone(), wrong(second)];
-    let (first, later, ..) = all(&ranked, &[2, 1, 0], &fewer);
-    assert_eq!((&first[..7], later), ("all: 2 ", line(&[third, second])), "{first}");
+    // engine than expected, one more or one fewer. Then the first ones are repeated.
+    let surprise = |places: &[usize], engines: &[&Choice]| {
+        assert_eq!(all(&reversed, places), (vec![line(engines), order.clone()], 1 + 3 + 1 + 3 + 3, true));
+    };
+    surprise(&[2, 0, 1], &[third, fourth, second]);
+    surprise(&[2, 1], &[third, second, fourth]);
+    let fewer = run(&reversed, &[2, 1, 0], &["all", "all"], &[("PLANNER_PROPOSALS", "2")]);
+    assert_eq!((fewer.0, fewer.2), (vec![line(&[second, third, second, third]), line(&[third, second])], true));
+    let silent = run(&reversed, &[2, 0, 1], &["silent"], &[]);
+    assert_eq!(silent.0, [format!("silent: {}, -, -", asking.lines(&[third.clone(), fourth.clone(), second.clone()]))]);
 }
 
 #[test]

@@ -27,6 +27,8 @@ pub(super) enum ProposalUse {
     Unranked,
     Failed,
     Dangerous,
+    /// cuDNN announces one more than the file lists.
+    Unlisted,
 }
 
 /// Returns the order of the proposals, or `None` if cuDNN's order stays. `only` leaves the best engine and the
@@ -80,10 +82,12 @@ fn ranked(ranking: &Ranking, place: usize) -> ProposalUse {
     }
 }
 
-/// Returns how the proposals that `tune` has found in a mode are used.
-pub(super) fn expected(ranking: &Ranking, mode: i64) -> Option<Vec<ProposalUse>> {
-    let places = ranking.proposals.get(&heuristics_mode(mode))?;
-    Some(places.iter().map(|place| ranked(ranking, *place)).collect())
+/// Returns the number of proposals that the file lists for a mode, and how all that cuDNN announces are used.
+pub(super) fn predicted(ranking: &Ranking, mode: i64, announced: usize) -> Option<(usize, Vec<ProposalUse>)> {
+    let places = ranking.proposals.get(&heuristics_mode(mode)).filter(|places| places.len() <= announced)?;
+    let mut uses: Vec<ProposalUse> = places.iter().map(|place| ranked(ranking, *place)).collect();
+    uses.resize(announced, ProposalUse::Unlisted);
+    Some((places.len(), uses))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 use std::ptr::null_mut;
 
 use cudnn_store::captures::Engine;
+use cudnn_store::choices::MAX_PROPOSALS;
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::order::{EngineWithKnobs, Order, Proposal};
@@ -14,9 +15,6 @@ use crate::engine::{index, knobs, knobs_with_room, with_engine};
 use crate::last_error::own_calls;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
 use crate::trial;
-
-/// More proposals than cuDNN returns. 9.28 returns up to 200.
-const MAX_PROPOSALS: usize = 512;
 
 /// Most configurations have fewer knobs, and every descriptor costs time.
 const FEW_KNOBS: usize = 8;
@@ -65,20 +63,13 @@ fn proposal(configuration: &Descriptor<'_>) -> Result<EngineWithKnobs, Status> {
 }
 
 /// Lets cuDNN fill descriptors so that the first one becomes the first proposal in this order, and so on. Returns the
-/// number of proposals, which is larger than `len` if there are more. Proposals that the order does not need count only
-/// with `len`.
+/// number of proposals, up to the last one in the order.
 ///
 /// # Safety
 /// The descriptors are live.
-pub(super) unsafe fn fill(
-    heuristics: &Descriptor<'_>,
-    order: &Order,
-    len: Option<usize>,
-    descriptors: &[Raw],
-) -> Result<usize, Status> {
-    let needed = order.iter().map(|(_, place)| place + 1).max().unwrap_or(0);
-    // One more descriptor is filled if there are more.
-    let mut array: Vec<Raw> = vec![null_mut(); len.map_or(needed, |len| len + 1)];
+pub(super) unsafe fn fill(heuristics: &Descriptor<'_>, order: &Order, descriptors: &[Raw]) -> Result<usize, Status> {
+    let len = order.iter().map(|(_, place)| place + 1).max().unwrap_or(0);
+    let mut array: Vec<Raw> = vec![null_mut(); len];
     for ((_, place), descriptor) in order.iter().zip(descriptors) {
         *array.get_mut(*place).ok_or(UNCLEAR)? = *descriptor;
     }
@@ -89,6 +80,25 @@ pub(super) unsafe fn fill(
     let proposed = heuristics.read(RESULTS, DESCRIPTOR, &mut array);
     spare.destroy();
     proposed
+}
+
+/// Fills the descriptors whose places cuDNN's proposals do not reach with the first proposals, which then occur twice.
+/// Returns how many descriptors are filled, up to the first one that is not.
+///
+/// # Safety
+/// The descriptors are live.
+pub(super) unsafe fn fill_rest(
+    heuristics: &Descriptor<'_>,
+    order: &Order,
+    proposed: usize,
+    descriptors: &[Raw],
+) -> usize {
+    let rest = order.iter().zip(descriptors).filter(|((_, place), _)| *place >= proposed);
+    let mut rest: Vec<Raw> = rest.map(|(_, descriptor)| *descriptor).collect();
+    let read = || trial::run_in_other_order(|| heuristics.read(RESULTS, DESCRIPTOR, &mut rest));
+    let filled = own_calls(heuristics.cudnn, read).unwrap_or(0);
+    rest.drain(..filled.min(rest.len()));
+    descriptors.iter().take_while(|descriptor| !rest.contains(descriptor)).count()
 }
 
 /// Configurations of this layer. They leak if a callback of the program throws an exception.

@@ -8,12 +8,12 @@ use cudnn_os::cancel::ThreadStateGuard;
 use cudnn_store::choices::{Capability, Choices, Device, Ranking, Release};
 
 use super::options::Options;
-use super::order::{Order, Proposal, ProposalUse, choose, expected, order};
-use super::proposals::{announced, fill, filled_proposals, proposals};
+use super::order::{Order, Proposal, ProposalUse, choose, order, predicted};
+use super::proposals::{announced, fill, fill_rest, filled_proposals, proposals};
 use super::remembered;
 use crate::active::Active;
 use crate::bypass::Bypass;
-use crate::cudnn::{Cudnn, Descriptor};
+use crate::cudnn::Cudnn;
 use crate::device;
 use crate::json::parsed;
 use crate::program_memory::{copy, write_word};
@@ -87,71 +87,91 @@ pub(super) fn answer(state: &State, query: &HeuristicsQuery) -> Option<usize> {
         // Thread cancellation must not unwind from here.
         let _guard = ThreadStateGuard::new();
         let mut found = find_order(state, query)?;
-        if found.order.len() > query.requested {
-            found.order.truncate(query.requested);
-            found.len = None;
-        }
+        found.order.truncate(query.requested);
         let descriptors = first_descriptors(query, found.order.len())?;
         (found, descriptors)
     };
     // SAFETY: the program passes the heuristics to this call, and keeps them alive.
     let heuristics = unsafe { state.cudnn.descriptor(query.heuristics) };
     // SAFETY: the program passes the descriptors to this call, and keeps them alive.
-    let proposed = unsafe { fill(&heuristics, &found.order, found.len, &descriptors) }.ok()?;
-    let missing = found.order.iter().zip(&descriptors).filter(|((_, place), _)| *place >= proposed);
-    let missing: Vec<Raw> = missing.map(|(_, descriptor)| *descriptor).collect();
-    let is_number_expected = missing.is_empty() && found.len.is_none_or(|len| proposed <= len);
-    let missing = if missing.is_empty() { missing } else { fill_again(state, query, &heuristics, missing) };
+    let proposed = unsafe { fill(&heuristics, &found.order, &descriptors) }.ok()?;
     let _guard = ThreadStateGuard::new();
-    let mut count = descriptors.iter().take_while(|descriptor| !missing.contains(descriptor)).count();
-    let mut recommended = found.order.iter().take(count).take_while(|(used, _)| used.is_recommended()).count();
-    descriptors.truncate(count);
-    // SAFETY: cuDNN has filled these descriptors.
-    let returned = (!found.is_checked).then(|| unsafe { filled_proposals(&state.cudnn, &descriptors) });
-    if let Some(returned) = returned.filter(|returned| !is_number_expected || !found.expects(returned)) {
-        remembered::stop();
-        recommended = 0;
-        // Filled descriptors cannot be filled again, so the results end before an engine that is wrong.
-        count = returned.iter().take_while(|proposal| choose(found.ranking, proposal) < ProposalUse::Dangerous).count();
-        state
-            .host
-            .warning("cuDNN does not propose the expected engines, so that this query was answered in another order");
+    let mut filled = found.order.iter().take_while(|(_, place)| *place < proposed).count();
+    let is_number_expected = filled == found.expected();
+    if matches!(found.source, Source::Predicted { len, .. } if proposed < len) {
+        // SAFETY: the program keeps the descriptors alive.
+        filled = unsafe { fill_rest(&heuristics, &found.order, proposed, &descriptors) };
+    }
+    if !is_number_expected {
+        state.host.warning(&format!("cuDNN has returned {filled} engines instead of {}", found.expected()));
+    }
+    descriptors.truncate(filled);
+    let mut count = filled;
+    let mut recommended = found.order.iter().take(filled).take_while(|(used, _)| used.is_recommended()).count();
+    if !matches!(found.source, Source::Queried) {
+        // SAFETY: cuDNN has filled these descriptors.
+        let returned = unsafe { filled_proposals(&state.cudnn, &descriptors) };
+        if is_number_expected && found.expects(&returned) {
+            found.remember();
+        } else {
+            found.forget();
+            recommended = 0;
+            // Filled descriptors cannot be filled again, so the results end before an engine that is wrong.
+            let is_safe = |proposal: &&Proposal| choose(found.ranking, proposal) < ProposalUse::Dangerous;
+            count = returned.iter().take_while(is_safe).count();
+            let text = "cuDNN does not propose the expected engines, so that this query was answered in another order";
+            state.host.warning(text);
+        }
     }
     // SAFETY: the program passes this address to cuDNN, which writes the number to it.
     unsafe { write_word(query.count, count as u64) };
     Some(recommended)
 }
 
-/// Fills descriptors for which there are fewer proposals than expected: the best proposals occur twice then. Returns the
-/// descriptors that are still missing.
-fn fill_again(state: &State, query: &HeuristicsQuery, heuristics: &Descriptor<'_>, mut missing: Vec<Raw>) -> Vec<Raw> {
-    let mut order = {
-        let _guard = ThreadStateGuard::new();
-        remembered::stop();
-        let unchanged = || (0..missing.len()).map(|place| (ProposalUse::Unranked, place)).collect();
-        find_order(state, query).map_or_else(unchanged, |found| found.order)
-    };
-    order.truncate(missing.len());
-    // SAFETY: the program passes the descriptors to this call, and keeps them alive.
-    let proposed = unsafe { fill(heuristics, &order, None, &missing) }.unwrap_or(0);
-    missing.drain(..order.iter().take_while(|(_, place)| *place < proposed).count());
-    missing
-}
-
 /// The order for a query.
 struct FoundOrder<'a> {
     ranking: &'a Ranking,
     order: Order,
-    /// The number of proposals, if all of them are in the order.
-    len: Option<usize>,
-    /// Whether these are cuDNN's proposals for this query, and not those for an earlier one.
-    is_checked: bool,
+    source: Source,
 }
 
+/// How the order was found.
+enum Source {
+    /// cuDNN has just returned the proposals.
+    Queried,
+    /// It returned them for an earlier query.
+    Remembered,
+    /// The file lists this number of proposals. The order has a place for each one that cuDNN announces.
+    Predicted { len: usize, key: usize },
+}
+
+/// Set if cuDNN has not proposed what a file lists.
+static IS_UNPREDICTABLE: AtomicBool = AtomicBool::new(false);
+
 impl FoundOrder<'_> {
+    /// Returns the number of results.
+    fn expected(&self) -> usize {
+        if let Source::Predicted { len, .. } = self.source { len } else { self.order.len() }
+    }
+
     /// Returns whether these are the proposals in this order, as far as the ranking distinguishes them.
     fn expects(&self, proposals: &[Proposal]) -> bool {
-        self.order.iter().map(|(used, _)| *used).eq(proposals.iter().map(|proposal| choose(self.ranking, proposal)))
+        let expected = self.order.iter().take(self.expected()).map(|(used, _)| *used);
+        expected.eq(proposals.iter().map(|proposal| choose(self.ranking, proposal)))
+    }
+
+    fn remember(self) {
+        if let Source::Predicted { len, key } = self.source {
+            let announced = self.order.len();
+            remembered::insert(key, announced, Some(self.order.into_iter().take(len).collect()));
+        }
+    }
+
+    fn forget(&self) {
+        match self.source {
+            Source::Predicted { .. } => IS_UNPREDICTABLE.store(true, Ordering::Relaxed),
+            Source::Queried | Source::Remembered => remembered::stop(),
+        }
     }
 }
 
@@ -174,7 +194,7 @@ fn find_order<'a>(state: &'a State, query: &HeuristicsQuery) -> Option<FoundOrde
     let announced = announced(&heuristics).ok()?;
     let key = remembered::key(&content, &ranking.graph, &device);
     if let Some(order) = remembered::find(key, announced) {
-        return Some(FoundOrder { ranking, order: order?, len: None, is_checked: false });
+        return Some(FoundOrder { ranking, order: order?, source: Source::Remembered });
     }
     let proposals = |count| {
         let proposals = proposals(&heuristics, count).ok()?;
@@ -187,27 +207,26 @@ fn find_order<'a>(state: &'a State, query: &HeuristicsQuery) -> Option<FoundOrde
         remembered::insert(key, announced, None);
         return None;
     }
-    // An order that stays is never checked.
-    let may_be_unchecked = |order: &Option<Order>| order.is_some() || !ranking.has_dangerous();
-    let mode = content.number(Name::CUDNN_ATTR_ENGINEHEUR_MODE)?;
-    let expected = expected(ranking, mode)
-        .filter(|expected| remembered::is_reliable() && expected.len() <= announced && expected.starts_with(&first));
-    let expected = expected.map(|expected| (Some(expected.len()), order(ranking, expected, state.only)));
-    let (len, order) = match expected.filter(|(_, order)| may_be_unchecked(order)) {
-        Some(expected) => expected,
-        None => (None, order(ranking, proposals(announced)?, state.only)),
+    // The program gets all proposals, so that a wrong prediction changes only their order.
+    let may_predict = !state.only && !ranking.has_dangerous() && query.requested >= announced;
+    let mode = content.number(Name::CUDNN_ATTR_ENGINEHEUR_MODE).filter(|_| may_predict);
+    let predicted =
+        mode.and_then(|mode| predicted(ranking, mode, announced)).filter(|(_, uses)| uses.starts_with(&first));
+    let predicted = predicted.filter(|_| !IS_UNPREDICTABLE.load(Ordering::Relaxed));
+    let (source, order) = match predicted {
+        Some((len, uses)) => (Source::Predicted { len, key }, order(ranking, uses, false)),
+        None => (Source::Queried, order(ranking, proposals(announced)?, state.only)),
     };
     let text = match &order {
-        Some(order) => format!("changes the order of {} proposals", order.len()),
-        None => "confirms the order of the proposals".to_owned(),
+        Some(_) => "changes the order of the proposals",
+        None => "confirms the order of the proposals",
     };
     state.host.info(&format!("the ranking of graph {} {text}: {}", ranking.graph, ranking.label));
-    if may_be_unchecked(&order) {
+    // An order that stays is never checked.
+    if order.is_none() && !ranking.has_dangerous() || order.is_some() && matches!(source, Source::Queried) {
         remembered::insert(key, announced, order.clone());
     }
-    let order = order?;
-    let is_checked = len.is_none();
-    Some(FoundOrder { ranking, len: len.filter(|len| *len == order.len() && *len < announced), order, is_checked })
+    Some(FoundOrder { ranking, order: order?, source })
 }
 
 /// The attributes of queries that rankings are for. Others limit the device.

@@ -1,9 +1,8 @@
 //! Remembers the order of the proposals, so that at most the first query of a graph calls cuDNN twice.
 //!
-//! cuDNN proposes the same engines in the same order if a query for a graph, a mode and a device is repeated, in this
-//! process or after `tune` has listed the proposals. The layer checks this where it changes the order: cuDNN must
-//! announce the same number of proposals, and the engines that it returns must be the expected ones. After other engines,
-//! the layer stops to expect any.
+//! cuDNN proposes the same engines in the same order if a process repeats a query for a graph, a mode and a device. The
+//! layer checks this where it changes the order: cuDNN must announce the same number of proposals, and the engines that
+//! it returns must be the expected ones. After other engines, the layer stops remembering.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -41,12 +40,7 @@ pub(super) fn key(query: &Content, graph: &str, device: &[u8]) -> usize {
 /// Returns the order for a query, if it is known and cuDNN announces the same number of proposals as before.
 pub(super) fn find(key: usize, announced: usize) -> Option<Option<Order>> {
     let known = QUERIES.get(key).filter(|known| known.announced == announced)?;
-    is_reliable().then(|| known.order.clone())
-}
-
-/// Returns whether cuDNN has always returned the expected engines.
-pub(super) fn is_reliable() -> bool {
-    !IS_UNRELIABLE.load(Ordering::Relaxed)
+    (!IS_UNRELIABLE.load(Ordering::Relaxed)).then(|| known.order.clone())
 }
 
 /// Remembers the order for a query.

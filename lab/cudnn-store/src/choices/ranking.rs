@@ -10,6 +10,10 @@ use cudnn_probe::{Capability, Release};
 
 /// The maximum length of a label in bytes. Layers write it to the log.
 const MAX_LABEL: usize = 4096;
+/// The maximum number of proposals in a mode of the heuristics. cuDNN 9.28 returns up to 200.
+pub const MAX_PROPOSALS: usize = 512;
+/// The maximum number of modes of the heuristics.
+const MAX_MODES: usize = 16;
 /// The maximum number of engines of a graph.
 const MAX_ENGINES: usize = 10_000;
 
@@ -162,6 +166,9 @@ impl Ranking {
         }
         if self.default.is_some_and(|default| default >= self.engines.len()) {
             return error("the default is not the place of an engine".into());
+        }
+        if self.proposals.len() > MAX_MODES || self.proposals.values().any(|places| places.len() > MAX_PROPOSALS) {
+            return error(format!("it has more than {MAX_MODES} modes or {MAX_PROPOSALS} proposals"));
         }
         if self.proposals.values().flatten().any(|place| *place >= self.engines.len()) {
             return error("a proposal is not the place of an engine".into());

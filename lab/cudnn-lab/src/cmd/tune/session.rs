@@ -189,7 +189,7 @@ impl TuneSession<'_> {
     }
 }
 
-/// Returns the engines that a mode of the heuristics proposes, in cuDNN's order, if all of them are candidates.
+/// Returns the engines that a mode of the heuristics proposes, in cuDNN's order, if none is missing in between.
 fn proposals(mode: i64, candidates: &[CandidateReport]) -> Option<Vec<usize>> {
     let mut places = BTreeMap::new();
     for (engine, candidate) in candidates.iter().enumerate() {
