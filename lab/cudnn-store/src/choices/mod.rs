@@ -20,7 +20,7 @@
 //! | `ranking` | the engines of one graph, best first |
 //! | `rankings` | the rankings of all files |
 //!
-//! A choice is an engine with its knobs. An index among the proposals of the heuristics is never stored, because it
+//! A choice is an engine with its knobs. Files never contain an index among the heuristics' proposals, because it
 //! changes between releases.
 
 mod document;
