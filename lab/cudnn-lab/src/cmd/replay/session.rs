@@ -1,4 +1,4 @@
-//! Replays the graphs in turn, with progress, until all are done or the program is interrupted.
+//! Replays the graphs one after the other, with progress, until all are done or the program is interrupted.
 
 use std::path::Path;
 use std::time::Instant;
@@ -16,7 +16,6 @@ use crate::progress::progress;
 use crate::replay_worker::Replayer;
 use crate::worker::Stop;
 
-/// A run of the command.
 pub(super) struct ReplaySession<'a> {
     pub(super) arguments: &'a Arguments,
     pub(super) graphs: &'a [Captured],
@@ -26,9 +25,8 @@ pub(super) struct ReplaySession<'a> {
 }
 
 impl<'a> ReplaySession<'a> {
-    /// Replays the graphs in turn, each one with every cuDNN: in these directories, or the one that the loader finds.
-    /// Only one of them works at a time, because executions would affect each other's times. Returns the signal that
-    /// interrupted this program.
+    /// Replays each graph with the cuDNN of each directory, or with the one that the loader finds. Only one replay runs
+    /// at a time, because executions would affect each other's times. Returns the signal that interrupted this program.
     pub(super) fn each<const COUNT: usize>(
         &self,
         dirs: [Option<&Path>; COUNT],
@@ -58,7 +56,7 @@ impl<'a> ReplaySession<'a> {
         Ok(None)
     }
 
-    /// Adds the number of graphs that were not replayed, because the program was interrupted.
+    /// Adds the number of graphs that were not replayed because of an interruption.
     pub(super) fn with_rest(&self, mut keys: Value, done: usize) -> Value {
         let rest = self.graphs.len() - done;
         if let Some(keys) = keys.as_object_mut().filter(|_| rest > 0) {
@@ -67,7 +65,6 @@ impl<'a> ReplaySession<'a> {
         keys
     }
 
-    /// Describes an interruption after this number of graphs.
     pub(super) fn interruption(&self, done: usize) -> String {
         format!("interrupted: {done} of {} were replayed", count(self.graphs.len(), "graph"))
     }

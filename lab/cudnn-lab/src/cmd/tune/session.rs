@@ -1,4 +1,5 @@
-//! Tunes the graphs in turn, with progress, until all are done, the time is over, or the program is interrupted.
+//! Tunes the graphs one after the other, with progress, until all are done, the time is over, or the program is
+//! interrupted.
 
 use std::time::Instant;
 
@@ -21,12 +22,11 @@ use crate::progress::progress;
 use crate::tune_worker::TuneClient;
 use crate::worker::Stop;
 
-/// The modes that programs use if the capture does not tell.
+/// The usual modes of programs, if the capture contains no modes.
 const MODES: [Mode; 2] = [Mode::CUDNN_HEUR_MODE_A, Mode::CUDNN_HEUR_MODE_FALLBACK];
-/// The number of engines of a graph to write, of those that the heuristics do not propose.
+/// The maximum number of engines per graph to write that the heuristics do not propose.
 const MAX_UNPROPOSED: usize = 16;
 
-/// A run of the command.
 pub(super) struct TuneSession<'a> {
     pub(super) arguments: &'a Arguments,
     pub(super) captures: &'a CaptureFiles,
@@ -36,21 +36,19 @@ pub(super) struct TuneSession<'a> {
     pub(super) format: Format,
 }
 
-/// The result of a session.
 pub(super) struct Tuned {
     pub(super) place: Place,
     pub(super) choices: Choices,
-    /// The graphs that cannot be tuned.
     pub(super) refused: Vec<RefusedGraph>,
-    /// The number of graphs that were not tuned, because the time was over or the program was interrupted.
+    /// The number of graphs that were not tuned because of the time limit or an interruption.
     pub(super) left: usize,
     pub(super) interrupted: Option<Signal>,
-    /// The time that the worker has spent.
+    /// The time that the worker needed.
     pub(super) phases: Phases,
 }
 
 impl TuneSession<'_> {
-    /// Tunes the graphs that these choices lack, and writes the file after each one.
+    /// Tunes the graphs that are missing in `older`, and writes the file after each graph.
     pub(super) fn tune(&self, older: Choices) -> Result<Tuned, String> {
         let start = Instant::now();
         let timeouts = self.timeouts.for_many_steps();
@@ -97,7 +95,7 @@ impl TuneSession<'_> {
             let ranking = self.ranking(graph, &tuned.place, report);
             match ranking.and_then(|ranking| tuned.choices.insert(ranking.clone()).map(|()| ranking)) {
                 Ok(ranking) => {
-                    // The file comes first, because the reader of a pipe may never continue.
+                    // Write the file first, because printing to a pipe can block forever.
                     file::write(self.output, &tuned.choices)?;
                     if self.format == Format::Text {
                         text::add(&mut table, &tuned.place, &ranking);
@@ -115,9 +113,8 @@ impl TuneSession<'_> {
         Ok(tuned)
     }
 
-    /// Returns the graphs to tune, the most executed ones first.
+    /// Returns the graphs to tune, with the most executed ones first.
     fn graphs(&self, place: &Place, older: &Choices) -> Result<Vec<Captured>, String> {
-        // Failed calls are not graphs.
         let is_graph = |graph: &Captured| self.usages.graphs.contains_key(&graph.id);
         let mut graphs = self.captures.graphs(&self.arguments.graph, is_graph)?;
         let is_known = |graph: &Captured| older.find(place.cudnn, &place.device, &graph.id).is_some();
@@ -137,7 +134,6 @@ impl TuneSession<'_> {
         }
     }
 
-    /// Returns the ranking of a graph, or the reason why there is none.
     fn ranking(&self, graph: &Captured, place: &Place, report: TuneReport) -> Result<Ranking, String> {
         if let Some(refusal) = report.refusal {
             return Err(refusal);
@@ -170,7 +166,7 @@ impl TuneSession<'_> {
         })
     }
 
-    /// Warns about captures of other releases, whose programs ignore the choices.
+    /// Warns about captures of releases for which the choices have no effect.
     fn note_releases(&self, place: &Place) {
         let mut captured = self.captures.releases();
         captured.retain(|release| *release != place.cudnn);
@@ -184,7 +180,6 @@ impl TuneSession<'_> {
     }
 }
 
-/// Returns the modes of the heuristics that a program uses for a graph.
 fn modes(usage: &Usage) -> Vec<i64> {
     if usage.modes.is_empty() { MODES.map(|mode| i64::from(mode.0)).to_vec() } else { usage.modes.clone() }
 }
