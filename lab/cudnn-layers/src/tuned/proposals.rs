@@ -1,7 +1,7 @@
 //! Reads the proposals of the heuristics, and lets cuDNN fill the program's descriptors in a different order.
 //!
-//! cuDNN fills the descriptors of an array one after the other. It fills fewer than it announces, because it leaves out
-//! proposals without support, and it stops at a descriptor that is finalized already. cuDNN 9.10 and 9.19 do so.
+//! cuDNN fills the descriptors of an array one by one. It may fill fewer than it announces, because it omits proposals
+//! without support, and stops at a descriptor that is already finalized (observed with 9.10 and 9.19).
 
 use std::ptr::null_mut;
 
@@ -15,7 +15,7 @@ use crate::last_error::own_calls;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
 use crate::trial;
 
-/// More proposals than cuDNN returns. 9.28 returns up to 200.
+/// The maximum number of proposals. cuDNN 9.28 returns up to 200.
 const MAX_PROPOSALS: usize = 512;
 
 /// Most configurations have fewer knobs, and every descriptor costs time.
@@ -25,7 +25,6 @@ const RESULTS: Name = Name::CUDNN_ATTR_ENGINEHEUR_RESULTS;
 const DESCRIPTOR: Type = Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
 const CONFIGURATION: Kind = Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR;
 
-/// Returns the number of proposals that cuDNN announces.
 pub(super) fn announced(heuristics: &Descriptor<'_>) -> Result<usize, Status> {
     let announced = own_calls(heuristics.cudnn, || heuristics.read::<Raw>(RESULTS, DESCRIPTOR, &mut []))?;
     if announced > MAX_PROPOSALS { Err(UNCLEAR) } else { Ok(announced) }
@@ -51,7 +50,6 @@ pub(super) unsafe fn filled_proposals(cudnn: &Cudnn, descriptors: &[Raw]) -> Vec
     own_calls(cudnn, || trial::run_in_other_order(|| descriptors.iter().map(read).collect()))
 }
 
-/// Reads a proposal.
 fn proposal(configuration: &Descriptor<'_>) -> Result<EngineWithKnobs, Status> {
     let index = with_engine(configuration, index)?;
     let knobs = match knobs_with_room(configuration, FEW_KNOBS)? {
@@ -64,7 +62,8 @@ fn proposal(configuration: &Descriptor<'_>) -> Result<EngineWithKnobs, Status> {
     })
 }
 
-/// Lets cuDNN fill descriptors so that the first one becomes the first proposal in this order, and so on. Returns how many were filled, up to the first one that was not.
+/// Lets cuDNN fill the descriptors with the proposals in this order. Returns the number of filled descriptors, up to
+/// the first one that was not filled.
 ///
 /// # Safety
 /// The descriptors are live.
