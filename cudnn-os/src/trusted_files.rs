@@ -10,7 +10,7 @@ use crate::files::read_at;
 pub use crate::os::trusted_files::{Directory, create_new};
 use crate::os::trusted_files::{check_owner, make_readable, open_existing, write_all};
 
-/// The property that makes a file or directory unusable for a process that trusts its contents.
+/// The property that makes a file or directory untrusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Untrusted {
     /// The path is not a directory.
@@ -31,7 +31,6 @@ pub enum Untrusted {
     },
 }
 
-/// Prints a predicate, such as `is not a directory`.
 impl fmt::Display for Untrusted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -131,7 +130,7 @@ impl File {
         Ok(Some(bytes))
     }
 
-    /// Appends bytes. If the file exceeds a size limit, the result is an error instead of a signal.
+    /// Appends bytes. An exceeded file size limit is an error and not a signal.
     ///
     /// # Errors
     /// Returns an error if the system call fails.
@@ -149,8 +148,8 @@ impl File {
 }
 
 impl Directory {
-    /// Writes a file that only this user can access, in place of a file or link with this name. The data goes to a
-    /// temporary file, which is then renamed.
+    /// Replaces a file or link by a file that only this user can access. The data goes to a temporary file, which is
+    /// then renamed.
     ///
     /// # Errors
     /// Returns an error if writing or renaming fails, for example because the name belongs to a directory.
@@ -201,7 +200,7 @@ pub fn replace<'a>(path: &Path, mut pieces: impl Iterator<Item = &'a [u8]>) -> s
     Ok(written?)
 }
 
-/// Returns the end of the name of a temporary file. Processes in two containers may have the same ID.
+/// Returns the end of a temporary file's name. Processes in two containers may have the same ID.
 fn temporary_suffix() -> String {
     let random = RandomState::new().hash_one(SystemTime::now());
     format!(".tmp-{}-{random:016x}", std::process::id())

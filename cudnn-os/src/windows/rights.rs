@@ -1,4 +1,4 @@
-//! Checks the rights of users. An administrator has to start the program with elevated rights, because Windows has no
+//! Checks the rights of users. An administrator must start the program with elevated rights, because Windows has no
 //! equivalent of `sudo`.
 
 use std::fs::{File, Metadata};

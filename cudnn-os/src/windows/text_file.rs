@@ -16,7 +16,6 @@ use windows_sys::Win32::System::Console::{
 pub struct TextFile(Destination);
 
 enum Destination {
-    /// A standard stream.
     Stream(STD_HANDLE),
     File(File),
 }
@@ -30,7 +29,7 @@ impl TextFile {
         TextFile(Destination::Stream(STD_ERROR_HANDLE))
     }
 
-    // The file is opened only with FILE_APPEND_DATA, so that text from different processes is not mixed.
+    // FILE_APPEND_DATA as the only right prevents mixing text from different processes.
     pub fn open(name: &Path) -> Result<Self> {
         File::options().create(true).append(true).open(name).map(|file| TextFile(Destination::File(file)))
     }
@@ -52,7 +51,6 @@ impl TextFile {
     }
 }
 
-/// Converts a file time in units of 100 nanoseconds since 1601.
 fn since_1970(time: u64) -> i64 {
     const BETWEEN: i64 = 116_444_736_000_000_000;
     i64::try_from(time).unwrap_or(i64::MAX).saturating_sub(BETWEEN).saturating_mul(100)
@@ -72,7 +70,6 @@ pub fn is_special(name: &Path) -> bool {
     name.components().any(is_device) || std::fs::metadata(name).is_ok_and(|metadata| !metadata.is_file())
 }
 
-/// The maximum number of UTF-16 units to write to a console at once.
 const CONSOLE_PART: usize = 8192;
 
 /// Writes to a standard stream without acquiring the lock of std.
@@ -85,13 +82,12 @@ fn write_to_stream(stream: STD_HANDLE, text: &[u8]) -> Result<()> {
     let mut mode = 0;
     // SAFETY: the output pointer is valid. For handles other than consoles, the call fails.
     if unsafe { GetConsoleMode(handle, &raw mut mode) } != 0 {
-        // As bytes, the text would have to be in the code page of the console.
+        // Bytes would have to be in the code page of the console.
         let text: Vec<u16> = String::from_utf8_lossy(text).encode_utf16().collect();
         let mut rest = text.as_slice();
         while !rest.is_empty() {
             // A console may reject long text or write only part of it.
             let part = match rest.get(..CONSOLE_PART) {
-                // Do not split a surrogate pair.
                 Some([part @ .., 0xd800..=0xdbff]) => part,
                 Some(part) => part,
                 None => rest,

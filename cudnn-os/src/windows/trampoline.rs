@@ -1,5 +1,5 @@
-//! Assembly that runs a resolver before the first call of a function, for the x64 calling convention of Windows. The
-//! macros are documented in `system_v`.
+//! Contains assembly that runs a resolver before the first call of a function, for the x64 calling convention of
+//! Windows. `system_v` documents the macros.
 
 #[doc(hidden)]
 #[macro_export]

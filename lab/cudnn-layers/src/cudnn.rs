@@ -95,7 +95,6 @@ impl Cudnn {
         made.map(|()| descriptor.raw)
     }
 
-    ///
     /// # Safety
     /// The descriptor stays live while the result is used.
     pub(crate) unsafe fn descriptor(&self, raw: Raw) -> Descriptor<'_> {

@@ -31,7 +31,6 @@ pub(super) static STATE: Active<State> = Active::new();
 
 pub(super) static CHOICES: PlanConfigurations<Arc<ChosenEngine>> = PlanConfigurations::new();
 
-///
 /// # Safety
 /// The configuration is live.
 pub(super) unsafe fn configured(state: &State, plan: Raw, configuration: Raw) {

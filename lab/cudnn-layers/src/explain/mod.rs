@@ -233,7 +233,6 @@ fn executed(state: &State, call: &Call<'_>, status: Option<cudnnStatus_t>) {
     }
 }
 
-///
 /// # Safety
 /// The numbers are the arguments of a call.
 unsafe fn callback(mask: u64, data: u64, function: u64) -> Callback {

@@ -269,7 +269,6 @@ pub(crate) fn describe(content: &Arc<Content>) -> Option<String> {
     label::describe(content)
 }
 
-///
 /// # Safety
 /// `elements` points to `count` handles.
 unsafe fn handles_at(count: i64, elements: *const c_void) -> RecordedValue {
@@ -302,7 +301,6 @@ pub(crate) fn toward_graph(content: &Arc<Content>) -> Option<&Arc<Content>> {
     content.child(below).or_else(|| content.origin.as_ref())
 }
 
-///
 /// # Safety
 /// `elements` points to `count` descriptors.
 unsafe fn children(count: i64, elements: *const c_void) -> RecordedValue {
