@@ -1,5 +1,5 @@
-//! Computes the same convolution on the CPU to check the GPU's result, and provides the input values. Independent of
-//! descriptors and the GPU.
+//! Provides input values, and computes a convolution on the CPU to check the GPU's result. Independent of descriptors
+//! and the GPU.
 
 mod compare;
 mod convolution;

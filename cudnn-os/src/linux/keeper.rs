@@ -44,7 +44,8 @@ impl Keeper {
     pub(super) fn start(mut command: Command) -> Result<Keeper> {
         let (mut socket, theirs) = UnixStream::pair()?;
         let number = theirs.as_raw_fd();
-        // SAFETY: `split` and the keeper only make system calls that are allowed between fork and exec. They allocate no
+        // SAFETY: `split` and the keeper only make system calls that are allowed between fork and exec. They allocate
+        // no memory and acquire no locks, and the descriptor is open until the command has started.
         // memory and acquire no locks, and the descriptor is open until the command has started.
         unsafe { command.pre_exec(move || split(number)) };
         let mut process = command.spawn()?;
@@ -91,7 +92,8 @@ impl Drop for Keeper {
 fn split(socket: RawFd) -> Result<()> {
     // The keeper must not receive the signals of a terminal.
     new_session()?;
-    // SAFETY: the calls only change settings of this process: it adopts orphans, and survives its parent. They fail only
+    // SAFETY: the calls only change settings of this process, which adopts orphans and survives its parent. They fail
+    // only in sandboxes that do not know them.
     // in sandboxes that do not know them.
     unsafe {
         libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1);
