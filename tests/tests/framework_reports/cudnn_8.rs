@@ -6,7 +6,6 @@ use support::{ExtensionLibrary, PythonEnvironment};
 
 use crate::world::*;
 
-/// PyTorch's wheel for CUDA 12 and cuDNN 8.
 fn torch_2_3(venv: &PythonEnvironment) {
     let rpath = "$ORIGIN/../../nvidia/cudnn/lib:$ORIGIN/../../nvidia/cublas/lib:$ORIGIN";
     let library = ExtensionLibrary::new().with_rpath(rpath).needing("libcudnn.so.8").needing("libcublas.so.12");

@@ -16,13 +16,11 @@ use support::{
 const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
 const JIT: &str = "jit-cu12-9.19.0";
 
-/// Returns the client, linked to the drop-in and installed with the layers.
 fn traced() -> Option<&'static TempDir> {
     static CLIENT: OnceLock<Option<TempDir>> = OnceLock::new();
     CLIENT.get_or_init(|| client("trace.c", &drop_in().join("lib"), &["-lpthread"])).as_ref()
 }
 
-/// Returns a run of the client with tracing enabled on this cuDNN.
 fn child(cudnn: &Path) -> Option<Child> {
     let child = Child::bare(traced()?.path().join("client"))
         .env("LD_LIBRARY_PATH", drop_in().join("lib"))
@@ -57,7 +55,6 @@ fn named<'a>(events: &'a [Value], wanted: &str) -> Vec<&'a Value> {
     events.iter().filter(|event| name(event) == wanted).collect()
 }
 
-/// Returns the files in a directory, sorted by name.
 fn files(dir: &Path) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
@@ -115,8 +112,7 @@ fn a_record_contains_the_time_the_thread_the_arguments_and_the_status() {
     assert!(failed["args"]["report"].as_str().unwrap().contains("does not include libcudnn_ops.so.9"), "{failed}");
 }
 
-/// A Rust program that contains the loader searches for layers in the program's own directory rather than the
-/// drop-in's.
+/// A Rust program that contains the loader searches for layers in the program's own directory, and not the drop-in's.
 #[test]
 fn the_doctor_traces_a_program_that_contains_the_loader() {
     let Some(cudnn) = lib_dir(JIT) else { return };
@@ -241,7 +237,7 @@ fn relative_names_stay_in_the_directory_of_the_first_call() {
 #[test]
 fn a_file_that_another_process_writes_is_not_touched() {
     let Some(cudnn) = lib_dir(JIT) else { return };
-    // The same without hard links, and in a sandbox where new glibc threads abort.
+    // Also test without hard links, and in a sandbox where new glibc threads abort.
     for first in ["memory", "deny:link", "deny:rseq"] {
         let dir = TempDir::new();
         let file = dir.path().join("trace.json");
@@ -308,12 +304,11 @@ fn a_program_continues_if_the_file_cannot_grow() {
     assert!((50_000..51_400).contains(&lines.len()) && lines.contains(end), "{}", lines.len());
 }
 
-/// A file system in an image or in memory, mounted on a directory and unmounted on drop.
+/// A file system in an image or in memory, which is mounted on a directory and unmounted on drop.
 struct Mounted(TempDir);
 
 impl Mounted {
-    /// Mounts the file system. If that fails on this machine or for this user, prints that the test did not run and
-    /// returns `None`.
+    /// Mounts the file system. If that fails, prints that the test did not run and returns `None`.
     fn new(test: &str, kind: &str) -> Option<Mounted> {
         let dir = TempDir::new();
         let (image, at) = (dir.path().join("image"), dir.path().join("mounted"));
@@ -547,7 +542,6 @@ fn compile_library(code: &str, file: &Path) {
     run_compiler(compiler.arg(format!("-Wl,-soname,{soname}")));
 }
 
-/// An NVTX tool that prints the ranges.
 const TOOL: &str = r#"
 #include <stdio.h>
 struct table { size_t size; int (*module)(int, void ****, unsigned *); };

@@ -45,7 +45,6 @@ fn complete_jit(jit: &Path) -> TempDir {
     dir
 }
 
-/// Returns an intact fake graph library with additional C code.
 fn graph_with(code: &str) -> TempDir {
     let dir = TempDir::new();
     FakeLibrary::new(Library::Graph, JIT).with_code(code).build(&dir.file(Library::Graph));

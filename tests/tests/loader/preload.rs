@@ -56,7 +56,7 @@ fn every_full_release_accepts_the_device_description_that_registers_its_engines(
 
 #[test]
 fn an_unexpected_status_of_the_registration_of_engines_is_reported() {
-    // Descriptors are identified by the number of their kind; 4 is heuristics.
+    // Descriptors are identified by the number of their kind, where 4 is heuristics.
     let code = |faulty: &str| {
         format!(
             "int cudnnBackendCreateDescriptor(long kind, long *descriptor) {{ *descriptor = kind; return 0; }}

@@ -1,4 +1,4 @@
-//! `cudnn-doctor install` and `uninstall` on Windows: the same renames, under Windows' names.
+//! Tests `cudnn-doctor install` and `uninstall` on Windows: the same renames, under Windows' names.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;

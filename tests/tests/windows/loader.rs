@@ -7,7 +7,6 @@ use support::{Child, ChildOutput, Library, TempDir, Version, lib_dir, windows};
 
 const RELEASE: &str = windows::RELEASE;
 
-/// Creates a directory with the client and the drop-in.
 fn client() -> Option<(TempDir, PathBuf)> {
     let real = lib_dir(RELEASE)?;
     let dir = TempDir::new();
@@ -64,8 +63,8 @@ fn a_missing_library_is_named_in_the_report() {
     assert_eq!(output.returned("cudnnBackendCreateDescriptor"), Some("CUDNN_STATUS_SUCCESS (0)"), "{output:?}");
 }
 
-/// Error 127 cannot be tested: Wine replaces a missing function with a stub that terminates the program when it is
-/// called.
+/// Error 127 cannot be tested, because Wine replaces a missing function by a stub that terminates the program when it
+/// is called.
 #[test]
 #[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn the_dll_that_error_126_hides_is_named() {
@@ -210,7 +209,6 @@ fn the_driver_is_only_loaded_from_the_system_directory() {
         &["-shared"],
         &client.path().join("nvcuda.dll"),
     );
-    // Contexts.
     let output = run(&client)
         .env("CUDNN_LOADER_DIR", windows::path(&real))
         .within(client.path())

@@ -65,7 +65,6 @@ use std::path::Path;
 
 use cudnn_loader::{Function, Options, cudnnStatus_t, signatures};
 
-/// The text form of a value that a function returned.
 trait Show {
     fn show(self) -> String;
 }
