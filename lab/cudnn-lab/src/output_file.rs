@@ -18,6 +18,7 @@ use cudnn_store::captures::values_dir;
 pub(crate) struct OutputKind {
     /// The name, with an article.
     pub(crate) name: &'static str,
+    /// Returns whether a file that starts with these bytes is of this kind.
     pub(crate) is_start: fn(&[u8]) -> bool,
     /// Whether `--force` allows devices and pipes. Some outputs are written by a library that would replace them by a
     /// file.

@@ -42,6 +42,7 @@ enum Action {
 /// The cuDNN and GPUs for which the rules are checked.
 struct Here {
     cudnn: Option<Version>,
+    /// Compute capabilities in tenths.
     gpus: Vec<u32>,
 }
 

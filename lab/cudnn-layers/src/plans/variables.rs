@@ -182,6 +182,7 @@ pub fn variable_use(name: &OsStr) -> VariableUse {
 
 /// The values at one point in time of the relevant variables, which are set or known.
 pub(super) struct Variables {
+    /// Sorted by name.
     values: Vec<(OsString, Option<OsString>)>,
     /// A different value was seen for one of them, which cuDNN may have read.
     has_changed: AtomicBool,

@@ -17,6 +17,7 @@ use crate::shadow::elements::{Kind, Name, Raw};
 use crate::table::Table;
 
 pub(super) struct Tensors {
+    /// Sorted by id.
     all: Vec<PackEntry>,
     label: Option<Arc<str>>,
 }

@@ -59,6 +59,7 @@ pub(super) fn workspace(choice: Option<&Choice>) -> String {
     choice.map_or(String::new(), |choice| choice.workspace.to_string())
 }
 
+/// Formats a time in microseconds.
 pub(super) fn time_text(time: f64) -> String {
     if time < 1e4 { format!("{time:.2} us") } else { format!("{:.2} ms", time / 1e3) }
 }

@@ -69,6 +69,7 @@ pub(super) struct Execution {
     pub(super) is_repeatable: bool,
     /// A description of the changed byte around the workspace.
     pub(super) workspace_damage: Option<String>,
+    /// The time of the second execution in microseconds.
     pub(super) time: f64,
 }
 
