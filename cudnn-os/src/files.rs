@@ -65,8 +65,8 @@ pub fn open_regular_without_links(path: &Path) -> io::Result<Opened> {
     open_checked(path, open_without_following)
 }
 
-/// Opens a file for reading without waiting for the writer of a pipe or for new kernel messages. Systems other than
-/// Linux open only regular files.
+/// Opens a file for reading without waiting for the writer of a pipe or for new messages in the kernel log. Systems
+/// other than Linux open only regular files.
 ///
 /// # Errors
 /// Returns an error if the system call fails.

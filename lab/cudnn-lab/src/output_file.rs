@@ -41,7 +41,7 @@ pub(crate) struct Output<'a> {
     pub(crate) force: bool,
 }
 
-/// The number of bytes that identify the kind of a file.
+/// The number of bytes that show the kind of a file.
 const START: u64 = 256;
 
 impl Output<'_> {
@@ -138,7 +138,7 @@ impl Output<'_> {
         Err(format!("{name} exists and is not {}; name another file, or add --force", self.kind.name))
     }
 
-    /// Returns whether the file is missing, empty, or an older output of this kind.
+    /// Returns whether there is no such file, or an empty one, or an older output of this kind.
     fn is_free_or_older(&self) -> io::Result<bool> {
         match open_regular(self.file) {
             Ok(Opened::Regular(file, _)) => {

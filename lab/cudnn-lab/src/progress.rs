@@ -1,4 +1,4 @@
-//! Formats the progress of commands that process graphs one after the other.
+//! The progress of commands that work on one graph after the other.
 
 use std::time::Duration;
 

@@ -202,7 +202,7 @@ fn a_graph_that_fails_becomes_smaller_with_a_real_release() {
     assert_tidy(&dir);
 }
 
-/// A library that crashes in three processes and waits in the next one.
+/// The library crashes three processes, and waits in the next one.
 const CRASHES: &str = r#"
 #include <fcntl.h>
 #include <stdlib.h>
@@ -230,6 +230,7 @@ fn an_interrupted_reduction_leaves_the_smallest_graph() {
         let mut command = reduce(&dir, &capture, ID, "crash", &cudnn);
         command.env("COUNT", dir.path().join("count")).env("FIFO", &fifo);
         let child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+        // The third candidate is tried.
         let mut byte = [0];
         std::fs::File::open(&fifo).unwrap().read_exact(&mut byte).unwrap();
         let graph = reduced(&dir);
@@ -243,7 +244,7 @@ fn an_interrupted_reduction_leaves_the_smallest_graph() {
         let ended = child.wait_with_output().unwrap();
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&ended.status), Some(15), "{}", text(&ended));
         assert!(text(&ended).contains("kept (CRASHED)"), "{}", text(&ended));
-        // The plan has a status of cuDNN, as in the program, and no results of the larger graph.
+        // The status of the plan is one of cuDNN, as in the program. The smaller graph has no results of the larger one.
         let records = Capture::read(&output(&dir)).unwrap().records;
         let plan = records.iter().find_map(|record| if let Record::Plan(plan) = record { Some(plan) } else { None });
         let plan = plan.unwrap();

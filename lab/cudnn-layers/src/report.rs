@@ -162,7 +162,7 @@ impl FileKind {
     /// Checks that [`FileKind::create`] would succeed in a new process, without creating or replacing a file.
     pub(crate) fn check(&self, name: &Path) -> std::result::Result<(), String> {
         refuse_directory(name).map_err(|error| cannot_write(name, &error))?;
-        // With `%i` in the name, every process has a separate file.
+        // With `%i` in the name, every process has a file of its own.
         if !has_placeholder(name) && !self.is_replaceable(name)? {
             return Err(format!("{} exists and is not a {}", name.display(), self.name));
         }

@@ -56,6 +56,7 @@ pub(crate) fn json_read<'a>(call: &'a Call<'_>) -> Option<&'a [u8]> {
     (elements != 0 && usize::try_from(requested.cast_signed()).is_ok_and(|room| room >= count)).then(json)
 }
 
+/// Returns a hash of a text up to the first NUL.
 fn hash(text: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     text.split(|byte| *byte == 0).next().unwrap_or_default().hash(&mut hasher);

@@ -47,7 +47,8 @@ impl WrittenRecords {
         }
     }
 
-    /// Writes a new record with its ordinal, which is returned. `write` returns whether it succeeded.
+    /// Writes a record with its ordinal, unless an equal one was written. `write` returns whether it succeeded. Returns
+    /// the ordinal.
     ///
     /// Two threads may write the same record. However, when this returns, the record precedes all later ones of this
     /// thread.

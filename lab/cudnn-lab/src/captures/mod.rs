@@ -24,7 +24,7 @@ pub(crate) struct CaptureFile {
     /// Descriptions of unreadable parts, in sentences.
     pub(crate) problems: Vec<String>,
     path: PathBuf,
-    /// Contains the unpacked copies, which are removed with this value.
+    /// Contains the unpacked copies. Removed with this value.
     _unpacked: Option<Temporary>,
 }
 
@@ -98,6 +98,7 @@ impl CaptureFiles {
         listed(&self.names)
     }
 
+    /// Returns the outcome of reading.
     pub(crate) fn outcome(&self) -> Outcome {
         outcome(&self.problems)
     }
@@ -108,16 +109,18 @@ pub(crate) fn gibibytes(count: u16) -> usize {
 }
 
 impl CaptureFile {
-    /// Returns the path of the capture, or of its unpacked copy.
+    /// Returns the path of the capture. If it was packed, this is an unpacked copy.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
+    /// Returns the outcome of reading.
     pub(crate) fn outcome(&self) -> Outcome {
         outcome(&self.problems)
     }
 }
 
+/// Returns a warning if a part is unreadable.
 fn outcome(problems: &[String]) -> Outcome {
     if problems.is_empty() { Outcome::Fine } else { Outcome::Warnings }
 }

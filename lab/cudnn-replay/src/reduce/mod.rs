@@ -39,8 +39,8 @@ pub struct SmallerGraph {
     pub change: String,
 }
 
-/// Returns the smallest graph after at most `limit` calls of the condition. The condition must hold for the original
-/// graph.
+/// Returns the smallest graph that was found, after at most `limit` calls of the condition. The condition is assumed to
+/// hold for the original graph.
 pub fn reduce(graph: &Graph, holds: &mut dyn FnMut(&SmallerGraph) -> bool, limit: usize) -> Graph {
     let mut best = graph.clone();
     let mut tried = HashSet::from([best.id()]);
@@ -48,6 +48,7 @@ pub fn reduce(graph: &Graph, holds: &mut dyn FnMut(&SmallerGraph) -> bool, limit
     loop {
         let before = best.id();
         for candidates in [operations::candidates, extents::candidates, strides::candidates, attributes::candidates] {
+            // The candidates of the smaller graph replace those of the larger one.
             while let Some(next) = candidates(&best).into_iter().find(|candidate| {
                 tries < limit && tried.insert(candidate.graph.id()) && {
                     tries += 1;

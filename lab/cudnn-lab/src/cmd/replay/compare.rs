@@ -101,7 +101,7 @@ fn row(
 fn conclude(session: &ReplaySession<'_>, comparison: Comparison, outputs: &Outputs<'_>) -> CommandResult {
     let Comparison { mut rows, titles, notes: about, values: [before, after], interrupted, interruption: outer } =
         comparison;
-    // From here on, a signal terminates the program immediately, for example while a pipe is full.
+    // From here on, a signal terminates the program at once, for example while it waits for the reader of a pipe.
     let interrupted = interrupted.or(outer.signal());
     drop(outer);
     comparison::sort(&mut rows);

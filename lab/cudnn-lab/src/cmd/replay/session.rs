@@ -25,8 +25,9 @@ pub(super) struct ReplaySession<'a> {
 }
 
 impl<'a> ReplaySession<'a> {
-    /// Replays each graph with the cuDNN of each directory, or with the one that the loader finds. Only one replay runs
-    /// at a time, because executions would affect each other's times. Returns the signal that interrupted this program.
+    /// Replays the graphs in turn, each one with every cuDNN: in these directories, or the one that the loader finds.
+    /// Only one of them works at a time, because executions would affect each other's times. Returns the signal that
+    /// interrupted this program.
     pub(super) fn each<const COUNT: usize>(
         &self,
         dirs: [Option<&Path>; COUNT],
@@ -65,6 +66,7 @@ impl<'a> ReplaySession<'a> {
         keys
     }
 
+    /// Describes an interruption after this number of graphs.
     pub(super) fn interruption(&self, done: usize) -> String {
         format!("interrupted: {done} of {} were replayed", count(self.graphs.len(), "graph"))
     }

@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
     let interruption = Interruption::catch();
     let session = TuneSession { arguments, captures: &captures, usages: &usages, output: &tuned, timeouts, format };
     let Tuned { place, choices, refused, left, interrupted, phases } = session.tune(older)?;
-    // From here on, a signal terminates the program immediately.
+    // From here on, a signal terminates the program at once.
     let interrupted = interrupted.or(interruption.signal());
     drop(interruption);
     let rankings: Vec<_> = choices.iter().filter(|ranking| place.is_of(ranking)).collect();
@@ -84,6 +84,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
     Ok(outcome)
 }
 
+/// Returns the time limit.
 fn limit(arguments: &Arguments) -> Duration {
     arguments.time_limit.map_or(Duration::MAX, Duration::from_secs)
 }

@@ -43,7 +43,7 @@ pub(super) struct Tuned {
     /// The number of graphs that were not tuned because of the time limit or an interruption.
     pub(super) left: usize,
     pub(super) interrupted: Option<Signal>,
-    /// The time that the worker needed.
+    /// The time that the worker has spent.
     pub(super) phases: Phases,
 }
 

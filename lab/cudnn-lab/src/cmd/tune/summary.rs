@@ -42,6 +42,7 @@ fn is_usable(choice: &Choice) -> bool {
     matches!(choice.problem, None | Some(EngineProblem::Nondeterministic(_))) && choice.time_us.is_some()
 }
 
+/// Returns whether an engine returns wrong results or damages memory.
 pub(super) fn is_dangerous(choice: &Choice) -> bool {
     choice.problem.as_ref().is_some_and(EngineProblem::is_dangerous)
 }
