@@ -58,7 +58,8 @@ pub fn end_child_with_this_process(command: &mut Command) {
     };
 }
 
-/// Shields the child of this command from Ctrl-C, so that this process decides whether the child finishes its work.
+/// Shields the child of this command from Ctrl-C, so that it can finish its work and this process decides how to
+/// continue.
 pub fn keep_from_interruption(command: &mut Command) {
     command.process_group(0);
 }

@@ -70,8 +70,8 @@ fn is_writable_for_others(metadata: &Metadata) -> bool {
     metadata.mode() & ALL != 0 || is_for_group && !groups::is_empty(metadata.gid())
 }
 
-/// Returns whether only root owns a file, directory or link and may write to it. The permission bits of links are
-/// meaningless.
+/// Returns whether a file, directory or link belongs to root, and only root may write to it. The permission bits of
+/// links are meaningless.
 pub fn is_only_of_root(metadata: &Metadata) -> bool {
     metadata.uid() == 0 && (metadata.is_symlink() || !is_writable_for_others(metadata))
 }

@@ -7,7 +7,7 @@ use super::handles;
 use crate::program_memory::accepted_word;
 use crate::wrappers::{Call, Id};
 
-/// Call this before a call, to handle handles and descriptors that are about to be destroyed.
+/// Call this before a call, which may destroy a handle or a descriptor.
 #[inline]
 pub(crate) fn before(call: &Call<'_>) -> Option<super::Destruction> {
     match call.function {
