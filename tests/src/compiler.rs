@@ -56,7 +56,6 @@ pub fn compile(code: &str, flags: &[&str], file: &Path) {
     });
 }
 
-/// The code that makes the files.
 const HARNESS: &[&str] = &[
     include_str!("compiler.rs"),
     include_str!("driver_library.rs"),

@@ -147,7 +147,6 @@ fn cargo_build(package: &str, arguments: &[&str]) {
     assert!(output.status.success(), "{package} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Returns cargo's build directory.
 fn target_dir() -> PathBuf {
     static DIR: OnceLock<PathBuf> = OnceLock::new();
     DIR.get_or_init(|| std::env::current_exe().unwrap().ancestors().nth(3).unwrap().to_owned()).clone()

@@ -67,7 +67,6 @@ macro_rules! enumerators {
 }
 include!("abi/names.rs");
 
-/// Returns the first release with each name.
 fn first_releases() -> BTreeMap<&'static str, Version> {
     let rows = include_str!("../../cudnn-sys/bindgen/src/generated/annotations.txt").lines().skip(1);
     let row = |row: &'static str| {

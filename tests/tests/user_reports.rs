@@ -437,7 +437,6 @@ fn cuda_home_and_wheel() -> Option<Report> {
     ))
 }
 
-/// The application requires a newer cuDNN.
 fn release_too_old() -> Option<Report> {
     let (older, _) = jit()?;
     let record = support::release("jit-cu12-9.19.0")?;
@@ -461,7 +460,6 @@ fn release_too_old() -> Option<Report> {
     Some(world.report("The application requires 9.20, and 9.19 is installed.", None, doctor, printed(&loader)))
 }
 
-/// A dependency of one library is missing.
 fn missing_dependency() -> Option<Report> {
     let world = World::new();
     let here = world.fake_libraries("here", OLDER, 8);

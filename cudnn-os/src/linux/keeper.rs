@@ -40,7 +40,6 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Starts the command in a new session.
     pub(super) fn start(mut command: Command) -> Result<Keeper> {
         let (mut socket, theirs) = UnixStream::pair()?;
         let number = theirs.as_raw_fd();

@@ -35,7 +35,6 @@ pub struct MemoryLimits {
     cgroup: Option<Cgroup>,
 }
 
-/// The innermost control group with a memory limit.
 #[derive(Clone, Debug)]
 struct Cgroup {
     limit: u64,

@@ -5,7 +5,6 @@ use cudnn_sys::types::{cudnnBackendAttributeName_t as Name, cudnnBackendDescript
 use crate::graph::{Graph, Node};
 use crate::value::Value;
 
-/// The attributes for tensors that an operation writes.
 const OUTPUTS: &[Name] = &[
     Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
     Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,

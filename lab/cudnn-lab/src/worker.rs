@@ -23,7 +23,6 @@ pub(crate) enum Stop {
     Failed(String),
 }
 
-/// The answer of a worker about a graph.
 pub(crate) enum WorkerAnswer<T> {
     /// An answer. If the worker is intact, it receives the next graphs too.
     Message { answer: T, is_intact: bool },

@@ -11,7 +11,6 @@ pub(crate) fn is_followed(function: Id) -> bool {
         || calls::is_descriptor_function(function)
 }
 
-/// Follows a call that has returned.
 pub(crate) fn returned(call: &Call<'_>, status: Option<cudnnStatus_t>, destruction: Option<Destruction>) {
     match call.function {
         Id::CudnnGetLastErrorString => {

@@ -32,7 +32,6 @@ use program::{Argument, Step};
 use runner::{LAYERS, NOISE, Outputs, Runner, difference};
 use writer::Writer;
 
-/// The programs that one process runs.
 const BATCH: u64 = 200;
 /// Every program with a seed that is a multiple of this number runs in a separate process.
 const ALONE: u64 = 50;
@@ -142,7 +141,6 @@ impl Fuzzing {
         outputs
     }
 
-    /// Runs one program as in a batch.
     fn output(&self, seed: u64, layers: &str, steps: &[Step], noise: u32) -> String {
         if seed.is_multiple_of(ALONE) {
             return self.runner.run_alone(layers, steps, noise);

@@ -50,7 +50,6 @@ pub(super) fn mutate(writer: &mut Writer) {
     }
 }
 
-/// Sets or reads any attribute of any descriptor.
 fn any_access(writer: &mut Writer) -> Step {
     let slot = writer.any_slot();
     let (name, ty) = (writer.pick(Name::ENUMERATORS).0, writer.pick(Type::ENUMERATORS).0);

@@ -22,7 +22,6 @@ pub(super) const LAYERS: &[&str] = &[
     "explain,validate,errata,tuned,capture,plans,trace",
 ];
 
-/// The output of the programs by seed.
 pub(super) type Outputs = BTreeMap<u64, String>;
 
 /// A cuDNN that plans for a described device, and the program that calls it.

@@ -93,12 +93,10 @@ impl Writer {
         self.set(slot, name, Type::CUDNN_TYPE_INT64, elements);
     }
 
-    /// Sets an attribute with an enumeration as type.
     pub(super) fn set_int(&mut self, slot: usize, name: Name, ty: Type, value: u32) {
         self.set(slot, name, ty, vec![Element::Int(value.into())]);
     }
 
-    /// Reads an attribute to memory with these elements.
     pub(super) fn get(&mut self, slot: usize, name: Name, ty: Type, room: i64, to: Argument) {
         let numbers = [i64::from(name.0), i64::from(ty.0), room].map(Argument::Number);
         let count = if self.once_in(20) { Argument::Null } else { Argument::Memory(vec![Element::Long(-1)]) };

@@ -65,7 +65,6 @@ fn a_real_cudnn_receives_all_arguments_of_its_newest_functions() {
 
 struct Frontend {
     program: PathBuf,
-    /// The directories of its libraries.
     path: OsString,
 }
 

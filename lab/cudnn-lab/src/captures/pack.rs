@@ -104,7 +104,6 @@ impl Write for Target<'_> {
 /// A file that is read in parts up to a limit, so that a signal can end the lab.
 struct Source {
     file: File,
-    /// The number of remaining bytes.
     left: Rc<Cell<u64>>,
 }
 

@@ -16,7 +16,6 @@ use crate::shadow::content::Content;
 use crate::shadow::devices::{self, ReferencedDevice};
 use crate::shadow::elements::{Kind, Name, Raw};
 
-/// The program's attempts to use a graph.
 #[derive(Clone)]
 pub(super) struct Attempt {
     pub(super) graph: Arc<Content>,

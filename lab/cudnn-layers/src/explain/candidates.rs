@@ -15,7 +15,6 @@ use crate::shadow::elements::{Kind, Name, Raw, Type};
 
 const MAX_ENGINES: i64 = 1000;
 
-/// A graph with its device.
 #[derive(Clone, Copy)]
 pub(super) struct Planned {
     pub(super) graph: Raw,

@@ -17,7 +17,6 @@ pub(super) struct Findings {
     pub(super) changes: Vec<String>,
     pub(super) changes_tried: usize,
     pub(super) omission: Option<String>,
-    /// Whether cuDNN's messages could not be received.
     pub(super) lacks_messages: bool,
     pub(super) nvrtc: &'static str,
     /// Whether no engine has accepted the graph and NVRTC is missing.
@@ -158,7 +157,6 @@ struct Group<'a> {
     engines: Vec<i64>,
 }
 
-/// Returns the groups by importance.
 fn groups(candidates: &TriedEngines) -> Vec<Group<'_>> {
     let mut groups: BTreeMap<(u8, &Reason), Vec<i64>> = BTreeMap::new();
     for candidate in &candidates.tried {

@@ -163,7 +163,6 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// Replaces an extent in all tensors.
     fn extents(&self) -> Vec<Variant> {
         const UNIT: i64 = 8;
         const USUAL: [i64; 2] = [128, 64];

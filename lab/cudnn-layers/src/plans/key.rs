@@ -16,7 +16,6 @@ use crate::shadow::elements::{Kind, Name};
 use crate::shadow::handles::{self, Handle};
 use crate::shadow::{self, Obstacle};
 
-/// The reasons for not caching a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum NotCached {
     /// A part of the graph or the configuration is unknown.

@@ -36,7 +36,6 @@ pub(super) struct Prepared {
     is_reported: AtomicBool,
 }
 
-/// The data for looking up and caching plans.
 pub(super) struct Ready {
     pub(super) store: Store,
     pub(super) environment: Vec<u8>,

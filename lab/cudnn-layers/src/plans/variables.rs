@@ -221,7 +221,6 @@ impl Variables {
         self.has_changed.load(Ordering::Relaxed)
     }
 
-    /// Writes the variables that are set.
     pub(super) fn write(&self, to: &mut KeyBytes) {
         for (name, value) in &self.values {
             if let Some(value) = value {

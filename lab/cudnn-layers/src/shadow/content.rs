@@ -40,7 +40,6 @@ pub(crate) struct Content {
     depth: u8,
 }
 
-/// An attribute that the program has set.
 #[derive(Clone, Debug)]
 pub(crate) struct RecordedAttribute {
     pub(crate) name: Name,

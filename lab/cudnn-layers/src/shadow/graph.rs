@@ -9,7 +9,6 @@ use cudnn_graph::{Attribute, Graph, GraphBuilder, MAX_NODES, Node, Value};
 use super::content::{self, ChildDescriptor, Content};
 use super::elements::{Name, Type};
 
-/// The reason why a content cannot be converted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Obstacle {
     /// Creating a descriptor or setting an attribute bypassed the layers.

@@ -35,7 +35,6 @@ impl Statistics {
         self.buckets.iter().sum()
     }
 
-    /// Returns the approximate median of the durations.
     pub(super) fn median(&self) -> u64 {
         let (calls, mut before) = (self.calls(), 0);
         let middle = self.buckets.iter().position(|count| {

@@ -22,7 +22,6 @@ pub(super) struct Tensors {
     label: Option<Arc<str>>,
 }
 
-/// A tensor that a variant pack can contain.
 struct PackEntry {
     id: i64,
     /// The alignment in bytes, which is 1 for tensors that are passed by value.

@@ -253,7 +253,6 @@ fn is_attention(operations: &[Operation<'_>]) -> bool {
     count(operations, "matmul") >= 2 && count(operations, "exp") > 0
 }
 
-/// Describes the first difference between two tensors.
 fn difference(one: &Node, other: &Node) -> Option<(String, String)> {
     if std::ptr::eq(one, other) {
         return None;

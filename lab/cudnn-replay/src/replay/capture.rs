@@ -40,7 +40,6 @@ pub struct Captured {
     pub plan_only: bool,
 }
 
-/// A graph with the records about it.
 struct FoundGraph<'a> {
     captured: Captured,
     proposed_for: Option<&'a str>,

@@ -9,7 +9,6 @@ const LOSES_EARLY: f64 = 1.3;
 /// The number of rounds before engines can lose early and the noise is known.
 const FEW_ROUNDS: usize = 3;
 const KNOWN_NOISE: usize = 9;
-/// The maximum number of rounds.
 const MAX_ROUNDS: usize = 41;
 /// If [`FEW_ROUNDS`] are over, no round starts after this time in microseconds of all executions together.
 const MAX_TIME: f64 = 400_000.0;

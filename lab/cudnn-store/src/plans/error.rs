@@ -18,7 +18,6 @@ pub struct StoreError {
     error: Option<io::Error>,
 }
 
-/// The role of the affected file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Store,

@@ -137,7 +137,6 @@ fn ask(json: &str, way: &str) -> Result<String, Error> {
     })
 }
 
-/// Returns whether a program selects an engine.
 type Filter = fn(&ConfigurationInfo, &Plan) -> bool;
 
 /// Returns the working engines that filters of programs accept: PyTorch skips nondeterministic engines, and programs

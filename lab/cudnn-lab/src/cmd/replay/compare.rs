@@ -97,7 +97,6 @@ fn row(
     row
 }
 
-/// Prints the changes, and writes them to files.
 fn conclude(session: &ReplaySession<'_>, comparison: Comparison, outputs: &Outputs<'_>) -> CommandResult {
     let Comparison { mut rows, titles, notes: about, values: [before, after], interrupted, interruption: outer } =
         comparison;

@@ -65,7 +65,6 @@ fn pair<'a>(before: &[NamedRelease<'a>], after: &[NamedRelease<'a>], found: &Fou
     })
 }
 
-/// Returns the releases that match a name.
 fn usable_choices(name: &str, is_for_described_gpu: bool) -> Result<Vec<NamedRelease<'_>>, Box<dyn Error>> {
     let mut choices = choices(name)?;
     choices.retain(|choice| !is_for_described_gpu || choice.describes_gpus());

@@ -11,7 +11,6 @@ use cudnn_replay::replay::comparison::{Aspect, ComparisonRow, cells, error_text,
 
 use crate::stream_table::StreamTable;
 
-/// A table about one cuDNN or two releases.
 pub(super) struct Table(StreamTable);
 
 impl Table {

@@ -11,7 +11,6 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Returns the place that a worker reports.
     pub(super) fn new(report: &TuneReport) -> Result<Self, String> {
         if let Some(refusal) = &report.refusal {
             return Err(format!("cannot tune on this machine: {}", refusal.printable()));
@@ -21,7 +20,6 @@ impl Place {
         Ok(Place { cudnn: Release::from_number(u32::try_from(report.cudnn).unwrap_or_default()), device })
     }
 
-    /// Returns whether a ranking is for this place.
     pub(super) fn is_of(&self, ranking: &Ranking) -> bool {
         ranking.cudnn == self.cudnn && ranking.device == self.device
     }

@@ -99,7 +99,6 @@ pub(super) fn sentences(summary: &TuneSummary<'_>) -> Vec<String> {
     lines
 }
 
-/// Describes the remarkable engines of a graph.
 pub(super) fn remarks(ranking: &Ranking) -> Vec<String> {
     let mut remarks = Vec::new();
     if let Some(best) = best(ranking).filter(|_| is_out_of_reach(ranking)) {

@@ -91,7 +91,6 @@ const ATTENTION: &[Name] = &[
     Name::CUDNN_ATTR_OPERATION_SDPA_BWD_MAX_TOTAL_SEQ_LEN_KV,
 ];
 
-/// Returns an error that names an unsupported attribute.
 pub(super) fn check(graph: &Graph) -> Result<(), String> {
     match graph.nodes().iter().find_map(unknown) {
         Some(name) => Err(format!("{} is set", label(name))),

@@ -9,7 +9,6 @@ use cudnn_loader::cudnnBackendAttributeName_t as Name;
 use super::super::tensor::{Array, Tensor};
 use super::{MAX_PRODUCTS, rounding};
 
-/// The values that are known so far.
 pub(super) struct Context<'a> {
     pub(super) graph: &'a Graph,
     values: BTreeMap<i64, Array>,

@@ -192,7 +192,6 @@ fn check(graph: &Graph) -> Result<(), String> {
     attributes::check(graph)
 }
 
-/// Returns all operations, including nested ones.
 fn operations(graph: &Graph) -> impl Iterator<Item = &Node> {
     graph
         .nodes()

@@ -67,7 +67,6 @@ pub(super) fn add_all(
     candidates.all
 }
 
-/// Distinct candidates in insertion order.
 #[derive(Default)]
 struct Candidates {
     all: Vec<Candidate>,

@@ -29,14 +29,12 @@ pub(super) struct RelativeError {
     pub(super) element: Option<String>,
 }
 
-/// The results of comparing on the CPU.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Comparison {
     pub(super) difference: RelativeError,
     pub(super) damage: Option<String>,
 }
 
-/// Compares a result with the first one.
 pub(super) enum Judge {
     Thread(JoinHandle<Comparison>),
     Done(Comparison),
