@@ -62,6 +62,7 @@ pub mod program;
 #[cfg(feature = "gpu")]
 pub mod reference;
 
+/// Any error, for programs that only print it.
 pub type Failure = Box<dyn std::error::Error>;
 
 /// Returns the most informative line of cuDNN's error text: the first line with a reason, otherwise the first non-empty

@@ -33,6 +33,7 @@ impl Backoff {
         Backoff::with_limit(Self::TIMEOUT)
     }
 
+    /// Creates a backoff with this total limit.
     pub fn with_limit(limit: Duration) -> Self {
         Backoff { start: Instant::now(), pause: Duration::from_micros(20), limit, is_over: false }
     }

@@ -22,6 +22,7 @@ pub fn noise(tensor: &Tensor) -> Vec<f32> {
     (0..tensor.element_count()).map(next).collect()
 }
 
+/// Encodes values in the data type of the tensor, which is half or float.
 pub fn encode(tensor: &Tensor, values: &[f32]) -> Vec<u8> {
     match tensor.data_type {
         DataType::CUDNN_DATA_HALF => values.iter().flat_map(|value| f16::from_f32(*value).to_le_bytes()).collect(),
@@ -29,6 +30,7 @@ pub fn encode(tensor: &Tensor, values: &[f32]) -> Vec<u8> {
     }
 }
 
+/// Decodes values from the data type of the tensor, which is half or float.
 pub fn decode(tensor: &Tensor, bytes: &[u8]) -> Vec<f32> {
     match tensor.data_type {
         DataType::CUDNN_DATA_HALF => bytes.as_chunks().0.iter().map(|two| f16::from_le_bytes(*two).to_f32()).collect(),

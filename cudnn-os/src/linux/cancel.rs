@@ -20,6 +20,7 @@ pub struct ThreadStateGuard {
 }
 
 impl ThreadStateGuard {
+    /// Saves `errno` and disables cancellation.
     #[allow(clippy::new_without_default, reason = "a guard must be created explicitly")]
     pub fn new() -> Self {
         // SAFETY: the address of `errno` is valid for the lifetime of the thread.

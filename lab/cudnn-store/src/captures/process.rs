@@ -19,6 +19,7 @@ pub struct Process<'a> {
     last_device: Option<&'a str>,
 }
 
+/// A plan with the records that refer to it.
 #[derive(Clone, Debug)]
 pub struct CapturedPlan<'a> {
     /// The plan.
