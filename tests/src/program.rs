@@ -76,6 +76,7 @@ fn program(package: &str, kind: &str, name: &str, file: &str) -> PathBuf {
         let mut cargo = cargo();
         cargo.args(["build", "--quiet", "--package", package, &format!("--{kind}"), name, "--profile", profile]);
         cargo.args(cross_target()).arg("--target-dir").arg(target_dir);
+        // The arguments name the target.
         let output = cargo.env_remove("CARGO_BUILD_TARGET").current_dir(root()).output().expect("cargo starts");
         assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
         program

@@ -53,6 +53,7 @@ fn checked(format: &OsStr) -> Option<Vec<u16>> {
     Some(checked)
 }
 
+// Uses the performance counter, like other tracers.
 #[inline]
 pub fn monotonic() -> u64 {
     static FREQUENCY: OnceLock<u64> = OnceLock::new();

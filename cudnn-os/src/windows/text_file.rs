@@ -51,6 +51,7 @@ impl TextFile {
     }
 }
 
+/// Converts a file time in units of 100 nanoseconds since 1601.
 fn since_1970(time: u64) -> i64 {
     const BETWEEN: i64 = 116_444_736_000_000_000;
     i64::try_from(time).unwrap_or(i64::MAX).saturating_sub(BETWEEN).saturating_mul(100)
@@ -70,6 +71,7 @@ pub fn is_special(name: &Path) -> bool {
     name.components().any(is_device) || std::fs::metadata(name).is_ok_and(|metadata| !metadata.is_file())
 }
 
+/// The maximum number of UTF-16 units to write to a console at once.
 const CONSOLE_PART: usize = 8192;
 
 /// Writes to a standard stream without acquiring the lock of std.
@@ -88,6 +90,7 @@ fn write_to_stream(stream: STD_HANDLE, text: &[u8]) -> Result<()> {
         while !rest.is_empty() {
             // A console may reject long text or write only part of it.
             let part = match rest.get(..CONSOLE_PART) {
+                // Do not split a surrogate pair.
                 Some([part @ .., 0xd800..=0xdbff]) => part,
                 Some(part) => part,
                 None => rest,

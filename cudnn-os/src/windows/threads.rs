@@ -26,6 +26,7 @@ pub type Work<'a> = Box<dyn FnOnce() + Send + 'a>;
 
 const LIMIT: Duration = Duration::from_secs(1);
 
+/// The default of std.
 const STACK_SIZE: usize = 2 << 20;
 
 /// IDs and handles of the threads that this module has started. Windows does not reuse an ID while a handle is open.

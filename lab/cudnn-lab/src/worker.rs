@@ -81,6 +81,7 @@ impl<'a> Client<'a> {
                 if is_intact {
                     (self.worker, self.ahead) = (Some(worker), received.saturating_sub(1));
                 } else {
+                    // The answer is complete.
                     let _ = worker.end();
                 }
                 WorkerAnswer::Message { answer, is_intact }

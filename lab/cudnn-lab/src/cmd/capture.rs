@@ -115,6 +115,7 @@ impl<'a> CaptureSummary<'a> {
         }
         for record in &capture.records {
             match record {
+                // Two threads may write the same graph.
                 Record::Graph(graph) if known.insert(&graph.graph) => {
                     summary.graphs.push((&graph.graph, &graph.label));
                 }

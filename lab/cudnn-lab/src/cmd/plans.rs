@@ -278,6 +278,7 @@ impl Plans {
         if entries.peek().is_none() {
             return Err(format!("there is no such plan{}", self.place()).into());
         }
+        // Another program may have written the file while plans were rebuilt.
         output.check()?;
         let packed = write_pack(&output.target(), entries).map_err(text_of)?;
         self.problems.extend(damaged);
@@ -304,6 +305,7 @@ impl Plans {
 
     fn clear(self) -> CommandResult {
         if self.store.dir().is_none() {
+            // The store reports problems with the directory last.
             let reason = self.problems.into_iter().next_back().map(text_of);
             return Err(reason.unwrap_or_else(|| "there is no directory of plans".into()).into());
         }

@@ -63,6 +63,7 @@ pub(super) fn needs_too_much_workspace(state: &State, descriptor: Raw) -> bool {
     let size = own_calls(&state.cudnn, || plan.workspace_size());
     let refusal = size.ok().and_then(|size| refuse(state, descriptor, Some(size)));
     if let Some(refusal) = &refusal {
+        // cuDNN does not finalize the plan again.
         shadow::refused(descriptor, refusal);
     }
     refusal.is_some()

@@ -52,6 +52,7 @@ impl Layer for Errata {
 
     fn wrap<'a>(&self, next: NextFunction<'a>) -> NextFunction<'a> {
         let is_needed = STATE.get().is_some_and(|state| !state.rules.is_empty());
+        // Executions are not wrapped.
         let is_followed = Id::from_name(next.name().to_bytes()).is_some_and(follow::is_followed);
         if is_needed && is_followed { intercept::<Errata>(next) } else { next }
     }

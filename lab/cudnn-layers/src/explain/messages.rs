@@ -247,6 +247,7 @@ unsafe extern "C-unwind" fn received(
         return;
     }
     let Callback { mask, data, function: Some(function) } = program() else { return };
+    // cuDNN always reports fatal messages and errors.
     if (mask | 0b11).checked_shr(severity.0).is_some_and(|mask| mask & 1 == 1) {
         // SAFETY: it is the same function; the new type only permits unwinding.
         let function = unsafe { std::mem::transmute::<receive!("C"), receive!("C-unwind")>(function) };

@@ -51,6 +51,7 @@ impl Layer for Tuned {
     }
 
     fn wrap<'a>(&self, next: NextFunction<'a>) -> NextFunction<'a> {
+        // Executions are not wrapped.
         let is_followed = Id::from_name(next.name().to_bytes()).is_some_and(follow::is_followed);
         if is_followed { intercept::<Tuned>(next) } else { next }
     }

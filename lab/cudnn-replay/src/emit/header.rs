@@ -63,6 +63,7 @@ pub(super) fn lines(case: &Case, how_to_run: &[&str], cannot_execute: Option<&st
 }
 
 fn failed(status: Status, reason: Option<&String>) -> String {
+    // cuDNN repeats the reason for every engine.
     let reason = reason.map_or(String::new(), |reason| format!(": {}", quoted(first_reason(reason))));
     let status = if status == Status::UNKNOWN {
         "an unknown status".to_owned()

@@ -162,6 +162,7 @@ fn extent(node: &Node) -> Option<u64> {
         sum.checked_add(steps.checked_mul(stride.unsigned_abs())?)
     })?;
     let mut elements = last.checked_add(1)?;
+    // Reordered tensors are padded to multiples of at most 128.
     if node.integer(Name::CUDNN_ATTR_TENSOR_REORDERING_MODE).unwrap_or(0) != 0 {
         let padded = dims.iter().try_fold(1_u64, |product, dim| {
             product.checked_mul(u64::try_from(*dim).ok()?.checked_next_multiple_of(128)?)
@@ -221,6 +222,7 @@ impl Format {
             DataType::CUDNN_DATA_BFLOAT16 => (16, 2, &[0xc000, 0xbf80, 0, 0x3f80, 0x4000], 0x3f80),
             DataType::CUDNN_DATA_FP8_E4M3 => (8, 1, &[0xc0, 0xb8, 0, 0x38, 0x40], 0x38),
             DataType::CUDNN_DATA_FP8_E5M2 => (8, 1, &[0xc0, 0xbc, 0, 0x3c, 0x40], 0x3c),
+            // These scales have no sign and no zero.
             DataType::CUDNN_DATA_FP8_E8M0 => (8, 1, &[0x7f, 0x80], 0x7f),
             DataType::CUDNN_DATA_FP4_E2M1 => (4, 1, &[0xcc, 0xaa, 0, 0x22, 0x44], 0x22),
             DataType::CUDNN_DATA_INT4 => (4, 1, &[0xee, 0xff, 0, 0x11, 0x22], 0x11),

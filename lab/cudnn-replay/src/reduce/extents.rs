@@ -109,6 +109,7 @@ pub(super) fn adjust_convolutions(mut edit: Edit, original: &Graph) -> Edit {
         let former = original.nodes().get(tensor).map(|node| node.extents().to_vec()).unwrap_or_default();
         for (output, changed) in changes.iter().filter(|(output, _)| is_output_shape(&former, output)) {
             let follow = |(place, (dim, extent)): (usize, (&i64, &i64))| {
+                // Dimension 0 contains the images.
                 let follows = place > 0 && former.get(place) == output.get(place);
                 if follows { *extent } else { *dim }
             };

@@ -34,6 +34,7 @@ pub(super) fn worst(ty: DataType, result: &Array, reference: &Array) -> Result<W
         encode(ty, value, &mut bytes);
         decode(ty, &bytes)
     };
+    // Unsigned types have no negative values.
     let (min, max) = (limit(f64::MIN).min(0.0), limit(f64::MAX));
     let in_range = |value: f64| value.clamp(min, max);
     let largest_of = |values: &[f64]| {

@@ -42,6 +42,7 @@ impl PreparedAhead {
             let (request, data, share) = (Arc::clone(request), *data, share.clone());
             let (sender, receiver) = sync_channel(1);
             threads.ahead.spawn(move || {
+                // The graph may have failed in the meantime.
                 let _ = sender.send((Prepared::new(&request, data), share));
             });
             (data, receiver)

@@ -278,6 +278,7 @@ impl<'a> Pair<'a> {
             changes.push(Change::new(is_worse, aspect, self.at(Some(run.data), text)));
         };
         for (a, b) in self.runs() {
+            // The status of the first plan is the status of the graph.
             if self.engine.is_some() && a.status != b.status {
                 let text = format!("{} → {}", a.status, b.status);
                 let [before, after] = [a.status, b.status].map(|status| severity(ReportStatus::Returned(status)));

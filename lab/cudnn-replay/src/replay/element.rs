@@ -140,12 +140,14 @@ fn decode_fp8(Fp8 { mantissa, bias, max }: Fp8, byte: u8) -> f64 {
 fn encode_fp8(ty: Fp8, value: f64) -> u8 {
     let sign = if value.is_sign_negative() { 0x80 } else { 0 };
     let magnitude = value.abs();
+    // The codes have the order of the values.
     let (mut below, mut above) = (0, ty.max);
     while above - below > 1 {
         let middle = below + (above - below) / 2;
         if decode_fp8(ty, middle) <= magnitude { below = middle } else { above = middle }
     }
     let (down, up) = (magnitude - decode_fp8(ty, below), decode_fp8(ty, above) - magnitude);
+    // Ties go to the even code.
     let code = if up < down || (up == down && above % 2 == 0) { above } else { below };
     sign | code
 }

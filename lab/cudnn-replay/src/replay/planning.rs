@@ -77,6 +77,7 @@ pub(super) fn plan(
     let candidates: Vec<EngineConfiguration> = match (&request.engines, supporting) {
         (Engines::Forced(wanted), _) => vec![EngineConfiguration::forced(&graph, wanted, target)],
         (Engines::All, Some(supporting)) => supporting.iter().map(EngineConfiguration::with_defaults).collect(),
+        // JIT-only releases have no heuristics.
         (Engines::First, Some(supporting)) if proposed.is_empty() => {
             supporting.iter().map(EngineConfiguration::with_defaults).collect()
         }

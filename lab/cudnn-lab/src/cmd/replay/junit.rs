@@ -30,6 +30,7 @@ pub(super) fn xml(
     let [before, after] = titles;
     let works =
         |row: &ComparisonRow| [&row.before, &row.after].iter().any(|report| status(report) == ReportStatus::SUCCESS);
+    // If no graph works, nothing was compared.
     let not_compared = if rows.iter().any(works) { "skipped" } else { "error" };
     let mut cases = Vec::new();
     for row in rows {

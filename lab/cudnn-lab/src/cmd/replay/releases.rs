@@ -167,6 +167,7 @@ fn check(dir: &Path) -> Result<Installation, ProbeError> {
 
 fn installation(dir: &Path) -> Option<Installation> {
     let mut installation = check(dir).ok()?;
+    // The graph library may not contain the CUDA version.
     installation.cuda_major = installation.cuda_major.or_else(|| installation.cuda_major_from_gpu_code());
     Some(installation)
 }

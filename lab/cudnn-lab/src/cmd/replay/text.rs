@@ -77,6 +77,7 @@ pub(super) fn print_changes(rows: &[ComparisonRow], titles: &[String; 2], [worse
             let aspect = format!("{:?}", change.aspect).to_lowercase();
             outln!("  {mark}: {aspect} {}", change.text.printable());
         }
+        // A change of the status contains the reasons.
         if !row.changes.iter().any(|change| change.aspect == Aspect::Status) {
             for (title, report) in [(before, &row.before), (after, &row.after)] {
                 if let Some(reason) = &report.reason {

@@ -12,6 +12,7 @@ use crate::output_file::Output;
 
 /// Merges files. The last ranking of a graph wins, and with `--force` also the last rule with a name.
 pub(super) fn run(files: &[PathBuf], output: &Output<'_>, format: Format) -> CommandResult {
+    // A file that is input and output would be merged with its older contents.
     output.check()?;
     let read = files.iter().map(|file| Choices::read(file)).collect::<Result<Vec<Choices>, String>>()?;
     let mut merged = Choices::default();

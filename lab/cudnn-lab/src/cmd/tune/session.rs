@@ -115,6 +115,7 @@ impl TuneSession<'_> {
 
     /// Returns the graphs to tune, with the most executed ones first.
     fn graphs(&self, place: &Place, older: &Choices) -> Result<Vec<Captured>, String> {
+        // Failed calls are not graphs.
         let is_graph = |graph: &Captured| self.usages.graphs.contains_key(&graph.id);
         let mut graphs = self.captures.graphs(&self.arguments.graph, is_graph)?;
         let is_known = |graph: &Captured| older.find(place.cudnn, &place.device, &graph.id).is_some();

@@ -99,6 +99,7 @@ pub(super) fn check(graph: &Graph) -> Result<(), String> {
 }
 
 fn unknown(node: &Node) -> Option<Name> {
+    // The number 1 is the default.
     let irregular = Name::CUDNN_ATTR_OPERATION_MATMUL_IRREGULARLY_STRIDED_BATCH_COUNT;
     let is_irregular = node.value(irregular).is_some() && node.integer(irregular) != Some(1);
     let prefix = attribute_prefix(node.kind).filter(|_| KINDS.contains(&node.kind)).map(|prefix| prefix + "_");

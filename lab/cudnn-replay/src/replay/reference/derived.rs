@@ -29,6 +29,7 @@ pub(crate) fn inputs(graph: &Graph, given: impl FnOnce() -> BTreeMap<i64, Array>
     }
     let context = Context::new(graph, given());
     let derived = deriving.into_iter().filter_map(|(operation, derive)| derive(&context, operation).ok()).flatten();
+    // Only inputs are known before the operations.
     derived.filter(|(uid, _)| context.is_known(*uid)).collect()
 }
 

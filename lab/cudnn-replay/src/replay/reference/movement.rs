@@ -65,6 +65,7 @@ pub(super) fn slice(context: &Context<'_>, operation: &Node) -> Results {
         });
         let (start, step) = inside.ok_or("a slice outside of the tensor")?;
         first += start * stride;
+        // A single element has any step.
         strides.push(stride.saturating_mul(step));
     }
     if dims.len() != x.dims.len() {
