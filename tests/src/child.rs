@@ -112,6 +112,14 @@ impl Child {
         output
     }
 
+    /// Like [`Child::run`], and panics unless the child exits with 0.
+    #[track_caller]
+    pub fn run_successfully(self, args: &[&str]) -> ChildOutput {
+        let output = self.run(args);
+        assert_eq!(output.code, Some(0), "{args:?}: {output:#?}");
+        output
+    }
+
     /// Like [`Child::run`], but kills the child when it opens this pipe, because it would wait forever for a writer. A
     /// regular file has no effect.
     pub fn run_until_pipe_opens(mut self, args: &[&str], pipe: &Path) -> ChildOutput {

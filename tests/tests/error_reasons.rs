@@ -75,9 +75,7 @@ impl World {
 
     fn run(&self, verbose: &str, args: &[&str]) -> ChildOutput {
         let child = Child::bare(DRIVER).env(DIR_VARIABLE, self.0.path()).env(VERBOSE_VARIABLE, verbose);
-        let output = child.run(args);
-        assert_eq!(output.code, Some(0), "{args:?}: {output:#?}");
-        output
+        child.run_successfully(args)
     }
 
     /// Returns an argument that lets the driver open a fake CUDA library with memory functions that return this error.

@@ -13,9 +13,7 @@ const LEVEL: &str = "CUDNN_LOGLEVEL_DBG";
 const DESTINATION: &str = "CUDNN_LOGDEST_DBG";
 
 fn run(child: Child, args: &[&str]) -> ChildOutput {
-    let output = child.run(args);
-    assert_eq!(output.code, Some(0), "{args:?}: {output:#?}");
-    output
+    child.run_successfully(args)
 }
 
 fn functions(entries: &[LogEntry]) -> Vec<&str> {

@@ -38,8 +38,7 @@ impl Program {
 
     fn finish(&self, child: Child, args: &[&str]) -> ChildOutput {
         let start = Instant::now();
-        let output = child.run(args);
-        assert_eq!(output.code, Some(0), "{args:?}: {output:#?}");
+        let output = child.run_successfully(args);
         assert!(start.elapsed() < Duration::from_secs(30), "{args:?} took {:?}", start.elapsed());
         output
     }

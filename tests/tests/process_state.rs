@@ -16,9 +16,7 @@ fn graph_with(code: &str) -> TempDir {
 }
 
 fn run(child: Child, args: &[&str]) -> ChildOutput {
-    let output = child.run(args);
-    assert_eq!(output.code, Some(0), "{args:?}: {output:#?}");
-    output
+    child.run_successfully(args)
 }
 
 #[test]

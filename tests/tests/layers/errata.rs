@@ -38,9 +38,7 @@ impl Blocking {
 
     pub(super) fn run(&self, layers: &str, rules: &str) -> ChildOutput {
         let child = self.planning.child().env("CUDNN_ERRATA", rules).env("CUDNN_LOGLEVEL_DBG", "2");
-        let output = child.env("CUDNN_CAPTURE", self.capture()).run(&[layers, "errata", &self.planning.device()]);
-        assert_eq!(output.code, Some(0), "{output:#?}");
-        output
+        child.env("CUDNN_CAPTURE", self.capture()).run_successfully(&[layers, "errata", &self.planning.device()])
     }
 
     fn dir(&self) -> &Path {
@@ -194,9 +192,7 @@ fn random_programs_see_no_difference_unless_a_plan_is_blocked() {
     graph.build(&dir.file(Library::Graph));
     let run = |layers: &str, rules: &str, args: &[&str]| {
         let child = Child::new(PLANNER, Subject::Loader, dir.path()).env("CUDNN_ERRATA", rules);
-        let output = child.run(&[&[layers], args].concat());
-        assert_eq!(output.code, Some(0), "{output:#?}");
-        output
+        child.run_successfully(&[&[layers], args].concat())
     };
     let selecting_none = file(dir.path(), &[r#""engines":[12345]"#]);
     for args in [&["0", "300"][..], &["300", "600", "8"], &["variants"], &["throw"], &["last-error"]] {

@@ -27,9 +27,7 @@ impl Explaining {
 
     fn run_as(&self, child: Child, layers: &str, graphs: &[&str]) -> ChildOutput {
         let device = self.dir.path().join("h200.json").display().to_string();
-        let output = child.run(&[&[layers, "explain", &device], graphs].concat());
-        assert_eq!(output.code, Some(0), "{output:#?}");
-        output
+        child.run_successfully(&[&[layers, "explain", &device], graphs].concat())
     }
 
     /// Runs the program with and without the layer, and returns the reports.
@@ -210,9 +208,7 @@ fn random_programs_see_no_difference_and_their_engines_are_shown() {
         let child = Child::new(PLANNER, Subject::Loader, dir.path()).env("CUDNN_EXPLAIN", reports);
         let child = child.env("CUDNN_PLANS_DIR", dir.path().join("plans"));
         let child = child.env("CUDNN_TRACE_LINES", dir.path().join("lines.txt"));
-        let output = child.run(&[&[layers], args].concat());
-        assert_eq!(output.code, Some(0), "{output:#?}");
-        output
+        child.run_successfully(&[&[layers], args].concat())
     };
     for args in [&["0", "300"][..], &["300", "600", "8"], &["variants"], &["throw"], &["ask-back"], &["last-error"]] {
         let without = run("none", "", args).stdout;

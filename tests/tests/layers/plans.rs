@@ -498,9 +498,7 @@ impl Real {
         for (name, value) in variables {
             child = child.env(name, value);
         }
-        let output = child.run(args);
-        assert_eq!(output.code, Some(0), "{output:#?}");
-        output
+        child.run_successfully(args)
     }
 }
 

@@ -90,8 +90,7 @@ fn a_record_contains_the_time_the_thread_the_arguments_and_the_status() {
         .env("CUDNN_LAYER_PATH", drop_in().join("lib"))
         .env("CUDNN_LAYERS", "trace")
         .env("CUDNN_TRACE", &file)
-        .run(&["cudnnGetVersion", "create", "~cudnnGetErrorString", "~cudnnCreateTensorDescriptor"]);
-    assert_eq!(output.code, Some(0), "{output:#?}");
+        .run_successfully(&["cudnnGetVersion", "create", "~cudnnGetErrorString", "~cudnnCreateTensorDescriptor"]);
     assert_eq!(output.stderr, "", "{output:#?}");
     let events = events(&file);
     let create = named(&events, "cudnnCreate")[0];
@@ -195,8 +194,7 @@ fn every_process_writes_its_own_file() {
         let dir = TempDir::new();
         let Some(child) = child(&cudnn) else { return };
         let child = child.env("CUDNN_TRACE", dir.path().join(pattern));
-        let output = child.run(&["calls:2", before, fork, "calls:3"]);
-        assert_eq!(output.code, Some(0), "{output:#?}");
+        let output = child.run_successfully(&["calls:2", before, fork, "calls:3"]);
         let files = files(dir.path());
         assert_eq!(files.len(), 2, "{files:?}");
         let all = if before == "close-all" { 5 } else { 6 };
@@ -454,8 +452,7 @@ fn a_file_that_cannot_be_written_disables_the_layer() {
     let missing = dir.path().join("missing/trace.json");
     for file in [missing, dir.path().to_owned(), "/dev/null".into(), link, target.clone(), data.clone()] {
         let Some(child) = child(&cudnn) else { return };
-        let output = child.env("CUDNN_TRACE", &file).run(&["calls:1"]);
-        assert_eq!(output.code, Some(0), "{output:#?}");
+        let output = child.env("CUDNN_TRACE", &file).run_successfully(&["calls:1"]);
         assert!(output.stderr.contains("layer \"trace\"") && output.stderr.contains("cannot write"), "{output:#?}");
     }
     assert!(Path::new("/dev/null").exists());
@@ -486,8 +483,7 @@ fn lines_are_complete() {
     let dir = TempDir::new();
     let file = dir.path().join("lines-%i");
     let Some(child) = child(fake.path()) else { return };
-    let output = child.env("CUDNN_TRACE_LINES", &file).run(&["execute:1"]);
-    assert_eq!(output.code, Some(0), "{output:#?}");
+    let output = child.env("CUDNN_TRACE_LINES", &file).run_successfully(&["execute:1"]);
     let text = std::fs::read_to_string(&files(dir.path())[0]).unwrap();
     let line = text.lines().find(|line| line.contains("cudnnBackendExecute(")).unwrap();
     assert!(line.starts_with("cudnn-trace "), "{line}");

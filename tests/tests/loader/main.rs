@@ -26,9 +26,7 @@ fn child(dir: &Path) -> Child {
 
 /// Runs a child, which must exit with 0.
 fn run(child: Child, args: &[&str]) -> ChildOutput {
-    let output = child.run(args);
-    assert_eq!(output.code, Some(0), "{args:?}: {output:#?}");
-    output
+    child.run_successfully(args)
 }
 
 /// Returns the files of cuDNN that were mapped at every `maps` argument, in order.

@@ -136,8 +136,7 @@ fn a_c_program_runs_the_same_with_nvidias_dll_and_with_the_drop_in() {
 #[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn exceptions_pass_through_first_and_later_calls() {
     let Some((dir, real)) = client("throws.cpp", &[]) else { return };
-    let output = run(&dir, &real).run(&[]);
-    assert_eq!(output.code, Some(0), "{output:?}");
+    let output = run(&dir, &real).run_successfully(&[]);
     assert_eq!(output.stdout.matches("caught, from the callback").count(), 3, "{output:?}");
 }
 
@@ -158,8 +157,7 @@ fn integers_floating_point_numbers_and_arguments_on_the_stack_arrive() {
     let cudnn = TempDir::new();
     link_all(&real, cudnn.path(), &[Library::Cnn]);
     windows::compile(CNN, &["-shared"], &cudnn.path().join("cudnn_cnn64_9.dll"));
-    let output = run(&dir, cudnn.path()).run(&["arguments"]);
-    assert_eq!(output.code, Some(0), "{output:?}");
+    let output = run(&dir, cudnn.path()).run_successfully(&["arguments"]);
     let p = "1122334455667788";
     let null = "0000000000000000";
     for line in [
@@ -210,8 +208,7 @@ fn first_calls_and_preloads_in_dllmain_neither_deadlock_nor_abort() {
 fn preloads_in_callbacks_of_the_threads_of_a_preload_do_nothing() {
     let Some((dir, real)) = client("windows.c", &[]) else { return };
     for _ in 0..3 {
-        let output = run(&dir, &real).run(&["attach"]);
-        assert_eq!(output.code, Some(0), "{output:?}");
+        let output = run(&dir, &real).run_successfully(&["attach"]);
         assert!(output.stdout.contains("start = 0, wait = 0"), "{output:?}");
         assert!(output.stdout.contains("preload = 0, good = 1, called = 1"), "{output:?}");
         for step in ["load cudnn_ext64_9.dll", "read cudnn_graph64_9.dll"] {
