@@ -19,8 +19,7 @@ pub struct Descriptor {
     handles: Vec<Handle>,
 }
 
-/// A type for an attribute's elements, from which the type code follows. A wrong code is the most frequent mistake with
-/// this API.
+/// A type for an attribute's elements. The type code follows from it, because wrong codes are a frequent mistake.
 ///
 /// Descriptors and handles are not elements, because cuDNN dereferences their pointers: see
 /// [`set_descriptors`](Descriptor::set_descriptors) and [`set_handle`](Descriptor::set_handle).

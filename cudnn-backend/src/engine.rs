@@ -10,8 +10,7 @@ use crate::descriptor::Descriptor;
 use crate::device::Target;
 use crate::platform;
 
-/// Returns the configurations that the heuristics propose, best first. A JIT-only release has no heuristics and returns
-/// an empty list.
+/// Returns the heuristics' proposals, best first. JIT-only releases have no heuristics, and return an empty list.
 ///
 /// cuDNN configures all proposed engines. It aborts the process if one of them uses cuBLASLt, which cannot be loaded.
 ///

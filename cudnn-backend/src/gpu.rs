@@ -1,5 +1,4 @@
-//! Provides the first GPU and its memory through the CUDA driver API, which is loaded at run time. Independent of
-//! cuDNN.
+//! Provides the first GPU and its memory through the CUDA driver API, loaded at run time. Independent of cuDNN.
 
 mod comparison;
 

@@ -7,7 +7,6 @@ use crate::cudnn::{self, Error, check, cudnnHandle_t};
 
 /// cuDNN's state on the device that is current when it is created. cuDNN's handle is destroyed when this value and all
 /// descriptors that refer to it are dropped.
-/// and all descriptors that refer to it are dropped.
 #[derive(Clone)]
 pub struct Handle(Rc<Owned>);
 

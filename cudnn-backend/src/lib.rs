@@ -7,8 +7,7 @@
 //! cudnn-loader, and with only `link`, it is cudnn-sys. Programs can call all functions of cuDNN by this path. If cargo
 //! unifies the features of several packages, `load` takes precedence, but the build still needs cuDNN.
 //!
-//! A trait or a table of function pointers would appear in every signature, and readable source is a goal of this
-//! crate.
+//! A trait or a table of function pointers would appear in every signature, and make the source less readable.
 //!
 //! # Modules
 //! A module imports only modules above it in this list:
@@ -65,8 +64,7 @@ pub mod reference;
 /// Any error, for programs that only print it.
 pub type Failure = Box<dyn std::error::Error>;
 
-/// Returns the most informative line of cuDNN's error text: the first line with a reason, otherwise the first non-empty
-/// line.
+/// Returns the first line of cuDNN's error text that contains a reason, or otherwise the first non-empty line.
 pub fn first_reason(text: &str) -> &str {
     let line = text.lines().find(|line| line.contains("Reason: "));
     line.or_else(|| text.lines().find(|line| !line.trim().is_empty())).unwrap_or_default().trim()

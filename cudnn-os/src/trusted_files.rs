@@ -148,8 +148,7 @@ impl File {
 }
 
 impl Directory {
-    /// Replaces a file or link by a file that only this user can access. The data goes to a temporary file, which is
-    /// then renamed.
+    /// Replaces a file or link by a file that only this user can access, by renaming a temporary file.
     ///
     /// # Errors
     /// Returns an error if writing or renaming fails, for example because the name belongs to a directory.
@@ -178,8 +177,7 @@ pub fn open(path: &Path) -> std::result::Result<File, TrustError> {
     File::trusted(open_existing(path)?, true)
 }
 
-/// Writes a file that all users can read. The data goes to a temporary file in the same directory, which is then
-/// renamed.
+/// Writes a file that all users can read, by renaming a temporary file in the same directory.
 ///
 /// # Errors
 /// Returns an error if writing or renaming fails, for example because the path is a directory.

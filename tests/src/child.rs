@@ -132,8 +132,7 @@ impl Child {
         while child.try_wait().expect("the child can be waited for").is_none() {
             // Opening a pipe for writing blocks until it has a reader.
             if let Ok(_writer) = writer() {
-                // Keep the pipe open until the child has exited. Otherwise the child would reach the end of the file
-                // and continue.
+                // Keep the pipe open until the child has exited. Otherwise it would reach the end of the file.
                 let _ = child.kill();
                 let _ = child.wait();
             }

@@ -5,16 +5,14 @@
 use std::path::Path;
 use std::process::Command;
 
-/// Writes an executable file for all users, such as a script. Creates missing directories, and replaces an existing
-/// file or link.
+/// Writes an executable file for all users. Creates missing directories, and replaces an existing file or link.
 pub fn write_program(file: impl AsRef<Path>, contents: impl AsRef<[u8]>) {
     let source = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(source.path(), contents).unwrap();
     copy_program(source.path(), file);
 }
 
-/// Copies a program to an executable file for all users. Creates missing directories, and replaces an existing file or
-/// link.
+/// Copies a program for all users. Creates missing directories, and replaces an existing file or link.
 pub fn copy_program(from: impl AsRef<Path>, to: impl AsRef<Path>) {
     let mut install = Command::new("install");
     let output = install.args(["-D", "-m", "755", "--"]).arg(from.as_ref()).arg(to.as_ref()).output().unwrap();

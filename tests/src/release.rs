@@ -71,8 +71,7 @@ fn for_this_target(id: &str) -> String {
     if cfg!(target_arch = "aarch64") && cudnn_fetch::release(&own).is_ok() { own } else { id.to_owned() }
 }
 
-/// Prints that a test did not run, and why. Writes to stderr directly, because the harness hides the `eprintln!` output
-/// of passing tests.
+/// Prints that a test did not run, and why, to stderr, because the harness hides `eprintln!` of passing tests.
 pub fn not_run(test: &str, why: &str) {
     let _ = writeln!(std::io::stderr(), "NOT RUN: {test}: {why}");
 }

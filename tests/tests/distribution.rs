@@ -21,8 +21,7 @@ fn xtask(arguments: &[&str]) -> PathBuf {
     PathBuf::from(stdout(&succeed(support::xtask().args(arguments))).trim())
 }
 
-/// Returns the directory with the files of a release, for all targets that this machine can build. Built once per
-/// process.
+/// Returns the directory with the files of a release, which is built once for all possible targets.
 fn release_files() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {

@@ -87,8 +87,7 @@ fn the_library_of_a_release_is_small() {
 
 #[test]
 fn every_export_is_a_load_and_a_jump() {
-    // Find the code by address, because the linker may merge equal functions, and the library only has symbol names for
-    // exports.
+    // Find the code by address, because the linker may merge functions, and only exports have symbol names.
     let text = binutils("objdump", &["--disassemble", "--no-show-raw-insn"], &library());
     let mut instructions = BTreeMap::new();
     for line in text.lines() {

@@ -50,8 +50,7 @@ const ERRORS: &str = r#"
     #define cudnnGetStream(handle, stream) unused5(handle, stream)
 "#;
 
-/// A driver with two devices of compute capability 9.0, where the second one is current. The memory is full, or a
-/// kernel has failed.
+/// A driver with two devices (compute capability 9.0), the second one current, and full memory or a failed kernel.
 const CUDA: &str = r#"
     int cuCtxGetCurrent(void **context) { *context = context; return 0; }
     int cuCtxGetDevice(int *device) { *device = 1; return 0; }

@@ -107,8 +107,7 @@ fn check(provoke: &dyn Fn(&TempDir, Library) -> ChildOutput) {
                 assert!(!message.contains("cannot be called"), "{case}");
             } else {
                 let (status, fragment) = expected(fault, library);
-                // Compare numbers, because the names come from the graph library, which may be a fake that knows a
-                // single name.
+                // Compare numbers, because the graph library with the names may be a fake that knows a single name.
                 let number = |text: &str| text.split_once('(').map(|(_, number)| number.to_owned());
                 assert_eq!(number(returned), number(status), "{case}");
                 for fragment in [fragment, function, "help: "] {

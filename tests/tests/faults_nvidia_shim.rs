@@ -62,8 +62,7 @@ fn call(subject: Subject, dir: &TempDir, function: &str, faulty: Library, librar
     child.run_until_pipe_opens(&[function], &dir.file(faulty))
 }
 
-/// Returns the libraries that cuDNN needs to plan for a described device: the driver, and a cuBLASLt that only reports
-/// a version.
+/// Returns the libraries for planning: the driver, and a cuBLASLt that only reports a version.
 fn libraries_for_plans() -> Option<TempDir> {
     let found = driver_and_compiler("the_documented_fault_matrix_is_true")?;
     let dir = TempDir::new();
@@ -204,8 +203,7 @@ fn check_loader(output: &ChildOutput, fault: Fault, library: Library, function: 
     assert_eq!(output.code, Some(0), "{case}");
     let returned = output.returned(function).unwrap_or_default();
     let message = output.last_error(function);
-    // A graph library from a different release or for a different CUDA major version works until another library is
-    // used.
+    // A graph library from another release or for another CUDA works until another library is used.
     let is_alone = library == Library::Graph && matches!(fault, Fault::OtherVersion | Fault::OtherCuda);
     let is_fault = fault != Fault::None && !is_alone;
     match function {

@@ -11,8 +11,7 @@ use cudnn_probe::{
 };
 use support::{FakeLibrary, TempDir, binutils, lib_dir};
 
-/// Identifies all libraries of a release in a directory without the wheel's record, so that only the files are
-/// evidence.
+/// Identifies all libraries of a release by their files, in a directory without the wheel's record.
 fn check(id: &str, version: Version, cuda: u32) {
     let Some(lib_dir) = lib_dir(id) else { return };
     let dir = TempDir::copy_of(&lib_dir);
@@ -21,8 +20,7 @@ fn check(id: &str, version: Version, cuda: u32) {
         let identity = identify(&dir.file(library), library).unwrap_or_else(|refusal| panic!("{library} {refusal}"));
         assert_eq!(identity.version, library.version_symbol().map(|_| version), "{library} of {id}");
         let has_gpu_code = has_gpu_code(&dir, library);
-        // In the cu12 version of adv, the entries that the probe reads contain no PTX. They only prove that the library
-        // is not for CUDA 13.
+        // The entries of adv for cu12 that the probe reads contain no PTX, and only prove that it is not for CUDA 13.
         let told_cuda = identity.cuda_major.or(identity.cuda_at_most);
         assert_eq!(told_cuda, has_gpu_code.then_some(cuda), "{library} of {id}");
         assert!(identity.cuda_major.is_some() || library == Library::Adv || !has_gpu_code, "{library} of {id}");

@@ -35,8 +35,7 @@ pub fn convolve(
     result
 }
 
-/// A convolution with all tensors in the grouped layout. A pixel is an element of y without the channel index: `[N, G,
-/// P, ..]`.
+/// A convolution in the grouped layout. A pixel is an element of y without the channel index: `[N, G, P, ..]`.
 struct Problem<'a> {
     convolution: &'a Convolution,
     x: Tensor,

@@ -1,5 +1,4 @@
-//! Provides input values, and computes a convolution on the CPU to check the GPU's result. Independent of descriptors
-//! and the GPU.
+//! Provides input values, and computes convolutions on the CPU. Independent of descriptors and the GPU.
 
 mod compare;
 mod convolution;

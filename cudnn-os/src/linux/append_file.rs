@@ -1,5 +1,4 @@
-//! Appends records to a file with one `pwrite` call per record, so that a record survives if the process crashes after
-//! the call.
+//! Appends records to a file with one `pwrite` call per record, so that records survive a crash of the process.
 
 use std::fs::OpenOptions;
 use std::io::{Error, ErrorKind, Result};
@@ -19,8 +18,7 @@ const ANYWHERE: u64 = 1 << 62;
 pub struct AppendFile(Descriptor);
 
 impl AppendFile {
-    /// Creates a new file at an absolute path. Returns `None` if another process replaced the file before this one
-    /// could lock it.
+    /// Creates a new file at an absolute path. Returns `None` if another process replaces it before it is locked.
     ///
     /// # Errors
     /// Returns an error if the system call fails.
@@ -41,8 +39,7 @@ impl AppendFile {
     /// Removes a file to reuse the name. Returns `false` if a process is still writing to the file.
     ///
     /// # Errors
-    /// Returns an error if a system call fails, the path is not a regular file, or `may_be_removed` rejects the
-    /// content.
+    /// Returns an error if a system call fails, the path is not a file, or `may_be_removed` rejects the content.
     pub fn remove(path: &Path, may_be_removed: impl FnOnce(&[u8]) -> bool) -> Result<bool> {
         let _guard = ThreadStateGuard::new();
         let mut options = OpenOptions::new();
@@ -106,8 +103,7 @@ impl AppendFile {
     }
 }
 
-/// Runs `work` with the program's signal handlers blocked, because a handler could append another record or leave
-/// through `siglongjmp`.
+/// Runs `work` with the program's signal handlers blocked, because they could append a record or `siglongjmp`.
 pub fn uninterrupted<T>(work: impl FnOnce() -> T) -> T {
     let _guard = ThreadStateGuard::new();
     with_all_signals_blocked(work)

@@ -30,8 +30,7 @@ pub fn prepare() {
     }
 }
 
-/// Checks whether this process was started with a standard output. In place of a closed one, std opens /dev/null, so
-/// that writing succeeds.
+/// Checks whether this process was started with a standard output. std replaces a closed one by /dev/null.
 ///
 /// # Errors
 /// Returns the error of writing to a closed file.
@@ -58,8 +57,7 @@ pub fn end_child_with_this_process(command: &mut Command) {
     };
 }
 
-/// Shields the child of this command from Ctrl-C, so that it can finish its work and this process decides how to
-/// continue.
+/// Shields the child of this command from Ctrl-C, so that this process decides how to continue.
 pub fn keep_from_interruption(command: &mut Command) {
     command.process_group(0);
 }

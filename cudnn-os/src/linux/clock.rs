@@ -17,8 +17,7 @@ pub(crate) fn nanoseconds(seconds: i64, nanoseconds: i64) -> i64 {
     seconds.saturating_mul(SECOND).saturating_add(nanoseconds)
 }
 
-/// Formats a local time with a `strftime` format. Returns `None` if the result is empty or too long, or if the format
-/// contains a NUL.
+/// Formats a time with a `strftime` format. Returns `None` if the format has a NUL, or the result is empty or too long.
 pub fn local_time(format: &OsStr, seconds: u64) -> Option<OsString> {
     let format = CString::new(format.as_bytes()).ok()?;
     // The name of this type is different in musl.

@@ -50,8 +50,7 @@ impl Descriptor {
     /// Runs `work` with the file, and first reopens the file if the program has closed the descriptor.
     #[inline]
     pub(crate) fn with<T>(&self, work: impl Fn(&File) -> Result<T>) -> Result<T> {
-        /// The number of attempts while other threads reopen the file. Each thread briefly uses the old number before
-        /// closing it.
+        /// The number of attempts while other threads reopen the file, which briefly use the old number.
         const ATTEMPTS: usize = 8;
         let mut result = self.try_with(&work);
         for _ in 1..ATTEMPTS {
@@ -99,8 +98,7 @@ impl Descriptor {
             return Err(Error::new(ErrorKind::NotFound, "the program closed it, and the path is a different file now"));
         }
         if self.is_own {
-            // The file belongs to this process. A forked child, or another thread that reopens the file, may already
-            // hold the lock.
+            // This process owns the file. A forked child, or another thread that reopens it, may already hold the lock.
             let _ = flock(&file);
         }
         let number = self.duplicate(&file)?;

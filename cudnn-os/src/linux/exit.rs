@@ -2,8 +2,7 @@
 
 use std::ffi::c_int;
 
-/// Whether other threads keep running during exit handlers, so that an exit must wait for threads that cannot be
-/// interrupted.
+/// Whether other threads run during exit handlers, so that an exit must wait for uninterruptible threads.
 pub const THREADS_RUN_ON: bool = true;
 
 /// Registers a function to call when the process exits normally, in reverse order of registration. The library that

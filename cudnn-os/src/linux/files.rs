@@ -64,8 +64,7 @@ const STICKY: u32 = 0o1000;
 const OTHERS_WRITE: u32 = 0o002;
 const GROUP_WRITES: u32 = 0o020;
 
-/// Returns whether the directory has permissions like /tmp, where users can create files but cannot remove the files of
-/// other users.
+/// Returns whether users can create files in the directory, but not remove files of others, as in /tmp.
 pub fn is_like_tmp(dir: &Path) -> bool {
     std::fs::metadata(dir).is_ok_and(|dir| has_mode_of_tmp(&dir))
 }
@@ -74,8 +73,7 @@ fn has_mode_of_tmp(dir: &Metadata) -> bool {
     dir.mode() & STICKY != 0 && dir.mode() & (OTHERS_WRITE | GROUP_WRITES) != 0
 }
 
-/// Resolves the path of a file or directory next to a program. Use only the returned path afterwards, because the links
-/// are checked only once.
+/// Resolves the path of a file or directory next to a program. Links are checked once, so use the returned path.
 ///
 /// Returns `None` if the file, the directory, or a link to it belongs to an untrusted user, if an untrusted user can
 /// change the file, or if the directory is like `/tmp`. Trusted users are root, the owner of the program's directory,
@@ -107,8 +105,7 @@ pub fn resolve_beside(path: &Path, program_dir: &Path) -> Option<PathBuf> {
         // here. However, users who can write to a directory may have moved it to this place.
         return (entry.is_dir() && !is_open(&entry)).then(|| path.to_owned());
     }
-    // A sandbox may not allow reading links. A dangling link is rejected because another user could create the target
-    // later.
+    // A sandbox may not allow reading links. Another user could create the target of a dangling link later.
     let resolved = canonicalize(path).or(if entry.is_symlink() { Err(()) } else { Ok(path.to_owned()) }).ok()?;
     let found = std::fs::metadata(&resolved).ok()?;
     let may_change = has_mode_of_tmp(&found) || found.is_file() && is_open(&found);
@@ -190,8 +187,7 @@ pub fn skip_hole(file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Locks a directory for this process without creating a file in it. Returns `None` if the file system does not support
-/// locks.
+/// Locks a directory for this process without creating a file in it. Returns `None` without support for locks.
 ///
 /// # Errors
 /// Returns `WouldBlock` if another process has locked the directory, or the error of the system call.

@@ -39,8 +39,7 @@ fn empty_groups(sources: &str, users: &str, groups: &str) -> BTreeSet<u32> {
     parsed.iter().map(|(group, _)| *group).filter(is_empty).collect()
 }
 
-/// Returns whether `nsswitch.conf` configures no network service for users or groups. systemd adds only users of
-/// services.
+/// Returns whether `nsswitch.conf` selects no network service for users or groups. systemd only adds service users.
 fn are_only_files(sources: &str) -> bool {
     let is_user_database = |name: &str| ["passwd", "group", "initgroups"].contains(&name.trim());
     let lines = sources.lines().filter_map(|line| line.split('#').next()?.split_once(':'));

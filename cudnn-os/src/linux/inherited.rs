@@ -26,8 +26,7 @@ extern "C" fn record() {
     CLOSED.store(closed.fold(0, |set, stream| set | 1 << stream), Ordering::Relaxed);
 }
 
-/// Restores the recorded settings, also between `fork` and `exec`. Always returns `Ok`, but `pre_exec` requires a
-/// `Result`.
+/// Restores the recorded settings, also between `fork` and `exec`. Always returns `Ok`, for `pre_exec`.
 pub(super) fn restore() -> Result<()> {
     let (ignored, closed) = (IGNORED.load(Ordering::Relaxed), CLOSED.load(Ordering::Relaxed));
     for signal in 1..=LAST_SIGNAL {

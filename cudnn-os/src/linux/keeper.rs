@@ -45,7 +45,6 @@ impl Keeper {
         let number = theirs.as_raw_fd();
         // SAFETY: `split` and the keeper only make system calls that are allowed between fork and exec. They allocate
         // no memory and acquire no locks, and the descriptor is open until the command has started.
-        // memory and acquire no locks, and the descriptor is open until the command has started.
         unsafe { command.pre_exec(move || split(number)) };
         let mut process = command.spawn()?;
         drop(theirs);
@@ -93,7 +92,6 @@ fn split(socket: RawFd) -> Result<()> {
     new_session()?;
     // SAFETY: the calls only change settings of this process, which adopts orphans and survives its parent. They fail
     // only in sandboxes that do not know them.
-    // in sandboxes that do not know them.
     unsafe {
         libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1);
         libc::prctl(libc::PR_SET_PDEATHSIG, 0);

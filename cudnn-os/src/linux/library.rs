@@ -85,8 +85,7 @@ impl Library {
         self.dynamic().find_map(|(tag, value)| (tag == wanted).then_some(value))
     }
 
-    /// Returns the address of a table. When glibc loads an object, it converts these addresses to absolute ones. musl
-    /// and the vDSO do not.
+    /// Returns the address of a table. glibc makes these addresses absolute, but musl and the vDSO do not.
     fn address(&self, tag: usize) -> Option<usize> {
         self.value(tag).map(|value| if value < self.base { self.base.wrapping_add(value) } else { value })
     }

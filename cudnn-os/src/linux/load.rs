@@ -3,8 +3,7 @@
 /// A no-op, because unloading is safe on Linux, and the linker marks the drop-in as never unloaded.
 pub fn keep_loaded() {}
 
-/// Defines a static with this name that makes ld.so call the function. Other code must refer to the static if the
-/// linker would remove it.
+/// Defines a static that makes ld.so call the function. Other code must refer to it if the linker would remove it.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! at_load {

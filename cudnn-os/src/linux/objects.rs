@@ -110,8 +110,7 @@ impl Copied {
         }
     }
 
-    /// Clears the copy and reserves the capacity that was missing in the last attempt. Returns whether capacity was
-    /// missing.
+    /// Clears the copy and reserves the capacity that was missing in the last attempt. Returns whether any was.
     fn grow(&mut self) -> bool {
         let [objects, text, needed] = std::mem::take(&mut self.required);
         let is_short = objects > self.objects.len() || text > self.text.len() || needed > self.needed.len();

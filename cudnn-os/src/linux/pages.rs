@@ -92,8 +92,7 @@ pub fn mapped(process: u32, is_wanted: impl Fn(&Path) -> bool) -> io::Result<Vec
             pagemap.read_exact_at(entries, (mapping.start / page + first) * 8).map_err(|error| named(error, &map))?;
             let (present, _) = entries.as_chunks::<8>();
             for (index, entry) in (first..).zip(present) {
-                // The page is in memory or swapped out. A private copy also counts, because the file was read to create
-                // it.
+                // The page is in memory or swapped out. Private copies also count, because the file was read.
                 if u64::from_le_bytes(*entry) >> 62 == 0 {
                     continue;
                 }

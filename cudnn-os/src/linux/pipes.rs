@@ -56,8 +56,7 @@ pub fn channel(text: &[u8]) -> Result<(Pipe, Stdio)> {
     Ok((Pipe::new(ours.into())?, OwnedFd::from(child_end).into()))
 }
 
-/// Called by the child: reads the available text from the parent in standard input. Returns `None` if standard input is
-/// not a channel.
+/// Called by the child: reads available text from the parent, or returns `None` if stdin is not a channel.
 pub fn receive(into: &mut [u8]) -> Option<usize> {
     // SAFETY: the buffer has this length.
     let len = unsafe { libc::recv(libc::STDIN_FILENO, into.as_mut_ptr().cast(), into.len(), libc::MSG_DONTWAIT) };

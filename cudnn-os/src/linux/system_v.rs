@@ -1,11 +1,9 @@
-//! Contains assembly that runs a resolver before the first call of a function, for the System V ABI on x86-64 and the
-//! AAPCS on aarch64.
+//! Runs a resolver before the first call of a function, in assembly for the System V ABI and the AAPCS (aarch64).
 //!
 //! The signature of the function is unknown. The code therefore saves every register that can hold an argument,
 //! resolves the function, and restores the registers. Arguments on the stack are left untouched.
 
-/// The body of a resolver, which passes a number to the trampoline. Unwinding information is not needed, because the
-/// stack is still empty.
+/// The body of a resolver, which passes a number to the trampoline. The stack is empty, so it needs no unwind tables.
 #[doc(hidden)]
 #[macro_export]
 #[cfg(target_arch = "x86_64")]

@@ -42,8 +42,7 @@ impl TextFile {
         TextFile::open_emptied(name, |_| false)
     }
 
-    /// Opens a file for appending, and truncates it if `is_emptied` returns `true` for the file's modification time in
-    /// nanoseconds since 1970.
+    /// Opens a file for appending. `is_emptied` gets the modification time in ns since 1970, and decides on truncation.
     ///
     /// # Errors
     /// See [`TextFile::open`].

@@ -31,8 +31,7 @@ pub fn start_scoped<'scope, 'env>(
 }
 
 fn builder(name: &str) -> Builder {
-    // With an explicit stack size, std does not read RUST_MIN_STACK. Reading the environment is unsafe while the
-    // program calls `setenv`.
+    // An explicit size avoids reading RUST_MIN_STACK, because that is unsafe while the program calls `setenv`.
     Builder::new().name(name.to_owned()).stack_size(2 << 20)
 }
 

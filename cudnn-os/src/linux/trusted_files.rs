@@ -56,8 +56,7 @@ impl Directory {
         Self::open(path)
     }
 
-    /// Opens a directory without following a link at its name, and creates a missing one with access only for this
-    /// user.
+    /// Opens a directory but no link, and creates a missing one with access only for this user.
     ///
     /// # Errors
     /// Returns a [`TrustError`] if the directory is untrusted, or if creating or opening it fails.
@@ -234,8 +233,7 @@ pub(crate) fn open_existing(path: &Path) -> Result<std::fs::File> {
     OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
 }
 
-/// Creates a file that only this user can access. If the permissions were restricted later, another process could open
-/// the file before.
+/// Creates a file that only this user can access. Restricting it later would let others open it before.
 ///
 /// # Errors
 /// Returns an error if the file exists, or if the system call fails.

@@ -10,8 +10,7 @@ use windows_sys::Win32::System::SystemInformation::{GlobalMemoryStatusEx, MEMORY
 /// Exit codes after a failed memory allocation: out of memory, insufficient quota, commit limit.
 const CODES: [u32; 4] = [0xc000_0017, 0xc000_0044, 0xc000_009a, 0xc000_012d];
 
-/// Messages of C++, Rust and Windows about failed memory allocations. 8, 14 and 1455 are numbers of system errors with
-/// localized messages.
+/// Messages about failed memory allocations. Windows localizes the messages of the errors 8, 14 and 1455.
 const REFUSALS: [&str; 8] = [
     "bad_alloc",
     "bad allocation",

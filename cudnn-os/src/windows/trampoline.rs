@@ -60,8 +60,7 @@ macro_rules! versioned {
     ($name:ident @@ $version:literal) => {};
 }
 
-/// Defines the symbol at the start of the section of slots. Linkers sort the parts of a section by the suffix after
-/// `$`.
+/// Defines the symbol at the start of the section, whose parts linkers sort by the suffix after `$`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! start_of_slots {

@@ -52,8 +52,7 @@ impl Graph {
     /// Returns a graph with these descriptors.
     ///
     /// # Errors
-    /// Returns the reason if there are no or too many descriptors or references, or if a reference does not point
-    /// backwards.
+    /// Returns the reason if there are no or too many descriptors or references, or if one points forward.
     pub fn new(nodes: Vec<Node>) -> Result<Self, String> {
         if nodes.is_empty() || nodes.len() > MAX_NODES {
             return Err(format!("a graph has {} descriptors; 1 to {MAX_NODES} are allowed", nodes.len()));

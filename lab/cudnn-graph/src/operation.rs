@@ -122,8 +122,7 @@ impl<'a> Operation<'a> {
     }
 }
 
-/// Returns the attributes of a forward or backward convolution: image, filter, output, and descriptor with the
-/// parameters.
+/// Returns the attributes of a forward or backward convolution: image, filter, output, and parameters.
 pub fn convolution_attributes(kind: Kind) -> Option<[Name; 4]> {
     Some(match kind {
         Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR => [

@@ -64,8 +64,7 @@ impl Node {
         only.is_some_and(|index| index == 1 || index + 1 == extents.len())
     }
 
-    /// Returns whether an image or filter is channels-last, or `None` if this is ambiguous or the tensor is something
-    /// else.
+    /// Returns whether an image or filter is channels-last, or `None` if this is ambiguous or meaningless.
     pub fn is_channels_last(&self) -> Option<bool> {
         let (extents, strides) = (self.extents(), self.strides());
         if !(4..=5).contains(&extents.len()) || strides.len() != extents.len() {

@@ -40,8 +40,7 @@ macro_rules! enumerations {
             matches!(ty, $(Type::$code)|*)
         }
 
-        /// Returns the name of a C enum, and the name of this value if known. Returns `None` if the type is not an
-        /// enum.
+        /// Returns the names of a C enum and of this value if known, or `None` if the type is not an enum.
         pub fn enumerator(ty: Type, value: i64) -> Option<(&'static str, Option<&'static CStr>)> {
             match ty {
                 $(Type::$code => Some((stringify!($enumeration), types::$enumeration(value as _).name())),)*
@@ -82,8 +81,7 @@ fn integers_in(ty: Type) -> usize {
 }
 
 impl Value {
-    /// Returns elements other than descriptors and handles, or `None` for pointers, unknown types and incomplete
-    /// elements.
+    /// Returns elements, or `None` for descriptors, handles, pointers, unknown types and incomplete elements.
     pub fn from_bytes(ty: Type, count: i64, bytes: &[u8]) -> Option<Self> {
         let size = element_size(ty)?;
         let text = || Value::Text(bytes.split(|byte| *byte == 0).next().unwrap_or_default().to_vec(), count);

@@ -20,8 +20,7 @@ pub(crate) struct OutputKind {
     pub(crate) name: &'static str,
     /// Returns whether a file that starts with these bytes is of this kind.
     pub(crate) is_start: fn(&[u8]) -> bool,
-    /// Whether `--force` allows devices and pipes. Some outputs are written by a library that would replace them by a
-    /// file.
+    /// Whether `--force` allows devices and pipes, which libraries would replace by a file.
     pub(crate) may_be_device: bool,
 }
 
@@ -45,8 +44,7 @@ pub(crate) struct Output<'a> {
 const START: u64 = 256;
 
 impl Output<'_> {
-    /// Returns an error if the file cannot be written or must not be replaced. Called before a command works for
-    /// minutes.
+    /// Returns an error if the file cannot be written or replaced, before a command works for minutes.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.check_replaceable()?;
         let target = self.target();

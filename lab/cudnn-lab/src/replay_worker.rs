@@ -31,8 +31,7 @@ impl<'a> Replayer<'a> {
     /// Replays the first graph. Later calls must continue with the next graphs. Calls `wait` repeatedly during the
     /// replay. If the worker ends, the report describes that.
     ///
-    /// If a worker fails that has received other graphs, one of these may be the cause. The graph is then replayed
-    /// again in a new worker.
+    /// After a failure in a worker that has received other graphs, the graph is replayed again in a new worker.
     pub(crate) fn replay(&mut self, requests: &[Request], wait: &mut dyn FnMut()) -> Result<ReplayReport, Stop> {
         loop {
             let is_new = self.client.is_new();

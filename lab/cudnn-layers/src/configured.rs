@@ -1,5 +1,4 @@
-//! Stores the options that a program sets for a layer, which replace the environment. Layers read them in `check` and
-//! `begin`.
+//! Stores a program's options for layers, which replace the environment. Layers read them in `check` and `begin`.
 
 use std::ffi::OsString;
 use std::sync::{Mutex, PoisonError};
@@ -34,8 +33,7 @@ macro_rules! configured_in_code {
     ($(#[$note:meta])* $options:ty) => {
         static CONFIGURED: $crate::configured::Configured<$options> = $crate::configured::Configured::new();
 
-        /// Sets the options in place of the environment. Call this before you add the layer, because later changes have
-        /// no effect.
+        /// Sets the options in place of the environment. Call this before you add the layer, or it has no effect.
         $(#[$note])*
         pub fn configure(options: $options) {
             CONFIGURED.set(options);

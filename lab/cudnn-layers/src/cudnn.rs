@@ -125,8 +125,7 @@ impl Cudnn {
         }
     }
 
-    /// Returns the description of a handle's device. Returns `None` if cuDNN provides none, or if creating the handle
-    /// bypassed this layer.
+    /// Returns the description of a handle's device, unless cuDNN has none or creating the handle bypassed this layer.
     ///
     /// The description is never cached, because from 9.28 it depends on the handle's stream, which may be limited to
     /// some of the multiprocessors.

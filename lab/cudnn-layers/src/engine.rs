@@ -77,8 +77,7 @@ pub(crate) fn knobs(configuration: &Descriptor<'_>) -> Result<Vec<(u32, i64)>, S
     knobs_with_room(configuration, MAX_KNOBS)?.ok_or(UNCLEAR)
 }
 
-/// Like [`knobs`], but returns `None` if there may be more than `room` knobs. cuDNN does not report the number in
-/// advance.
+/// Like [`knobs`], but returns `None` if there may be more than `room` knobs, which cuDNN does not tell in advance.
 pub(crate) fn knobs_with_room(configuration: &Descriptor<'_>, room: usize) -> Result<Option<Vec<(u32, i64)>>, Status> {
     let (name, kind) = (Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
     configuration.with_children(name, kind, room, |choices| {

@@ -31,8 +31,7 @@
 //! (`libcudnn_layers.so` or `cudnn_layers.dll`). The loader finds it next to the drop-in and starts the layers listed
 //! in `CUDNN_LAYERS`.
 //!
-//! Each layer is a module that depends on cuDNN's types and on `cudnn-layer-api`, but not on the loader or on other
-//! layers.
+//! Each layer is a module that depends on cuDNN's types and on `cudnn-layer-api`, but not on other layers.
 #![allow(deprecated, reason = "programs also call deprecated functions")]
 
 // The private modules, which layers share:

@@ -20,8 +20,7 @@ pub(crate) fn copy_word(address: u64) -> Option<u64> {
 /// Returns bytes at an address that may be null.
 ///
 /// # Safety
-/// cuDNN has read or written exactly these bytes in a call that has just succeeded, and no thread modifies them while the
-/// slice exists.
+/// cuDNN has accessed exactly these bytes in a successful call, and no thread modifies them while the slice exists.
 #[expect(clippy::disallowed_methods, reason = "this module reads the program's memory")]
 #[inline]
 pub(crate) unsafe fn accepted<'a>(address: u64, len: usize) -> &'a [u8] {

@@ -1,5 +1,4 @@
-//! Numbers threads. Values of threads are stored by these numbers, because a thread-local value with a destructor would
-//! take ld.so's lock.
+//! Numbers threads, because a thread-local value with a destructor would take ld.so's lock.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};

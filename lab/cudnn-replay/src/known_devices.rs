@@ -32,8 +32,7 @@ impl KnownDevice {
         Value::Object(members).to_string()
     }
 
-    /// Returns whether this name, or cuDNN's name of the GPU, matches. Ignores case, spaces, hyphens and words such as
-    /// NVIDIA.
+    /// Returns whether this is the name or cuDNN's name, ignoring case, spaces, hyphens and words such as NVIDIA.
     pub fn is_named(&self, name: &str) -> bool {
         let gpu = device::name(&self.description()).unwrap_or_default();
         [plain(&self.name), plain(&gpu)].contains(&plain(name))

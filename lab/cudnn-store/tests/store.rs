@@ -89,8 +89,7 @@ fn clear_removes_only_files_of_the_store() {
     }
     let cleared = store.clear().unwrap();
     assert_eq!((cleared.entries, cleared.temporaries), (2, 1));
-    // The store's own thread may have a file open. Before Windows 10 and under Wine, a removed file is visible until it
-    // is closed.
+    // The store's thread may have a file open. Before Windows 10 and in Wine, it is visible until it is closed.
     let expected = ["CACHEDIR.TAG", "my.plan", "thesis.pdf", "tmp-notes"];
     let end = Instant::now() + Duration::from_secs(20);
     while names(&dir, |_| true) != expected && Instant::now() < end {

@@ -1,5 +1,4 @@
-//! Follows the page "The backend API from C++": builds the program, plans for a described device, and makes its
-//! mistakes.
+//! Follows the page "The backend API from C++": builds the program, plans for a device, and makes its mistakes.
 
 use std::path::Path;
 use std::process::Command;

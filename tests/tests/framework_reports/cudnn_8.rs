@@ -1,5 +1,4 @@
-//! Checks frameworks for cuDNN 8, which this project does not support. The suggested commands must never install cuDNN
-//! 9 for them.
+//! Checks frameworks for the unsupported cuDNN 8, for which commands must never install cuDNN 9.
 
 use serde_json::Value;
 use support::{ExtensionLibrary, PythonEnvironment};

@@ -90,8 +90,7 @@ const IN_ITS_DIRECTORY: [Case; 8] = [
     ),
 ];
 
-/// The files are in another directory that a variable names. The doctor's command removes the directory from the
-/// variable.
+/// The files are in another directory, which the doctor's command removes from a variable.
 const FROM_ELSEWHERE: [Case; 7] = [
     (
         "foreign engines first on the search path",

@@ -1,5 +1,4 @@
-//! Checks the doctor's output for environments that users did not report: intact environments, and attempts to mislead
-//! the doctor.
+//! Checks the doctor's output for intact environments, and for attempts to mislead the doctor.
 
 use std::path::Path;
 use std::process::Command;
@@ -87,8 +86,7 @@ fn cudnn_is_installed_in_a_directory_that_the_framework_searches() {
     has(&world, &[("C071", &[&command]), ("C073", &[&command])]);
 }
 
-/// Another user's Python exists, although this user may not read it. A command that recreates the environment would
-/// remove its packages.
+/// This user may not read another user's Python. Recreating the environment would remove its packages.
 #[test]
 fn a_python_that_this_user_may_not_read_is_not_missing() {
     use std::os::unix::fs::{PermissionsExt, symlink};
@@ -120,8 +118,7 @@ fn a_python_that_this_user_may_not_read_is_not_missing() {
     assert_eq!(text.contains(&pip), is_root, "{text}");
 }
 
-/// ONNX Runtime's metadata requires no cuDNN, but it is built for one CUDA version, and a cuDNN for another version
-/// would break it.
+/// ONNX Runtime requires no cuDNN in its metadata, but a cuDNN for another CUDA version would break it.
 #[test]
 fn suggested_commands_for_a_program_do_not_break_a_framework() {
     let world = World::new();

@@ -78,8 +78,7 @@ fn counted_check(world: &World, options: &[&str]) -> Command {
     command
 }
 
-/// A check simulates about fifty processes that open the same libraries, and looks up the owner of a directory several
-/// times.
+/// A check simulates about fifty processes that open the same libraries, and looks up owners several times.
 #[test]
 fn check_reads_each_file_a_few_times() {
     const PACKAGES: usize = 100;

@@ -105,8 +105,7 @@ impl Runner {
         output.split_once(" here\n").map(|(_, text)| text.to_owned()).unwrap_or_default()
     }
 
-    /// Returns whether a program uses freed memory without layers according to Valgrind, or `false` if that is not
-    /// installed.
+    /// Returns whether Valgrind is installed and finds that a program without layers uses freed memory.
     pub(super) fn uses_freed_memory(&self, steps: &[Step]) -> bool {
         let mut command = Command::new("valgrind");
         command.arg("--quiet").arg(self.dir.join("client"));

@@ -102,8 +102,7 @@ fn the_cause_and_a_supported_change_are_named() {
     assert!(report.contains("supported if: b (tensor 2) is half instead of bfloat16"), "{report}");
 }
 
-/// PyTorch describes a graph again for each mode of the heuristics, destroys it before it tries the plans, and ignores
-/// some proposals.
+/// PyTorch describes a graph for each mode, destroys it before it tries the plans, and ignores some proposals.
 #[test]
 fn graphs_that_are_described_again_are_one_graph() {
     let test = "graphs_that_are_described_again_are_one_graph";

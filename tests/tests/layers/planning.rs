@@ -51,8 +51,7 @@ impl Planning {
     }
 }
 
-/// The stand-in for NVRTC compiles a program again if the file with the result is damaged or belongs to another
-/// program.
+/// The stand-in for NVRTC compiles again if the stored result is damaged or belongs to another program.
 #[test]
 fn compiled_programs_are_stored_and_verified() {
     let Some(planning) = Planning::real("compiled_programs_are_stored_and_verified", "jit-cu12-9.19.0") else { return };

@@ -100,8 +100,7 @@ fn random_programs_see_no_difference() {
     for layers in ["trace,plans", "plans,trace"] {
         let both = world.run(layers, &args);
         assert_eq!(difference(&without, &both.stdout), None, "{layers}");
-        // The count is the same, because the layers share their knowledge of descriptors without influencing each
-        // other.
+        // The count is the same, because layers share their knowledge of descriptors without side effects.
         assert_eq!(count(&both, "restored in"), count(&warm, "restored in"), "{layers}: {}", both.stderr);
     }
     let without = world.run("none", &["0", "800", "8"]).stdout;
@@ -109,8 +108,7 @@ fn random_programs_see_no_difference() {
     assert_eq!(difference(&without, &threads.stdout), None, "in several threads");
 }
 
-/// A layer below this one can change the graph that cuDNN receives, and the store would contain the plan for the other
-/// graph.
+/// A layer below can change the graph, and the store would then contain the plan for the other graph.
 #[test]
 fn plans_are_not_cached_with_an_unknown_layer_below() {
     let world = World::new();
@@ -149,8 +147,7 @@ fn different_plans_are_not_confused_with_cached_plans() {
     }
 }
 
-/// Returns the number of programs that attack the layer, with one to three plans per program. `CUDNN_TESTS_ATTACKS`
-/// sets a higher number.
+/// Returns the number of attacking programs, with one to three plans each. `CUDNN_TESTS_ATTACKS` raises it.
 fn attacks(default: &str) -> String {
     std::env::var("CUDNN_TESTS_ATTACKS").unwrap_or_else(|_| default.to_owned())
 }
@@ -182,8 +179,7 @@ fn undocumented_calls_are_not_confused() {
     }
 }
 
-/// cuDNN reads some variables when it is loaded, and others when it plans. Programs set variables in between, or after
-/// their first call.
+/// cuDNN reads some variables when it is loaded and others when it plans. Programs set them in between.
 #[test]
 fn a_variable_that_is_set_late_is_noticed() {
     let world = World::new();
@@ -226,8 +222,7 @@ fn plans_are_not_cached_if_cudnn_was_loaded_before_the_layer_was_added() {
     assert!(!world.store().exists());
 }
 
-/// Another thread may call `setenv` while the layer checks for changed variables, so the layer reads single variables
-/// by name.
+/// Another thread may call `setenv` while the layer checks variables, so it reads them by name.
 #[test]
 fn the_environment_is_read_as_a_whole_only_when_cudnn_is_loaded() {
     let world = World::new();
@@ -306,8 +301,7 @@ fn an_exception_of_a_callback_propagates() {
     }
 }
 
-/// cuDNN accepts a configuration that is not finalized, but refuses to return its attributes, which a callback would
-/// see.
+/// cuDNN accepts an unfinalized configuration, but refuses to return its attributes, which a callback sees.
 #[test]
 fn layers_read_no_configuration_that_is_not_finalized() {
     let world = World::new();
@@ -338,8 +332,7 @@ fn a_callback_may_ask_for_the_plan_that_is_being_finalized() {
     }
 }
 
-/// A finalized plan may outlive the handle. Then the restored plan also receives the queries that only cuDNN's own plan
-/// can answer.
+/// If a plan outlives its handle, the restored plan also receives queries that only cuDNN's own can answer.
 #[test]
 fn a_restored_plan_may_outlive_its_handle() {
     let world = World::new();
@@ -619,8 +612,7 @@ fn different_plans_from_identical_calls_are_not_confused() {
     }
 }
 
-/// Code that calls libcudnn_graph directly replaces a descriptor by another one with the same address, which no layer
-/// sees.
+/// Code that calls libcudnn_graph directly reuses the address of a descriptor, which no layer sees.
 #[test]
 fn a_descriptor_that_other_code_replaces_gets_its_own_plan() {
     let Some(real) = Real::new("a_descriptor_that_other_code_replaces_gets_its_own_plan") else { return };

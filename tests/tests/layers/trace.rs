@@ -400,8 +400,7 @@ fn a_program_may_close_all_descriptors() {
     }
 }
 
-/// The first thread that writes reopens the file. The other threads must not mistake that lock for another process's
-/// lock.
+/// The first writing thread reopens the file. Others must not mistake its lock for another process's.
 #[test]
 fn threads_may_write_after_all_descriptors_were_closed() {
     let fake = fake_set();

@@ -274,8 +274,7 @@ fn filters_of_the_program_still_apply() {
     assert_filters_apply("filters_of_the_program_still_apply", RELEASE);
 }
 
-/// Asserts that a program that skips engines, for example nondeterministic ones, finds the same ones in the order of a
-/// ranking.
+/// Asserts that a program that skips some engines finds the same ones in the order of a ranking.
 pub(super) fn assert_filters_apply(test: &str, release: &str) {
     let Some(asking) = Asking::real(test, release) else { return };
     let lists = |output: ChildOutput| -> Vec<(String, Vec<Choice>)> {

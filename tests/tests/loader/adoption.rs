@@ -1,5 +1,4 @@
-//! Tests the loader in a process that has already loaded a cuDNN. The loader adopts or rejects that cuDNN, and never
-//! loads a second one.
+//! Tests the loader in a process with a loaded cuDNN, which it adopts or rejects, but never loads a second one.
 
 use cudnn_loader::{DIR_VARIABLE, Version};
 use cudnn_probe::Library;

@@ -154,8 +154,7 @@ fn contexts_are_created_for_the_requested_devices() {
         compile(FAKE_DRIVER, &["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", flag], &file);
     }
     let open = format!("open:{}", driver.path().join("libcuda.so.1").display());
-    // Whether the program has loaded the driver, the driver's behavior, the devices, the devices with a context, and
-    // the result.
+    // Whether the driver is loaded, its behavior, the devices, the devices with a context, and the result.
     let cases: [(bool, &str, &str, &[&str], &str); 12] = [
         (false, "", "context", &["0"], "done"),
         // The driver is not called unless the program has loaded it.

@@ -161,7 +161,7 @@ fn the_log_is_a_file_with_the_process_id_and_the_time_in_its_name() {
     let Some((client, real)) = client() else { return };
     let logs = TempDir::new();
     let destination = |name: &str| format!("{}\\{name}", windows::path(logs.path()));
-    let output = run(&client)
+    run(&client)
         .env("CUDNN_LOADER_DIR", windows::path(&real))
         .env("CUDNN_LOGLEVEL_DBG", "3")
         .env("CUDNN_LOGDEST_DBG", destination("log_%Y_%i.txt"))
@@ -305,7 +305,7 @@ fn rust_programs_load_by_requirements_and_receive_the_log() {
         "{output:?}"
     );
     // By the variable, and by the path of a file.
-    let output = windows::child(&requirements).env("CUDNN_LOADER_DIR", &dir).run_successfully(&["9.0.0"]);
+    windows::child(&requirements).env("CUDNN_LOADER_DIR", &dir).run_successfully(&["9.0.0"]);
     let file = format!("{dir}\\cudnn_graph64_9.dll");
     assert_eq!(windows::child(&requirements).run(&["9.0.0", &file]).code, Some(0));
     let output = windows::child(&requirements).run(&["9.90.0", &dir]);

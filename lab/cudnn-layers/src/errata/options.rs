@@ -28,8 +28,7 @@ impl Default for Options {
 configured_in_code!(Options);
 
 impl Options {
-    /// Returns the options from the program or the environment. Returns an error if no rules are selected or a file is
-    /// invalid.
+    /// Returns the options from the program or the environment, or an error if there are no rules or a file is invalid.
     pub(super) fn chosen() -> Result<Options, String> {
         CONFIGURED.get().map_or_else(Options::from_environment, Ok)
     }

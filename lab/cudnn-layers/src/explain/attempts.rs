@@ -259,8 +259,7 @@ pub(super) fn serialized(plan: Raw, json: &[u8]) {
 /// More graphs than most programs execute. Beyond this number, the set is cleared.
 const MAX_SUCCEEDED: usize = 65_536;
 
-/// Records that the program has executed a plan. For the first execution, returns the build time and the label of the
-/// original plan.
+/// Records the execution of a plan. For the first one, returns the build time and the label of the original plan.
 pub(super) fn executed(plan: Raw) -> Option<(Duration, Option<Arc<str>>)> {
     if UNUSED_PLANS.load(Ordering::Relaxed) == 0 {
         return None;

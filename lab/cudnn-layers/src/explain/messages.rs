@@ -170,8 +170,7 @@ fn restore(cudnn: &Cudnn) {
 /// A program's callback may set another callback for each message.
 const MAX_REPETITIONS: usize = 16;
 
-/// Stores the program's new callback if a thread receives messages. If this returns `false`, the call must be passed to
-/// cuDNN.
+/// Stores the program's new callback, or returns `false` if the call must be passed to cuDNN.
 pub(super) fn store_if_receiving(callback: Callback) -> bool {
     PROGRAM_HAS_SET.store(true, Ordering::SeqCst);
     let Some(mut stored) = PROGRAM.lock() else { return false };

@@ -10,12 +10,10 @@ use object::{Object, ReadCache};
 use super::bytes::KeyBytes;
 use super::variables::Variables;
 
-/// The number of bytes at the start and end that identify a library without a build ID. They include the headers and
-/// section offsets.
+/// The bytes at the start and end, with headers and section offsets, that identify a library without a build ID.
 const SAMPLE: usize = 4096;
 
-/// Returns the release, the libraries in the directory and the variables as bytes. The error names a file that cannot
-/// be read.
+/// Returns the release, the libraries and the variables as bytes. The error names an unreadable file.
 pub(super) fn describe(version: u32, dir: &Path, variables: &Variables) -> Result<Vec<u8>, String> {
     let mut bytes = KeyBytes::default();
     bytes.number(version);
@@ -35,8 +33,7 @@ pub(super) fn describe(version: u32, dir: &Path, variables: &Variables) -> Resul
     Ok(bytes.0)
 }
 
-/// Matches names such as `libcudnn_graph.so.9` and `cudnn_graph64_9.dll`. The shim is excluded because plans stay valid
-/// when it is replaced.
+/// Matches names such as `libcudnn_graph.so.9` and `cudnn_graph64_9.dll`, but not the shim, which may be replaced.
 fn is_library(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     (name.starts_with("libcudnn_") && name.ends_with(".so.9"))

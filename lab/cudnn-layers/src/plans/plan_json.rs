@@ -51,8 +51,7 @@ impl<'a> PlanJson<'a> {
         device::matches_description(own, device)
     }
 
-    /// Returns the plan's JSON with bus ID and index from this description, as cuDNN would write it. Returns `None` if
-    /// anything else differs.
+    /// Returns the plan's JSON with bus ID and index from this description, or `None` if anything else differs.
     pub(super) fn for_device(&self, device: &[u8]) -> Option<Vec<u8>> {
         let (before, after) = (self.text.get(..self.device.start)?, self.text.get(self.device.end..)?);
         if !self.is_for(device) {

@@ -1,5 +1,4 @@
-//! Reads the part of a cached plan's key that does not depend on the process, to build the plan again for a different
-//! device or release.
+//! Reads the process-independent part of a plan's key, to build the plan again for another device or release.
 
 use std::path::Path;
 

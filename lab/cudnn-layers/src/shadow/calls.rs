@@ -159,8 +159,7 @@ pub(crate) fn is_descriptor_function(function: Id) -> bool {
     )
 }
 
-/// Returns whether a function receives a handle, a plan and a variant pack, and executes the plan or adds it to a CUDA
-/// graph.
+/// Returns whether a function executes a plan with a handle and a variant pack, or adds it to a CUDA graph.
 #[inline]
 pub(crate) fn is_execution(function: Id) -> bool {
     matches!(function, Id::CudnnBackendExecute | Id::CudnnBackendPopulateCudaGraph | Id::CudnnBackendUpdateCudaGraph)

@@ -1,7 +1,6 @@
 //! Stores the attributes of a descriptor as an immutable snapshot.
 //!
-//! Changing a descriptor with a shared content replaces the content. Parents therefore keep the state that a child had
-//! when it was added.
+//! Changing a shared content replaces it, so that parents keep the state that a child had when it was added.
 
 use std::sync::Arc;
 

@@ -28,8 +28,7 @@ pub(crate) fn devices(content: &Arc<Content>) -> Vec<ReferencedDevice> {
     found
 }
 
-/// Returns the device of a descriptor and its children: a description if there is one, or otherwise the first live
-/// handle.
+/// Returns a device of a descriptor and its children: a description, or otherwise the first live handle.
 pub(crate) fn device(content: &Arc<Content>) -> Option<ReferencedDevice> {
     let mut all = devices(content);
     all.retain(|device| match device {

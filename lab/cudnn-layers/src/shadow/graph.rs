@@ -41,8 +41,7 @@ pub(crate) fn graph(content: &Arc<Content>) -> Result<Graph, Obstacle> {
     conversion.builder.finish().map_err(|_| Obstacle::TooMany)
 }
 
-/// Returns the known parts of a descriptor and everything that it refers to, or an empty graph if there are too many
-/// descriptors.
+/// Returns the known parts of a descriptor and its children, or an empty graph if there are too many.
 pub(crate) fn known_parts(content: &Arc<Content>) -> Graph {
     let mut conversion = Conversion::default();
     let added = conversion.add(content);

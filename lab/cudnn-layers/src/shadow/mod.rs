@@ -103,8 +103,7 @@ pub(crate) fn finalized(descriptor: Raw) {
     });
 }
 
-/// Call this when a layer refuses a descriptor that cuDNN has finalized, so that the program considers it not
-/// finalized.
+/// Call this when a layer refuses a descriptor that cuDNN has finalized.
 pub(crate) fn refused(descriptor: Raw, reason: &Arc<str>) {
     let address = descriptor.addr();
     let _former = TABLE.with_value(address, |record| {
@@ -143,8 +142,7 @@ impl Destruction {
     }
 }
 
-/// Call this when `cudnnBackendGetAttribute` has returned an attribute. `count` is the caller's pointer, which may be
-/// null.
+/// Call this when `cudnnBackendGetAttribute` has returned an attribute. The caller's `count` may be null.
 ///
 /// # Safety
 /// cuDNN returned success for these arguments and has written the results to `count` and `elements`.
@@ -241,8 +239,7 @@ pub(crate) fn content(descriptor: Raw) -> Option<Arc<Content>> {
 /// Returns a line that describes a descriptor: see [`label`]. Returns `None` for unknown descriptors and for kinds
 /// without a description, such as a variant pack.
 ///
-/// The label is cached until the program reads more about the engine or the workspace, so that every execution can use
-/// it.
+/// The label is cached until the program reads more details, so that every execution can use it.
 pub(crate) fn label(descriptor: Raw) -> Option<Arc<str>> {
     let address = descriptor.addr();
     let found = TABLE.with_value(address, |record| match &record.label {

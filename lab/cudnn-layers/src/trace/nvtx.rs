@@ -23,8 +23,7 @@ const CORE: usize = 1;
 const RANGE_PUSH: usize = 9;
 /// `NVTX_CBID_CORE_RangePop`.
 const RANGE_POP: usize = 11;
-/// The number of functions in each module, from `NVTX_CB_MODULE_CORE` to `NVTX_CB_MODULE_SYNC`, including the unused
-/// number 0.
+/// The number of functions in each module of `NvtxCallbackModule`, including the unused number 0.
 const SIZES: [usize; MODULES] = [0, 16, 9, 15, 7, 16, 7];
 const MODULES: usize = 7;
 const MAX_SIZE: usize = 16;

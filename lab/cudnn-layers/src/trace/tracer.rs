@@ -48,8 +48,7 @@ pub(super) fn start(host: Host) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs in a new child, because the parent's file stays locked while any process has it open, and the child may never
-/// call cuDNN.
+/// Runs in a new child, which may never call cuDNN, because the file stays locked while any process has it open.
 fn leave_to_parent() {
     if let Some(parents) = TRACER.take() {
         if let Some(chrome) = &parents.chrome {
@@ -93,8 +92,7 @@ fn start_child() -> Option<&'static Tracer> {
 }
 
 impl Tracer {
-    /// Opens the files. This must not load libraries, because a thread of the parent may have held ld.so's lock during
-    /// the fork.
+    /// Opens the files, but no libraries, because a thread of the parent may have held ld.so's lock during the fork.
     fn open(options: Options, is_child: bool, host: Host, nvtx: Option<Nvtx>) -> Result<Self, String> {
         let chrome = Chrome::create(&options, is_child, &process_name(host), host)?;
         let open = |destination| Lines::open(destination, options.limit(), host);

@@ -27,8 +27,7 @@ pub(super) enum ProposalUse {
     Dangerous,
 }
 
-/// Returns the order of the proposals, or `None` for cuDNN's order. `only` selects the best engine and the heuristics'
-/// choice.
+/// Returns the order of the proposals, or `None` for cuDNN's. `only` selects the best and the heuristics' choice.
 pub(super) fn order(ranking: &Ranking, proposals: &[Proposal], only: bool) -> Option<Order> {
     let mut all: Order = proposals.iter().map(|it| choose(ranking, it)).zip(0..).collect();
     all.sort_unstable();

@@ -146,8 +146,7 @@ impl EmittedTensor<'_> {
     }
 }
 
-/// Returns the distance of a buffer's start from an aligned address. The range with the largest alignment determines
-/// it.
+/// Returns the distance of a buffer's start from an aligned address, which the most aligned range determines.
 fn misalignment<'a>(ranges: impl Iterator<Item = &'a Range>) -> u64 {
     let most_aligned = ranges.max_by_key(|range| range.alignment);
     most_aligned.map_or(0, |range| range.alignment.wrapping_sub(range.offset) % DRIVER_ALIGNMENT)

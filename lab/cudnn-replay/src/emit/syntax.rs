@@ -46,8 +46,7 @@ pub(super) fn write<S: Syntax>(syntax: &S, case: &Case) -> Result<String, String
     write_within(syntax, case, MAX_BYTES)
 }
 
-/// Writes a program of at most this size. Produces the lines one by one, so that the limit also applies to the memory
-/// of this process.
+/// Writes a program of at most this size, line by line, so that the limit also applies to this process's memory.
 pub(super) fn write_within<S: Syntax>(syntax: &S, case: &Case, max_bytes: usize) -> Result<String, String> {
     let (memory, cannot_execute) = match ProgramMemory::new(case) {
         Ok(memory) => (memory, None),

@@ -35,8 +35,7 @@ const SAME_ORDER: f64 = 10.0;
 const MIN_RATIO: f64 = 2.0;
 
 impl Condition {
-    /// Returns whether a graph shows the problem of the original. Pass the original twice to test whether it has the
-    /// problem.
+    /// Returns whether a graph shows the problem of the original. Pass the original twice to test that it does.
     pub fn holds(self, original: &Observed, observed: &Observed) -> bool {
         let (before, report) = (&original.report, &observed.report);
         match self {

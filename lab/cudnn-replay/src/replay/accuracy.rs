@@ -21,8 +21,7 @@ pub(super) struct Worst {
 /// If fewer elements are compared, most errors would be missed.
 const MIN_COMPARED: f64 = 0.1;
 
-/// Returns the element with the largest error. If fewer than a tenth of the elements can be compared, returns their
-/// fraction as an error.
+/// Returns the element with the largest error, or the fraction of comparable elements if it is less than a tenth.
 ///
 /// Values beyond the range of the type count as its largest or smallest value. If the result is NaN and the reference
 /// is a number, the error is `f64::MAX`. Elements with a NaN as reference are not compared, because cuDNN may return a

@@ -23,8 +23,7 @@ pub(super) struct PreparedAhead(Vec<(DataSet, Receiver<Shared>)>);
 type Shared = (Result<Prepared, String>, Option<Arc<Share>>);
 
 impl PreparedAhead {
-    /// Starts to prepare the data sets that are needed first. Returns `None` if they would exceed the limit together
-    /// with the `used` bytes.
+    /// Starts to prepare the first data sets, unless they would exceed the limit together with the `used` bytes.
     pub(super) fn within_limit(threads: &Threads, request: &Arc<Request>, used: &Arc<AtomicUsize>) -> Option<Self> {
         let data = request.data.chunks(at_once(request)).next()?;
         let bytes = host_bytes(&request.graph, REFERENCE_BYTES).saturating_mul(data.len());

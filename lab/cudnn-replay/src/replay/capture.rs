@@ -24,11 +24,9 @@ pub struct Captured {
     pub label: String,
     /// The graph. For a failed call, the last descriptor is the refused one.
     pub graph: Graph,
-    /// cuDNN's description of the plan's device. Without a plan, this is the device of the heuristics, or the last
-    /// device of the process.
+    /// cuDNN's description of the plan's device, or otherwise of the heuristics' or the process's last device.
     pub device: Option<String>,
-    /// The first plan with a failed execution. Otherwise, prefers plans with values, an execution, success, and an
-    /// engine, in this order.
+    /// The first plan with a failed execution, or otherwise with values, an execution, success or an engine.
     pub plan: Option<PlanRecord>,
     /// The first failed execution of this plan, or otherwise the first one.
     pub execution: Option<ExecutionRecord>,
@@ -53,8 +51,7 @@ struct FoundPlan<'a> {
     plan: CapturedPlan<'a>,
 }
 
-/// Returns the distinct graphs of captures in the order of their first records, followed by failed calls with
-/// descriptors.
+/// Returns the distinct graphs in the order of their first records, followed by failed calls with descriptors.
 pub fn graphs<'a>(captures: impl IntoIterator<Item = &'a Capture>) -> Vec<Captured> {
     let processes = captures.into_iter().enumerate();
     let processes: Vec<(usize, Process<'a>)> =
@@ -105,8 +102,7 @@ impl<'a> FoundPlan<'a> {
 
     /// Returns a larger value for a better plan.
     fn rank(&self) -> impl Ord + use<> {
-        // Users want to see failures first. A plan without an engine shows that the heuristics or an engine were
-        // refused.
+        // Prefer failures. A plan without an engine shows that the heuristics or an engine were refused.
         let (plan, execution) = (self.plan.record, self.execution());
         let has_failed = execution.is_some_and(|execution| execution.status != Status::SUCCESS);
         let is_stored = (!self.plan.values.is_empty(), execution.is_some());

@@ -27,8 +27,7 @@ fn first_bytes(generator: &str) -> String {
     format!("<!DOCTYPE html>\n<html lang=\"en\"><meta name=\"generator\" content=\"{generator}\">")
 }
 
-/// Returns the start of a page: the title, today's date (UTC), these paragraphs, and the unreadable parts of the
-/// capture.
+/// Returns the start of a page: the title, today's date (UTC), these paragraphs, and the capture's problems.
 pub fn open(generator: &str, title: &str, paragraphs: Vec<String>, problems: &[String]) -> String {
     let title = escape(title);
     let mut page = format!(

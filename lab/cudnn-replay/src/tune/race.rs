@@ -1,5 +1,4 @@
-//! Measures engines in interleaved rounds, so that clocks and temperatures affect all engines equally, and drops clear
-//! losers.
+//! Measures engines in interleaved rounds, so that clocks and temperatures affect all equally, and drops losers.
 
 use super::statistics::Timing;
 

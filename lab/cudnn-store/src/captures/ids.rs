@@ -12,8 +12,7 @@ pub(crate) struct Ids {
 }
 
 impl Ids {
-    /// Replaces an incorrect id of a graph, also in records that refer to the graph. Returns both ids for the graph
-    /// itself.
+    /// Replaces an incorrect id in a graph or a record that refers to it. For a graph, returns both ids.
     pub(crate) fn correct(&mut self, record: &mut Record) -> Option<(String, String)> {
         let reference = match record {
             Record::Graph(graph) => {

@@ -52,8 +52,7 @@ pub(crate) fn start_scan(path: &Path, limit: u64) -> bool {
     }
     let path = path.to_owned();
     let work = move || {
-        // The thread gets a separate descriptor table, because the program may close all descriptors and reuse their
-        // numbers.
+        // Use a separate descriptor table, because the program may close all descriptors and reuse their numbers.
         leave_all();
         if let Ok(directory) = Directory::open(&path) {
             let _ = scan(&directory, limit, SystemTime::now());

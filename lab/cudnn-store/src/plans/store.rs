@@ -108,8 +108,7 @@ impl Store {
         })
     }
 
-    /// Removes old temporary files, and entries if the directory exceeds the limit. A background thread does this after
-    /// some puts.
+    /// Removes old temporary files, and entries above the limit, as a background thread does after some puts.
     ///
     /// # Errors
     /// Returns the reason why the directory could not be read.

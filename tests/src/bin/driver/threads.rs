@@ -87,8 +87,7 @@ pub(crate) fn storm(option: &str) {
     println!("storm = over");
 }
 
-/// Returns the missing sub-libraries of the directory that the variable names. Does not call the loader, so that the
-/// race is its first use.
+/// Returns the missing sub-libraries in the variable's directory, without a call of the loader before the race.
 fn missing_libraries() -> Vec<Library> {
     let dir = std::env::var_os(cudnn_loader::DIR_VARIABLE).expect("the variable is set");
     let dir = std::path::Path::new(&dir);

@@ -9,8 +9,7 @@ use cudnn_loader::{
 use crate::random::Random;
 use crate::variants::{self, Step};
 
-/// The room for the elements of an array, which is enough for every count here, so that cuDNN always reads valid
-/// memory.
+/// The room for the elements of an array, so that cuDNN reads valid memory for every count here.
 const ROOM: usize = 1 << 14;
 const DESCRIPTORS: usize = 8;
 

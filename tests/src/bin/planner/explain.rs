@@ -116,8 +116,7 @@ fn retry(json: &str, name: &str) -> Result<String, Error> {
         let is_last = mode == Mode::CUDNN_HEUR_MODE_FALLBACK;
         // The proposals of the first mode are destroyed after the second query.
         let proposals = proposals(&build(name)?, mode, target)?;
-        // The program ignores the first proposal, like a filter that rejects it. A working graph only works in the last
-        // mode.
+        // The program ignores the first proposal, as a filter would. A working graph works in the last mode.
         for proposal in proposals.iter().skip(usize::from(!is_last)).filter(|_| is_last || name == "integers") {
             match Plan::new(proposal, target) {
                 Ok(_) => return Ok("a plan".to_owned()),

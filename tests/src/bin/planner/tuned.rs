@@ -139,8 +139,7 @@ fn ask(json: &str, way: &str) -> Result<String, Error> {
 
 type Filter = fn(&ConfigurationInfo, &Plan) -> bool;
 
-/// Returns the working engines that filters of programs accept: PyTorch skips nondeterministic engines, and programs
-/// limit the workspace.
+/// Returns the working engines that filters accept: PyTorch skips nondeterminism, others limit the workspace.
 fn filtered(configurations: &[Descriptor], device: &Descriptor) -> String {
     let built = configurations.iter().filter_map(|configuration| {
         let info = ConfigurationInfo::new(configuration).ok()?;

@@ -1,5 +1,4 @@
-//! Tunes the graphs one after the other, with progress, until all are done, the time is over, or the program is
-//! interrupted.
+//! Tunes the graphs one after the other, with progress, until all are done or the session is stopped.
 
 use std::time::Instant;
 

@@ -51,8 +51,7 @@ fn is_same(one: Option<&Choice>, other: Option<&Choice>) -> bool {
     one.zip(other).is_some_and(|(one, other)| std::ptr::eq(one, other))
 }
 
-/// Returns the time in microseconds that the layer saves per execution. It is 0 for a dangerous default, whose time is
-/// meaningless.
+/// Returns the microseconds that the layer saves per execution. The time of a dangerous default is meaningless.
 pub(super) fn gain(ranking: &Ranking) -> f64 {
     let default = default(ranking).filter(|default| !is_dangerous(default));
     let times = default.and_then(|choice| choice.time_us).zip(reachable(ranking).and_then(|choice| choice.time_us));

@@ -1,7 +1,6 @@
 //! Decides which attributes the reference understands.
 //!
-//! A graph with any other attribute has no reference, because ignoring the attribute could turn a correct result into
-//! an error.
+//! A graph with any other attribute has no reference, because ignoring it could turn a correct result into an error.
 
 use cudnn_graph::operation::attribute_prefix;
 use cudnn_graph::{Graph, Node, names};

@@ -1,8 +1,6 @@
-//! Computes sums of products for convolutions, matmuls and attention, for each row of one operand with each lane of the
-//! other.
+//! Computes sums of products of rows and lanes, for convolutions, matmuls and attention.
 //!
-//! A sum adds its products sequentially in the order of the terms, so its bits do not depend on the processor or the
-//! number of threads.
+//! A sum adds its products in the order of the terms, so its bits are independent of processor and threads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

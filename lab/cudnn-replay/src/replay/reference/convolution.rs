@@ -61,9 +61,7 @@ enum Target {
 }
 
 impl Target {
-    /// Returns the target's value, followed by the values for the operands, which are the rows and the panels of the
-    /// sums.
-    /// of the sums.
+    /// Returns the target's value, followed by the values for the operands: the rows and the panels of the sums.
     fn order<T>(self, [x, w, y]: [T; 3]) -> [T; 3] {
         match self {
             Target::Data => [x, y, w],
@@ -107,8 +105,7 @@ impl Convolution {
     }
 }
 
-/// The extents of a convolution with three spatial dimensions. Missing dimensions are the first ones, and have the
-/// extent 1.
+/// The extents of a convolution with three spatial dimensions. Missing dimensions come first, with the extent 1.
 struct Geometry {
     counts: [usize; 3],
     /// The images, filters and channels of a filter to include.

@@ -38,8 +38,7 @@ impl Pointwise {
         Ok(Pointwise { parameters, operands, uid, dims, scales, is_rounded })
     }
 
-    /// Returns an element of the result. It is NaN if rounding may move the operands by up to these distances across a
-    /// jump of the function.
+    /// Returns an element of the result, or NaN if rounding by these distances may cross a jump of the function.
     fn value(&self, operands: [f64; 3], distances: [f64; 3], index: usize) -> Result<f64, String> {
         let [alpha1, alpha2] = self.scales;
         let scaled = |[x, b, t]: [f64; 3]| [x * alpha1, b * alpha2, t];

@@ -10,8 +10,7 @@ use rayon::prelude::*;
 use super::super::element;
 use super::super::tensor::{ELEMENTS_AT_ONCE, Tensor};
 
-/// The minimum error of a computed value relative to the largest one, because engines may use TF32, which is as precise
-/// as half.
+/// The minimum error relative to the largest value, because engines may use TF32, which is as precise as half.
 const MIN_PRECISION: f64 = 1.0 / 1024.0;
 /// The factor for sums, which have larger errors than single numbers, and for successive operations.
 const MARGIN: f64 = 8.0;

@@ -729,8 +729,7 @@ fn unknown_attributes_are_named() {
     assert!(!is_known(&graph));
 }
 
-/// Multiplies a row by a matrix, and applies a function to the products and tensor 3. Tensor 6 selects between tensor 3
-/// and 0.
+/// Applies a function to the product of a row with a matrix and to tensor 3. Tensor 6 selects tensor 3 or 0.
 fn jump(mode: cudnn_loader::cudnnPointwiseMode_t, columns: [[f64; 4]; 2], operand: f64) -> [Vec<f64>; 2] {
     use cudnn_loader::cudnnPointwiseMode_t as Mode;
     let row: &[usize] = &[1, 1, 4];

@@ -13,8 +13,7 @@ use super::preparation::Reference;
 
 /// The allowed error in units of the type's precision, and of the precision in which engines may compute.
 const ALLOWED: f64 = 4.0;
-/// The maximum number of elements of an output to compare with another engine's. Larger outputs are sampled at equal
-/// distances.
+/// The maximum number of elements of an output to compare with another engine's. Larger outputs are sampled.
 const MAX_COMPARED: usize = 1 << 22;
 
 /// The bytes of the buffers after an execution, or empty ones for unchanged buffers.

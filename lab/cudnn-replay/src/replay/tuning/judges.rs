@@ -43,8 +43,7 @@ impl Judges {
         Judges { inputs, reference: LazyCell::new(reference), first, pending, judgements }
     }
 
-    /// Starts to compare a result with this number. If too many are pending, waits for older ones and for the
-    /// reference.
+    /// Starts to compare a result. If too many are pending, waits for older ones and for the reference.
     pub(super) fn add(&mut self, number: usize, after: Vec<Vec<u8>>) {
         let after = Arc::new(after);
         while !self.pending.is_empty() && !self.has_room(size(&after)) {

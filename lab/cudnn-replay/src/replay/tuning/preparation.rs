@@ -17,8 +17,7 @@ use super::super::reference::Expected;
 use super::super::request::{DataSet, Request};
 use crate::tune::task::Task;
 
-/// The maximum number of multiplications of a reference. A sample is enough, because engines are compared with each
-/// other.
+/// The maximum number of multiplications of a reference. A sample suffices: engines are compared with each other.
 const MAX_PRODUCTS: u64 = 1 << 27;
 /// Maximum host memory for graphs that are prepared ahead, as estimated by [`host_bytes`].
 const MAX_AHEAD: usize = 6 << 30;
@@ -36,8 +35,7 @@ pub(super) struct Preparation {
 }
 
 impl Preparation {
-    /// Starts the thread. Returns `None` if no thread can be started, or if the memory is in use, unless it `must`
-    /// start.
+    /// Starts the thread. Returns `None` on failure, and unless it `must` start, also if the memory is in use.
     pub(super) fn start(task: &Arc<Task>, used: &Arc<AtomicUsize>, must: bool) -> Option<Self> {
         let max = if must { usize::MAX } else { MAX_AHEAD };
         let share = Share::take(host_bytes(&task.graph, REFERENCE_BYTES), used, max)?;

@@ -96,8 +96,7 @@ impl<'a> Trial<'a> {
         Target::Handle(&self.bench.handle)
     }
 
-    /// Returns the reason for a failed execution, or an error if the device has become unusable, for example because of
-    /// an illegal address.
+    /// Returns the reason for a failure, or an error if the device is unusable, as after an illegal address.
     pub(super) fn survive(&self, failure: Failure) -> Result<String, String> {
         let reason = match failure.downcast_ref::<Error>() {
             Some(error) => with_reason(Status(error.status), &error.text),
