@@ -272,7 +272,7 @@ fn tensors_are_stored_on_request_only() {
     let run = |requested: &str, capturing: Option<&str>| {
         let child = stand_in.child().env("LD_PRELOAD", &driver).env("CUDNN_CAPTURE_DATA", requested);
         let child = if let Some(value) = capturing { child.env("CAPTURING", value) } else { child };
-        let output = child.run_successfully(&["capture", "mistakes", "steps"]);
+        child.run_successfully(&["capture", "mistakes", "steps"]);
         records(&stand_in.file())
     };
     for (requested, capturing) in [("", None), ("0123456789abcdef", None), ("all", Some("1"))] {
@@ -617,7 +617,7 @@ fn a_capture_contains_no_private_values() {
         let child = Child::new(PLANNER, Subject::Loader, &planted).env("CUDNN_CAPTURE", &file);
         let child = child.env("LD_LIBRARY_PATH", libraries.unwrap_or_default()).env("PLANTED", "planted-value");
         let graphs = ["works", "integers", "mixed-types", "fused", "execute:works"];
-        let output = child.within(&planted).run_successfully(&[&["capture", "explain", &device], &graphs[..]].concat());
+        child.within(&planted).run_successfully(&[&["capture", "explain", &device], &graphs[..]].concat());
         let text = std::fs::read_to_string(&file).unwrap();
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or("planted".into());
         for private in ["planted", "planner", "/tmp", "/root", "/home", "0x7f", host.trim()] {

@@ -482,7 +482,7 @@ fn lines_are_complete() {
     let dir = TempDir::new();
     let file = dir.path().join("lines-%i");
     let Some(child) = child(fake.path()) else { return };
-    let output = child.env("CUDNN_TRACE_LINES", &file).run_successfully(&["execute:1"]);
+    child.env("CUDNN_TRACE_LINES", &file).run_successfully(&["execute:1"]);
     let text = std::fs::read_to_string(&files(dir.path())[0]).unwrap();
     let line = text.lines().find(|line| line.contains("cudnnBackendExecute(")).unwrap();
     assert!(line.starts_with("cudnn-trace "), "{line}");

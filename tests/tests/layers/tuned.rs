@@ -484,8 +484,7 @@ fn random_programs_see_no_difference() {
     std::fs::write(asking.file("app.tuned.json"), file([asking.ranking(asking.reversed())])).unwrap();
     let run = |layers: &str, args: &[&str]| {
         let child = asking.planning.child().env("CUDNN_TUNED", asking.file("app.tuned.json"));
-        let output = child.run_successfully(&[&[layers], args].concat());
-        output.stdout
+        child.run_successfully(&[&[layers], args].concat()).stdout
     };
     for args in [&["0", "300"][..], &["300", "600", "8"], &["variants"], &["throw"], &["last-error"], &["outlive"]] {
         assert!(run("none", args) == run("tuned", args), "{args:?}");
