@@ -148,7 +148,8 @@ impl File {
 }
 
 impl Directory {
-    /// Replaces a file or link by a file that only this user can access, by renaming a temporary file.
+    /// Writes a file that only this user can access, in place of a file or link with this name. The data goes to a
+    /// temporary file, which is then renamed.
     ///
     /// # Errors
     /// Returns an error if writing or renaming fails, for example because the name belongs to a directory.
@@ -198,7 +199,7 @@ pub fn replace<'a>(path: &Path, mut pieces: impl Iterator<Item = &'a [u8]>) -> s
     Ok(written?)
 }
 
-/// Returns the end of a temporary file's name. Processes in two containers may have the same ID.
+/// Returns the end of the name of a temporary file. Processes in two containers may have the same ID.
 fn temporary_suffix() -> String {
     let random = RandomState::new().hash_one(SystemTime::now());
     format!(".tmp-{}-{random:016x}", std::process::id())

@@ -1,4 +1,4 @@
-//! Prints a table row by row while the lab works.
+//! A table that is printed row by row, while the lab works.
 
 use std::fmt::{Display, Write};
 

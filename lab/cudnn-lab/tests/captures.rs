@@ -283,6 +283,7 @@ fn a_capture_with_many_graphs_is_shown() {
     assert!(graphs.iter().all(|graph| graph["plans"][0]["executions"] == 7));
 }
 
+/// `capture show` prints ids of failed calls.
 #[test]
 fn failures_have_the_ids_of_their_graphs() {
     let failure = |record: &Record| match record {

@@ -109,6 +109,7 @@ fn entries_expire_after_the_clock_was_set_back() {
     let present = present(&store);
     assert!([9, 10, 11].iter().all(|number| present.contains(number)), "{present:?}");
 
+    // Before any file was written, temporary files are not removed.
     let old = temporary.path().join("tmp-1-1-00000000000000ab");
     std::fs::write(&old, "").unwrap();
     assert_eq!(store.scan().unwrap().removed_temporaries, 0);

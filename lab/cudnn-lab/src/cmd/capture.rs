@@ -80,7 +80,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
     }
 }
 
-/// Returns the start of a label, because tables pad all rows to the longest one.
+/// Returns the start of a label. Tables pad all rows to the length of the longest one.
 fn shown(label: &str) -> String {
     const MAX_LABEL: usize = 400;
     match label.char_indices().nth(MAX_LABEL) {

@@ -203,7 +203,7 @@ fn store(
     Some(stored.or_insert_with(|| Arc::new(new())).clone())
 }
 
-/// Writes a plan with an ordinal, unless the capture contains one with the same graph, device, engine and status.
+/// Writes a plan with an ordinal, unless a plan of the same graph, device, engine and status was written.
 fn write_plan(state: &State, plan: PlanRecord) -> Option<usize> {
     let engine = plan.engine.as_ref().map(|engine| (engine.index, &engine.knobs));
     let key = (&plan.graph, plan.device, &plan.status, engine);

@@ -38,6 +38,7 @@ fn has(graph: &Graph, kind: Kind) -> bool {
     graph.operations().iter().any(|operation| operation.kind == kind)
 }
 
+/// Returns whether the tensors of the convolution fit.
 fn is_valid(graph: &Graph) -> bool {
     let (Some(x), Some(w), Some(y)) = (dims(graph, 1), dims(graph, 2), dims(graph, 3)) else { return false };
     let convolution =

@@ -125,7 +125,7 @@ pub struct PlanRecord {
 }
 
 impl PlanRecord {
-    /// Returns whether both records describe the same plan: same graph, engine, device and status.
+    /// Returns whether both are records of one plan. Plans of a graph with the same engine, device and status are one.
     pub(crate) fn is_same(&self, other: &PlanRecord) -> bool {
         let key = |plan: &PlanRecord| {
             let engine = plan.engine.as_ref().map(|engine| (engine.index, engine.knobs.clone()));

@@ -26,7 +26,7 @@ const TEMPORARY_PREFIX: &str = "tmp-";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StoreFile {
-    /// An unfinished file, which is renamed when it is complete.
+    /// An unfinished file that is renamed once it is complete.
     Temporary,
     Entry,
 }
@@ -40,6 +40,7 @@ pub(crate) fn entry_name(hash: &Hash) -> String {
     name
 }
 
+/// Returns a unique name for a temporary file.
 pub(crate) fn temporary_name(process: u32, count: u32, random: u64) -> String {
     format!("{TEMPORARY_PREFIX}{process}-{count}-{random:016x}")
 }

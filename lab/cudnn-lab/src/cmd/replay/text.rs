@@ -48,7 +48,7 @@ impl Table {
     }
 }
 
-/// Returns a column with its usual width.
+/// Returns the column with the width of usual values.
 fn usual(name: &'static str) -> (&'static str, usize) {
     let width = match name {
         "status" => "NOT_SUPPORTED",

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::place::Place;
 
+/// A graph that cannot be tuned.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RefusedGraph {
     pub(super) graph: String,
