@@ -1,4 +1,4 @@
-//! Fuses convolution, bias and ReLU into one graph, with tensors in half precision and float between the operations.
+//! Fuses convolution, bias and ReLU into one graph, with half-precision tensors and float between the operations.
 //!
 //! `cargo run --release -p cudnn-backend --example fused_convolution`
 
@@ -28,7 +28,7 @@ fn run(gpu: &Gpu) -> Result<(), Failure> {
     // One number per channel, the same for all images and pixels.
     let b = Tensor::channels_last(3, half, &[1, 128, 1, 1]);
     let y = Tensor::channels_last(4, half, &[8, 128, 28, 28]);
-    // Between the operations, in registers: virtual, and float.
+    // Virtual tensors between the operations, in registers and as float.
     let (sums, biased) = (y.to_virtual(5, float), y.to_virtual(6, float));
     let convolution = Convolution::padded(1, 2);
     let operations =
@@ -54,7 +54,7 @@ fn run(gpu: &Gpu) -> Result<(), Failure> {
 
     let zeros = vec![0.0; y.element_count()];
     let mut expected = reference::convolve(&convolution, [&x, &w, &y], [&x_values, &w_values, &zeros], (1.0, 0.0));
-    // Channels last: the channels of a pixel are adjacent.
+    // In channels-last tensors, the channels of a pixel are adjacent.
     for pixel in expected.chunks_mut(b_values.len()) {
         pixel.iter_mut().zip(&b_values).for_each(|(value, bias)| *value = (*value + bias).max(0.0));
     }

@@ -1,7 +1,7 @@
 //! Finds engine configurations, plans and workspace sizes for a device that is not installed, from a JSON description.
 //! Needs cuDNN 9.8 or newer. JIT-only releases have no heuristics and may need NVRTC.
 //!
-//! `cargo run -p cudnn-backend --example plan_without_gpu [DEVICE.json]`. Without a file it plans for an H200.
+//! `cargo run -p cudnn-backend --example plan_without_gpu [DEVICE.json]`. Without a file, it plans for an H200.
 //! `plan_without_gpu --describe` prints the description of this machine's GPU.
 
 use std::process::ExitCode;
@@ -19,7 +19,7 @@ use cudnn_backend::tensor::Tensor;
 use cudnn_backend::{Failure, first_reason, program};
 
 const HALF: cudnnDataType_t = cudnnDataType_t::CUDNN_DATA_HALF;
-/// The number of configurations of a source that are planned and shown.
+/// The maximum number of configurations to plan and show for each source.
 const MAX_SHOWN: usize = 10;
 
 fn main() -> ExitCode {
@@ -92,14 +92,12 @@ fn explain(error: cudnn::Error) -> String {
     }
 }
 
-/// Prints the description of the first GPU.
 fn describe() -> Result<(), Failure> {
     let _gpu = Gpu::first()?;
     println!("{}", device::to_json(&Handle::new()?)?);
     Ok(())
 }
 
-/// The status and the first reason.
 fn short(error: &cudnn::Error) -> String {
     format!("{:?} {}", error.status, first_reason(&error.text))
 }

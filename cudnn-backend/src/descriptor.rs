@@ -1,6 +1,6 @@
 //! Creates, configures, finalizes and destroys backend descriptors.
 //!
-//! A failing call returns an [`Error`] with cuDNN's error text. This module is independent of the attributes' meaning.
+//! A failing call returns an [`Error`] with cuDNN's error text. This module does not know the meaning of attributes.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -11,16 +11,15 @@ use crate::cudnn::{
 };
 use crate::handle::Handle;
 
-/// A backend descriptor. When a descriptor is finalized, it copies the required data from all descriptors that it
-/// refers to, so those may be dropped afterwards.
+/// A backend descriptor. Finalizing a descriptor copies the required data from all descriptors that it refers to, so
+/// those may be dropped afterwards.
 pub struct Descriptor {
     raw: Raw,
     /// The handles that this descriptor refers to, also through other descriptors. cuDNN copies only the pointers.
     handles: Vec<Handle>,
 }
 
-/// A type for an attribute's elements. The most frequent mistake with this API is to set an attribute with the wrong
-/// type code. Here, the code follows from the element type.
+/// A type for an attribute's elements. The type code follows from it, because wrong codes are a frequent mistake.
 ///
 /// Descriptors and handles are not elements, because cuDNN dereferences their pointers: see
 /// [`set_descriptors`](Descriptor::set_descriptors) and [`set_handle`](Descriptor::set_handle).
@@ -48,14 +47,14 @@ macro_rules! elements {
     )* };
 }
 elements! {
-    // Used for all numbers, however small: dimensions, strides, ids, indices.
+    // Used for all numbers, including small ones: dimensions, strides, ids, indices.
     i64: CUDNN_TYPE_INT64,
     i32: CUDNN_TYPE_INT32,
     f32: CUDNN_TYPE_FLOAT,
     f64: CUDNN_TYPE_DOUBLE,
     bool: CUDNN_TYPE_BOOLEAN,
     u8: CUDNN_TYPE_CHAR,
-    // Used for memory, which only the execution of a plan accesses.
+    // Used for memory, which cuDNN accesses only when it executes a plan.
     *const c_void: CUDNN_TYPE_VOID_PTR,
     cudnn::cudnnDataType_t: CUDNN_TYPE_DATA_TYPE,
     cudnn::cudnnConvolutionMode_t: CUDNN_TYPE_CONVOLUTION_MODE,
@@ -98,8 +97,8 @@ impl Descriptor {
     /// Sets an attribute with any type code and count, including wrong ones.
     ///
     /// # Safety
-    /// `address` points to `count` elements of the type `ty`, or cuDNN is known to reject the call before it reads
-    /// them. What elements point to outlives this descriptor and those that refer to it.
+    /// `address` points to `count` elements of the type `ty`, or cuDNN rejects the call before it reads them.
+    /// Everything that elements point to outlives this descriptor and all descriptors that refer to it.
     ///
     /// # Errors
     /// Returns an error if cuDNN rejects the attribute, the type or the number of elements.
@@ -181,8 +180,8 @@ impl Descriptor {
         self.descriptors_up_to(name, kind, self.count(name, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR)?)
     }
 
-    /// Like [`descriptors`](Self::descriptors), but reads at most `max` descriptors. Needed for attributes with a
-    /// reported count of 0, such as the knob choices of a configuration.
+    /// Like [`descriptors`](Self::descriptors), but reads at most `max` descriptors. This is necessary for attributes
+    /// with a reported count of 0, such as the knob choices of a configuration.
     ///
     /// # Errors
     /// Returns an error if the descriptor is not finalized, or does not support the attribute.
@@ -197,7 +196,7 @@ impl Descriptor {
         Ok(found)
     }
 
-    /// Reads an attribute into these elements. Returns how many cuDNN wrote.
+    /// Reads an attribute into these elements. Returns the number that cuDNN wrote.
     ///
     /// # Safety
     /// `T` is the type that cuDNN expects of elements of `ty`. Descriptors are live.

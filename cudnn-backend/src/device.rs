@@ -19,7 +19,7 @@ pub enum Target<'a> {
 /// Creates a device from a JSON description.
 ///
 /// # Errors
-/// Returns an error if cuDNN is older than 9.8 or rejects the description, or if [`check_sizes`] does.
+/// Returns an error if cuDNN is older than 9.8, or if cuDNN or [`check_sizes`] rejects the description.
 pub fn from_json(json: &str) -> Result<Descriptor, Error> {
     let refused = |text| Error::refused("cudnnBackendSetAttribute", cudnnStatus_t::CUDNN_STATUS_BAD_PARAM, text);
     check_sizes(json.as_bytes()).map_err(refused)?;
@@ -30,13 +30,13 @@ pub fn from_json(json: &str) -> Result<Descriptor, Error> {
 
 /// The maximum size of a description in bytes. cuDNN writes less than 1 KB.
 pub const MAX_BYTES: usize = 16 << 10;
-/// The length of the longest string, the name of the device, in CUDA's structure.
+/// The maximum length of a string in CUDA's structure, where the name of the device is the longest.
 const MAX_STRING: usize = 255;
-/// The number of elements of the arrays: the sizes of a grid and of a block.
+/// The number of elements of the arrays, which are the sizes of a grid and of a block.
 const MAX_ELEMENTS: usize = 3;
 
-/// Checks the sizes of a description, its strings and its arrays, as [`from_json`] does. cuDNN does not check them, and
-/// a long name of the device damages the memory of the process. Does not check whether the description is JSON.
+/// Checks the sizes of a description, its strings and its arrays, but not whether it is valid JSON. cuDNN does not
+/// check them, and a long device name damages the memory of the process. [`from_json`] calls this.
 ///
 /// # Errors
 /// Returns the reason as a sentence.
@@ -47,7 +47,7 @@ pub fn check_sizes(json: &[u8]) -> Result<(), String> {
             json.len()
         ));
     }
-    // The length of the string so far, and the number of elements of the array so far.
+    // The length of the current string, and the number of elements of the current array.
     let (mut string, mut elements) = (None, None);
     let mut is_escaped = false;
     for byte in json {

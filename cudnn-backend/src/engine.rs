@@ -1,5 +1,4 @@
-//! Provides engines and their configurations: the heuristics' proposals, your own combinations, and the properties that
-//! cuDNN reports before they run.
+//! Provides engines and their configurations: the heuristics' proposals, your own combinations, and their properties.
 
 use crate::cudnn::{
     self, Error, cudnnBackendAttributeName_t as Name, cudnnBackendBehaviorNote_t as BehaviorNote,
@@ -11,11 +10,9 @@ use crate::descriptor::Descriptor;
 use crate::device::Target;
 use crate::platform;
 
-/// Returns the configurations that the heuristics propose, best first. A JIT-only release has no heuristics and returns
-/// an empty list.
+/// Returns the heuristics' proposals, best first. JIT-only releases have no heuristics, and return an empty list.
 ///
-/// cuDNN configures all proposed engines. If one of them uses cuBLASLt and cuBLASLt cannot be loaded, it aborts the
-/// process.
+/// cuDNN configures all proposed engines. It aborts the process if one of them uses cuBLASLt, which cannot be loaded.
 ///
 /// # Errors
 /// Returns an error if cuDNN rejects the graph or the target.
@@ -54,7 +51,7 @@ pub fn supporting_engines<'a>(
     target: Target<'a>,
 ) -> Result<impl Iterator<Item = Descriptor> + 'a, Error> {
     let count = graph.number(Name::CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT)?;
-    // Engines that reject the graph are skipped, because most engines support other graphs.
+    // Skip engines that reject the graph, because most engines support other graphs.
     Ok((0..count).filter_map(move |index| engine(graph, index, target).ok()))
 }
 
@@ -109,7 +106,7 @@ pub fn knobs(engine: &Descriptor) -> Result<Vec<Knob>, Error> {
     infos.iter().map(read).collect()
 }
 
-/// Returns a configuration of an engine with these values for some knobs, and the defaults for the others.
+/// Returns a configuration of an engine with these values for some knobs, and defaults for the others.
 ///
 /// # Errors
 /// Returns an error if the engine rejects a value, or cannot be configured.
@@ -134,7 +131,7 @@ pub fn configuration(engine: &Descriptor, choices: &[(KnobType, i64)]) -> Result
 /// An upper limit for the number of knob types.
 const MAX_KNOBS: usize = 64;
 
-/// cuDNN's report about a configuration.
+/// The properties of a configuration that cuDNN reports.
 pub struct ConfigurationInfo {
     /// The engine's index, or -1 if the configuration contains no engine.
     pub engine: i64,

@@ -10,7 +10,7 @@ use crate::gpu::Memory;
 use crate::handle::Handle;
 use crate::plan::Plan;
 
-/// The memory for running a plan: the workspace, and a buffer for the id of every tensor that is not virtual.
+/// The memory for running a plan: the workspace, and a buffer for the id of every non-virtual tensor.
 pub struct VariantPack<'a> {
     descriptor: Descriptor,
     memory: PhantomData<&'a Memory>,
@@ -32,20 +32,20 @@ impl<'a> VariantPack<'a> {
         Ok(VariantPack { descriptor, memory: PhantomData })
     }
 
-    /// Returns cuDNN's descriptor of the pack, finalized.
+    /// Returns cuDNN's finalized descriptor of the pack.
     pub fn descriptor(&self) -> &Descriptor {
         &self.descriptor
     }
 }
 
 impl Plan {
-    /// Queues the plan on the handle's stream and returns before it has run.
+    /// Queues the plan on the handle's stream without waiting for it.
     ///
     /// # Safety
     /// Every buffer of the pack must be as large as the tensor, the workspace as large as the plan requires, and the
-    /// handle must belong to the plan. The buffers may be dropped immediately: they are freed on the default stream,
-    /// after all work that is queued there. If the handle uses another stream (`cudnnSetStream`), synchronize it before
-    /// you drop them.
+    /// handle must belong to the plan. The buffers may be dropped immediately, because they are freed on the default
+    /// stream after all work that is queued there. If the handle uses another stream (`cudnnSetStream`), synchronize it
+    /// first.
     ///
     /// # Errors
     /// Returns an error if cuDNN rejects the pack, or cannot queue the work.

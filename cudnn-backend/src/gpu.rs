@@ -1,5 +1,4 @@
-//! Provides the first GPU and its memory, through the CUDA driver API, which is loaded at run time. Independent of
-//! cuDNN.
+//! Provides the first GPU and its memory through the CUDA driver API, loaded at run time. Independent of cuDNN.
 
 mod comparison;
 
@@ -25,7 +24,7 @@ pub struct Gpu {
     pub name: String,
     /// Compute capability, major and minor.
     pub compute_capability: (i32, i32),
-    /// The default stream, which a new handle uses too. Memory is therefore freed after the queued work.
+    /// The default stream, which new handles also use. Memory is therefore freed after the queued work.
     stream: Arc<CudaStream>,
     context: Arc<CudaContext>,
 }
@@ -89,7 +88,7 @@ pub enum NoGpu {
     NoDriver,
     /// The driver reports no device.
     NoDevice,
-    /// The file with the driver's name does not export this function, so it is a stub or another library.
+    /// The driver's file does not export this function, so it is a stub or another library.
     NoFunction(&'static str),
     /// The driver fails to start with this `CUresult` of `cuInit`.
     Start(u32),
@@ -124,7 +123,7 @@ impl From<DriverError> for NoGpu {
 }
 
 impl Gpu {
-    /// Loads the driver's library without starting the driver. Returns whether that succeeded.
+    /// Loads the driver's library without starting the driver. Returns whether this succeeded.
     pub fn has_driver() -> bool {
         open_driver().is_ok()
     }
@@ -143,8 +142,7 @@ impl Gpu {
         if result == 0 { Ok(()) } else { Err(NoGpu::Start(result)) }
     }
 
-    /// Returns the CUDA release of the driver's library (`cuDriverGetVersion`), major and minor, or `None` if it is
-    /// unknown.
+    /// Returns the CUDA release of the driver's library (`cuDriverGetVersion`), major and minor, if it is known.
     pub fn cuda_version() -> Option<(u32, u32)> {
         type GetVersion = unsafe extern "C" fn(*mut c_int) -> c_uint;
         let library = open_driver().ok()?;
@@ -157,7 +155,7 @@ impl Gpu {
         Some((version / 1000, version % 1000 / 10))
     }
 
-    /// Returns the compute capabilities of the GPUs that CUDA shows to this process, in tenths, without creating a context.
+    /// Returns the compute capabilities of the GPUs that CUDA shows to this process in tenths. Creates no context.
     ///
     /// # Errors
     /// Returns an error if the driver cannot be used.
@@ -181,7 +179,7 @@ impl Gpu {
     /// Returns the first GPU.
     ///
     /// # Errors
-    /// Returns an error if there is none, or the driver cannot use it.
+    /// Returns an error if there is no GPU, or the driver cannot use it.
     pub fn first() -> Result<Gpu, NoGpu> {
         match Gpu::start_driver() {
             Err(NoGpu::Start(NO_DEVICE)) => return Err(NoGpu::NoDevice),
@@ -204,7 +202,7 @@ impl Gpu {
         Ok(Memory::new(self.stream.clone_htod(bytes)?, &self.stream))
     }
 
-    /// Allocates this number of bytes, copies these bytes to the start, and fills the rest with zeros.
+    /// Allocates `size` bytes, copies these bytes to the start, and fills the rest with zeros.
     ///
     /// # Errors
     /// Returns an error if the size is too small, or the driver cannot allocate or copy.
@@ -315,8 +313,7 @@ impl Gpu {
     }
 }
 
-/// Checks that the library that cudarc opens exports every function that is called here, because cudarc panics if one
-/// is missing.
+/// Checks that the library that cudarc opens exports every required function, because cudarc panics if one is missing.
 fn check_functions() -> Result<(), NoGpu> {
     // SAFETY: the call opens the driver's library, as `open_driver` has done. It panics if the library is missing.
     let library = unsafe { cudarc::driver::sys::culib() };
@@ -325,14 +322,14 @@ fn check_functions() -> Result<(), NoGpu> {
     FUNCTIONS.iter().copied().find(is_missing).map_or(Ok(()), |name| Err(NoGpu::NoFunction(name)))
 }
 
-/// Opens the driver's library, under the same name as cuDNN and the CUDA runtime. It is never unloaded.
+/// Opens the driver's library under the same name as cuDNN and the CUDA runtime. It is never unloaded.
 fn open_driver() -> Result<ManuallyDrop<Library>, NoGpu> {
     // SAFETY: loads the driver's library, as every CUDA program does.
     let library = unsafe { Library::new(DRIVER) }.map_err(|_| NoGpu::NoDriver)?;
     Ok(ManuallyDrop::new(library))
 }
 
-/// The work that was queued between two events.
+/// The work between two events.
 pub struct Interval {
     start: CudaEvent,
     end: CudaEvent,

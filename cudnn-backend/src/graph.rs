@@ -26,12 +26,12 @@ impl Convolution {
         Convolution { padding: vec![padding; spatial], stride: vec![1; spatial], dilation: vec![1; spatial] }
     }
 
-    /// Returns cuDNN's descriptor of the parameters, finalized. It accumulates in float for every tensor type.
+    /// Returns cuDNN's finalized descriptor of the parameters. It accumulates in float for every tensor type.
     ///
     /// # Errors
     /// Returns an error if cuDNN rejects the parameters.
     pub fn descriptor(&self) -> Result<Descriptor, Error> {
-        // A single number: the length of the arrays below.
+        // The length of the following arrays, as a single number.
         let spatial = self.padding.len() as i64;
         Descriptor::new(Kind::CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)?
             .set(Name::CUDNN_ATTR_CONVOLUTION_COMP_TYPE, &[DataType::CUDNN_DATA_FLOAT])?
@@ -62,7 +62,7 @@ impl Convolution {
     }
 }
 
-/// Returns the operation y = x + b, element by element, in float. The extents of b are equal to those in x, or 1.
+/// Returns the elementwise operation y = x + b in float. The extents of b are 1 or equal to those of x.
 ///
 /// # Errors
 /// Returns an error if cuDNN rejects the tensors.
@@ -94,8 +94,8 @@ fn pointwise(mode: PointwiseMode, x: &Tensor, b: Option<&Tensor>, y: &Tensor) ->
     }
 }
 
-/// Returns the graph of these operations. If one operation writes a tensor and another reads a tensor with the same id,
-/// the graph connects them. A graph without a handle can be planned for a described device, but not run.
+/// Returns the graph of these operations, which tensors with equal ids connect. A graph without a handle can be planned
+/// for a described device, but not run.
 ///
 /// # Errors
 /// Returns an error if cuDNN rejects the operations.

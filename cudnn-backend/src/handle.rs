@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use crate::cudnn::{self, Error, check, cudnnHandle_t};
 
-/// A handle: cuDNN's state on the device that is current when it is created. cuDNN's handle is destroyed when this value
-/// and all descriptors that refer to it are dropped.
+/// cuDNN's state on the device that is current when it is created. cuDNN's handle is destroyed when this value and all
+/// descriptors that refer to it are dropped.
 #[derive(Clone)]
 pub struct Handle(Rc<Owned>);
 
@@ -28,7 +28,6 @@ impl Handle {
     }
 }
 
-/// Owns cuDNN's handle.
 struct Owned(cudnnHandle_t);
 
 impl Drop for Owned {

@@ -1,15 +1,13 @@
-//! Provides RAII descriptors for cuDNN's backend API, and higher-level types: tensors, operations, graphs,
-//! engines and plans. The examples in `examples/`, `cudnn-doctor demo` and the end-to-end tests share this crate. The
-//! API follows their needs and may change in any release.
+//! Provides RAII descriptors for cuDNN's backend API, and higher-level types: tensors, operations, graphs, engines and
+//! plans. The examples, `cudnn-doctor demo`, the lab and the end-to-end tests share this crate. The API follows their
+//! needs and may change in any release.
 //!
 //! # Loaded or linked
-//! The source calls cuDNN as `cudnn::cudnnBackendFinalize(..)`. [`cudnn`] is cudnn-loader with the feature `load` (the
-//! default), and cudnn-sys with only `link`. Programs can call cuDNN's other functions by the same path, so that the
-//! feature switches them too. If cargo unifies the features of several packages, `load` takes precedence, but the
-//! build still needs cuDNN.
+//! The source calls cuDNN as `cudnn::cudnnBackendFinalize(..)`. With the default feature `load`, [`cudnn`] is
+//! cudnn-loader, and with only `link`, it is cudnn-sys. Programs can call all functions of cuDNN by this path. If cargo
+//! unifies the features of several packages, `load` takes precedence, but the build still needs cuDNN.
 //!
-//! Features replace a trait or a table of function pointers, which would appear in every signature. Readable
-//! source is a goal of this crate.
+//! A trait or a table of function pointers would appear in every signature, and make the source less readable.
 //!
 //! # Modules
 //! A module imports only modules above it in this list:
@@ -66,8 +64,7 @@ pub mod reference;
 /// Any error, for programs that only print it.
 pub type Failure = Box<dyn std::error::Error>;
 
-/// Returns the most informative line of cuDNN's error text: the first line with a reason, otherwise the first non-empty
-/// line.
+/// Returns the first line of cuDNN's error text that contains a reason, or otherwise the first non-empty line.
 pub fn first_reason(text: &str) -> &str {
     let line = text.lines().find(|line| line.contains("Reason: "));
     line.or_else(|| text.lines().find(|line| !line.trim().is_empty())).unwrap_or_default().trim()

@@ -1,4 +1,4 @@
-//! Provides execution plans: configurations with selected or compiled kernels, and the choice of a plan for a graph.
+//! Provides execution plans, and chooses a plan for a graph.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use crate::engine::{can_try_every_engine, configuration, proposals, supporting_e
 
 /// An execution plan.
 pub struct Plan {
-    /// cuDNN's descriptor of the plan, finalized.
+    /// cuDNN's finalized descriptor of the plan.
     pub descriptor: Descriptor,
     /// The required workspace, in bytes.
     pub workspace_size: usize,
@@ -43,7 +43,7 @@ impl fmt::Display for Source {
 pub struct FirstPlan {
     /// The plan.
     pub plan: Plan,
-    /// Where the configuration comes from.
+    /// The source of the configuration.
     pub source: Source,
     /// The configuration's index within the source.
     pub index: usize,
@@ -51,7 +51,7 @@ pub struct FirstPlan {
     pub count: usize,
 }
 
-/// The error if no plan can be made for a graph.
+/// The error if no plan works for a graph.
 #[derive(Debug)]
 pub struct NoPlan {
     /// cuDNN's errors, one per failed source or configuration.
@@ -93,7 +93,7 @@ impl Plan {
         Ok(Plan { descriptor, workspace_size: usize::try_from(workspace_size).unwrap_or(0) })
     }
 
-    /// Returns the first plan that can be made: from the heuristics' proposals, otherwise from every engine. A JIT-only
+    /// Returns the first plan that works, from the heuristics' proposals, or otherwise from every engine. A JIT-only
     /// release has no heuristics.
     ///
     /// # Errors

@@ -13,13 +13,12 @@ pub(crate) const ENGINES_PRECOMPILED: &str =
 pub(crate) const CUBLAS_LT_12: &str = windows_or!("cublasLt64_12.dll", "libcublasLt.so.12");
 pub(crate) const CUBLAS_LT_13: &str = windows_or!("cublasLt64_13.dll", "libcublasLt.so.13");
 
-/// Loads an NVIDIA library by this name. Returns whether that succeeded. The library is never unloaded.
+/// Loads an NVIDIA library, which is never unloaded. Returns whether this succeeded.
 pub(crate) fn can_load(name: &str) -> bool {
     // SAFETY: cuDNN loads the same library by the same name.
     unsafe { Library::new(name) }.map(ManuallyDrop::new).is_ok()
 }
 
-/// Returns whether the process has loaded a library with this name.
 pub(crate) fn is_loaded(name: &str) -> bool {
     cudnn_os::libraries::is_loaded(Path::new(name))
 }

@@ -6,7 +6,7 @@ use crate::Failure;
 use crate::cudnn;
 use crate::gpu::Gpu;
 
-/// Runs an example on the first GPU. A machine without a GPU is not a failure: the example prints that and exits.
+/// Runs an example on the first GPU. On a machine without a GPU, it prints that and succeeds.
 pub fn run_on_gpu(example: fn(&Gpu) -> Result<(), Failure>) -> ExitCode {
     let gpu = match Gpu::first() {
         Ok(gpu) => gpu,
@@ -20,7 +20,7 @@ pub fn run_on_gpu(example: fn(&Gpu) -> Result<(), Failure>) -> ExitCode {
     exit_code(example(&gpu))
 }
 
-/// Returns the exit code for a result. Prints the full report of an error to standard error.
+/// Returns the exit code for a result, and prints the full report of an error to standard error.
 pub fn exit_code(result: Result<(), Failure>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,

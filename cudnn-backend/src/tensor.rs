@@ -16,8 +16,8 @@ pub struct Tensor {
     pub uid: i64,
     /// The type of the elements.
     pub data_type: DataType,
-    /// The extents, in this order for every layout in memory: images, channels, then the spatial extents. For a filter:
-    /// filters, channels, then the spatial extents. In the grouped layout, the groups precede the channels or filters.
+    /// The extents in this order for every layout: images or filters, channels, then the spatial extents. In the
+    /// grouped layout, the groups precede the channels or filters.
     pub dims: Vec<i64>,
     /// The distance between adjacent elements along every dimension, in elements.
     pub strides: Vec<i64>,
@@ -72,7 +72,7 @@ impl Tensor {
         split
     }
 
-    /// Returns cuDNN's descriptor of the tensor, finalized.
+    /// Returns cuDNN's finalized descriptor of the tensor.
     ///
     /// # Errors
     /// Returns an error if cuDNN rejects the tensor.

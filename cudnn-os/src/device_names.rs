@@ -1,4 +1,4 @@
-//! Recognizes file names that Windows reserves for devices. This module only compares text.
+//! Recognizes file names that Windows reserves for devices, by comparing text.
 
 use std::ffi::OsStr;
 

@@ -1,9 +1,7 @@
-//! Escapes untrusted text before it is printed, such as file names, package names, process names and library messages.
+//! Escapes untrusted text before it is printed, such as file names, process names and library messages.
 
-/// Returns whether a character is invisible in a terminal or controls the terminal.
-///
-/// This includes control characters, line and paragraph separators, all format characters (Unicode category Cf, such as
-/// direction marks), variation selectors, and fillers.
+/// Returns whether a character is invisible in a terminal or controls it: control characters, line and paragraph
+/// separators, all format characters (Unicode category Cf, such as direction marks), variation selectors, and fillers.
 pub fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(c,

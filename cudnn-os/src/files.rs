@@ -38,11 +38,11 @@ pub fn open_regular(path: &Path) -> io::Result<Opened> {
 }
 
 fn open_checked(path: &Path, open: fn(&Path) -> io::Result<File>) -> io::Result<Opened> {
-    // On Windows, reading the metadata of a device already opens the device.
+    // On Windows, reading the metadata of a device already opens it.
     if is_device(path) {
         return Ok(Opened::Other(DEVICE));
     }
-    // Opening a device can have side effects, so check the path before opening it as well.
+    // Opening a device can have side effects, so check the path first.
     if let Some(other) = other_kind(&std::fs::metadata(path)?) {
         return Ok(Opened::Other(other));
     }
@@ -54,7 +54,7 @@ fn open_checked(path: &Path, open: fn(&Path) -> io::Result<File>) -> io::Result<
     })
 }
 
-/// Like [`open_regular`], and opens no links. Only on Linux, a link that replaces the file at the same time is noticed.
+/// Like [`open_regular`], but refuses links. Only Linux detects a link that replaces the file at the same time.
 ///
 /// # Errors
 /// Returns an error if the system call fails.

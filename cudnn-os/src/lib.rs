@@ -1,12 +1,12 @@
 //! Wraps operating-system calls for the crates of this project.
 //!
 //! Linux and Windows have implementations of the same functions. The crate is internal, has an unstable API, and knows
-//! only the operating system, not cuDNN. Other crates of the project must not use `cfg(target_os)`, `cfg(unix)` or
-//! `cfg(windows)`, except in tests and in the link attributes of `cudnn-sys`.
+//! only the operating system. Other crates of the project must not use `cfg(target_os)`, `cfg(unix)` or `cfg(windows)`,
+//! except in tests and in the link attributes of `cudnn-sys`.
 //!
 //! Without features, the crate needs only std and provides [`escape`], [`files`] and part of [`environment`]. The
-//! feature `native` adds modules for code that runs inside a host program. The feature `processes` adds modules for
-//! programs that start and inspect other processes.
+//! feature `native` adds modules for code inside a host program, and `processes` adds modules for programs that start
+//! and inspect other processes.
 
 #[cfg(target_os = "linux")]
 #[path = "linux/mod.rs"]
@@ -49,7 +49,7 @@ pub use os::testing;
 #[cfg(feature = "processes")]
 pub use os::{child, errors, interruption, memory_limits, pipes, processes, program, rights};
 
-/// Generates random numbers. Returns an error in cases where the hash tables of std would panic.
+/// Generates random numbers. Returns an error where the hash tables of std would panic.
 #[cfg(feature = "processes")]
 pub use getrandom as random;
 
@@ -59,8 +59,7 @@ pub const IS_WINDOWS: bool = cfg!(windows);
 /// `true` if the program is compiled for Linux.
 pub const IS_LINUX: bool = cfg!(target_os = "linux");
 
-/// Expands to the first literal on Windows and to the second one on all other systems. It can be used in `format!` and
-/// `concat!`.
+/// Expands to the first literal on Windows and to the second one on other systems, also in `format!` and `concat!`.
 #[cfg(windows)]
 #[doc(hidden)]
 #[macro_export]
@@ -70,8 +69,7 @@ macro_rules! windows_or {
     };
 }
 
-/// Expands to the first literal on Windows and to the second one on all other systems. It can be used in `format!` and
-/// `concat!`.
+/// Expands to the first literal on Windows and to the second one on other systems, also in `format!` and `concat!`.
 #[cfg(not(windows))]
 #[doc(hidden)]
 #[macro_export]

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use crate::os::threads;
 
-/// Returns a number greater than 1 for this thread and process, with the process in the upper half. A forked child
-/// recognizes threads of its parent by it.
+/// Returns a number greater than 1 for this thread and process, with the process in the upper half, so that a forked
+/// child recognizes threads of its parent.
 pub fn thread_token() -> u64 {
     u64::from(std::process::id()) << 32 | u64::from(threads::id())
 }
@@ -14,12 +14,12 @@ pub fn thread_token() -> u64 {
 /// Waits in pauses that grow from 20 µs to 1 ms, until a time limit is reached.
 ///
 /// A loop that attempts something after every pause always makes its last attempt after the limit. Otherwise, a process
-/// that was stopped for a while would give up although the attempt would now succeed.
+/// that was stopped for a while could give up although the attempt would now succeed.
 pub struct Backoff {
     start: Instant,
     pause: Duration,
     limit: Duration,
-    /// The limit was reached before the last attempt.
+    /// Whether the limit was reached before the last attempt.
     is_over: bool,
 }
 
@@ -38,8 +38,8 @@ impl Backoff {
         Backoff { start: Instant::now(), pause: Duration::from_micros(20), limit, is_over: false }
     }
 
-    /// Sleeps for the next pause, and returns `true` for another attempt. Returns `false` at once if the limit had been
-    /// reached before the last attempt.
+    /// Sleeps for the next pause, and returns `true` for another attempt. Returns `false` if the limit had been reached
+    /// before the last attempt.
     pub fn wait(&mut self) -> bool {
         if self.is_over {
             return false;
@@ -51,8 +51,8 @@ impl Backoff {
     }
 }
 
-/// Locks the mutex, or returns `None` if the time limit expires. The limit matters in a forked child, where a lock that
-/// another thread of the parent held is never released. A poisoned mutex is locked like any other.
+/// Locks the mutex, even if it is poisoned, or returns `None` after the time limit. The limit matters in a forked
+/// child, where a lock that another thread of the parent held is never released.
 pub fn lock_within<T>(mutex: &Mutex<T>, limit: Duration) -> Option<MutexGuard<'_, T>> {
     // Most owners release the lock sooner than this thread could fall asleep.
     for _ in 0..200 {
@@ -83,7 +83,6 @@ mod tests {
         let mut holder = mutex.try_lock().ok();
         let mut backoff = Backoff::with_limit(Duration::ZERO);
         while backoff.wait() {
-            // The owner releases the lock while this thread sleeps, or while the process is stopped.
             drop(holder.take());
         }
         assert!(holder.is_none() && !backoff.wait());

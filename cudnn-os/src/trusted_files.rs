@@ -10,7 +10,7 @@ use crate::files::read_at;
 pub use crate::os::trusted_files::{Directory, create_new};
 use crate::os::trusted_files::{check_owner, make_readable, open_existing, write_all};
 
-/// The property that makes a file or directory unusable for a process that trusts its contents.
+/// The property that makes a file or directory untrusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Untrusted {
     /// The path is not a directory.
@@ -31,7 +31,6 @@ pub enum Untrusted {
     },
 }
 
-/// Prints a predicate, such as `is not a directory`.
 impl fmt::Display for Untrusted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -131,7 +130,7 @@ impl File {
         Ok(Some(bytes))
     }
 
-    /// Appends bytes. If the file exceeds a size limit, the result is an error instead of a signal.
+    /// Appends bytes. An exceeded file size limit is an error and not a signal.
     ///
     /// # Errors
     /// Returns an error if the system call fails.
@@ -179,8 +178,7 @@ pub fn open(path: &Path) -> std::result::Result<File, TrustError> {
     File::trusted(open_existing(path)?, true)
 }
 
-/// Writes a file that all users can read. The data goes to a temporary file in the same directory, which is then
-/// renamed.
+/// Writes a file that all users can read, by renaming a temporary file in the same directory.
 ///
 /// # Errors
 /// Returns an error if writing or renaming fails, for example because the path is a directory.

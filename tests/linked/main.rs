@@ -36,7 +36,7 @@ fn main() {
     }
     #[cfg(feature = "link-ext")]
     {
-        // Linked but not called, because it has many arguments that must not be null.
+        // Not called, because it has many arguments that must not be null.
         println!("{}", cudnn_sys::cudnnGnnAggSimpleForward as *const () as usize != 0);
     }
 }

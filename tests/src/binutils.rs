@@ -3,10 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-/// The output of a tool (`nm`, `readelf`, `objdump`) for a file.
-///
-/// # Panics
-/// Panics if the tool is missing or fails.
+/// Returns the output of a tool (`nm`, `readelf`, `objdump`) for a file.
 pub fn binutils(tool: &str, args: &[&str], file: &Path) -> String {
     let prefix = if cfg!(target_arch = "aarch64") && !env!("HOST_TRIPLE").starts_with("aarch64") {
         "aarch64-linux-gnu-"
@@ -20,9 +17,8 @@ pub fn binutils(tool: &str, args: &[&str], file: &Path) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Checks whether these instructions, as objdump prints them, start with a load of an address relative to the
-/// instruction pointer into a register and a jump to the address in that register. Returns the number of instructions:
-/// two on x86-64, four on aarch64.
+/// Returns the number of instructions at the start of objdump's output that load an address relative to the instruction
+/// pointer and jump to it: two on x86-64, and four on aarch64.
 pub fn load_and_jump(instructions: &[&str]) -> Option<usize> {
     if cfg!(target_arch = "aarch64") {
         load_and_jump_of_aarch64(instructions)

@@ -22,17 +22,17 @@ pub enum Subject {
 pub struct Child {
     command: Command,
     arguments: Vec<OsString>,
-    /// Whether the output is that of an emulator that failed, so that the child has to run again.
+    /// Whether the output shows that an emulator failed, so that the child has to run again.
     failed: fn(&ChildOutput) -> bool,
 }
 
-/// How often a child runs if its emulator fails.
+/// The number of attempts if the emulator fails.
 const ATTEMPTS: usize = 3;
 
 /// The exit status and output of a child process.
 #[derive(Debug)]
 pub struct ChildOutput {
-    /// The signal that killed the child; 6 (SIGABRT) for an abort.
+    /// The signal that killed the child, such as 6 (SIGABRT) for an abort.
     pub signal: Option<i32>,
     /// The exit code, unless a signal killed the child.
     pub code: Option<i32>,
@@ -43,9 +43,8 @@ pub struct ChildOutput {
 }
 
 impl Child {
-    /// Returns a child that uses the cuDNN in this directory, without other variables that affect the search.
-    ///
-    /// `program` is `env!("CARGO_BIN_EXE_driver")` of the calling test.
+    /// Returns a child that uses the cuDNN in this directory, without other variables that affect the search. `program`
+    /// is `env!("CARGO_BIN_EXE_driver")` of the calling test.
     pub fn new(program: &str, subject: Subject, dir: &Path) -> Self {
         let mut child = Child::bare(program);
         match subject {
@@ -93,16 +92,13 @@ impl Child {
         self
     }
 
-    /// Sets how to recognize that an emulator failed instead of the child.
+    /// Sets how to recognize that an emulator failed.
     pub(crate) fn again_if(mut self, failed: fn(&ChildOutput) -> bool) -> Self {
         self.failed = failed;
         self
     }
 
     /// Runs the child with these arguments.
-    ///
-    /// # Panics
-    /// Panics if it does not start.
     pub fn run(mut self, args: &[&str]) -> ChildOutput {
         self.command.args(self.arguments).args(args);
         let mut run = || ChildOutput::from(self.command.output().expect("the child starts"));
@@ -116,11 +112,16 @@ impl Child {
         output
     }
 
-    /// Like [`Child::run`], but kills the child when it opens this file, if that is a pipe. The child would wait
-    /// forever for a writer.
-    ///
-    /// # Panics
-    /// Panics if the child does not start.
+    /// Like [`Child::run`], and panics unless the child exits with 0.
+    #[track_caller]
+    pub fn run_successfully(self, args: &[&str]) -> ChildOutput {
+        let output = self.run(args);
+        assert_eq!(output.code, Some(0), "{args:?}: {output:#?}");
+        output
+    }
+
+    /// Like [`Child::run`], but kills the child when it opens this pipe, because it would wait forever for a writer. A
+    /// regular file has no effect.
     pub fn run_until_pipe_opens(mut self, args: &[&str], pipe: &Path) -> ChildOutput {
         if !std::fs::metadata(pipe).is_ok_and(|metadata| metadata.file_type().is_fifo()) {
             return self.run(args);
@@ -131,8 +132,7 @@ impl Child {
         while child.try_wait().expect("the child can be waited for").is_none() {
             // Opening a pipe for writing blocks until it has a reader.
             if let Ok(_writer) = writer() {
-                // Keep the pipe open until the child has exited. Otherwise the child would reach the end of the file
-                // and continue.
+                // Keep the pipe open until the child has exited. Otherwise it would reach the end of the file.
                 let _ = child.kill();
                 let _ = child.wait();
             }

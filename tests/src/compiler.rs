@@ -11,23 +11,17 @@ use crate::copy_program;
 use crate::program::{profile_dir, root};
 
 /// Returns the command that compiles C for the target of the tests.
-///
-/// # Panics
-/// Panics if there is no C compiler.
 pub fn c_compiler() -> Command {
     compiler(false)
 }
 
 /// Returns the command that compiles C++ for the target of the tests.
-///
-/// # Panics
-/// Panics if there is no C++ compiler.
 pub fn cpp_compiler() -> Command {
     compiler(true)
 }
 
 fn compiler(is_cpp: bool) -> Command {
-    // To recognize a compiler, `cc` runs it.
+    // `cc` runs the compiler to recognize it.
     static FOUND: [OnceLock<cc::Tool>; 2] = [const { OnceLock::new() }; 2];
     let find = || {
         cc::Build::new()
@@ -45,18 +39,12 @@ fn compiler(is_cpp: bool) -> Command {
 }
 
 /// Runs a compiler, which must succeed.
-///
-/// # Panics
-/// Panics if the compiler fails.
 pub fn run_compiler(command: &mut Command) {
     let output = command.output().expect("the compiler starts");
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// Compiles C code to this file.
-///
-/// # Panics
-/// Panics if the compiler fails.
 pub fn compile(code: &str, flags: &[&str], file: &Path) {
     let mut compiler = c_compiler();
     compiler.args(flags);
@@ -68,7 +56,6 @@ pub fn compile(code: &str, flags: &[&str], file: &Path) {
     });
 }
 
-/// The code that makes the files.
 const HARNESS: &[&str] = &[
     include_str!("compiler.rs"),
     include_str!("driver_library.rs"),
@@ -78,7 +65,7 @@ const HARNESS: &[&str] = &[
     include_str!("windows.rs"),
 ];
 
-/// Describes a compiler with its arguments, its directories and its version, as an input of [`compiled_once`].
+/// Describes a compiler with its arguments, directories and version, as an input of [`compiled_once`].
 pub(crate) fn describe(compiler: &Command) -> String {
     static VERSIONS: Mutex<Option<HashMap<OsString, String>>> = Mutex::new(None);
     let program = compiler.get_program();
@@ -113,6 +100,6 @@ pub(crate) fn compiled_once(inputs: &str, file: &Path, build: impl FnOnce(&Path)
         build(&new);
         std::fs::rename(new, &kept).unwrap();
     }
-    // Replaces the file, because copying into it would change the library of a running process.
+    // Replace the file, because copying into it would change the library of a running process.
     copy_program(kept, file);
 }

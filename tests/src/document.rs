@@ -2,10 +2,7 @@
 
 use std::path::Path;
 
-/// Compares the text that a test generates with the document in the repository. `CUDNN_TESTS_WRITE=1` writes it first.
-///
-/// # Panics
-/// At the first line that differs.
+/// Asserts that a generated text equals the document in the repository. `CUDNN_TESTS_WRITE=1` writes it first.
 pub fn check_document(path: &str, text: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path);
     if std::env::var_os("CUDNN_TESTS_WRITE").is_some() {
@@ -22,7 +19,7 @@ pub fn check_document(path: &str, text: &str) {
     );
 }
 
-/// Returns a record in the format of CSV, with the end of the line.
+/// Returns a CSV record with the end of the line.
 pub fn csv_line<'a>(fields: impl IntoIterator<Item = &'a str>) -> String {
     let quoted = |field: &str| match field.contains([',', '"']) {
         true => format!("\"{}\"", field.replace('"', "\"\"")),

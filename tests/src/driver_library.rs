@@ -1,5 +1,5 @@
 //! Provides a real driver library and NVRTC on machines without a GPU, so that cuDNN can compile plans for a described
-//! device. Debian distributes the driver. It is fetched for tests and never shipped.
+//! device. The driver is fetched from Debian for tests and never shipped.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -36,13 +36,12 @@ pub fn driver_and_compiler(test: &str) -> Option<String> {
     }
 }
 
-/// Returns the directory with NVRTC.
 fn nvrtc() -> Option<PathBuf> {
     Some(NVRTC.unpacked()?.join("nvidia/cuda_nvrtc/lib"))
 }
 
-/// The libraries that let every pinned release plan for a described device on a machine without a GPU: Debian's driver,
-/// NVRTC, and a fake cuBLASLt that only reports a version. The full releases from 9.27 on load cuBLASLt when they plan.
+/// The libraries that let every pinned release plan for a described device without a GPU: Debian's driver, NVRTC, and a
+/// fake cuBLASLt that only reports a version. Full releases from 9.27 load cuBLASLt when they plan.
 pub struct PlanningLibraries {
     /// The directories, formatted for `LD_LIBRARY_PATH`.
     pub path: String,
@@ -50,9 +49,9 @@ pub struct PlanningLibraries {
 }
 
 impl PlanningLibraries {
-    /// Returns the libraries for a release, and the directory of the release. JIT releases get the results of NVRTC that
-    /// an earlier process has stored, because compiling takes most of the time of a test. If something is unavailable,
-    /// prints the reason under the test's name and returns `None`.
+    /// Returns the libraries for a release, and the directory of the release. JIT releases use stored results of NVRTC,
+    /// because compiling takes most of the time of a test. If something is unavailable, prints the reason under the
+    /// test's name and returns `None`.
     pub fn for_release(test: &str, release: &str) -> Option<(Self, PathBuf)> {
         let mut libraries = PlanningLibraries::with_nvrtc(test)?;
         // Full releases call more functions of NVRTC.
@@ -66,7 +65,7 @@ impl PlanningLibraries {
         Some((libraries, lib_dir(release)?))
     }
 
-    /// Returns the libraries for any release. NVRTC compiles everything.
+    /// Returns the libraries for any release, without stored results of NVRTC.
     pub fn with_nvrtc(test: &str) -> Option<Self> {
         let others = driver_and_compiler(test)?;
         let stand_ins = TempDir::new();
@@ -80,14 +79,11 @@ impl PlanningLibraries {
 const NVRTC_FILE: &str = "libnvrtc.so.12";
 
 /// Creates a directory with a stand-in for this NVRTC, which stores results in a directory.
-///
-/// # Panics
-/// Panics if the directory cannot be created.
 pub fn nvrtc_once(dir: &Path, nvrtc: &Path, results: &Path) {
     std::fs::create_dir_all(dir).unwrap();
     symlink(nvrtc, dir.join("nvrtc")).unwrap();
     symlink(results, dir.join("results")).unwrap();
-    // cuDNN closes NVRTC after each plan. It must not unload the stand-in, whose name the real library has too.
+    // cuDNN closes NVRTC after each plan, but must not unload the stand-in, which shares the name of the real library.
     let soname = format!("-Wl,-soname,{NVRTC_FILE}");
     compile(
         include_str!("nvrtc_once.c"),
@@ -96,7 +92,7 @@ pub fn nvrtc_once(dir: &Path, nvrtc: &Path, results: &Path) {
     );
 }
 
-/// A cuBLASLt without support for any problem. cuDNN terminates the process if one of these functions is missing.
+/// A cuBLASLt that supports no problem. cuDNN terminates the process if one of these functions is missing.
 const CUBLAS_LT: &str = "
     unsigned long cublasLtGetVersion(void) { return 130000; }
     int cublasLtGetProperty(int type, int *value) { *value = type == 0 ? 12 : 9; return 0; }
@@ -110,7 +106,6 @@ const CUBLAS_LT: &str = "
     UNSUPPORTED(MatrixTransformDescDestroy) UNSUPPORTED(MatrixTransformDescGetAttribute) UNSUPPORTED(MatrixTransformDescSetAttribute)
 ";
 
-/// Returns the directory with `libcuda.so.1`.
 fn driver() -> Result<PathBuf, String> {
     let packages = cache_dir().map_err(|error| error.to_string())?.join("packages");
     let dir = packages.join("libcuda1");

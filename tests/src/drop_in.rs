@@ -7,10 +7,7 @@ use crate::compiler::{c_compiler, cpp_compiler, run_compiler};
 use crate::{TempDir, cross_target, lib_dir, xtask};
 
 /// Returns the directory that `cargo xtask dist` builds, with `lib/libcudnn.so.9` in it. `CUDNN_TESTS_PROFILE=dist`
-/// selects the library of a release, and the default is the one that `pip install .` builds, which compiles faster.
-///
-/// # Panics
-/// Panics if the build fails.
+/// selects the library of a release. The default is the library of `pip install .`, which compiles faster.
 pub fn drop_in() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let profile = || std::env::var("CUDNN_TESTS_PROFILE").unwrap_or_else(|_| "source".into());
@@ -18,9 +15,6 @@ pub fn drop_in() -> PathBuf {
 }
 
 /// Returns the directory that `cargo xtask dist` builds in this profile.
-///
-/// # Panics
-/// Panics if the build fails.
 pub fn drop_in_of_profile(profile: &str) -> PathBuf {
     let output = xtask().args(["dist", "--profile", profile]).args(cross_target()).output().unwrap();
     assert!(output.status.success(), "cargo xtask dist: {}", String::from_utf8_lossy(&output.stderr));
@@ -28,9 +22,6 @@ pub fn drop_in_of_profile(profile: &str) -> PathBuf {
 }
 
 /// Returns a directory that contains only the drop-in library.
-///
-/// # Panics
-/// Panics if the library cannot be copied.
 pub fn drop_in_alone() -> TempDir {
     let dir = TempDir::new();
     put_drop_in(dir.path());
@@ -38,9 +29,6 @@ pub fn drop_in_alone() -> TempDir {
 }
 
 /// Copies the drop-in library to a directory, where it replaces NVIDIA's shim.
-///
-/// # Panics
-/// Panics if the library cannot be copied.
 pub fn put_drop_in(dir: &Path) {
     let file = dir.join("libcudnn.so.9");
     let _ = std::fs::remove_file(&file);
@@ -49,9 +37,6 @@ pub fn put_drop_in(dir: &Path) {
 
 /// Compiles one of `tests/clients` against NVIDIA's headers and links it to the `libcudnn.so.9` of a directory. Returns
 /// `None` if the headers are not available.
-///
-/// # Panics
-/// Panics if the compiler fails.
 pub fn client(source: &str, linked_to: &Path, flags: &[&str]) -> Option<TempDir> {
     // These headers belong to a release with libcudnn_ext.so.9.
     let include = lib_dir("jit-cu13-9.27.0")?.join("../include");

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-/// Writes a rule that applies to all releases, so that the layer follows every plan, and that blocks none. The shipped
-/// rules apply to old releases only. Returns the file.
+/// Writes a rule that applies to all releases but blocks no plan, so that the layer follows every plan. Returns the
+/// file. The shipped rules apply only to old releases.
 pub fn errata_for_all_releases(dir: &Path) -> PathBuf {
     let file = dir.join("errata.json");
     let rule = r#"{ "name": "none", "reason": "-", "numerical_notes": ["tensor_core"], "engines": [4000000] }"#;

@@ -1,12 +1,9 @@
-//! Writes fake DLLs of frameworks, without a compiler. Only their imports matter.
+//! Writes fake DLLs of frameworks without a compiler. Only their imports matter.
 
 use std::path::Path;
 
-/// Writes a Windows DLL that imports the symbol `f` from all of these DLLs, exports `f`, and contains a text: a
-/// header of 1,024 bytes, and one section.
-///
-/// # Panics
-/// Panics if the file cannot be written.
+/// Writes a Windows DLL with one section after a header of 1,024 bytes. It imports the symbol `f` from all of these
+/// DLLs, exports `f`, and contains a text.
 pub fn extension_dll(file: &Path, imports: &[&str], text: &str) {
     const SECTION: u32 = 0x400;
     let mut section: Vec<u8> = Vec::new();

@@ -1,5 +1,5 @@
-//! Writes fake extension libraries of Python packages byte by byte, so that thousands of them take milliseconds. ld.so
-//! loads them. For libraries with code, see [`FakeLibrary`](crate::FakeLibrary).
+//! Writes fake extension libraries of Python packages byte by byte, which is so fast that tests can use thousands of
+//! them. ld.so loads them. For libraries with code, see [`FakeLibrary`](crate::FakeLibrary).
 
 use std::path::Path;
 
@@ -69,10 +69,7 @@ impl ExtensionLibrary {
         self
     }
 
-    /// Adds GPU code: containers that each have an entry without code for each target, `8.0` or `9.0+PTX`.
-    ///
-    /// # Panics
-    /// Panics if a target is written otherwise.
+    /// Adds GPU code: containers that each have an entry without code for each target, such as `8.0` or `9.0+PTX`.
     pub fn with_gpu_code(mut self, containers: usize, targets: &[&str]) -> Self {
         const ENTRY_LEN: u64 = 64;
         for _ in 0..containers {
@@ -101,9 +98,6 @@ impl ExtensionLibrary {
     }
 
     /// Writes the library to this file, and creates the directories above it.
-    ///
-    /// # Panics
-    /// Panics if the file cannot be written.
     pub fn build(&self, file: &Path) {
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         std::fs::write(file, self.bytes()).unwrap();
@@ -165,14 +159,13 @@ impl ExtensionLibrary {
         let machine: u16 = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
         let mut bytes = b"\x7fELF\x02\x01\x01".to_vec();
         bytes.resize(16, 0);
-        // A shared library for this machine.
         [3, machine].iter().for_each(|half| bytes.extend(half.to_le_bytes()));
         bytes.extend(1_u32.to_le_bytes());
         [0, HEADER_LEN, headers].iter().for_each(|offset| bytes.extend(offset.to_le_bytes()));
         bytes.extend(0_u32.to_le_bytes());
         let count = SECTIONS.len() as u16 + 1;
         [64, 56, 3, 64, count, count - 1].iter().for_each(|half: &u16| bytes.extend(half.to_le_bytes()));
-        // Writable, because older ld.so versions relocate the dynamic section in place.
+        // Older ld.so versions relocate the dynamic section in place, so it is writable.
         let segments =
             [(PT_LOAD, 0, headers, 0x1000), (PT_DYNAMIC, dynamic_at, dynamic_len as u64, 8), (PT_GNU_STACK, 0, 0, 16)];
         for (kind, start, length, alignment) in segments {
@@ -189,7 +182,7 @@ impl ExtensionLibrary {
         for (((text, kind), start), length) in SECTIONS.into_iter().zip(offsets).zip(lengths) {
             [name, kind].iter().for_each(|half| bytes.extend(half.to_le_bytes()));
             [2, start, start, length as u64].iter().for_each(|word: &u64| bytes.extend(word.to_le_bytes()));
-            // Symbols and the dynamic section refer to the strings, the hash table to the symbols.
+            // Symbols and the dynamic section refer to the strings, and the hash table to the symbols.
             let (link, entry_len) = match text {
                 ".dynsym" => (DYNSTR, 24),
                 ".dynamic" => (DYNSTR, 16),

@@ -1,5 +1,5 @@
-//! Compiles fake cuDNN libraries from C, for cases that real releases cannot show. A fake library exports the same
-//! functions as the real library, and they return 0.
+//! Compiles fake cuDNN libraries from C, for cases that real releases cannot show. A fake library exports the functions
+//! of the real library, which return 0.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -51,13 +51,13 @@ impl FakeLibrary {
         }
     }
 
-    /// Makes it a Windows DLL, without a run path. The file name is the only name of a DLL.
+    /// Makes it a Windows DLL, which has no run path and no name other than the file name.
     pub fn for_windows(mut self) -> Self {
         self.os = Os::Windows;
         self
     }
 
-    /// Adds the import of a function from a DLL, which may be missing. Only for DLLs.
+    /// Makes a DLL import a function from another DLL, which may be missing.
     pub fn importing(mut self, function: &str, dll: &str) -> Self {
         self.imports.push((function.into(), dll.into()));
         self
@@ -81,7 +81,7 @@ impl FakeLibrary {
         self
     }
 
-    /// Adds GPU code of this PTX version: 8 comes with CUDA 12, 9 with CUDA 13.
+    /// Adds GPU code of this PTX version, such as 8 from CUDA 12 or 9 from CUDA 13.
     pub fn with_ptx(mut self, major: u16) -> Self {
         self.ptx = Some(major);
         self
@@ -93,13 +93,13 @@ impl FakeLibrary {
         self
     }
 
-    /// Uses this body for all functions without code of their own.
+    /// Uses this body for all functions without C code.
     pub fn with_body(mut self, body: &'static str) -> Self {
         self.body = body;
         self
     }
 
-    /// Writes a DT_RPATH instead of a DT_RUNPATH, like NVIDIA's shim from 9.21.1 on.
+    /// Writes a DT_RPATH in place of a DT_RUNPATH, like NVIDIA's shim from 9.21.1.
     pub fn with_rpath(mut self) -> Self {
         self.has_rpath = true;
         self
@@ -118,9 +118,6 @@ impl FakeLibrary {
     }
 
     /// Compiles the library to this file.
-    ///
-    /// # Panics
-    /// Panics if the compiler fails.
     pub fn build(&self, file: &Path) {
         match self.os {
             Os::Windows => self.build_dll(file),
@@ -192,8 +189,7 @@ impl FakeLibrary {
             let _ = writeln!(text, "extern int {symbol}(void); int use_{symbol}(void) {{ return {symbol}(); }}");
         }
         if let Some(major) = self.ptx {
-            // One container with one PTX entry: two headers and no code. Section names in DLLs are limited to eight
-            // bytes.
+            // One container with one PTX entry: two headers and no code. DLLs limit section names to eight bytes.
             let section = if self.os == Os::Windows { ".nv_fatb" } else { ".nv_fatbin" };
             let _ = writeln!(
                 text,
@@ -214,24 +210,17 @@ impl FakeLibrary {
     }
 }
 
-/// Compiles an empty library of this name.
 fn stub(soname: &str, file: &Path) {
     compile("", &["-shared", "-nostdlib", "-w", &format!("-Wl,-soname,{soname}")], file);
 }
 
 /// Copies a complete fake cuDNN of this version for CUDA 12 into a directory.
-///
-/// # Panics
-/// Panics if a file cannot be written.
 pub fn copy_fake_set(version: Version, to: &Path) {
     copy_set(Os::Linux, version, 8, to);
 }
 
-/// Copies the DLLs of a complete fake cuDNN of this version into a directory, with GPU code of this PTX version: 8 for
-/// CUDA 12, 9 for CUDA 13. Their imports match NVIDIA's DLLs.
-///
-/// # Panics
-/// Panics if a file cannot be written.
+/// Copies the DLLs of a complete fake cuDNN of this version into a directory, with NVIDIA's imports and GPU code of
+/// this PTX version: 8 for CUDA 12, 9 for CUDA 13.
 pub fn copy_fake_dlls(version: Version, ptx: u16, to: &Path) {
     copy_set(Os::Windows, version, ptx, to);
 }

@@ -1,5 +1,6 @@
-//! Provides real releases, fake libraries, temporary directories and child processes for the end-to-end tests. The
-//! tests are Linux programs; on Windows only the child process (`src/bin/driver`) runs, which doesn't use this library.
+//! Provides real releases, fake libraries, temporary directories and child processes for the end-to-end tests.
+//! Functions panic if a program or the system fails. The tests are Linux programs. On Windows, only the child process
+//! (`src/bin/driver`) runs, which does not use this library.
 #![cfg(unix)]
 
 mod binutils;
@@ -30,13 +31,13 @@ use cudnn_probe::Architecture;
 /// The target triple of the tests.
 pub const TARGET: &str = env!("TARGET_TRIPLE");
 
-/// Returns the arguments that let cargo build for the target of the tests, if that is not the host.
+/// Returns cargo's arguments for the target of the tests, if that is not the host.
 pub fn cross_target() -> &'static [&'static str] {
     if env!("HOST_TRIPLE") == TARGET { &[] } else { &["--target", TARGET] }
 }
 
-/// Returns whether the tests run in an emulator, because they are built for a different architecture. Then prints that the
-/// test does not run. Emulators are slow, and ignore the set-user-ID bit and limits of the address space.
+/// Returns whether the tests run in an emulator, and then prints that the test does not run. Emulators are slow, and
+/// ignore the set-user-ID bit and limits of the address space.
 pub fn is_emulated(test: &str, why: &str) -> bool {
     let is_emulated = env!("HOST_TRIPLE") != TARGET;
     if is_emulated {
@@ -45,7 +46,7 @@ pub fn is_emulated(test: &str, why: &str) -> bool {
     is_emulated
 }
 
-/// An architecture other than the test machine's, and the low byte of the ELF machine number.
+/// Another architecture than the test machine's, and the low byte of the ELF machine number.
 pub const FOREIGN: (Architecture, u8) =
     if cfg!(target_arch = "aarch64") { (Architecture::X86_64, 62) } else { (Architecture::AARCH64, 183) };
 

@@ -1,5 +1,5 @@
-//! Defines the fault matrix: every kind of fault, in every sub-library. The same table is used for this project's
-//! loader and NVIDIA's shim, with fake libraries and with real releases.
+//! Defines the fault matrix: every kind of fault, in every sub-library. Tests use it for this project's loader and
+//! NVIDIA's shim, with fake libraries and with real releases.
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -86,8 +86,8 @@ impl Fault {
         }
     }
 
-    /// Returns whether this fault can be detected in this library. The others are compared with graph, and only some
-    /// export a version symbol. Programs never call the libraries that graph opens.
+    /// Returns whether this fault can be detected in this library. Other libraries are compared with graph, and only
+    /// some export a version symbol. Programs never call the libraries that graph opens.
     pub fn applies_to(self, library: Library) -> bool {
         match self {
             Fault::OtherVersion => library.version_symbol().is_some(),
@@ -98,9 +98,6 @@ impl Fault {
     }
 
     /// Injects the fault into a directory with an intact installation of this version and CUDA major.
-    ///
-    /// # Panics
-    /// Panics if a file cannot be written.
     pub fn inject(self, dir: &TempDir, library: Library, version: Version, cuda: u16) {
         let good = FakeLibrary::new(library, version);
         if self == Fault::None {
@@ -119,7 +116,7 @@ impl Fault {
             Fault::WrongArchitecture => damage(&good, &file, |bytes| bytes[18] = crate::FOREIGN.1),
             Fault::Truncated => damage(&good, &file, |bytes| bytes.truncate(bytes.len() / 2)),
             Fault::Malformed => damage(&good, &file, |bytes| {
-                // Both tables: the program headers, which follow the file header, and the section headers.
+                // Damage both tables: the program headers, which follow the file header, and the section headers.
                 let segments = 64 + 56 * usize::from(bytes[56]);
                 bytes[64..segments].fill(0x41);
                 let sections = usize::try_from(u64::from_le_bytes(bytes[40..48].try_into().unwrap())).unwrap();
@@ -151,7 +148,7 @@ fn damage(good: &FakeLibrary, file: &Path, damage: impl Fn(&mut Vec<u8>)) {
     std::fs::write(file, bytes).unwrap();
 }
 
-/// Returns a function of the library that returns a status and accepts zeros as arguments.
+/// Returns a function of the library that returns a status and accepts zeros.
 pub fn a_function(library: Library) -> &'static str {
     match library {
         Library::Graph => "cudnnDestroy",
@@ -163,7 +160,7 @@ pub fn a_function(library: Library) -> &'static str {
     }
 }
 
-/// Calls a function of the faulty library in a child, then one function for every other return type.
+/// In a child, calls a function of the faulty library, then a function for every other return type.
 pub fn provoke(program: &str, subject: Subject, dir: &TempDir, library: Library) -> ChildOutput {
     provoke_with(Child::new(program, subject, dir.path()), library)
 }

@@ -9,41 +9,26 @@ use std::time::SystemTime;
 use crate::cross_target;
 
 /// Returns the program `cudnn-doctor`, built in the same profile as this test.
-///
-/// # Panics
-/// Panics if the build fails.
 pub fn doctor() -> PathBuf {
     program("cudnn-doctor", "bin", "cudnn-doctor", "cudnn-doctor")
 }
 
 /// Returns the program `cudnn-lab`, built in the same profile as this test.
-///
-/// # Panics
-/// Panics if the build fails.
 pub fn lab() -> PathBuf {
     program("cudnn-lab", "bin", "cudnn-lab", "cudnn-lab")
 }
 
 /// Returns an example of a package, built in the same profile as this test.
-///
-/// # Panics
-/// Panics if the build fails.
 pub fn example(package: &str, name: &str) -> PathBuf {
     program(package, "example", name, name)
 }
 
 /// Returns an example that is a shared library, like [`example`].
-///
-/// # Panics
-/// Panics if the build fails.
 pub fn example_library(package: &str, name: &str) -> PathBuf {
     program(package, "example", name, &format!("lib{name}.so"))
 }
 
-/// Returns the command `cargo xtask`. It runs on the host even if the tests are built for a different machine.
-///
-/// # Panics
-/// Panics if the build fails.
+/// Returns the command `cargo xtask`, which runs on the host even if the tests are for a different machine.
 pub fn xtask() -> Command {
     let mut command = if cross_target().is_empty() {
         let mut xtask = Command::new(program("xtask", "bin", "xtask", "xtask"));
@@ -55,7 +40,7 @@ pub fn xtask() -> Command {
         cargo.args(["run", "--quiet", "--package", "xtask", "--"]);
         cargo
     };
-    // Flags for coverage, for example, would change the result.
+    // Flags, for example for coverage, would change the result.
     command.current_dir(root()).env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
     command
 }
@@ -69,14 +54,13 @@ fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// Returns the directory with the programs of this build, for example `target/debug`.
+/// Returns the directory with the programs of this build, such as `target/debug`.
 pub(crate) fn profile_dir() -> PathBuf {
-    // The test is in `target/debug/deps`.
     std::env::current_exe().unwrap().ancestors().nth(2).unwrap().to_owned()
 }
 
-/// Returns the file of a program or example of a package. `cargo test --workspace` builds all of them. cargo builds an
-/// outdated one, once per process, which compiles shared crates again with fewer features.
+/// Returns the file of a program or example of a package. `cargo test --workspace` builds all of them. cargo rebuilds
+/// an outdated one once per process, which compiles shared crates again with fewer features.
 fn program(package: &str, kind: &str, name: &str, file: &str) -> PathBuf {
     static BUILT: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
     let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
@@ -100,21 +84,19 @@ fn program(package: &str, kind: &str, name: &str, file: &str) -> PathBuf {
     built.entry(name.to_owned()).or_insert_with(build).clone()
 }
 
-/// Returns whether a program is newer than all files that it could be built from.
+/// Returns whether a program is newer than all possible inputs.
 fn is_current(program: &Path) -> bool {
     static NEWEST: LazyLock<SystemTime> = LazyLock::new(|| newest(&root()));
     let built = std::fs::metadata(program).and_then(|metadata| metadata.modified());
     built.is_ok_and(|built| built > *NEWEST)
 }
 
-/// Directories without inputs of programs.
 const OTHER_DIRS: [&str; 6] = ["benches", "book", "docs", "python", "target", "tests"];
 
-/// Returns the time of the last change below a directory, without pages and other files that no program is built from.
+/// Returns the time of the last change below a directory, without pages and other files that are not inputs.
 fn newest(dir: &Path) -> SystemTime {
     let mut newest = SystemTime::UNIX_EPOCH;
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-        // Temporary files may be gone.
         let Ok(metadata) = entry.metadata() else { continue };
         let name = entry.file_name().into_string().unwrap_or_default();
         if metadata.is_dir() && !OTHER_DIRS.contains(&name.as_str()) && (name == ".cargo" || !name.starts_with('.')) {

@@ -18,9 +18,6 @@ pub struct PythonEnvironment {
 
 impl PythonEnvironment {
     /// Creates an isolated virtual environment of Python 3.12.
-    ///
-    /// # Panics
-    /// All functions in this module panic if a file cannot be written.
     pub fn venv(root: &Path) -> Self {
         PythonEnvironment::venv_of(root, Path::new("/usr"), false)
     }
@@ -44,9 +41,9 @@ impl PythonEnvironment {
         environment.python3()
     }
 
-    /// Creates the environment of a Python installation. The import directory is `lib/python3.11/site-packages` for
-    /// pyenv, `lib/python3/dist-packages` for Debian in `/usr`, and empty for a directory of `pip install --target`. It
-    /// contains no `bin/python3`: see [`python3`](Self::python3).
+    /// Creates the environment of a Python installation, without `bin/python3`: see [`python3`](Self::python3). The
+    /// import directory is `lib/python3.11/site-packages` for pyenv, `lib/python3/dist-packages` for Debian in `/usr`,
+    /// and empty for a directory of `pip install --target`.
     pub fn at(root: &Path, import_dir: &str) -> Self {
         let environment = PythonEnvironment { root: root.to_owned(), import_dir: root.join(import_dir) };
         std::fs::create_dir_all(&environment.import_dir).unwrap();
@@ -81,7 +78,7 @@ impl PythonEnvironment {
         &self.import_dir
     }
 
-    /// Installs a package as pip does, at first with only the metadata.
+    /// Installs a package like pip, with only the metadata.
     pub fn package(&self, name: &str, version: &str) -> PythonPackage {
         let stem = format!("{}-{version}", name.replace('-', "_"));
         let info_dir = self.import_dir.join(format!("{stem}.dist-info"));
@@ -187,7 +184,7 @@ impl PythonPackage {
         &self.import_dir
     }
 
-    /// Records a file, and creates the directories above it.
+    /// Records a file, and creates missing directories.
     fn place(&self, path: &str) -> PathBuf {
         append(&self.info_dir.join("RECORD"), &format!("{path},,"));
         let file = self.import_dir.join(path);

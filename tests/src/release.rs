@@ -7,18 +7,13 @@ use std::time::Duration;
 use cudnn_fetch::{FetchError, Network, RELEASES, Release};
 use cudnn_loader::Version;
 
-/// With `CUDNN_TESTS_OFFLINE=skip`, tests that need an unavailable release pass without running. They print NOT RUN and
-/// their name.
+/// If this is `skip`, tests that need an unavailable release pass without running, and print NOT RUN and their name.
 pub const OFFLINE_VARIABLE: &str = "CUDNN_TESTS_OFFLINE";
 
-/// How long a failed download is cached, so that pip doesn't fail slowly in every test.
+/// The time that a failed download is cached, so that pip does not fail slowly in every test.
 const REMEMBER_FAILURE: Duration = Duration::from_secs(10 * 60);
 
-/// Returns the unpacked wheel of a pinned release. Returns `None` if it is unavailable and [`OFFLINE_VARIABLE`] is
-/// `skip`.
-///
-/// # Panics
-/// Panics if the release is unavailable and the variable is not `skip`.
+/// Returns the unpacked wheel of a pinned release, or `None` if it is unavailable and [`OFFLINE_VARIABLE`] is `skip`.
 pub fn release(id: &str) -> Option<PathBuf> {
     let may_skip = std::env::var_os(OFFLINE_VARIABLE).is_some_and(|value| value == "skip");
     let error = match fetch(id, may_skip) {
@@ -52,10 +47,7 @@ fn fetch(id: &str, may_skip: bool) -> Result<PathBuf, FetchError> {
     result
 }
 
-/// Returns the directory with the libraries of a pinned release, or `None` as described for [`release`].
-///
-/// # Panics
-/// See [`release`].
+/// Returns the directory with the libraries of a pinned release, or `None` like [`release`].
 pub fn lib_dir(id: &str) -> Option<PathBuf> {
     let dir = release(id)?;
     Some(cudnn_fetch::release(&for_this_target(id)).ok()?.lib_dir(&dir))
@@ -67,23 +59,19 @@ pub fn full_releases() -> impl Iterator<Item = &'static Release> {
 }
 
 /// Returns the version of cuDNN in a pinned release.
-///
-/// # Panics
-/// Panics if no release of cuDNN has this identifier.
 pub fn version(id: &str) -> Version {
     let [major, minor, patch] = cudnn_fetch::release(id).unwrap().cudnn_version().unwrap();
     Version::new(major, minor, patch)
 }
 
-/// Returns the pin of a release for the target of the tests, if it differs, because an emulated test reads the cache of
+/// Returns the pin of a release for the target of the tests. It can differ, because an emulated test reads the cache of
 /// a host with another architecture.
 fn for_this_target(id: &str) -> String {
     let own = format!("aarch64-{id}");
     if cfg!(target_arch = "aarch64") && cudnn_fetch::release(&own).is_ok() { own } else { id.to_owned() }
 }
 
-/// Prints that a test did not run, and why. Writes to stderr directly, because the harness hides the `eprintln!` output
-/// of passing tests.
+/// Prints that a test did not run, and why, to stderr, because the harness hides `eprintln!` of passing tests.
 pub fn not_run(test: &str, why: &str) {
     let _ = writeln!(std::io::stderr(), "NOT RUN: {test}: {why}");
 }

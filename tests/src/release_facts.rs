@@ -1,10 +1,10 @@
-//! Stores facts about releases for a user, so that tests do not depend on the facts that the doctor contains.
+//! Stores facts about releases for a user, so that tests do not depend on the doctor's own facts.
 
 use std::fs::DirBuilder;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// The known issues of 9.10.2 in [`own_release_facts`]. No other release has any.
+/// The only known issues in [`own_release_facts`], which affect 9.10.2.
 const KNOWN_ISSUES: &str = r#"[
     {
         "name": "conv3d-bfloat16-wrong",
@@ -30,11 +30,7 @@ const RULES: &str = r#"{ "errata": 1, "rules": [
     { "name": "conv3d-tf32-wrong", "reason": "wrong", "operations": ["conv_fwd"] }
 ] }"#;
 
-/// Returns a value of `XDG_DATA_HOME` with stored facts, which contain two known issues of 9.8.0 and later releases
-/// before 9.15.1.
-///
-/// # Panics
-/// Panics if the file cannot be written.
+/// Returns a value of `XDG_DATA_HOME` with stored facts, with two known issues of releases from 9.8.0 to before 9.15.1.
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 pub fn own_release_facts() -> &'static Path {
     static DIR: OnceLock<PathBuf> = OnceLock::new();
@@ -46,10 +42,7 @@ pub fn own_release_facts() -> &'static Path {
     })
 }
 
-/// Stores facts with these known issues, a list in JSON, below a directory that `XDG_DATA_HOME` names. Returns the file.
-///
-/// # Panics
-/// Panics if the file cannot be written.
+/// Stores facts with these known issues, a list in JSON, in a directory for `XDG_DATA_HOME`. Returns the file.
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 pub fn store_release_facts(data_home: &Path, known_issues: &str) -> PathBuf {
     let dir = data_home.join("cudnn-doctor");

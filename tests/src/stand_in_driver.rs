@@ -1,22 +1,18 @@
-//! Provides a stand-in for the CUDA driver, whose GPU is the memory of the host.
+//! Provides a stand-in for the CUDA driver, with host memory as the GPU's memory.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use crate::compiler::compile;
 
-/// Builds `libcuda.so.1` in this directory. A stand-in for cuDNN can find the variables of the code with `dlsym`: all calls
-/// fail after it sets `broken`, events take their times from `now`, in milliseconds, and `cleared` is the number of bytes
-/// that were set at once last.
-///
-/// # Panics
-/// The compiler fails, or a file cannot be created.
+/// Builds `libcuda.so.1` in this directory. A stand-in for cuDNN can find the variables of the code with `dlsym`: all
+/// calls fail after it sets `broken`, events take their times from `now`, in milliseconds, and `cleared` is the number
+/// of bytes that were last set at once.
 pub fn stand_in_driver(dir: &Path) {
     compile(CODE, &["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"], &dir.join("libcuda.so.1"));
     symlink("libcuda.so.1", dir.join("libcuda.so")).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
 }
 
-/// The only kernel compares two ranges of words.
 const CODE: &str = r#"
 #include <stdlib.h>
 #include <string.h>

@@ -7,12 +7,12 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use cudnn_probe::Library;
 
-/// A temporary directory that is removed on drop, with all contents, and otherwise when the process exits.
+/// A temporary directory that is removed with all contents on drop, or otherwise at exit.
 #[derive(Debug)]
 pub struct TempDir(tempfile::TempDir);
 
-/// Returns the directories that exist, with the processes that created them: a forked child must not remove any. Statics
-/// are never dropped, so that the first call arranges that the end of the process removes theirs.
+/// Returns the existing directories with the processes that created them, because a forked child must not remove any.
+/// Statics are never dropped, so the first call registers an exit handler that removes theirs.
 fn existing() -> MutexGuard<'static, BTreeSet<(u32, PathBuf)>> {
     static EXISTING: Mutex<BTreeSet<(u32, PathBuf)>> = Mutex::new(BTreeSet::new());
     static AT_EXIT: Once = Once::new();
@@ -37,9 +37,6 @@ impl Drop for TempDir {
 
 impl TempDir {
     /// Creates an empty directory that every user can enter.
-    ///
-    /// # Panics
-    /// Panics if the directory cannot be created.
     pub fn new() -> Self {
         let permissions = std::fs::Permissions::from_mode(0o755);
         let dir = tempfile::Builder::new().prefix("cudnn-tests-").permissions(permissions).tempdir().unwrap();
@@ -48,18 +45,12 @@ impl TempDir {
     }
 
     /// Creates a directory with symlinks to the libraries of an installation.
-    ///
-    /// # Panics
-    /// Panics if the directory cannot be created.
     pub fn links_to(lib_dir: &Path) -> Self {
         TempDir::filled(lib_dir, |file, link| std::os::unix::fs::symlink(file, link))
     }
 
     /// Creates a directory with copies of the libraries of an installation, for unprivileged children, which may not
     /// enter the user's home directory: see [`link_or_copy`].
-    ///
-    /// # Panics
-    /// Panics if the directory cannot be created.
     pub fn copy_of(lib_dir: &Path) -> Self {
         TempDir::filled(lib_dir, link_or_copy)
     }
@@ -98,8 +89,8 @@ impl TempDir {
     }
 }
 
-/// Puts a file into another directory, as a hard link that saves disk space, or as a copy on another file system. A test
-/// that changes the file must replace it, because the link leads to the original.
+/// Puts a file into another directory, as a hard link that saves disk space, or as a copy on another file system. A
+/// test must replace the file to change it, because a link leads to the original.
 ///
 /// # Errors
 /// The file cannot be read, or a file of this name exists.

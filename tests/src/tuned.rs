@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 pub const RANKINGS: &str = r#"{"errata":1,"tuned":[{"cudnn":"9.0.0","device":{"name":"A GPU","compute_capability":"9.0"},
     "graph":"0000000000000000","engines":[{"engine":4000000}]}]}"#;
 
-/// Writes rankings of an unknown graph for all releases, so that the layer follows every query on an H200, and changes
-/// none. Returns the file.
+/// Writes rankings of an unknown graph for all releases, so that the layer follows every query on an H200 without
+/// changing any. Returns the file.
 pub fn tuned_for_all_releases(dir: &Path) -> PathBuf {
     let file = dir.join("tuned.json");
     let ranking = |minor: u32, patch: u32| {

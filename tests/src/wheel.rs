@@ -26,11 +26,7 @@ impl Wheel {
         sha256: "d7f459fe4fd247d830351c75686d3996ace3c6f3f728eb0e85a30b7ada0cef19",
     };
 
-    /// Returns the directory with the unpacked wheel. Returns `None` if it is unavailable and [`OFFLINE_VARIABLE`] is
-    /// `skip`.
-    ///
-    /// # Panics
-    /// Panics if the wheel is unavailable and the variable is not `skip`.
+    /// Returns the unpacked wheel, or `None` if it is unavailable and [`OFFLINE_VARIABLE`] is `skip`.
     pub fn unpacked(&self) -> Option<PathBuf> {
         let wheels = cache_dir().unwrap().join("wheels");
         let dir = wheels.join(format!("{}-{}", self.package, self.version));

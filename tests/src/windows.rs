@@ -1,5 +1,5 @@
-//! Compiles programs and DLLs for Windows with MinGW, and runs them under Wine on a Linux test machine. The tests
-//! themselves run on Linux, because they start compilers and cargo; only their children are Windows programs.
+//! Compiles programs and DLLs for Windows with MinGW, and runs them under Wine. The tests themselves run on Linux,
+//! because they start compilers and cargo.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -15,11 +15,8 @@ pub const TARGET: &str = "x86_64-pc-windows-gnu";
 /// The newest pinned release of cuDNN for Windows.
 pub const RELEASE: &str = "windows-cu13";
 
-/// Replaces placeholders in a text: `VERSION` with the version of [`RELEASE`] (9.28.1), `NUMBER` with the result of
-/// `cudnnGetVersion` (92801), and `WHEEL` with the version of the wheel (9.28.1.4).
-///
-/// # Panics
-/// Panics if no release is pinned.
+/// Replaces placeholders in a text: `VERSION` by the version of [`RELEASE`] (9.28.1), `NUMBER` by the result of
+/// `cudnnGetVersion` (92801), and `WHEEL` by the version of the wheel (9.28.1.4).
 pub fn fill_in_release(text: &str) -> String {
     let (version, wheel) = (version(RELEASE), cudnn_fetch::release(RELEASE).unwrap().version);
     let number = version.major * 10_000 + version.minor * 100 + version.patch;
@@ -37,21 +34,15 @@ pub fn cpp_compiler() -> Command {
 }
 
 /// Compiles C code to this file: a program, or a DLL with the flag `-shared`.
-///
-/// # Panics
-/// Panics if the compiler fails.
 pub fn compile(code: &str, flags: &[&str], file: &Path) {
     let source = file.with_extension("c");
     std::fs::write(&source, code).unwrap();
-    // Flags follow the source, because the linker only searches libraries for symbols used by preceding files.
+    // Flags follow the source, because the linker only searches libraries for symbols of preceding files.
     run_compiler(c_compiler().arg(&source).arg("-o").arg(file).args(flags));
     std::fs::remove_file(source).unwrap();
 }
 
 /// Writes the import library of a DLL with these functions. The DLL may be missing.
-///
-/// # Panics
-/// Panics if dlltool fails.
 pub fn import_library(dll: &str, functions: &[&str], file: &Path) {
     let definitions = file.with_extension("def");
     std::fs::write(&definitions, format!("LIBRARY \"{dll}\"\nEXPORTS\n{}\n", functions.join("\n"))).unwrap();
@@ -74,30 +65,24 @@ pub fn child(program: &Path) -> Child {
     child
 }
 
-/// Returns whether Wine ended by itself. When several programs start at the same time, Wine 8 exits with 1 before one of
-/// some 3,000 programs begins, and writes nothing. No program of the tests does that.
+/// Returns whether Wine exited by itself. When several programs start at the same time, Wine 8 exits silently with 1
+/// before one of some 3,000 programs begins. No program of the tests does this.
 fn wine_failed(output: &ChildOutput) -> bool {
     output.code == Some(1) && output.stdout.is_empty() && output.stderr.is_empty()
 }
 
-/// Returns the value of `WINEPATH`, from which Wine makes the first directories of `PATH`.
+/// Returns the value of `WINEPATH`, which becomes the start of `PATH`.
 pub fn path_list(dirs: &[&Path]) -> OsString {
     let dirs: Vec<String> = dirs.iter().map(|dir| path(dir)).collect();
     dirs.join(";").into()
 }
 
-/// Returns the name of a local file under Wine, for example `Z:\tmp\x` for `/tmp/x`.
-///
-/// # Panics
-/// Panics if the path is not UTF-8.
+/// Returns the name of a local file under Wine, such as `Z:\tmp\x` for `/tmp/x`.
 pub fn path(file: &Path) -> String {
     format!("Z:{}", file.to_str().expect("a path in UTF-8").replace('/', "\\"))
 }
 
 /// Returns the DLLs that a program or DLL imports, sorted by name.
-///
-/// # Panics
-/// Panics if the file cannot be read.
 pub fn imports(file: &Path) -> Vec<String> {
     let output = Command::new("x86_64-w64-mingw32-objdump").arg("-p").arg(file).output().expect("objdump starts");
     assert!(output.status.success(), "{file:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -109,9 +94,6 @@ pub fn imports(file: &Path) -> Vec<String> {
 }
 
 /// Returns the directory that `cargo xtask dist` builds for Windows, with `bin/cudnn64_9.dll` in it.
-///
-/// # Panics
-/// Panics if the build fails.
 pub fn drop_in() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT
@@ -124,9 +106,6 @@ pub fn drop_in() -> PathBuf {
 }
 
 /// Compiles one of `tests/clients` against NVIDIA's headers in this directory, and links it to the drop-in.
-///
-/// # Panics
-/// Panics if the compiler fails.
 pub fn client(source: &str, headers: &Path, flags: &[&str], file: &Path) {
     let mut compiler = if source.ends_with(".cpp") { cpp_compiler() } else { c_compiler() };
     compiler
@@ -145,18 +124,12 @@ pub fn client(source: &str, headers: &Path, flags: &[&str], file: &Path) {
 }
 
 /// Builds a program of this workspace for Windows, once per test program: `build("cudnn-tests", "driver", &[])`.
-///
-/// # Panics
-/// Panics if cargo fails.
 pub fn build(package: &str, program: &str, arguments: &[&str]) -> PathBuf {
     cargo_build(package, &[&["--bin", program], arguments].concat());
     target_dir().join(TARGET).join("debug").join(program).with_extension("exe")
 }
 
 /// Builds an example of a package of this workspace for Windows.
-///
-/// # Panics
-/// Panics if cargo fails.
 pub fn build_example(package: &str, example: &str) -> PathBuf {
     cargo_build(package, &["--example", example]);
     target_dir().join(TARGET).join("debug/examples").join(example).with_extension("exe")
@@ -174,9 +147,7 @@ fn cargo_build(package: &str, arguments: &[&str]) {
     assert!(output.status.success(), "{package} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Returns cargo's build directory.
 fn target_dir() -> PathBuf {
     static DIR: OnceLock<PathBuf> = OnceLock::new();
-    // The test program is in `target/debug/deps`.
     DIR.get_or_init(|| std::env::current_exe().unwrap().ancestors().nth(3).unwrap().to_owned()).clone()
 }

@@ -10,7 +10,6 @@ use cudnn_loader::Version;
 use cudnn_sys::*;
 use support::{TempDir, c_compiler, release, run_compiler, version};
 
-/// A type or constant, as the bindings declare it.
 enum Item {
     Type { size: usize, align: usize },
     Struct { size: usize, align: usize, fields: Vec<(&'static str, usize)> },
@@ -68,7 +67,6 @@ macro_rules! enumerators {
 }
 include!("abi/names.rs");
 
-/// Returns the first release with each name.
 fn first_releases() -> BTreeMap<&'static str, Version> {
     let rows = include_str!("../../cudnn-sys/bindgen/src/generated/annotations.txt").lines().skip(1);
     let row = |row: &'static str| {
@@ -93,7 +91,6 @@ macro_rules! signatures {
 }
 for_each_function!(signatures);
 
-/// Translates a Rust type to C.
 fn in_c(rust: &str) -> String {
     let rust = rust.replace(' ', "");
     if let Some(pointee) = rust.strip_prefix("*mut") {
@@ -130,11 +127,10 @@ fn describes_the_release(name: &str) -> bool {
     ends.iter().any(|end| name.ends_with(end)) || name.starts_with("CUDNN_MAX_SM_") || CHANGED.contains(&name)
 }
 
-/// Names with values or layouts that NVIDIA changed between releases, as this test found: two counts of enumerators,
-/// and a struct with a new last field in 9.28.0.
+/// Names with values or layouts that differ between releases, as this test found: two counts of enumerators, and a
+/// struct with a new last field in 9.28.0.
 const CHANGED: [&str; 3] = ["CUDNN_NUMERICAL_NOTE_TYPE_COUNT", "CUDNN_BEHAVIOR_NOTE_TYPE_COUNT", "cudnnGnnCscGraph_t"];
 
-/// Compiles the assertions against the headers of one release.
 fn check(include: &Path, version: Version, mut compiler: Command) {
     let headers = ["cudnn_graph", "cudnn_ops", "cudnn_cnn", "cudnn_adv", "cudnn_subquadratic_ops", "cudnn_gnn_ops"]
         .map(|name| format!("{name}.h"));
@@ -204,7 +200,7 @@ fn layout(text: &mut String, name: &str, size: usize, align: usize) {
     let _ = writeln!(text, "_Static_assert(sizeof({name}) == {size} && _Alignof({name}) == {align}, \"{name}\");");
 }
 
-/// Checks that the table marks the same functions as deprecated as the newest headers.
+/// Checks that the table and the newest headers deprecate the same functions.
 fn deprecations(headers: &str, newest: bool) {
     if !newest {
         return;
@@ -224,7 +220,7 @@ fn check_release(id: &str) {
     check(&cudnn_fetch::release(id).unwrap().include_dir(&dir), version(id), c_compiler());
 }
 
-/// The bindings contain this machine's layouts. Windows has the same ones, because no binding contains a `long`.
+/// Windows has the layouts of this machine, because no binding contains a `long`.
 #[test]
 #[ignore = "downloads cuDNN for Windows"]
 fn the_bindings_match_the_headers_for_windows() {
@@ -259,7 +255,7 @@ fn the_bindings_match_the_headers_of_each_pinned_release() {
     support::full_releases().for_each(|release| check_release(release.id));
 }
 
-/// This project's substitutes for CUDA's headers must agree with NVIDIA's. The same program compiles with either, and
+/// This project's substitutes for CUDA's headers must agree with NVIDIA's. The same program compiles with both, and
 /// checks sizes, values, and pointee types.
 #[test]
 fn the_substitute_cuda_headers_match_nvidias() {

@@ -28,7 +28,6 @@ mod with_globs {
 mod with_cudnns_names_alone {
     use cudnn_loader::api::*;
 
-    // Names that programs define themselves.
     pub(crate) struct Error;
     pub(crate) struct Function;
     pub(crate) struct Options;
@@ -58,7 +57,6 @@ fn glob_imports_do_not_shadow_names_of_other_crates() {
 #[test]
 fn an_error_returned_by_main_is_printed_as_the_report() {
     let error = Options::new().path("/nowhere").load().unwrap_err();
-    // If `main` returns the error, Rust prints `Error: ` and this text.
     let printed = format!("{error:?}");
     assert_eq!(printed, error.report());
     assert!(printed.starts_with("libcudnn_graph.so.9 cannot be loaded: "), "{printed}");

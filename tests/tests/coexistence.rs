@@ -1,6 +1,6 @@
 //! Runs a program that uses cuDNN in surroundings that hook or load the same functions: with NVIDIA's shim, with the
-//! drop-in, and with the drop-in and all layers. The drop-in must never be worse. The test generates
-//! docs/data/coexistence.csv and fails when the file in the repository differs; `CUDNN_TESTS_WRITE=1` rewrites it.
+//! drop-in, and with the drop-in and all layers. The drop-in must never be worse. The test compares the results with
+//! docs/data/coexistence.csv, which `CUDNN_TESTS_WRITE=1` rewrites.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,14 +13,13 @@ use support::{
     errata_for_all_releases, full_releases, lib_dir, not_run, put_drop_in, tuned_for_all_releases,
 };
 
-/// Something that shares a process with cuDNN.
 struct Surrounding {
     description: &'static str,
     /// The program: `guest`, `host`, or a guest that was built with a sanitizer.
     program: &'static str,
-    /// Variables, in which `@` is the directory with the compiled files.
+    /// Variables, in which `@` stands for the directory with the compiled files.
     variables: &'static [(&'static str, &'static str)],
-    /// Arguments of the guest, with `@` as above. `%` is the directory of the subject.
+    /// Arguments of the guest, with `@` as above. `%` stands for the directory of the subject.
     arguments: &'static [&'static str],
 }
 
@@ -74,29 +73,24 @@ const SURROUNDINGS: &[Surrounding] = &[
     guest("forks while threads use cuDNN", &[], &["fork"]),
 ];
 
-/// The columns: the directory with the shim, and whether layers run.
 const COLUMNS: [(&str, &str, bool); 3] = [
     ("NVIDIA's shim", "nvidia", false),
     ("the drop-in", "drop-in", false),
     ("the drop-in with all layers", "drop-in", true),
 ];
-/// How ld.so finds the libraries of cuDNN.
 const WAYS: [&str; 2] = ["run path", "`LD_LIBRARY_PATH`"];
-/// The runs of a row: each column in each way.
 const RUNS: usize = COLUMNS.len() * WAYS.len();
 const LAYERS: &str = "explain,validate,errata,tuned,capture,plans,trace";
 
-/// Programs and modules find cuDNN next to them.
 const RUN_PATH: &str = "-Wl,-rpath,$ORIGIN/cudnn";
 
-/// How a run ended, from best to worst.
+/// The outcome of a run, from best to worst.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// The output is that of NVIDIA's shim without surroundings.
+    /// The output of NVIDIA's shim without surroundings.
     Same,
-    /// The same, but the layers could not be opened.
+    /// The same output, but the layers could not be opened.
     WithoutLayers,
-    /// A call returned this status.
     Error(String),
     /// A signal, a hang, or another output.
     Failure(String),
@@ -121,7 +115,6 @@ impl Outcome {
     }
 }
 
-/// A release of cuDNN with the drop-in, and the compiled programs.
 struct Matrix {
     dir: TempDir,
     cudnn: PathBuf,
@@ -202,7 +195,7 @@ impl Matrix {
         let own_file = |name: &str| own.path().join(name).display().to_string();
         let mut variables = BTreeMap::from([
             ("LD_LIBRARY_PATH".to_owned(), self.libraries.path.clone()),
-            // Leaks of cuDNN are not the subject.
+            // Ignore leaks of cuDNN.
             ("ASAN_OPTIONS".to_owned(), "detect_leaks=0".to_owned()),
         ]);
         variables.extend(surrounding.variables.iter().map(|(name, value)| ((*name).to_owned(), at(value))));
@@ -222,7 +215,7 @@ impl Matrix {
                 ("CUDNN_TRACE".to_owned(), trace.clone()),
             ]);
         }
-        // The limits end an endless loop and a deadlock. Compiling takes a second, and everything else much less.
+        // The limits end endless loops and deadlocks. Compiling takes a second, and everything else much less.
         let cpu_seconds = if Path::new(plan).exists() { 2 } else { 60 };
         let limited = format!("ulimit -c 0; ulimit -t {cpu_seconds}; exec timeout -s KILL 30 env \"$@\"");
         let mut arguments = vec!["-c".to_owned(), limited, "sh".to_owned()];
@@ -242,12 +235,9 @@ impl Matrix {
         (output, has_layers)
     }
 
-    /// Runs everything, and returns the outcomes in rows.
-    ///
-    /// # Panics
-    /// If anything is worse with the drop-in than with NVIDIA's shim.
+    /// Runs everything, and returns the outcomes in rows. Panics if a result is worse with the drop-in.
     fn measure(&self) -> Vec<Vec<Outcome>> {
-        // cuDNN compiles the plan once for each column; the other runs restore it.
+        // cuDNN compiles the plan once for each column, and the other runs restore it.
         let plan = |column: usize| self.dir.path().join(format!("{column}.plan")).display().to_string();
         let compile = |column: usize| self.run(&SURROUNDINGS[0], column * WAYS.len(), &plan(column)).0.stdout;
         let compiled: Vec<String> = (0..COLUMNS.len()).map(compile).collect();
@@ -307,7 +297,6 @@ fn outcome(output: &ChildOutput, expected: &str, arguments: &[&str]) -> Outcome 
     }
 }
 
-/// Returns the table in the format of CSV.
 fn render(table: &[Vec<Outcome>]) -> String {
     let mut text = csv_line(["surroundings"].into_iter().chain(COLUMNS.map(|column| column.0)));
     for (row, surrounding) in table.iter().zip(SURROUNDINGS) {
@@ -323,10 +312,9 @@ fn render(table: &[Vec<Outcome>]) -> String {
     text
 }
 
-/// Returns whether the programs for the test are installed.
 fn has_allocators(test: &str) -> bool {
     let missing = ["libjemalloc.so.2", "libtcmalloc_minimal.so.4"].into_iter().find(|name| {
-        // ld.so prints a message and goes on.
+        // For a missing library, ld.so prints a message and continues.
         !Child::bare("/bin/true").env("LD_PRELOAD", name).run(&[]).stderr.is_empty()
     });
     if let Some(missing) = missing {

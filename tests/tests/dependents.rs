@@ -1,5 +1,5 @@
-//! Builds programs that depend on the crates (`tests/dependents`) outside the workspace. Runs them with a real cuDNN,
-//! with an unusable cuDNN, and without cuDNN.
+//! Builds programs that depend on the crates (`tests/dependents`) outside the workspace, and runs them with a real
+//! cuDNN, an unusable cuDNN, and no cuDNN.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -9,11 +9,10 @@ use cudnn_loader::Version;
 use cudnn_probe::Library;
 use support::{Child, ChildOutput, FakeLibrary, TempDir, dynamic_entries, lib_dir};
 
-/// The directory for the built packages.
 static BUILT: LazyLock<PathBuf> = LazyLock::new(|| {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
     let built = root.join("target/dependents");
-    // Uses the workspace's versions of all dependencies, so that cargo downloads no others.
+    // Use the workspace's versions of all dependencies, so that cargo downloads no others.
     std::fs::copy(root.join("Cargo.lock"), root.join("tests/dependents/Cargo.lock")).expect("it can be copied");
     std::fs::create_dir_all(&built).expect("target can be written");
     let output = Command::new(env!("CARGO"))
@@ -34,7 +33,6 @@ static BUILT: LazyLock<PathBuf> = LazyLock::new(|| {
     built
 });
 
-/// Builds a package of `tests/dependents`. The variables say where cuDNN is.
 fn build(package: &str, features: &str, variables: &[(&str, &Path)]) -> (PathBuf, Output) {
     let target = BUILT.join("target");
     let mut command = Command::new(env!("CARGO"));
@@ -135,7 +133,7 @@ fn a_build_script_sets_a_cfg_by_version_and_reports_missing_features() {
     }
     assert_eq!(run(&program, &old, &[]).stdout, "without cuDNN\n");
 
-    // The next build sees a change by pip in the same environment.
+    // The next build notices that pip changed the environment.
     let venv = TempDir::new();
     let lib = venv.path().join("lib/python3.12/site-packages/nvidia/cudnn_jit/lib");
     let built_now = || run(&built("versions", "", &[("VIRTUAL_ENV", venv.path())]), &old, &[]).stdout;

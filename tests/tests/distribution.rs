@@ -1,5 +1,5 @@
-//! Installs and runs the distributed files as users without cargo would: the wheels, the archives and the static
-//! doctor. `cargo test -p cudnn-tests --test distribution -- --ignored`
+//! Installs and runs the distributed files like users without cargo: the wheels, the archives and the static doctor.
+//! `cargo test -p cudnn-tests --test distribution -- --ignored`
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -13,19 +13,15 @@ const AARCH64: &str = "aarch64-unknown-linux-gnu";
 const STATIC: &str = "x86_64-unknown-linux-musl";
 const RELEASE: &str = "jit-cu12-9.19.0";
 
-/// The oldest glibc that the wheels support.
 const OLDEST_GLIBC: [u32; 2] = [2, 28];
 
-/// Loads the library in the argument, calls `cudnnGetVersion`, and prints the file and the version.
 const LOAD: &str = "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).cudnnGetVersion())";
 
-/// Returns the path that `cargo xtask ARGUMENTS` prints.
 fn xtask(arguments: &[&str]) -> PathBuf {
     PathBuf::from(stdout(&succeed(support::xtask().args(arguments))).trim())
 }
 
-/// Returns the directory with the files of a release, for all targets that this machine can build. Built once in this
-/// program.
+/// Returns the directory with the files of a release, which is built once for all possible targets.
 fn release_files() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
@@ -45,18 +41,16 @@ fn release_files() -> &'static Path {
     })
 }
 
-/// Returns whether this machine has a C compiler for a target.
 fn has_compiler(target: &str) -> bool {
     let prefix = if target == AARCH64 { "aarch64-linux-gnu" } else { "x86_64-w64-mingw32" };
     Command::new(format!("{prefix}-gcc")).arg("--version").output().is_ok() && has_rust(target)
 }
 
-/// Returns a file of a release by the end of its name. Returns `None` if this machine cannot build it.
+/// Returns a file of a release by the end of its name, if this machine can build it.
 fn release_file(end: &str) -> Option<PathBuf> {
     files(release_files()).into_iter().find(|file| file.to_string_lossy().ends_with(end))
 }
 
-/// Returns the wheel for Linux x86-64.
 fn wheel() -> PathBuf {
     release_file("manylinux_2_28_x86_64.whl").unwrap()
 }
@@ -71,7 +65,7 @@ fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Creates a virtual environment. Returns `None` if Python cannot create one.
+/// Creates a virtual environment, if Python can do so.
 fn environment(test: &str, dir: &Path) -> Option<PathBuf> {
     let made = Command::new("python3").args(["-m", "venv"]).arg(dir).output();
     if !made.as_ref().is_ok_and(|output| output.status.success()) {
@@ -87,27 +81,24 @@ fn pip(environment: &Path, arguments: &[&dyn AsRef<OsStr>]) -> Output {
     succeed(&mut pip)
 }
 
-/// Returns the environment's directory for packages.
 fn site_packages(environment: &Path) -> PathBuf {
     let code = "import sysconfig; print(sysconfig.get_path('platlib'))";
     let output = succeed(Command::new(environment.join("bin/python")).args(["-I", "-c", code]));
     PathBuf::from(stdout(&output).trim())
 }
 
-/// Copies a real cuDNN to the same place as the cuDNN wheel would.
+/// Copies a real cuDNN to the location of the cuDNN wheel.
 fn add_cudnn(site_packages: &Path, lib_dir: &Path) {
     let package = lib_dir.ancestors().nth(2).unwrap();
     std::os::unix::fs::symlink(package, site_packages.join("nvidia")).unwrap();
 }
 
-/// Returns a command that runs a program in an active environment.
 fn active(environment: &Path, program: &Path) -> Command {
     let mut command = Command::new(program);
     command.env_clear().env("VIRTUAL_ENV", environment).env("PATH", environment.join("bin")).env("HOME", environment);
     command
 }
 
-/// Returns all files below a directory.
 fn files(dir: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(dir).unwrap() {
@@ -172,7 +163,7 @@ fn an_installed_wheel_has_the_doctor_on_path_and_a_drop_in_that_loads_a_real_cud
 
 /// Checks the doctor's commands that install the wheel's drop-in over the environment's cuDNN.
 fn installs_and_runs(environment: &Path, site_packages: &Path, cudnn: &Path, trace: &Path) {
-    // Copies instead of linking, because `install` changes the directory.
+    // Copy instead of linking, because `install` changes the directory.
     let package = site_packages.join("nvidia");
     succeed(Command::new("cp").arg("-rL").arg(cudnn.ancestors().nth(2).unwrap()).arg(&package));
     let shim = package.join("cudnn_jit/lib/libcudnn.so.9");
@@ -218,11 +209,11 @@ fn a_wheel_can_be_installed_into_a_separate_directory() {
     let metadata = std::fs::read_to_string(info.join("METADATA")).unwrap();
     let expression = metadata.lines().find_map(|line| line.strip_prefix("License-Expression: ")).unwrap();
     assert!(expression.starts_with("(MIT OR Apache-2.0) AND ") && expression.contains("ISC"), "{expression}");
-    // Headers, in the same place as in an archive.
+    // Headers are in the same place as in an archive.
     assert!(target.join("cudnn_shim/include/cudnn_layer.h").exists());
 }
 
-/// Compiles with cargo's profile `dev`, to save time. pipx uses pip, and a clone contains only committed files.
+/// Compiles with cargo's profile `dev` to save time. pipx uses pip, and a clone contains only committed files.
 #[test]
 #[ignore = "building the release files takes minutes"]
 fn pipx_installs_from_git_and_uv_runs_a_checkout() {
@@ -270,7 +261,6 @@ fn pipx_installs_from_git_and_uv_runs_a_checkout() {
     assert_eq!(stdout(&succeed(&mut uv)).trim(), version);
 }
 
-/// Returns the glibc symbol versions that a file requires.
 fn needed_glibc(file: &Path) -> Vec<Vec<u32>> {
     let text = binutils("objdump", &["-T"], file);
     let versions = text.split_whitespace().filter_map(|word| word.trim_matches(['(', ')']).strip_prefix("GLIBC_"));
@@ -300,7 +290,6 @@ fn the_wheel_for_linux_runs_with_an_old_glibc() {
     assert!(shown.contains("\"manylinux_2_28_x86_64\"") || shown.contains("manylinux_2_27"), "{shown}");
 }
 
-/// Unpacks a wheel, without pip.
 fn unpack(wheel: &Path, dir: &Path) -> PathBuf {
     let unpacked = dir.join("unpacked");
     succeed(Command::new("python3").args(["-m", "zipfile", "-e"]).arg(wheel).arg(&unpacked));
@@ -365,20 +354,18 @@ fn has_wine() -> bool {
     Command::new("wine").arg("--version").output().is_ok()
 }
 
-/// Returns the static doctor, unpacked from the archive.
 fn static_doctor(dir: &Path) -> Option<PathBuf> {
     let archive = release_file("musl.tar.gz")?;
     succeed(Command::new("tar").arg("-xzf").arg(archive).arg("-C").arg(dir));
     files(dir).into_iter().find(|file| file.ends_with("cudnn-doctor"))
 }
 
-/// Returns whether Rust's standard library for a target is installed.
 fn has_rust(target: &str) -> bool {
     let output = Command::new("rustc").args(["--print", "target-libdir", "--target", target]).output().unwrap();
     Path::new(stdout(&output).trim()).is_dir()
 }
 
-/// `cargo binstall` finds the archive of each target and the doctor in it, by the metadata of the doctor's package.
+/// `cargo binstall` finds the archive of each target and the doctor in it through the metadata of the doctor's package.
 #[test]
 #[ignore = "building the release files takes minutes"]
 fn the_files_of_a_release_are_complete_and_found_by_cargo_binstall() {
@@ -478,8 +465,8 @@ fn the_static_doctor_reads_files_in_a_bare_root_and_reports_its_limits() {
     }
 }
 
-/// Two builds in different directories produce identical libraries. The doctor is not compared: it gets the same flags,
-/// but the build takes minutes.
+/// Two builds in different directories must produce identical libraries. The doctor is not compared, because its build
+/// takes minutes and uses the same flags.
 #[test]
 #[ignore = "building the release files takes minutes"]
 fn two_builds_in_different_directories_are_identical() {

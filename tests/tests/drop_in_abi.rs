@@ -8,7 +8,6 @@ use support::{
     Version, binutils, drop_in, drop_in_of_profile, dynamic_entries, exported_symbols, lib_dir, load_and_jump, version,
 };
 
-/// The maximum size of the library in bytes.
 const MAX_SIZE: u64 = 560_000;
 
 /// Returns the exports of a library with their versions, as in `cudnnCreate@@libcudnn.so.9`.
@@ -37,7 +36,7 @@ fn check(id: &str) {
     let ours = exports(&library());
     let missing: Vec<&String> = theirs.difference(&ours).collect();
     assert!(missing.is_empty(), "{id}: {missing:?}");
-    // Take the release of the bindings, or a release with the same functions.
+    // Use the release of the bindings, or a release with the same functions.
     if version(id) >= Version::new(9, 28, 0) {
         let more: BTreeSet<String> = ours.difference(&theirs).cloned().collect();
         assert_eq!(more, shim_api());
@@ -88,8 +87,7 @@ fn the_library_of_a_release_is_small() {
 
 #[test]
 fn every_export_is_a_load_and_a_jump() {
-    // Find the code by address, because the linker may merge equal functions, and the library only has symbol names for
-    // exports.
+    // Find the code by address, because the linker may merge functions, and only exports have symbol names.
     let text = binutils("objdump", &["--disassemble", "--no-show-raw-insn"], &library());
     let mut instructions = BTreeMap::new();
     for line in text.lines() {

@@ -14,7 +14,7 @@ fn cudnn() -> Option<PathBuf> {
     lib_dir("jit-cu12-9.19.0")
 }
 
-/// Runs a client. Returns the client's output about cuDNN's functions, and the mapped shims.
+/// Runs a client. Returns its output about cuDNN's functions, and the mapped shims.
 fn run(client: &TempDir, variables: &[(&str, &Path)], args: &[&str]) -> (String, Vec<String>) {
     let child = Child::bare(client.path().join("client"));
     let child = variables.iter().fold(child, |child, (name, value)| child.env(name, value));
@@ -84,7 +84,7 @@ fn the_drop_in_finds_cudnn_through_the_run_path_that_would_find_nvidias_shim() {
     }
 }
 
-/// This is the order of `ctypes.CDLL("libcudnn.so.9").cudnnGetVersion()` followed by `import torch`.
+/// The order of `ctypes.CDLL("libcudnn.so.9").cudnnGetVersion()` followed by `import torch`.
 #[test]
 fn a_call_before_loading_a_framework_does_not_block_its_cudnn() {
     let Some(cudnn) = cudnn() else { return };
@@ -169,7 +169,7 @@ fn an_exception_that_a_callback_throws_reaches_the_client() {
         ];
         assert_eq!(run(&client, &variables, &[]).0, ours, "{layers}");
     }
-    // The layer must not call cuDNN at its start, so it gets this number from the loader.
+    // The layer gets this number from the loader, because it must not call cuDNN at startup.
     assert!(std::fs::read_to_string(capture).unwrap().contains("\"cudart\":1"), "the CUDA version is missing");
 }
 
@@ -178,7 +178,7 @@ fn every_form_of_dlopen_can_open_it() {
     let Some(cudnn) = cudnn() else { return };
     let alone = drop_in_alone();
     let file = alone.path().join("libcudnn.so.9");
-    // The program is not linked to the drop-in, so that dlopen is the first to load it.
+    // The program is not linked to the drop-in, so dlopen is the first to load it.
     let program = alone.path().join("opens");
     support::compile(include_str!("../clients/dlopen.c"), &["-ldl"], &program);
     for way in ["local", "global", "versioned", "namespace"] {
@@ -231,7 +231,6 @@ fn a_variable_adds_the_reason_to_the_error_string() {
          in "
     );
     assert!(text.contains(&expected), "{text}");
-    // The text of other statuses stays unchanged.
     assert!(
         text.contains("cudnnGetErrorString = CUDNN_STATUS_SUCCESS\n") || text.ends_with("= CUDNN_STATUS_SUCCESS"),
         "{text}"
@@ -257,7 +256,6 @@ fn its_own_functions_report_loaded_libraries_and_failures() {
     assert!(steps.contains("load libcudnn_graph.so.9") && steps.contains("skipped: this installation"), "{steps}");
 }
 
-/// The header's flags select the libraries with their names.
 #[test]
 fn each_flag_preloads_its_library() {
     let Some(cudnn) = cudnn() else { return };
@@ -277,7 +275,7 @@ fn each_flag_preloads_its_library() {
     }
 }
 
-/// Programs that cannot be changed use this variable, which starts a thread when ld.so loads the library.
+/// Unchanged programs use this variable, which starts a thread when ld.so loads the library.
 #[test]
 fn a_variable_starts_a_preload() {
     let Some(cudnn) = cudnn() else { return };
@@ -299,7 +297,7 @@ fn a_variable_starts_a_preload() {
     }
     let (text, _) = run(&client, &variables, &["preload-start", "preload-wait", "report"]);
     assert!(text.contains("cudnnShimPreloadStart = 0") && text.contains("libcudnn_graph.so.9\", loaded in"), "{text}");
-    // A program's own preload counts, even if the variable's fails: it needs a GPU.
+    // A program's own preload counts, even if the variable's preload fails because it needs a GPU.
     let preload = [variables.as_slice(), &[("CUDNN_LOADER_PRELOAD", Path::new("contexts"))]].concat();
     let (text, _) = run(&client, &preload, &["preload-start", "preload-wait", "preload-wait", "preload-report"]);
     assert_eq!(text.matches("cudnnShimPreloadWait = 0").count(), 2, "{text}");
@@ -420,8 +418,7 @@ fn a_setuid_program_ignores_a_run_path_that_its_user_can_write_to() {
     std::fs::copy(cudnn.join(graph), beside.join(graph)).unwrap();
     let program = client.path().join("client");
     let version = |child: Child| {
-        let output = child.run(&["cudnnGetVersion"]);
-        assert_eq!(output.code, Some(0), "{output:#?}");
+        let output = child.run_successfully(&["cudnnGetVersion"]);
         output.returned("cudnnGetVersion").unwrap().to_owned()
     };
     assert_eq!(version(Child::bare(&program)), VERSION);

@@ -5,8 +5,7 @@ use support::{Child, ChildOutput, FakeLibrary, Library, TempDir, Version, compil
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
 
-/// cuDNN's error functions: a failing call sets the text, fetching clears the text, and a successful call leaves it
-/// unchanged.
+/// cuDNN's error functions. A failed call sets the text, fetching clears it, and a successful call leaves it unchanged.
 const ERRORS: &str = r#"
     #include <stdio.h>
     #include <string.h>
@@ -51,8 +50,7 @@ const ERRORS: &str = r#"
     #define cudnnGetStream(handle, stream) unused5(handle, stream)
 "#;
 
-/// A driver with two devices of compute capability 9.0. The second device is current. The memory is full, or a kernel
-/// has failed.
+/// A driver with two devices (compute capability 9.0), the second one current, and full memory or a failed kernel.
 const CUDA: &str = r#"
     int cuCtxGetCurrent(void **context) { *context = context; return 0; }
     int cuCtxGetDevice(int *device) { *device = 1; return 0; }
@@ -76,12 +74,10 @@ impl World {
 
     fn run(&self, verbose: &str, args: &[&str]) -> ChildOutput {
         let child = Child::bare(DRIVER).env(DIR_VARIABLE, self.0.path()).env(VERBOSE_VARIABLE, verbose);
-        let output = child.run(args);
-        assert_eq!(output.code, Some(0), "{args:?}: {output:#?}");
-        output
+        child.run_successfully(args)
     }
 
-    /// Returns an argument that lets the driver open a fake CUDA library. Its memory functions return this error.
+    /// Returns an argument that lets the driver open a fake CUDA library with memory functions that return this error.
     fn cuda(&self, error: u32) -> String {
         let file = self.0.path().join("libcuda.so.1");
         let flags = ["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", &format!("-DERROR={error}")];
@@ -163,7 +159,7 @@ fn verbose_errors_do_not_change_the_calls_of_the_programs_callback() {
         ] {
             let seen = |verbose: &str| {
                 let output = world.run(verbose, args);
-                // How often the loader retries a missing library depends on timing.
+                // The number of retries for a missing library depends on timing.
                 let without = |line: &&str| !line.contains("function cudnn_loader::");
                 output.stdout.lines().filter(without).map(str::to_owned).collect::<Vec<_>>()
             };

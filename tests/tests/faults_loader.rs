@@ -1,6 +1,6 @@
-//! Runs the fault matrix on a real `libcudnn_graph.so.9` with fake versions of the other libraries. For every fault of
-//! a library, a call into it must return a fitting status and leave a complete report, and all other calls must
-//! succeed. The calls come from Rust through the loader, and from a C program through the drop-in library.
+//! Runs the fault matrix on a real `libcudnn_graph.so.9` with fake versions of the other libraries. A call into a
+//! faulty library must return a suitable status and leave a complete report, and all other calls must succeed. The
+//! calls come from Rust through the loader, and from a C program through the drop-in library.
 
 use cudnn_loader::{Library, Version};
 use support::matrix::{self, Fault};
@@ -8,7 +8,6 @@ use support::{Child, ChildOutput, FakeLibrary, Subject, TempDir, client, drop_in
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
 
-/// A real graph library with fake versions of the other libraries.
 struct Base {
     version: Version,
     cuda: u16,
@@ -34,7 +33,6 @@ impl Bases {
 }
 
 impl Base {
-    /// Combines a release's graph library with fake versions of the other libraries.
     fn new(id: &str, version: Version, cuda: u16) -> Option<Base> {
         let base = Base { version, cuda, dir: TempDir::copy_of(&lib_dir(id)?) };
         for library in Library::WITH_API.iter().copied().filter(|library| *library != Library::Graph) {
@@ -109,15 +107,14 @@ fn check(provoke: &dyn Fn(&TempDir, Library) -> ChildOutput) {
                 assert!(!message.contains("cannot be called"), "{case}");
             } else {
                 let (status, fragment) = expected(fault, library);
-                // Compare numbers, because the names come from the graph library, which may be a fake that knows a
-                // single name.
+                // Compare numbers, because the graph library with the names may be a fake that knows a single name.
                 let number = |text: &str| text.split_once('(').map(|(_, number)| number.to_owned());
                 assert_eq!(number(returned), number(status), "{case}");
                 for fragment in [fragment, function, "help: "] {
                     assert!(message.contains(fragment), "{fragment:?} is missing. {case}");
                 }
             }
-            // Functions in other libraries work as before; the string functions always work.
+            // Functions in other libraries work as before, and the string functions always work.
             let graph_is_unusable = library == Library::Graph && !matches!(fault, Fault::None | Fault::LacksFunction);
             let Version { major, minor, patch } = base.version;
             let version = if graph_is_unusable { 0 } else { major * 10_000 + minor * 100 + patch };

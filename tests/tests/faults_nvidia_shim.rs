@@ -1,6 +1,6 @@
-//! Runs the fault matrix on full real releases, for NVIDIA's shim and for this project's loader. The test generates
-//! docs/data/fault-matrix.csv, which the documentation site shows as a page, and fails when the file in the repository
-//! differs; `CUDNN_TESTS_WRITE=1` rewrites it.
+//! Runs the fault matrix on full real releases, for NVIDIA's shim and for this project's loader. The test compares the
+//! results with docs/data/fault-matrix.csv, which the documentation site shows as a page, and which
+//! `CUDNN_TESTS_WRITE=1` rewrites.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,6 @@ use support::{
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
 
-/// A full real release, and libraries from other releases.
 struct Release {
     version: Version,
     full: TempDir,
@@ -38,7 +37,7 @@ impl Release {
         if !self.full.file(file).exists() {
             return None;
         }
-        // Use copies, because the loader would replace missing libraries with files from the link targets' directory.
+        // Use copies, because the loader would replace missing libraries by files from the link targets' directory.
         let dir = TempDir::copy_of(self.full.path());
         let donor = match fault {
             Fault::OtherVersion => Some(&self.other_release),
@@ -57,15 +56,13 @@ impl Release {
     }
 }
 
-/// Calls a function in a child. Kills the child when it opens a pipe instead of a library, because it would wait
-/// forever.
+/// Calls a function in a child, which is killed if it opens a pipe as a library, because it would wait forever.
 fn call(subject: Subject, dir: &TempDir, function: &str, faulty: Library, libraries: &Path) -> ChildOutput {
     let child = Child::new(DRIVER, subject, dir.path()).env("LD_LIBRARY_PATH", libraries).without_privileges();
     child.run_until_pipe_opens(&[function], &dir.file(faulty))
 }
 
-/// Returns the libraries that cuDNN needs to plan for a described device: the driver, and a cuBLASLt that only reports
-/// a version.
+/// Returns the libraries for planning: the driver, and a cuBLASLt that only reports a version.
 fn libraries_for_plans() -> Option<TempDir> {
     let found = driver_and_compiler("the_documented_fault_matrix_is_true")?;
     let dir = TempDir::new();
@@ -182,8 +179,8 @@ fn the_documented_fault_matrix_is_true() {
     check_document("docs/data/fault-matrix.csv", &csv);
 }
 
-/// Checks that a plan through the loader never crashes the process. The report names an unusable library, unless cuDNN
-/// works without it.
+/// Checks that a plan through the loader never crashes the process, and that the report names an unusable library
+/// unless cuDNN works without it.
 fn check_plan(output: &ChildOutput, fault: Fault, library: Library) {
     let case = format!("{library}: {}: {output:#?}", fault.description());
     assert_eq!(output.code, Some(0), "{case}");
@@ -206,8 +203,7 @@ fn check_loader(output: &ChildOutput, fault: Fault, library: Library, function: 
     assert_eq!(output.code, Some(0), "{case}");
     let returned = output.returned(function).unwrap_or_default();
     let message = output.last_error(function);
-    // A graph library from a different release or for a different CUDA major version works as long as no other library is
-    // used.
+    // A graph library from another release or for another CUDA works until another library is used.
     let is_alone = library == Library::Graph && matches!(fault, Fault::OtherVersion | Fault::OtherCuda);
     let is_fault = fault != Fault::None && !is_alone;
     match function {
@@ -220,7 +216,7 @@ fn check_loader(output: &ChildOutput, fault: Fault, library: Library, function: 
                 assert!(message.contains(fragment), "{fragment:?} is missing. {case}");
             }
         }
-        // cuDNN itself may reject a null handle; the loader must not.
+        // cuDNN itself may reject a null handle, but the loader must not.
         _ => assert!(!message.contains("cannot be called"), "{case}"),
     }
 }

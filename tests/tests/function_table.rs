@@ -6,8 +6,8 @@ use std::path::Path;
 use cudnn_loader::{Function, Library, Version};
 use support::{exported_symbols, lib_dir};
 
-/// Exported names that public headers omit. cuDNN's libraries call each other through them, and the bindings omit them.
-/// The drop-in library exports the same subset as NVIDIA's shim.
+/// Exported names that public headers and the bindings omit, because only cuDNN's libraries use them. The drop-in
+/// library exports the same subset as NVIDIA's shim.
 const NOT_PUBLIC: [&str; 9] = [
     "cudnnGetBackdoor",
     "cudnnSetBackdoor",
@@ -20,7 +20,7 @@ const NOT_PUBLIC: [&str; 9] = [
     "cudnnGetRNNDropoutLocationsInternal",
 ];
 
-/// The subset that NVIDIA's shim exports too, in every release.
+/// The subset that NVIDIA's shim exports in every release.
 const NOT_PUBLIC_OF_THE_SHIM: [&str; 4] =
     ["cudnnGetBackdoor", "cudnnSetBackdoor", "cudnnSetBackdoorEx", "cudnnGetRNNDropoutLocationsInternal"];
 

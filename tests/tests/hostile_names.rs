@@ -1,5 +1,5 @@
-//! Uses names that would color a terminal, reorder a line or forge one: in directories, in links, in the tables of
-//! libraries and in the records of packages. The doctor, the loader, the log and the drop-in must always escape them.
+//! Uses names that would color a terminal, reorder a line or forge one, in directories, links, the tables of libraries
+//! and the records of packages. The doctor, the loader, the log and the drop-in must always escape them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -111,7 +111,7 @@ fn hostile_names_are_escaped_in_all_output() {
         let log = std::fs::read_to_string(logs.path().join("log.loader")).unwrap_or_default();
         assert!(!log.is_empty());
         assert_safe(&format!("{situation}: log"), &log);
-        // The drop-in, where a C program reads errors through cudnnGetLastErrorString.
+        // The drop-in, with a C program that reads errors through cudnnGetLastErrorString.
         let child = Child::new(DRIVER, Subject::Shim, drop_in.path()).env("CUDNN_LOADER_DIR", &dir);
         let output =
             child.env("CUDNN_LOADER_VERBOSE_ERRORS", "1").run(&["cudnnGetVersion", "cudnnCreateTensorDescriptor"]);

@@ -11,8 +11,7 @@ use cudnn_probe::{
 };
 use support::{FakeLibrary, TempDir, binutils, lib_dir};
 
-/// Identifies all libraries of a release in a directory without the wheel's record, so that the files are the only
-/// evidence.
+/// Identifies all libraries of a release by their files, in a directory without the wheel's record.
 fn check(id: &str, version: Version, cuda: u32) {
     let Some(lib_dir) = lib_dir(id) else { return };
     let dir = TempDir::copy_of(&lib_dir);
@@ -21,8 +20,7 @@ fn check(id: &str, version: Version, cuda: u32) {
         let identity = identify(&dir.file(library), library).unwrap_or_else(|refusal| panic!("{library} {refusal}"));
         assert_eq!(identity.version, library.version_symbol().map(|_| version), "{library} of {id}");
         let has_gpu_code = has_gpu_code(&dir, library);
-        // In the cu12 version of adv, the entries that the probe reads contain no PTX. They only prove that the library
-        // is not for CUDA 13.
+        // The entries of adv for cu12 that the probe reads contain no PTX, and only prove that it is not for CUDA 13.
         let told_cuda = identity.cuda_major.or(identity.cuda_at_most);
         assert_eq!(told_cuda, has_gpu_code.then_some(cuda), "{library} of {id}");
         assert!(identity.cuda_major.is_some() || library == Library::Adv || !has_gpu_code, "{library} of {id}");
@@ -50,7 +48,6 @@ fn version_and_cuda_major_are_read_from_each_library_of_the_full_releases() {
     }
 }
 
-/// Returns the bytes of an intact library, to damage them.
 fn good(dir: &TempDir) -> Vec<u8> {
     let file = dir.file(Library::Graph);
     FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).build(&file);
@@ -110,7 +107,7 @@ fn a_file_that_claims_to_be_huge_is_not_read_into_memory() {
     bytes[60..62].fill(0);
     let sections = usize::try_from(u64::from_le_bytes(bytes[40..48].try_into().unwrap())).unwrap();
     bytes[sections + 32..sections + 40].copy_from_slice(&0xffff_ffffu64.to_le_bytes());
-    // The dynamic segment (type 2) is as large as the file, too.
+    // The dynamic segment (type 2) is as large as the file.
     let header = (64..).step_by(56).find(|header| bytes[*header] == 2).unwrap();
     bytes[header + 32..header + 40].copy_from_slice(&(1u64 << 33).to_le_bytes());
     std::fs::write(&file, bytes).unwrap();
@@ -183,7 +180,7 @@ fn check_foreign(id: &str, version: Version, cuda: u32, system: Os, processor: &
         }
         let identity = identify_any(&file, library).unwrap_or_else(|refusal| panic!("{library} {refusal}"));
         assert_eq!((identity.os, identity.architecture.to_string().as_str()), (system, processor), "{library}");
-        // The resources of some DLLs contain the version, too.
+        // The resources of some DLLs also contain the version.
         let states_version = library.version_symbol().is_some() || system == Os::Windows && identity.version.is_some();
         assert_eq!(identity.version, states_version.then_some(version), "{library} of {id}");
         assert_eq!(identity.cuda_major, Some(cuda), "{library} of {id}");
@@ -276,7 +273,7 @@ fn headers_that_would_crash_ld_so_are_rejected() {
     let dir = TempDir::new();
     let file = dir.file(Library::Graph);
     let bytes = good(&dir);
-    // A PT_GNU_RELRO program header, moved outside of the loaded segments.
+    // A PT_GNU_RELRO program header outside the loaded segments.
     let count = usize::from(bytes[56]);
     let relro = |header: &usize| bytes[*header..*header + 4] == 0x6474_e552u32.to_le_bytes();
     let header = (0..count).map(|index| 64 + 56 * index).find(relro).unwrap();
@@ -309,11 +306,11 @@ fn headers_that_do_not_match_the_file_are_rejected() {
         (bytes[..length - 1].to_vec(), truncated.as_str()),
         (bytes[..63].to_vec(), "is truncated: it has 63 bytes of at least 64"),
         (bytes[..19].to_vec(), "is truncated: it has 19 bytes of at least 64"),
-        // 32 bits; big-endian; another processor. The processor number is two bytes long.
+        // 32 bits, big-endian, and another processor, whose number has two bytes.
         (with(&[(4, &[1]), (18, &[3, 0])]), "is built for 32-bit x86, but "),
         (with(&[(5, &[2]), (18, &[0x34, 0x12])]), "is built for ELF machine 4660, but "),
         (with(&[(18, &[0x34, 0x12])]), "is built for ELF machine 4660, but "),
-        // A program; program headers with a wrong size; too many program headers.
+        // A program, program headers with a wrong size, and too many program headers.
         (with(&[(16, &[2])]), "is damaged: it is an ELF file, but not a shared library"),
         (with(&[(54, &[32])]), "is damaged: the program headers have an invalid size"),
         ([with(&[(56, &[0xff, 0xff])]), vec![0; 56 << 16]].concat(), "is damaged: the program headers have an invalid"),
@@ -386,7 +383,6 @@ fn a_library_in_another_directory_matches_an_installation_of_its_release() {
     assert!(!found.matches(Library::Adv, same.path()));
 }
 
-/// Returns the offsets of the program headers of this type.
 fn program_headers(bytes: &[u8], kind: u32) -> Vec<usize> {
     let headers = (0..usize::from(bytes[56])).map(|index| 64 + 56 * index);
     headers.filter(|header| bytes[*header..*header + 4] == kind.to_le_bytes()).collect()

@@ -10,11 +10,10 @@ use cudnn_store::plans::{PlanEntry, PlanInfo, Settings, Store, write_pack};
 use serde_json::Value;
 use support::{ExtensionLibrary, FakeLibrary, PythonEnvironment, TempDir, Version, copy_fake_set, lib_dir};
 
-/// The commands of the lab.
 const OF_LAB: [&str; 8] = ["capture", "devices", "emit", "errata", "plans", "reduce", "replay", "tune"];
 
-/// The keys of a document, such as `findings[].code`, with a mark for the type of the value as in docs/json.md. `unseen`
-/// has the keys with empty or null values, without a mark.
+/// The keys of a document, such as `findings[].code`, with a mark for the type of the value as in docs/json.md.
+/// `unseen` contains the keys with empty or null values, without a mark.
 #[derive(Default)]
 struct Keys {
     seen: BTreeSet<String>,
@@ -45,8 +44,8 @@ impl Keys {
     }
 }
 
-/// Returns the keys that docs/json.md lists for each command, with their marks. An indented line belongs to the key above
-/// it. A line "as `KEY`" or "as `KEY` of `COMMAND`" stands for all keys below that key.
+/// Returns the keys that docs/json.md lists for each command, with their marks. An indented line belongs to the key
+/// above. A line "as `KEY`" or "as `KEY` of `COMMAND`" stands for all keys below that key.
 fn documented() -> BTreeMap<String, BTreeSet<String>> {
     let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/json.md")).unwrap();
     let mut found = BTreeMap::<String, BTreeSet<String>>::new();
@@ -213,7 +212,7 @@ fn the_documents_have_exactly_the_documented_keys() {
         assert_eq!(document["schema"], 2, "{command}");
     }
     let mut documented = documented();
-    // It needs a GPU: the lab's tests compare its keys.
+    // `tune` needs a GPU, so the lab's tests compare its keys.
     assert!(documented.remove("tune").is_some());
     assert_eq!(documented.keys().collect::<Vec<_>>().len(), printed.len());
     for (command, Keys { seen, unseen }) in printed {
@@ -288,7 +287,7 @@ fn libraries_of_cudnn_are_not_listed_among_those_of_cuda() {
     assert!(dir.join("libcudnn_ops.so.9").is_file());
 }
 
-/// Tests what docs/json.md documents for status 3.
+/// docs/json.md documents this for status 3.
 #[test]
 fn a_command_with_a_partial_result_reports_an_error() {
     let dir = TempDir::new();

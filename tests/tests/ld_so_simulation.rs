@@ -1,5 +1,5 @@
-//! Compares the simulation of ld.so with ld.so itself. LD_TRACE_LOADED_OBJECTS makes the real ld.so load the program
-//! without running it. It must choose the predicted file for every name.
+//! Compares the simulation of ld.so with ld.so itself, which LD_TRACE_LOADED_OBJECTS makes load the program without
+//! running it. It must choose the predicted file for every name.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,9 +9,10 @@ use cudnn_probe::Host;
 use cudnn_probe::ld_so::{Resolution, SearchPath, Simulation};
 use support::{Child, Subject, TempDir, compile, lib_dir};
 
-/// Cases: a description, then one file a line and the environment variables; `{}` is the root directory. A line has the
-/// path of the file, then optionally `needs NAME,..`, `rpath PATH` (DT_RPATH), `runpath PATH` (DT_RUNPATH),
-/// `soname NAME`; or `text`, `foreign` (for a different processor), `dir`, `link TARGET`. The file `prog` is the program.
+/// Cases: a description, then one file a line and the environment variables, where `{}` is the root directory. A line
+/// has the path of the file, then optionally `needs NAME,..`, `rpath PATH` (DT_RPATH), `runpath PATH` (DT_RUNPATH),
+/// `soname NAME`, or else `text`, `foreign` (for a different processor), `dir`, `link TARGET`. The file `prog` is the
+/// program.
 const CASES: &[(&str, &str)] = &[
     ("the library is missing on all paths", "prog needs liba.so"),
     ("the library path", "prog needs liba.so\nx/liba.so\nLD_LIBRARY_PATH={}/x"),
@@ -118,7 +119,6 @@ const CASES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Creates the files of a case and returns the environment variables.
 fn build(root: &Path, case: &str) -> Vec<(String, String)> {
     let case = case.replace("{}", &root.display().to_string());
     let case = case.replace("{long}", &"/nowhere/a-directory-with-a-long-name:".repeat(200));
@@ -152,7 +152,6 @@ fn build(root: &Path, case: &str) -> Vec<(String, String)> {
     variables
 }
 
-/// Compiles one program or library.
 fn object<'a>(file: &Path, after: &dyn Fn(&str) -> Option<&'a str>) {
     let name = file.file_name().unwrap().to_str().unwrap();
     let mut flags: Vec<String> =
@@ -183,7 +182,6 @@ fn object<'a>(file: &Path, after: &dyn Fn(&str) -> Option<&'a str>) {
     compile(code, &flags.iter().map(String::as_str).collect::<Vec<_>>(), file);
 }
 
-/// Returns the file that the real ld.so chooses for every name, or `None`.
 fn real(program: &Path, variables: &[(String, String)]) -> BTreeMap<String, Option<PathBuf>> {
     let output = Command::new(program)
         .env_clear()
@@ -248,8 +246,8 @@ fn the_simulation_agrees_with_ld_so() {
     }
 }
 
-/// The graph library that NVIDIA's shim loads. Up to 9.21.0 the shim's run path is a RUNPATH, so LD_LIBRARY_PATH takes
-/// precedence. From 9.21.1 on it is an RPATH, which precedes LD_LIBRARY_PATH.
+/// Up to 9.21.0, the shim's run path is a RUNPATH, so LD_LIBRARY_PATH takes precedence. From 9.21.1, it is an RPATH,
+/// which precedes LD_LIBRARY_PATH.
 #[test]
 fn nvidias_shim_loads_the_predicted_graph_library() {
     let (Some(older), Some(newer)) = (lib_dir("jit-cu12-9.19.0"), lib_dir("jit-cu13-9.27.0")) else { return };

@@ -17,17 +17,15 @@ const FEATURES: [(&str, Library); 6] = [
     ("link-ext", Library::Ext),
 ];
 
-/// The release of cuDNN's headers that the bindings were generated from.
 const BINDINGS: &str = include_str!("../../cudnn-sys/src/generated/version.txt").trim_ascii();
 
-/// How the build script finds the library.
 enum LibDir<'a> {
     Variable(&'a Path),
     VirtualEnvironment(&'a Path),
 }
 
-/// Builds the program with these features in a separate target directory. The profile compiles cudnn-probe, on which the
-/// build script depends, faster than `dev`.
+/// Builds the program with these features in a separate target directory. The profile compiles cudnn-probe, on which
+/// the build script depends, faster than `dev`.
 fn build(features: &str, lib_dir: LibDir<'_>) -> (PathBuf, Output) {
     let target = root().join("target/linking");
     let mut command = Command::new(env!("CARGO"));
@@ -47,7 +45,7 @@ fn build(features: &str, lib_dir: LibDir<'_>) -> (PathBuf, Output) {
     (target.join(support::TARGET).join("source/linked-functions"), output)
 }
 
-/// The cuDNN libraries among the program's NEEDED entries.
+/// Returns the cuDNN libraries among the program's NEEDED entries.
 fn needed(program: &Path) -> Vec<String> {
     dynamic_entries(program, "NEEDED").into_iter().filter(|name| name.contains("libcudnn")).collect()
 }
@@ -109,7 +107,7 @@ fn every_feature_links_its_library_and_the_dependencies_of_check() {
         text.contains(&format!("is built for {}", support::FOREIGN.0)) && text.contains("set by CUDNN_SYS_LIB_DIR"),
         "{text}"
     );
-    // Without a library the build fails and lists where it searched.
+    // Without a library, the build fails and lists where it searched.
     let empty = TempDir::new();
     let (_, output) = build("link-graph", LibDir::Variable(empty.path()));
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -133,6 +131,6 @@ fn every_feature_links_its_library_and_the_dependencies_of_check() {
         "help: set CUDNN_SYS_LIB_DIR to a directory with a cuDNN for"
     };
     assert!(output.status.success() || text.contains(help), "{text}");
-    // The variable is unset, but cargo sets it for build scripts, to its own directories.
+    // cargo sets this variable for build scripts to its own directories.
     assert!(!text.contains("(LD_LIBRARY_PATH)"), "{text}");
 }

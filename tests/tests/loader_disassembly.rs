@@ -23,7 +23,6 @@ fn disassemble(program: &Path, module: &str) -> BTreeMap<String, Vec<String>> {
     functions
 }
 
-/// Removes the padding behind the end of the function.
 fn without_padding(instructions: &[String]) -> Vec<&str> {
     let mut kept: Vec<&str> = instructions.iter().map(String::as_str).collect();
     while kept.last().is_some_and(|last| last.contains("nop") || last.starts_with("int3") || last.starts_with("xchg")) {
@@ -39,11 +38,11 @@ fn every_function_of_a_release_build_is_a_load_and_a_jump() {
     let status = Command::new(env!("CARGO"))
         .current_dir(&root)
         .args(["build", "--quiet", "--release", "--package", "cudnn-loader"])
-        // Its functions contain no code of this crate, which takes longest to compile.
+        // The functions contain no code of this crate, which takes longest to compile.
         .args(["--config", "profile.release.package.cudnn-probe.opt-level=0"])
         .args(["--target", support::TARGET, "--target-dir"])
         .arg(&target)
-        // Flags for coverage, for example, would add instructions.
+        // Flags, for example for coverage, would add instructions.
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .status()

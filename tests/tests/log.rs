@@ -13,9 +13,7 @@ const LEVEL: &str = "CUDNN_LOGLEVEL_DBG";
 const DESTINATION: &str = "CUDNN_LOGDEST_DBG";
 
 fn run(child: Child, args: &[&str]) -> ChildOutput {
-    let output = child.run(args);
-    assert_eq!(output.code, Some(0), "{args:?}: {output:#?}");
-    output
+    child.run_successfully(args)
 }
 
 fn functions(entries: &[LogEntry]) -> Vec<&str> {
@@ -240,7 +238,7 @@ fn a_callback_gets_the_loaders_entries_too() {
             "{output:#?}"
         );
         assert!(!output.stderr.contains("function cudnnCreateTensorDescriptor()"), "{output:#?}");
-        // The callback can be set without cuDNN too, and receives the reason.
+        // The callback can also be set without cuDNN, and receives the reason.
         let output = run(child(nothing.path()), &["callback:14", "~cudnnCreate"]);
         assert_eq!(output.returned("cudnnSetCallback"), Some("CUDNN_STATUS_SUCCESS (0)"));
         let reported = errors(&output);
@@ -270,7 +268,7 @@ fn a_hook_set_before_the_first_use_loads_no_library_and_receives_all_entries() {
     assert_eq!(output.returned("cudnnGetVersion"), Some("0"), "{output:#?}");
 }
 
-/// Returns an entry without the parts that differ from run to run.
+/// Returns an entry without the parts that differ between runs.
 fn constant(entry: &LogEntry) -> String {
     let arguments: Vec<String> = entry
         .arguments
@@ -486,7 +484,7 @@ fn a_log_that_the_program_requests_empties_its_file_and_no_other() {
     assert_eq!(output.returned("appends"), Some("false"), "{output:#?}");
     let log = std::fs::read_to_string(&file).unwrap();
     let reported = parse(&log);
-    // Emptied again by the second.
+    // The second process has emptied the file again.
     assert!(!log.contains("stale") && !functions(&reported).contains(&"cudnnGetVersion"), "{log}");
     assert!(functions(&reported).contains(&"cudnnCreateTensorDescriptor"), "{log}");
 }
@@ -541,7 +539,7 @@ fn processes_that_share_a_file_name_append_complete_entries() {
     let spawn = format!("spawn:{open}+~cudnnGetVersion+~cudnnCreateTensorDescriptor+~cudnnGetVersion");
     run(logging(&real, logs.path(), "log"), &[&open, "~cudnnGetVersion", &spawn, "~cudnnCreateTensorDescriptor"]);
     let entries = read(logs.path());
-    // The second process empties the file, as cuDNN does; the first appends to it.
+    // The second process empties the file, as cuDNN does, and the first appends to it.
     let failed: Vec<&LogEntry> =
         entries.iter().filter(|entry| entry.function.as_deref() == Some("cudnnCreateTensorDescriptor")).collect();
     assert_eq!(failed.len(), 2, "{entries:#?}");

@@ -1,5 +1,5 @@
-//! Tests the test suite: on a machine without a network, every test reports that it did not run, and only the first test
-//! waits for pip; and no temporary directory is left.
+//! Tests the test suite: on a machine without a network, every test reports that it did not run, only the first test
+//! waits for pip, and no temporary directory is left.
 
 use std::path::Path;
 use std::sync::OnceLock;

@@ -18,7 +18,6 @@ struct Program {
 }
 
 impl Program {
-    /// Returns `None` if the release is not available.
     fn new(source: &str, release: &str) -> Option<Program> {
         let cudnn = lib_dir(release)?;
         let ours = drop_in_alone();
@@ -26,7 +25,6 @@ impl Program {
         Some(Program { dir, ours, cudnn })
     }
 
-    /// Runs the program with this value of CUDNN_LOADER_PRELOAD.
     fn run(&self, preload: &str, args: &[&str]) -> ChildOutput {
         self.finish(self.child(preload), args)
     }
@@ -40,13 +38,11 @@ impl Program {
 
     fn finish(&self, child: Child, args: &[&str]) -> ChildOutput {
         let start = Instant::now();
-        let output = child.run(args);
-        assert_eq!(output.code, Some(0), "{args:?}: {output:#?}");
+        let output = child.run_successfully(args);
         assert!(start.elapsed() < Duration::from_secs(30), "{args:?} took {:?}", start.elapsed());
         output
     }
 
-    /// Builds the plugin from the same source.
     fn plugin(&self) -> PathBuf {
         let file = self.dir.path().join("libplugin.so");
         let header = header();
@@ -114,8 +110,7 @@ fn a_child_that_is_forked_at_any_moment_exits_normally() {
     }
 }
 
-/// One thread starts the preloads while another one forks and exits. Previously, 13 of 60 children or parents crashed
-/// here.
+/// One thread starts the preloads while another one forks and exits. Previously, 13 of 60 children or parents crashed.
 #[test]
 fn a_process_that_forks_and_exits_while_preloads_start_does_not_crash() {
     let Some(program) = Program::new("preload.c", "jit-cu12-9.19.0") else { return };
@@ -135,7 +130,7 @@ fn a_child_does_not_wait_for_the_preload_of_its_parent() {
 #[test]
 fn waiting_for_several_preloads_returns_the_first_failure() {
     let Some(program) = Program::new("preload.c", "jit-cu12-9.19.0") else { return };
-    // Only a limited number of preloads is remembered.
+    // Only a limited number of preloads is stored.
     for later in ["1", "40"] {
         let output = program.run("", &["first-failure", later]);
         assert!(output.stdout.contains("failed = 1, again = 1\n"), "{output:#?}");
@@ -289,8 +284,8 @@ fn a_destructor_may_wait_for_a_preload() {
 fn a_program_may_close_all_descriptors_during_a_preload() {
     let Some(program) = Program::new("preload.c", "jit-cu12-9.19.0") else { return };
     for delay in 0..80 {
-        // Contexts are excluded: while ld.so loads the driver's library, it has a file open among the program's
-        // descriptors.
+        // Contexts are excluded, because ld.so has a file open among the program's descriptors while it loads the
+        // driver's library.
         let output = program.run("files", &["close-all", &(delay * 40).to_string()]);
         assert_eq!(output.stdout, "lost = 0, version = 1\nreturns\n", "{output:#?}");
     }

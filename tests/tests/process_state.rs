@@ -9,7 +9,6 @@ use support::{Child, ChildOutput, FakeLibrary, Library, TempDir, Version, compil
 const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
 const VERSION: Version = Version::new(9, 19, 0);
 
-/// Returns an intact fake graph library with additional C code.
 fn graph_with(code: &str) -> TempDir {
     let dir = TempDir::new();
     FakeLibrary::new(Library::Graph, VERSION).with_code(code).build(&dir.file(Library::Graph));
@@ -17,9 +16,7 @@ fn graph_with(code: &str) -> TempDir {
 }
 
 fn run(child: Child, args: &[&str]) -> ChildOutput {
-    let output = child.run(args);
-    assert_eq!(output.code, Some(0), "{args:?}: {output:#?}");
-    output
+    child.run_successfully(args)
 }
 
 #[test]
@@ -163,7 +160,7 @@ fn a_setuid_program_has_no_verbose_error_strings() {
 #[test]
 fn a_file_that_becomes_a_pipe_at_the_wrong_moment_does_not_hang_the_loader() {
     let dir = graph_with("");
-    // A library for LD_PRELOAD that replaces graph with a pipe after the first `statx` of the file.
+    // A library for LD_PRELOAD that replaces graph by a pipe after the first `statx` of the file.
     let swap = dir.path().join("libswap.so");
     let code =
         "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdio.h>\n#include <string.h>\n#include <sys/stat.h>\n

@@ -38,7 +38,6 @@ impl Release {
         Child::bare(program).env("CUDNN_LOADER_DIR", &self.dir).env("LD_LIBRARY_PATH", &self.libraries.path)
     }
 
-    /// Runs the planner, which compiles three plans, with these layers.
     fn plan(&self, layers: &str) -> ChildOutput {
         let child = self
             .child(PLANNER)

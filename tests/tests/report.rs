@@ -14,7 +14,6 @@ fn report(dir: &Path) -> InstallationReport {
     InstallationReport::read(dir, &Host::sandbox("/nowhere")).expect("the directory must contain a cuDNN")
 }
 
-/// Builds fake versions of these libraries in a directory.
 fn fake_libraries(dir: &Path, libraries: &[Library]) {
     std::fs::create_dir_all(dir).unwrap();
     for library in libraries {
@@ -22,7 +21,6 @@ fn fake_libraries(dir: &Path, libraries: &[Library]) {
     }
 }
 
-/// Returns all libraries of 9.19.0.
 fn all() -> Vec<Library> {
     let later = [Library::Ext, Library::EnginesTensorIr];
     Library::ALL.iter().copied().filter(|library| !later.contains(library)).collect()
@@ -329,7 +327,7 @@ fn the_rpm_database_is_read_in_every_format() {
     let package = || InstallationReport::read(&dir, &environment).unwrap().package.map(|package| package.to_string());
     assert_eq!(package(), None);
     let database = root.join("var/lib/rpm/rpmdb.sqlite");
-    // The strings of an rpm header start like this; other places contain the package name too.
+    // The strings of an rpm header start like this, but other places also contain the package name.
     let others = "libcudnn9-cuda-12 = 9.19.0.56-1|C|libcudnn9-devel-cuda-12|9.19.0.56|1|cuDNN development|";
     let with_zeros = |text: &str| text.replace('|', "\0");
     write(&database, &with_zeros(others));
@@ -446,7 +444,7 @@ fn a_library_for_another_cuda_version_is_a_conflict() {
     }
 }
 
-/// NVIDIA's run paths from 9.17 on.
+/// NVIDIA's run paths from 9.17.
 const RUN_PATH_12: &str = "$ORIGIN:$ORIGIN/../../cublas/lib:$ORIGIN/../../cuda_nvrtc/lib";
 const RUN_PATH_13: &str = "$ORIGIN:$ORIGIN/../../cublas/lib:$ORIGIN/../../cuda_nvrtc/lib:$ORIGIN/../../cu13/lib";
 
@@ -541,7 +539,7 @@ fn a_jit_only_set_with_the_record_of_a_full_cudnn_is_partial() {
     }
 }
 
-/// Programs are linked to the shim. Without the shim, a JIT-only set is incomplete, however it was installed.
+/// Programs are linked to the shim. Without it, a JIT-only set is incomplete, however it was installed.
 #[test]
 fn a_jit_only_set_without_its_shim_is_partial() {
     let dir = TempDir::new();

@@ -29,7 +29,7 @@ fn full_sandbox(root: &Path) -> Host {
     make_dir(root, "venv/lib/python3.9/site-packages/nvidia/cudnn/lib");
     make_dir(root, "venv/lib/python3.12/site-packages/nvidia/cudnn/lib");
     make_dir(root, "venv/lib/python3.12/site-packages/nvidia/cudnn_jit/lib");
-    // The environment includes the packages of the base Python, but not the packages of a different Python version.
+    // The environment includes the packages of the base Python, but not of a different Python version.
     make_dir(root, "base/lib/python3.12/site-packages/nvidia/cudnn/lib");
     make_dir(root, "base/lib/python3.13/site-packages/nvidia/cudnn/lib");
     let home = make_dir(root, "base/bin");
@@ -165,7 +165,7 @@ fn directories_that_another_user_may_have_created_are_not_searched_next_to_a_pro
 /// Owner, group and mode of a file.
 type Access = (u32, u32, u32);
 
-/// The directory above the program's, in a place that is writable for all users or not, and the type of `lib` in it.
+/// Tests a world-writable or safe directory above the program's, and the type of `lib` in it.
 #[test]
 fn directories_that_another_user_may_have_created_are_never_found() {
     const VICTIM: u32 = 65533;
@@ -179,7 +179,6 @@ fn directories_that_another_user_may_have_created_are_never_found() {
         Dir(Access),
         /// The owner of the link, and its target directory.
         Link(u32, Access),
-        /// The owner of the link.
         LinkToNowhere(u32),
     }
     use Lib::{Dir, Link, LinkToNowhere, None as Nothing};
@@ -377,7 +376,7 @@ fn variables_and_adjacent_directories_are_ignored_in_secure_execution_mode() {
     let found = candidates(&Search::new(environment), root);
     for (dir, origin) in &found {
         assert!(matches!(origin, Origin::LdCache | Origin::LdDefault | Origin::WellKnown), "{dir} ({origin})");
-        // It is often installed by a user other than root.
+        // A user other than root often installs it.
         assert_ne!(dir, "opt/conda/lib");
     }
     assert!(!found.is_empty());
@@ -443,7 +442,7 @@ fn directories_are_searched_once_under_their_first_name() {
     };
     let wheel = "python3.12/site-packages/nvidia/cudnn/lib";
     make_dir(root, &format!("venv/lib/{wheel}"));
-    // Fedora uses lib64 for separate packages; on other systems it is a link to lib.
+    // Fedora uses lib64 for separate packages, but it is a link to lib on other systems.
     make_dir(root, &format!("venv/lib64/{wheel}"));
     assert_eq!(found("venv"), [format!("venv/lib/{wheel}"), format!("venv/lib64/{wheel}")]);
     std::fs::remove_dir_all(root.join("venv/lib64")).unwrap();

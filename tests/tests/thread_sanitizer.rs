@@ -29,7 +29,7 @@ fn build(test: &str) -> Option<PathBuf> {
         .args(["--package", "cudnn-tests", "--bin", "driver", "--package", "cudnn-shim", "--lib", "--target-dir"])
         .arg(&target)
         .current_dir(&root)
-        // The program contains the run-time library, which the drop-in uses too.
+        // The program contains the run-time library, which the drop-in also uses.
         .env("RUSTFLAGS", "-Zsanitizer=thread -Clink-arg=-rdynamic")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .output()

@@ -1,6 +1,6 @@
-//! Recreates fifteen problems from public reports, from real releases where possible. The doctor must name
-//! the cause and a remedy, and the loader must report it. docs/data/what-goes-wrong.json has the output of each, and of
-//! NVIDIA's shim; `CUDNN_TESTS_WRITE=1` rewrites that file.
+//! Recreates fifteen problems from public reports, from real releases where possible. The doctor must name the cause
+//! and a remedy, and the loader must report it. docs/data/what-goes-wrong.json has the output of each, and of NVIDIA's
+//! shim. `CUDNN_TESTS_WRITE=1` rewrites that file.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -43,14 +43,13 @@ impl World {
         self.root.path().join(below)
     }
 
-    /// Creates a directory below the root.
     fn make_dir(&self, below: &str) -> PathBuf {
         let dir = self.path(below);
         std::fs::create_dir_all(&dir).unwrap();
         dir
     }
 
-    /// Installs a real release, or some files of it, in a directory below the root.
+    /// Installs a real release, or some files of it, in a directory.
     fn install(&self, below: &str, from: &Path, names: Option<&[Library]>) -> PathBuf {
         let dir = self.make_dir(below);
         for library in Library::ALL.iter().filter(|library| names.is_none_or(|names| names.contains(library))) {
@@ -62,7 +61,6 @@ impl World {
         dir
     }
 
-    /// Builds a complete set of fake libraries.
     fn fake_libraries(&self, below: &str, version: Version, ptx: u16) -> PathBuf {
         let dir = self.make_dir(below);
         for library in Library::ALL.iter().filter(|library| cudnn_probe::release_facts::has_library(version, **library))
@@ -132,14 +130,12 @@ impl World {
         Report { root: self.root, situation, shim: shim.map(printed), doctor, loader }
     }
 
-    /// Runs the driver with NVIDIA's shim.
     fn shim(&self, shim: &Path, args: &[&str]) -> ChildOutput {
         let shim = shim.to_str().unwrap();
         self.run(Child::bare(DRIVER), &[&["--shim", shim], args].concat())
     }
 }
 
-/// The exit of a doctor process.
 struct Doctor {
     stdout: String,
     code: Option<i32>,
@@ -164,7 +160,7 @@ fn printed(output: &ChildOutput) -> String {
     lines.join("\n")
 }
 
-/// Returns the text after checking that it contains all fragments.
+/// Returns the text, which must contain all fragments.
 fn assert_contains<'a>(text: &'a str, fragments: &[&str]) -> &'a str {
     for fragment in fragments {
         assert!(text.contains(fragment), "{fragment:?} is missing: {text}");
@@ -176,7 +172,7 @@ fn jit() -> Option<(PathBuf, PathBuf)> {
     Some((lib_dir("jit-cu12-9.19.0")?, lib_dir("jit-cu13-9.27.0")?))
 }
 
-/// A framework bundles only NVIDIA's shim; the other libraries are in a wheel.
+/// A framework bundles only NVIDIA's shim, and the other libraries are in a wheel.
 fn wheel_outside_search_paths() -> Option<Report> {
     let (older, _) = jit()?;
     let world = World::new();
@@ -208,7 +204,7 @@ fn wheel_outside_search_paths() -> Option<Report> {
     ))
 }
 
-/// One framework has loaded its own cuDNN; then the program calls another framework's shim.
+/// One framework has loaded its own cuDNN. Then the program calls another framework's shim.
 fn two_cudnns_in_one_process() -> Option<Report> {
     let (older, newer) = jit()?;
     let world = World::new();
@@ -320,7 +316,6 @@ fn rpath_and_library_path_of_two_releases() -> Option<Report> {
     ))
 }
 
-/// The unversioned symlink is missing.
 fn no_unversioned_link() -> Option<Report> {
     let (older, _) = jit()?;
     let world = World::new();
@@ -333,7 +328,6 @@ fn no_unversioned_link() -> Option<Report> {
     Some(world.report("The `libcudnn.so` symlink to `libcudnn.so.9` is missing.", None, doctor, printed(&loader)))
 }
 
-/// The driver is missing.
 fn no_driver() -> Option<Report> {
     if Path::new("/proc/driver/nvidia/version").exists() {
         not_run("the situation without a driver", "a driver is installed");
@@ -402,7 +396,6 @@ fn cuda_12_among_cuda_13() -> Option<Report> {
     Some(world.report("cuDNN for CUDA 12 on a host with CUDA 13's libraries.", None, doctor, printed(&loader)))
 }
 
-/// Only three of the libraries exist.
 fn bundle_lacks_libraries() -> Option<Report> {
     let world = World::new();
     let all = world.fake_libraries("all", OLDER, 8);
@@ -444,7 +437,6 @@ fn cuda_home_and_wheel() -> Option<Report> {
     ))
 }
 
-/// The application requires a newer cuDNN.
 fn release_too_old() -> Option<Report> {
     let (older, _) = jit()?;
     let record = support::release("jit-cu12-9.19.0")?;
@@ -468,7 +460,6 @@ fn release_too_old() -> Option<Report> {
     Some(world.report("The application requires 9.20, and 9.19 is installed.", None, doctor, printed(&loader)))
 }
 
-/// A dependency of one library is missing.
 fn missing_dependency() -> Option<Report> {
     let world = World::new();
     let here = world.fake_libraries("here", OLDER, 8);
@@ -528,7 +519,6 @@ fn mixed_cuda_majors() -> Option<Report> {
     ))
 }
 
-/// The file is not a library for this machine.
 fn not_a_library_for_this_machine() -> Option<Report> {
     let (older, _) = jit()?;
     let graph = std::fs::read(older.join("libcudnn_graph.so.9")).unwrap();
@@ -593,7 +583,7 @@ fn the_doctor_names_the_cause_and_a_remedy_and_the_loader_reports_it() {
         };
         let clean = |text: &str| {
             let text = text.replace(&report.root.path().display().to_string(), "…");
-            // Remove the directories of this machine, which the search lists too.
+            // Remove the directories of this machine, which the search also lists.
             let ends = ["does not exist", "contains no libcudnn_graph.so.9"];
             let is_specific =
                 |line: &&str| !line.is_empty() && (line.contains('…') || !ends.iter().any(|end| line.ends_with(end)));

@@ -23,10 +23,9 @@ struct Case {
     name: &'static str,
     /// Extents of x, w and y.
     dims: [&'static [i64]; 3],
-    /// The number of spatial dimensions, which is CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS. The extents have two more (N,
-    /// C), or three more in the grouped layout (N, G, C).
+    /// The number of spatial dimensions (CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS). The extents have two more (N, C), or
+    /// three more in the grouped layout (N, G, C).
     spatial: usize,
-    /// The same in all spatial dimensions.
     stride: i64,
     dilation: i64,
     alpha: f32,
@@ -83,7 +82,7 @@ pub(crate) fn run(gpu: &Gpu) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs one case on the GPU and compares the result with the CPU's. Returns the relative error.
+/// Runs one case on the GPU and returns the relative error in comparison with the CPU.
 fn convolve(gpu: &Gpu, handle: &Handle, case: &Case) -> Result<f64, Failure> {
     let tensor = if case.is_channels_last { Tensor::channels_last } else { Tensor::packed };
     let [x_dims, w_dims, y_dims] = case.dims;

@@ -1,5 +1,5 @@
-//! Runs convolutions with the backend API: layouts, groups, alpha and beta, stride and dilation, three dimensions.
-//! cuDNN is loaded at run time.
+//! Runs convolutions with the backend API, with cuDNN loaded at run time: layouts, groups, alpha and beta, stride and
+//! dilation, three dimensions.
 //!
 //! `cargo run --release -p cudnn-backend --example backend_convolution`
 

@@ -1,4 +1,4 @@
-//! Compares memory on the GPU, which takes a thousandth of the time to copy it to the host.
+//! Compares memory on the GPU, which is a thousand times as fast as copying it to the host.
 
 use std::ffi::{CString, c_void};
 use std::ptr::from_mut;
@@ -17,10 +17,10 @@ const MAX_BLOCKS: u64 = 4096;
 /// The number of bytes that a thread compares at once.
 const WORD: usize = 4;
 
-/// Compares memory on the GPU that it was created for.
+/// Compares memory on one GPU.
 pub struct Comparer {
     function: CUfunction,
-    /// Whether a difference was found: a number with 4 bytes.
+    /// The result of the kernel, a 4-byte number.
     found: Memory,
 }
 
@@ -40,7 +40,7 @@ impl Comparer {
         Ok(Comparer { function, found: gpu.zeroed(WORD)? })
     }
 
-    /// Waits for the queued work. Returns whether these pairs of memory have the same bytes.
+    /// Waits for the queued work. Returns whether all of these pairs of memory have the same bytes.
     ///
     /// # Errors
     /// Returns an error if the queued work has failed, if two sizes differ, or if a size is not a multiple of 4.

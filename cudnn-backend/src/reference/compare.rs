@@ -13,7 +13,7 @@ pub enum WrongResult {
         /// The root mean square of the reference.
         typical: f64,
     },
-    /// The result is too far off overall, or has another length, or contains NaN.
+    /// The result is too far off overall, has another length, or contains NaN.
     Overall {
         /// The relative error in the 2-norm.
         error: f64,
@@ -41,7 +41,7 @@ impl Error for WrongResult {}
 /// Returns the relative error of a result in the 2-norm.
 ///
 /// # Errors
-/// Returns an error if that exceeds the tolerance, or a single element is off by more than 20 times as much.
+/// Returns an error if this exceeds the tolerance, or if a single element exceeds 20 times the tolerance.
 pub fn compare(result: &[f32], reference: &[f32], tolerance: f64) -> Result<f64, WrongResult> {
     let (mut difference, mut size, mut largest) = (0f64, 0f64, 0f64);
     for (value, expected) in result.iter().zip(reference) {
@@ -54,7 +54,7 @@ pub fn compare(result: &[f32], reference: &[f32], tolerance: f64) -> Result<f64,
     if largest > typical * tolerance * 20.0 {
         return Err(WrongResult::Element { difference: largest, typical });
     }
-    // Not `error > tolerance`: that is false for NaN.
+    // `error > tolerance` would be false for NaN.
     if error <= tolerance && result.len() == reference.len() {
         Ok(error)
     } else {

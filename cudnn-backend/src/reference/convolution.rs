@@ -6,8 +6,7 @@ use crate::tensor::Tensor;
 /// Returns alpha * conv(x, w) + beta * y, where `y_before` is the content of y.
 ///
 /// The tensors are in the grouped layout, `[N, G, C, ..]`, `[G, K, C, ..]` and `[N, G, K, ..]`, or in the usual layout
-/// without G. In the usual layout, the filters have as many channels as one group, which determines the number of
-/// groups.
+/// without G. In the usual layout, the number of groups follows from the number of channels of the filters.
 pub fn convolve(
     convolution: &Convolution,
     tensors: [&Tensor; 3],
@@ -36,14 +35,12 @@ pub fn convolve(
     result
 }
 
-/// A convolution with all tensors in the grouped layout. A pixel is an element of y without the channel index: `[N, G,
-/// P, ..]`.
+/// A convolution in the grouped layout. A pixel is an element of y without the channel index: `[N, G, P, ..]`.
 struct Problem<'a> {
     convolution: &'a Convolution,
     x: Tensor,
     w: Tensor,
     y: Tensor,
-    /// The spatial indices of the filter's taps.
     taps: Vec<Vec<i64>>,
 }
 
@@ -62,7 +59,7 @@ impl<'a> Problem<'a> {
         extent(&self.w, 2)
     }
 
-    /// Returns the filters in the order in which [`pixel`](Problem::pixel) gathers x, one after another.
+    /// Returns the filters in the order in which [`pixel`](Problem::pixel) gathers x.
     fn filters(&self, w_values: &[f32]) -> Vec<f32> {
         let filters = indices(self.w.dims.get(..2).unwrap_or_default());
         let values = filters.flat_map(|filter| {
@@ -90,7 +87,7 @@ impl<'a> Problem<'a> {
                 Some(at) => gathered.extend(
                     (0..self.channels()).map(|channel| value(x_values, start + at + channel * stride(&self.x, 2))),
                 ),
-                // Padding: elements outside of x are zero.
+                // Elements outside of x are zero.
                 None => gathered.extend((0..self.channels()).map(|_| 0.0)),
             }
         }
@@ -116,7 +113,6 @@ impl<'a> Problem<'a> {
         Some(total)
     }
 
-    /// Returns the offsets in y of a pixel's elements.
     fn y_offsets(&self, pixel: &[i64]) -> impl Iterator<Item = usize> + use<> {
         let (start, step) = match pixel {
             [image, group, position @ ..] => {
@@ -128,7 +124,7 @@ impl<'a> Problem<'a> {
     }
 }
 
-/// Returns all indices within these extents, the last dimension innermost.
+/// Returns all indices within these extents, where the last dimension varies fastest.
 fn indices(extents: &[i64]) -> impl Iterator<Item = Vec<i64>> + use<> {
     let extents = extents.to_vec();
     let mut next = Some(vec![0; extents.len()]);
@@ -164,7 +160,7 @@ fn value(values: &[f32], offset: i64) -> f32 {
     usize::try_from(offset).ok().and_then(|offset| values.get(offset)).copied().unwrap_or(0.0)
 }
 
-/// Returns the sum of products in double precision, computed in eight parts so that the compiler can vectorize it.
+/// Returns the sum of products in double precision. Uses eight partial sums so that the compiler can vectorize it.
 fn dot(a: &[f32], b: &[f32]) -> f64 {
     let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
     let mut sums = [0f64; 8];

@@ -1,5 +1,4 @@
-//! Computes the same convolution on the CPU to check the GPU's result, and provides the input values. Independent of
-//! descriptors and the GPU.
+//! Provides input values, and computes convolutions on the CPU. Independent of descriptors and the GPU.
 
 mod compare;
 mod convolution;

@@ -5,8 +5,7 @@ use half::f16;
 
 use crate::tensor::Tensor;
 
-/// Returns values between -1 and 1 for all elements of a tensor, the same in every run, and exact in the tensor's data
-/// type.
+/// Returns reproducible values between -1 and 1 for all elements of a tensor, which are exact in its data type.
 pub fn noise(tensor: &Tensor) -> Vec<f32> {
     let mut state = (tensor.uid as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let next = |_| {
@@ -23,7 +22,7 @@ pub fn noise(tensor: &Tensor) -> Vec<f32> {
     (0..tensor.element_count()).map(next).collect()
 }
 
-/// Encodes values in the tensor's data type, half or float.
+/// Encodes values in the data type of the tensor, which is half or float.
 pub fn encode(tensor: &Tensor, values: &[f32]) -> Vec<u8> {
     match tensor.data_type {
         DataType::CUDNN_DATA_HALF => values.iter().flat_map(|value| f16::from_f32(*value).to_le_bytes()).collect(),
@@ -31,7 +30,7 @@ pub fn encode(tensor: &Tensor, values: &[f32]) -> Vec<u8> {
     }
 }
 
-/// Decodes values from the tensor's data type, half or float.
+/// Decodes values from the data type of the tensor, which is half or float.
 pub fn decode(tensor: &Tensor, bytes: &[u8]) -> Vec<f32> {
     match tensor.data_type {
         DataType::CUDNN_DATA_HALF => bytes.as_chunks().0.iter().map(|two| f16::from_le_bytes(*two).to_f32()).collect(),

@@ -1,6 +1,4 @@
-//! Appends records to a file, one `pwrite` call per record.
-//!
-//! The kernel has the complete record when the call returns, so the record survives if the process crashes afterwards.
+//! Appends records to a file with one `pwrite` call per record, so that records survive a crash of the process.
 
 use std::fs::OpenOptions;
 use std::io::{Error, ErrorKind, Result};
@@ -12,17 +10,15 @@ use super::cancel::ThreadStateGuard;
 use super::descriptor::{Descriptor, flock};
 use super::signals::{discard_signal, with_all_signals_blocked};
 
-/// An offset that no file system supports. A descriptor in append mode ignores the offset. However, if the program has
-/// just closed the descriptor and opened another file under the same number, the write fails instead of damaging that
-/// file.
+/// An offset that no file system supports. A descriptor in append mode ignores it. However, if the program has just
+/// closed the descriptor and opened another file under the same number, the write fails and cannot damage that file.
 const ANYWHERE: u64 = 1 << 62;
 
-/// An open file with a lock (`flock`) that shows other processes that the file is in use.
+/// An open file with a lock (`flock`), so that other processes detect that the file is in use.
 pub struct AppendFile(Descriptor);
 
 impl AppendFile {
-    /// Creates a new file at an absolute path. Returns `None` if another process replaced the file before it could be
-    /// locked.
+    /// Creates a new file at an absolute path. Returns `None` if another process replaces it before it is locked.
     ///
     /// # Errors
     /// Returns an error if the system call fails.
@@ -40,11 +36,10 @@ impl AppendFile {
         }
     }
 
-    /// Removes a file so that the name can be reused. Returns `false` if a process is still writing to the file.
+    /// Removes a file to reuse the name. Returns `false` if a process is still writing to the file.
     ///
     /// # Errors
-    /// Returns an error if a system call fails, the path is not a regular file, or `may_be_removed` rejects the
-    /// content.
+    /// Returns an error if a system call fails, the path is not a file, or `may_be_removed` rejects the content.
     pub fn remove(path: &Path, may_be_removed: impl FnOnce(&[u8]) -> bool) -> Result<bool> {
         let _guard = ThreadStateGuard::new();
         let mut options = OpenOptions::new();
@@ -77,7 +72,7 @@ impl AppendFile {
         self.0.path()
     }
 
-    /// Appends a record with a single write. If `is_torn` is set after an error, part of the record was written.
+    /// Appends a record with a single write. Sets `is_torn` if a part of the record was written before an error.
     ///
     /// # Errors
     /// Returns an error if the system call fails.
@@ -88,14 +83,14 @@ impl AppendFile {
             if rest.is_empty() {
                 return Ok(());
             }
-            // Retry so that the error explains why there was not enough space.
+            // Retry so that the error contains the reason.
             is_torn.store(true, Ordering::SeqCst);
             file.write_all_at(rest, ANYWHERE)?;
             is_torn.store(false, Ordering::SeqCst);
             Ok(())
         });
         if written.as_ref().is_err_and(|error| error.kind() == ErrorKind::FileTooLarge) {
-            // Exceeding a file size limit must be an error, not a signal.
+            // An exceeded file size limit must be an error and not a signal.
             discard_signal(libc::SIGXFSZ);
         }
         written
@@ -108,8 +103,7 @@ impl AppendFile {
     }
 }
 
-/// Runs `work` with signal handlers of the program blocked, because a handler could append another record or leave
-/// through `siglongjmp`.
+/// Runs `work` with the program's signal handlers blocked, because they could append a record or `siglongjmp`.
 pub fn uninterrupted<T>(work: impl FnOnce() -> T) -> T {
     let _guard = ThreadStateGuard::new();
     with_all_signals_blocked(work)

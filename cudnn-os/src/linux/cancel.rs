@@ -6,13 +6,13 @@ use std::ffi::c_int;
 const PTHREAD_CANCEL_DISABLE: c_int = 1;
 
 unsafe extern "C" {
-    // The `libc` crate does not declare this function for Linux. It is safe to call because it accepts any state and
-    // writes only through the pointer that `ThreadStateGuard` passes.
+    // The `libc` crate does not declare this function for Linux. It is safe, because it accepts any state and writes
+    // only through the pointer from `ThreadStateGuard`.
     safe fn pthread_setcancelstate(state: c_int, previous: *mut c_int) -> c_int;
 }
 
-/// Preserves `errno` and postpones cancellation of this thread (`pthread_cancel`) while the guard exists. A
-/// cancellation unwinds the stack at any call that may block, and unwinding Rust code that way aborts the process.
+/// Preserves `errno` and postpones cancellation of this thread (`pthread_cancel`). Otherwise, cancellation unwinds the
+/// stack at any call that may block, and unwinding Rust code in this way aborts the process.
 #[derive(Debug)]
 pub struct ThreadStateGuard {
     errno: c_int,

@@ -12,26 +12,25 @@ use super::keeper::{INTERVAL, KILL_LIMIT, Keeper, signal_group};
 use super::processes::{has_ended, stat};
 use super::watch::watch;
 
-/// Prepares this process for starting children. It restores the default action of SIGCHLD, because a parent that
-/// ignored the signal would make exit statuses unavailable, and turns exceeded file size limits into errors. Call this
-/// before the process starts a second thread.
+/// Prepares this process for starting children. Restores the default action of SIGCHLD, because exit statuses are
+/// unavailable if a parent ignored it, and turns exceeded file size limits into errors. Call this before the process
+/// starts a second thread.
 pub fn prepare() {
-    // Use a handler rather than SIG_IGN, which programs started by this process would inherit.
+    // Programs that this process starts would inherit SIG_IGN, but no handler.
     extern "C" fn nothing(_: libc::c_int) {}
     let handler = nothing as extern "C" fn(libc::c_int) as libc::sighandler_t;
     // SAFETY: the process is single-threaded, has not installed handlers for these signals, and the new handler is
     // empty.
     unsafe {
         libc::signal(libc::SIGCHLD, libc::SIG_DFL);
-        // A parent may ignore this signal for all programs it starts, as Python does.
+        // A parent may ignore this signal for all programs that it starts, as Python does.
         if libc::signal(libc::SIGXFSZ, handler) == libc::SIG_IGN {
             libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
         }
     }
 }
 
-/// Checks whether this process was started with a standard output. std opens /dev/null in place of a closed one, so
-/// that writing does not fail.
+/// Checks whether this process was started with a standard output. std replaces a closed one by /dev/null.
 ///
 /// # Errors
 /// Returns the error of writing to a closed file.
@@ -39,7 +38,7 @@ pub fn check_output() -> Result<()> {
     if was_output_closed() { Err(Error::from_raw_os_error(libc::EBADF)) } else { Ok(()) }
 }
 
-/// Terminates this process together with the parent. Without this, the process would run forever if a library hangs.
+/// Terminates this process together with the parent. Otherwise, it would run forever if a library hangs.
 pub fn end_with_parent() {
     // SAFETY: the call only changes a setting of this process.
     let result = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
@@ -58,8 +57,7 @@ pub fn end_child_with_this_process(command: &mut Command) {
     };
 }
 
-/// Shields the child that this command starts from Ctrl-C. The child can finish its work, and this process decides how
-/// to continue.
+/// Shields the child of this command from Ctrl-C, so that this process decides how to continue.
 pub fn keep_from_interruption(command: &mut Command) {
     command.process_group(0);
 }
@@ -77,7 +75,7 @@ pub fn keep_open(command: &mut Command, file: &File) {
     };
 }
 
-/// Terminates a child that was started after [`keep_from_interruption`], with the processes that it started. Processes
+/// Terminates a child that was started after [`keep_from_interruption`], with all processes that it started. Processes
 /// that ignore SIGTERM are killed.
 ///
 /// # Errors
@@ -92,8 +90,8 @@ pub fn end_group(child: &mut Started) -> Result<ExitStatus> {
     child.wait()
 }
 
-/// Replaces this process with the program of the command, which inherits what this process inherited. Returns only if
-/// that fails. Another process calls `then` when the program has exited.
+/// Replaces this process with the program of the command, which inherits the same as this process. Returns only after a
+/// failure. Another process calls `then` when the program has exited.
 pub fn become_program(command: &mut Command, then: Option<&dyn Fn()>) -> Error {
     let watcher = then.and_then(|then| watch(then).ok());
     // SAFETY: the function makes system calls that are allowed here. std resets SIGPIPE before it calls the function.
@@ -109,7 +107,7 @@ pub fn crash_number(status: ExitStatus) -> Option<i32> {
     status.signal()
 }
 
-/// Describes a failure as a phrase to follow the name of the process.
+/// Describes a failure as a phrase that follows the name of the process.
 pub fn failure(status: ExitStatus) -> String {
     match status.signal() {
         Some(signal) => format!("was ended by signal {signal}{}", signal_name(signal)),
@@ -128,8 +126,7 @@ fn signal_name(signal: i32) -> &'static str {
     }
 }
 
-/// A child process. With a session, the child runs without a terminal and exits together with all processes that it
-/// started.
+/// A child process. A child with a session has no terminal and exits together with all processes that it started.
 pub struct Child(Kind);
 
 enum Kind {
@@ -138,7 +135,7 @@ enum Kind {
 }
 
 impl Child {
-    /// Starts the command, and closes this process's copies of the descriptors that were for the child.
+    /// Starts the command, and closes this process's copies of the child's descriptors.
     ///
     /// # Errors
     /// Returns an error if the system call fails.
@@ -159,8 +156,8 @@ impl Child {
         }
     }
 
-    /// Terminates the child if it is still running, and with a session also all processes that it started. Returns the
-    /// exit status, or `None` if the process survives.
+    /// Terminates the child, and with a session also all processes that it started. Returns the exit status, or `None`
+    /// if the process survives.
     ///
     /// # Errors
     /// Returns an error if the system call fails.
@@ -171,8 +168,7 @@ impl Child {
         }
     }
 
-    /// Returns the number of bytes read and the number of page faults that read from disk. Returns `None` if the kernel
-    /// does not report them.
+    /// Returns the number of bytes read and the number of page faults that read from disk, if the kernel reports them.
     pub fn activity(&self) -> Option<(u64, u64)> {
         let process = match &self.0 {
             Kind::WithoutSession(child) => child.id(),
@@ -220,7 +216,6 @@ mod tests {
             keep_open(&mut command, &file);
             let mut child = Child::start(command, has_session).unwrap();
             let mut text = String::new();
-            // The shell closes the only writing end of the pipe.
             from_child.read_to_string(&mut text).unwrap();
             assert_eq!((text.as_str(), child.has_ended()), ("text", false));
             to_child.write_all(b"\n").unwrap();

@@ -5,7 +5,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 const SECOND: i64 = 1_000_000_000;
 
-/// Returns the current time of the clock that the kernel uses for file times, in nanoseconds since 1970.
+/// Returns the time from the clock for file times, in nanoseconds since 1970.
 pub fn file_time() -> i64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the output pointer is valid.
@@ -13,13 +13,11 @@ pub fn file_time() -> i64 {
     nanoseconds(time.tv_sec, time.tv_nsec)
 }
 
-/// Combines seconds and nanoseconds into one number.
 pub(crate) fn nanoseconds(seconds: i64, nanoseconds: i64) -> i64 {
     seconds.saturating_mul(SECOND).saturating_add(nanoseconds)
 }
 
-/// Formats a local time with a `strftime` format. Returns `None` if the result is empty or too long, or if the format
-/// contains a NUL byte.
+/// Formats a time with a `strftime` format. Returns `None` if the format has a NUL, or the result is empty or too long.
 pub fn local_time(format: &OsStr, seconds: u64) -> Option<OsString> {
     let format = CString::new(format.as_bytes()).ok()?;
     // The name of this type is different in musl.
@@ -37,7 +35,7 @@ pub fn local_time(format: &OsStr, seconds: u64) -> Option<OsString> {
     Some(OsString::from_vec(text)).filter(|text| !text.is_empty())
 }
 
-/// Returns the nanoseconds since the machine started, from `CLOCK_MONOTONIC`, which other tracers use as well.
+/// Returns the nanoseconds since the machine started, from `CLOCK_MONOTONIC` as in other tracers.
 #[inline]
 pub fn monotonic() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

@@ -1,4 +1,4 @@
-//! A file descriptor that recovers after the program closes all descriptors.
+//! A file descriptor that recovers if the program closes all descriptors.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{Error, ErrorKind, Result, Seek, SeekFrom};
@@ -11,24 +11,22 @@ use std::sync::atomic::{AtomicI32, Ordering};
 /// A file that is open for appending. All threads share it, and dropping it does not close the descriptor, because
 /// other threads may still use it.
 ///
-/// A program that closes all descriptors may later get another file under the same number. Each use therefore checks
-/// first that the number still refers to this file. If the descriptor was closed, the file is opened again by path.
+/// A program that closes all descriptors may later get another file under the same number. Before each use, the number
+/// is checked, and if necessary the file is opened again by path.
 pub(crate) struct Descriptor {
     number: AtomicI32,
     path: PathBuf,
     device: u64,
     inode: u64,
-    /// Set if only this process writes to the file. The file is then locked, and the file position serves as a mark,
+    /// Whether only this process writes to the file. The file is then locked, and the file position serves as a mark,
     /// because `pwrite` in append mode does not move it. `lseek` is cheaper than `fstat`, which makes Linux record the
-    /// time of the next write precisely, and recording takes longer than the write itself.
+    /// time of the next write precisely. Recording takes longer than the write itself.
     is_own: bool,
 }
 
 impl Descriptor {
-    /// Takes ownership of a file that was opened for appending at this absolute path.
-    ///
-    /// # Errors
-    /// Returns `WouldBlock` if `is_own` is set and another process has locked the file.
+    /// Takes ownership of a file that was opened for appending at this absolute path. Returns `WouldBlock` if `is_own`
+    /// is set and another process has locked the file.
     pub(crate) fn new(file: &File, path: PathBuf, is_own: bool) -> Result<Self> {
         if is_own {
             // File systems without lock support are accepted.
@@ -45,16 +43,14 @@ impl Descriptor {
         &self.path
     }
 
-    /// Returns whether this path still refers to the file.
     pub(crate) fn is_at(&self, path: &Path) -> bool {
         path.symlink_metadata().is_ok_and(|metadata| self.is_this(&metadata))
     }
 
-    /// Runs `work` with the file, and reopens the file first if the program has closed the descriptor.
+    /// Runs `work` with the file, and first reopens the file if the program has closed the descriptor.
     #[inline]
     pub(crate) fn with<T>(&self, work: impl Fn(&File) -> Result<T>) -> Result<T> {
-        /// The number of attempts while other threads reopen the file. Each thread briefly uses the old number and then
-        /// closes it.
+        /// The number of attempts while other threads reopen the file, which briefly use the old number.
         const ATTEMPTS: usize = 8;
         let mut result = self.try_with(&work);
         for _ in 1..ATTEMPTS {
@@ -80,7 +76,6 @@ impl Descriptor {
         (metadata.dev(), metadata.ino()) == (self.device, self.inode)
     }
 
-    /// Returns whether this descriptor still refers to the file.
     #[inline]
     fn has(&self, mut file: &File) -> bool {
         if self.is_own {
@@ -89,7 +84,7 @@ impl Descriptor {
         file.metadata().is_ok_and(|metadata| self.is_this(&metadata))
     }
 
-    /// Returns a file position that other files are unlikely to have, and that every file system allows.
+    /// Returns an unusual file position that every file system allows.
     fn mark(&self) -> u64 {
         const START: u64 = 1 << 30;
         START + self.inode % START
@@ -103,8 +98,7 @@ impl Descriptor {
             return Err(Error::new(ErrorKind::NotFound, "the program closed it, and the path is a different file now"));
         }
         if self.is_own {
-            // The file belongs to this process. Another thread that reopens it, or a forked child, may already hold the
-            // lock.
+            // This process owns the file. A forked child, or another thread that reopens it, may already hold the lock.
             let _ = flock(&file);
         }
         let number = self.duplicate(&file)?;
@@ -118,8 +112,8 @@ impl Descriptor {
         }
     }
 
-    /// Prepares the file and returns a duplicate descriptor. Numbers 0 to 2 are skipped, because they are reserved for
-    /// the standard streams even if they are free.
+    /// Prepares the file and returns a duplicate descriptor. Skips the numbers 0 to 2, which are reserved for the
+    /// standard streams even if they are free.
     fn duplicate(&self, mut file: &File) -> Result<RawFd> {
         if self.is_own {
             file.seek(SeekFrom::Start(self.mark()))?;
@@ -130,7 +124,7 @@ impl Descriptor {
         if number < 0 { Err(Error::last_os_error()) } else { Ok(number) }
     }
 
-    /// Closes the descriptor. Call this only if no other thread of the process uses it.
+    /// Closes the descriptor, which no other thread of the process may use.
     pub(crate) fn close(&self) {
         let number = self.number.load(Ordering::Acquire);
         // SAFETY: `ManuallyDrop` leaves the descriptor open, as in `with`.
@@ -141,7 +135,6 @@ impl Descriptor {
     }
 }
 
-/// Locks a file for this process, unless another process has locked it.
 pub(crate) fn flock(file: &File) -> Result<()> {
     // SAFETY: the arguments are plain integers.
     let locked = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };

@@ -1,4 +1,4 @@
-//! Reads environment variables, both current and as they were when the process started.
+//! Reads current and original environment variables.
 
 #[cfg(feature = "native")]
 use std::ffi::{CStr, c_char};
@@ -6,8 +6,8 @@ use std::ffi::{OsString, c_ulong};
 
 use super::files::path_from_bytes;
 
-/// Returns the value that an environment variable had when the process started. The outer `Option` is `None` if the
-/// original environment cannot be read.
+/// Returns the value of an environment variable at the start of the process. The outer `Option` is `None` if the
+/// original environment is unreadable.
 pub fn initial_value(name: &str) -> Option<Option<OsString>> {
     let block = std::fs::read("/proc/self/environ").ok()?;
     let value = value_in(&block, name)?;
@@ -15,7 +15,7 @@ pub fn initial_value(name: &str) -> Option<Option<OsString>> {
 }
 
 /// Finds a variable in a block of NUL-terminated `NAME=VALUE` entries. The outer `Option` is `None` if the block is
-/// invalid, for example because the program changed its title (`setproctitle`) and overwrote the environment.
+/// invalid, for example because the program changed its title (`setproctitle`).
 fn value_in<'a>(block: &'a [u8], name: &str) -> Option<Option<&'a [u8]>> {
     let entries = block.strip_suffix(b"\0")?;
     let is_entry = |entry: &[u8]| entry.iter().position(|byte| *byte == b'=').is_some_and(|end| end > 0);
@@ -31,11 +31,11 @@ pub fn without_quotes(value: OsString) -> OsString {
     value
 }
 
-/// Returns whether the process runs in secure-execution mode (`AT_SECURE`), which setuid, setgid and file capabilities
-/// enable. The environment then comes from a less privileged user and must not be trusted.
+/// Returns whether the process runs in secure-execution mode (`AT_SECURE`), because of setuid, setgid or file
+/// capabilities. The environment then comes from a less privileged user and must not be trusted.
 pub fn is_secure_execution() -> bool {
     const AT_SECURE: c_ulong = 23;
-    // Declared here, because crates that only read files do without libc.
+    // Declared here, because crates that only read files do not depend on libc.
     unsafe extern "C" {
         safe fn getauxval(kind: c_ulong) -> c_ulong;
     }
@@ -54,7 +54,7 @@ const LIMIT: usize = 64 << 20;
 /// Returns the environment as NUL-terminated `NAME=value` strings.
 ///
 /// Reading is not thread-safe while another thread calls `setenv`, because the C library then replaces the array. The
-/// same is true for `getenv` in the libraries that are loaded next. To keep the window short, this function does not
+/// same applies to `getenv` in libraries that are loaded next. To keep the window short, this function does not
 /// allocate while it reads.
 #[cfg(feature = "native")]
 pub fn block() -> Option<Vec<u8>> {
@@ -82,7 +82,7 @@ fn copy_to(block: &mut Vec<u8>) -> bool {
         }
         // SAFETY: entries of the environment are NUL-terminated strings.
         let text = unsafe { CStr::from_ptr(entry) }.to_bytes_with_nul();
-        // An empty string marks the end of the block, so skip empty entries.
+        // Skip empty entries, because an empty string marks the end of the block.
         if text.len() == 1 {
             next = next.wrapping_add(1);
             continue;

@@ -1,4 +1,4 @@
-//! Recognizes errors that are caused by system limits rather than by a particular file or program.
+//! Recognizes errors that are caused by limits of the system, and not by a particular file or program.
 
 use std::io::Error;
 
@@ -15,7 +15,7 @@ pub fn is_lack_of_files(error: &Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
-/// Returns the limit of open files, if the process has reached it.
+/// Returns the limit of open files if the process has reached it.
 pub fn limit_of_open_files(error: &Error) -> Option<u64> {
     (error.raw_os_error() == Some(libc::EMFILE)).then(|| limit_of(libc::RLIMIT_NOFILE).unwrap_or(u64::MAX))
 }

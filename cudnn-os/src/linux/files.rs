@@ -19,13 +19,13 @@ const O_NOFOLLOW: i32 = if cfg!(target_arch = "aarch64") { 0o100_000 } else { 0o
 /// Device and inode number, which identify a file regardless of the path.
 pub type FileId = (u64, u64);
 
-/// Returns an identifier of the file at a path. All paths to the same file have the same identifier.
+/// Returns an identifier that all paths to the same file share.
 pub fn file_id(path: &Path) -> Option<FileId> {
     let metadata = std::fs::metadata(path).ok()?;
     Some((metadata.dev(), metadata.ino()))
 }
 
-/// Returns an identifier for a file that does not exist yet, which no other file has.
+/// Returns a unique identifier for a file that does not exist yet.
 pub fn imagined_id(path: &Path) -> FileId {
     let mut hasher = DefaultHasher::new();
     path.hash(&mut hasher);
@@ -64,8 +64,7 @@ const STICKY: u32 = 0o1000;
 const OTHERS_WRITE: u32 = 0o002;
 const GROUP_WRITES: u32 = 0o020;
 
-/// Returns whether the directory has permissions like those of /tmp, where users can create files but cannot remove the
-/// files of other users.
+/// Returns whether users can create files in the directory, but not remove files of others, as in /tmp.
 pub fn is_like_tmp(dir: &Path) -> bool {
     std::fs::metadata(dir).is_ok_and(|dir| has_mode_of_tmp(&dir))
 }
@@ -74,12 +73,11 @@ fn has_mode_of_tmp(dir: &Metadata) -> bool {
     dir.mode() & STICKY != 0 && dir.mode() & (OTHERS_WRITE | GROUP_WRITES) != 0
 }
 
-/// Resolves the path of a file or directory next to a program. Use only the returned path afterwards, because the links
-/// have been checked only once.
+/// Resolves the path of a file or directory next to a program. Links are checked once, so use the returned path.
 ///
-/// Returns `None` if the file, the directory, or a link to it belongs to an untrusted user, if one can change the file, or
-/// if the directory is like `/tmp`. Trusted users are root, the owner of the program's directory, and for a file, users
-/// who can also write to that directory. A path that does not exist is returned unchanged.
+/// Returns `None` if the file, the directory, or a link to it belongs to an untrusted user, if an untrusted user can
+/// change the file, or if the directory is like `/tmp`. Trusted users are root, the owner of the program's directory,
+/// and for a file, users who can also write to that directory. A missing path is returned unchanged.
 pub fn resolve_beside(path: &Path, program_dir: &Path) -> Option<PathBuf> {
     let is_in_tmp = path.parent().is_some_and(is_like_tmp);
     let Ok(entry) = std::fs::symlink_metadata(path) else {
@@ -98,29 +96,27 @@ pub fn resolve_beside(path: &Path, program_dir: &Path) -> Option<PathBuf> {
             found.mode() & bit != 0 && !(is_same && program_dir.as_ref().is_some_and(|dir| dir.mode() & bit != 0))
         };
         let is_same_group = program_dir.as_ref().is_some_and(|dir| dir.gid() == found.gid());
-        // The group of root, and a group with the number of its user, usually contain only that user.
+        // Root's group, and a group with the number of its user, usually contain only that user.
         let is_private_group = [0, found.uid()].contains(&found.gid());
         may_write(OTHERS_WRITE, true) || may_write(GROUP_WRITES, is_same_group) && !is_private_group
     };
     if is_in_tmp {
-        // A single check is sufficient: other users cannot move a directory that root or the owner has created here.
-        // However, users who can write to a directory may have moved it to this place.
+        // A single check is sufficient, because other users cannot move a directory that root or the owner has created
+        // here. However, users who can write to a directory may have moved it to this place.
         return (entry.is_dir() && !is_open(&entry)).then(|| path.to_owned());
     }
-    // A sandbox may not allow reading links. A dangling link is rejected because another user could create the target
-    // later.
+    // A sandbox may not allow reading links. Another user could create the target of a dangling link later.
     let resolved = canonicalize(path).or(if entry.is_symlink() { Err(()) } else { Ok(path.to_owned()) }).ok()?;
     let found = std::fs::metadata(&resolved).ok()?;
     let may_change = has_mode_of_tmp(&found) || found.is_file() && is_open(&found);
     (is_trusted(&found) && !may_change).then_some(resolved)
 }
 
-/// Returns whether the path is a file that has an execute permission.
+/// Returns whether the path is an executable file.
 pub fn is_executable(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
-/// On Linux, metadata is sufficient to recognize devices.
 pub(crate) fn is_device(_path: &Path) -> bool {
     false
 }
@@ -133,7 +129,7 @@ pub fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
     std::fs::set_permissions(path, Permissions::from_mode(mode))
 }
 
-/// Makes a new file readable for the same users as another one, and writable only for its owner.
+/// Makes a new file readable for the same users as another file, and writable only for its owner.
 ///
 /// # Errors
 /// Returns an error if the system call fails.
@@ -155,13 +151,12 @@ pub(crate) fn open_without_blocking(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(O_NONBLOCK).open(path)
 }
 
-/// Like [`open_without_blocking`], and fails if the last part of the path is a link.
 pub(crate) fn open_without_following(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(O_NONBLOCK | O_NOFOLLOW).open(path)
 }
 
-/// Creates a file that disappears when it is closed, even if the process is killed. The file has no name if the file
-/// system supports this. Otherwise, it has this name for a moment.
+/// Creates a file that disappears when it is closed, even if the process is killed. If the file system does not support
+/// files without a name, the file has this name for a moment.
 ///
 /// # Errors
 /// Returns an error if no file with this name can be created.
@@ -176,7 +171,7 @@ pub fn create_temporary(name: &Path) -> io::Result<File> {
     })
 }
 
-/// Moves the file position past a hole at the beginning of the file, which would otherwise be read as zeros.
+/// Moves the file position past a hole at the beginning of the file, which would be read as zeros.
 ///
 /// # Errors
 /// Returns an error if the system call fails or the file contains only a hole.
@@ -188,12 +183,11 @@ pub fn skip_hole(file: &File) -> io::Result<()> {
     if has_no_data && file.metadata()?.len() > 0 {
         return Err(io::Error::other("it is one hole, without any data"));
     }
-    // If the file system does not support SEEK_DATA, the position stays at the beginning.
+    // Without support for SEEK_DATA, the position stays at the beginning.
     Ok(())
 }
 
-/// Locks a directory for this process without creating a file in it. Returns `None` if the file system does not support
-/// locks.
+/// Locks a directory for this process without creating a file in it. Returns `None` without support for locks.
 ///
 /// # Errors
 /// Returns `WouldBlock` if another process has locked the directory, or the error of the system call.

@@ -3,8 +3,8 @@
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-/// Registers functions to call at every later fork: before the fork, afterwards in the parent, and afterwards in the
-/// child. glibc calls the functions before a fork in reverse order of registration.
+/// Registers functions to call at every later fork: before it, and afterwards in the parent and in the child. glibc
+/// calls the functions before a fork in reverse order of registration.
 pub fn call_at_forks(before: unsafe extern "C" fn(), after: unsafe extern "C" fn(), in_child: unsafe extern "C" fn()) {
     // SAFETY: the functions have the right types and live as long as this library. glibc unregisters them when the
     // library is unloaded.
@@ -24,7 +24,7 @@ pub fn word() -> &'static AtomicU32 {
 }
 
 /// Creates the word. A fork handler of the C library resets it, and the kernel also clears the page in every child
-/// (since Linux 4.14; emulators may not).
+/// (since Linux 4.14, but not in all emulators).
 pub fn prepare_word() {
     const SIZE: usize = 4096;
     let access = libc::PROT_READ | libc::PROT_WRITE;

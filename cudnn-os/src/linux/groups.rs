@@ -1,15 +1,14 @@
-//! Finds groups of the system that contain no users.
+//! Finds groups without users.
 
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
 use std::sync::OnceLock;
 
-/// The maximum length of a file with users or groups in bytes.
 const MAX_LEN: u64 = 4 << 20;
 
-/// Returns whether no user is a member of this group, such as Debian's `staff`, and it is no user's primary group. Only
-/// known if the files in `/etc` list all users.
+/// Returns whether a group, such as Debian's `staff`, has no members and is not a primary group. This is known only if
+/// the files in `/etc` list all users.
 pub(super) fn is_empty(group: u32) -> bool {
     static EMPTY: OnceLock<BTreeSet<u32>> = OnceLock::new();
     let read =
@@ -17,7 +16,6 @@ pub(super) fn is_empty(group: u32) -> bool {
     EMPTY.get_or_init(|| read().unwrap_or_default()).contains(&group)
 }
 
-/// Returns the text of a file, which is empty if the file is missing.
 fn text_of(file: &str) -> Option<String> {
     let Ok(file) = File::open(file) else { return Some(String::new()) };
     let mut text = String::new();
@@ -41,7 +39,7 @@ fn empty_groups(sources: &str, users: &str, groups: &str) -> BTreeSet<u32> {
     parsed.iter().map(|(group, _)| *group).filter(is_empty).collect()
 }
 
-/// Returns whether `nsswitch.conf` names no network service for users or groups. systemd adds only users of services.
+/// Returns whether `nsswitch.conf` selects no network service for users or groups. systemd only adds service users.
 fn are_only_files(sources: &str) -> bool {
     let is_user_database = |name: &str| ["passwd", "group", "initgroups"].contains(&name.trim());
     let lines = sources.lines().filter_map(|line| line.split('#').next()?.split_once(':'));

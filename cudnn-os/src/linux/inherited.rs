@@ -1,20 +1,19 @@
-//! Records what this process inherited, for a program that replaces it and must inherit the same.
+//! Records settings that this process inherited, because a program that replaces it must inherit them.
 //!
 //! Before `main`, std ignores SIGPIPE and opens /dev/null in place of closed standard streams. This crate changes
-//! SIGCHLD, and code for interruptions changes more signals. std never changes the signal mask, limits, the umask or
-//! the working directory for good, and files that std opens are closed by `exec`.
+//! SIGCHLD, and code for interruptions changes more signals. std never permanently changes the signal mask, limits, the
+//! umask or the working directory, and files that std opens are closed by `exec`.
 
 use std::ffi::c_int;
 use std::io::Result;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// The largest signal number.
 const LAST_SIGNAL: c_int = 64;
 
-/// The signals that were ignored. The lowest bit stands for signal 1.
+/// The ignored signals. The lowest bit stands for signal 1.
 static IGNORED: AtomicU64 = AtomicU64::new(0);
 
-/// The standard streams that were closed. The lowest bit stands for standard input.
+/// The closed standard streams. The lowest bit stands for standard input.
 static CLOSED: AtomicU8 = AtomicU8::new(0);
 
 crate::at_load!(RECORD: record);
@@ -27,8 +26,7 @@ extern "C" fn record() {
     CLOSED.store(closed.fold(0, |set, stream| set | 1 << stream), Ordering::Relaxed);
 }
 
-/// Restores what was recorded. Can be called between `fork` and `exec`. Always returns `Ok`; `pre_exec` requires a
-/// `Result`.
+/// Restores the recorded settings, also between `fork` and `exec`. Always returns `Ok`, for `pre_exec`.
 pub(super) fn restore() -> Result<()> {
     let (ignored, closed) = (IGNORED.load(Ordering::Relaxed), CLOSED.load(Ordering::Relaxed));
     for signal in 1..=LAST_SIGNAL {
@@ -48,7 +46,6 @@ pub(super) fn restore() -> Result<()> {
     Ok(())
 }
 
-/// Returns whether the standard output was closed.
 pub(super) fn was_output_closed() -> bool {
     CLOSED.load(Ordering::Relaxed) >> libc::STDOUT_FILENO & 1 != 0
 }

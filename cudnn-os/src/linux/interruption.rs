@@ -1,6 +1,5 @@
-//! Catches termination signals while a child runs in another session.
-//!
-//! Ctrl-C affects only this process, which then has to terminate the child first.
+//! Catches termination signals while a child runs in another session. Ctrl-C affects only this process, which must
+//! first terminate the child.
 
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
@@ -13,7 +12,7 @@ const SIGNALS: [libc::c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, li
 /// The first signal that arrived, or 0.
 static ARRIVED: AtomicI32 = AtomicI32::new(0);
 
-/// The number of requests to stop. A closed terminal is not counted, because shell and kernel both report it.
+/// The number of requests to stop, except for closed terminals, which shell and kernel both report.
 static REQUESTS: AtomicU32 = AtomicU32::new(0);
 
 extern "C" fn note(signal: libc::c_int) {
@@ -23,10 +22,10 @@ extern "C" fn note(signal: libc::c_int) {
     let _ = ARRIVED.compare_exchange(0, signal, Ordering::Relaxed, Ordering::Relaxed);
 }
 
-/// Records termination signals while the value exists. Signals that were ignored when the process started stay ignored.
-/// Values can be nested: signals are recorded until the outer value is dropped.
+/// Records termination signals while the value exists. Signals that were ignored at the start of the process stay
+/// ignored. Values can be nested, and signals are recorded until the outer value is dropped.
 pub struct Interruption {
-    /// The signals with their former actions.
+    /// The signals with their previous actions.
     caught: Vec<(libc::c_int, libc::sighandler_t)>,
 }
 
@@ -62,12 +61,12 @@ impl Drop for Interruption {
     }
 }
 
-/// Returns how many signals other than SIGHUP have been recorded so far.
+/// Returns the number of recorded signals other than SIGHUP.
 pub fn requests() -> u32 {
     REQUESTS.load(Ordering::Relaxed)
 }
 
-/// Terminates this process with a signal, as if the signal were uncaught.
+/// Terminates this process by a signal, as if the signal were uncaught.
 pub fn end_by(signal: Signal) -> ! {
     // SAFETY: the arguments are plain integers.
     unsafe {

@@ -1,17 +1,17 @@
 //! Runs a child process, and terminates it together with all processes that it started.
 //!
-//! A separate process, the keeper, starts the child and adopts the orphans among the child's descendants. When the
-//! child has exited, or when this process closes the keeper's socket or dies, the keeper kills the child's process
-//! group, and then all of the keeper's children. Only descendants of the child become children of the keeper. Other
-//! processes, such as daemons of the script that started this program, are never signalled or reaped.
+//! A separate process, the keeper, starts the child and adopts orphaned descendants. When the child has exited, or when
+//! this process closes the keeper's socket or dies, the keeper kills the child's process group, and then all of its own
+//! children. These can only be descendants of the child, so other processes, such as daemons of the script that started
+//! this program, are never signalled or reaped.
 //!
-//! The keeper is the process that `Command::spawn` forks. Instead of becoming the program, it forks again, and its child
-//! becomes the program. `spawn` prepares everything before the fork, so that the keeper needs neither the memory
-//! allocator nor a lock that another thread of this process held during the fork.
+//! The keeper is the process that `Command::spawn` forks. It forks again, and its child becomes the program. `spawn`
+//! prepares everything before the fork, so that the keeper needs neither the memory allocator nor a lock that another
+//! thread of this process held during the fork.
 //!
 //! These descendants escape: processes that this user may not signal, processes that the kernel cannot end within
-//! [`KILL_LIMIT`], and all but the child if somebody kills the keeper. Processes that a service starts at the child's
-//! request are not descendants.
+//! [`KILL_LIMIT`], and all except the child if somebody kills the keeper. Processes that a service starts at the
+//! child's request are not descendants.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Result};
@@ -26,13 +26,13 @@ use super::descriptors::close_all_from;
 use super::processes::{MAX_ID, has_ended, is_child, open_process};
 use super::signals::with_all_signals_blocked;
 
-/// How long to wait for killed processes to end. A process that survives longer is abandoned.
+/// The time to wait for killed processes. A process that survives longer is abandoned.
 pub(super) const KILL_LIMIT: Duration = Duration::from_secs(2);
 
 /// The polling interval while waiting for a process.
 pub(super) const INTERVAL: Duration = Duration::from_millis(2);
 
-/// A keeper with its child. If the value is dropped, the keeper terminates the child.
+/// A keeper with its child, which is terminated if the value is dropped.
 pub(super) struct Keeper {
     process: Child,
     child: u32,
@@ -40,15 +40,11 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Starts the command in a new session.
-    ///
-    /// # Errors
-    /// Returns an error if a system call fails.
     pub(super) fn start(mut command: Command) -> Result<Keeper> {
         let (mut socket, theirs) = UnixStream::pair()?;
         let number = theirs.as_raw_fd();
-        // SAFETY: `split` and the keeper only make system calls that are allowed between fork and exec. They allocate no
-        // memory and acquire no locks, and the descriptor is open until the command has started.
+        // SAFETY: `split` and the keeper only make system calls that are allowed between fork and exec. They allocate
+        // no memory and acquire no locks, and the descriptor is open until the command has started.
         unsafe { command.pre_exec(move || split(number)) };
         let mut process = command.spawn()?;
         drop(theirs);
@@ -85,17 +81,17 @@ impl Keeper {
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        // Another process that is just being started may have a copy of this end of the socket.
+        // A process that is just being started may have a copy of this end of the socket.
         let _ = self.socket.shutdown(Shutdown::Both);
     }
 }
 
-/// Runs between fork and exec: this process becomes the keeper, and returns only in its child.
+/// Runs between fork and exec. This process becomes the keeper, and returns only in its child.
 fn split(socket: RawFd) -> Result<()> {
     // The keeper must not receive the signals of a terminal.
     new_session()?;
-    // SAFETY: the calls only change settings of this process: it adopts orphans, and survives its parent. They fail only
-    // in sandboxes that do not know them.
+    // SAFETY: the calls only change settings of this process, which adopts orphans and survives its parent. They fail
+    // only in sandboxes that do not know them.
     unsafe {
         libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1);
         libc::prctl(libc::PR_SET_PDEATHSIG, 0);
@@ -112,16 +108,13 @@ fn split(socket: RawFd) -> Result<()> {
     }
 }
 
-/// Moves this process into a new session without a terminal.
 fn new_session() -> Result<()> {
     // SAFETY: the call involves no pointers.
     if unsafe { libc::setsid() } < 0 { Err(Error::last_os_error()) } else { Ok(()) }
 }
 
-/// The keeper's only descriptor.
 const SOCKET: RawFd = 0;
 
-/// Runs in the keeper.
 fn keep(child: u32, socket: RawFd) -> ! {
     // SAFETY: both descriptors are open, and this process uses no standard input.
     unsafe { libc::dup2(socket, SOCKET) };
@@ -134,12 +127,12 @@ fn keep(child: u32, socket: RawFd) -> ! {
     unsafe { libc::_exit(0) }
 }
 
-/// Waits until the child has exited or the parent has closed the socket. The parent sends nothing.
+/// Waits until the child has exited or the parent has closed the socket, through which it sends nothing.
 fn wait(child: u32) {
     let process = open_process(child).ok();
     let (process, timeout) = match &process {
         Some(process) => (process.as_raw_fd(), -1),
-        // Before Linux 5.3, look at the child in intervals.
+        // Before Linux 5.3, poll the child.
         None => (-1, INTERVAL.as_millis() as libc::c_int),
     };
     let mut sources = [SOCKET, process].map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
@@ -149,7 +142,7 @@ fn wait(child: u32) {
     }
 }
 
-/// Kills and reaps all children of this process. Returns the raw exit status of this child if it has ended.
+/// Kills and reaps all children of this process. Returns the child's raw exit status if it has ended.
 fn end_children(child: u32) -> Option<i32> {
     let start = Instant::now();
     let mut status = None;
@@ -157,7 +150,6 @@ fn end_children(child: u32) -> Option<i32> {
         let mut raw = 0;
         // SAFETY: the output pointer is valid.
         match u32::try_from(unsafe { libc::waitpid(-1, &raw mut raw, libc::WNOHANG) }) {
-            // No children are left.
             Err(_) => break,
             Ok(0) => {
                 kill_children(start);
@@ -170,7 +162,6 @@ fn end_children(child: u32) -> Option<i32> {
     status
 }
 
-/// Kills the children of this process.
 fn kill_children(start: Instant) {
     let mut list = [0; 4096];
     let length = File::open("/proc/thread-self/children").and_then(|mut file| file.read(&mut list)).unwrap_or(0);
@@ -179,18 +170,18 @@ fn kill_children(start: Instant) {
     if kill_children_among(listed) > 0 {
         return;
     }
-    // There is no such list, or it belongs to another PID namespace. Children usually have larger IDs than this process.
+    // The list is missing, or belongs to another PID namespace. Children usually have larger IDs than this process.
     let (this, last) = (std::process::id(), MAX_ID as u32);
     let all = (this..=last).chain(1..this);
     kill_children_among(all.take_while(|_| start.elapsed() < KILL_LIMIT));
 }
 
-/// Kills the children of this process that have these IDs. Returns their number.
+/// Kills the children of this process with these IDs, and returns their number.
 fn kill_children_among(ids: impl Iterator<Item = u32>) -> usize {
     ids.filter(|id| signal_child(*id, libc::SIGKILL)).count()
 }
 
-/// Sends a signal to the process with this ID if it is a child of this process. Returns whether it is one.
+/// Sends a signal to a process, if it is a child of this process. Returns whether it is one.
 fn signal_child(id: u32, signal: libc::c_int) -> bool {
     let is_child = is_child(id);
     if is_child {
@@ -200,7 +191,7 @@ fn signal_child(id: u32, signal: libc::c_int) -> bool {
     is_child
 }
 
-/// Sends a signal to the process group that this unreaped child leads.
+/// Sends a signal to the process group of this unreaped child.
 pub(super) fn signal_group(leader: u32, signal: libc::c_int) {
     if let Ok(leader) = libc::pid_t::try_from(leader) {
         // SAFETY: the arguments are plain integers.
@@ -208,7 +199,7 @@ pub(super) fn signal_group(leader: u32, signal: libc::c_int) {
     }
 }
 
-/// Sends a number to the parent. If the parent has died, nobody needs it.
+/// Sends a number to the parent, unless it has died.
 fn send(number: i32) {
     let bytes = number.to_ne_bytes();
     // SAFETY: the pointer and the length belong to this array.
@@ -270,7 +261,7 @@ mod tests {
             BufReader::new(&mut from_child).read_line(&mut line).unwrap();
             let daemon = line.trim().parse().unwrap();
             assert!(is_running(daemon) && !keeper.has_ended());
-            // The shell ends by itself if it has input.
+            // The shell exits if it has input.
             if let Some(input) = input {
                 to_child.write_all(input.as_bytes()).unwrap();
                 while !keeper.has_ended() {

@@ -1,5 +1,5 @@
-//! Opens libraries with ld.so. They are never closed, because handles, streams and callbacks may outlive any point where
-//! they could be unloaded. The caller decides which library to open.
+//! Opens libraries with ld.so. They are never closed, because handles, streams and callbacks may live forever. The
+//! caller selects the library.
 
 use std::ffi::{c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -14,11 +14,10 @@ use super::objects::{ObjectEntry, read_list};
 use crate::open_error::OpenError;
 
 impl Library {
-    /// Opens the library with this absolute path or name, together with all dependencies. All required symbols are
-    /// resolved immediately.
+    /// Opens the library with this absolute path or name and all dependencies, and resolves all required symbols.
     ///
     /// # Errors
-    /// Returns the English error message of ld.so, or the file that was opened instead.
+    /// Returns ld.so's error message in English, or the file that was opened instead.
     ///
     /// # Safety
     /// The constructors of the library run.
@@ -27,7 +26,7 @@ impl Library {
         unsafe { open(path) }?.find(&read_list())
     }
 
-    /// Opens a library and resolves functions lazily, on their first calls.
+    /// Opens a library that resolves functions lazily, on their first calls.
     ///
     /// # Errors
     /// See [`Library::open`].
@@ -39,8 +38,7 @@ impl Library {
         unsafe { dlopen(path, RTLD_LAZY) }?.find(&read_list())
     }
 
-    /// Returns the library that ld.so uses for this name or path, if it is already loaded. The caller knows that it
-    /// stays loaded.
+    /// Returns the library that ld.so uses for this name or path, if it is already loaded and stays loaded.
     ///
     /// This does not wait for a thread that loads another library, because that thread may wait for the caller.
     pub fn loaded(name: &Path) -> Option<Self> {
@@ -48,7 +46,7 @@ impl Library {
     }
 }
 
-/// What `dlopen` returned for a path.
+/// The result of `dlopen` for a path.
 pub struct OpenedLibrary {
     path: PathBuf,
     handle: *mut c_void,
@@ -57,7 +55,7 @@ pub struct OpenedLibrary {
 /// Opens the library with this absolute path or name, like [`Library::open`].
 ///
 /// # Errors
-/// Returns the English error message of ld.so.
+/// Returns ld.so's error message in English.
 ///
 /// # Safety
 /// The constructors of the library run.
@@ -81,8 +79,8 @@ unsafe fn dlopen(path: &Path, binding: c_int) -> Result<OpenedLibrary, OpenError
 }
 
 impl OpenedLibrary {
-    /// Finds the library in a list that was read after it was opened. The handle identifies no library, because the
-    /// program or a tool may replace `dlopen`, and return anything.
+    /// Finds the library in a list that was read after it was opened. The handle does not identify the library, because
+    /// the program or a tool may replace `dlopen` and return anything.
     ///
     /// # Errors
     /// Returns the file that was opened instead.
@@ -99,14 +97,14 @@ impl OpenedLibrary {
     }
 }
 
-/// Returns the file of a handle. glibc's and musl's handles begin with the load address.
+/// Returns the file of a handle. Handles of glibc and musl begin with the load address.
 fn path_of(handle: *mut c_void, objects: &[ObjectEntry]) -> Option<PathBuf> {
     let base = memory::copy(handle.addr(), size_of::<usize>())?;
     let base = usize::from_ne_bytes(base.try_into().ok()?);
     objects.iter().find(|entry| entry.is_loaded_at(base)).map(file_of)
 }
 
-/// Returns the file that contains this process's `dlopen`, unless it is the C library's.
+/// Returns the file that contains this process's `dlopen`, unless it is the C library.
 fn interceptor(objects: &[ObjectEntry]) -> Option<PathBuf> {
     let file = file_of(objects.iter().find(|entry| entry.contains(libc::dlopen as *const c_void))?);
     let name = file.file_name()?.as_encoded_bytes();
@@ -119,7 +117,7 @@ fn file_of(entry: &ObjectEntry) -> PathBuf {
     if entry.is_program() { std::env::current_exe().unwrap_or_default() } else { entry.path.clone() }
 }
 
-/// Prevents ld.so from unloading the library with this name or path. Returns `false` if it is not loaded.
+/// Prevents ld.so from unloading a library. Returns `false` if it is not loaded.
 pub fn pin(name: &Path) -> bool {
     // SAFETY: RTLD_NOLOAD runs no code, it only searches loaded libraries.
     let library = unsafe { DlHandle::open(Some(name), RTLD_NOW | libc::RTLD_NOLOAD | libc::RTLD_NODELETE) };
@@ -142,12 +140,12 @@ pub fn wait_for_lock() {
     }
 }
 
-/// Returns the fixed directory into which drivers install libraries. Only Windows has one.
+/// Returns the fixed directory for libraries of drivers, which only Windows has.
 pub fn system_dir() -> Option<PathBuf> {
     None
 }
 
-/// Returns the directory that the program added to the library search path. Only Windows supports this.
+/// Returns the directory that the program added to the library search path, which only Windows supports.
 pub fn added_dir() -> Option<PathBuf> {
     None
 }

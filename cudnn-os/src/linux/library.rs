@@ -1,7 +1,7 @@
 //! Reads a loaded library in memory: the names in its dynamic section, and the symbols that it exports itself.
 //!
-//! This reads memory instead of the file, because the file may have been renamed or replaced since it was loaded. It
-//! needs no lock of ld.so, and no other library can intercept it, unlike `dlsym`.
+//! The file may have been renamed or replaced since the library was loaded. Unlike `dlsym`, reading memory needs no
+//! lock of ld.so, and other libraries cannot intercept it.
 
 use std::ffi::{CStr, c_void};
 use std::fmt;
@@ -42,7 +42,6 @@ impl Library {
         Library { base: info.dlpi_addr as usize, headers }
     }
 
-    /// Returns the load address.
     pub(super) fn base(&self) -> usize {
         self.base
     }
@@ -55,7 +54,7 @@ impl Library {
         loaded().map(start).min().unwrap_or(0)..loaded().map(end).max().unwrap_or(0)
     }
 
-    /// Returns the number of bytes from this address to the end of the segment, if the segment contains the address.
+    /// Returns the number of bytes from this address to the end of the segment that contains it.
     fn rest_of(&self, header: &Phdr, address: usize) -> Option<usize> {
         let offset = address.wrapping_sub(self.base).wrapping_sub(header.p_vaddr as usize);
         if header.p_type == libc::PT_LOAD { (header.p_memsz as usize).checked_sub(offset) } else { None }
@@ -86,8 +85,7 @@ impl Library {
         self.dynamic().find_map(|(tag, value)| (tag == wanted).then_some(value))
     }
 
-    /// Returns the address of a table. glibc converts these addresses to absolute ones when it loads the object, but
-    /// musl and the vDSO do not.
+    /// Returns the address of a table. glibc makes these addresses absolute, but musl and the vDSO do not.
     fn address(&self, tag: usize) -> Option<usize> {
         self.value(tag).map(|value| if value < self.base { self.base.wrapping_add(value) } else { value })
     }
@@ -103,7 +101,7 @@ impl Library {
     }
 
     /// Returns the address of the function or data that the library itself exports under this name, in its default
-    /// version. Finds no functions that code selects at run time (`STT_GNU_IFUNC`), and no thread-local data.
+    /// version. Does not find functions that code selects at run time (`STT_GNU_IFUNC`) or thread-local data.
     pub fn symbol(self, name: &CStr) -> Option<*mut c_void> {
         const DEFINED_KINDS: u8 = 2; // STT_NOTYPE, STT_OBJECT and STT_FUNC
         const IS_HIDDEN: u16 = 1 << 15;
@@ -133,8 +131,8 @@ impl Library {
         }
     }
 
-    /// Returns the file of the other library that contains an address from [`Library::symbol`]. Always `None`, because
-    /// the address comes from the library's own table.
+    /// Returns the other library that contains an address from [`Library::symbol`]. Always `None`, because the address
+    /// comes from the library's own table.
     pub fn other_owner(self, _address: *const c_void) -> Option<PathBuf> {
         None
     }
@@ -148,7 +146,7 @@ impl Library {
         let mut index = word(buckets, hash.checked_rem(count)?)?;
         loop {
             let chained = word(chains, index.checked_sub(first)?)?;
-            // The lowest bit marks the end of the chain instead.
+            // The lowest bit marks the end of the chain.
             if chained | 1 == hash | 1
                 && let Some(found) = found(index)
             {

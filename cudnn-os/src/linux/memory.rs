@@ -1,6 +1,5 @@
 //! Reads memory limits of the process, and memory at addresses that may be invalid.
 
-/// The type that identifies a resource limit.
 #[cfg(target_env = "gnu")]
 type Resource = libc::__rlimit_resource_t;
 #[cfg(not(target_env = "gnu"))]
@@ -11,13 +10,13 @@ pub fn address_space_limit() -> Option<u64> {
     limit_of(libc::RLIMIT_AS)
 }
 
-/// The size of the largest copy.
+/// The maximum size of a copy in bytes.
 pub const MAX_COPY: usize = 4096;
 
-/// Returns a copy of memory that another part of the process names. Returns `None` if a part is unreadable, if it is larger
-/// than [`MAX_COPY`], or if the system forbids the check.
+/// Returns a copy of memory at an untrusted address. Returns `None` if a part is unreadable, if the size exceeds
+/// [`MAX_COPY`], or if the system forbids the check.
 ///
-/// The kernel copies the bytes, so that an invalid address is an error instead of a crash.
+/// The kernel copies the bytes, so that an invalid address does not cause a crash.
 pub fn copy(address: usize, len: usize) -> Option<Vec<u8>> {
     let mut copy: Vec<u8> = Vec::new();
     copy.try_reserve_exact(Some(len).filter(|len| *len <= MAX_COPY)?).ok()?;

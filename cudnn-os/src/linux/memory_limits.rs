@@ -1,4 +1,4 @@
-//! Explains crashes of child processes that were caused by memory limits, which children inherit from this process.
+//! Explains crashes of child processes by memory limits, which children inherit from this process.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ const SCARCE: u64 = 8 << 30;
 /// A stack below this size may cause crashes. The usual size is 8 MB.
 const SMALL_STACK: u64 = 1 << 20;
 
-/// Signals that end a program when a memory allocation fails: SIGABRT, SIGBUS, SIGKILL and SIGSEGV.
+/// Signals after a failed memory allocation: SIGABRT, SIGBUS, SIGKILL and SIGSEGV.
 const SIGNALS: [i32; 4] = [6, 7, 9, 11];
 const SIGKILL: i32 = 9;
 
@@ -35,7 +35,6 @@ pub struct MemoryLimits {
     cgroup: Option<Cgroup>,
 }
 
-/// The innermost control group that has a memory limit.
 #[derive(Clone, Debug)]
 struct Cgroup {
     limit: u64,
@@ -57,9 +56,8 @@ impl MemoryLimits {
         }
     }
 
-    /// Explains how a child ran out of memory, based on the signal that terminated it and the text it wrote to standard
-    /// error. The child must have been started after the limits were read. Returns `None` if the child exited for
-    /// another reason.
+    /// Explains how a child ran out of memory, from its signal and its text on standard error. The limits must be read
+    /// before the child is started. Returns `None` if the child exited for another reason.
     pub fn explains(&self, signal: Option<i32>, stderr: &str) -> Option<String> {
         if let Some(cgroup) = &self.cgroup
             && signal == Some(SIGKILL)
@@ -81,7 +79,7 @@ impl MemoryLimits {
         (is_scarce && is_crash).then(|| format!("it probably ran out of memory: {limit}"))
     }
 
-    /// Names the limit that explains this message, if the message reports insufficient memory.
+    /// Names the limit that explains this message about insufficient memory.
     pub fn explains_message(&self, message: &str) -> Option<String> {
         self.explains(None, message)
     }
@@ -94,7 +92,7 @@ fn is_refusal(text: &str) -> bool {
 }
 
 impl Cgroup {
-    /// Finds the group from `/proc/self/cgroup`, or the innermost parent group that has a limit.
+    /// Finds the group in `/proc/self/cgroup`, or the innermost parent group with a limit.
     fn read(own: &str) -> Option<Cgroup> {
         let field = |line: &str| {
             let (_, rest) = line.split_once(':')?;
@@ -110,12 +108,12 @@ impl Cgroup {
             Some((PathBuf::from(root), path.trim_start_matches('/').to_owned(), file))
         };
         own.lines().filter_map(field).find_map(|(root, path, file)| {
-            // In a container, the path may be relative to the host, and the root is then the group of the container.
+            // In a container, the path may be relative to the host, and the root is the group of the container.
             let inner = root.join(path);
             let mut dirs = inner.ancestors().take_while(|dir| dir.starts_with(&root));
             dirs.find_map(|dir| {
                 let limit: u64 = read(&dir.join(file)).trim().parse().ok()?;
-                // cgroup v1 uses a huge number if there is no limit.
+                // Without a limit, cgroup v1 reports a huge number.
                 (limit < 1 << 60).then(|| Cgroup { limit, dir: dir.to_owned(), kill_count: kill_count(dir) })
             })
         })
@@ -155,7 +153,6 @@ mod tests {
         let explained = limited.explains(Some(6), "terminate called after throwing 'std::bad_alloc'");
         assert!(explained.is_some_and(|text| text.contains("ran out of memory") && text.contains("2097 MB")));
         assert!(limited.explains(Some(6), "").is_some_and(|text| text.contains("probably")));
-        // SIGILL and SIGTRAP do not indicate insufficient memory.
         assert_eq!(limited.explains(Some(4), ""), None);
         assert_eq!(MemoryLimits::default().explains(Some(6), "std::bad_alloc"), None);
         let roomy = with_address_space(99_999_999_999_999);

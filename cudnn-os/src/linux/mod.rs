@@ -1,4 +1,4 @@
-//! The implementation for Linux with glibc or musl. It also contains the documentation of all functions.
+//! The implementation for Linux with glibc or musl, with the documentation of all functions.
 
 pub mod environment;
 pub(crate) mod files;

@@ -9,7 +9,7 @@ use super::library::{DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME, Library};
 
 /// A loaded program or library.
 pub struct ObjectEntry {
-    /// The path under which ld.so found the file. Empty for the program itself.
+    /// The path under which ld.so found the file, or empty for the program itself.
     pub path: PathBuf,
     /// `DT_RUNPATH`, or `DT_RPATH` if `DT_RUNPATH` is missing.
     pub run_path: Option<OsString>,
@@ -39,7 +39,6 @@ impl ObjectEntry {
         self.path == path || !name.contains(&b'/') && has_name()
     }
 
-    /// Returns whether this is the object with this load address.
     pub(super) fn is_loaded_at(&self, base: usize) -> bool {
         self.library.base() == base
     }
@@ -65,7 +64,6 @@ impl ObjectEntry {
 #[derive(Default)]
 struct Copied {
     objects: Vec<CopiedObject>,
-    /// All names, concatenated.
     text: Vec<u8>,
     needed: Vec<Range<usize>>,
     /// The required capacity for the complete list: objects, bytes of text, and dependency names.
@@ -80,17 +78,14 @@ struct CopiedObject {
     strings: DynamicStrings,
 }
 
-/// The names in the dynamic section of an object.
 #[derive(Default)]
 struct DynamicStrings {
     soname: Range<usize>,
-    /// A range in the list of dependency names.
     needed: Range<usize>,
     run_path: Option<Range<usize>>,
 }
 
 impl Copied {
-    /// Appends bytes if they fit.
     fn push_text(&mut self, text: &[u8]) -> Range<usize> {
         let start = self.text.len();
         self.required[1] += text.len();
@@ -100,7 +95,6 @@ impl Copied {
         start..self.text.len()
     }
 
-    /// Appends the name of a dependency if it fits.
     fn push_needed(&mut self, name: &[u8]) {
         let name = self.push_text(name);
         self.required[2] += 1;
@@ -109,7 +103,6 @@ impl Copied {
         }
     }
 
-    /// Appends an object if it fits.
     fn push(&mut self, object: CopiedObject) {
         self.required[0] += 1;
         if self.objects.len() < self.objects.capacity() {
@@ -117,8 +110,7 @@ impl Copied {
         }
     }
 
-    /// Clears the copy and reserves the capacity that the last attempt was missing. Returns whether capacity was
-    /// missing.
+    /// Clears the copy and reserves the capacity that was missing in the last attempt. Returns whether any was.
     fn grow(&mut self) -> bool {
         let [objects, text, needed] = std::mem::take(&mut self.required);
         let is_short = objects > self.objects.len() || text > self.text.len() || needed > self.needed.len();
@@ -126,7 +118,7 @@ impl Copied {
             self.objects.clear();
             self.text.clear();
             self.needed.clear();
-            // Reserve extra space because the list may grow in the meantime.
+            // The list may grow in the meantime.
             self.objects.reserve(objects + objects / 4);
             self.text.reserve(text + text / 4);
             self.needed.reserve(needed + needed / 4);
@@ -151,7 +143,7 @@ impl Copied {
     }
 }
 
-/// Returns the loaded objects in loading order. Forks by other threads are delayed until the call returns.
+/// Returns the loaded objects in loading order. Delays forks by other threads.
 pub fn read_list() -> Vec<ObjectEntry> {
     unsafe extern "C" fn push(info: *mut libc::dl_phdr_info, _: usize, copied: *mut c_void) -> c_int {
         // SAFETY: `read_list` passes this value, and does not access it during the call.
@@ -183,8 +175,7 @@ pub fn read_list() -> Vec<ObjectEntry> {
     copied.into_entries()
 }
 
-/// Returns the number of objects that ld.so has loaded since the process started. Other threads cannot fork during the
-/// call.
+/// Returns the number of objects that ld.so has loaded since the process started. Delays forks by other threads.
 pub fn load_count() -> u64 {
     unsafe extern "C" fn read(info: *mut libc::dl_phdr_info, _: usize, count: *mut c_void) -> c_int {
         // SAFETY: ld.so passes a structure of this type, and `load_count` passes a pointer to an integer.
@@ -197,7 +188,6 @@ pub fn load_count() -> u64 {
     count
 }
 
-/// Copies the names in the dynamic section of a loaded object.
 fn dynamic_strings(library: &Library, copied: &mut Copied) -> DynamicStrings {
     // SAFETY: the offsets come from the dynamic section.
     let text = |offset| unsafe { library.text(offset) };
@@ -211,7 +201,7 @@ fn dynamic_strings(library: &Library, copied: &mut Copied) -> DynamicStrings {
 }
 
 /// Returns the absolute path of a listed file. If LD_LIBRARY_PATH contains relative directories, ld.so's paths are
-/// relative to the working directory at loading time, so the kernel provides the file instead.
+/// relative to the working directory at loading time. The path then comes from the kernel.
 pub fn absolute(path: PathBuf) -> PathBuf {
     if path.is_absolute() {
         return path;

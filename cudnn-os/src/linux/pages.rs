@@ -16,7 +16,6 @@ const MOST: u64 = 1 << 20;
 /// sparse file may be much larger.
 const MOST_MAPPED: u64 = 16 << 30;
 
-/// The number of pages to examine at a time.
 const PART: usize = 8 << 10;
 
 /// Returns the size, the modification time in seconds and the inode number of a regular file, without opening it.
@@ -31,10 +30,10 @@ pub fn regular_file(path: &Path) -> io::Result<(u64, i64, u64)> {
     Ok((metadata.len(), metadata.mtime(), metadata.ino()))
 }
 
-/// Reads a small regular file that belongs to this user or root, and that other users cannot modify.
+/// Reads a small regular file of this user or root that other users cannot modify.
 ///
 /// # Errors
-/// Returns an error if the file is not safe or cannot be read.
+/// Returns an error if the file is untrusted or unreadable.
 pub fn read_trusted(path: &Path) -> io::Result<Vec<u8>> {
     let file = crate::trusted_files::open(path).map_err(to_io_error)?;
     let size = file.stat()?.size.min(MOST);
@@ -56,7 +55,7 @@ pub fn program(process: u32) -> io::Result<PathBuf> {
     std::fs::read_link(format!("/proc/{process}/exe"))
 }
 
-/// Returns the files that a process has mapped, together with the ranges that are in memory.
+/// Returns the files that a process has mapped, with the ranges that are in memory.
 ///
 /// # Errors
 /// Returns an error if the system call fails.
@@ -93,8 +92,7 @@ pub fn mapped(process: u32, is_wanted: impl Fn(&Path) -> bool) -> io::Result<Vec
             pagemap.read_exact_at(entries, (mapping.start / page + first) * 8).map_err(|error| named(error, &map))?;
             let (present, _) = entries.as_chunks::<8>();
             for (index, entry) in (first..).zip(present) {
-                // The page is in memory or swapped out. A private copy also counts, because the file was read to create
-                // it.
+                // The page is in memory or swapped out. Private copies also count, because the file was read.
                 if u64::from_le_bytes(*entry) >> 62 == 0 {
                     continue;
                 }

@@ -1,7 +1,5 @@
-//! Connects a program with child processes through pipes that are read without blocking.
-//!
-//! Reads must not block because a grandchild may keep the other end open forever. A child sends messages through
-//! standard input, which is a socket.
+//! Connects a program with child processes through pipes. Reading never blocks, because a grandchild may keep the other
+//! end open forever. A child sends messages through standard input, which is a socket.
 
 use std::fs::File;
 use std::io::{Error, Read, Result, Write};
@@ -30,7 +28,7 @@ impl Pipe {
     }
 
     /// Sends as many bytes as fit to the child through a [`channel`], and returns their number. On Windows, the call
-    /// waits until all of them fit, so that a child must read before it does anything else.
+    /// waits until all fit, so a child must read before it does anything else.
     ///
     /// # Errors
     /// Returns `WouldBlock` if no bytes fit, or the error of the system call.
@@ -58,8 +56,7 @@ pub fn channel(text: &[u8]) -> Result<(Pipe, Stdio)> {
     Ok((Pipe::new(ours.into())?, OwnedFd::from(child_end).into()))
 }
 
-/// Called by the child: reads the text that the parent sent through standard input. The call does not wait. Returns
-/// `None` if standard input is not a channel.
+/// Called by the child: reads available text from the parent, or returns `None` if stdin is not a channel.
 pub fn receive(into: &mut [u8]) -> Option<usize> {
     // SAFETY: the buffer has this length.
     let len = unsafe { libc::recv(libc::STDIN_FILENO, into.as_mut_ptr().cast(), into.len(), libc::MSG_DONTWAIT) };

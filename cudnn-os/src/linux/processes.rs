@@ -11,7 +11,7 @@ use super::pages;
 /// The largest process ID.
 pub const MAX_ID: i64 = 1 << 22;
 
-/// Returns an error, because Linux does not list the libraries of a process. Use `/proc/PID/maps` instead.
+/// Returns an error, because Linux lists the libraries of a process in `/proc/PID/maps`.
 ///
 /// # Errors
 /// Always returns an error.
@@ -19,7 +19,7 @@ pub fn libraries_of(_process: u32) -> Result<Vec<PathBuf>> {
     Err(Error::new(ErrorKind::Unsupported, "Linux does not list the libraries of a process"))
 }
 
-/// Returns `None`, because renaming can replace a file even while programs use it.
+/// Returns `None`, because a file can be replaced by renaming while programs use it.
 pub fn users_of(_file: &Path) -> Option<Vec<String>> {
     None
 }
@@ -29,8 +29,8 @@ pub fn program_of(process: u32) -> Option<PathBuf> {
     pages::program(process).ok()
 }
 
-/// Returns the value that an environment variable had when a process started, or an empty string if it was unset.
-/// Returns `None` if the environment cannot be read.
+/// Returns the value of an environment variable at the start of a process, or an empty string if it was unset. Returns
+/// `None` if the environment cannot be read.
 pub fn variable_of(process: u32, name: &str) -> Option<OsString> {
     let environment = std::fs::read(format!("/proc/{process}/environ")).ok()?;
     let value = |variable: &[u8]| Some(variable.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?.to_owned());
@@ -38,7 +38,7 @@ pub fn variable_of(process: u32, name: &str) -> Option<OsString> {
     Some(path_from_bytes(&value.unwrap_or_default()).into_os_string())
 }
 
-/// Returns an empty list. Parent processes are inspected only on Windows.
+/// Returns an empty list, because parent processes are inspected only on Windows.
 pub fn names_of_parents() -> Vec<String> {
     Vec::new()
 }
@@ -48,7 +48,7 @@ pub(super) fn has_ended(child: u32) -> bool {
     has_child_ended(child).unwrap_or(true)
 }
 
-/// Returns whether this is the ID of a child of this process that has not been reaped.
+/// Returns whether this is the ID of an unreaped child of this process.
 pub(super) fn is_child(id: u32) -> bool {
     has_child_ended(id).is_some()
 }
@@ -64,10 +64,7 @@ fn has_child_ended(process: u32) -> Option<bool> {
     (result == 0).then(|| unsafe { info.si_pid() } != 0)
 }
 
-/// Returns a descriptor that becomes readable when a process exits.
-///
-/// # Errors
-/// Returns an error if the system call fails, for example before Linux 5.3.
+/// Returns a descriptor that becomes readable when a process exits. Fails before Linux 5.3.
 pub(super) fn open_process(process: u32) -> Result<OwnedFd> {
     // SAFETY: the arguments are plain integers.
     let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) };

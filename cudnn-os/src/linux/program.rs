@@ -5,8 +5,8 @@ use std::io::Result;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// Returns the words before this program on the command line. They are present if ld.so was started with the program as
-/// an argument, and include the options of ld.so.
+/// Returns the words before this program on the command line, if ld.so was started with the program as an argument.
+/// They include the options of ld.so.
 pub fn launcher() -> Vec<OsString> {
     let line = std::fs::read("/proc/self/cmdline").unwrap_or_default();
     let words: Vec<&[u8]> = line.strip_suffix(b"\0").unwrap_or(&line).split(|byte| *byte == 0).collect();
@@ -17,7 +17,7 @@ pub fn launcher() -> Vec<OsString> {
     loader.into_iter().chain(options).collect()
 }
 
-/// Returns the executable file of this program. Without /proc, it returns the path that was used to start the program.
+/// Returns the executable file of this program, or without /proc the path that was used to start the program.
 ///
 /// # Errors
 /// Returns an error if the system call fails.

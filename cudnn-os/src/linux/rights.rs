@@ -40,7 +40,7 @@ pub fn write_access(dir: &Path) -> Result<()> {
     }
 }
 
-/// Returns whether the file is on a `noexec` file system, from which ld.so cannot load libraries.
+/// Returns whether ld.so cannot load libraries from the file system of a file, because it is mounted with `noexec`.
 pub fn is_noexec(file: &Path) -> bool {
     let Ok(name) = CString::new(file.as_os_str().as_bytes()) else { return false };
     // SAFETY: all-zero bytes are a valid value of this C structure.
@@ -63,8 +63,8 @@ pub fn others_may_write(path: &Path) -> bool {
 fn is_writable_for_others(metadata: &Metadata) -> bool {
     const ALL: u32 = 0o002;
     const GROUP: u32 = 0o020;
-    // The group of root, and a group with the number of its user, contain only that user. With an access control list,
-    // these bits are those of the list's strongest entry.
+    // Root's group, and a group with the number of its user, contain only that user. With an access control list, these
+    // bits are the permissions of the list's strongest entry.
     let is_private_group = [0, metadata.uid()].contains(&metadata.gid());
     let is_for_group = metadata.mode() & GROUP != 0 && !is_private_group;
     metadata.mode() & ALL != 0 || is_for_group && !groups::is_empty(metadata.gid())
@@ -81,7 +81,7 @@ pub fn is_sticky_of_root(metadata: &Metadata) -> bool {
     metadata.is_dir() && metadata.uid() == 0 && metadata.mode() & libc::S_ISVTX != 0
 }
 
-/// Creates a directory and missing parents, which only this user can write to.
+/// Creates a directory and missing parents, to which only this user can write.
 ///
 /// # Errors
 /// Returns an error if the system call fails, or if other users can write to an existing directory.
@@ -109,8 +109,8 @@ pub fn take_rights(file: &File, like: &Metadata) -> Result<()> {
     file.set_permissions(Permissions::from_mode(mode))
 }
 
-/// Returns whether the kernel starts this program with different rights than those of the current user, because of
-/// set-user-ID, set-group-ID or capabilities. ld.so then ignores most environment variables.
+/// Returns whether the kernel starts this program with different rights because of set-user-ID, set-group-ID or
+/// capabilities. ld.so then ignores most environment variables.
 pub fn changes_rights(program: &Path) -> bool {
     const GROUP_EXECUTES: u32 = 0o010;
     let Ok(file) = std::fs::metadata(program) else { return false };

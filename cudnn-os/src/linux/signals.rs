@@ -1,4 +1,4 @@
-//! Blocks signals while code runs that must not be interrupted, or that starts threads, which inherit the signal mask.
+//! Blocks signals for code that must not be interrupted or that starts threads, which inherit the signal mask.
 
 use std::ffi::c_int;
 use std::ptr::null_mut;
@@ -6,21 +6,21 @@ use std::ptr::null_mut;
 /// Signals that a fault in the thread itself raises.
 const FAULTS: [c_int; 6] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT, libc::SIGTRAP];
 
-/// Runs `start` with signals blocked so that the threads it starts do not handle signals meant for the program.
-/// Signals that indicate a fault stay enabled so that the crash handler of the program runs.
+/// Runs `start` with signals blocked, so that the threads it starts do not handle signals for the program. Signals of
+/// faults stay enabled for the program's crash handler.
 pub(crate) fn with_signals_blocked<T>(start: impl FnOnce() -> T) -> T {
     let _mask = SignalMask::block_all_except(&FAULTS);
     start()
 }
 
-/// Runs `work` with all signals blocked so that no handler of the program interrupts it.
+/// Runs `work` with all signals blocked, so that no handler of the program interrupts it.
 pub(crate) fn with_all_signals_blocked<T>(work: impl FnOnce() -> T) -> T {
     let _mask = SignalMask::block_all_except(&[]);
     work()
 }
 
-/// Runs `work`, which may raise this signal in this thread, and discards the signal so that it does not end the
-/// program. `is_raised` decides from the result whether the signal was raised.
+/// Runs `work`, which may raise this signal in this thread, and discards the signal so that the program survives.
+/// `is_raised` decides from the result whether the signal was raised.
 pub(crate) fn without_signal<T>(signal: c_int, work: impl FnOnce() -> T, is_raised: impl FnOnce(&T) -> bool) -> T {
     // SAFETY: all-zero bytes are a valid signal set.
     let mut pending: libc::sigset_t = unsafe { std::mem::zeroed() };
@@ -38,7 +38,7 @@ pub(crate) fn without_signal<T>(signal: c_int, work: impl FnOnce() -> T, is_rais
     result
 }
 
-/// Discards this signal if it is pending for this thread. The signal must be blocked.
+/// Discards this blocked signal if it is pending for this thread.
 pub(crate) fn discard_signal(signal: c_int) {
     // SAFETY: all-zero bytes are valid for both structures, and the signal number is valid. A timeout of zero does not
     // wait.
@@ -51,7 +51,6 @@ pub(crate) fn discard_signal(signal: c_int) {
     }
 }
 
-/// Restores the signal mask of this thread when dropped.
 struct SignalMask {
     previous: libc::sigset_t,
 }

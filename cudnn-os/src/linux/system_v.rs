@@ -1,11 +1,9 @@
-//! Assembly that runs a resolver before the first call of a function, for the System V ABI on x86-64 and the AAPCS on
-//! aarch64.
+//! Runs a resolver before the first call of a function, in assembly for the System V ABI and the AAPCS (aarch64).
 //!
-//! The signature of the function is unknown here. The code therefore saves every register that can hold an argument,
+//! The signature of the function is unknown. The code therefore saves every register that can hold an argument,
 //! resolves the function, and restores the registers. Arguments on the stack are left untouched.
 
-/// The body of a resolver, which passes a number to the trampoline. The stack is still empty at this point, so
-/// unwinding information is not needed.
+/// The body of a resolver, which passes a number to the trampoline. The stack is empty, so it needs no unwind tables.
 #[doc(hidden)]
 #[macro_export]
 #[cfg(target_arch = "x86_64")]
@@ -27,7 +25,7 @@ macro_rules! pass_number {
 
 /// The body of a naked function that calls `extern "C-unwind" fn(u32) -> *const ()` with the number from a resolver,
 /// then jumps to the returned address with all arguments restored. It also tells the compiler that assembly reads a
-/// static, because the exports of the drop-in read the slots and the compiler cannot see them.
+/// static, because the compiler cannot see the exports of the drop-in read the slots.
 #[doc(hidden)]
 #[macro_export]
 #[cfg(target_arch = "x86_64")]
@@ -44,7 +42,7 @@ macro_rules! save_arguments_and_jump {
             ".cfi_adjust_cfa_offset 136",
             "movups [rsp], xmm0", "movups [rsp + 16], xmm1", "movups [rsp + 32], xmm2", "movups [rsp + 48], xmm3",
             "movups [rsp + 64], xmm4", "movups [rsp + 80], xmm5", "movups [rsp + 96], xmm6", "movups [rsp + 112], xmm7",
-            // `rax` holds the number of vector registers that a variadic call uses.
+            // `rax` holds the number of vector registers of a variadic call.
             "mov [rsp + 128], rax",
             "mov edi, r11d",
             "call {resolve}",
@@ -101,8 +99,8 @@ macro_rules! save_arguments_and_jump {
     };
 }
 
-/// Jumps to the address in a slot. The slot is either a static (`sym PATH`) or an entry in the section of slots,
-/// selected by the number of the function.
+/// Jumps to the address in a slot. The slot is a static (`sym PATH`) or an entry in the section of slots, selected by
+/// the number of the function.
 #[doc(hidden)]
 #[macro_export]
 #[cfg(target_arch = "x86_64")]
@@ -121,7 +119,7 @@ macro_rules! tail_jump {
     };
 }
 
-/// The aarch64 version. It uses a load-acquire, like other reads of slots, because a thread that jumps to a cuDNN
+/// The aarch64 version. It uses a load-acquire like other reads of slots, because a thread that jumps to a cuDNN
 /// function must also see the data that another thread wrote while it loaded the library.
 #[doc(hidden)]
 #[macro_export]
@@ -149,7 +147,7 @@ macro_rules! tail_jump {
 }
 
 /// Sets the symbol version of an exported function, as in `cudnnCreate@@libcudnn.so.9`. `versions.map` declares the
-/// version names. The directive must be in the same object file as the function, or the linker ignores it (see
+/// version names. The linker ignores the directive unless it is in the same object file as the function (see
 /// `codegen-units` in Cargo.toml).
 #[doc(hidden)]
 #[macro_export]
@@ -166,15 +164,14 @@ macro_rules! start_of_slots {
     () => {};
 }
 
-/// Removes backtraces from the messages of panics in this library. Std's code for them is 170 KB, and unreachable if no
-/// frames are found. Other libraries keep their own unwinder, because the symbol is hidden.
+/// Removes backtraces from the messages of panics in this library. Std's code for them has 170 KB, and is unreachable
+/// if no frames are found. Other libraries keep their own unwinder, because the symbol is hidden.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! without_backtraces {
     () => {
         core::arch::global_asm!(".hidden _Unwind_Backtrace");
 
-        /// Finds no frames.
         #[unsafe(no_mangle)]
         extern "C" fn _Unwind_Backtrace(_: *const core::ffi::c_void, _: *mut core::ffi::c_void) -> i32 {
             const END_OF_STACK: i32 = 5;

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-/// Runs `check` in a forked child and returns the result. Returns `None` on systems without `fork`.
+/// Runs `check` in a forked child and returns the result, or `None` on systems without `fork`.
 ///
 /// # Safety
 /// `check` must not acquire a lock that another thread of this process may hold.
@@ -22,7 +22,7 @@ pub unsafe fn check_in_child(check: impl FnOnce() -> bool) -> Option<bool> {
 }
 
 /// Maps `2 * length` bytes, makes the second half inaccessible, and returns the address between the halves. `length`
-/// must be a multiple of the page size. The memory is never freed. Returns `None` on systems that do not support this.
+/// must be a multiple of the page size. The memory is never freed. Returns `None` on unsupported systems.
 pub fn end_of_readable_memory(length: usize) -> Option<*mut c_void> {
     let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: this creates a new anonymous mapping.

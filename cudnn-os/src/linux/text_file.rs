@@ -14,11 +14,11 @@ use super::signals::without_signal;
 use super::trusted_files::user;
 
 /// A file or stream to append text to. Writing never raises a signal and cannot be cancelled. If the program closes all
-/// descriptors, the file is opened again, and other files of the program are never written to.
+/// descriptors, the file is opened again. Other files of the program are never written to.
 pub struct TextFile(Destination);
 
 enum Destination {
-    /// A standard stream, identified by descriptor number: whatever file the program has under this number.
+    /// A standard stream, which is any file that the program has under this number.
     Stream(RawFd),
     File(Descriptor),
 }
@@ -37,14 +37,12 @@ impl TextFile {
     /// Opens a file for appending, and creates it if necessary.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be opened. A pipe without a reader is also an error, because the call does
-    /// not wait.
+    /// Returns an error if the file cannot be opened, or is a pipe without a reader, because the call does not wait.
     pub fn open(name: &Path) -> Result<Self> {
         TextFile::open_emptied(name, |_| false)
     }
 
-    /// Opens a file for appending, and truncates it if `is_emptied` returns `true`. `is_emptied` receives the
-    /// modification time of the file in nanoseconds since 1970.
+    /// Opens a file for appending. `is_emptied` gets the modification time in ns since 1970, and decides on truncation.
     ///
     /// # Errors
     /// See [`TextFile::open`].
@@ -87,9 +85,9 @@ pub fn is_special(name: &Path) -> bool {
 
 /// Opens a file without waiting for the reader of a pipe.
 ///
-/// In a directory that other users can write to, a symbolic link could trick this process into overwriting another
-/// file. A link is therefore followed only if this user or the owner of the directory created it. A file or pipe that
-/// another user has prepared there could receive this process's text, and is refused, as `fs.protected_regular` does.
+/// In a directory that other users can write to, a symbolic link could make this process overwrite another file. A link
+/// is therefore followed only if this user or the owner of the directory created it. A file or pipe of another user in
+/// a directory for all users could receive this process's text, and is refused as with `fs.protected_regular`.
 fn open_unless_trap(options: &mut OpenOptions, path: &Path) -> Result<File> {
     let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW;
     if let Ok(new) = options.clone().create_new(true).custom_flags(flags).open(path) {
@@ -107,7 +105,7 @@ fn open_unless_trap(options: &mut OpenOptions, path: &Path) -> Result<File> {
     }
 }
 
-/// Returns whether another user has made the file in a directory that all users can write to.
+/// Returns whether another user has created the file in a directory that all users can write to.
 fn is_prepared(file: &File, path: &Path) -> bool {
     let (Ok(file), Ok(dir)) = (file.metadata(), std::fs::metadata(parent(path))) else { return true };
     dir.mode() & 0o002 != 0 && ![user(), dir.uid()].contains(&file.uid())
@@ -117,8 +115,8 @@ fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Returns whether this user may follow a symbolic link: this user or the owner of the directory created it, or no other
-/// user can write to the directory.
+/// Returns whether this user may follow a symbolic link, because this user or the owner of the directory created it, or
+/// because no other user can write to the directory.
 pub fn is_trusted_link(path: &Path) -> bool {
     const STICKY: u32 = 0o1000;
     let (Ok(link), Ok(dir)) = (std::fs::symlink_metadata(path), std::fs::metadata(parent(path))) else { return false };
@@ -129,7 +127,7 @@ pub fn is_trusted_link(path: &Path) -> bool {
     !is_shared || (is_kept && [user, dir.uid()].contains(&link.uid()))
 }
 
-/// Writes text. A pipe without a reader or an exceeded file size limit is an error instead of a signal.
+/// Writes text. A pipe without a reader or an exceeded file size limit is an error and not a signal.
 fn write_without_signals(mut file: &File, text: &[u8]) -> Result<()> {
     let is = |kind| move |written: &Result<()>| written.as_ref().is_err_and(|error| error.kind() == kind);
     let write = || without_signal(libc::SIGPIPE, || file.write_all(text), is(ErrorKind::BrokenPipe));

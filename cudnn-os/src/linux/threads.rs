@@ -7,7 +7,7 @@ pub use std::thread::{Scope, ScopedJoinHandle as ScopedThread, scope};
 
 use super::signals::with_signals_blocked;
 
-/// The work of a thread. It is boxed to avoid compiling the code that starts threads more than once.
+/// The work of a thread, which is boxed so that the code that starts threads is compiled only once.
 pub type Work<'a> = Box<dyn FnOnce() + Send + 'a>;
 
 /// Starts a detached thread with signals blocked.
@@ -31,13 +31,12 @@ pub fn start_scoped<'scope, 'env>(
 }
 
 fn builder(name: &str) -> Builder {
-    // With an explicit stack size, std does not read RUST_MIN_STACK. Reading the environment is unsafe if the program
-    // calls `setenv` at the same time.
+    // An explicit size avoids reading RUST_MIN_STACK, because that is unsafe while the program calls `setenv`.
     Builder::new().name(name.to_owned()).stack_size(2 << 20)
 }
 
 /// Returns whether this crate has started the current thread. This matters only on Windows, which runs code of the
-/// program in a new thread before the work of the thread starts.
+/// program in a new thread before the actual work starts.
 pub fn is_internal() -> bool {
     false
 }
@@ -49,8 +48,8 @@ pub fn id() -> u32 {
     u32::try_from(id).unwrap_or_default()
 }
 
-/// Returns a number other than 0 that no other running thread of this process has. It needs no system call and no
-/// memory, so that it also works in a signal handler.
+/// Returns a number other than 0 that no other running thread of this process has. It also works in a signal handler,
+/// because it needs no system call and no memory.
 #[inline]
 pub fn mark() -> usize {
     // SAFETY: the function always returns the address of this thread's `errno`.

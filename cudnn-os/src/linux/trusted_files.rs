@@ -1,7 +1,5 @@
-//! A directory that only this user can modify, and the files in it.
-//!
-//! All operations are relative to an open descriptor so that the directory that was checked is also the one that is
-//! used.
+//! Opens a directory that only this user can modify, and the files in it. All operations are relative to an open
+//! descriptor, so that the checked directory is used even if its path changes.
 
 use std::ffi::{CStr, CString};
 use std::fs::{DirBuilder, Metadata, OpenOptions, Permissions};
@@ -15,7 +13,6 @@ use std::time::{Duration, SystemTime};
 use super::signals::without_signal;
 use crate::trusted_files::{File, FileStat, TrustError, Untrusted};
 
-/// The write permissions of group and others.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 /// Does not follow links or wait for the writer of a pipe.
@@ -25,7 +22,7 @@ const READ: libc::c_int = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK |
 pub struct Directory(OwnedFd);
 
 impl Directory {
-    /// Opens a directory, which must belong to this user and must not be writable by others.
+    /// Opens a directory that belongs to this user and is not writable by others.
     ///
     /// # Errors
     /// Returns a [`TrustError`] if the directory is untrusted or opening it fails.
@@ -41,7 +38,7 @@ impl Directory {
     }
 
     /// Opens a directory, and creates it and missing parents with access only for this user. Root does not create
-    /// directories below another user's directory, because that user could not use them.
+    /// directories in another user's directory, because that user could not use them.
     ///
     /// # Errors
     /// Returns a [`TrustError`] if the directory is untrusted, or if creating or opening it fails.
@@ -59,8 +56,7 @@ impl Directory {
         Self::open(path)
     }
 
-    /// Opens a directory without following a link at its name, and creates it with access only for this user if it is
-    /// missing.
+    /// Opens a directory but no link, and creates a missing one with access only for this user.
     ///
     /// # Errors
     /// Returns a [`TrustError`] if the directory is untrusted, or if creating or opening it fails.
@@ -79,7 +75,7 @@ impl Directory {
         Self::open_with(path, libc::O_NOFOLLOW)
     }
 
-    /// Opens a regular file that belongs to this user and that others cannot modify.
+    /// Opens a regular file of this user that others cannot modify.
     ///
     /// # Errors
     /// Returns a [`TrustError`] if the file is untrusted or opening it fails.
@@ -178,12 +174,12 @@ impl Directory {
         let _ = self.open_at(name, READ).and_then(|file| file.set_modified(time));
     }
 
-    /// Returns the names of all files. Names that are not valid UTF-8 are skipped.
+    /// Returns the names of all files, except names that are not valid UTF-8.
     ///
     /// # Errors
     /// Returns an error if the system call fails.
     pub fn names(&self) -> Result<Vec<String>> {
-        // Reading moves the position of the descriptor, so use a separate one.
+        // Use a separate descriptor, because reading moves the position.
         let number = self.open_at(".", libc::O_RDONLY | libc::O_DIRECTORY)?.into_raw_fd();
         // SAFETY: the descriptor is new, and on success the stream owns it.
         let stream = unsafe { libc::fdopendir(number) };
@@ -216,7 +212,7 @@ impl Directory {
     }
 }
 
-/// Rejects files that others can modify, or that belong to another user (root is accepted if `may_be_of_root` is set).
+/// Rejects files that others can modify, or that belong to another user. `may_be_of_root` accepts root.
 pub(crate) fn check_owner(metadata: &Metadata, may_be_of_root: bool) -> std::result::Result<(), TrustError> {
     let (owner, user) = (metadata.uid(), user());
     if owner != user && !(may_be_of_root && owner == 0) {
@@ -228,22 +224,19 @@ pub(crate) fn check_owner(metadata: &Metadata, may_be_of_root: bool) -> std::res
     Ok(())
 }
 
-/// Returns the effective user ID.
 pub(crate) fn user() -> u32 {
     // SAFETY: the call involves no pointers and always succeeds.
     unsafe { libc::geteuid() }
 }
 
-/// Opens a file for reading without waiting for the writer of a pipe.
 pub(crate) fn open_existing(path: &Path) -> Result<std::fs::File> {
     OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
 }
 
-/// Creates a file that only this user can access. A process that opens the file before its permissions are restricted
-/// could read and write it later.
+/// Creates a file that only this user can access. Restricting it later would let others open it before.
 ///
 /// # Errors
-/// An error of the operating system, also if there is a file with this name.
+/// Returns an error if the file exists, or if the system call fails.
 pub fn create_new(path: &Path) -> Result<std::fs::File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
@@ -253,7 +246,7 @@ pub(crate) fn make_readable(file: &std::fs::File) -> Result<()> {
     file.set_permissions(Permissions::from_mode(0o644))
 }
 
-/// Writes bytes. If a file size limit is exceeded, the result is an error instead of a signal.
+/// Writes bytes. An exceeded file size limit is an error and not a signal.
 pub(crate) fn write_all(mut file: &std::fs::File, bytes: &[u8]) -> Result<()> {
     let is_raised = |written: &Result<()>| written.as_ref().is_err_and(|error| error.kind() == ErrorKind::FileTooLarge);
     without_signal(libc::SIGXFSZ, || file.write_all(bytes), is_raised)

@@ -8,18 +8,14 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use super::descriptors::close_all_from;
 use super::processes::open_process;
 
-/// Makes another process call `then` after this process was replaced by another program and has ended. The watcher is
-/// not a child of this process, because programs may wait for all of their children. Writing to the returned pipe
-/// cancels the watcher.
-///
-/// # Errors
-/// Returns an error if a system call fails or this process adopts orphans, because the watcher would then become a
-/// child of it.
+/// Makes another process call `then` after another program has replaced this process and has ended. The watcher is not
+/// a child of this process, because programs may wait for all of their children. Writing to the returned pipe cancels
+/// the watcher. Fails if this process adopts orphans, because the watcher would then become its child.
 pub(super) fn watch(then: &dyn Fn()) -> Result<PipeWriter> {
     if adopts_orphans() {
         return Err(Error::other("this process adopts orphans"));
     }
-    // Both ends are closed when this process is replaced by the program.
+    // Both ends are closed when the program replaces this process.
     let (reader, writer) = std::io::pipe()?;
     let program = open_process(std::process::id())?;
     // SAFETY: the process is single-threaded, and the child only forks and exits.
@@ -45,8 +41,7 @@ pub(super) fn watch(then: &dyn Fn()) -> Result<PipeWriter> {
     }
 }
 
-/// Returns whether orphaned descendants become children of this process. This is always true for the first process of a
-/// container.
+/// Returns whether orphaned descendants become children of this process, as for the first process of a container.
 fn adopts_orphans() -> bool {
     let mut is_subreaper: libc::c_int = 0;
     // SAFETY: the call writes one integer.
@@ -54,7 +49,7 @@ fn adopts_orphans() -> bool {
     std::process::id() == 1 || is_subreaper != 0
 }
 
-/// Waits until the process was replaced by a program that has ended.
+/// Waits until a program has replaced the process and has ended.
 fn has_ended(called_off: &PipeReader, program: &OwnedFd) -> bool {
     let [mut called_off, program] = leave_pipes([called_off.as_raw_fd(), program.as_raw_fd()]);
     if !matches!(called_off.read(&mut [0]), Ok(0)) {
@@ -70,8 +65,8 @@ fn has_ended(called_off: &PipeReader, program: &OwnedFd) -> bool {
     true
 }
 
-/// Closes all descriptors except for these two and standard error. Otherwise, processes at the other ends of pipes
-/// would wait for this process. The two replace standard input and output.
+/// Closes all descriptors except for these two, which replace standard input and output, and standard error. Otherwise,
+/// processes at the other ends of pipes would wait for this process.
 fn leave_pipes(kept: [RawFd; 2]) -> [ManuallyDrop<File>; 2] {
     let standard = [libc::STDIN_FILENO, libc::STDOUT_FILENO];
     for (kept, standard) in kept.into_iter().zip(standard) {

@@ -13,7 +13,6 @@ use crate::lock::lock_within;
 /// Other processes may read the file, but not write to or delete it.
 const FILE_SHARE_READ: u32 = 1;
 
-/// The maximum time that a thread waits for the lock.
 const LIMIT: Duration = Duration::from_secs(1);
 
 pub struct AppendFile {
@@ -51,7 +50,7 @@ impl AppendFile {
     }
 
     pub fn append(&self, record: &[u8], _: &AtomicBool) -> Result<()> {
-        // Write the record even if the lock is unavailable.
+        // Write the record even without the lock.
         let limit = if self.is_turn_lost.load(Ordering::Relaxed) { Duration::ZERO } else { LIMIT };
         let turn = lock_within(&self.turn, limit);
         if turn.is_none() {

@@ -1,5 +1,4 @@
-//! Starts child processes in a Windows job. The system terminates all processes of a job when this process exits for
-//! any reason.
+//! Starts child processes in a Windows job. Windows terminates all processes of a job when this process exits.
 
 use std::fs::File;
 use std::io::{Error, Result};
@@ -27,7 +26,7 @@ use windows_sys::Win32::System::Threading::{
 
 use super::handle::owned;
 
-/// Exit codes of processes that crashed or were terminated by Windows.
+/// Exit codes of processes that crashed or that Windows terminated.
 const FAULTS: [(u32, &str); 11] = [
     (0xc000_0005, "access violation"),
     (0xc000_0017, "no memory"),
@@ -94,10 +93,9 @@ pub fn failure(status: ExitStatus) -> String {
     }
 }
 
-/// How long to wait for terminated processes to disappear, in milliseconds.
+/// The time to wait for terminated processes to disappear, in milliseconds.
 const KILL_LIMIT: u32 = 2000;
 
-/// The exit code of processes that this process terminates.
 const ENDED: u32 = 1;
 
 pub struct Child {
@@ -153,7 +151,6 @@ impl Child {
     }
 }
 
-/// Creates a job that terminates all processes when the last handle is closed.
 fn new_job() -> Result<OwnedHandle> {
     // SAFETY: the attributes and the name may be null.
     let handle = unsafe { CreateJobObjectW(std::ptr::null(), std::ptr::null()) };

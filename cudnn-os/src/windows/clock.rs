@@ -32,8 +32,8 @@ pub fn local_time(format: &OsStr, seconds: u64) -> Option<OsString> {
     text.get(..length).filter(|text| !text.is_empty()).map(OsString::from_wide)
 }
 
-/// Converts the format to a NUL-terminated string. The percent sign of an unsupported conversion is doubled, because
-/// the C library would otherwise end the process.
+/// Converts the format to a NUL-terminated string. Doubles the percent sign of an unsupported conversion, which would
+/// make the C library end the process.
 fn checked(format: &OsStr) -> Option<Vec<u16>> {
     const PERCENT: u16 = b'%' as u16;
     let mut checked = Vec::new();

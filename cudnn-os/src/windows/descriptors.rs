@@ -1,4 +1,4 @@
-//! On Windows, programs only close handles that they opened, which makes private descriptor tables unnecessary.
+//! Private descriptor tables are unnecessary on Windows, where programs only close their own handles.
 
 pub fn leave_shared_table() -> bool {
     true

@@ -2,19 +2,19 @@
 
 use std::ffi::OsString;
 
-// `set DIR="C:\a b"` in cmd makes the quotes part of the value, although file names cannot contain them.
+// In cmd, `set DIR="C:\a b"` makes the quotes part of the value, although file names cannot contain them.
 #[inline(never)]
 pub fn without_quotes(value: OsString) -> OsString {
     let inner = |text: &str| Some(OsString::from(text.strip_prefix('"')?.strip_suffix('"')?));
     value.to_str().and_then(inner).unwrap_or(value)
 }
 
-/// Returns `None`. The initial environment is unavailable, and Windows uses the current `PATH` anyway.
+/// Returns `None`, because the initial environment is unavailable. Windows uses the current `PATH` anyway.
 pub fn initial_value(_name: &str) -> Option<Option<OsString>> {
     None
 }
 
-/// Returns `false`. Windows does not run programs with elevated rights in the environment of another user.
+/// Returns `false`, because Windows does not run elevated programs in the environment of another user.
 pub fn is_secure_execution() -> bool {
     false
 }

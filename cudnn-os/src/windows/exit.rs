@@ -9,13 +9,12 @@ unsafe extern "C" {
     fn atexit(function: extern "C" fn()) -> c_int;
 }
 
-// The handler is called when the C library of this DLL shuts down, after the other threads have exited.
+// Called when the C library of this DLL shuts down, after the other threads have exited.
 pub fn call_at_exit(function: extern "C" fn()) {
     // SAFETY: the function has the right type, and the caller keeps the DLL loaded.
     let _: c_int = unsafe { atexit(function) };
 }
 
-/// Windows terminates the other threads before it calls exit handlers.
 pub const THREADS_RUN_ON: bool = false;
 
 /// Returns `false`, because the end of the first thread goes unnoticed.

@@ -22,7 +22,7 @@ pub fn file_id(path: &Path) -> Option<FileId> {
     canonicalize(path).ok()
 }
 
-// The prefix `\\?\` is removed where possible, because users do not know it and many programs cannot handle it.
+// Removes the prefix `\\?\` where possible, because many programs and users do not know it.
 pub fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
     let path = path.as_ref();
     let found = match std::fs::canonicalize(path) {
@@ -34,7 +34,6 @@ pub fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
     Ok(without_verbatim_prefix(&found).unwrap_or(found))
 }
 
-/// Adds the prefix that `std::fs::canonicalize` uses for absolute paths on a drive.
 fn with_verbatim_prefix(path: PathBuf) -> PathBuf {
     match path.components().next() {
         Some(Component::Prefix(prefix)) if matches!(prefix.kind(), Prefix::Disk(_)) => {
@@ -94,7 +93,6 @@ pub fn read_at(file: &File, into: &mut [u8], offset: u64) -> io::Result<usize> {
     file.seek_read(into, offset)
 }
 
-// The system removes the file when the handle is closed.
 #[cfg(feature = "native")]
 pub fn create_temporary(name: &Path) -> io::Result<File> {
     let access = FILE_GENERIC_WRITE | DELETE;
@@ -137,7 +135,7 @@ pub fn path_from_bytes(bytes: &[u8]) -> PathBuf {
     PathBuf::from(String::from_utf8_lossy(bytes).into_owned())
 }
 
-/// Returns `false`. Windows elevates programs with a prompt rather than a setuid bit.
+/// Returns `false`, because Windows elevates programs with a prompt.
 pub fn is_setid(_program: &Path) -> bool {
     false
 }
@@ -208,7 +206,7 @@ mod tests {
         }
         let long = format!(r"\\?\C:\{}", "x\\".repeat(150));
         assert_eq!(without_verbatim_prefix(Path::new(&long)), None);
-        // Add an unpaired surrogate, which UTF-8 cannot represent.
+        // An unpaired surrogate has no UTF-8 encoding.
         let mut name: Vec<u16> = r"\\?\C:\x".encode_utf16().collect();
         name.push(0xd800);
         let plain = without_verbatim_prefix(Path::new(&OsString::from_wide(&name))).unwrap();

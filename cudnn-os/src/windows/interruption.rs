@@ -1,5 +1,4 @@
-//! Catches signals on Linux, which do not exist on Windows. Ctrl-C terminates this process, and Windows then terminates
-//! the children.
+//! Windows has no signals. Ctrl-C terminates this process, and Windows then terminates the children.
 
 use std::convert::Infallible;
 

@@ -1,4 +1,4 @@
-//! Opens DLLs with the Windows loader and looks up exports. The caller decides which DLL to open.
+//! Opens DLLs with the Windows loader and looks up exports. The caller selects the DLL.
 
 use std::ffi::{OsStr, OsString};
 use std::os::windows::ffi::OsStrExt;
@@ -29,7 +29,7 @@ impl Library {
         unsafe { open(path) }.map(|opened| opened.0)
     }
 
-    // Windows has no lazy binding. A name without a directory is searched for as usual.
+    // Windows has no lazy binding, and searches for names without a directory as usual.
     pub unsafe fn open_lazily(path: &Path) -> Result<Self, OpenError> {
         let Some(name) = wide(path.as_os_str()) else { return Err(refused(ERROR_INVALID_NAME)) };
         // SAFETY: guaranteed by the caller.
@@ -73,7 +73,6 @@ unsafe fn load(name: &[u16], flags: u32) -> Result<Library, OpenError> {
     Ok(Library(library))
 }
 
-/// Adds the prefix `\\?\` to a path that exceeds 259 UTF-16 units.
 fn long_path(path: &Path) -> OsString {
     const MAX_PATH: usize = 259;
     let is_on_drive = |path: &Path| match path.components().next() {
@@ -121,7 +120,6 @@ fn refused(code: u32) -> OpenError {
     OpenError::Refused(format!("error {code}: {}", text_of(code)))
 }
 
-/// Returns the system message for an error, in English if available.
 fn text_of(code: u32) -> String {
     const ENGLISH: u32 = 0x409;
     const LANGUAGE_OF_THE_USER: u32 = 0;
@@ -138,7 +136,6 @@ fn text_of(code: u32) -> String {
     text.to_string_lossy().trim().replace("%1", "the file")
 }
 
-/// Disables error dialogs for this thread while the value exists.
 struct NoDialogs {
     previous: u32,
 }

@@ -34,7 +34,6 @@ impl Library {
     }
 }
 
-/// Returns the DLL or program that contains an address.
 pub(super) fn module_of(address: *const c_void) -> Option<HMODULE> {
     let mut module = null_mut();
     let flags = GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS | GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT;

@@ -8,8 +8,8 @@ use windows_sys::Win32::System::LibraryLoader::{
     GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS, GET_MODULE_HANDLE_EX_FLAG_PIN, GetModuleHandleExW,
 };
 
-// Prevents this DLL from being unloaded. Call this before thread-local variables are used, because each unloaded DLL
-// leaks thread-local storage indexes, and a process has only 1,088.
+// Prevents this DLL from being unloaded. Call this before using thread-local variables, because each unloaded DLL leaks
+// thread-local storage indexes, and a process has only 1,088.
 pub fn keep_loaded() {
     static IS_KEPT: AtomicBool = AtomicBool::new(false);
     if !IS_KEPT.swap(true, Ordering::Relaxed) {

@@ -19,7 +19,7 @@ pub fn copy(address: usize, len: usize) -> Option<Vec<u8>> {
     Some(copy)
 }
 
-/// Returns `None`. Job limits on Windows apply to committed memory instead of address space.
+/// Returns `None`, because job limits on Windows apply to committed memory and not to address space.
 pub fn address_space_limit() -> Option<u64> {
     None
 }

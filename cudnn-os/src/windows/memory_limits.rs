@@ -1,7 +1,5 @@
-//! Explains crashes of child processes that were caused by memory limits on Windows.
-//!
-//! Windows grants memory only up to the combined size of RAM and paging file. Loading the CUDA DLLs takes several
-//! gigabytes of it.
+//! Explains crashes of child processes by memory limits on Windows, which grants memory only up to the combined size of
+//! RAM and paging file. Loading the CUDA DLLs takes several gigabytes.
 
 use windows_sys::Win32::System::JobObjects::{
     JOB_OBJECT_LIMIT_JOB_MEMORY, JOB_OBJECT_LIMIT_PROCESS_MEMORY, JOBOBJECT_EXTENDED_LIMIT_INFORMATION,
@@ -12,8 +10,7 @@ use windows_sys::Win32::System::SystemInformation::{GlobalMemoryStatusEx, MEMORY
 /// Exit codes after a failed memory allocation: out of memory, insufficient quota, commit limit.
 const CODES: [u32; 4] = [0xc000_0017, 0xc000_0044, 0xc000_009a, 0xc000_012d];
 
-/// Messages of C++, Rust and Windows about failed memory allocations. 8, 14 and 1455 are numbers of system errors with
-/// localized messages.
+/// Messages about failed memory allocations. Windows localizes the messages of the errors 8, 14 and 1455.
 const REFUSALS: [&str; 8] = [
     "bad_alloc",
     "bad allocation",
@@ -97,7 +94,7 @@ mod tests {
         assert!(refused.is_some_and(|text| text.contains("have 8000 MB, of which 1 MB were left")));
         assert!(limits.explains(Some(0xc000_012d_u32 as i32), "").is_some());
         assert_eq!(limits.explains(Some(0xc000_0005_u32 as i32), ""), None);
-        // The error number matters only in messages of the loader, not in program output.
+        // In program output, the error number may have a different meaning.
         let message = r#"{"message":"cannot be loaded: error 8: Not enough memory resources"}"#;
         assert!(limits.explains_message(message).is_some());
         assert_eq!(limits.explains(Some(1), "CUDA error 8: x"), None);

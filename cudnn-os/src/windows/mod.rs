@@ -1,5 +1,5 @@
-//! The implementation for Windows on x86-64, which lacks `fork`, signals and thread cancellation. Public functions are
-//! documented in `linux`; comments here describe only differences.
+//! The implementation for Windows on x86-64, which lacks `fork`, signals and thread cancellation. Comments describe
+//! only differences from `linux`, where public functions are documented.
 
 pub mod environment;
 pub(crate) mod files;

@@ -31,7 +31,7 @@ impl ObjectEntry {
         self.path.file_name().is_some_and(|file| file.eq_ignore_ascii_case(name))
     }
 
-    // Always `false`. Dependencies would have to be read from the file, and callers on Windows do not use them.
+    // Always `false`, because dependencies are only in the file, and callers on Windows do not need them.
     pub fn needs(&self, _: &str) -> bool {
         false
     }
@@ -47,7 +47,7 @@ pub fn read_list() -> Vec<ObjectEntry> {
     modules().into_iter().filter_map(entry).collect()
 }
 
-// Returns the number of loaded DLLs. It misses changes if equally many DLLs were loaded and unloaded.
+// Returns the number of loaded DLLs. This misses changes if equally many DLLs were loaded and unloaded.
 pub fn load_count() -> u64 {
     modules().len() as u64
 }

@@ -1,4 +1,4 @@
-//! Reads which pages of files are in memory on Linux. Page lists are not supported on Windows.
+//! Page lists are not supported on Windows.
 
 use std::io;
 use std::ops::Range;

@@ -13,7 +13,6 @@ use windows_sys::Win32::System::Pipes::{
 
 use super::wide::wide;
 
-/// The capacity of a channel in each direction, in bytes.
 const CHANNEL_LEN: u32 = 64 << 10;
 
 pub struct Pipe(File);
@@ -32,7 +31,6 @@ impl Pipe {
     }
 }
 
-/// Returns the number of bytes that can be read without waiting.
 fn available(pipe: &impl AsRawHandle) -> Result<usize> {
     let (handle, null) = (pipe.as_raw_handle(), std::ptr::null_mut());
     let mut available = 0;

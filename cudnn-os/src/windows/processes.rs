@@ -27,7 +27,6 @@ pub const MAX_ID: i64 = u32::MAX as i64;
 const MAX_PATH: usize = 1 << 15;
 const MAX_MODULES: usize = 1 << 14;
 
-/// The maximum number of parent processes to list.
 const MAX_PARENTS: usize = 8;
 
 // Returns the DLLs in loading order, without the program.
@@ -103,7 +102,6 @@ pub fn names_of_parents() -> Vec<String> {
     names.into_iter().skip(1).collect()
 }
 
-/// Returns the ID, parent ID and name of all processes.
 fn processes() -> Vec<(u32, u32, String)> {
     // SAFETY: the arguments are plain integers.
     let Ok(snapshot) = owned(unsafe { CreateToolhelp32Snapshot(TH32CS_SNAPPROCESS, 0) }) else { return Vec::new() };
@@ -121,7 +119,7 @@ fn processes() -> Vec<(u32, u32, String)> {
     found
 }
 
-/// Returns `None`. Windows has no documented function that reads variables of another process.
+/// Returns `None`, because Windows has no documented function for variables of another process.
 pub fn variable_of(_process: u32, _name: &str) -> Option<OsString> {
     None
 }

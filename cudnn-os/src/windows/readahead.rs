@@ -14,7 +14,6 @@ use windows_sys::Win32::System::Memory::{
 };
 use windows_sys::Win32::System::Threading::GetCurrentProcess;
 
-/// The maximum number of bytes to read per part.
 const MOST: u64 = 8 << 20;
 
 pub fn request(path: &Path, parts: impl IntoIterator<Item = Range<u64>>) -> io::Result<()> {
@@ -23,7 +22,7 @@ pub fn request(path: &Path, parts: impl IntoIterator<Item = Range<u64>>) -> io::
     let view = View::of(&file)?;
     let ranges = parts.into_iter().filter_map(|part| {
         let end = part.end.min(length).min(part.start.saturating_add(MOST));
-        // Windows rejects the whole request if a range is empty, which can happen for a part after the GPU code.
+        // Windows rejects the whole request if a range is empty, as for a part after the GPU code.
         let size = end.checked_sub(part.start).filter(|size| *size > 0)?;
         Some(WIN32_MEMORY_RANGE_ENTRY {
             VirtualAddress: view.0.Value.wrapping_byte_add(part.start as usize),
@@ -39,7 +38,6 @@ pub fn request(path: &Path, parts: impl IntoIterator<Item = Range<u64>>) -> io::
     if has_requested { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// A read-only memory mapping of a file.
 struct View(MEMORY_MAPPED_VIEW_ADDRESS);
 
 impl View {

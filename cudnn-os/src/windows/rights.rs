@@ -1,5 +1,4 @@
-//! Checks the rights of users. An administrator has to start the program with elevated rights, because Windows has no
-//! equivalent of `sudo`.
+//! Checks the rights of users. Administrators start programs with elevated rights, because there is no `sudo`.
 
 use std::fs::{File, Metadata};
 use std::io::Result;

@@ -16,7 +16,6 @@ use windows_sys::Win32::System::Console::{
 pub struct TextFile(Destination);
 
 enum Destination {
-    /// A standard stream.
     Stream(STD_HANDLE),
     File(File),
 }
@@ -30,7 +29,7 @@ impl TextFile {
         TextFile(Destination::Stream(STD_ERROR_HANDLE))
     }
 
-    // The file is opened only with FILE_APPEND_DATA, so that text from different processes is not mixed.
+    // FILE_APPEND_DATA as the only right prevents mixing text from different processes.
     pub fn open(name: &Path) -> Result<Self> {
         File::options().create(true).append(true).open(name).map(|file| TextFile(Destination::File(file)))
     }
@@ -85,7 +84,7 @@ fn write_to_stream(stream: STD_HANDLE, text: &[u8]) -> Result<()> {
     let mut mode = 0;
     // SAFETY: the output pointer is valid. For handles other than consoles, the call fails.
     if unsafe { GetConsoleMode(handle, &raw mut mode) } != 0 {
-        // As bytes, the text would have to be in the code page of the console.
+        // Bytes would have to be in the code page of the console.
         let text: Vec<u16> = String::from_utf8_lossy(text).encode_utf16().collect();
         let mut rest = text.as_slice();
         while !rest.is_empty() {

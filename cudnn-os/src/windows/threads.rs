@@ -1,6 +1,6 @@
 //! Starts threads with CreateThread instead of std.
 //!
-//! Windows runs code of the program in a new thread before the actual work starts (DllMain, TLS callbacks). If such
+//! Windows runs code of the program in a new thread before the actual work starts (DllMain, TLS callbacks). If that
 //! code uses std in a thread that std is still initializing, std terminates the process.
 
 use std::ffi::c_void;
@@ -24,10 +24,9 @@ use crate::lock::lock_within;
 
 pub type Work<'a> = Box<dyn FnOnce() + Send + 'a>;
 
-/// The maximum time that a thread waits for the list.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// The same as in std.
+/// The default of std.
 const STACK_SIZE: usize = 2 << 20;
 
 /// IDs and handles of the threads that this module has started. Windows does not reuse an ID while a handle is open.
@@ -103,7 +102,6 @@ pub fn start_scoped<'scope>(
     Ok(ScopedThread { thread, scope: PhantomData })
 }
 
-/// A running or finished thread.
 #[derive(Clone)]
 struct Thread {
     handle: Arc<OwnedHandle>,
@@ -111,7 +109,6 @@ struct Thread {
     is_done: Arc<AtomicBool>,
 }
 
-/// The argument of a new thread.
 struct Start {
     work: Work<'static>,
     is_done: Arc<AtomicBool>,
@@ -147,7 +144,7 @@ impl Thread {
         Ok(Thread { handle, is_done })
     }
 
-    /// Waits until the work has ended, or the thread, if the program terminated it.
+    /// Waits for the work to end, or for the thread if the program terminated it.
     fn wait(&self) {
         const PAUSE: u32 = 10;
         while !self.is_done.load(Ordering::Acquire) && !has_ended(&self.handle, PAUSE) {}
@@ -164,7 +161,6 @@ fn has_ended(thread: &OwnedHandle, milliseconds: u32) -> bool {
     unsafe { WaitForSingleObject(raw(thread), milliseconds) == WAIT_OBJECT_0 }
 }
 
-/// The entry point of all threads.
 unsafe extern "system" fn run(start: *mut c_void) -> u32 {
     // SAFETY: `Thread::start` created the argument for this thread only.
     let Start { work, is_done } = *unsafe { Box::from_raw(start.cast::<Start>()) };

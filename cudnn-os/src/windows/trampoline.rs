@@ -1,5 +1,5 @@
-//! Assembly that runs a resolver before the first call of a function, for the x64 calling convention of Windows. The
-//! macros are documented in `system_v`.
+//! Contains assembly that runs a resolver before the first call of a function, for the x64 calling convention of
+//! Windows. `system_v` documents the macros.
 
 #[doc(hidden)]
 #[macro_export]
@@ -60,8 +60,7 @@ macro_rules! versioned {
     ($name:ident @@ $version:literal) => {};
 }
 
-/// Defines the symbol at the start of the section of slots. Linkers sort the parts of a section by the suffix after
-/// `$`.
+/// Defines the symbol at the start of the section, whose parts linkers sort by the suffix after `$`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! start_of_slots {

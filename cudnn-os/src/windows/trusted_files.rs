@@ -1,4 +1,4 @@
-//! Opens files in a directory without checking owners. Windows protects the user profile with an access control list.
+//! Opens files in a directory without checking owners, because an access control list protects the user profile.
 
 use std::fs::{DirBuilder, File as StdFile, Metadata, OpenOptions};
 use std::io::{Result, Write};

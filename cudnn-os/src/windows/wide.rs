@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::windows::ffi::{OsStrExt, OsStringExt};
 
-/// Returns the text with a terminating NUL, or `None` if the text contains a NUL.
+/// Returns the text with a terminating NUL, or `None` if it contains a NUL.
 pub(crate) fn wide(text: &OsStr) -> Option<Vec<u16>> {
     let mut wide: Vec<u16> = text.encode_wide().collect();
     if wide.contains(&0) {
@@ -13,10 +13,9 @@ pub(crate) fn wide(text: &OsStr) -> Option<Vec<u16>> {
     Some(wide)
 }
 
-/// Reads a string with a function that fills a buffer and returns the length. The function must return at least the
-/// length of the buffer if the text does not fit, and 0 if it fails.
+/// Reads a string with a function that fills a buffer and returns the length. If the text does not fit, the function
+/// must return at least the length of the buffer. It must return 0 if it fails.
 pub(crate) fn read_wide(read: impl Fn(&mut [u16]) -> u32) -> Option<OsString> {
-    /// The maximum length of a path.
     const ENOUGH: usize = 1 << 15;
     let mut buffer = vec![0_u16; 300];
     loop {

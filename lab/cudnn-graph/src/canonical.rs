@@ -8,8 +8,8 @@ use crate::graph::{Attribute, Graph, Node};
 use crate::value::Value;
 
 impl Graph {
-    /// Returns an equivalent graph that does not depend on the order of attributes and descriptors, on equal descriptors,
-    /// and on the device.
+    /// Returns an equivalent graph that is independent of the device, of the order of attributes and descriptors, and
+    /// of repeated descriptors.
     ///
     /// # Errors
     /// See [`Graph::new`].
@@ -45,7 +45,7 @@ impl Graph {
     }
 }
 
-/// Returns a descriptor without attributes that select the device, with the others in the order of their numbers.
+/// Removes the attributes that select the device, and sorts the others by number.
 fn without_device(node: &Node) -> Node {
     let mut node = node.clone();
     node.attributes.retain(|attribute| {
@@ -61,10 +61,10 @@ fn without_device(node: &Node) -> Node {
     node
 }
 
-/// The level of descriptors that the last one does not need.
+/// The level of descriptors that the graph does not need.
 const UNUSED: usize = 0;
 
-/// Returns the level of each descriptor: one more than those that it refers to, from 1 on.
+/// Returns the level of each descriptor. A descriptor is one level above the descriptors that it refers to.
 fn levels(nodes: &[Node]) -> Vec<usize> {
     let mut levels: Vec<usize> = Vec::with_capacity(nodes.len());
     for node in nodes {
@@ -121,7 +121,6 @@ mod tests {
         let different = r#"[{"kind":"TENSOR","UNIQUE_ID:3":2},{"kind":"TENSOR","UNIQUE_ID:3":1},
             {"kind":"OPERATION_POINTWISE","XDESC:15":0,"BDESC:15":1,"YDESC:15":1},{"kind":"OPERATIONGRAPH","OPS:15":2}]"#;
         assert_ne!(one, canonical(different));
-        // Plans do not contain the handle either.
         let plan = r#"[{"kind":"DEVICEPROP","HANDLE:0":1},{"kind":"EXECUTION_PLAN","HANDLE:0":1,"DEVICEPROP:15":0}]"#;
         assert_eq!(canonical(plan), r#"[{"kind":"EXECUTION_PLAN"}]"#);
     }

@@ -7,7 +7,7 @@ use cudnn_sys::types::{cudnnBackendAttributeName_t as Name, cudnnBackendDescript
 use crate::graph::{Graph, Node};
 use crate::value::Value;
 
-/// The nodes of a graph. They may be changed in any way.
+/// The nodes of a graph, which may be changed in any way.
 #[derive(Clone)]
 pub struct Edit {
     /// The descriptors, the graph last.
@@ -28,7 +28,7 @@ impl Edit {
         self.nodes.iter().enumerate().filter(is_tensor).map(|(index, _)| index).collect()
     }
 
-    /// Returns the integers of an attribute. Empty if it is not set.
+    /// Returns the integers of an attribute, or an empty list if it is not set.
     pub fn integers(&self, node: usize, name: Name) -> Vec<i64> {
         self.nodes.get(node).map(|node| node.integers(name).to_vec()).unwrap_or_default()
     }
@@ -50,7 +50,7 @@ impl Edit {
         }
     }
 
-    /// Drops all operations except these, given by index.
+    /// Drops all operations except the selected ones. The filter receives the index of an operation.
     pub fn keep_operations(&mut self, is_kept: impl Fn(usize) -> bool) {
         let root = self.nodes.len().saturating_sub(1);
         let operations = self.children(root, Name::CUDNN_ATTR_OPERATIONGRAPH_OPS).into_iter().enumerate();
@@ -80,7 +80,6 @@ impl Edit {
         Graph::new(nodes.collect()).ok()
     }
 
-    /// Returns the descriptor and everything that it refers to.
     fn reachable(&self, from: usize) -> BTreeSet<usize> {
         let (mut found, mut next) = (BTreeSet::new(), vec![from]);
         while let Some(index) = next.pop() {
@@ -93,7 +92,7 @@ impl Edit {
         found
     }
 
-    /// Moves tensors to memory if they no longer connect two operations, or if no operation writes them any more.
+    /// Makes tensors non-virtual if they no longer connect two operations, or if no remaining operation writes them.
     fn expose_lone_tensors(&mut self, root: usize) {
         let operations = self.children(root, Name::CUDNN_ATTR_OPERATIONGRAPH_OPS);
         let ids_of = |operation: &usize| -> BTreeSet<i64> {
@@ -117,7 +116,6 @@ impl Edit {
     }
 }
 
-/// Returns the ids of the tensors that operations write.
 fn written(graph: &Graph) -> BTreeSet<i64> {
     graph.operations().into_iter().flat_map(|operation| graph.outputs(operation)).collect()
 }

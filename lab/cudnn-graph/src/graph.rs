@@ -16,10 +16,10 @@ use crate::value::Value;
 
 /// Maximum number of descriptors in a graph.
 pub const MAX_NODES: usize = 20_000;
-/// The maximum number of references between descriptors. One attribute can repeat a descriptor any number of times.
+/// Maximum number of references between descriptors, because one attribute can repeat a descriptor any number of times.
 const MAX_REFERENCES: usize = 10 * MAX_NODES;
 
-/// Descriptors with everything that they refer to. Each one refers only to earlier ones, and the last one is the graph.
+/// A list of descriptors. Descriptors refer only to earlier ones, and the last descriptor is the graph.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct Graph {
@@ -49,11 +49,10 @@ pub struct Attribute {
 }
 
 impl Graph {
-    /// Returns a graph with these descriptors, or the reason why they are none.
+    /// Returns a graph with these descriptors.
     ///
     /// # Errors
-    /// Returns an error if there are no or too many descriptors or references, or if one refers to a descriptor that does
-    /// not precede it.
+    /// Returns the reason if there are no or too many descriptors or references, or if one points forward.
     pub fn new(nodes: Vec<Node>) -> Result<Self, String> {
         if nodes.is_empty() || nodes.len() > MAX_NODES {
             return Err(format!("a graph has {} descriptors; 1 to {MAX_NODES} are allowed", nodes.len()));
@@ -75,7 +74,7 @@ impl Graph {
         Ok(Graph { nodes })
     }
 
-    /// Returns the descriptors, each one after those that it refers to.
+    /// Returns the descriptors. References point to earlier descriptors.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
@@ -91,7 +90,7 @@ impl Graph {
         children.iter().filter_map(|child| self.nodes.get(*child)).collect()
     }
 
-    /// Returns the descriptors among the attributes of a descriptor.
+    /// Returns the descriptors to which a descriptor refers, with the attributes.
     pub fn descriptors<'a>(&'a self, node: &'a Node) -> impl Iterator<Item = (&'a Attribute, &'a Node)> {
         node.attributes.iter().flat_map(move |attribute| {
             let children = attribute.value.places();
@@ -114,21 +113,21 @@ impl Graph {
         self.tensors().find(|tensor| tensor.uid() == Some(uid))
     }
 
-    /// Returns the graph with changed descriptors, or `None` if one refers to a descriptor that does not precede it.
+    /// Returns the graph with changed descriptors, or `None` if a reference no longer points to an earlier descriptor.
     pub fn edited(&self, edit: impl FnMut(&mut Node)) -> Option<Self> {
         let mut nodes = self.nodes.clone();
         nodes.iter_mut().for_each(edit);
         Graph::new(nodes).ok()
     }
 
-    /// Returns 16 hexadecimal digits that depend only on the content: the first 8 bytes of the SHA-256 of the JSON.
+    /// Returns the first 8 bytes of the SHA-256 of the JSON, as 16 hexadecimal digits.
     pub fn id(&self) -> String {
         let json = serde_json::to_vec(self).unwrap_or_default();
         Sha256::digest(&json).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
-/// Collects descriptors, each different one once.
+/// Collects descriptors without duplicates.
 #[derive(Debug, Default)]
 pub struct GraphBuilder {
     nodes: Vec<Node>,
@@ -136,7 +135,7 @@ pub struct GraphBuilder {
 }
 
 impl GraphBuilder {
-    /// Adds a descriptor after those that it refers to. Returns the index that other descriptors use to refer to it.
+    /// Adds a descriptor whose references were added before. Returns the index for references to it.
     pub fn add(&mut self, node: Node) -> usize {
         let next = self.nodes.len();
         let place = *self.by_text.entry(serde_json::to_string(&node).unwrap_or_default()).or_insert(next);
@@ -161,7 +160,7 @@ impl Node {
         self.attributes.iter().find(|attribute| attribute.name == name).map(|attribute| &attribute.value)
     }
 
-    /// Returns the integers of an attribute. Empty if it is not set.
+    /// Returns the integers of an attribute, or an empty list if it is not set.
     pub fn integers(&self, name: Name) -> &[i64] {
         match self.value(name) {
             Some(Value::Integers(integers)) => integers,
@@ -169,7 +168,7 @@ impl Node {
         }
     }
 
-    /// Returns the float of an attribute with one element.
+    /// Returns the first float of an attribute.
     pub fn float(&self, name: Name) -> Option<f64> {
         match self.value(name) {
             Some(Value::Floats(floats)) => floats.first().copied(),
@@ -184,7 +183,7 @@ impl Node {
         }
     }
 
-    /// Returns the integer of an attribute with one element.
+    /// Returns the first integer of an attribute.
     pub fn integer(&self, name: Name) -> Option<i64> {
         self.integers(name).first().copied()
     }
@@ -230,14 +229,14 @@ impl<'de> Deserialize<'de> for Node {
     }
 }
 
-/// Returns the key of an attribute: its name, without the name of the kind if it begins with that, and the number of the type.
+/// Returns the name of an attribute without the kind's name, and the number of the type.
 fn key(kind: &str, name: Name, ty: Type) -> String {
     let name = names::attribute(name);
     let short = name.strip_prefix(kind).and_then(|name| name.strip_prefix('_')).unwrap_or(&name);
     format!("{short}:{}", ty.0)
 }
 
-/// The inverse of [`key`]. Also accepts the whole name.
+/// The inverse of [`key`], which also accepts full names.
 fn attribute(kind: &str, key: &str, json: &Json) -> Option<Attribute> {
     let (name, ty) = key.rsplit_once(':')?;
     let number = ATTRIBUTES.number(&format!("{kind}_{name}")).or_else(|| ATTRIBUTES.number(name))?;

@@ -1,9 +1,8 @@
 //! Describes a graph in one line, for example `conv_fwd + bias + relu x[8,64,56,56] w[64,64,3,3] half b[1,64,1,1] float
 //! -> y[8,64,56,56] half / float, pad 1, nhwc`.
 //!
-//! A label contains, in this order: the operations in the program's order; the tensors that the graph reads and writes,
-//! without virtual tensors; `/` and the compute type; special parameters; and the layout. The same work has the same
-//! label at every step.
+//! A label contains, in this order: the operations in the program's order; the non-virtual tensors that the graph reads
+//! and writes; `/` and the compute type; special parameters; and the layout.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -14,13 +13,11 @@ use crate::graph::{Graph, Node};
 use crate::names;
 use crate::operation::{Operand, Operation, is_operation};
 
-/// Maximum number of operations in a label.
 const MAX_OPERATIONS: usize = 12;
-/// Maximum number of tensors in a label.
 const MAX_TENSORS: usize = 8;
 const MAX_DIMENSIONS: usize = 8;
 
-/// Returns the label of the last descriptor, which is a graph, an operation, a tensor, or any other kind.
+/// Returns the label of the last descriptor, which can be of any kind.
 pub fn describe(graph: &Graph) -> String {
     let Some(root) = graph.root() else { return String::new() };
     match root.kind {
@@ -46,7 +43,7 @@ fn describe_operations(operations: &[Operation<'_>], inputs: &[Operand<'_>], out
             text.push_str(&list(operands));
         }
     }
-    // The main operation of a fusion comes first, such as a convolution or a matrix product.
+    // Take the compute type from the main operation of a fusion, such as a convolution or a matrix product.
     let main = operations.iter().find(|operation| !operation.is_pointwise()).or(operations.first());
     if let Some(compute_type) = main.and_then(Operation::compute_type) {
         let _ = write!(text, " / {compute_type}");
@@ -60,7 +57,7 @@ fn describe_operations(operations: &[Operation<'_>], inputs: &[Operand<'_>], out
     text
 }
 
-/// Returns the inputs and outputs of the graph: non-virtual tensors that no other operation writes or reads.
+/// Returns the inputs and outputs of the graph: tensors that are not passed between operations.
 fn ends<'a>(operations: &[Operation<'a>]) -> (Vec<Operand<'a>>, Vec<Operand<'a>>) {
     let outputs = || operations.iter().flat_map(|operation| &operation.outputs);
     let written: BTreeSet<i64> = outputs().filter_map(|operand| operand.tensor.uid()).collect();
@@ -69,13 +66,12 @@ fn ends<'a>(operations: &[Operation<'a>]) -> (Vec<Operand<'a>>, Vec<Operand<'a>>
     inputs.retain(|Operand { tensor, .. }| {
         let uid = tensor.uid();
         let is_inner = tensor.is_virtual() || uid.is_some_and(|uid| written.contains(&uid));
-        // Skip scalars such as an epsilon or the scale of an attention.
+        // Skip scalars such as the epsilon of a normalization.
         !is_inner && !tensor.is_by_value() && uid.is_none_or(|uid| seen.insert(uid))
     });
     (inputs, outputs().filter(|operand| !operand.tensor.is_virtual()).cloned().collect())
 }
 
-/// Formats the operations as `conv_fwd + bias + relu`.
 fn operation_names(operations: &[Operation<'_>]) -> String {
     let names: Vec<&str> = operations.iter().map(|operation| operation.name.as_str()).collect();
     let mut names = with_softmax(&names);
@@ -91,7 +87,8 @@ fn operation_names(operations: &[Operation<'_>]) -> String {
     text
 }
 
-/// Replaces the operations that frontends use for a softmax with a single name. Hostile graphs have many operations.
+/// Replaces the operations that frontends use for a softmax with a single name. Runs in linear time, because hostile
+/// graphs have many operations.
 fn with_softmax<'a>(mut names: &[&'a str]) -> Vec<&'a str> {
     const START: [&str; 4] = ["reduce_max", "sub", "exp", "reduce_add"];
     let mut joined = Vec::with_capacity(names.len());
@@ -183,7 +180,7 @@ fn dimensions(tensor: &Node) -> String {
     format!("[{}]", texts.join(","))
 }
 
-/// Returns `nhwc` if all tensors with a recognizable layout are channels-last, or `None` if none is.
+/// Returns `nhwc` if all tensors with a recognizable layout are channels-last.
 fn order<'a>(operands: impl Iterator<Item = &'a Operand<'a>>) -> Option<&'static str> {
     let (mut last, mut other) = (false, false);
     for is_last in operands.filter_map(|operand| operand.tensor.is_channels_last()) {

@@ -5,7 +5,7 @@ pub fn packed(extents: &[i64]) -> Vec<i64> {
     strides_in(&row_major(extents.len()), extents)
 }
 
-/// Returns the strides of a channels-last tensor. Tensors with less than three dimensions are row-major.
+/// Returns the strides of a channels-last tensor, or of a row-major tensor if there are less than three dimensions.
 pub fn channels_last(extents: &[i64]) -> Vec<i64> {
     let order: Vec<usize> = match extents.len() {
         rank @ 0..3 => row_major(rank),
@@ -14,12 +14,11 @@ pub fn channels_last(extents: &[i64]) -> Vec<i64> {
     strides_in(&order, extents)
 }
 
-/// Returns the dimensions of a row-major tensor, innermost first.
 fn row_major(rank: usize) -> Vec<usize> {
     (0..rank).rev().collect()
 }
 
-/// Returns the strides of a tensor without gaps, with dimensions in this order in memory, innermost first.
+/// Returns the strides of a tensor without gaps. `order` lists the dimensions in memory, innermost first.
 pub fn strides_in(order: &[usize], extents: &[i64]) -> Vec<i64> {
     let (mut strides, mut stride) = (vec![1; extents.len()], 1_i64);
     for dimension in order {
@@ -40,7 +39,7 @@ pub fn order(extents: &[i64], strides: &[i64]) -> Vec<usize> {
     order
 }
 
-/// Returns the order of the dimensions, innermost first. `None` if the tensor has gaps or overlaps itself.
+/// Returns the order of the dimensions in memory, or `None` if the tensor has gaps or overlaps itself.
 pub fn packed_order(extents: &[i64], strides: &[i64]) -> Option<Vec<usize>> {
     Some(order(extents, strides)).filter(|order| strides_in(order, extents) == strides)
 }
@@ -53,7 +52,6 @@ pub fn overlaps(extents: &[i64], strides: &[i64]) -> bool {
     let long: Vec<(i64, i64)> =
         extents.iter().copied().zip(strides.iter().copied()).filter(|(extent, _)| *extent > 1).collect();
     long.iter().enumerate().any(|(index, (extent, stride))| {
-        // Some steps along this dimension equal one step along the other one.
         let equals = |(other, (_, longer)): (usize, &(i64, i64))| {
             other != index && *stride > 0 && longer % stride == 0 && longer / stride < *extent
         };

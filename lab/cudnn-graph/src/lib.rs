@@ -1,7 +1,6 @@
 //! The model of an operation graph: a list of cuDNN's backend descriptors with their attributes.
 //!
-//! The layers of cudnn-layers make graphs of what a program describes. Captures and keys of cached plans store them, and
-//! the tools of the repository plan, reduce and emit them.
+//! Layers build graphs from a program's calls, captures and cache keys store them, and tools plan and reduce them.
 //!
 //! ```
 //! use cudnn_graph::{Graph, label};

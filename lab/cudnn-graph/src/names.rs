@@ -9,9 +9,9 @@ use cudnn_sys::types::{
     cudnnReduceTensorOp_t, cudnnResampleMode_t, cudnnStatus_t,
 };
 
-/// The names of an enum without the prefix, which all of them have, and the suffix.
+/// The names of an enum, without the common prefix and suffix.
 pub struct Names<T: 'static> {
-    /// Two names may share a number.
+    /// Names and numbers, in which a number can occur twice.
     all: &'static [(T, &'static CStr)],
     prefix: &'static str,
     suffix: &'static str,
@@ -31,27 +31,25 @@ impl<T: Copy + Into<u32>> Names<T> {
         self.all.iter().find(|(_, known)| self.shortened(known) == name.as_bytes()).map(|(value, _)| (*value).into())
     }
 
-    /// Returns the name in lower case, as labels show it. Unknown numbers follow `what`, as in `type 99`.
+    /// Returns the name in lower case, as in labels. Unknown numbers follow `what`, as in `type 99`.
     pub fn short(&self, number: i64, what: &str) -> String {
         self.known(number as u32).map_or_else(|| format!("{what} {number}"), str::to_ascii_lowercase)
     }
 
-    /// Returns all names in lower case.
     pub(crate) fn all_short(&self) -> BTreeSet<String> {
         self.all.iter().filter_map(|(value, _)| self.known((*value).into())).map(str::to_ascii_lowercase).collect()
     }
 
-    /// Returns the name of a number that these bindings know.
     pub(crate) fn known(&self, number: u32) -> Option<&'static str> {
         let (_, name) = self.all.iter().find(|(value, _)| (*value).into() == number)?;
         std::str::from_utf8(self.shortened(name)).ok()
     }
 
-    /// Readers of captures call this for hundreds of names of each attribute, so it does not compare the prefix.
+    /// Does not compare the prefix, because readers of captures call this for hundreds of names of each attribute.
     fn shortened(&self, name: &'static CStr) -> &'static [u8] {
         let name = name.to_bytes().get(self.prefix.len()..).unwrap_or_default();
         match self.suffix {
-            // Comparing no bytes takes long, because glibc reads a vector of masked bytes at an invalid address.
+            // Comparing no bytes is slow, because glibc reads a vector of masked bytes at an invalid address.
             "" => name,
             suffix => name.strip_suffix(suffix.as_bytes()).unwrap_or(name),
         }

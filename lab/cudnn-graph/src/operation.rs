@@ -42,12 +42,11 @@ impl<'a> Operation<'a> {
         graph.operations().into_iter().map(|node| Operation::new(graph, node)).collect()
     }
 
-    /// Returns the operations of a graph, followed by those of the graphs that are nested in operations, such as the one
-    /// of an attention.
+    /// Returns the operations of a graph and of the graphs that are nested in operations, such as an attention.
     pub fn nested_in(graph: &'a Graph) -> Vec<Self> {
         let mut all = Operation::all_of(graph);
         let mut next = 0;
-        // A nested graph precedes the operation, so this ends.
+        // Nested graphs precede the operation, so the loop ends.
         while let Some(operation) = all.get(next) {
             let children = graph.descriptors(operation.node).map(|(_, child)| child);
             let nested = children.filter(|child| child.kind == Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
@@ -123,8 +122,7 @@ impl<'a> Operation<'a> {
     }
 }
 
-/// Returns the attributes of a convolution, forward or backward: image, filter, output, and the descriptor with the
-/// parameters. Their shapes are the same in all directions.
+/// Returns the attributes of a forward or backward convolution: image, filter, output, and parameters.
 pub fn convolution_attributes(kind: Kind) -> Option<[Name; 4]> {
     Some(match kind {
         Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR => [
@@ -149,7 +147,7 @@ pub fn convolution_attributes(kind: Kind) -> Option<[Name; 4]> {
     })
 }
 
-/// Kinds of operations that are named by their mode, unless it is unknown.
+/// Kinds of operations that are named by their mode if it is known.
 pub(crate) const NAMED_BY_MODE: [Kind; 6] = [
     Kind::CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR,
     Kind::CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR,
@@ -159,7 +157,7 @@ pub(crate) const NAMED_BY_MODE: [Kind; 6] = [
     Kind::CUDNN_BACKEND_OPERATION_RESAMPLE_BWD_DESCRIPTOR,
 ];
 
-/// Returns the name of a kind of operation, such as `conv_fwd` or `matmul`. `None` for other kinds.
+/// Returns the name of a kind of operation, such as `conv_fwd` or `matmul`.
 pub(crate) fn name_of_kind(kind: Kind) -> Option<String> {
     let name = KINDS.known(i64::from(kind.0) as u32)?.strip_prefix("OPERATION_")?;
     Some(match name {
@@ -170,7 +168,6 @@ pub(crate) fn name_of_kind(kind: Kind) -> Option<String> {
     })
 }
 
-/// Returns the name of an operation, such as `conv_fwd`, `relu` or `layer_norm`.
 fn name(graph: &Graph, node: &Node, inputs: &[Operand<'_>]) -> String {
     let of_child = |child, mode| graph.children(node, child).first()?.integer(mode);
     let resample = |child| Some(RESAMPLE_MODES.short(of_child(child, Name::CUDNN_ATTR_RESAMPLE_MODE)?, "resample"));
@@ -219,7 +216,6 @@ pub fn attribute_prefix(kind: Kind) -> Option<String> {
     })
 }
 
-/// Returns the role of a tensor, such as `x` for `OPERATION_POINTWISE_XDESC`.
 fn role(name: Name, prefix: &str) -> String {
     let Some(name) = ATTRIBUTES.known(i64::from(name.0) as u32) else { return format!("attribute_{}", name.0) };
     let role = name.strip_prefix(prefix).and_then(|role| role.strip_prefix('_')).unwrap_or(name);
@@ -227,7 +223,7 @@ fn role(name: Name, prefix: &str) -> String {
     role.to_ascii_lowercase()
 }
 
-/// Returns whether it is known which tensors an operation reads and writes.
+/// Returns whether the tensors that an operation reads and writes are known.
 pub fn has_known_roles(operation: &Operation<'_>) -> bool {
     let mut children = operation.descriptors().map(|(_, child)| child);
     let has_graph = children.any(|child| child.kind == Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);

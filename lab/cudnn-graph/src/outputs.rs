@@ -5,7 +5,6 @@ use cudnn_sys::types::{cudnnBackendAttributeName_t as Name, cudnnBackendDescript
 use crate::graph::{Graph, Node};
 use crate::value::Value;
 
-/// The attributes for tensors that an operation writes. `NORM_FWD` also writes statistics in the training phase.
 const OUTPUTS: &[Name] = &[
     Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
     Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
@@ -16,7 +15,7 @@ const OUTPUTS: &[Name] = &[
     Name::CUDNN_ATTR_OPERATION_NORM_FWD_YDESC,
     Name::CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_MEAN_DESC,
     Name::CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_VAR_DESC,
-    // The buffers for the communication between GPUs.
+    // Buffers for the communication between GPUs.
     Name::CUDNN_ATTR_OPERATION_NORM_FWD_PEER_STAT_DESCS,
     Name::CUDNN_ATTR_OPERATION_NORM_BWD_PEER_STAT_DESCS,
     Name::CUDNN_ATTR_OPERATION_NORM_BWD_DXDESC,
@@ -71,7 +70,6 @@ const OUTPUTS: &[Name] = &[
     Name::CUDNN_ATTR_OPERATION_ROPE_BWD_DXDESC,
 ];
 
-/// Returns whether an operation writes the tensor of this attribute.
 pub(crate) fn is_output(operation: &Node, name: Name) -> bool {
     let is = |name, value| operation.integer(name) == Some(value);
     match name {
@@ -89,7 +87,7 @@ pub(crate) fn is_output(operation: &Node, name: Name) -> bool {
 }
 
 impl Graph {
-    /// Returns whether an operation adds to the former values of its output, which a nonzero `beta` requests.
+    /// Returns whether an operation adds to the previous values of its output because `beta` is not zero.
     pub fn reads_outputs(&self) -> bool {
         const FACTORS: [Name; 5] = [
             Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
@@ -104,14 +102,12 @@ impl Graph {
         operations.iter().any(|operation| FACTORS.iter().filter_map(|name| operation.value(*name)).any(is_nonzero))
     }
 
-    /// Returns the unique ids of the tensors that an operation writes. Tensors of a graph inside of the operation
-    /// are left out.
+    /// Returns the unique ids of the tensors that an operation writes, except inside nested graphs.
     pub fn outputs(&self, operation: &Node) -> Vec<i64> {
         self.uids(operation, true)
     }
 
-    /// Returns the unique ids of the tensors that an operation reads. Tensors of a graph inside of the operation
-    /// are left out.
+    /// Returns the unique ids of the tensors that an operation reads, except inside nested graphs.
     pub fn inputs(&self, operation: &Node) -> Vec<i64> {
         self.uids(operation, false)
     }
@@ -177,7 +173,6 @@ mod tests {
                 .replace("BN_FINALIZE_STATISTICS", "BN_FINALIZE");
             let name = |name: &Name| ATTRIBUTES.name(i64::from(name.0) as u32);
             let rest = |name: String| name.strip_prefix(&format!("{prefix}_")).map(str::to_owned);
-            // `..._BWD_` belongs to another kind.
             let is_of_kind = |rest: String| !rest.starts_with("BWD_");
             let written =
                 OUTPUTS.iter().filter_map(|output| rest(name(output)).filter(|rest| is_of_kind(rest.clone())));

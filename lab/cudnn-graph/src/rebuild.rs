@@ -74,17 +74,17 @@ pub struct Refused<E> {
     pub place: String,
 }
 
-/// Creates the last descriptor of a graph with everything that it refers to. The caller destroys it. The others are
-/// destroyed before this returns, because cuDNN copies what it needs of them.
+/// Creates the last descriptor of a graph, with everything that it refers to. The caller destroys it. The other
+/// descriptors are destroyed before this returns, because cuDNN has copied them.
 ///
-/// If a callback of the program throws an exception in between, the descriptors leak: destroying them while unwinding
-/// would call cuDNN, and a second exception would terminate the process.
+/// If the program's callback throws an exception, the descriptors leak. Destroying them during unwinding would call
+/// cuDNN, where a second exception would terminate the process.
 ///
 /// # Safety
-/// cuDNN must accept the program's own elements, or the graph is known to be harmless. The target is live.
+/// The target is live, and cuDNN has accepted the same elements from the program, or the graph is known to be harmless.
 ///
 /// # Errors
-/// Returns the descriptor that cuDNN has refused, or that needs a handle.
+/// Returns the descriptor that cuDNN refused or that needs a handle.
 pub unsafe fn rebuild<B: Backend>(graph: &Graph, target: Target, backend: &B) -> Result<Raw, Refused<B::Error>> {
     let mut made = Vec::with_capacity(graph.nodes().len());
     let all = graph.nodes().iter().enumerate().try_for_each(|(index, node)| {
@@ -100,7 +100,6 @@ pub unsafe fn rebuild<B: Backend>(graph: &Graph, target: Target, backend: &B) ->
     root.ok_or_else(|| Refused { error: None, place: "the graph has no descriptors".to_owned() })
 }
 
-/// A descriptor that is being created.
 struct Attempt<'a, B> {
     index: usize,
     node: &'a Node,
@@ -109,7 +108,7 @@ struct Attempt<'a, B> {
 }
 
 impl<B: Backend> Attempt<'_, B> {
-    /// Creates the descriptor and adds it to those that were made.
+    /// Creates the descriptor and adds it to `made`.
     fn create(&self, target: Target, made: &mut Vec<Raw>) -> Result<(), Refused<B::Error>> {
         let descriptor = self.backend.create(self.node.kind).map_err(|error| self.refused(error, None))?;
         made.push(descriptor);
@@ -127,7 +126,7 @@ impl<B: Backend> Attempt<'_, B> {
         Ok(())
     }
 
-    /// Sets an attribute, unless it depends on the process.
+    /// Sets an attribute, except handles and pointers, which are only valid in the program.
     ///
     /// # Safety
     /// The descriptor is live.
@@ -143,7 +142,7 @@ impl<B: Backend> Attempt<'_, B> {
             }
             value => {
                 let bytes = value.to_bytes(*ty);
-                // Texts are as long as their bytes, even if a damaged file contains a different count.
+                // In a damaged file, the count of a text can differ from the number of bytes.
                 let count = if *ty == Type::CUDNN_TYPE_CHAR { bytes.len() as i64 } else { value.count(*ty) };
                 let aligned = aligned(&bytes);
                 // SAFETY: guaranteed by the caller; the buffer contains that many elements of this type.
@@ -152,8 +151,6 @@ impl<B: Backend> Attempt<'_, B> {
         }
     }
 
-    /// Selects the device, if this kind of descriptor has one.
-    ///
     /// # Safety
     /// The descriptor and the target are live.
     unsafe fn select(&self, descriptor: Raw, target: Target) -> Result<(), Refused<B::Error>> {
@@ -216,11 +213,11 @@ mod tests {
 
     use super::*;
 
-    /// Records the calls. Descriptors are numbers from 1 on.
+    /// Records calls, and numbers the descriptors from 1.
     #[derive(Default)]
     struct Recorder {
         calls: RefCell<Vec<String>>,
-        /// Refused when it is finalized.
+        /// The descriptor for which `finalize` fails.
         refused: Option<usize>,
     }
 

@@ -11,7 +11,7 @@ use crate::graph::Node;
 pub enum Broadcast {
     /// The shape of the result.
     Shape(Vec<i64>),
-    /// The index of a dimension with two different extents other than 1.
+    /// The index of a dimension in which two extents differ and neither is 1.
     Impossible(usize),
 }
 
@@ -34,20 +34,20 @@ pub fn broadcast(operands: &[&[i64]]) -> Option<Broadcast> {
     Some(Broadcast::Shape(shape))
 }
 
-/// Returns whether a pointwise operation can write this output. Operands of extent 1 are repeated.
+/// Returns whether a pointwise operation can write this output, with operands of extent 1 repeated.
 pub fn is_broadcast_to(shape: &[i64], output: &[i64]) -> bool {
     shape.len() != output.len() || shape.iter().zip(output).all(|(from, to)| from == to || *from == 1)
 }
 
-/// Returns whether a reduction can write this output: dimensions are unchanged, or reduced in groups of equal size. The
-/// gradients of a grouped attention are sums over groups of heads.
+/// Returns whether a reduction can write this output: each dimension is unchanged or reduced in groups of equal size.
+/// For example, gradients of a grouped attention are sums over groups of heads.
 pub fn is_reduced_to(shape: &[i64], output: &[i64]) -> bool {
     let is_part = |(from, to): (&i64, &i64)| *to > 0 && from.checked_rem(*to) == Some(0);
     shape.len() != output.len() || shape.iter().zip(output).all(is_part)
 }
 
-/// Returns the output of a matrix product. For dimensions of the batch that cuDNN repeats in other ways, such as the
-/// heads of a grouped attention, it returns the extent of the actual output.
+/// Returns the output of a matrix product. The batch dimensions that cuDNN repeats in other ways, such as the heads of
+/// a grouped attention, are copied from the actual output.
 pub fn product(a: &[i64], b: &[i64], c: &[i64]) -> Option<Vec<i64>> {
     let rank = a.len();
     if rank < 2 || b.len() != rank || c.len() != rank {
@@ -130,7 +130,6 @@ mod tests {
     #[test]
     fn products_have_the_rows_of_a_and_the_columns_of_b() {
         assert_eq!(product(&[2, 1, 5, 7], &[1, 8, 7, 3], &[0; 4]), Some(vec![2, 8, 5, 3]));
-        // Two heads of B serve eight heads of A.
         assert_eq!(product(&[1, 8, 5, 7], &[1, 2, 7, 3], &[1, 8, 5, 3]), Some(vec![1, 8, 5, 3]));
         assert_eq!(product(&[5, 7], &[1, 7, 3], &[5, 3]), None);
     }

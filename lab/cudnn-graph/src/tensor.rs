@@ -52,12 +52,11 @@ impl Node {
         self.integer(Name::CUDNN_ATTR_TENSOR_VECTOR_COUNT).is_some_and(|count| count != 1)
     }
 
-    /// Returns whether all dimensions are 1.
     pub(crate) fn is_scalar(&self) -> bool {
         self.extents().iter().all(|extent| *extent == 1)
     }
 
-    /// Returns whether the tensor has one value per channel: only the second or the last dimension is larger than 1.
+    /// Returns whether only the second or the last dimension is larger than 1.
     pub(crate) fn is_per_channel(&self) -> bool {
         let extents = self.extents();
         let mut long = extents.iter().enumerate().filter(|(_, extent)| **extent != 1).map(|(index, _)| index);
@@ -65,8 +64,7 @@ impl Node {
         only.is_some_and(|index| index == 1 || index + 1 == extents.len())
     }
 
-    /// Returns whether an image or filter is channels-last. Returns `None` for other tensors, and if the dimensions are
-    /// ambiguous.
+    /// Returns whether an image or filter is channels-last, or `None` if this is ambiguous or meaningless.
     pub fn is_channels_last(&self) -> Option<bool> {
         let (extents, strides) = (self.extents(), self.strides());
         if !(4..=5).contains(&extents.len()) || strides.len() != extents.len() {
@@ -83,7 +81,7 @@ impl Node {
         }
     }
 
-    /// Returns the number of bytes between the first and the last element. `None` if the strides or the type do not tell.
+    /// Returns the number of bytes between the first and the last element, or `None` if strides or type are unknown.
     pub fn span(&self) -> Option<u64> {
         if self.value(Name::CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC).is_some() {
             return None;
@@ -105,9 +103,8 @@ impl Node {
     }
 }
 
-/// Returns the size of a tensor's element in bits, or `None` if the type is unknown to these bindings.
-///
-/// A vectorized type such as `CUDNN_DATA_INT8x4` is one element. `CUDNN_DATA_BOOLEAN` needs one bit.
+/// Returns the size of an element in bits, or `None` for unknown types. A vectorized type such as `CUDNN_DATA_INT8x4`
+/// is one element, and `CUDNN_DATA_BOOLEAN` needs one bit.
 pub fn element_bits(data_type: DataType) -> Option<u64> {
     Some(match data_type {
         DataType::CUDNN_DATA_DOUBLE | DataType::CUDNN_DATA_INT64 | DataType::CUDNN_DATA_COMPLEX_FP32 => 64,

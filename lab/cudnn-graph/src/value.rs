@@ -10,13 +10,13 @@ use serde_json::{Number, Value as Json, json};
 pub enum Value {
     /// Integers, enums, booleans, and the numerators and denominators of fractions.
     Integers(Vec<i64>),
-    /// Floats and doubles. All bits are stored, also of NaNs.
+    /// Floats and doubles, with all bits of NaNs.
     Floats(Vec<f64>),
-    /// A text up to the first NUL, and the number of elements that the program has passed.
+    /// A text up to the first NUL, and the number of elements that the program passed.
     Text(Vec<u8>, i64),
-    /// Indices of descriptors, which precede this one in the graph.
+    /// Indices of earlier descriptors in the graph.
     Nodes(Vec<usize>),
-    /// This number of handles. Their addresses are not stored.
+    /// A number of handles, without their addresses.
     Handles(usize),
 }
 
@@ -36,13 +36,11 @@ pub fn element_size(ty: Type) -> Option<usize> {
 
 macro_rules! enumerations {
     ($($code:ident: $enumeration:ident,)*) => {
-        /// Returns whether the elements are values of a C enum.
         fn is_enumeration(ty: Type) -> bool {
             matches!(ty, $(Type::$code)|*)
         }
 
-        /// Returns the name of a C enum, and the name of this value if these bindings know it. Returns `None` if the type
-        /// of the element is not an enum.
+        /// Returns the names of a C enum and of this value if known, or `None` if the type is not an enum.
         pub fn enumerator(ty: Type, value: i64) -> Option<(&'static str, Option<&'static CStr>)> {
             match ty {
                 $(Type::$code => Some((stringify!($enumeration), types::$enumeration(value as _).name())),)*
@@ -78,15 +76,12 @@ enumerations! {
     CUDNN_TYPE_CUDA_GRAPH_RETENTION: cudnnCudaGraphRetention_t,
 }
 
-/// The number of integers in an element.
 fn integers_in(ty: Type) -> usize {
     if ty == Type::CUDNN_TYPE_FRACTION { 2 } else { 1 }
 }
 
 impl Value {
-    /// Returns elements other than descriptors and handles.
-    ///
-    /// Returns `None` for pointers, for unknown types, and for incomplete elements.
+    /// Returns elements, or `None` for descriptors, handles, pointers, unknown types and incomplete elements.
     pub fn from_bytes(ty: Type, count: i64, bytes: &[u8]) -> Option<Self> {
         let size = element_size(ty)?;
         let text = || Value::Text(bytes.split(|byte| *byte == 0).next().unwrap_or_default().to_vec(), count);
@@ -104,7 +99,7 @@ impl Value {
         })
     }
 
-    /// Returns the indices of descriptors. Empty for other elements.
+    /// Returns the indices of descriptors, or an empty list for other elements.
     pub fn places(&self) -> &[usize] {
         if let Value::Nodes(places) = self { places } else { &[] }
     }
@@ -120,8 +115,7 @@ impl Value {
         }
     }
 
-    /// Returns the elements in cuDNN's layout. Texts are padded with NULs to the count. Descriptors and handles are
-    /// empty.
+    /// Returns the elements in cuDNN's layout, with texts padded by NULs. Descriptors and handles are empty.
     pub fn to_bytes(&self, ty: Type) -> Vec<u8> {
         match self {
             Value::Integers(integers) => {
@@ -141,7 +135,7 @@ impl Value {
         }
     }
 
-    /// Returns the JSON of an attribute: a single element, or an array.
+    /// Returns a single element, or an array.
     pub(crate) fn to_json(&self) -> Json {
         let of = |mut list: Vec<Json>| match list.len() {
             1 => list.pop().unwrap_or_default(),
@@ -160,7 +154,7 @@ impl Value {
         }
     }
 
-    /// Reads the JSON of an attribute. Returns `None` if it does not fit the type.
+    /// Returns `None` if the JSON does not fit the type.
     pub(crate) fn from_json(ty: Type, json: &Json) -> Option<Self> {
         let single = std::slice::from_ref(json);
         let list = json.as_array().map_or(single, Vec::as_slice);
@@ -201,7 +195,7 @@ impl Value {
     }
 }
 
-/// Maximum number of elements of a text, which `to_bytes` allocates.
+/// Maximum size of a text, which `to_bytes` allocates.
 const MAX_TEXT: i64 = 1 << 20;
 
 fn text_count(json: &Json) -> Option<i64> {
@@ -212,7 +206,7 @@ fn chunks<T, const N: usize>(bytes: &[u8], number: impl Fn([u8; N]) -> T) -> Vec
     bytes.chunks_exact(N).filter_map(|chunk| chunk.try_into().ok().map(&number)).collect()
 }
 
-/// Like a cast, but retains all bits of NaNs, also of signaling ones.
+/// Like a cast, but retains all bits of NaNs, including signaling ones.
 fn widened(float: f32) -> f64 {
     if !float.is_nan() {
         return f64::from(float);
@@ -221,7 +215,6 @@ fn widened(float: f32) -> f64 {
     f64::from_bits((bits >> 31) << 63 | 0x7ff << 52 | (bits & 0x7f_ffff) << 29)
 }
 
-/// The inverse of [`widened`].
 fn narrowed(float: f64) -> f32 {
     if !float.is_nan() {
         return float as f32;

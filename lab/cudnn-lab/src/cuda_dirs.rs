@@ -1,4 +1,4 @@
-//! Finds cuBLAS and NVRTC, also in Python environments, for releases of cuDNN that were fetched without them.
+//! Finds cuBLAS and NVRTC for downloaded releases of cuDNN, also in Python environments.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -9,11 +9,11 @@ use cudnn_cli::shell::SEARCH_PATH;
 use cudnn_probe::ld_so::{KnownFiles, Simulation};
 use cudnn_probe::{Host, Os, Search};
 
-/// The starts of the names of libraries that cuDNN opens by name. The CUDA major version follows.
+/// The first parts of names of libraries that cuDNN opens by name. The CUDA major version follows.
 const LIBRARIES: [&str; 2] = ["libcublasLt.so.", "libnvrtc.so."];
 
-/// Returns the search path of this process, followed by the directories in Python environments. A name contains the CUDA
-/// major version, and releases for different versions can use the same search path.
+/// Returns the search path of this process, followed by the directories in Python environments. Names contain the CUDA
+/// major version, so all versions can share it.
 pub(crate) fn search_path() -> Option<OsString> {
     static DIRS: LazyLock<Vec<PathBuf>> = LazyLock::new(|| {
         let search = Search::new(Host::current());
@@ -26,12 +26,12 @@ pub(crate) fn search_path() -> Option<OsString> {
     std::env::join_paths(own.chain(DIRS.iter().cloned())).ok().filter(|path| !path.is_empty())
 }
 
-/// The number of [`LIBRARIES`] that a worker finds without the run path of a library, by the CUDA major version.
+/// The number of [`LIBRARIES`] that workers find without a run path, by CUDA major version.
 #[derive(Debug, Default)]
 pub(crate) struct Found(BTreeMap<u32, usize>);
 
 impl Found {
-    /// Looks for the libraries. On Windows, nothing is found.
+    /// Searches for the libraries. On Windows, finds nothing.
     pub(crate) fn on_this_machine() -> Self {
         const MAJORS: std::ops::Range<u32> = 11..20;
         let count = |major: u32| LIBRARIES.iter().filter(|library| finds(&format!("{library}{major}"), None)).count();
@@ -40,31 +40,27 @@ impl Found {
         Found(counts.into_iter().filter(|(_, count)| *count > 0).collect())
     }
 
-    /// Returns a machine on which all libraries for this CUDA major version are found.
     #[cfg(test)]
     pub(crate) fn all_for(cuda_major: u32) -> Self {
         Found(BTreeMap::from([(cuda_major, LIBRARIES.len())]))
     }
 
-    /// Returns the number of libraries for a CUDA major version.
     pub(crate) fn count(&self, cuda_major: u32) -> usize {
         self.0.get(&cuda_major).copied().unwrap_or_default()
     }
 
-    /// Returns the CUDA major version with the most libraries.
     pub(crate) fn best(&self) -> Option<u32> {
         self.0.iter().max_by_key(|(_, count)| **count).map(|(major, _)| *major)
     }
 }
 
-/// Returns whether ld.so finds cuBLASLt for this CUDA major version in a worker. The run path of the library of cuDNN that
-/// opens it is searched too.
+/// Returns whether ld.so finds cuBLASLt in a worker, also through the run path of cuDNN's library that opens it.
 pub(crate) fn finds_cublas_lt(cuda_major: u32, opener: Option<&Path>) -> bool {
     let [cublas_lt, _] = LIBRARIES;
     finds(&format!("{cublas_lt}{cuda_major}"), opener)
 }
 
-/// Returns whether ld.so finds a library in a worker. The run path of the opener is searched too.
+/// Returns whether ld.so finds a library in a worker, also through the run path of the opener.
 fn finds(library: &str, opener: Option<&Path>) -> bool {
     let host = host_of_worker(Host::current(), search_path());
     let simulation = opener.and_then(|opener| Simulation::new(opener, &host).ok());
@@ -72,7 +68,7 @@ fn finds(library: &str, opener: Option<&Path>) -> bool {
     simulation.unwrap_or_else(without_opener).dlopen_incomplete(library, 0).is_some()
 }
 
-/// Returns the machine with the search path of a worker, which inherits the one of this process if there is no other.
+/// Returns this machine with the search path of a worker, which by default inherits the one of this process.
 fn host_of_worker(host: Host, search_path: Option<OsString>) -> Host {
     match search_path {
         Some(path) => host.env(SEARCH_PATH, path),
@@ -80,7 +76,7 @@ fn host_of_worker(host: Host, search_path: Option<OsString>) -> Host {
     }
 }
 
-/// Returns the directories of other wheels next to the wheel with this directory of cuDNN.
+/// Returns the directories of other wheels next to the cuDNN wheel with this directory.
 fn beside(cudnn: &Path) -> Option<Vec<PathBuf>> {
     let wheels = cudnn.ends_with("cudnn/lib").then(|| cudnn.parent()?.parent()).flatten()?;
     let has_library = |dir: &Path| {

@@ -18,33 +18,26 @@ pub(crate) struct DeviceOption {
     pub(crate) device: Option<PathBuf>,
 }
 
-/// A device to plan for.
 pub(crate) struct TargetDevice {
-    /// cuDNN's description.
     pub(crate) description: String,
     /// `None` for a description in a file.
     pub(crate) known: Option<KnownDevice>,
 }
 
 impl TargetDevice {
-    /// Returns the name of the GPU.
     pub(crate) fn gpu(&self) -> String {
         device::name(&self.description).unwrap_or_else(|| device::UNNAMED.to_owned())
     }
 }
 
 impl DeviceOption {
-    /// Returns the selected device.
     pub(crate) fn select(&self) -> Result<Option<TargetDevice>, String> {
         self.device.as_deref().map(select).transpose()
     }
 }
 
-/// Returns the known device with this name, or the description in this file. A name without a separator is looked up
-/// among the known devices first.
-///
-/// # Errors
-/// There is no such device, or the file contains no description. The message lists similar names.
+/// Returns the known device with this name, or the description in this file. Names without a separator are first looked
+/// up among the known devices. The error lists similar names.
 pub(crate) fn select(name: &Path) -> Result<TargetDevice, String> {
     let text = name.to_string_lossy();
     let is_path = text.contains(std::path::is_separator);
@@ -63,7 +56,7 @@ pub(crate) fn select(name: &Path) -> Result<TargetDevice, String> {
     Ok(TargetDevice { description: read(name)?, known: None })
 }
 
-/// Returns the known names that are similar to this one, best first.
+/// Returns similar names, best first.
 fn near_names(name: &str) -> String {
     let name = plain(name);
     let similarity = |known: &KnownDevice| {
@@ -78,10 +71,7 @@ fn near_names(name: &str) -> String {
     near.into_iter().take(4).map(|(_, name)| name).collect::<Vec<_>>().join(", ")
 }
 
-/// Reads a device description from this file, and checks its sizes.
-///
-/// # Errors
-/// The reason why reading failed, or why cuDNN must not get the description.
+/// Reads a description from a file, and checks sizes that could damage cuDNN's memory.
 pub(crate) fn read(file: &Path) -> Result<String, String> {
     let name = file.printable();
     let bytes = read_bounded(file, MAX_BYTES as u64).map_err(|error| format!("{name}: {error}"))?;

@@ -20,12 +20,11 @@ pub(crate) struct GraphArguments {
 }
 
 impl GraphArguments {
-    /// Returns the files that the command reads.
     pub(crate) fn inputs(&self) -> Vec<&Path> {
         [&self.file].into_iter().chain(&self.device.device).map(PathBuf::as_path).collect()
     }
 
-    /// Returns the graph of the capture that was read, for the selected device.
+    /// Returns the selected graph of a capture for the selected device.
     pub(crate) fn select(&self, file: &CaptureFile) -> Result<Case, String> {
         let device = self.device.select()?;
         let case = Case::select(&file.capture, &self.graph);

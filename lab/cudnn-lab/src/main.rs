@@ -43,7 +43,7 @@ struct Arguments {
     timeout: Option<u64>,
 }
 
-/// The subcommands of the help, by what they are for.
+/// The subcommands in the help, by purpose.
 const GROUPS: Groups<'static> = &[
     ("Captured graphs", &["capture", "replay", "reduce", "emit"]),
     ("Engines and plans", &["tune", "devices", "errata", "plans"]),
@@ -195,7 +195,6 @@ fn run_child(child: ChildCommand) -> ExitCode {
     }
 }
 
-/// Runs the command and returns the exit status.
 fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Box<dyn Error>> {
     let timeouts = Timeouts::new(arguments.timeout.map(Duration::from_secs));
     let outcome: Outcome = match arguments.command {

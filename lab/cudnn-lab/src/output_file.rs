@@ -1,8 +1,8 @@
 //! Writes the output file of a command completely or not at all, and replaces only files that the command may replace.
 //!
-//! A command replaces empty files, and files of the kind that it writes, which their first bytes show. Other files need
-//! `--force`, also devices, pipes and links that lead nowhere. Some kinds are never written to devices and pipes. An
-//! input of the command is never replaced, and another user's link is not followed.
+//! A command replaces empty files, and files that begin like its own output. Other files need `--force`, including
+//! devices, pipes and dangling links. Some outputs are never written to devices and pipes. A command never replaces its
+//! input or follows another user's link.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek};
@@ -15,13 +15,12 @@ use cudnn_os::text_file::is_trusted_link;
 use cudnn_probe::FileIdentity;
 use cudnn_store::captures::values_dir;
 
-/// A kind of file that commands write.
 pub(crate) struct OutputKind {
-    /// The name with an article.
+    /// The name, with an article.
     pub(crate) name: &'static str,
     /// Returns whether a file that starts with these bytes is of this kind.
     pub(crate) is_start: fn(&[u8]) -> bool,
-    /// Whether `--force` also writes to devices and pipes. Otherwise a library replaces the file with another one.
+    /// Whether `--force` allows devices and pipes, which libraries would replace by a file.
     pub(crate) may_be_device: bool,
 }
 
@@ -33,13 +32,11 @@ pub(crate) struct Replace {
     pub(crate) force: bool,
 }
 
-/// The output file of a command.
 pub(crate) struct Output<'a> {
     pub(crate) file: &'a Path,
     pub(crate) kind: &'static OutputKind,
     /// The files that the command reads. A new output is as private as the first one.
     pub(crate) inputs: &'a [&'a Path],
-    /// Replaces files of other kinds.
     pub(crate) force: bool,
 }
 
@@ -47,7 +44,7 @@ pub(crate) struct Output<'a> {
 const START: u64 = 256;
 
 impl Output<'_> {
-    /// Refuses a file that must not be replaced, or that cannot be written, before a command works for minutes.
+    /// Returns an error if the file cannot be written or replaced, before a command works for minutes.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.check_replaceable()?;
         let target = self.target();
@@ -61,11 +58,11 @@ impl Output<'_> {
             .map_err(|error| self.cannot("write", &error))
     }
 
-    /// Writes the file completely, and then replaces an older one at once. If that fails, or if the lab is interrupted,
-    /// the older file remains. Devices and pipes are written directly. The file has the permissions of the older one.
-    /// A new one is readable for the users that can read the first input, which may contain private values.
+    /// Writes the whole file, and then atomically replaces an older one, whose permissions it gets. After a failure or
+    /// an interruption, the older file remains. A new file is readable only for users who can read the first input,
+    /// because that may contain private values. Devices and pipes are written directly.
     pub(crate) fn write<T>(&self, write: impl FnOnce(&mut File) -> io::Result<T>) -> Result<T, String> {
-        // Another program may have written the file since the command started.
+        // Another program may have written the file after the first check.
         self.check_replaceable()?;
         let write = || {
             let target = self.target();
@@ -90,7 +87,6 @@ impl Output<'_> {
         write().map_err(|error: io::Error| self.cannot("write", &error))
     }
 
-    /// Returns whether both name the same file, perhaps in different ways.
     pub(crate) fn is_same_file(&self, other: &Output<'_>) -> bool {
         let place = |output: &Output<'_>| {
             let dir = canonicalize(dir_of(output.file)).ok()?;
@@ -102,7 +98,7 @@ impl Output<'_> {
             || identity.is_some() && identity == FileIdentity::of(other.file)
     }
 
-    /// Returns the file that a link leads to.
+    /// Returns the file to which a link leads.
     pub(crate) fn target(&self) -> PathBuf {
         canonicalize(self.file).unwrap_or_else(|_| self.file.to_owned())
     }
@@ -224,7 +220,7 @@ mod tests {
         set_mode(0o1777);
         write(&link, &[], false).unwrap();
         std::fs::write(&target, "Dear friend").unwrap();
-        // Only root can give links away. Without the sticky bit, other users can replace this user's link.
+        // Only root can change the owner of links. Without the sticky bit, other users can replace this user's link.
         if lchown(&link, Some(65534), None).is_err() {
             set_mode(0o777);
         }

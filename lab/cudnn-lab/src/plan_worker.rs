@@ -1,5 +1,5 @@
-//! Rebuilds cached plans for a described device with this machine's cuDNN, without a GPU, and describes this machine's GPUs.
-//! The work is done in a child process, because cuDNN and the driver may crash, hang, or compile for seconds.
+//! Rebuilds cached plans for a described device, and describes this machine's GPUs. This happens in a child process,
+//! because cuDNN and the driver may crash, hang, or compile for seconds.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -19,10 +19,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::worker::{Client, Stop, WorkerAnswer, reason_of, serve};
 
-/// The hidden subcommand of the worker.
 pub(crate) const COMMAND: &str = "internal-plan";
 
-/// A request to the worker.
 #[derive(Serialize, Deserialize)]
 enum Request {
     /// cuDNN's description of this machine's first GPU.
@@ -33,7 +31,6 @@ enum Request {
     Plan { device: String, recorded: Recorded, label: String },
 }
 
-/// A rebuilt plan.
 #[derive(Deserialize, Serialize)]
 struct Rebuilt {
     key: Vec<u8>,
@@ -43,7 +40,7 @@ struct Rebuilt {
     build_time: Duration,
 }
 
-/// Rebuilds plans for a described device. Adds the reasons why some were not rebuilt to `failures`.
+/// Rebuilds plans for a described device. Adds the reasons for missing plans to `failures`.
 pub(crate) fn rebuild_all(
     device: &str,
     entries: impl Iterator<Item = PlanEntry>,
@@ -57,7 +54,7 @@ pub(crate) fn rebuild_all(
             failures.push(format!("{}: it was written by another release of this program", about.label));
             continue;
         };
-        // Plans for several devices become one.
+        // Plans that were cached for several devices are the same plan here.
         if known.contains(&recorded) {
             continue;
         }
@@ -77,21 +74,18 @@ pub(crate) fn rebuild_all(
     Ok(rebuilt)
 }
 
-/// Returns cuDNN's description of this machine's first GPU.
-///
-/// # Errors
-/// This machine has no GPU, or cuDNN cannot describe it.
+/// Returns cuDNN's description of the first GPU, or an error if there is no GPU or no description.
 pub(crate) fn describe_gpu(timeouts: &Timeouts) -> Result<String, String> {
     ask(&mut Client::new(COMMAND, None, timeouts), Request::Gpu, &mut Spinner::new(true))?
 }
 
-/// Returns the compute capabilities of the GPUs in tenths. Without a working driver there are none.
+/// Returns the compute capabilities of the GPUs in tenths, or none without a working driver.
 pub(crate) fn compute_capabilities(timeouts: &Timeouts) -> Vec<u32> {
     let (mut client, mut spinner) = (Client::new(COMMAND, None, timeouts), Spinner::new(true));
     ask(&mut client, Request::ComputeCapabilities, &mut spinner).ok().and_then(Result::ok).unwrap_or_default()
 }
 
-/// Returns the worker's answer, or the reason why the worker exited without one.
+/// Returns the worker's answer, or the reason for its end.
 fn ask<T: for<'de> Deserialize<'de>>(
     client: &mut Client<'_>,
     request: Request,
@@ -106,7 +100,6 @@ fn ask<T: for<'de> Deserialize<'de>>(
     }
 }
 
-/// Runs the worker.
 pub(crate) fn run_child() -> ExitCode {
     serve(|message| {
         let requests: [Request; 1] = serde_json::from_slice(message).map_err(|error| error.to_string())?;
@@ -152,7 +145,7 @@ fn gpu() -> Result<String, String> {
     device::to_json(&handle).map_err(|error| error.to_string())
 }
 
-/// Builds a plan again. Returns its JSON and the workspace size.
+/// Rebuilds a plan. Returns its JSON and the workspace size.
 fn plan(recorded: &Recorded, device: &Descriptor) -> Result<(String, i64), String> {
     let plan = rebuild(&recorded.plan()?, Target::Device(device)).map_err(|Refused { error, place }| match error {
         Some(error) => error.to_string(),

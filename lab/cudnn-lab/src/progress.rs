@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cudnn_cli::output::count;
 
-/// Returns the progress, with an estimate of the time that is left.
+/// Returns the progress, with an estimate of the remaining time.
 pub(crate) fn progress(done: usize, total: usize, elapsed: Duration) -> String {
     let left = elapsed.as_secs_f64() / done as f64 * (total - done) as f64;
     let left = match left {

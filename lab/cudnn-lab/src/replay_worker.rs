@@ -12,15 +12,13 @@ use cudnn_replay::replay::{Queue, ReplayReport, ReportStatus, Request};
 
 use crate::worker::{Client, Stop, WorkerAnswer, reason_of, serve_graphs};
 
-/// The hidden subcommand of the child.
 pub(crate) const COMMAND: &str = "internal-replay";
 
-/// The maximum number of graphs that the worker prepares while it replays another one.
+/// The maximum number of graphs that a worker prepares ahead.
 const AHEAD: usize = 8;
 
-/// Replays graphs with one cuDNN.
 pub(crate) struct Replayer<'a> {
-    /// The directory of cuDNN. `None` for the one that the loader finds.
+    /// The directory of cuDNN, or `None` for the one that the loader finds.
     cudnn: Option<&'a Path>,
     client: Client<'a>,
 }
@@ -30,11 +28,10 @@ impl<'a> Replayer<'a> {
         Replayer { cudnn, client: Client::new(COMMAND, cudnn, timeouts) }
     }
 
-    /// Replays the first of these graphs. The next calls must be for the other ones, in this order. `wait` is called again
-    /// and again until the graph is replayed. The end of the worker becomes a report too.
+    /// Replays the first graph. Later calls must continue with the next graphs. Calls `wait` repeatedly during the
+    /// replay. If the worker ends, the report describes that.
     ///
-    /// A bad end counts only from a new worker, which has received no other graph. Otherwise another graph may be the cause,
-    /// and the graph is replayed again in a new worker.
+    /// After a failure in a worker that has received other graphs, the graph is replayed again in a new worker.
     pub(crate) fn replay(&mut self, requests: &[Request], wait: &mut dyn FnMut()) -> Result<ReplayReport, Stop> {
         loop {
             let is_new = self.client.is_new();
@@ -49,7 +46,7 @@ impl<'a> Replayer<'a> {
         }
     }
 
-    /// Adds the command that names a missing library, because cuDNN's reason does not.
+    /// Adds the command that names a missing library, which cuDNN's reason does not contain.
     fn explained(&self, mut report: ReplayReport) -> ReplayReport {
         if report.lacks_library() {
             let select = self.cudnn.map_or(String::new(), |dir| format!("{}; ", set_variable(DIR_VARIABLE, dir)));
@@ -64,13 +61,11 @@ fn crashed(reason: String) -> ReplayReport {
     ReplayReport { status: ReportStatus::Crashed, reason: Some(reason), ..ReplayReport::default() }
 }
 
-/// Describes the end of a worker as a report.
 fn report_of(ended: &Ended) -> ReplayReport {
     let report = crashed(reason_of(ended));
     if ended.end.is_hang() { ReplayReport { status: ReportStatus::Hung, ..report } } else { report }
 }
 
-/// Runs the child process.
 pub(crate) fn run_child() -> ExitCode {
     serve_graphs(|queue: &mut Queue, requests: Vec<Request>| {
         requests.into_iter().for_each(|request| queue.push(request));

@@ -6,9 +6,9 @@ use cudnn_cli::escape::Printable;
 use cudnn_cli::output::outln;
 use cudnn_replay::replay::capture::Captured;
 
-/// A table whose first column has the ids of graphs.
+/// A table with graph ids in the first column.
 pub(crate) struct StreamTable {
-    /// The names and the usual widths of the columns. A longer value moves the rest of its line.
+    /// The names and usual widths of the columns. Longer values move the rest of the line.
     columns: Vec<(&'static str, usize)>,
     has_header: bool,
     has_heading: bool,
@@ -22,7 +22,7 @@ impl StreamTable {
         StreamTable { columns, has_header: false, has_heading: false }
     }
 
-    /// Prints the heading as soon as it is known, and the names of the columns before the first row.
+    /// Prints the heading when it is known, and the names of the columns before the first row.
     pub(crate) fn head(&mut self, heading: Option<String>) {
         if let Some(heading) = heading.filter(|_| !self.has_heading) {
             outln!("{heading}");
@@ -34,11 +34,9 @@ impl StreamTable {
         }
     }
 
-    /// Prints a row.
     pub(crate) fn print(&self, cells: impl IntoIterator<Item = impl Display>) {
         let mut line = String::new();
         for (cell, (_, width)) in cells.into_iter().zip(&self.columns) {
-            // Writing to a string cannot fail.
             let _ = write!(line, " {cell:<width$} ");
         }
         outln!("{}", line.trim_end());

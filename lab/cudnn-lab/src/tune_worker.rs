@@ -1,4 +1,4 @@
-//! Tunes graphs in a worker. An engine that terminates the worker costs only itself.
+//! Tunes graphs in a worker, and excludes engines that terminate it.
 
 use std::process::ExitCode;
 
@@ -9,15 +9,13 @@ use cudnn_replay::tune::task::{Task, TuneAnswer, TuneReport};
 
 use crate::worker::{Client, Stop, WorkerAnswer, reason_of, serve_graphs};
 
-/// The hidden subcommand of the child.
 pub(crate) const COMMAND: &str = "internal-tune";
 
-/// The maximum number of graphs that the worker prepares while it tunes another one.
+/// The maximum number of graphs that a worker prepares ahead.
 const AHEAD: usize = 24;
-/// The maximum number of engines of a graph that may end a worker.
+/// The maximum number of engines per graph that may terminate a worker.
 const MAX_FAILED: usize = 8;
 
-/// Tunes graphs with the cuDNN that the loader finds.
 pub(crate) struct TuneClient<'a> {
     timeouts: &'a Timeouts,
     client: Client<'a>,
@@ -28,17 +26,14 @@ impl<'a> TuneClient<'a> {
         TuneClient { timeouts, client: Client::new(COMMAND, None, timeouts) }
     }
 
-    /// Returns a report about the GPU and the release of cuDNN.
     pub(crate) fn place(&mut self, wait: &mut dyn FnMut()) -> Result<TuneReport, Stop> {
         self.tune(&mut [], wait)
     }
 
-    /// Tunes the first of these graphs. The next calls must be for the other ones, in this order. `wait` is called again
-    /// and again until the graph is tuned.
+    /// Tunes the first graph. Later calls must continue with the next graphs. Calls `wait` repeatedly during the work.
     ///
-    /// An engine that terminates a new worker, or breaks its device, counts as failed, and the graph is tuned again
-    /// without it. In a worker that has tuned other graphs, one of them may be the cause, and the graph is tuned again
-    /// in a new one.
+    /// If an engine terminates a new worker or breaks its device, the graph is tuned again without this engine. If the
+    /// worker has tuned other graphs, one of these may be the cause, and the graph is tuned again in a new worker.
     pub(crate) fn tune(&mut self, tasks: &mut [Task], wait: &mut dyn FnMut()) -> Result<TuneReport, Stop> {
         loop {
             let is_new = self.client.is_new();
@@ -47,7 +42,7 @@ impl<'a> TuneClient<'a> {
                 WorkerAnswer::Message { answer: TuneAnswer::Broke { candidate, reason }, .. } => {
                     (Some(candidate), reason)
                 }
-                // No engine is the cause if all of them together took too long.
+                // If all engines together took too long, no single engine is the cause.
                 WorkerAnswer::Ended(ended) if ended.end.is_overall_limit(self.timeouts) => {
                     return Ok(refused(reason_of(&ended)));
                 }
@@ -72,7 +67,6 @@ fn refused(reason: String) -> TuneReport {
     TuneReport { refusal: Some(reason), ..TuneReport::default() }
 }
 
-/// Runs the child process.
 pub(crate) fn run_child() -> ExitCode {
     serve_graphs(|tuner: &mut Tuner, tasks: Vec<Task>| {
         let step = &mut |text: &str, part: Option<usize>| begin_part(Work::Compute, text, part);

@@ -1,4 +1,4 @@
-//! Sends graphs to a worker, a child process that loads cuDNN once, because cuDNN may crash, hang or abort.
+//! Sends graphs to a worker: a child process that loads cuDNN once and may crash, hang or abort.
 
 use std::path::Path;
 
@@ -15,34 +15,32 @@ use serde_json::{Value, json};
 
 use crate::cuda_dirs;
 
-/// Why no more graphs can be sent to a worker.
+/// The reason why no more graphs can be sent to a worker.
 pub(crate) enum Stop {
     /// This program was interrupted.
     Interrupted(Signal),
-    /// cuDNN cannot be loaded, or no process can be started, for this reason.
+    /// cuDNN cannot be loaded, or no process can be started.
     Failed(String),
 }
 
-/// What a worker says about a graph.
 pub(crate) enum WorkerAnswer<T> {
-    /// The worker has answered. If it is intact, it receives the next graphs too.
+    /// An answer. If the worker is intact, it receives the next graphs too.
     Message { answer: T, is_intact: bool },
     /// The worker has exited.
     Ended(Ended),
-    /// The state of the worker is unknown, for this reason.
+    /// The state of the worker is unknown.
     Unknown(String),
 }
 
-/// Sends graphs to a worker, which is replaced if it has ended or is not intact.
+/// Sends graphs to a worker, and replaces it if it has ended or is not intact.
 pub(crate) struct Client<'a> {
-    /// The hidden subcommand of the worker.
     command: &'static str,
-    /// The directory of cuDNN. `None` for the one that the loader finds.
+    /// The directory of cuDNN, or `None` for the one that the loader finds.
     cudnn: Option<&'a Path>,
     timeouts: &'a Timeouts,
-    /// A worker that has answered, and can receive other graphs.
+    /// A worker that has answered and can receive other graphs.
     worker: Option<Worker<'a>>,
-    /// The number of graphs that the worker prepares.
+    /// The number of graphs that the worker prepares ahead.
     ahead: usize,
 }
 
@@ -51,14 +49,13 @@ impl<'a> Client<'a> {
         Client { command, cudnn, timeouts, worker: None, ahead: 0 }
     }
 
-    /// Returns whether the next graph is the first one of its worker. Otherwise, an earlier one may be the cause if the
-    /// worker exits.
+    /// Returns whether the worker has received no earlier graphs, which could be the cause if it exits.
     pub(crate) fn is_new(&self) -> bool {
         self.worker.is_none()
     }
 
-    /// Sends the first `end` of these graphs, and waits for the answer about the first one. The next calls must be for the
-    /// other graphs, in this order. `wait` is called again and again until then.
+    /// Sends the first `end` graphs, and waits for the answer about the first one. Later calls must continue with the
+    /// next graphs. Calls `wait` repeatedly until then.
     pub(crate) fn ask<T: DeserializeOwned>(
         &mut self,
         graphs: &[impl Serialize],
@@ -93,7 +90,7 @@ impl<'a> Client<'a> {
     }
 }
 
-/// Starts a worker: the lab itself with this command and the cuDNN in this directory.
+/// Starts the lab itself with the worker's command and the cuDNN in this directory.
 fn start<'a>(command: &str, cudnn: Option<&Path>, timeouts: &'a Timeouts) -> Result<Worker<'a>, Stop> {
     if !CAN_LOAD {
         return Err(Stop::Failed(format!("{STATIC}; {STATIC_HELP}")));
@@ -114,8 +111,8 @@ fn cannot_start(error: std::io::Error) -> Stop {
     Stop::Failed(format!("cannot start a process: {error}"))
 }
 
-/// Returns a message with the graphs that the worker has not received, and the number of graphs that it has then received.
-/// If the message were too long, it contains only the graph to replay.
+/// Returns a message with the graphs that the worker has not received, and the total number received after it. If the
+/// message would be too long, it contains only the next graph.
 fn message<T: Serialize>(requests: &[T], received: usize, end: usize) -> Result<(Vec<u8>, usize), Stop> {
     let up_to = |end: usize| {
         let new = requests.get(received..end).unwrap_or_default();
@@ -127,7 +124,6 @@ fn message<T: Serialize>(requests: &[T], received: usize, end: usize) -> Result<
     if all.0.len() < MAX_MESSAGE_LEN { Ok(all) } else { up_to(1) }
 }
 
-/// Returns the answer in a message, and whether the worker is intact.
 fn parse<T: DeserializeOwned>(mut message: Value) -> Result<(T, bool), Stop> {
     if let Some(reason) = message.get("error").and_then(Value::as_str) {
         return Err(Stop::Failed(reason.to_owned()));
@@ -137,7 +133,6 @@ fn parse<T: DeserializeOwned>(mut message: Value) -> Result<(T, bool), Stop> {
     Ok((answer, message.get("intact").and_then(Value::as_bool) == Some(true)))
 }
 
-/// Describes the end of a worker in a sentence.
 pub(crate) fn reason_of(ended: &Ended) -> String {
     let failure = ended.end.failure().unwrap_or_else(|| "ended without a report".to_owned());
     let last = ended.stderr.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
@@ -145,8 +140,8 @@ pub(crate) fn reason_of(ended: &Ended) -> String {
     format!("the process {failure}{}{last}", ended.during())
 }
 
-/// Runs a worker that loads cuDNN for the first message. `answer` appends the graphs in a message to the state of the worker,
-/// and returns the answer about the first graph that waits, and whether the worker is intact.
+/// Runs a worker that loads cuDNN for the first message. `answer` adds the graphs of a message to the worker's state.
+/// It returns the answer about the first waiting graph, and whether the worker is intact.
 pub(crate) fn serve_graphs<S: Default, G: DeserializeOwned, T: Serialize>(
     mut answer: impl FnMut(&mut S, Vec<G>) -> Result<(T, bool), String>,
 ) {
@@ -164,7 +159,7 @@ pub(crate) fn serve_graphs<S: Default, G: DeserializeOwned, T: Serialize>(
     });
 }
 
-/// Runs the worker. `answer` returns the answer to a message, and whether the worker is intact.
+/// Runs a worker. `answer` returns the answer to a message, and whether the worker is intact.
 pub(crate) fn serve<T: Serialize>(mut answer: impl FnMut(&[u8]) -> Result<(T, bool), String>) {
     while let Some(message) = receive() {
         let answer = answer(&message);

@@ -13,19 +13,17 @@ use support::{FakeLibrary, Library, PlanningLibraries, TempDir, Version, doctor,
 const LAB: &str = env!("CARGO_BIN_EXE_cudnn-lab");
 const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// Returns the text of the capture in the repository.
 fn small() -> String {
     std::fs::read_to_string(Path::new(REPOSITORY).join("tests/captures/small.cudnncap")).unwrap()
 }
 
-/// Returns the same capture with another type of the output, for which no engine works.
+/// Returns the same capture with an output type that no engine supports.
 fn refused() -> String {
     let [works, fails] = [2, 14].map(|ty| format!(r#""TENSOR_UNIQUE_ID:3":2,"TENSOR_DATA_TYPE:1":{ty}"#));
     let capture = small().replace(&works, &fails);
     capture.replace(&graph_id(&small()), &graph_id(&capture))
 }
 
-/// Returns the id of the graph in a capture.
 fn graph_id(capture: &str) -> String {
     let records = Capture::parse(capture.as_bytes()).unwrap().records;
     let id = |record| if let Record::Graph(graph) = record { Some(graph.graph) } else { None };
@@ -46,7 +44,6 @@ fn the_capture_of_the_repository_is_intact() {
     assert_eq!(capture.problems, []);
 }
 
-/// A problem of the capture is a warning for all commands, and a file of a different kind is a failure.
 #[test]
 fn the_exit_status_tells_whether_a_capture_is_complete() {
     let dir = TempDir::new();
@@ -93,7 +90,6 @@ fn the_exit_status_tells_whether_a_capture_is_complete() {
         ];
         for arguments in &commands {
             let output = lab(arguments, &cudnn);
-            // No graph works with this cuDNN.
             let expected = if arguments[0] == "replay" { 3 } else { *expected };
             assert_eq!(output.status.code(), Some(expected), "{arguments:?}: {}", text(&output));
             let stderr = String::from_utf8_lossy(&output.stderr);
@@ -122,7 +118,6 @@ fn a_capture_is_not_overwritten_by_its_packed_file() {
     assert_eq!(shown[0], shown[1]);
 }
 
-/// After a failure, the older file is unchanged, and no temporary file remains.
 #[test]
 fn outputs_replace_files_at_once_or_are_refused() {
     let dir = TempDir::new();
@@ -223,7 +218,7 @@ fn long_labels_are_shortened() {
     assert!(text(&output).contains("ä…") && output.stdout.len() < 10_000, "{}", text(&output).len());
 }
 
-/// A stranger may have chosen where links lead to.
+/// Another user may have chosen the targets of links.
 #[test]
 fn a_closed_pipe_leaves_no_unpacked_capture() {
     let dir = TempDir::new();
@@ -265,7 +260,7 @@ fn pipes_and_directories_are_refused() {
     }
 }
 
-/// The work must not grow with the square of the number of graphs and plans.
+/// Fails if the work grows with the square of the number of graphs and plans.
 #[test]
 fn a_capture_with_many_graphs_is_shown() {
     let mut content = small().lines().next().unwrap().to_owned() + "\n";
@@ -302,7 +297,7 @@ fn failures_have_the_ids_of_their_graphs() {
     assert!(output.contains(&format!("failed: {id}: {expected}")), "{output}");
 }
 
-/// A capture may contain the values of tensors, which only its owner may read.
+/// Values of tensors may be private.
 #[test]
 fn outputs_are_as_private_as_the_capture() {
     use std::os::unix::fs::PermissionsExt;
@@ -324,12 +319,9 @@ fn outputs_are_as_private_as_the_capture() {
     }
 }
 
-/// Runs command lines as a user would, with files and directories that exist here.
 struct Shell {
     dir: TempDir,
-    /// The id of the graph in `app.cudnncap`.
     id: String,
-    /// A real cuDNN.
     cudnn: PathBuf,
     libraries: PlanningLibraries,
 }
@@ -345,7 +337,7 @@ impl Shell {
         Some(Shell { dir, id: graph_id(&small()), cudnn, libraries })
     }
 
-    /// Returns the command line with names that exist here.
+    /// Replaces the names in a command line by existing ones.
     fn with_existing_names(&self, line: &str) -> String {
         let cudnn = self.cudnn.to_str().unwrap();
         let lib = drop_in().join("lib");
@@ -386,7 +378,6 @@ impl Shell {
     }
 }
 
-/// Returns the commands in the `sh` blocks of a page, without comments.
 fn commands(page: &str) -> Vec<String> {
     let text = std::fs::read_to_string(Path::new(REPOSITORY).join("docs/guide").join(page)).unwrap();
     let blocks = text.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
@@ -394,7 +385,6 @@ fn commands(page: &str) -> Vec<String> {
     lines.map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect()
 }
 
-/// Returns the examples in the help of a command.
 fn examples(program: &Path, command: &str) -> Vec<String> {
     let help = text(&Command::new(program).args([command, "--help"]).output().unwrap());
     let examples = help.split("Examples:\n").nth(1).unwrap_or_else(|| panic!("{help}"));
@@ -414,7 +404,6 @@ fn the_commands_of_the_guide_and_of_the_help_work() {
     for file in ["bug.py", "bug.cpp", "bug.zip", "report.html", "small.cudnncap", "baseline.json", "cudnn.xml"] {
         assert!(shell.dir.path().join(file).exists(), "no command has written {file}");
     }
-    // The command in a message.
     for command in ["emit app.cudnncap --language c++", "replay app.cudnncap"] {
         let message = shell.run(&format!("cudnn-lab {command} --graph=xyz 2>&1 || true"));
         let hint = message.split('`').nth(1).unwrap_or_else(|| panic!("{message}"));
@@ -422,7 +411,6 @@ fn the_commands_of_the_guide_and_of_the_help_work() {
     }
 }
 
-/// Each row of the table of options is a working option.
 #[test]
 fn the_options_in_the_guide_work() {
     let Some(shell) = Shell::new("the_options_in_the_guide_work") else { return };
@@ -435,7 +423,6 @@ fn the_options_in_the_guide_work() {
         let compare = if is_of_comparison { "--compare 9.10 9.28 " } else { "" };
         let file = if option.starts_with("baseline") { "baseline.json" } else { option.trim_end_matches(" FILE") };
         let line = format!("cudnn-lab replay app.cudnncap {compare}--{option}").replace("FILE", file);
-        // Without a GPU there is no data.
         if option != "data captured" {
             shell.run(&line);
         }

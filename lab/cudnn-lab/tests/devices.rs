@@ -11,7 +11,6 @@ use cudnn_store::captures::{Capture, Record};
 use serde_json::Value;
 use support::{PlanningLibraries, TempDir};
 
-/// A capture of a ReLU.
 const SMALL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/captures/small.cudnncap");
 const ID: &str = "7129b81371b1a6e1";
 
@@ -22,19 +21,18 @@ fn lab(arguments: &[&str], libraries: &str) -> (Option<i32>, String) {
     (output.status.code(), text)
 }
 
-/// Like `lab`, with `--json`.
 fn json(arguments: &[&str], libraries: &str) -> (Option<i32>, Value) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-lab"));
     let output = command.args(arguments).arg("--json").env_clear().env("LD_LIBRARY_PATH", libraries).output().unwrap();
     (output.status.code(), serde_json::from_slice(&output.stdout).unwrap())
 }
 
-/// The types of tensors.
+/// Numbers of data types.
 const FLOAT: u8 = 0;
 const HALF: u8 = 2;
 
-/// Writes a capture of a convolution of half with an input of this type. Every GPU with tensor cores can compute it for
-/// half, and no engine for float.
+/// Writes a capture of a half-precision convolution with this input type. Every GPU with tensor cores supports half as
+/// input, but no engine supports float.
 fn convolution(dir: &TempDir, input_type: u8) -> String {
     let tensor = |uid: u8, ty: u8, dims: [i64; 4]| {
         let [_, channels, height, width] = dims;
@@ -67,7 +65,6 @@ fn convolution(dir: &TempDir, input_type: u8) -> String {
     file.to_str().unwrap().to_owned()
 }
 
-/// Returns the options that select all known devices.
 fn all_devices() -> Vec<String> {
     known_devices().into_iter().flat_map(|device| ["--device".to_owned(), device.name]).collect()
 }
@@ -92,7 +89,6 @@ fn known_devices_are_listed_with_their_origin() {
     assert_eq!(sources.count(), devices.len(), "{list:#}");
 }
 
-/// A printed description can be changed and used as a file.
 #[test]
 fn one_description_is_printed_as_a_usable_file() {
     let dir = TempDir::new();
@@ -199,7 +195,7 @@ fn several_devices_are_not_compared_with_several_releases() {
     assert!(code == Some(3) && text.contains("9.1234"), "{text}");
 }
 
-/// Also on a machine with a GPU.
+/// This must also work on a machine with a GPU.
 #[test]
 fn graphs_are_planned_for_named_devices() {
     let test = "graphs_are_planned_for_named_devices";
@@ -229,7 +225,6 @@ fn graphs_are_planned_for_named_devices() {
     assert!(reports.iter().all(|report| report["status"] == "SUCCESS" && report["not_executed"].is_string()));
 }
 
-/// A reduced capture names the device that it was reduced for.
 #[test]
 fn a_reduced_graph_is_for_the_selected_device() {
     let test = "a_reduced_graph_is_for_the_selected_device";
@@ -247,7 +242,7 @@ fn a_reduced_graph_is_for_the_selected_device() {
     assert!(device.unwrap().description.contains("NVIDIA L4"), "{records:?}");
 }
 
-/// Asserts that a release accepts all descriptions and has an engine for each device, except for one with this status.
+/// Asserts that a release accepts all descriptions, and has an engine for each device except one with this status.
 fn assert_plans_for_all(test: &str, release: &str, without: Option<(&str, &str)>) {
     let Some((libraries, cudnn)) = PlanningLibraries::for_release(test, release) else { return };
     let dir = TempDir::new();
@@ -267,7 +262,7 @@ fn assert_plans_for_all(test: &str, release: &str, without: Option<(&str, &str)>
     }
 }
 
-/// NVRTC 12.9 does not know the compute capability 11.0, which CUDA 12 calls 10.1.
+/// NVRTC 12.9 does not support compute capability 11.0, which CUDA 12 calls 10.1.
 #[test]
 fn a_jit_release_plans_for_all_known_devices() {
     let without = Some(("thor", "INTERNAL_ERROR_COMPILATION_FAILED"));

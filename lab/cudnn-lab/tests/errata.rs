@@ -8,7 +8,6 @@ use std::process::{Command, Output};
 use cudnn_probe::release_facts::RELEASE_FACTS;
 use support::{TempDir, Version, copy_fake_set};
 
-/// Runs `errata` on a machine with this cuDNN.
 fn errata(cudnn: &Path, arguments: &[&str]) -> Output {
     let mut lab = Command::new(env!("CARGO_BIN_EXE_cudnn-lab"));
     lab.arg("errata").args(arguments).env_clear().env("CUDNN_LOADER_DIR", cudnn).output().unwrap()
@@ -46,7 +45,7 @@ fn rules_are_compared_with_this_machine() {
     }
 }
 
-/// The doctor names the rule for a known issue, and shows the issue's text.
+/// The doctor shows the rule together with the known issue.
 #[test]
 fn every_shipped_rule_belongs_to_a_known_issue() {
     let dir = with_cudnn(Version::new(9, 10, 2));

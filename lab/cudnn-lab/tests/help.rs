@@ -19,7 +19,6 @@ fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// Returns the pages that a manual page mentions.
 fn pages(manual: &str) -> Vec<String> {
     let pages = manual.lines().filter_map(|line| line.strip_prefix("cudnn\\-lab\\-")?.strip_suffix("(1)"));
     pages.map(|page| page.replace('\\', "")).filter(|page| !page.ends_with("-help")).collect()
@@ -38,12 +37,11 @@ fn the_manual_and_the_completions_have_every_subcommand() {
         assert!(code == Some(0) && text.contains(&format!(".TH cudnn-lab-{page} 1")), "{page}: {text}");
     }
     assert_eq!(lab(&["man", "nothing"]).0, Some(3));
-    // The commands of child processes are hidden.
     assert!(!manual.contains("internal\\-") && !completions.contains("internal-"), "{manual} {completions}");
     assert!(["internal-replay", "internal-tune"].iter().all(|command| lab(&["man", command]).0 == Some(3)));
 }
 
-/// Those for captures are tested with the guide.
+/// The guide's test runs the examples for captures.
 #[test]
 fn the_examples_of_devices_plans_and_errata_run() {
     let home = TempDir::new();
@@ -55,7 +53,6 @@ fn the_examples_of_devices_plans_and_errata_run() {
         r#"{"errata":1,"rules":[{"name":"n","reason":"r","engines":[1]}]}"#,
     )
     .unwrap();
-    // The examples pack a plan and remove it.
     let settings = Settings { dir: Some(home.path().join(".cache/cudnn-plans")), ..Settings::default() };
     let about = PlanInfo { device: "NVIDIA H200".into(), cudnn_version: 91_900, ..PlanInfo::default() };
     Store::open(&settings).0.put(&PlanEntry { about, ..PlanEntry::default() }).unwrap();
@@ -69,7 +66,7 @@ fn the_examples_of_devices_plans_and_errata_run() {
             let mut sh = Command::new("/bin/sh");
             sh.args(["-c", example]).current_dir(home.path()).env_clear();
             let output = sh.env("HOME", home.path()).env("PATH", format!("{}:/bin", bin.display())).output().unwrap();
-            // Planning needs the driver's library, and a description of this machine a GPU.
+            // Planning needs the driver's library, and `--here` needs a GPU.
             let needs_driver = example.contains(" --device ") || example.contains(" --here");
             let needs_driver = needs_driver && output.status.code() == Some(3);
             assert!(output.status.success() || needs_driver, "{example}: {output:?}");

@@ -10,7 +10,7 @@ use cudnn_store::plans::{PlanEntry, PlanInfo, PlanLookup, Settings, Store, is_pa
 use serde_json::Value;
 use support::TempDir;
 
-/// Runs the lab with only these variables. Returns its exit status and output.
+/// Runs the lab with only these variables.
 fn lab(arguments: &[&str], variables: &[(&str, &Path)]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-lab"));
     let output = command.args(arguments).env_clear().envs(variables.iter().copied()).output().unwrap();
@@ -39,7 +39,6 @@ fn store(dir: &Path) -> Store {
     Store::open(&Settings { dir: Some(dir.to_owned()), ..Settings::default() }).0
 }
 
-/// Creates a directory with three plans.
 fn plans() -> (TempDir, PathBuf) {
     let root = TempDir::new();
     let dir = root.path().join("plans");
@@ -53,7 +52,6 @@ fn plans() -> (TempDir, PathBuf) {
     (root, dir)
 }
 
-/// Returns the file of the entry with this key.
 fn file(dir: &Path, key: &str) -> PathBuf {
     let stored = store(dir).entries().map(Result::unwrap).find(|stored| stored.entry.key == key.as_bytes());
     dir.join(stored.unwrap().name)
@@ -103,7 +101,6 @@ fn list_and_stats_show_the_stored_plans() {
         "\"9.28.2\" \"NVIDIA L4\" 1",
     ];
     assert_eq!(groups, expected, "{value:#}");
-    // `--dir` selects only that directory.
     let (_, value) = json(&["plans", "stats", "--dir", dir.to_str().unwrap()], &[("CUDNN_PLANS_PACK", &pack)]);
     assert_eq!(
         (&value["entries"], &value["limit"], &value["packs"]),
@@ -156,7 +153,6 @@ fn a_program_finds_the_plans_that_pack_writes() {
     let (code, text) = lab(&["plans", "pack", name], variables);
     assert!(code == Some(0) && text.contains("3 plans, ") && text.contains("CUDNN_PLANS_PACK="), "{text}");
     found(&["conv_fwd a", "conv_fwd b", "sdpa c"]);
-    // The printed command is for a shell.
     let command = text.lines().find_map(|line| line.strip_prefix("To use it: ")).unwrap();
     let script = format!("{command}\nprintf %s \"$CUDNN_PLANS_PACK\"");
     let output = Command::new("/bin/sh").args(["-c", &script]).output().unwrap();
@@ -211,7 +207,7 @@ fn a_pack_replaces_packs_that_are_not_its_input() {
     assert!(!socket.metadata().unwrap().is_file());
 }
 
-/// The variable separates packs with colons, and therefore cannot name this file.
+/// The variable cannot contain this path, because colons separate packs.
 #[test]
 fn a_pack_that_the_variable_cannot_name_is_written_with_a_hint() {
     let (root, dir) = plans();
@@ -231,7 +227,7 @@ fn clear_removes_only_plans() {
     assert!(code == Some(0) && text.contains("Removed 3 plans and 1 temporary file in"), "{text}");
     assert!(dir.join("notes.txt").exists() && store(&dir).entries().next().is_none());
 
-    // This directory was created by hand instead of by a store.
+    // This directory was not created by a store.
     let other = root.path().join("other");
     std::fs::create_dir(&other).unwrap();
     let plan = other.join(format!("{}.plan", "0".repeat(64)));
@@ -266,7 +262,7 @@ fn an_unusable_directory_is_named() {
     let (code, text) = lab(&["plans", "verify", "--dir", "/no/such/dir"], &[]);
     assert!(code == Some(3) && text.contains("/no/such/dir: No such file"), "{text}");
     assert_eq!(lab(&["plans"], &[]).0, Some(3));
-    // The description is a pipe without a writer, or an endless file, or would damage cuDNN's memory.
+    // The description is a pipe without a writer, or endless, or would damage cuDNN's memory.
     let (pack, long) = (home.join("pack"), home.join("long.json"));
     std::fs::write(&long, format!(r#"{{"deviceName":"{}"}}"#, "A".repeat(256))).unwrap();
     let long = long.to_str().unwrap();

@@ -12,7 +12,7 @@ use support::{FakeLibrary, Library, PlanningLibraries, TempDir, Version, lib_dir
 
 const START: &str = r#"{"record":"start","format":1,"cudnn":91900,"cudart":12090}"#;
 
-/// Returns a record of a convolution with filters of this type. The label contains the name.
+/// Returns a record of a convolution with filters of this type and a label with this name.
 fn convolution(name: &str, filter_type: u8) -> String {
     let tensor = |uid: u8, ty: u8, dims: [i64; 4]| {
         let [_, channels, height, width] = dims;
@@ -21,7 +21,6 @@ fn convolution(name: &str, filter_type: u8) -> String {
             r#"{{"kind":"TENSOR","TENSOR_UNIQUE_ID:3":{uid},"TENSOR_DATA_TYPE:1":{ty},"TENSOR_BYTE_ALIGNMENT:3":16,"TENSOR_DIMENSIONS:3":{dims:?},"TENSOR_STRIDES:3":{strides:?}}}"#
         )
     };
-    // Graphs with different names have different ids.
     let uid = 3 + name.bytes().fold(0, u8::wrapping_add) % 100;
     let [x, w, y] =
         [tensor(1, 2, [4, 16, 14, 14]), tensor(2, filter_type, [32, 16, 3, 3]), tensor(uid, 2, [4, 32, 14, 14])];
@@ -31,7 +30,6 @@ fn convolution(name: &str, filter_type: u8) -> String {
     format!(r#"{{"record":"graph","graph":"{id}","label":"conv {name}","nodes":{nodes}}}"#)
 }
 
-/// Returns the id in a record of a graph.
 fn id_of(record: &str) -> String {
     serde_json::from_str::<Value>(record).unwrap()["graph"].as_str().unwrap().to_owned()
 }
@@ -44,7 +42,6 @@ fn lab(arguments: &[&str], libraries: &str) -> (Option<i32>, String) {
     (output.status.code(), text)
 }
 
-/// Like `lab`, with `--json`.
 fn json(arguments: &[&str], libraries: &str) -> (Option<i32>, Value) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-lab"));
     command.arg("replay").args(arguments).arg("--json").env_clear().env("LD_LIBRARY_PATH", libraries);
@@ -58,7 +55,7 @@ fn write(dir: &TempDir, lines: &[&str]) -> String {
     file.to_str().unwrap().to_owned()
 }
 
-/// Builds a graph library whose functions have this body, except for some C code.
+/// Builds a graph library in which all functions without C code have this body.
 fn fake(dir: &Path, code: &str, body: &'static str) -> String {
     std::fs::create_dir_all(dir).unwrap();
     let library = FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).with_code(code).with_body(body);
@@ -66,7 +63,6 @@ fn fake(dir: &Path, code: &str, body: &'static str) -> String {
     dir.to_str().unwrap().to_owned()
 }
 
-/// Returns a pipe without a reader.
 fn closed_pipe() -> Stdio {
     std::io::pipe().unwrap().1.into()
 }
@@ -145,7 +141,7 @@ fn a_failed_output_stops_neither_the_replay_nor_the_files() {
             std::fs::remove_file(file).unwrap();
         }
     }
-    // A file that cannot be written does not prevent the other one.
+    // Failing to write one file must not prevent the other one.
     let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-lab"));
     command.args(["replay", &file, "--compare"]).args([&cudnn, &cudnn]).env_clear();
     command.args(["--html", "/dev/full", "--force", "--junit"]).arg(&junit).env("LD_LIBRARY_PATH", &libraries.path);
@@ -187,7 +183,7 @@ fn a_release_for_another_cuda_is_refused_before_the_first_graph() {
     assert!(code == Some(1) && text.contains("CRASHED"), "{code:?} {text}");
 }
 
-/// Nothing is known about the graphs then, so there is no finding.
+/// The lab has learned nothing about the graphs, so there is no finding.
 #[test]
 fn a_release_that_cannot_be_loaded_is_a_failure() {
     let dir = TempDir::new();
@@ -206,7 +202,6 @@ fn a_release_that_cannot_be_loaded_is_a_failure() {
     ] {
         for options in [&["--cudnn", &cudnn][..], &["--compare", &cudnn, &cudnn]] {
             let (code, text) = lab(&[&[file.as_str()][..], options].concat(), "");
-            // Two releases that lack a library have no graph to compare.
             let is_explained = text.contains(reason) || text.contains("SUBLIBRARY_LOADING_FAILED");
             assert!(code == Some(3) && is_explained, "{options:?}: {text}");
             assert!(!text.contains("CUDNN_LOADER_DIR)"), "{text}");
@@ -235,12 +230,11 @@ fn unreadable_captures_are_refused_and_unreadable_records_are_named() {
     assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text:?}");
     let (code, text) = lab(&[&write(&dir, &lines), "--compare", "9.x", &working], "");
     assert!(code == Some(3) && text.contains("9.x is not a release of cuDNN"), "{text}");
-    // Without a home directory, no release is fetched.
     let (code, text) = lab(&[&write(&dir, &lines), "--compare", "9.1234", &working], "");
     assert!(code == Some(3) && text.contains("9.1234 is not pinned: its sha256 is unknown"), "{text}");
 }
 
-/// Every process of a program writes a capture.
+/// Each process of a program writes its own capture.
 #[test]
 fn graphs_of_several_captures_are_replayed_once() {
     let dir = TempDir::new();
@@ -298,7 +292,6 @@ fn a_graph_for_a_device_with_a_long_name_is_skipped() {
     assert_eq!(after["reason"], "the description of the device has a string of more than 255 bytes");
 }
 
-/// An engine that the program used is forced with its knobs, or it is skipped with a reason.
 #[test]
 fn the_captured_engine_is_forced_or_skipped() {
     let test = "the_captured_engine_is_forced_or_skipped";
@@ -322,14 +315,12 @@ fn the_captured_engine_is_forced_or_skipped() {
     let [a, b, c] = [0, 1, 2].map(|index| &report["graphs"][index]["after"]);
     assert_eq!((&a["status"], &a["plans"][0]["engine"]["index"]), (&"SUCCESS".into(), &8.into()), "{report:#}");
     assert!(b["status"] != "SUCCESS" && b["plans"][0]["skipped"].is_string(), "{report:#}");
-    // The third graph has no captured engine.
     assert_eq!(c["status"], "SKIPPED", "{report:#}");
     let arguments = [&file, "--engines", "captured", "--graph", &id_of(&graphs[2])];
     let (code, text) = lab(&arguments, &format!("{cudnn}:{}", libraries.path));
     assert!(code == Some(1) && text.contains("the capture contains no engine for this graph"), "{text}");
 }
 
-/// The page and the text name the releases, the device and the damaged parts of the capture.
 #[test]
 fn a_page_states_the_circumstances_of_the_comparison() {
     let test = "a_page_states_the_circumstances_of_the_comparison";
@@ -351,7 +342,6 @@ fn a_page_states_the_circumstances_of_the_comparison() {
         assert!(page.contains(expected), "{expected}: {page}");
     }
     assert!(text.contains("no graph works with either release, so nothing was compared"), "{text}");
-    // Neither release supports the graph, and the reason is shown.
     assert_eq!(text.matches("no engine works, of").count(), 2, "{text}");
 }
 
@@ -390,14 +380,12 @@ fn the_pinned_releases_are_compared_end_to_end() {
         let [_, minor, patch] = newest.cudnn_version().unwrap();
         assert!(page.contains("9.10.2 for CUDA 12") && page.contains(&format!("9.{minor}.{patch} for CUDA")), "{page}");
     }
-    // Versions select releases for the same CUDA.
     let (code, text) = with_home(&[file, "--compare", "9.10", "9.28"]);
     assert!(code == Some(0) && text.contains("9.10.2 for CUDA 12"), "{text}");
     assert!(text.contains("9.28.0 for CUDA 12") && !text.contains("CUDA 13"), "{text}");
     assert!(text.contains("0 graphs became worse"), "{text}");
 }
 
-/// cuDNN refuses an attribute of the wrong type again, and accepts a correct one.
 #[test]
 fn failed_calls_are_repeated() {
     let test = "failed_calls_are_repeated";
@@ -408,7 +396,7 @@ fn failed_calls_are_repeated() {
             r#"{{"record":"failure","call":"cudnnBackendSetAttribute","status":"BAD_PARAM","attribute":{attribute},"descriptors":[{{"kind":"TENSOR","finalized":false,"TENSOR_DATA_TYPE:1":2}}]}}"#
         )
     };
-    // One number of four bytes, and one of eight.
+    // One integer of four bytes, and one of eight.
     let lines = [
         START.to_owned(),
         failure(r#"["TENSOR_DIMENSIONS",23,1,"01000000"]"#),
@@ -425,7 +413,6 @@ fn failed_calls_are_repeated() {
     assert_eq!((&fixed["after"]["status"], &fixed["after"]["plans"]), (&"SUCCESS".into(), &Value::Array(vec![])));
 }
 
-/// Engines are created for the described device, and a descriptor that needs a GPU is skipped.
 #[test]
 fn failed_calls_with_handles_are_repeated_for_the_device() {
     let test = "failed_calls_with_handles_are_repeated_for_the_device";

@@ -1,4 +1,4 @@
-//! Tests the workers of `replay` with a stand-in for cuDNN and one for the driver, which has a GPU without processors.
+//! Tests the workers of `replay` with stand-ins for cuDNN and the driver, whose GPU has no processors.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
@@ -16,8 +16,8 @@ use serde_json::Value;
 
 use stand_in::StandIn;
 
-/// One engine supports every graph, and executions change nothing. The variable `GRAPH_7` selects what happens to the
-/// graph whose output is tensor 7. `EVENTS` names a file for the processes and graphs.
+/// A cuDNN with one engine, which supports every graph and changes nothing. The variable `GRAPH_7` selects the behavior
+/// for the graph with the output tensor 7, and `EVENTS` names a file for the processes and graphs.
 const CUDNN: &str = r#"
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -61,7 +61,7 @@ int cudnnBackendExecute(void *handle, void *plan, void *pack) {
 struct Fixture(StandIn);
 
 impl Fixture {
-    /// Builds the libraries, and writes a capture with this number of graphs, whose outputs are the tensors 2, 3, ...
+    /// Builds the libraries, and writes a capture with this number of graphs. Their outputs are the tensors 2, 3, ...
     fn new(graphs: i64) -> Fixture {
         let unique_id = Name::CUDNN_ATTR_TENSOR_UNIQUE_ID.0;
         let stand_in = StandIn::new(&format!("#define UNIQUE_ID {unique_id}\n{CUDNN}"));
@@ -81,7 +81,7 @@ impl Fixture {
         command
     }
 
-    /// Returns the processes and graphs in the order of the replays.
+    /// Returns the processes and graphs in replay order.
     fn events(&self) -> Vec<(u32, i64)> {
         let number = |text: &str| text.parse::<i64>().unwrap();
         let events = std::fs::read_to_string(self.path("events")).unwrap();
@@ -89,7 +89,7 @@ impl Fixture {
         events.map(|(process, graph)| (number(process) as u32, number(graph))).collect()
     }
 
-    /// Returns the graphs that each worker in turn has replayed.
+    /// Returns the graphs of each worker in turn.
     fn workers(&self) -> Vec<Vec<i64>> {
         let events = self.events();
         events.chunk_by(|a, b| a.0 == b.0).map(|events| events.iter().map(|(_, graph)| *graph).collect()).collect()
@@ -104,7 +104,6 @@ fn kill(child: &Child, signal: &str) {
     assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
 }
 
-/// Returns the statuses of the graphs, and the reasons.
 fn statuses(output: &Output) -> Vec<(String, String)> {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
     assert!(report.is_object(), "{}", text(output));
@@ -131,7 +130,6 @@ fn one_worker_replays_all_graphs_and_rows_appear_as_they_finish() {
         row.split_whitespace().next().unwrap().to_owned()
     };
     let mut ids: Vec<String> = (0..3).map(|_| row()).collect();
-    // The last graph waits until now.
     File::options().write(true).open(fixture.path("fifo")).unwrap().write_all(b"x").unwrap();
     ids.push(row());
     let rest: Vec<String> = lines.collect();
@@ -139,7 +137,6 @@ fn one_worker_replays_all_graphs_and_rows_appear_as_they_finish() {
         assert!(rest.contains(&format!("{id}: relu {uid}")), "{rest:?}");
     }
     let ended = child.wait_with_output().unwrap();
-    // No progress is shown without a terminal.
     assert_eq!((ended.status.code(), text(&ended)), (Some(0), String::new()));
     assert_eq!(fixture.workers(), [[2, 3, 4, 5]]);
 }
@@ -156,7 +153,7 @@ fn a_crash_a_hang_or_a_broken_device_belongs_to_one_graph() {
     assert!(found[1].1.contains("signal 11 (SIGSEGV) while it created the descriptors of the graph"), "{found:?}");
     assert!(found[3].1.contains("made no progress for 1 s"), "{found:?}");
     assert!(found[5].1.contains("ILLEGAL_ADDRESS"), "{found:?}");
-    // A graph that fails in a used worker is tried again in a new one.
+    // After a failure in a used worker, the graph is tried again in a new one.
     assert_eq!(fixture.workers(), [vec![2, 3], vec![3], vec![4, 5], vec![5], vec![6, 7], vec![7], vec![8]]);
 }
 
@@ -169,7 +166,6 @@ fn no_graph_is_blamed_for_what_an_earlier_one_broke() {
     assert_eq!(fixture.workers(), [vec![2, 3, 4], vec![4, 5]]);
 }
 
-/// Waits until the process at the other end of this pipe has ended.
 fn wait_for_end_of_reader(pipe: &File) {
     let mut wait = libc::pollfd { fd: pipe.as_raw_fd(), events: 0, revents: 0 };
     // SAFETY: the pointer refers to one valid structure.
@@ -183,7 +179,7 @@ fn an_interrupted_comparison_reports_what_is_done() {
         let [page, junit, cudnn] = ["page.html", "junit.xml", "cudnn"].map(|name| fixture.path(name));
         let mut command = fixture.replay(&[(4, "wait")]);
         command.arg("--compare").args([&cudnn, &cudnn]).arg("--html").arg(&page).arg("--junit").arg(&junit);
-        // A shell that starts the tests in the background ignores SIGINT for them.
+        // A shell that starts the tests in the background makes them ignore SIGINT.
         let accept_interruptions = || {
             // SAFETY: no handler is installed.
             unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
@@ -219,7 +215,6 @@ fn an_interrupted_comparison_reports_what_is_done() {
     }
 }
 
-/// A parent process stops the worker together with the lab.
 #[test]
 fn the_end_of_a_workers_parent_loses_no_report() {
     let fixture = Fixture::new(3);
@@ -232,7 +227,6 @@ fn the_end_of_a_workers_parent_loses_no_report() {
     assert!(Command::new("kill").args(["-KILL", &parent]).status().unwrap().success());
     wait_for_end_of_reader(&pipe);
     drop(pipe);
-    // A new worker replays the graph again.
     File::options().write(true).open(fixture.path("fifo")).unwrap().write_all(b"x").unwrap();
     let output = child.wait_with_output().unwrap();
     assert!(statuses(&output).iter().all(|(status, _)| status == "SUCCESS"), "{}", text(&output));

@@ -11,14 +11,12 @@ use cudnn_store::captures::{Capture, Record};
 use serde_json::Value;
 use support::{FakeLibrary, Library, PlanningLibraries, TempDir, Version};
 
-/// A capture of a ReLU.
 fn small() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/captures/small.cudnncap")
 }
 
 const ID: &str = "7129b81371b1a6e1";
 
-/// Returns the lab with a directory for temporary files.
 fn lab(dir: &TempDir) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-lab"));
     let temporary = dir.path().join("tmp");
@@ -42,7 +40,6 @@ fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// Returns the only graph of a reduced capture.
 fn reduced(dir: &TempDir) -> Graph {
     let capture = Capture::read(&output(dir)).unwrap();
     assert_eq!(capture.problems, []);
@@ -55,7 +52,7 @@ fn reduced(dir: &TempDir) -> Graph {
     graphs.remove(0)
 }
 
-/// Asserts that only the output is left of a command.
+/// Asserts that a command left only its output behind.
 fn assert_tidy(dir: &TempDir) {
     let names = |dir: &Path| -> Vec<String> {
         std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
@@ -65,7 +62,7 @@ fn assert_tidy(dir: &TempDir) {
     assert_eq!((all, names(&dir.path().join("tmp"))), (vec!["reduced.cudnncap".to_owned()], vec![]));
 }
 
-/// Builds a graph library with this code instead of some functions.
+/// Builds a graph library with this code in place of some functions.
 fn fake(dir: &TempDir, code: &str) -> PathBuf {
     let cudnn = dir.path().join("cudnn");
     std::fs::create_dir_all(&cudnn).unwrap();
@@ -92,7 +89,6 @@ fn programs_are_printed_or_written() {
     assert_eq!(std::fs::read(&file).unwrap(), printed);
     let json: Value = serde_json::from_slice(&emit(&[&to_file[..], &["--json"]].concat())).unwrap();
     assert_eq!((json["graph"].as_str(), json["file"].as_str(), json.get("program")), (Some(ID), file.to_str(), None));
-    // The failed call of the capture.
     let Some(Record::Failure(failure)) = Capture::read(&small()).unwrap().records.pop() else { panic!() };
     let program = String::from_utf8(emit(&["--graph", &failure.graph().unwrap().id()])).unwrap();
     assert!(program.contains("finalize(d0)") && !program.contains("plan_of_engine"), "{program}");
@@ -135,7 +131,7 @@ fn captured_values_are_part_of_the_program_or_a_note_says_why_not() {
         let mut command = lab(&dir);
         command.arg("emit").arg(&capture).args(["--graph", ID, "--language", "c++"]);
         let output = command.output().unwrap();
-        // A missing file is a damaged part of the capture.
+        // A missing file makes the capture incomplete.
         let is_complete = dir.path().join("app.cudnncap.data/x").exists();
         assert_eq!(output.status.code(), Some(i32::from(!is_complete)), "{}", text(&output));
         let program = String::from_utf8(output.stdout).unwrap();
@@ -182,7 +178,6 @@ fn a_graph_that_fails_becomes_smaller_with_a_real_release() {
     assert_eq!(works.status.code(), Some(3), "{}", text(&works));
     assert!(text(&works).contains("the graph does not show this: SUCCESS"), "{}", text(&works));
     assert!(!output(&dir).exists());
-    // The output is an integer.
     let changed = r#""TENSOR_UNIQUE_ID:3":2,"TENSOR_DATA_TYPE:1":14"#;
     let lines = lines.replace(r#""TENSOR_UNIQUE_ID:3":2,"TENSOR_DATA_TYPE:1":2"#, changed);
     let record = Capture::parse(lines.as_bytes()).unwrap().records.remove(2);
@@ -221,7 +216,7 @@ int cudnnBackendFinalize(void *descriptor) {
 }
 "#;
 
-/// Removes the unpacked copy of a packed capture.
+/// The unpacked copy of a packed capture must be removed.
 #[test]
 fn an_interrupted_reduction_leaves_the_smallest_graph() {
     for is_packed in [false, true] {

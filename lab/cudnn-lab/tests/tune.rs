@@ -1,4 +1,4 @@
-//! Tests `tune` with a stand-in for cuDNN and one for the driver.
+//! Tests `tune` with stand-ins for cuDNN and the driver.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 
 use stand_in::StandIn;
 
-/// Engines that compute the ReLU of 16-bit numbers. `ENGINES` describes them by their times in microseconds and what they
-/// do, such as `100 fine, 50 wrong`. Mode A of the heuristics proposes all but the last `UNPROPOSED`, and mode B those.
-/// `EVENTS` names a file for the processes and the uids of the outputs.
+/// A cuDNN with engines for the ReLU of 16-bit numbers. `ENGINES` lists their times in microseconds and their behavior,
+/// such as `100 fine, 50 wrong`. Mode A of the heuristics proposes all except the last `UNPROPOSED`, which mode B
+/// proposes. `EVENTS` names a file for the processes and outputs.
 const CUDNN: &str = r#"
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -98,8 +98,8 @@ int cudnnBackendExecute(void *handle, struct object *plan, struct object *pack) 
 struct Fixture(StandIn);
 
 impl Fixture {
-    /// Builds the libraries, and writes a capture with this number of graphs, whose outputs are the tensors 2, 3, ... The
-    /// program has executed them once, twice, ...
+    /// Builds the libraries, and writes a capture with this number of graphs, which were executed once, twice, ...
+    /// Their outputs are the tensors 2, 3, ...
     fn new(graphs: i64) -> Fixture {
         let names = [
             ("MODE", Name::CUDNN_ATTR_ENGINEHEUR_MODE),
@@ -136,14 +136,13 @@ impl Fixture {
         command
     }
 
-    /// Returns the rankings in the output file.
     fn tuned(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(self.path("app.tuned.json")).unwrap();
         let document: Value = serde_json::from_str(&text).unwrap();
         document["tuned"].as_array().unwrap().clone()
     }
 
-    /// Returns the uids of the outputs of the graphs in the order in which workers have planned them.
+    /// Returns the outputs of the graphs in the order of planning.
     fn events(&self) -> Vec<i64> {
         let events = std::fs::read_to_string(self.path("events")).unwrap_or_default();
         events.lines().map(|line| line.split_once(' ').unwrap().1.parse().unwrap()).collect()
@@ -160,7 +159,6 @@ fn document(output: &Output) -> Value {
     value
 }
 
-/// Returns the engines of a ranking with their problems.
 fn engines(ranking: &Value) -> Vec<(i64, String)> {
     let problem = |choice: &Value| match choice["problem"].as_object() {
         Some(problem) => problem.keys().next().unwrap().clone(),
@@ -169,7 +167,6 @@ fn engines(ranking: &Value) -> Vec<(i64, String)> {
     ranking["engines"].as_array().unwrap().iter().map(|c| (c["engine"].as_i64().unwrap(), problem(c))).collect()
 }
 
-/// Returns a pipe without a reader.
 fn closed_pipe() -> Stdio {
     std::io::pipe().unwrap().1.into()
 }
@@ -212,7 +209,7 @@ fn the_fastest_correct_engine_comes_first() {
     assert_eq!((number("step_us"), number("tuned_step_us")), (300.0, 180.0));
 }
 
-/// The engine is ten times as fast if its data is in the cache.
+/// The engine would be ten times as fast with its data in the cache.
 #[test]
 fn replay_measures_the_same_time() {
     let fixture = Fixture::new(1);
@@ -238,7 +235,6 @@ fn an_engine_that_ends_the_worker_or_breaks_the_device_costs_only_itself() {
     assert!(reason(2).contains("SIGSEGV") && reason(2).contains("executed engine 1"), "{}", reason(2));
     assert!(reason(3).contains("ILLEGAL_ADDRESS"), "{}", reason(3));
     assert!(reason(4).contains("made no progress for 1 s"), "{}", reason(4));
-    // These fail when they are measured.
     assert!(reason(5).contains("NOT_SUPPORTED"), "{}", reason(5));
     assert!(reason(6).contains("made no progress for 1 s") && reason(6).contains("measured engine 6"), "{}", reason(6));
 }
@@ -250,7 +246,6 @@ fn a_later_call_continues_and_other_choices_stay() {
     let other = r#"{"errata":1,"rules":[{"name":"n","reason":"r","engines":[1]}],"tuned":[{"cudnn":"9.1.0","device":
         {"name":"stand-in","compute_capability":"0.1"},"graph":"0123456789abcdef","engines":[{"engine":1}]}]}"#;
     std::fs::write(&file, other).unwrap();
-    // No graph is started after the time limit.
     let output = fixture.tune("100 fine, 50 fine").args(["--time-limit", "0"]).output().unwrap();
     assert!(text(&output).contains("3 graphs not tuned yet"), "{}", text(&output));
     assert_eq!(std::fs::read_to_string(&file).unwrap(), other);
@@ -259,7 +254,7 @@ fn a_later_call_continues_and_other_choices_stay() {
     assert!(output.status.success() && fixture.tuned().len() == 4, "{}", text(&output));
     assert!(text(&output).contains("expected gain per step: 300.00 us of 600.00 us (50.0 %)"), "{}", text(&output));
     assert!(std::fs::read_to_string(&file).unwrap().contains(r#""rules""#));
-    // All graphs are tuned, and the report is the same.
+    // All graphs are tuned already, and the report is the same.
     let tuned = fixture.events();
     let output = fixture.tune("100 fine, 50 fine").output().unwrap();
     assert!(text(&output).contains("expected gain per step: 300.00 us of 600.00 us (50.0 %)"), "{}", text(&output));
@@ -342,7 +337,7 @@ fn an_interrupted_run_keeps_what_is_done() {
     assert_eq!((output.status.code(), fixture.tuned().len()), (None, 2));
 }
 
-/// The file is what the user wants, and may take an hour.
+/// The file is the purpose of the command, and may take an hour.
 #[test]
 fn a_failed_output_stops_neither_the_work_nor_the_files() {
     for (format, is_closed) in [(None, true), (Some("--json"), true), (None, false), (Some("--json"), false)] {
@@ -389,8 +384,7 @@ fn add_keys(value: &Value, at: &str, keys: &mut BTreeSet<String>) {
     }
 }
 
-/// Returns the keys that a section of the page lists, without the marks of their types. An indented key belongs to the
-/// one above it.
+/// Returns the keys that a section of the page lists. Indented keys belong to the key above.
 fn documented_keys(section: &str) -> BTreeSet<String> {
     let block = section.split("```text\n").nth(1).unwrap().split("```").next().unwrap();
     let mut keys = BTreeSet::from(["schema".to_owned()]);
@@ -398,7 +392,7 @@ fn documented_keys(section: &str) -> BTreeSet<String> {
     for line in block.lines() {
         let text = line.trim_start();
         let depth = (line.len() - text.len()) / 2;
-        // Keys with other keys below them are skipped.
+        // Skip keys with other keys below them.
         if depth > path.len().saturating_sub(1) {
             keys.remove(&path.join("."));
         }

@@ -1,4 +1,4 @@
-//! Tests the comparison with a baseline, and the workflow that docs/guide/upgrade-gate.md describes.
+//! Tests the comparison with a baseline, and the workflow in docs/guide/upgrade-gate.md.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
@@ -12,10 +12,9 @@ const LAB: &str = env!("CARGO_BIN_EXE_cudnn-lab");
 const WORKFLOW: &str = include_str!("../examples/upgrade-gate.yml");
 const CAPTURE: &str = include_str!("../../../tests/captures/small.cudnncap");
 
-/// A checkout of a program with a capture.
 struct Checkout {
     dir: TempDir,
-    /// For `LD_LIBRARY_PATH`.
+    /// The value of `LD_LIBRARY_PATH`.
     libraries: String,
 }
 
@@ -32,7 +31,7 @@ impl Checkout {
         self.dir.path().join(name)
     }
 
-    /// Runs a step of a workflow with this cuDNN, and returns the exit status and the output.
+    /// Runs a step of a workflow with this cuDNN.
     fn run(&self, step: &str, cudnn: &Path) -> (Option<i32>, String) {
         let path = std::env::join_paths([self.dir.path(), Path::new("/usr/bin"), Path::new("/bin")]).unwrap();
         let mut command = Command::new("bash");
@@ -52,7 +51,6 @@ impl Checkout {
     }
 }
 
-/// Returns the commands of the lab in the steps of the workflow.
 fn steps() -> Vec<String> {
     let blocks = WORKFLOW.split("run: |\n").skip(1);
     let lines = |block: &str| {
@@ -66,7 +64,7 @@ fn steps() -> Vec<String> {
     blocks.map(lines).filter(|step| step.contains("cudnn-lab")).collect()
 }
 
-/// Returns the attributes of a JUnit file and the kinds of its verdicts, as another parser reads them.
+/// Returns the attributes of a JUnit file and the kinds of verdicts, as a different parser reads them.
 fn parsed(file: &Path) -> String {
     let code = "import sys, xml.etree.ElementTree as tree\nroot = tree.parse(sys.argv[1]).getroot()\n\
                 print(*(root.get(key) for key in ('tests', 'failures', 'errors', 'skipped')), \
@@ -83,7 +81,6 @@ fn fake(dir: &Path, code: &str) -> PathBuf {
     dir.to_owned()
 }
 
-/// The commands of the page create the baseline, and the workflow compares with it.
 #[test]
 fn the_workflow_passes_an_equal_release_and_stops_a_worse_one() {
     let test = "the_workflow_passes_an_equal_release_and_stops_a_worse_one";
@@ -112,7 +109,6 @@ fn the_workflow_passes_an_equal_release_and_stops_a_worse_one() {
     let failed = parsed(&checkout.path("cudnn.xml"));
     assert!(failed.starts_with(&format!("{graphs} ")) && failed.contains("failure"), "{failed}");
 
-    // Another engine is a change, but it is not worse.
     let mut other = baseline.clone();
     other["graphs"][0]["report"]["plans"][0]["engine"]["index"] = 4711.into();
     checkout.write_baseline(&other);
@@ -127,7 +123,6 @@ fn the_workflow_passes_an_equal_release_and_stops_a_worse_one() {
     assert!(parsed(&checkout.path("cudnn.xml")).contains("failure"));
 }
 
-/// The options of `replay` without options.
 fn default_options() -> Value {
     json!({ "engines": "first", "data": ["integers", "normal", "adversarial"], "repeat": 2, "memory": 2, "time": false })
 }

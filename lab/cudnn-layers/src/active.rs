@@ -1,4 +1,4 @@
-//! The state of a layer that has begun.
+//! The state of a layer that has started.
 
 use once_cell::race::OnceBox;
 
@@ -8,8 +8,7 @@ use crate::shadow;
 
 static LAST_ERRORS: &[AtFork] = &[AtFork::Inherited(&SAVED_TEXTS)];
 
-/// The state of a layer, which is set when the layer starts, and is only read afterwards. Reading never waits for a
-/// thread that starts the layer.
+/// The state of a layer, which is set when the layer starts. Reading never waits for the thread that sets it.
 pub(crate) struct Active<T>(OnceBox<T>);
 
 impl<T> Active<T> {
@@ -17,10 +16,7 @@ impl<T> Active<T> {
         Active(OnceBox::new())
     }
 
-    /// Sets the state, and lists the layer's parts that take part in forks.
-    ///
-    /// # Errors
-    /// Returns an error if the layer is already active.
+    /// Sets the state, and registers the layer's parts for forks. Returns an error if the layer is already active.
     pub(crate) fn begin(
         &self,
         name: &str,
@@ -34,7 +30,7 @@ impl<T> Active<T> {
         self.0.set(Box::new(state)).map_err(|_| format!("{name} is already active"))
     }
 
-    /// Returns the state. In a child that was forked by a system call, this first prepares the layers for the child.
+    /// Returns the state. After a fork by a system call, this first prepares the layers for the child.
     #[inline]
     pub(crate) fn get(&self) -> Option<&T> {
         self.0.get().inspect(|_| fork::notice_child())

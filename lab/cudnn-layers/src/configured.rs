@@ -1,13 +1,12 @@
-//! Stores the options that a program sets for a layer, which replace the environment. A layer reads them in `check` and
-//! in `begin`.
+//! Stores a program's options for layers, which replace the environment. Layers read them in `check` and `begin`.
 
 use std::ffi::OsString;
 use std::sync::{Mutex, PoisonError};
 
 use cudnn_os::environment::is_secure_execution;
 
-/// Returns an environment variable, or `None` if it is empty or may come from a less privileged user. The loader ignores the
-/// environment in secure-execution mode, but the program may have added the layer itself.
+/// Returns an environment variable, unless it is empty or may come from a less privileged user. The loader ignores the
+/// environment in secure-execution mode, but the program may have added the layer in code.
 pub(crate) fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty() && !is_secure_execution())
 }
@@ -29,13 +28,12 @@ impl<T: Clone> Configured<T> {
     }
 }
 
-/// Defines `configure`, which sets the options of a layer, and `CONFIGURED`, from which the layer gets them.
+/// Defines `configure`, which sets the options of a layer, and `CONFIGURED`, which stores them.
 macro_rules! configured_in_code {
     ($(#[$note:meta])* $options:ty) => {
         static CONFIGURED: $crate::configured::Configured<$options> = $crate::configured::Configured::new();
 
-        /// Sets the options in code, instead of from the environment. Call this before you add the layer, because later
-        /// changes have no effect.
+        /// Sets the options in place of the environment. Call this before you add the layer, or it has no effect.
         $(#[$note])*
         pub fn configure(options: $options) {
             CONFIGURED.set(options);

@@ -1,4 +1,4 @@
-//! Calls cuDNN's functions below this layer, for the program's calls and the layer's own.
+//! Calls cuDNN's functions below this layer, both for the program and for the layer itself.
 
 use std::ffi::c_void;
 use std::ops::Deref;
@@ -16,7 +16,6 @@ use crate::wrappers::{Id, Next};
 
 type Status = cudnnStatus_t;
 
-/// The functions below this layer that it calls itself.
 pub(crate) struct Cudnn(Next);
 
 impl Deref for Cudnn {
@@ -27,10 +26,10 @@ impl Deref for Cudnn {
     }
 }
 
-/// The status of functions that are missing in this cuDNN. The loader never requests wrappers for them, so programs do
-/// not call them through this layer.
+/// The status of functions that are missing in this cuDNN. Programs do not call them through this layer, because the
+/// loader does not request wrappers for them.
 pub(crate) const ABSENT: Status = Status::CUDNN_STATUS_NOT_SUPPORTED;
-/// cuDNN returned an unexpected answer.
+/// The status of unexpected answers from cuDNN.
 pub(crate) const UNCLEAR: Status = Status::CUDNN_STATUS_INTERNAL_ERROR;
 
 impl Cudnn {
@@ -55,8 +54,8 @@ impl Cudnn {
     }
 
     /// Runs a closure with a temporary descriptor and destroys it afterwards. If a callback of the program throws an
-    /// exception in between, the descriptor leaks: destroying it while unwinding would call cuDNN, and a second
-    /// exception would terminate the process.
+    /// exception, the descriptor leaks. Destroying it during unwinding would call cuDNN, and a second exception would
+    /// terminate the process.
     pub(crate) fn with_descriptor<T>(
         &self,
         kind: Kind,
@@ -96,8 +95,6 @@ impl Cudnn {
         made.map(|()| descriptor.raw)
     }
 
-    /// Returns a descriptor of the program.
-    ///
     /// # Safety
     /// The descriptor stays live while the result is used.
     pub(crate) unsafe fn descriptor(&self, raw: Raw) -> Descriptor<'_> {
@@ -120,7 +117,6 @@ impl Cudnn {
         }
     }
 
-    /// Returns the JSON description of a device.
     pub(crate) fn description_of(&self, device: &ReferencedDevice) -> Option<Arc<[u8]>> {
         match device {
             ReferencedDevice::Described(text) => Some(text.as_slice().into()),
@@ -129,10 +125,9 @@ impl Cudnn {
         }
     }
 
-    /// Returns the description of a handle's device. Returns `None` if cuDNN provides none, or if the handle was
-    /// created without passing through this layer.
+    /// Returns the description of a handle's device, unless cuDNN has none or creating the handle bypassed this layer.
     ///
-    /// The description is requested every time: from 9.28 on it depends on the handle's stream, which may be limited to
+    /// The description is never cached, because from 9.28 it depends on the handle's stream, which may be limited to
     /// some of the multiprocessors.
     pub(crate) fn device_of(&self, handle: Handle) -> Option<Arc<[u8]>> {
         if handle.id == 0 {
@@ -146,9 +141,9 @@ impl Cudnn {
         description.ok().map(Into::into)
     }
 
-    /// Returns the error text of this thread's last failure, and clears it in cuDNN.
+    /// Returns and clears the error text of this thread's last failure.
     pub(crate) fn take_last_error(&self) -> Vec<u8> {
-        // Larger than any text cuDNN produces.
+        // Larger than any text of cuDNN.
         let mut text = vec![0; 1 << 16];
         if let Some(get) = self.cudnnGetLastErrorString() {
             // SAFETY: the buffer has the length that is passed.
@@ -222,19 +217,17 @@ impl Descriptor<'_> {
         usize::try_from(count).map_err(|_| ABSENT)
     }
 
-    /// Reads the only element of an attribute.
     pub(crate) fn single<T: Default>(&self, name: Name, ty: Type) -> Result<T, Status> {
         let mut element = T::default();
         let count = self.read(name, ty, std::slice::from_mut(&mut element))?;
         if count == 1 { Ok(element) } else { Err(UNCLEAR) }
     }
 
-    /// Reads the size of the workspace of a plan.
     pub(crate) fn workspace_size(&self) -> Result<i64, Status> {
         self.single(Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, Type::CUDNN_TYPE_INT64)
     }
 
-    /// Reads a text attribute and strips the trailing NUL.
+    /// Reads a text attribute without the trailing NUL.
     pub(crate) fn text(&self, name: Name) -> Result<Vec<u8>, Status> {
         let len = self.read::<u8>(name, Type::CUDNN_TYPE_CHAR, &mut [])?;
         let mut text = vec![0_u8; len.min(MAX_TEXT)];

@@ -1,4 +1,4 @@
-//! Reads cuDNN's description of the device that a plan or a query of the heuristics is for.
+//! Reads cuDNN's description of the device of a plan or heuristics query.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use crate::last_error::own_calls;
 use crate::shadow::content::Content;
 use crate::shadow::devices;
 
-/// Returns the compute capability in a description in tenths: 90 for 9.0.
+/// Returns the compute capability in tenths, such as 90 for 9.0.
 pub(crate) fn compute_capability(description: &Value) -> Option<u32> {
     // 900 for 9.0, 1210 for 12.1.
     u32::try_from(description.get("deviceVer")?.as_u64()? / 10).ok()
 }
 
-/// Returns the JSON that describes the device, up to the first NUL. `None` if the descriptor refers to no device, or cuDNN
-/// does not describe it.
+/// Returns the JSON that describes the device, up to the first NUL. Returns `None` if the descriptor has no device, or
+/// cuDNN does not describe it.
 pub(crate) fn description(cudnn: &Cudnn, content: &Arc<Content>) -> Option<Vec<u8>> {
     let device = devices::device(content)?;
     let json = own_calls(cudnn, || cudnn.description_of(&device))?;

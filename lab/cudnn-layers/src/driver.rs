@@ -1,10 +1,9 @@
-//! Wraps the functions of NVIDIA's driver that several layers call.
+//! Wraps driver functions for several layers.
 
 use std::ffi::c_int;
 
 use cudnn_os::libraries::Library;
 
-/// The driver's library.
 const DRIVER: &str = cudnn_os::windows_or!("nvcuda.dll", "libcuda.so.1");
 
 /// A `CUresult`.
@@ -12,12 +11,12 @@ pub(crate) type DriverStatus = c_int;
 
 pub(crate) const SUCCESS: DriverStatus = 0;
 
-/// Returns the driver's library if the process has loaded it. It is never unloaded, because it is in use.
+/// Returns the driver's library if it is loaded. It is never unloaded, because it is in use.
 pub(crate) fn library() -> Option<Library> {
     Library::loaded(DRIVER.as_ref())
 }
 
-/// Returns the free memory of this thread's current device, in bytes.
+/// Returns the free memory of the current device in bytes.
 pub(crate) fn free_memory() -> Option<u64> {
     let (mut free, mut total) = (0_usize, 0_usize);
     // SAFETY: the driver's function has this signature since CUDA 3.2; the pointers are valid for writes.

@@ -15,7 +15,7 @@ use crate::shadow::elements::{Kind, Name, Type};
 const MAX_NOTES: usize = 64;
 const MAX_KNOBS: usize = 128;
 
-/// The engine that the program has chosen, as far as cuDNN reports it.
+/// The engine of a plan, as far as cuDNN reports it.
 #[derive(Debug, Default)]
 pub(crate) struct ChosenEngine {
     pub(crate) engine: Option<i64>,
@@ -25,12 +25,11 @@ pub(crate) struct ChosenEngine {
 }
 
 impl ChosenEngine {
-    /// Reads the engine and the knobs of a configuration, without a trace for the program.
+    /// Reads the engine and the knobs of a configuration, and hides the calls from the program.
     pub(crate) fn read_unnoticed(configuration: &Descriptor<'_>) -> Arc<Self> {
         Arc::new(own_calls(configuration.cudnn, || ChosenEngine::read(configuration)))
     }
 
-    /// Reads the engine and the knobs of a configuration.
     pub(crate) fn read(configuration: &Descriptor<'_>) -> Self {
         let engine = with_engine(configuration, |engine| {
             Ok((index(engine).ok(), numerical_notes(engine), behavior_notes(engine)))
@@ -44,7 +43,6 @@ impl ChosenEngine {
     }
 }
 
-/// Runs a closure with the engine of a configuration.
 pub(crate) fn with_engine<T>(
     configuration: &Descriptor<'_>,
     work: impl FnOnce(&Descriptor<'_>) -> Result<T, Status>,
@@ -52,22 +50,18 @@ pub(crate) fn with_engine<T>(
     configuration.with_child(Name::CUDNN_ATTR_ENGINECFG_ENGINE, Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR, work)
 }
 
-/// Returns the index of an engine.
 pub(crate) fn index(engine: &Descriptor<'_>) -> Result<i64, Status> {
     engine.single(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX, Type::CUDNN_TYPE_INT64)
 }
 
-/// Returns whether an engine compiles code.
 pub(crate) fn compiles_code(engine: &Descriptor<'_>) -> Result<bool, Status> {
     Ok(behavior_notes(engine)?.contains(&BehaviorNote::CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION))
 }
 
-/// Returns an engine's notes about its behavior.
 fn behavior_notes(engine: &Descriptor<'_>) -> Result<Vec<BehaviorNote>, Status> {
     notes(engine, Name::CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, Type::CUDNN_TYPE_BEHAVIOR_NOTE)
 }
 
-/// Returns an engine's notes about its arithmetic.
 fn numerical_notes(engine: &Descriptor<'_>) -> Result<Vec<NumericalNote>, Status> {
     notes(engine, Name::CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, Type::CUDNN_TYPE_NUMERICAL_NOTE)
 }
@@ -83,8 +77,7 @@ pub(crate) fn knobs(configuration: &Descriptor<'_>) -> Result<Vec<(u32, i64)>, S
     knobs_with_room(configuration, MAX_KNOBS)?.ok_or(UNCLEAR)
 }
 
-/// Like [`knobs`], but returns `None` if there may be more knobs than there is room for. cuDNN does not report the
-/// required number first.
+/// Like [`knobs`], but returns `None` if there may be more than `room` knobs, which cuDNN does not tell in advance.
 pub(crate) fn knobs_with_room(configuration: &Descriptor<'_>, room: usize) -> Result<Option<Vec<(u32, i64)>>, Status> {
     let (name, kind) = (Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
     configuration.with_children(name, kind, room, |choices| {

@@ -1,4 +1,4 @@
-//! Reports calls that have returned to the shadow, and restores error texts, in layers that make calls of their own.
+//! Reports returned calls to the shadow and restores error texts, for layers that call cuDNN themselves.
 
 use cudnn_sys::types::cudnnStatus_t;
 
@@ -6,13 +6,11 @@ use crate::last_error;
 use crate::shadow::{self, Destruction, calls};
 use crate::wrappers::{Call, Id};
 
-/// Returns whether [`returned`] follows a function.
 pub(crate) fn is_followed(function: Id) -> bool {
     matches!(function, Id::CudnnCreate | Id::CudnnDestroy | Id::CudnnGetLastErrorString)
         || calls::is_descriptor_function(function)
 }
 
-/// Call this after a call.
 pub(crate) fn returned(call: &Call<'_>, status: Option<cudnnStatus_t>, destruction: Option<Destruction>) {
     match call.function {
         Id::CudnnGetLastErrorString => {

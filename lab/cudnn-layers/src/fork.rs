@@ -1,8 +1,8 @@
-//! Prepares all layers for forks, in one place.
+//! Prepares all layers for forks.
 //!
 //! When a layer starts, it registers locks, and functions to call in forked children. All locks are held during a fork,
-//! so that the child finds consistent values. A child that the program makes with a raw system call, without the C
-//! library's handlers, is recognized when it first reaches a layer.
+//! so that the child finds consistent values. A child of a raw system call, which bypasses the C library's handlers, is
+//! recognized when it first reaches a layer.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,17 +13,17 @@ use once_cell::race::OnceRef;
 
 use crate::lock::{HeldAtFork, Lock};
 
-/// What happens to a part of a layer at a fork.
+/// The effect of a fork on a part of a layer.
 pub(crate) enum AtFork {
     /// The child inherits the value.
     Inherited(&'static dyn HeldAtFork),
-    /// The child starts with an empty value, because it writes outputs of its own.
+    /// The child starts with an empty value, because it writes separate outputs.
     Emptied(&'static dyn HeldAtFork),
-    /// The child calls this function. It may not take locks of other threads, load libraries or call cuDNN.
+    /// The child calls this function, which must not take locks of other threads, load libraries or call cuDNN.
     InChild(fn()),
 }
 
-/// The order in which locks are taken before a fork. A section with one of these locks may only take later ones.
+/// The order of taking locks before a fork. While one of them is held, only later ones may be taken.
 #[derive(Clone, Copy)]
 pub(crate) enum Rank {
     Capture,
@@ -37,7 +37,7 @@ pub(crate) enum Rank {
     LastErrors,
 }
 
-/// The parts of each layer that has begun, by rank.
+/// The parts of each started layer, by rank.
 static PARTS: [OnceRef<'static, &[AtFork]>; Rank::LastErrors as usize + 1] =
     [const { OnceRef::new() }; Rank::LastErrors as usize + 1];
 
@@ -45,15 +45,15 @@ static PARTS: [OnceRef<'static, &[AtFork]>; Rank::LastErrors as usize + 1] =
 static FORK: Lock<()> = Lock::new(());
 
 thread_local! {
-    /// This thread holds [`FORK`].
+    /// Whether this thread holds [`FORK`].
     static FORKS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The value of the per-process word (see [`word`]) after a child was prepared. It is 0 in a new child.
+/// The value of the per-process word (see [`word`]) in a prepared child. It is 0 in a new child.
 const READY: u32 = 1;
 const STARTING: u32 = 2;
 
-/// Lists the parts of a layer. Parts are taken in this order.
+/// Registers the parts of a layer, which are taken in this order.
 pub(crate) fn take_part(rank: Rank, parts: &'static &'static [AtFork]) {
     static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
     if let Some(listed) = PARTS.get(rank as usize) {
@@ -66,9 +66,9 @@ pub(crate) fn take_part(rank: Rank, parts: &'static &'static [AtFork]) {
     }
 }
 
-/// Prepares this process if it is a child of which the C library does not know. Layers call this before they use their
-/// state. It costs one load per call. Without it, such a child would wait for locks that a thread of the parent held, and
-/// would write to the parent's trace (both tested with a raw `clone`).
+/// Prepares this process if it is a child that the C library does not know. Layers call this before they use their
+/// state, which costs one load per call. Otherwise, such a child would wait for locks that a thread of the parent held,
+/// and would write to the parent's trace (both tested with a raw `clone`).
 #[inline]
 pub(crate) fn notice_child() {
     if word().load(Ordering::Acquire) != READY {
@@ -76,7 +76,6 @@ pub(crate) fn notice_child() {
     }
 }
 
-/// Attempts to wait for another thread that prepares this process.
 const ATTEMPTS: u32 = 100_000;
 
 #[cold]

@@ -9,7 +9,7 @@ use crate::program_memory::{accepted, write_text};
 use crate::table::Table;
 use crate::{thread, trial};
 
-/// The texts from before this layer's calls, by the number of the thread. Threads may end before they read their text.
+/// The texts from before this layer's calls, by the number of the thread. Threads may exit before they read their text.
 pub(crate) static SAVED_TEXTS: Table<Vec<u8>> = Table::new(1024);
 
 fn save(text: Vec<u8>) {
@@ -18,8 +18,8 @@ fn save(text: Vec<u8>) {
     }
 }
 
-/// Runs calls that may fail and hides their error texts from the program. This does not use a destructor, because that
-/// would call cuDNN while an exception from the program's callback unwinds.
+/// Runs calls that may fail and hides their error texts from the program. A destructor would call cuDNN while an
+/// exception from the program's callback unwinds.
 pub(crate) fn hide_errors<T>(cudnn: &Cudnn, work: impl FnOnce() -> T) -> T {
     let text = cudnn.take_last_error();
     save(text.clone());
@@ -30,7 +30,7 @@ pub(crate) fn hide_errors<T>(cudnn: &Cudnn, work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Runs calls of a layer, which other layers ignore, and hides their error texts from the program.
+/// Runs calls of a layer, which other layers ignore, and hides their error texts.
 pub(crate) fn own_calls<T>(cudnn: &Cudnn, work: impl FnOnce() -> T) -> T {
     hide_errors(cudnn, || trial::run(work))
 }
@@ -41,14 +41,13 @@ pub(crate) fn peek(cudnn: &Cudnn) -> Vec<u8> {
     SAVED_TEXTS.get(thread::number() as usize).unwrap_or_default()
 }
 
-/// Replaces the text of the thread's last failure.
 pub(crate) fn set(cudnn: &Cudnn, text: &str) {
     cudnn.take_last_error();
     save(text.as_bytes().to_vec());
 }
 
-/// Implements `cudnnGetLastErrorString`: returns cuDNN's text, or else the preserved text. Clears both, even if the
-/// buffer is too small.
+/// Implements `cudnnGetLastErrorString`: returns cuDNN's text, or otherwise the preserved text. Clears both, even if
+/// the buffer is too small.
 ///
 /// # Safety
 /// The same requirements as for cuDNN's function.
@@ -61,7 +60,7 @@ pub(crate) unsafe fn get(cudnn: &Cudnn, message: *mut c_char, size: usize) {
     unsafe { add_saved(message, size) };
 }
 
-/// Completes a call of `cudnnGetLastErrorString`: if cuDNN has returned an empty text, returns the preserved text.
+/// Completes a call of `cudnnGetLastErrorString`: replaces an empty text by the preserved text.
 ///
 /// # Safety
 /// These are the arguments of a call that has returned.

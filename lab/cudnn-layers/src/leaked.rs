@@ -1,4 +1,4 @@
-//! A replaceable value that is never freed, because other threads may be using it.
+//! A replaceable value that is never freed, because other threads may use it.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -19,7 +19,7 @@ impl<T: Send + Sync> Leaked<T> {
         self.0.store(std::ptr::from_ref(value).cast_mut(), Ordering::Release);
     }
 
-    /// Returns the value and leaves none. Only one thread gets it.
+    /// Takes the value. Only one thread gets it.
     pub(crate) fn take(&self) -> Option<&'static T> {
         referenced(self.0.swap(null_mut(), Ordering::AcqRel))
     }

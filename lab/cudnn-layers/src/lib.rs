@@ -24,15 +24,14 @@
 //! ```
 //!
 //! The options of the other layers are set in the same way, such as [`capture::Options::new`] with the name of the
-//! capture, or the [`plans::Options`] of the environment with another directory. Without `configure`, each layer reads
-//! its environment variables.
+//! capture, or the environment's [`plans::Options`] with another directory. Without `configure`, layers read
+//! environment variables.
 //!
 //! For other programs, the package `cudnn-layers-library` of the repository builds a shared library with all layers
 //! (`libcudnn_layers.so` or `cudnn_layers.dll`). The loader finds it next to the drop-in and starts the layers listed
 //! in `CUDNN_LAYERS`.
 //!
-//! Each layer is one module. Layers depend on cuDNN's types and on `cudnn-layer-api`, but not on the loader or on each
-//! other.
+//! Each layer is a module that depends on cuDNN's types and on `cudnn-layer-api`, but not on other layers.
 #![allow(deprecated, reason = "programs also call deprecated functions")]
 
 // The private modules, which layers share:

@@ -1,8 +1,8 @@
 //! A spin lock with a time limit, for sections of a few nanoseconds.
 //!
-//! Sections may allocate, but must not call other code. Threads stop waiting after a limit, or at once if a signal handler
-//! interrupts the section of its own thread. The next thread that takes the lock then finds an empty value, because an
-//! update is missing: no record is better than a wrong one.
+//! Sections may allocate, but must not call other code. Threads stop waiting after a limit, or immediately in a signal
+//! handler that interrupts the thread's own section. The next thread that takes the lock finds an empty value because
+//! an update is missing: no record is better than a wrong one.
 
 use std::cell::UnsafeCell;
 use std::mem::ManuallyDrop;
@@ -16,7 +16,7 @@ use cudnn_os::threads::mark;
 
 /// Threads continue without the lock after this time. It is long because forking a large process takes a while.
 const LIMIT: Duration = Duration::from_secs(1);
-/// Number of attempts before a thread sleeps.
+/// The number of attempts before a thread sleeps.
 const SPINS: u32 = 200;
 
 pub(crate) struct Lock<T> {
@@ -30,17 +30,16 @@ pub(crate) struct Lock<T> {
     value: UnsafeCell<ManuallyDrop<T>>,
 }
 
-/// A lock that is free in a forked child, because it is held across the fork.
+/// A lock that is held across forks, so that it is free in the child.
 pub(crate) trait HeldAtFork: Sync {
-    /// Takes the lock before a fork, which prevents other threads from changing the value while the system copies the
-    /// memory.
+    /// Takes the lock before a fork, so that no thread changes the value while the system copies the memory.
     fn hold(&self);
 
     /// Releases the lock after a fork, if it was taken for the fork.
     fn release(&self);
 
-    /// Releases the lock in the child, which has only the calling thread. If another thread of the parent held the lock, the
-    /// value may be inconsistent, so the child leaks it and starts with an empty one.
+    /// Releases the lock in the child. If another thread of the parent held it, the value may be inconsistent. The
+    /// child then leaks it and starts with an empty one.
     fn release_in_child(&self);
 
     /// Empties the value in the child. It leaks, because an allocator may not work yet.
@@ -48,7 +47,7 @@ pub(crate) trait HeldAtFork: Sync {
 }
 
 impl<T> Drop for Lock<T> {
-    /// Drops the value. If a thread was changing it during a fork, the child leaks it instead.
+    /// Drops the value, or leaks it in a child that was forked while a thread changed it.
     fn drop(&mut self) {
         if *self.holder.get_mut() == 0 {
             // SAFETY: the value is not used again.
@@ -71,7 +70,7 @@ impl<T> Lock<T> {
         }
     }
 
-    /// Returns a lock for a value that contains no addresses of descriptors or handles, and therefore stays valid if a thread
+    /// Returns a lock for a value without addresses of descriptors or handles, which therefore stays valid if a thread
     /// continues without the lock.
     pub(crate) const fn keeping(value: T) -> Self {
         let mut lock = Lock::new(value);
@@ -84,7 +83,7 @@ impl<T> Lock<T> {
         self.holder.compare_exchange(0, mark(), Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Returns whether this thread is the holder, or the holder did not release the lock for an earlier thread.
+    /// Returns whether this thread is the holder, or the holder kept an earlier thread waiting too long.
     fn is_waiting_in_vain(&self, holder: usize) -> bool {
         holder == mark() || self.was_missed.load(Ordering::Relaxed)
     }
@@ -103,7 +102,6 @@ impl<T> Lock<T> {
                 std::hint::spin_loop();
                 continue;
             }
-            // Thread cancellation must not unwind from here.
             let _guard = ThreadStateGuard::new();
             if self.is_waiting_in_vain(holder) || !backoff.wait() {
                 self.was_missed.store(true, Ordering::Relaxed);
@@ -114,7 +112,7 @@ impl<T> Lock<T> {
 }
 
 impl<T: Default> Lock<T> {
-    /// Acquires the lock. Returns `None` if another thread holds it for too long.
+    /// Acquires the lock, or returns `None` if another thread holds it for too long.
     #[inline]
     pub(crate) fn lock(&self) -> Option<Guard<'_, T>> {
         if !self.try_take() && !self.wait() {
@@ -127,7 +125,6 @@ impl<T: Default> Lock<T> {
         Some(guard)
     }
 
-    /// Takes the lock before a fork. Returns `false` on timeout.
     pub(crate) fn hold_for_fork(&self) -> bool {
         let Some(guard) = self.lock() else { return false };
         self.is_held_for_fork.store(true, Ordering::Relaxed);
@@ -212,7 +209,7 @@ mod tests {
     fn a_thread_that_gives_up_leaves_the_lock_to_its_holder() {
         let lock = Lock::new(());
         let holder = lock.lock();
-        // A thread gives up at once if an earlier one has waited in vain.
+        // A thread does not wait if an earlier one has waited in vain.
         lock.was_missed.store(true, Ordering::Relaxed);
         std::thread::scope(|scope| scope.spawn(|| assert!((0..2).all(|_| lock.lock().is_none()))).join().unwrap());
         drop(holder);

@@ -1,7 +1,5 @@
-//! Remembers what layers have read from the engine configurations that plans were given, until the plans are finalized.
-//!
-//! A configuration is read when the program sets it in a plan, because the program may destroy it before it finalizes the
-//! plan.
+//! Stores data about the engine configurations of plans until the plans are finalized. A configuration is read when the
+//! program sets it in a plan, because the program may destroy it before it finalizes the plan.
 
 use std::sync::Arc;
 
@@ -13,10 +11,9 @@ use crate::table::Table;
 
 const CONFIGURATION: Name = Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG;
 
-/// The configurations of plans that are not finalized yet, by the address of the plan.
+/// The configurations of unfinalized plans, by the address of the plan.
 pub(crate) struct PlanConfigurations<T>(Table<PlanConfiguration<T>>);
 
-/// The configuration that a plan was given.
 #[derive(Clone)]
 pub(crate) struct PlanConfiguration<T> {
     /// The shadow's record of the configuration when it was set.
@@ -29,9 +26,9 @@ impl<T: Send> PlanConfigurations<T> {
         PlanConfigurations(Table::new(usize::MAX))
     }
 
-    /// Remembers what `read` returns about the configuration that the program has set in a plan, if it is finalized.
+    /// Stores the result of `read` for the finalized configuration that the program has set in a plan.
     pub(crate) fn set(&self, plan: Raw, read: impl FnOnce() -> Option<T>) {
-        // cuDNN accepts a configuration that is not finalized, but reading it is an error, which a callback would see.
+        // Reading an unfinalized configuration is an error, which a callback would receive.
         let content = shadow::content(plan).and_then(|plan| plan.child(CONFIGURATION).cloned());
         let content = content.filter(|content| content.is_finalized);
         match content.and_then(|content| Some(PlanConfiguration { content, read: read()? })) {
@@ -45,7 +42,6 @@ impl<T: Send> PlanConfigurations<T> {
         self.0.remove(plan.addr())
     }
 
-    /// Returns the configuration of a plan.
     pub(crate) fn get(&self, plan: Raw) -> Option<PlanConfiguration<T>>
     where
         T: Clone,
@@ -53,7 +49,6 @@ impl<T: Send> PlanConfigurations<T> {
         self.0.get(plan.addr())
     }
 
-    /// Returns the table, which is held at forks.
     pub(crate) const fn table(&'static self) -> &'static dyn HeldAtFork
     where
         T: 'static,
@@ -63,7 +58,7 @@ impl<T: Send> PlanConfigurations<T> {
 }
 
 impl<T> PlanConfiguration<T> {
-    /// Returns what was read, unless the plan was given another configuration later.
+    /// Returns the stored data, unless the plan was given another configuration later.
     pub(crate) fn current(self, plan: &Content) -> Option<T> {
         let is_current = plan.child(CONFIGURATION).is_some_and(|content| Arc::ptr_eq(content, &self.content));
         is_current.then_some(self.read)

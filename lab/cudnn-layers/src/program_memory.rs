@@ -1,13 +1,13 @@
-//! Reads memory of the program and of cuDNN. No other module does, because clippy rejects it.
+//! Reads memory of the program and of cuDNN. Clippy rejects this in other modules.
 //!
-//! [`copy`] checks the addresses. Use it before a call, after a failed call, and for everything that cuDNN has not read
-//! or written with exactly this type and number of elements. The other functions are for elements that it has.
+//! [`copy`] checks the addresses. Use it before a call, after a failed call, and for everything except elements that
+//! cuDNN has read or written with exactly this type and number. The other functions are only for these.
 
 use std::ffi::{CStr, c_char};
 
 use cudnn_os::memory;
 
-/// Returns a copy of memory, or `None` if a part is unreadable, or if it is larger than 4 KiB.
+/// Returns a copy of memory, or `None` if it is partly unreadable or larger than 4 KiB.
 pub(crate) fn copy(address: u64, len: usize) -> Option<Vec<u8>> {
     memory::copy(usize::try_from(address).ok()?, len)
 }
@@ -20,8 +20,7 @@ pub(crate) fn copy_word(address: u64) -> Option<u64> {
 /// Returns bytes at an address that may be null.
 ///
 /// # Safety
-/// cuDNN has read or written exactly these bytes in a call that has just succeeded, and no thread modifies them while the
-/// slice exists.
+/// cuDNN has accessed exactly these bytes in a successful call, and no thread modifies them while the slice exists.
 #[expect(clippy::disallowed_methods, reason = "this module reads the program's memory")]
 #[inline]
 pub(crate) unsafe fn accepted<'a>(address: u64, len: usize) -> &'a [u8] {
@@ -53,7 +52,7 @@ pub(crate) unsafe fn accepted_word(address: u64) -> Option<u64> {
     unsafe { accepted_words(address, 1) }.next()
 }
 
-/// Returns a text of up to `len` bytes, at an address that may be null, without the NUL that may end it.
+/// Returns a text of up to `len` bytes without the NUL that may end it. The address may be null.
 ///
 /// # Safety
 /// As for [`accepted`], but cuDNN may have stopped reading after the NUL.
@@ -67,7 +66,7 @@ pub(crate) unsafe fn accepted_text<'a>(address: u64, len: usize) -> &'a [u8] {
     unsafe { accepted(address, len) }
 }
 
-/// Writes a text with a NUL to a buffer, as far as there is room.
+/// Writes a text with a NUL to a buffer. Truncates it if necessary.
 ///
 /// # Safety
 /// The buffer has `size` bytes.
@@ -107,7 +106,7 @@ pub(crate) unsafe fn lines<'a>(message: *const c_char) -> impl Iterator<Item = &
         }
         // SAFETY: guaranteed by the caller.
         let line = unsafe { CStr::from_ptr(next) };
-        // Another line or the final NUL follows the line's NUL.
+        // The next line, or the final NUL, follows the line's NUL.
         next = next.wrapping_add(line.count_bytes() + 1);
         (!line.is_empty()).then_some(line)
     })

@@ -1,4 +1,4 @@
-//! Opens the files and streams that layers write reports to, and formats the process name and durations in them.
+//! Opens the files and streams for reports of layers, and formats the process name and durations in them.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -16,7 +16,7 @@ use cudnn_os::text_file::{TextFile, is_special};
 use cudnn_probe::Version;
 use once_cell::race::OnceBox;
 
-/// Where a layer writes its text.
+/// The destination of a layer's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Destination {
@@ -37,11 +37,11 @@ impl Destination {
         }
     }
 
-    /// Checks that [`open`] would succeed in a process that is started here. Creates no file.
+    /// Checks that [`open`] would succeed in a new process, without creating a file.
     pub(crate) fn check(&self) -> std::result::Result<(), String> {
         let Destination::File(name) = self else { return Ok(()) };
         let checked = match refuse_directory(name) {
-            // The reader of a pipe would take the end of this check for the end of the text.
+            // Opening a pipe here would end the text for its reader.
             Ok(()) if is_special(name) => Ok(()),
             Ok(()) if name.is_file() => TextFile::open(name).map(drop),
             Ok(()) => check_creation(name),
@@ -51,7 +51,6 @@ impl Destination {
     }
 }
 
-/// Opens a destination for writing.
 pub(crate) fn open(destination: &Destination) -> std::result::Result<TextFile, String> {
     match destination {
         Destination::Stdout => Ok(TextFile::stdout()),
@@ -66,22 +65,22 @@ pub(crate) fn open(destination: &Destination) -> std::result::Result<TextFile, S
 /// The working directory when a layer started.
 static WORKING_DIR: OnceBox<PathBuf> = OnceBox::new();
 
-/// Remembers the current working directory, so that relative file names still work if the program changes it.
+/// Stores the working directory, so that relative file names stay valid if the program changes it.
 pub(crate) fn save_working_dir() {
     if let Ok(dir) = std::env::current_dir() {
         let _ = WORKING_DIR.set(Box::new(dir));
     }
 }
 
-/// Returns the name of a file that only this process writes to. In a forked child, it contains the process ID: the original
-/// name belongs to the parent, which may have exited or closed the descriptor that locks the file.
+/// Returns the name of a file that only this process writes to. A forked child adds the process ID, because the
+/// original name belongs to the parent, even if it has exited or closed the descriptor that locks the file.
 pub(crate) fn own_name(name: &Path, is_child: bool) -> PathBuf {
     let process = std::process::id();
     let own = expanded(name, process);
     if is_child && !has_placeholder(name) { with_suffix(&own, &process.to_string()) } else { own }
 }
 
-/// Replaces the first `%i` with the process ID. The result is absolute if [`save_working_dir`] saved a directory.
+/// Replaces the first `%i` with the process ID. The result is absolute if [`save_working_dir`] was called.
 fn expanded(name: &Path, process: u32) -> PathBuf {
     let bytes = name.as_os_str().as_encoded_bytes();
     let name = placeholder_position(name).and_then(|at| bytes.split_at_checked(at)).map_or_else(
@@ -91,7 +90,7 @@ fn expanded(name: &Path, process: u32) -> PathBuf {
     WORKING_DIR.get().map_or(name.clone(), |dir| dir.join(name))
 }
 
-/// Inserts a suffix before the extension, such as the process ID of a second process with the same name.
+/// Inserts a suffix before the extension, such as a process ID.
 fn with_suffix(name: &Path, suffix: &str) -> PathBuf {
     let extension = name.extension().map(|extension| [OsStr::new("."), extension].join(OsStr::new("")));
     let mut file_name = name.file_stem().unwrap_or_default().to_owned();
@@ -100,27 +99,25 @@ fn with_suffix(name: &Path, suffix: &str) -> PathBuf {
     name.with_file_name(file_name)
 }
 
-/// A kind of file that only one process writes to. It replaces an older file of the same kind, but no other file.
+/// A kind of file that only one process writes to. It may only replace files of the same kind.
 pub(crate) struct FileKind {
-    /// The name in messages.
     pub(crate) name: &'static str,
-    /// The first bytes of every file.
     pub(crate) start: &'static str,
 }
 
 impl FileKind {
     /// Maximum number of attempts to create a file while other processes create and remove it.
     const ATTEMPTS: usize = 8;
-    /// Maximum number of files of a process that contains several copies of the layers, for example after `dlmopen`.
+    /// Maximum number of files of a process with several copies of the layers, for example after `dlmopen`.
     const COPIES: usize = 16;
 
-    /// Returns whether a file that starts with these bytes is replaced: an empty file, or an older one of this kind.
+    /// Returns whether a file that starts with these bytes may be replaced, because it is empty or of this kind.
     pub(crate) fn may_replace(&self, start: &[u8]) -> bool {
         start.is_empty() || start.starts_with(self.start.as_bytes())
     }
 
-    /// Creates a file with this first record, or replaces an older file. If a process is writing to it, this inserts the
-    /// process ID into the name, and a number if this process is writing to that file too.
+    /// Creates a file with this first record, or replaces an older file. If another process is writing to it, inserts
+    /// the process ID into the name, and a number if this process is writing to that file too.
     pub(crate) fn create(&self, name: &Path, first: &[u8]) -> Result<AppendFile> {
         let process = std::process::id();
         let others = (2..Self::COPIES).map(|copy| format!("{process}-{copy}"));
@@ -162,7 +159,7 @@ impl FileKind {
         Ok(None)
     }
 
-    /// Checks that [`FileKind::create`] would succeed in a process that is started here. Creates and replaces no file.
+    /// Checks that [`FileKind::create`] would succeed in a new process, without creating or replacing a file.
     pub(crate) fn check(&self, name: &Path) -> std::result::Result<(), String> {
         refuse_directory(name).map_err(|error| cannot_write(name, &error))?;
         // With `%i` in the name, every process has a file of its own.
@@ -190,16 +187,15 @@ fn cannot_write(name: &Path, error: &Error) -> String {
     format!("cannot write {}: {error}", name.display())
 }
 
-/// Returns an error if the name is that of a directory.
 fn refuse_directory(name: &Path) -> Result<()> {
     let last = name.as_os_str().as_encoded_bytes().last();
     let is_named_as_one = last.is_some_and(|last| is_separator(char::from(*last)));
     if is_named_as_one || name.is_dir() { Err(ErrorKind::IsADirectory.into()) } else { Ok(()) }
 }
 
-/// Checks that files can be created in the directory of this name, by creating another file there, which disappears.
+/// Checks that files can be created in the directory of this name, by creating a temporary one.
 fn check_creation(name: &Path) -> Result<()> {
-    // With `%i` in its name, every process may use a separate directory.
+    // With `%i` in the directory, every process may use a separate one.
     let Some(dir) = name.parent().filter(|dir| !has_placeholder(dir)) else { return Ok(()) };
     let probe = dir.join(format!(".cudnn-layers-check-{}", std::process::id()));
     match create_temporary(&probe) {
@@ -209,7 +205,6 @@ fn check_creation(name: &Path) -> Result<()> {
     }
 }
 
-/// Returns whether the name contains `%i`, so that every process writes to a separate file.
 fn has_placeholder(name: &Path) -> bool {
     placeholder_position(name).is_some()
 }
@@ -226,7 +221,7 @@ fn joined(pieces: &[&[u8]]) -> PathBuf {
 /// Maximum length of a line. Writes of up to this size to a pipe stay intact if there are several writers.
 const LINE_LIMIT: usize = 4096;
 
-/// Escapes control characters and shortens a line, so that a newline can be added within the limit.
+/// Escapes control characters and shortens a line, with room for a newline.
 pub(crate) fn bounded_line(mut line: String) -> String {
     if line.contains(char::is_control) {
         line = one_line(&line);
@@ -248,7 +243,7 @@ pub(crate) fn process_name(host: Host) -> String {
     format!("{program} (cuDNN {version})")
 }
 
-/// Formats a duration with three significant digits and a unit. It rounds integers, because a program may trap inexact
+/// Formats a duration with three significant digits and a unit. Uses only integers, because a program may trap inexact
 /// results of floating-point operations.
 pub(crate) struct Shown(pub(crate) Duration);
 

@@ -1,4 +1,4 @@
-//! Recognizes plans that a program has serialized as JSON and restores.
+//! Recognizes plans that a program serializes as JSON and restores.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -13,7 +13,7 @@ use crate::wrappers::{Call, Id};
 /// The plans that the program has serialized, by a hash of the JSON.
 pub(crate) struct SerializedPlans<T>(Lock<Option<BTreeMap<u64, T>>>);
 
-/// More plans than a program restores. Further ones are ignored.
+/// The maximum number of plans. Further ones are ignored.
 const MAX_PLANS: usize = 4096;
 
 impl<T: Clone + Send + 'static> SerializedPlans<T> {
@@ -21,7 +21,7 @@ impl<T: Clone + Send + 'static> SerializedPlans<T> {
         SerializedPlans(Lock::keeping(None))
     }
 
-    /// Remembers a plan and the JSON that the program has read.
+    /// Stores a plan with the JSON that the program has read.
     pub(crate) fn add(&self, json: &[u8], plan: T) {
         let key = hash(json);
         // The old value is dropped after the lock is released.
@@ -31,13 +31,12 @@ impl<T: Clone + Send + 'static> SerializedPlans<T> {
         });
     }
 
-    /// Returns the plan from which the program has read the JSON of this plan.
+    /// Returns the plan from which a plan was restored.
     pub(crate) fn origin(&self, restored: &Content) -> Option<T> {
         let key = hash(restored.elements(Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION)?.as_slice());
         self.0.lock()?.as_ref()?.get(&key).cloned()
     }
 
-    /// Returns the lock, which is held at forks.
     pub(crate) const fn lock(&'static self) -> &'static dyn HeldAtFork {
         &self.0
     }

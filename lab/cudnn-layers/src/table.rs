@@ -1,4 +1,4 @@
-//! Maps addresses of the program's descriptors and handles to what a layer knows about them.
+//! Maps addresses of the program's descriptors and handles to the data of a layer.
 //!
 //! Only code in this file and short closures run while a lock is held. Values are dropped after the lock is released.
 
@@ -12,7 +12,7 @@ use crate::lock::{HeldAtFork, Lock};
 #[expect(clippy::disallowed_types, reason = "as above")]
 pub(crate) type Entries<V> = HashMap<usize, V, BuildHasherDefault<AddressHasher>>;
 
-/// A table in parts with separate locks: about as many as threads that use it at the same time. A part is emptied if a
+/// A table in parts with separate locks, about as many as threads that use it at the same time. A part is emptied if a
 /// thread has missed an update, or if it exceeds the limit.
 pub(crate) struct Table<V, const PARTS: usize = 1> {
     parts: [Part<V>; PARTS],
@@ -29,7 +29,7 @@ impl<V, const PARTS: usize> Table<V, PARTS> {
         Table { parts: [const { Part(Lock::new(Entries::with_hasher(BuildHasherDefault::new()))) }; PARTS], limit }
     }
 
-    /// Runs a closure with the part of the table that contains this address. Returns `None` on timeout. The closure should
+    /// Runs a closure with the part of the table for this address, or returns `None` on timeout. The closure should
     /// return removed values, so that they are dropped after the lock is released.
     #[inline]
     pub(crate) fn with<R>(&self, address: usize, section: impl FnOnce(&mut Entries<V>) -> R) -> Option<R> {
@@ -40,13 +40,11 @@ impl<V, const PARTS: usize> Table<V, PARTS> {
         Some(result)
     }
 
-    /// Runs a closure with the value at this address. Returns `None` if there is none.
     #[inline]
     pub(crate) fn with_value<R>(&self, address: usize, section: impl FnOnce(&mut V) -> R) -> Option<R> {
         self.with(address, |entries| entries.get_mut(&address).map(section)).flatten()
     }
 
-    /// Sets the value at this address. Returns the previous one.
     pub(crate) fn insert(&self, address: usize, value: V) -> Option<V> {
         let (former, _full) = self.with(address, |entries| {
             let is_full = entries.len() >= self.limit && !entries.contains_key(&address);
@@ -56,12 +54,10 @@ impl<V, const PARTS: usize> Table<V, PARTS> {
         former
     }
 
-    /// Removes the value at this address.
     pub(crate) fn remove(&self, address: usize) -> Option<V> {
         self.remove_if(address, |_| true)
     }
 
-    /// Removes the value at this address if it meets a condition.
     pub(crate) fn remove_if(&self, address: usize, is_removed: impl FnOnce(&V) -> bool) -> Option<V> {
         self.with(address, |entries| {
             entries.get(&address).is_some_and(is_removed).then_some(())?;
@@ -75,7 +71,6 @@ impl<V, const PARTS: usize> Table<V, PARTS> {
         .flatten()
     }
 
-    /// Returns the value at this address.
     pub(crate) fn get(&self, address: usize) -> Option<V>
     where
         V: Clone,
@@ -83,7 +78,6 @@ impl<V, const PARTS: usize> Table<V, PARTS> {
         self.with_value(address, |value| value.clone())
     }
 
-    /// Returns the number of values.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.parts.iter().filter_map(|part| Some(part.0.lock()?.len())).sum()

@@ -1,10 +1,9 @@
-//! Numbers threads. Values of threads are stored by these numbers, because a thread-local value with a destructor would
-//! take ld.so's lock.
+//! Numbers threads, because a thread-local value with a destructor would take ld.so's lock.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Returns the number of this thread, which no other thread of this process has or had.
+/// Returns the number of this thread, which is unique in this process.
 pub(crate) fn number() -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
     thread_local! {

@@ -1,4 +1,4 @@
-//! Marks the calls that a layer itself makes, so that other layers neither cache nor check nor record them.
+//! Marks the calls that a layer itself makes, so that other layers do not cache, check or record them.
 
 use std::cell::Cell;
 use std::thread::LocalKey;
@@ -8,13 +8,12 @@ thread_local! {
     static IS_IN_OTHER_ORDER: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs the calls of a layer.
 pub(crate) fn run<T>(work: impl FnOnce() -> T) -> T {
     let _end = set(&IS_RUNNING);
     work()
 }
 
-/// Runs calls that read proposals in a different order than the program receives them in.
+/// Runs calls that read proposals in a different order than the program receives.
 pub(crate) fn run_in_other_order<T>(work: impl FnOnce() -> T) -> T {
     let _end = set(&IS_IN_OTHER_ORDER);
     work()
@@ -24,7 +23,7 @@ fn set(mark: &'static LocalKey<Cell<bool>>) -> End {
     End { mark, was_set: mark.try_with(|mark| mark.replace(true)).unwrap_or(false) }
 }
 
-/// Restores the mark, also if an exception of the program's callback leaves cuDNN.
+/// Restores the mark, even if an exception of the program's callback leaves cuDNN.
 struct End {
     mark: &'static LocalKey<Cell<bool>>,
     was_set: bool,
@@ -41,7 +40,7 @@ pub(crate) fn is_running() -> bool {
     IS_RUNNING.try_with(Cell::get).unwrap_or(false)
 }
 
-/// Returns whether a layer on this thread reads proposals in a different order than the program receives them in.
+/// Returns whether a layer on this thread reads proposals in a different order than the program receives.
 pub(crate) fn is_in_other_order() -> bool {
     IS_IN_OTHER_ORDER.try_with(Cell::get).unwrap_or(false)
 }

@@ -1,11 +1,10 @@
-//! The wrappers of `cudnn-layer-api`, under shorter names, and a classification of the functions.
+//! Provides the wrappers of `cudnn-layer-api` under shorter names, and classifies the functions.
 
 pub(crate) use cudnn_layer_api::wrappers::{
     Argument, Call, Function as Id, Intercept, Next, Parameter, Returned, ToValue, ToValueOther, Value, intercept,
 };
 
-/// Returns whether the function has a handle or a stream and starts work on the device. cuDNN's names are regular enough
-/// to decide this.
+/// Returns whether the function has a handle or a stream and starts work on the device, which cuDNN's names show.
 pub(crate) fn starts_work(function: Id) -> bool {
     const WORK: [&str; 18] = [
         "AddTensor",

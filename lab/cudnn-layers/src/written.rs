@@ -1,4 +1,4 @@
-//! Remembers which records and messages are written, so that each one is written once.
+//! Tracks written records and messages, to avoid duplicates.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -26,17 +26,15 @@ impl WrittenRecords {
         Self::at_most(MAX_RECORDS)
     }
 
-    /// Writes no more than `max` different records.
     pub(crate) const fn at_most(max: usize) -> Self {
         WrittenRecords { known: Lock::keeping(None), max }
     }
 
-    /// Returns the lock, which is held at forks.
     pub(crate) const fn lock(&'static self) -> &'static dyn HeldAtFork {
         &self.known
     }
 
-    /// Returns the ordinal of a content that was not added before, unless it is one too many.
+    /// Returns the ordinal of new content, unless the limit is reached.
     pub(crate) fn add(&self, content: &impl Hash) -> Option<usize> {
         let key = key(content);
         let mut all = self.known.lock()?;

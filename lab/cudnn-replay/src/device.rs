@@ -6,10 +6,10 @@ use cudnn_loader::cudnnBackendAttributeName_t as Name;
 use cudnn_loader::devices::H200;
 use serde_json::{Map, Value};
 
-/// Returns a description of a device with all members that an H200's has.
+/// Completes a description with the members of an H200's description.
 ///
-/// cuDNN refuses descriptions that older releases have written, because new releases add members: 9.28.1 needs three that
-/// 9.19 does not write. They get the values of the H200, except for the name.
+/// cuDNN refuses descriptions from older releases, because new releases add members. For example, 9.28.1 needs three
+/// members that 9.19 does not write.
 pub fn completed(description: &str) -> String {
     let read = |text| serde_json::from_str::<Map<String, Value>>(text);
     let (Ok(mut members), Ok(all)) = (read(description), read(H200)) else { return description.to_owned() };
@@ -21,14 +21,12 @@ pub fn completed(description: &str) -> String {
     serde_json::to_string(&members).unwrap_or_else(|_| description.to_owned())
 }
 
-/// The member with the properties in some descriptions.
 const PROFILE: &str = "GPUProfile";
 
-/// The name of a device without one.
+/// The name of devices without a name.
 pub const UNNAMED: &str = "an unnamed device";
 
-/// Checks that a description has members that an H200's has too, and that these are of the same type. cuDNN does not check
-/// that.
+/// Checks that members that an H200's description has too are of the same type, because cuDNN does not.
 ///
 /// # Errors
 /// Names the first member of a different type.
@@ -58,8 +56,8 @@ fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// Checks the JSON in the attributes of a graph, because a capture may come from a stranger: cuDNN loads the code in plans
-/// and kernel caches, and does not check the sizes in descriptions of devices.
+/// Checks the JSON in the attributes of a graph, because a capture may come from a stranger. cuDNN loads the code in
+/// plans and kernel caches, and does not check the sizes in descriptions of devices.
 pub(crate) fn check_json(graph: &Graph) -> Result<(), String> {
     let check = |Attribute { name, ty, value }: &Attribute| match *name {
         Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION | Name::CUDNN_ATTR_KERNEL_CACHE_JSON_REPRESENTATION => {

@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 
 use crate::device;
 
-/// The descriptions, with their sources. Members that equal the H200's are left out. The limits of a multiprocessor are
-/// those in `libcudacxx/include/cuda/__device/arch_traits.h` of <https://github.com/NVIDIA/cccl>.
+/// The descriptions, with their sources and without members that equal the H200's. The limits of a multiprocessor come
+/// from `libcudacxx/include/cuda/__device/arch_traits.h` of <https://github.com/NVIDIA/cccl>.
 const KNOWN: &str = include_str!("known_devices.json");
 
 /// A GPU with a known description.
@@ -16,10 +16,10 @@ const KNOWN: &str = include_str!("known_devices.json");
 pub struct KnownDevice {
     /// The name for commands, such as `rtx-5090`.
     pub name: String,
-    /// Whether cuDNN has written this description on such a GPU. Otherwise it was derived from public data, and clocks and
+    /// Whether cuDNN wrote this description on such a GPU. Otherwise it was derived from public data, and clocks and
     /// sizes of a card may differ.
     pub is_measured: bool,
-    /// Where the values come from.
+    /// The source of the values.
     pub source: String,
     description: Map<String, Value>,
 }
@@ -32,8 +32,7 @@ impl KnownDevice {
         Value::Object(members).to_string()
     }
 
-    /// Returns whether this is the name, or cuDNN's name of the GPU. Case, spaces, hyphens and words such as NVIDIA do not
-    /// matter.
+    /// Returns whether this is the name or cuDNN's name, ignoring case, spaces, hyphens and words such as NVIDIA.
     pub fn is_named(&self, name: &str) -> bool {
         let gpu = device::name(&self.description()).unwrap_or_default();
         [plain(&self.name), plain(&gpu)].contains(&plain(name))
@@ -45,7 +44,7 @@ pub fn known_devices() -> Vec<KnownDevice> {
     serde_json::from_str(KNOWN).unwrap_or_default()
 }
 
-/// Returns the letters and digits of a name in lower case, without the words that names of GPUs may lack.
+/// Returns the letters and digits of a name in lower case, without optional words.
 pub fn plain(name: &str) -> String {
     let letters = name.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase());
     let words = ["nvidia", "geforce", "rtx", "tesla", "jetson"];
@@ -76,7 +75,7 @@ mod tests {
             assert!(!device.source.is_empty() && device.is_named(&device.name), "{}", device.name);
             let number = |name: &str| members[name].as_u64().unwrap();
             capabilities.push(number("deviceVer"));
-            // A block can use all shared memory of a multiprocessor but 1 KiB.
+            // A block can use all except 1 KiB of a multiprocessor's shared memory.
             let shared = number("maxSharedMemoryPerBlockOptin") + number("reservedSharedMemoryPerBlock");
             assert!([64, 100, 164, 228].contains(&(shared >> 10)) && shared % 1024 == 0, "{}", device.name);
             assert!(number("multiProcessorCount") > 0 && number("memoryBusWidth") % 64 == 0, "{}", device.name);

@@ -17,11 +17,11 @@ use crate::device::check_json;
 /// A descriptor that was refused.
 pub type Refused = rebuild::Refused<Error>;
 
-/// Returns the last descriptor, which is the graph or the descriptor of a failed call. The program's handles are replaced
-/// by the target's handle or device.
+/// Returns the last descriptor, which is the graph or the descriptor of a failed call. The target's handle or device
+/// replaces the program's handles.
 ///
 /// # Errors
-/// Returns the descriptor that cuDNN has refused, that needs a handle, or that must not be given to cuDNN.
+/// Returns the descriptor that cuDNN refused, that needs a handle, or that must not be passed to cuDNN.
 pub fn rebuild(graph: &Graph, target: device::Target<'_>) -> Result<Descriptor, Refused> {
     check_json(graph).map_err(|place| Refused { error: None, place })?;
     let target = match target {
@@ -32,12 +32,10 @@ pub fn rebuild(graph: &Graph, target: device::Target<'_>) -> Result<Descriptor, 
     unsafe { rebuild::rebuild(graph, target, &Loaded).map(|raw| Descriptor::from_raw(raw)) }
 }
 
-/// Returns whether a descriptor is a graph that can be planned.
 pub(crate) fn is_graph(node: &Node) -> bool {
     node.kind == Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR && node.is_finalized
 }
 
-/// The functions of the loaded cuDNN.
 struct Loaded;
 
 impl Backend for Loaded {

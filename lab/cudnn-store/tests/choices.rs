@@ -82,7 +82,6 @@ fn newer_rankings_and_rules_replace_older_ones() {
     );
 }
 
-/// Every rule of every file is in the merged file, unless a later file has one with its name.
 #[test]
 fn merging_loses_no_rule() {
     let names = ["a", "b", "c"];
@@ -114,7 +113,6 @@ fn a_file_covers_another_one_with_fewer_rules_and_graphs() {
     let rule = |text: &str| Choices::parse(&format!(r#"{{"errata":1,"rules":[{text}]}}"#)).unwrap();
     let all = choices([ranking(91_900, "A", 1, &[1]), ranking(91_900, "A", 2, &[2])]);
     let all = all.merge(rule(r#"{"name":"a","reason":"r"}"#));
-    // The order of keys does not matter.
     for covered in [Choices::default(), choices([ranking(91_900, "A", 2, &[7])]), rule(r#"{"reason":"r","name":"a"}"#)]
     {
         assert!(all.covers(&covered));
@@ -174,7 +172,6 @@ fn invalid_rankings_are_refused_with_the_reason() {
     assert!(refused.starts_with("the knob \"TILE_SIZE\" occurs twice at line "), "{refused}");
 }
 
-/// Every prefix of a file, and files with one other byte, are read or refused.
 #[test]
 fn damaged_files_are_refused_without_a_panic() {
     let text = choices([ranking(91_900, "A", 1, &[3, 9]), ranking(92_000, "B", 2, &[4])]).to_json();

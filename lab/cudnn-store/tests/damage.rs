@@ -9,7 +9,6 @@ use common::{assert_found, entry, get, only_file, open, open_with, plans, tempor
 use cudnn_store::plans::{Damage, PlanEntry, Settings, Store, StoreErrorKind, Untrusted, write_pack};
 use sha2::{Digest, Sha256};
 
-/// Checks that a lookup reports and removes the unusable file, and that the next put succeeds.
 #[track_caller]
 fn assert_replaced(dir: &Path, store: &Store, entry: &PlanEntry, what: &str) -> StoreErrorKind {
     let listed: Vec<_> = store.entries().collect();
@@ -24,7 +23,6 @@ fn assert_replaced(dir: &Path, store: &Store, entry: &PlanEntry, what: &str) -> 
     problem.kind().clone()
 }
 
-/// Replaces the checksum of an entry's file, so that it matches the changed content.
 fn with_checksum(mut content: Vec<u8>) -> Vec<u8> {
     content.truncate(content.len() - 32);
     let checksum = Sha256::digest(&content);
@@ -60,7 +58,7 @@ fn an_entry_with_any_other_bit_is_damaged() {
             let mut bad = good.clone();
             bad[at] ^= bit;
             std::fs::write(&file, bad).unwrap();
-            // With a different version, the entry may be useful for a newer release.
+            // A newer release may be able to use an entry with a different version.
             if (16..20).contains(&at) && (at, bit) != (16, 1) {
                 let problem = get(&store, &entry).unwrap().unwrap_err();
                 assert!(matches!(problem.kind(), StoreErrorKind::NewerFormat { .. }), "byte {at}: {problem}");
@@ -94,14 +92,13 @@ fn wrong_lengths_are_damage() {
             assert!(matches!(kind, StoreErrorKind::Damaged(_)), "{length} at {at}: {kind:?}");
         }
     }
-    // If bytes move from the key to the plan, the key is different.
+    // Move a byte from the key to the plan.
     let mut bad = good.clone();
     bad[24] += 1;
     bad[32] -= 1;
     std::fs::write(&file, with_checksum(bad)).unwrap();
     let kind = assert_replaced(dir.path(), &store, &entry, "shifted");
     assert_eq!(kind, StoreErrorKind::Damaged(Damage::OtherKey));
-    // A label that is not valid UTF-8.
     let mut bad = good;
     bad[about + 24] = 0xff;
     std::fs::write(&file, with_checksum(bad)).unwrap();
@@ -204,7 +201,6 @@ fn only_regular_files_of_this_user_are_entries() {
         assert!(matches!(kind, StoreErrorKind::Untrusted(Untrusted::NotOwned { owner: 65534, .. })), "{kind:?}");
     }
 
-    // A non-empty directory has the entry's name: no files are removed or left behind.
     remake(&|| std::fs::create_dir_all(file.join("full")).unwrap());
     store.put(&entry).unwrap_err();
     assert!(get(&store, &entry).unwrap().is_err() && file.join("full").exists() && temporaries(&dir).is_empty());
@@ -279,7 +275,6 @@ fn a_pack_with_a_wrong_index_returns_no_wrong_entry() {
         assert_eq!(problem.kind(), &StoreErrorKind::Damaged(Damage::OtherKey));
     }
     assert_eq!(store.entries().filter(Result::is_err).count(), 2);
-    // Offsets beyond the end, and lengths that are too large to read.
     for (at, bytes) in [(32, u64::MAX), (32, 1 << 40), (40, u64::MAX), (40, 1 << 40), (40, 1000), (40, 0)] {
         let store = open_bad(&|index| {
             index[at..at + 8].copy_from_slice(&bytes.to_le_bytes());
@@ -318,11 +313,9 @@ fn the_same_entries_make_the_same_pack() {
     entries.iter().for_each(|entry| assert_found(&store, entry));
     assert!(get(&store, &entry("50")).is_none());
     assert_eq!(common::names(temporary.path(), |_| true), ["one", "other"]);
-    // A pack may be empty.
     write_pack(&one, []).unwrap();
     let store = open_with(&Settings { packs: vec![one], ..Settings::default() });
     assert!(get(&store, &entries[0]).is_none() && store.entries().next().is_none());
-    // Only regular files are replaced.
     let problem = write_pack(temporary.path(), entries).unwrap_err();
     assert_eq!(
         (problem.kind(), problem.help().as_str()),
@@ -330,7 +323,6 @@ fn the_same_entries_make_the_same_pack() {
     );
 }
 
-/// Programs in a container image may run as different users, and none of them may write to the packs.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_pack_has_the_same_rights_whatever_the_mask_of_the_process() {

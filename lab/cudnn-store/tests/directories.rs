@@ -33,7 +33,6 @@ fn a_directory_that_others_can_write_to_is_refused() {
         let problem = problem_of(&dir);
         assert_eq!(problem.kind(), &StoreErrorKind::Untrusted(Untrusted::WritableByOthers { mode }), "{mode:o}");
         assert!(problem.to_string().contains(&format!("mode {mode:04o}")), "{problem}");
-        // A store that was opened earlier refuses it, too.
         assert!(get(&store, &entry("a")).unwrap().is_err());
         store.put(&entry("b")).unwrap_err();
     }
@@ -106,7 +105,7 @@ fn a_pack_that_others_can_write_to_is_refused() {
     let (_, problems) = Store::open(&Settings { packs: vec!["pack".into(), "/".into()], ..Settings::default() });
     let kinds: Vec<_> = problems.iter().map(|problem| problem.kind().clone()).collect();
     assert_eq!(kinds, [StoreErrorKind::NotAbsolute, StoreErrorKind::Untrusted(Untrusted::NotAFile)]);
-    // The advice mentions the variable, and never suggests removing a file that was named by mistake.
+    // Never suggest removing a file that was named by mistake.
     let letter = temporary.path().join("letter");
     std::fs::write(&letter, "a letter").unwrap();
     set_mode(&letter, 0o644);
@@ -163,11 +162,9 @@ fn a_directory_that_cannot_be_written_to_costs_only_the_cache() {
     assert_eq!(store.scan().unwrap().entries, 1);
 }
 
-/// A mounted file system, which is unmounted on drop.
 struct Mount<'a>(&'a Path);
 
 impl<'a> Mount<'a> {
-    /// Returns `None` if mounting is not permitted.
     fn tmpfs(path: &'a Path, options: &str) -> Option<Self> {
         let mut command = std::process::Command::new("mount");
         command.args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(path);

@@ -11,12 +11,10 @@ use cudnn_store::plans::{Settings, Store};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Opens a store with room for ten entries of about 1000 bytes.
 fn store(dir: &Path) -> Store {
     open_with(&Settings { dir: Some(dir.to_owned()), limit: 10_000, ..Settings::default() })
 }
 
-/// Stores an entry with this last use, without starting the background thread.
 fn put(dir: &Path, key: usize, last_use: SystemTime) -> PathBuf {
     let staging = tempfile::tempdir().unwrap();
     let store = open(staging.path());
@@ -36,7 +34,6 @@ fn last_use(file: &Path) -> SystemTime {
     std::fs::metadata(file).unwrap().modified().unwrap()
 }
 
-/// Returns the numbers of the present entries.
 fn present(store: &Store) -> Vec<usize> {
     let is_present =
         |number: &usize| store.entries().any(|stored| stored.unwrap().entry.key == format!("{number:02}").into_bytes());
@@ -70,7 +67,6 @@ fn a_use_is_recorded_once_an_hour() {
     let temporary = tempfile::tempdir().unwrap();
     let now = SystemTime::now();
     let store = store(temporary.path());
-    // The last use in seconds from now, and whether a lookup updates it.
     let cases =
         [(-10, false), (-3500, false), (-3700, true), (-1_000_000, true), (30, false), (120, true), (1 << 30, true)];
     for (number, (seconds, is_recorded)) in cases.into_iter().enumerate() {
@@ -92,7 +88,7 @@ fn entries_expire_after_the_clock_was_set_back() {
     let temporary = tempfile::tempdir().unwrap();
     let dir = temporary.path();
     let now = SystemTime::now();
-    // Ten years in the future, so newly used entries would appear older.
+    // Ten years in the future, so that newly used entries would appear older.
     let ahead: Vec<_> = (0..9).map(|number| put(dir, number, now + HOUR * (90_000 - number as u32))).collect();
     let abandoned = dir.join("tmp-1-1-00000000000000aa");
     std::fs::write(&abandoned, "").unwrap();
@@ -103,7 +99,6 @@ fn entries_expire_after_the_clock_was_set_back() {
         let age = last_use(file).duration_since(now - Duration::from_secs(5)).unwrap();
         assert!(age < Duration::from_secs(60), "{}", file.display());
     }
-    // From here on, they age like other entries.
     ahead.iter().for_each(|file| set_modified(file, now - HOUR));
     set_modified(&abandoned, now - HOUR - Duration::from_secs(1));
     for number in 9..12 {
@@ -143,7 +138,7 @@ fn puts_keep_the_directory_within_its_limit() {
     for number in 0..100 {
         store.put(&entry_of(&format!("{number:02}"), 820)).unwrap();
     }
-    // A background thread removes entries, and the last puts may have happened while it was running.
+    // A background thread removes entries, possibly while the last puts happened.
     let begin = Instant::now();
     let is_kept = || matches!(get(&store, &entry_of("99", 820)), Some(Ok(())));
     while (plans(temporary.path()).len() > 10 || !is_kept()) && begin.elapsed() < Duration::from_secs(20) {

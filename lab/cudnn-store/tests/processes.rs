@@ -29,7 +29,6 @@ fn sixteen_processes_share_an_empty_store() {
         assert_eq!(store.entries().map(Result::unwrap).count(), ENTRIES);
         return assert!(temporaries(&dir).is_empty());
     };
-    // All processes look up or store the same entries, in different orders.
     let store = open(&dir);
     let first = std::process::id() as usize;
     for number in 0..ENTRIES {
@@ -114,13 +113,12 @@ fn a_write_that_is_cut_at_any_length_changes_nothing() {
     limit_files(size);
     store.put(&new).unwrap();
     assert_found(&store, &new);
-    // The signal was neither delivered nor left pending.
     let mut pending: libc::sigset_t = unsafe { std::mem::zeroed() };
     assert_eq!(unsafe { libc::sigpending(&raw mut pending) }, 0);
     assert_eq!(unsafe { libc::sigismember(&raw const pending, libc::SIGXFSZ) }, 0);
 }
 
-/// Forked children use the store while a thread of the parent removes entries. The children do not have that thread.
+/// The children do not have the parent's thread.
 #[test]
 fn a_process_may_fork_while_entries_are_removed() {
     const TEST: &str = "a_process_may_fork_while_entries_are_removed";
@@ -137,7 +135,6 @@ fn a_process_may_fork_while_entries_are_removed() {
         if child == 0 {
             let own = entry_of(&format!("child {round}"), 15_000);
             let is_kept = store.put(&own).is_ok() && !matches!(get(&store, &own), Some(Err(_)));
-            // The child's own thread also removes entries.
             let begin = Instant::now();
             let is_bounded = || common::plans(&dir).len() <= 14;
             while !is_bounded() && begin.elapsed() < Duration::from_secs(20) {

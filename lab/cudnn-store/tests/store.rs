@@ -35,7 +35,6 @@ fn a_stored_entry_is_returned_unchanged() {
         store.put(entry).unwrap();
         assert_found(&store, entry);
     }
-    // Simulates a different process.
     for entry in &entries {
         assert_found(&open(&dir), entry);
     }
@@ -90,8 +89,7 @@ fn clear_removes_only_files_of_the_store() {
     }
     let cleared = store.clear().unwrap();
     assert_eq!((cleared.entries, cleared.temporaries), (2, 1));
-    // The store's own thread may have a file open. Before Windows 10, and under Wine, the name of a removed file then
-    // remains visible until the file is closed.
+    // The store's thread may have a file open. Before Windows 10 and in Wine, it is visible until it is closed.
     let expected = ["CACHEDIR.TAG", "my.plan", "thesis.pdf", "tmp-notes"];
     let end = Instant::now() + Duration::from_secs(20);
     while names(&dir, |_| true) != expected && Instant::now() < end {
@@ -106,7 +104,6 @@ fn clear_removes_only_files_of_the_store() {
     assert_eq!(problem.kind(), &StoreErrorKind::NotAStore);
     assert!(problem.to_string().contains(dir.to_str().unwrap()), "{problem}");
     assert_found(&store, &entry("a"));
-    // A new process tags the directory once it contains no unrelated files.
     open(&dir).put(&entry("b")).unwrap();
     assert_eq!(store.clear().unwrap_err().kind(), &StoreErrorKind::NotAStore);
     for other in ["my.plan", "thesis.pdf", "tmp-notes"] {
@@ -121,7 +118,6 @@ fn clear_removes_only_files_of_the_store() {
     assert_eq!(store.clear().unwrap().entries, 2);
 }
 
-/// Backup programs skip tagged directories.
 #[test]
 fn a_directory_with_other_data_gets_no_tag() {
     let temporary = tempfile::tempdir().unwrap();
@@ -176,7 +172,6 @@ mod side_effects {
         fn pthread_setcancelstate(state: std::ffi::c_int, previous: *mut std::ffi::c_int) -> std::ffi::c_int;
     }
 
-    /// Runs all operations, including some that fail.
     fn use_store(dir: &std::path::Path) {
         let (store, _) =
             Store::open(&Settings { packs: vec![dir.join("none")], dir: Some(dir.to_owned()), limit: 1 << 30 });
@@ -222,8 +217,8 @@ mod side_effects {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().to_owned();
         let thread = std::thread::spawn(move || {
-            // Cancellation takes effect at the next cancellation point, such as `open`. In this thread, only the store
-            // could contain one.
+            // Cancellation takes effect at the next cancellation point. In this thread, only the store could contain
+            // one.
             // SAFETY: the thread exists.
             unsafe { pthread_cancel(libc::pthread_self()) };
             use_store(&path);

@@ -1,5 +1,5 @@
-//! Finds the installed cuDNN and enables code for that release: `cfg(cudnn_9_10)` is set for 9.10.0 and newer. If cuDNN
-//! is missing or too old, the build continues with a warning.
+//! Finds the installed cuDNN and enables code for its release: `cfg(cudnn_9_10)` is set from 9.10.0. If cuDNN is
+//! missing or too old, the build continues with a warning.
 
 use cudnn_probe::{Host, Library, Requirements, Search, VARIABLES, Version, select};
 
@@ -14,7 +14,7 @@ fn main() {
     for release in RELEASES {
         println!("cargo::rustc-check-cfg=cfg(cudnn_{}_{})", release.major, release.minor);
     }
-    // The search describes the machine on which it runs.
+    // The search is for the machine on which it runs.
     if std::env::var_os("TARGET") != std::env::var_os("HOST") {
         println!("cargo::warning=cannot search for the target's cuDNN on this machine; building without it");
         return;
@@ -28,7 +28,7 @@ fn main() {
             for line in missing.report().lines() {
                 println!("cargo::warning={line}");
             }
-            // This file never exists, so cargo reruns the script in every build until cuDNN is installed.
+            // Because this file never exists, cargo reruns the script in every build until cuDNN is installed.
             println!("cargo::rerun-if-changed=no-cudnn-yet");
             return;
         }

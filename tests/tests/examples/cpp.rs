@@ -1,4 +1,4 @@
-//! Follows the page "The backend API from C++": builds the program, plans for a described device, and makes its mistakes.
+//! Follows the page "The backend API from C++": builds the program, plans for a device, and makes its mistakes.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,13 +7,12 @@ use support::{Child, PlanningLibraries, TempDir, drop_in, lab, lib_dir, root};
 
 const PAGE: &str = include_str!("../../../docs/backend-cpp.md");
 
-/// Returns the texts of the blocks in this language.
 fn blocks(language: &str) -> Vec<&'static str> {
     let start = format!("```{language}\n");
     PAGE.split(&start).skip(1).map(|rest| rest.split("```").next().unwrap()).collect()
 }
 
-/// Runs a command of the page in a directory. The names of directories stand for existing ones.
+/// Runs a command of the page in a directory, with existing directories for the placeholders.
 fn run(line: &str, dir: &Path, cudnn: &Path, libraries: &str) -> String {
     let lib = drop_in().join("lib").display().to_string();
     let headers = lib_dir("jit-cu13-9.27.0").unwrap().join("../include").display().to_string();

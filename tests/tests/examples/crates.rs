@@ -1,4 +1,4 @@
-//! Runs the examples of the crates other than cudnn-backend, with a real cuDNN and without one.
+//! Runs the examples of all crates except cudnn-backend, with a real cuDNN and without one.
 
 use std::path::Path;
 
@@ -8,7 +8,6 @@ use crate::linked;
 
 const NOWHERE: &str = "/nowhere";
 
-/// Runs an example with the cuDNN in this directory.
 fn run(package: &str, name: &str, cudnn: impl AsRef<Path>, arguments: &[&str]) -> ChildOutput {
     Child::bare(example(package, name)).env("CUDNN_LOADER_DIR", cudnn.as_ref()).run(arguments)
 }

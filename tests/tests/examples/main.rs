@@ -10,8 +10,8 @@ mod cpp;
 mod crates;
 mod tutorial;
 
-/// Builds an example that is linked to the libraries in a directory. `arguments` select it and its features. The profile
-/// compiles the crates faster than `dev`, which optimizes some of them.
+/// Builds an example that is linked to the libraries in a directory. `arguments` select it and its features. The
+/// profile compiles the crates faster than `dev`, which optimizes some of them.
 fn linked(name: &str, arguments: &[&str], lib_dir: &Path) -> PathBuf {
     let target = root().join("target/linking");
     let output = Command::new(env!("CARGO"))

@@ -1,4 +1,4 @@
-//! Follows the tutorial "Your first layer" as written: saves the files, runs the commands, and compares the output.
+//! Follows the tutorial "Your first layer": saves the files, runs the commands, and compares the output.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,6 @@ use support::{TempDir, doctor, drop_in, lib_dir, root};
 
 const TUTORIAL: &str = include_str!("../../../docs/tutorials/first-layer.md");
 
-/// A fenced code block of a Markdown page.
 struct Block<'a> {
     language: &'a str,
     text: String,
@@ -24,7 +23,7 @@ fn blocks(page: &str) -> Vec<Block<'_>> {
     blocks
 }
 
-/// Saves a block in the file that its first line names. The line may also name the place in an existing file.
+/// Saves a block in the file that its first line names, optionally with the position in an existing file.
 fn save(text: &str, dir: &Path) {
     let (header, code) = text.split_once('\n').unwrap();
     let header = header.trim_start_matches(['#', '/']).trim();
@@ -63,7 +62,6 @@ fn the_tutorial_works_as_written() {
         return;
     }
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
-    // An installation of the doctor and the drop-in, next to the checkout.
     let dir = TempDir::new();
     let bin = dir.path().join("installed/bin");
     std::fs::create_dir_all(&bin).unwrap();
@@ -92,7 +90,7 @@ fn the_tutorial_works_as_written() {
                 let is_export = |line: &&str| line.starts_with("export ");
                 exports.extend(block.text.lines().filter(is_export).map(|line| format!("{line}\n")));
                 if block.text.starts_with("cargo new") {
-                    // Uses the workspace's versions of all dependencies, so that cargo downloads no others.
+                    // Use the workspace's versions of all dependencies, so that cargo downloads no others.
                     let lock = dir.path().join("cudnn_layer_timer/Cargo.lock");
                     std::fs::copy(root().join("Cargo.lock"), lock).unwrap();
                 }

@@ -8,7 +8,6 @@ use support::ExtensionLibrary;
 
 use crate::world::*;
 
-/// Damages the packages in this import directory.
 type Damage = fn(&Path);
 
 fn remove(file: &Path) {
@@ -127,7 +126,7 @@ fn a_framework_that_cannot_be_imported_is_an_error() {
     }
 }
 
-/// Installing the framework again does not bring a library of the system.
+/// Installing the framework again does not add a library of the system.
 #[test]
 fn a_missing_library_of_the_system_is_named_with_its_package() {
     let world = world();

@@ -1,11 +1,10 @@
-//! Checks environments with frameworks that use no GPU. A missing cuDNN is not a problem there.
+//! Checks environments with frameworks that do not use a GPU, where a missing cuDNN is not a problem.
 
 use serde_json::Value;
 use support::{ExtensionLibrary, PythonEnvironment, not_run};
 
 use crate::world::*;
 
-/// Installs packages.
 type Install = fn(&PythonEnvironment);
 
 fn torch_for_cpu(venv: &PythonEnvironment) {

@@ -1,12 +1,10 @@
-//! Checks frameworks for cuDNN 8, which this project does not support. The suggested commands must never install cuDNN
-//! 9 for them.
+//! Checks frameworks for the unsupported cuDNN 8, for which commands must never install cuDNN 9.
 
 use serde_json::Value;
 use support::{ExtensionLibrary, PythonEnvironment};
 
 use crate::world::*;
 
-/// PyTorch's wheel for CUDA 12 and cuDNN 8.
 fn torch_2_3(venv: &PythonEnvironment) {
     let rpath = "$ORIGIN/../../nvidia/cudnn/lib:$ORIGIN/../../nvidia/cublas/lib:$ORIGIN";
     let library = ExtensionLibrary::new().with_rpath(rpath).needing("libcudnn.so.8").needing("libcublas.so.12");

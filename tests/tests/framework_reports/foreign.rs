@@ -10,7 +10,6 @@ use crate::world::*;
 
 const NEWER: Version = Version::new(9, 28, 0);
 
-/// Replaces a library in this directory.
 fn put(library: Library, version: Version, ptx: u16, dir: &Path) {
     std::fs::create_dir_all(dir).unwrap();
     let file = dir.join(library.file_name());
@@ -18,7 +17,6 @@ fn put(library: Library, version: Version, ptx: u16, dir: &Path) {
     FakeLibrary::new(library, version).with_ptx(ptx).build(&file);
 }
 
-/// Writes the first part of a library.
 fn truncate(file: &Path) {
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
     std::fs::write(file, b"\x7fELF\x02\x01\x01").unwrap();
@@ -92,8 +90,7 @@ const IN_ITS_DIRECTORY: [Case; 8] = [
     ),
 ];
 
-/// The files are in another directory that a variable names. The doctor's command removes the directory from the
-/// variable.
+/// The files are in another directory, which the doctor's command removes from a variable.
 const FROM_ELSEWHERE: [Case; 7] = [
     (
         "foreign engines first on the search path",
@@ -166,7 +163,6 @@ fn search(world: &World, fill: impl FnOnce(&Path)) {
     world.set("LD_LIBRARY_PATH", other);
 }
 
-/// Returns PyTorch's environment with that file.
 fn filled(case: &Case) -> World {
     let world = World::new();
     complete_torch(&world.venv, "2.8.0", "12.8", "9.10.2.21");

@@ -1,5 +1,4 @@
-//! Checks the doctor's output for environments that were not reported by users: intact environments, and attempts to
-//! mislead the doctor.
+//! Checks the doctor's output for intact environments, and for attempts to mislead the doctor.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +9,7 @@ use support::{ExtensionLibrary, FakeLibrary, Library, PythonEnvironment, Version
 
 use crate::world::*;
 
-/// An intact environment causes no findings, with or without a GPU.
+/// This applies with and without a GPU.
 #[test]
 fn the_doctor_reports_nothing_in_an_intact_environment() {
     let world = World::new();
@@ -20,7 +19,7 @@ fn the_doctor_reports_nothing_in_an_intact_environment() {
     world.gpu("580.65.06", "NVIDIA H200", (9, 0));
     // This version does not use cuDNN.
     new_ctranslate2(&world.venv);
-    // These use PyTorch's.
+    // These packages use PyTorch's cuDNN.
     world.venv.package("vllm", "0.14.0").file("vllm/__init__.py", "");
     world.venv.package("flashinfer-python", "0.6.1").file("flashinfer/__init__.py", "");
     ExtensionLibrary::new().with_soname("libcublas.so.12").build(&world.root.path().join("driver/libcublas.so.12"));
@@ -74,8 +73,7 @@ fn the_cudnn_that_the_drop_in_loads_is_checked() {
     has(&none, &[("C070", texts), ("C073", &[])]);
 }
 
-/// A virtual environment imports the base Python's PyTorch. The run path of that PyTorch does not lead into the virtual
-/// environment.
+/// A virtual environment imports the base Python's PyTorch, which has a run path outside the virtual environment.
 #[test]
 fn cudnn_is_installed_in_a_directory_that_the_framework_searches() {
     let world = World::new();
@@ -88,8 +86,7 @@ fn cudnn_is_installed_in_a_directory_that_the_framework_searches() {
     has(&world, &[("C071", &[&command]), ("C073", &[&command])]);
 }
 
-/// Another user's Python exists, although this user may not read it. A command that recreates the environment would
-/// remove its packages.
+/// This user may not read another user's Python. Recreating the environment would remove its packages.
 #[test]
 fn a_python_that_this_user_may_not_read_is_not_missing() {
     use std::os::unix::fs::{PermissionsExt, symlink};
@@ -121,8 +118,7 @@ fn a_python_that_this_user_may_not_read_is_not_missing() {
     assert_eq!(text.contains(&pip), is_root, "{text}");
 }
 
-/// ONNX Runtime requires no cuDNN in the metadata, but it is built for one CUDA version. A cuDNN for another version
-/// would break it.
+/// ONNX Runtime requires no cuDNN in its metadata, but a cuDNN for another CUDA version would break it.
 #[test]
 fn suggested_commands_for_a_program_do_not_break_a_framework() {
     let world = World::new();

@@ -1,6 +1,6 @@
-//! Eighteen problems that people reported to the trackers of frameworks. Each is an environment with the metadata, run
-//! paths and names of the real packages; their libraries are stand-ins. `cudnn-doctor frameworks` must name the cause
-//! and a remedy. docs/data/what-goes-wrong-with-frameworks.json has its output; `CUDNN_TESTS_WRITE=1` rewrites that file.
+//! Recreates eighteen problems from the trackers of frameworks, as environments with the metadata, run paths and names
+//! of the real packages, and with stand-ins for libraries. `cudnn-doctor frameworks` must name the cause and a remedy.
+//! docs/data/what-goes-wrong-with-frameworks.json has the output, which `CUDNN_TESTS_WRITE=1` rewrites.
 
 mod broken;
 mod cpu;
@@ -18,12 +18,12 @@ use support::{ExtensionLibrary, check_document};
 
 use world::*;
 
-/// A situation: the problem that people reported and where, the environment, and the expected output of the doctor.
+/// A reported problem with its source, the environment, and the expected output of the doctor.
 struct Situation {
     report: &'static str,
     title: &'static str,
     build: fn(&World),
-    /// The codes of all findings other than notes, with fragments of their text and help.
+    /// The codes of all findings except notes, with fragments of their text and help.
     findings: &'static [(&'static str, &'static [&'static str])],
 }
 const SITUATIONS: [Situation; 18] = [

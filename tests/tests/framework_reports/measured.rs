@@ -65,8 +65,7 @@ fn all_frameworks(world: &World, packages: usize, padding: usize) {
     other_packages(venv, packages.saturating_sub(count));
 }
 
-/// Runs `check` in the active environment of this world. The kernel's counters are printed to standard error at the
-/// end.
+/// Runs `check` in the active environment, and prints the kernel's counters to standard error at the end.
 fn counted_check(world: &World, options: &[&str]) -> Command {
     let mut command = Command::new("/bin/sh");
     command
@@ -79,8 +78,7 @@ fn counted_check(world: &World, options: &[&str]) -> Command {
     command
 }
 
-/// A check simulates about fifty processes that open the same libraries, and looks up the owner of a directory several
-/// times.
+/// A check simulates about fifty processes that open the same libraries, and looks up owners several times.
 #[test]
 fn check_reads_each_file_a_few_times() {
     const PACKAGES: usize = 100;
@@ -99,7 +97,6 @@ fn check_reads_each_file_a_few_times() {
     assert!(bytes < MAX_BYTES && calls < MAX_CALLS, "{bytes} bytes in {calls} calls");
 }
 
-/// Writes a sparse file, without storing zeros.
 fn write_sparse(file: &Path, bytes: &[u8]) {
     use std::os::unix::fs::FileExt;
     const BLOCK_LEN: usize = 1 << 16;

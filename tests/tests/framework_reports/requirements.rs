@@ -1,4 +1,4 @@
-//! Checks the requirements between the packages of an environment, and where those packages are installed.
+//! Checks the requirements between the packages of an environment, and the directories of those packages.
 
 use cudnn_probe::release_facts::has_library;
 use support::{FakeLibrary, Library, PythonEnvironment, Version};
@@ -75,7 +75,7 @@ fn packages_installed_for_one_framework_fit_the_others() {
     has(&with("nvidia-cufft-cu12>=99"), &[("C073", &["install nvidia-cublas-cu12==12.4.5.8"])]);
 }
 
-/// The metadata of CTranslate2 names no CUDA wheels, but those of another framework may.
+/// The metadata of CTranslate2 names no CUDA wheels, but another framework's may.
 #[test]
 fn cuda_wheels_for_one_framework_fit_the_requirements_of_the_others() {
     for (of_tensorflow, expected) in [
@@ -107,7 +107,7 @@ fn another_version_is_removed_from_the_python_path() {
     }
 }
 
-/// The order of installation also matters if this machine only builds a program for another one.
+/// The order of installation matters even if this machine only builds a program for another one.
 #[test]
 fn a_cpu_build_installed_over_a_gpu_build_is_detected_without_a_gpu() {
     let info = |cuda: &str| format!("package_name = 'onnxruntime{cuda}'\n__version__ = '1.22.0'\n");
@@ -129,7 +129,6 @@ fn a_cpu_build_installed_over_a_gpu_build_is_detected_without_a_gpu() {
     has(&alone, &[]);
 }
 
-/// CUDA libraries are not installed for a cuDNN that another finding removes.
 #[test]
 fn commands_for_a_cudnn_for_another_cuda_version_are_dropped() {
     for has_both in [false, true] {
@@ -158,7 +157,7 @@ fn commands_for_a_cudnn_for_another_cuda_version_are_dropped() {
     }
 }
 
-/// SGLang prints `pip install nvidia-cudnn-cu12==9.16.0.29` to users of PyTorch for CUDA 13, too.
+/// SGLang also prints `pip install nvidia-cudnn-cu12==9.16.0.29` to users of PyTorch for CUDA 13.
 #[test]
 fn sglang_gets_a_newer_cudnn_for_the_cuda_of_pytorch() {
     const TOO_OLD: &str = "SGLang 0.5.9 would load cuDNN 9.13.0, but accepts 9.15.0 or newer";

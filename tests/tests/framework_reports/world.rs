@@ -28,7 +28,7 @@ impl World {
         self.variables.lock().unwrap_or_else(PoisonError::into_inner).push((name, value.into()));
     }
 
-    /// Creates a directory below the root with a complete cuDNN.
+    /// Creates a directory with a complete cuDNN.
     pub(super) fn cudnn(&self, below: &str, version: Version) -> PathBuf {
         let dir = self.root.path().join(below);
         std::fs::create_dir_all(&dir).unwrap();
@@ -44,7 +44,6 @@ impl World {
         self.set("LD_LIBRARY_PATH", dir);
     }
 
-    /// Returns the output of `cudnn-doctor frameworks` about the environment.
     pub(super) fn doctor(&self, options: &[&str]) -> String {
         let output = self.command("frameworks").arg(self.venv.root()).args(options).output().unwrap();
         assert!(output.stderr.is_empty(), "{output:?}");
@@ -74,7 +73,6 @@ impl World {
 pub(super) const V9_1_0: Version = Version::new(9, 1, 0);
 pub(super) const V9_10_2: Version = Version::new(9, 10, 2);
 
-/// Installs the cuDNN wheel for CUDA 12.
 pub(super) fn cudnn_wheel(venv: &PythonEnvironment, version: &str) {
     venv.package("nvidia-cudnn-cu12", version);
     let dir = venv.import_dir().join("nvidia/cudnn/lib");
@@ -82,12 +80,11 @@ pub(super) fn cudnn_wheel(venv: &PythonEnvironment, version: &str) {
     copy_fake_set(release(version), &dir);
 }
 
-/// Returns the release of a wheel: 9.10.2 for `9.10.2.21`.
+/// Returns the release of a wheel, such as 9.10.2 for `9.10.2.21`.
 fn release(wheel_version: &str) -> Version {
     wheel_version.rsplit_once('.').unwrap().0.parse().unwrap()
 }
 
-/// Installs the cuBLAS wheel for CUDA 12.
 pub(super) fn cublas_wheel(venv: &PythonEnvironment) {
     let mut package = venv.package("nvidia-cublas-cu12", "12.8.4.1");
     for name in ["libcublas.so.12", "libcublasLt.so.12"] {
@@ -129,7 +126,6 @@ pub(super) fn torch(venv: &PythonEnvironment, version: &str, cuda: &str, cudnn: 
         )
 }
 
-/// Installs the cuDNN wheel for CUDA 13.
 pub(super) fn cudnn_wheel_for_cuda_13(venv: &PythonEnvironment, version: &str) {
     venv.package("nvidia-cudnn-cu13", version);
     let version = release(version);
@@ -140,7 +136,6 @@ pub(super) fn cudnn_wheel_for_cuda_13(venv: &PythonEnvironment, version: &str) {
     }
 }
 
-/// Installs PyTorch's wheel for CUDA 13 and the required packages.
 pub(super) fn torch_for_cuda_13(venv: &PythonEnvironment, version: &str, cudnn: &str) {
     cudnn_wheel_for_cuda_13(venv, cudnn);
     let mut cublas = venv.package("nvidia-cublas", "13.1.0.3");
@@ -163,7 +158,6 @@ pub(super) fn torch_for_cuda_13(venv: &PythonEnvironment, version: &str, cudnn: 
         );
 }
 
-/// Installs PyTorch and all required packages.
 pub(super) fn complete_torch(venv: &PythonEnvironment, version: &str, cuda: &str, cudnn: &str) {
     torch(venv, version, cuda, cudnn);
     cudnn_wheel(venv, cudnn);
@@ -187,7 +181,6 @@ pub(super) fn ctranslate2(venv: &PythonEnvironment, version: &str, shim: &str) {
         );
 }
 
-/// Installs a CTranslate2 wheel that does not use cuDNN.
 pub(super) fn new_ctranslate2(venv: &PythonEnvironment) {
     let inner = "libctranslate2-bc15bf3f.so.4.8.5";
     venv.package("ctranslate2", "4.8.5")
@@ -201,7 +194,7 @@ pub(super) fn new_ctranslate2(venv: &PythonEnvironment) {
         );
 }
 
-/// Installs ONNX Runtime's wheel. Its CUDA provider was linked without a run path.
+/// Installs ONNX Runtime's wheel, with a CUDA provider that was linked without a run path.
 pub(super) fn onnxruntime(venv: &PythonEnvironment, version: &str, cuda: &str, needs: &[&str]) {
     let provider = needs.iter().fold(ExtensionLibrary::new(), |library, name| library.needing(name));
     venv.package("onnxruntime-gpu", version)
@@ -244,7 +237,6 @@ pub(super) fn cuda_wheels(venv: &PythonEnvironment) {
     }
 }
 
-/// Installs JAX's plugin for CUDA 12.
 pub(super) fn jax(venv: &PythonEnvironment, version: &str, cudnn: &str) {
     venv.package("jax", version);
     venv.package("jaxlib", version);
@@ -258,7 +250,7 @@ pub(super) fn jax(venv: &PythonEnvironment, version: &str, cudnn: &str) {
         .library("jax_cuda12_plugin/_versions.so", &ExtensionLibrary::new());
 }
 
-/// Returns the code and text of all findings in this world, without notes.
+/// Returns the code and text of all findings except notes.
 pub(super) fn codes(world: &World) -> Vec<(String, String)> {
     let document: Value = serde_json::from_str(&world.doctor(&["--json"])).unwrap();
     let found = document["environments"][0]["findings"].as_array().unwrap();
@@ -266,7 +258,6 @@ pub(super) fn codes(world: &World) -> Vec<(String, String)> {
     serious.map(|finding| (finding["code"].as_str().unwrap().to_owned(), finding.to_string())).collect()
 }
 
-/// Returns the commands of the finding with this code.
 pub(super) fn commands(world: &World, code: &str) -> Vec<String> {
     let document: Value = serde_json::from_str(&world.doctor(&["--json"])).unwrap();
     let found = document["environments"][0]["findings"].as_array().unwrap();
@@ -274,7 +265,7 @@ pub(super) fn commands(world: &World, code: &str) -> Vec<String> {
     finding["commands"].as_array().unwrap().iter().map(|line| line.as_str().unwrap().to_owned()).collect()
 }
 
-/// Returns the codes of the findings in a shell that has executed these lines, without notes.
+/// Returns the codes of the findings, except notes, in a shell that has executed these lines.
 pub(super) fn codes_after(world: &World, lines: &[String]) -> Vec<String> {
     let doctor = world.command("frameworks");
     let mut shell = Command::new("/bin/sh");
@@ -299,7 +290,6 @@ pub(super) fn has(world: &World, expected: &[(&str, &[&str])]) {
     }
 }
 
-/// Replaces the shim in this directory with the drop-in.
 pub(super) fn drop_in(dir: &Path) {
     let file = dir.join("libcudnn.so.9");
     let _ = std::fs::remove_file(&file);

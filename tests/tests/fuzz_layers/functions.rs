@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::program::{Argument, Element};
 use crate::writer::Writer;
 
-/// A function, and the types of its arguments in Rust.
+/// A function with the Rust types of its arguments.
 pub(super) struct Function {
     pub(super) name: &'static str,
     library: &'static str,
@@ -17,7 +17,6 @@ macro_rules! functions {
         since($($since:literal),*) deprecated($deprecated:literal)
         fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty, $doc:literal;
     )* })*) => {
-        /// All functions.
         pub(super) static FUNCTIONS: &[Function] = &[$($(Function {
             name: stringify!($name),
             library: stringify!($library),
@@ -27,11 +26,11 @@ macro_rules! functions {
 }
 cudnn_sys::for_each_function!(functions);
 
-/// Descriptors outside of the backend API: the slots, by type.
+/// The slots of descriptors outside the backend API, by type.
 #[derive(Default)]
 pub(super) struct Objects(HashMap<String, Vec<usize>>);
 
-/// Calls some functions outside of the backend API: creates descriptors, sets and reads them.
+/// Calls functions outside the backend API that create, set and read descriptors.
 pub(super) fn write(writer: &mut Writer) {
     let mut objects = Objects::default();
     let is_of = |function: &&Function, prefixes: &[&str]| {
@@ -47,7 +46,7 @@ pub(super) fn write(writer: &mut Writer) {
     }
     for _ in 0..writer.random.usize(1..25) {
         let candidates = if writer.once_in(8) { &own } else { &setting };
-        // Functions of descriptors that the program has are more interesting.
+        // Prefer functions for the program's descriptors.
         let mut function = writer.pick(candidates);
         for _ in 0..20 {
             let fits = |ty: &&str| objects.0.contains_key(plain(ty));
@@ -70,13 +69,11 @@ pub(super) fn write(writer: &mut Writer) {
     }
 }
 
-/// Calls the function.
 fn call(writer: &mut Writer, function: &'static Function, objects: &mut Objects) {
     let arguments = function.arguments.iter().map(|ty| argument(writer, ty, objects)).collect();
     writer.call(function.name, arguments);
 }
 
-/// Returns the name of a type without its path.
 fn plain(ty: &str) -> &str {
     ty.rsplit([':', ' ']).next().unwrap_or(ty)
 }

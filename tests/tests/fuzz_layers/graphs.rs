@@ -1,4 +1,4 @@
-//! Graphs that cuDNN accepts, and what programs do with them: heuristics, engines, plans, executions.
+//! Writes graphs that cuDNN accepts, with heuristics, engines, plans and executions.
 
 use cudnn_sys::{
     cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type, cudnnBackendDescriptorType_t as Kind,
@@ -9,7 +9,6 @@ use cudnn_sys::{
 use crate::program::{Argument, Element};
 use crate::writer::{Writer, attributes_of, is_operation, kind_of_element};
 
-/// A tensor of the program.
 #[derive(Clone)]
 struct Tensor {
     slot: usize,
@@ -17,7 +16,6 @@ struct Tensor {
     dims: Vec<i64>,
 }
 
-/// Builds a graph, and often plans it.
 pub(super) fn write(writer: &mut Writer) {
     let device = device(writer);
     let (mut tensors, mut operations) = (Vec::new(), Vec::new());
@@ -58,7 +56,7 @@ pub(super) fn write(writer: &mut Writer) {
     }
 }
 
-/// Describes a device, because the machine has none.
+/// Describes a device, because the machine may have none.
 fn device(writer: &mut Writer) -> usize {
     let device = writer.create(Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
     let name = Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION;
@@ -223,7 +221,6 @@ fn matmul(writer: &mut Writer, tensors: &mut Vec<Tensor>, operations: &mut Vec<u
     }
 }
 
-/// Multiplies two matrices.
 fn product(
     writer: &mut Writer,
     tensors: &mut Vec<Tensor>,
@@ -267,7 +264,6 @@ fn attention(writer: &mut Writer, tensors: &mut Vec<Tensor>, operations: &mut Ve
     product(writer, tensors, operations, half, [&shares, &v], false);
 }
 
-/// Continues with one or two pointwise operations.
 fn chain(writer: &mut Writer, tensors: &mut Vec<Tensor>, operations: &mut Vec<usize>, mut x: Tensor) {
     let count = writer.random.usize(1..3);
     for index in 1..=count {
@@ -320,7 +316,6 @@ fn pointwise<const INPUTS: usize>(
     y
 }
 
-/// Reduces the last dimension.
 fn reduction(
     writer: &mut Writer,
     tensors: &mut Vec<Tensor>,
@@ -374,7 +369,6 @@ fn set_all(writer: &mut Writer, slot: usize, kind: Kind, except: usize) {
     writer.finalize(slot);
 }
 
-/// Reads attributes of a descriptor.
 pub(super) fn read_any(writer: &mut Writer, slot: usize, kind: Kind) {
     let attributes = attributes_of(kind);
     if attributes.is_empty() {
@@ -432,7 +426,6 @@ fn heuristics(writer: &mut Writer, graph: usize, device: usize) -> Option<usize>
     Some(configuration)
 }
 
-/// Returns a configuration of an engine by its number.
 fn engine(writer: &mut Writer, graph: usize, device: usize, index: i64) -> usize {
     let engine = writer.create(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR);
     writer.set_descriptors(engine, Name::CUDNN_ATTR_ENGINE_OPERATION_GRAPH, &[graph]);

@@ -1,5 +1,5 @@
-//! Runs random programs with a real cuDNN, without layers and with them: valid and invalid calls, throwing callbacks,
-//! child processes and threads. A layer must not change what a program sees, nor whether it survives.
+//! Runs random programs with a real cuDNN, with and without layers: valid and invalid calls, throwing callbacks, child
+//! processes and threads. A layer must not change what a program sees, nor whether it survives.
 //!
 //! A seed determines a program. These variables set the seeds and the release of cuDNN:
 //!
@@ -8,14 +8,14 @@
 //! cargo test -p cudnn-tests --test fuzz_layers -- --nocapture
 //! ```
 //!
-//! On a machine with many processors but without compilers, programs run from a directory that `CUDNN_TESTS_FUZZ_COPY` has
-//! filled elsewhere: set `CUDNN_TESTS_FUZZ_DIR` to it, `CUDNN_TESTS_FUZZ_CUDNN` to the directory of a cuDNN, and
-//! `LD_LIBRARY_PATH` to the directories of cuBLASLt and NVRTC.
+//! On a machine with many processors but without compilers, programs run from a directory that `CUDNN_TESTS_FUZZ_COPY`
+//! has filled elsewhere. `CUDNN_TESTS_FUZZ_DIR` names it, `CUDNN_TESTS_FUZZ_CUDNN` the directory of a cuDNN, and
+//! `LD_LIBRARY_PATH` the directories of cuBLASLt and NVRTC.
 //!
-//! The test prints the seed of each difference, the first lines that differ, and the program without the steps that the
-//! difference does not need. Results that differ without layers, too, are not differences, nor are crashes without layers:
-//! cuDNN reads freed or uninitialized memory there. Where Valgrind is installed, it decides whether a program without
-//! layers uses freed memory.
+//! For each difference, the test prints the seed, the first lines that differ, and the program without unnecessary
+//! steps. It ignores results that also differ without layers, and crashes without layers, because cuDNN then reads
+//! freed or uninitialized memory. If Valgrind is installed, it decides whether a program without layers uses freed
+//! memory.
 
 mod functions;
 mod graphs;
@@ -32,14 +32,12 @@ use program::{Argument, Step};
 use runner::{LAYERS, NOISE, Outputs, Runner, difference};
 use writer::Writer;
 
-/// The programs that one process runs.
 const BATCH: u64 = 200;
-/// Every program whose seed is a multiple of this number runs in a process of its own.
+/// Every program with a seed that is a multiple of this number runs in a separate process.
 const ALONE: u64 = 50;
-/// The similar differences that are reduced to small programs.
+/// The number of similar differences to reduce to small programs.
 const REDUCED: usize = 1;
 
-/// Returns the program for a seed.
 fn program(seed: u64) -> Vec<Step> {
     let mut writer = Writer::new(seed);
     if writer.once_in(8) {
@@ -82,14 +80,14 @@ fn program(seed: u64) -> Vec<Step> {
     writer.steps
 }
 
-/// Returns a line without the number of the step and without the text that follows the result.
+/// Returns a line without the number of the step and the text after the result.
 fn plain(line: &str) -> &str {
     let line = line.trim_start_matches(|character: char| character.is_ascii_digit());
     line.match_indices(' ').nth(3).map_or(line, |(end, _)| line.get(..end).unwrap_or(line))
 }
 
 /// Returns whether all lines up to this one are the same without layers when the heap is different. `again` runs the
-/// program with noise. A crash of cuDNN is undefined: it depends on the memory that cuDNN reads.
+/// program with noise. A crash of cuDNN is undefined, because it depends on the memory that cuDNN reads.
 fn is_defined(without: &str, line: usize, mut again: impl FnMut(u32) -> String) -> bool {
     let has_crashed = without.lines().nth(line).is_some_and(|line| line.contains("crashed"));
     !has_crashed && (0..NOISE).all(|noise| difference(without, &again(noise)).is_none_or(|(other, ..)| other > line))
@@ -98,15 +96,14 @@ fn is_defined(without: &str, line: usize, mut again: impl FnMut(u32) -> String) 
 struct Fuzzing {
     runner: Runner,
     warm_up: Vec<Step>,
-    /// A report for each difference.
     differences: Vec<String>,
     /// The number of differences with the same layers and results.
     similar: BTreeMap<String, usize>,
     programs: usize,
     calls: usize,
-    /// Results of cuDNN that differ without layers.
+    /// The number of results that differ without layers.
     undefined: usize,
-    /// The outputs of programs without layers by noise, because several layers ask for them.
+    /// The outputs of programs without layers by noise, which several layers need.
     noisy: BTreeMap<(u64, u32), String>,
 }
 
@@ -144,7 +141,6 @@ impl Fuzzing {
         outputs
     }
 
-    /// Runs one program as in a batch.
     fn output(&self, seed: u64, layers: &str, steps: &[Step], noise: u32) -> String {
         if seed.is_multiple_of(ALONE) {
             return self.runner.run_alone(layers, steps, noise);

@@ -1,11 +1,10 @@
-//! Changes programs, so that their calls are often wrong, and divides them among processes and threads.
+//! Changes programs so that their calls are often wrong, and distributes them among processes and threads.
 
 use cudnn_sys::{cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type};
 
 use crate::program::{Argument, Element, Step};
 use crate::writer::Writer;
 
-/// Changes a few steps.
 pub(super) fn mutate(writer: &mut Writer) {
     if writer.once_in(4) {
         return;
@@ -51,7 +50,6 @@ pub(super) fn mutate(writer: &mut Writer) {
     }
 }
 
-/// Sets or reads any attribute of any descriptor.
 fn any_access(writer: &mut Writer) -> Step {
     let slot = writer.any_slot();
     let (name, ty) = (writer.pick(Name::ENUMERATORS).0, writer.pick(Type::ENUMERATORS).0);
@@ -121,8 +119,8 @@ fn change_elements(writer: &mut Writer, elements: &mut Vec<Element>) {
     }
 }
 
-/// Reads the last error after each call of a function that the release may lack. Otherwise, in a forked child, the
-/// loader's text hides that of a later failure of cuDNN, unless a layer has read it.
+/// Reads the last error after each call of a function that the release may not have. Otherwise, in a forked child, the
+/// loader's text hides the text of a later failure of cuDNN, unless a layer has read it.
 pub(super) fn read_errors(writer: &mut Writer) {
     for step in std::mem::take(&mut writer.steps) {
         let is_backend = matches!(&step, Step::Control(_)) || step.to_string().starts_with("cudnnBackend");

@@ -1,8 +1,7 @@
-//! Programs of cuDNN calls, and their text, which `clients/calls.cpp` explains and runs.
+//! Represents programs of cuDNN calls and their text, which `clients/calls.cpp` explains and runs.
 
 use std::fmt::{Display, Formatter, Result};
 
-/// A value in memory.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Element {
     Byte(i64),
@@ -10,37 +9,30 @@ pub(super) enum Element {
     Long(i64),
     Float(f32),
     Double(f64),
-    /// The address in a slot.
     Slot(usize),
-    /// This many zeros.
     Zeros(usize),
-    /// The description of a device.
     Device,
-    /// What a call has written to [`Argument::Kept`].
+    /// The result that a call has written to [`Argument::Kept`].
     Kept,
 }
 
-/// An argument of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Argument {
     Number(i64),
     Real(f64),
     Null,
-    /// An address that is not mapped.
+    /// An unmapped address.
     Low,
-    /// The address in a slot.
     Slot(usize),
     /// Memory for the address of a slot.
     Into(usize),
-    /// Memory that ends where a page ends. Without elements, it is not mapped.
+    /// Memory that ends at the end of a page. Without elements, it is unmapped.
     Memory(Vec<Element>),
-    /// Like [`Argument::Memory`].
     Kept(Vec<Element>),
     /// A log callback, or its argument.
     Callback(&'static str),
 }
 
-/// A step of a program.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Step {
     Call(&'static str, Vec<Argument>),
@@ -64,7 +56,6 @@ impl Display for Element {
     }
 }
 
-/// Writes elements with commas between them.
 fn write_elements(elements: &[Element], to: &mut Formatter) -> Result {
     write!(to, "@")?;
     elements
@@ -104,7 +95,7 @@ impl Display for Step {
     }
 }
 
-/// Returns the text of a program: `here` or `forked`, with the name.
+/// Returns the text of a program. `how` is `here` or `forked`.
 pub(super) fn text(name: &str, how: &str, steps: &[Step]) -> String {
     let steps: String = steps.iter().map(|step| format!("{step}\n")).collect();
     format!("program {name} {how}\n{steps}")

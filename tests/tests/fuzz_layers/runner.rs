@@ -22,7 +22,6 @@ pub(super) const LAYERS: &[&str] = &[
     "explain,validate,errata,tuned,capture,plans,trace",
 ];
 
-/// What the programs printed, by seed.
 pub(super) type Outputs = BTreeMap<u64, String>;
 
 /// A cuDNN that plans for a described device, and the program that calls it.
@@ -30,14 +29,14 @@ pub(super) struct Runner {
     /// The program, the drop-in with the layers, the device and the rules.
     dir: PathBuf,
     cudnn: PathBuf,
-    /// More directories in which libraries are found, formatted for `LD_LIBRARY_PATH`.
+    /// More directories with libraries, formatted for `LD_LIBRARY_PATH`.
     libraries: String,
     _temporary: Option<(TempDir, PlanningLibraries)>,
 }
 
-/// The first kind of noise in which the C library's caches of threads stay on.
+/// The first kind of noise with the C library's caches of threads.
 const FIRST_WITH_CACHES: u32 = 4;
-/// The kinds of noise; 0 is none.
+/// The number of kinds of noise, where 0 is none.
 pub(super) const NOISE: u32 = 7;
 
 impl Runner {
@@ -71,7 +70,6 @@ impl Runner {
         Runner { dir: dir.to_owned(), cudnn: cudnn.to_owned(), libraries, _temporary: None }
     }
 
-    /// Copies what another machine needs.
     pub(super) fn copy_to(&self, dir: &Path) {
         std::fs::create_dir_all(dir).unwrap();
         for name in ["client", "libcudnn.so.9", "libcudnn_layers.so", "device.json", "errata.json", "tuned.json"] {
@@ -79,7 +77,7 @@ impl Runner {
         }
     }
 
-    /// Runs programs, each in a child process of the same process, which has called cuDNN before.
+    /// Runs each program in a child of the same process, which has called cuDNN before.
     pub(super) fn run(
         &self,
         layers: &str,
@@ -93,7 +91,7 @@ impl Runner {
         for (seed, text) in output.split("program ").filter_map(|part| part.split_once(" forked\n")) {
             outputs.insert(seed.parse().unwrap(), text.to_owned());
         }
-        // A process that does not survive its first program.
+        // The process did not survive its first program.
         let last = output.lines().last().unwrap_or_default();
         for seed in programs.keys() {
             outputs.entry(*seed).or_insert_with(|| format!("not run: {last}\n"));
@@ -101,14 +99,13 @@ impl Runner {
         outputs
     }
 
-    /// Runs a program in a process of its own, where it makes the first call.
+    /// Runs a program in a separate process, where it makes the first call.
     pub(super) fn run_alone(&self, layers: &str, steps: &[Step], noise: u32) -> String {
         let output = self.output(layers, &text("alone", "here", steps), noise);
         output.split_once(" here\n").map(|(_, text)| text.to_owned()).unwrap_or_default()
     }
 
-    /// Returns whether a program uses freed memory without layers, according to Valgrind. `false` if that is not
-    /// installed.
+    /// Returns whether Valgrind is installed and finds that a program without layers uses freed memory.
     pub(super) fn uses_freed_memory(&self, steps: &[Step]) -> bool {
         let mut command = Command::new("valgrind");
         command.arg("--quiet").arg(self.dir.join("client"));
@@ -116,7 +113,7 @@ impl Runner {
             .is_ok_and(|(_, errors, _)| errors.contains("Invalid read") || errors.contains("Invalid write"))
     }
 
-    /// Returns what a process printed, and how it ended.
+    /// Returns the output of a process, and how it ended.
     fn output(&self, layers: &str, programs: &str, noise: u32) -> String {
         let (output, errors, status) =
             self.end(Command::new(self.dir.join("client")), layers, programs, noise).expect("the client starts");
@@ -129,7 +126,7 @@ impl Runner {
         format!("{}\nprocess: {ending}\n", output.trim_end())
     }
 
-    /// Runs the command for the client to the end. Returns its outputs.
+    /// Runs the client's command to the end, and returns its outputs.
     fn end(
         &self,
         mut command: Command,
@@ -167,7 +164,7 @@ impl Runner {
         ] {
             command.env(variable, file(name));
         }
-        // A file, because a child that hangs would keep a pipe open.
+        // Use a file, because a child that hangs would keep a pipe open.
         let printed = File::create(file("output")).unwrap();
         let to_errors = File::create(file("errors")).unwrap();
         let status = command.stdin(Stdio::null()).stdout(printed).stderr(to_errors).status()?;
@@ -176,7 +173,7 @@ impl Runner {
     }
 }
 
-/// Returns the first lines that differ, without layers and with them, and their number.
+/// Returns the first lines that differ without and with layers, and their number.
 pub(super) fn difference<'a>(without: &'a str, with: &'a str) -> Option<(usize, &'a str, &'a str)> {
     let (mut a, mut b) = (without.lines(), with.lines());
     for number in 0.. {

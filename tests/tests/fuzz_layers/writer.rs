@@ -1,4 +1,4 @@
-//! Writes the calls of a program, and knows which descriptors it has created.
+//! Writes the calls of a program, and tracks the descriptors that it has created.
 
 use cudnn_sys::{
     cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type, cudnnBackendDescriptorType_t as Kind,
@@ -6,19 +6,15 @@ use cudnn_sys::{
 
 use crate::program::{Argument, Element, Step};
 
-/// The number of slots in `clients/calls.cpp`.
 const SLOTS: usize = 256;
 
-/// The declared elements of an attribute.
 pub(super) struct Elements {
     pub(super) types: &'static [Type],
     pub(super) most: u32,
 }
 
-/// The attributes that the headers declare.
 pub(super) static ATTRIBUTES: &[(Name, Elements)] = &include!("../../../lab/cudnn-graph/src/generated/attributes.rs");
 
-/// A program in progress.
 pub(super) struct Writer {
     pub(super) random: fastrand::Rng,
     pub(super) steps: Vec<Step>,
@@ -39,12 +35,10 @@ impl Writer {
         self.random.usize(..times) == 0
     }
 
-    /// Returns one of these values.
     pub(super) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.random.usize(..from.len())]
     }
 
-    /// Returns one of these arguments.
     pub(super) fn pick_argument(&mut self, from: &[Argument]) -> Argument {
         from[self.random.usize(..from.len())].clone()
     }
@@ -99,12 +93,10 @@ impl Writer {
         self.set(slot, name, Type::CUDNN_TYPE_INT64, elements);
     }
 
-    /// Sets an attribute whose type is an enumeration.
     pub(super) fn set_int(&mut self, slot: usize, name: Name, ty: Type, value: u32) {
         self.set(slot, name, ty, vec![Element::Int(value.into())]);
     }
 
-    /// Reads an attribute to memory with these elements.
     pub(super) fn get(&mut self, slot: usize, name: Name, ty: Type, room: i64, to: Argument) {
         let numbers = [i64::from(name.0), i64::from(ty.0), room].map(Argument::Number);
         let count = if self.once_in(20) { Argument::Null } else { Argument::Memory(vec![Element::Long(-1)]) };
@@ -137,20 +129,17 @@ impl Writer {
         }]
     }
 
-    /// Returns the slot of another descriptor of the same kind.
     pub(super) fn slot_like(&mut self, slot: usize) -> usize {
         let kind = self.kinds.iter().find(|(of, _)| *of == slot).map(|(_, kind)| *kind);
         let alike: Vec<usize> = self.kinds.iter().filter(|(_, of)| Some(*of) == kind).map(|(slot, _)| *slot).collect();
         if alike.is_empty() { slot } else { self.pick(&alike) }
     }
 
-    /// Returns the slot of a descriptor of the program, if there is one.
     pub(super) fn any_slot(&mut self) -> usize {
         if self.kinds.is_empty() { 0 } else { self.kinds[self.random.usize(..self.kinds.len())].0 }
     }
 }
 
-/// Returns whether descriptors of this kind are elements of a graph.
 pub(super) fn is_operation(kind: Kind) -> bool {
     c_name(kind.name(), "CUDNN_BACKEND_").starts_with("OPERATION_")
 }
@@ -187,7 +176,6 @@ pub(super) fn kind_of_element(name: Name) -> Option<Kind> {
     Some(kind.unwrap_or(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR))
 }
 
-/// Returns the attributes of a kind of descriptor, by their names.
 pub(super) fn attributes_of(kind: Kind) -> Vec<&'static (Name, Elements)> {
     let kind_name = c_name(kind.name(), "CUDNN_BACKEND_").trim_end_matches("_DESCRIPTOR");
     // Names of attributes abbreviate some kinds.

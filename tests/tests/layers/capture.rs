@@ -13,7 +13,6 @@ use support::{Child, ChildOutput, Subject};
 use crate::planning::Planning;
 use crate::plans::PLANNER;
 
-/// Runs programs with the layer.
 pub(super) struct Capturing(Planning);
 
 impl Deref for Capturing {
@@ -33,7 +32,6 @@ impl Capturing {
         Capturing(Planning::stand_in())
     }
 
-    /// Returns the directories with the driver and NVRTC.
     pub(super) fn library_path(&self) -> Option<&str> {
         self.libraries.as_ref().map(|libraries| libraries.path.as_str())
     }
@@ -50,13 +48,12 @@ impl Capturing {
         self.child().run(&[&[layers], arguments].concat())
     }
 
-    /// Plans graphs for a described H200.
     fn plan(&self, layers: &str, graphs: &[&str]) -> ChildOutput {
         let device = self.device();
         self.run(layers, &[&["explain", &device], graphs].concat())
     }
 
-    /// Returns the capture of these graphs, after the output was compared with that of a program without the layer.
+    /// Returns the capture of these graphs, after comparing the output with that of a program without the layer.
     pub(super) fn capture(&self, graphs: &[&str]) -> Vec<Record> {
         let (without, with) = (self.plan("none", graphs), self.plan("capture", graphs));
         assert_eq!((without.code, &without.stdout), (with.code, &with.stdout));
@@ -65,7 +62,6 @@ impl Capturing {
     }
 }
 
-/// Reads a capture without problems.
 pub(super) fn records(file: &Path) -> Vec<Record> {
     let capture = Capture::read(file).unwrap();
     assert_eq!(capture.problems, [], "{}", file.display());
@@ -100,7 +96,6 @@ fn counts(records: &[Record]) -> Vec<&CountRecord> {
     all!(records, Count).collect()
 }
 
-/// Asserts that the captures of planned graphs are complete.
 pub(super) fn assert_captures(capturing: &Capturing) {
     let planned = ["works", "mixed-types", "works", "fused", "works"];
     let records = capturing.capture(&planned);
@@ -139,7 +134,7 @@ pub(super) fn assert_captures(capturing: &Capturing) {
     assert!(failure.reason.is_some() && failure.descriptors.len() == 1, "{failure:#?}");
 }
 
-/// Asserts that calls outside of the backend API are captured with their descriptors. The release must be complete.
+/// Asserts that calls outside the backend API are captured with their descriptors. The release must be complete.
 pub(super) fn assert_captures_calls(capturing: &Capturing) {
     let (without, with) = (capturing.run("none", &["classic"]), capturing.run("capture", &["classic"]));
     assert_eq!((without.code, &without.stdout), (with.code, &with.stdout));
@@ -247,8 +242,8 @@ fn executions_are_described_once_and_counted() {
     assert_eq!(counts, [powers, vec![180_000]].concat());
 }
 
-/// A driver for which all addresses are device memory. The memory contains bits 12 to 19 of the address, or with the
-/// variable `READS_MEMORY` the bytes at the address.
+/// A driver for which all addresses are device memory. It contains bits 12 to 19 of the address, or with the variable
+/// `READS_MEMORY` the bytes at the address.
 const DRIVER: &str = r#"
 #include <stdlib.h>
 #include <string.h>
@@ -263,7 +258,6 @@ int cuMemcpyDtoHAsync_v2(void *to, unsigned long long from, size_t size, void *s
 }
 "#;
 
-/// Compiles the driver.
 fn driver(capturing: &Capturing) -> PathBuf {
     let driver = capturing.dir.path().join("libcuda.so.1");
     support::compile(DRIVER, &["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"], &driver);
@@ -278,8 +272,7 @@ fn tensors_are_stored_on_request_only() {
     let run = |requested: &str, capturing: Option<&str>| {
         let child = stand_in.child().env("LD_PRELOAD", &driver).env("CUDNN_CAPTURE_DATA", requested);
         let child = if let Some(value) = capturing { child.env("CAPTURING", value) } else { child };
-        let output = child.run(&["capture", "mistakes", "steps"]);
-        assert_eq!(output.code, Some(0), "{output:#?}");
+        child.run_successfully(&["capture", "mistakes", "steps"]);
         records(&stand_in.file())
     };
     for (requested, capturing) in [("", None), ("0123456789abcdef", None), ("all", Some("1"))] {
@@ -299,7 +292,7 @@ fn tensors_are_stored_on_request_only() {
             assert_eq!(values, vec![record.uid as u8; size as usize], "{record:?}");
         }
     }
-    // The values are removed with the capture, and other files are left.
+    // The values are removed with the capture, but other files are left.
     std::fs::write(data.join("notes.txt"), "important").unwrap();
     run("", None);
     let left: Vec<_> = std::fs::read_dir(&data).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -345,7 +338,7 @@ fn values_are_stored_for_the_requested_executions() {
     assert_eq!(counts(&records).last().unwrap().executions, 5);
     assert_eq!(run(&format!("{id}@nan"), &["1,2", "inf,inf", "nan,inf", "1,inf", "1,inf"]), of(4, 1.0, f32::INFINITY));
     assert_eq!(run("0123456789abcdef@nan", &["1,inf"]), []);
-    // The bits of a NaN are compared, too.
+    // The bits of a NaN are also compared.
     assert_eq!(run("mismatch", &["1,inf", "1,inf"]), []);
     for requested in ["none", "all@0", "all,nan@1", ","] {
         let child = stand_in.child().env("CUDNN_CAPTURE_DATA", requested);
@@ -486,7 +479,6 @@ fn descriptors_may_be_made_and_destroyed_early() {
     let pack = run("early-pack");
     assert_eq!(executions(&pack)[0].tensors.len(), 2);
     assert_eq!(counts(&pack)[0].executions, 2);
-    // A forked child writes a file of its own.
     let parent = run("fork-early-pack");
     assert_eq!((plans(&parent).len(), executions(&parent).len()), (1, 1));
     let is_child_file =
@@ -536,7 +528,7 @@ fn threads_write_one_capture() {
     let Some(real) = Capturing::real("threads_write_one_capture", "jit-cu12-9.19.0") else { return };
     let rest = ["mixed-types", "broadcast", "float-filter", "works", "mixed-types", "fused"].repeat(4);
     let records = real.capture(&[&["threads"], rest.as_slice()].concat());
-    // Each record follows those that it refers to, although two threads may write the same one.
+    // Each record follows the records that it refers to, although two threads may write the same one.
     let mut known = std::collections::HashSet::new();
     for record in &records {
         match record {
@@ -565,8 +557,7 @@ fn a_forked_child_writes_its_own_capture() {
     for name in ["app.cudnncap", "app-%i.cudnncap"] {
         let device = real.device();
         let child = real.child().env("CUDNN_CAPTURE", real.dir.path().join(name));
-        let output = child.run(&["capture", "explain", &device, "works", "fork", "mixed-types"]);
-        assert_eq!(output.code, Some(0), "{output:#?}");
+        let output = child.run_successfully(&["capture", "explain", &device, "works", "fork", "mixed-types"]);
         let process = output.stdout.lines().find_map(|line| line.strip_prefix("child ")).unwrap();
         let file =
             if name.contains("%i") { format!("app-{process}.cudnncap") } else { format!("app.{process}.cudnncap") };
@@ -610,13 +601,13 @@ fn a_program_continues_if_the_capture_cannot_be_written() {
     }
 }
 
-/// The file contains neither paths nor names nor variables nor addresses.
+/// The file contains no paths, names, variables or addresses.
 #[test]
 fn a_capture_contains_no_private_values() {
     let Some(real) = Capturing::real("a_capture_contains_no_private_values", "jit-cu12-9.19.0") else { return };
     let planted = real.dir.path().join("planted-dir");
     std::fs::create_dir(&planted).unwrap();
-    // The copies show in messages about libraries.
+    // The copies appear in messages about libraries.
     for entry in std::fs::read_dir(&real.cudnn).unwrap().map(|entry| entry.unwrap().path()) {
         support::link_or_copy(&entry, &planted.join(entry.file_name().unwrap())).unwrap();
     }
@@ -626,8 +617,7 @@ fn a_capture_contains_no_private_values() {
         let child = Child::new(PLANNER, Subject::Loader, &planted).env("CUDNN_CAPTURE", &file);
         let child = child.env("LD_LIBRARY_PATH", libraries.unwrap_or_default()).env("PLANTED", "planted-value");
         let graphs = ["works", "integers", "mixed-types", "fused", "execute:works"];
-        let output = child.within(&planted).run(&[&["capture", "explain", &device], &graphs[..]].concat());
-        assert_eq!(output.code, Some(0), "{output:#?}");
+        child.within(&planted).run_successfully(&[&["capture", "explain", &device], &graphs[..]].concat());
         let text = std::fs::read_to_string(&file).unwrap();
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or("planted".into());
         for private in ["planted", "planner", "/tmp", "/root", "/home", "0x7f", host.trim()] {

@@ -1,5 +1,5 @@
-//! Tests programs that are written from captures: they plan the same graphs in the same way, fail in the same way, and
-//! compute the same results. Texts of the capture remain text.
+//! Tests programs from captures. They plan the same graphs in the same way, fail in the same way, and compute the same
+//! results. Texts of the capture remain text.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -15,19 +15,17 @@ use crate::capture::Capturing;
 
 const RELEASE: &str = "jit-cu12-9.19.0";
 
-/// Returns the lines with text from the capture.
 fn text(program: &str) -> impl Iterator<Item = &str> {
     program.lines().filter(|line| line.contains("!planted"))
 }
 
-/// Compiles and runs programs.
 struct Programs {
     dir: TempDir,
     cudnn: PathBuf,
 }
 
 impl Programs {
-    /// Returns the command that runs a program, after it was compiled.
+    /// Compiles a program, and returns the command that runs it.
     fn built(&self, program: &str, language: Language) -> Command {
         let file = |name: &str| self.dir.path().join(name);
         match language {
@@ -50,7 +48,6 @@ impl Programs {
         }
     }
 
-    /// Returns the output and the capture of a program.
     fn run(&self, case: &Case, language: Language, libraries: &str) -> (String, Capture) {
         let file = self.dir.path().join("program.cudnncap");
         let _ = std::fs::remove_file(&file);
@@ -77,7 +74,7 @@ macro_rules! all {
     };
 }
 
-/// Returns what must be the same in the capture of an emitted program.
+/// Returns the part that must be the same in the capture of an emitted program.
 fn comparable(plan: &PlanRecord) -> PlanRecord {
     PlanRecord { plan: 0, device: None, proposal: None, build_us: 0, ..plan.clone() }
 }
@@ -129,13 +126,13 @@ fn programs_for_captures_of_older_releases_plan_with_newer_ones() {
     assert_plans_with("programs_for_captures_of_older_releases_plan_with_newer_ones", "jit-cu13-9.27.0");
 }
 
-/// Asserts that a program for a graph that cuDNN 9.19 has captured on an H200 plans with a newer release, which needs more
-/// members of the device's description.
+/// Asserts that a program for a graph that cuDNN 9.19 has captured on an H200 plans with a newer release, which needs
+/// more members of the device's description.
 pub(super) fn assert_plans_with(test: &str, release: &str) {
     let (Some(capturing), Some(cudnn)) = (Capturing::real(test, RELEASE), lib_dir(release)) else { return };
     let capture = Capture { records: capturing.capture(&["works"]), ..Capture::default() };
     let mut case = Case::select(&capture, "").unwrap();
-    // Another release may lack the engine.
+    // Another release may not have the engine.
     case.captured.plan = None;
     let mut device: serde_json::Value = serde_json::from_str(case.captured.device.as_deref().unwrap()).unwrap();
     for member in ["smCountOrigin", "oversizedSharedMemoryPerBlock", "memoryBusWidth"] {
@@ -210,7 +207,7 @@ int cuMemcpyHtoD_v2(void *to, const void *from, size_t size) { memcpy(to, from, 
 int cuMemcpyDtoH_v2(void *to, const void *from, size_t size) { memcpy(to, from, size); return 0; }
 "#;
 
-/// A cuDNN that adds a host value to all bytes of the first tensor. It checks the alignment of the second one.
+/// A cuDNN that adds a host value to all bytes of the first tensor, and checks the alignment of the second one.
 const CUDNN: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -334,7 +331,7 @@ fn texts_of_a_capture_do_not_become_code() {
         assert!(program.is_ascii() && program.contains("!planted"), "{program}");
         assert!(!program.lines().any(|line| line.trim_start().starts_with("!planted")), "{program}");
         assert!(!program.contains("\r") && !text(&program).any(|line| line.ends_with("\\")), "{program}");
-        // It compiles, and ends before it loads cuDNN.
+        // The program compiles, and exits before it loads cuDNN.
         let mut command = programs.built(&program, language);
         if language == Language::Python {
             let check = "import ast, sys; ast.parse(open(sys.argv[1]).read())";

@@ -8,7 +8,6 @@ use crate::capture;
 use crate::planning::Planning;
 use crate::plans::PLANNER;
 
-/// A rule of a file, without the name and the reason.
 fn file(dir: &Path, conditions: &[&str]) -> String {
     let rules = conditions
         .iter()
@@ -20,7 +19,6 @@ fn file(dir: &Path, conditions: &[&str]) -> String {
     file.display().to_string()
 }
 
-/// Plans convolutions for a described GPU, with rules.
 pub(super) struct Blocking {
     planning: Planning,
 }
@@ -30,7 +28,7 @@ impl Blocking {
         Some(Blocking { planning: Planning::real(test, release)? })
     }
 
-    /// Uses a stand-in whose plans need 1 to 999 bytes of workspace. The convolutions of a real cuDNN need none.
+    /// Uses a stand-in with plans that need 1 to 999 bytes of workspace. The convolutions of a real cuDNN need none.
     fn with_workspace() -> Self {
         let planning = Planning::stand_in();
         let device = r#"{"deviceVer":900,"cudaDeviceId":0,"deviceName":"A GPU"}"#;
@@ -40,12 +38,9 @@ impl Blocking {
 
     pub(super) fn run(&self, layers: &str, rules: &str) -> ChildOutput {
         let child = self.planning.child().env("CUDNN_ERRATA", rules).env("CUDNN_LOGLEVEL_DBG", "2");
-        let output = child.env("CUDNN_CAPTURE", self.capture()).run(&[layers, "errata", &self.planning.device()]);
-        assert_eq!(output.code, Some(0), "{output:#?}");
-        output
+        child.env("CUDNN_CAPTURE", self.capture()).run_successfully(&[layers, "errata", &self.planning.device()])
     }
 
-    /// Returns the directory of the test.
     fn dir(&self) -> &Path {
         self.planning.dir.path()
     }
@@ -54,8 +49,8 @@ impl Blocking {
         self.dir().join("app.cudnncap")
     }
 
-    /// Asserts that a capture contains only refused plans if a rule with these conditions refuses all of them. Returns the
-    /// functions that failed otherwise.
+    /// Asserts that a capture contains only refused plans if a rule with these conditions refuses all of them. Returns
+    /// the functions of other failures.
     fn failures_beside_refusals(&self, layers: &str, conditions: &str) -> Vec<String> {
         self.run(layers, &file(self.dir(), &[conditions]));
         let records = capture::records(&self.capture());
@@ -69,8 +64,8 @@ impl Blocking {
         capture::failures(&records).iter().map(|failure| failure.call.clone()).collect()
     }
 
-    /// Asserts that these rules block the plans whose lines contain all of these texts, and change no other line. The
-    /// other plans are cached, because cuDNN compiles them for half a second each.
+    /// Asserts that these rules block the plans with lines that contain all of these texts, and change no other line.
+    /// The other plans are cached, because cuDNN compiles them for half a second each.
     pub(super) fn assert_blocks(&self, without: &str, rules: &str, texts: &[&str], rule: &str) {
         let with = self.run("errata,plans", rules);
         let (before, after) = (without.lines(), with.stdout.lines());
@@ -174,7 +169,6 @@ fn refused_plans_are_captured() {
     }
 }
 
-/// A plan that another process has cached is blocked as well.
 #[test]
 fn cached_plans_are_blocked() {
     let Some(planning) = Blocking::real("cached_plans_are_blocked", "jit-cu12-9.19.0") else { return };
@@ -189,7 +183,7 @@ fn cached_plans_are_blocked() {
     assert!(!output.contains("SUCCESS"), "{output}");
 }
 
-/// Random programs see no difference if no rule selects their plans, including their own error texts.
+/// Error texts of the program are also compared.
 #[test]
 fn random_programs_see_no_difference_unless_a_plan_is_blocked() {
     let dir = TempDir::new();
@@ -198,9 +192,7 @@ fn random_programs_see_no_difference_unless_a_plan_is_blocked() {
     graph.build(&dir.file(Library::Graph));
     let run = |layers: &str, rules: &str, args: &[&str]| {
         let child = Child::new(PLANNER, Subject::Loader, dir.path()).env("CUDNN_ERRATA", rules);
-        let output = child.run(&[&[layers], args].concat());
-        assert_eq!(output.code, Some(0), "{output:#?}");
-        output
+        child.run_successfully(&[&[layers], args].concat())
     };
     let selecting_none = file(dir.path(), &[r#""engines":[12345]"#]);
     for args in [&["0", "300"][..], &["300", "600", "8"], &["variants"], &["throw"], &["last-error"]] {

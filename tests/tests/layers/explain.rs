@@ -1,10 +1,9 @@
-//! Tests the layer `explain`: it names the cause if no plan of a graph works, and the program sees no difference.
+//! Tests the layer `explain`, which names the cause if no plan of a graph works. The program must not see a difference.
 
 use support::{Child, ChildOutput, FakeLibrary, Library, PlanningLibraries, Subject, TempDir, Version};
 
 use crate::plans::PLANNER;
 
-/// Plans graphs for a described H200 with a real cuDNN.
 pub(super) struct Explaining {
     /// Up to 9.10.2, cuDNN returns a more specific last error once any callback was set.
     changes_texts: bool,
@@ -28,9 +27,7 @@ impl Explaining {
 
     fn run_as(&self, child: Child, layers: &str, graphs: &[&str]) -> ChildOutput {
         let device = self.dir.path().join("h200.json").display().to_string();
-        let output = child.run(&[&[layers, "explain", &device], graphs].concat());
-        assert_eq!(output.code, Some(0), "{output:#?}");
-        output
+        child.run_successfully(&[&[layers, "explain", &device], graphs].concat())
     }
 
     /// Runs the program with and without the layer, and returns the reports.
@@ -58,13 +55,11 @@ impl Explaining {
     }
 }
 
-/// Splits the output into reports.
 fn reports(stderr: &str) -> Vec<String> {
     let reports = stderr.split("cudnn-explain: ").filter(|report| !report.is_empty());
     reports.map(str::to_owned).collect()
 }
 
-/// Returns the first three lines of a report.
 pub(super) fn first_lines(report: &str) -> String {
     report.lines().take(3).collect::<Vec<_>>().join("\n")
 }
@@ -107,8 +102,7 @@ fn the_cause_and_a_supported_change_are_named() {
     assert!(report.contains("supported if: b (tensor 2) is half instead of bfloat16"), "{report}");
 }
 
-/// PyTorch describes a graph again for each mode of the heuristics, destroys it before it tries the plans, and ignores some
-/// proposals.
+/// PyTorch describes a graph for each mode, destroys it before it tries the plans, and ignores some proposals.
 #[test]
 fn graphs_that_are_described_again_are_one_graph() {
     let test = "graphs_that_are_described_again_are_one_graph";
@@ -164,7 +158,7 @@ fn a_rule_that_blocks_all_engines_is_the_cause() {
     let reports = reports(&output.stderr);
     let report = reports.iter().find(|report| report.starts_with("all ")).unwrap();
     assert!(first_lines(report).contains("blocked by the erratum all: a test blocks it"), "{report}");
-    // The engines have one reason.
+    // The engines have the same reason.
     assert_eq!(report.matches("blocked by the erratum").count(), 2, "{report}");
 }
 
@@ -199,7 +193,6 @@ fn reports_go_to_the_selected_file() {
     assert!(output.stderr.contains(r#"CUDNN_EXPLAIN="yes" is neither `failures` nor `used`"#), "{output:#?}");
 }
 
-/// Random programs see no difference. Their executed plans are shown with the engine that they use.
 #[test]
 fn random_programs_see_no_difference_and_their_engines_are_shown() {
     let test = "random_programs_see_no_difference_and_their_engines_are_shown";
@@ -214,9 +207,7 @@ fn random_programs_see_no_difference_and_their_engines_are_shown() {
         let child = Child::new(PLANNER, Subject::Loader, dir.path()).env("CUDNN_EXPLAIN", reports);
         let child = child.env("CUDNN_PLANS_DIR", dir.path().join("plans"));
         let child = child.env("CUDNN_TRACE_LINES", dir.path().join("lines.txt"));
-        let output = child.run(&[&[layers], args].concat());
-        assert_eq!(output.code, Some(0), "{output:#?}");
-        output
+        child.run_successfully(&[&[layers], args].concat())
     };
     for args in [&["0", "300"][..], &["300", "600", "8"], &["variants"], &["throw"], &["ask-back"], &["last-error"]] {
         let without = run("none", "", args).stdout;

@@ -17,7 +17,6 @@ use crate::plans::{FRONTEND, PLANNER, Real, assert_order_does_not_count, assert_
 use crate::tuned::{assert_filters_apply, assert_order};
 use crate::validate::{messages, real_mistakes};
 
-/// The newest pinned release.
 fn newest_id() -> &'static str {
     support::full_releases().max_by_key(|release| release.cudnn_version()).unwrap().id
 }
@@ -64,10 +63,8 @@ fn a_real_cudnn_receives_all_arguments_of_its_newest_functions() {
     }
 }
 
-/// A program that uses the frontend.
 struct Frontend {
     program: PathBuf,
-    /// The directories of its libraries.
     path: OsString,
 }
 
@@ -106,7 +103,6 @@ impl Frontend {
         Some(Frontend { program, path: std::env::join_paths(path).unwrap() })
     }
 
-    /// Builds plans of 15 graphs with a release of cuDNN.
     fn run(&self, real: &Real, layers: &str, variables: &[(&str, &Path)]) -> ChildOutput {
         let mut command = Command::new(&self.program);
         command.arg(&real.devices[0]).env("LD_LIBRARY_PATH", &self.path).env("CUDNN_LOADER_DIR", &real.cudnn);
@@ -120,8 +116,7 @@ impl Frontend {
     }
 }
 
-/// Plans of a program that uses the frontend are cached and restored in a second process. The test runs with cuDNN 9.19
-/// and with the newest release, whose headers take a minute to compile.
+/// Runs with cuDNN 9.19 and with the newest release, whose headers take a minute to compile.
 #[test]
 #[ignore = "downloads full releases of cuDNN"]
 fn plans_of_the_frontend_are_cached() {
@@ -142,7 +137,7 @@ fn plans_of_the_frontend_are_cached() {
     }
 }
 
-/// The frontend builds plans of the engines that a ranking recommends, also for attention.
+/// The frontend builds plans of recommended engines, also for attention.
 #[test]
 #[ignore = "downloads full releases of cuDNN"]
 fn programs_of_the_frontend_use_tuned_engines() {
@@ -172,7 +167,7 @@ fn programs_of_the_frontend_use_tuned_engines() {
     }
 }
 
-/// The newest release proposes 40 engines, of which some are nondeterministic or need a workspace.
+/// The newest release proposes 40 engines, some of which are nondeterministic or need a workspace.
 #[test]
 #[ignore = "downloads full releases of cuDNN"]
 fn the_newest_release_proposes_tuned_engines_first() {
@@ -181,10 +176,8 @@ fn the_newest_release_proposes_tuned_engines_first() {
     assert_filters_apply(test, newest_id());
 }
 
-/// The plans of a captured program.
 struct PlannedGraphs {
     cudnn: Release,
-    /// The label and the plan of each graph.
     plans: BTreeMap<String, (String, PlanRecord)>,
 }
 
@@ -205,7 +198,6 @@ impl PlannedGraphs {
         PlannedGraphs { cudnn: Release::from_number(cudnn), plans }
     }
 
-    /// Returns rankings of the planned engines.
     fn rankings(&self, choice: impl Fn(Choice) -> Choice) -> String {
         let ranking = |(graph, (label, plan)): (&String, &(String, PlanRecord))| {
             let engine = plan.engine.clone().unwrap();
@@ -224,7 +216,6 @@ impl PlannedGraphs {
         crate::tuned::file(self.plans.iter().map(ranking))
     }
 
-    /// Returns the labels of the graphs with other engines than in another run.
     fn changed<'a>(&'a self, other: &'a PlannedGraphs) -> impl Iterator<Item = &'a String> {
         let is_changed =
             |(graph, (_, plan)): &(&String, &(String, PlanRecord))| plan.engine != other.plans[*graph].1.engine;
@@ -285,7 +276,6 @@ fn captures_of_full_releases_are_complete() {
     }
 }
 
-/// Mistakes are named, and correct graphs are not, in an older and in the newest release.
 #[test]
 #[ignore = "downloads full releases of cuDNN"]
 fn mistakes_are_named_in_full_releases() {

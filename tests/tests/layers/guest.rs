@@ -22,7 +22,6 @@ const LAYERS: [&str; 9] = [
     "explain,validate,errata,tuned,capture,plans,trace",
 ];
 
-/// Returns a directory with the client, a plugin and the layer `gate`.
 fn guest() -> Option<&'static TempDir> {
     static GUEST: OnceLock<Option<TempDir>> = OnceLock::new();
     let compiled = GUEST.get_or_init(|| {

@@ -9,7 +9,6 @@ use support::{Child, ChildOutput, FakeLibrary, Library, PlanningLibraries, Subje
 
 use crate::plans::PLANNER;
 
-/// A directory with cuDNN.
 pub(super) struct Planning {
     pub(super) dir: TempDir,
     pub(super) cudnn: PathBuf,
@@ -34,12 +33,10 @@ impl Planning {
         Planning { cudnn: dir.path().to_owned(), dir, libraries: None }
     }
 
-    /// Returns the file that describes the H200.
     pub(super) fn device(&self) -> String {
         self.dir.path().join("h200.json").display().to_string()
     }
 
-    /// Returns the planner with directories for cuDNN and cached plans.
     pub(super) fn child(&self) -> Child {
         let child = Child::new(PLANNER, Subject::Loader, &self.cudnn);
         let child = child.env("CUDNN_PLANS_DIR", self.dir.path().join("plans"));
@@ -54,7 +51,7 @@ impl Planning {
     }
 }
 
-/// The stand-in for NVRTC compiles a program again if the file with the result is damaged or belongs to another program.
+/// The stand-in for NVRTC compiles again if the stored result is damaged or belongs to another program.
 #[test]
 fn compiled_programs_are_stored_and_verified() {
     let Some(planning) = Planning::real("compiled_programs_are_stored_and_verified", "jit-cu12-9.19.0") else { return };
@@ -126,7 +123,6 @@ fn transient_failures_of_nvrtc_are_not_stored() {
         ("nvrtcGetPTXSize", "0 0 CUBIN", 0),
         ("nvrtcGetCUBIN", "0 1 CUBIN", 0),
         ("none", "0 0 CUBIN", 1),
-        // The result is not compiled again.
         ("nvrtcCompileProgram", "0 0 CUBIN", 1),
     ] {
         let output = Command::new(&main).arg(failing).env("LD_LIBRARY_PATH", &stand_in).output().unwrap();

@@ -14,7 +14,6 @@ use support::{Child, ChildOutput, FakeLibrary, Library, PlanningLibraries, Subje
 
 pub(super) const PLANNER: &str = env!("CARGO_BIN_EXE_planner");
 const VERSION: Version = Version::new(9, 19, 0);
-/// Replaces `getenv`.
 const GETENV: &str = include_str!("../../layers/environment.c");
 
 /// A plan store, and a fake cuDNN with plans that contain exactly their inputs.
@@ -35,7 +34,6 @@ impl World {
         self.dir.path().join("plans")
     }
 
-    /// Runs the planner's arguments with these layers.
     fn run(&self, layers: &str, args: &[&str]) -> ChildOutput {
         let output = self.child().run(&[&[layers], args].concat());
         assert_eq!((output.code, output.signal), (Some(0), None), "{layers} {args:?}: {}", output.stderr);
@@ -57,7 +55,6 @@ impl World {
     }
 }
 
-/// Returns a number of the summary.
 pub(super) fn count(output: &ChildOutput, what: &str) -> usize {
     let lines = output.stderr.lines().filter_map(|line| line.trim().split_once(' '));
     lines.filter(|(_, rest)| rest.starts_with(what)).filter_map(|(count, _)| count.parse::<usize>().ok()).sum()
@@ -83,8 +80,8 @@ fn difference(expected: &str, found: &str) -> Option<String> {
     }
 }
 
-/// Random programs receive the same statuses, texts, attributes and results with and without the layer. This holds for
-/// empty and full stores, with and without a trace, and for one or several threads.
+/// Compares statuses, texts, attributes and results with and without the layer, for empty and full stores, with and
+/// without a trace, and for one or several threads.
 #[test]
 fn random_programs_see_no_difference() {
     if support::is_emulated("random_programs_see_no_difference", "an emulator is slow") {
@@ -103,8 +100,7 @@ fn random_programs_see_no_difference() {
     for layers in ["trace,plans", "plans,trace"] {
         let both = world.run(layers, &args);
         assert_eq!(difference(&without, &both.stdout), None, "{layers}");
-        // The count is the same, because the layers share their knowledge of descriptors without influencing each
-        // other.
+        // The count is the same, because layers share their knowledge of descriptors without side effects.
         assert_eq!(count(&both, "restored in"), count(&warm, "restored in"), "{layers}: {}", both.stderr);
     }
     let without = world.run("none", &["0", "800", "8"]).stdout;
@@ -112,8 +108,7 @@ fn random_programs_see_no_difference() {
     assert_eq!(difference(&without, &threads.stdout), None, "in several threads");
 }
 
-/// A layer below this one can change the graph that cuDNN receives. Then the store would contain the plan for the other
-/// graph.
+/// A layer below can change the graph, and the store would then contain the plan for the other graph.
 #[test]
 fn plans_are_not_cached_with_an_unknown_layer_below() {
     let world = World::new();
@@ -152,8 +147,7 @@ fn different_plans_are_not_confused_with_cached_plans() {
     }
 }
 
-/// Returns the number of programs that attack the layer, with one to three plans per program. `CUDNN_TESTS_ATTACKS`
-/// sets a higher number.
+/// Returns the number of attacking programs, with one to three plans each. `CUDNN_TESTS_ATTACKS` raises it.
 fn attacks(default: &str) -> String {
     std::env::var("CUDNN_TESTS_ATTACKS").unwrap_or_else(|_| default.to_owned())
 }
@@ -185,8 +179,7 @@ fn undocumented_calls_are_not_confused() {
     }
 }
 
-/// cuDNN reads some variables when it is loaded, and others when it plans. Programs set variables in between, or after
-/// their first call.
+/// cuDNN reads some variables when it is loaded and others when it plans. Programs set them in between.
 #[test]
 fn a_variable_that_is_set_late_is_noticed() {
     let world = World::new();
@@ -216,7 +209,7 @@ fn a_variable_that_is_set_late_is_noticed() {
     }
 }
 
-/// If a program loads cuDNN before it adds the layer, the environment may have changed since.
+/// The environment may have changed between loading cuDNN and adding the layer.
 #[test]
 fn plans_are_not_cached_if_cudnn_was_loaded_before_the_layer_was_added() {
     let world = World::new();
@@ -229,8 +222,7 @@ fn plans_are_not_cached_if_cudnn_was_loaded_before_the_layer_was_added() {
     assert!(!world.store().exists());
 }
 
-/// Another thread may call `setenv` while the layer checks for changed variables. The layer reads individual variables
-/// by name rather than the whole environment.
+/// Another thread may call `setenv` while the layer checks variables, so it reads them by name.
 #[test]
 fn the_environment_is_read_as_a_whole_only_when_cudnn_is_loaded() {
     let world = World::new();
@@ -244,8 +236,8 @@ fn the_environment_is_read_as_a_whole_only_when_cudnn_is_loaded() {
     }
 }
 
-/// The files of cuDNN and of the store may be on a slow file system. No thread waits for them when the layer is
-/// initialized. A call that waits for more than a second bypasses the layers, and plans are then not cached.
+/// The files of cuDNN and of the store may be on a slow file system. No thread waits for them during the layer's
+/// initialization. A call that waits for more than a second bypasses the layers, and plans are then not cached.
 #[test]
 fn a_slow_start_does_not_disable_the_layer() {
     let world = World::new();
@@ -280,8 +272,7 @@ fn a_slow_start_does_not_disable_the_layer() {
     assert!(!stderr.contains("bypassed this layer"), "{stderr}");
 }
 
-/// An exception of the program's log callback propagates through all calls, including calls that the layer itself
-/// makes.
+/// An exception of the program's log callback propagates through all calls, including calls of the layer itself.
 #[test]
 fn an_exception_of_a_callback_propagates() {
     let world = World::new();
@@ -310,7 +301,7 @@ fn an_exception_of_a_callback_propagates() {
     }
 }
 
-/// cuDNN accepts a configuration that is not finalized, but refuses to return its attributes. A callback would see that.
+/// cuDNN accepts an unfinalized configuration, but refuses to return its attributes, which a callback sees.
 #[test]
 fn layers_read_no_configuration_that_is_not_finalized() {
     let world = World::new();
@@ -336,13 +327,12 @@ fn a_callback_may_ask_for_the_plan_that_is_being_finalized() {
         let output = world.run_ending_early("plans", &["ask-back"]);
         assert_eq!(output.stdout, "asked: true\n", "{}", output.stderr);
         assert_eq!((count(&output, "built in"), count(&output, "restored in")), expected, "{}", output.stderr);
-        // Without this rule, the callback would wait for itself, for half a minute.
+        // Otherwise, the callback would wait for itself, for half a minute.
         assert!(start.elapsed() < Duration::from_secs(25), "{:?}", start.elapsed());
     }
 }
 
-/// A finalized plan may outlive the handle. Then the restored plan also receives the queries that only cuDNN's own plan
-/// can answer.
+/// If a plan outlives its handle, the restored plan also receives queries that only cuDNN's own can answer.
 #[test]
 fn a_restored_plan_may_outlive_its_handle() {
     let world = World::new();
@@ -354,7 +344,7 @@ fn a_restored_plan_may_outlive_its_handle() {
     }
 }
 
-/// Fetching the last error with an empty buffer clears it, too.
+/// Fetching the last error with an empty buffer also clears it.
 #[test]
 fn the_last_error_is_returned_once() {
     let world = World::new();
@@ -370,7 +360,7 @@ fn the_last_error_is_returned_once() {
     }
 }
 
-/// A cached plan is rejected if its JSON contains a different engine than the cache key.
+/// The JSON of the plan contains a different engine than the cache key.
 #[test]
 fn a_cached_plan_of_a_different_engine_is_not_restored() {
     let world = World::new();
@@ -395,7 +385,6 @@ fn a_cached_plan_of_a_different_engine_is_not_restored() {
     assert_eq!(count(&with, "cached but unusable"), count(&cold, "built in"), "{}", with.stderr);
 }
 
-/// An unusable store is reported, and the program continues.
 #[test]
 fn an_unusable_store_only_disables_the_cache() {
     let world = World::new();
@@ -469,7 +458,6 @@ pub(super) struct Real {
 }
 
 impl Real {
-    /// Uses cuDNN 9.19.
     pub(super) fn new(test: &str) -> Option<Self> {
         Self::with(test, "jit-cu12-9.19.0", "7")
     }
@@ -503,9 +491,7 @@ impl Real {
         for (name, value) in variables {
             child = child.env(name, value);
         }
-        let output = child.run(args);
-        assert_eq!(output.code, Some(0), "{output:#?}");
-        output
+        child.run_successfully(args)
     }
 }
 
@@ -531,7 +517,7 @@ pub(super) fn assert_variables_are_known(cudnn: &Path, libraries: &str, device: 
         asked.filter(|(library, _)| compilers.iter().any(|name| library.starts_with(name))).collect();
     // If another preloaded library or static linking hid the calls, this variable would be missing.
     assert!(asked.iter().any(|(_, name)| *name == "CUDNN_JIT_FLAGS_DBG"), "{asked:?}");
-    // From 9.28 on for CUDA 13, graph contains the compiler, which reads fewer variables.
+    // From 9.28 for CUDA 13, graph contains the compiler, which reads fewer variables.
     assert!(asked.iter().any(|(_, name)| name.starts_with("NVRTC_")), "{asked:?}");
     let unknown = asked.iter().filter(|(_, name)| variable_use(name.as_ref()) == VariableUse::Unknown);
     assert_eq!(unknown.collect::<Vec<_>>(), Vec::<&(&str, &str)>::new(), "{}", cudnn.display());
@@ -546,13 +532,11 @@ fn variables_read_by_a_real_cudnn_are_known() {
     assert_variables_are_known(&cudnn, &libraries, cudnn_backend::device::H200, "7");
 }
 
-/// Returns the output without the times.
 fn lines(output: &ChildOutput) -> Vec<String> {
     output.stdout.lines().map(|line| line.rsplit_once(';').unwrap_or((line, "")).0.to_owned()).collect()
 }
 
-/// cuDNN 9.19 compiles plans for two described devices, and restores them from the store for the device, the shape and
-/// the type that they were compiled for.
+/// cuDNN 9.19 compiles plans for two described devices, and restores them only for the same device, shape and type.
 #[test]
 fn plans_of_a_real_cudnn_are_restored() {
     let Some(real) = Real::new("plans_of_a_real_cudnn_are_restored") else { return };
@@ -599,8 +583,8 @@ pub(super) fn assert_order_does_not_count(real: &Real) {
     }
 }
 
-/// If an engine is read from a configuration, cuDNN preserves the configuration's knobs in it, but no longer reports
-/// them. A graph with operations that were set twice contains all of them.
+/// If an engine is read from a configuration, cuDNN preserves the configuration's knobs in it without reporting them. A
+/// graph with operations that were set twice contains all of them.
 #[test]
 fn different_plans_from_identical_calls_are_not_confused() {
     let Some(real) = Real::new("plans_that_are_asked_for_in_the_same_words") else { return };
@@ -628,7 +612,7 @@ fn different_plans_from_identical_calls_are_not_confused() {
     }
 }
 
-/// Code that calls libcudnn_graph directly replaces a descriptor with another one with the same address. No layer sees this.
+/// Code that calls libcudnn_graph directly reuses the address of a descriptor, which no layer sees.
 #[test]
 fn a_descriptor_that_other_code_replaces_gets_its_own_plan() {
     let Some(real) = Real::new("a_descriptor_that_other_code_replaces_gets_its_own_plan") else { return };
@@ -641,7 +625,6 @@ fn a_descriptor_that_other_code_replaces_gets_its_own_plan() {
     }
 }
 
-/// Repeats the test with the real cuDNN.
 #[test]
 fn undocumented_calls_of_a_real_cudnn_are_not_confused() {
     let Some(real) = Real::new("undocumented_calls_of_a_real_cudnn_are_not_confused") else { return };
@@ -656,7 +639,7 @@ fn undocumented_calls_of_a_real_cudnn_are_not_confused() {
     }
 }
 
-/// NVIDIA's C++ frontend, which PyTorch and JAX use too.
+/// NVIDIA's C++ frontend, which PyTorch and JAX also use.
 pub(super) const FRONTEND: Wheel = Wheel {
     package: "nvidia-cudnn-frontend",
     version: "1.32.0",
@@ -706,8 +689,8 @@ fn all_attributes_that_the_frontend_sets_are_supported() {
     assert!(checked.len() > 150, "{checked:?}");
 }
 
-/// A program's plans for one device are built again for a different device, which is not installed. A program on that
-/// device that finds the pack compiles no plans.
+/// A program's plans are rebuilt for a different device, which is not installed. A program on that device that finds
+/// the pack compiles no plans.
 #[test]
 fn plans_are_rebuilt_for_another_device() {
     let Some(real) = Real::new("plans_are_rebuilt_for_another_device") else { return };

@@ -16,13 +16,11 @@ use support::{
 const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
 const JIT: &str = "jit-cu12-9.19.0";
 
-/// Returns the client, linked to the drop-in and installed with the layers.
 fn traced() -> Option<&'static TempDir> {
     static CLIENT: OnceLock<Option<TempDir>> = OnceLock::new();
     CLIENT.get_or_init(|| client("trace.c", &drop_in().join("lib"), &["-lpthread"])).as_ref()
 }
 
-/// Returns a run of the client with tracing enabled on this cuDNN.
 fn child(cudnn: &Path) -> Option<Child> {
     let child = Child::bare(traced()?.path().join("client"))
         .env("LD_LIBRARY_PATH", drop_in().join("lib"))
@@ -57,7 +55,6 @@ fn named<'a>(events: &'a [Value], wanted: &str) -> Vec<&'a Value> {
     events.iter().filter(|event| name(event) == wanted).collect()
 }
 
-/// Returns the files in a directory, sorted by name.
 fn files(dir: &Path) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
@@ -93,8 +90,7 @@ fn a_record_contains_the_time_the_thread_the_arguments_and_the_status() {
         .env("CUDNN_LAYER_PATH", drop_in().join("lib"))
         .env("CUDNN_LAYERS", "trace")
         .env("CUDNN_TRACE", &file)
-        .run(&["cudnnGetVersion", "create", "~cudnnGetErrorString", "~cudnnCreateTensorDescriptor"]);
-    assert_eq!(output.code, Some(0), "{output:#?}");
+        .run_successfully(&["cudnnGetVersion", "create", "~cudnnGetErrorString", "~cudnnCreateTensorDescriptor"]);
     assert_eq!(output.stderr, "", "{output:#?}");
     let events = events(&file);
     let create = named(&events, "cudnnCreate")[0];
@@ -115,8 +111,7 @@ fn a_record_contains_the_time_the_thread_the_arguments_and_the_status() {
     assert!(failed["args"]["report"].as_str().unwrap().contains("does not include libcudnn_ops.so.9"), "{failed}");
 }
 
-/// A Rust program that contains the loader searches for layers in the program's own directory rather than the
-/// drop-in's.
+/// A Rust program that contains the loader searches for layers in the program's own directory, and not the drop-in's.
 #[test]
 fn the_doctor_traces_a_program_that_contains_the_loader() {
     let Some(cudnn) = lib_dir(JIT) else { return };
@@ -199,8 +194,7 @@ fn every_process_writes_its_own_file() {
         let dir = TempDir::new();
         let Some(child) = child(&cudnn) else { return };
         let child = child.env("CUDNN_TRACE", dir.path().join(pattern));
-        let output = child.run(&["calls:2", before, fork, "calls:3"]);
-        assert_eq!(output.code, Some(0), "{output:#?}");
+        let output = child.run_successfully(&["calls:2", before, fork, "calls:3"]);
         let files = files(dir.path());
         assert_eq!(files.len(), 2, "{files:?}");
         let all = if before == "close-all" { 5 } else { 6 };
@@ -241,7 +235,7 @@ fn relative_names_stay_in_the_directory_of_the_first_call() {
 #[test]
 fn a_file_that_another_process_writes_is_not_touched() {
     let Some(cudnn) = lib_dir(JIT) else { return };
-    // The same without hard links, and in a sandbox where new glibc threads abort.
+    // Also test without hard links, and in a sandbox where new glibc threads abort.
     for first in ["memory", "deny:link", "deny:rseq"] {
         let dir = TempDir::new();
         let file = dir.path().join("trace.json");
@@ -308,12 +302,11 @@ fn a_program_continues_if_the_file_cannot_grow() {
     assert!((50_000..51_400).contains(&lines.len()) && lines.contains(end), "{}", lines.len());
 }
 
-/// A file system in an image or in memory, mounted on a directory and unmounted on drop.
+/// A file system in an image or in memory, which is mounted on a directory and unmounted on drop.
 struct Mounted(TempDir);
 
 impl Mounted {
-    /// Mounts the file system. If that fails on this machine or for this user, prints that the test did not run and
-    /// returns `None`.
+    /// Mounts the file system. If that fails, prints that the test did not run and returns `None`.
     fn new(test: &str, kind: &str) -> Option<Mounted> {
         let dir = TempDir::new();
         let (image, at) = (dir.path().join("image"), dir.path().join("mounted"));
@@ -407,8 +400,7 @@ fn a_program_may_close_all_descriptors() {
     }
 }
 
-/// The first thread that writes reopens the file. The other threads must not mistake that lock for another process's
-/// lock.
+/// The first writing thread reopens the file. Others must not mistake its lock for another process's.
 #[test]
 fn threads_may_write_after_all_descriptors_were_closed() {
     let fake = fake_set();
@@ -459,8 +451,7 @@ fn a_file_that_cannot_be_written_disables_the_layer() {
     let missing = dir.path().join("missing/trace.json");
     for file in [missing, dir.path().to_owned(), "/dev/null".into(), link, target.clone(), data.clone()] {
         let Some(child) = child(&cudnn) else { return };
-        let output = child.env("CUDNN_TRACE", &file).run(&["calls:1"]);
-        assert_eq!(output.code, Some(0), "{output:#?}");
+        let output = child.env("CUDNN_TRACE", &file).run_successfully(&["calls:1"]);
         assert!(output.stderr.contains("layer \"trace\"") && output.stderr.contains("cannot write"), "{output:#?}");
     }
     assert!(Path::new("/dev/null").exists());
@@ -491,8 +482,7 @@ fn lines_are_complete() {
     let dir = TempDir::new();
     let file = dir.path().join("lines-%i");
     let Some(child) = child(fake.path()) else { return };
-    let output = child.env("CUDNN_TRACE_LINES", &file).run(&["execute:1"]);
-    assert_eq!(output.code, Some(0), "{output:#?}");
+    child.env("CUDNN_TRACE_LINES", &file).run_successfully(&["execute:1"]);
     let text = std::fs::read_to_string(&files(dir.path())[0]).unwrap();
     let line = text.lines().find(|line| line.contains("cudnnBackendExecute(")).unwrap();
     assert!(line.starts_with("cudnn-trace "), "{line}");
@@ -547,7 +537,6 @@ fn compile_library(code: &str, file: &Path) {
     run_compiler(compiler.arg(format!("-Wl,-soname,{soname}")));
 }
 
-/// An NVTX tool that prints the ranges.
 const TOOL: &str = r#"
 #include <stdio.h>
 struct table { size_t size; int (*module)(int, void ****, unsigned *); };

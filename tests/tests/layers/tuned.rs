@@ -10,9 +10,8 @@ use support::ChildOutput;
 
 use crate::planning::Planning;
 
-/// All ways of asking, except for those with arrays that cuDNN cannot fill.
+/// All kinds of queries, except for arrays that cuDNN cannot fill.
 const WAYS: [&str; 9] = ["all", "first", "many", "silent", "used", "again", "threads", "fork", "plan"];
-/// The release of the quick tests with a real cuDNN.
 const RELEASE: &str = "jit-cu12-9.19.0";
 const ALL_LAYERS: &str = "explain,validate,capture,errata,tuned,plans,trace";
 
@@ -86,7 +85,6 @@ impl Asking {
         child.run(&[&[layers, "tuned", &self.device], ways].concat())
     }
 
-    /// Returns a ranking of these engines.
     fn ranking(&self, engines: Vec<Choice>) -> Ranking {
         let is_real = self.planning.libraries.is_some();
         Ranking {
@@ -127,19 +125,17 @@ fn leaks_nothing(output: &ChildOutput) -> bool {
     output.stderr.lines().rfind(|line| line.contains("not destroyed")).is_some_and(|line| line.starts_with("0 "))
 }
 
-/// Formats an engine without its knobs.
 fn text(choice: &Choice) -> String {
     format!("engine {}", choice.engine)
 }
 
-/// Returns the text of a file with these rankings.
 pub(super) fn file(rankings: impl IntoIterator<Item = Ranking>) -> String {
     let mut choices = Choices::default();
     rankings.into_iter().for_each(|ranking| choices.insert(ranking).unwrap());
     choices.to_json()
 }
 
-/// Returns the engines of a line, without the knobs, and what precedes them.
+/// Returns the engines of a line without the knobs, and the text before them.
 fn engines(line: &str) -> String {
     let mut text = String::new();
     let mut is_knob = false;
@@ -197,7 +193,6 @@ fn a_real_cudnn_fills_the_descriptors_in_the_order_of_the_ranking() {
     assert_order("a_real_cudnn_fills_the_descriptors_in_the_order_of_the_ranking", RELEASE);
 }
 
-/// Asserts that the proposals of a release are in the order of a ranking.
 pub(super) fn assert_order(test: &str, release: &str) {
     let Some(asking) = Asking::real(test, release) else { return };
     let count = asking.proposals.len();
@@ -250,7 +245,6 @@ fn the_order_stays_if_the_heuristics_choice_is_the_best() {
     }
 }
 
-/// The plan of a tuned engine is cached, packed, and restored in the next process.
 #[test]
 fn plans_of_tuned_engines_are_cached() {
     let Some(asking) = Asking::real("plans_of_tuned_engines_are_cached", RELEASE) else { return };
@@ -285,8 +279,7 @@ fn filters_of_the_program_still_apply() {
     assert_filters_apply("filters_of_the_program_still_apply", RELEASE);
 }
 
-/// Asserts that a program that skips engines, for example nondeterministic ones, finds the same ones in the order of a
-/// ranking.
+/// Asserts that a program that skips some engines finds the same ones in the order of a ranking.
 pub(super) fn assert_filters_apply(test: &str, release: &str) {
     let Some(asking) = Asking::real(test, release) else { return };
     let lists = |output: ChildOutput| -> Vec<(String, Vec<Choice>)> {
@@ -306,7 +299,7 @@ pub(super) fn assert_filters_apply(test: &str, release: &str) {
     }
 }
 
-/// The order for a query is remembered, and checked.
+/// The stored order for a query is verified.
 #[test]
 fn proposals_that_change_are_noticed() {
     let asking = Asking::stand_in();
@@ -318,12 +311,12 @@ fn proposals_that_change_are_noticed() {
     let [first, once, again, count] = lines[0].split("; ").collect::<Vec<_>>()[..] else { panic!("{output:#?}") };
     assert_eq!(count, "3", "{output:#?}");
     assert_eq!((first, again), (&*format!("changed: {expected}, -, -"), &*format!("{expected}, -, -")), "{output:#?}");
-    // One query has all engines in a different order.
+    // Both queries return all engines, in different orders.
     let sorted = |line: &str| line.split(", ").map(str::to_owned).collect::<BTreeSet<_>>();
     assert!(once != again && sorted(once) == sorted(again), "{output:#?}");
     assert_eq!(output.stderr.matches("cuDNN does not propose the expected engines").count(), 1, "{output:#?}");
     assert_eq!(lines[1], format!("all: 3 {expected}, -, -"), "{output:#?}");
-    // After the change, the second place is that of a wrong engine, which the program does not get.
+    // After the change, a wrong engine is in second place, and the program does not get it.
     let wrong = Choice { problem: Some(EngineProblem::Wrong("-".into())), ..second.clone() };
     let rankings = file([asking.ranking(vec![third.clone(), fourth.clone(), wrong])]);
     let output = asking.run("tuned", Some(&rankings), &["changed"]);
@@ -392,7 +385,7 @@ fn traces_name_tuned_engines() {
         asking.run_with(layers, Some(&rankings), &["plan", "plan"], &[("CUDNN_TRACE_LINES", &lines)]);
         let text = std::fs::read_to_string(&lines).unwrap();
         let engine = asking.proposals.last().unwrap().engine;
-        // The second query is answered in the remembered order.
+        // The second query is answered in the stored order.
         let plans = text.lines().filter(|line| line.contains("Finalize") && line.contains("proposal"));
         let plans: Vec<&str> = plans.collect();
         assert_eq!(plans.len(), 2, "{layers}: {text}");
@@ -542,16 +535,13 @@ fn the_first_of_several_files_that_ranks_a_graph_decides() {
     }
 }
 
-/// Random programs see no difference, because no ranking is for their graphs.
 #[test]
 fn random_programs_see_no_difference() {
     let asking = Asking::stand_in();
     std::fs::write(asking.file("app.tuned.json"), file([asking.ranking(asking.reversed())])).unwrap();
     let run = |layers: &str, args: &[&str]| {
         let child = asking.planning.child().env("CUDNN_TUNED", asking.file("app.tuned.json"));
-        let output = child.run(&[&[layers], args].concat());
-        assert_eq!(output.code, Some(0), "{output:#?}");
-        output.stdout
+        child.run_successfully(&[&[layers], args].concat()).stdout
     };
     for args in [&["0", "300"][..], &["300", "600", "8"], &["variants"], &["throw"], &["last-error"], &["outlive"]] {
         assert!(run("none", args) == run("tuned", args), "{args:?}");

@@ -63,7 +63,7 @@ const MISTAKES: [(u32, &str); 49] = [
 /// Executions and calls with freed memory need the stand-in.
 const ONLY_STAND_IN: [u32; 7] = [18, 19, 20, 24, 57, 58, 59];
 
-/// cuDNN takes a tensor for an operation, or uses freed memory, and may crash or not.
+/// cuDNN takes a tensor for an operation, or uses freed memory, and may crash.
 const UNDEFINED: [u32; 2] = [39, 59];
 
 impl Planning {
@@ -73,7 +73,6 @@ impl Planning {
         self.run(layers, if self.libraries.is_some() { &arguments } else { &arguments[..2] })
     }
 
-    /// Asserts that the layer names the mistakes, and changes no result.
     pub(super) fn assert_names(&self, mistakes: &[(u32, &str)]) {
         let mut wrong = Vec::new();
         for (number, code) in mistakes {
@@ -90,7 +89,6 @@ impl Planning {
         assert!(wrong.is_empty(), "{wrong:#?}");
     }
 
-    /// Asserts that correct programs with a real cuDNN cause no message.
     pub(super) fn assert_correct_programs_are_silent(&self) {
         let device = self.device();
         self.assert_silent(&["mistakes", "legitimate", &device]);
@@ -99,19 +97,17 @@ impl Planning {
         self.assert_silent(&["real", "7", &device]);
     }
 
-    /// Asserts that a correct program causes no message.
     fn assert_silent(&self, arguments: &[&str]) {
         let output = self.run("validate", arguments);
         assert_eq!((output.code, messages(&output)), (Some(0), Vec::new()), "{arguments:?}: {output:#?}");
     }
 }
 
-/// Returns the mistakes that a real cuDNN can be used for.
+/// Returns the mistakes that can be made with a real cuDNN.
 pub(super) fn real_mistakes() -> Vec<(u32, &'static str)> {
     MISTAKES.into_iter().filter(|(number, _)| !ONLY_STAND_IN.contains(number)).collect()
 }
 
-/// Returns the lines that the layer has written.
 pub(super) fn messages(output: &ChildOutput) -> Vec<String> {
     let is_message = |line: &&str| RULES.iter().any(|rule| line.starts_with(&format!("{} {}: ", rule.code, rule.name)));
     output.stderr.lines().filter(is_message).map(str::to_owned).collect()
@@ -145,7 +141,7 @@ fn every_rule_has_a_test_and_is_documented() {
     check_document("docs/data/validate-rules.csv", &table);
 }
 
-/// Correct programs cause no message, and random programs see no difference.
+/// Also compares random programs.
 #[test]
 fn programs_see_no_difference_with_validation() {
     let stand_in = Planning::stand_in();

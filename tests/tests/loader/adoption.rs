@@ -1,5 +1,4 @@
-//! Tests the loader in a process that has already loaded a cuDNN. The loader adopts or rejects that cuDNN, and never
-//! loads a second one.
+//! Tests the loader in a process with a loaded cuDNN, which it adopts or rejects, but never loads a second one.
 
 use cudnn_loader::{DIR_VARIABLE, Version};
 use cudnn_probe::Library;
@@ -132,7 +131,6 @@ fn a_linked_sub_library_is_not_called_with_the_graph_of_another_installation() {
     assert!(error.contains(&loaded), "{output:#?}");
 }
 
-/// Returns fake libraries for graph and ops.
 fn graph_and_ops() -> TempDir {
     let dir = graph_with("");
     FakeLibrary::new(Library::Ops, JIT).build(&dir.file(Library::Ops));
@@ -165,7 +163,7 @@ fn check_linked_libraries(release: &str, of_ops: &[&str]) {
     let found = || Child::bare(DRIVER).env("LD_LIBRARY_PATH", &path);
     let opened: Vec<String> = links.iter().map(|link| format!("open:{}", link.display())).collect();
     let calls = [&["load:", "cudnnGetVersion"], of_ops].concat();
-    // Found on the search path, or loaded already, as in a program that links to the libraries.
+    // Found on the search path, or already loaded, as in a program that links to the libraries.
     let loaded: Vec<&str> = opened.iter().map(String::as_str).chain(calls.iter().copied()).collect();
     for (child, calls) in [(found(), &calls), (found(), &loaded)] {
         let output = run(child, calls);

@@ -16,7 +16,7 @@ fn every_function_has_the_name_and_signature_of_its_cudnn_sys_declaration() {
             #[allow(unused_imports, deprecated, reason = "all signatures and the types that they need")]
             mod $library {
                 use cudnn_sys::types::*;
-                // Compiled, not linked or run.
+                // Compiled, but not linked or run.
                 $( const _: unsafe extern "C" fn($($type),*) -> $returns = cudnn_loader::$name; )*
                 $( const _: unsafe extern "C" fn($($type),*) -> $returns = cudnn_loader::$library::$name; )*
                 $( const _: unsafe extern "C" fn($($type),*) -> $returns = cudnn_sys::$name; )*

@@ -1,5 +1,4 @@
-//! Tests the engine and heuristics libraries that `libcudnn_graph.so.9` opens itself. They must come from the selected
-//! installation.
+//! Tests that libraries that `libcudnn_graph.so.9` opens itself come from the selected installation.
 
 use std::path::Path;
 

@@ -10,7 +10,6 @@ use support::{Child, ChildOutput, FakeLibrary, TempDir, client, compile, drop_in
 
 use super::{DRIVER, JIT, graph_with, run};
 
-/// Builds a library for LD_PRELOAD.
 fn hook(dir: &TempDir, name: &str, code: &str) -> PathBuf {
     let file = dir.path().join(name);
     let headers = "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdlib.h>\n#include <string.h>\n";

@@ -26,9 +26,7 @@ fn child(dir: &Path) -> Child {
 
 /// Runs a child, which must exit with 0.
 fn run(child: Child, args: &[&str]) -> ChildOutput {
-    let output = child.run(args);
-    assert_eq!(output.code, Some(0), "{args:?}: {output:#?}");
-    output
+    child.run_successfully(args)
 }
 
 /// Returns the files of cuDNN that were mapped at every `maps` argument, in order.
@@ -45,7 +43,6 @@ fn complete_jit(jit: &Path) -> TempDir {
     dir
 }
 
-/// Returns an intact fake graph library with additional C code.
 fn graph_with(code: &str) -> TempDir {
     let dir = TempDir::new();
     FakeLibrary::new(Library::Graph, JIT).with_code(code).build(&dir.file(Library::Graph));

@@ -56,7 +56,7 @@ fn every_full_release_accepts_the_device_description_that_registers_its_engines(
 
 #[test]
 fn an_unexpected_status_of_the_registration_of_engines_is_reported() {
-    // Descriptors are identified by the number of their kind; 4 is heuristics.
+    // Descriptors are identified by the number of their kind, where 4 is heuristics.
     let code = |faulty: &str| {
         format!(
             "int cudnnBackendCreateDescriptor(long kind, long *descriptor) {{ *descriptor = kind; return 0; }}
@@ -154,8 +154,7 @@ fn contexts_are_created_for_the_requested_devices() {
         compile(FAKE_DRIVER, &["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", flag], &file);
     }
     let open = format!("open:{}", driver.path().join("libcuda.so.1").display());
-    // Whether the program has loaded the driver, the driver's behavior, the devices, the devices with a context, and
-    // the result.
+    // Whether the driver is loaded, its behavior, the devices, the devices with a context, and the result.
     let cases: [(bool, &str, &str, &[&str], &str); 12] = [
         (false, "", "context", &["0"], "done"),
         // The driver is not called unless the program has loaded it.

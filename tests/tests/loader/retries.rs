@@ -1,12 +1,12 @@
 //! Tests when the loader retries a failure: after the process has loaded more libraries, after some time, and after a
 //! preload.
+//! preload.
 
 use cudnn_probe::Library;
 use support::{Child, FakeLibrary, TempDir, compile};
 
 use super::{DRIVER, JIT, child, graph_with, run};
 
-/// Fake libraries for graph, ops and adv.
 fn three_libraries() -> TempDir {
     let dir = graph_with("");
     for library in [Library::Ops, Library::Adv] {
@@ -60,7 +60,7 @@ fn a_temporary_shortage_of_descriptors_has_no_lasting_effect() {
         ("cudnnCreate", "cudnnDestroyTensorDescriptor", "cudnnDestroyRNNDescriptor");
     let failing = format!("?{adv_function}");
     for args in [
-        // Before the first call; in a sub-library; in a preload, after which the first call does not wait.
+        // Before the first call, in a sub-library, and in a preload, after which the first call does not wait.
         &[take, &failing, free, later, graph_function, ops_function, adv_function][..],
         &[graph_function, take, &failing, free, later, ops_function, adv_function],
         &[take, "preload:", &failing, free, later, graph_function, ops_function, adv_function],

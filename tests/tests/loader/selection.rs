@@ -157,7 +157,7 @@ fn code_that_another_user_planted_next_to_a_program_does_not_run() {
     let shared = TempDir::new();
     let build = shared.path().join("build");
     std::fs::create_dir(&build).unwrap();
-    // Run by `cp`, because a child that another thread of this process starts could inherit the open file.
+    // Copy it with `cp`, because a child that another thread of this process starts could inherit the open file.
     assert!(Command::new("cp").arg(DRIVER).arg(&build).status().unwrap().success());
     std::os::unix::fs::chown(&build, Some(65534), Some(65534)).unwrap();
     let link = shared.path().join("lib");

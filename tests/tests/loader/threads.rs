@@ -40,7 +40,7 @@ fn racing_threads_open_every_library_once_and_lose_no_errors() {
     }
 }
 
-/// A library for LD_PRELOAD that prints every library that the program opens.
+/// Builds a library for LD_PRELOAD that prints every library that the program opens.
 fn dlopen_tracer(dir: &TempDir) -> PathBuf {
     let file = dir.path().join("libtracer.so");
     let code = "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdio.h>\n
@@ -82,7 +82,7 @@ fn a_library_whose_constructor_calls_its_own_functions_loads() {
     }
 }
 
-/// The loader opens the library itself, so it must hold no lock of its own.
+/// The loader opens the library itself, so it must not hold a lock of its own.
 #[test]
 fn a_first_call_from_a_constructor_of_cudnn_does_not_deadlock() {
     let output = run(child(graph_with(CALLS_BACK).path()), &["constructor:"]);

@@ -9,7 +9,6 @@ use super::{JIT, child, graph_with, run};
 const FUNCTION: &str = "@cudnnDestroyRNNDescriptor";
 const MISMATCH: &str = "CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH (1002)";
 
-/// Returns fake libraries for graph, ops and adv, with additional C code in adv.
 fn installation(code: &str) -> TempDir {
     let dir = graph_with("");
     FakeLibrary::new(Library::Ops, JIT).build(&dir.file(Library::Ops));

@@ -1,6 +1,6 @@
 //! Runs the commands that the doctor prints on Windows, in cmd, with a fake Python that records the arguments. The
-//! commands are written for PowerShell, which Wine does not include. Except for PowerShell's call operator, cmd
-//! interprets them identically.
+//! commands are for PowerShell, which Wine does not include. cmd interprets them identically, except for PowerShell's
+//! call operator.
 
 use std::path::{Path, PathBuf};
 

@@ -15,13 +15,12 @@ const RELEASE: &str = windows::RELEASE;
 /// With this locale, Wine interprets file names as UTF-8.
 const LOCALE: &str = "C.UTF-8";
 
-/// A directory that simulates a machine: virtual environments and DLL directories, below a path with a space and
+/// A directory that simulates a machine, with virtual environments and DLL directories below a path with a space and
 /// non-ASCII letters.
 struct World {
     dir: TempDir,
 }
 
-/// Returns the doctor, built once.
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| windows::build("cudnn-doctor", "cudnn-doctor", &[]))
@@ -59,14 +58,12 @@ impl World {
     }
 }
 
-/// Runs the doctor with these variables.
 fn doctor(variables: &[(&str, &str)], arguments: &[&str]) -> ChildOutput {
     let child = windows::child(program()).env("LC_ALL", LOCALE);
     let child = variables.iter().fold(child, |child, (name, value)| child.env(name, value));
     arguments.iter().fold(child, |child, argument| child.argument(*argument)).run(&[])
 }
 
-/// Returns the JSON output of a command.
 fn json(variables: &[(&str, &str)], arguments: &[&str]) -> Value {
     let output = doctor(variables, &[&["--json"], arguments].concat());
     serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
@@ -137,7 +134,6 @@ fn a_wheel_in_a_virtual_environment_is_found_loaded_and_explained() {
         );
     }
 
-    // Windows finds all of them on PATH.
     let on_path = [variables[0], ("WINEPATH", dir.as_str())];
     let found = findings(&on_path, &[]);
     assert!(found.iter().all(|(code, _)| code != "C020" && code != "C021" && code != "C022"), "{found:#?}");
@@ -174,8 +170,7 @@ fn broken_sets_of_dlls_are_named() {
     let found = findings(&[used, ("WINEPATH", &alone)], &["--no-load"]);
     contains(&found, "C012", &["Windows finds", "but not cudnn_graph64_9.dll, which it opens by name"]);
 
-    // Another installation is first on PATH, but ops is missing in it. The shim there opens the second installation's
-    // ops.
+    // Another installation without ops is first on PATH. Its shim opens the second installation's ops.
     let without_ops: Vec<Library> = Library::ALL.iter().copied().filter(|one| *one != Library::Ops).collect();
     let partial = windows::path(&world.dlls("partial", &without_ops));
     let found = findings(&[used, ("WINEPATH", &format!("{partial};{full_dir}"))], &["--no-load"]);
@@ -396,7 +391,6 @@ fn pid_shows_the_dlls_that_a_process_has_loaded() {
     let mut id = String::new();
     BufReader::new(running.stdout.take().unwrap()).read_line(&mut id).unwrap();
     let report = json(&[], &["pid", id.trim()]);
-    // Close the standard input now.
     drop(running.stdin.take());
     running.wait().unwrap();
     let is_cudnn = |library: &&Value| library["product"] == "cuDNN";
@@ -446,7 +440,7 @@ fn facts_are_saved_for_a_report() {
     assert_eq!(saved["saved_facts"], 1, "{saved}");
 }
 
-/// A colon after a drive letter is not a separator: venv recreates the environment's Python.
+/// A colon after a drive letter is not a separator.
 #[test]
 #[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn the_python_of_an_environment_is_recreated() {
@@ -548,7 +542,7 @@ fn the_cudnn_of_every_framework_is_found_by_the_rules_of_windows() {
         "{ort}"
     );
 
-    // The text output names them, too.
+    // The text output also names them.
     let text = doctor(&[], &["frameworks", &windows::path(&root)]);
     assert!(text.stdout.contains("no build for Windows uses a GPU"), "{text:?}");
     assert_no_words_of_linux(&text.stdout);

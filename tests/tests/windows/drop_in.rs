@@ -1,4 +1,4 @@
-//! Tests the drop-in `cudnn64_9.dll`: the file's structure, and C and C++ programs that use it instead of NVIDIA's.
+//! Tests the drop-in `cudnn64_9.dll`: the file's structure, and C and C++ programs that use it in place of NVIDIA's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,6 @@ use support::{Child, Library, TempDir, lib_dir, load_and_jump, windows};
 
 const RELEASE: &str = windows::RELEASE;
 
-/// The maximum size of the DLL.
 const MAX_SIZE: u64 = 640 << 10;
 
 fn library() -> PathBuf {
@@ -26,7 +25,8 @@ fn exports(file: &Path) -> (String, BTreeMap<String, u64>) {
     let text = objdump(&["-p"], file);
     let table = text.lines().skip_while(|line| !line.starts_with("The Export Tables"));
     let name = table.clone().find_map(|line| line.strip_prefix("Name ")?.split_whitespace().nth(1));
-    // `	[   0] +base[   1] 5c8fc Export RVA`, then `	[   0] +base[   1]  0000 cudnnAddTensor` or without the number.
+    // `       [   0] +base[   1] 5c8fc Export RVA`, then `    [   0] +base[   1]  0000 cudnnAddTensor` or without the
+    // number.
     let mut addresses = BTreeMap::new();
     let mut found = BTreeMap::new();
     for line in table {
@@ -86,7 +86,6 @@ fn every_export_is_a_load_and_a_jump() {
     }
 }
 
-/// Creates a directory with a client and the drop-in.
 fn client(source: &str, flags: &[&str]) -> Option<(TempDir, PathBuf)> {
     let real = lib_dir(RELEASE)?;
     let dir = TempDir::new();
@@ -137,8 +136,7 @@ fn a_c_program_runs_the_same_with_nvidias_dll_and_with_the_drop_in() {
 #[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn exceptions_pass_through_first_and_later_calls() {
     let Some((dir, real)) = client("throws.cpp", &[]) else { return };
-    let output = run(&dir, &real).run(&[]);
-    assert_eq!(output.code, Some(0), "{output:?}");
+    let output = run(&dir, &real).run_successfully(&[]);
     assert_eq!(output.stdout.matches("caught, from the callback").count(), 3, "{output:?}");
 }
 
@@ -159,8 +157,7 @@ fn integers_floating_point_numbers_and_arguments_on_the_stack_arrive() {
     let cudnn = TempDir::new();
     link_all(&real, cudnn.path(), &[Library::Cnn]);
     windows::compile(CNN, &["-shared"], &cudnn.path().join("cudnn_cnn64_9.dll"));
-    let output = run(&dir, cudnn.path()).run(&["arguments"]);
-    assert_eq!(output.code, Some(0), "{output:?}");
+    let output = run(&dir, cudnn.path()).run_successfully(&["arguments"]);
     let p = "1122334455667788";
     let null = "0000000000000000";
     for line in [
@@ -183,7 +180,7 @@ fn first_calls_of_64_threads_at_once_succeed() {
     assert_eq!((output.code, output.stdout.trim()), (Some(0), "good = 64"), "{output:?}");
 }
 
-/// DllMain runs under the system's loader lock, which other threads need. The process must neither deadlock nor abort.
+/// DllMain runs under the system's loader lock, which other threads need.
 #[test]
 #[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn first_calls_and_preloads_in_dllmain_neither_deadlock_nor_abort() {
@@ -211,8 +208,7 @@ fn first_calls_and_preloads_in_dllmain_neither_deadlock_nor_abort() {
 fn preloads_in_callbacks_of_the_threads_of_a_preload_do_nothing() {
     let Some((dir, real)) = client("windows.c", &[]) else { return };
     for _ in 0..3 {
-        let output = run(&dir, &real).run(&["attach"]);
-        assert_eq!(output.code, Some(0), "{output:?}");
+        let output = run(&dir, &real).run_successfully(&["attach"]);
         assert!(output.stdout.contains("start = 0, wait = 0"), "{output:?}");
         assert!(output.stdout.contains("preload = 0, good = 1, called = 1"), "{output:?}");
         for step in ["load cudnn_ext64_9.dll", "read cudnn_graph64_9.dll"] {

@@ -44,7 +44,6 @@ const PYTHON: &str = r#"
         return 0;
     }"#;
 
-/// A fake machine with fake Pythons.
 struct World {
     dir: TempDir,
     path: Vec<PathBuf>,
@@ -100,7 +99,7 @@ fn doctor() -> &'static Path {
     PROGRAM.get_or_init(|| windows::build("cudnn-doctor", "cudnn-doctor", &[]))
 }
 
-/// Returns the fake Python, compiled once.
+/// Returns the fake Python, which is compiled once.
 fn stand_in() -> &'static Path {
     static PROGRAM: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
     let (_, file) = PROGRAM.get_or_init(|| {

@@ -9,7 +9,6 @@ use support::{Child, Library, TempDir, lib_dir, windows};
 
 const RELEASE: &str = windows::RELEASE;
 
-/// The release of cuDNN's headers that the bindings were generated from.
 const BINDINGS: &str = include_str!("../../../cudnn-sys/src/generated/version.txt").trim_ascii();
 
 /// Builds the program with these features in a separate target directory, with an optional `CUDNN_SYS_LIB_DIR`.

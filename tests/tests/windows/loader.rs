@@ -7,7 +7,6 @@ use support::{Child, ChildOutput, Library, TempDir, Version, lib_dir, windows};
 
 const RELEASE: &str = windows::RELEASE;
 
-/// Creates a directory with the client and the drop-in.
 fn client() -> Option<(TempDir, PathBuf)> {
     let real = lib_dir(RELEASE)?;
     let dir = TempDir::new();
@@ -35,8 +34,7 @@ fn cudnn_without(real: &Path, without: &[Library]) -> TempDir {
 
 /// Returns the error of the first call into ops with this directory.
 fn error(client: &TempDir, cudnn: &Path) -> (ChildOutput, String) {
-    let output = run(client).env("CUDNN_LOADER_DIR", windows::path(cudnn)).run(&["plain"]);
-    assert_eq!(output.code, Some(0), "{output:?}");
+    let output = run(client).env("CUDNN_LOADER_DIR", windows::path(cudnn)).run_successfully(&["plain"]);
     let text = output.last_error("cudnnCreateTensorDescriptor");
     (output, text)
 }
@@ -64,8 +62,8 @@ fn a_missing_library_is_named_in_the_report() {
     assert_eq!(output.returned("cudnnBackendCreateDescriptor"), Some("CUDNN_STATUS_SUCCESS (0)"), "{output:?}");
 }
 
-/// Error 127 cannot be tested: Wine replaces a missing function with a stub that terminates the program when it is
-/// called.
+/// Error 127 cannot be tested, because Wine replaces a missing function by a stub that terminates the program when it
+/// is called.
 #[test]
 #[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn the_dll_that_error_126_hides_is_named() {
@@ -163,12 +161,11 @@ fn the_log_is_a_file_with_the_process_id_and_the_time_in_its_name() {
     let Some((client, real)) = client() else { return };
     let logs = TempDir::new();
     let destination = |name: &str| format!("{}\\{name}", windows::path(logs.path()));
-    let output = run(&client)
+    run(&client)
         .env("CUDNN_LOADER_DIR", windows::path(&real))
         .env("CUDNN_LOGLEVEL_DBG", "3")
         .env("CUDNN_LOGDEST_DBG", destination("log_%Y_%i.txt"))
-        .run(&["plain"]);
-    assert_eq!(output.code, Some(0), "{output:?}");
+        .run_successfully(&["plain"]);
     let names = || -> Vec<String> {
         let entries = std::fs::read_dir(logs.path()).unwrap().flatten();
         entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
@@ -210,7 +207,6 @@ fn the_driver_is_only_loaded_from_the_system_directory() {
         &["-shared"],
         &client.path().join("nvcuda.dll"),
     );
-    // Contexts.
     let output = run(&client)
         .env("CUDNN_LOADER_DIR", windows::path(&real))
         .within(client.path())
@@ -234,14 +230,13 @@ fn first_calls_do_not_load_a_driver_from_the_working_directory() {
             return TRUE;
         }"#;
     windows::compile(code, &["-shared"], &planted.path().join("nvcuda.dll"));
-    let output = run(&client).env("CUDNN_LOADER_DIR", windows::path(&real)).within(planted.path()).run(&[
+    let output = run(&client).env("CUDNN_LOADER_DIR", windows::path(&real)).within(planted.path()).run_successfully(&[
         "plain",
         "cudnnGetVersion",
         "preload:159",
         "preload:64",
         "preload-report",
     ]);
-    assert_eq!(output.code, Some(0), "{output:?}");
     assert!(output.stdout.contains(&windows::fill_in_release("cudnnGetVersion = NUMBER")), "{output:?}");
     assert!(!planted.path().join("executed").exists(), "{output:?}");
 }
@@ -310,8 +305,7 @@ fn rust_programs_load_by_requirements_and_receive_the_log() {
         "{output:?}"
     );
     // By the variable, and by the path of a file.
-    let output = windows::child(&requirements).env("CUDNN_LOADER_DIR", &dir).run(&["9.0.0"]);
-    assert_eq!(output.code, Some(0), "{output:?}");
+    windows::child(&requirements).env("CUDNN_LOADER_DIR", &dir).run_successfully(&["9.0.0"]);
     let file = format!("{dir}\\cudnn_graph64_9.dll");
     assert_eq!(windows::child(&requirements).run(&["9.0.0", &file]).code, Some(0));
     let output = windows::child(&requirements).run(&["9.90.0", &dir]);
@@ -321,7 +315,6 @@ fn rust_programs_load_by_requirements_and_receive_the_log() {
         "{output:?}"
     );
     let log = windows::build_example("cudnn-loader", "log_to_stderr");
-    let output = windows::child(&log).env("CUDNN_LOADER_DIR", &dir).run(&[]);
-    assert_eq!(output.code, Some(0), "{output:?}");
+    let output = windows::child(&log).env("CUDNN_LOADER_DIR", &dir).run_successfully(&[]);
     assert!(output.stderr.contains("cudnn_loader::select("), "{output:?}");
 }

@@ -35,7 +35,7 @@ impl World {
         World { root: TempDir::new(), path: Vec::new() }
     }
 
-    /// Creates a directory below the root and appends it to `PATH`.
+    /// Creates a directory and appends it to `PATH`.
     fn on_path(&mut self, below: &str) -> PathBuf {
         let dir = self.root.path().join(below);
         std::fs::create_dir_all(&dir).unwrap();
@@ -55,7 +55,6 @@ impl World {
     }
 }
 
-/// Installs NVIDIA's DLLs into a directory, except for these.
 fn install_without(dir: &Path, missing: &[Library]) {
     let real = lib_dir(RELEASE).unwrap();
     for library in Library::ALL.iter().filter(|library| !missing.contains(library)) {
@@ -120,7 +119,6 @@ fn other_version(world: &mut World) {
     FakeLibrary::new(Library::Ops, Version::new(9, 10, 2)).for_windows().build(&file);
 }
 
-/// Changes the processor in the headers of graph.
 fn for_processor(world: &mut World, machine: u16) {
     let dir = world.on_path("bin");
     copy_fake_dlls(OLDER, 8, &dir);

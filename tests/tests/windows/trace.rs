@@ -36,7 +36,6 @@ fn named<'a>(events: &'a [Value], name: &str) -> Vec<&'a Value> {
     events.iter().filter(|event| event["name"] == name).collect()
 }
 
-/// Returns the files that a trace has written in a directory.
 fn traces(dir: &Path) -> Vec<PathBuf> {
     let files = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<PathBuf> = files.filter(|file| file.extension().is_some_and(|name| name == "json")).collect();

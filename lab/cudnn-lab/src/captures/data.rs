@@ -7,16 +7,15 @@ use std::path::Path;
 use cudnn_replay::replay::open_values;
 use cudnn_store::captures::{Capture, DataRecord, Record};
 
-/// The maximum number of problems that are named.
 const MAX_NAMED: usize = 20;
 
-/// Returns the records whose files are intact, without duplicates.
+/// Returns the records of intact files, without duplicates.
 pub(super) fn intact<'a>(capture: &'a Capture, dir: &Path) -> Vec<&'a DataRecord> {
     let mut names = BTreeSet::new();
     records(capture).filter(|data| open(data, dir).is_ok() && names.insert(data.file.as_str())).collect()
 }
 
-/// Returns the reasons why files are unusable, in sentences.
+/// Returns the problems of the files, in sentences.
 pub(super) fn problems(capture: &Capture, dir: &Path) -> Vec<String> {
     let mut names = BTreeSet::new();
     let distinct = records(capture).filter(|data| names.insert((data.file.as_str(), data.bytes)));
@@ -39,7 +38,7 @@ fn records(capture: &Capture) -> impl Iterator<Item = &DataRecord> {
     capture.records.iter().filter_map(|record| if let Record::Data(data) = record { Some(data) } else { None })
 }
 
-/// Opens the file of a record. Returns the reason why it is unusable as the rest of a sentence.
+/// Opens the file of a record. An error completes a sentence.
 pub(super) fn open(data: &DataRecord, dir: &Path) -> Result<File, String> {
     match open_values(dir, &data.file) {
         Ok((file, size)) if size == data.bytes => Ok(file),

@@ -19,21 +19,19 @@ use cudnn_replay::replay::capture::{self, Captured};
 use cudnn_store::captures::{Capture, values_dir};
 use cudnn_store::choices::Release;
 
-/// A capture that was read from a file or from a packed file.
 pub(crate) struct CaptureFile {
     pub(crate) capture: Capture,
-    /// The unreadable parts, in sentences.
+    /// Descriptions of unreadable parts, in sentences.
     pub(crate) problems: Vec<String>,
     path: PathBuf,
     /// Contains the unpacked copies. Removed with this value.
     _unpacked: Option<Temporary>,
 }
 
-/// Reads a capture or a packed capture, and warns about unreadable parts.
 pub(crate) fn read(file: &Path) -> Result<CaptureFile, String> {
     let name = file.printable();
     let failed = |error: &dyn Display| format!("{name}: {error}");
-    // Reading a pipe could wait forever.
+    // Reading a pipe could block forever.
     if !file.metadata().map_err(|error| failed(&error))?.is_file() {
         return Err(failed(&"not a regular file; copy the capture to a file first"));
     }
@@ -50,15 +48,14 @@ pub(crate) fn read(file: &Path) -> Result<CaptureFile, String> {
     Ok(CaptureFile { capture, problems, path, _unpacked: unpacked })
 }
 
-/// Captures that are replayed together, such as those of all processes of a program.
+/// Captures that are replayed together, such as the captures of a program with several processes.
 pub(crate) struct CaptureFiles {
     files: Vec<CaptureFile>,
     names: Vec<PathBuf>,
-    /// The unreadable parts, in sentences. They name the capture if there are several.
+    /// Descriptions of unreadable parts, in sentences. They name the capture if there are several.
     pub(crate) problems: Vec<String>,
 }
 
-/// Reads captures like [`read`].
 pub(crate) fn read_all(names: &[PathBuf]) -> Result<CaptureFiles, String> {
     let files = names.iter().map(|name| read(name)).collect::<Result<Vec<CaptureFile>, String>>()?;
     let problems = files.iter().zip(names).flat_map(|(file, name)| {
@@ -69,10 +66,8 @@ pub(crate) fn read_all(names: &[PathBuf]) -> Result<CaptureFiles, String> {
 }
 
 impl CaptureFiles {
-    /// Returns the distinct graphs that are accepted, or those whose ids begin with one of these texts.
-    ///
-    /// # Errors
-    /// Returns the reason if there are no graphs, or none for one of the texts.
+    /// Returns the distinct graphs that are accepted and whose ids begin with one of these texts. An empty list selects
+    /// all. Returns an error if a text selects no graph.
     pub(crate) fn graphs(&self, ids: &[String], accept: impl Fn(&Captured) -> bool) -> Result<Vec<Captured>, String> {
         let mut graphs = capture::graphs(self.captures());
         graphs.retain(accept);
@@ -86,23 +81,19 @@ impl CaptureFiles {
         Ok(graphs)
     }
 
-    /// Returns the captures.
     pub(crate) fn captures(&self) -> impl Iterator<Item = &Capture> {
         self.files.iter().map(|file| &file.capture)
     }
 
-    /// Returns the releases of cuDNN that the programs used.
     pub(crate) fn releases(&self) -> Vec<Release> {
         let starts = self.captures().flat_map(|capture| capture.processes().map(|process| process.start.cudnn));
         starts.filter_map(|cudnn| u32::try_from(cudnn).ok().map(Release::from_number)).collect()
     }
 
-    /// Returns the path of the capture with the records of a graph.
     pub(crate) fn path_of(&self, captured: &Captured) -> &Path {
         self.files.get(captured.capture).map_or(Path::new(""), CaptureFile::path)
     }
 
-    /// Returns the names of the files as they were given.
     pub(crate) fn names(&self) -> String {
         listed(&self.names)
     }
@@ -113,7 +104,6 @@ impl CaptureFiles {
     }
 }
 
-/// Returns a number of GiB in bytes.
 pub(crate) fn gibibytes(count: u16) -> usize {
     usize::from(count) << 30
 }
@@ -135,14 +125,13 @@ fn outcome(problems: &[String]) -> Outcome {
     if problems.is_empty() { Outcome::Fine } else { Outcome::Warnings }
 }
 
-/// Formats the error that captures contain no such graph, with the command that lists the graphs of the first one.
+/// Returns the error for a missing graph, with the command that lists the graphs of the first capture.
 pub(crate) fn no_graph(files: &[PathBuf], error: impl Display) -> String {
     let first = files.first().map_or("".as_ref(), |file| file.as_os_str());
     let show = lab_command(["capture".as_ref(), "show".as_ref(), "--".as_ref(), first]);
     format!("{}: {error}; `{show}` lists the graphs", listed(files))
 }
 
-/// Returns the names of files as they were given.
 fn listed(files: &[PathBuf]) -> String {
     files.iter().map(|file| file.printable()).collect::<Vec<_>>().join(", ")
 }

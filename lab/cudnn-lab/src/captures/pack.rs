@@ -1,7 +1,7 @@
 //! Packs a capture and the values of its tensors into one archive, and unpacks it.
 //!
-//! The archive contains `capture.cudnncap` and `capture.cudnncap.data/FILE`, and all other entries are ignored. It is
-//! unpacked into a temporary directory, with limits on the sizes of the files.
+//! The archive contains `capture.cudnncap` and `capture.cudnncap.data/FILE`, and readers ignore other entries. It is
+//! unpacked into a temporary directory, with limits on the sizes.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -19,12 +19,10 @@ use zip::{CompressionMethod, ZipArchive, ZipWriter};
 use super::data;
 use crate::output_file::{Output, OutputKind};
 
-/// The name of the capture in the archive.
 const CAPTURE: &str = "capture.cudnncap";
-/// The directory of the data files in the archive.
 const DATA: &str = "capture.cudnncap.data/";
 
-/// Archives that [`write()`] has written, which begin with the capture.
+/// Archives from [`write()`], which begin with the capture.
 pub(crate) const ARCHIVE: OutputKind = OutputKind { name: "a packed capture", is_start, may_be_device: true };
 
 fn is_start(start: &[u8]) -> bool {
@@ -36,31 +34,26 @@ fn is_start(start: &[u8]) -> bool {
 /// The limits for an archive from an unknown sender.
 #[derive(Clone, Copy)]
 struct Limits {
-    /// The number of entries.
     entries: usize,
-    /// The size of the list of entries in bytes, which is read into memory.
+    /// The size of the list of entries in bytes, because it is read into memory.
     list: u64,
-    /// The size of the capture in bytes.
     capture: u64,
-    /// A larger capture must not be this number of times larger than its compressed form.
+    /// The maximum compression ratio of large captures.
     ratio: u64,
     small_capture: u64,
-    /// The sum of the sizes of all files in bytes. The layer writes at most 1 GiB.
+    /// The sum of all sizes in bytes. The layer writes at most 1 GiB.
     total: u64,
 }
 
 const LIMITS: Limits =
     Limits { entries: 1 << 16, list: 16 << 20, capture: 1 << 29, ratio: 100, small_capture: 64 << 20, total: 2 << 30 };
 
-/// The sizes of a packed capture.
 pub(crate) struct Packed {
-    /// The number of data files.
     pub(crate) files: usize,
-    /// The size of the archive in bytes.
     pub(crate) bytes: u64,
 }
 
-/// Writes an archive with the capture, which was read from this file, and all intact data files.
+/// Writes an archive with a capture, which was read from `path`, and all intact data files.
 pub(crate) fn write(capture: &Capture, path: &Path, output: &Output<'_>) -> Result<Packed, String> {
     output.write(|file| {
         let files = write_to(capture, path, file)?;
@@ -68,7 +61,6 @@ pub(crate) fn write(capture: &Capture, path: &Path, output: &Output<'_>) -> Resu
     })
 }
 
-/// Returns the number of data files.
 fn write_to(capture: &Capture, path: &Path, output: &mut File) -> Result<usize, Error> {
     let dir = values_dir(path);
     let files = data::intact(capture, &dir);
@@ -90,7 +82,7 @@ fn write_to(capture: &Capture, path: &Path, output: &mut File) -> Result<usize, 
     archive.finish()?.into_inner().error.map_or(Ok(files.len()), Err)
 }
 
-/// The file for an archive. It remembers an error, which `ZipWriter` would print on standard error.
+/// The file for an archive. Stores errors, which `ZipWriter` would print on standard error.
 struct Target<'a> {
     file: &'a mut File,
     error: Option<Error>,
@@ -109,10 +101,9 @@ impl Write for Target<'_> {
     }
 }
 
-/// A file that is read in parts, so that a signal can end the lab, and up to a limit.
+/// A file that is read in parts up to a limit, so that a signal can end the lab.
 struct Source {
     file: File,
-    /// The number of bytes that may still be read.
     left: Rc<Cell<u64>>,
 }
 
@@ -137,10 +128,10 @@ impl Seek for Source {
     }
 }
 
-/// The directory, the capture in it, and the problems of entries.
+/// The directory, the capture in it, and problems with entries.
 type Unpacked = (Temporary, PathBuf, Vec<String>);
 
-/// Unpacks an archive into a temporary directory. Returns `None` if the file is not an archive.
+/// Unpacks an archive into a temporary directory. Returns `None` for other files.
 pub(super) fn unpack(file: &Path) -> Result<Option<Unpacked>, Error> {
     let mut start = Vec::new();
     File::open(file)?.take(4).read_to_end(&mut start)?;
@@ -157,7 +148,7 @@ fn unpack_within(file: File, limits: Limits) -> Result<Unpacked, Error> {
     let dir = Temporary::dir()?;
     let left = Rc::new(Cell::new(limits.list));
     let mut archive = ZipArchive::new(Source { file, left: left.clone() }).map_err(|error| match error {
-        // The conversion would lose the text.
+        // A conversion of this variant would lose the text.
         ZipError::Io(error) => error,
         error => error.into(),
     })?;
@@ -198,7 +189,7 @@ fn unpack_within(file: File, limits: Limits) -> Result<Unpacked, Error> {
             Ok(size) => left = left.saturating_sub(size),
             Err(error) => {
                 problems.push(format!("the entry {name:?} of the archive was not unpacked: {error}"));
-                // A file with an equal name may be intact.
+                // The existing file with the same name may be intact.
                 if error.kind() != ErrorKind::AlreadyExists {
                     left = left.saturating_sub(target.metadata().map_or(0, |partial| partial.len()));
                     let _ = std::fs::remove_file(target);
@@ -209,13 +200,13 @@ fn unpack_within(file: File, limits: Limits) -> Result<Unpacked, Error> {
     Ok((dir, path, data::bounded(problems.into_iter())))
 }
 
-/// Writes an entry to a new file, and compares the checksum. Returns the size.
+/// Writes an entry to a new file, verifies the checksum, and returns the size.
 fn extract(entry: &mut ZipFile<'_, Source>, target: &Path, limit: u64) -> Result<u64, Error> {
     if entry.size() > limit {
         return Err(too_large());
     }
     let mut file = File::options().write(true).create_new(true).open(target)?;
-    // The declared size may be wrong. The checksum is compared at the end of the entry.
+    // The declared size may be wrong. `ZipFile` verifies the checksum at the end of the entry.
     let size = copy(&mut entry.by_ref().take(limit), &mut file)?;
     match entry.read(&mut [0])? {
         0 => Ok(size),
@@ -244,7 +235,6 @@ mod tests {
         format!("{START}\n{}\n", records.join("\n")).into_bytes()
     }
 
-    /// Writes an archive with these entries.
     fn archive(dir: &Path, entries: &[(&str, &[u8])]) -> PathBuf {
         let file = dir.join("packed.zip");
         let mut archive = ZipWriter::new(File::create(&file).unwrap());
@@ -256,7 +246,6 @@ mod tests {
         file
     }
 
-    /// Packs a capture without `--force`.
     fn write(capture: &Capture, path: &Path, file: &Path) -> Result<Packed, String> {
         super::write(capture, path, &Output { file, kind: &ARCHIVE, inputs: &[path], force: false })
     }
@@ -360,7 +349,7 @@ mod tests {
         let file = archive(dir.path(), &[(CAPTURE, &content), ("capture.cudnncap.data/x.bin", b"recognize")]);
         let whole = std::fs::read(&file).unwrap();
         assert_eq!(problems(&file), [""; 0]);
-        // The checksums are at a fixed place of the headers.
+        // The checksums have a fixed position in the headers.
         let central: Vec<usize> =
             (0..whole.len() - 4).filter(|place| whole[*place..].starts_with(b"PK\x01\x02")).collect();
         let mut damaged = whole.clone();

@@ -40,14 +40,10 @@ enum Action {
     },
 }
 
-/// What a capture contains.
 #[derive(Default)]
 struct CaptureSummary<'a> {
-    /// Graphs with their labels, in order.
     graphs: Vec<(&'a str, &'a str)>,
-    /// The plans by the id of the graph.
     plans: HashMap<&'a str, Vec<CapturedPlan<'a>>>,
-    /// Graphs that could not be stored: label and reason.
     incomplete: Vec<(&'a str, &'a str)>,
     failures: Vec<&'a FailureRecord>,
     calls: usize,
@@ -99,12 +95,12 @@ fn with_suffix(file: &Path) -> PathBuf {
     name.into()
 }
 
-/// Returns the id that other commands accept for a failure, unless the failure depends on more than descriptors.
+/// Returns the id for other commands, unless the failure depends on more than descriptors.
 fn failure_id(failure: &FailureRecord) -> Option<String> {
     Some(failure.graph().ok()?.id())
 }
 
-/// Returns the kind of the descriptor that the call has refused, such as `CUDNN_BACKEND_TENSOR_DESCRIPTOR`.
+/// Returns the kind of the refused descriptor, such as `CUDNN_BACKEND_TENSOR_DESCRIPTOR`.
 fn refused_kind(failure: &FailureRecord) -> Option<String> {
     let kind = failure.descriptors.last()?.kind;
     Some(kind.name().map_or_else(|| format!("#{}", kind.0), |name| name.to_string_lossy().into_owned()))

@@ -32,10 +32,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
     Ok(Outcome::Fine)
 }
 
-/// Prints cuDNN's description of the first GPU of this machine.
-///
-/// # Errors
-/// This machine has no GPU, or cuDNN cannot describe it.
+/// Prints cuDNN's description of the first GPU of this machine, or returns an error if there is none.
 pub(crate) fn here(timeouts: &Timeouts, format: Format) -> Result<(), String> {
     let description = plan_worker::describe_gpu(timeouts)
         .map_err(|reason| format!("cannot describe a GPU of this machine: {}", reason.printable()))?;

@@ -13,7 +13,6 @@ use crate::captures;
 use crate::graph_arguments::GraphArguments;
 use crate::output_file::{Output, OutputKind, Replace};
 
-/// The programs that `emit` writes.
 const PROGRAM: OutputKind = OutputKind { name: "a program of `emit`", is_start: is_program, may_be_device: true };
 
 /// The options of `emit`.

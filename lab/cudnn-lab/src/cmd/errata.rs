@@ -39,10 +39,10 @@ enum Action {
     },
 }
 
-/// The cuDNN and the GPUs that the rules are compared with.
+/// The cuDNN and GPUs for which the rules are checked.
 struct Here {
     cudnn: Option<Version>,
-    /// The compute capabilities in tenths.
+    /// Compute capabilities in tenths.
     gpus: Vec<u32>,
 }
 
@@ -81,7 +81,6 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
     }
 }
 
-/// Describes a rule in JSON.
 fn describe(rule: &BlockingRule) -> Value {
     json!({
         "name": rule.name,
@@ -100,7 +99,7 @@ impl Here {
         Here { cudnn, gpus: compute_capabilities(timeouts) }
     }
 
-    /// Returns why a rule does not apply here, or `None` if it does or may.
+    /// Returns why a rule does not apply here, if this is certain.
     fn reason(&self, rule: &BlockingRule) -> Option<String> {
         if let Some(cudnn) = self.cudnn.filter(|cudnn| !rule.includes_release(cudnn.number())) {
             return Some(format!("cuDNN {cudnn} is not affected"));
@@ -110,7 +109,6 @@ impl Here {
         no_gpu_is_affected.then(|| "the GPUs are not affected".to_owned())
     }
 
-    /// Describes a rule that applies.
     fn application(&self) -> String {
         match self.cudnn {
             Some(cudnn) => format!("applies to cuDNN {cudnn}"),

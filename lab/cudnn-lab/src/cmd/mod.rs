@@ -1,4 +1,4 @@
-//! Provides the subcommands. They read their options, print their results, then return the exit status.
+//! Provides the subcommands.
 
 pub(crate) mod capture;
 pub(crate) mod devices;

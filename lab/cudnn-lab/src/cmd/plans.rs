@@ -1,5 +1,4 @@
-//! `plans`: manages the compiled plans that the layer `plans` caches across processes. It works on files without
-//! loading cuDNN.
+//! `plans`: manages the files of compiled plans that the layer `plans` caches, without loading cuDNN.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,7 +22,6 @@ use crate::devices::{DeviceOption, TargetDevice};
 use crate::output_file::{Output, OutputKind, Replace};
 use crate::plan_worker;
 
-/// The packs of plans.
 const PACK: OutputKind = OutputKind { name: "a pack of plans", is_start: is_pack, may_be_device: false };
 
 /// The options of `plans`.
@@ -66,12 +64,10 @@ enum Action {
     Clear,
 }
 
-/// Formats a version returned by `cudnnGetVersion`.
 fn shown_version(version: u32) -> String {
     Version::from_number(version as usize).to_string()
 }
 
-/// The plans that a command works on.
 struct Plans {
     store: Store,
     problems: Vec<StoreError>,
@@ -83,7 +79,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
     if let Some(dir) = &arguments.dir {
         let dir = std::path::absolute(dir)?;
         std::fs::read_dir(&dir).map_err(|error| format!("{}: {error}", dir.printable()))?;
-        // The size limit from the environment applies to this directory too.
+        // The size limit from the environment also applies to this directory.
         settings = Settings { dir: Some(dir), packs: Vec::new(), ..settings };
         problems.clear();
     }
@@ -96,7 +92,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
         Action::Verify => Ok(plans.verify()),
         Action::Pack { file, device_name, cudnn, device, replace } => {
             let is_wanted = |about: &PlanInfo| {
-                // `9.1` must not match 9.10.0.
+                // Make sure that `9.1` does not match 9.10.0.
                 let is_of = |release: &String| {
                     format!("{}.", shown_version(about.cudnn_version)).starts_with(&format!("{release}."))
                 };
@@ -117,7 +113,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
     }
 }
 
-/// Totals for the plans of one release and device, or of one location.
+/// Totals for one release and device, or for one location.
 #[derive(Default)]
 struct Group {
     plans: u64,
@@ -138,7 +134,7 @@ impl Group {
 }
 
 impl Plans {
-    /// Reads the plans without their keys and contents, which are not shown and can be a gigabyte in size.
+    /// Reads the plans without keys and contents, which can be a gigabyte in size.
     fn read(&mut self) -> Vec<StoredPlan> {
         let mut plans = Vec::new();
         for stored in self.store.entries() {
@@ -154,7 +150,6 @@ impl Plans {
         plans
     }
 
-    /// Prints a report together with the directory and problems.
     fn report(&self, mut keys: Value, text: impl FnOnce()) -> Outcome {
         if let Some(keys) = keys.as_object_mut() {
             keys.insert("directory".to_owned(), json!(self.store.dir().map(|dir| dir.to_string_lossy())));
@@ -167,14 +162,14 @@ impl Plans {
                 print_problems(&self.problems);
             },
         );
-        // Without HOME, plans are not cached. Programs still work, but more slowly.
+        // Without HOME, plans are not cached, but programs work.
         let is_warning = |problem: &StoreError| !matches!(problem.kind(), StoreErrorKind::NoDirectory);
         if self.problems.iter().any(is_warning) { Outcome::Warnings } else { Outcome::Fine }
     }
 
     fn list(mut self) -> Outcome {
         let mut plans = self.read();
-        // Most recently used plans come first. The last use is unknown for packs.
+        // Plans that were used last come first. For packs, the last use is unknown.
         plans.sort_by(|one, other| other.last_use.cmp(&one.last_use).then_with(|| one.name.cmp(&other.name)));
         let keys = json!({ "plans": plans.iter().map(|stored| self.value(stored)).collect::<Vec<Value>>() });
         self.report(keys, || {
@@ -252,7 +247,7 @@ impl Plans {
         })
     }
 
-    /// Packs plans. For a device, they are rebuilt first.
+    /// Packs plans. For a described device, they are rebuilt first.
     fn pack(
         mut self,
         output: &Output<'_>,
@@ -290,7 +285,7 @@ impl Plans {
         let keys = json!({ "file": output.file.to_string_lossy(), "entries": packed.entries, "bytes": packed.bytes });
         let outcome = self.report(keys, || {
             outln!("{}, {}, in {}", count(packed.entries, "plan"), size(packed.bytes), output.file.printable());
-            // A pack in a path with a separator cannot be named.
+            // `PATH`-like variables cannot contain this path.
             match std::env::join_paths([output.file]) {
                 Ok(packs) => outln!("To use it: {}", set_variable(PACK_VARIABLE, packs)),
                 Err(_) => outln!(
@@ -350,7 +345,7 @@ impl Plans {
         })
     }
 
-    /// Formats the location of the plans for the end of a sentence.
+    /// Formats the location of the plans as the end of a sentence.
     fn place(&self) -> String {
         self.store.dir().map(|dir| format!(" in {}", dir.printable())).unwrap_or_default()
     }
@@ -367,7 +362,6 @@ fn text_of(problem: StoreError) -> String {
     problem.what().to_string().printable()
 }
 
-/// The maximum number of problems to print.
 const MAX_PROBLEMS: usize = 20;
 
 fn print_problems(problems: &[StoreError]) {
@@ -380,7 +374,6 @@ fn print_problems(problems: &[StoreError]) {
     }
 }
 
-/// Formats a size such as `12.3 MiB`.
 fn size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     let (mut value, mut unit) = (bytes as f64, "bytes");
@@ -393,7 +386,6 @@ fn size(bytes: u64) -> String {
     if unit == "bytes" { format!("{bytes} bytes") } else { format!("{value:.1} {unit}") }
 }
 
-/// Formats the elapsed time in hours or larger units.
 fn age(time: SystemTime, now: SystemTime) -> String {
     let hours = now.duration_since(time).unwrap_or_default().as_secs() / 3600;
     match hours {

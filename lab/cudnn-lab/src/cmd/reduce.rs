@@ -76,7 +76,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
         When::Status => Condition::Status,
     };
     if matches!(condition, Condition::Slow | Condition::Status) {
-        // These are problems of the first engine that works, not of the captured one.
+        // The problems concern the first engine that works, and not the captured one.
         case.captured.plan = None;
     }
     let graph = &case.captured.graph;
@@ -157,7 +157,6 @@ fn found(report: &ReplayReport) -> String {
     worst.map_or(status(report).to_string(), |worst| format!("{}, {worst}", status(report)))
 }
 
-/// Replays a graph.
 fn observe(
     case: &Case,
     graph: &Graph,
@@ -192,7 +191,6 @@ fn observe(
     Ok(observed)
 }
 
-/// Returns the records of a capture with this graph.
 fn records(case: &Case, graph: &Graph, report: &ReplayReport) -> Vec<Record> {
     let (captured, id) = (&case.captured, graph.id());
     let mut start = case.start.clone();
@@ -218,7 +216,7 @@ fn records(case: &Case, graph: &Graph, report: &ReplayReport) -> Vec<Record> {
             build_us: planned.map_or(0, |plan| plan.build_us),
             ..PlanRecord::default()
         }),
-        // A process that crashes reports no plan. Only the requested engine is known of the smaller graph.
+        // A process that crashes reports no plan. For the smaller graph, only the requested engine is known.
         _ => captured.plan.as_ref().map(|plan| PlanRecord {
             status: plan.status,
             engine: plan.engine.clone(),

@@ -1,4 +1,4 @@
-//! A stand-in cuDNN and driver for workers, and captures of graphs for them.
+//! Builds stand-ins for cuDNN and the driver, and captures for them.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -6,7 +6,6 @@ use std::process::{Command, Stdio};
 use cudnn_graph::Graph;
 use support::{FakeLibrary, Library, TempDir, Version, stand_in_driver};
 
-/// The repository's capture with one graph, a ReLU.
 fn small() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/captures/small.cudnncap")
 }
@@ -15,7 +14,7 @@ fn small() -> PathBuf {
 pub(crate) struct StandIn(TempDir);
 
 impl StandIn {
-    /// Builds the libraries. The C code is the part of cuDNN that the test needs.
+    /// Builds the libraries with this C code as cuDNN.
     pub(crate) fn new(cudnn: &str) -> StandIn {
         let stand_in = StandIn(TempDir::new());
         for dir in ["cudnn", "driver"] {
@@ -28,13 +27,12 @@ impl StandIn {
         stand_in
     }
 
-    /// Returns the path of a file of this test.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
-    /// Writes a capture with this number of graphs, whose outputs are the tensors 2, 3, ... `more` returns the records that
-    /// follow the graph with this id and output.
+    /// Writes a capture with this number of graphs. Their outputs are the tensors 2, 3, ... `more` returns the records
+    /// that follow the graph with this id and output.
     pub(crate) fn write_capture(&self, graphs: i64, more: impl Fn(&str, i64) -> Vec<String>) {
         let lines = std::fs::read_to_string(small()).unwrap();
         let line = |start: &str| lines.lines().find(|line| line.starts_with(start)).unwrap();
@@ -50,7 +48,6 @@ impl StandIn {
         std::fs::write(self.path("app.cudnncap"), records.join("\n") + "\n").unwrap();
     }
 
-    /// Returns the lab's command for this capture.
     pub(crate) fn command(&self, subcommand: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-lab"));
         command.arg(subcommand).arg(self.path("app.cudnncap")).env_clear();

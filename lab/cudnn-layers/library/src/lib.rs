@@ -13,11 +13,10 @@ use cudnn_layers::trace::Trace;
 use cudnn_layers::tuned::Tuned;
 use cudnn_layers::validate::Validate;
 
-/// Exports the layers with these names.
 macro_rules! layers {
     ($($name:literal $mark:ident $layer:ty;)*) => {
         $(
-            /// Marks that this library contains the layer. The loader and `cudnn-doctor layers` look for this symbol.
+            /// Marks that this library contains the layer, for the loader and `cudnn-doctor layers`.
             #[unsafe(no_mangle)]
             #[allow(non_upper_case_globals, reason = "an exported symbol")]
             pub static $mark: u8 = 1;

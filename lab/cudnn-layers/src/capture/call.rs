@@ -1,8 +1,7 @@
-//! Records calls outside of the backend API that start work on the device, such as convolutions and normalizations, or
-//! search for an algorithm.
+//! Records calls outside the backend API that start work on the device or search for an algorithm.
 //!
-//! A program repeats these calls at every step. Descriptors are therefore read only after they have changed, and arguments
-//! become text only if the call is new.
+//! Programs repeat these calls at every step. Descriptors are therefore read only after changes, and arguments become
+//! text only for new calls.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -24,7 +23,6 @@ pub(super) static CALLS: WrittenRecords = WrittenRecords::at_most(MAX_CALLS);
 /// More distinct calls than any model has.
 const MAX_CALLS: usize = 1 << 16;
 
-/// A live descriptor.
 #[derive(Clone, Copy)]
 pub(super) struct LiveDescriptor {
     type_name: &'static str,
@@ -32,11 +30,10 @@ pub(super) struct LiveDescriptor {
     properties: Option<Properties>,
 }
 
-/// The properties of a descriptor.
 #[derive(Clone, Copy)]
 struct Properties {
     hash: u64,
-    /// The elements are in double precision.
+    /// Whether the elements are doubles.
     is_double: bool,
 }
 
@@ -54,20 +51,18 @@ pub(super) fn created(call: &Call<'_>) {
     }
 }
 
-/// Follows a call that is about to destroy a descriptor.
 pub(super) fn destroying(call: &Call<'_>) {
     let [address] = call.bits();
     LIVE.remove(address as usize);
 }
 
-/// Follows a call that may have changed descriptors.
 pub(super) fn changed(call: &Call<'_>) {
     visit_descriptors(call, |_, address| {
         LIVE.with_value(address, |descriptor| descriptor.properties = None);
     });
 }
 
-/// Records a call that has returned, unless an equal one is in the capture.
+/// Records a call that has returned, unless the capture contains an equal one.
 pub(super) fn record(state: &State, call: &Call<'_>, status: Status) {
     read_changed(state, call);
     let (key, is_double) = key(call, status);
@@ -78,7 +73,6 @@ pub(super) fn record(state: &State, call: &Call<'_>, status: Status) {
     });
 }
 
-/// Returns the live descriptor of this type at an address.
 fn live(type_name: &str, address: usize) -> Option<LiveDescriptor> {
     LIVE.get(address).filter(|known| known.type_name == type_name)
 }
@@ -93,7 +87,7 @@ fn visit_descriptors(call: &Call<'_>, mut visit: impl FnMut(&'static str, usize)
     });
 }
 
-/// Reads the descriptors of a call again if they have changed.
+/// Reads the changed descriptors of a call again.
 fn read_changed(state: &State, call: &Call<'_>) {
     let mut changed = Vec::new();
     visit_descriptors(call, |type_name, address| {
@@ -119,7 +113,7 @@ fn read_changed(state: &State, call: &Call<'_>) {
     }
 }
 
-/// Returns numbers that determine the record of a call, and whether scaling factors are doubles.
+/// Returns numbers that identify the record of a call, and whether scaling factors are doubles.
 fn key(call: &Call<'_>, status: Status) -> (Vec<u64>, bool) {
     let mut key = vec![call.function as u64, i64::from(status.0).cast_unsigned()];
     let (mut scalars, mut is_double) = (Vec::new(), false);
@@ -146,12 +140,11 @@ fn key(call: &Call<'_>, status: Status) -> (Vec<u64>, bool) {
     (key, is_double)
 }
 
-/// Returns whether cuDNN has read a scaling factor.
 fn is_readable(address: usize, status: Status) -> bool {
     address != 0 && status == Status::CUDNN_STATUS_SUCCESS
 }
 
-/// Returns a scaling factor. The factors of tensors in double precision are doubles, as far as this layer knows.
+/// Returns a scaling factor. For tensors of doubles, factors are doubles, too.
 fn scalar(address: usize, is_double: bool) -> Option<f64> {
     let bytes = program_memory::copy(address as u64, if is_double { 8 } else { 4 })?;
     match *bytes.as_slice() {
@@ -161,7 +154,6 @@ fn scalar(address: usize, is_double: bool) -> Option<f64> {
     }
 }
 
-/// Returns the arguments except for the handle.
 fn arguments(call: &Call<'_>, status: Status, is_double: bool) -> Vec<(String, Json)> {
     let mut values: Vec<(String, Json)> = Vec::new();
     let kinds = function(call.function).map(|function| function.parameters.iter()).unwrap_or_default();

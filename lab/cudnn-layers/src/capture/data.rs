@@ -1,6 +1,5 @@
-//! Stores the values of tensors before and after executions that the user requests.
-//!
-//! The values are copied before and after every execution that may be stored. Files are written after the decision.
+//! Stores requested values of tensors before and after executions. The values of every candidate are copied, and files
+//! are written after the decision.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -30,17 +29,14 @@ use crate::wrappers::{Call, Id};
 
 /// The maximum number of bytes that a process stores.
 const LIMIT: u64 = 1 << 30;
-/// The number of bytes that are stored.
 static BYTES: AtomicU64 = AtomicU64::new(0);
 
-/// The executions of a plan with requested values.
 #[derive(Default)]
 pub(super) struct Progress {
-    /// This includes failed ones.
+    /// Includes failed executions.
     executions: u64,
     has_nan: bool,
     has_mismatch: bool,
-    /// Hashes of the outputs by a hash of the inputs.
     outputs: BTreeMap<u64, u64>,
 }
 
@@ -49,32 +45,30 @@ pub(super) static PROGRESS: Lock<Option<BTreeMap<usize, Progress>>> = Lock::keep
 /// More distinct inputs than a program repeats.
 const MAX_INPUTS: usize = 1 << 16;
 
-/// An execution that may be stored.
 pub(super) struct PendingExecution {
     plan: LivePlan,
     number: u64,
-    /// The number of the execution is requested.
+    /// Whether the number of the execution is requested.
     is_requested: bool,
     is_for_nan: bool,
     is_for_mismatch: bool,
     graph: Graph,
     stream: *mut c_void,
     tensors: Vec<Tensor>,
-    /// All tensors can be read.
+    /// Whether all tensors can be read.
     is_complete: bool,
 }
 
-/// A tensor of the variant pack that can be read.
+/// A readable tensor of the variant pack.
 struct Tensor {
     uid: i64,
     address: u64,
     span: u64,
-    /// The values before the execution. `None` for scalars in host memory, which are read later.
+    /// The values before the execution, or `None` for scalars in host memory, which are read later.
     before: Option<Vec<u8>>,
     is_output: bool,
 }
 
-/// Copies the tensors before an execution that may be stored.
 pub(super) fn before(state: &State, call: &Call<'_>) -> Option<PendingExecution> {
     // Other functions only add the work to a CUDA graph.
     if state.data.is_empty() || call.function != Id::CudnnBackendExecute || !is_current(state) {
@@ -99,7 +93,7 @@ pub(super) fn before(state: &State, call: &Call<'_>) -> Option<PendingExecution>
         return None;
     }
     let (driver, stream) = (driver::loaded()?, stream(state, handle)?);
-    // A copy would become part of the CUDA graph, or end its capture.
+    // A copy would become part of the CUDA graph, or invalidate its capture.
     if driver.is_capturing(stream) || !driver.synchronize(stream) {
         return None;
     }
@@ -124,7 +118,7 @@ pub(super) fn before(state: &State, call: &Call<'_>) -> Option<PendingExecution>
     })
 }
 
-/// Returns the tensors of a variant pack, and whether all of them can be read.
+/// Returns the tensors of a variant pack, and whether all can be read.
 fn tensors(driver: &MemoryFunctions, graph: &Graph, pack: Raw) -> Option<(Vec<Tensor>, bool)> {
     let (uids, addresses) = pack_of(shadow::content(pack)?.as_ref())?;
     let operations = graph.operations();
@@ -144,7 +138,7 @@ fn tensors(driver: &MemoryFunctions, graph: &Graph, pack: Raw) -> Option<(Vec<Te
     Some((tensors, is_complete))
 }
 
-/// Returns whether the values may be stored in addition to this number of bytes.
+/// Returns whether the values may be stored in addition to `bytes`.
 fn is_within_limit(state: &State, bytes: u64, tensors: &[Tensor]) -> bool {
     static IS_REPORTED: AtomicBool = AtomicBool::new(false);
     let is_within = size(tensors).is_some_and(|size| bytes.saturating_add(size) <= LIMIT);
@@ -154,13 +148,12 @@ fn is_within_limit(state: &State, bytes: u64, tensors: &[Tensor]) -> bool {
     is_within
 }
 
-/// Returns the number of bytes before and after an execution.
 fn size(tensors: &[Tensor]) -> Option<u64> {
     let stored = tensors.iter().filter(|tensor| tensor.before.is_some());
     stored.map(|tensor| tensor.span).try_fold(0_u64, |sum, span| sum.checked_add(span)?.checked_add(span))
 }
 
-/// Copies the tensors after a successful execution, and stores the values if the execution is requested.
+/// Copies the tensors after a successful execution, and stores the requested values.
 pub(super) fn after(state: &State, call: &Call<'_>, candidate: &PendingExecution) {
     // Thread cancellation must not unwind from here.
     let _guard = ThreadStateGuard::new();
@@ -204,7 +197,7 @@ pub(super) fn after(state: &State, call: &Call<'_>, candidate: &PendingExecution
 }
 
 impl PendingExecution {
-    /// Returns the tensors that the execution reads, or those that it writes, with the values.
+    /// Returns the tensors that the execution reads or writes, with their values.
     fn values<'a>(&'a self, after: &'a [Vec<u8>], written: bool) -> impl Iterator<Item = (&'a Node, &'a [u8])> {
         self.tensors.iter().zip(after).filter(move |(tensor, _)| tensor.is_output == written).filter_map(
             move |(it, after)| {
@@ -214,14 +207,14 @@ impl PendingExecution {
         )
     }
 
-    /// Returns whether the execution has made NaNs or infinities from finite values.
+    /// Returns whether the execution has produced NaNs or infinities from finite values.
     fn has_nan(&self, after: &[Vec<u8>]) -> bool {
-        // A tensor that is left out may have contained the NaN.
+        // A tensor that could not be read may have contained the NaN.
         let are_finite = |written| self.values(after, written).all(|(tensor, bytes)| values::are_finite(tensor, bytes));
         self.is_for_nan && self.is_complete && are_finite(false) && !are_finite(true)
     }
 
-    /// Returns whether an earlier execution with the same inputs has returned other outputs.
+    /// Returns whether an earlier execution with the same inputs returned different outputs.
     fn has_mismatch(&self, after: &[Vec<u8>]) -> bool {
         if !self.is_for_mismatch || !self.is_complete {
             return false;
@@ -250,7 +243,6 @@ impl PendingExecution {
     }
 }
 
-/// A forked child stores values of its own.
 pub(super) fn in_child() {
     BYTES.store(0, Ordering::Relaxed);
 }

@@ -1,4 +1,4 @@
-//! Reads descriptors outside of the backend API with cuDNN's own functions.
+//! Reads descriptors outside the backend API with cuDNN's own functions.
 
 use std::ffi::{c_int, c_void};
 
@@ -11,7 +11,7 @@ use crate::wrappers::{Argument, Id, Next, ToValue as _, ToValueOther as _, Value
 /// The maximum number of dimensions (`CUDNN_DIM_MAX`).
 const MAX_DIMENSIONS: usize = 8;
 
-/// Returns a number as JSON. Enums are numbers. Pointers are `true`.
+/// Returns a number as JSON. Pointers are `true`.
 pub(super) fn json_of(value: Value<'_>) -> Json {
     match value {
         Value::Signed(number) => json!(number),
@@ -24,7 +24,7 @@ pub(super) fn json_of(value: Value<'_>) -> Json {
     }
 }
 
-/// The descriptors that can be read, and cuDNN's functions for it.
+/// The readable types of descriptors, with cuDNN's functions.
 const READABLE: [(&str, &[Id]); 12] = [
     ("cudnnActivationDescriptor_t", &[Id::CudnnGetActivationDescriptor]),
     ("cudnnCTCLossDescriptor_t", &[Id::CudnnGetCTCLossDescriptor_v9]),
@@ -43,21 +43,19 @@ const READABLE: [(&str, &[Id]); 12] = [
     ("cudnnTensorDescriptor_t", &[Id::CudnnGetTensorNdDescriptor]),
 ];
 
-/// The functions below this layer.
 static READERS: Next = Next::new();
 
-/// Looks up the functions that read descriptors of this type, before the program creates the first one. A look-up takes
-/// ld.so's lock, which another thread may hold at a later call.
+/// Looks up the functions that read descriptors of this type before the program creates the first one. A lookup takes
+/// ld.so's lock, which another thread may hold during later calls.
 pub(super) fn prepare(host: Host, type_name: &str) {
     READABLE.iter().filter(|(name, _)| *name == type_name).for_each(|(_, functions)| READERS.load(host, functions));
 }
 
-/// Returns whether descriptors of this type can be read.
 pub(super) fn is_readable(type_name: &str) -> bool {
     READABLE.iter().any(|(name, _)| *name == type_name)
 }
 
-/// Calls a function of cuDNN below this layer, and returns `None` unless it succeeds.
+/// Calls a function of cuDNN below this layer, and returns `None` if it fails.
 macro_rules! call {
     ($function:ident($($argument:expr),* $(,)?)) => {{
         let function = READERS.$function()?;
@@ -67,8 +65,8 @@ macro_rules! call {
     }};
 }
 
-/// Reads a descriptor with a function of cuDNN. The parameters are: inputs, properties, arrays with the property that
-/// is their length, more properties, and more inputs.
+/// Reads a descriptor with a function of cuDNN. The parameters are: inputs, properties, arrays with the properties for
+/// their lengths, more properties, and more inputs.
 macro_rules! properties {
     (
         $function:ident($($before:expr),*)
@@ -92,13 +90,12 @@ macro_rules! properties {
     }};
 }
 
-/// The first numbers of an array that cuDNN has filled.
 fn numbers(array: &[c_int], count: c_int) -> Json {
     let count = usize::try_from(count).unwrap_or(0);
     json!(array.get(..count).unwrap_or(array))
 }
 
-/// Returns the properties of a descriptor by the names in cuDNN's headers.
+/// Returns the properties of a descriptor by their names in cuDNN's headers.
 ///
 /// # Safety
 /// The address is a live descriptor of this type.
@@ -143,7 +140,7 @@ pub(super) unsafe fn read(type_name: &str, address: usize, handle: Option<cudnnH
                 [mode maxpoolingNanOpt nbDims] [nbDims: windowDimA paddingA strideA] [] ()
         ),
         "cudnnRNNDataDescriptor_t" => {
-            // The lengths of sequences and the padding are not stored.
+            // The sequence lengths and the padding are not stored.
             let (mut padding, lengths) = (0_f64, std::ptr::null_mut());
             properties!(
                 cudnnGetRNNDataDescriptor(at.cast()) [dataType layout maxSeqLength batchSize vectorSize] [] []

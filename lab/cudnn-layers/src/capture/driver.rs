@@ -1,5 +1,4 @@
-//! Wraps the functions of NVIDIA's driver that tell where memory is and whether a stream is captured, and that copy
-//! memory.
+//! Wraps driver functions that locate and copy memory, and that detect the capture of a stream.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -17,7 +16,6 @@ const NOT_CAPTURING: c_int = 0;
 /// `CU_STREAM_CAPTURE_MODE_RELAXED`.
 const RELAXED: c_int = 2;
 
-/// The driver library that the process has loaded.
 pub(super) struct MemoryFunctions {
     attribute: unsafe extern "C" fn(*mut c_void, c_int, u64) -> DriverStatus,
     is_capturing: unsafe extern "C" fn(*mut c_void, *mut c_int) -> DriverStatus,
@@ -26,17 +24,16 @@ pub(super) struct MemoryFunctions {
     copy: unsafe extern "C" fn(*mut c_void, u64, usize, *mut c_void) -> DriverStatus,
 }
 
-/// Where memory is.
+/// The location of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MemoryKind {
     Device,
-    /// Host memory that the driver has allocated or registered.
     RegisteredHost,
     /// Other host memory, or an invalid address.
     Unregistered,
 }
 
-/// Returns the driver if the process has loaded it. cuDNN loads it after the layer has begun.
+/// Returns the driver if it is loaded. cuDNN loads it after the layer has started.
 pub(super) fn loaded() -> Option<&'static MemoryFunctions> {
     static DRIVER: OnceBox<MemoryFunctions> = OnceBox::new();
     if DRIVER.get().is_none() {
@@ -60,7 +57,7 @@ impl MemoryFunctions {
         }
     }
 
-    /// Returns where the memory at an address is. `None` if the driver does not answer.
+    /// Returns the location of an address, if the driver reports it.
     pub(super) fn place(&self, address: u64) -> Option<MemoryKind> {
         let mut ty: c_uint = 0;
         // SAFETY: the driver writes a number of this type, and does not access the memory at the address.
@@ -73,7 +70,7 @@ impl MemoryFunctions {
         }
     }
 
-    /// Returns whether work on the stream is, or may be, captured into a graph.
+    /// Returns whether the stream may be captured into a graph.
     pub(super) fn is_capturing(&self, stream: *mut c_void) -> bool {
         let mut status = NOT_CAPTURING;
         // SAFETY: the stream belongs to a handle that the program is using, and the pointer is valid for writes.
@@ -81,8 +78,8 @@ impl MemoryFunctions {
         asked != SUCCESS || status != NOT_CAPTURING
     }
 
-    /// Runs driver calls in a mode that neither fails during the capture of a CUDA graph nor invalidates a capture in any
-    /// thread.
+    /// Runs driver calls in a mode that does not fail during the capture of a CUDA graph, and does not invalidate
+    /// captures.
     fn relaxed<T>(&self, calls: impl FnOnce() -> T) -> T {
         let mut mode = RELAXED;
         // SAFETY: the pointer is valid for writes.
@@ -95,13 +92,12 @@ impl MemoryFunctions {
         result
     }
 
-    /// Waits for the work on a stream that is not captured.
     pub(super) fn synchronize(&self, stream: *mut c_void) -> bool {
         // SAFETY: the stream belongs to a handle that the program is using.
         self.relaxed(|| unsafe { (self.synchronize)(stream) == SUCCESS })
     }
 
-    /// Copies device memory, and waits for the work on this stream. Other streams may be captured.
+    /// Copies device memory on this stream, and waits for it. Other streams may be captured.
     pub(super) fn copy(&self, address: u64, bytes: usize, stream: *mut c_void) -> Option<Vec<u8>> {
         let mut copy = Vec::new();
         copy.try_reserve_exact(bytes).ok()?;

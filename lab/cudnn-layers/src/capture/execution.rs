@@ -20,10 +20,9 @@ use crate::shadow::elements::Name;
 use crate::wrappers::{Call, Id};
 use crate::written::WrittenRecords;
 
-/// Executions by plan and status.
 pub(super) static EXECUTIONS: WrittenRecords = WrittenRecords::new();
 
-/// Records an execution that has returned, unless one of this plan with the same status is in the capture.
+/// Records an execution that has returned, unless the capture contains one with this plan and status.
 pub(super) fn record(state: &State, call: &Call<'_>, live: &LivePlan, status: Status) {
     let _ordinal = EXECUTIONS.write(&(live.stored.ordinal, status.0), |_| {
         let [handle, plan, pack] = call.bits();
@@ -40,13 +39,12 @@ pub(super) fn record(state: &State, call: &Call<'_>, live: &LivePlan, status: St
     });
 }
 
-/// Returns whether the stream of a handle is captured into a CUDA graph.
 fn is_capturing(state: &State, driver: Option<&MemoryFunctions>, handle: u64) -> bool {
     let (Some(driver), Some(stream)) = (driver, stream(state, handle)) else { return false };
     driver.is_capturing(stream)
 }
 
-/// Returns the stream of a handle that cuDNN has accepted, or is about to check.
+/// Returns the stream of a handle that cuDNN has accepted or is about to check.
 pub(super) fn stream(state: &State, handle: u64) -> Option<*mut c_void> {
     let mut stream = std::ptr::null_mut();
     let get = state.cudnn.cudnnGetStream()?;
@@ -68,7 +66,7 @@ fn layout(
     let graph = shadow::graph(graph).ok()?;
     let (uids, pointers) = pack_of(pack)?;
     let mut ranges: Vec<AddressRange> = Vec::new();
-    // The tensors with their places in `ranges`; `None` for null pointers.
+    // The tensors with indices in `ranges`, or `None` for null pointers.
     let mut tensors: Vec<(i64, Option<usize>, Option<String>)> = Vec::new();
     for (uid, address) in uids.into_iter().zip(pointers) {
         if address == 0 {
@@ -93,7 +91,7 @@ fn layout(
     Some((tensors.collect(), at(workspace)))
 }
 
-/// Returns the range of a tensor, and the values as hexadecimal text if they are small and in host memory.
+/// Returns the range of a tensor, and small values in host memory as hexadecimal text.
 fn memory(
     driver: Option<&MemoryFunctions>,
     graph: &Graph,
@@ -109,15 +107,14 @@ fn memory(
         _ => None,
     };
     let is_host = is_by_value || matches!(place, Some(MemoryKind::RegisteredHost | MemoryKind::Unregistered));
-    // cuDNN has read scalars if it returned success, but perhaps fewer than the tensor declares. A kernel may be
-    // writing to other memory.
+    // After a success, cuDNN has read the scalars. A kernel may be writing to other memory.
     let is_readable = is_by_value && status == Status::CUDNN_STATUS_SUCCESS;
     let copy = |span| program_memory::copy(address, usize::try_from(span).ok()?);
     let value = span.filter(|_| is_readable).and_then(copy).map(|bytes| hexadecimal(&bytes));
     (AddressRange { address, span, is_host }, value)
 }
 
-/// Returns the ids and the addresses of a variant pack, or `None` if they are not certain.
+/// Returns the ids and addresses of a variant pack, if they are certain.
 pub(super) fn pack_of(pack: &Content) -> Option<(Vec<i64>, Vec<u64>)> {
     let [uids, pointers] = pack.variant_pack()?;
     let uids = uids.iter().map(|uid| i64::from_ne_bytes(*uid)).collect();

@@ -1,4 +1,4 @@
-//! Records calls of the backend API that fail, with the attribute that cuDNN has refused.
+//! Records failed calls of the backend API, with the refused attribute.
 
 use cudnn_graph::{Node, declared, element_size, names};
 use cudnn_store::captures::{FailureRecord, Record, hexadecimal};
@@ -26,7 +26,7 @@ pub(super) fn record(state: &State, call: &Call<'_>, status: Status) {
         function if calls::is_execution(function) || function == Id::CudnnGetExecutionPlanWorkspaceSize => {
             let [_, plan] = call.bits();
             let plan = calls::raw(plan);
-            // Otherwise, the record of the execution names the plan.
+            // The record of the execution names all other plans.
             shadow::content(plan).filter(|_| plans::live(plan).is_none())
         }
         _ => shadow::content(calls::descriptor(call)),
@@ -53,7 +53,6 @@ fn text(descriptors: &[Node]) -> String {
     serde_json::to_string(descriptors).unwrap_or_default()
 }
 
-/// Returns the name, the type, the count and the elements of the attribute in a call.
 fn attribute(call: &Call<'_>) -> Option<(String, u32, i64, Option<String>)> {
     if !matches!(call.function, Id::CudnnBackendSetAttribute | Id::CudnnBackendGetAttribute) {
         return None;
@@ -65,7 +64,7 @@ fn attribute(call: &Call<'_>) -> Option<(String, u32, i64, Option<String>)> {
     Some((names::attribute(name), i64::from(ty.0) as u32, count, value))
 }
 
-/// Returns the elements as hexadecimal text, unless they are addresses. cuDNN may have refused the call before it read them.
+/// Returns the elements as hexadecimal text, unless they are addresses. cuDNN may have failed before reading them.
 fn elements_of(name: Name, ty: Type, count: i64, elements: u64) -> Option<String> {
     let is_address = matches!(
         ty,

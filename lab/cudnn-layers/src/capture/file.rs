@@ -1,6 +1,5 @@
-//! Writes the records of this process to a file of its own.
-//!
-//! A forked child starts a second file when it writes its first record, so that the records of two processes never mix.
+//! Writes the records of this process to a separate file. A forked child starts a second file with its first record, so
+//! that the records of two processes never mix.
 
 use std::io::{Error, Result};
 use std::path::{Path, PathBuf};
@@ -19,29 +18,27 @@ pub(super) const KIND: FileKind = FileKind { name: "capture", start: "{\"record\
 /// Readers refuse larger captures.
 const MAX_RECORDS: usize = (1 << 20) - 1;
 
-/// Creates the files of this process and its forked children.
 pub(super) struct Output {
-    /// The name as the user has chosen it.
+    /// The name from the user.
     name: PathBuf,
     host: Host,
     start: Record,
 }
 
-/// The file of one process. Never freed, because other threads may be using it.
+/// The file of one process, which is never freed because other threads may use it.
 struct ProcessFile {
     file: AppendFile,
     records: AtomicUsize,
     has_ended: AtomicBool,
     is_torn: AtomicBool,
-    /// An error about values of tensors was reported.
+    /// Whether an error about values of tensors was reported.
     has_lost_values: AtomicBool,
 }
 
-/// Empty in a forked child that has not written a record yet.
+/// Empty in a forked child without records.
 static FILE: Leaked<ProcessFile> = Leaked::new();
-/// Held while a forked child creates its file.
 pub(super) static CREATING: Lock<()> = Lock::new(());
-/// This process has no file because of an error.
+/// Whether this process has no file because of an error.
 static HAS_FAILED: AtomicBool = AtomicBool::new(false);
 
 /// Returns whether the layer replaces a file that starts with these bytes: an empty file or an older capture.
@@ -50,7 +47,6 @@ pub fn may_replace(start: &[u8]) -> bool {
 }
 
 impl Output {
-    /// Creates the file of the first process.
     pub(super) fn create(name: PathBuf, host: Host) -> std::result::Result<Self, String> {
         let cudart = host.cudart_version().unwrap_or(0) as usize;
         let start = Record::Start(StartRecord { format: FORMAT, cudnn: host.cudnn_version() as usize, cudart });
@@ -61,7 +57,7 @@ impl Output {
         Ok(output)
     }
 
-    /// Appends a record, and returns whether this has succeeded. After an error, the file ends.
+    /// Appends a record, and returns whether this succeeded. Nothing is written after an error.
     pub(super) fn write(&self, record: &Record) -> bool {
         let Some(file) = self.file().filter(|file| !file.has_ended.load(Ordering::Relaxed)) else { return false };
         let written = if file.records.fetch_add(1, Ordering::Relaxed) < MAX_RECORDS {
@@ -78,13 +74,12 @@ impl Output {
         written.is_ok()
     }
 
-    /// Writes the values of a tensor to a file in the directory of values.
     pub(super) fn write_data(&self, name: &str, values: &[u8]) -> bool {
         let Some(file) = self.file().filter(|file| !file.has_ended.load(Ordering::Relaxed)) else { return false };
         let dir = values_dir(file.file.path());
         let path = dir.join(name);
         let written = uninterrupted(|| {
-            // Another user may have made a directory or a link with this name.
+            // Another user may have created a directory or link with this name.
             let dir = Directory::create_private(&dir).map_err(|refusal| Error::other(refusal.to_string()))?;
             dir.create_file(name)?.write(values).inspect_err(|_| _ = dir.remove_file(name))
         });
@@ -96,7 +91,7 @@ impl Output {
         written.is_ok()
     }
 
-    /// Returns the file of this process, which a forked child creates.
+    /// Returns the file of this process. A forked child creates it.
     fn file(&self) -> Option<&'static ProcessFile> {
         if let Some(file) = FILE.get() {
             return Some(file);
@@ -110,7 +105,7 @@ impl Output {
             Ok(file) => FILE.set(file),
             Err(error) => {
                 HAS_FAILED.store(true, Ordering::Relaxed);
-                // The program may receive the report.
+                // The report may call the program.
                 drop(guard);
                 self.report(&name, &error);
             }
@@ -118,7 +113,7 @@ impl Output {
         FILE.get()
     }
 
-    /// Creates a file with the first record, like [`FileKind::create`].
+    /// Creates a file with the first record.
     fn new_file(&self, name: &Path) -> Result<&'static ProcessFile> {
         let file = KIND.create(name, self.start.to_line().as_bytes())?;
         remove_data(file.path());
@@ -132,13 +127,12 @@ impl Output {
     }
 }
 
-/// Returns the name of the file with the values of a tensor.
 pub(super) fn data_file(plan: usize, execution: u64, uid: i64, is_after: bool) -> String {
     let moment = if is_after { "after" } else { "before" };
     format!("plan-{plan}-execution-{execution}-tensor-{uid}-{moment}.bin")
 }
 
-/// Removes the values that belonged to an older capture with this name, but no other files.
+/// Removes the values of an older capture with this name, but no other files.
 fn remove_data(capture: &Path) {
     let path = values_dir(capture);
     let Ok(dir) = Directory::open_private(&path) else { return };
@@ -150,7 +144,6 @@ fn remove_data(capture: &Path) {
     let _ = std::fs::remove_dir(path);
 }
 
-/// Leaves the file of the parent in a forked child.
 pub(super) fn in_child() {
     HAS_FAILED.store(false, Ordering::Relaxed);
     if let Some(parents) = FILE.take() {

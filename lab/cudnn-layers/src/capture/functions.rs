@@ -1,4 +1,4 @@
-//! Classifies the functions outside of the backend API and their parameters.
+//! Classifies the functions outside the backend API and their parameters.
 
 use cudnn_store::captures::is_search;
 use once_cell::race::OnceBox;
@@ -6,46 +6,37 @@ use once_cell::race::OnceBox;
 use super::descriptors;
 use crate::wrappers::{Id, Parameter, starts_work};
 
-/// A function outside of the backend API.
 pub(super) struct Function {
     pub(super) role: Role,
     pub(super) parameters: Vec<ParameterKind>,
 }
 
-/// The reason why the layer follows a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     NotFollowed,
     /// It starts work on the device, or searches for an algorithm.
     Recorded,
-    /// It creates a descriptor.
     Creates,
-    /// It destroys a descriptor.
     Destroys,
     /// It may change descriptors.
     Changes,
 }
 
-/// A kind of parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ParameterKind {
     Handle,
-    /// A descriptor of this type.
     Descriptor(&'static str),
     /// The address of a scaling factor in host memory.
     Scalar,
     Other,
 }
 
-/// All functions, in the order of the table.
 static FUNCTIONS: OnceBox<Vec<Function>> = OnceBox::new();
 
-/// Classifies all functions.
 pub(super) fn classify() {
     let _ = FUNCTIONS.set(Box::new(Id::ALL.iter().copied().map(classified).collect()));
 }
 
-/// Returns the class of a function.
 pub(super) fn function(function: Id) -> Option<&'static Function> {
     FUNCTIONS.get()?.get(function as usize)
 }

@@ -2,11 +2,10 @@
 
 use cudnn_store::captures::Memory;
 
-/// A range of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct AddressRange {
     pub(super) address: u64,
-    /// In bytes, if it is known.
+    /// The size in bytes, if it is known.
     pub(super) span: Option<u64>,
     pub(super) is_host: bool,
 }
@@ -20,7 +19,7 @@ impl AddressRange {
 /// The largest alignment that is distinguished.
 const MAX_ALIGNMENT: u32 = 12;
 
-/// Describes ranges. Ranges that overlap are in one buffer. Buffers are numbered in the order of the ranges.
+/// Describes ranges. Overlapping ranges share a buffer. Buffers are numbered in the order of the ranges.
 pub(super) fn buffers(ranges: &[AddressRange]) -> Vec<Memory> {
     let mut sorted: Vec<(usize, &AddressRange)> = ranges.iter().enumerate().collect();
     sorted.sort_by_key(|(_, range)| (range.is_host, range.address));
@@ -72,7 +71,6 @@ mod tests {
         assert_eq!(buffers(&[range(0x1000, 8), host]).last().map(|memory| memory.buffer), Some(1));
         let alignments: Vec<_> = buffers(&ranges).iter().map(|memory| memory.alignment).collect();
         assert_eq!(alignments, [4096, 4096, 256, 128, 4]);
-        // Adjacent allocations are separate.
         let ranges = [range(0x1100, 8), range(0x1000, 0x100), range(0x1108, 4)];
         assert_eq!(buffers(&ranges).iter().map(|memory| memory.buffer).collect::<Vec<_>>(), [0, 1, 2]);
         let unknown = AddressRange { span: None, ..range(0x1100, 0) };

@@ -1,7 +1,8 @@
 //! The layer `capture`, which records a program's work for cuDNN in a file.
 //!
-//! The file contains graphs, plans, the layout of executions, and failed calls, in the format of `cudnn_store::captures`.
-//! It contains no addresses, and only small values that are in host memory. The layer never changes a call or a result.
+//! The file contains graphs, plans, the layout of executions, and failed calls in the format of
+//! `cudnn_store::captures`, but no addresses and only small values from host memory. The layer never changes a call or
+//! a result.
 //!
 //! | module | purpose |
 //! | --- | --- |
@@ -61,7 +62,6 @@ struct State {
     host: Host,
     cudnn: Cudnn,
     output: Output,
-    /// The requested values of tensors.
     data: Vec<options::DataRequest>,
 }
 
@@ -97,7 +97,7 @@ impl Layer for Capture {
     }
 }
 
-/// A forked child writes another file, but may use the descriptors of its parent.
+/// A forked child writes a separate file, but may use the descriptors of its parent.
 static AT_FORK: &[AtFork] = &[
     AtFork::Emptied(plans::GRAPHS.lock()),
     AtFork::Emptied(plans::INCOMPLETE.lock()),
@@ -126,7 +126,7 @@ extern "C" fn at_exit() {
     }
 }
 
-/// Returns whether a function is part of the backend API, or has a handle.
+/// Returns whether the layer follows a function.
 fn is_followed(function: Id) -> bool {
     follow::is_followed(function) || calls::is_execution(function) || function == Id::CudnnGetExecutionPlanWorkspaceSize
 }
@@ -157,7 +157,7 @@ impl Intercept for Capture {
                 }
             }
             status => {
-                // The record shows the descriptor as before the call.
+                // Record the descriptor before the call.
                 if let Some(status) = status {
                     failed(state, call, status, duration);
                 }
@@ -168,7 +168,6 @@ impl Intercept for Capture {
     }
 }
 
-/// Follows a call that is not part of the backend API.
 fn outside_backend<R: Returned>(state: &State, call: &Call<'_>, next: impl FnOnce() -> R) -> R {
     let role = functions::function(call.function).map_or(Role::NotFollowed, |function| function.role);
     if role == Role::Destroys {
@@ -177,7 +176,7 @@ fn outside_backend<R: Returned>(state: &State, call: &Call<'_>, next: impl FnOnc
     let returned = next();
     match (role, returned.status()) {
         (Role::Creates, Some(cudnnStatus_t::CUDNN_STATUS_SUCCESS)) => call::created(call),
-        // A call that fails may have changed a descriptor, too.
+        // A failed call may also have changed a descriptor.
         (Role::Changes, _) => call::changed(call),
         (Role::Recorded, Some(status)) if is_current(state) => {
             let _guard = ThreadStateGuard::new();
@@ -192,7 +191,6 @@ fn succeeded(state: &State, call: &Call<'_>, duration: Duration) {
     match call.function {
         Id::CudnnBackendSetAttribute => {
             if let Some((plan, configuration)) = calls::configured(call).filter(|_| is_current(state)) {
-                // Thread cancellation must not unwind from here.
                 let _guard = ThreadStateGuard::new();
                 // SAFETY: cuDNN has accepted both descriptors in this call, so they are live.
                 let configuration = unsafe { state.cudnn.descriptor(configuration) };
@@ -220,7 +218,6 @@ fn succeeded(state: &State, call: &Call<'_>, duration: Duration) {
         function if calls::is_execution(function) => {
             let [_, plan] = call.bits();
             if let Some(live) = plans::executed(state, calls::raw(plan)) {
-                // Thread cancellation must not unwind from here.
                 let _guard = ThreadStateGuard::new();
                 if is_current(state) {
                     execution::record(state, call, &live, cudnnStatus_t::CUDNN_STATUS_SUCCESS);
@@ -244,7 +241,7 @@ fn failed(state: &State, call: &Call<'_>, status: cudnnStatus_t, duration: Durat
         }
         function if calls::is_execution(function) => {
             let [_, plan] = call.bits();
-            // The reason comes first, because other calls replace it.
+            // Read the reason first, because other calls replace it.
             failure::record(state, call, status);
             if let Some(live) = plans::live(calls::raw(plan)) {
                 execution::record(state, call, &live, status);
@@ -265,12 +262,11 @@ fn is_plan(descriptor: Raw) -> bool {
     shadow::content(descriptor).is_some_and(|content| content.kind == Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)
 }
 
-/// Returns whether a descriptor is a plan that has never been finalized.
+/// Returns whether a descriptor is a plan that was never finalized.
 fn is_new_plan(descriptor: Raw) -> bool {
     is_plan(descriptor) && shadow::content(descriptor).is_some_and(|content| !content.is_finalized)
 }
 
-/// Returns whether the layer has seen all calls.
 fn is_current(state: &State) -> bool {
     static BYPASS: Bypass = Bypass::new("nothing more is captured");
     BYPASS.has_seen_all(state.host)

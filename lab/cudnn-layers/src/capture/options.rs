@@ -5,23 +5,23 @@ use std::path::PathBuf;
 
 use crate::configured::{configured_in_code, variable};
 
-/// The environment variable with the name of the capture. The first `%i` in the name is replaced by the process ID.
+/// The environment variable with the name of the capture. The first `%i` is replaced by the process ID.
 pub const VARIABLE: &str = "CUDNN_CAPTURE";
 
-/// The environment variable that requests the values of tensors. The requests are separated by commas: the id of a graph
-/// or `all`, and optionally `@` with the number of the execution, `nan` or `mismatch`. `nan` means `all@nan`.
+/// The environment variable that requests values of tensors. Requests are separated by commas. Each is `all` or the id
+/// of a graph, optionally followed by `@` and the number of an execution, `nan` or `mismatch`. `nan` means `all@nan`.
 pub const DATA_VARIABLE: &str = "CUDNN_CAPTURE_DATA";
 
 /// Options of the layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Options {
-    /// The name of the capture. The first `%i` in it is replaced by the process ID.
+    /// The name of the capture. The first `%i` is replaced by the process ID.
     pub file: PathBuf,
 }
 
 configured_in_code! {
-    /// Only [`DATA_VARIABLE`] still comes from the environment.
+    /// The program cannot set [`DATA_VARIABLE`].
     Options
 }
 
@@ -31,37 +31,32 @@ impl Options {
         Options { file: file.into() }
     }
 
-    /// Returns the options that the program set, or reads them from the environment.
-    ///
-    /// # Errors
-    /// Returns the reason if no file is named.
+    /// Returns the options from the program or the environment. Returns an error if there is no file name.
     pub(super) fn chosen() -> Result<Options, String> {
         let options = CONFIGURED.get().or_else(|| variable(VARIABLE).map(Options::new));
         options.ok_or(format!("{VARIABLE} does not name a file"))
     }
 }
 
-/// A request for the values of tensors.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct DataRequest {
-    /// The id of the graph; `None` for all graphs.
+    /// The id of the graph, or `None` for all graphs.
     graph: Option<String>,
     pub(super) trigger: Trigger,
 }
 
-/// When the tensors of a plan are stored.
+/// The condition for storing the tensors of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trigger {
     /// The execution with this number, from 1.
     Execution(u64),
-    /// The first execution that makes NaNs or infinities from finite inputs.
+    /// The first execution that produces NaNs or infinities from finite inputs.
     Nan,
     /// The first execution that returns different bits for inputs of an earlier execution.
     Mismatch,
 }
 
 impl DataRequest {
-    /// Returns whether the request is about this graph.
     pub(super) fn selects(&self, graph: &str) -> bool {
         self.graph.as_deref().is_none_or(|id| id == graph)
     }
@@ -85,7 +80,6 @@ impl DataRequest {
     }
 }
 
-/// Returns the requests for values of tensors.
 pub(super) fn data() -> Result<Vec<DataRequest>, String> {
     requests(&variable(DATA_VARIABLE).unwrap_or_default())
 }

@@ -1,6 +1,5 @@
-//! Records graphs, devices, proposals and plans, and counts executions.
-//!
-//! Each record is written once. An execution of a known plan increments a number in a table with many locks.
+//! Records graphs, devices, proposals and plans, and counts executions. Each record is written once. Executing a known
+//! plan only increments a number in a table with many locks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,13 +32,11 @@ pub(super) static DEVICES: WrittenRecords = WrittenRecords::new();
 pub(super) static PROPOSALS: WrittenRecords = WrittenRecords::new();
 pub(super) static PLANS: WrittenRecords = WrittenRecords::new();
 
-/// A plan in the capture. Plans of the same graph, device, engine and status share one.
+/// A plan in the capture, which descriptors with the same graph, device, engine and status share.
 #[derive(Debug)]
 pub(super) struct StoredPlan {
     pub(super) ordinal: usize,
-    /// The id of the graph.
     pub(super) graph: Arc<str>,
-    /// The number of successful executions.
     executions: AtomicU64,
     /// The number in the last record.
     written: AtomicU64,
@@ -48,26 +45,23 @@ pub(super) struct StoredPlan {
 /// The plans in the capture, by ordinal.
 pub(super) static STORED: Lock<Option<BTreeMap<usize, Arc<StoredPlan>>>> = Lock::keeping(None);
 
-/// A plan that the program has finalized and not destroyed.
+/// A plan that was finalized and not destroyed.
 #[derive(Clone)]
 pub(super) struct LivePlan {
     pub(super) stored: Arc<StoredPlan>,
     pub(super) graph: Arc<Content>,
 }
 
-/// Live plans.
 pub(super) static LIVE: Table<LivePlan, 32> = Table::new(usize::MAX);
 
 /// The engines of plans that are not finalized yet.
 pub(super) static CHOICES: PlanConfigurations<Arc<ChosenEngine>> = PlanConfigurations::new();
 
-/// The plans that the program has serialized, with their graphs.
 pub(super) static SERIALIZED: SerializedPlans<(Arc<StoredPlan>, Arc<Content>)> = SerializedPlans::new();
 
-/// The reason why a restored plan is left out.
+/// The reason for omitting a restored plan.
 const RESTORED: &str = "the plan was restored from JSON of an unknown plan";
 
-/// Returns the graph of a plan or a query of the heuristics.
 fn graph_of(state: &State, content: &Arc<Content>) -> Option<Arc<Content>> {
     let graph = shadow::graph_of(content);
     if graph.is_none() {
@@ -79,7 +73,7 @@ fn graph_of(state: &State, content: &Arc<Content>) -> Option<Arc<Content>> {
     graph.cloned()
 }
 
-/// Returns the id of a graph, and writes the graph if it is new. `None` if the graph cannot be stored.
+/// Returns the id of a graph that can be stored, and writes new graphs.
 fn graph_id(state: &State, graph: &Arc<Content>) -> Option<Arc<str>> {
     let label = || shadow::describe(graph).unwrap_or_default();
     let nodes = shadow::graph(graph).map_err(|reason| incomplete(state, &label(), &reason.to_string())).ok()?;
@@ -97,8 +91,7 @@ pub(super) fn incomplete(state: &State, label: &str, reason: &str) {
     });
 }
 
-/// Returns the ordinal of the device that a plan or a query of the heuristics refers to, and writes the device if it is
-/// new.
+/// Returns the ordinal of the device of a plan or heuristics query, and writes new devices.
 fn device(state: &State, content: &Arc<Content>) -> Option<usize> {
     let description = String::from_utf8_lossy(&device::description(&state.cudnn, content)?).into_owned();
     DEVICES.write(&description, |device| {
@@ -106,7 +99,6 @@ fn device(state: &State, content: &Arc<Content>) -> Option<usize> {
     })
 }
 
-/// Records that the heuristics have returned this number of proposals.
 pub(super) fn proposed(state: &State, heuristics: Raw, count: usize) {
     let Some(content) = shadow::content(heuristics) else { return };
     let Some(graph) = graph_of(state, &content).and_then(|graph| graph_id(state, &graph)) else { return };
@@ -117,8 +109,8 @@ pub(super) fn proposed(state: &State, heuristics: Raw, count: usize) {
     });
 }
 
-/// Records that heuristics, an engine or a configuration was refused. The record is a plan without an engine, so that
-/// readers find graphs for which no plan exists.
+/// Records that cuDNN refused heuristics, an engine or a configuration. The record is a plan without an engine, so that
+/// readers find graphs without plans.
 pub(super) fn refused(state: &State, descriptor: Raw, status: Status, duration: Duration) {
     let Some(content) = shadow::content(descriptor).filter(|content| !content.is_finalized) else { return };
     let precedes_plan = matches!(
@@ -127,7 +119,7 @@ pub(super) fn refused(state: &State, descriptor: Raw, status: Status, duration: 
             | Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR
             | Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR
     );
-    // cuDNN names the mistake if it refuses a graph.
+    // If cuDNN refuses a graph, it names the mistake.
     let Some(graph) = shadow::graph_of(&content).filter(|graph| precedes_plan && graph.is_finalized) else { return };
     let reason = reason(&state.cudnn);
     let Some(graph) = graph_id(state, graph) else { return };
@@ -154,12 +146,12 @@ pub(super) fn serialized(plan: Raw, json: &[u8]) {
 /// Records a plan that was finalized or refused. Returns `false` if its graph cannot be stored.
 pub(super) fn finalized(state: &State, plan: Raw, status: Status, duration: Duration) -> bool {
     let is_success = status == Status::CUDNN_STATUS_SUCCESS;
-    // This comes first, because the layer's own calls replace the text.
+    // Read the reason first, because the layer's own calls replace it.
     let reason = if is_success { None } else { reason(&state.cudnn) };
     let content = shadow::content(plan);
     let origin = content.as_ref().and_then(|content| SERIALIZED.origin(content));
     let stored = match (origin, content) {
-        // Executions of a restored plan count for the plan that it was restored from.
+        // Executions of a restored plan count for the original plan.
         (Some(origin), _) if is_success => Some(origin),
         (origin, Some(content)) => {
             let graph = origin.map(|(_, graph)| graph).or_else(|| graph_of(state, &content));
@@ -175,7 +167,7 @@ pub(super) fn finalized(state: &State, plan: Raw, status: Status, duration: Dura
     is_stored
 }
 
-/// Writes a plan, unless an equal one was written. Returns the plan in the capture.
+/// Writes a plan, unless the capture contains an equal one.
 fn store(
     state: &State,
     plan: Raw,
@@ -218,7 +210,6 @@ fn write_plan(state: &State, plan: PlanRecord) -> Option<usize> {
     PLANS.write(&key, |ordinal| state.output.write(&Record::Plan(PlanRecord { plan: ordinal, ..plan.clone() })))
 }
 
-/// Returns the size of the workspace of a plan that the program has just finalized.
 fn workspace(state: &State, plan: Raw) -> Option<i64> {
     // SAFETY: the plan is finalized and live.
     let plan = unsafe { state.cudnn.descriptor(plan) };
@@ -239,13 +230,12 @@ fn engine(index: i64, choice: &ChosenEngine) -> Engine {
     }
 }
 
-/// Forgets a plan that is about to be destroyed.
 pub(super) fn destroyed(plan: Raw) {
     let _choice = CHOICES.take(plan);
     let _plan = LIVE.remove(plan.addr());
 }
 
-/// Counts a successful execution. Returns the plan if this is the first one.
+/// Counts a successful execution. Returns the plan for the first one.
 pub(super) fn executed(state: &State, plan: Raw) -> Option<LivePlan> {
     let (executions, live) = LIVE
         .with_value(plan.addr(), |live| {
@@ -260,7 +250,6 @@ pub(super) fn executed(state: &State, plan: Raw) -> Option<LivePlan> {
     None
 }
 
-/// Returns the plan of a descriptor.
 pub(super) fn live(plan: Raw) -> Option<LivePlan> {
     LIVE.get(plan.addr())
 }
@@ -271,7 +260,7 @@ fn write_count(state: &State, stored: &StoredPlan, executions: u64) {
     }
 }
 
-/// Writes the number of executions of a plan, unless the capture already contains it.
+/// Writes the number of executions, unless the capture already contains it.
 pub(super) fn write_last_count(state: &State, stored: &StoredPlan) {
     let executions = stored.executions.load(Ordering::Relaxed);
     if executions > 1 {
@@ -279,7 +268,6 @@ pub(super) fn write_last_count(state: &State, stored: &StoredPlan) {
     }
 }
 
-/// Returns the plans that were executed.
 pub(super) fn all_executed() -> Vec<Arc<StoredPlan>> {
     let all = STORED.lock();
     let stored = all.iter().flat_map(|all| all.iter().flat_map(BTreeMap::values));

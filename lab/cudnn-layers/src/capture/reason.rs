@@ -3,17 +3,16 @@
 use crate::cudnn::Cudnn;
 use crate::last_error;
 
-/// Longer than all texts of cuDNN.
 const MAX_LENGTH: usize = 4096;
 
-/// Returns the text of the thread's last failure. The program can still read it.
+/// Returns the text of the thread's last failure, which the program can still read.
 pub(super) fn reason(cudnn: &Cudnn) -> Option<String> {
     let text = last_error::peek(cudnn);
     let text = String::from_utf8_lossy(&text);
     (!text.is_empty()).then(|| without_paths(&text).chars().take(MAX_LENGTH).collect())
 }
 
-/// Replaces absolute paths, because they may contain names of users.
+/// Replaces absolute paths, because they may contain user names.
 fn without_paths(text: &str) -> String {
     let (mut result, mut rest) = (String::new(), text);
     while let Some((before, path)) = path_start(rest).and_then(|start| rest.split_at_checked(start)) {
@@ -23,7 +22,7 @@ fn without_paths(text: &str) -> String {
     result + rest
 }
 
-/// Returns the position of the first separator with which an absolute path begins.
+/// Returns the position of the first absolute path.
 fn path_start(text: &str) -> Option<usize> {
     let begins = |at: usize, separator: &str| {
         let (before, after) = (text.get(..at)?, text.get(at + separator.len()..)?);
@@ -33,8 +32,8 @@ fn path_start(text: &str) -> Option<usize> {
     separators.find(|(at, separator)| begins(*at, separator) == Some(true)).map(|(at, _)| at)
 }
 
-/// Returns whether a separator after this text continues a word, such as `1/2` and `src/file.cpp`. A compiler's option
-/// such as `-I` is not one.
+/// Returns whether a separator after this text continues a word, such as `1/2` and `src/file.cpp`, but not a compiler
+/// option such as `-I`.
 fn is_in_word(before: &str) -> bool {
     let is_letter = |c: char| c.is_alphanumeric() || c == '_';
     let word = before.rsplit(|c| !is_letter(c) && c != '-').next().unwrap_or_default();
@@ -42,7 +41,7 @@ fn is_in_word(before: &str) -> bool {
     word.ends_with(is_letter) && !is_option
 }
 
-/// Returns the length of a path: up to the closing quote, or up to a space, without punctuation.
+/// Returns the length of a path, which ends at the closing quote or before a space or punctuation.
 fn path_length(before: &str, path: &str) -> usize {
     let quote = before.chars().next_back().filter(|c| ['"', '\'', '`'].contains(c));
     let quoted = quote.and_then(|quote| path.lines().next()?.find(quote));

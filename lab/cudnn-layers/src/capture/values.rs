@@ -1,23 +1,22 @@
-//! Examines the values of tensors: whether they are finite, and whether they are the same.
+//! Examines the values of tensors: whether they are finite, and whether they are equal.
 
 use std::hash::Hasher;
 
 use cudnn_graph::{Node, element_bits};
 use cudnn_sys::types::{cudnnBackendAttributeName_t as Name, cudnnDataType_t as DataType};
 
-/// Calls `visit` with all runs of adjacent elements. Bytes between elements are left out, because they may belong to
-/// something else. `bytes` starts with the first element.
+/// Calls `visit` with all runs of adjacent elements. Skips bytes between elements, because they may belong to something
+/// else. `bytes` starts with the first element.
 fn visit_elements(tensor: &Node, bytes: &[u8], visit: &mut impl FnMut(&[u8])) {
     let vector = tensor.integer(Name::CUDNN_ATTR_TENSOR_VECTOR_COUNT).unwrap_or(1).max(1) as usize;
     let bits = element_bits(data_type(tensor)).unwrap_or(0) as usize;
     if !bits.is_multiple_of(8) {
-        // The elements are packed.
         return visit(bytes);
     }
     let extents = tensor.integers(Name::CUDNN_ATTR_TENSOR_DIMENSIONS);
     let strides = tensor.integers(Name::CUDNN_ATTR_TENSOR_STRIDES);
     let dims = extents.iter().zip(strides).map(|(extent, stride)| (*extent as usize, *stride as usize));
-    // All elements of a dimension without a stride are the same one.
+    // Dimensions with a stride of 0 repeat the same elements.
     let mut dims: Vec<(usize, usize)> = dims.filter(|(extent, stride)| *extent > 1 && *stride > 0).collect();
     dims.sort_by_key(|(_, stride)| std::cmp::Reverse(*stride));
     let mut run = 1;
@@ -47,8 +46,8 @@ fn data_type(tensor: &Node) -> DataType {
     DataType(tensor.integer(Name::CUDNN_ATTR_TENSOR_DATA_TYPE).unwrap_or(-1) as u32)
 }
 
-/// Returns the size of a number in bytes, and the bits that are set in NaNs and infinities only. `None` if all values of
-/// the type are finite.
+/// Returns the size of a number in bytes, and the bits that are set only in NaNs and infinities. Returns `None` if all
+/// values of the type are finite.
 fn bits_of_not_finite(data_type: DataType) -> Option<(usize, u64)> {
     Some(match data_type {
         DataType::CUDNN_DATA_DOUBLE | DataType::CUDNN_DATA_COMPLEX_FP64 => (8, 0x7ff << 52),
@@ -62,7 +61,6 @@ fn bits_of_not_finite(data_type: DataType) -> Option<(usize, u64)> {
     })
 }
 
-/// Returns whether all values of a tensor are finite.
 pub(super) fn are_finite(tensor: &Node, bytes: &[u8]) -> bool {
     let Some((size, mask)) = bits_of_not_finite(data_type(tensor)) else { return true };
     let mut are_finite = true;
@@ -76,7 +74,6 @@ pub(super) fn are_finite(tensor: &Node, bytes: &[u8]) -> bool {
     are_finite
 }
 
-/// Adds the values of a tensor to a hash.
 pub(super) fn hash(tensor: &Node, bytes: &[u8], hasher: &mut impl Hasher) {
     visit_elements(tensor, bytes, &mut |run| hasher.write(run));
 }
@@ -138,7 +135,6 @@ mod tests {
             assert!(!is_finite(data_type, &not_finite.to_le_bytes()[..]), "{data_type:?}");
         }
         assert!(is_finite(DataType::CUDNN_DATA_INT32, &[0xff; 4]));
-        // A NaN between elements is ignored.
         let padded = tensor(DataType::CUDNN_DATA_HALF, &[2], &[2]);
         assert!(are_finite(&padded, &[0, 0, 0xff, 0xff, 0, 0]));
         assert!(!are_finite(&padded, &[0, 0, 0, 0, 0xff, 0xff]));

@@ -20,24 +20,17 @@ use crate::shadow;
 use crate::shadow::content::Content;
 use crate::shadow::elements::{Kind, Raw};
 
-/// The layer's state after it has started.
 pub(super) struct State {
     pub(super) host: Host,
     pub(super) cudnn: Cudnn,
-    /// The rules for this release of cuDNN.
     pub(super) rules: BlockingRules,
-    /// Whether a rule depends on the engine or the knobs.
     pub(super) needs_configuration: bool,
 }
 
-/// Set when the layer starts.
 pub(super) static STATE: Active<State> = Active::new();
 
-/// The engines that the program has chosen.
 pub(super) static CHOICES: PlanConfigurations<Arc<ChosenEngine>> = PlanConfigurations::new();
 
-/// Reads the configuration that the program has set in a plan.
-///
 /// # Safety
 /// The configuration is live.
 pub(super) unsafe fn configured(state: &State, plan: Raw, configuration: Raw) {
@@ -49,15 +42,15 @@ pub(super) unsafe fn configured(state: &State, plan: Raw, configuration: Raw) {
     CHOICES.set(plan, || Some(ChosenEngine::read_unnoticed(&configuration)));
 }
 
-/// Discards the record of a plan that is finalized, emptied or destroyed.
+/// Discards the engine of a plan that is finalized, emptied or destroyed.
 pub(super) fn forget(state: &State, plan: Raw) {
     if state.needs_configuration {
         let _former = CHOICES.take(plan);
     }
 }
 
-/// Returns whether a rule blocks this plan, which cuDNN has just finalized, because of its workspace. If so, the plan
-/// counts as not finalized, and the rule becomes the text of the thread's last error.
+/// Returns whether a rule blocks a finalized plan because of its workspace. The plan then counts as not finalized, and
+/// the rule becomes the thread's last error.
 pub(super) fn needs_too_much_workspace(state: &State, descriptor: Raw) -> bool {
     let is_plan = |content: &Arc<Content>| content.kind == Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR;
     if !state.rules.iter().any(BlockingRule::limits_workspace)
@@ -76,24 +69,22 @@ pub(super) fn needs_too_much_workspace(state: &State, descriptor: Raw) -> bool {
     refusal.is_some()
 }
 
-/// Returns whether a rule blocks this plan before cuDNN finalizes it, or has blocked it afterwards. If so, the rule
-/// becomes the text of the thread's last error.
+/// Returns whether a rule blocks this plan before cuDNN finalizes it, or has blocked it afterwards. The rule then
+/// becomes the thread's last error.
 pub(super) fn is_blocked(state: &State, descriptor: Raw) -> bool {
     refuse(state, descriptor, None).is_some()
 }
 
-/// Reports the rule that blocks a plan, and returns the text. Without the size of the workspace, the plan is not finalized
-/// yet.
+/// Reports the rule that blocks a plan, and returns the text. `workspace` is unknown before the plan is finalized.
 fn refuse(state: &State, descriptor: Raw, workspace: Option<i64>) -> Option<Arc<str>> {
     let plan = shadow::content(descriptor).filter(|content| {
         content.kind == Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR && content.is_finalized == workspace.is_some()
     })?;
-    // After a missed call, the graph may be a different one.
+    // After a missed call, the graph may have changed.
     static BYPASS: Bypass = Bypass::new("plans are no longer blocked");
     if !BYPASS.has_seen_all(state.host) {
         return None;
     }
-    // Thread cancellation must not unwind from here.
     let _guard = ThreadStateGuard::new();
     let (text, is_first_of_rule) = match &plan.refusal {
         Some(text) => (text.clone(), false),
@@ -111,7 +102,6 @@ fn refuse(state: &State, descriptor: Raw, workspace: Option<i64>) -> Option<Arc<
     Some(text)
 }
 
-/// Returns the rule that blocks a plan, with the text of the refusal.
 fn blocked_by<'a>(
     state: &'a State,
     descriptor: Raw,
@@ -137,7 +127,7 @@ fn explain(rule: &BlockingRule, choice: Option<&ChosenEngine>, label: &str) -> S
     format!("blocked by the erratum {}: {}: {label}{engine}", rule.name, rule.reason)
 }
 
-/// Returns the compute capability of the plan's device in tenths, or `None` if cuDNN does not describe the device.
+/// Returns the compute capability of the plan's device in tenths, if cuDNN describes the device.
 fn compute_capability(state: &State, plan: &Arc<Content>) -> Option<u32> {
     device::compute_capability(&parsed(&device::description(&state.cudnn, plan)?)?)
 }

@@ -1,7 +1,7 @@
 //! The layer `errata`, which blocks plans that are known to be wrong or slow.
 //!
-//! Rules select plans by operation, engine, knobs, data types, workspace, GPU and cuDNN release. Finalizing a selected plan
-//! returns `CUDNN_STATUS_NOT_SUPPORTED`, so that frameworks try the next engine instead of disabling cuDNN.
+//! Rules select plans by operation, engine, knobs, data types, workspace, GPU and cuDNN release. Finalizing a selected
+//! plan returns `CUDNN_STATUS_NOT_SUPPORTED`, so that frameworks try the next engine.
 //!
 //! | module | purpose |
 //! | --- | --- |
@@ -32,7 +32,6 @@ pub use self::rule::{BlockingRule, BlockingRules};
 pub struct Errata(());
 
 static NEXT: Next = Next::new();
-/// A forked child inherits everything.
 static AT_FORK: &[AtFork] = &[AtFork::Inherited(CHOICES.table())];
 
 impl Layer for Errata {
@@ -92,7 +91,6 @@ impl Intercept for Errata {
     }
 }
 
-/// Follows the configurations of plans.
 fn succeeded(state: &State, call: &Call<'_>) {
     match call.function {
         Id::CudnnBackendInitialize | Id::CudnnBackendFinalize => blocking::forget(state, calls::descriptor(call)),

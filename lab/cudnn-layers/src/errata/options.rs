@@ -19,7 +19,6 @@ pub struct Options {
     pub rules: BlockingRules,
 }
 
-/// The known rules.
 impl Default for Options {
     fn default() -> Self {
         Options { rules: BlockingRules::known() }
@@ -29,10 +28,7 @@ impl Default for Options {
 configured_in_code!(Options);
 
 impl Options {
-    /// Returns the options that the program set, or reads them from the environment.
-    ///
-    /// # Errors
-    /// Returns the reason if no rules are selected, or if a file has an error.
+    /// Returns the options from the program or the environment, or an error if there are no rules or a file is invalid.
     pub(super) fn chosen() -> Result<Options, String> {
         CONFIGURED.get().map_or_else(Options::from_environment, Ok)
     }
@@ -47,7 +43,6 @@ impl Options {
     }
 }
 
-/// Returns the items of a value of [`VARIABLE`]: `known` and the names of files.
 fn items(value: &OsStr) -> impl Iterator<Item = &OsStr> {
     let items = value.as_encoded_bytes().split(|byte| *byte == b',').filter(|item| !item.is_empty());
     // SAFETY: the value was cut next to ASCII characters.
@@ -58,7 +53,7 @@ impl BlockingRules {
     /// Returns the rules that a value of [`VARIABLE`] selects.
     ///
     /// # Errors
-    /// Returns the file and the reason if a file cannot be read or contains an invalid rule, or if no rule is selected.
+    /// Returns the file and the reason if a file is unreadable or invalid, or an error if no rule is selected.
     pub fn selected_by(value: &OsStr) -> Result<BlockingRules, String> {
         let mut rules = BlockingRules::default();
         for item in items(value) {

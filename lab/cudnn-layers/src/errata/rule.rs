@@ -45,15 +45,14 @@ pub struct BlockingRule {
     numerical_notes: Vec<String>,
     #[serde(default)]
     tensors: Vec<TensorRule>,
-    /// Selects plans that need more bytes.
+    /// Selects plans with a larger workspace, in bytes.
     #[serde(default)]
     workspace_above: Option<u64>,
-    /// Whether the rule has blocked a plan. Shared by copies of the rule.
+    /// Whether the rule has blocked a plan, which copies of the rule share.
     #[serde(skip)]
     is_used: Arc<AtomicBool>,
 }
 
-/// Conditions for one tensor of an operation.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct TensorRule {
@@ -117,7 +116,7 @@ impl BlockingRules {
         Self::from_document(Document::read(path)?).map_err(|reason| format!("{name}: {reason}"))
     }
 
-    /// Parses the text of a file with rules, or of a file with facts that `cudnn-doctor facts --update` accepts.
+    /// Parses a file with rules, or with facts as for `cudnn-doctor facts --update`.
     ///
     /// # Errors
     /// Returns the reason, with the line of a syntax error or the name of an invalid rule.
@@ -177,12 +176,12 @@ impl BlockingRule {
         self.compute_capability.contains(&Capability::from_tenths(capability))
     }
 
-    /// Returns the releases that the rule applies to, such as `9.8.0 to before 9.11.0`.
+    /// Returns the affected releases, such as `9.8.0 to before 9.11.0`.
     pub fn releases(&self) -> String {
         self.cudnn.to_string()
     }
 
-    /// Returns the compute capabilities that the rule applies to, such as `9.0 or newer`.
+    /// Returns the affected compute capabilities, such as `9.0 or newer`.
     pub fn capabilities(&self) -> String {
         self.compute_capability.to_string()
     }
@@ -203,7 +202,7 @@ impl BlockingRule {
         texts.join(", ")
     }
 
-    /// Checks the values that the types of the fields allow.
+    /// Checks values that the types do not restrict.
     fn check(&self) -> Result<(), String> {
         let error = |reason: String| Err(format!("rule {:?}: {reason}", self.name));
         if self.name.is_empty() || self.name.chars().any(|c| c.is_control() || c.is_whitespace()) {
@@ -250,22 +249,20 @@ impl BlockingRule {
         Ok(())
     }
 
-    /// Returns whether the rule depends on the engine or the knobs.
     pub(super) fn needs_configuration(&self) -> bool {
         !self.engines.is_empty() || !self.knobs.is_empty() || !self.numerical_notes.is_empty()
     }
 
-    /// Returns whether the rule depends on the workspace, which is known only after a plan is finalized.
+    /// Returns whether the rule depends on the workspace, which is unknown before a plan is finalized.
     pub(super) fn limits_workspace(&self) -> bool {
         self.workspace_above.is_some()
     }
 
-    /// Returns `true` the first time, and `false` afterwards.
     pub(super) fn is_first_use(&self) -> bool {
         !self.is_used.swap(true, Ordering::Relaxed)
     }
 
-    /// Returns whether the rule selects a plan with this size of the workspace. A condition on an unknown value is not met.
+    /// Returns whether the rule selects a plan. Conditions on unknown values are not met.
     pub(super) fn matches(
         &self,
         operations: &[Operation<'_>],
@@ -323,7 +320,6 @@ mod tests {
         BlockingRules::parse(&format!(r#"{{"errata":1,"rules":[{{"name":"n","reason":"r",{conditions}}}]}}"#))
     }
 
-    /// A fused 3-d convolution.
     const CONVOLUTION: &str = r#"[
         {"kind":"TENSOR","UNIQUE_ID:3":1,"DATA_TYPE:1":9,"DIMENSIONS:3":[8,64,14,14,14]},
         {"kind":"TENSOR","UNIQUE_ID:3":2,"DATA_TYPE:1":0,"DIMENSIONS:3":[8,30,14,14,14]},
@@ -347,9 +343,8 @@ mod tests {
             (r#""tensors":[{"types":["bfloat16"]},{"types":["float"]}]"#, true),
             (r#""workspace_above":1023"#, true),
             (r#""workspace_above":1024"#, false),
-            // The conditions must hold for one operation, not for the graph.
+            // All conditions must hold for the same operation.
             (r#""operations":["relu"],"tensors":[{"types":["bfloat16"]}]"#, false),
-            // The engine is unknown.
             (r#""operations":["conv_fwd"],"engines":[3]"#, false),
             (r#""numerical_notes":["tensor_core"]"#, false),
             (r#""operations":["conv_fwd"],"compute_capability":{"from":"9.0","before":"10.0"}"#, true),
@@ -358,7 +353,6 @@ mod tests {
             let rules = rule(conditions).unwrap();
             assert_eq!(rules.0[0].matches(&operations, None, &|| Some(90), Some(1024)), expected, "{conditions}");
         }
-        // The workspace is known only after the plan is finalized.
         let rules = rule(r#""workspace_above":0"#).unwrap();
         assert!(!rules.0[0].matches(&operations, None, &|| Some(90), None));
         let rules = rule(r#""operations":["conv_fwd"],"compute_capability":{"from":"5.0"}"#).unwrap();

@@ -1,4 +1,4 @@
-//! Follows each graph from the heuristics to the first execution, to find the graphs for which no plan works.
+//! Follows each graph from the heuristics to the first execution, to find graphs without a working plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -16,40 +16,32 @@ use crate::shadow::content::Content;
 use crate::shadow::devices::{self, ReferencedDevice};
 use crate::shadow::elements::{Kind, Name, Raw};
 
-/// What the program has tried with a graph.
 #[derive(Clone)]
 pub(super) struct Attempt {
     pub(super) graph: Arc<Content>,
-    /// The device that the program has described, if any.
+    /// The device that the program described, if any.
     pub(super) device: Option<Arc<Content>>,
     /// The number of proposals, or the status of a failed call, by heuristics mode.
     pub(super) proposals: BTreeMap<i64, Result<usize, String>>,
     engines_built: usize,
     engines_failed: usize,
-    /// The number of failed plans by status.
     pub(super) failed_plans: BTreeMap<String, usize>,
-    /// The number of failed executions by status.
     pub(super) failed_executions: BTreeMap<String, usize>,
-    /// The workspace sizes of plans that were built.
     pub(super) workspaces: Vec<i64>,
-    /// The free device memory when the program destroyed a plan without executing it, in bytes.
+    /// The free device memory in bytes when the program destroyed a plan without executing it.
     pub(super) free_memory: Option<u64>,
     live_plans: usize,
-    /// The number of proposals that the program has not destroyed.
     live_proposals: usize,
     is_destroyed: bool,
 }
 
-/// Why a graph is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AttemptFailure {
-    /// All queries of the heuristics returned empty results, or no engine could be created.
+    /// All heuristics queries were empty, or no engine could be created.
     NoEngine,
-    /// All plans failed.
     NoPlan,
-    /// Plans were built, but none was executed before the program destroyed them.
+    /// Plans were built, but the program destroyed all of them without executing them.
     NotExecuted,
-    /// All executions failed.
     NoExecution,
 }
 
@@ -71,8 +63,8 @@ impl Attempt {
         }
     }
 
-    /// Returns whether the program can do nothing more: no plan is left, and either all proposals were tried and the fallback
-    /// mode was queried, which is the last one, or the graph and all proposals are destroyed.
+    /// Returns whether the program has given up: no plan is left, and it has either tried all proposals including those
+    /// of the fallback mode, which is the last one, or destroyed the graph and all proposals.
     fn is_exhausted(&self) -> bool {
         let proposals: usize = self.proposals.values().map(|proposals| proposals.as_ref().copied().unwrap_or(0)).sum();
         let tried = self.failed_plans.values().sum::<usize>() + self.workspaces.len();
@@ -81,7 +73,7 @@ impl Attempt {
         self.live_plans == 0 && (has_tried_all || is_destroyed)
     }
 
-    /// Returns why the graph is reported, if the program has given up on it.
+    /// Returns why to report the graph, if the program has given up on it.
     pub(super) fn failure(&self) -> Option<AttemptFailure> {
         let has_proposals = self.proposals.values().any(|proposals| proposals.as_ref().is_ok_and(|count| *count > 0));
         if !self.failed_executions.is_empty() {
@@ -98,38 +90,32 @@ impl Attempt {
     }
 }
 
-/// The number of the heuristics' fallback mode.
 const FALLBACK: i64 = cudnnBackendHeurMode_t::CUDNN_HEUR_MODE_FALLBACK.0 as i64;
 
-/// A plan that was built and not destroyed yet.
 struct AttemptedPlan {
-    /// The key of the graph.
     graph: u64,
-    /// The time to build it.
     duration: Duration,
-    /// The label of the plan that it was restored from.
+    /// The label of the original plan.
     restored_from: Option<Arc<str>>,
     was_executed: bool,
 }
 
 #[derive(Default)]
 pub(super) struct Attempts {
-    /// By a hash of the graph with its handle. PyTorch describes a graph again to ask another mode of the heuristics.
+    /// Attempts by a hash of graph and handle. PyTorch describes a graph again for each heuristics mode.
     attempts: BTreeMap<u64, Attempt>,
-    /// By address.
     plans: BTreeMap<usize, AttemptedPlan>,
     /// The keys of graphs by the address of a proposal.
     proposals: BTreeMap<usize, u64>,
-    /// The keys of graphs that were executed, which are not reported any more.
+    /// The keys of executed graphs, which are never reported.
     succeeded: BTreeSet<u64>,
 }
 
 pub(super) static STATE: Lock<Option<Attempts>> = Lock::new(None);
 
-/// The labels of plans that the program has serialized.
 pub(super) static SERIALIZED: SerializedPlans<Arc<str>> = SerializedPlans::new();
 
-/// The number of live plans that were not executed yet. Steps that execute only known plans take no lock.
+/// The number of live plans that were not executed. It avoids taking the lock when only known plans are executed.
 static UNUSED_PLANS: AtomicUsize = AtomicUsize::new(0);
 
 fn with<T>(section: impl FnOnce(&mut Attempts) -> T) -> Option<T> {
@@ -137,16 +123,14 @@ fn with<T>(section: impl FnOnce(&mut Attempts) -> T) -> Option<T> {
     Some(section(state.get_or_insert_default()))
 }
 
-/// More graphs than a program plans at the same time.
 const MAX_GRAPHS: usize = 1024;
-/// More proposals than are live at the same time.
 const MAX_PROPOSALS: usize = 1 << 16;
 
-/// Returns a hash of a graph with its handle, because another device may support other engines.
+/// Returns a hash of a graph and its handle, because devices may support different engines.
 pub(super) fn key(graph: &Arc<Content>) -> u64 {
     let mut hasher = DefaultHasher::new();
     shadow::known_parts(graph).id().hash(&mut hasher);
-    // The id has only the number of handles.
+    // The id contains only the number of handles.
     devices::devices(graph)
         .iter()
         .filter_map(|device| match device {
@@ -157,14 +141,12 @@ pub(super) fn key(graph: &Arc<Content>) -> u64 {
     hasher.finish()
 }
 
-/// Returns the key of the graph that a descriptor belongs to, if cuDNN has accepted the graph. Otherwise, cuDNN names the
-/// mistake.
+/// Returns the key of a descriptor's graph, if cuDNN has accepted the graph. Otherwise, cuDNN names the mistake.
 fn key_of(content: &Arc<Content>) -> Option<u64> {
     shadow::graph_of(content).filter(|graph| graph.is_finalized).map(key)
 }
 
-/// Runs a closure with the attempt of the graph that a descriptor belongs to, and that has this key. Returns the attempt if
-/// the program has tried everything.
+/// Runs a closure with the attempt for a descriptor's graph. Returns the attempt if the program has given up.
 fn with_attempt(content: &Arc<Content>, key: u64, device: Name, section: impl FnOnce(&mut Attempt)) -> Option<Attempt> {
     let graph = shadow::graph_of(content)?;
     // Removed values are dropped after the lock is released.
@@ -187,7 +169,7 @@ fn mode_of(heuristics: &Content) -> i64 {
     heuristics.number(Name::CUDNN_ATTR_ENGINEHEUR_MODE).unwrap_or(-1)
 }
 
-/// Records that the heuristics returned this number of proposals in total, and stored these.
+/// Records that the heuristics returned `count` proposals, and stored these.
 pub(super) fn proposed(heuristics: Raw, count: usize, stored: &[Raw]) -> Option<Attempt> {
     let content = shadow::content(heuristics)?;
     let mode = mode_of(&content);
@@ -202,12 +184,12 @@ pub(super) fn proposed(heuristics: Raw, count: usize, stored: &[Raw]) -> Option<
         let known = attempt.proposals.entry(mode).or_insert(Ok(0));
         *known = Ok(count.max(known.as_ref().copied().unwrap_or(0)));
         attempt.live_proposals += added;
-        // The heuristics refer to a graph that the program has described again.
+        // The program has described the graph again.
         attempt.is_destroyed = false;
     })
 }
 
-/// Records that a configuration is about to be destroyed. Returns the program's attempts, if this was the last one.
+/// Records that a configuration is about to be destroyed. Returns the attempt if the program has given up.
 pub(super) fn configuration_destroyed(configuration: Raw) -> Option<Attempt> {
     with(|state| {
         let key = state.proposals.remove(&configuration.addr())?;
@@ -218,7 +200,6 @@ pub(super) fn configuration_destroyed(configuration: Raw) -> Option<Attempt> {
     .flatten()
 }
 
-/// Records the result of finalizing heuristics or an engine.
 pub(super) fn finalized(content: &Arc<Content>, status: Status) -> Option<Attempt> {
     let is_success = status == Status::CUDNN_STATUS_SUCCESS;
     match content.kind {
@@ -238,7 +219,6 @@ pub(super) fn finalized(content: &Arc<Content>, status: Status) -> Option<Attemp
     }
 }
 
-/// Records that finalizing a plan has failed.
 pub(super) fn plan_failed(content: &Arc<Content>, status: Status) -> Option<Attempt> {
     let name = status_name(status);
     with_attempt(content, key_of(content)?, Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, |attempt| {
@@ -246,7 +226,6 @@ pub(super) fn plan_failed(content: &Arc<Content>, status: Status) -> Option<Atte
     })
 }
 
-/// Records a plan that was built.
 pub(super) fn plan_built(plan: Raw, workspace: i64, duration: Duration) {
     let Some(content) = shadow::content(plan) else { return };
     let key = key_of(&content);
@@ -262,7 +241,7 @@ pub(super) fn plan_built(plan: Raw, workspace: i64, duration: Duration) {
     let _former = with(|state| {
         let former =
             state.plans.insert(plan.addr(), AttemptedPlan { graph, duration, restored_from, was_executed: false });
-        // The destruction of a plan at this address was not seen.
+        // The layer did not see the destruction of a plan at this address.
         if former.as_ref().is_none_or(|former| former.was_executed) {
             UNUSED_PLANS.fetch_add(1, Ordering::Relaxed);
         }
@@ -277,11 +256,10 @@ pub(super) fn serialized(plan: Raw, json: &[u8]) {
     }
 }
 
-/// More graphs than most programs execute. If there are more, the record starts again.
+/// More graphs than most programs execute. Beyond this number, the set is cleared.
 const MAX_SUCCEEDED: usize = 65_536;
 
-/// Records that the program has executed a plan. If this is the first execution, returns the time to build the plan, and
-/// the label of the plan that it was restored from.
+/// Records the execution of a plan. For the first one, returns the build time and the label of the original plan.
 pub(super) fn executed(plan: Raw) -> Option<(Duration, Option<Arc<str>>)> {
     if UNUSED_PLANS.load(Ordering::Relaxed) == 0 {
         return None;
@@ -301,7 +279,6 @@ pub(super) fn executed(plan: Raw) -> Option<(Duration, Option<Arc<str>>)> {
     Some(executed)
 }
 
-/// Records that executing a plan has failed.
 pub(super) fn execution_failed(plan: Raw, status: Status) {
     with(|state| {
         let graph = state.plans.get(&plan.addr())?.graph;
@@ -311,24 +288,23 @@ pub(super) fn execution_failed(plan: Raw, status: Status) {
     });
 }
 
-/// Records that a graph is about to be destroyed. Returns the program's attempts, if this was the last one.
+/// Records that a graph is about to be destroyed. Returns the attempt if the program has given up.
 pub(super) fn graph_destroyed(graph: Raw) -> Option<Attempt> {
     let key = key(&shadow::content(graph)?);
     with(|state| {
         let attempt = state.attempts.get_mut(&key)?;
         attempt.is_destroyed = true;
-        // Plans of the remaining proposals may follow.
+        // The remaining proposals may become plans.
         if attempt.is_exhausted() { state.attempts.remove(&key) } else { None }
     })
     .flatten()
 }
 
-/// Returns whether a plan was built and not executed.
 pub(super) fn is_unused(plan: Raw) -> bool {
     with(|state| state.plans.get(&plan.addr()).is_some_and(|plan| !plan.was_executed)).unwrap_or(false)
 }
 
-/// Records that a plan is about to be destroyed. Returns the program's attempts, if this was the last one.
+/// Records that a plan is about to be destroyed. Returns the attempt if the program has given up.
 pub(super) fn plan_destroyed(plan: Raw, free_memory: Option<u64>) -> Option<Attempt> {
     let (_plan, attempt) = with(|state| {
         let plan = state.plans.remove(&plan.addr())?;
@@ -347,12 +323,11 @@ pub(super) fn plan_destroyed(plan: Raw, free_memory: Option<u64>) -> Option<Atte
     attempt
 }
 
-/// Returns the attempts that are not over when the process exits.
+/// Returns the unfinished attempts when the process exits.
 pub(super) fn unfinished() -> Vec<Attempt> {
     with(|state| std::mem::take(&mut state.attempts).into_values().collect()).unwrap_or_default()
 }
 
-/// Forgets the plans of the parent in a forked child.
 pub(super) fn in_child() {
     UNUSED_PLANS.store(0, Ordering::Relaxed);
 }
@@ -364,7 +339,6 @@ mod tests {
     use crate::shadow::elements::Type;
     use crate::shadow::handles;
 
-    /// Creates a graph at this address with this handle.
     fn graph(address: usize, handle: usize) -> Arc<Content> {
         let graph: Raw = std::ptr::without_provenance_mut(address);
         shadow::created(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, graph);
@@ -374,7 +348,7 @@ mod tests {
         shadow::content(graph).unwrap()
     }
 
-    /// The second device may support no engine, while the first one has executed the graph.
+    /// The second device may support no engine although the first one has executed the graph.
     #[test]
     fn graphs_with_different_handles_are_followed_separately() {
         let (one, other) = (0x7ff0_0000_0010, 0x7ff0_0000_0020);

@@ -1,4 +1,4 @@
-//! Tries the engines of a graph one at a time, and records why each of them fails.
+//! Tries the engines of a graph one by one, and records why they fail.
 
 use std::path::Path;
 use std::time::Instant;
@@ -13,10 +13,8 @@ use super::reason::Reason;
 use crate::cudnn::{Cudnn, Descriptor};
 use crate::shadow::elements::{Kind, Name, Raw, Type};
 
-/// More engines than cuDNN has for one graph.
 const MAX_ENGINES: i64 = 1000;
 
-/// A graph with the device that it is planned for.
 #[derive(Clone, Copy)]
 pub(super) struct Planned {
     pub(super) graph: Raw,
@@ -31,16 +29,13 @@ impl Planned {
     }
 }
 
-/// An engine that was tried.
 pub(super) struct TriedEngine {
     pub(super) engine: i64,
-    /// Whether the engine accepted the graph.
     pub(super) has_accepted: bool,
     /// `None` if a plan was built.
     pub(super) failure: Option<Reason>,
 }
 
-/// The engines that were tried.
 #[derive(Default)]
 pub(super) struct TriedEngines {
     pub(super) tried: Vec<TriedEngine>,
@@ -81,7 +76,7 @@ pub(super) unsafe fn try_all(
     Ok(candidates)
 }
 
-/// Returns the reason of the call that has just failed.
+/// Returns the reason for the failure of the last call.
 fn failure(cudnn: &Cudnn, messages: &Messages, status: Status) -> Reason {
     let last_error = cudnn.take_last_error();
     Reason::new(status, &messages.take(), &String::from_utf8_lossy(&last_error))
@@ -107,7 +102,6 @@ fn with_default_configuration<T>(
     })
 }
 
-/// Builds a plan and destroys it.
 fn build_plan(cudnn: &Cudnn, planned: Planned, configuration: Raw) -> Result<(), Status> {
     cudnn.with_descriptor(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, |plan| {
         let descriptor = Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
@@ -117,12 +111,11 @@ fn build_plan(cudnn: &Cudnn, planned: Planned, configuration: Raw) -> Result<(),
     })
 }
 
-/// The heuristics' modes to ask, in the order of frameworks.
+/// The heuristics modes, in the order of frameworks.
 const MODES: [Mode; 2] = [Mode::CUDNN_HEUR_MODE_A, Mode::CUDNN_HEUR_MODE_FALLBACK];
-/// Maximum number of plans to build for one graph.
 const MAX_PLANS: usize = 3;
 
-/// Returns whether a plan can be built from one of the first proposals of the heuristics.
+/// Returns whether one of the heuristics' first proposals leads to a plan.
 pub(super) fn has_plan(cudnn: &Cudnn, planned: Planned, deadline: Instant) -> bool {
     MODES.into_iter().any(|mode| {
         let built = cudnn.with_descriptor(Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, |heuristics| {
@@ -146,20 +139,18 @@ pub(super) fn has_plan(cudnn: &Cudnn, planned: Planned, deadline: Instant) -> bo
     })
 }
 
-/// Returns the name of the NVRTC library that cuDNN loads.
 pub(super) fn nvrtc(cudnn: &Cudnn) -> &'static str {
     const NVRTC_12: &str = windows_or!("nvrtc64_120_0.dll", "libnvrtc.so.12");
     const NVRTC_13: &str = windows_or!("nvrtc64_130_0.dll", "libnvrtc.so.13");
     if is_cuda_13(cudnn) { NVRTC_13 } else { NVRTC_12 }
 }
 
-/// Returns whether cuDNN was built for CUDA 13.
 fn is_cuda_13(cudnn: &Cudnn) -> bool {
     // SAFETY: the call passes no pointers.
     cudnn.cudnnGetCudartVersion().is_some_and(|version| unsafe { version() } >= 13_000)
 }
 
-/// Returns the library that cuDNN needs to try all engines, if it is missing. cuDNN terminates the process if its
+/// Returns the name of a missing library that is necessary to try all engines. cuDNN terminates the process if its
 /// precompiled engines cannot load cuBLASLt.
 pub(super) fn missing_cublas_lt(cudnn: &Cudnn, host: Host) -> Option<&'static str> {
     const PRECOMPILED: &str = windows_or!("cudnn_engines_precompiled64_9.dll", "libcudnn_engines_precompiled.so.9");
@@ -169,9 +160,8 @@ pub(super) fn missing_cublas_lt(cudnn: &Cudnn, host: Host) -> Option<&'static st
     (libraries::is_loaded(Path::new(PRECOMPILED)) && !is_available(name, host)).then_some(name)
 }
 
-/// Returns whether cuDNN can load one of NVIDIA's libraries.
 pub(super) fn is_available(name: &str, host: Host) -> bool {
-    /// The directories where the wheels of cuDNN look, relative to cuDNN's own directory.
+    /// The directories in which cuDNN's wheels search, relative to cuDNN's directory.
     const DIRS: [&str; 7] = [
         ".",
         "../../cublas/lib",

@@ -6,7 +6,7 @@ use crate::shadow;
 use crate::shadow::content::Content;
 use crate::shadow::elements::{Kind, Name, Type};
 
-/// Reads the engine, the knobs and the notes of a plan. Labels of all layers show them from now on.
+/// Reads the engine, knobs and notes of a plan, which all labels of the plan then show.
 pub(super) fn learn(plan: &Descriptor<'_>, workspace: i64) {
     let Some(content) = shadow::content(plan.raw()) else { return };
     if let Some(facts) = &content.facts {

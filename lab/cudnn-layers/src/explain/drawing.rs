@@ -1,11 +1,10 @@
-//! Draws a graph as text: a line for each operation, with its tensors.
+//! Draws a graph as text, with a line for each operation.
 
 use std::fmt::Write;
 
 use cudnn_graph::layout::packed;
 use cudnn_graph::{Graph, Operand, Operation, label};
 
-/// Maximum number of operations in a drawing.
 const MAX_OPERATIONS: usize = 64;
 
 /// Returns a line for each operation, such as
@@ -33,8 +32,7 @@ pub(super) fn draw(graph: &Graph) -> String {
     text
 }
 
-/// Formats a tensor as `x=1 [4,16,14,14] half nhwc`. Strides are shown if the tensor is neither row-major without gaps nor
-/// channels-last.
+/// Formats a tensor as `x=1 [4,16,14,14] half nhwc`. Shows strides of unusual layouts.
 fn tensor(Operand { role, tensor, .. }: &Operand<'_>) -> String {
     let extents = tensor.extents();
     let uid = tensor.uid().map_or_else(|| "no id".to_owned(), |uid| uid.to_string());
@@ -62,7 +60,7 @@ fn list(numbers: &[i64]) -> String {
     format!("[{}]", numbers.iter().map(i64::to_string).collect::<Vec<_>>().join(","))
 }
 
-/// Returns the tensors of a graph with their roles, each id once.
+/// Returns the tensors of a graph with their roles, without duplicate ids.
 pub(super) fn tensors<'a>(operations: &'a [Operation<'a>]) -> Vec<&'a Operand<'a>> {
     let mut seen = std::collections::BTreeSet::new();
     operations.iter().flat_map(Operation::operands).filter(|operand| seen.insert(operand.tensor.uid())).collect()

@@ -1,4 +1,4 @@
-//! Runs the layer's own attempts with a graph that the program has given up, and writes the report.
+//! Tries engines and changes for a graph that the program has given up, and writes the report.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,15 +28,13 @@ use crate::written::WrittenRecords;
 
 /// The time for trying engines. Plans that cuDNN compiles take up to half a second each.
 const ENGINES_TIME: Duration = Duration::from_secs(5);
-/// The time for trying changes of a graph.
 const VARIANTS_TIME: Duration = Duration::from_secs(5);
 /// More reports than a person reads.
 const MAX_REPORTS: usize = 1000;
 
-/// The graphs and lines that were reported.
 pub(super) static REPORTED: WrittenRecords = WrittenRecords::at_most(MAX_REPORTS);
 
-/// Writes a line about a plan that the program executes, unless the same was written before.
+/// Writes a line about a plan that the program executes, unless the same line was written before.
 pub(super) fn write_used(state: &State, plan: Raw, duration: Duration, restored_from: Option<Arc<str>>) {
     let built = if restored_from.is_some() { "restored" } else { "built" };
     let label = restored_from.or_else(|| shadow::label(plan));
@@ -58,10 +56,8 @@ fn write(state: &State, text: &str) {
     }
 }
 
-/// Reports a graph that the program has given up.
 pub(super) fn report(state: &State, attempt: &Attempt) {
     let Some(failure) = attempt.failure() else { return };
-    // Thread cancellation must not unwind from here.
     let _guard = ThreadStateGuard::new();
     let mut findings = Findings { nvrtc: candidates::nvrtc(&state.cudnn), ..Findings::default() };
     if failure == AttemptFailure::NotExecuted && !lacks_memory(attempt) {
@@ -76,7 +72,7 @@ pub(super) fn report(state: &State, attempt: &Attempt) {
     write(state, &report::failed(&process_name(state.host), attempt, failure, &findings));
 }
 
-/// Reports a graph that the program has neither used nor destroyed when the process exits. cuDNN may not work any more.
+/// Reports a graph that the program has neither used nor destroyed at exit, when cuDNN may not work any more.
 pub(super) fn report_at_exit(state: &State, attempt: &Attempt) {
     let Some(failure) = attempt.failure() else { return };
     if failure == AttemptFailure::NotExecuted && !lacks_memory(attempt) {
@@ -90,7 +86,7 @@ pub(super) fn report_at_exit(state: &State, attempt: &Attempt) {
     }
 }
 
-/// Returns whether the plans need more memory than was free. Programs may also build plans without executing them.
+/// Returns whether the plans need more memory than was free. Programs also build plans without executing them.
 fn lacks_memory(attempt: &Attempt) -> bool {
     let smallest = attempt.workspaces.iter().min().copied().unwrap_or(0);
     attempt.free_memory.is_some_and(|free| u64::try_from(smallest).is_ok_and(|size| size > free))
@@ -100,13 +96,12 @@ fn is_new_graph(attempt: &Attempt, failure: AttemptFailure) -> bool {
     REPORTED.add(&(format!("{failure:?}"), key(&attempt.graph))).is_some()
 }
 
-/// Returns whether the layer has seen all calls.
 fn is_current(state: &State) -> bool {
     static BYPASS: Bypass = Bypass::new("graphs are no longer explained");
     BYPASS.has_seen_all(state.host)
 }
 
-/// Tries the engines and, if the heuristics have proposed nothing, changes of the graph.
+/// Tries the engines and, if there were no proposals, changes of the graph.
 fn investigate(state: &State, attempt: &Attempt, failure: AttemptFailure, findings: &mut Findings) {
     let cudnn = &state.cudnn;
     if let Some(library) = candidates::missing_cublas_lt(cudnn, state.host) {
@@ -139,7 +134,7 @@ fn investigate(state: &State, attempt: &Attempt, failure: AttemptFailure, findin
             let tried = &findings.candidates.tried;
             let mut reasons = tried.iter().filter_map(|tried| tried.failure.as_ref());
             let has_accepted = tried.iter().any(|tried| tried.has_accepted);
-            // Some engines do not say that they lack NVRTC.
+            // Some engines do not report that NVRTC is missing.
             findings.lacks_nvrtc = !has_accepted && !candidates::is_available(findings.nvrtc, state.host);
             let is_built = tried.iter().any(|tried| tried.failure.is_none());
             let lacks_prerequisite = reasons.any(Reason::is_prerequisite);
@@ -171,7 +166,7 @@ fn investigate(state: &State, attempt: &Attempt, failure: AttemptFailure, findin
     }
 }
 
-/// Returns the handle of a graph or a device, if it is live.
+/// Returns the live handle of a graph or a device.
 fn target(content: &Arc<Content>) -> Target {
     match devices::device(content) {
         Some(ReferencedDevice::Handle(handle) | ReferencedDevice::DescribedByHandle(handle)) => {
@@ -181,9 +176,8 @@ fn target(content: &Arc<Content>) -> Target {
     }
 }
 
-/// Creates the descriptors of a graph, and runs a closure with the last one.
-///
-/// If a callback of the program throws an exception, the descriptor leaks: see [`Cudnn::with_descriptor`].
+/// Runs a closure with a descriptor of the graph. If a callback throws an exception, the descriptor leaks: see
+/// [`Cudnn::with_descriptor`].
 fn with_rebuilt<T>(
     cudnn: &Cudnn,
     graph: &Graph,

@@ -1,7 +1,7 @@
 //! Receives cuDNN's messages about the calls of this layer, and hides them from the program's callback.
 //!
-//! cuDNN has one callback for the whole process. While this layer tries engines, its own callback is installed. It
-//! stores the messages of the trying thread, and passes the messages of other threads to the program's callback.
+//! cuDNN has one callback for the whole process. While this layer tries engines, it installs its own callback, which
+//! stores the messages of the trying thread and passes other messages to the program's callback.
 
 use std::ffi::{CStr, c_char, c_uint, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,10 +15,8 @@ use crate::{program_memory, thread};
 
 /// The mask for fatal messages, errors and warnings. cuDNN reports unsupported graphs as warnings.
 const MASK: c_uint = 0b111;
-/// Maximum size of the messages of one call.
 const MAX_BYTES: usize = 1 << 20;
 
-/// The arguments of `cudnnSetCallback`.
 #[derive(Clone, Copy)]
 pub(super) struct Callback {
     pub(super) mask: c_uint,
@@ -31,14 +29,12 @@ unsafe impl Send for Callback {}
 
 const NONE: Callback = Callback { mask: 0, data: std::ptr::null_mut(), function: None };
 
-/// Whether a thread has the turn to receive messages.
+/// Whether a thread is receiving messages or preparing to do so.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
-/// The time that a thread waits for its turn.
 const TURN_TIMEOUT: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(1);
-/// Whether this layer's callback is installed.
 static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
-/// Whether a thread receives messages. The program's new callbacks are then stored instead of passed to cuDNN.
+/// Whether a thread receives messages. New callbacks of the program are then stored and not passed to cuDNN.
 static IS_RECEIVING: AtomicBool = AtomicBool::new(false);
 /// The program's callback while this layer's callback is installed.
 pub(super) static PROGRAM: Lock<StoredCallback> = Lock::keeping(StoredCallback::NONE);
@@ -59,27 +55,23 @@ impl Default for StoredCallback {
     }
 }
 
-/// The program has called `cudnnSetCallback`, perhaps without a function.
+/// Whether the program has called `cudnnSetCallback`, perhaps without a function.
 static PROGRAM_HAS_SET: AtomicBool = AtomicBool::new(false);
 /// The number of the thread that receives messages, or 0.
 static RECEIVER: AtomicU64 = AtomicU64::new(0);
-/// The messages of that thread.
 pub(super) static RECEIVED: Lock<String> = Lock::keeping(String::new());
 
-/// The messages of calls that this thread makes.
+/// Receives the messages of this thread's calls.
 pub(super) struct Messages(());
 
 impl Messages {
-    /// Returns the messages since the previous call of this function.
     pub(super) fn take(&self) -> String {
         RECEIVED.lock().map(|mut received| std::mem::take(&mut *received)).unwrap_or_default()
     }
 }
 
-/// Runs a closure that can receive cuDNN's messages about its calls. Returns `None` if another thread does the same for
-/// too long.
-///
-/// If the environment selects a log file, no callback is installed, because cuDNN would close the file.
+/// Runs a closure that can receive cuDNN's messages about its calls. Returns `None` if another thread receives messages
+/// for too long, or if the environment selects a log, because cuDNN would then close the log file.
 pub(super) fn receive<T>(cudnn: &Cudnn, work: impl FnOnce(&Messages) -> T) -> Option<T> {
     let start = Instant::now();
     while IS_TAKEN.swap(true, Ordering::Acquire) {
@@ -89,7 +81,7 @@ pub(super) fn receive<T>(cudnn: &Cudnn, work: impl FnOnce(&Messages) -> T) -> Op
         std::thread::sleep(PAUSE);
     }
     let _turn = Turn;
-    // The program's callback receives no messages about the calls that exchange it.
+    // The program's callback must not receive messages about exchanging the callback.
     RECEIVER.store(thread::number(), Ordering::Relaxed);
     drop(Messages(()).take());
     let has_callback = !go_to_a_log() && install(cudnn);
@@ -100,7 +92,7 @@ pub(super) fn receive<T>(cudnn: &Cudnn, work: impl FnOnce(&Messages) -> T) -> Op
     Some(result)
 }
 
-/// The turn to receive messages. Ends also if an exception of the program's callback leaves cuDNN.
+/// The turn to receive messages. Dropping it also works if an exception of the program's callback leaves cuDNN.
 struct Turn;
 
 impl Drop for Turn {
@@ -111,7 +103,6 @@ impl Drop for Turn {
     }
 }
 
-/// Returns whether cuDNN writes a log to a destination that the environment selects.
 pub(super) fn go_to_a_log() -> bool {
     std::env::var_os("CUDNN_LOGDEST_DBG").is_some_and(|value| !value.is_empty() && value != "NULL")
 }
@@ -132,7 +123,7 @@ fn install(cudnn: &Cudnn) -> bool {
             IS_RECEIVING.store(false, Ordering::SeqCst);
             return false;
         };
-        // The program's call may have been under way when another thread restored the callback.
+        // The program's call may have been in progress when another thread restored the callback.
         if stored.changes == 0 && !is_own(program.function) {
             stored.callback = program;
         }
@@ -147,18 +138,16 @@ fn install(cudnn: &Cudnn) -> bool {
     status == cudnnStatus_t::CUDNN_STATUS_SUCCESS
 }
 
-/// Returns whether a function is this layer's callback.
 fn is_own(function: cudnnCallback_t) -> bool {
     function.zip(RECEIVE).is_some_and(|(function, own)| std::ptr::fn_addr_eq(function, own))
 }
 
-/// Returns the program's callback.
 fn program() -> Callback {
     PROGRAM.lock().map_or(NONE, |stored| stored.callback)
 }
 
 /// Restores the program's callback. If the program has never set one, this layer's callback stays installed for errors,
-/// because cuDNN would print errors to stderr from now on.
+/// because cuDNN would print them to stderr.
 fn restore(cudnn: &Cudnn) {
     let Some(set) = cudnn.cudnnSetCallback() else { return };
     for _ in 0..MAX_REPETITIONS {
@@ -171,7 +160,7 @@ fn restore(cudnn: &Cudnn) {
         let Some(stored) = PROGRAM.lock() else { return };
         if stored.changes == changes {
             IS_INSTALLED.store(!has_callback, Ordering::SeqCst);
-            // While the lock is held, no callback can be stored in vain.
+            // While the lock is held, no callback can be stored too late.
             IS_RECEIVING.store(false, Ordering::SeqCst);
             return;
         }
@@ -181,8 +170,7 @@ fn restore(cudnn: &Cudnn) {
 /// A program's callback may set another callback for each message.
 const MAX_REPETITIONS: usize = 16;
 
-/// Stores the program's new callback if a thread receives messages. Otherwise returns `false`, and the call must be
-/// passed to cuDNN.
+/// Stores the program's new callback, or returns `false` if the call must be passed to cuDNN.
 pub(super) fn store_if_receiving(callback: Callback) -> bool {
     PROGRAM_HAS_SET.store(true, Ordering::SeqCst);
     let Some(mut stored) = PROGRAM.lock() else { return false };
@@ -196,7 +184,7 @@ pub(super) fn store_if_receiving(callback: Callback) -> bool {
     is_receiving
 }
 
-/// Completes a call of `cudnnGetCallback`: returns the program's callback if this layer's callback is installed.
+/// Completes a call of `cudnnGetCallback` by replacing this layer's callback with the program's.
 ///
 /// # Safety
 /// The pointers are null or valid for writes.
@@ -223,7 +211,7 @@ pub(super) unsafe fn replace_with_program_callback(
     }
 }
 
-/// No thread of a forked child receives messages. This layer's callback may be installed, and passes all messages on.
+/// Forked children have no receiving thread. If this layer's callback is installed, it passes all messages on.
 pub(super) fn in_child() {
     RECEIVER.store(0, Ordering::Relaxed);
     IS_RECEIVING.store(false, Ordering::SeqCst);

@@ -1,8 +1,8 @@
 //! The layer `explain`, which reports why a graph has no engine, and which engine a program uses.
 //!
-//! The layer follows each graph of the backend API. When a program gives up on a graph, the layer tries all engines, one
-//! at a time, with a callback of its own, and groups the reasons. If the heuristics have returned no engines, it also
-//! searches for a small change of the graph that an engine supports.
+//! The layer follows each graph of the backend API. When a program gives up on a graph, the layer tries all engines one
+//! by one with its own callback, and groups the reasons. If the heuristics returned no engines, it also searches for a
+//! small change that makes the graph supported.
 //!
 //! | module | purpose |
 //! | --- | --- |
@@ -88,7 +88,6 @@ impl Layer for Explain {
     }
 }
 
-/// The parent reports the graphs from before the fork.
 static AT_FORK: &[AtFork] = &[
     AtFork::Emptied(&attempts::STATE),
     AtFork::Emptied(attempts::SERIALIZED.lock()),
@@ -168,7 +167,7 @@ impl Intercept for Explain {
     }
 }
 
-/// Follows a call that has returned. Returns an attempt if the program has tried everything.
+/// Follows a call that has returned. Returns an attempt if the program has given up.
 fn follow(state: &State, call: &Call<'_>, status: cudnnStatus_t, duration: Duration) -> Option<Attempt> {
     let is_success = status == cudnnStatus_t::CUDNN_STATUS_SUCCESS;
     match call.function {
@@ -217,7 +216,7 @@ fn built(state: &State, plan: Raw, duration: Duration) {
     attempts::plan_built(plan, workspace, duration);
 }
 
-/// Follows an execution, and writes a line if it is the first one of a plan.
+/// Follows an execution, and writes a line for the first one of a plan.
 fn executed(state: &State, call: &Call<'_>, status: Option<cudnnStatus_t>) {
     let [_, plan] = call.bits();
     let plan = calls::raw(plan);
@@ -225,7 +224,6 @@ fn executed(state: &State, call: &Call<'_>, status: Option<cudnnStatus_t>) {
         Some(cudnnStatus_t::CUDNN_STATUS_SUCCESS) => {
             let executed = attempts::executed(plan).filter(|_| state.is_used_shown);
             if let Some((duration, restored_from)) = executed {
-                // Thread cancellation must not unwind from here.
                 let _guard = ThreadStateGuard::new();
                 investigation::write_used(state, plan, duration, restored_from);
             }
@@ -235,8 +233,6 @@ fn executed(state: &State, call: &Call<'_>, status: Option<cudnnStatus_t>) {
     }
 }
 
-/// Returns the arguments of `cudnnSetCallback`.
-///
 /// # Safety
 /// The numbers are the arguments of a call.
 unsafe fn callback(mask: u64, data: u64, function: u64) -> Callback {

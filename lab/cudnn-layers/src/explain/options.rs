@@ -14,7 +14,7 @@ pub const OUTPUT_VARIABLE: &str = "CUDNN_EXPLAIN_OUTPUT";
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Options {
-    /// Also writes a line about each plan that the program executes.
+    /// Also write a line about each plan that the program executes.
     pub used: bool,
     /// Where to write the reports.
     pub output: Destination,
@@ -29,7 +29,6 @@ impl Default for Options {
 configured_in_code!(Options);
 
 impl Options {
-    /// Returns the options that the program set, or reads them from the environment.
     pub(super) fn chosen() -> Result<Options, String> {
         CONFIGURED.get().map_or_else(|| Options::from_variables(variable), Ok)
     }

@@ -1,13 +1,12 @@
-//! Finds the reason of a failure in cuDNN's messages.
+//! Finds the reason for a failure in cuDNN's messages.
 
 use cudnn_sys::types::cudnnStatus_t;
 
-/// The reason why an engine cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Reason {
     /// The name of the status without the common prefix, such as `NOT_SUPPORTED_DATA_TYPE`.
     pub(super) status: String,
-    /// cuDNN's condition or sentence. May be empty.
+    /// cuDNN's condition or sentence, which may be empty.
     pub(super) text: String,
 }
 
@@ -16,7 +15,7 @@ const PREFIX: &str = "CUDNN_STATUS_";
 const ERRATUM: &str = "blocked by the erratum ";
 
 impl Reason {
-    /// Finds the reason of a call with this status in the messages of the call, or else in the last error's text.
+    /// Finds the reason in the messages of a call, or otherwise in the last error.
     pub(super) fn new(status: cudnnStatus_t, messages: &str, last_error: &str) -> Self {
         let frames: Vec<Frame<'_>> = messages.lines().filter_map(Frame::parse).collect();
         // An engine may pass on a missing library as a general status.
@@ -30,18 +29,17 @@ impl Reason {
             Some(frame) => frame.text,
             None => last_error.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default(),
         };
-        // The graph and the engine follow the reason of an erratum.
+        // The rule is followed by the graph and the engine.
         let text = if text.starts_with(ERRATUM) { text.rsplit_once(": ").map_or(text, |(rule, _)| rule) } else { text };
         Reason { status: name, text: text.to_owned() }
     }
 
-    /// Returns whether the layer `errata` has blocked the plan.
     pub(super) fn is_erratum(&self) -> bool {
         self.text.starts_with(ERRATUM)
     }
 
-    /// Returns the place of this reason in a report: missing prerequisites first, then engines that accepted the graph
-    /// before they failed, then special conditions. Engines for other graphs and other GPUs come last.
+    /// Returns the position of this reason in a report. Missing prerequisites come first, then engines that accepted
+    /// the graph before they failed, then special conditions, and finally engines for other graphs and other GPUs.
     pub(super) fn rank(&self, has_accepted: bool) -> u8 {
         match self.status.as_str() {
             _ if self.is_prerequisite() || self.is_erratum() => 0,
@@ -54,12 +52,11 @@ impl Reason {
         }
     }
 
-    /// Returns whether a requirement of the engine is missing on this machine, such as a library.
+    /// Returns whether the engine needs something that is missing on this machine, such as a library.
     pub(super) fn is_prerequisite(&self) -> bool {
         is_prerequisite(&self.status, &self.text)
     }
 
-    /// Returns whether NVRTC is missing for an engine.
     pub(super) fn lacks_nvrtc(&self) -> bool {
         // Without a text, cuDNN's messages were not received.
         self.is_prerequisite() && (self.text.is_empty() || self.text.to_ascii_lowercase().contains("nvrtc"))
@@ -76,13 +73,11 @@ fn is_prerequisite(status: &str, text: &str) -> bool {
 /// The first rank of reasons unrelated to the graph's types and extents.
 pub(super) const UNRELATED: u8 = 3;
 
-/// Returns the name of a status without the common prefix.
 pub(super) fn status_name(status: cudnnStatus_t) -> String {
     let name = status.name().and_then(|name| name.to_str().ok()).map(|name| name.trim_start_matches(PREFIX));
     name.map_or_else(|| format!("status {}", status.0), str::to_owned)
 }
 
-/// A line of a traceback.
 #[derive(Clone, Copy)]
 struct Frame<'a> {
     status: &'a str,
@@ -100,11 +95,11 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Returns the frame with the most information. A traceback lists the innermost condition first, and the calls that pass
-/// it on after it. Conditions of engines that cuDNN tries on the way may precede it.
+/// Returns the frame with the most information. A traceback lists the innermost condition first, followed by the calls
+/// that pass it on. Conditions of other engines that cuDNN tried may precede it.
 fn innermost<'a>(frames: &[Frame<'a>]) -> Option<Frame<'a>> {
     let last = *frames.last()?;
-    // The chain of calls ends where the status becomes a different one. A general status covers its special ones.
+    // The chain of calls ends where the status changes. A general status covers its special ones.
     let is_same = |frame: &&Frame<'_>| frame.status.starts_with(last.status);
     let chain: Vec<Frame<'a>> = frames.iter().rev().take_while(is_same).copied().collect();
     let is_special = |frame: &&Frame<'_>| frame.status != last.status;
@@ -113,7 +108,7 @@ fn innermost<'a>(frames: &[Frame<'a>]) -> Option<Frame<'a>> {
     special.or(condition).or(chain.last()).copied().or(Some(last))
 }
 
-/// Returns whether a text is an internal call, such as `ptrDesc->finalize()`, instead of a condition.
+/// Returns whether a text is an internal call, such as `ptrDesc->finalize()`, and not a condition.
 fn is_call(text: &str) -> bool {
     text.ends_with(')') && !text.contains(['!', '=', '<', '&', '|']) && !text.replace("->", "").contains('>')
 }

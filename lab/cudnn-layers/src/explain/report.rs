@@ -11,27 +11,19 @@ use super::drawing::draw;
 use super::reason::{Reason, UNRELATED};
 use crate::shadow;
 
-/// The results of the layer's own attempts.
 #[derive(Default)]
 pub(super) struct Findings {
     pub(super) candidates: TriedEngines,
-    /// The changes that make the graph supported.
     pub(super) changes: Vec<String>,
-    /// The number of changes that were tried.
     pub(super) changes_tried: usize,
-    /// Why engines or changes were not tried.
     pub(super) omission: Option<String>,
-    /// Whether cuDNN's messages could not be received.
     pub(super) lacks_messages: bool,
-    /// The name of the NVRTC library that cuDNN loads.
     pub(super) nvrtc: &'static str,
     /// Whether no engine has accepted the graph and NVRTC is missing.
     pub(super) lacks_nvrtc: bool,
 }
 
-/// Maximum number of changes in a report.
 const MAX_CHANGES: usize = 4;
-/// Maximum number of distinct reasons in a report.
 const MAX_REASONS: usize = 12;
 const MAX_REASON_LENGTH: usize = 300;
 
@@ -101,7 +93,6 @@ pub(super) fn failed(process: &str, attempt: &Attempt, failure: AttemptFailure, 
     text
 }
 
-/// Returns the cause in one line.
 fn cause(attempt: &Attempt, failure: AttemptFailure, findings: &Findings, groups: &[Group<'_>]) -> String {
     let tried = findings.candidates.tried.len();
     if failure == AttemptFailure::NotExecuted {
@@ -160,14 +151,12 @@ fn counted(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
-/// Engines that failed for the same reason.
 struct Group<'a> {
     rank: u8,
     reason: &'a Reason,
     engines: Vec<i64>,
 }
 
-/// Returns the groups in the order of importance.
 fn groups(candidates: &TriedEngines) -> Vec<Group<'_>> {
     let mut groups: BTreeMap<(u8, &Reason), Vec<i64>> = BTreeMap::new();
     for candidate in &candidates.tried {

@@ -1,4 +1,4 @@
-//! Changes one property of a graph at a time, to find out which change would make it supported.
+//! Changes one property of a graph at a time to find a supported graph.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,6 @@ use cudnn_sys::types::cudnnDataType_t as DataType;
 use super::drawing::tensors;
 use crate::shadow::elements::{Kind, Name, Type};
 
-/// Maximum number of variants of a graph.
 const MAX_VARIANTS: usize = 64;
 
 /// A graph that differs from the program's graph in one property.
@@ -21,7 +20,7 @@ pub(super) struct Variant {
     pub(super) graph: Graph,
 }
 
-/// Returns the variants of a graph. The most likely changes come first, because each attempt may compile code.
+/// Returns the variants of a graph. Likely changes come first, because each attempt may compile code.
 pub(super) fn variants(graph: &Graph) -> Vec<Variant> {
     let operations = Operation::nested_in(graph);
     let tensors = tensors(&operations);
@@ -50,7 +49,6 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// Returns the graph with changed tensors.
     fn with_tensors(&self, change: impl Fn(&mut Node)) -> Graph {
         self.edited(|node| {
             if node.kind == Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR {
@@ -59,12 +57,11 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// Returns the graph with changed elements. The descriptors still refer to the same others.
+    /// Returns the graph with changed elements and the same references.
     fn edited(&self, change: impl Fn(&mut Node)) -> Graph {
         self.graph.edited(change).unwrap_or_default()
     }
 
-    /// Returns the graph with one changed tensor.
     fn with_tensor(&self, operand: &Operand<'_>, change: impl Fn(&mut Node)) -> Graph {
         self.with_tensors(|tensor| {
             if tensor.uid() == operand.tensor.uid() {
@@ -73,7 +70,6 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// Returns the tensors in device memory.
     fn in_memory(&self) -> impl Iterator<Item = &'a Operand<'a>> {
         self.tensors.iter().copied().filter(|operand| !operand.tensor.is_by_value())
     }
@@ -108,7 +104,7 @@ impl<'a> Search<'a> {
             graph: self
                 .with_tensor(operand, |tensor| tensor.replace(Name::CUDNN_ATTR_TENSOR_DATA_TYPE, integers(&[ty]))),
         };
-        // Types that the graph uses already are more plausible.
+        // Types that the graph already uses are more plausible.
         types
             .iter()
             .flat_map(|ty| self.in_memory().map(move |operand| (operand, *ty)))
@@ -117,7 +113,7 @@ impl<'a> Search<'a> {
             .collect()
     }
 
-    /// Changes the extents of inputs that cannot be broadcast to the output of their pointwise operation.
+    /// Changes the extents of inputs that cannot be broadcast to the output of a pointwise operation.
     fn broadcasts(&self) -> Vec<Variant> {
         let mut all = Vec::new();
         for operation in self.operations.iter().filter(|operation| operation.is_pointwise()) {
@@ -144,7 +140,7 @@ impl<'a> Search<'a> {
         channels_last.into_iter().chain(self.layout("packed in row-major order", |_| true, packed)).collect()
     }
 
-    /// Returns the graph with these strides for tensors that can have the layout, or `None` if they have it already.
+    /// Returns the graph with these strides for suitable tensors, or `None` if they already have them.
     fn layout(
         &self,
         name: &str,
@@ -167,7 +163,6 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// Replaces an extent with another one, in all tensors.
     fn extents(&self) -> Vec<Variant> {
         const UNIT: i64 = 8;
         const USUAL: [i64; 2] = [128, 64];
@@ -211,7 +206,7 @@ impl<'a> Search<'a> {
         others.map(variant).collect()
     }
 
-    /// Changes the type of all tensors that have the same type.
+    /// Changes the type of all tensors with the same type.
     fn types_of_all(&self) -> Vec<Variant> {
         let present: BTreeSet<i64> = self.in_memory().filter_map(|operand| operand.tensor.data_type()).collect();
         let pairs =
@@ -228,7 +223,7 @@ impl<'a> Search<'a> {
         pairs.map(variant).collect()
     }
 
-    /// Removes an operation whose inputs or outputs no other operation uses.
+    /// Removes an operation that no other operation depends on, or that depends on no other operation.
     fn without_operations(&self) -> Vec<Variant> {
         let all = Operation::all_of(self.graph);
         if all.len() < 2 {
@@ -261,7 +256,6 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Returns the name of a tensor in messages.
 fn name(operand: &Operand<'_>) -> String {
     operand.tensor.uid().map_or_else(|| operand.role.clone(), |uid| format!("{} (tensor {uid})", operand.role))
 }

@@ -1,6 +1,5 @@
 //! A buffer with an unambiguous encoding, for keys.
 
-/// The encoded values.
 #[derive(Default)]
 pub(super) struct KeyBytes(pub(super) Vec<u8>);
 
@@ -9,7 +8,6 @@ impl KeyBytes {
         self.0.extend(number.to_le_bytes());
     }
 
-    /// Writes the length, followed by the bytes.
     pub(super) fn block(&mut self, bytes: &[u8]) {
         self.0.extend((bytes.len() as u64).to_le_bytes());
         self.0.extend(bytes);

@@ -1,7 +1,7 @@
 //! The layer's replacements of cuDNN functions.
 //!
-//! They report the program's calls to the shadow, and redirect calls that use a restored plan. Each call costs one
-//! extra hash lookup, and the calls that run at every step with a variant pack cost less.
+//! They report the program's calls to the shadow, and redirect calls that use a restored plan. Calls cost one extra
+//! hash lookup, except for cheaper calls at every step with a variant pack.
 
 #![allow(non_snake_case, reason = "these are cuDNN's function names")]
 
@@ -81,7 +81,7 @@ unsafe extern "C-unwind" fn create_descriptor(kind: Kind, descriptor: *mut Raw) 
     let status = unsafe { cudnnBackendCreateDescriptor(kind, descriptor) };
     // SAFETY: cuDNN has written the descriptor.
     if let (SUCCESS, Some(created)) = (status, unsafe { accepted_word(descriptor.expose_provenance() as u64) }) {
-        // Any earlier descriptor with this address no longer exists.
+        // A restored plan may still have this address.
         finalize::destroy_restored(state, raw(created));
         if kind != Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR {
             shadow::created(kind, raw(created));

@@ -7,10 +7,8 @@ use crate::cudnn::Descriptor;
 use crate::engine::{compiles_code, index, knobs, with_engine};
 use crate::shadow::elements::{Name, Type};
 
-/// An engine with its settings and its graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Configuration {
-    /// The graph as JSON: see [`graph_json`].
     pub(super) graph: Vec<u8>,
     pub(super) engine: i64,
     /// The maximum number of multiprocessors, if limited.
@@ -20,8 +18,8 @@ pub(super) struct Configuration {
 }
 
 impl Configuration {
-    /// Reads a configuration of the program. Returns `Ok(None)` if the engine compiles no code: building such a plan is
-    /// faster than restoring it.
+    /// Reads a configuration of the program. Returns `Ok(None)` if the engine compiles no code, because building such a
+    /// plan is faster than restoring it.
     pub(super) fn read(configuration: &Descriptor<'_>) -> Result<Option<Self>, Status> {
         let engine = with_engine(configuration, |engine| {
             if !compiles_code(engine)? {

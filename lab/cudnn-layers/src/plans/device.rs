@@ -1,6 +1,5 @@
-//! Reads and compares cuDNN's JSON description of a device.
-//!
-//! It contains the model, the compute capability, the driver, the number of multiprocessors and the clocks.
+//! Reads and compares cuDNN's JSON description of a device: the model, compute capability, driver, number of
+//! multiprocessors, and clocks.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,18 +11,16 @@ use serde_json::value::RawValue;
 
 use crate::json::parsed;
 
-/// Returns the description in a canonical form, which is independent of the order of members.
-///
-/// The bus ID and the device index are removed, because plans are independent of them. cuDNN ignores them, too, when it
-/// restores a plan (9.19 compares capability, driver and multiprocessors). An invalid description is returned
-/// unchanged.
+/// Returns the description without bus ID and device index, and with sorted members. Plans are independent of these,
+/// and cuDNN ignores them when it restores a plan (9.19 compares capability, driver and multiprocessors). An invalid
+/// description is returned unchanged.
 pub(super) fn canonical(description: &[u8]) -> Vec<u8> {
     let members = members(description).and_then(|members| serde_json::to_vec(&members).ok());
     members.unwrap_or_else(|| description.to_vec())
 }
 
-/// Returns whether the description in a plan matches the requested device, regardless of its bus ID and index. cuDNN
-/// omits unknown members, and adds known members that the program has omitted.
+/// Returns whether the description in a plan matches the requested device, regardless of bus ID and index. cuDNN omits
+/// unknown members, and adds known members that the program has omitted.
 pub(super) fn matches_description(stated: &[u8], description: &[u8]) -> bool {
     if stated == description {
         return true;
@@ -33,11 +30,10 @@ pub(super) fn matches_description(stated: &[u8], description: &[u8]) -> bool {
     shared.peek().is_some() && shared.all(|(stated, described)| stated == described)
 }
 
-/// The members that contain the bus ID and the device index.
+/// The members with the bus ID and the device index.
 const PLACES: [&str; 2] = ["pciDeviceId", "cudaDeviceId"];
 
-/// Returns the description `stated` with the bus ID and index from another description. Returns `None` if the two
-/// describe different devices.
+/// Returns the description `stated` with bus ID and index from another description of the same device.
 pub(super) fn moved(stated: &str, description: &[u8]) -> Option<String> {
     let places = |text: &[u8]| -> Option<BTreeMap<String, Value>> {
         let mut places: BTreeMap<String, Value> = parsed(text)?;
@@ -62,13 +58,12 @@ pub(super) fn moved(stated: &str, description: &[u8]) -> Option<String> {
     (is_there && is_same).then_some(moved)
 }
 
-/// Returns the range of a substring within the whole text.
 pub(super) fn range_of(part: &str, text: &str) -> Option<Range<usize>> {
     let start = part.as_ptr().addr().checked_sub(text.as_ptr().addr())?;
     Some(start..start.checked_add(part.len())?)
 }
 
-/// Returns the members of a description without the bus ID and index. Returns `None` unless the text is a single object
+/// Returns the members of a description without bus ID and index. Returns `None` unless the text is a single object
 /// with unique members and exactly comparable values.
 fn members(description: &[u8]) -> Option<BTreeMap<String, Value>> {
     let OrderedObject(listed) = parsed(description)?;
@@ -115,7 +110,6 @@ impl<'de> Deserialize<'de> for OrderedObject {
     }
 }
 
-/// Returns the device name from a description.
 pub(super) fn name(description: &[u8]) -> String {
     let description: Value = parsed(description).unwrap_or_default();
     description.get("deviceName").and_then(Value::as_str).unwrap_or_default().to_owned()

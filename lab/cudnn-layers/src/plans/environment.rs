@@ -1,4 +1,4 @@
-//! Describes the inputs that all plans of this process share: cuDNN's release and files, and the relevant variables.
+//! Describes the inputs that all plans of this process share: cuDNN's release and files, and relevant variables.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -10,13 +10,10 @@ use object::{Object, ReadCache};
 use super::bytes::KeyBytes;
 use super::variables::Variables;
 
-/// The number of bytes at the start and end of a library that identify it if it has no build ID. They include the
-/// headers and section offsets.
+/// The bytes at the start and end, with headers and section offsets, that identify a library without a build ID.
 const SAMPLE: usize = 4096;
 
-/// Returns the release, the libraries in the directory and the variables as bytes.
-/// # Errors
-/// Names the directory or library that cannot be read.
+/// Returns the release, the libraries and the variables as bytes. The error names an unreadable file.
 pub(super) fn describe(version: u32, dir: &Path, variables: &Variables) -> Result<Vec<u8>, String> {
     let mut bytes = KeyBytes::default();
     bytes.number(version);
@@ -36,15 +33,13 @@ pub(super) fn describe(version: u32, dir: &Path, variables: &Variables) -> Resul
     Ok(bytes.0)
 }
 
-/// Matches names such as `libcudnn_graph.so.9` and `cudnn_graph64_9.dll`. The shim is excluded because it only forwards
-/// calls, so plans stay valid when it is replaced.
+/// Matches names such as `libcudnn_graph.so.9` and `cudnn_graph64_9.dll`, but not the shim, which may be replaced.
 fn is_library(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     (name.starts_with("libcudnn_") && name.ends_with(".so.9"))
         || (name.starts_with("cudnn_") && name.ends_with("64_9.dll"))
 }
 
-/// Returns bytes that identify the build of a library.
 fn build(mut file: File) -> std::io::Result<Vec<u8>> {
     let cache = ReadCache::new(&file);
     let parsed = object::File::parse(&cache).ok();

@@ -1,4 +1,4 @@
-//! Finalizes plans: restores a plan from the cache, or lets cuDNN build it and then caches it.
+//! Finalizes plans: restores them from the cache, or lets cuDNN build them and caches them.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -23,7 +23,6 @@ use crate::shadow::{self, Obstacle};
 
 type Status = cudnnStatus_t;
 
-/// The configurations with engines that compile code.
 pub(super) static CONFIGURATIONS: PlanConfigurations<Result<Configuration, NotCached>> = PlanConfigurations::new();
 
 /// Reads the engine configuration that the program has set in a plan.
@@ -39,7 +38,6 @@ pub(super) unsafe fn configured(state: &State, plan: Raw, configuration: Raw) {
     });
 }
 
-/// Discards the recorded configuration of a plan.
 pub(super) fn forget(plan: Raw) {
     let _former = CONFIGURATIONS.take(plan);
 }
@@ -55,7 +53,7 @@ pub(super) unsafe fn finalize(state: &State, descriptor: Raw) -> Status {
         destroy_restored(state, descriptor);
     }
     if let Some(restored) = restored::find(descriptor) {
-        // The program finalizes the plan again. Let cuDNN return the status for that.
+        // Let cuDNN return the status for finalizing a plan again.
         let descriptor = completed(cudnn, restored, descriptor);
         // SAFETY: guaranteed by the caller.
         return unsafe { next(descriptor) };
@@ -108,7 +106,7 @@ fn key(
     let plan = shadow::content(descriptor).ok_or(unseen)?;
     let configuration = configured.current(&plan).ok_or(unseen)??;
     let key = own_calls(&state.cudnn, || Key::new(&state.cudnn, &ready.environment, &plan, &configuration));
-    // Check this last, because an earlier call that bypassed this layer may have changed the inputs of the key.
+    // Check this last, because calls that bypassed this layer may have changed the inputs of the key.
     if state.host.missed_calls() > 0 {
         return Err(NotCached::MissedCalls);
     }
@@ -118,14 +116,13 @@ fn key(
     key
 }
 
-/// Returns the restored plan for this key, if it is cached.
 fn look_up(state: &State, key: &Key) -> Option<Raw> {
     let start = Instant::now();
     let entry = match state.ready()?.store.get(&key.bytes) {
         PlanLookup::Found(entry, _) => entry,
         PlanLookup::Missing => return None,
         PlanLookup::Unusable(problem) => {
-            // If a pack is truncated, every lookup would report it, so the problem is logged only once.
+            // Log this only once, because every lookup reports a truncated pack.
             if statistics::UNUSABLE.add(Duration::ZERO) == 0 {
                 state.host.warning(&problem.to_string());
             }
@@ -135,7 +132,7 @@ fn look_up(state: &State, key: &Key) -> Option<Raw> {
     let workspace_size = entry.about.workspace_size;
     let json = PlanJson::parse(&entry.plan)
         .filter(|plan| plan.engine() == Some(key.engine))
-        // The program's descriptors differ from the key if they were created by calls that bypassed this layer.
+        // The program's descriptors differ from the key if creating them bypassed this layer.
         .filter(|plan| plan.graph == key.graph)
         .and_then(|plan| plan.for_device(&key.device))
         .ok_or(Status::CUDNN_STATUS_INTERNAL_ERROR);
@@ -175,7 +172,6 @@ fn restore(cudnn: &Cudnn, key: &Key, json: &[u8], size: i64) -> Result<Raw, Stat
     })
 }
 
-/// Caches a plan that cuDNN has built.
 fn cache_plan(state: &State, key: Key, descriptor: Raw, build_time: Duration) {
     let cudnn = &state.cudnn;
     // SAFETY: the program has just finalized this descriptor in this thread.
@@ -209,13 +205,13 @@ fn cache_plan(state: &State, key: Key, descriptor: Raw, build_time: Duration) {
         Ok(()) => _ = statistics::BUILT.add(build_time),
         Err(problem) => {
             let text = format!("plan not cached: {problem}");
-            // The first problem is logged as an error, which is printed to stderr if no log is configured.
+            // Log the first problem as an error, which is printed to stderr without a log.
             if statistics::NOT_WRITTEN.add(build_time) == 0 { state.host.error(&text) } else { state.host.info(&text) }
         }
     }
 }
 
-/// Returns the descriptor to use in a call instead of the program's descriptor.
+/// Returns the descriptor that calls must use for the program's descriptor.
 #[inline]
 pub(super) fn plan_for(state: &State, descriptor: Raw) -> Raw {
     match restored::find(descriptor) {
@@ -229,26 +225,24 @@ pub(super) fn plan_for(state: &State, descriptor: Raw) -> Raw {
     }
 }
 
-/// Destroys the restored plan of a descriptor that no longer exists.
 pub(super) fn destroy_restored(state: &State, descriptor: Raw) {
     if let Some(plan) = restored::remove(descriptor) {
         state.cudnn.destroy(plan);
     }
 }
 
-/// Finalizes the program's own descriptor and returns it, or returns the restored plan if that fails.
+/// Finalizes and returns the program's own descriptor, or returns the restored plan if that fails.
 pub(super) fn completed(cudnn: &Cudnn, restored: &Restored, descriptor: Raw) -> Raw {
     if complete(cudnn, restored, descriptor) { descriptor } else { restored.plan() }
 }
 
-/// Finalizes the program's own descriptor, so that it can answer queries that the restored plan cannot. cuDNN compiles
-/// the plan for this. Returns `false` if that fails, if the program has destroyed a required handle, if this thread is
-/// already finalizing it and was called from the program's callback, or if the thread that is finalizing it exists only
-/// in the parent of this forked child.
+/// Finalizes the program's own descriptor by compiling the plan, so that it can answer queries that the restored plan
+/// cannot. Returns `false` if that fails or a required handle was destroyed. Also returns `false` if this thread is
+/// already finalizing it and was called from the program's callback, or if the finalizing thread exists only in the
+/// parent of this forked child.
 pub(super) fn complete(cudnn: &Cudnn, restored: &Restored, descriptor: Raw) -> bool {
     /// The maximum time that a thread waits for another one.
     const LIMIT: Duration = Duration::from_secs(30);
-    /// Resets the state if a callback of the program unwinds through cuDNN.
     struct BuildGuard<'a>(&'a Restored, u64);
     impl Drop for BuildGuard<'_> {
         fn drop(&mut self) {
@@ -274,7 +268,6 @@ pub(super) fn complete(cudnn: &Cudnn, restored: &Restored, descriptor: Raw) -> b
             }
             Err(built::DONE) => return true,
             Err(thread) if thread != this_thread && is_in_this_process(thread) && start.elapsed() < LIMIT => {
-                // Thread cancellation must not unwind from here.
                 let _guard = ThreadStateGuard::new();
                 std::thread::sleep(Duration::from_millis(1));
             }

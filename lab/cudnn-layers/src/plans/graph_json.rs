@@ -1,7 +1,7 @@
-//! Reads a graph from cuDNN as JSON, in the format in which plans contain their graphs.
+//! Reads a graph from cuDNN as JSON, in the format of the graphs in plans.
 //!
-//! cuDNN does not return the operations of a graph. However, a kernel cache that was created for a graph contains the
-//! JSON of the graph, and an empty one is created in microseconds.
+//! cuDNN does not return the operations of a graph. However, an empty kernel cache, which is created in microseconds,
+//! contains the JSON of its graph.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::cudnn::Descriptor;
 use crate::json::parsed;
 use crate::shadow::elements::{Kind, Name, Type};
 
-/// Returns the JSON of an engine's graph, which [`parse`] reads.
+/// Returns the JSON of an engine's graph, for [`parse`].
 pub(super) fn read(engine: &Descriptor<'_>) -> Result<Vec<u8>, Status> {
     let (name, kind) = (Name::CUDNN_ATTR_ENGINE_OPERATION_GRAPH, Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
     engine.with_child(name, kind, |graph| {
@@ -25,7 +25,6 @@ pub(super) fn read(engine: &Descriptor<'_>) -> Result<Vec<u8>, Status> {
     })
 }
 
-/// Returns the graph in the JSON of a kernel cache.
 pub(super) fn parse(json: &[u8]) -> Option<Value> {
     let mut members: BTreeMap<String, Value> = parsed(json)?;
     members.remove("operationGraph")

@@ -1,4 +1,4 @@
-//! Builds the cache key of a plan from all inputs of the plan. [`Key::new`] lists them.
+//! Builds the cache key of a plan from all inputs of the plan, which [`Key::new`] lists.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,32 +16,25 @@ use crate::shadow::elements::{Kind, Name};
 use crate::shadow::handles::{self, Handle};
 use crate::shadow::{self, Obstacle};
 
-/// Reasons for not caching a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum NotCached {
-    /// A part of the graph or the configuration is not understood.
+    /// A part of the graph or the configuration is unknown.
     Unclear(Obstacle),
     /// The kind of a descriptor is newer than these bindings.
     UnknownKind(Kind),
-    /// cuDNN does not report the engine configuration or its graph.
     Configuration,
-    /// The plan has an attribute that this layer does not support.
     PlanAttribute(Name),
-    /// The JSON of the finished plan describes a different graph or device.
     StatesOther,
     /// The code supports several shapes, and cuDNN caches it internally.
     DynamicShapes,
-    /// Neither a handle nor a device description is part of the graph.
     NoDevice,
-    /// The graph refers to several devices, or to a destroyed handle.
     Devices,
-    /// A call reached cuDNN without passing through this layer.
+    /// A call bypassed this layer.
     MissedCalls,
     /// A relevant variable has changed since cuDNN was loaded, and cuDNN may have read either value.
     Variables,
     /// cuDNN was loaded before the layer was added, possibly with different variables.
     LoadedBefore,
-    /// The store is unusable, or reading cuDNN's files failed.
     NoStore,
 }
 
@@ -72,39 +65,29 @@ impl From<Obstacle> for NotCached {
     }
 }
 
-/// The device that a plan is built and restored for.
 #[derive(Clone, Debug)]
 pub(super) enum DeviceSource {
-    /// The device of a handle.
     Handle(Handle),
-    /// A device that the program describes. It may be absent from this machine.
+    /// A device that the program describes, and that may be absent here.
     Described,
 }
 
-/// The inputs of a plan.
 pub(super) struct Key {
     pub(super) bytes: Vec<u8>,
     pub(super) target: DeviceSource,
-    /// The live handles that the program used.
     pub(super) handles: Vec<Handle>,
-    /// The device description in JSON.
     pub(super) device: Arc<[u8]>,
-    /// cuDNN's JSON for the graph. It is not part of the bytes, but a cached plan must contain the same graph.
+    /// cuDNN's JSON for the graph. It is not part of the key, but a cached plan must contain the same graph.
     pub(super) graph: Value,
-    /// The engine's index.
     pub(super) engine: i64,
 }
 
-/// The maximum number of levels between a plan and its graph, more than any program needs.
 const MAX_LEVELS: usize = 32;
 
 impl Key {
     /// Creates the key from, in this order: the environment; the device without bus ID and index; the graph, operations
     /// and tensors; the attributes that the program set in the plan, the configuration, the engine and the heuristics;
-    /// and the engine and knobs that cuDNN reports.
-    ///
-    /// # Errors
-    /// The reason why the plan cannot be cached, if any part of the key is uncertain.
+    /// and the engine and knobs that cuDNN reports. Returns an error if any part is uncertain.
     pub(super) fn new(
         cudnn: &Cudnn,
         environment: &[u8],
@@ -151,7 +134,7 @@ impl Key {
     }
 }
 
-/// Returns the part of a graph that plans depend on, except for the device.
+/// Returns the graph without the device.
 fn canonical(graph: Graph) -> Result<Graph, NotCached> {
     match graph.nodes().iter().map(|node| node.kind).find(|kind| kind.name().is_none()) {
         Some(kind) => Err(NotCached::UnknownKind(kind)),
@@ -159,8 +142,8 @@ fn canonical(graph: Graph) -> Result<Graph, NotCached> {
     }
 }
 
-/// Returns the attributes that the program set at one level, without the device and references to lower levels, which the
-/// key contains separately. The heuristics mode is omitted because only the chosen engine affects the plan.
+/// Returns the attributes that the program set at one level, without the device and references to lower levels, which
+/// the key contains separately. The heuristics mode is omitted because only the chosen engine affects the plan.
 fn settings(content: &Content) -> Content {
     content.without(&[
         Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
@@ -174,7 +157,7 @@ fn settings(content: &Content) -> Content {
     ])
 }
 
-/// Returns the device, if all levels refer to the same one. The first handle is the plan's own, if it has one.
+/// Returns the device, if all levels refer to the same one. The plan's own handle comes first.
 fn target(cudnn: &Cudnn, devices: &[ReferencedDevice]) -> Result<(DeviceSource, Arc<[u8]>), NotCached> {
     let mut found: Option<(DeviceSource, Arc<[u8]>)> = None;
     for device in devices {

@@ -1,7 +1,7 @@
 //! The layer `plans`, which caches compiled execution plans on disk and restores them in later processes.
 //!
-//! If cuDNN compiles code to finalize a plan, this takes 40 to 650 ms in every process. The layer stores the finished
-//! plan as JSON, and later processes restore it within milliseconds. The program sees no difference.
+//! Compiling the code of a plan takes 40 to 650 ms in every process. The layer stores the finished plan as JSON, and
+//! later processes restore it within milliseconds. The program sees no difference.
 //!
 //! | module | purpose |
 //! | --- | --- |
@@ -66,11 +66,10 @@ impl Layer for Plans {
         if host.cudnn_version() < FIRST_RELEASE {
             return Err("cuDNN 9.10 or newer is required: older releases do not describe graphs as JSON".into());
         }
-        // A layer below this one could change the graph, and the plan would be cached under the key of the original
-        // graph.
+        // A layer below could change the graph, and the plan would be cached under the key of the original graph.
         let mut inside = host.inside().to_bytes().split(|byte| *byte == b'\n').filter(|name| !name.is_empty());
-        // These layers of this library are harmless. Each is expected once with the name that it was started with,
-        // because a different library may also have a layer called "trace".
+        // These layers of this library are harmless. Each may occur once with its original name, because a different
+        // library may also have a layer called "trace".
         let mut harmless = [crate::trace::name(), crate::validate::name()].map(|name| name.map(CStr::to_bytes));
         let is_other = |name: &&[u8]| match harmless.iter_mut().find(|known| **known == Some(*name)) {
             Some(known) => known.take().is_none(),
@@ -82,7 +81,7 @@ impl Layer for Plans {
                 "the layer {name} runs below plans and may change graphs; list it before plans in CUDNN_LAYERS"
             ));
         }
-        // Do not read files here, because other threads wait until the layer has started.
+        // Do not read files here, because other threads wait for the layer to start.
         let (options, problems) = Options::chosen();
         problems.iter().for_each(|problem| host.error(&problem.to_string()));
         let state = State {
@@ -116,14 +115,13 @@ impl Layer for Plans {
     }
 }
 
-/// A forked child inherits descriptors, and counts its own plans.
+/// A forked child inherits descriptors, but counts its own plans.
 static AT_FORK: &[AtFork] = &[
     AtFork::Inherited(finalize::CONFIGURATIONS.table()),
     AtFork::Emptied(&statistics::NOT_CACHED),
     AtFork::InChild(statistics::clear),
 ];
 
-/// Writes the summary when the process exits.
 extern "C" fn write_summary() {
     let Some(state) = STATE.get() else { return };
     let Some(destination) = &state.summary else { return };

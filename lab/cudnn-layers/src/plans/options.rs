@@ -1,4 +1,4 @@
-//! The options of the layer, which come from the environment or from the program.
+//! The options of the layer, from the environment or from the program.
 
 use std::ffi::OsString;
 
@@ -27,7 +27,6 @@ impl Options {
         (Options { store, summary: summary.map(|value: OsString| Destination::parse(&value)) }, problems)
     }
 
-    /// Returns the options of the program, or else those from the environment.
     pub(super) fn chosen() -> (Options, Vec<cudnn_store::plans::StoreError>) {
         CONFIGURED.get().map_or_else(Options::from_environment, |options| (options, Vec::new()))
     }

@@ -10,11 +10,9 @@ use super::device;
 
 use crate::json::parsed;
 
-/// A plan's JSON with the members that this layer uses.
 pub(super) struct PlanJson<'a> {
     text: &'a str,
     pub(super) graph: Value,
-    /// The range of the device description in the text.
     device: Range<usize>,
     engine: Value,
 }
@@ -23,7 +21,7 @@ impl<'a> PlanJson<'a> {
     /// Parses a plan. Returns `None` if a member is missing or nested too deeply.
     pub(super) fn parse(text: &'a [u8]) -> Option<Self> {
         let text = std::str::from_utf8(text).ok()?;
-        // Parse all members, including unused ones, because cuDNN crashes on JSON that is nested too deeply.
+        // Also parse unused members, because cuDNN crashes on JSON that is nested too deeply.
         let mut members: BTreeMap<String, Value> = parsed(text.as_bytes())?;
         let (graph, engine) = (members.remove("operationGraph")?, members.remove("engine")?);
         let members: BTreeMap<&str, &RawValue> = serde_json::from_str(text).ok()?;
@@ -32,7 +30,7 @@ impl<'a> PlanJson<'a> {
     }
 
     /// Returns whether the plan contains compiled code. It is in `kernels` in most releases, and in `Fatbins` and other
-    /// members in 9.28. A plan that only selects precompiled kernels contains none.
+    /// members in 9.28. Plans that select precompiled kernels contain none.
     pub(super) fn has_code(&self) -> bool {
         let is_filled = |member: &Value| match member {
             Value::Array(elements) => !elements.is_empty(),
@@ -43,19 +41,17 @@ impl<'a> PlanJson<'a> {
         self.engine.get("payload").and_then(Value::as_object).is_some_and(|payload| payload.values().any(is_filled))
     }
 
-    /// Returns the engine's index.
     pub(super) fn engine(&self) -> Option<i64> {
         self.engine.get("engineId")?.as_i64()
     }
 
-    /// Returns whether the plan was built for this device, regardless of its bus ID and index.
+    /// Returns whether the plan was built for this device, regardless of bus ID and index.
     pub(super) fn is_for(&self, device: &[u8]) -> bool {
         let own = self.text.get(self.device.clone()).unwrap_or_default().as_bytes();
         device::matches_description(own, device)
     }
 
-    /// Returns the plan's JSON with the bus ID and index from this device description, as cuDNN would write it. Returns
-    /// `None` if the descriptions differ in anything else.
+    /// Returns the plan's JSON with bus ID and index from this description, or `None` if anything else differs.
     pub(super) fn for_device(&self, device: &[u8]) -> Option<Vec<u8>> {
         let (before, after) = (self.text.get(..self.device.start)?, self.text.get(self.device.end..)?);
         if !self.is_for(device) {

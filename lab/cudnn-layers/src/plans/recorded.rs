@@ -1,6 +1,4 @@
-//! The part of a cached plan's key that does not depend on the process: the graph and the engine.
-//!
-//! It allows building the plan again for a different device or release.
+//! Reads the process-independent part of a plan's key, to build the plan again for another device or release.
 
 use std::path::Path;
 
@@ -16,9 +14,9 @@ use crate::shadow::elements::{Kind, Name, Type};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Recorded {
-    /// The graph in its canonical form: see [`Graph::canonical`].
+    /// The canonical graph: see [`Graph::canonical`].
     pub graph: Graph,
-    /// The attributes that the program has set in the plan, its configuration, and the engine or heuristics.
+    /// The attributes that the program set in the plan, its configuration, and the engine or heuristics.
     pub levels: Vec<Graph>,
     /// The engine's index.
     pub engine: i64,
@@ -28,11 +26,11 @@ pub struct Recorded {
     pub knobs: Vec<(u32, i64)>,
 }
 
-/// The first bytes of every key. Changed whenever the format of a key changes.
+/// The first bytes of every key, which change with the format.
 const FORMAT: &[u8] = b"cudnn plan 3";
 
 impl Recorded {
-    /// Parses a key. Returns `None` if it was created by an incompatible release of this crate.
+    /// Parses a key, or returns `None` for a key from an incompatible release of this crate.
     pub fn parse(key: &[u8]) -> Option<Self> {
         let (format, rest) = block(key)?;
         if format != FORMAT {
@@ -43,7 +41,7 @@ impl Recorded {
         serde_json::from_slice(rest).ok()
     }
 
-    /// Returns a plan with this engine and these knobs for the graph, to build it again.
+    /// Returns a plan with this engine and these knobs for the graph.
     ///
     /// # Errors
     /// See [`Graph::new`].
@@ -63,7 +61,7 @@ impl Recorded {
             let limit = number(limit.into());
             attribute(Name::CUDNN_ATTR_ENGINE_SM_COUNT_TARGET, Type::CUDNN_TYPE_INT32, limit)
         }));
-        // Other attributes that the program has set.
+        // Other attributes that the program set.
         let is_engine = |node: &&Node| node.kind == Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR;
         let set = self.levels.iter().filter_map(Graph::root).find(is_engine);
         for other in set.iter().flat_map(|node| &node.attributes) {
@@ -91,7 +89,7 @@ impl Recorded {
         Graph::new(nodes)
     }
 
-    /// Returns the key of the plan for a device, given as cuDNN's JSON description, and an [`environment`].
+    /// Returns the key of the plan for cuDNN's JSON description of a device and an [`environment`].
     pub fn key_for(&self, environment: &[u8], device_description: &[u8]) -> Vec<u8> {
         let mut bytes = KeyBytes::default();
         bytes.block(FORMAT);
@@ -108,14 +106,13 @@ fn attribute(name: Name, ty: Type, value: Value) -> Attribute {
     Attribute { name, ty, value }
 }
 
-/// Splits a block of [`KeyBytes`] off.
 fn block(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (len, rest) = bytes.split_first_chunk()?;
     rest.split_at_checked(usize::try_from(u64::from_le_bytes(*len)).ok()?)
 }
 
-/// Describes the inputs that all plans of this process share: the cuDNN release as returned by `cudnnGetVersion`, the
-/// builds of the libraries in its directory, and the variables that affect compiled code.
+/// Describes the inputs that all plans of this process share: the release from `cudnnGetVersion`, the builds of the
+/// libraries in cuDNN's directory, and the variables that affect compiled code.
 ///
 /// # Errors
 /// Names the directory or library that cannot be read.
@@ -123,7 +120,7 @@ pub fn environment(cudnn_version: u32, cudnn_dir: &Path) -> Result<Vec<u8>, Stri
     process::describe(cudnn_version, cudnn_dir, &Variables::now())
 }
 
-/// Returns the device name from a JSON description.
+/// Returns the device name in a JSON description.
 pub fn device_name(description: &[u8]) -> String {
     device::name(description)
 }

@@ -1,7 +1,5 @@
-//! Maps the program's plan descriptors to restored plans.
-//!
-//! The program's descriptor stays unfinalized, and calls that use it are redirected to the restored one. A lookup takes
-//! a few nanoseconds and is wait-free.
+//! Maps the program's plan descriptors to restored plans. The program's descriptor stays unfinalized, and calls that
+//! use it are redirected to the restored one. A lookup takes a few nanoseconds and is wait-free.
 
 use std::cell::UnsafeCell;
 use std::ptr::null_mut;
@@ -15,8 +13,7 @@ pub(super) struct Restored {
     /// The address of the program's descriptor, or [`FREE`] or [`TAKEN`].
     program: AtomicUsize,
     plan: AtomicPtr<std::ffi::c_void>,
-    /// The handles that cuDNN needs to finalize the program's own descriptor. Modified only while `program` is
-    /// [`TAKEN`].
+    /// The handles for finalizing the program's own descriptor. Modified only while `program` is [`TAKEN`].
     handles: UnsafeCell<Vec<Handle>>,
     /// The state of the program's own descriptor: see [`built`].
     pub(super) built: AtomicU64,
@@ -27,11 +24,10 @@ pub(super) struct Restored {
 // `program` to `TAKEN`, and no other thread can find the entry in that state.
 unsafe impl Sync for Restored {}
 
-/// Values of [`Restored::built`]. Other values are the token of the thread that is finalizing the descriptor.
+/// Values of [`Restored::built`]. Other values identify the thread that is finalizing the descriptor.
 pub(super) mod built {
-    /// The program's descriptor is not finalized.
     pub(in super::super) const NO: u64 = 0;
-    /// It is finalized and can answer the queries that the restored plan cannot.
+    /// The program's descriptor is finalized and can answer queries that the restored plan cannot.
     pub(in super::super) const DONE: u64 = 1;
 }
 
@@ -59,7 +55,7 @@ fn all_in(bucket: &AtomicPtr<Restored>) -> impl Iterator<Item = &'static Restore
     })
 }
 
-/// Finds the restored plan of a program's descriptor. The program must not destroy the descriptor at the same time.
+/// Finds the restored plan of a descriptor, which must not be destroyed at the same time.
 #[inline]
 pub(super) fn find(descriptor: Raw) -> Option<&'static Restored> {
     let address = descriptor.addr();
@@ -70,7 +66,6 @@ pub(super) fn find(descriptor: Raw) -> Option<&'static Restored> {
     all_in(bucket(address)).find(|restored| restored.program.load(Ordering::Acquire) == address)
 }
 
-/// Redirects calls that use the program's descriptor to this plan.
 pub(super) fn insert(descriptor: Raw, plan: Raw, handles: Vec<Handle>) {
     let address = descriptor.addr();
     let bucket = bucket(address);
@@ -100,7 +95,7 @@ pub(super) fn insert(descriptor: Raw, plan: Raw, handles: Vec<Handle>) {
     }
 }
 
-/// Removes the entry of a descriptor that is about to be destroyed. Returns the plan, which the caller must destroy.
+/// Removes the entry of a descriptor that is about to be destroyed. The caller must destroy the returned plan.
 pub(super) fn remove(descriptor: Raw) -> Option<Raw> {
     let restored = find(descriptor)?;
     let plan = restored.plan();
@@ -113,7 +108,7 @@ impl Restored {
         self.plan.load(Ordering::Relaxed).cast()
     }
 
-    /// Returns whether all handles that the program used for this plan are still live.
+    /// Returns whether all handles for this plan are still live.
     pub(super) fn has_its_handles(&self) -> bool {
         // SAFETY: a thread that found the entry sees the handles, and they do not change while the program's descriptor
         // exists.
@@ -143,7 +138,6 @@ mod tests {
             }
             assert_eq!(remove(null_mut()), None);
         }
-        // Entries from the first round are reused.
         let nodes: usize = TABLE.iter().map(|bucket| all_in(bucket).count()).sum();
         assert!(nodes < 5000, "{nodes}");
     }

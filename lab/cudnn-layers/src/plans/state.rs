@@ -14,36 +14,30 @@ use crate::active::Active;
 use crate::cudnn::Cudnn;
 use crate::report::Destination;
 
-/// The layer's state after it has started.
 pub(super) struct State {
     pub(super) host: Host,
     pub(super) cudnn: Cudnn,
-    /// The variables that plans depend on; `None` if the values that cuDNN read are unknown.
+    /// The variables that plans depend on, or `None` if the values that cuDNN read are unknown.
     pub(super) variables: Option<Variables>,
-    /// The location of the plan store.
     pub(super) settings: Settings,
-    /// The destination for the summary at exit.
     pub(super) summary: Option<Destination>,
-    /// Several threads may prepare this at the same time, and the first result is used. A lock is unsuitable here,
-    /// because a forked child would wait forever for a thread of the parent.
+    /// Several threads may prepare this at the same time, and the first result is used. With a lock, a forked child
+    /// could wait forever for a thread of the parent.
     pub(super) prepared: OnceBox<Prepared>,
 }
 
-/// Set when the layer starts.
 pub(super) static STATE: Active<State> = Active::new();
 
-/// Information that is read from files. Reading can take seconds, during which other threads would have to wait if it
-/// happened at startup. It is therefore read when the first plan is finalized.
+/// Information from files, which is read when the first plan is finalized. Reading can take seconds, during which other
+/// threads would have to wait if it happened at startup.
 pub(super) struct Prepared {
     outcome: Result<Ready, String>,
     problems: Vec<StoreError>,
     is_reported: AtomicBool,
 }
 
-/// The data required to look up and cache plans.
 pub(super) struct Ready {
     pub(super) store: Store,
-    /// The common prefix of all keys.
     pub(super) environment: Vec<u8>,
 }
 
@@ -51,7 +45,6 @@ impl State {
     /// Returns `None` if plans cannot be cached. The reason is reported once.
     pub(super) fn ready(&self) -> Option<&Ready> {
         let prepared = self.prepared.get_or_init(|| {
-            // Thread cancellation must not unwind from here.
             let _guard = ThreadStateGuard::new();
             Box::new(self.prepare())
         });

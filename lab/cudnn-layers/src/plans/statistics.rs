@@ -1,4 +1,4 @@
-//! Counts what the layer did in this process and formats the summary at exit.
+//! Counts the layer's work in this process and formats the summary at exit.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,6 @@ use super::key::NotCached;
 use crate::lock::Lock;
 use crate::report::Shown;
 
-/// A number of events and their total duration.
 pub(super) struct Count {
     times: AtomicU64,
     nanoseconds: AtomicU64,
@@ -19,7 +18,6 @@ impl Count {
         Count { times: AtomicU64::new(0), nanoseconds: AtomicU64::new(0) }
     }
 
-    /// Adds an event. Returns the previous number of events.
     pub(super) fn add(&self, duration: Duration) -> u64 {
         self.nanoseconds.fetch_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
         self.times.fetch_add(1, Ordering::Relaxed)
@@ -50,7 +48,7 @@ pub(super) static NOT_WRITTEN: Count = Count::new();
 /// Plans with engines that compile no code.
 pub(super) static PRECOMPILED: Count = Count::new();
 
-/// The reasons why plans were not cached, and how often each occurred. A process usually has only a few.
+/// The reasons why plans were not cached, with counts. Processes usually have only a few.
 pub(super) static NOT_CACHED: Lock<Vec<(NotCached, u64)>> = Lock::keeping(Vec::new());
 
 const MAX_REASONS: usize = 64;
@@ -69,14 +67,13 @@ pub(super) fn not_cached(reason: NotCached) -> bool {
     true
 }
 
-/// Resets all counts, because a forked child inherits the counts of its parent.
+/// Resets the counts that a forked child inherits from its parent.
 pub(super) fn clear() {
     for count in [&RESTORED, &SAVED, &BUILT, &CACHING, &UNUSABLE, &NOT_WRITTEN, &PRECOMPILED] {
         count.clear();
     }
 }
 
-/// Returns the summary as text.
 pub(super) fn report(title: &str) -> String {
     let mut text = format!("{title}\n");
     let (restored, restoring) = RESTORED.get();

@@ -1,9 +1,9 @@
-//! Tracks the environment variables that affect the code cuDNN compiles.
+//! Tracks the environment variables that affect the code that cuDNN compiles.
 //!
 //! cuDNN reads some variables when the graph library is loaded and others while it builds a plan. Plans are cached and
 //! restored only while all variables have the values from load time. The loader reads the whole environment once,
-//! because iterating over it again is unsafe while another thread calls `setenv`. Later changes are detected by looking
-//! up individual names.
+//! because iterating over it is unsafe while another thread calls `setenv`. Later changes are detected by looking up
+//! names.
 
 use std::ffi::{OsStr, OsString};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,11 +13,10 @@ use cudnn_layer_api::Host;
 use super::bytes::KeyBytes;
 
 /// Prefixes of variables that may affect compiled code: cuDNN, the tensor-IR engines, NVRTC and NVVM. Newer releases
-/// may read additional variables with these prefixes.
+/// may read more variables with these prefixes.
 const PREFIXES: &[&str] = &["CUDNN_", "CUTE_DSL_", "FINALIZER_", "LIBNVVM_", "NVRTC_", "NVVM_", "TENSOR_IR_"];
 
-/// Variables that known releases read and that may affect compiled code, with or without such a prefix. A test records
-/// the variables that each release reads.
+/// Variables that known releases read and that may affect compiled code. A test records the variables of each release.
 const KNOWN: &[&str] = &[
     "CAN_FINALIZE_DEBUG",
     "CUDA_7a3f9c2d",
@@ -77,8 +76,8 @@ const KNOWN: &[&str] = &[
     "TENSOR_IR_TIMING",
 ];
 
-/// Variables that control only logging, tracing, caching and loading, so they may differ. These are full names because
-/// a future variable with a similar prefix could affect compiled code.
+/// Variables that control only logging, tracing, caching and loading. They are full names, because a future variable
+/// with a similar prefix could affect compiled code.
 const HARMLESS: &[&str] = &[
     // cuDNN, cuBLAS and NVRTC: logs, dumps and a cache.
     "AS_SECURE_LOG_FILE",
@@ -181,7 +180,7 @@ pub fn variable_use(name: &OsStr) -> VariableUse {
     }
 }
 
-/// The relevant variables and their values at one point in time: variables that are set or that known releases read.
+/// The values at one point in time of the relevant variables, which are set or known.
 pub(super) struct Variables {
     /// Sorted by name.
     values: Vec<(OsString, Option<OsString>)>,
@@ -190,7 +189,7 @@ pub(super) struct Variables {
 }
 
 impl Variables {
-    /// Returns the values from when cuDNN's graph library was loaded, or `None` if the loader does not know them.
+    /// Returns the values from when cuDNN's graph library was loaded, if the loader knows them.
     pub(super) fn at_load(host: Host) -> Option<Self> {
         // SAFETY: the bytes are environment strings, split at an ASCII character.
         let text = |bytes: &[u8]| unsafe { OsStr::from_encoded_bytes_unchecked(bytes) }.to_owned();
@@ -206,7 +205,7 @@ impl Variables {
         let set = variables.filter(|(name, _)| variable_use(name) == VariableUse::Key);
         let mut values: Vec<_> = set.map(|(name, value)| (name, Some(value))).collect();
         values.extend(KNOWN.iter().map(|name| (name.into(), None)));
-        // If a name occurs twice, the stable sort puts the first value in front, which `getenv` would return.
+        // If a name occurs twice, the stable sort puts the value first that `getenv` would return.
         values.sort_by(|(a, _), (b, _)| a.cmp(b));
         values.dedup_by(|(later, _), (first, _)| later == first);
         Variables { values, has_changed: AtomicBool::new(false) }
@@ -222,7 +221,6 @@ impl Variables {
         self.has_changed.load(Ordering::Relaxed)
     }
 
-    /// Writes the names and values of the variables that are set.
     pub(super) fn write(&self, to: &mut KeyBytes) {
         for (name, value) in &self.values {
             if let Some(value) = value {

@@ -7,7 +7,7 @@ use super::handles;
 use crate::program_memory::accepted_word;
 use crate::wrappers::{Call, Id};
 
-/// Call this before a call. Handles descriptors and handles that are about to be destroyed.
+/// Call this before a call, which may destroy a handle or a descriptor.
 #[inline]
 pub(crate) fn before(call: &Call<'_>) -> Option<super::Destruction> {
     match call.function {
@@ -72,7 +72,7 @@ pub(crate) fn after(call: &Call<'_>, destruction: Option<super::Destruction>) {
     }
 }
 
-/// Returns the plan and its new configuration, if a successful call has set a plan's configuration.
+/// Returns the plan and its new configuration, if a successful call has set one.
 pub(crate) fn configured(call: &Call<'_>) -> Option<(Raw, Raw)> {
     if call.function != Id::CudnnBackendSetAttribute {
         return None;
@@ -96,7 +96,7 @@ pub(crate) unsafe fn configuration_set(name: Name, ty: Type, count: i64, element
     is_configuration.then(|| unsafe { accepted_word(elements.expose_provenance() as u64) }).flatten().map(raw)
 }
 
-/// Returns whether an attribute belongs to a variant pack. Programs usually create one for every execution.
+/// Returns whether an attribute belongs to a variant pack, which programs usually create for every execution.
 pub(crate) fn is_variant_pack_attribute(name: Name) -> bool {
     (Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS.0..Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS.0 + 100).contains(&name.0)
 }
@@ -105,14 +105,13 @@ pub(crate) fn is_variant_pack_attribute(name: Name) -> bool {
 pub(crate) struct HeuristicsQuery {
     pub(crate) heuristics: Raw,
     pub(crate) requested: usize,
-    /// The address for the number of results. May be null.
+    /// The address for the number of results, which may be null.
     pub(crate) count: u64,
-    /// The address of the program's descriptors.
     pub(crate) elements: u64,
 }
 
 impl HeuristicsQuery {
-    /// Returns the query of a call. Calls that only ask for the number of results are none.
+    /// Returns the query of a call, unless it only requests the number of results.
     pub(crate) fn of(call: &Call<'_>) -> Option<Self> {
         if call.function != Id::CudnnBackendGetAttribute {
             return None;
@@ -125,7 +124,6 @@ impl HeuristicsQuery {
         Some(HeuristicsQuery { heuristics: raw(heuristics), requested, count, elements })
     }
 
-    /// Returns the number of results of a successful call.
     pub(crate) fn results(&self) -> Option<usize> {
         // SAFETY: cuDNN has written the number if the program has passed an address.
         let count = unsafe { accepted_word(self.count) }?;
@@ -133,8 +131,8 @@ impl HeuristicsQuery {
     }
 }
 
-/// Returns whether a call creates a variant pack or sets an attribute of one. Layers that ignore executions pass on these
-/// calls of every step without a lookup.
+/// Returns whether a call creates a variant pack or sets its attributes. Layers that ignore executions pass on these
+/// frequent calls without a lookup.
 pub(crate) fn makes_variant_pack(call: &Call<'_>) -> bool {
     match call.function {
         Id::CudnnBackendSetAttribute => {
@@ -149,7 +147,6 @@ pub(crate) fn makes_variant_pack(call: &Call<'_>) -> bool {
     }
 }
 
-/// Returns whether a function creates, changes, reads or destroys descriptors.
 pub(crate) fn is_descriptor_function(function: Id) -> bool {
     matches!(
         function,
@@ -162,8 +159,7 @@ pub(crate) fn is_descriptor_function(function: Id) -> bool {
     )
 }
 
-/// Returns whether a function receives a handle, a plan and a variant pack, and executes the plan or adds it to a CUDA
-/// graph.
+/// Returns whether a function executes a plan with a handle and a variant pack, or adds it to a CUDA graph.
 #[inline]
 pub(crate) fn is_execution(function: Id) -> bool {
     matches!(function, Id::CudnnBackendExecute | Id::CudnnBackendPopulateCudaGraph | Id::CudnnBackendUpdateCudaGraph)
@@ -175,12 +171,10 @@ pub(crate) fn descriptor(call: &Call<'_>) -> Raw {
     raw(descriptor)
 }
 
-/// Converts an argument to a descriptor.
 pub(crate) fn raw(address: u64) -> Raw {
     std::ptr::with_exposed_provenance_mut(address as usize)
 }
 
-/// Truncates an argument to the width of an enum.
 pub(crate) fn number(bits: u64) -> u32 {
     bits as u32
 }

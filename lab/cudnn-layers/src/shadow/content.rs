@@ -1,7 +1,6 @@
-//! The attributes that a descriptor was given, as an immutable snapshot.
+//! Stores the attributes of a descriptor as an immutable snapshot.
 //!
-//! If a descriptor with a shared content is changed, it gets a new content. Parents therefore keep the state that a
-//! child had when it was added, even if the child changes later.
+//! Changing a shared content replaces it, so that parents keep the state that a child had when it was added.
 
 use std::sync::Arc;
 
@@ -11,23 +10,20 @@ use super::elements::{Bytes, Kind, MAX_BYTES, Name, Type, numbers};
 use super::facts::DescriptorFacts;
 use crate::program_memory::{accepted, accepted_text};
 
-/// More attributes than any kind of descriptor has.
 const MAX_ATTRIBUTES: usize = 256;
 /// Maximum nesting of descriptors. cuDNN uses about 8 levels: plan, configuration, engine, graph, operation, tensor,
 /// and a tensor of offsets.
 const MAX_DEPTH: u8 = 32;
 
-/// The attributes of a descriptor.
 #[derive(Clone, Debug)]
 pub(crate) struct Content {
     pub(crate) kind: Kind,
-    /// In the order in which they were first set.
+    /// The attributes in the order in which they were first set.
     pub(crate) attributes: Vec<RecordedAttribute>,
     pub(crate) is_finalized: bool,
-    /// The reason for which a layer has refused the descriptor after cuDNN had finalized it.
+    /// The reason for which a layer refused the descriptor after cuDNN had finalized it.
     pub(crate) refusal: Option<Arc<str>>,
-    /// Some attributes were dropped because there are too many. See also [`RecordedValue`] for attributes with missing
-    /// elements.
+    /// Whether attributes were dropped because there are too many. Missing elements are marked by [`RecordedValue`].
     pub(crate) lacks_attributes: bool,
     /// cuDNN's state of the descriptor is uncertain, for one of these reasons:
     ///
@@ -36,14 +32,13 @@ pub(crate) struct Content {
     /// - cuDNN filled it with more than it reports.
     /// - An attribute was set again to a different value. cuDNN replaces most values, but adds operations to a graph.
     pub(crate) is_uncertain: bool,
-    /// The descriptor that this one was read from.
+    /// The descriptor from which this one was read.
     pub(crate) origin: Option<Arc<Content>>,
-    /// The values that the program has read from it. `None` for kinds without useful values.
+    /// The values that the program has read, or `None` for kinds without useful values.
     pub(crate) facts: Option<Arc<DescriptorFacts>>,
     depth: u8,
 }
 
-/// An attribute that the program has set.
 #[derive(Clone, Debug)]
 pub(crate) struct RecordedAttribute {
     pub(crate) name: Name,
@@ -53,7 +48,6 @@ pub(crate) struct RecordedAttribute {
     pub(crate) value: RecordedValue,
 }
 
-/// The elements of an attribute.
 #[derive(Clone, Debug)]
 pub(crate) enum RecordedValue {
     /// A copy of the program's memory.
@@ -62,11 +56,9 @@ pub(crate) enum RecordedValue {
     Descriptors(Arc<[ChildDescriptor]>),
     /// Not read, because cuDNN declares a different type or number of elements. See [`cudnn_graph::declared`].
     Undeclared,
-    /// Not stored, because of the size.
     TooLarge,
 }
 
-/// A descriptor in an array of elements.
 #[derive(Clone, Debug)]
 pub(crate) enum ChildDescriptor {
     Known(Arc<Content>),
@@ -95,9 +87,8 @@ impl RecordedAttribute {
 }
 
 impl Content {
-    /// Returns the content of a new descriptor.
     pub(super) fn new(kind: Kind) -> Content {
-        // These kinds are created often and have no values that cuDNN adds.
+        // These kinds are created often, and cuDNN does not add values to them.
         let is_plain =
             matches!(kind, Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR | Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR);
         Content {
@@ -118,7 +109,6 @@ impl Content {
         Content::new(kind).uncertain()
     }
 
-    /// Marks the content as uncertain.
     pub(super) fn uncertain(self) -> Content {
         Content { is_uncertain: true, ..self }
     }
@@ -135,7 +125,6 @@ impl Content {
         }
     }
 
-    /// Sets an attribute and returns the previous value.
     pub(super) fn set(&mut self, mut attribute: RecordedAttribute) -> Option<RecordedAttribute> {
         if let RecordedValue::Descriptors(children) = &attribute.value {
             let deepest = children.iter().filter_map(ChildDescriptor::content).map(|child| child.depth).max();
@@ -163,13 +152,12 @@ impl Content {
         }
     }
 
-    /// Returns the attributes that the program has set, except for `names`.
     pub(crate) fn without(&self, names: &[Name]) -> Content {
         let kept = self.attributes.iter().filter(|attribute| !names.contains(&attribute.name));
         Content { attributes: kept.cloned().collect(), origin: None, facts: None, ..self.clone() }
     }
 
-    /// Returns the ids and the addresses of a variant pack, as bytes, or `None` if they are not certain.
+    /// Returns the ids and addresses of a variant pack as bytes, if they are certain.
     pub(crate) fn variant_pack(&self) -> Option<[&[[u8; 8]]; 2]> {
         if self.kind != Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR || self.is_uncertain || self.lacks_attributes {
             return None;
@@ -186,7 +174,6 @@ impl Content {
         (ids.len() == addresses.len()).then_some([ids, addresses])
     }
 
-    /// Returns an attribute that the program has set.
     pub(crate) fn attribute(&self, name: Name) -> Option<&RecordedAttribute> {
         self.attributes.iter().find(|attribute| attribute.name == name)
     }
@@ -196,7 +183,6 @@ impl Content {
         self.children(name).first()?.content()
     }
 
-    /// Returns the descriptors of an attribute, if the program has set it.
     pub(crate) fn children(&self, name: Name) -> &[ChildDescriptor] {
         match self.attribute(name) {
             Some(RecordedAttribute { value: RecordedValue::Descriptors(children), .. }) => children,
@@ -212,12 +198,10 @@ impl Content {
         self.facts.as_ref().map(|facts| facts.numbers(name)).unwrap_or_default()
     }
 
-    /// Returns the integer of an attribute with one element.
     pub(crate) fn number(&self, name: Name) -> Option<i64> {
         self.numbers(name).first().copied()
     }
 
-    /// Returns the elements of an attribute, if the program has set it.
     pub(crate) fn elements(&self, name: Name) -> Option<&Bytes> {
         match &self.attribute(name)?.value {
             RecordedValue::Elements(bytes) => Some(bytes),

@@ -1,4 +1,4 @@
-//! Finds the devices that a plan, an engine or a query of the heuristics refers to.
+//! Finds the devices to which a plan, an engine or a heuristics query refers.
 
 use std::sync::Arc;
 
@@ -8,10 +8,8 @@ use super::content::{ChildDescriptor, Content, RecordedValue};
 use super::elements::{Bytes, Kind, Name, Type};
 use super::handles::{self, Handle};
 
-/// A device that a descriptor refers to.
 #[derive(Clone, Debug)]
 pub(crate) enum ReferencedDevice {
-    /// The device of a handle.
     Handle(Handle),
     /// A device with this JSON description, up to the first NUL.
     Described(Bytes),
@@ -21,7 +19,7 @@ pub(crate) enum ReferencedDevice {
     Unknown,
 }
 
-/// Returns the devices of a descriptor and of everything that it is based on, its own devices first.
+/// Returns the devices of a descriptor and its children. Its own devices come first.
 pub(crate) fn devices(content: &Arc<Content>) -> Vec<ReferencedDevice> {
     let (mut found, mut remaining) = (Vec::new(), MAX_NODES);
     for level in std::iter::successors(Some(content), |content| super::toward_graph(content)) {
@@ -30,8 +28,7 @@ pub(crate) fn devices(content: &Arc<Content>) -> Vec<ReferencedDevice> {
     found
 }
 
-/// Returns the device of a descriptor and of everything that it is based on: a description if there is one, otherwise the
-/// first live handle.
+/// Returns a device of a descriptor and its children: a description, or otherwise the first live handle.
 pub(crate) fn device(content: &Arc<Content>) -> Option<ReferencedDevice> {
     let mut all = devices(content);
     all.retain(|device| match device {
@@ -72,7 +69,6 @@ fn add(content: &Content, below: Option<&Arc<Content>>, found: &mut Vec<Referenc
     }
 }
 
-/// Returns the device that a descriptor describes.
 fn described(device: &Content) -> ReferencedDevice {
     let [attribute] = device.attributes.as_slice() else { return ReferencedDevice::Unknown };
     match &attribute.value {

@@ -1,4 +1,4 @@
-//! Copies of the attribute elements that the program passed to cuDNN.
+//! Copies the attribute elements that the program passed to cuDNN.
 
 use std::sync::Arc;
 
@@ -10,7 +10,6 @@ pub(crate) use cudnn_sys::types::{
 
 /// Maximum size of a stored value. The JSON of a plan has about 100 KB.
 pub(super) const MAX_BYTES: usize = 256 * 1024;
-/// Maximum number of descriptors that are stored.
 pub(super) const MAX_DESCRIPTORS: usize = 4096;
 
 /// Bytes that are cheap to clone. Up to [`INLINE`](Bytes::INLINE) bytes need no allocation.
@@ -50,7 +49,7 @@ impl std::fmt::Debug for Bytes {
     }
 }
 
-/// Returns elements that are integers, enums or booleans. Empty for other types.
+/// Returns elements that are integers, enums or booleans, or no elements for other types.
 pub(crate) fn numbers(ty: Type, bytes: &[u8]) -> Vec<i64> {
     match (ty, element_size(ty)) {
         (Type::CUDNN_TYPE_FLOAT | Type::CUDNN_TYPE_DOUBLE | Type::CUDNN_TYPE_FRACTION, _) => Vec::new(),

@@ -1,10 +1,8 @@
-//! Values that the program has read from descriptors that cuDNN filled.
+//! Stores values that the program has read from finalized descriptors. Examples are a configuration proposed by the
+//! heuristics, its engine and knobs, and the workspace size of a plan.
 //!
-//! Examples are a configuration proposed by the heuristics, the engine and knobs in it, and the workspace size of a
-//! plan. All of them are read after the descriptor was finalized.
-//!
-//! Facts refer only to lower levels: a configuration's facts refer to the engine's facts, while the engine's content
-//! refers to the configuration. This avoids reference cycles.
+//! Facts refer only to lower levels, to avoid reference cycles: a configuration's facts refer to the engine's facts,
+//! while the engine's content refers to the configuration.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -16,13 +14,12 @@ use crate::lock::{Guard, Lock};
 const MAX_FACTS: usize = 64;
 const MAX_CHILDREN: usize = 4096;
 
-/// The known values of one descriptor.
 #[derive(Debug, Default)]
 pub(crate) struct DescriptorFacts {
-    /// Incremented with every new fact, and shared with the facts below. A label is rebuilt when it has changed.
+    /// Incremented with every new fact, and shared with lower levels. Labels are rebuilt if it has changed.
     version: Arc<AtomicU32>,
     list: FactList,
-    /// The layer `tuned` recommends this engine.
+    /// Whether the layer `tuned` recommends this engine.
     is_tuned: AtomicBool,
 }
 
@@ -50,7 +47,7 @@ enum FactValue {
     Descriptors(Vec<Arc<DescriptorFacts>>),
 }
 
-/// Taken before the lock of any facts, so that no facts are locked during a fork.
+/// Acquired before the lock of any facts, so that no facts are locked during a fork.
 pub(super) static GATE: Lock<()> = Lock::new(());
 
 impl DescriptorFacts {
@@ -101,8 +98,8 @@ impl DescriptorFacts {
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    /// Stores that the program or a layer has read `count` descriptors from an attribute. Returns their facts, which the caller
-    /// attaches to the program's descriptors.
+    /// Stores that the program or a layer has read `count` descriptors from an attribute. The caller attaches the
+    /// returned facts to the program's descriptors.
     pub(crate) fn learn_children(&self, name: Name, count: usize) -> Vec<Arc<DescriptorFacts>> {
         let count = count.min(MAX_CHILDREN);
         let Some((_gate, mut list)) = self.lock() else { return Vec::new() };

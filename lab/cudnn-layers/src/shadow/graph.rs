@@ -1,4 +1,4 @@
-//! Converts the contents of descriptors to graphs, the model that everything outside of the shadow uses.
+//! Converts the contents of descriptors to graphs, the model that all other modules use.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,18 +9,14 @@ use cudnn_graph::{Attribute, Graph, GraphBuilder, MAX_NODES, Node, Value};
 use super::content::{self, ChildDescriptor, Content};
 use super::elements::{Name, Type};
 
-/// The reason why a content cannot be converted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Obstacle {
-    /// The creation of a descriptor, or the setting of an attribute, was not seen.
+    /// Creating a descriptor or setting an attribute bypassed the layers.
     Unseen,
-    /// The attributes of a descriptor are uncertain.
     Uncertain,
     /// An attribute was set with elements that cuDNN does not declare.
     Undeclared(Name),
-    /// The attribute has too many elements.
     TooLarge(Name),
-    /// There are too many descriptors.
     TooMany,
 }
 
@@ -38,14 +34,14 @@ impl fmt::Display for Obstacle {
     }
 }
 
-/// Returns a descriptor with everything below it.
+/// Returns a descriptor with everything that it refers to.
 pub(crate) fn graph(content: &Arc<Content>) -> Result<Graph, Obstacle> {
     let mut conversion = Conversion { is_strict: true, ..Conversion::default() };
     conversion.add(content)?;
     conversion.builder.finish().map_err(|_| Obstacle::TooMany)
 }
 
-/// Returns a descriptor with everything below it, as far as it is known. Empty if there are too many descriptors.
+/// Returns the known parts of a descriptor and its children, or an empty graph if there are too many.
 pub(crate) fn known_parts(content: &Arc<Content>) -> Graph {
     let mut conversion = Conversion::default();
     let added = conversion.add(content);

@@ -1,4 +1,4 @@
-//! Tracks live cuDNN handles. Addresses are reused, possibly for a different device, so handles also get a unique ID.
+//! Tracks live cuDNN handles. They have unique IDs, because addresses are reused, possibly for a different device.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,9 +6,8 @@ use crate::table::Table;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Handle {
-    /// cuDNN's pointer.
     pub(crate) address: usize,
-    /// 0 if the creation of the handle was not seen.
+    /// 0 if the creation bypassed the layers.
     pub(crate) id: u64,
 }
 
@@ -20,7 +19,6 @@ impl Handle {
         (self.address as u128 | u128::from(self.id) << 64).to_ne_bytes()
     }
 
-    /// Returns the handles in a stored attribute of this type.
     pub(crate) fn all_in(bytes: &[u8]) -> impl Iterator<Item = Handle> {
         bytes.chunks_exact(Handle::SIZE).filter_map(|bytes| {
             let both = u128::from_ne_bytes(bytes.try_into().ok()?);
@@ -29,22 +27,18 @@ impl Handle {
     }
 }
 
-/// The IDs of live handles by address.
 pub(super) static HANDLES: Table<u64> = Table::new(usize::MAX);
 
-/// Call this when `cudnnCreate` has returned a handle. A previous handle at this address was destroyed without a
-/// report.
+/// Call this when `cudnnCreate` has returned a handle. A previous handle at this address was destroyed unnoticed.
 pub(crate) fn created(address: usize) {
     static LAST_ID: AtomicU64 = AtomicU64::new(0);
     HANDLES.insert(address, LAST_ID.fetch_add(1, Ordering::Relaxed) + 1);
 }
 
-/// Call this before `cudnnDestroy`.
 pub(crate) fn destroying(address: usize) {
     HANDLES.remove(address);
 }
 
-/// Returns the live handle at this address.
 pub(crate) fn living(address: usize) -> Handle {
     Handle { address, id: HANDLES.get(address).unwrap_or(0) }
 }

@@ -1,8 +1,6 @@
-//! Describes a descriptor in one line: the label of its graph, and for example `; engine 12 {TILE_SIZE=3} tensor_core;
-//! proposal 1 of 5; workspace 4.0 MiB`.
-//!
-//! The engine, the knobs and the workspace are those that the program has set or read. See [`cudnn_graph::label`] for the
-//! part before them.
+//! Describes a descriptor in one line: the label of its graph (see [`cudnn_graph::label`]), and for example `; engine
+//! 12 {TILE_SIZE=3} tensor_core; proposal 1 of 5; workspace 4.0 MiB`, as far as the program has set or read these
+//! values.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -15,7 +13,7 @@ use super::facts::DescriptorFacts;
 use super::graph::known_parts;
 use crate::report::rounded;
 
-/// Returns the label of a descriptor, or `None` if it has no useful description.
+/// Returns the label of a descriptor, if it has a useful description.
 pub(super) fn describe(content: &Arc<Content>) -> Option<String> {
     Some(match content.kind {
         Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR => return None,
@@ -36,7 +34,6 @@ pub(super) fn describe(content: &Arc<Content>) -> Option<String> {
     })
 }
 
-/// Returns the label of a descriptor's graph.
 fn graph_below(content: &Arc<Content>) -> String {
     match super::graph_of(content) {
         Some(graph) => label::describe(&known_parts(graph)),
@@ -47,10 +44,9 @@ fn graph_below(content: &Arc<Content>) -> String {
     }
 }
 
-/// Maximum number of knobs in a label.
 const MAX_KNOBS: usize = 16;
 
-/// Adds the engine, the knobs, the notes, the workspace size and the place among the proposals, if known.
+/// Adds the known engine, knobs, notes, workspace size and position among the proposals.
 fn add_details(content: &Content, text: &mut String) {
     let configuration = match content.kind {
         Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR => {
@@ -97,7 +93,6 @@ enum KnownDescriptor<'a> {
 }
 
 impl<'a> KnownDescriptor<'a> {
-    /// Returns the descriptors of an attribute.
     fn parts(&self, name: Name) -> Vec<KnownDescriptor<'a>> {
         let (set, facts) = match self {
             KnownDescriptor::Set(content) => (content.children(name), content.facts.as_ref()),
@@ -111,7 +106,6 @@ impl<'a> KnownDescriptor<'a> {
         if set.is_empty() { read() } else { set }
     }
 
-    /// Returns the integers of an attribute.
     fn numbers(&self, name: Name) -> Vec<i64> {
         match self {
             KnownDescriptor::Set(content) => content.numbers(name),
@@ -119,7 +113,6 @@ impl<'a> KnownDescriptor<'a> {
         }
     }
 
-    /// Returns the integer of an attribute with one element.
     fn number(&self, name: Name) -> Option<i64> {
         self.numbers(name).first().copied()
     }
@@ -131,7 +124,7 @@ fn knob(choice: &KnownDescriptor<'_>) -> Option<String> {
     Some(format!("{}={}", names::knob(knob), choice.number(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE)?))
 }
 
-/// Returns the place of a configuration among the proposals of the heuristics, from 1, and the number of proposals.
+/// Returns the position of a configuration among the proposals of the heuristics, from 1, and their number.
 pub(crate) fn place(content: &Content) -> Option<(usize, usize)> {
     if content.kind == Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR {
         return place(content.child(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)?);

@@ -1,14 +1,14 @@
-//! Tracks the attributes of every backend descriptor, by following Create, SetAttribute, Finalize and Destroy.
+//! Tracks the attributes of every backend descriptor by following the program's calls.
 //!
-//! All layers that need this information share it. It makes no cuDNN calls. A layer reports the program's calls after
-//! cuDNN has returned success, with the program's arguments. If a failed call may have changed a descriptor, the layer
-//! reports it with [`failed`]. Only [`destroying`] must be called before cuDNN: once cuDNN has destroyed a descriptor,
-//! another thread may get a new one at the same address. Two layers may report the same call.
+//! All layers that need this information share it. It makes no cuDNN calls. Layers report successful calls with the
+//! program's arguments after cuDNN has returned. If a failed call may have changed a descriptor, they report it with
+//! [`failed`]. Only [`destroying`] must be called before cuDNN, because another thread may get a new descriptor at the
+//! same address once the old one is destroyed. Two layers may report the same call.
 //!
 //! | module | purpose |
 //! | --- | --- |
 //! | [`calls`] | reports calls from the arguments of a generic wrapper |
-//! | [`content`] | the attributes of a descriptor as an immutable value, which includes the contents of children |
+//! | [`content`] | the attributes of a descriptor and its children as an immutable value |
 //! | [`mod@graph`] | converts a content to a graph |
 //! | [`facts`] | values that the program reads from cuDNN: engines, knobs, workspace sizes |
 //! | [`elements`] | copies of attribute elements |
@@ -16,7 +16,7 @@
 //! | [`devices`] | the devices that a content refers to |
 //! | [`table`] | finds live descriptors by address |
 //!
-//! Memory use grows with the number of live descriptors and the contents that they refer to.
+//! Memory use grows with the number of live descriptors and the contents to which they refer.
 
 pub(crate) mod calls;
 pub(crate) mod content;
@@ -46,7 +46,6 @@ use crate::trial;
 pub(crate) use graph::{Obstacle, graph, known_parts};
 pub(crate) use label::{bytes, place};
 
-/// A forked child inherits all descriptors.
 pub(crate) static AT_FORK: &[AtFork] =
     &[AtFork::Inherited(&TABLE), AtFork::Inherited(&facts::GATE), AtFork::Inherited(&handles::HANDLES)];
 
@@ -69,7 +68,7 @@ pub(crate) fn initialized(descriptor: Raw) {
 /// Call this when `cudnnBackendSetAttribute` has set an attribute.
 ///
 /// # Safety
-/// cuDNN returned success for these arguments. Declared elements are therefore readable.
+/// cuDNN returned success for these arguments, so that declared elements are readable.
 pub(crate) unsafe fn attribute_set(descriptor: Raw, name: Name, ty: Type, count: i64, elements: *const c_void) {
     let address = descriptor.addr();
     let value = if elements.is_null() || !declared::is_declared(name, ty, count) {
@@ -78,7 +77,7 @@ pub(crate) unsafe fn attribute_set(descriptor: Raw, name: Name, ty: Type, count:
         // SAFETY: guaranteed by the caller.
         unsafe { handles_at(count, elements) }
     } else if ty == Type::CUDNN_TYPE_BACKEND_DESCRIPTOR {
-        // This runs before the descriptor itself is locked, because it takes other locks.
+        // Run this before the descriptor itself is locked, because it takes other locks.
         // SAFETY: guaranteed by the caller.
         unsafe { children(count, elements) }
     } else {
@@ -104,7 +103,7 @@ pub(crate) fn finalized(descriptor: Raw) {
     });
 }
 
-/// Call this when a layer has refused a descriptor that cuDNN has finalized. The program sees one that is not finalized.
+/// Call this when a layer refuses a descriptor that cuDNN has finalized.
 pub(crate) fn refused(descriptor: Raw, reason: &Arc<str>) {
     let address = descriptor.addr();
     let _former = TABLE.with_value(address, |record| {
@@ -123,7 +122,6 @@ pub(crate) fn destroying(descriptor: Raw) -> Destruction {
     Destruction { address, id, kind }
 }
 
-/// A descriptor that is being destroyed.
 #[must_use]
 pub(crate) struct Destruction {
     address: usize,
@@ -132,7 +130,7 @@ pub(crate) struct Destruction {
 }
 
 impl Destruction {
-    /// Returns the kind of the descriptor, if its creation was seen.
+    /// Returns the kind of the descriptor, unless its creation bypassed the layers.
     pub(crate) fn kind(&self) -> Option<Kind> {
         self.kind
     }
@@ -144,8 +142,7 @@ impl Destruction {
     }
 }
 
-/// Call this when `cudnnBackendGetAttribute` has returned an attribute. `count` is the caller's pointer and may be
-/// null.
+/// Call this when `cudnnBackendGetAttribute` has returned an attribute. The caller's `count` may be null.
 ///
 /// # Safety
 /// cuDNN returned success for these arguments and has written the results to `count` and `elements`.
@@ -170,9 +167,9 @@ pub(crate) unsafe fn attribute_read(
         unsafe { descriptors_read(&source, name, written, elements.cast()) };
     } else if let Some(facts) = &source.facts {
         let len = element_size(ty).and_then(|size| written.checked_mul(size));
-        // Texts are ignored, because they are large (the JSON of a plan).
+        // Texts are ignored because they are large, such as the JSON of a plan.
         let is_text = ty == Type::CUDNN_TYPE_CHAR;
-        // The own descriptors of the layer `tuned` share the facts of the program's, which have another order.
+        // The layer `tuned` reads proposals in another order, so its own descriptors must not change the shared facts.
         let is_known = is_text || trial::is_in_other_order() || source.attribute(name).is_some();
         if let Some(len) = len.filter(|len| !is_known && *len <= MAX_FACT_BYTES) {
             // SAFETY: guaranteed by the caller.
@@ -181,7 +178,6 @@ pub(crate) unsafe fn attribute_read(
     }
 }
 
-/// Maximum size of a value that is stored after the program has read it.
 const MAX_FACT_BYTES: usize = 4096;
 
 /// Call this when cuDNN has filled descriptors of the program.
@@ -209,8 +205,7 @@ unsafe fn descriptors_read(source: &Arc<Content>, name: Name, count: usize, elem
                 content
             })
         };
-        // Only the program's descriptors are tracked, because the destruction of cuDNN's own descriptors is not
-        // visible.
+        // Only the program's descriptors are tracked, because the layers do not see cuDNN destroy its own ones.
         let _former = TABLE.with_value(address, |record| {
             let filled = filled(record.content.kind)?;
             Some(record.replace(filled))
@@ -220,9 +215,8 @@ unsafe fn descriptors_read(source: &Arc<Content>, name: Name, count: usize, elem
 
 /// Returns whether a descriptor that cuDNN fills from this attribute may contain more than cuDNN reports.
 ///
-/// An engine that is read from a configuration retains the knobs: with cuDNN 9.19, a different configuration of this
-/// engine without knobs is compiled with them. It is unknown whether a configuration that is read from a plan does the
-/// same.
+/// An engine from a configuration retains its knobs: cuDNN 9.19 uses them for other configurations of this engine
+/// without knobs. It is unknown whether a configuration from a plan behaves in the same way.
 fn may_have_hidden_state(name: Name) -> bool {
     matches!(name, Name::CUDNN_ATTR_ENGINECFG_ENGINE | Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)
 }
@@ -237,17 +231,15 @@ pub(crate) fn workspace_read(plan: Raw, size: usize) {
     }
 }
 
-/// Returns the current content of a descriptor, or `None` if it is unknown.
 pub(crate) fn content(descriptor: Raw) -> Option<Arc<Content>> {
     let address = descriptor.addr();
     TABLE.with_value(address, |record| record.content.clone())
 }
 
-/// Returns a line that describes a descriptor: see [`label`].
+/// Returns a line that describes a descriptor: see [`label`]. Returns `None` for unknown descriptors and for kinds
+/// without a description, such as a variant pack.
 ///
-/// The label is cached until the program reads more about the engine or the workspace, which makes it cheap enough for
-/// every execution. Returns `None` for unknown descriptors, and for those without a description, such as a variant
-/// pack.
+/// The label is cached until the program reads more details, so that every execution can use it.
 pub(crate) fn label(descriptor: Raw) -> Option<Arc<str>> {
     let address = descriptor.addr();
     let found = TABLE.with_value(address, |record| match &record.label {
@@ -258,7 +250,7 @@ pub(crate) fn label(descriptor: Raw) -> Option<Arc<str>> {
         Ok(text) => return text,
         Err(content) => content,
     };
-    // Read the version first. If the program reads more in the meantime, the label is outdated and will be rebuilt.
+    // Read the version first, so that the label is rebuilt if the program reads more in the meantime.
     let version = content.version();
     let text: Option<Arc<str>> = label::describe(&content).map(Arc::from);
     let made = CachedLabel { version, text: text.clone() };
@@ -274,8 +266,6 @@ pub(crate) fn describe(content: &Arc<Content>) -> Option<String> {
     label::describe(content)
 }
 
-/// Returns the handles that are elements of an attribute.
-///
 /// # Safety
 /// `elements` points to `count` handles.
 unsafe fn handles_at(count: i64, elements: *const c_void) -> RecordedValue {
@@ -304,12 +294,10 @@ pub(crate) fn toward_graph(content: &Arc<Content>) -> Option<&Arc<Content>> {
         Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR => Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
         _ => return None,
     };
-    // A descriptor that cuDNN filled has the same graph as the descriptor it was read from.
+    // A descriptor that cuDNN filled has the same graph as its origin.
     content.child(below).or_else(|| content.origin.as_ref())
 }
 
-/// Returns the contents of descriptors that are elements of an attribute.
-///
 /// # Safety
 /// `elements` points to `count` descriptors.
 unsafe fn children(count: i64, elements: *const c_void) -> RecordedValue {

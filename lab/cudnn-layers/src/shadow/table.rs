@@ -9,7 +9,6 @@ use crate::table::Table;
 /// About as many parts as threads that use the backend API at the same time.
 pub(super) static TABLE: Table<ShadowEntry, 64> = Table::new(usize::MAX);
 
-/// A live descriptor.
 pub(super) struct ShadowEntry {
     /// Distinguishes this descriptor from earlier ones with the same address.
     pub(super) id: u64,
@@ -17,7 +16,7 @@ pub(super) struct ShadowEntry {
     pub(super) label: Option<CachedLabel>,
 }
 
-/// A label and the version of the content that it describes.
+/// A label with the version of the content that it describes.
 pub(super) struct CachedLabel {
     pub(super) version: u32,
     pub(super) text: Option<Arc<str>>,
@@ -29,21 +28,21 @@ impl ShadowEntry {
         ShadowEntry { id: LAST_ID.fetch_add(1, Ordering::Relaxed) + 1, content, label: None }
     }
 
-    /// Changes the content. Returns the result of the change, with all that the entry no longer needs.
+    /// Changes the content. Returns the result of the change, and everything that the entry no longer needs.
     pub(super) fn change<R>(&mut self, change: impl FnOnce(&mut Content) -> R) -> (R, Former) {
-        // Otherwise, `make_mut` would drop the shared content here if its other owners release it in the meantime.
+        // Otherwise, `make_mut` would drop the shared content here if all other owners released it in the meantime.
         let shared = Arc::get_mut(&mut self.content).is_none().then(|| self.content.clone());
         (change(Arc::make_mut(&mut self.content)), Former { _label: self.label.take(), _content: shared })
     }
 
-    /// Replaces the content. Returns all that the entry no longer needs.
+    /// Replaces the content. Returns everything that the entry no longer needs.
     pub(super) fn replace(&mut self, content: Arc<Content>) -> Former {
         let former = std::mem::replace(&mut self.content, content);
         Former { _label: self.label.take(), _content: Some(former) }
     }
 }
 
-/// What an entry contained before a change. The caller drops it after the lock of the table is released.
+/// The contents of an entry before a change. The caller drops it after the lock of the table is released.
 #[must_use]
 pub(super) struct Former {
     _label: Option<CachedLabel>,
@@ -55,7 +54,7 @@ mod tests {
     use super::*;
     use crate::shadow::elements::Kind;
 
-    /// Dropping a content or a label frees memory, which must not happen while the table is locked.
+    /// Dropping frees memory, which must not happen while the table is locked.
     #[test]
     fn changes_return_the_former_content_and_label() {
         let content = Arc::new(Content::new(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR));

@@ -4,22 +4,19 @@ use cudnn_sys::types::cudnnStatus_t;
 
 use crate::wrappers::Call;
 
-/// A call that has returned or was left by an exception.
+/// A call that has returned, or that an exception has left.
 pub(super) struct FinishedCall<'a, 'b> {
     pub(super) call: &'a Call<'b>,
-    /// Start time on the monotonic clock, in nanoseconds.
+    /// The start time on the monotonic clock, in nanoseconds.
     pub(super) start: u64,
-    /// Duration in nanoseconds.
+    /// The duration in nanoseconds.
     pub(super) duration: u64,
-    /// The returned status, if the function returns one.
     pub(super) status: Option<cudnnStatus_t>,
-    /// The call was left by an exception of the program.
+    /// Whether an exception of the program has left the call.
     pub(super) is_unwinding: bool,
-    /// The stream of the handle.
     pub(super) stream: Option<usize>,
-    /// Describes the graph that was passed to the call.
+    /// The description of the graph in the call.
     pub(super) label: Option<&'a str>,
-    /// The thread ID.
     pub(super) thread: u32,
 }
 

@@ -16,12 +16,10 @@ use super::record::{JsonRecord, Members};
 use crate::report::own_name;
 use crate::wrappers::Value;
 
-/// Maximum length of a name or an argument.
 const VALUE_LIMIT: usize = 120;
 /// Maximum length of a graph label or a failure report.
 const TEXT_LIMIT: usize = 1000;
 
-/// The trace file.
 pub(super) struct Chrome {
     file: TraceFile,
     process: u32,
@@ -33,9 +31,9 @@ pub(super) struct TraceEvent<'a> {
     pub(super) name: String,
     pub(super) category: &'a str,
     pub(super) thread: u32,
-    /// Start time on the monotonic clock, in nanoseconds.
+    /// The start time on the monotonic clock, in nanoseconds.
     pub(super) start: u64,
-    /// Duration in nanoseconds. `None` for an instant event.
+    /// The duration in nanoseconds, or `None` for an instant event.
     pub(super) duration: Option<u64>,
     pub(super) members: &'a [(&'static str, &'a str)],
 }
@@ -52,7 +50,7 @@ impl Chrome {
         let process = std::process::id();
         let mut first = JsonRecord::new();
         first.end(START);
-        // There is room for it.
+        // There is enough room.
         let _ = put_numbers(&mut first, process, threads::id());
         first.arguments(|members| members.add("name", |record| record.string(process_name, TEXT_LIMIT)));
         first.end(",\"ph\":\"M\"}");
@@ -70,12 +68,10 @@ impl Chrome {
         self.file.leave_to_parent();
     }
 
-    /// Completes the file when the process exits.
     pub(super) fn finish(&self) {
         self.file.finish();
     }
 
-    /// Writes a call.
     pub(super) fn write_call(&self, finished: &FinishedCall<'_, '_>, has_arguments: bool) {
         self.append(finished.call.function.name(), finished.thread, "X", |record| {
             put_times(record, finished.start, Some(finished.duration))?;
@@ -84,7 +80,6 @@ impl Chrome {
         });
     }
 
-    /// Writes an event.
     pub(super) fn write_event(&self, event: &TraceEvent<'_>) {
         let phase = if event.duration.is_some() { "X" } else { "i" };
         self.append(&event.name, event.thread, phase, |record| {
@@ -99,7 +94,7 @@ impl Chrome {
         });
     }
 
-    /// Builds a record of this phase and writes it. The record is never moved, because it is large.
+    /// Builds a record and writes it. The record is never moved, because it is large.
     #[inline]
     fn append(&self, name: &str, thread: u32, phase: &str, add: impl FnOnce(&mut JsonRecord) -> Result<()>) {
         let mut record = JsonRecord::new();
@@ -127,7 +122,7 @@ impl Chrome {
         add: impl FnOnce(&mut JsonRecord) -> Result<()>,
     ) {
         record.end(",\n{\"name\":");
-        // Only members of `args` can exceed the size, and they are omitted then.
+        // Only members of `args` can exceed the size, and they are then omitted.
         let _ = record
             .string(name, 2 * VALUE_LIMIT)
             .and_then(|()| put_numbers(record, self.process, thread))
@@ -144,7 +139,6 @@ impl Chrome {
     }
 }
 
-/// Adds the known details of a call.
 #[inline]
 fn add_members(members: &mut Members<'_>, finished: &FinishedCall<'_, '_>, has_arguments: bool) {
     if let Some(pieces) = pieces(finished.call.function).filter(|_| has_arguments) {
@@ -189,7 +183,6 @@ fn put_times(record: &mut JsonRecord, start: u64, duration: Option<u64>) -> Resu
     }
 }
 
-/// Adds the value of an argument.
 #[inline]
 fn put(record: &mut JsonRecord, value: Value<'_>) -> Result<()> {
     match value {
@@ -200,7 +193,7 @@ fn put(record: &mut JsonRecord, value: Value<'_>) -> Result<()> {
         Value::Pointer(address) => write!(record, "\"{address:#x}\""),
         Value::Other(shown, _) => {
             let mut text = ArrayString::<VALUE_LIMIT>::new();
-            // A longer text is truncated.
+            // Longer texts are truncated.
             let _ = write!(text, "{shown:?}");
             record.string(&text, VALUE_LIMIT)
         }

@@ -1,6 +1,5 @@
-//! Writes the trace file: a JSON array that grows record by record and is closed at a clean exit.
-//!
-//! Perfetto and Chrome also read files without the closing bracket.
+//! Writes the trace file: a JSON array that grows record by record and is closed at a clean exit. Perfetto and Chrome
+//! also read files without the closing bracket.
 
 use std::io::{Error, Result};
 use std::path::Path;
@@ -14,11 +13,10 @@ use crate::report::FileKind;
 
 /// The first bytes of a trace. The category distinguishes it from traces of other programs.
 pub(super) const START: &str = "[\n{\"name\":\"process_name\",\"cat\":\"cudnn\"";
-/// The end of the array.
 const END: &[u8] = b"\n]\n";
 /// Room for the record that says why the trace ends.
 const LAST_RECORD: usize = 400;
-/// How long the exiting process waits for threads that are writing a record.
+/// The time that the exiting process waits for threads that are writing a record.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) const KIND: FileKind = FileKind { name: "trace", start: START };
@@ -31,14 +29,13 @@ pub(super) struct TraceFile {
     size: AtomicU64,
     /// The number of threads that are writing a record.
     writers: AtomicU32,
-    /// No more records are written.
     has_ended: AtomicBool,
-    /// The last record is incomplete.
+    /// Whether the last record is incomplete.
     is_torn: AtomicBool,
 }
 
 impl TraceFile {
-    /// Creates the file with the first record, which must start with [`START`], like [`FileKind::create`].
+    /// Creates the file with the first record, which must begin with [`START`].
     pub(super) fn create(name: &Path, limit: u64, first: &[u8]) -> Result<Self> {
         let file = KIND.create(name, first)?;
         let size = AtomicU64::new((first.len() + LAST_RECORD + END.len()) as u64);
@@ -50,7 +47,7 @@ impl TraceFile {
         self.file.path()
     }
 
-    /// Appends a record. On failure, the file ends here with the record `last`, and only one thread receives the error.
+    /// Appends a record. A failure ends the file with the record `last`, and only one thread receives the error.
     pub(super) fn append(&self, record: &[u8], last: impl FnOnce(&Error) -> JsonRecord) -> Result<()> {
         if self.has_ended.load(Ordering::Relaxed) {
             return Ok(());
@@ -85,7 +82,6 @@ impl TraceFile {
         self.file.append(record, &self.is_torn)
     }
 
-    /// Closes the array when the process exits.
     pub(super) fn finish(&self) {
         self.has_ended.store(true, Ordering::SeqCst);
         let start = Instant::now();
@@ -100,7 +96,6 @@ impl TraceFile {
         }
     }
 
-    /// Closes the parent's file in a forked child.
     pub(super) fn leave_to_parent(&self) {
         self.file.close();
     }

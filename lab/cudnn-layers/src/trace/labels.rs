@@ -10,7 +10,7 @@ use crate::wrappers::{Call, Id};
 /// Returns the label of the plan or descriptor that was passed to a call.
 #[inline(always)]
 pub(super) fn label(call: &Call<'_>) -> Option<Arc<str>> {
-    // Checked inline, because most functions take neither and should stay fast.
+    // Checked inline so that the many functions without either stay fast.
     if has_subject(call.function) { shadow::label(subject(call)?) } else { None }
 }
 
@@ -19,7 +19,7 @@ fn has_subject(function: Id) -> bool {
     function == Id::CudnnBackendFinalize || is_execution(function)
 }
 
-/// Returns whether a call is counted per graph: executions, and calls that may take long before the first execution.
+/// Returns whether a call is counted per graph: executions, and calls before the first execution that may take long.
 pub(super) fn is_counted(call: &Call<'_>) -> bool {
     if call.function != Id::CudnnBackendFinalize {
         return true;

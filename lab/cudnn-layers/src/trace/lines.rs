@@ -13,7 +13,6 @@ use super::parameters::pieces;
 use crate::report::{Destination, bounded_line, open};
 use crate::wrappers::Value;
 
-/// The destination of the lines.
 pub(super) struct Lines {
     file: TextFile,
     process: u32,

@@ -45,7 +45,7 @@ static NEXT: Next = Next::new();
 /// The wrappers exist once, so the layer can be in the chain only once.
 static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
 
-/// Returns the name that this library's trace layer was started with, or `None` if it is inactive.
+/// Returns the name of this library's trace layer, if it is active.
 pub(crate) fn name() -> Option<&'static CStr> {
     tracer::host().map(|host| host.name())
 }
@@ -87,8 +87,7 @@ impl Intercept for Trace {
     #[inline]
     fn intercept<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {
         let Some(tracer) = tracer() else { return next() };
-        // The call is finished in a destructor, because an exception of the program's callbacks may unwind through
-        // here.
+        // The call is finished in a destructor, because an exception of the program's callback may unwind through here.
         let mut running = Running::new(tracer, call);
         let returned = next();
         running.status = returned.status();
@@ -97,7 +96,6 @@ impl Intercept for Trace {
     }
 }
 
-/// A call in progress.
 struct Running<'a, 'b> {
     tracer: &'static Tracer,
     call: &'a Call<'b>,
@@ -122,7 +120,7 @@ impl<'a, 'b> Running<'a, 'b> {
         let destruction = calls::before(call);
         let mut destroyed = None;
         if call.function == Id::CudnnDestroy {
-            // Before the call, because another thread may then create a handle at this address.
+            // Remove it before the call, because another thread may then create a handle at this address.
             let [handle] = call.bits::<1>();
             destroyed = STREAMS.remove(handle as usize);
         }
@@ -169,7 +167,6 @@ impl<'a, 'b> Running<'a, 'b> {
     }
 }
 
-/// Starts a range in the attached tool.
 #[cold]
 fn begin_range(nvtx: Nvtx, call: &Call<'_>) {
     let name = labels::label(call).and_then(|label| CString::new(format!("{}: {label}", call.function.name())).ok());
@@ -177,7 +174,6 @@ fn begin_range(nvtx: Nvtx, call: &Call<'_>) {
     nvtx.push(name.as_deref().unwrap_or(plain));
 }
 
-/// Returns the stream of a call, if it is known.
 #[inline]
 fn stream_of(call: &Call<'_>) -> Option<usize> {
     match call.handle {
@@ -216,7 +212,6 @@ fn follow_stream(call: &Call<'_>) {
     }
 }
 
-/// Writes an event of the loader.
 fn write_event(tracer: &Tracer, event: &Event<'_>) {
     let nanoseconds = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or_default();
     let end = clock::monotonic().saturating_sub(nanoseconds(event.age));

@@ -1,7 +1,7 @@
 //! Emits NVTX ranges for tools such as Nsight Systems.
 //!
-//! Like any program that uses NVTX's headers, this loads the library named in `NVTX_INJECTION64_PATH` and passes it a
-//! table of functions to fill in. The variable is set only by a tool.
+//! Like any program with NVTX's headers, this loads the library in `NVTX_INJECTION64_PATH`, which only tools set, and
+//! passes it a table of functions to fill in.
 
 use std::ffi::{CStr, OsStr, c_char, c_int, c_uint, c_void};
 use std::path::Path;
@@ -23,13 +23,11 @@ const CORE: usize = 1;
 const RANGE_PUSH: usize = 9;
 /// `NVTX_CBID_CORE_RangePop`.
 const RANGE_POP: usize = 11;
-/// The number of functions in each module, from `NVTX_CB_MODULE_CORE` to `NVTX_CB_MODULE_SYNC`, including the unused
-/// number 0.
+/// The number of functions in each module of `NvtxCallbackModule`, including the unused number 0.
 const SIZES: [usize; MODULES] = [0, 16, 9, 15, 7, 16, 7];
 const MODULES: usize = 7;
 const MAX_SIZE: usize = 16;
 
-/// The functions that the tool provides, by module.
 static FUNCTIONS: [[AtomicPtr<c_void>; MAX_SIZE]; MODULES] =
     [const { [const { AtomicPtr::new(null_mut()) }; MAX_SIZE] }; MODULES];
 
@@ -49,7 +47,6 @@ static TABLES: [[Slot; MAX_SIZE + 1]; MODULES] = {
     tables
 };
 
-/// The address of a function's slot.
 #[allow(dead_code, reason = "the tool reads it")]
 struct Slot(*const AtomicPtr<c_void>);
 
@@ -108,7 +105,6 @@ extern "C" fn set_tool_version(_: u32) {}
 type Push = unsafe extern "C" fn(*const c_char) -> c_int;
 type Pop = unsafe extern "C" fn() -> c_int;
 
-/// An attached tool.
 #[derive(Clone, Copy)]
 pub(super) struct Nvtx {
     push: Push,
@@ -142,13 +138,11 @@ impl Nvtx {
         Some(unsafe { Nvtx { push: pointer_as(push), pop: pointer_as(pop) } })
     }
 
-    /// Starts a range in this thread.
     pub(super) fn push(self, name: &CStr) {
         // SAFETY: the tool's function, with a valid string.
         unsafe { (self.push)(name.as_ptr()) };
     }
 
-    /// Ends the innermost range of this thread.
     pub(super) fn pop(self) {
         // SAFETY: the tool's function.
         unsafe { (self.pop)() };

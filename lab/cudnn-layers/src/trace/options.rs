@@ -8,21 +8,21 @@ use cudnn_store::plans::parse_size;
 use crate::configured::{configured_in_code, variable};
 use crate::report::Destination;
 
-/// The maximum size of a file unless the user chooses one. About 20,000 graphs fill it.
+/// The default maximum size of a file. About 20,000 graphs fill it.
 const DEFAULT_LIMIT: u64 = 256 << 20;
 
 /// Options of the trace. The [guide](https://docs.rs/cudnn-layers) shows examples of all outputs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Options {
-    /// `CUDNN_TRACE`: the file with Chrome trace events. The first `%i` in the name is replaced by the process ID.
+    /// `CUDNN_TRACE`: the file with Chrome trace events. The first `%i` is replaced by the process ID.
     pub chrome: Option<PathBuf>,
-    /// `CUDNN_TRACE_LINES`: where to write a line for each call.
+    /// `CUDNN_TRACE_LINES`: the destination of a line for each call.
     pub lines: Option<Destination>,
     /// `CUDNN_TRACE_LIMIT`: the maximum number of bytes that a process writes to each of these files, such as `512M` or
     /// `2G`. The default is 256 MiB.
     pub limit: Option<u64>,
-    /// `CUDNN_TRACE_SUMMARY`: where to write a summary when the process exits.
+    /// `CUDNN_TRACE_SUMMARY`: the destination of a summary when the process exits.
     pub summary: Option<Destination>,
     /// `CUDNN_TRACE_ARGUMENTS=0`: omits the arguments of calls.
     pub without_arguments: bool,
@@ -33,7 +33,6 @@ pub struct Options {
 configured_in_code!(Options);
 
 impl Options {
-    /// Returns the options of the program, or else those from the environment.
     pub(super) fn chosen() -> Result<Options, String> {
         let mut options = CONFIGURED.get().map_or_else(|| Options::from_variables(variable), Ok)?;
         let has_output = options.chrome.is_some() || options.lines.is_some() || options.nvtx.is_some();
@@ -43,7 +42,6 @@ impl Options {
         Ok(options)
     }
 
-    /// Returns the maximum number of bytes that a process writes to a file.
     pub(super) fn limit(&self) -> u64 {
         self.limit.unwrap_or(DEFAULT_LIMIT)
     }

@@ -1,4 +1,4 @@
-//! Precomputes the parts of a function's records that are the same in all calls.
+//! Precomputes the common parts of a function's records.
 
 use std::ffi::CString;
 
@@ -6,34 +6,29 @@ use once_cell::race::OnceBox;
 
 use crate::wrappers::{Id, Parameter};
 
-/// The common parts of a function's records. Never freed.
+/// The common parts of a function's records, which are never freed.
 pub(super) struct Pieces {
-    /// The parameters, in order.
     pub(super) parameters: Vec<Piece>,
-    /// The index of the stream among the parameters.
+    /// The index of the stream parameter.
     pub(super) stream: Option<usize>,
-    /// The name as a C string.
     pub(super) name: CString,
 }
 
-/// A parameter.
 pub(super) struct Piece {
     /// The name and the C type, such as `n: int`.
     pub(super) text: String,
-    /// The parameter is the handle.
     pub(super) is_handle: bool,
 }
 
 static FUNCTIONS: [OnceBox<Pieces>; Id::NAMES.len()] = [const { OnceBox::new() }; Id::NAMES.len()];
 
-/// Computes the parts for a function.
 pub(super) fn prepare(function: Id) {
     if let Some(cell) = FUNCTIONS.get(function as usize) {
         let _ = cell.set(Box::new(Pieces::new(function)));
     }
 }
 
-/// Returns the parts of a function, or `None` if [`prepare`] was not called.
+/// Returns the parts of a function after [`prepare`] was called.
 #[inline]
 pub(super) fn pieces(function: Id) -> Option<&'static Pieces> {
     FUNCTIONS.get(function as usize)?.get()
@@ -57,7 +52,6 @@ impl Piece {
     }
 }
 
-/// Converts a type of the function table to C syntax.
 fn c_type(rust: &str) -> String {
     let compact = rust.replace("$crate", "").replace(' ', "");
     let (pointers, base) = pointers(&compact);
@@ -87,8 +81,8 @@ fn c_type(rust: &str) -> String {
     c
 }
 
-/// Splits a type without spaces into pointers and the base type. Pointers are listed outermost first, as whether they
-/// are `const`.
+/// Splits a type without spaces into pointers and the base type. The outermost pointer comes first, and the values say
+/// whether they are `const`.
 fn pointers(compact: &str) -> (Vec<bool>, &str) {
     let (mut pointers, mut rest) = (Vec::new(), compact);
     loop {

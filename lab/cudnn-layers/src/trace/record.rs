@@ -6,10 +6,10 @@ use arrayvec::ArrayVec;
 
 /// Maximum size of a record. A call with arguments takes 100 to 500 bytes.
 const SIZE: usize = 4096;
-/// The bytes that are reserved for the end of a record.
+/// The number of bytes reserved for the end of a record.
 const END: usize = 32;
 
-/// A JSON record. Writing beyond the size is an error, and changes nothing.
+/// A JSON record. Writing beyond the size is an error and has no effect.
 pub(super) struct JsonRecord(ArrayVec<u8, SIZE>);
 
 impl Write for JsonRecord {
@@ -50,22 +50,19 @@ impl JsonRecord {
         }
     }
 
-    /// Adds a part of the end of the record.
     #[inline]
     pub(super) fn end(&mut self, json: &str) {
-        // There is always room for it.
+        // There is always enough room.
         let _ = self.0.try_extend_from_slice(json.as_bytes());
     }
 }
 
-/// The object `args` of a record.
 pub(super) struct Members<'a> {
     record: &'a mut JsonRecord,
     /// The text before the key of the next member.
     start: &'static str,
 }
 
-/// The text between two members.
 const NEXT: &str = ",\"";
 
 impl Members<'_> {

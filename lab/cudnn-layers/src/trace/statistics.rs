@@ -9,7 +9,6 @@ const BUCKETS: usize = 40 * PARTS as usize;
 pub(super) struct Statistics {
     pub(super) total: u64,
     pub(super) maximum: u64,
-    /// The number of calls by duration.
     buckets: [u64; BUCKETS],
 }
 
@@ -24,7 +23,6 @@ impl Statistics {
         Statistics { total: 0, maximum: 0, buckets: [0; BUCKETS] }
     }
 
-    /// Adds a duration.
     pub(super) fn add(&mut self, duration: u64) {
         self.total = self.total.saturating_add(duration);
         self.maximum = self.maximum.max(duration);
@@ -33,12 +31,10 @@ impl Statistics {
         }
     }
 
-    /// Returns the number of durations.
     pub(super) fn calls(&self) -> u64 {
         self.buckets.iter().sum()
     }
 
-    /// Returns about the median of the durations.
     pub(super) fn median(&self) -> u64 {
         let (calls, mut before) = (self.calls(), 0);
         let middle = self.buckets.iter().position(|count| {
@@ -56,7 +52,6 @@ fn bucket(duration: u64) -> usize {
     (bucket as usize).min(BUCKETS - 1)
 }
 
-/// Returns the duration in the middle of a bucket.
 fn middle_of(bucket: usize) -> u64 {
     let bucket = bucket as u64;
     if bucket < 2 * PARTS {

@@ -9,16 +9,13 @@ use crate::lock::Lock;
 use crate::report::Shown;
 use crate::wrappers::Id;
 
-/// Maximum number of graphs that are counted separately.
 const MAX_GRAPHS: usize = 512;
 
-/// The calls and the loaded libraries of this process.
 pub(super) static SUMMARY: Lock<Summary> = Lock::keeping(Summary::new());
 
 #[derive(Default)]
 pub(super) struct Summary {
     functions: BTreeMap<Id, Statistics>,
-    /// By function and label.
     graphs: BTreeMap<Id, BTreeMap<Box<str>, Statistics>>,
     graph_count: usize,
     other_graphs: Statistics,
@@ -26,7 +23,6 @@ pub(super) struct Summary {
     failed_calls: u64,
 }
 
-/// Adds a call.
 pub(super) fn add(function: Id, label: Option<&str>, duration: u64, has_failed: bool) {
     let Some(mut summary) = SUMMARY.lock() else { return };
     summary.functions.entry(function).or_default().add(duration);
@@ -36,7 +32,6 @@ pub(super) fn add(function: Id, label: Option<&str>, duration: u64, has_failed: 
     }
 }
 
-/// Adds the time to load a library.
 pub(super) fn add_library(name: String, duration: Duration) {
     if let Some(mut summary) = SUMMARY.lock() {
         summary.libraries.push((name, duration));

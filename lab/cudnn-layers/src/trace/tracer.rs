@@ -17,7 +17,7 @@ use crate::report::{open, process_name, save_working_dir};
 use crate::shadow;
 use crate::table::Table;
 
-/// The outputs of this process. Never freed, because other threads may be using it.
+/// The outputs of this process, which are never freed because other threads may use them.
 pub(super) struct Tracer {
     pub(super) options: Options,
     pub(super) chrome: Option<Chrome>,
@@ -29,15 +29,13 @@ pub(super) struct Tracer {
 }
 
 static TRACER: Leaked<Tracer> = Leaked::new();
-/// The parent's outputs in a forked child that has not opened its own yet.
+/// The parent's outputs in a forked child that has not opened separate ones yet.
 static PARENTS: Leaked<Tracer> = Leaked::new();
-/// A forked child inherits handles, and counts its own calls.
+/// A forked child inherits handles, but counts its own calls.
 static AT_FORK: &[AtFork] =
     &[AtFork::Inherited(&STREAMS), AtFork::Emptied(&summary::SUMMARY), AtFork::InChild(leave_to_parent)];
-/// The streams of handles.
 pub(super) static STREAMS: Table<usize, 32> = Table::new(1024);
 
-/// Opens the outputs.
 pub(super) fn start(host: Host) -> Result<(), String> {
     let options = Options::chosen()?;
     save_working_dir();
@@ -50,8 +48,7 @@ pub(super) fn start(host: Host) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs in a new child. The parent's file stays locked while any process has it open, and the child may never call
-/// cuDNN.
+/// Runs in a new child, which may never call cuDNN, because the file stays locked while any process has it open.
 fn leave_to_parent() {
     if let Some(parents) = TRACER.take() {
         if let Some(chrome) = &parents.chrome {
@@ -70,7 +67,6 @@ pub(super) fn tracer() -> Option<&'static Tracer> {
     }
 }
 
-/// Returns the outputs of this process, or `None` if they are not open.
 #[inline]
 fn current() -> Option<&'static Tracer> {
     TRACER.get()?;
@@ -78,7 +74,6 @@ fn current() -> Option<&'static Tracer> {
     TRACER.get()
 }
 
-/// Returns the host of the layer, if it has begun.
 pub(super) fn host() -> Option<Host> {
     TRACER.get().or_else(|| PARENTS.get()).map(|tracer| tracer.host)
 }
@@ -97,7 +92,7 @@ fn start_child() -> Option<&'static Tracer> {
 }
 
 impl Tracer {
-    /// Opens the files. This loads no library, because a thread of the parent may have held ld.so's lock during the fork.
+    /// Opens the files, but no libraries, because a thread of the parent may have held ld.so's lock during the fork.
     fn open(options: Options, is_child: bool, host: Host, nvtx: Option<Nvtx>) -> Result<Self, String> {
         let chrome = Chrome::create(&options, is_child, &process_name(host), host)?;
         let open = |destination| Lines::open(destination, options.limit(), host);
@@ -106,7 +101,6 @@ impl Tracer {
         Ok(Tracer { options, chrome, lines, has_summary, nvtx, process: std::process::id(), host })
     }
 
-    /// Returns the ID of this thread.
     #[inline]
     pub(super) fn thread(&self) -> u32 {
         thread_local! {
@@ -136,7 +130,6 @@ impl Tracer {
     }
 }
 
-/// Runs when the process exits.
 extern "C" fn finish() {
     let Some(tracer) = current() else { return };
     if let Some(chrome) = &tracer.chrome {

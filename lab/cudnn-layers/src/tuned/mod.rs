@@ -1,14 +1,14 @@
 //! The layer `tuned`, which lets programs choose the engines that were measured as the fastest.
 //!
-//! Programs ask cuDNN's heuristics for engines and try them in order. This layer returns the same engines in another
-//! order: first the best ones according to a file, and last those that give wrong results. The file contains a ranking
-//! for each graph, which `cudnn-lab tune` measures.
+//! Programs query cuDNN's heuristics for engines and try them in order. This layer returns the same engines in a
+//! different order: the best ones first, and dangerous ones last. The order comes from a file with a ranking for each
+//! graph, which `cudnn-lab tune` measures.
 //!
 //! | module | purpose |
 //! | --- | --- |
-//! | `order` | decides in which order the proposals are returned |
+//! | `order` | decides the order in which proposals are returned |
 //! | `proposals` | reads the proposals of the heuristics, and lets cuDNN fill the program's descriptors in an order |
-//! | `remembered` | remembers the order for each query |
+//! | `remembered` | stores the order for each query |
 //! | `query` | finds the ranking for a query of the program, and answers it |
 //! | `options` | the files that the environment or the program selects |
 
@@ -39,7 +39,7 @@ static AT_FORK: &[AtFork] = &[AtFork::Inherited(&remembered::QUERIES)];
 
 impl Layer for Tuned {
     fn begin(host: Host) -> Result<Self, String> {
-        // Files are read once, before the program can change its directory or its rights.
+        // Files are read once, before the program can change its directory or rights.
         STATE.begin("tuned", State::new(host, &Options::chosen()?), Rank::Tuned, &AT_FORK)?;
         Ok(Tuned(()))
     }

@@ -13,26 +13,23 @@ use crate::configured::{configured_in_code, variable};
 
 /// The environment variable with the files, separated like the directories in `PATH`.
 pub const VARIABLE: &str = "CUDNN_TUNED";
-/// The environment variable that leaves only the best engine and the heuristics' choice, if it is `1`.
+/// The environment variable that removes all engines except the best one and the heuristics' choice, if it is `1`.
 pub const ONLY_VARIABLE: &str = "CUDNN_TUNED_ONLY";
 
-/// What the layer does.
+/// The options of the layer.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Options {
-    /// The files with rankings. The first file that ranks a graph decides.
+    /// The files with rankings. The first file that ranks a graph is used.
     pub files: Vec<PathBuf>,
-    /// Returns only the best engine and the heuristics' choice, for programs that measure all engines themselves.
+    /// Return only the best engine and the heuristics' choice, for programs that measure all engines themselves.
     pub only: bool,
 }
 
 configured_in_code!(Options);
 
 impl Options {
-    /// Returns the options that the program set, or reads them from the environment.
-    ///
-    /// # Errors
-    /// Returns the reason if no files are selected.
+    /// Returns the options from the program or the environment, or an error if no files are selected.
     pub(super) fn chosen() -> Result<Options, String> {
         CONFIGURED.get().map_or_else(Options::from_environment, Ok)
     }
@@ -51,18 +48,18 @@ impl Options {
         }
     }
 
-    /// Reads the files. Returns the rankings of those that can be read, and what is wrong with the others.
+    /// Reads the files. Returns the rankings of readable files, and the problems of the others.
     pub(super) fn read(&self) -> (Choices, Vec<String>) {
         let mut problems = Vec::new();
         let read = |file: &PathBuf| Choices::read_rankings(file).map_err(|problem| problems.push(problem)).ok();
         let read = self.files.iter().rev().filter_map(read);
-        // A file replaces the rankings of the files after it.
+        // A file overrides the files after it.
         let choices = read.fold(Choices::default(), Choices::merge);
         (choices, problems)
     }
 }
 
-/// Returns the file next to the library that contains this code, if there is one and it comes from a trusted user.
+/// Returns the file next to the library that contains this code, if it comes from a trusted user.
 fn installed() -> Option<PathBuf> {
     let this_code = installed as *const c_void;
     let library = read_list().into_iter().find(|library| library.contains(this_code) && !library.is_program())?;

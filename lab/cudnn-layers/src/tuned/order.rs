@@ -1,27 +1,26 @@
-//! Decides in which order the proposals of the heuristics are returned.
+//! Decides the order in which the proposals of the heuristics are returned.
 
 use std::collections::BTreeMap;
 
 use cudnn_graph::names::heuristics_mode;
 use cudnn_store::choices::{EngineProblem, Ranking};
 
-/// A proposal of the heuristics. `None` if cuDNN does not report the engine or the knobs.
+/// A proposal of the heuristics, or `None` if cuDNN does not report the engine or the knobs.
 pub(super) type Proposal = Option<EngineWithKnobs>;
 
-/// An engine with its knobs.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct EngineWithKnobs {
     pub(super) index: i64,
     pub(super) knobs: BTreeMap<String, i64>,
 }
 
-/// The order in which proposals are returned: the use of each one, and its place in cuDNN's order.
+/// The order in which proposals are returned: their uses, and their indices in cuDNN's order.
 pub(super) type Order = Vec<(ProposalUse, usize)>;
 
-/// How a proposal is used. Earlier ones come first.
+/// The use of a proposal. Earlier variants come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ProposalUse {
-    /// The place in the ranking.
+    /// The index in the ranking.
     Recommended(usize),
     /// The ranking does not contain it.
     Unranked,
@@ -46,8 +45,8 @@ pub(super) fn order(ranking: &Ranking, proposals: Vec<ProposalUse>, only: bool) 
     (!is_unchanged).then_some(all)
 }
 
-/// Returns the heuristics' choice among the proposals. If this query does not propose the ranking's default, it is the
-/// first proposal that is neither failed nor dangerous.
+/// Returns the heuristics' choice among the proposals: the ranking's default, or otherwise the first proposal that is
+/// neither failed nor dangerous.
 fn default(ranking: &Ranking, proposals: &Order) -> Option<usize> {
     let is_default =
         |used: ProposalUse| matches!(used, ProposalUse::Recommended(place) if Some(place) == ranking.default);
@@ -57,13 +56,11 @@ fn default(ranking: &Ranking, proposals: &Order) -> Option<usize> {
 }
 
 impl ProposalUse {
-    /// Returns whether the ranking recommends the engine.
     pub(super) fn is_recommended(self) -> bool {
         matches!(self, ProposalUse::Recommended(_))
     }
 }
 
-/// Returns how a proposal is used.
 pub(super) fn choose(ranking: &Ranking, proposal: &Proposal) -> ProposalUse {
     let place = proposal.as_ref().and_then(|engine| {
         ranking.engines.iter().position(|choice| choice.engine == engine.index && choice.knobs == engine.knobs)
@@ -164,7 +161,7 @@ mod tests {
         assert_eq!(only(&[(2, 0), (3, 0), (1, 0), (4, 0)]), Some((vec![2, 0], 2)));
         // The best engine is the default.
         assert_eq!(only(&[(4, 0), (3, 0), (2, 0)]), Some((vec![2], 1)));
-        // Without the default, the first proposal is the heuristics' choice. The ranking does not recommend it.
+        // Without the default, the first proposal is the heuristics' choice, which the ranking does not recommend.
         assert_eq!(only(&[(4, 0), (3, 0)]), Some((vec![1, 0], 1)));
         assert_eq!(only(&[(1, 0), (2, 0)]), None);
         assert_eq!(only(&[(1, 0), (3, 0)]), Some((vec![0], 1)));

@@ -1,7 +1,7 @@
 //! Reads the proposals of the heuristics, and lets cuDNN fill the program's descriptors in a different order.
 //!
-//! cuDNN fills the descriptors of an array one after the other. It fills fewer than it announces, because it leaves out
-//! proposals without support, and it stops at a descriptor that is finalized already. cuDNN 9.10 and 9.19 do so.
+//! cuDNN fills the descriptors of an array one by one. It may fill fewer than it announces, because it omits proposals
+//! without support, and stops at a descriptor that is already finalized (observed with 9.10 and 9.19).
 
 use std::ptr::null_mut;
 
@@ -23,7 +23,6 @@ const RESULTS: Name = Name::CUDNN_ATTR_ENGINEHEUR_RESULTS;
 const DESCRIPTOR: Type = Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
 const CONFIGURATION: Kind = Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR;
 
-/// Returns the number of proposals that cuDNN announces.
 pub(super) fn announced(heuristics: &Descriptor<'_>) -> Result<usize, Status> {
     let announced = own_calls(heuristics.cudnn, || heuristics.read::<Raw>(RESULTS, DESCRIPTOR, &mut []))?;
     if announced > MAX_PROPOSALS { Err(UNCLEAR) } else { Ok(announced) }
@@ -49,7 +48,6 @@ pub(super) unsafe fn filled_proposals(cudnn: &Cudnn, descriptors: &[Raw]) -> Vec
     own_calls(cudnn, || trial::run_in_other_order(|| descriptors.iter().map(read).collect()))
 }
 
-/// Reads a proposal.
 fn proposal(configuration: &Descriptor<'_>) -> Result<EngineWithKnobs, Status> {
     let index = with_engine(configuration, index)?;
     let knobs = match knobs_with_room(configuration, FEW_KNOBS)? {

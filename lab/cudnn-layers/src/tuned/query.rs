@@ -22,18 +22,14 @@ use crate::shadow::calls::{self, HeuristicsQuery};
 use crate::shadow::content::Content;
 use crate::shadow::elements::{Kind, Name, Raw};
 
-/// The layer's state after it has started.
 pub(super) struct State {
     pub(super) host: Host,
     pub(super) cudnn: Cudnn,
-    /// Returns only the best engine and the heuristics' own choice.
     pub(super) only: bool,
-    /// The rankings for this release of cuDNN.
     choices: Choices,
 }
 
 impl State {
-    /// Reads the files.
     pub(super) fn new(host: Host, options: &Options) -> Self {
         let (mut choices, problems) = options.read();
         problems.iter().for_each(|problem| host.error(problem));
@@ -52,7 +48,6 @@ fn release(host: Host) -> Release {
     Release::from_number(host.cudnn_version())
 }
 
-/// Set when the layer starts.
 pub(super) static STATE: Active<State> = Active::new();
 
 /// Returns the program's first descriptors, if cuDNN can fill all of them.
@@ -80,11 +75,10 @@ fn first_descriptors(query: &HeuristicsQuery, count: usize) -> Option<Vec<Raw>> 
     (sorted.len() == count && descriptors.iter().all(is_new)).then_some(descriptors)
 }
 
-/// Answers a query in the order of a ranking. Returns the number of results at the front that the ranking recommends, or
-/// `None` if cuDNN should answer the query.
+/// Answers a query in the order of a ranking. Returns the number of recommended results, which come first, or `None` if
+/// cuDNN should answer the query.
 pub(super) fn answer(state: &State, query: &HeuristicsQuery) -> Option<usize> {
     let (found, mut descriptors) = {
-        // Thread cancellation must not unwind from here.
         let _guard = ThreadStateGuard::new();
         let mut found = find_order(state, query)?;
         found.order.truncate(query.requested);
@@ -128,7 +122,6 @@ pub(super) fn answer(state: &State, query: &HeuristicsQuery) -> Option<usize> {
     Some(recommended)
 }
 
-/// The order for a query.
 struct FoundOrder<'a> {
     ranking: &'a Ranking,
     order: Order,
@@ -182,7 +175,7 @@ fn find_order<'a>(state: &'a State, query: &HeuristicsQuery) -> Option<FoundOrde
         && !content.is_uncertain
         && content.attributes.iter().all(|attribute| USUAL.contains(&attribute.name));
     let graph = shadow::graph_of(&content).filter(|graph| is_usual && graph.is_finalized)?;
-    // After a missed call, the graph may be a different one.
+    // After a missed call, the graph may have changed.
     static BYPASS: Bypass = Bypass::new("engines are no longer tuned");
     if !BYPASS.has_seen_all(state.host) || state.choices.is_empty() {
         return None;
@@ -229,7 +222,7 @@ fn find_order<'a>(state: &'a State, query: &HeuristicsQuery) -> Option<FoundOrde
     Some(FoundOrder { ranking, order: order?, source })
 }
 
-/// The attributes of queries that rankings are for. Others limit the device.
+/// The attributes of queries for which rankings are valid. Others limit the device.
 const USUAL: [Name; 3] = [
     Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH,
     Name::CUDNN_ATTR_ENGINEHEUR_MODE,
@@ -255,7 +248,6 @@ fn find_ranking<'a>(state: &'a State, device: &[u8], graph: &Arc<Content>) -> Op
     ranking
 }
 
-/// Returns the model of a device from its description.
 fn model(description: &[u8]) -> Option<Device> {
     let description: serde_json::Value = parsed(description)?;
     let name = description.get("deviceName")?.as_str()?.to_owned();
@@ -263,7 +255,7 @@ fn model(description: &[u8]) -> Option<Device> {
     Some(Device { name, compute_capability: Capability::from_tenths(tenths) })
 }
 
-/// Marks the engines at the front, which the ranking recommends. Labels of all layers show it.
+/// Marks the recommended engines at the front, which labels of all layers show.
 pub(super) fn mark(query: &HeuristicsQuery, recommended: usize) {
     let facts = shadow::content(query.heuristics).and_then(|content| content.facts.clone());
     let results = facts.map(|facts| facts.children(Name::CUDNN_ATTR_ENGINEHEUR_RESULTS)).unwrap_or_default();

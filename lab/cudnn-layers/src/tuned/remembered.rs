@@ -1,8 +1,8 @@
 //! Remembers the order of the proposals, so that at most the first query of a graph calls cuDNN twice.
 //!
-//! cuDNN proposes the same engines in the same order if a process repeats a query for a graph, a mode and a device. The
-//! layer checks this where it changes the order: cuDNN must announce the same number of proposals, and the engines that
-//! it returns must be the expected ones. After other engines, the layer stops remembering.
+//! cuDNN proposes the same engines in the same order if a process repeats a query for a graph, a mode and a device. If
+//! the layer changes the order, it checks that cuDNN announces the same number of proposals and returns the expected
+//! engines. Otherwise, the layer stops storing orders.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -19,11 +19,9 @@ const MAX_QUERIES: usize = 1024;
 pub(super) static QUERIES: Table<Arc<Remembered>> = Table::new(MAX_QUERIES);
 static IS_UNRELIABLE: AtomicBool = AtomicBool::new(false);
 
-/// The result of a query.
 pub(super) struct Remembered {
-    /// The number of proposals that cuDNN announces.
     announced: usize,
-    /// `None` if cuDNN's order stays.
+    /// The order, or `None` for cuDNN's order.
     order: Option<Order>,
 }
 
@@ -43,7 +41,6 @@ pub(super) fn find(key: usize, announced: usize) -> Option<Option<Order>> {
     (!IS_UNRELIABLE.load(Ordering::Relaxed)).then(|| known.order.clone())
 }
 
-/// Remembers the order for a query.
 pub(super) fn insert(key: usize, announced: usize, order: Option<Order>) {
     QUERIES.insert(key, Arc::new(Remembered { announced, order }));
 }

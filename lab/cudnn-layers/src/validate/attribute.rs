@@ -9,7 +9,6 @@ use crate::shadow;
 use crate::shadow::content::{ChildDescriptor, Content};
 use crate::shadow::elements::{Kind, Name, Raw};
 
-/// The descriptors that an attribute can hold.
 enum Expected {
     Kind(Kind),
     Operation,
@@ -68,7 +67,6 @@ fn expected(name: Name) -> Option<Expected> {
     }))
 }
 
-/// Checks a descriptor that is an element of an attribute.
 pub(super) fn check_child(state: &State, parent: Kind, name: Name, child: &Content) {
     let Some(expected) = expected(name).filter(|expected| !expected.includes(child)) else { return };
     let expected = match expected {
@@ -79,7 +77,6 @@ pub(super) fn check_child(state: &State, parent: Kind, name: Name, child: &Conte
     state.report(&rules::WRONG_KIND, &format!("{parent}: {name} is {child}, expected {expected}"));
 }
 
-/// Checks the descriptors of an attribute that cuDNN has accepted.
 pub(super) fn accepted(state: &State, descriptor: Raw, name: Name) {
     if expected(name).is_none() {
         return;
@@ -90,7 +87,6 @@ pub(super) fn accepted(state: &State, descriptor: Raw, name: Name) {
     }
 }
 
-/// Explains why cuDNN has refused an attribute.
 pub(super) fn refused(state: &State, descriptor: Raw, name: Name) {
     let Some(content) = shadow::content(descriptor) else { return };
     let (of, name) = (subject(content.kind, content.number(ID)), (name, attribute(name)));
@@ -102,7 +98,6 @@ pub(super) fn refused(state: &State, descriptor: Raw, name: Name) {
     }
 }
 
-/// Returns the kind of descriptor that has an attribute.
 fn owner(name: Name) -> Option<Kind> {
     let name = name.name()?.to_str().ok()?.strip_prefix("CUDNN_ATTR_")?;
     let matching = |number| {
@@ -110,7 +105,7 @@ fn owner(name: Name) -> Option<Kind> {
         let prefix = attribute_prefix(kind)?;
         name.strip_prefix(prefix.as_str())?.starts_with('_').then_some((prefix.len(), kind))
     };
-    // More kinds than cuDNN has.
+    // The loop covers more kinds than cuDNN has.
     (0..128).filter_map(matching).max_by_key(|(len, _)| *len).map(|(_, kind)| kind)
 }
 

@@ -9,8 +9,8 @@ use super::texts::{ID, attribute, kind_name, shape, subject};
 use crate::shadow::content::Content;
 use crate::shadow::elements::{Kind, Name};
 
-/// Required attributes and descriptors. If one is missing, cuDNN crashes (for the engine of a configuration), refuses the
-/// descriptor without a reason (for the index of an engine), or accepts it.
+/// Required attributes and descriptors. If one is missing, cuDNN crashes (engine of a configuration), refuses the
+/// descriptor without a reason (index of an engine), or accepts it.
 const NEEDED: [(Kind, Name, &ValidationRule); 6] = [
     (Kind::CUDNN_BACKEND_REDUCTION_DESCRIPTOR, Name::CUDNN_ATTR_REDUCTION_OPERATOR, &rules::MISSING_ATTRIBUTE),
     (Kind::CUDNN_BACKEND_POINTWISE_DESCRIPTOR, Name::CUDNN_ATTR_POINTWISE_MODE, &rules::MISSING_ATTRIBUTE),
@@ -20,13 +20,11 @@ const NEEDED: [(Kind, Name, &ValidationRule); 6] = [
     (Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, Name::CUDNN_ATTR_ENGINECFG_ENGINE, &rules::MISSING_DESCRIPTOR),
 ];
 
-/// Returns whether the attributes of the descriptor are known. This says nothing about the descriptors that it refers
-/// to.
+/// Returns whether the attributes of the descriptor are known, regardless of the descriptors that it refers to.
 pub(super) fn is_known(content: &Content) -> bool {
     !content.is_uncertain && !content.lacks_attributes
 }
 
-/// Explains why cuDNN has refused to create a descriptor.
 pub(super) fn refused(state: &State, kind: Kind) {
     if kind.name().is_none() {
         state.report(&rules::UNKNOWN_KIND, &format!("cuDNN knows no {}", kind_name(kind)));
@@ -35,7 +33,7 @@ pub(super) fn refused(state: &State, kind: Kind) {
 
 /// Checks a descriptor before cuDNN finalizes it, because cuDNN crashes if the data type is unknown.
 pub(super) fn finalizing(state: &State, content: &Content) {
-    // cuDNN has filled a descriptor with an origin.
+    // cuDNN has filled the descriptors with an origin.
     if content.is_finalized || content.origin.is_some() || !is_known(content) {
         return;
     }
@@ -54,7 +52,6 @@ pub(super) fn finalizing(state: &State, content: &Content) {
     }
 }
 
-/// Explains why cuDNN has refused to finalize a descriptor.
 pub(super) fn finalization_refused(state: &State, content: &Content) {
     if !is_known(content) {
         return;
@@ -125,7 +122,6 @@ fn convolution(state: &State, content: &Content) {
     }
 }
 
-/// Returns the floating-point number of an attribute.
 fn float(content: &Content, name: Name) -> Option<f64> {
     let attribute = content.attribute(name)?;
     match Value::from_bytes(attribute.ty, attribute.count, content.elements(name)?.as_slice())? {

@@ -1,6 +1,4 @@
-//! Remembers the addresses of destroyed descriptors that were not created again.
-//!
-//! The record has a limit, so that old addresses are forgotten.
+//! Stores the addresses of destroyed descriptors that were not created again, up to a limit.
 
 use crate::shadow::elements::{Kind, Raw};
 use crate::table::Table;
@@ -9,7 +7,7 @@ use crate::table::Table;
 pub(super) static TABLE: Table<Kind> = Table::new(4096);
 
 /// A descriptor that is being destroyed. It counts as destroyed before the call, because another thread may get a new
-/// descriptor at the address before this thread continues. If the call does not succeed, the descriptor is alive again.
+/// descriptor at the address before this thread continues. If the call fails, the descriptor is alive again.
 pub(super) struct Destroying {
     address: usize,
     is_done: bool,
@@ -28,7 +26,7 @@ impl Destroying {
 }
 
 impl Drop for Destroying {
-    /// An exception of the program's callbacks may unwind through the call.
+    /// An exception of the program's callback may unwind through the call.
     fn drop(&mut self) {
         if !self.is_done {
             revived(self.address);
@@ -36,12 +34,10 @@ impl Drop for Destroying {
     }
 }
 
-/// Call this when a descriptor at this address was created.
 pub(super) fn revived(address: usize) {
     TABLE.remove(address);
 }
 
-/// Returns the kind of the destroyed descriptor at this address.
 pub(super) fn destroyed(descriptor: Raw) -> Option<Kind> {
     TABLE.get(descriptor.addr())
 }
@@ -64,7 +60,6 @@ mod tests {
         // The call has failed, or an exception has left it.
         drop(Destroying::new(first, KIND));
         assert_eq!(destroyed(first), None);
-        // The record does not grow.
         for address in 1..10_000 {
             Destroying::new(at(0x20_0000 + address * 16), KIND).succeeded();
         }

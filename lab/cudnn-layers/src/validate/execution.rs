@@ -1,6 +1,5 @@
-//! Compares the variant pack of an execution with the plan's graph.
-//!
-//! The tensors of a plan are collected once, because programs execute it at every step.
+//! Compares the variant pack of an execution with the plan's graph. The tensors of a plan are collected once, because
+//! programs execute it at every step.
 
 use std::sync::Arc;
 
@@ -17,35 +16,30 @@ use crate::shadow::content::Content;
 use crate::shadow::elements::{Kind, Name, Raw};
 use crate::table::Table;
 
-/// The tensors of a plan's graph.
 pub(super) struct Tensors {
     /// Sorted by id.
     all: Vec<PackEntry>,
     label: Option<Arc<str>>,
 }
 
-/// A tensor that a variant pack can contain.
 struct PackEntry {
     id: i64,
-    /// In bytes. 1 for tensors that are passed by value.
+    /// The alignment in bytes, which is 1 for tensors that are passed by value.
     alignment: usize,
     is_required: bool,
     /// For example `input x (tensor 1) of relu, operation 1 of 1`.
     text: String,
 }
 
-/// The content of a plan, and the tensors that were collected from it. `None` if the graph is not completely known.
+/// The content of a plan with the tensors from it, or `None` if the graph is not completely known.
 pub(super) type Collected = (Arc<Content>, Option<Arc<Tensors>>);
 
-/// The plans that were executed, by address.
 pub(super) static PLANS: Table<Collected> = Table::new(4096);
 
-/// Discards the record of a plan that is destroyed.
 pub(super) fn forget(plan: Raw) {
     PLANS.remove(plan.addr());
 }
 
-/// Returns the tensors of a plan.
 fn tensors_of(plan: Raw) -> Option<Arc<Tensors>> {
     let content = shadow::content(plan)?;
     if let Some((_, tensors)) = PLANS.get(plan.addr()).filter(|(of, _)| Arc::ptr_eq(of, &content)) {
@@ -80,7 +74,7 @@ fn collect(plan: Raw, content: &Arc<Content>) -> Option<Tensors> {
             }
         }
     }
-    // The operations of nested graphs, whose tensors may be optional.
+    // Tensors of nested graphs may be optional.
     for operation in Operation::nested_in(&graph).iter().skip(operations.len()) {
         let tensors = operation.operands().filter(|operand| !operand.tensor.is_virtual());
         all.extend(tensors.filter_map(|operand| entry(operand.tensor, tensor(operation, operand), false)));
@@ -94,8 +88,7 @@ fn entry(tensor: &Node, text: String, is_required: bool) -> Option<PackEntry> {
     let is_by_value = tensor.is_by_value();
     let alignment = tensor.alignment().filter(|_| !is_by_value);
     let alignment = alignment.and_then(|alignment| usize::try_from(alignment).ok()).unwrap_or(1).max(1);
-    // Frontends state the default alignment also for scalars, sequence lengths and offsets, which are read
-    // one by one.
+    // Frontends also state the default alignment for scalars, sequence lengths and offsets, which are read one by one.
     let data_type = tensor.data_type().unwrap_or(0);
     let is_one_element = tensor.extents().iter().all(|extent| *extent == 1);
     let alignment = match DataType(data_type as u32) {
@@ -114,7 +107,6 @@ impl Tensors {
     }
 }
 
-/// Checks the pack before an execution.
 pub(super) fn executing(state: &State, plan: Raw, pack: Raw) {
     let (Some(tensors), Some(pack)) = (tensors_of(plan), shadow::content(pack)) else { return };
     let Some([ids, pointers]) = pack.variant_pack() else { return };
@@ -139,7 +131,7 @@ pub(super) fn executing(state: &State, plan: Raw, pack: Raw) {
         if pointer == 0 && entry.is_required {
             tensors.report(state, &rules::NULL_POINTER, &format!("the pointer of {} is null", entry.text));
         } else if !pointer.is_multiple_of(entry.alignment) {
-            // Without the address, the message is the same in every step.
+            // The message omits the address, so that it is the same in every step.
             let (actual, stated) = (1_usize << pointer.trailing_zeros(), entry.alignment);
             let what = format!("{} is aligned to {actual} bytes, expected {stated}", entry.text);
             tensors.report(state, &rules::MISALIGNED, &what);
@@ -150,7 +142,7 @@ pub(super) fn executing(state: &State, plan: Raw, pack: Raw) {
     }
 }
 
-/// Checks the pack after an execution has failed. Some engines ignore unknown entries.
+/// Checks the pack after a failed execution. Some engines ignore unknown entries.
 pub(super) fn failed(state: &State, plan: Raw, pack: Raw) {
     let (Some(tensors), Some(pack)) = (tensors_of(plan), shadow::content(pack)) else { return };
     let Some([ids, _]) = pack.variant_pack() else { return };

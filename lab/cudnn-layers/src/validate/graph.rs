@@ -1,4 +1,4 @@
-//! Checks graphs: how operations are connected.
+//! Checks how the operations of a graph are connected.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,13 +16,11 @@ use crate::shadow;
 use crate::shadow::content::Content;
 use crate::shadow::elements::{Kind, Name};
 
-/// The maximum number of operations. Larger graphs are not checked.
 const MAX_OPERATIONS: usize = 512;
 
-/// The graph that was checked last, because programs create many engines for one graph.
+/// The last checked graph, because programs create many engines for one graph.
 pub(super) static CHECKED: Lock<Option<Arc<Content>>> = Lock::new(None);
 
-/// Returns a graph if all operations are known.
 pub(super) fn known(content: &Arc<Content>) -> Option<Graph> {
     let is_graph = content.kind == Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR;
     let count = content.children(Name::CUDNN_ATTR_OPERATIONGRAPH_OPS).len();
@@ -35,7 +33,7 @@ fn place<'a>(operations: &'a [Operation<'a>], index: usize) -> Option<OperationP
     Some(OperationPosition { operation, number: Some((index + 1, operations.len())), is_in_attention: false })
 }
 
-/// Checks an operation that cuDNN has refused. The graph is unknown.
+/// Checks an operation that cuDNN has refused, without a graph.
 pub(super) fn operation_refused(state: &State, content: &Arc<Content>) {
     let graph = shadow::graph(content);
     if let Some((graph, root)) = graph.as_ref().ok().and_then(|graph| Some((graph, graph.root()?))) {
@@ -44,7 +42,6 @@ pub(super) fn operation_refused(state: &State, content: &Arc<Content>) {
     }
 }
 
-/// Checks a graph that cuDNN has finalized or refused.
 pub(super) fn finalized(state: &State, graph: &Arc<Content>, has_failed: bool) {
     let Some(graph) = known(graph) else { return };
     let operations = Operation::all_of(&graph);
@@ -63,8 +60,8 @@ pub(super) fn finalized(state: &State, graph: &Arc<Content>, has_failed: bool) {
     }
 }
 
-/// Checks a graph that the program searches an engine for. Rules about the graph's inputs and outputs must wait until
-/// then, because a nested graph reads and writes virtual tensors of the graph around it.
+/// Checks a graph for which the program searches an engine. Rules about the graph's inputs and outputs apply only then,
+/// because a nested graph reads and writes virtual tensors of the outer graph.
 pub(super) fn used(state: &State, graph: &Arc<Content>) {
     let Some(mut checked) = CHECKED.lock() else { return };
     if checked.as_ref().is_some_and(|checked| Arc::ptr_eq(checked, graph)) {
@@ -80,7 +77,6 @@ pub(super) fn used(state: &State, graph: &Arc<Content>) {
     check.attention();
 }
 
-/// A tensor of an operation.
 #[derive(Clone, Copy)]
 struct TensorUse<'a> {
     operation: usize,
@@ -91,9 +87,7 @@ struct TensorUse<'a> {
 struct GraphCheck<'a> {
     state: &'a State,
     operations: &'a [Operation<'a>],
-    /// The tensors of all operations in order, with the ids.
     uses: Vec<(i64, TensorUse<'a>)>,
-    /// The positions in `uses`, by id.
     by_id: BTreeMap<i64, Vec<usize>>,
     has_all_ids: bool,
 }
@@ -115,13 +109,12 @@ impl<'a> GraphCheck<'a> {
         GraphCheck { state, operations, uses, by_id, has_all_ids }
     }
 
-    /// Returns the uses of a tensor.
     fn uses_of(&self, id: i64) -> impl Iterator<Item = TensorUse<'a>> {
         let positions = self.by_id.get(&id).map(Vec::as_slice).unwrap_or_default();
         positions.iter().filter_map(|position| self.uses.get(*position)).map(|(_, found)| *found)
     }
 
-    /// Returns the text of a tensor and of the operation, such as `output y (tensor 4) of relu, operation 2 of 2`.
+    /// Returns a text such as `output y (tensor 4) of relu, operation 2 of 2`.
     fn text(&self, found: TensorUse<'_>) -> String {
         match place(self.operations, found.operation) {
             Some(place) => format!("{} of {place}", tensor(place.operation, found.operand)),
@@ -154,7 +147,6 @@ impl<'a> GraphCheck<'a> {
         }
     }
 
-    /// Returns the operations that read an output of this operation.
     fn readers(&self, operation: usize) -> Vec<usize> {
         let written = self.uses.iter().filter(|(_, found)| found.is_output && found.operation == operation);
         written
@@ -164,7 +156,6 @@ impl<'a> GraphCheck<'a> {
             .collect()
     }
 
-    /// Reports the first operation that depends on its own output.
     fn cycles(&self) {
         for (_, output) in self.uses.iter().filter(|(_, found)| found.is_output) {
             let (mut seen, mut next) = (vec![false; self.operations.len()], self.readers(output.operation));
@@ -182,7 +173,6 @@ impl<'a> GraphCheck<'a> {
         }
     }
 
-    /// Checks the inputs and outputs of the whole graph.
     fn whole(&self) {
         let are_roles_known = self.operations.iter().all(has_known_roles);
         if !are_roles_known || !self.has_all_ids {
@@ -263,7 +253,6 @@ fn is_attention(operations: &[Operation<'_>]) -> bool {
     count(operations, "matmul") >= 2 && count(operations, "exp") > 0
 }
 
-/// Returns the first difference between two tensors in words.
 fn difference(one: &Node, other: &Node) -> Option<(String, String)> {
     if std::ptr::eq(one, other) {
         return None;

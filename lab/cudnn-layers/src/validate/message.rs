@@ -1,4 +1,4 @@
-//! Writes each message once.
+//! Writes messages without duplicates.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,30 +11,26 @@ use crate::active::Active;
 use crate::report::bounded_line;
 use crate::written::WrittenRecords;
 
-/// The layer's state after it has started.
 pub(super) struct State {
     pub(super) host: Host,
     pub(super) file: TextFile,
 }
 
-/// Set when the layer starts.
 pub(super) static STATE: Active<State> = Active::new();
 
-/// The maximum number of messages in a process.
 const LIMIT: usize = 256;
 
-/// The written messages, and the last one, which says that more are not shown.
+/// The written messages, including the last one, which says that more are not shown.
 pub(super) static WRITTEN: WrittenRecords = WrittenRecords::at_most(LIMIT + 1);
 
 impl State {
-    /// Writes a message, unless it was written before. `place` names the descriptor and says what is wrong.
+    /// Writes a new message. `place` names the descriptor and the mistake.
     #[cold]
     pub(super) fn report(&self, rule: &ValidationRule, place: &str) {
-        // After a missed call, the descriptors may be different.
+        // After a missed call, the descriptors may have changed.
         if !rule.includes_release(self.host.cudnn_version()) || self.host.missed_calls() > 0 {
             return;
         }
-        // Thread cancellation must not unwind from here.
         let _guard = ThreadStateGuard::new();
         let line = format!("{} {}: {place}", rule.code, rule.name);
         let mut line = bounded_line(line);

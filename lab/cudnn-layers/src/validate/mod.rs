@@ -1,6 +1,6 @@
-//! The layer `validate`, which reports mistakes that cuDNN accepts, or reports without naming the cause.
+//! The layer `validate`, which reports mistakes that cuDNN accepts or does not explain.
 //!
-//! It never changes a call, a result or an error text. A rule is checked only if all descriptors are known, and many
+//! It never changes a call, a result or an error text. Rules are checked only if all descriptors are known, and many
 //! rules only if cuDNN has refused the call.
 //!
 //! | module | purpose |
@@ -11,9 +11,9 @@
 //! | `operation` | checks single operations |
 //! | `graph` | checks how operations are connected |
 //! | `execution` | compares variant packs with the graph |
-//! | `destroyed` | remembers destroyed descriptors |
-//! | `message`, `texts` | write each message once, and name descriptors in them |
-//! | `options` | where to write the messages |
+//! | `destroyed` | stores destroyed descriptors |
+//! | `message`, `texts` | write messages without duplicates, and name descriptors in them |
+//! | `options` | the destination of the messages |
 
 mod attribute;
 mod descriptor;
@@ -53,7 +53,6 @@ pub struct Validate(());
 
 static NEXT: Next = Next::new();
 
-/// A forked child inherits everything.
 static AT_FORK: &[AtFork] = &[
     AtFork::Inherited(WRITTEN.lock()),
     AtFork::Inherited(&graph::CHECKED),
@@ -61,7 +60,7 @@ static AT_FORK: &[AtFork] = &[
     AtFork::Inherited(&destroyed::TABLE),
 ];
 
-/// Returns the name that this library's layer was started with, or `None` if it is inactive.
+/// Returns the name of this library's layer, if it is active.
 pub(crate) fn name() -> Option<&'static CStr> {
     STATE.get().map(|state| state.host.name())
 }
@@ -84,7 +83,7 @@ impl Layer for Validate {
     }
 }
 
-/// Returns whether a function has descriptors.
+/// Returns whether the layer follows a function, because it has descriptors.
 fn is_followed(function: Id) -> bool {
     calls::is_descriptor_function(function)
         || calls::is_execution(function)
@@ -163,7 +162,6 @@ fn check_first_element(state: &State, call: &Call<'_>, descriptor: Raw, name: Na
     }
 }
 
-/// Reports a descriptor that was destroyed.
 fn check_alive(state: &State, call: &Call<'_>, descriptor: Raw) {
     if let Some(kind) = destroyed::destroyed(descriptor) {
         let (function, kind) = (call.function.name(), texts::kind_name(kind));
@@ -214,10 +212,9 @@ fn failed(state: &State, call: &Call<'_>) {
     }
 }
 
-/// Checks a descriptor after the program has finalized it.
 fn finalized(state: &State, descriptor: Raw, has_failed: bool) {
     let Some(content) = shadow::content(descriptor) else { return };
-    // A second attempt fails, although the program is correct.
+    // Finalizing a descriptor again fails, although the program is correct.
     if has_failed && content.is_finalized {
         return;
     }

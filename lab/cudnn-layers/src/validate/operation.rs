@@ -11,7 +11,6 @@ use super::rules::{self, ValidationRule};
 use super::texts::{OperationPosition, attribute, shape as text, subject, tensor};
 use crate::shadow::elements::{Kind, Name};
 
-/// The number of operands of a pointwise function.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operands {
     One,
@@ -35,7 +34,7 @@ fn operands(mode: Mode) -> Operands {
     }
 }
 
-/// Checks an operation. `has_failed` means that cuDNN refused the operation or the graph.
+/// `has_failed` means that cuDNN refused the operation or the graph.
 pub(super) fn check(state: &State, place: &OperationPosition<'_>, has_failed: bool) {
     let check = OperationCheck { state, place, node: place.operation.node };
     if has_failed {
@@ -61,7 +60,6 @@ impl OperationCheck<'_> {
         self.state.report(rule, &format!("{}: {what}", self.place));
     }
 
-    /// Returns the tensor of an attribute.
     fn tensor(&self, name: Name) -> Option<&Operand<'_>> {
         self.place.operation.operand(name)
     }
@@ -70,7 +68,6 @@ impl OperationCheck<'_> {
         tensor(self.place.operation, operand)
     }
 
-    /// Reports descriptors that were not finalized before they were set.
     fn finalized(&self) {
         for (attribute, child) in self.place.operation.descriptors().filter(|(_, child)| !child.is_finalized) {
             let operand = self.tensor(attribute.name);
@@ -100,8 +97,8 @@ impl OperationCheck<'_> {
             _ => {}
         }
         let Some(output) = operation.outputs.first() else { return };
-        // Engines for attention recognize the pattern of operations and ignore the shapes between them. cudnn-frontend
-        // 1.32 sets a wrong one in an attention with sink tokens.
+        // Engines for attention recognize the pattern of operations and ignore the shapes between them. For example,
+        // cudnn-frontend 1.32 sets a wrong one in an attention with sink tokens.
         if self.place.is_in_attention && output.tensor.is_virtual() {
             return;
         }

@@ -10,7 +10,7 @@ pub const VARIABLE: &str = "CUDNN_VALIDATE";
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Options {
-    /// Where to write the messages.
+    /// The destination of the messages.
     pub output: Destination,
 }
 
@@ -23,7 +23,6 @@ impl Default for Options {
 configured_in_code!(Options);
 
 impl Options {
-    /// Returns the options that the program set, or reads them from the environment.
     pub(super) fn chosen() -> Options {
         let of_environment = || variable(VARIABLE).map(|value| Options { output: Destination::parse(&value) });
         CONFIGURED.get().or_else(of_environment).unwrap_or_default()

@@ -10,7 +10,7 @@ pub struct ValidationRule {
     pub name: &'static str,
     /// The mistake, in one sentence without a full stop.
     pub mistake: &'static str,
-    /// The first release of cuDNN without the rule, as `cudnnGetVersion` returns it.
+    /// The first release of cuDNN to which the rule does not apply, as `cudnnGetVersion` returns it.
     pub before: Option<u32>,
 }
 
@@ -20,7 +20,7 @@ impl ValidationRule {
         self.before.is_none_or(|before| version < before)
     }
 
-    /// Returns the releases in words: `all`, or for example `before 9.29`.
+    /// Returns the releases as text: `all`, or for example `before 9.29`.
     pub fn releases(&self) -> String {
         match self.before {
             None => "all".to_owned(),
@@ -29,7 +29,7 @@ impl ValidationRule {
     }
 }
 
-/// The release after the newest one that the project knows. A later release may allow more.
+/// The release after the newest one that the project knows, because later releases may allow more.
 const UNKNOWN: Option<u32> = Some(92_900);
 const ALL: Option<u32> = None;
 

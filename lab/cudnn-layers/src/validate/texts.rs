@@ -6,17 +6,14 @@ use cudnn_graph::{Operand, Operation};
 
 use crate::shadow::elements::{Kind, Name};
 
-/// Returns the name of a kind, such as `CUDNN_BACKEND_TENSOR_DESCRIPTOR`.
 pub(super) fn kind_name(kind: Kind) -> String {
     kind.name().map_or_else(|| format!("descriptor of kind {}", kind.0), |name| name.to_string_lossy().into_owned())
 }
 
-/// Returns the name of an attribute.
 pub(super) fn attribute(name: Name) -> String {
     name.name().map_or_else(|| format!("attribute {}", name.0), |name| name.to_string_lossy().into_owned())
 }
 
-/// The attribute with the id of a tensor.
 pub(super) const ID: Name = Name::CUDNN_ATTR_TENSOR_UNIQUE_ID;
 
 /// Names a descriptor that is not part of a graph. Tensors have an id.
@@ -40,10 +37,9 @@ pub(super) fn tensor(operation: &Operation<'_>, operand: &Operand<'_>) -> String
     }
 }
 
-/// An operation and its position in a graph.
 pub(super) struct OperationPosition<'a> {
     pub(super) operation: &'a Operation<'a>,
-    /// The number of the operation, from 1 on, and the number of operations. `None` if the graph is unknown.
+    /// The number of the operation, from 1, and the number of operations. `None` if the graph is unknown.
     pub(super) number: Option<(usize, usize)>,
     pub(super) is_in_attention: bool,
 }

@@ -13,16 +13,16 @@ use crate::device::completed;
 use crate::replay::capture::{Captured, graphs};
 use crate::replay::captured::TensorValues;
 
-/// A graph or a failed call, and the circumstances under which it was captured.
+/// A graph or a failed call, with the context in which it was captured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
     /// The graph, with the plan, execution and device. For a failed call, the descriptors of [`FailureRecord::graph`].
     pub captured: Captured,
     /// The releases that the program used.
     pub start: StartRecord,
-    /// The failed call. `None` for a graph.
+    /// The failed call, or `None` for a graph.
     pub failure: Option<FailureRecord>,
-    /// The values of tensors. Empty if the program generates them.
+    /// The values of tensors, or none if the program generates them.
     pub(super) values: TensorValues,
 }
 
@@ -61,10 +61,10 @@ impl Case {
         Ok(Case { captured, start, failure, values: TensorValues::default() })
     }
 
-    /// Makes the captured values of tensors of this capture file a part of the program.
+    /// Adds the captured values of tensors to the program.
     ///
     /// # Errors
-    /// Returns the reason if the capture contains values, but the program generates them instead.
+    /// Returns the reason if the program must generate values although the capture contains some.
     pub fn read_values(&mut self, file: &Path) -> Result<(), String> {
         if self.captured.values.is_empty() {
             return Ok(());
@@ -82,8 +82,8 @@ impl Case {
         Ok(())
     }
 
-    /// Selects the device to plan for by its description. What the captured device did with the graph is forgotten, except
-    /// for the layout of the memory: the plan, and a failed execution.
+    /// Selects the device to plan for by its description. Removes results of the captured device: the plan and a failed
+    /// execution. The layout of the memory remains.
     pub fn plan_for(&mut self, description: &str) {
         self.captured.plan_for(description);
         self.captured.plan = None;
@@ -95,17 +95,15 @@ impl Case {
         &self.captured.graph
     }
 
-    /// Returns the engine, if the capture contains one.
     pub(super) fn engine(&self) -> Option<&Engine> {
         self.captured.plan.as_ref()?.engine.as_ref()
     }
 
-    /// Returns whether the graph has a handle.
     pub(super) fn has_handle(&self) -> bool {
         self.graph().root().is_some_and(|root| root.value(Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE).is_some())
     }
 
-    /// Returns cuDNN's description of the device, with the members that newer releases need.
+    /// Returns cuDNN's description of the device, completed for newer releases.
     pub(super) fn device(&self) -> String {
         completed(self.captured.device.as_deref().unwrap_or(H200).trim_end_matches('\0'))
     }
@@ -115,10 +113,8 @@ fn failures(capture: &Capture) -> impl Iterator<Item = &FailureRecord> {
     capture.records.iter().filter_map(|record| if let Record::Failure(failure) = record { Some(failure) } else { None })
 }
 
-/// The maximum number of bytes of captured values in a program.
 const MAX_VALUES: u64 = 64 << 10;
 
-/// Reads the values from the files in a directory.
 fn read_values(dir: &Path, records: &[DataRecord]) -> Result<TensorValues, String> {
     let total = records.iter().fold(0_u64, |sum, record| sum.saturating_add(record.bytes));
     if total > MAX_VALUES {
@@ -133,7 +129,6 @@ mod tests {
 
     #[test]
     fn only_small_files_of_the_directory_are_read() {
-        // This crate's directory has files that no test has to write.
         let dir = Path::new(env!("CARGO_MANIFEST_DIR"));
         let size = |name: &str| std::fs::metadata(dir.join(name)).unwrap().len();
         let record = |file: &str, bytes| {

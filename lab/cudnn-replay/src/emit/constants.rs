@@ -1,4 +1,4 @@
-//! Names of numbers in cudnn.h.
+//! Looks up the names of numbers in cudnn.h.
 
 use std::ffi::CStr;
 
@@ -7,14 +7,11 @@ use cudnn_loader::{
     cudnnBackendHeurMode_t as Mode, cudnnBackendKnobType_t as Knob,
 };
 
-/// A value of a C enum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Constant {
-    /// The name of the enum.
     pub(super) ty: &'static str,
-    /// The name of the value, or `None` if these bindings do not know it.
+    /// The name of the value, if these bindings know it.
     pub(super) name: Option<&'static str>,
-    /// The value.
     pub(super) value: i64,
 }
 
@@ -37,7 +34,7 @@ constants! {
     mode: Mode = "cudnnBackendHeurMode_t";
 }
 
-/// Returns the element of an attribute as a value of a C enum, or `None` if the type is not an enum.
+/// Returns the element of an attribute, or `None` if the type is not an enum.
 pub(super) fn element(ty: Type, value: i64) -> Option<Constant> {
     cudnn_graph::enumerator(ty, value).map(|(enumeration, name)| constant(enumeration, name, value))
 }

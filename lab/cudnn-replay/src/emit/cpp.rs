@@ -81,7 +81,7 @@ impl Syntax for Cpp {
     }
 }
 
-/// Returns a string of these bytes, with the length because they may contain NULs.
+/// Returns a string of these bytes with its length, because they may contain NULs.
 fn bytes(bytes: &[u8]) -> String {
     if bytes.is_empty() { "{}".to_owned() } else { format!("{{{}, {}u}}", byte_string(bytes, octal), bytes.len()) }
 }

@@ -1,46 +1,34 @@
-//! The elements of an attribute as numbers or bytes.
+//! Formats the elements of an attribute as numbers or bytes.
 
 use cudnn_graph::{Attribute, Value};
 use cudnn_loader::cudnnBackendAttributeType_t as Type;
 
 use super::constants::{self, Constant};
 
-/// The elements of an attribute.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Elements {
-    /// Numbers of one type.
     Numbers(NumberType, Vec<Number>),
-    /// Bytes in cuDNN's layout, for elements without literals in the languages.
+    /// Bytes in cuDNN's layout, for elements that the languages have no literals for.
     Bytes(Vec<u8>),
     /// Indices of descriptors.
     Descriptors(Vec<usize>),
-    /// The handle, this number of times.
+    /// A number of repetitions of the handle.
     Handles,
 }
 
-/// The type of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NumberType {
-    /// Bytes for booleans.
     U8,
-    /// 32-bit integers and C enums.
     I32,
-    /// 64-bit integers.
     I64,
-    /// Single precision.
     F32,
-    /// Double precision.
     F64,
 }
 
-/// A number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Number {
-    /// An integer.
     Integer(i64),
-    /// A value of a C enum.
     Constant(Constant),
-    /// A finite float.
     Float(f64),
 }
 
@@ -75,7 +63,7 @@ impl Elements {
     }
 }
 
-/// Returns whether the number is finite in this type. A large double is infinite as a float.
+/// Returns whether the number is finite in this type. For example, a large double is infinite as a float.
 fn has_literal(ty: Type, float: f64) -> bool {
     if ty == Type::CUDNN_TYPE_DOUBLE { float.is_finite() } else { (float as f32).is_finite() }
 }
@@ -97,7 +85,7 @@ mod tests {
         for (ty, value) in [(float, f64::from(f32::MAX)), (float, -0.0), (double, 1e39), (double, f64::MAX)] {
             assert!(matches!(elements(ty, value), Elements::Numbers(..)), "{ty:?} {value}");
         }
-        // Floats are rounded to infinity from half a unit above the largest one on.
+        // From half a unit above the largest float, numbers are rounded to infinity.
         for (ty, value, is_finite) in [
             (float, 3.402_823_5e38, true),
             (float, 3.402_823_6e38, false),

@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
-/// Returns the text on one line of printable ASCII, in double quotes. It cannot end or continue a line comment.
+/// Returns the text in double quotes, as one line of printable ASCII. It cannot end or continue a line comment.
 pub(super) fn quoted(text: &str) -> String {
     format!("\"{}\"", text.escape_default())
 }
 
-/// Returns bytes between double quotes, with each byte that is not a plain ASCII character in this notation.
+/// Returns bytes in double quotes. `escape` formats bytes other than plain ASCII characters.
 pub(super) fn byte_string(bytes: &[u8], escape: fn(u8) -> String) -> String {
     let mut text = String::from("\"");
     for byte in bytes {
@@ -23,12 +23,11 @@ pub(super) fn byte_string(bytes: &[u8], escape: fn(u8) -> String) -> String {
     text
 }
 
-/// Returns a byte as three octal digits. Unlike a hexadecimal escape, it ends before a digit that follows.
+/// Returns an octal escape of three digits. Unlike a hexadecimal escape, it does not include a digit that follows.
 pub(super) fn octal(byte: u8) -> String {
     format!("\\{byte:03o}")
 }
 
-/// Returns a byte as two hexadecimal digits.
 pub(super) fn hexadecimal(byte: u8) -> String {
     format!("\\x{byte:02x}")
 }

@@ -1,4 +1,4 @@
-//! The comment at the top of a program, in the form of a bug report.
+//! Writes the comment at the top of a program, in the form of a bug report.
 
 use cudnn_backend::first_reason;
 use cudnn_store::captures::Status;
@@ -8,10 +8,10 @@ use super::case::Case;
 use super::escape::quoted;
 use crate::device;
 
-/// The first line, which distinguishes programs of `emit` from other files.
+/// The first line, which identifies programs of `emit`.
 pub(super) const MARKER: &str = "Written by cudnn-lab emit.";
 
-/// Returns the lines of the comment. `how_to_run` are the commands for this language.
+/// Returns the lines of the comment. `how_to_run` contains the commands for the language.
 pub(super) fn lines(case: &Case, how_to_run: &[&str], cannot_execute: Option<&str>) -> Vec<String> {
     let subject = if case.failure.is_some() { "descriptors of" } else { "graph" };
     let mut lines = vec![
@@ -62,7 +62,6 @@ pub(super) fn lines(case: &Case, how_to_run: &[&str], cannot_execute: Option<&st
     lines
 }
 
-/// Formats a status and cuDNN's reason.
 fn failed(status: Status, reason: Option<&String>) -> String {
     // cuDNN repeats the reason for every engine.
     let reason = reason.map_or(String::new(), |reason| format!(": {}", quoted(first_reason(reason))));
@@ -105,12 +104,10 @@ fn expectation(case: &Case) -> &'static str {
     }
 }
 
-/// Formats a version such as 12090 as 12.9.
 fn cuda(version: usize) -> String {
     format!("{}.{}", version / 1000, version / 10 % 100)
 }
 
-/// Returns the name of a described device.
 fn gpu(description: &str) -> String {
     device::name(description).map_or_else(|| "unknown".to_owned(), |name| quoted(&name))
 }

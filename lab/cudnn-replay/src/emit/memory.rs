@@ -1,6 +1,5 @@
-//! Plans the memory of an execution: buffers for the tensors, and the numbers to fill them with.
-//!
-//! If the capture contains an execution, tensors overlap and are aligned as in the captured program.
+//! Plans the memory of an execution: buffers for the tensors, and the numbers in them. Tensors overlap and are aligned
+//! as in a captured execution, if there is one.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,43 +10,37 @@ use cudnn_store::captures::{Memory as Range, Tensor as Captured};
 
 use super::case::Case;
 
-/// The memory of an execution.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct ProgramMemory<'a> {
     pub(super) buffers: Vec<EmittedBuffer>,
     pub(super) tensors: Vec<EmittedTensor<'a>>,
 }
 
-/// A range of device memory.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct EmittedBuffer {
     pub(super) bytes: u64,
-    /// The distance of the start from an aligned address.
+    /// The distance from an aligned address.
     pub(super) misalignment: u64,
 }
 
-/// An entry of the variant pack.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct EmittedTensor<'a> {
     pub(super) uid: i64,
-    /// The index of the buffer, and the distance from the start; `None` for host memory.
+    /// The index of the buffer, and the distance from its start. `None` for host memory.
     pub(super) buffer: Option<(usize, u64)>,
     pub(super) bytes: u64,
-    /// The size of the numbers.
     pub(super) element_bytes: u64,
     /// Bit patterns to fill the memory with.
     pub(super) numbers: Vec<u64>,
-    /// The content. Empty for a null pointer, and for device memory that is filled.
+    /// The content. Empty for null pointers and for filled device memory.
     pub(super) value: Cow<'a, [u8]>,
     /// The captured content after the execution.
     pub(super) after: &'a [u8],
 }
 
-/// The addresses that the driver returns are multiples of this number.
 const DRIVER_ALIGNMENT: u64 = 256;
 
 impl<'a> ProgramMemory<'a> {
-    /// Plans the memory of an execution.
     pub(super) fn new(case: &'a Case) -> Result<Self, String> {
         let mut memory = ProgramMemory::default();
         let lengths = sequence_lengths(case.graph());
@@ -64,7 +57,7 @@ impl<'a> ProgramMemory<'a> {
             memory.add_captured(case, &lengths, tensor, node, &mut places)?;
         }
         let workspace = case.captured.execution.as_ref().and_then(|execution| execution.workspace.as_ref());
-        // A hostile capture has many tensors and buffers.
+        // Hostile captures have many tensors and buffers.
         let mut ranges = BTreeMap::<usize, Vec<&Range>>::new();
         for range in captured.iter().filter_map(|tensor| tensor.memory.as_ref()).chain(workspace) {
             ranges.entry(range.buffer).or_default().push(range);
@@ -80,7 +73,6 @@ impl<'a> ProgramMemory<'a> {
         Ok(memory)
     }
 
-    /// Adds a tensor that is not part of a captured execution.
     fn add(&mut self, lengths: &Lengths, uid: i64, node: &Node) -> Result<(), String> {
         let mut tensor = EmittedTensor::new(lengths, uid, node)?;
         if node.integer(Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE) != Some(1) {
@@ -92,7 +84,6 @@ impl<'a> ProgramMemory<'a> {
         Ok(())
     }
 
-    /// Adds a tensor of a captured execution. `places` maps captured buffers to indices.
     fn add_captured(
         &mut self,
         case: &'a Case,
@@ -161,7 +152,7 @@ fn misalignment<'a>(ranges: impl Iterator<Item = &'a Range>) -> u64 {
     most_aligned.map_or(0, |range| range.alignment.wrapping_sub(range.offset) % DRIVER_ALIGNMENT)
 }
 
-/// Returns an upper limit for the number of elements between the first and the last one.
+/// Returns an upper limit for the distance between the first and the last element.
 fn extent(node: &Node) -> Option<u64> {
     let dims = node.integers(Name::CUDNN_ATTR_TENSOR_DIMENSIONS);
     let strides = node.integers(Name::CUDNN_ATTR_TENSOR_STRIDES);
@@ -181,7 +172,7 @@ fn extent(node: &Node) -> Option<u64> {
     elements.checked_mul(u64::try_from(vector).ok()?.max(1))
 }
 
-/// The longest sequences of attentions, by the tensors that contain the lengths of sequences.
+/// The longest sequences of attentions, by the tensors with the lengths.
 type Lengths = BTreeMap<*const Node, u64>;
 
 /// Finds the lengths in one pass, because a capture can have many tensors and attributes.
@@ -209,11 +200,8 @@ fn sequence_lengths(graph: &Graph) -> Lengths {
     lengths
 }
 
-/// How a data type is stored.
 struct Format {
-    /// The size of an element.
     bits: u64,
-    /// The size of the numbers.
     element_bytes: u64,
     numbers: &'static [u64],
     one: u64,
@@ -241,7 +229,7 @@ impl Format {
             DataType::CUDNN_DATA_INT8 => (8, 1, &[0xfe, 0xff, 0, 1, 2], 1),
             DataType::CUDNN_DATA_UINT8 => (8, 1, &[0, 1, 2], 1),
             DataType::CUDNN_DATA_BOOLEAN | DataType::CUDNN_DATA_BYTE_BOOLEAN => (8, 1, &[0, 1], 1),
-            // Offsets and indices other than 0 could point outside of a tensor.
+            // Offsets and indices other than 0 could point outside a tensor.
             DataType::CUDNN_DATA_INT32 | DataType::CUDNN_DATA_UINT32 => (32, 4, &[0], 1),
             DataType::CUDNN_DATA_INT64 => (64, 8, &[0], 1),
             _ => return None,
@@ -275,7 +263,6 @@ mod tests {
             (9, Some((0, 16)), 200, Vec::new()),
             (2, None, 4, vec![0, 0, 0x80, 0x3e]),
             (4, None, 0, Vec::new()),
-            // The execution is without this tensor.
             (3, Some((1, 0)), 8, Vec::new()),
         ];
         assert_eq!(memory.tensors.iter().map(of).collect::<Vec<_>>(), expected);
@@ -286,7 +273,6 @@ mod tests {
         for (ranges, start) in [
             (&[range(0, 16)][..], 16),
             (&[range(0, 4096)], 0),
-            // The workspace comes first, and the tensor is aligned to 512 bytes.
             (&[range(48, 512), range(0, 16)], 256 - 48),
             (&[range(0, 16), range(48, 64)], 16),
             (&[range(1 << 40, 2)], 2),

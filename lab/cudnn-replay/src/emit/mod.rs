@@ -1,9 +1,8 @@
 //! Writes a captured graph as a program in C++ or Python.
 //!
-//! The program creates the same descriptors as the captured program, with the same attributes in the same order, plans
-//! the graph, and prints cuDNN's version, the status, the engine and the workspace. With a GPU it also executes the
-//! plan on the captured values or on small integers, and prints a checksum of every tensor that the plan has changed.
-//! Without a GPU it plans for the described device of the capture.
+//! The program creates the same descriptors as the captured program, plans the graph, and prints cuDNN's version, the
+//! status, the engine and the workspace. With a GPU, it executes the plan on the captured values or on small integers,
+//! and prints a checksum of every changed tensor. Without a GPU, it plans for the described device of the capture.
 //!
 //! | module | purpose |
 //! | --- | --- |
@@ -16,7 +15,7 @@
 //! | `syntax` | what the languages share: statements, options and the template |
 //! | `cpp`, `python` | the languages |
 //!
-//! All texts from the capture are escaped, so that they cannot end a comment or a literal.
+//! Texts from the capture are escaped so that they cannot end a comment or a literal.
 
 mod case;
 mod constants;
@@ -47,8 +46,8 @@ pub enum Language {
 /// Returns a program that plans and executes a graph.
 ///
 /// # Errors
-/// Returns the reason if the program would be larger than 16 MiB, because a short capture can describe endless data, or if
-/// cuDNN would load code from the capture or damage the memory of the program.
+/// Returns the reason if the program would be larger than 16 MiB, because a short capture can describe endless data, or
+/// if cuDNN would load code from the capture or damage the memory of the program.
 pub fn emit(case: &Case, language: Language) -> Result<String, String> {
     check_sizes(case.device().as_bytes())?;
     check_json(case.graph())?;
@@ -58,7 +57,7 @@ pub fn emit(case: &Case, language: Language) -> Result<String, String> {
     }
 }
 
-/// Returns whether a file that starts with these bytes is a program of [`emit`], in any language.
+/// Returns whether a file that starts with these bytes is a program of [`emit`].
 pub fn is_program(start: &[u8]) -> bool {
     [cpp::Cpp::COMMENT, python::Python::COMMENT]
         .iter()
@@ -71,7 +70,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns a graph whose tensors have a text of this length, which short captures can describe.
+    /// Returns a graph with many texts, which short captures can describe.
     fn texts(count: usize, length: usize) -> Case {
         let tensor = format!(r#"{{"kind":"TENSOR","TENSOR_UNIQUE_ID:24":["",{length}]}}"#);
         let nodes = vec![tensor; count].join(",");

@@ -15,7 +15,7 @@ use super::escape::{byte_string, hexadecimal};
 use super::memory::ProgramMemory;
 use super::syntax::{Setting, Syntax, joined, knobs, template};
 
-/// Writes Python. Contains the names of cudnn.h that the program uses.
+/// Writes Python, with definitions of the names from cudnn.h that the program uses.
 pub(super) struct Python {
     constants: BTreeMap<&'static str, i64>,
     /// The captured version of cuDNN.
@@ -41,7 +41,6 @@ impl Python {
     }
 }
 
-/// Returns the names in the template.
 fn template_constants(case: &Case) -> Vec<Constant> {
     let is_word = |character: char| character.is_ascii_alphanumeric() || character == '_';
     let words = template::<Python>(case).flat_map(|line| line.split(move |character| !is_word(character)));

@@ -1,4 +1,4 @@
-//! What the languages share: the statements that create the graph, and the template.
+//! Writes the parts that all languages share: the statements that create the graph, and the template.
 
 use cudnn_loader::cudnnBackendKnobType_t as Knob;
 use cudnn_store::captures::Engine;
@@ -9,24 +9,17 @@ use super::elements::Elements;
 use super::header;
 use super::memory::ProgramMemory;
 
-/// A language.
 pub(super) trait Syntax {
-    /// The program, with lines such as `@header@` that are replaced.
+    /// The program, with placeholder lines such as `@header@`.
     const TEMPLATE: &'static str;
-    /// Starts a comment.
     const COMMENT: &'static str;
-    /// The commands to compile and run the program.
     const HOW_TO_RUN: &'static [&'static str];
 
-    /// Returns the statement that creates a descriptor.
     fn create(&self, index: usize, kind: &Constant) -> String;
-    /// Returns the statement that sets an attribute.
     fn set(&self, index: usize, attribute: &Setting<'_>) -> String;
-    /// Returns the statement that finalizes a descriptor.
     fn finalize(&self, index: usize) -> String;
-    /// Returns the statement that names the last descriptor `graph`.
     fn name_graph(&self, index: usize) -> String;
-    /// Returns the definitions of the options: the engine, the device, and the memory of an execution.
+    /// Returns the definitions of the options: engine, device, and memory.
     fn options<'a>(
         &'a self,
         case: &'a Case,
@@ -39,7 +32,6 @@ pub(super) trait Syntax {
     }
 }
 
-/// An attribute to set.
 pub(super) struct Setting<'a> {
     pub(super) name: Constant,
     pub(super) ty: Constant,
@@ -47,16 +39,14 @@ pub(super) struct Setting<'a> {
     pub(super) elements: &'a Elements,
 }
 
-/// The maximum size of a program in bytes. Programs of real graphs have some hundred kilobytes.
+/// The maximum size of a program in bytes. Programs for real graphs have some hundred kilobytes.
 const MAX_BYTES: usize = 16 << 20;
 
-/// Writes a program.
 pub(super) fn write<S: Syntax>(syntax: &S, case: &Case) -> Result<String, String> {
     write_within(syntax, case, MAX_BYTES)
 }
 
-/// Writes a program of at most this size. The lines are made one after the other, so that the limit also applies to the
-/// memory of this process.
+/// Writes a program of at most this size, line by line, so that the limit also applies to this process's memory.
 pub(super) fn write_within<S: Syntax>(syntax: &S, case: &Case, max_bytes: usize) -> Result<String, String> {
     let (memory, cannot_execute) = match ProgramMemory::new(case) {
         Ok(memory) => (memory, None),
@@ -84,7 +74,7 @@ pub(super) fn write_within<S: Syntax>(syntax: &S, case: &Case, max_bytes: usize)
 }
 
 /// Returns the lines of the template for a graph or for a failed call. Lines between `@if graph@` or `@if failure@` and
-/// `@end@` belong to only one of them.
+/// `@end@` apply to only one of them.
 pub(super) fn template<S: Syntax>(case: &Case) -> impl Iterator<Item = &'static str> {
     let skipped = if case.failure.is_some() { "@if graph@" } else { "@if failure@" };
     let mut is_kept = true;
@@ -97,7 +87,6 @@ pub(super) fn template<S: Syntax>(case: &Case) -> impl Iterator<Item = &'static 
     })
 }
 
-/// Returns the knobs of the captured engine.
 pub(super) fn knobs(case: &Case) -> Vec<(Constant, i64)> {
     let knobs = case.engine().into_iter().flat_map(|engine| &engine.knobs).filter_map(|(name, value)| {
         let number = Engine::knob_number(name)?;
@@ -106,7 +95,6 @@ pub(super) fn knobs(case: &Case) -> Vec<(Constant, i64)> {
     knobs.collect()
 }
 
-/// Returns the statements that create the graph.
 fn descriptors<S: Syntax>(syntax: &S, case: &Case) -> impl Iterator<Item = String> {
     let nodes = case.graph().nodes().iter().enumerate().flat_map(move |(index, node)| {
         let created = std::iter::once_with(move || syntax.create(index, &constants::kind(node.kind)));
@@ -122,7 +110,6 @@ fn descriptors<S: Syntax>(syntax: &S, case: &Case) -> impl Iterator<Item = Strin
     nodes.chain(case.failure.is_none().then(|| syntax.name_graph(last)))
 }
 
-/// Joins list elements.
 pub(super) fn joined<T>(list: &[T], format: impl Fn(&T) -> String) -> String {
     list.iter().map(format).collect::<Vec<_>>().join(", ")
 }

@@ -45,7 +45,6 @@ pub(super) fn candidates(graph: &Graph) -> Vec<SmallerGraph> {
     candidates
 }
 
-/// Returns an attribute with the integers 1 or 0, or with floats.
 fn scale(attribute: &Attribute, number: f64) -> Option<Value> {
     match attribute.ty {
         Type::CUDNN_TYPE_FLOAT | Type::CUDNN_TYPE_DOUBLE => Some(Value::Floats(vec![number])),

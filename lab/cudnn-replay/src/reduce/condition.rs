@@ -8,9 +8,9 @@ use crate::replay::{DataSet, PlanReport, ReplayReport, ReportStatus};
 /// The problem that a smaller graph must show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// An output has an error, executions differ, or memory is damaged, with the same values of the inputs as before.
+    /// An output has an error, executions differ, or memory is damaged, for the same input values as before.
     Wrong,
-    /// The process crashes, or hangs, as before.
+    /// The process crashes or hangs as before.
     Crash,
     /// The first engine needs at least twice as long as another engine that supports the graph.
     Slow,
@@ -18,7 +18,7 @@ pub enum Condition {
     Status,
 }
 
-/// What was observed of a graph.
+/// The observations of a graph.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observed {
     /// The report about the engine with the problem.
@@ -29,13 +29,13 @@ pub struct Observed {
 
 /// The largest error of a correct result.
 const MAX_ERROR: f64 = 1.0;
-/// Errors are of the same order if their ratio is at most this number.
+/// Errors with at most this ratio are of the same order.
 const SAME_ORDER: f64 = 10.0;
-/// How much longer the first engine needs.
+/// The minimum ratio of the first engine's time to the best time.
 const MIN_RATIO: f64 = 2.0;
 
 impl Condition {
-    /// Returns whether a graph shows the problem of the original. The original shows it if it equals itself.
+    /// Returns whether a graph shows the problem of the original. Pass the original twice to test that it does.
     pub fn holds(self, original: &Observed, observed: &Observed) -> bool {
         let (before, report) = (&original.report, &observed.report);
         match self {
@@ -52,7 +52,7 @@ impl Condition {
         }
     }
 
-    /// Returns the data sets to try smaller graphs with. For [`Condition::Wrong`], only those that show the problem.
+    /// Returns the data sets for smaller graphs. For [`Condition::Wrong`], these are the ones that show the problem.
     pub fn data(self, original: &Observed) -> Vec<DataSet> {
         let mut data = vec![DataSet::Integers, DataSet::Normal];
         if self == Condition::Wrong {
@@ -69,7 +69,7 @@ fn reason(report: &ReplayReport) -> String {
     text.chars().filter(|character| !character.is_ascii_digit()).collect()
 }
 
-/// Compares plans, because an engine may be proposed with faster or slower knobs than the default ones.
+/// Compares plans, because a proposal may have better or worse knobs than the defaults.
 fn is_slow(observed: &Observed) -> bool {
     let Some(first) = working_plan(&observed.report) else { return false };
     let is_other =
@@ -78,10 +78,8 @@ fn is_slow(observed: &Observed) -> bool {
     first.time_ms.zip(others.reduce(f64::min)).is_some_and(|(first, other)| first >= MIN_RATIO * other)
 }
 
-/// A wrong result.
 struct WrongResult {
     data: DataSet,
-    /// The output with the largest error.
     output: Option<i64>,
     kind: WrongResultKind,
 }

@@ -1,6 +1,6 @@
 //! Makes dimensions smaller.
 //!
-//! Equal extents probably depend on one another, and change together: all extents with a value, or those at one place.
+//! Equal extents probably depend on each other and change together: all extents with a value, or only in one dimension.
 //! The outputs of convolutions are computed again, and other tensors with the same extents follow.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ use super::SmallerGraph;
 
 pub(super) fn candidates(graph: &Graph) -> Vec<SmallerGraph> {
     let edit = Edit::new(graph);
-    // Extents with their place; `None` for all places.
+    // Extents with a dimension, or `None` for all dimensions.
     let mut groups = BTreeSet::new();
     for tensor in edit.tensors() {
         for (place, extent) in edit.integers(tensor, Name::CUDNN_ATTR_TENSOR_DIMENSIONS).into_iter().enumerate() {
@@ -50,7 +50,7 @@ fn smaller_extents(extent: i64) -> Vec<i64> {
     smaller
 }
 
-/// Changes equal extents of all tensors. Tensors without gaps stay without gaps.
+/// Changes equal extents of all tensors. Tensors without gaps keep this property.
 fn change_extents(edit: &mut Edit, place: Option<usize>, extent: i64, smaller: i64) {
     for tensor in edit.tensors() {
         let mut dims = edit.integers(tensor, Name::CUDNN_ATTR_TENSOR_DIMENSIONS);
@@ -74,7 +74,7 @@ fn set_dims(edit: &mut Edit, tensor: usize, dims: Vec<i64>) {
     }
 }
 
-/// Computes the outputs of convolutions again. All tensors with the former extents of an output follow it.
+/// Computes the outputs of convolutions again. Other tensors with the same extents follow.
 pub(super) fn adjust_convolutions(mut edit: Edit, original: &Graph) -> Edit {
     let mut changes = BTreeMap::new();
     for operation in 0..edit.nodes.len() {
@@ -96,7 +96,7 @@ pub(super) fn adjust_convolutions(mut edit: Edit, original: &Graph) -> Edit {
         let Some(output) = output else { continue };
         let start = now.len().saturating_sub(output.len());
         now.iter_mut().skip(start).zip(&output).for_each(|(extent, output)| *extent = *output);
-        // The number of filters is the number of channels, except for groups.
+        // The number of filters equals the number of output channels, except for groups.
         if former_w.first() == former_y.get(1)
             && let (Some(channels), Some(filters)) = (now.get_mut(1), filter.first())
         {
@@ -126,7 +126,7 @@ pub(super) fn adjust_convolutions(mut edit: Edit, original: &Graph) -> Edit {
     edit
 }
 
-/// Returns whether a tensor has the shape of an output, perhaps broadcast along some dimensions.
+/// Returns whether a tensor has the shape of an output, or can be broadcast to it.
 fn is_output_shape(dims: &[i64], output: &[i64]) -> bool {
     dims.len() == output.len() && dims.iter().zip(output).all(|(dim, extent)| dim == extent || *dim == 1)
 }

@@ -6,10 +6,10 @@ use cudnn_graph::{Graph, Node};
 use cudnn_loader::cudnnBackendAttributeName_t as Name;
 use cudnn_store::captures::ExecutionRecord;
 
-/// Returns the execution for a smaller graph.
+/// Returns the execution for a smaller graph, with only its tensors.
 ///
-/// Only tensors of the graph remain. If a dimension or stride has changed, offsets are meaningless: ranges that start
-/// at the same address still share a buffer, and all others are separate. Alignments remain.
+/// If a dimension or stride has changed, offsets are meaningless. Ranges that start at the same address then still
+/// share a buffer, and all others are separate. Alignments remain.
 pub fn adapted(execution: &ExecutionRecord, original: &Graph, smaller: &Graph) -> ExecutionRecord {
     let (before, after) = (shapes(original), shapes(smaller));
     let mut execution = execution.clone();
@@ -29,7 +29,6 @@ pub fn adapted(execution: &ExecutionRecord, original: &Graph, smaller: &Graph) -
     execution
 }
 
-/// Returns the dimensions and strides of the tensors in memory.
 fn shapes(graph: &Graph) -> BTreeMap<i64, [&[i64]; 2]> {
     let is_in_memory = |node: &&Node| node.integer(Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL) != Some(1);
     let shape = |node| {

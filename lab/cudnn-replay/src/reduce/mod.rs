@@ -1,8 +1,8 @@
 //! Makes a graph smaller while a condition holds.
 //!
-//! Every change produces a candidate, and the condition decides whether it replaces the graph. A candidate may
-//! therefore be invalid: cuDNN refuses it, the condition does not hold, and the next change is tried. A module imports
-//! only modules above it in this list:
+//! Every change produces a candidate, and the condition decides whether it replaces the graph. Candidates may be
+//! invalid, because cuDNN then refuses them and the next change is tried. A module imports only modules above it in
+//! this list:
 //!
 //! | module | purpose |
 //! | --- | --- |
@@ -27,7 +27,7 @@ use cudnn_graph::Graph;
 pub use condition::{Condition, Observed};
 pub use layout::adapted;
 
-/// The usual limit for the number of candidates.
+/// The default limit for the number of candidates.
 pub const LIMIT: usize = 500;
 
 /// A smaller or simpler graph.
@@ -35,7 +35,7 @@ pub const LIMIT: usize = 500;
 pub struct SmallerGraph {
     /// The graph.
     pub graph: Graph,
-    /// What was changed, for display.
+    /// A description of the change.
     pub change: String,
 }
 

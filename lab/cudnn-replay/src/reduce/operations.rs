@@ -1,4 +1,4 @@
-//! Drops operations from the end and from the start, many at once at first.
+//! Drops operations from the end and from the start, first many at once.
 
 use cudnn_graph::Graph;
 use cudnn_graph::edit::Edit;
@@ -12,7 +12,7 @@ pub(super) fn candidates(graph: &Graph) -> Vec<SmallerGraph> {
     let mut count = operations.len() / 2;
     while count > 0 {
         let kept = operations.len() - count;
-        // One operation is dropped at any place, several only at the ends.
+        // Single operations are dropped at any position, and several only at the ends.
         let starts: Vec<usize> = if count == 1 { (0..=kept).rev().collect() } else { vec![kept, 0] };
         for start in starts {
             let mut edit = edit.clone();

@@ -28,7 +28,7 @@ pub(super) fn candidates(graph: &Graph) -> Vec<SmallerGraph> {
     let mut candidates = Vec::new();
     let groups = std::iter::once(tensors.as_slice()).chain(tensors.iter().map(std::slice::from_ref));
     for group in groups {
-        // Usual layouts stay. Replacing one by the other would go on forever.
+        // Replacing one usual layout by the other would never end.
         let is_usual = group.iter().all(|tensor| {
             let dims = edit.integers(*tensor, Name::CUDNN_ATTR_TENSOR_DIMENSIONS);
             let strides = edit.integers(*tensor, Name::CUDNN_ATTR_TENSOR_STRIDES);

@@ -10,7 +10,7 @@ fn tensor(uid: i64, dims: &str, strides: &str, is_virtual: bool) -> String {
     )
 }
 
-/// A convolution with padding and steps of 2, followed by two activations.
+/// A convolution with padding and strides of 2, followed by two activations.
 fn chain() -> Graph {
     let output = ("[8,96,16,16]", "[24576,1,1536,96]");
     let nodes = [
@@ -57,7 +57,7 @@ fn a_convolution_remains_valid_and_becomes_small() {
         &chain(),
         &mut |candidate| {
             tries += 1;
-            // Wrong if the channels are 8 modulo 64, and the filter has 3 rows.
+            // The problem occurs if the channels are 8 modulo 64 and the filter has 3 rows.
             let graph = &candidate.graph;
             is_valid(graph) && dims(graph, 2).is_some_and(|w| w[1] % 64 == 8 && w[2] == 3)
         },
@@ -104,11 +104,10 @@ fn the_limit_and_the_condition_are_respected() {
     assert_eq!((same, tries), (chain(), 7));
 }
 
-/// A tensor that two operations read needs memory if the operation that writes it is dropped.
+/// A tensor that several operations read needs memory if its producer is dropped.
 #[test]
 fn virtual_tensors_of_all_candidates_connect_operations() {
     let text = serde_json::to_string(&chain()).unwrap();
-    // Both activations read the output of the convolution.
     let branched: Graph = serde_json::from_str(&text.replace(r#""XDESC:15":3"#, r#""XDESC:15":2"#)).unwrap();
     assert_ne!(branched, chain());
     let mut kept = Vec::new();

@@ -6,31 +6,27 @@ use rayon::prelude::*;
 use super::element::{decode, encode, is_integer, precision};
 use super::tensor::{Array, ELEMENTS_AT_ONCE};
 
-/// The element with the largest error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Worst {
-    /// The error in units of the type's precision at the largest value of the reference. 0.5 is the error of a correct
-    /// rounding of the largest value. The unit of integers is 1.
+    /// The error in units of the type's precision at the largest reference value, where correct rounding has an error
+    /// of 0.5. The unit of integers is 1.
     pub(super) error: f64,
     pub(super) index: usize,
     pub(super) value: f64,
     pub(super) expected: f64,
-    /// Whether the expected value exceeds the range of the type.
     pub(super) is_out_of_range: bool,
-    /// The fraction of the elements that were compared.
     pub(super) compared: f64,
 }
 
-/// With fewer compared elements, most errors would be elsewhere.
+/// If fewer elements are compared, most errors would be missed.
 const MIN_COMPARED: f64 = 0.1;
 
-/// Returns the element with the largest error. If fewer than a tenth of the elements can be compared, returns their
-/// fraction as an error.
+/// Returns the element with the largest error, or the fraction of comparable elements if it is less than a tenth.
 ///
 /// Values beyond the range of the type count as its largest or smallest value. If the result is NaN and the reference
-/// is a number, the error is `f64::MAX`. Elements whose reference is NaN are not compared, because cuDNN may return a
-/// number for them: operations may ignore NaNs, attention may return 0 for a row without keys, and rounding may decide on
-/// the side of a jump.
+/// is a number, the error is `f64::MAX`. Elements with a NaN as reference are not compared, because cuDNN may return a
+/// number: operations may ignore NaNs, attention may return 0 for a row without keys, and rounding may select the side
+/// of a jump.
 pub(super) fn worst(ty: DataType, result: &Array, reference: &Array) -> Result<Worst, f64> {
     let limit = |value| {
         let mut bytes = [0; 8];

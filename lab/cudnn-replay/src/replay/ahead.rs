@@ -1,4 +1,4 @@
-//! Data sets that threads prepare before they are needed.
+//! Prepares data sets in threads before they are needed.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -9,22 +9,21 @@ use super::prepared::Prepared;
 use super::request::{DataSet, Request};
 use super::threads::Threads;
 
-/// Maximum memory of the host, as estimated by [`host_bytes`], to prepare all data sets at once.
+/// Maximum host memory to prepare all data sets at once, as estimated by [`host_bytes`].
 const MAX_AT_ONCE: usize = 1 << 30;
-/// Maximum memory of the host, as estimated by [`host_bytes`], for data sets that are prepared ahead.
+/// Maximum host memory for data sets that are prepared ahead, as estimated by [`host_bytes`].
 const MAX_AHEAD: usize = 4 << 30;
-/// About the number of bytes that the reference needs for an element.
+/// The approximate number of bytes per element for the reference.
 const REFERENCE_BYTES: usize = 32;
 
 /// Data sets of a graph that threads prepare, because references take seconds.
 pub(super) struct PreparedAhead(Vec<(DataSet, Receiver<Shared>)>);
 
-/// A prepared data set, with a share of [`MAX_AHEAD`] until it is used, or until the thread exits.
+/// A prepared data set, with a share of [`MAX_AHEAD`] until it is used or the thread exits.
 type Shared = (Result<Prepared, String>, Option<Arc<Share>>);
 
 impl PreparedAhead {
-    /// Starts to prepare the data sets that are needed first. Returns `None` if they and the `used` bytes exceed the limit
-    /// for the memory.
+    /// Starts to prepare the first data sets, unless they would exceed the limit together with the `used` bytes.
     pub(super) fn within_limit(threads: &Threads, request: &Arc<Request>, used: &Arc<AtomicUsize>) -> Option<Self> {
         let data = request.data.chunks(at_once(request)).next()?;
         let bytes = host_bytes(&request.graph, REFERENCE_BYTES).saturating_mul(data.len());
@@ -32,7 +31,6 @@ impl PreparedAhead {
         Some(PreparedAhead::start(threads, request, data, Some(Arc::new(share))))
     }
 
-    /// Starts to prepare data sets.
     pub(super) fn start(
         threads: &Threads,
         request: &Arc<Request>,
@@ -51,7 +49,6 @@ impl PreparedAhead {
         PreparedAhead(data.iter().map(start).collect())
     }
 
-    /// Waits for the data sets.
     pub(super) fn finish(self) -> impl Iterator<Item = (DataSet, Result<Prepared, String>)> {
         let stopped = |_| Err("the reference cannot be computed".to_owned());
         self.0
@@ -60,7 +57,6 @@ impl PreparedAhead {
     }
 }
 
-/// Returns the number of data sets to prepare at once.
 pub(super) fn at_once(request: &Request) -> usize {
     if host_bytes(&request.graph, REFERENCE_BYTES) > MAX_AT_ONCE { 1 } else { request.data.len().max(1) }
 }
@@ -88,7 +84,7 @@ mod tests {
         assert_eq!(used.load(Ordering::Relaxed), 0);
         used.store(MAX_AHEAD - bytes + 1, Ordering::Relaxed);
         assert!(PreparedAhead::within_limit(&threads, &small, &used).is_none());
-        // Of a large graph, only the first data set is prepared.
+        // Only the first data set of a large graph is prepared.
         used.store(0, Ordering::Relaxed);
         let graph = serde_json::from_str(&MATMUL.replace("[1,3,5]", "[1,3,12000000]")).unwrap();
         let large = Arc::new(Request { graph, data, max_bytes: 1, ..request() });

@@ -10,7 +10,7 @@ use cudnn_store::captures::{
 
 use super::request::{CapturedValues, DataSet, Request};
 
-/// Maximum number of left out executions to name.
+/// Maximum number of omitted executions to list.
 const MAX_NAMES: usize = 8;
 
 /// A graph of a capture with the records to replay, or the descriptors of a failed call.
@@ -18,46 +18,40 @@ const MAX_NAMES: usize = 8;
 pub struct Captured {
     /// The id.
     pub id: String,
-    /// The position of the capture that contains the plan, or otherwise the graph.
+    /// The index of the capture with the plan, or with the graph if there is no plan.
     pub capture: usize,
     /// The graph in one line.
     pub label: String,
-    /// The graph. The last descriptor of a failed call is the refused one, and not an operation graph.
+    /// The graph. For a failed call, the last descriptor is the refused one.
     pub graph: Graph,
-    /// cuDNN's description of the device of the plan. Without a plan: of the device of the heuristics, or of the last
-    /// device of the process.
+    /// cuDNN's description of the plan's device, or otherwise of the heuristics' or the process's last device.
     pub device: Option<String>,
-    /// The first plan whose execution failed. Otherwise a plan with values, an execution, success or an engine, in this
-    /// order.
+    /// The first plan with a failed execution, or otherwise with values, an execution, success or an engine.
     pub plan: Option<PlanRecord>,
-    /// The first execution of this plan, or the first one that failed.
+    /// The first failed execution of this plan, or otherwise the first one.
     pub execution: Option<ExecutionRecord>,
-    /// The files with the values of tensors before and after the latest stored execution of this plan.
+    /// The files with the values of tensors before and after the plan's latest stored execution.
     pub values: Vec<DataRecord>,
-    /// The other executions with stored values, in words.
+    /// A description of other executions with stored values.
     pub left_out: Option<String>,
     /// Whether the graph is only planned, because [`plan_for`](Self::plan_for) has selected another device.
     pub plan_only: bool,
 }
 
-/// A graph, and what captures know about it.
 struct FoundGraph<'a> {
     captured: Captured,
-    /// The device of the heuristics, and the last device of the process.
     proposed_for: Option<&'a str>,
     last_device: Option<&'a str>,
     plans: Vec<FoundPlan<'a>>,
 }
 
-/// A plan of a graph.
 struct FoundPlan<'a> {
     capture: usize,
     device: Option<&'a str>,
     plan: CapturedPlan<'a>,
 }
 
-/// Returns the distinct graphs of captures, in the order of their first records. Failed calls follow, if a capture
-/// contains the descriptors.
+/// Returns the distinct graphs in the order of their first records, followed by failed calls with descriptors.
 pub fn graphs<'a>(captures: impl IntoIterator<Item = &'a Capture>) -> Vec<Captured> {
     let processes = captures.into_iter().enumerate();
     let processes: Vec<(usize, Process<'a>)> =
@@ -100,16 +94,15 @@ pub fn graphs<'a>(captures: impl IntoIterator<Item = &'a Capture>) -> Vec<Captur
 }
 
 impl<'a> FoundPlan<'a> {
-    /// Returns the first execution, or the first one that failed.
+    /// Returns the first failed execution, or otherwise the first one.
     fn execution(&self) -> Option<&'a ExecutionRecord> {
         let executions = &self.plan.executions;
         executions.iter().find(|execution| execution.status != Status::SUCCESS).or(executions.first()).copied()
     }
 
-    /// Returns a larger value for a plan to prefer.
+    /// Returns a larger value for a better plan.
     fn rank(&self) -> impl Ord + use<> {
-        // A failure is what the user wants to see. A plan without an engine shows that the heuristics or an engine were
-        // refused.
+        // Prefer failures. A plan without an engine shows that the heuristics or an engine were refused.
         let (plan, execution) = (self.plan.record, self.execution());
         let has_failed = execution.is_some_and(|execution| execution.status != Status::SUCCESS);
         let is_stored = (!self.plan.values.is_empty(), execution.is_some());
@@ -117,7 +110,6 @@ impl<'a> FoundPlan<'a> {
     }
 }
 
-/// Returns the distinct failed calls with descriptors.
 fn failed_calls(processes: &[(usize, Process<'_>)]) -> Vec<Captured> {
     let mut calls = Vec::<Captured>::new();
     let mut ids = BTreeSet::new();
@@ -139,7 +131,7 @@ fn failed_calls(processes: &[(usize, Process<'_>)]) -> Vec<Captured> {
     calls
 }
 
-/// Returns a failed call in one line, such as `cudnnBackendSetAttribute TENSOR_DIMENSIONS: BAD_PARAM`.
+/// Returns a line such as `cudnnBackendSetAttribute TENSOR_DIMENSIONS: BAD_PARAM`.
 fn label(failure: &FailureRecord) -> String {
     let attribute = failure.attribute.as_ref().map(|(name, ..)| format!(" {name}")).unwrap_or_default();
     format!("{}{attribute}: {}", failure.call, failure.status)
@@ -156,9 +148,9 @@ impl Captured {
         (self.device, self.plan_only) = (Some(description.to_owned()), true);
     }
 
-    /// Selects a plan and an execution. `device` is used without a plan.
+    /// Selects a plan and an execution. Without a plan, uses `device`.
     fn with_plan(self, plans: &[FoundPlan<'_>], device: Option<&str>) -> Self {
-        // Of equal plans, the first one.
+        // Select the first of equal plans.
         let Some(best) = plans.iter().rev().max_by_key(|plan| plan.rank()) else {
             return Captured { device: device.map(str::to_owned), ..self };
         };
@@ -192,8 +184,8 @@ impl Captured {
         }
     }
 
-    /// Returns a request for this graph of the capture file [`capture`](Self::capture), with the first engine that works and two executions. The
-    /// captured values are used in addition to the selected data sets, if the capture contains any.
+    /// Returns a request for this graph, with the first engine that works and two executions. `file` is the capture
+    /// with the index [`capture`](Self::capture). Its stored values are used in addition to the selected data sets.
     pub fn request(&self, file: &Path, data: &[DataSet]) -> Request {
         let mut data = data.to_vec();
         if !self.values.is_empty() && !data.contains(&DataSet::Captured) {
@@ -257,7 +249,6 @@ mod tests {
         let capture = Capture::parse((lines.join("\n") + "\n").as_bytes()).unwrap();
         let uids: Vec<Vec<i64>> =
             graphs([&capture]).iter().map(|graph| graph.values.iter().map(|data| data.uid).collect()).collect();
-        // The latest execution of a plan.
         assert_eq!(uids, [[11], [30]]);
         let left_out = |graph: usize| graphs([&capture])[graph].left_out.clone().unwrap();
         assert!(
@@ -274,7 +265,6 @@ mod tests {
         assert_eq!((without.data, without.values), (vec![DataSet::Normal], None));
     }
 
-    /// A graph of several programs is replayed once, with the values of the capture that contains them.
     #[test]
     fn graphs_of_several_captures_are_distinct() {
         let plan =

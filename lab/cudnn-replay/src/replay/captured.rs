@@ -8,7 +8,6 @@ use std::path::Path;
 use cudnn_os::files::{Opened, open_regular_without_links};
 use cudnn_store::captures::{DataRecord, is_file_name};
 
-/// The bytes of tensors by uid.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct TensorValues {
     pub(crate) before: BTreeMap<i64, Vec<u8>>,
@@ -16,10 +15,7 @@ pub(crate) struct TensorValues {
 }
 
 impl TensorValues {
-    /// Reads the files of these records, which must have these numbers of bytes.
-    ///
-    /// # Errors
-    /// The first unusable file, with the reason.
+    /// Reads the files of these records, which must have these sizes. The error names the first unusable file.
     pub(crate) fn read<'a>(
         dir: &Path,
         records: impl IntoIterator<Item = (&'a DataRecord, usize)>,
@@ -35,11 +31,11 @@ impl TensorValues {
     }
 }
 
-/// Opens a file of the directory with values, and returns the size. The name comes from a capture, which may have an
-/// unknown sender. A link could lead to a private file, and is refused.
+/// Opens a file in the directory with values, and returns the size. The name comes from a capture, which may be
+/// hostile. Links are refused, because they could lead to a private file.
 ///
 /// # Errors
-/// The reason why the file is not opened.
+/// Returns the reason why the file is not opened.
 pub fn open_values(dir: &Path, name: &str) -> Result<(File, u64), String> {
     if !is_file_name(name) {
         return Err("the name contains a directory".to_owned());
@@ -54,7 +50,6 @@ pub fn open_values(dir: &Path, name: &str) -> Result<(File, u64), String> {
     }
 }
 
-/// Reads a file that must have this size.
 fn read(dir: &Path, name: &str, size: usize) -> Result<Vec<u8>, String> {
     let (file, length) = open_values(dir, name)?;
     if length != size as u64 {

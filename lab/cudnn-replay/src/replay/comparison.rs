@@ -1,4 +1,4 @@
-//! Finds the changes between two releases, and what became worse.
+//! Finds the changes between two releases, and decides which are regressions.
 
 use cudnn_store::captures::{Engine, Status};
 use serde::Serialize;
@@ -17,9 +17,9 @@ pub struct ComparisonRow {
     pub before: ReplayReport,
     /// The report about the second release.
     pub after: ReplayReport,
-    /// The changes, the worst first.
+    /// The changes, with the worst first.
     pub changes: Vec<Change>,
-    /// Whether the plans of both reports returned the same bits. `None` if none was executed with both releases.
+    /// Whether the plans of both releases returned the same bits. `None` if no plan was executed with both.
     #[serde(skip)]
     pub has_same_bits: Option<bool>,
 }
@@ -35,7 +35,7 @@ pub struct Change {
     pub text: String,
 }
 
-/// What changed, the most severe last.
+/// The aspects that can change, with the most severe last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Aspect {
@@ -51,7 +51,7 @@ pub enum Aspect {
     Repeatability,
     /// The error of the outputs.
     Error,
-    /// Memory that belongs to no output.
+    /// Memory that does not belong to an output.
     Memory,
     /// The status.
     Status,
@@ -59,19 +59,19 @@ pub enum Aspect {
 
 /// A workspace is larger if it grows by more than this number of bytes and by more than a tenth.
 const WORKSPACE_MARGIN: u64 = 1 << 20;
-/// An execution is slower if it needs this multiple of the time, and this number of milliseconds more. Measurements of
-/// the same execution differ by some microseconds.
+/// An execution is slower if it takes longer by this factor, and by this number of milliseconds. Measurements of the
+/// same execution differ by some microseconds.
 const TIME_FACTOR: f64 = 1.2;
 const TIME_MARGIN: f64 = 0.01;
-/// An error is larger if it is this multiple, and more than this number of units.
+/// An error is larger if it grows by this factor and exceeds this number of units.
 const ERROR_FACTOR: f64 = 4.0;
-/// The multiple for engines that round more often, and that have the same notes about it.
+/// The factor for engines that round more often and have the same notes about it.
 const ROUNDING_FACTOR: f64 = 16.0;
 /// The notes of engines that compute with less precision or in a different order.
 const ROUNDING_NOTES: &[&str] = &["down_convert_inputs", "reduced_precision_reduction", "fft", "winograd"];
 
 impl ComparisonRow {
-    /// Compares two reports about a graph, with which these engines were tried.
+    /// Compares two reports about a graph that was replayed with these engines.
     pub fn new(graph: String, label: String, engines: &Engines, before: ReplayReport, after: ReplayReport) -> Self {
         let mut changes = changes(engines, &before, &after);
         changes.sort_by(|a, b| b.cmp(a));
@@ -86,7 +86,7 @@ impl ComparisonRow {
     }
 }
 
-/// Sorts by what became worse: the most severe change first, otherwise in the order of the capture.
+/// Sorts the most severe regressions to the front, and otherwise keeps the order of the capture.
 pub fn sort(rows: &mut [ComparisonRow]) {
     rows.sort_by_key(|row| {
         let worst = row.changes.iter().filter(|change| change.is_worse).map(|change| change.aspect).max();
@@ -94,12 +94,11 @@ pub fn sort(rows: &mut [ComparisonRow]) {
     });
 }
 
-/// Returns the largest error of all executions.
 fn largest_error(report: &ReplayReport) -> Option<f64> {
     runs(report).filter_map(|run| run.error).reduce(f64::max)
 }
 
-/// Returns the status, engine, workspace, time to build, time of an execution, and largest error.
+/// Returns the status, engine, workspace, build time, execution time, and largest error.
 pub fn cells(report: &ReplayReport) -> [String; 6] {
     let plan = working_plan(report);
     let of_plan = |text: &dyn Fn(&PlanReport) -> String| plan.map_or(String::new(), text);
@@ -134,7 +133,6 @@ pub fn working_plan(report: &ReplayReport) -> Option<&PlanReport> {
     built(report).next()
 }
 
-/// Returns the plans that were built.
 fn built(report: &ReplayReport) -> impl Iterator<Item = &PlanReport> {
     report.plans.iter().filter(|plan| plan.skipped.is_none())
 }
@@ -145,7 +143,6 @@ pub fn status(report: &ReplayReport) -> ReportStatus {
     failed.map_or(report.status, ReportStatus::Returned)
 }
 
-/// Orders statuses: success, a refusal, the end of the process.
 fn severity(status: ReportStatus) -> u8 {
     match status {
         ReportStatus::SUCCESS => 0,
@@ -158,7 +155,6 @@ fn runs(report: &ReplayReport) -> impl Iterator<Item = &Run> {
     report.plans.iter().flat_map(|plan| &plan.runs)
 }
 
-/// Formats an engine with its knobs.
 fn engine(engine: &Engine) -> String {
     let knobs: String = engine.knobs.iter().map(|(name, value)| format!(" {name}={value}")).collect();
     format!("{}{knobs}", engine.index)
@@ -192,7 +188,6 @@ impl Change {
     }
 }
 
-/// A plan of each release, to compare.
 struct Pair<'a> {
     before: &'a PlanReport,
     after: &'a PlanReport,
@@ -200,7 +195,7 @@ struct Pair<'a> {
     engine: Option<String>,
 }
 
-/// Returns the plans that were built with both releases: the first ones, or those of each engine if all were tried.
+/// Returns the plans that were built with both releases: the first ones, or all if all engines were tried.
 fn pairs<'a>(engines: &Engines, before: &'a ReplayReport, after: &'a ReplayReport) -> Vec<Pair<'a>> {
     if *engines != Engines::All {
         let both = working_plan(before).zip(working_plan(after));
@@ -213,8 +208,8 @@ fn pairs<'a>(engines: &Engines, before: &'a ReplayReport, after: &'a ReplayRepor
     built(before).filter_map(pair).collect()
 }
 
-/// Returns the plan in the report `other` with the same engine and knobs. If each report has a single plan with the
-/// engine, the knobs may differ, because a release may have other default knobs.
+/// Returns the plan in `other` with the same engine and knobs. If each report has a single plan with the engine, the
+/// knobs may differ, because releases can have different default knobs.
 fn counterpart<'a>(plan: &PlanReport, own: &ReplayReport, other: &'a ReplayReport) -> Option<&'a PlanReport> {
     let others: Vec<&PlanReport> = with_engine(other, plan.engine.index).collect();
     let is_single = with_engine(own, plan.engine.index).count() == 1;
@@ -224,19 +219,19 @@ fn counterpart<'a>(plan: &PlanReport, own: &ReplayReport, other: &'a ReplayRepor
     }
 }
 
-/// Returns the plans with this engine, also those that were not built.
+/// Returns the plans with this engine, including plans that were not built.
 fn with_engine(report: &ReplayReport, index: i64) -> impl Iterator<Item = &PlanReport> {
     report.plans.iter().filter(move |plan| plan.engine.index == index)
 }
 
-/// Names the engine of a plan, with the knobs if the report has several plans with this engine.
+/// Names the engine of a plan, with the knobs if several plans have this engine.
 fn name(plan: &PlanReport, report: &ReplayReport) -> String {
     let is_single = with_engine(report, plan.engine.index).count() == 1;
     if is_single { format!("engine {}", plan.engine.index) } else { format!("engine {}", engine(&plan.engine)) }
 }
 
-/// Returns why a plan of the report `own` was not built with the other release. `None` if it was built, or if the other
-/// release tried the engine only with other knobs.
+/// Returns why a plan of `own` was not built with the other release. Returns `None` if it was built, or if the other
+/// release only tried the engine with other knobs.
 fn refusal<'a>(plan: &PlanReport, own: &ReplayReport, other: &'a ReplayReport) -> Option<&'a str> {
     match counterpart(plan, own, other) {
         Some(other) => other.skipped.as_deref(),
@@ -245,7 +240,6 @@ fn refusal<'a>(plan: &PlanReport, own: &ReplayReport, other: &'a ReplayReport) -
     }
 }
 
-/// Returns the plans that were built only with the first release.
 fn lost(before: &ReplayReport, after: &ReplayReport) -> impl Iterator<Item = Change> {
     built(before).filter_map(|plan| {
         let text = format!("{} does not work any more: {}", name(plan, before), refusal(plan, before, after)?);
@@ -266,20 +260,18 @@ fn gained(before: &ReplayReport, after: &ReplayReport) -> impl Iterator<Item = C
 }
 
 impl<'a> Pair<'a> {
-    /// Returns the executions with equal values.
     fn runs(&self) -> impl Iterator<Item = (&'a Run, &'a Run)> + use<'a> {
         let (before, after) = (self.before, self.after);
         before.runs.iter().filter_map(|run| Some((run, after.runs.iter().find(|other| other.data == run.data)?)))
     }
 
-    /// Returns a text with the engine, if all engines were tried, and the data set.
+    /// Adds the engine, if all engines were tried, and the data set.
     fn at(&self, data: Option<DataSet>, text: &str) -> String {
         let data = data.map(|data| format!("{data:?}").to_lowercase());
         let place = self.engine.clone().into_iter().chain(data).collect::<Vec<String>>().join(", ");
         if place.is_empty() { text.to_owned() } else { format!("{place}: {text}") }
     }
 
-    /// Returns the changes of the results, with each data set.
     fn results(&self) -> Vec<Change> {
         let mut changes = Vec::new();
         let mut add = |is_worse, aspect, run: &Run, text: &str| {
@@ -305,7 +297,7 @@ impl<'a> Pair<'a> {
         changes
     }
 
-    /// Returns the outputs whose errors became worse, or the largest error that changed.
+    /// Returns the outputs with larger errors than before, or otherwise the largest error if it changed.
     fn errors(&self) -> Vec<Change> {
         let [notes_before, notes] = [self.before, self.after].map(|plan| rounding_notes(&plan.engine));
         let factor = if !notes.is_empty() && notes_before == notes { ROUNDING_FACTOR } else { ERROR_FACTOR };
@@ -348,7 +340,6 @@ impl<'a> Pair<'a> {
         self.runs().filter(have_run).map(|(a, b)| a.bits == b.bits).reduce(|a, b| a && b)
     }
 
-    /// Returns the changes of the engine, the time and the workspace.
     fn costs(&self) -> Vec<Change> {
         let (a, b) = (self.before, self.after);
         let mut changes = Vec::new();
@@ -403,7 +394,7 @@ mod tests {
             .collect()
     }
 
-    /// A large error with one data set, output or engine is normal with TF32, and must not hide a regression elsewhere.
+    /// Large errors are normal with TF32, and must not hide a regression in another data set, output or engine.
     #[test]
     fn a_regression_is_found_next_to_larger_errors() {
         let with = |integers: [f64; 2], normal: [f64; 2]| {
@@ -432,7 +423,6 @@ mod tests {
         );
         assert_eq!(found(&Engines::First, &good, &with([0.5, 0.0], [6000.0, 0.9])), []);
 
-        // With all engines, each one is compared with itself.
         let engines = |plans: &[(i64, &ReplayReport)]| {
             let plan = |(index, report): &(i64, &ReplayReport)| {
                 let mut plan = report.plans[0].clone();
@@ -460,7 +450,7 @@ mod tests {
         );
     }
 
-    /// Returns a report with these plans: the engine, its knob, and the error.
+    /// Returns a report with plans of an engine, a knob, and an error.
     fn all_engines(plans: &[(i64, i64, f64)]) -> ReplayReport {
         let plan = |(index, tile, error): &(i64, i64, f64)| {
             let mut plan = report(*error, 0).plans.remove(0);
@@ -471,7 +461,7 @@ mod tests {
         ReplayReport { plans: plans.iter().map(plan).collect(), ..report(0.0, 0) }
     }
 
-    /// Heuristics propose an engine several times, with other knobs.
+    /// Heuristics may propose an engine several times with different knobs.
     #[test]
     fn each_configuration_of_an_engine_is_compared_with_itself() {
         let texts = |before: &ReplayReport, after: &ReplayReport| -> Vec<String> {
@@ -493,7 +483,6 @@ mod tests {
             texts(&before, &other),
             ["worse: engine 2 TILE=9: 1 byte after tensor 3", "engine 2 TILE=8 does not work any more: NOT_SUPPORTED"]
         );
-        // A release with other defaults.
         assert_eq!(
             texts(&all_engines(&[(2, 1, 0.5)]), &all_engines(&[(2, 8, 500.0)])),
             [

@@ -2,12 +2,12 @@
 
 use super::request::DataSet;
 
-/// Returns the value of an element. Equal arguments always return the same value.
+/// Returns the value of an element, which depends only on the arguments.
 pub(super) fn value(data: DataSet, seed: u64, index: u64) -> f64 {
     let mut next = random(seed ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let bits = next();
     match data {
-        // Three of four are zeros.
+        // Three of four elements are zero.
         DataSet::Integers => [0.0, 1.0, 0.0, -1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 2.0, 0.0, -2.0, 0.0, 0.0, 0.0, 0.0]
             .get((bits >> 60) as usize)
             .copied()
@@ -23,12 +23,10 @@ pub(super) fn value(data: DataSet, seed: u64, index: u64) -> f64 {
             let exponent = ((bits >> 8) % 13) as i32 - 6;
             sign * mantissa * power_of_two(exponent)
         }
-        // The values come from files.
         DataSet::Captured => 0.0,
     }
 }
 
-/// Returns 2 to the power of a small number.
 fn power_of_two(exponent: i32) -> f64 {
     f64::from_bits(u64::from((1023 + exponent).unsigned_abs()) << 52)
 }

@@ -8,13 +8,12 @@ use half::{bf16, f16};
 pub(super) fn size(ty: DataType) -> Option<usize> {
     match element_bits(ty).and_then(|bits| usize::try_from(bits).ok()) {
         Some(bits) if is_readable(ty) => Some(bits / 8),
-        // Packed to bits in memory, which needs less.
+        // Booleans are packed in memory, and need less there.
         _ if ty == DataType::CUDNN_DATA_BOOLEAN => Some(1),
         _ => None,
     }
 }
 
-/// Returns whether the values in memory can be read and written here.
 pub(super) fn is_readable(ty: DataType) -> bool {
     is_integer(ty) && ty != DataType::CUDNN_DATA_BOOLEAN
         || matches!(
@@ -29,7 +28,6 @@ pub(super) fn is_readable(ty: DataType) -> bool {
         )
 }
 
-/// Returns whether the type has only integers.
 pub(super) fn is_integer(ty: DataType) -> bool {
     matches!(
         ty,
@@ -57,7 +55,7 @@ pub(super) fn precision(ty: DataType) -> f64 {
     libm::exp2(-f64::from(bits))
 }
 
-/// Returns the value of an element. Bytes that are missing count as zeros.
+/// Returns the value of an element. Missing bytes count as zeros.
 pub(super) fn decode(ty: DataType, bytes: &[u8]) -> f64 {
     fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
         bytes.first_chunk().copied().unwrap_or_else(|| {
@@ -84,7 +82,7 @@ pub(super) fn decode(ty: DataType, bytes: &[u8]) -> f64 {
     }
 }
 
-/// Sets the first bytes to the nearest value of the type. Values that are too large become the largest finite one.
+/// Sets the first bytes to the nearest finite value of the type.
 pub(super) fn encode(ty: DataType, value: f64, bytes: &mut [u8]) {
     fn set<const N: usize>(bytes: &mut [u8], value: [u8; N]) {
         if let Some(bytes) = bytes.first_chunk_mut() {
@@ -128,7 +126,7 @@ const E5M2: Fp8 = Fp8 { mantissa: 2, bias: 15, max: 0x7b };
 fn decode_fp8(Fp8 { mantissa, bias, max }: Fp8, byte: u8) -> f64 {
     let (code, sign) = (byte & 0x7f, if byte >= 0x80 { -1.0 } else { 1.0 });
     if code > max {
-        // E5M2 has an infinity, followed by NaNs.
+        // In E5M2, an infinity and NaNs follow.
         return if mantissa == 2 && code == max + 1 { sign * f64::INFINITY } else { f64::NAN };
     }
     let fraction = f64::from(code & ((1 << mantissa) - 1)) / f64::from(1 << mantissa);

@@ -21,20 +21,18 @@ use super::request::{DataSet, PlanReport, Request, Run};
 use super::stopwatch::Stopwatch;
 use super::threads::Threads;
 
-/// Executes the plans of a graph.
 pub(super) struct Executor<'a> {
     gpu: &'a Gpu,
     handle: &'a Handle,
     threads: &'a Threads,
     request: &'a Arc<Request>,
-    /// The first data sets, until they are needed.
     ahead: Option<PreparedAhead>,
-    /// The data sets in memory, and those that were requested.
+    /// The data sets in memory, and the requested ones.
     prepared: Vec<Prepared>,
     prepared_for: &'a [DataSet],
-    /// Measures plans, from the first measurement on.
+    /// Measures plans. Created by the first measurement.
     stopwatch: Option<Stopwatch>,
-    /// Why no graph can be executed.
+    /// The reason why no graph can be executed.
     pub(super) refusal: Option<String>,
     /// The skipped data sets and measurements, with the reasons.
     pub(super) problems: Vec<String>,
@@ -62,11 +60,10 @@ impl<'a> Executor<'a> {
         }
     }
 
-    /// Executes a plan with each data set.
     pub(super) fn execute(&mut self, plan: &Plan, report: &mut PlanReport, step: &mut Step<'_>) {
         let request = self.request;
         for data in request.data.chunks(at_once(request)) {
-            // The values stay for other plans if all data sets fit.
+            // Reuse the values for other plans if all data sets fit.
             if self.prepared_for != data {
                 self.prepared.clear();
                 step("computed the references");
@@ -81,7 +78,7 @@ impl<'a> Executor<'a> {
         }
     }
 
-    /// Executes a plan with the prepared data sets. Returns whether all executions succeeded.
+    /// Returns whether all executions succeeded.
     fn execute_prepared(&self, plan: &Plan, report: &mut PlanReport, step: &mut Step<'_>) -> bool {
         for prepared in &self.prepared {
             step(&format!("executed engine {}", report.engine.index));
@@ -96,7 +93,7 @@ impl<'a> Executor<'a> {
             let is_fine = run.status == Status::SUCCESS;
             report.runs.push(run);
             if !is_fine {
-                // An error of the device is permanent.
+                // Errors of the device are permanent.
                 return false;
             }
         }
@@ -148,7 +145,7 @@ impl<'a> Executor<'a> {
         repeated.map(drop)
     }
 
-    /// Executes a plan again and again. Returns whether the outputs are always the same.
+    /// Executes a plan repeatedly. Returns whether the outputs are always the same.
     fn repeat(&self, plan: &Plan, prepared: &Prepared, after: &[Vec<u8>]) -> Result<bool, Failure> {
         let mut is_repeatable = true;
         for _ in 1..self.request.repeat {
@@ -158,7 +155,6 @@ impl<'a> Executor<'a> {
         Ok(is_repeatable)
     }
 
-    /// Executes a plan once.
     fn launch(&self, plan: &Plan, prepared: &Prepared) -> Result<Launch, Failure> {
         let launch = Launch::new(self.gpu, &prepared.memory, plan)?;
         execute(self.handle, plan, &launch.pack)?;
@@ -166,7 +162,6 @@ impl<'a> Executor<'a> {
         Ok(launch)
     }
 
-    /// Returns the median time of an execution in milliseconds.
     fn median_ms(&mut self, plan: &Plan) -> Result<Option<f64>, Failure> {
         let Some(prepared) = self.prepared.first() else { return Ok(None) };
         let launch = Launch::new(self.gpu, &prepared.memory, plan)?;
@@ -179,7 +174,6 @@ impl<'a> Executor<'a> {
     }
 }
 
-/// Returns the variant pack for the tensors in these buffers on the device and on the host.
 pub(super) fn variant_pack(
     memory: &Memory,
     device: &[Option<GpuMemory>],
@@ -200,7 +194,7 @@ pub(super) fn variant_pack(
         .finalize()
 }
 
-/// Returns the bytes of host memory, which is aligned to 8 bytes.
+/// Returns the bytes in host memory that is aligned to 8 bytes.
 pub(super) fn aligned(bytes: &[u8]) -> Vec<u64> {
     let word = |chunk: &[u8]| {
         let mut word = [PATTERN; 8];
@@ -210,13 +204,12 @@ pub(super) fn aligned(bytes: &[u8]) -> Vec<u64> {
     bytes.chunks(8).map(word).collect()
 }
 
-/// Executes a plan.
 pub(super) fn execute(handle: &Handle, plan: &Plan, pack: &Descriptor) -> Result<(), Error> {
     // SAFETY: plan and pack are finalized, and their memory lives until the work on the default stream is done.
     unsafe { check!(cudnn_loader::cudnnBackendExecute(handle.raw(), plan.descriptor.raw(), pack.raw())) }
 }
 
-/// Describes the first byte of each red zone around a workspace of this size that was changed.
+/// Describes the first changed byte of each red zone around a workspace of this size.
 pub(super) fn workspace_damage(gpu: &Gpu, workspace: &GpuMemory, size: usize) -> Result<Vec<String>, Failure> {
     let mut damage = Vec::new();
     for start in [0, RED_ZONE + size] {
@@ -229,7 +222,6 @@ pub(super) fn workspace_damage(gpu: &Gpu, workspace: &GpuMemory, size: usize) ->
     Ok(damage)
 }
 
-/// Memory on the device, and a variant pack that refers to it.
 struct Launch {
     device: Vec<Option<GpuMemory>>,
     host: Vec<Vec<u64>>,
@@ -253,7 +245,7 @@ impl Launch {
         Ok(Launch { device, host, workspace, pack })
     }
 
-    /// Returns the bytes of these buffers after the execution, and empty ones for the others.
+    /// Returns the bytes of the wanted buffers after the execution. Others are empty.
     fn read(&self, gpu: &Gpu, is_wanted: impl Fn(usize) -> bool) -> Result<Vec<Vec<u8>>, Failure> {
         let buffers = self.device.iter().zip(&self.host).enumerate().map(|(buffer, (device, host))| match device {
             _ if !is_wanted(buffer) => Ok(Vec::new()),

@@ -1,4 +1,4 @@
-//! Limits the memory of the host for graphs that are prepared ahead.
+//! Limits the host memory for graphs that are prepared ahead.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,14 +7,14 @@ use cudnn_graph::Graph;
 
 use super::tensor::Tensor;
 
-/// A part of the memory of the host, in bytes, until it is dropped.
+/// A share of the host memory, which is released on drop.
 pub(super) struct Share {
     bytes: usize,
     used: Arc<AtomicUsize>,
 }
 
 impl Share {
-    /// Adds bytes to the `used` ones. Returns `None` if the sum exceeds the maximum. Only one thread may add bytes.
+    /// Adds bytes to `used`, unless the sum would exceed the maximum. Only one thread may add bytes.
     pub(super) fn take(bytes: usize, used: &Arc<AtomicUsize>, max: usize) -> Option<Self> {
         if used.load(Ordering::Relaxed).saturating_add(bytes) > max {
             return None;
@@ -30,7 +30,7 @@ impl Drop for Share {
     }
 }
 
-/// Returns about the memory of the host for the tensors of a graph, and for this number of bytes per element.
+/// Returns the approximate host memory for the tensors of a graph with this number of bytes per element.
 pub(super) fn host_bytes(graph: &Graph, per_element: usize) -> usize {
     let bytes = |tensor: Tensor| tensor.span().saturating_add(tensor.count().saturating_mul(per_element));
     graph.tensors().filter_map(|node| Tensor::new(node).ok()).map(bytes).fold(0, usize::saturating_add)

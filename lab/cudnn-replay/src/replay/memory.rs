@@ -9,27 +9,21 @@ use rayon::prelude::*;
 use super::element;
 use super::tensor::{Array, ELEMENTS_AT_ONCE, Tensor};
 
-/// The size of the red zone before and after each buffer.
 pub(super) const RED_ZONE: usize = 4096;
 /// The byte of red zones and gaps. Floating-point numbers of such bytes are NaN.
 pub(super) const PATTERN: u8 = 0xff;
-/// The driver aligns memory to this number of bytes.
+/// The alignment of memory from the driver.
 const ALIGNMENT: usize = 256;
 
-/// The memory of all tensors.
 #[derive(Clone, Debug)]
 pub(super) struct Memory {
-    /// The buffers, with red zones.
     pub(super) buffers: Vec<Buffer>,
-    /// The tensors.
     pub(super) places: Vec<TensorPlace>,
 }
 
-/// A buffer.
 #[derive(Clone, Debug)]
 pub(super) struct Buffer {
     pub(super) is_host: bool,
-    /// The bytes before the execution.
     pub(super) bytes: Vec<u8>,
     /// Whether all bytes are the [`PATTERN`].
     pub(super) is_empty: bool,
@@ -42,7 +36,6 @@ pub(super) struct Buffer {
 struct ByteSet(Vec<u64>);
 
 impl ByteSet {
-    /// The number of bytes in a block.
     const BLOCK: usize = 64;
 
     fn new(size: usize) -> Self {
@@ -61,13 +54,12 @@ impl ByteSet {
         }
     }
 
-    /// Returns the bits of a block, the first byte in the lowest one.
+    /// Returns the bits of a block, with the first byte in the lowest bit.
     fn block(&self, block: usize) -> u64 {
         self.0.get(block).copied().unwrap_or(0)
     }
 }
 
-/// The place of a tensor.
 #[derive(Clone, Debug)]
 pub(super) struct TensorPlace {
     pub(super) tensor: Tensor,
@@ -77,11 +69,11 @@ pub(super) struct TensorPlace {
 }
 
 impl Memory {
-    /// Lays out tensors as in an execution, in at most `max` bytes. Other tensors get a buffer each.
+    /// Lays out tensors as in an execution, in at most `max` bytes. Other tensors get separate buffers.
     pub(super) fn new(tensors: Vec<Tensor>, execution: Option<&ExecutionRecord>, max: usize) -> Result<Self, String> {
         let execution = execution.filter(|execution| !has_placeholders(execution));
         let mut memory = Memory { buffers: Vec::new(), places: Vec::new() };
-        // Of each captured buffer: the index, and the distance of its start from the red zone.
+        // For each captured buffer, the index, and the distance of its start from the red zone.
         let mut captured = BTreeMap::<(usize, bool), (usize, usize)>::new();
         let mut sizes: Vec<(bool, usize)> = Vec::new();
         for tensor in tensors {
@@ -130,7 +122,6 @@ impl Memory {
         Ok(memory)
     }
 
-    /// Sets the elements of a tensor.
     pub(super) fn fill(&mut self, place: &TensorPlace, value: impl Fn(u64) -> f64 + Sync) {
         let Some(buffer) = self.buffers.get_mut(place.buffer) else { return };
         let Some(bytes) = buffer.bytes.get_mut(place.offset..) else { return };
@@ -153,24 +144,21 @@ impl Memory {
         }
     }
 
-    /// Returns the memory from the first element of a tensor on.
+    /// Returns the memory from the first element of a tensor.
     fn start(&self, place: &TensorPlace) -> Option<&[u8]> {
         self.buffers.get(place.buffer)?.bytes.get(place.offset..)
     }
 
-    /// Returns the values of tensors by uid.
     pub(super) fn values(&self, is_wanted: impl Fn(i64) -> bool) -> BTreeMap<i64, Array> {
         let value = |place: &TensorPlace| Some((place.tensor.uid, place.tensor.read(self.start(place)?)));
         self.places.iter().filter(|place| is_wanted(place.tensor.uid)).filter_map(value).collect()
     }
 
-    /// Returns an element of a tensor.
     pub(super) fn element(&self, uid: i64, index: usize) -> Option<f64> {
         let place = self.places.iter().find(|place| place.tensor.uid == uid)?;
         Some(place.tensor.element(self.start(place)?, index))
     }
 
-    /// Sets the first bytes of a tensor.
     pub(super) fn write(&mut self, place: &TensorPlace, bytes: &[u8]) {
         let end = place.offset + bytes.len().min(place.tensor.span());
         let Some(buffer) = self.buffers.get_mut(place.buffer) else { return };
@@ -180,7 +168,6 @@ impl Memory {
         }
     }
 
-    /// Allows executions to change the elements of a tensor.
     pub(super) fn allow_writes(&mut self, place: &TensorPlace) {
         let Some(buffer) = self.buffers.get_mut(place.buffer) else { return };
         let size = element::size(place.tensor.ty).unwrap_or(1);
@@ -195,7 +182,6 @@ impl Memory {
         }
     }
 
-    /// Describes the first changed byte of a buffer that must not change.
     pub(super) fn damage(&self, buffer: usize, after: &[u8]) -> Option<String> {
         let Buffer { bytes, writable, .. } = self.buffers.get(buffer)?;
         let blocks = bytes.chunks(ByteSet::BLOCK).zip(after.chunks(ByteSet::BLOCK)).enumerate();
@@ -227,8 +213,8 @@ fn too_large(bytes: usize, max: usize) -> String {
     format!("the tensors need {bytes} bytes of memory, and at most {max} are used")
 }
 
-/// Returns whether the addresses mean nothing, because a CUDA graph was filled with the same one for several tensors. XLA
-/// does so, and sets the actual addresses when it launches the graph.
+/// Returns whether the addresses are meaningless, because a CUDA graph was filled with the same address for several
+/// tensors. XLA does this, and sets the actual addresses when it launches the graph.
 fn has_placeholders(execution: &ExecutionRecord) -> bool {
     let mut places = BTreeSet::new();
     let device_memory =
@@ -237,8 +223,7 @@ fn has_placeholders(execution: &ExecutionRecord) -> bool {
         && !device_memory.map(|place| (place.buffer, place.offset)).all(|place| places.insert(place))
 }
 
-/// Returns the distance of a buffer from the red zone, so that an address in it has the captured alignment and no larger
-/// one.
+/// Returns the distance of a buffer from the red zone, so that an address in it has exactly the captured alignment.
 fn shift(offset: usize, alignment: u64) -> usize {
     let alignment = usize::try_from(alignment).unwrap_or(1).clamp(1, ALIGNMENT).next_power_of_two();
     let wanted = alignment % ALIGNMENT;

@@ -1,8 +1,8 @@
 //! Plans and executes a graph with the loaded cuDNN.
 //!
-//! Graphs are replayed in another process, because cuDNN may crash, hang or abort: the parent sends a [`Request`] for each
-//! graph, and the child appends it to a [`Queue`] and returns a [`ReplayReport`]. A module imports only modules above it in this
-//! list:
+//! Graphs are replayed in a child process, because cuDNN may crash, hang or abort. The parent sends a [`Request`] for
+//! each graph, and the child appends it to a [`Queue`] and returns a [`ReplayReport`]. A module imports only modules
+//! above it in this list:
 //!
 //! | module | purpose |
 //! | --- | --- |

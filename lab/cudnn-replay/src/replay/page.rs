@@ -8,13 +8,12 @@ use cudnn_os::escape::one_line;
 use super::comparison::{self, ComparisonRow};
 use super::request::ReplayReport;
 
-/// The command in the first bytes of a page.
 const GENERATOR: &str = "cudnn-lab replay";
 
 const STYLE: &str = "body{font:14px sans-serif;margin:2em}table{border-collapse:collapse}\
     td,th{border:1px solid #ccc;padding:4px 8px;text-align:left;vertical-align:top}.worse{background:#fdd}";
 
-/// Returns whether a file that starts with these bytes is such a page.
+/// Returns whether a file that starts with these bytes is a page of `replay`.
 pub fn is_page(start: &[u8]) -> bool {
     is_page_of(GENERATOR, start)
 }
@@ -28,8 +27,7 @@ fn first_bytes(generator: &str) -> String {
     format!("<!DOCTYPE html>\n<html lang=\"en\"><meta name=\"generator\" content=\"{generator}\">")
 }
 
-/// Returns the start of a page of a command: the title, today's date (UTC), these paragraphs, and the unreadable parts of
-/// the capture.
+/// Returns the start of a page: the title, today's date (UTC), these paragraphs, and the capture's problems.
 pub fn open(generator: &str, title: &str, paragraphs: Vec<String>, problems: &[String]) -> String {
     let title = escape(title);
     let mut page = format!(
@@ -47,7 +45,7 @@ pub fn open(generator: &str, title: &str, paragraphs: Vec<String>, problems: &[S
 }
 
 /// Returns the page about two releases with these titles. The notes are facts about both, such as the device, and the
-/// problems are the unreadable parts of the capture. The page contains today's date (UTC).
+/// problems are the unreadable parts of the capture.
 pub fn html(titles: &[String; 2], rows: &[ComparisonRow], notes: &[String], problems: &[String]) -> String {
     let worse = rows.iter().filter(|row| row.is_worse()).count();
     let mut paragraphs = vec![format!("{worse} of {} graphs became worse.", rows.len())];
@@ -69,7 +67,6 @@ pub fn html(titles: &[String; 2], rows: &[ComparisonRow], notes: &[String], prob
             })
             .collect();
         let same = row.has_same_bits.map_or("", |same| if same { "yes" } else { "no" });
-        // Writing to a string cannot fail.
         let _ = writeln!(
             page,
             "<tr{class}><td rowspan=2>{}<br><code>{}</code>{}<td rowspan=2>{same}<td rowspan=2>{}</tr>",
@@ -84,7 +81,6 @@ pub fn html(titles: &[String; 2], rows: &[ComparisonRow], notes: &[String], prob
     page
 }
 
-/// Returns the cells of a report, after the name of the release.
 fn cells(release: &str, report: &ReplayReport) -> String {
     let [status, engine, workspace, build, time, error] = comparison::cells(report).map(|cell| escape(&cell));
     let reason = report.reason.as_ref().map_or(String::new(), |reason| format!("<br>{}", escape(reason)));
@@ -92,7 +88,7 @@ fn cells(release: &str, report: &ReplayReport) -> String {
     format!("<td>{release}<td>{status}{reason}<td>{engine}<td>{workspace}<td>{build}<td>{time}<td>{error}")
 }
 
-/// Returns the date of a number of seconds since 1970, such as `2026-11-25`.
+/// Returns the date for a number of seconds since 1970, such as `2026-11-25`.
 fn date(seconds: u64) -> String {
     let is_leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let mut days = seconds / 86_400;
@@ -112,7 +108,7 @@ fn date(seconds: u64) -> String {
     format!("{year}-{month:02}-{:02}", days + 1)
 }
 
-/// Escapes elements, and characters that are invisible, change the order of the text, or are not allowed in XML.
+/// Escapes markup, and characters that are invisible, change the text direction, or are not allowed in XML.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in one_line(text).chars() {

@@ -20,10 +20,9 @@ use crate::rebuild::{Refused, is_graph, rebuild};
 
 /// Receives a description of each step that may take long.
 pub(super) type Step<'a> = dyn FnMut(&str) + 'a;
-/// Receives each plan.
 pub(super) type Execute<'a> = dyn FnMut(&Plan, &mut PlanReport, &mut Step<'_>) + 'a;
 
-/// A configuration, or the reason why there is none.
+/// A configuration, or the reason why it could not be created.
 pub(super) struct EngineConfiguration {
     pub(super) engine: Engine,
     pub(super) configuration: Result<Descriptor, Error>,
@@ -47,12 +46,12 @@ pub(super) fn plan(
         }
     };
     if !request.graph.root().is_some_and(is_graph) {
-        // The descriptor of a failed call, which cuDNN accepts now.
+        // This descriptor belongs to a failed call, and cuDNN accepts it now.
         report.status = ReportStatus::SUCCESS;
         return;
     }
     report.status = cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED.into();
-    // Clears the text of an earlier graph.
+    // Clear the text of an earlier graph.
     last_error();
     let mut proposed = Vec::new();
     let mut counts = [0; 2];
@@ -121,7 +120,7 @@ pub(super) fn plan(
     }
 }
 
-/// Appends the most informative line of cuDNN's error text, if there is one.
+/// Appends the most informative line of cuDNN's error text.
 pub(super) fn with_reason(text: impl Display, error: &str) -> String {
     match cudnn_backend::first_reason(error) {
         "" => text.to_string(),
@@ -129,7 +128,7 @@ pub(super) fn with_reason(text: impl Display, error: &str) -> String {
     }
 }
 
-/// Returns cuDNN's last error text, which a successful call of the heuristics may leave behind.
+/// Returns cuDNN's last error text, which a successful query of the heuristics may leave behind.
 fn last_error() -> String {
     let mut text = [0_u8; 4096];
     // SAFETY: the buffer has the given size, and cuDNN ends the text with a zero.

@@ -1,4 +1,4 @@
-//! The values of a data set, and the comparison of outputs with the reference.
+//! Prepares the values of a data set, and compares outputs with the reference.
 
 use std::collections::BTreeMap;
 
@@ -18,29 +18,25 @@ use super::request::{DataSet, OutputError, Request, Run};
 use super::tensor::Tensor;
 use super::{accuracy, data, element, reference};
 
-/// The values of a data set.
 pub(super) struct Prepared {
     pub(super) data: DataSet,
     pub(super) memory: Memory,
-    /// The uids of the tensors whose values before the execution matter.
+    /// The uids of the tensors that need values before the execution.
     given: Vec<i64>,
-    /// The uids of the outputs.
     pub(super) written: Vec<i64>,
-    /// The outputs, or the reason why there is no reference.
+    /// The expected outputs, or the reason why there is no reference.
     pub(super) expected: Result<BTreeMap<i64, Expected>, String>,
     /// The captured values, if they are the data set.
     captured: Option<TensorValues>,
 }
 
 impl Prepared {
-    /// Returns the inputs of a graph with the reference, if there is one.
     pub(super) fn new(request: &Request, data: DataSet) -> Result<Self, String> {
         let mut prepared = Prepared::without_reference(request, data)?;
         prepared.expected = prepared.reference(&request.graph, reference::MAX_PRODUCTS);
         Ok(prepared)
     }
 
-    /// Returns the inputs of a graph.
     pub(super) fn without_reference(request: &Request, data: DataSet) -> Result<Self, String> {
         let graph = &request.graph;
         let nodes = || graph.nodes().iter();
@@ -72,7 +68,7 @@ impl Prepared {
         let id = graph.id();
         let scratch = if is_attention_gradient(graph) { read.as_slice() } else { &[] };
         let is_scratch = |uid| written.contains(&uid) && scratch.contains(&uid);
-        // Other values before the execution are meaningless.
+        // Tensors that are only written need no values.
         let is_read = |uid| !written.contains(&uid) || read.contains(&uid) || graph.reads_outputs();
         for place in memory.places.clone() {
             let Tensor { uid, ty, is_by_value, is_plain, .. } = place.tensor;
@@ -90,7 +86,7 @@ impl Prepared {
                     memory.write(&place, bytes);
                 }
             } else if is_scratch(uid) || element::is_integer(ty) && !(is_known && is_readable) {
-                // Sums start from zero. Lengths, offsets or page numbers must be valid.
+                // Sums start from zero. Lengths, offsets and page numbers must be valid.
                 memory.fill(&place, |_| 0.0);
             } else if is_read {
                 memory.fill(&place, |index| data::value(data, seed, index));
@@ -123,7 +119,6 @@ impl Prepared {
         reference::compute_within(products, graph, given, &|uid, index| memory.element(uid, index))
     }
 
-    /// Returns the places of the outputs with their bytes after the execution.
     pub(super) fn outputs<'a>(&'a self, after: &'a [Vec<u8>]) -> impl Iterator<Item = (&'a TensorPlace, &'a [u8])> {
         let places = self.memory.places.iter().filter(|place| self.written.contains(&place.tensor.uid));
         places.filter_map(|place| {
@@ -132,17 +127,15 @@ impl Prepared {
         })
     }
 
-    /// Returns whether two executions have written the same outputs.
     pub(super) fn has_equal_outputs(&self, a: &[Vec<u8>], b: &[Vec<u8>]) -> bool {
         self.outputs(a).map(|(_, bytes)| bytes).eq(self.outputs(b).map(|(_, bytes)| bytes))
     }
 
-    /// Returns whether a buffer contains an output.
     pub(super) fn writes(&self, buffer: usize) -> bool {
         self.memory.places.iter().any(|place| place.buffer == buffer && self.written.contains(&place.tensor.uid))
     }
 
-    /// Describes the bytes of all buffers after an execution.
+    /// Compares all buffers after an execution, and adds the results to `run`.
     pub(super) fn compare(&self, after: &[Vec<u8>], run: &mut Run) {
         let damage = || {
             let buffers = after.par_iter().enumerate();
@@ -174,7 +167,7 @@ impl Prepared {
         digest.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Returns the element with the largest error of each output, and names the outputs that cannot be compared.
+    /// Returns the largest error of each output, and the names of outputs that cannot be compared.
     fn errors(&self, after: &[Vec<u8>]) -> (Vec<(i64, Worst)>, Vec<String>) {
         match &self.expected {
             Ok(expected) => self.errors_from(expected, after),
@@ -182,7 +175,7 @@ impl Prepared {
         }
     }
 
-    /// Returns the same as [`errors`](Self::errors) for these expected values.
+    /// Like [`errors`](Self::errors), but with these expected values.
     pub(super) fn errors_from(
         &self,
         expected: &BTreeMap<i64, Expected>,
@@ -206,7 +199,7 @@ impl Prepared {
         self.written.iter().any(is_sampled)
     }
 
-    /// Returns whether the outputs have the captured bits. `None` if no output is captured.
+    /// Returns whether the outputs have the captured bits, or `None` if no output is captured.
     fn same_as_captured(&self, after: &[Vec<u8>]) -> Option<bool> {
         let captured = self.captured.as_ref()?;
         let same = self.outputs(after).filter_map(|(place, bytes)| {
@@ -218,19 +211,17 @@ impl Prepared {
     }
 }
 
-/// Describes how many elements have a reference.
 fn compared_text(uid: i64, compared: f64) -> String {
     format!("only {:.1} % of tensor {uid} have a number as their reference", compared * 100.0)
 }
 
-/// Describes the element with the largest error.
 pub(super) fn describe(uid: i64, worst: &Worst) -> String {
     let Worst { index, value, expected, is_out_of_range, .. } = worst;
     let range = if *is_out_of_range { ", which exceeds the range of the type" } else { "" };
     format!("element {index} of tensor {uid} is {value}, and the reference is {expected}{range}")
 }
 
-/// Returns a tensor with as many bytes as the capture stores: one bit for each packed boolean, and one byte here.
+/// Returns a tensor with the size that the capture stores. Packed booleans are one bit there, and one byte here.
 fn as_stored(tensor: &Tensor) -> Tensor {
     let mut stored = tensor.clone();
     if tensor.ty == DataType::CUDNN_DATA_BOOLEAN {
@@ -239,9 +230,9 @@ fn as_stored(tensor: &Tensor) -> Tensor {
     stored
 }
 
-/// Returns whether this is the gradient of an attention: five matmuls, and the probabilities as exponentials. Engines use
-/// the tensors between the operations as accumulators, with a layout of their own, and cudnn-frontend sets them to zero
-/// before each execution. In other graphs, such tensors are outputs.
+/// Returns whether this is the gradient of an attention: five matmuls and an exponential. Engines use the tensors
+/// between the operations as accumulators with an internal layout, and cudnn-frontend sets them to zero before each
+/// execution. In other graphs, such tensors are outputs.
 fn is_attention_gradient(graph: &Graph) -> bool {
     let count = |is: &dyn Fn(&Node) -> bool| graph.nodes().iter().filter(|node| is(node)).count();
     let is_exponential = |node: &Node| {
@@ -251,7 +242,6 @@ fn is_attention_gradient(graph: &Graph) -> bool {
     count(&|node| node.kind == Kind::CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR) == 5 && count(&is_exponential) > 0
 }
 
-/// Returns the captured bytes of a tensor in host memory.
 fn host_value(request: &Request, uid: i64) -> Option<Vec<u8>> {
     request.execution.as_ref()?.tensors.iter().find(|tensor| tensor.uid == uid)?.value_bytes()
 }
@@ -284,7 +274,7 @@ pub(super) mod tests {
             let prepared = Prepared::new(&request(), data).unwrap();
             let untouched: Vec<Vec<u8>> = prepared.memory.buffers.iter().map(|buffer| buffer.bytes.clone()).collect();
             assert_eq!(error(&prepared, &untouched), Some(f64::MAX));
-            // Writes what a correct engine would write.
+            // Write the results of a correct engine.
             let expected = prepared.expected.as_ref().unwrap()[&3].array.clone();
             let place = prepared.memory.places.iter().find(|place| place.tensor.uid == 3).unwrap().clone();
             let mut computed = prepared.memory.clone();
@@ -328,12 +318,11 @@ pub(super) mod tests {
         let place = prepared.memory.places.iter().find(|place| place.tensor.uid == 3).unwrap();
         let start = &prepared.memory.buffers[place.buffer].bytes[place.offset..];
         assert_eq!(start[..16], [0; 16]);
-        // Tensors between the matmuls of other graphs are outputs.
         let chain = [matmul(0, 1, 2), matmul(2, 1, 3), matmul(3, 1, 4)];
         assert_eq!(prepare(&chain, "[5,6,7]").unwrap().written, [3, 4, 5]);
     }
 
-    /// The square root of a negative number is not compared.
+    /// The square root of a negative number has no reference.
     #[test]
     fn outputs_without_a_reference_are_named() {
         let tensor = |uid: usize| format!(r#"{{"kind":"TENSOR","UNIQUE_ID:3":{uid},"DIMENSIONS:3":8,"STRIDES:3":1}}"#);
@@ -382,7 +371,7 @@ pub(super) mod tests {
         let mut after: Vec<Vec<u8>> = computed.buffers.iter().map(|buffer| buffer.bytes.clone()).collect();
         assert_eq!((captured.same_as_captured(&after), prepared.same_as_captured(&after)), (Some(true), None));
         assert!(error(&captured, &after).unwrap() <= 0.5);
-        // The second byte is in the first element, and the sixth one is between elements.
+        // The second byte belongs to the first element, and the sixth byte to a gap.
         after[output.buffer][output.offset + 5] ^= 1;
         assert_eq!(captured.same_as_captured(&after), Some(true));
         after[output.buffer][output.offset + 1] ^= 1;
@@ -399,7 +388,6 @@ pub(super) mod tests {
     #[test]
     fn packed_booleans_are_stored_as_bits() {
         let dir = tempfile::tempdir().unwrap();
-        // The input 2 has 10 elements, and the output 3 has 10 with the gaps.
         let packed = format!(r#""TENSOR_DATA_TYPE:1":{}"#, DataType::CUDNN_DATA_BOOLEAN.0);
         let json = MATMUL.replace(r#""TENSOR_DATA_TYPE:1":9"#, &packed);
         let (start, end) = json.rsplit_once(r#""TENSOR_DATA_TYPE:1":2"#).unwrap();

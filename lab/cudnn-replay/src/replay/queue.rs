@@ -18,7 +18,7 @@ use super::status::ReportStatus;
 use super::threads::{Threads, processors};
 use crate::rebuild::is_graph;
 
-/// The GPU, cuDNN's handle, which is dropped first, and threads. Otherwise the reason why graphs cannot be executed.
+/// The GPU, cuDNN's handle, which is dropped first, and threads, or the reason why graphs cannot be executed.
 type Device = Result<Executing, String>;
 
 struct Executing {
@@ -27,20 +27,19 @@ struct Executing {
     threads: Threads,
 }
 
-/// Starts the driver and the threads.
 fn start() -> Device {
     let gpu = Gpu::first().map_err(|error| error.to_string())?;
     let threads = Threads::start().map_err(|error| format!("cannot start threads: {error}"))?;
     Ok(Executing { handle: Handle::new(), gpu, threads })
 }
 
-/// Graphs to replay in this process. Threads prepare the first ones while another graph is replayed.
+/// The graphs to replay in this process. Threads prepare the next ones while a graph is replayed.
 #[derive(Default)]
 pub struct Queue {
-    /// `None` until a graph is executed.
+    /// Set by the first graph that is executed.
     device: Option<Device>,
     waiting: VecDeque<WaitingGraph>,
-    /// The memory of the host for graphs that are prepared ahead, in bytes.
+    /// The host memory for prepared graphs, in bytes.
     used: Arc<AtomicUsize>,
     is_damaged: bool,
 }
@@ -56,8 +55,8 @@ impl Queue {
         self.waiting.push_back(WaitingGraph { request: Arc::new(request), ahead: None });
     }
 
-    /// Plans and, on a machine with a GPU, executes the first graph. `step` is called before each step that may take long,
-    /// with a description that follows "while it". Returns `None` if the queue is empty.
+    /// Plans the first graph, and executes it if there is a GPU. Calls `step` before each step that may take long, with
+    /// a description that follows "while it". Returns `None` if the queue is empty.
     pub fn replay_next(&mut self, step: &mut dyn FnMut(&str)) -> Option<ReplayReport> {
         if self.device.is_none() && !self.waiting.front()?.request.plan_only {
             step("started the driver");
@@ -94,20 +93,18 @@ impl Queue {
         Some(report)
     }
 
-    /// Returns whether this process can replay other graphs. A failed execution, or one that has damaged memory, could
-    /// affect them.
+    /// Returns whether this process can replay other graphs. A failed execution or damaged memory could affect them.
     pub fn is_intact(&self) -> bool {
         !self.is_damaged
     }
 
-    /// Prepares the next graphs.
     fn prepare_ahead(&mut self) {
         let Some(Ok(Executing { handle: Ok(_), threads, .. })) = &self.device else { return };
         let count = self.waiting.front().map_or(0, |waiting| graphs_at_once(&waiting.request, processors()));
         for WaitingGraph { request, ahead } in self.waiting.iter_mut().take(count) {
             if ahead.is_none() && request.graph.root().is_some_and(is_graph) {
                 *ahead = PreparedAhead::within_limit(threads, request, &self.used);
-                // The later graphs wait for the memory, too.
+                // Later graphs also wait for the memory.
                 if ahead.is_none() {
                     return;
                 }
@@ -116,13 +113,13 @@ impl Queue {
     }
 }
 
-/// Returns the number of graphs to prepare at once, the current one included: at least two, and more with many processors.
-/// The time of an execution would depend on threads that work at the same time, because programs wait for each other.
+/// Returns the number of graphs to prepare at once, including the current one. It is 1 for measurements, which threads
+/// that work at the same time would affect.
 fn graphs_at_once(request: &Request, processors: usize) -> usize {
     if request.time { 1 } else { (processors / request.data.len().max(1)).max(2) }
 }
 
-/// Plans the graph for the described device. The reason says why it is not executed.
+/// Plans the graph for the described device. `reason` says why it is not executed.
 fn plan_for_described(request: &Request, reason: String, report: &mut ReplayReport, step: &mut Step<'_>) {
     let description = request.device.as_deref().map_or_else(|| H200.to_owned(), crate::device::completed);
     report.device = crate::device::name(&description).unwrap_or_else(|| crate::device::UNNAMED.to_owned());

@@ -1,4 +1,4 @@
-//! The request to replay a graph, and the report about it, as they are sent between processes.
+//! The request to replay a graph and the report about it, which processes exchange.
 
 use std::path::PathBuf;
 
@@ -17,14 +17,14 @@ pub const DEFAULT_MAX_BYTES: usize = 2 << 30;
 pub struct Request {
     /// The graph.
     pub graph: Graph,
-    /// cuDNN's description of the device to plan for, if this machine has no GPU. Default: an H200.
+    /// cuDNN's description of the device to plan for, if this machine has no GPU. The default is an H200.
     pub device: Option<String>,
-    /// Whether to plan for `device`, without executing graphs, even if this machine has a GPU.
+    /// Whether to only plan for `device`, even if this machine has a GPU.
     #[serde(default)]
     pub plan_only: bool,
     /// The engines to try.
     pub engines: Engines,
-    /// The program's execution, whose layout of the memory is reproduced.
+    /// The program's execution with the layout of the memory to reproduce.
     pub execution: Option<ExecutionRecord>,
     /// The values of the inputs.
     pub data: Vec<DataSet>,
@@ -39,7 +39,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Returns a request to plan a graph for any device, and to execute the first engine that works once without values.
+    /// Returns a request to plan a graph for any device and to execute the first engine that works once.
     pub fn new(graph: Graph) -> Self {
         Request {
             graph,
@@ -69,12 +69,12 @@ pub struct CapturedValues {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Engines {
-    /// The first engine that works, in the order of the heuristics.
+    /// The first working engine, in the order of the heuristics.
     #[default]
     First,
     /// All engines that support the graph, with default knobs.
     All,
-    /// This engine with these knobs.
+    /// An engine with knobs.
     Forced(Engine),
 }
 
@@ -82,14 +82,14 @@ pub enum Engines {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DataSet {
-    /// Sparse small integers, whose sums and products are exact in every type.
+    /// Sparse small integers. Their sums and products are exact in every type.
     #[default]
     Integers,
-    /// Values with a normal distribution.
+    /// Normally distributed values.
     Normal,
-    /// Large and small magnitudes with equal values, which sums must round and comparisons must order.
+    /// Large and small magnitudes with equal values, to test the rounding of sums and the order of comparisons.
     Adversarial,
-    /// The program's values, which the capture contains on request.
+    /// Captured values of the program.
     Captured,
 }
 
@@ -102,13 +102,13 @@ pub struct ReplayReport {
     pub device: String,
     /// Success if a plan could be built, or if cuDNN accepts the descriptors of a failed call.
     pub status: ReportStatus,
-    /// The reason, if it is not success.
+    /// The reason for a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Why the graph was not executed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_executed: Option<String>,
-    /// Whether the device is only described, so that no graph can be executed.
+    /// Whether the device is only described, so that graphs cannot be executed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_described: bool,
     /// The parts of the request that were skipped, with the reasons.
@@ -129,7 +129,7 @@ pub struct ReplayReport {
 pub struct PlanReport {
     /// The engine.
     pub engine: Engine,
-    /// Why the engine was skipped: the other fields are meaningless then.
+    /// Why the engine was skipped. The other fields are then meaningless.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skipped: Option<String>,
     /// The size of the workspace in bytes.
@@ -151,10 +151,10 @@ pub struct Run {
     pub data: DataSet,
     /// Success, or the status of the failure.
     pub status: Status,
-    /// The reason of the failure.
+    /// The reason for a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The largest error of an output, in units of the type's precision: see the crate's documentation.
+    /// The largest error of an output, in units of the type's precision at the largest value of the reference.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<f64>,
     /// The errors of all outputs.
@@ -163,29 +163,28 @@ pub struct Run {
     /// The output with the largest error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worst_output: Option<i64>,
-    /// The element with the largest error, in words.
+    /// A description of the element with the largest error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worst_element: Option<String>,
-    /// Whether the error was measured on a sample of the outputs, because all of them would need too many multiplications.
+    /// Whether only a sample of the outputs was compared, because all would need too many multiplications.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_sampled: bool,
     /// Whether all captured outputs have the same bits as in the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub same_as_captured: Option<bool>,
-    /// Why there is no reference to compare with.
+    /// Why there is no reference.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_reference: Option<String>,
     /// A digest of all bits of the outputs.
     pub bits: String,
     /// Whether all repetitions returned the same bits.
     pub is_repeatable: bool,
-    /// The memory that was changed although it belongs to no output.
+    /// Descriptions of changed memory that does not belong to an output.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub damage: Vec<String>,
 }
 
 impl Run {
-    /// Returns a successful execution without further results.
     pub(crate) fn success(data: DataSet) -> Self {
         Run { data, status: Status::SUCCESS, is_repeatable: true, ..Run::default() }
     }
@@ -198,7 +197,7 @@ pub struct OutputError {
     pub uid: i64,
     /// The largest error of an element, as in [`Run::error`].
     pub error: f64,
-    /// The fraction of the elements that were compared. The reference of the others is no number.
+    /// The fraction of compared elements. The reference of the other elements is NaN.
     pub compared: f64,
 }
 
@@ -208,7 +207,6 @@ impl ReplayReport {
         self.status == cudnnStatus_t::CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED.into()
     }
 
-    /// Sets the status and the reason of a failure.
     pub(super) fn fail(&mut self, error: &Error, during: &str) {
         self.status = error.status.into();
         let text = cudnn_backend::first_reason(&error.text);

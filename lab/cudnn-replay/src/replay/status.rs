@@ -1,4 +1,4 @@
-//! How the replay of a graph has ended.
+//! The outcome of a replay.
 
 use std::fmt;
 
@@ -6,13 +6,13 @@ use cudnn_loader::cudnnStatus_t;
 use cudnn_store::captures::Status;
 use serde::{Deserialize, Serialize};
 
-/// How the replay of a graph has ended, with the name that files contain.
+/// The outcome of a replay, with its name in files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum ReportStatus {
-    /// cuDNN has returned this status: `SUCCESS` and others.
+    /// cuDNN returned this status, such as `SUCCESS`.
     Returned(Status),
-    /// `SKIPPED`: the capture lacks something.
+    /// `SKIPPED`: the capture is incomplete.
     #[default]
     Skipped,
     /// `CRASHED`: the process has ended.

@@ -6,14 +6,12 @@ use cudnn_backend::gpu::{Gpu, Interval, Memory};
 use crate::tune::race::Race;
 use crate::tune::statistics::Timing;
 
-/// The buffer that is written to empty the L2 cache is this number of times as large.
+/// The ratio between the buffer that is written to empty the L2 cache and the cache.
 const FLUSHED: usize = 2;
-/// The size of this buffer if the driver does not know the cache.
+/// The size of this buffer if the driver does not report the size of the cache.
 const MIN_FLUSH: usize = 16 << 20;
 
-/// Measures executions, each one with an empty L2 cache.
 pub(super) struct Stopwatch {
-    /// Larger than the L2 cache.
     flush: Memory,
 }
 
@@ -23,7 +21,6 @@ impl Stopwatch {
         Ok(Stopwatch { flush: gpu.zeroed(size)? })
     }
 
-    /// Empties the cache and queues an execution.
     pub(super) fn measure(
         &mut self,
         gpu: &Gpu,
@@ -33,7 +30,7 @@ impl Stopwatch {
         gpu.between_events(execute)
     }
 
-    /// Measures a plan as often as if it were tuned, and were the only one.
+    /// Measures a plan like a tuning with a single candidate.
     pub(super) fn timing(
         &mut self,
         gpu: &Gpu,
@@ -43,7 +40,7 @@ impl Stopwatch {
     }
 }
 
-/// Measures as often as a tuning with a single configuration, or until one fails.
+/// Measures like a tuning with a single candidate, or until an execution fails.
 fn timing(mut measure: impl FnMut() -> Result<f64, Failure>) -> Result<Option<Timing>, Failure> {
     const ONLY: usize = 0;
     let mut race = Race::new(&[(ONLY, 0.0)], &[], Some(ONLY));
@@ -65,7 +62,7 @@ mod tests {
             (timing.count, timing.median)
         };
         assert_eq!(timing_of(1), (9, 5.0));
-        // Three executions take more than the time for a plan.
+        // Three executions take longer than the time limit.
         assert_eq!(timing_of(200_000), (3, 200_001.0));
     }
 

@@ -6,29 +6,25 @@ use rayon::prelude::*;
 
 use super::element;
 
-/// Maximum number of elements of a tensor, and of the distance between the first and the last one. Smaller than any
-/// memory, so that sizes in bytes never overflow.
+/// Maximum number of elements of a tensor, and of the distance between the first and the last one. It is so small that
+/// sizes in bytes never overflow.
 const MAX_ELEMENTS: usize = 1 << 48;
 /// The number of elements that a thread handles at once.
 pub(super) const ELEMENTS_AT_ONCE: usize = 1 << 15;
 
-/// A tensor of a graph.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Tensor {
     pub(super) uid: i64,
     pub(super) ty: DataType,
     pub(super) dims: Vec<usize>,
-    /// The distances in elements.
     pub(super) strides: Vec<usize>,
     pub(super) is_virtual: bool,
-    /// Whether the value is in host memory.
     pub(super) is_by_value: bool,
-    /// Whether dimensions and strides describe the places of all elements.
+    /// Whether dimensions and strides describe the positions of all elements.
     pub(super) is_plain: bool,
 }
 
 impl Tensor {
-    /// Reads a descriptor.
     pub(super) fn new(node: &Node) -> Result<Self, String> {
         let uid = node.integer(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID).unwrap_or(0);
         let number = |name| node.integer(name).unwrap_or(0);
@@ -67,19 +63,18 @@ impl Tensor {
         Ok(tensor)
     }
 
-    /// Returns the number of elements.
     pub(super) fn count(&self) -> usize {
         self.dims.iter().product()
     }
 
-    /// Returns the number of bytes from the first to the last element. 0 if the size of an element is unknown.
+    /// Returns the number of bytes from the first to the last element, or 0 if the size of an element is unknown.
     pub(super) fn span(&self) -> usize {
         let last: usize =
             self.dims.iter().zip(&self.strides).map(|(extent, stride)| extent.saturating_sub(1) * stride).sum();
         if self.count() == 0 { 0 } else { (last + 1) * element::size(self.ty).unwrap_or(0) }
     }
 
-    /// Returns the offset of each element in elements, the last dimension first.
+    /// Returns the offsets in elements. The last dimension varies fastest.
     pub(super) fn offsets(&self) -> impl Iterator<Item = usize> + use<> {
         self.walk().map(|[offset]| offset)
     }
@@ -88,8 +83,7 @@ impl Tensor {
         Walk::new(&self.dims, [&self.strides])
     }
 
-    /// Returns the index of each element in the order of their places in memory. `None` if there are gaps, or if
-    /// elements share memory.
+    /// Returns the indices of the elements in memory order, or `None` if there are gaps or shared elements.
     pub(super) fn indices_in_memory(&self) -> Option<Walk<1>> {
         let mut axes: Vec<_> = self.strides.iter().zip(&self.dims).zip(dense_strides(&self.dims)).collect();
         axes.retain(|((_, extent), _)| **extent > 1);
@@ -100,7 +94,7 @@ impl Tensor {
         (self.count() > 0 && strides == dense_strides(&dims)).then(|| Walk::new(&dims, [&steps]))
     }
 
-    /// Returns whether two copies of the memory have the same elements. Gaps between elements may differ.
+    /// Returns whether two copies of the memory have the same elements. Gaps may differ.
     pub(super) fn has_equal_elements(&self, a: &[u8], b: &[u8]) -> bool {
         if !self.is_plain {
             return a == b;
@@ -111,7 +105,7 @@ impl Tensor {
             .all(|range| a.get(range.clone()) == b.get(range))
     }
 
-    /// Returns the value of an element in memory that starts with the first element.
+    /// Returns an element. The memory starts with the first element.
     pub(super) fn element(&self, memory: &[u8], index: usize) -> f64 {
         let offset: usize =
             positions(index, &self.dims).iter().zip(&self.strides).map(|(position, stride)| position * stride).sum();
@@ -119,7 +113,7 @@ impl Tensor {
         element::decode(self.ty, memory.get(offset * size..).unwrap_or_default())
     }
 
-    /// Returns the values in memory that starts with the first element.
+    /// Returns the values. The memory starts with the first element.
     pub(super) fn read(&self, memory: &[u8]) -> Array {
         let size = element::size(self.ty).unwrap_or(1);
         let value = |offset: usize| element::decode(self.ty, memory.get(offset * size..).unwrap_or_default());
@@ -132,7 +126,6 @@ pub(super) fn maximum(a: f64, b: f64) -> f64 {
     if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) }
 }
 
-/// Values in the order of their indices, without gaps.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Array {
     pub(super) dims: Vec<usize>,
@@ -140,7 +133,6 @@ pub(super) struct Array {
 }
 
 impl Array {
-    /// Returns an array of this value.
     pub(super) fn filled(dims: &[usize], value: f64) -> Self {
         Array { dims: dims.to_vec(), values: vec![value; dims.iter().product()] }
     }
@@ -149,21 +141,18 @@ impl Array {
         self.values.get(index).copied().unwrap_or(f64::NAN)
     }
 
-    /// Replaces a value by a function of it.
     pub(super) fn update(&mut self, index: usize, function: impl FnOnce(f64) -> f64) {
         if let Some(value) = self.values.get_mut(index) {
             *value = function(*value);
         }
     }
 
-    /// See [`broadcast_strides`].
     pub(super) fn strides_in(&self, dims: &[usize]) -> Result<Vec<usize>, String> {
         broadcast_strides(&self.dims, dims)
     }
 }
 
-/// Returns the strides that broadcast an array with the extents `own` to an array with these extents: an extent of 1 is
-/// repeated.
+/// Returns the strides that broadcast an array with the extents `own` to the extents `dims`, by repeating extents of 1.
 pub(super) fn broadcast_strides(own: &[usize], dims: &[usize]) -> Result<Vec<usize>, String> {
     let mut strides = vec![0; dims.len()];
     let mut stride = 1;
@@ -182,7 +171,6 @@ pub(super) fn broadcast_strides(own: &[usize], dims: &[usize]) -> Result<Vec<usi
     }
 }
 
-/// Returns the strides of an array without gaps.
 pub(super) fn dense_strides(dims: &[usize]) -> Vec<usize> {
     let mut strides: Vec<usize> = dims
         .iter()
@@ -197,7 +185,6 @@ pub(super) fn dense_strides(dims: &[usize]) -> Vec<usize> {
     strides
 }
 
-/// Returns the position of an element along all dimensions.
 pub(super) fn positions(index: usize, dims: &[usize]) -> Vec<usize> {
     dense_strides(dims).iter().zip(dims).map(|(stride, extent)| index / stride.max(&1) % extent.max(&1)).collect()
 }
@@ -205,7 +192,7 @@ pub(super) fn positions(index: usize, dims: &[usize]) -> Vec<usize> {
 /// The offsets of the elements in several arrays, in the order of the indices.
 #[derive(Clone)]
 pub(super) struct Walk<const N: usize> {
-    /// The dimensions. Adjacent ones with a common step in each array are one axis.
+    /// The dimensions. Adjacent ones with a common step in each array are merged.
     axes: Vec<Axis<N>>,
     offsets: [usize; N],
     left: usize,
@@ -219,7 +206,7 @@ struct Axis<const N: usize> {
 }
 
 impl<const N: usize> Walk<N> {
-    /// Walks through these extents. The arrays differ in strides.
+    /// Walks through these extents in arrays with these strides.
     pub(super) fn new(dims: &[usize], strides: [&[usize]; N]) -> Self {
         let mut axes = Vec::<Axis<N>>::new();
         for (index, extent) in dims.iter().enumerate().filter(|(_, extent)| **extent != 1) {
@@ -234,7 +221,7 @@ impl<const N: usize> Walk<N> {
         Walk { axes, offsets: [0; N], left: dims.iter().product() }
     }
 
-    /// Returns a function of each index and its offsets, which threads compute.
+    /// Applies a function to each index and its offsets in threads.
     pub(super) fn values(&self, function: impl Fn(usize, [usize; N]) -> f64 + Sync) -> Vec<f64> {
         let mut values = vec![0.0; self.left];
         values.par_chunks_mut(ELEMENTS_AT_ONCE).enumerate().for_each(|(number, values)| {
@@ -245,7 +232,6 @@ impl<const N: usize> Walk<N> {
         values
     }
 
-    /// Leaves out the elements before this index.
     pub(super) fn starting_at(mut self, index: usize) -> Self {
         let mut rest = index;
         self.offsets = [0; N];

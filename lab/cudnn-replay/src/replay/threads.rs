@@ -1,16 +1,16 @@
-//! Threads on all processors.
+//! Creates threads for all processors.
 
 use std::num::NonZero;
 use std::thread::available_parallelism;
 
 use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 
-/// The threads that prepare and compare values, while one more thread works with the GPU.
+/// The threads that prepare and compare values, while another thread works with the GPU.
 pub(super) struct Threads {
-    /// Prepares data sets of the graphs that follow.
+    /// Prepares data sets of later graphs.
     pub(super) ahead: ThreadPool,
-    /// Compares the outputs of the current graph. It shares the processors with the other threads, because a graph must
-    /// not wait for those that follow.
+    /// Compares the outputs of the current graph. Shares the processors with the other threads, because a graph must
+    /// not wait for later ones.
     pub(super) now: ThreadPool,
 }
 
@@ -20,7 +20,7 @@ impl Threads {
             ThreadPoolBuilder::new()
                 .num_threads(processors())
                 .thread_name(move |number| format!("{name} {number}"))
-                // The default handler terminates the process. The result of the work is missing instead.
+                // The default handler terminates the process. Here, the result is missing instead.
                 .panic_handler(|_| {})
                 .build()
         };
@@ -28,7 +28,6 @@ impl Threads {
     }
 }
 
-/// Returns the number of processors for this process.
 pub(super) fn processors() -> usize {
     available_parallelism().map_or(1, NonZero::get)
 }

@@ -1,23 +1,22 @@
-//! Measures engines in interleaved rounds, so that clocks and temperatures affect all of them, and drops clear losers.
+//! Measures engines in interleaved rounds, so that clocks and temperatures affect all equally, and drops losers.
 
 use super::statistics::Timing;
 
-/// An engine that takes this multiple of the shortest time loses in its first execution, after few rounds, and later.
+/// An engine loses if it exceeds the shortest time by this factor: in its first execution, after few rounds, and later.
 const LOSES_AT_ONCE: f64 = 4.0;
 const LOSES_EARLY: f64 = 1.3;
-/// The number of rounds before engines lose early, and before the noise is known.
+/// The number of rounds before engines can lose early and the noise is known.
 const FEW_ROUNDS: usize = 3;
 const KNOWN_NOISE: usize = 9;
-/// The maximum number of rounds.
 const MAX_ROUNDS: usize = 41;
-/// The time after which no new round starts, in microseconds of all executions together, if [`FEW_ROUNDS`] are over.
+/// If [`FEW_ROUNDS`] are over, no round starts after this time in microseconds of all executions together.
 const MAX_TIME: f64 = 400_000.0;
 
-/// A race of engines, which are known by their numbers.
+/// A race of engines, which are identified by numbers.
 #[derive(Clone, Debug)]
 pub struct Race {
     entrants: Vec<Entrant>,
-    /// The engine to beat, which never loses. `None` if it is excluded.
+    /// The engine to beat, which never loses, unless it is excluded.
     default: Option<usize>,
     rounds: usize,
     total: f64,
@@ -31,8 +30,8 @@ struct Entrant {
 }
 
 impl Race {
-    /// Starts a race of engines with the times of their first executions in microseconds. Excluded engines, whose results
-    /// are wrong or which damage memory, are not executed again, and no engine loses because of them.
+    /// Starts a race of engines with the times of their first executions in microseconds. Excluded engines, which are
+    /// wrong or damage memory, are not executed again and do not make others lose.
     pub fn new(first: &[(usize, f64)], excluded: &[usize], default: Option<usize>) -> Self {
         let is_excluded = |engine: usize| excluded.contains(&engine);
         let default = default.filter(|default| !is_excluded(*default));
@@ -40,19 +39,19 @@ impl Race {
         let shortest = taking_part.map(|(_, time)| *time).fold(f64::INFINITY, f64::min);
         let entrant = |&(engine, time): &(usize, f64)| {
             let has_lost = is_excluded(engine) || Some(engine) != default && time > LOSES_AT_ONCE * shortest;
-            // A first execution also loads the kernels, so it counts only for engines that lose.
+            // A first execution also loads the kernels, so its time is used only for losers.
             Entrant { engine, times: if has_lost { vec![time] } else { Vec::new() }, has_lost }
         };
         Race { entrants: first.iter().map(entrant).collect(), default, rounds: 0, total: 0.0 }
     }
 
-    /// Returns the engines of the next round in the order of their executions. It is empty if the race is over.
+    /// Returns the engines of the next round in the order of execution, or no engines if the race is over.
     pub fn next_round(&self) -> Vec<usize> {
         let mut order: Vec<usize> = self.active().map(|entrant| entrant.engine).collect();
         if self.is_over() {
             return Vec::new();
         }
-        // Each engine has another predecessor in each round.
+        // Each engine follows a different engine in each round.
         let count = order.len().max(1);
         order.rotate_left(self.rounds % count);
         if self.rounds / count % 2 == 1 {
@@ -99,7 +98,7 @@ impl Race {
         self.rounds >= KNOWN_NOISE && self.is_decided()
     }
 
-    /// Returns whether every engine that is left has improved on the default, or cannot improve on it any more.
+    /// Returns whether every remaining engine has improved on the default, or cannot do so any more.
     fn is_decided(&self) -> bool {
         let Some(default) = self.default.and_then(|default| self.timing(default)) else {
             return self.active().count() <= 1;
@@ -124,7 +123,7 @@ impl Entrant {
 mod tests {
     use super::*;
 
-    /// Runs a race of engines whose times depend on the round. Returns the race, and the orders of the rounds.
+    /// Runs a race of engines with times that depend on the round. Returns the race, and the orders of the rounds.
     fn run(first: &[(usize, f64)], default: usize, time: impl Fn(usize, usize) -> f64) -> (Race, Vec<Vec<usize>>) {
         let (mut race, mut rounds) = (Race::new(first, &[], Some(default)), Vec::new());
         loop {
@@ -154,7 +153,7 @@ mod tests {
     fn excluded_engines_decide_nothing() {
         let race = Race::new(&[(0, 100.0), (1, 10.0), (2, 90.0)], &[1], Some(0));
         assert_eq!((race.next_round(), race.timing(1).unwrap().median), (vec![0, 2], 10.0));
-        // An excluded default is not the engine to beat.
+        // Engines need not beat an excluded default.
         let mut race = Race::new(&[(0, 1.0), (1, 100.0), (2, 200.0)], &[0], Some(0));
         for _ in 0..FEW_ROUNDS {
             race.finish_round(&[(1, 100.0), (2, 200.0)]);
@@ -167,7 +166,6 @@ mod tests {
         let noisy = |engine: usize, round: usize| 100.0 - engine as f64 * 2.5 + ((round * 7 + engine * 3) % 11) as f64;
         let (_, rounds) = run(&[(0, 100.0), (1, 100.0)], 0, noisy);
         assert!(rounds.len() > KNOWN_NOISE && rounds.len() <= MAX_ROUNDS, "{}", rounds.len());
-        // Long executions are repeated less often.
         let (_, rounds) = run(&[(0, 1e5), (1, 1e5)], 0, |engine, round| 1e5 + noisy(engine, round) * 100.0);
         assert_eq!(rounds.len(), FEW_ROUNDS);
     }

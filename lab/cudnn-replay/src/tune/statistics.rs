@@ -1,12 +1,12 @@
-//! The median and the spread of measured times.
+//! Computes the median and the spread of measured times.
 
 use serde::{Deserialize, Serialize};
 
-/// A time must be shorter by this fraction to count as an improvement.
+/// The minimum relative improvement.
 pub const MIN_GAIN: f64 = 0.02;
-/// The number of standard errors between two medians that differ.
+/// Medians that differ by this number of standard errors are different.
 const CONFIDENCE: f64 = 3.0;
-/// The smallest standard error of a median in microseconds, because events have a resolution.
+/// The smallest standard error of a median in microseconds, because events have a limited resolution.
 const RESOLUTION: f64 = 0.05;
 
 /// The measured times of an engine.
@@ -14,7 +14,7 @@ const RESOLUTION: f64 = 0.05;
 pub struct Timing {
     /// The median in microseconds.
     pub median: f64,
-    /// The median distance from the median, scaled to a standard deviation, in microseconds.
+    /// The median distance from the median in microseconds, scaled to a standard deviation.
     pub spread: f64,
     /// The number of measurements.
     pub count: usize,
@@ -29,7 +29,6 @@ impl Timing {
         Some(Timing { median: center, spread: 1.4826 * median(&distances)?, count: times.len() })
     }
 
-    /// Returns the standard error of the median.
     fn noise(&self) -> f64 {
         (1.2533 * self.spread / (self.count.max(1) as f64).sqrt()).max(RESOLUTION)
     }
@@ -40,7 +39,7 @@ impl Timing {
         (gain - noise, gain + noise)
     }
 
-    /// Returns whether this time is an improvement: shorter by more than the noise, and by at least [`MIN_GAIN`].
+    /// Returns whether this time is shorter by more than the noise, and by at least [`MIN_GAIN`].
     pub fn improves(&self, on: &Timing) -> bool {
         self.gains(on).0 > 0.0 && on.median - self.median >= MIN_GAIN * on.median
     }
@@ -88,7 +87,6 @@ mod tests {
         assert!(!timing(98.5, 0.1, 25).improves(&slow), "less than 2 %");
         assert!(!timing(97.0, 20.0, 25).improves(&slow), "noise");
         assert!(!slow.improves(&slow) && !timing(103.0, 0.0, 25).improves(&slow));
-        // Events cannot measure this difference.
         assert!(!timing(2.0, 0.0, 25).improves(&timing(2.1, 0.0, 25)));
     }
 

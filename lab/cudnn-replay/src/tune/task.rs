@@ -1,4 +1,4 @@
-//! The task to tune a graph, and the answers, as they are sent between processes.
+//! The task to tune a graph and the answers, which processes exchange.
 
 use std::collections::BTreeMap;
 
@@ -12,27 +12,26 @@ use serde::{Deserialize, Serialize};
 pub struct Task {
     /// The graph.
     pub graph: Graph,
-    /// The program's execution, whose layout of the memory is reproduced.
+    /// The program's execution with the layout of the memory to reproduce.
     pub execution: Option<ExecutionRecord>,
-    /// The numbers of the heuristics modes that the program uses, in its order.
+    /// The heuristics modes of the program, in its order (`cudnnBackendHeurMode_t`).
     pub modes: Vec<i64>,
-    /// Whether to try every engine with every knob, and not only what the heuristics propose.
+    /// Whether to try every engine with every knob, in addition to the heuristics' proposals.
     pub is_exhaustive: bool,
     /// The maximum size of all tensors in bytes.
     pub max_bytes: usize,
-    /// The candidates that must not be tried again, because they terminated a process or broke the device, with the
-    /// reasons.
+    /// Candidates to skip because they terminated a process or broke the device, with the reasons.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub failed: BTreeMap<usize, String>,
 }
 
-/// What a process says about a task.
+/// The answer of a process to a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TuneAnswer {
     /// The graph was tuned, or cannot be tuned.
     Tuned(TuneReport),
-    /// This candidate broke the device, or failed while it was measured. The process must not be used any more.
+    /// A candidate broke the device, or failed while it was measured, so the process must not be used again.
     Broke {
         /// The number of the candidate.
         candidate: usize,
@@ -53,12 +52,12 @@ pub struct TuneReport {
     /// Why the graph was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refusal: Option<String>,
-    /// Why the outputs were compared only with those of the first candidate.
+    /// Why the outputs were compared only with the outputs of the first candidate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_reference: Option<String>,
     /// The engines, best first.
     pub candidates: Vec<CandidateReport>,
-    /// The place of the heuristics' first choice that works among the candidates.
+    /// The index of the heuristics' first working choice among the candidates.
     pub default: Option<usize>,
     /// The time of each phase in milliseconds.
     pub phases: Phases,
@@ -67,9 +66,9 @@ pub struct TuneReport {
 /// An engine that was tried.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CandidateReport {
-    /// The engine, and what was measured.
+    /// The engine with its measurements.
     pub choice: Choice,
-    /// The heuristics modes that propose the engine, with its place among their proposals.
+    /// The heuristics modes that propose the engine, with its index among their proposals.
     pub proposals: Vec<(i64, usize)>,
     /// The time to build the plan in microseconds.
     pub build_us: u64,

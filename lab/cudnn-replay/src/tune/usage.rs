@@ -5,21 +5,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use cudnn_loader::cudnnBackendHeurMode_t as Mode;
 use cudnn_store::captures::{Capture, Record, is_search};
 
-/// How a program has used a graph.
+/// The usage of a graph in a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// The number of executions.
     pub executions: u64,
-    /// The numbers of the heuristics modes, in the order of the first queries.
+    /// The heuristics modes, in the order of the first queries.
     pub modes: Vec<i64>,
 }
 
-/// How a program has used cuDNN.
+/// The usage of cuDNN in a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usages {
     /// The usage of graphs by id.
     pub graphs: BTreeMap<String, Usage>,
-    /// The number of distinct calls of the older API for convolutions that search an algorithm.
+    /// The number of distinct calls of the older API that search for a convolution algorithm.
     pub older_searches: usize,
 }
 
@@ -33,7 +33,7 @@ pub fn usages<'a>(captures: impl IntoIterator<Item = &'a Capture>) -> Usages {
         }
         for record in process.records {
             match record {
-                // Each mode is tried, and a hostile capture could name any number of others.
+                // Hostile captures could contain any number of unknown modes, and each mode is tried.
                 Record::Proposals(proposals) if is_known(proposals.mode) => {
                     let modes = &mut usages.graphs.entry(proposals.graph.clone()).or_default().modes;
                     if !modes.contains(&proposals.mode) {
@@ -48,7 +48,6 @@ pub fn usages<'a>(captures: impl IntoIterator<Item = &'a Capture>) -> Usages {
     usages
 }
 
-/// Returns whether these bindings know a mode of the heuristics.
 fn is_known(mode: i64) -> bool {
     u32::try_from(mode).is_ok_and(|mode| Mode(mode as _).name().is_some())
 }
@@ -60,8 +59,8 @@ impl Usages {
     }
 }
 
-/// Returns the greatest common divisor of the numbers of executions: the number of equal steps in a captured run. It is
-/// 1 if there is none.
+/// Returns the greatest common divisor of the numbers of executions, which is the number of equal steps in a captured
+/// run. Returns 1 if there are no executions.
 pub fn steps(executions: impl IntoIterator<Item = u64>) -> u64 {
     let distinct: BTreeSet<u64> = executions.into_iter().filter(|count| *count > 0).collect();
     let divisor = |mut a: u64, mut b: u64| {

@@ -6,34 +6,34 @@ use cudnn_store::choices::EngineProblem;
 
 use super::statistics::Timing;
 
-/// The multiple of the allowed error by which two results may differ without a reference, because both are rounded.
+/// The factor for the allowed difference of two results without a reference, because both are rounded.
 const WITHOUT_REFERENCE: f64 = 4.0;
-/// The multiple of the default's error that is allowed if no engine has an allowed error: the reference is doubtful then.
+/// The factor for the default's error if no engine has an allowed error, because the reference is then doubtful.
 const DOUBTFUL: f64 = 2.0;
 
-/// What is known about the results of an engine. Errors are relative to what is allowed for it, and differences to what is
-/// allowed for it or the first choice, whichever rounds more.
+/// The findings about the results of an engine. Errors are relative to the engine's tolerance. Differences are relative
+/// to the larger tolerance of the engine and the first choice.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Findings {
     /// The error in comparison with the reference.
     pub error: Option<f64>,
     /// The difference from the results of the heuristics' first choice.
     pub difference: f64,
-    /// The element with the largest error or difference, in words.
+    /// A description of the element with the largest error or difference.
     pub worst: Option<String>,
-    /// The memory that was changed although it belongs to no output.
+    /// A description of changed memory that does not belong to an output.
     pub damage: Option<String>,
-    /// Whether executions have returned different bits, or cuDNN says that they may.
+    /// Whether executions returned different bits, or may do so according to cuDNN.
     pub is_nondeterministic: bool,
 }
 
-/// Judges the engines by their findings. The first one is the heuristics' first choice.
+/// Returns the problems of the engines. The first engine is the heuristics' first choice.
 pub fn problems(findings: &[Findings]) -> Vec<Option<EngineProblem>> {
     let errors = || findings.iter().filter_map(|findings| findings.error);
     let is_trusted = errors().any(|error| error <= 1.0);
     let default = findings.first().and_then(|findings| findings.error);
     let limit = if is_trusted { 1.0 } else { default.map_or(1.0, |error| error * DOUBTFUL) };
-    // A default that is wrong is no measure for others.
+    // The others must not be compared with a wrong default.
     let is_default_correct = default.is_none_or(|error| error <= limit);
     let problem = |findings: &Findings| {
         if let Some(damage) = &findings.damage {
@@ -59,8 +59,8 @@ pub struct Ranked {
     pub problem: Option<EngineProblem>,
 }
 
-/// Returns the numbers of the engines, best first. The heuristics' first choice comes before all engines that are no
-/// improvement. Engines with problems come last, but an engine that is as nondeterministic as the first choice is as good.
+/// Returns the numbers of the engines, best first. The heuristics' first choice precedes all engines that do not
+/// improve on it. Engines with problems come last, but being as nondeterministic as the first choice is not a problem.
 pub fn rank(engines: &[Ranked], default: Option<usize>) -> Vec<usize> {
     let default = default.and_then(|default| Some((default, engines.get(default)?)));
     let is_accepted = |problem: &EngineProblem| {
@@ -111,7 +111,6 @@ mod tests {
     #[test]
     fn engines_with_larger_errors_than_allowed_are_wrong() {
         assert_eq!(words(&[with_error(0.1), with_error(1.0), with_error(1.1)]), ["fine", "fine", "wrong"]);
-        // The default is wrong, and the others differ from it.
         let right = Findings { difference: 1e6, ..with_error(0.0) };
         assert_eq!(words(&[with_error(9.0), right]), ["wrong", "fine"]);
         // The reference is doubtful if it contradicts all engines.
@@ -123,7 +122,7 @@ mod tests {
     fn without_a_reference_engines_must_agree_with_the_default() {
         let differing = |difference| Findings { difference, ..Findings::default() };
         assert_eq!(words(&[differing(0.0), differing(3.0), differing(5.0)]), ["fine", "fine", "wrong"]);
-        // A sample of the reference does not see all elements.
+        // A sample of the reference does not cover all elements.
         let sampled = Findings { difference: 1e3, ..with_error(0.0) };
         assert_eq!(words(&[with_error(0.0), sampled]), ["fine", "wrong"]);
     }
@@ -161,7 +160,6 @@ mod tests {
             timed(120.0),
         ];
         assert_eq!(rank(&engines, Some(3)), [3, 4, 2, 1, 0]);
-        // A default that is wrong is no measure.
         assert_eq!(rank(&engines, Some(1)), [3, 4, 2, 1, 0]);
     }
 

@@ -7,12 +7,10 @@ use cudnn_sys::types::{cudnnBackendAttributeName_t as Name, cudnnBackendAttribut
 use super::record::{FailureRecord, from_hexadecimal};
 
 impl FailureRecord {
-    /// Returns descriptors that show the failure when they are created again. The last one has the refused attribute, or
-    /// is finalized.
+    /// Returns descriptors that show the failure when they are created again. The last one was refused.
     ///
     /// # Errors
-    /// Returns the reason if the failure depends on more than descriptors, or if the elements of the attribute
-    /// are missing.
+    /// Returns the reason if the failure depends on more than descriptors, or if the attribute's elements are missing.
     pub fn graph(&self) -> Result<Graph, String> {
         let mut nodes = self.descriptors.clone();
         let last = nodes.last_mut().ok_or("the descriptor is missing in the capture")?;

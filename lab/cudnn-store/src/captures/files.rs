@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-/// Returns the directory with the values of tensors of a capture: the name of the file with the suffix `.data`.
+/// Returns the directory with the values of a capture's tensors: the name of the file with the suffix `.data`.
 ///
 /// ```
 /// use std::path::Path;
@@ -17,7 +17,7 @@ pub fn values_dir(file: &Path) -> PathBuf {
     PathBuf::from(dir)
 }
 
-/// Returns whether this is the name of a file without a directory, on all operating systems.
+/// Returns whether this is the name of a file without a directory on all operating systems.
 pub fn is_file_name(name: &str) -> bool {
     let mut components = Path::new(name).components();
     let is_normal =

@@ -4,17 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::record::Record;
 
-/// The ids of the graphs that were read.
 #[derive(Default)]
 pub(crate) struct Ids {
-    /// Incorrect ids, with the ids that the content of their graphs has.
+    /// Incorrect ids, with the ids computed from the content.
     incorrect: BTreeMap<String, String>,
     correct: BTreeSet<String>,
 }
 
 impl Ids {
-    /// Replaces an incorrect id by the id of the content, also in records that refer to the graph. Returns both ids
-    /// of such a graph.
+    /// Replaces an incorrect id in a graph or a record that refers to it. For a graph, returns both ids.
     pub(crate) fn correct(&mut self, record: &mut Record) -> Option<(String, String)> {
         let reference = match record {
             Record::Graph(graph) => {
@@ -25,7 +23,7 @@ impl Ids {
                     return None;
                 }
                 let stated = std::mem::replace(&mut graph.graph, id.clone());
-                // A second graph with the id of an intact graph must not take over the plans of that graph.
+                // An intact graph with the same id must not lose the plans that refer to it.
                 if !self.correct.contains(&stated) {
                     self.incorrect.insert(stated.clone(), id.clone());
                 }

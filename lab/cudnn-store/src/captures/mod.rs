@@ -1,7 +1,7 @@
 //! Reads and writes captures: files with the work that a program has given to cuDNN.
 //!
-//! A capture consists of JSON lines, one [`Record`] per line. The layer `capture` of cudnn-layers appends them, and
-//! `cudnn-lab replay` reads them. A process that is killed loses at most the last line.
+//! A capture consists of JSON lines with one [`Record`] each, so that a killed process loses at most the last line. The
+//! layer `capture` of cudnn-layers appends them, and `cudnn-lab replay` reads them.
 //!
 //! ```
 //! use cudnn_store::captures::{Capture, Record, StartRecord};

@@ -6,7 +6,7 @@ use super::read::Capture;
 use super::record::{DataRecord, ExecutionRecord, PlanRecord, Record, StartRecord};
 use super::status::Status;
 
-/// The records of a process, and what they say about its plans.
+/// The records of a process, with the plans that they describe.
 #[derive(Clone, Debug)]
 pub struct Process<'a> {
     /// The releases that the process used.
@@ -15,12 +15,11 @@ pub struct Process<'a> {
     pub records: &'a [Record],
     /// The plans, in the order of their records.
     pub plans: Vec<CapturedPlan<'a>>,
-    /// The descriptions of devices by ordinal.
     devices: BTreeMap<usize, &'a str>,
     last_device: Option<&'a str>,
 }
 
-/// A plan with everything that refers to it.
+/// A plan with the records that refer to it.
 #[derive(Clone, Debug)]
 pub struct CapturedPlan<'a> {
     /// The plan.
@@ -34,7 +33,7 @@ pub struct CapturedPlan<'a> {
 }
 
 impl Capture {
-    /// Returns the processes in order. Records that refer to a missing plan are left out.
+    /// Returns the processes in order, without records that refer to a missing plan.
     pub fn processes(&self) -> impl Iterator<Item = Process<'_>> {
         let is_start = |record: &Record| matches!(record, Record::Start(_));
         self.records.chunk_by(move |_, next| !is_start(next)).filter_map(|records| match records {

@@ -15,7 +15,7 @@ use super::record::{CountRecord, ExecutionRecord, FORMAT, PlanRecord, ProposalsR
 pub struct Capture {
     /// The records of all processes.
     pub records: Vec<Record>,
-    /// What could not be read.
+    /// The parts that could not be read.
     pub problems: Vec<CaptureProblem>,
 }
 
@@ -23,25 +23,25 @@ pub struct Capture {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CaptureProblem {
-    /// Records that are newer than this program: their name and number.
+    /// The name and number of records that are newer than this program.
     Unknown(String, usize),
-    /// A line that is not a record, or a graph with an incorrect id: its number from 1, and the reason.
+    /// The number and problem of a line that is not a record, or has a graph with an incorrect id. The first line is 1.
     Damaged(usize, String),
-    /// This number of other lines or graphs is damaged or missing.
+    /// The number of further lines or graphs that are damaged or missing.
     More(usize),
-    /// A graph or a plan is missing: its name, and the number of records that need it.
+    /// The name of a missing graph or plan, and the number of records that need it.
     Missing(String, usize),
     /// The last line is incomplete, because the program was killed or the disk was full.
     Truncated,
 }
 
-/// The reason why a file is no capture.
+/// The reason why a file cannot be read as a capture.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum CaptureError {
     /// The file cannot be read.
     Io(std::io::Error),
-    /// The first line is no record.
+    /// The first line is not a record.
     NoCapture,
     /// The format is newer than this program.
     Newer(u32),
@@ -51,16 +51,15 @@ pub enum CaptureError {
 
 /// Maximum length of a line in bytes.
 const MAX_LINE: u64 = 16 << 20;
-/// Maximum number of damaged lines and of unknown types that are named.
+/// Maximum number of damaged lines and of unknown types to report.
 const MAX_DAMAGED: usize = 20;
-/// Maximum number of lines.
 const MAX_LINES: usize = 1 << 20;
 
 impl Capture {
     /// Reads a file.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be read, or is no capture that this program understands.
+    /// Returns an error if the file cannot be read, or if this program does not understand it.
     pub fn read(file: &Path) -> Result<Self, CaptureError> {
         Capture::from_reader(std::fs::File::open(file).map_err(CaptureError::Io)?)
     }
@@ -100,22 +99,21 @@ impl Capture {
     }
 }
 
-/// A capture that is being read.
 #[derive(Default)]
 struct Reading {
     capture: Capture,
     ids: Ids,
-    /// The places of the current process's plans among the records. Ordinals count from the start of a process.
+    /// The current process's plans by ordinal, as indices in `capture.records`.
     plans: BTreeMap<usize, usize>,
     process: usize,
-    /// The records of unknown types, and those that refer to missing plans.
+    /// The records of unknown types, and the records that refer to missing plans.
     unknown: BTreeMap<String, usize>,
     missing: BTreeMap<(usize, usize), usize>,
     damaged: usize,
 }
 
 impl Reading {
-    /// Adds a record, unless it contradicts an earlier one.
+    /// Adds a record that does not contradict earlier ones.
     fn add(&mut self, line: usize, mut record: Record) {
         if let Some((stated, id)) = self.ids.correct(&mut record) {
             self.damage(line, format!("the id {stated:?} is not {id}, the id of this graph"));
@@ -141,7 +139,6 @@ impl Reading {
         self.capture.records.push(record);
     }
 
-    /// Skips a line that is not a record.
     fn skip(&mut self, number: usize, line: &[u8], error: &serde_json::Error) {
         match unknown_record(line) {
             Some(name) if self.unknown.len() < MAX_DAMAGED || self.unknown.contains_key(&name) => {
@@ -175,7 +172,7 @@ impl Reading {
     }
 }
 
-/// Returns the graphs that records refer to, but that the capture does not contain, with the numbers of these records.
+/// Returns the missing graphs, with the numbers of the records that refer to them.
 fn missing_graphs(records: &[Record]) -> Vec<(String, usize)> {
     let graph = |record: &Record| if let Record::Graph(graph) = record { Some(graph.graph.clone()) } else { None };
     let graphs: BTreeSet<String> = records.iter().filter_map(graph).collect();
@@ -190,7 +187,6 @@ fn missing_graphs(records: &[Record]) -> Vec<(String, usize)> {
     missing.into_iter().map(|(graph, count)| (format!("the graph {graph:?}"), count)).collect()
 }
 
-/// Returns the name of a record that this program does not know.
 fn unknown_record(line: &[u8]) -> Option<String> {
     let json: Json = serde_json::from_slice(line).ok()?;
     let name = json.get("record")?.as_str()?;

@@ -10,7 +10,7 @@ use cudnn_graph::{Graph, Node};
 
 use super::status::Status;
 
-/// The version of the format. It grows when a reader must understand a new record to read a file correctly.
+/// The version of the format. It is raised for records that readers must understand.
 pub const FORMAT: u32 = 1;
 
 /// A line of a capture.
@@ -32,11 +32,11 @@ pub enum Record {
     Plan(PlanRecord),
     /// A plan was executed for the first time.
     Execution(ExecutionRecord),
-    /// A plan was executed more often.
+    /// A plan was executed repeatedly.
     Count(CountRecord),
     /// A call of the backend API has failed.
     Failure(FailureRecord),
-    /// A function outside of the backend API was called with these arguments for the first time.
+    /// A function outside the backend API was called with these arguments for the first time.
     Call(CallRecord),
     /// The values of a tensor.
     Data(DataRecord),
@@ -58,7 +58,7 @@ pub struct StartRecord {
 pub struct DeviceRecord {
     /// The ordinal of the device in the capture of this process.
     pub device: usize,
-    /// cuDNN's description in JSON. Before 9.8, cuDNN provides none, and captures have no such record.
+    /// cuDNN's description in JSON. Before 9.8, captures do not contain this record because cuDNN has no description.
     pub description: String,
 }
 
@@ -108,7 +108,7 @@ pub struct PlanRecord {
     pub device: Option<usize>,
     /// The status of finalizing, such as `SUCCESS`.
     pub status: Status,
-    /// The reason, if it failed: cuDNN's last error.
+    /// cuDNN's last error, if finalizing failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The engine, if cuDNN reports it.
@@ -167,7 +167,7 @@ pub struct ExecutionRecord {
     pub plan: usize,
     /// The status of the execution.
     pub status: Status,
-    /// Whether a CUDA graph was captured or filled, so that nothing has run yet.
+    /// Whether the call only added to a CUDA graph, which runs later.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_cuda_graph: bool,
     /// The tensors of the variant pack, in the program's order.
@@ -202,7 +202,7 @@ pub(crate) fn from_hexadecimal(text: &str) -> Option<Vec<u8>> {
 }
 
 impl Tensor {
-    /// Returns the bytes of the stored value. `None` if there is none, or if it is damaged.
+    /// Returns the bytes of the stored value, or `None` if it is missing or damaged.
     pub fn value_bytes(&self) -> Option<Vec<u8>> {
         from_hexadecimal(self.value.as_ref()?)
     }
@@ -211,7 +211,7 @@ impl Tensor {
 /// A range of memory, without its address.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Memory {
-    /// The ordinal of the buffer in this execution. Tensors whose ranges overlap are in one buffer.
+    /// The ordinal of the buffer in this execution. Overlapping tensors are in the same buffer.
     pub buffer: usize,
     /// The distance from the start of the buffer in bytes.
     pub offset: u64,
@@ -247,7 +247,7 @@ pub struct FailureRecord {
     /// The refused attribute, if the call sets one: name, type, count and elements as hexadecimal text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attribute: Option<(String, u32, i64, Option<String>)>,
-    /// The descriptor and everything that it refers to, as before the call.
+    /// The descriptor before the call, with everything that it refers to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub descriptors: Vec<Node>,
 }
@@ -260,13 +260,13 @@ pub struct CallRecord {
     /// The status, if it returns one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
-    /// The arguments in order, by the names in cuDNN's headers. Enums are numbers. Descriptors are objects with the
-    /// properties that cuDNN reports, or `null` if they are unknown. Scaling factors in host memory are numbers. Other
-    /// pointers are `true`, or `null`.
+    /// The arguments in order, by the names in cuDNN's headers. Enums and scaling factors in host memory are numbers.
+    /// Descriptors are objects with the properties that cuDNN reports, or `null` if they are unknown. Other pointers
+    /// are `true` or `null`.
     pub arguments: Vec<(String, Json)>,
 }
 
-/// Returns whether a function of the older API searches or selects an algorithm for a convolution.
+/// Returns whether a function of the older API searches for or selects a convolution algorithm.
 pub fn is_search(function: &str) -> bool {
     function.starts_with("cudnnFindConvolution")
         || function.starts_with("cudnnGetConvolution") && function.ends_with("Algorithm_v7")
@@ -281,7 +281,7 @@ pub struct DataRecord {
     pub execution: u64,
     /// The tensor.
     pub uid: i64,
-    /// Whether the values are those after the execution.
+    /// Whether the values were read after the execution.
     pub is_after: bool,
     /// The name of the file with the values, in the directory of the capture with the suffix `.data`.
     pub file: String,
@@ -290,7 +290,7 @@ pub struct DataRecord {
 }
 
 impl Record {
-    /// Returns the record as a line, with the newline.
+    /// Returns the record as a line.
     pub fn to_line(&self) -> String {
         let mut line = serde_json::to_string(self).unwrap_or_default();
         line.push('\n');

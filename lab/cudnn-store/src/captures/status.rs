@@ -7,8 +7,8 @@ use cudnn_graph::names::STATUSES;
 use cudnn_sys::types::cudnnStatus_t;
 use serde::{Deserialize, Serialize};
 
-/// A status that cuDNN has returned. Its text is the name without the prefix, such as `NOT_SUPPORTED`, or `#1234` if
-/// these bindings do not know the number. A name that is not known is read as [`Status::UNKNOWN`].
+/// A status of cuDNN. Its text is the name without the prefix, such as `NOT_SUPPORTED`, or `#1234` for unknown numbers.
+/// Unknown names are read as [`Status::UNKNOWN`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", from = "String")]
 pub struct Status(pub cudnnStatus_t);
@@ -16,7 +16,7 @@ pub struct Status(pub cudnnStatus_t);
 impl Status {
     /// Success.
     pub const SUCCESS: Status = Status(cudnnStatus_t::CUDNN_STATUS_SUCCESS);
-    /// Another status than success, whose name in a file is not known. Its text is `UNKNOWN`.
+    /// A failure with an unknown name. Its text is `UNKNOWN`.
     pub const UNKNOWN: Status = Status(cudnnStatus_t(!0));
 }
 

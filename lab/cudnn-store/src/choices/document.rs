@@ -11,28 +11,26 @@ use serde_json::value::RawValue;
 
 use super::ranking::Ranking;
 
-/// The version of the file format.
 const FORMAT: u32 = 1;
 /// The maximum size of a file in bytes.
 pub const MAX_LEN: u64 = 16 << 20;
-/// The maximum number of rules. Readers compare each rule with all others.
+/// The maximum number of rules, because readers compare all pairs.
 const MAX_RULES: usize = 1000;
 
 /// The contents of a file. `R` is the type of a rule, which only the layer `errata` knows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, bound(deserialize = "R: Deserialize<'de>"))]
 pub struct Document<R> {
-    /// The version of the format.
     errata: u32,
-    /// The rules, if the file has a list of them.
+    /// The rules, if the file contains this list.
     #[serde(default = "Option::default", skip_serializing_if = "Option::is_none")]
     pub rules: Option<Vec<R>>,
-    /// The rankings, if the file has a list of them.
+    /// The rankings, if the file contains this list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tuned: Option<Vec<Ranking>>,
 }
 
-/// A file with facts about releases, which contains a document.
+/// A file with facts about releases that contains a document.
 #[derive(Deserialize)]
 struct ReleaseFactsFile<'a> {
     #[serde(rename = "facts")]
@@ -66,7 +64,7 @@ impl<R: DeserializeOwned> Document<R> {
         Self::parse(&text).map_err(|reason| format!("{name}: {reason}"))
     }
 
-    /// Parses the text of a file, or of a file with facts that contains one. Rankings are valid, but rules are checked only by their type.
+    /// Parses the text of a file, or of a file with facts that contains a document. Checks rankings, but not rules.
     ///
     /// # Errors
     /// Returns the reason, with the line of a syntax error or the graph of an invalid ranking.
@@ -90,10 +88,9 @@ impl<R: DeserializeOwned> Document<R> {
     }
 }
 
-/// The maximum number of characters of an error, which may quote the file.
+/// The maximum number of characters of an error, because errors quote the file.
 const MAX_SHOWN: usize = 300;
 
-/// Returns a text from a file in one line of limited length.
 fn shown(text: &str) -> String {
     let short: String = text.chars().take(MAX_SHOWN).collect();
     cudnn_os::escape::one_line(&short)

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use cudnn_probe::{Capability, Release};
 
-/// The maximum length of a label in bytes. Layers write it to the log.
+/// The maximum length of a label in bytes, because layers write it to the log.
 const MAX_LABEL: usize = 4096;
 /// The maximum number of proposals in a mode of the heuristics. cuDNN 9.28 returns up to 200.
 pub const MAX_PROPOSALS: usize = 512;
@@ -30,10 +30,10 @@ pub struct Ranking {
     /// The graph in one line, for display.
     #[serde(default)]
     pub label: String,
-    /// How often the program has executed the graph.
+    /// The number of executions in the program.
     #[serde(default)]
     pub executions: u64,
-    /// The place of the heuristics' first choice in `engines`.
+    /// The index of the heuristics' first choice in `engines`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<usize>,
     /// The engines, best first. Engines with a problem come last.
@@ -53,7 +53,7 @@ pub struct Device {
     pub compute_capability: Capability,
 }
 
-/// An engine with its knobs, and what was measured for it.
+/// An engine with its knobs and measurements.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Choice {
@@ -74,10 +74,10 @@ pub struct Choice {
     /// The size of the workspace in bytes.
     #[serde(default)]
     pub workspace: u64,
-    /// The largest difference from the reference, relative to what is allowed.
+    /// The largest difference from the reference, relative to the tolerance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<f64>,
-    /// Whether the heuristics propose it in a mode that programs use. Other engines are out of reach of the layer.
+    /// Whether the heuristics propose it in a mode that programs use. The layer cannot select other engines.
     #[serde(default)]
     pub proposed: bool,
     /// Why programs should not use it.
@@ -93,13 +93,13 @@ pub enum EngineProblem {
     Wrong(String),
     /// It writes outside of its tensors and workspace.
     Damaging(String),
-    /// Two executions give different results.
+    /// Two executions return different results.
     Nondeterministic(String),
     /// It cannot be built or executed.
     Failed(String),
 }
 
-/// Reads the values of knobs by name, for `deserialize_with`. Otherwise, the last one of equal names would win.
+/// Reads the values of knobs by name, for `deserialize_with`. By default, the last of two equal names would win.
 ///
 /// # Errors
 /// Returns an error if a knob occurs twice.
@@ -128,13 +128,13 @@ pub fn read_knobs<'de, D: Deserializer<'de>>(values: D) -> Result<BTreeMap<Strin
 }
 
 impl Ranking {
-    /// Returns what identifies the ranking: a newer ranking replaces an older one with the same key.
+    /// Returns the key. A newer ranking replaces an older one with the same key.
     pub fn key(&self) -> (Release, &Device, &str) {
         (self.cudnn, &self.device, &self.graph)
     }
 
-    /// Returns whether the heuristics' own choice is the best engine and no engine has to be avoided. The order
-    /// of the heuristics that choose this engine is right then.
+    /// Returns whether the heuristics' own choice is the best engine and no engine is dangerous, so that programs can
+    /// keep the heuristics' order.
     pub fn confirms_heuristics(&self) -> bool {
         let is_right = |choice: &Choice| choice.problem.is_none();
         self.default == Some(0) && self.engines.first().is_some_and(is_right) && !self.has_dangerous()
@@ -145,7 +145,7 @@ impl Ranking {
         self.engines.iter().any(|choice| choice.problem.as_ref().is_some_and(EngineProblem::is_dangerous))
     }
 
-    /// Checks the values that the types of the fields allow.
+    /// Checks values that the types do not restrict.
     ///
     /// # Errors
     /// Returns the graph and the reason.
@@ -191,7 +191,6 @@ impl Ranking {
 }
 
 impl fmt::Display for Choice {
-    /// Writes the engine and its knobs, such as `engine 3 TILE_SIZE=4`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "engine {}", self.engine)?;
         self.knobs.iter().try_for_each(|(knob, value)| write!(f, " {knob}={value}"))

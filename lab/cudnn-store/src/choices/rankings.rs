@@ -10,12 +10,12 @@ use super::document::Document;
 use super::ranking::{Device, Ranking};
 use cudnn_probe::Release;
 
-/// Rankings, at most one for each release, device and graph, and the rules of the same files.
+/// Rankings with distinct keys, and the rules of the same files.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Choices {
     /// Sorted by key.
     rankings: Vec<Ranking>,
-    /// The rules for the layer `errata`, unchanged.
+    /// The unchanged rules for the layer `errata`.
     rules: Vec<Value>,
 }
 
@@ -65,7 +65,7 @@ impl Choices {
         }
     }
 
-    /// Adds a ranking, and replaces an older one with the same key.
+    /// Adds a ranking, or replaces the one with the same key.
     ///
     /// # Errors
     /// Returns the reason if the ranking is invalid.
@@ -78,13 +78,13 @@ impl Choices {
         Ok(())
     }
 
-    /// Adds the rankings and rules of a newer file. They replace those with the same key or name.
+    /// Adds the rankings and rules of a newer file, which replace entries with the same key or name.
     pub fn merge(mut self, newer: Choices) -> Self {
         self.rankings.retain(|ranking| newer.position(ranking.key()).is_err());
         self.rankings.extend(newer.rankings);
         self.rankings.sort_by(|a, b| a.key().cmp(&b.key()));
         let names: BTreeSet<&str> = newer.rules.iter().filter_map(rule_name).collect();
-        // Rules without a name stay.
+        // Keep rules without a name.
         self.rules.retain(|rule| rule_name(rule).is_none_or(|name| !names.contains(name)));
         self.rules.extend(newer.rules);
         self
@@ -96,7 +96,7 @@ impl Choices {
         other.rules.iter().filter(|rule| rule_name(rule).is_some()).find(differs).and_then(rule_name)
     }
 
-    /// Returns whether these choices include all rules of another file, and a ranking with each of its keys.
+    /// Returns whether these choices include all rules and all keys of another file.
     pub fn covers(&self, other: &Choices) -> bool {
         other.rules.iter().all(|rule| self.rules.contains(rule))
             && other.iter().all(|ranking| self.position(ranking.key()).is_ok())
@@ -107,7 +107,7 @@ impl Choices {
         self.rankings.get(self.position((cudnn, device, graph)).ok()?)
     }
 
-    /// Returns the place of a key, or the place where it belongs.
+    /// Returns the index of a key, or the index at which to insert it.
     fn position(&self, key: (Release, &Device, &str)) -> Result<usize, usize> {
         self.rankings.binary_search_by(|ranking| ranking.key().cmp(&key))
     }
@@ -127,12 +127,12 @@ impl Choices {
         self.rankings.is_empty()
     }
 
-    /// Drops all rankings except these.
+    /// Drops the other rankings.
     pub fn retain(&mut self, keep: impl FnMut(&Ranking) -> bool) {
         self.rankings.retain(keep);
     }
 
-    /// Returns the text of a file with these rankings and rules. Equal choices have equal texts.
+    /// Returns the text of a file with these rankings and rules. It depends only on the content.
     pub fn to_json(&self) -> String {
         let rules = (!self.rules.is_empty()).then(|| self.rules.clone());
         let document = Document::new(rules, Some(self.rankings.clone()));

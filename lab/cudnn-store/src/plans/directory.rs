@@ -23,7 +23,7 @@ pub struct Cleared {
     pub temporaries: u64,
 }
 
-/// The location of a directory and the state of this process. Every operation opens the directory again.
+/// The location of a directory and the state of this process. Operations reopen the directory.
 pub(crate) struct Directory {
     pub(crate) path: PathBuf,
     pub(crate) limit: u64,
@@ -45,7 +45,7 @@ impl Directory {
         }
     }
 
-    /// Opens the directory. Returns `None` if it does not exist.
+    /// Opens the directory if it exists.
     pub(crate) fn open(&self) -> Result<Option<trusted_files::Directory>, StoreError> {
         match trusted_files::Directory::open(&self.path).map_err(Cause::from) {
             Ok(directory) => Ok(Some(directory)),
@@ -54,7 +54,7 @@ impl Directory {
         }
     }
 
-    /// Returns the entry with this key. Removes files that can never be used.
+    /// Returns the entry with this key. Removes useless files.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<PlanEntry>, StoreError> {
         let Some(directory) = self.open()? else { return Ok(None) };
         let name = name::entry_name(&name::hash(key));
@@ -63,7 +63,7 @@ impl Directory {
             Ok((stored, file)) => {
                 let now = SystemTime::now();
                 if stored.last_use.is_none_or(|time| limit::is_use_to_record(time, now)) {
-                    // This fails on a read-only file system, where the time stays unchanged.
+                    // This fails on read-only file systems.
                     let _ = file.set_modified(now);
                 }
                 return Ok(Some(stored.entry));
@@ -103,11 +103,10 @@ impl Directory {
         Ok(())
     }
 
-    /// Opens the directory, and creates it if necessary.
     fn create(&self) -> Result<trusted_files::Directory, Cause> {
         let directory = trusted_files::Directory::create(&self.path)?;
         if !self.was_tagged.swap(true, Ordering::Relaxed) {
-            // A directory that cannot be listed can still contain plans. The next put tries again.
+            // If the directory cannot be listed, the next put tries again.
             let only_plans = contains_only_plans(&directory);
             let tagged =
                 if matches!(only_plans, Ok(true)) { write(&directory, name::TAG, name::TAG_CONTENT) } else { Ok(()) };
@@ -144,7 +143,6 @@ impl Directory {
         })
     }
 
-    /// Returns the sorted file names of the entries.
     fn names(&self) -> Result<Vec<String>, StoreError> {
         let Some(directory) = self.open()? else { return Ok(Vec::new()) };
         let mut names = directory.names().map_err(|error| Cause::from(error).at(&self.path))?;
@@ -153,7 +151,7 @@ impl Directory {
         Ok(names)
     }
 
-    /// Returns the entry with this name, or `None` if it was removed. Damaged entries are not removed.
+    /// Returns the entry with this name, or `None` if it was removed. Keeps damaged entries.
     fn entry(&self, name: &str) -> Result<Option<StoredPlan>, StoreError> {
         let Some(directory) = self.open()? else { return Ok(None) };
         match read(&directory, name) {
@@ -187,7 +185,7 @@ impl Directory {
     }
 }
 
-/// Returns whether a file with this problem can be removed because no release can use it.
+/// Returns whether no release can use a file with this problem.
 fn is_useless(kind: &StoreErrorKind) -> bool {
     matches!(
         kind,
@@ -198,7 +196,6 @@ fn is_useless(kind: &StoreErrorKind) -> bool {
     )
 }
 
-/// Reads an entry.
 fn read(directory: &trusted_files::Directory, name: &str) -> Result<(StoredPlan, trusted_files::File), Cause> {
     let file = directory.open_file(name)?;
     let stat = file.stat()?;
@@ -222,8 +219,8 @@ fn is_tagged(directory: &trusted_files::Directory) -> bool {
     start.is_ok_and(|start| start.as_deref() == Some(signature))
 }
 
-/// Returns whether the directory contains only files of stores, and no tag. Backup programs skip tagged directories, so
-/// a directory with unrelated data must stay untagged.
+/// Returns whether the directory contains only files of stores. Backup programs skip tagged directories, so a directory
+/// with unrelated data must stay untagged.
 fn contains_only_plans(directory: &trusted_files::Directory) -> Result<bool, Cause> {
     Ok(directory.names()?.iter().all(|name| name::kind(name).is_some()))
 }

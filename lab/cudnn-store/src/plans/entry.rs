@@ -8,7 +8,7 @@ use super::StoreError;
 /// A plan with its cache key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlanEntry {
-    /// All inputs of the plan. The store compares the key byte for byte.
+    /// All inputs of the plan, which the store compares byte for byte.
     pub key: Vec<u8>,
     /// cuDNN's JSON for the plan.
     pub plan: Vec<u8>,

@@ -18,12 +18,9 @@ pub struct StoreError {
     error: Option<io::Error>,
 }
 
-/// The role of the affected file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
-    /// The store's directory, or an entry in it.
     Store,
-    /// A pack that is read.
     Pack,
     /// A pack or a list of pages that is being written.
     Output,
@@ -33,9 +30,9 @@ enum Role {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
-    /// No variable names a directory for the store.
+    /// No variable selects a directory for the store.
     NoDirectory,
-    /// The path is relative. The working directory of a program may change.
+    /// The path is relative, but the working directory of a program may change.
     NotAbsolute,
     /// `CUDNN_PLANS_LIMIT` is not a valid size.
     BadLimit(String),
@@ -63,7 +60,7 @@ pub enum StoreErrorKind {
         /// The format version of the file.
         version: u32,
     },
-    /// The directory was not created by a store. Files in it are preserved.
+    /// The directory was not created by a store, so its files are preserved.
     NotAStore,
     /// Another system error.
     System,
@@ -104,7 +101,6 @@ impl Cause {
         StoreError { role: Role::Output, ..self.at(path) }
     }
 
-    /// Returns whether the file is missing.
     pub(crate) fn is_missing(&self) -> bool {
         self.error.as_ref().is_some_and(|error| error.kind() == ErrorKind::NotFound)
     }
@@ -151,7 +147,7 @@ impl StoreError {
         &self.kind
     }
 
-    /// Returns the file or directory. Empty if the problem is an environment variable without a path.
+    /// Returns the file or directory, or an empty path if the problem is a variable without a path.
     pub fn path(&self) -> &Path {
         &self.path
     }

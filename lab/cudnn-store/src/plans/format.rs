@@ -19,7 +19,7 @@ use super::entry::{PlanEntry, PlanInfo};
 use super::error::{Cause, Damage, StoreErrorKind};
 use super::name::hash;
 
-/// The first bytes of an entry. They reveal transfers that change line endings.
+/// The first bytes of an entry, which reveal transfers that change line endings.
 const MAGIC: &[u8; 16] = b"cuDNN plan\r\n\x1a\n\0\0";
 const VERSION: u32 = 1;
 const HEADER: usize = 40;
@@ -61,7 +61,6 @@ fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Decodes an entry.
 pub(crate) fn decode(bytes: &[u8]) -> Result<PlanEntry, Cause> {
     let mut header = Reader(bytes);
     header.start(MAGIC, VERSION)?;
@@ -97,7 +96,6 @@ fn about(bytes: &[u8]) -> Option<PlanInfo> {
     part.0.is_empty().then_some(about)
 }
 
-/// Reads bytes from the front of a slice.
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Reader<'a> {

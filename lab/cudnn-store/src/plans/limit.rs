@@ -15,7 +15,7 @@ use super::name::{self, StoreFile};
 /// The resolution of the last use, and the age at which temporary files are removed.
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Modification times that are further in the future are attributed to a clock change.
+/// Modification times further in the future are attributed to a clock change.
 const SLACK: Duration = Duration::from_secs(60);
 
 /// The result of scanning a directory.
@@ -32,7 +32,7 @@ pub struct Scan {
     pub removed_temporaries: u64,
 }
 
-/// Returns whether to update the last use of an entry that is being used now. A time in the future is always replaced.
+/// Returns whether to update the last use of an entry. A time in the future is always replaced.
 pub(crate) fn is_use_to_record(last_use: SystemTime, now: SystemTime) -> bool {
     match now.duration_since(last_use) {
         Ok(age) => age >= HOUR,
@@ -40,7 +40,7 @@ pub(crate) fn is_use_to_record(last_use: SystemTime, now: SystemTime) -> bool {
     }
 }
 
-/// The ID of the scanning process, or 0. A forked child finds the parent's ID and may start a separate scan.
+/// The ID of the scanning process, or 0. A forked child can start a scan although it finds the parent's ID.
 static SCANNING: AtomicU32 = AtomicU32::new(0);
 
 /// Starts a thread that scans the directory. Returns `false` if this process is already scanning.
@@ -52,8 +52,7 @@ pub(crate) fn start_scan(path: &Path, limit: u64) -> bool {
     }
     let path = path.to_owned();
     let work = move || {
-        // The thread gets a separate descriptor table. The program may close all of its descriptors and reuse their
-        // numbers without affecting this thread, and vice versa.
+        // Use a separate descriptor table, because the program may close all descriptors and reuse their numbers.
         leave_all();
         if let Ok(directory) = Directory::open(&path) {
             let _ = scan(&directory, limit, SystemTime::now());
@@ -75,7 +74,7 @@ pub(crate) fn scan(directory: &Directory, limit: u64, now: SystemTime) -> Result
         let Some(kind) = name::kind(&name) else { continue };
         let Ok(stat) = directory.stat(&name) else { continue };
         let modified = stat.modified.unwrap_or(now);
-        // The clock was wrong or was set back. Reset the time, so that the file ages from now on.
+        // The clock was wrong or was set back. Reset the time so that the file ages normally.
         if modified.duration_since(now).is_ok_and(|ahead| ahead > SLACK) {
             directory.set_modified(&name, now);
         }

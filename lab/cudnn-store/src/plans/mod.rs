@@ -14,13 +14,11 @@
 //! # Ok::<(), cudnn_store::plans::StoreError>(())
 //! ```
 //!
-//! A [`Store`] consists of a directory with one file per entry, and optional packs, which are read-only files with many
-//! entries. Any number of processes can share a store. A lookup returns exactly the entry that was stored under the
-//! key, or no entry, even if files are damaged. `format` describes the bytes.
+//! A [`Store`] consists of a directory with one file per entry, and of read-only packs with many entries. Any number of
+//! processes can share it. A lookup returns exactly the stored entry or nothing, even if files are damaged.
 //!
 //! A `Store` holds no open files or locks, so programs may fork or close descriptors at any time. Calls do not panic,
 //! change `errno`, or act as cancellation points.
-//!
 mod directory;
 mod entry;
 mod error;

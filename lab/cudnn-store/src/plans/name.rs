@@ -6,10 +6,8 @@ use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
 
-/// A SHA-256 hash.
 pub(crate) type Hash = [u8; 32];
 
-/// Computes the SHA-256 of some bytes.
 pub(crate) fn hash(bytes: &[u8]) -> Hash {
     Sha256::digest(bytes).into()
 }
@@ -26,16 +24,13 @@ pub(crate) const TAG_CONTENT: &[u8] = b"Signature: 8a477f597d28d172789f06886806b
 const ENTRY_SUFFIX: &str = ".plan";
 const TEMPORARY_PREFIX: &str = "tmp-";
 
-/// The kinds of files in a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StoreFile {
     /// An unfinished file that is renamed once it is complete.
     Temporary,
-    /// An entry.
     Entry,
 }
 
-/// Returns the file name of the entry with this key hash.
 pub(crate) fn entry_name(hash: &Hash) -> String {
     let mut name = String::with_capacity(64 + ENTRY_SUFFIX.len());
     for byte in hash {

@@ -12,7 +12,7 @@
 //! | | the entries in the same order, encoded as in a directory |
 //!
 //! Every lookup opens the pack and reads about 12 positions of the index. The file is not mapped into memory, because
-//! truncating it would then crash the program.
+//! truncating it would crash the program.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,6 @@ const HEADER: u64 = 72;
 const CHECKED: usize = 40;
 const PLACE: u64 = 48;
 
-/// Maximum number of entries in a pack.
 const MAX_ENTRIES: u64 = 1 << 20;
 
 /// A pack with a verified index.
@@ -47,7 +46,6 @@ struct OpenPack {
     checksum: Hash,
 }
 
-/// The position of an entry.
 struct EntryRange {
     hash: Hash,
     offset: u64,
@@ -55,7 +53,6 @@ struct EntryRange {
 }
 
 impl Pack {
-    /// Opens a pack and verifies the index.
     pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
         let check = || -> Result<(), Cause> {
             if !path.is_absolute() {
@@ -71,7 +68,6 @@ impl Pack {
         &self.0
     }
 
-    /// Returns the entry with this key.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<PlanEntry>, StoreError> {
         let hash = name::hash(key);
         let find = || -> Result<Option<PlanEntry>, Cause> {
@@ -83,7 +79,7 @@ impl Pack {
         find().map_err(|cause| cause.at_pack(&self.0))
     }
 
-    /// Iterates over the entries. If the pack cannot be read any more, the problem is the last item.
+    /// Iterates over the entries. If the pack becomes unreadable, the problem is the last item.
     pub(crate) fn entries(&self) -> impl Iterator<Item = Result<StoredPlan, StoreError>> {
         let mut next = Some(0);
         std::iter::from_fn(move || {
@@ -98,8 +94,7 @@ impl Pack {
         })
     }
 
-    /// Returns the entry at this position of the index. The outer error concerns the pack, the inner one only the
-    /// entry.
+    /// Returns the entry at an index. The outer error concerns the pack, and the inner error only the entry.
     fn entry(&self, at: u64) -> Result<Option<Result<StoredPlan, StoreError>>, StoreError> {
         let place = || -> Result<_, Cause> {
             let opened = OpenPack::open(&self.0)?;
@@ -144,7 +139,6 @@ impl OpenPack {
     }
 
     fn check_index(&self) -> Result<(), Cause> {
-        /// Number of bytes per read.
         const STEP: u64 = 1024 * PLACE;
         let mut hasher = Sha256::new();
         hasher.update(self.start);
@@ -210,11 +204,11 @@ pub struct Packed {
 
 /// Writes a pack and replaces an existing file with this name.
 ///
-/// The output depends only on the set of entries, not on their order. If two entries have the same key, the first one
-/// is used. All entries are held in memory until the pack is written.
+/// The output is independent of the order of the entries. If two entries have the same key, the first one is used. All
+/// entries are held in memory.
 ///
 /// # Errors
-/// Returns the reason why the pack could not be written. An existing file is then unchanged.
+/// Returns the reason for a failure, after which an existing file is unchanged.
 pub fn write_pack(path: &Path, entries: impl IntoIterator<Item = PlanEntry>) -> Result<Packed, StoreError> {
     let mut encoded = BTreeMap::new();
     for entry in entries {

@@ -30,17 +30,16 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// Returns settings without a directory and packs.
     fn default() -> Self {
         Settings { dir: None, limit: DEFAULT_LIMIT, packs: Vec::new() }
     }
 }
 
 impl Settings {
-    /// Reads the settings from the environment. Also returns the problems with invalid values, which are ignored.
+    /// Reads the settings from the environment, and returns problems with invalid values, which are ignored.
     ///
     /// The directory is [`DIR_VARIABLE`], or `cudnn-plans` in `XDG_CACHE_HOME` or `~/.cache` (on Windows:
-    /// `LOCALAPPDATA`). The other settings come from [`LIMIT_VARIABLE`] and [`PACK_VARIABLE`]. Empty variables count as
+    /// `LOCALAPPDATA`). The other settings are [`LIMIT_VARIABLE`] and [`PACK_VARIABLE`]. Empty variables count as
     /// unset.
     ///
     /// Do not use this in secure-execution mode, because the environment comes from a less privileged user.
@@ -60,7 +59,7 @@ impl Settings {
                 problems.push(Cause::from(StoreErrorKind::NotAbsolute).at(&dir));
             }
         } else {
-            // The XDG base directory specification says that relative paths are ignored.
+            // The XDG base directory specification ignores relative paths.
             let candidates = CACHE_DIRECTORIES.iter();
             let mut found = candidates.filter_map(|(name, below)| Some(PathBuf::from(variable(name)?).join(below)));
             settings.dir = found.find(|dir| dir.is_absolute());
@@ -138,7 +137,6 @@ mod tests {
 
     #[test]
     fn the_environment_names_a_directory() {
-        // Windows uses a different variable, and these paths are relative there.
         if IS_WINDOWS {
             return;
         }

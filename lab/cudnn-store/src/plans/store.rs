@@ -18,8 +18,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens a store. Parts that cannot be used are reported as problems and ignored. A missing directory is not a
-    /// problem, because the first [`put`](Store::put) creates it.
+    /// Opens a store without the parts that cannot be used, which are returned as problems. The first
+    /// [`put`](Store::put) creates a missing directory.
     pub fn open(settings: &Settings) -> (Self, Vec<StoreError>) {
         let _guard = ThreadStateGuard::new();
         let mut problems = Vec::new();
@@ -57,8 +57,8 @@ impl Store {
 
     /// Looks up a key, first in the packs and then in the directory.
     ///
-    /// If the entry is damaged or incomplete, has a different key, or belongs to another user, the result is
-    /// [`Unusable`](PlanLookup::Unusable). The file is then removed from the directory.
+    /// Damaged or incomplete entries, different keys, and files of other users are [`Unusable`](PlanLookup::Unusable),
+    /// and the file is removed from the directory.
     pub fn get(&self, key: &[u8]) -> PlanLookup {
         let _guard = ThreadStateGuard::new();
         let mut problem = None;
@@ -77,14 +77,13 @@ impl Store {
         problem.map_or(PlanLookup::Missing, PlanLookup::Unusable)
     }
 
-    /// Stores an entry in the directory and replaces an existing entry with the same key. Without a directory, this is
-    /// a no-op.
+    /// Stores an entry in the directory and replaces an entry with the same key. Does nothing without a directory.
     ///
     /// If the directory exceeds the limit, a background thread occasionally removes the least recently used entries,
     /// down to 90 % of the limit.
     ///
     /// # Errors
-    /// Returns the reason why the entry could not be stored. The directory is then unchanged.
+    /// Returns the reason for a failure, after which the directory is unchanged.
     pub fn put(&self, entry: &PlanEntry) -> Result<(), StoreError> {
         let _guard = ThreadStateGuard::new();
         self.directory.as_ref().map_or(Ok(()), |directory| directory.put(entry))
@@ -98,8 +97,8 @@ impl Store {
         }
     }
 
-    /// Iterates over all entries, first in the packs and then in the directory. Entries are read and verified one at a
-    /// time. Damaged entries are returned as problems and are not removed.
+    /// Reads and verifies all entries one at a time, first in the packs and then in the directory. Damaged entries are
+    /// returned as problems and are not removed.
     pub fn entries(&self) -> impl Iterator<Item = Result<StoredPlan, StoreError>> {
         let packed = self.packs.iter().flat_map(Pack::entries);
         let mut entries = packed.chain(self.directory.iter().flat_map(Directory::entries));
@@ -109,8 +108,7 @@ impl Store {
         })
     }
 
-    /// Removes old temporary files, and entries if the directory exceeds the limit. A background thread does this after
-    /// some puts.
+    /// Removes old temporary files, and entries above the limit, as a background thread does after some puts.
     ///
     /// # Errors
     /// Returns the reason why the directory could not be read.
@@ -119,7 +117,7 @@ impl Store {
         self.directory.as_ref().map_or(Ok(Scan::default()), Directory::scan)
     }
 
-    /// Removes all entries and temporary files from the directory. Other files are not touched.
+    /// Removes all entries and temporary files from the directory, but no other files.
     ///
     /// # Errors
     /// Returns [`StoreErrorKind::NotAStore`] and removes no files if the directory was not created by a store.

@@ -1,4 +1,4 @@
-//! Helpers that several tests use.
+//! Helpers for several tests.
 #![allow(
     dead_code,
     clippy::unwrap_used,
@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use cudnn_store::plans::{PlanEntry, PlanInfo, PlanLookup, Settings, Store, StoreError};
 
-/// Creates an entry with this key.
 pub(crate) fn entry(key: &str) -> PlanEntry {
     let about = PlanInfo {
         label: format!("conv_fwd {key}"),
@@ -24,12 +23,10 @@ pub(crate) fn entry(key: &str) -> PlanEntry {
     PlanEntry { key: key.into(), plan: format!("{{\"plan\": \"{key}\"}}").into(), about }
 }
 
-/// Creates an entry with a plan of this size.
 pub(crate) fn entry_of(key: &str, size: usize) -> PlanEntry {
     PlanEntry { plan: vec![b'x'; size], ..entry(key) }
 }
 
-/// Opens a store and expects no problems.
 pub(crate) fn open(dir: &Path) -> Store {
     open_with(&Settings { dir: Some(dir.to_owned()), ..Settings::default() })
 }
@@ -40,14 +37,12 @@ pub(crate) fn open_with(settings: &Settings) -> Store {
     store
 }
 
-/// Returns the problem with this directory.
 pub(crate) fn problem_of(dir: &Path) -> StoreError {
     let (store, mut problems) = Store::open(&Settings { dir: Some(dir.to_owned()), ..Settings::default() });
     assert_eq!((store.dir(), problems.len()), (None, 1), "{problems:?}");
     problems.remove(0)
 }
 
-/// Looks up an entry and fails the test if a different one is returned.
 pub(crate) fn get(store: &Store, expected: &PlanEntry) -> Option<Result<(), StoreError>> {
     match store.get(&expected.key) {
         PlanLookup::Missing => None,
@@ -62,7 +57,6 @@ pub(crate) fn assert_found(store: &Store, expected: &PlanEntry) {
     assert!(matches!(get(store, expected), Some(Ok(()))), "{:?}", get(store, expected));
 }
 
-/// Returns the names of the matching files in a directory.
 pub(crate) fn names(dir: &Path, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
     let files = std::fs::read_dir(dir).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<_> = files.filter(|name| is_wanted(name)).collect();
@@ -78,17 +72,15 @@ pub(crate) fn temporaries(dir: &Path) -> Vec<String> {
     names(dir, |name| name.starts_with("tmp-"))
 }
 
-/// Returns the path of the only entry in a directory.
 pub(crate) fn only_file(dir: &Path) -> PathBuf {
     let plans = plans(dir);
     assert_eq!(plans.len(), 1, "{plans:?}");
     dir.join(&plans[0])
 }
 
-/// Set in child processes of a test. The value is the directory.
+/// The variable with the directory, for child processes of a test.
 pub(crate) const CHILD: &str = "PLAN_STORE_TEST_CHILD";
 
-/// Returns the directory if this process is the child of a test.
 pub(crate) fn child_dir() -> Option<PathBuf> {
     std::env::var_os(CHILD).map(PathBuf::from)
 }
@@ -100,7 +92,6 @@ pub(crate) fn child(test: &str, dir: &Path) -> Command {
     command
 }
 
-/// Runs the same test in a child process and expects success.
 pub(crate) fn run_child(test: &str, dir: &Path) {
     let output = child(test, dir).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);

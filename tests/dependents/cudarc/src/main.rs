@@ -11,7 +11,7 @@ fn main() {
             let destroyed = unsafe { result::destroy_handle(handle) };
             println!("destroyed: {destroyed:?}");
         }
-        // cudarc knows the status. If cuDNN could not be loaded, the loader knows the reason.
+        // cudarc knows only the status, but the loader knows why cuDNN could not be loaded.
         Err(error) => {
             println!("no handle: {error}");
             if let Some(reason) = cudnn_loader::last_load_error() {

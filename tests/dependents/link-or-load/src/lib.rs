@@ -1,5 +1,5 @@
-//! Calls cuDNN, either linked at build time (feature `link`) or loaded at run time (feature `load`). The source below
-//! the imports is the same for both.
+//! Calls cuDNN, either linked at build time (feature `link`) or loaded at run time (feature `load`), with the same
+//! source except for the imports.
 
 #[cfg(not(any(feature = "link", feature = "load")))]
 compile_error!("enable a feature of link-or-load: `load` for cuDNN at run time, `link` for cuDNN at build time");

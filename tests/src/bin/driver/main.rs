@@ -65,7 +65,6 @@ use std::path::Path;
 
 use cudnn_loader::{Function, Options, cudnnStatus_t, signatures};
 
-/// The text form of a value that a function returned.
 trait Show {
     fn show(self) -> String;
 }
@@ -100,7 +99,6 @@ macro_rules! by_name {
         since($($since:literal),*) deprecated($deprecated:literal)
         fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty, $doc:literal;
     )* })*) => {
-        /// Calls a function of the loader, or the function at an address, with zeros.
         fn call(function: Function, at: Option<*mut ()>) -> String {
             match function { $($(
                 Function::$variant => {
@@ -209,7 +207,6 @@ fn perform(arg: &str, shim: Option<&Shim>) {
     }
 }
 
-/// Finalizes an empty backend descriptor of this kind.
 fn finalize(kind: u32) {
     let mut descriptor = std::ptr::null_mut();
     let kind = cudnn_sys::cudnnBackendDescriptorType_t(kind);
@@ -247,7 +244,7 @@ fn load(list: &str) {
     }
 }
 
-/// Prints a symbol of the graph library that may be missing in the bindings.
+/// Prints a symbol of the graph library that the bindings may not contain.
 fn print_symbol(name: &str) {
     let library = cudnn_loader::Library::Graph;
     let print_loaded = || {
@@ -308,7 +305,6 @@ fn write_log(option: &str) {
     println!("write = {:?}", write_to(LogSeverity::up_to(level.parse().expect("a number")), destination));
 }
 
-/// Prints the entry, and calls cuDNN itself.
 unsafe extern "C" fn print_entry(
     severity: cudnn_loader::cudnnSeverity_t,
     data: *mut c_void,
@@ -334,7 +330,6 @@ fn set_callback(mask: u32, shim: Option<&Shim>) {
     println!("cudnnSetCallback = {status:?}");
 }
 
-/// Prints cuDNN's description of the callback, and whether [`set_callback`] has set it.
 fn get_callback() {
     let (mut mask, mut data, mut function) = (0, std::ptr::null_mut(), None);
     // SAFETY: all three outputs point to local variables.
@@ -361,7 +356,6 @@ fn preload(options: &str) {
     let what = Preload::new().engines(has("engines")).devices(devices);
     let once = || if has("background") { what.clone().start().join() } else { what.run() };
     let outcomes = match has("twice") {
-        // Both at the same time.
         true => std::thread::scope(|scope| [scope.spawn(once), scope.spawn(once)].map(|thread| thread.join().unwrap())),
         false => return print_preload(once()),
     };
@@ -419,7 +413,6 @@ fn last_error(shim: Option<&Shim>) -> String {
     CStr::from_bytes_until_nul(&text).unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Returns the result of `cudnnGetErrorString` for a status.
 fn error_string(status: cudnnStatus_t) -> String {
     // SAFETY: it accepts any status, and returns a static string.
     unsafe { CStr::from_ptr(cudnn_loader::cudnnGetErrorString(status)) }.to_string_lossy().into_owned()

@@ -14,7 +14,7 @@ use crate::Shim;
 
 type Result<T> = std::result::Result<T, cudnnStatus_t>;
 
-/// Prints how many engine configurations the heuristics propose, or the status of the call that failed.
+/// Prints the number of configurations that the heuristics propose, or the status of the failed call.
 pub(crate) fn plan(json: &str, shim: Option<&Shim>) {
     match (Cudnn { shim }).proposal_count(json) {
         Ok(count) => println!("plan = {count} configurations"),
@@ -25,17 +25,15 @@ pub(crate) fn plan(json: &str, shim: Option<&Shim>) {
     }
 }
 
-/// The functions of the backend API.
 #[derive(Clone, Copy)]
 struct Cudnn<'a> {
     shim: Option<&'a Shim>,
 }
 
-/// A descriptor that lives as long as the process.
+/// A descriptor that is never destroyed.
 struct Descriptor<'a>(Cudnn<'a>, Raw);
 
 impl<'a> Cudnn<'a> {
-    /// Returns the loader's function, or the function with this name in the shim.
     fn function<F: Copy>(self, name: &str, of_loader: F) -> F {
         match self.shim {
             // SAFETY: both pointers have the type of cuDNN's function with this name.

@@ -1,5 +1,5 @@
-//! Runs many threads in every part of the loader at once, for ThreadSanitizer: first and warm calls, errors, changes of
-//! the log, reports and preloads. The test looks for data races only and ignores the results.
+//! Runs many threads in every part of the loader at once for ThreadSanitizer: first and warm calls, errors, changes of
+//! the log, reports and preloads. The test only detects data races and ignores the results.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::Barrier;
@@ -13,7 +13,7 @@ use super::Shim;
 
 const THREADS: usize = 16;
 
-/// A unit of work. The number selects the variant: which function, which level, on or off.
+/// A unit of work. The number selects the variant, such as the function or the level.
 type Task<'a> = fn(&Stress<'a>, usize);
 
 struct Stress<'a> {
@@ -21,7 +21,7 @@ struct Stress<'a> {
     log: &'a str,
 }
 
-/// Runs every task in many threads for this many seconds, and writes the log to this file.
+/// Runs every task in many threads for `seconds`, and writes the log to a file.
 pub(crate) fn stress(seconds: u64, log: &str, shim: Option<&Shim>) {
     let tasks: &[Task<'_>] = match shim {
         None => &[

@@ -9,7 +9,7 @@ use cudnn_loader::{Function, Library};
 const THREADS: usize = 64;
 
 /// Makes the first call of every function in every thread, in different orders. Functions of an installed library must
-/// resolve; all others must return a failure and leave an error with the function's name.
+/// resolve. All others must fail with an error that names the function.
 pub(crate) fn race() {
     let missing: Vec<Library> = missing_libraries();
     let barrier = Barrier::new(THREADS);
@@ -87,8 +87,7 @@ pub(crate) fn storm(option: &str) {
     println!("storm = over");
 }
 
-/// Returns the sub-libraries that are missing in the directory that the variable names. Reads the directory without the
-/// loader, so that the race is the first use of the loader.
+/// Returns the missing sub-libraries in the variable's directory, without a call of the loader before the race.
 fn missing_libraries() -> Vec<Library> {
     let dir = std::env::var_os(cudnn_loader::DIR_VARIABLE).expect("the variable is set");
     let dir = std::path::Path::new(&dir);

@@ -17,7 +17,6 @@ pub(crate) fn perform(_: &str, _: &str) -> bool {
     false
 }
 
-/// Terminates the process if it deadlocks.
 pub(crate) fn set_time_limit(seconds: u32) {
     std::thread::spawn(move || {
         std::thread::sleep(std::time::Duration::from_secs(seconds.into()));
@@ -25,7 +24,6 @@ pub(crate) fn set_time_limit(seconds: u32) {
     });
 }
 
-/// Returns the loaded files of cuDNN, sorted by name.
 pub(crate) fn mapped_files() -> BTreeSet<String> {
     let mut modules = [std::ptr::null_mut(); 1024];
     let mut size = 0;
@@ -43,7 +41,6 @@ pub(crate) fn mapped_files() -> BTreeSet<String> {
     modules[..count].iter().map(name).filter(|file| file.contains("cudnn") && !file.ends_with(".exe")).collect()
 }
 
-/// Returns whether Windows lists a DLL.
 pub(crate) fn is_listed(name: &str) -> bool {
     mapped_files().iter().any(|file| file.ends_with(name))
 }

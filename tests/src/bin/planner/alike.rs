@@ -1,5 +1,5 @@
-//! Builds plans of a real cuDNN from identical calls that still result in different plans. cuDNN stores hidden values
-//! in a descriptor, or adds to the values of an earlier call.
+//! Builds plans of a real cuDNN from identical calls that still lead to different plans, because cuDNN stores hidden
+//! values in a descriptor, or adds to the values of an earlier call.
 //!
 //! | which | the plan of |
 //! | --- | --- |
@@ -22,7 +22,6 @@ use cudnn_loader::{
 
 use crate::real::convolution;
 
-/// Plans for a device, and prints the knobs and the number of operations of every plan.
 pub(crate) fn run(device: &str, which: &[String]) {
     let Ok(json) = std::fs::read_to_string(device) else { return };
     for which in which {
@@ -54,8 +53,8 @@ fn plan(json: &str, which: &str) -> Result<String, Error> {
     Ok(format!("{} operations {modes:?}, {}", nodes.len(), json["engine"]["knobChoices"]))
 }
 
-/// Returns the graph of y = tanh(m). The calls through the loader are those of y = max(m, 0), but another descriptor has
-/// the address of the mode's descriptor by then.
+/// Returns the graph of y = tanh(m). The calls through the loader describe y = max(m, 0), but another descriptor has
+/// taken the address of the mode's descriptor.
 #[cfg(unix)]
 fn replaced_behind_the_layers() -> Result<Descriptor, Error> {
     use cudnn_loader::signatures::{

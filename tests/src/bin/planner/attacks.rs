@@ -1,6 +1,6 @@
-//! Runs random programs that set attributes in ways that cuDNN accepts without documenting them: other numbers of
-//! elements, other types, twice, in a different order. Every program runs before and after a program that differs in a
-//! single value. If a cache ignores a value that cuDNN uses, one of them receives the wrong plan.
+//! Runs random programs that set attributes in undocumented ways that cuDNN accepts: other numbers of elements, other
+//! types, twice, or in a different order. Every program runs before and after a program with a single different value.
+//! If a cache ignores a value that cuDNN uses, one of them receives the wrong plan.
 
 use cudnn_loader::{
     cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type, cudnnBackendDescriptorType_t as Kind,
@@ -9,9 +9,8 @@ use cudnn_loader::{
 use crate::random::Random;
 use crate::variants::{self, Step};
 
-/// The room for the elements of an array. It exceeds every element count used here, so cuDNN always reads valid memory.
+/// The room for the elements of an array, so that cuDNN reads valid memory for every count here.
 const ROOM: usize = 1 << 14;
-/// The real number of elements in every array of descriptors.
 const DESCRIPTORS: usize = 8;
 
 /// Runs the programs for these seeds, with a real cuDNN for a described device, or with the stand-in.
@@ -30,7 +29,7 @@ pub(crate) fn run(first: u64, last: u64, device: Option<&str>) {
             distorted = distort(&mut program, &mut random).or(distorted);
         }
         let mut other = program.clone();
-        // Usually change the value of a distorted call, because that shows distortions that matter.
+        // Usually change the value of a distorted call, to detect distortions that matter.
         let only = distorted.filter(|_| !random.once_in(4));
         change_a_value(&mut other, only, &mut random);
         run_both(seed, &program, &other, device.is_some());
@@ -59,16 +58,15 @@ fn confuse(program: &mut [Step], random: &mut Random) -> Vec<Step> {
     }
     let mut other = program.to_vec();
     match &mut other[index] {
-        // Changes a byte after the four bytes of the declared type.
+        // A byte after the four bytes of the declared type.
         Step::Set(_, _, _, _, bytes) => bytes[4 + random.below(4) as usize] ^= 1 << random.below(8),
-        // Uses the same matrix in column order.
+        // The same matrix in column order.
         Step::SetDescriptors(_, _, _, children) => children[0] += 3,
         _ => {}
     }
     other
 }
 
-/// A descriptor and one of the attributes.
 type Place = (usize, Name);
 
 fn place(step: &Step) -> Option<Place> {
@@ -78,7 +76,7 @@ fn place(step: &Step) -> Option<Place> {
     }
 }
 
-/// Sets an attribute to the same value differently. Returns the attribute.
+/// Sets an attribute to the same value in a different way. Returns the attribute.
 fn distort(program: &mut Vec<Step>, random: &mut Random) -> Option<Place> {
     let index = random.below(program.len() as u64) as usize;
     let step = program[index].clone();
@@ -120,7 +118,7 @@ fn distort(program: &mut Vec<Step>, random: &mut Random) -> Option<Place> {
     place
 }
 
-/// Changes one value that a program sets, in place: a byte that cuDNN may read, or a descriptor.
+/// Changes one value in place: a byte that cuDNN may read, or a descriptor.
 fn change_a_value(program: &mut [Step], only: Option<Place>, random: &mut Random) {
     let kinds: Vec<Kind> = program
         .iter()

@@ -1,5 +1,5 @@
-//! Passes arrays that stop at the edge of readable memory and are shorter than the program claims. cuDNN reads and
-//! writes only existing elements: one if the attribute holds one descriptor, and zero if the call is refused.
+//! Passes arrays that end at the edge of readable memory and are shorter than the program claims. cuDNN accesses only
+//! existing elements: one if the attribute holds one descriptor, and none if the call is refused.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -11,7 +11,6 @@ use cudnn_loader::{
 
 const DESCRIPTORS: Type = Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
 
-/// Makes the calls, and prints their statuses.
 pub(crate) fn run() {
     let (tensor, operation) = (
         create(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR),

@@ -1,7 +1,7 @@
 //! Tests programs with a log callback that throws or calls cuDNN, and the last error that such a program reads.
 //!
-//! The functions of `cudnn_loader` abort if an exception unwinds through them, like C functions. Therefore this program
-//! calls the addresses to which the drop-in's functions jump.
+//! The functions of `cudnn_loader` abort if an exception unwinds through them, as C functions do. This program
+//! therefore calls the addresses to which the drop-in's functions jump.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -17,15 +17,13 @@ use cudnn_loader::{
 };
 
 thread_local! {
-    /// The function that the program is calling.
     static CALLED: Cell<&'static str> = const { Cell::new("") };
-    /// The number of the first callback call that throws, counted from 1; 0 for never.
+    /// The number of the first callback call that throws, from 1, or 0 for never.
     static COUNTDOWN: Cell<u32> = const { Cell::new(0) };
     /// The plan that the callback queries once.
     static ASKS: Cell<Raw> = const { Cell::new(null_mut()) };
 }
 
-/// Calls a function, and returns its status.
 macro_rules! call {
     ($function:ident($($argument:expr),*)) => {{
         CALLED.set(stringify!($function));
@@ -43,7 +41,7 @@ unsafe extern "C-unwind" fn receive(_: cudnnSeverity_t, _: *mut c_void, _: *cons
     }
     match COUNTDOWN.get() {
         0 => {}
-        // Throws in every later call too, so a destructor must not call cuDNN.
+        // Throw in every later call too, so that a destructor that calls cuDNN is detected.
         1 => resume_unwind(Box::new("from the callback")),
         left => COUNTDOWN.set(left - 1),
     }
@@ -81,7 +79,7 @@ fn finalize(descriptor: Raw) {
     assert!(call!(cudnnBackendFinalize(descriptor)).is_success());
 }
 
-/// Builds a plan, and returns all descriptors of it. The plan comes last.
+/// Builds a plan. Returns all descriptors, with the plan as the last one.
 fn plan(made: &mut Vec<Raw>, handle: *mut c_void) -> Raw {
     let own = Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
     let tensors = [1_i64, 2, 3].map(|uid| {
@@ -155,8 +153,8 @@ fn last_error() -> String {
     std::ffi::CStr::from_bytes_until_nul(&text).unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Runs the program with a callback that throws from the first call on, then from the second call on, and so on, until
-/// no exception is thrown. Prints the functions in which the program caught an exception.
+/// Runs the program with a callback that throws from its first call, then from the second, and so on, until no
+/// exception is thrown. Prints the functions in which the program caught an exception.
 pub(crate) fn throw() {
     set_callback();
     let before = program();
@@ -206,7 +204,7 @@ pub(crate) fn ask_back() {
     println!("asked: {}", ASKS.get().is_null());
 }
 
-/// Calls functions with a finalized plan after the program has destroyed the handle.
+/// Uses a finalized plan after the program has destroyed the handle.
 pub(crate) fn outlive_handle() {
     let (mut made, handle) = (Vec::new(), handle());
     let plan = plan(&mut made, handle);
@@ -218,8 +216,8 @@ pub(crate) fn outlive_handle() {
     println!("{} {}", set.0, finalized.0);
 }
 
-/// Sets an unfinalized configuration in a plan, which cuDNN accepts. The callback throws if it is called more than
-/// once during this call. Prints how often it may still be called.
+/// Sets an unfinalized configuration in a plan, which cuDNN accepts. The callback throws in its second call. Prints how
+/// many more calls are allowed.
 pub(crate) fn set_unfinalized_configuration() {
     set_callback();
     let mut made = Vec::new();
@@ -230,8 +228,7 @@ pub(crate) fn set_unfinalized_configuration() {
     println!("{} left", COUNTDOWN.replace(0));
 }
 
-/// Queries the workspace of a plan without a handle, which cuDNN refuses. The result of a call with other arguments
-/// goes elsewhere.
+/// Queries the workspace of a plan without a handle, which cuDNN refuses, and then with other arguments.
 pub(crate) fn ask_for_workspace() {
     let mut made = Vec::new();
     let plan = descriptor(&mut made, Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
@@ -241,7 +238,7 @@ pub(crate) fn ask_for_workspace() {
     println!("{} {size}", status.0);
 }
 
-/// Makes errors, builds a plan after every one, for which the layer calls cuDNN itself, and prints the error text.
+/// Builds a plan after each error, for which the layer calls cuDNN itself, and prints the error text.
 pub(crate) fn read_last_error() {
     let (mut made, handle) = (Vec::new(), handle());
     let failing = descriptor(&mut made, Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR);

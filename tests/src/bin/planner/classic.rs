@@ -1,4 +1,4 @@
-//! Calls functions outside of the backend API without a handle, which cuDNN refuses, and prints the statuses.
+//! Calls functions outside the backend API without a handle, which cuDNN refuses, and prints the statuses.
 
 use std::ptr::{null, null_mut};
 
@@ -89,7 +89,7 @@ pub(crate) fn run() {
     }
 }
 
-/// Calls a function three thousand times. The descriptor of the activation changes twice, the second time back.
+/// Calls a function three thousand times. The activation's descriptor changes once, and then back.
 pub(crate) fn run_steps() {
     const FLOAT: DataType = DataType::CUDNN_DATA_FLOAT;
     const NAN: Nan = Nan::CUDNN_NOT_PROPAGATE_NAN;

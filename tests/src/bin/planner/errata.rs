@@ -13,7 +13,7 @@ use cudnn_loader::{
 /// The maximum number of plans for each graph, because cuDNN compiles some of them.
 const MAX_PLANS: usize = 2;
 
-/// Prints a line for each plan: the convolution, the engine, and the result.
+/// Prints the convolution, the engine and the result of each plan.
 pub(crate) fn run(device: &str) {
     let json = std::fs::read_to_string(device).unwrap_or_default();
     for (spatial, data_type) in

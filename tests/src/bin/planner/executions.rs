@@ -1,4 +1,4 @@
-//! Executes plans of y = max(x, 0) in unusual ways. Only the stand-in accepts them, and it ignores the memory.
+//! Executes plans of y = max(x, 0) in unusual ways, which only the stand-in accepts. It ignores the memory.
 //!
 //! | which | the program |
 //! | --- | --- |
@@ -27,10 +27,8 @@ use cudnn_loader::{
     cudnnDataType_t as DataType, cudnnHandle_t,
 };
 
-/// The number of floats in a tensor.
 const ELEMENTS: usize = 1024;
 
-/// Executes plans, and prints `done`.
 pub(crate) fn run(which: &[String]) {
     let is_failing = which.first().is_some_and(|which| which == "failures");
     match if is_failing { fail() } else { execute(which) } {
@@ -154,7 +152,6 @@ fn plan(handle: &Handle, extent: usize) -> Result<Descriptor, Error> {
         .finalize()
 }
 
-/// Returns an open variant pack with the tensors 1 and 2 at these addresses.
 fn filled(addresses: [*const c_void; 2]) -> Result<Descriptor, Error> {
     filled_with(new(Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)?, addresses)
 }
@@ -173,7 +170,7 @@ fn run_plan(handle: cudnnHandle_t, plan: &Descriptor, pack: &Descriptor) -> Resu
     unsafe { check!(cudnn_loader::cudnnBackendExecute(handle, plan.raw(), pack.raw())) }
 }
 
-/// Returns new memory for a tensor that contains this value everywhere.
+/// Returns new memory for a tensor, filled with this value.
 fn mapped(value: f32) -> *mut c_void {
     let bytes = ELEMENTS * size_of::<f32>();
     // SAFETY: the pages are new.

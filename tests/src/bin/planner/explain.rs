@@ -1,4 +1,4 @@
-//! Builds graphs with and without a supporting engine, as a framework does: it queries the heuristics in two modes,
+//! Builds graphs with and without a supporting engine like a framework, which queries the heuristics in two modes,
 //! tries each proposal, and destroys the graph.
 
 use std::ffi::{c_char, c_void};
@@ -19,26 +19,24 @@ const HALF: DataType = DataType::CUDNN_DATA_HALF;
 const BFLOAT16: DataType = DataType::CUDNN_DATA_BFLOAT16;
 const FLOAT: DataType = DataType::CUDNN_DATA_FLOAT;
 
-/// The number of messages that the program's callback has received.
 static MESSAGES: AtomicUsize = AtomicUsize::new(0);
 
 unsafe extern "C" fn count(_: cudnnSeverity_t, _: *mut c_void, _: *const cudnnDebug_t, _: *const c_char) {
     MESSAGES.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Sets another callback when it receives a message.
 unsafe extern "C" fn replace(_: cudnnSeverity_t, _: *mut c_void, _: *const cudnnDebug_t, _: *const c_char) {
     // SAFETY: the function accepts cuDNN's arguments in any thread.
     let _ = unsafe { cudnn_loader::cudnnSetCallback(0b0111, std::ptr::null_mut(), Some(count)) };
 }
 
-/// Plans these graphs for a described device, and prints the result of each call. Instead of a graph, `set-callback`
-/// sets a callback, `replace-callback` sets one that sets another, `callback` prints what cuDNN returns about it,
-/// `threads` plans the rest in parallel, `fork` starts a child that also plans the rest, and `kill` kills the process.
-/// A prefix changes the treatment of a graph: like PyTorch, `retry:` describes the graph again for each mode, destroys
-/// it before plans are tried, and destroys the proposals after the query of the next mode. `leak:` queries one mode and
-/// never destroys the graph, `execute:` also executes the plan, which fails, and `engines:` creates three engines
-/// without the heuristics.
+/// Plans these graphs for a described device, and prints the result of each call. Other words are actions:
+/// `set-callback` sets a callback, `replace-callback` sets one that sets another, `callback` prints what cuDNN returns
+/// about it, `threads` plans the rest in parallel, `fork` starts a child that also plans the rest, and `kill` kills the
+/// process. A prefix changes the treatment of a graph. `retry:` imitates PyTorch, which describes the graph again for
+/// each mode, destroys it before trying plans, and destroys the proposals after the next query. `leak:` queries one
+/// mode and never destroys the graph, `execute:` also executes the plan, which fails, and `engines:` creates three
+/// engines without the heuristics.
 pub(crate) fn run(device: &str, graphs: &[String]) {
     let json = std::fs::read_to_string(device).unwrap_or_default();
     for (index, name) in graphs.iter().enumerate() {
@@ -118,8 +116,7 @@ fn retry(json: &str, name: &str) -> Result<String, Error> {
         let is_last = mode == Mode::CUDNN_HEUR_MODE_FALLBACK;
         // The proposals of the first mode are destroyed after the second query.
         let proposals = proposals(&build(name)?, mode, target)?;
-        // The program ignores the first proposal, as if a filter had rejected it, and a working graph only works in the
-        // last mode.
+        // The program ignores the first proposal, as a filter would. A working graph works in the last mode.
         for proposal in proposals.iter().skip(usize::from(!is_last)).filter(|_| is_last || name == "integers") {
             match Plan::new(proposal, target) {
                 Ok(_) => return Ok("a plan".to_owned()),
@@ -226,13 +223,11 @@ fn build(name: &str) -> Result<Descriptor, Error> {
     }
 }
 
-/// Returns a graph of a matmul and a ReLU.
 fn fused(a: DataType, b: DataType) -> Result<Descriptor, Error> {
     let c = Tensor::packed(3, FLOAT, &[4, 64, 64]).to_virtual(3, FLOAT);
     graph(None, &[&matmul(a, b, true)?, &relu([&c, &Tensor::packed(4, HALF, &[4, 64, 64])])?])
 }
 
-/// Returns the operation C = A * B with these types. C may be virtual.
 fn matmul(a: DataType, b: DataType, is_virtual: bool) -> Result<Descriptor, Error> {
     let function = Descriptor::new(Kind::CUDNN_BACKEND_MATMUL_DESCRIPTOR)?
         .set(Name::CUDNN_ATTR_MATMUL_COMP_TYPE, &[FLOAT])?

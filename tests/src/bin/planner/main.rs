@@ -20,9 +20,9 @@
 //! ```
 //!
 //! The program adds layers itself: `none`, or some of `capture`, `errata`, `explain`, `plans`, `trace`, `tuned`,
-//! `validate`, `other` and `impostor`, which is `other` under the name `trace`. With `PLANNER_SETS_LATE` it sets the variable
-//! `CUDNN_NVRTC_RUNTIME_LINKING` to that value after its first call. With `PLANNER_SETS_AFTER_LOAD` it sets
-//! `CUDNN_JIT_FLAGS_DBG` to that value once cuDNN is loaded, before its first call.
+//! `validate`, `other` and `impostor`, which is `other` under the name `trace`. `PLANNER_SETS_LATE` is a value for the
+//! variable `CUDNN_NVRTC_RUNTIME_LINKING`, which is set after the first call. `PLANNER_SETS_AFTER_LOAD` is a value for
+//! `CUDNN_JIT_FLAGS_DBG`, which is set after cuDNN is loaded and before the first call.
 //!
 //! A seed determines a small program. It makes handles, graphs, engine configurations (from scratch or heuristics) and
 //! plans, shares and reuses descriptors, destroys them early or late, sets attributes in any order, twice, or wrongly,
@@ -57,7 +57,6 @@ use cudnn_layers::trace::Trace;
 use cudnn_layers::tuned::Tuned;
 use cudnn_layers::validate::Validate;
 
-/// A layer unknown to `plans`.
 struct Other;
 
 impl Layer for Other {

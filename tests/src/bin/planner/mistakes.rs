@@ -1,6 +1,6 @@
-//! Makes one mistake in each process, with the numbers of the list in `docs/measurements/validate.md`, and prints every
-//! call that fails. `many` makes 300 mistakes twice, `legitimate` makes unusual graphs that are correct, and `steps`
-//! measures the calls of a step.
+//! Makes one mistake, with the number in the list of `docs/measurements/validate.md`, and prints every failed call.
+//! `many` makes 300 mistakes twice, `legitimate` makes unusual graphs that are correct, and `steps` measures the calls
+//! of a step.
 
 use std::ffi::{CStr, c_void};
 use std::ptr::null_mut;
@@ -26,7 +26,7 @@ fn report(what: &str, status: Status) {
     println!("{what}: {status:?} {text}");
 }
 
-/// A descriptor, which is destroyed at the end of the process only.
+/// A descriptor that is destroyed only at the end of the process.
 #[derive(Clone, Copy)]
 struct Made(Raw);
 
@@ -94,7 +94,6 @@ fn tensor(uid: i64, dims: &[i64]) -> Tensor {
     Tensor { uid, dims: dims.to_vec(), strides, data_type: HALF, is_virtual: false, is_by_value: false }
 }
 
-/// Returns a tensor whose second dimension is the innermost one.
 fn image(uid: i64, dims: &[i64]) -> Tensor {
     let mut strides = vec![1; dims.len()];
     let mut stride = dims[1];
@@ -212,7 +211,6 @@ fn reshape(x: &Tensor, y: &Tensor) -> Made {
         .finalize()
 }
 
-/// Returns a convolution in two dimensions.
 fn convolution_function(padding: i64, stride: i64) -> Made {
     new(Kind::CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)
         .data_type(Name::CUDNN_ATTR_CONVOLUTION_COMP_TYPE, FLOAT)
@@ -300,14 +298,13 @@ impl Program {
         }
     }
 
-    /// Makes a graph and searches an engine for it.
     fn search(&self, operations: &[Made]) -> Made {
         let graph = graph_of(operations);
         self.heuristics(graph).set(Name::CUDNN_ATTR_ENGINEHEUR_MODE, Type::CUDNN_TYPE_HEUR_MODE, &[0_i32]).finalize();
         graph
     }
 
-    /// Makes a plan of y = max(x, 0) for the tensors 1 and 2, and a handle.
+    /// Makes a plan of y = max(x, 0) for tensors 1 and 2, and a handle.
     fn plan(&self) -> (cudnnHandle_t, Made) {
         let dims = [4, 64, 64];
         let graph = self.search(&[relu(&tensor(1, &dims), &tensor(2, &dims))]);
@@ -327,7 +324,7 @@ impl Program {
         (handle, plan)
     }
 
-    /// Executes a plan with all packs twice. The stand-in returns at once.
+    /// Executes a plan with all packs twice. The stand-in returns immediately.
     fn execute(&self, packs: &[&[(i64, usize)]]) {
         let (handle, plan) = self.plan();
         for entries in packs {
@@ -340,7 +337,7 @@ impl Program {
         }
     }
 
-    /// Prints the time of a step with a new variant pack, in nanoseconds. A step has seven calls.
+    /// Prints the nanoseconds of a step with a new variant pack, which has seven calls.
     fn execute_steps(&self) {
         const STEPS: u32 = 20_000;
         let (handle, plan) = self.plan();
@@ -404,7 +401,6 @@ fn pack(entries: &[(i64, usize)]) -> Made {
     pack.set(Name::CUDNN_ATTR_VARIANT_PACK_WORKSPACE, Type::CUDNN_TYPE_VOID_PTR, &[null_mut::<c_void>()]).finalize()
 }
 
-/// Makes a mistake, or the legitimate graphs.
 pub(crate) fn run(which: &str, device: Option<&str>) {
     let device = device.map(|json| {
         let json = json.trim_end_matches('\0');
@@ -494,12 +490,12 @@ fn graphs_and_executions(program: &Program, number: u32) {
         18 => program.execute(&[&[]]),
         19 => program.execute(&[&[(1, 0x1000), (1, 0x2000), (2, 0x3000)]]),
         20 => program.execute(&[&[(1, 0), (2, 0x2000)]]),
-        // The tensors have different strides. Equal tensors with one id may be one tensor.
+        // The tensors have different strides. Equal tensors with one id may be the same tensor.
         21 => _ = program.search(&[add(&x, &x.clone().strided(&[4096, 1, 64]), &y)]),
         22 => _ = program.search(&[relu(&x, &y), relu(&tensor(3, &DIMS), &tensor(4, &DIMS))]),
         23 => _ = program.search(&[relu(&x, &y.intermediate())]),
         24 => program.execute(&[&[(1, 0x1004), (2, 0x2000)]]),
-        // Number 25 depends on data in the memory of the device.
+        // Mistake 25 depends on data in device memory.
         _ => program.attention(FLOAT, 32, false),
     }
 }
@@ -601,14 +597,14 @@ fn legitimate(program: &Program) {
     )]);
     search(&[reduction(Reduction::CUDNN_REDUCE_TENSOR_ADD, &x, &tensor(2, &[4, 1, 1]).with_data_type(FLOAT))]);
     search(&[reduction(Reduction::CUDNN_REDUCE_TENSOR_ADD, &x, &tensor(2, &[4, 16, 64]).with_data_type(FLOAT))]);
-    // Convolutions that leave out the last rows, in all passes.
+    // Convolutions that omit the last rows, in all passes.
     for (pass, size) in [(Pass::Forward, 14), (Pass::Data, 14), (Pass::Filter, 13)] {
         let (x, w) = (image(1, &[4, 16, size, size]), image(2, &[32, 16, 3, 3]));
         search(&[convolution(pass, 2, &x, &w, &image(3, &[4, 32, 7, 7]))]);
     }
     program.attention(HALF, 32, false);
     program.attention(HALF, 32, true);
-    // A vectorized tensor, whose dimensions count vectors, and a bound that equals the other one.
+    // A vectorized tensor, with dimensions that count vectors, and a bound that equals the other one.
     let vectorized = image(1, &[4, 16, 14, 14]).with_data_type(DataType::CUDNN_DATA_INT8).open();
     let _ = vectorized
         .numbers(Name::CUDNN_ATTR_TENSOR_VECTOR_COUNT, &[4])
@@ -621,7 +617,7 @@ fn legitimate(program: &Program) {
         .set(Name::CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP, Type::CUDNN_TYPE_DOUBLE, &[6.0])
         .finalize();
     search(&[pointwise_of(clipped, &x, None, &y)]);
-    // A tensor with offsets, which may overlap by its strides.
+    // A tensor with offsets, and strides that may let it overlap.
     let offset = tensor(6, &[5, 1, 1]).with_data_type(DataType::CUDNN_DATA_INT32).made();
     let ragged = tensor(2, &DIMS).strided(&[64, 64, 1]).open();
     let ragged = ragged.child(Name::CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC, offset).finalize();
@@ -631,7 +627,7 @@ fn legitimate(program: &Program) {
         .child(Name::CUDNN_ATTR_OPERATION_POINTWISE_YDESC, ragged)
         .finalize();
     search(&[operation]);
-    // Descriptors that are destroyed early, and addresses that are used again.
+    // Descriptors that are destroyed early, and addresses that are reused.
     let (a, b, c) = (x.made(), function(Mode::CUDNN_POINTWISE_RELU_FWD), y.made());
     let operation = new(Kind::CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)
         .child(Name::CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, b)

@@ -1,4 +1,4 @@
-//! Builds plans of a real cuDNN for described devices, which need not be installed.
+//! Builds plans of a real cuDNN for described devices.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use cudnn_loader::{
     Error, cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind, cudnnDataType_t as DataType,
 };
 
-/// Builds plans with this engine for these devices, and prints a description and the time for every plan.
+/// Builds plans with this engine, and prints a description and the time for every plan.
 pub(crate) fn run(engine: i64, devices: &[String]) {
     for (number, file) in devices.iter().enumerate() {
         let Ok(json) = std::fs::read_to_string(file) else {
@@ -33,7 +33,6 @@ pub(crate) fn run(engine: i64, devices: &[String]) {
     }
 }
 
-/// The graph of a convolution.
 pub(crate) fn convolution(channels: i64, data_type: DataType) -> Result<Descriptor, Error> {
     let tensor = |uid, dims: &[i64]| Tensor::channels_last(uid, data_type, dims);
     let x = tensor(1, &[4, channels, 14, 14]);
@@ -51,7 +50,6 @@ fn plan(json: &str, index: i64, channels: i64, data_type: DataType, asks: bool) 
     Ok(format!("workspace {}, engine {engine:?}, JSON of {} bytes {hash:x}", plan.workspace_size, text.len()))
 }
 
-/// Returns the engine of the plan's configuration.
 fn engine_index(plan: &Descriptor) -> Result<Option<i64>, Error> {
     let name = Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG;
     let asked = plan.descriptors_up_to(name, Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, 1)?;

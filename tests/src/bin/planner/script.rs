@@ -11,7 +11,6 @@ use cudnn_loader::{
 
 use crate::random::Random;
 
-/// Returns the record of the program for this seed.
 pub(crate) fn run(seed: u64) -> String {
     let mut script = Script {
         random: Random::new(seed),
@@ -44,9 +43,9 @@ struct Script {
     random: Random,
     text: String,
     handles: Vec<cudnnHandle_t>,
-    /// Room for the longest answer, cleared after each use.
+    /// Room for the longest result, cleared after each use.
     buffer: Vec<u8>,
-    /// Makes calls that fail.
+    /// Whether to make calls that fail.
     is_wild: bool,
 }
 
@@ -107,7 +106,7 @@ impl Script {
         status.0 == 0
     }
 
-    /// Sets all attributes in any order, some of them twice, and sometimes a value that cuDNN refuses.
+    /// Sets all attributes in any order, some of them twice, and sometimes to a value that cuDNN refuses.
     fn set_all(&mut self, descriptor: Raw, mut settings: Vec<Setting>) {
         self.random.shuffle(&mut settings);
         for setting in &settings {
@@ -274,7 +273,7 @@ impl Script {
         knob
     }
 
-    /// Builds a graph and plans for it, and reads all their attributes.
+    /// Builds and plans a graph, and reads all attributes.
     fn round(&mut self) {
         if self.random.once_in(3) {
             let handle = self.random.pick(&self.handles.clone());
@@ -346,7 +345,7 @@ impl Script {
         }
     }
 
-    /// Returns a device description that is made from JSON text or from a handle.
+    /// Returns a device description from JSON text or from a handle.
     fn device(&mut self, handle: cudnnHandle_t) -> Raw {
         let device = self.create(Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
         self.set_handle(device, Name::CUDNN_ATTR_DEVICEPROP_HANDLE, handle);
@@ -371,7 +370,6 @@ impl Script {
         described
     }
 
-    /// Reads some attributes of a plan, and executes it.
     fn ask(&mut self, plan: Raw, handle: cudnnHandle_t) {
         let mut buffer = std::mem::take(&mut self.buffer);
         for (name, ty, room) in [

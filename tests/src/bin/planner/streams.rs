@@ -18,11 +18,10 @@ use cudnn_backend::{Failure, reference};
 use cudnn_loader::{check, cudnnBackendAttributeName_t as Name, cudnnDataType_t as DataType};
 use libloading::Library;
 
-/// The minimum number of multiprocessors in the green context.
 const MULTIPROCESSORS: c_uint = 16;
 
-/// Plans and computes a convolution on every stream. Prints the number of multiprocessors that cuDNN reports, the plan,
-/// the workspace size from both functions that return it, and the result.
+/// Plans and computes a convolution on every stream. Prints cuDNN's number of multiprocessors, the plan, the workspace
+/// size from both functions, and the result.
 pub(crate) fn run() -> Result<(), Failure> {
     let gpu = Gpu::first()?;
     let handle = Handle::new()?;
@@ -117,7 +116,7 @@ fn digest(bytes: &[u8]) -> u64 {
     bytes.iter().fold(5381, |hash: u64, byte| hash.wrapping_mul(33) ^ u64::from(*byte))
 }
 
-/// The driver's functions for green contexts (CUDA 12.4 and later). cudarc omits them for older releases.
+/// The driver's functions for green contexts (CUDA 12.4 and later), which cudarc omits for older releases.
 struct Driver(ManuallyDrop<Library>);
 
 /// `CUdevResource`: 144 bytes in CUDA 12.4 to 13.0.
@@ -165,8 +164,6 @@ impl Driver {
         unsafe { self.call::<Wait>(c"cuStreamSynchronize", |call| call(stream)) }
     }
 
-    /// Calls a function of the driver.
-    ///
     /// # Safety
     /// The driver's function with this name must have the type `T`.
     unsafe fn call<T: Copy>(&self, name: &std::ffi::CStr, call: impl FnOnce(T) -> c_uint) -> Result<(), Failure> {

@@ -4,16 +4,16 @@
 //! | --- | --- |
 //! | `all` | with as many descriptors as cuDNN announces |
 //! | `first` | with one descriptor |
-//! | `many` | with more descriptors than cuDNN announces, of which the last ones are null |
+//! | `many` | with more descriptors than cuDNN announces, where the last ones are null |
 //! | `silent` | without an address for the number of results |
 //! | `twice` | with an array that contains one descriptor twice |
 //! | `used` | with a descriptor that cuDNN has already filled |
 //! | `again` | twice with the same heuristics |
-//! | `changed` | three times; after the first one, the stand-in proposes its engines in a different order |
+//! | `changed` | three times; after the first time, the stand-in proposes its engines in a different order |
 //! | `threads` | in eight threads |
 //! | `fork` | in a forked child |
-//! | `plan` | as `all`, and builds a plan of the first engine |
-//! | `filters` | as `all`, and builds plans of the engines that filters of programs keep |
+//! | `plan` | like `all`, and builds a plan of the first engine |
+//! | `filters` | like `all`, and builds plans of the engines that programs' filters accept |
 
 use std::ptr::null_mut;
 
@@ -32,7 +32,6 @@ use crate::real::convolution;
 const RESULTS: Name = Name::CUDNN_ATTR_ENGINEHEUR_RESULTS;
 const CONFIGURATION: Kind = Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR;
 
-/// Prints a line for each way.
 pub(crate) fn run(device: &str, ways: &[String]) {
     let json = std::fs::read_to_string(device).unwrap_or_default();
     for way in ways {
@@ -138,11 +137,9 @@ fn ask(json: &str, way: &str) -> Result<String, Error> {
     })
 }
 
-/// Returns whether a program selects an engine.
 type Filter = fn(&ConfigurationInfo, &Plan) -> bool;
 
-/// Returns the engines that can be built, and that filters of programs keep: PyTorch skips nondeterministic engines, and
-/// programs limit the workspace.
+/// Returns the working engines that filters accept: PyTorch skips nondeterminism, others limit the workspace.
 fn filtered(configurations: &[Descriptor], device: &Descriptor) -> String {
     let built = configurations.iter().filter_map(|configuration| {
         let info = ConfigurationInfo::new(configuration).ok()?;
@@ -170,7 +167,7 @@ fn raw(descriptors: &[Descriptor]) -> Vec<Raw> {
     descriptors.iter().map(Descriptor::raw).collect()
 }
 
-/// Reads the results into descriptors. Returns the number that cuDNN has filled, on request.
+/// Reads the results into descriptors. `asks` requests the number that cuDNN has filled.
 fn read(heuristics: &Descriptor, raw: &mut [Raw], asks: bool) -> Result<i64, Error> {
     let (mut count, room) = (-1, raw.len() as i64);
     let (to, ty) = (if asks { &raw mut count } else { null_mut() }, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR);
@@ -181,7 +178,7 @@ fn read(heuristics: &Descriptor, raw: &mut [Raw], asks: bool) -> Result<i64, Err
     Ok(count)
 }
 
-/// Returns the engines and knobs of the configurations that were filled.
+/// Returns the engines and knobs of the filled configurations.
 fn engines(configurations: &[Descriptor]) -> String {
     let engine = |configuration: &Descriptor| ConfigurationInfo::new(configuration).ok().map(|info| info.engine_text());
     configurations.iter().map(|it| engine(it).unwrap_or_else(|| "-".to_owned())).collect::<Vec<_>>().join(", ")

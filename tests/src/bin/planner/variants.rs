@@ -1,6 +1,5 @@
-//! Runs a program and all programs that differ from it in one step: another value, another type, another number of
-//! elements, a step omitted, repeated with another value, or followed by a failing step. All of them plan, and print
-//! their plans.
+//! Runs a program and all variants that differ in one step: another value, type or number of elements, a step that is
+//! omitted, repeated with another value, or followed by a failing step. All of them plan, and print their plans.
 
 use std::ffi::{CStr, c_void};
 use std::ptr::null_mut;
@@ -23,7 +22,6 @@ pub(crate) enum Step {
     ReplaceHandle(usize),
 }
 
-/// Runs the program and all variants of it, and prints the plans.
 pub(crate) fn run() {
     let base = base();
     print("base", &base, false);
@@ -36,7 +34,6 @@ pub(crate) fn run() {
     }
 }
 
-/// Returns a convolution of two operations, with an engine that has knobs.
 pub(crate) fn base() -> Vec<Step> {
     let mut steps = Vec::new();
     let tensors: Vec<usize> = (1..6).map(|uid| tensor(&mut steps, uid)).collect();
@@ -109,7 +106,6 @@ pub(crate) fn descriptors(descriptor: usize, name: Name, children: Vec<usize>) -
     Step::SetDescriptors(descriptor, name, children.len() as i64, children)
 }
 
-/// Returns the programs that differ in this step.
 fn variants(base: &[Step], index: usize) -> Vec<(&'static str, Vec<Step>)> {
     let with = |steps: Vec<Step>| {
         let mut variant = base.to_vec();

@@ -1,4 +1,4 @@
-//! The options of `replay`, and what they ask for.
+//! The options of `replay`.
 
 use std::path::PathBuf;
 
@@ -13,9 +13,9 @@ use crate::captures::CaptureFiles;
 use crate::graph_arguments::MemoryOption;
 use crate::output_file::Replace;
 
-/// The key of the options that states how times are measured.
+/// The key for the method of measuring times.
 pub(super) const TIMING: &str = "timing";
-/// The current method. Times of another method are not compared.
+/// The current method. Only times with the same method are compared.
 const TIMING_METHOD: &str = "median with an empty L2 cache";
 
 /// The options of `replay`.
@@ -67,14 +67,13 @@ enum EngineChoice {
     All,
 }
 
-/// Parses the names of data sets.
 fn data_sets() -> impl TypedValueParser<Value = DataSet> {
     PossibleValuesParser::new(["integers", "normal", "adversarial", "captured"])
         .try_map(|name| serde_json::from_value::<DataSet>(name.into()))
 }
 
 impl Arguments {
-    /// Returns the options that must be equal for a comparison with a baseline, for `--json`.
+    /// Returns the options that must match the options of a baseline, for `--json`.
     pub(super) fn value(&self) -> Value {
         let Arguments { engines, data, repeat, memory, time, .. } = self;
         let engines = engines.to_possible_value().map(|value| value.get_name().to_owned());
@@ -82,12 +81,11 @@ impl Arguments {
         json!({ "engines": engines, "data": data, "repeat": repeat, "memory": memory, "time": time, TIMING: TIMING_METHOD })
     }
 
-    /// Returns whether only captured values are wanted.
     pub(super) fn needs_values(&self) -> bool {
         self.data == [DataSet::Captured]
     }
 
-    /// Returns the engines to try. `None` if the capture contains no engine for the graph.
+    /// Returns the engines to try, or `None` if the capture contains no engine for the graph.
     pub(super) fn engines(&self, captured: &Captured) -> Option<Engines> {
         match self.engines {
             EngineChoice::First => Some(Engines::First),
@@ -96,7 +94,7 @@ impl Arguments {
         }
     }
 
-    /// Returns the request for a graph. `None` if the capture contains no engine for it.
+    /// Returns the request for a graph, or `None` if the capture contains no engine for it.
     pub(super) fn request(&self, captured: &Captured, file: &CaptureFiles) -> Option<Request> {
         Some(Request {
             engines: self.engines(captured)?,

@@ -1,4 +1,4 @@
-//! Reads the reports of an earlier replay, with which a comparison needs only one release.
+//! Reads the reports of an earlier replay as the first side of a comparison.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -14,13 +14,11 @@ use serde_json::Value;
 use super::arguments::TIMING;
 use super::text;
 
-/// The maximum size of a baseline in bytes. A report about all engines of a graph has some 10 KB.
+/// The maximum size in bytes. A report about all engines of a graph has some 10 KB.
 const MAX_BASELINE: u64 = 256 << 20;
 
-/// Returns the reports about these graphs, in their order.
-///
-/// # Errors
-/// Returns the reason if the file is not the output of a replay with these options, or lacks a graph.
+/// Returns the reports about these graphs, in their order. Returns an error if the file is not the output of a replay
+/// with these options, or has no report about a graph.
 pub(super) fn read(file: &Path, options: &Value, graphs: &[Captured]) -> Result<Vec<ReplayReport>, String> {
     let refused = |reason: &dyn Display| format!("{}: {reason}", file.printable());
     let not_a_baseline =
@@ -46,7 +44,7 @@ pub(super) fn read(file: &Path, options: &Value, graphs: &[Captured]) -> Result<
     };
     let mut take = |graph: &Captured| {
         let is_it = |report: &Value| report.get("graph").and_then(Value::as_str) == Some(&graph.id);
-        // Two failed calls may have one id.
+        // Two failed calls may have the same id.
         let Some(index) = reports.iter().position(is_it) else {
             return Err(not_a_baseline(&format!("has no graph {}", graph.id.printable())));
         };
@@ -70,13 +68,13 @@ pub(super) fn read(file: &Path, options: &Value, graphs: &[Captured]) -> Result<
     }
 }
 
-/// Removes the times of executions. Returns whether there were any.
+/// Removes the execution times. Returns whether there were any.
 fn forget_times(reports: &mut [ReplayReport]) -> bool {
     let plans = reports.iter_mut().flat_map(|report| &mut report.plans);
     plans.filter_map(|plan| plan.time_ms.take()).count() > 0
 }
 
-/// Returns the name of an option that has another value and prevents a comparison.
+/// Returns the name of an option with a different value.
 fn different<'a>(before: &Value, now: &'a Value) -> Option<&'a str> {
     let names = now.as_object()?.iter();
     names
@@ -85,14 +83,11 @@ fn different<'a>(before: &Value, now: &'a Value) -> Option<&'a str> {
         .next()
 }
 
-/// Refuses to compare a graph that was executed with one that was only planned, or two GPUs.
-///
-/// # Errors
-/// Returns both places.
+/// Returns an error if the graph was executed on only one side, or if the GPUs differ.
 pub(super) fn check_place(graph: &str, before: &ReplayReport, after: &ReplayReport) -> Result<(), String> {
     let both = [before, after];
     let has_crashed = both.iter().any(|report| report.cudnn == 0);
-    // Without a plan, no machine executes the graph.
+    // Without a plan, the graph is not executed on any machine.
     let lacks_plan = both.iter().any(|report| report.plans.is_empty());
     let is_as_executed = before.not_executed.is_some() == after.not_executed.is_some();
     if has_crashed || before.device == after.device && (lacks_plan || is_as_executed) {

@@ -17,25 +17,20 @@ use super::text::{self, Table};
 use super::{baseline, junit, releases};
 use crate::output_file::Output;
 
-/// The files for a comparison.
 pub(super) struct Outputs<'a> {
     pub(super) html: Option<Output<'a>>,
     pub(super) junit: Option<Output<'a>>,
 }
 
-/// A finished or interrupted comparison.
 struct Comparison {
     rows: Vec<ComparisonRow>,
     titles: [String; 2],
-    /// Facts about both sides.
     notes: Vec<String>,
-    /// Both sides for `--json`.
     values: [Value; 2],
     interrupted: Option<Signal>,
     interruption: Interruption,
 }
 
-/// Replays all graphs with two releases.
 pub(super) fn releases(session: &ReplaySession<'_>, names: [&str; 2], outputs: &Outputs<'_>) -> CommandResult {
     let compared = releases::select(names, !session.arguments.device.is_empty(), session.format)?;
     let interruption = Interruption::catch();
@@ -52,8 +47,8 @@ pub(super) fn releases(session: &ReplaySession<'_>, names: [&str; 2], outputs: &
     conclude(session, Comparison { rows, titles, notes, values, interrupted, interruption }, outputs)
 }
 
-/// Replays all graphs with the cuDNN in this directory, or the one that the loader finds, and compares with the reports of
-/// an earlier replay.
+/// Replays all graphs and compares them with the reports of an earlier replay. Uses the cuDNN in this directory, or the
+/// one that the loader finds.
 pub(super) fn with_baseline(
     session: &ReplaySession<'_>,
     file: &Path,
@@ -87,7 +82,6 @@ pub(super) fn with_baseline(
     conclude(session, comparison, outputs)
 }
 
-/// Compares the reports about a graph, and prints them.
 fn row(
     session: &ReplaySession<'_>,
     table: &mut Table,
@@ -103,7 +97,6 @@ fn row(
     row
 }
 
-/// Prints what changed, and writes it to files.
 fn conclude(session: &ReplaySession<'_>, comparison: Comparison, outputs: &Outputs<'_>) -> CommandResult {
     let Comparison { mut rows, titles, notes: about, values: [before, after], interrupted, interruption: outer } =
         comparison;
@@ -120,7 +113,7 @@ fn conclude(session: &ReplaySession<'_>, comparison: Comparison, outputs: &Outpu
     let notes: Vec<String> = place.into_iter().chain(about.clone()).chain(interruption.clone()).collect();
     let problems = &session.file.problems;
     let fails = |row: &ComparisonRow| session.arguments.gate.fails(row);
-    // The files come first, because the reader of a pipe may never continue.
+    // Write the files first, because printing to a pipe can block forever.
     let html = outputs.html.as_ref().map_or(Ok(()), |html| {
         let page = page::html(&titles, &rows, &notes, problems);
         html.write(|file| file.write_all(page.as_bytes()))

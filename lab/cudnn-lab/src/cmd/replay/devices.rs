@@ -18,13 +18,12 @@ use super::text;
 use crate::captures::CaptureFiles;
 use crate::devices::TargetDevice;
 
-/// A graph, and the reports in the order of the devices.
 struct DeviceRow<'a> {
     graph: &'a Captured,
     reports: Vec<ReplayReport>,
 }
 
-/// Plans all graphs for each device with the cuDNN in this directory, or the one that the loader finds.
+/// Plans all graphs for each device, with the cuDNN in this directory or the one that the loader finds.
 pub(super) fn compare(session: &ReplaySession<'_>, devices: &[TargetDevice], cudnn: Option<&Path>) -> CommandResult {
     let interruption = Interruption::catch();
     let mut rows: Vec<DeviceRow<'_>> =
@@ -84,7 +83,7 @@ fn print(devices: &[TargetDevice], rows: &[DeviceRow<'_>]) {
     }
 }
 
-/// Returns the engine of the plan and the number of engines that support the graph, or the status of the failure.
+/// Returns the engine of the plan and the number of usable engines, or the status of the failure.
 fn cell(report: &ReplayReport) -> String {
     let supporting = report.supporting.map_or(String::new(), |supporting| format!(" ({supporting} engines)"));
     match working_plan(report) {

@@ -8,11 +8,9 @@ use cudnn_replay::replay::comparison::ComparisonRow;
 use super::junit;
 use crate::output_file::OutputKind;
 
-/// The files of `--junit`.
 pub(super) const JUNIT: OutputKind =
     OutputKind { name: "a JUnit file of `replay`", is_start: junit::is_junit, may_be_device: true };
 
-/// The options.
 #[derive(clap::Args)]
 pub(super) struct Gate {
     /// Compare this cuDNN with an earlier replay of the same capture, whose output with --json is in this file.
@@ -33,7 +31,6 @@ enum FailOn {
 }
 
 impl Gate {
-    /// Returns whether the comparison fails because of this graph.
     pub(super) fn fails(&self, row: &ComparisonRow) -> bool {
         row.is_worse() || self.fail_on == FailOn::Changed && !row.changes.is_empty()
     }

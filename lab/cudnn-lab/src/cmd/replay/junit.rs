@@ -6,10 +6,8 @@ use cudnn_replay::replay::ReportStatus;
 use cudnn_replay::replay::comparison::{ComparisonRow, status};
 use cudnn_replay::replay::page::escape;
 
-/// The first bytes of a file.
 const START: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"cudnn-lab replay\"";
 
-/// Returns whether a file that starts with these bytes is such a file.
 pub(super) fn is_junit(start: &[u8]) -> bool {
     start.starts_with(START.as_bytes())
 }
@@ -17,13 +15,12 @@ pub(super) fn is_junit(start: &[u8]) -> bool {
 /// A graph, or the capture, as a test case.
 struct Case {
     name: String,
-    /// The element that says why the test did not pass, and its message.
+    /// The element for the verdict, and its message.
     verdict: Option<(&'static str, String)>,
-    /// All changes.
     lines: Vec<String>,
 }
 
-/// Returns the file: a test case for each graph, and one for the capture if a part of it could not be read.
+/// Returns the file, with a test case for each graph. If the capture is damaged, it has another test case.
 pub(super) fn xml(
     titles: &[String; 2],
     rows: &[ComparisonRow],
@@ -40,7 +37,6 @@ pub(super) fn xml(
         let lines: Vec<String> =
             row.changes.iter().map(|change| format!("{:?} {}", change.aspect, change.text)).collect();
         let verdict = if fails(row) {
-            // The changes for the worse come first.
             Some(("failure", lines.first().cloned().unwrap_or_default()))
         } else if !works(row) {
             let reason = row.after.reason.as_deref().unwrap_or_default();
@@ -69,7 +65,6 @@ fn render(suite: &str, cases: &[Case]) -> String {
         let lines: Vec<String> = lines.iter().map(|line| escape(line)).collect();
         let lines = lines.join("\n");
         let name = escape(name);
-        // Writing to a string cannot fail.
         let _ = writeln!(
             xml,
             "<testcase classname=\"{suite}\" name=\"{name}\">{verdict}<system-out>{lines}</system-out></testcase>"
@@ -108,7 +103,6 @@ mod tests {
         }
         let text = xml(&titles, &rows, |row| !row.changes.is_empty(), &["line 3".to_owned()]);
         assert!(text.contains("failures=\"3\"") && text.contains("<failure message=\"line 3\"/>"), "{text}");
-        // A gate without comparisons fails.
         assert!(xml(&titles, &rows[2..], ComparisonRow::is_worse, &[]).contains("<error message="));
     }
 

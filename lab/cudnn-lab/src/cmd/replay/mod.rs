@@ -39,7 +39,6 @@ use session::ReplaySession;
 
 pub(crate) use arguments::Arguments;
 
-/// The pages of `--html`.
 const PAGE: OutputKind = OutputKind { name: "a page of `replay`", is_start: page::is_page, may_be_device: true };
 
 pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) -> CommandResult {

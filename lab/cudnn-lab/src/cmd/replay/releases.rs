@@ -13,17 +13,15 @@ use serde_json::{Value, json};
 
 use crate::cuda_dirs::{Found, finds_cublas_lt};
 
-/// A release to compare.
 pub(super) struct Compared {
-    /// The name that the user has given.
+    /// The name from the command line.
     name: String,
-    /// The directory of the libraries.
     pub(super) dir: PathBuf,
     /// `None` if the files cannot be identified.
     installation: Option<Installation>,
 }
 
-/// A release that a name may stand for.
+/// A release that matches a name.
 #[derive(Clone, Copy)]
 enum NamedRelease<'a> {
     Dir(&'a Path),
@@ -33,12 +31,12 @@ enum NamedRelease<'a> {
 /// The first release that plans for a described GPU.
 const DESCRIBES_GPUS: [u32; 2] = [9, 8];
 
-/// Complete releases from this one on end the process if they plan without cuBLASLt.
+/// The first version that ends the process if a complete release plans without cuBLASLt.
 const NEEDS_CUBLAS_LT: Version = Version::new(9, 27, 0);
 
-/// Returns the releases with these names: directories, ids, or versions such as `9.10`. Prefers releases for the same
-/// CUDA major version, and for the CUDA libraries of this machine. `is_for_described_gpu` excludes releases that need a
-/// GPU.
+/// Returns the releases with these names, which are directories, ids, or versions such as `9.10`. Prefers releases for
+/// the same CUDA major version, then for the CUDA libraries of this machine. `is_for_described_gpu` excludes releases
+/// that need a GPU.
 pub(super) fn select(
     names: [&str; 2],
     is_for_described_gpu: bool,
@@ -47,19 +45,18 @@ pub(super) fn select(
     let found = Found::on_this_machine();
     let [before, after] = names.map(|name| usable_choices(name, is_for_described_gpu));
     let [before, after] = pair(&before?, &after?, &found).ok_or("no release is named")?;
-    // The first release may be a large download, too.
+    // Also check the second release before the first one is downloaded.
     after.check_before_download(&found)?;
     Ok([Compared::new(names[0], before, &found, format)?, Compared::new(names[1], after, &found, format)?])
 }
 
-/// Returns the release with this name, as for [`select`].
 pub(super) fn select_one(name: &str, is_for_described_gpu: bool, format: Format) -> Result<Compared, Box<dyn Error>> {
     let (choices, found) = (usable_choices(name, is_for_described_gpu)?, Found::on_this_machine());
     let choice = choices.into_iter().max_by_key(|choice| choice.rank(&found)).ok_or("no release is named")?;
     Compared::new(name, choice, &found, format)
 }
 
-/// Returns the best pair. The CUDA major versions are more important than the preferences for a single name.
+/// Returns the best pair. Equal CUDA major versions matter more than the preferences for a single name.
 fn pair<'a>(before: &[NamedRelease<'a>], after: &[NamedRelease<'a>], found: &Found) -> Option<[NamedRelease<'a>; 2]> {
     let pairs = before.iter().flat_map(|before| after.iter().map(move |after| [*before, *after]));
     pairs.max_by_key(|[before, after]| {
@@ -68,7 +65,6 @@ fn pair<'a>(before: &[NamedRelease<'a>], after: &[NamedRelease<'a>], found: &Fou
     })
 }
 
-/// Returns what a name may stand for. For a described GPU, this includes only releases that plan for one.
 fn usable_choices(name: &str, is_for_described_gpu: bool) -> Result<Vec<NamedRelease<'_>>, Box<dyn Error>> {
     let mut choices = choices(name)?;
     choices.retain(|choice| !is_for_described_gpu || choice.describes_gpus());
@@ -96,7 +92,7 @@ fn choices(name: &str) -> Result<Vec<NamedRelease<'_>>, Box<dyn Error>> {
     Ok(found.into_iter().map(NamedRelease::Release).collect())
 }
 
-/// Returns the pinned releases with this version, line or id. If there are none, returns those that pip may find.
+/// Returns the pinned releases with this version, line or id, or otherwise the releases that pip may find.
 fn releases(name: &str) -> Vec<&'static Release> {
     let is_version = |text: &str| text.starts_with(|start: char| start.is_ascii_digit());
     let (line, version) = match name.rsplit_once('-').filter(|(_, version)| is_version(version)) {
@@ -116,7 +112,7 @@ fn releases(name: &str) -> Vec<&'static Release> {
     }
     let full = of_line.filter(|release| line.is_some() || !release.is_jit());
     let lines: BTreeSet<&str> = full.filter_map(Release::line).collect();
-    // The last one of equal choices is preferred: all releases exist for the oldest CUDA.
+    // `max_by_key` prefers the last of equal choices. All releases exist for the oldest CUDA.
     let found = lines.iter().rev().filter_map(|line| cudnn_fetch::unpinned(&format!("{line}-{version}")));
     found.filter(|release| release.version.split('.').next() == Some("9")).collect()
 }
@@ -129,7 +125,7 @@ impl NamedRelease<'_> {
         }
     }
 
-    /// Returns whether the release plans for described GPUs. An unknown version may.
+    /// Returns whether the release may be able to plan for described GPUs.
     fn describes_gpus(self) -> bool {
         let version = match self {
             NamedRelease::Dir(dir) => installation(dir).map(|installation| installation.version.to_string()),
@@ -139,7 +135,7 @@ impl NamedRelease<'_> {
         number(0).zip(number(1)).is_none_or(|(major, minor)| [major, minor] >= DESCRIBES_GPUS)
     }
 
-    /// Refuses a release that [`Compared::check_cublas_lt`] would refuse after the download.
+    /// Refuses before the download what [`Compared::check_cublas_lt`] would refuse after it.
     fn check_before_download(self, found: &Found) -> Result<(), String> {
         let NamedRelease::Release(release) = self else { return Ok(()) };
         let (Some([major, minor, patch]), Some(cuda_major)) = (release.cudnn_version(), release.cuda_major()) else {
@@ -153,8 +149,7 @@ impl NamedRelease<'_> {
         Ok(())
     }
 
-    /// Prefers releases for the CUDA libraries that were found, then releases in the cache, then full releases, then the
-    /// newest.
+    /// Prefers releases for the CUDA libraries that were found, then cached ones, then full ones, then new ones.
     fn rank(self, found: &Found) -> Option<impl Ord + use<>> {
         match self {
             NamedRelease::Dir(_) => None,
@@ -172,7 +167,7 @@ fn check(dir: &Path) -> Result<Installation, ProbeError> {
 
 fn installation(dir: &Path) -> Option<Installation> {
     let mut installation = check(dir).ok()?;
-    // The library for graphs may lack the CUDA version.
+    // The graph library may not contain the CUDA version.
     installation.cuda_major = installation.cuda_major.or_else(|| installation.cuda_major_from_gpu_code());
     Some(installation)
 }
@@ -183,7 +178,7 @@ impl Compared {
         let dir = match choice {
             NamedRelease::Dir(dir) => {
                 let dir = std::path::absolute(dir)?;
-                // The loader would name the variable that selects the directory for it.
+                // An error of the loader would name a variable that the user has not set.
                 check(&dir).map_err(|problem| format!("{}: {problem}", dir.printable()))?;
                 dir
             }
@@ -197,7 +192,6 @@ impl Compared {
         Ok(compared)
     }
 
-    /// Refuses a release that would end the process for each graph.
     fn check_cublas_lt(&self, found: &Found) -> Result<(), String> {
         let Some(Installation { version, cuda_major: Some(major), .. }) = self.installation else { return Ok(()) };
         let opener = self.dir.join(Library::EnginesPrecompiled.file_name());
@@ -209,13 +203,12 @@ impl Compared {
         }
     }
 
-    /// Returns the version of cuDNN and CUDA, or the name if the version is unknown.
+    /// Returns the versions of cuDNN and CUDA, or the name if they are unknown.
     fn title(&self) -> String {
         let Some(Installation { version, cuda_major, .. }) = &self.installation else { return self.name.clone() };
         cuda_major.map_or(version.to_string(), |major| title(*version, major))
     }
 
-    /// Returns the members for `--json`.
     pub(super) fn value(&self) -> Value {
         let version = self.installation.as_ref().map(|installation| installation.version.to_string());
         let cuda_major = self.installation.as_ref().and_then(|installation| installation.cuda_major);
@@ -228,7 +221,6 @@ fn title(version: Version, cuda_major: u32) -> String {
     format!("{version} for CUDA {cuda_major}")
 }
 
-/// Returns whether a complete release ends the process if it plans without cuBLASLt.
 fn needs_cublas_lt(version: Version) -> bool {
     Os::HOST == Os::Linux && version >= NEEDS_CUBLAS_LT
 }
@@ -243,7 +235,6 @@ fn lacks_cublas_lt(version: Version, cuda_major: u32, found: &Found) -> String {
     )
 }
 
-/// Says what is downloaded, or warns about an unverified release.
 fn announce(release: &Release, format: Format) {
     let Release { package, version, megabytes, .. } = release;
     if !release.is_pinned() {
@@ -256,13 +247,13 @@ fn announce(release: &Release, format: Format) {
     }
 }
 
-/// Returns the titles of both releases, which differ if the names do.
+/// Returns the titles, and adds the names if both are equal.
 pub(super) fn titles(releases: &[Compared; 2]) -> [String; 2] {
     let titles = releases.each_ref().map(Compared::title);
     if titles[0] == titles[1] { releases.each_ref().map(|release| release.name.clone()) } else { titles }
 }
 
-/// Returns a note if the releases are built for different CUDA major versions.
+/// Returns a note if the CUDA major versions differ.
 pub(super) fn cuda_note(releases: &[Compared; 2]) -> Option<String> {
     let [before, after] =
         releases.each_ref().map(|release| release.installation.as_ref().and_then(|found| found.cuda_major));
@@ -290,9 +281,7 @@ mod tests {
         assert_eq!(ids("9.10", "9.1234"), ["cu12-9.10.2", "cu12-9.1234"]);
         assert_eq!(ids("cu13-9.28.0", "9.1234.5"), ["cu13-9.28.0", "cu13-9.1234.5"]);
         assert_eq!(ids("jit-cu13-9.1234", "cu12-9.1234.5.6"), ["jit-cu13-9.1234", "cu12-9.1234.5.6"]);
-        // Otherwise, releases are for CUDA 12.
         assert_eq!(ids("9.1234", "9.1235"), ["cu12-9.1234", "cu12-9.1235"]);
-        // The complete version of a pinned release.
         let pinned = cudnn_fetch::release("cu12-9.10.2").unwrap();
         assert_eq!(ids(pinned.version, "/"), [pinned.id, "directory"]);
         let is_pinned = |name| {
@@ -312,9 +301,7 @@ mod tests {
             assert!(ids_with(&found, "9.28", "9.28").iter().all(|id| of_line(id)), "{major}");
             assert!(ids_with(&found, "/", "9.28").iter().any(|id| of_line(id)), "{major}");
         }
-        // Two releases for one CUDA are more important.
         assert_eq!(ids_with(&Found::all_for(13), "9.10", "9.28"), ["cu12-9.10.2", "cu12-9.28.0"]);
-        // There is no other build of this release.
         assert_eq!(ids_with(&Found::all_for(12), "9.10", "9.28.1"), ["cu12-9.10.2", "cu13-9.28.1"]);
     }
 
@@ -326,7 +313,6 @@ mod tests {
             let error = select(["9.28", name], true, Format::Text).err().unwrap().to_string();
             assert_eq!(error, refused(name));
         }
-        // Other releases of an ambiguous name remain.
         let described = usable_choices("9", true).unwrap();
         assert!(!described.is_empty() && described.len() < usable_choices("9", false).unwrap().len());
         assert_eq!(usable_choices("9.1234", true).unwrap().len(), choices("9.1234").unwrap().len());
@@ -337,7 +323,6 @@ mod tests {
         if Os::HOST != Os::Linux {
             return;
         }
-        // No machine has cuBLASLt for this CUDA.
         let of_cuda_99 = |id| {
             let release = *cudnn_fetch::unpinned(id).unwrap();
             let package = if release.is_jit() { "nvidia-cudnn-jit-cu99" } else { "nvidia-cudnn-cu99" };

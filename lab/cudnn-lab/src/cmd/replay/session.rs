@@ -1,4 +1,4 @@
-//! Replays the graphs in turn, with progress, until all are done or the program is interrupted.
+//! Replays the graphs one after the other, with progress, until all are done or the program is interrupted.
 
 use std::path::Path;
 use std::time::Instant;
@@ -16,7 +16,6 @@ use crate::progress::progress;
 use crate::replay_worker::Replayer;
 use crate::worker::Stop;
 
-/// A run of the command.
 pub(super) struct ReplaySession<'a> {
     pub(super) arguments: &'a Arguments,
     pub(super) graphs: &'a [Captured],
@@ -58,7 +57,7 @@ impl<'a> ReplaySession<'a> {
         Ok(None)
     }
 
-    /// Adds the number of graphs that were not replayed, because the program was interrupted.
+    /// Adds the number of graphs that were not replayed because of an interruption.
     pub(super) fn with_rest(&self, mut keys: Value, done: usize) -> Value {
         let rest = self.graphs.len() - done;
         if let Some(keys) = keys.as_object_mut().filter(|_| rest > 0) {

@@ -13,7 +13,6 @@ use serde_json::json;
 use super::session::ReplaySession;
 use super::text::{self, Table};
 
-/// Replays all graphs with one cuDNN.
 pub(super) fn replay(session: &ReplaySession<'_>, cudnn: Option<&Path>) -> CommandResult {
     let interruption = Interruption::catch();
     let mut table = Table::for_reports(session.graphs);

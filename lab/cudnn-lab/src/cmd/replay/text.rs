@@ -11,24 +11,20 @@ use cudnn_replay::replay::comparison::{Aspect, ComparisonRow, cells, error_text,
 
 use crate::stream_table::StreamTable;
 
-/// A table about one cuDNN or two releases.
 pub(super) struct Table(StreamTable);
 
 impl Table {
-    /// Creates a table for one cuDNN.
     pub(super) fn for_reports(graphs: &[Captured]) -> Self {
         let names = ["status", "engine", "proposals", "engines", "workspace", "build", "time", "error"];
         Table(StreamTable::new(graphs, names.map(usual)))
     }
 
-    /// Creates a table for two releases.
     pub(super) fn for_rows(graphs: &[Captured], titles: &[String; 2]) -> Self {
         let names = ["status", "engine", "workspace", "build", "time", "error", "same bits"];
         let release = titles.iter().map(|title| title.printable().chars().count()).max().unwrap_or_default();
         Table(StreamTable::new(graphs, [("release", release)].into_iter().chain(names.map(usual))))
     }
 
-    /// Prints the row of a graph.
     pub(super) fn add_report(&mut self, graph: &Captured, report: &ReplayReport) {
         self.0.head((report.cudnn > 0).then(|| heading(report)));
         let [status, engine, workspace, build, time, error] = cells(report).map(|cell| cell.printable());
@@ -38,7 +34,6 @@ impl Table {
         self.0.print([graph, status, engine, proposals, supporting, workspace, build, time, error]);
     }
 
-    /// Prints the rows of a graph, one for each release.
     pub(super) fn add_row(&mut self, row: &ComparisonRow, titles: &[String; 2]) {
         self.0.head(place_of([&row.before, &row.after].into_iter()).map(|place| place.printable()));
         let same = row.has_same_bits.map_or("", |same| if same { "yes" } else { "no" });
@@ -66,14 +61,13 @@ fn usual(name: &'static str) -> (&'static str, usize) {
     (name, width.len())
 }
 
-/// Prints what is remarkable about each graph.
 pub(super) fn print_notes(reports: &[(&Captured, ReplayReport)]) {
     for (graph, report) in reports {
         outln!("{}: {}{}", graph.id.printable(), graph.label.printable(), notes(report));
     }
 }
 
-/// Prints the changes, with the numbers of graphs that became worse and that fail with both releases.
+/// Prints the changes, with the numbers of graphs that became worse and of graphs that fail with both releases.
 pub(super) fn print_changes(rows: &[ComparisonRow], titles: &[String; 2], [worse, failing]: [usize; 2]) {
     let [before, after] = titles;
     for row in rows {
@@ -99,7 +93,7 @@ pub(super) fn print_changes(rows: &[ComparisonRow], titles: &[String; 2], [worse
     outln!("{} became worse, of {}", count(worse, "graph"), rows.len());
 }
 
-/// Returns where graphs were planned or executed, according to the first report from cuDNN.
+/// Returns where graphs were planned or executed, from the first report of cuDNN.
 pub(super) fn place_of<'a>(mut reports: impl Iterator<Item = &'a ReplayReport>) -> Option<String> {
     reports.find(|report| report.cudnn > 0).map(place_of_all)
 }
@@ -108,17 +102,16 @@ fn heading(report: &ReplayReport) -> String {
     format!("cuDNN {}, {}", version(report.cudnn), place_of_all(report).printable())
 }
 
-/// Formats a version as cuDNN reports it.
+/// Formats the version from `cudnnGetVersion`.
 pub(super) fn version(cudnn: usize) -> String {
     Version::from_number(cudnn).to_string()
 }
 
-/// Returns where all graphs of a replay are planned or executed. Graphs that cannot be executed say so themselves.
+/// Returns the place for all graphs of a replay. Graphs that cannot be executed have their own note.
 fn place_of_all(report: &ReplayReport) -> String {
     if report.is_described { place(report) } else { format!("executed on {}", report.device) }
 }
 
-/// Returns where a graph was planned or executed.
 pub(super) fn place(report: &ReplayReport) -> String {
     match &report.not_executed {
         Some(reason) => format!("planned for {}; nothing was executed: {reason}", report.device),
@@ -126,11 +119,10 @@ pub(super) fn place(report: &ReplayReport) -> String {
     }
 }
 
-/// Returns the reason of a failure, and what is remarkable about each plan.
+/// Returns the reason for a failure, and notes about the plans.
 fn notes(report: &ReplayReport) -> String {
     let mut text = String::new();
     let mut note = |note: &str| {
-        // Writing to a string cannot fail.
         let _ = write!(text, "\n  {}", note.printable());
     };
     if let Some(reason) = &report.reason {

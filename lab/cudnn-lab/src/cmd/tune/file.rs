@@ -8,16 +8,15 @@ use cudnn_store::choices::Choices;
 
 use crate::output_file::{Output, OutputKind};
 
-/// The files with tuned choices.
 pub(super) const TUNED: OutputKind = OutputKind { name: "a file of `tune`", is_start, may_be_device: false };
 
-/// Rules and choices share one format, which starts with the version.
+/// Rules and choices share a format, which starts with the version.
 fn is_start(start: &[u8]) -> bool {
     let text = String::from_utf8_lossy(start);
     text.trim_start().strip_prefix('{').is_some_and(|text| text.trim_start().starts_with("\"errata\""))
 }
 
-/// Returns the choices of the output file. There are none if it does not exist, is empty, or is replaced by force.
+/// Returns the choices in the output file, or no choices if it is missing, empty, or replaced with `--force`.
 pub(super) fn existing(output: &Output<'_>) -> Result<Choices, String> {
     if output.file.metadata().map_or(true, |metadata| metadata.len() == 0) {
         return Ok(Choices::default());
@@ -29,10 +28,9 @@ pub(super) fn existing(output: &Output<'_>) -> Result<Choices, String> {
     }
 }
 
-/// Replaces the output file at once.
 pub(super) fn write(output: &Output<'_>, choices: &Choices) -> Result<(), String> {
     let text = choices.to_json();
-    // The layers `tuned` and `errata` must be able to read it.
+    // Make sure that the layers `tuned` and `errata` can read the file.
     let read = Choices::parse(&text).and_then(|_| BlockingRules::parse(&text));
     read.map_err(|reason| format!("{}: {reason}", output.file.printable()))?;
     output.write(|file| file.write_all(text.as_bytes()))

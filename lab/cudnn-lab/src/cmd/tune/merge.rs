@@ -10,10 +10,9 @@ use serde_json::json;
 use super::file;
 use crate::output_file::Output;
 
-/// Merges these files. Of several rankings of a graph, the last one counts, and with
-/// `--force` also of several rules with one name.
+/// Merges files. The last ranking of a graph wins, and with `--force` also the last rule with a name.
 pub(super) fn run(files: &[PathBuf], output: &Output<'_>, format: Format) -> CommandResult {
-    // Reading and writing one file would be a merge with its older contents.
+    // A file that is input and output would be merged with its older contents.
     output.check()?;
     let read = files.iter().map(|file| Choices::read(file)).collect::<Result<Vec<Choices>, String>>()?;
     let mut merged = Choices::default();

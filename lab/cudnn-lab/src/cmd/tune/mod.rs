@@ -6,7 +6,7 @@
 //! | `file` | the files with tuned choices |
 //! | `merge` | merges such files |
 //! | `place` | the release of cuDNN and the GPU |
-//! | `summary` | what the choices mean for a program |
+//! | `summary` | the effect of the choices on a program |
 //! | `session` | tunes the graphs in turn |
 //! | `text`, `page` | the report as text and as a web page |
 
@@ -37,7 +37,6 @@ use summary::TuneSummary;
 
 pub(crate) use arguments::Arguments;
 
-/// The pages of `--html`.
 const PAGE: OutputKind = OutputKind { name: "a page of `tune`", is_start: page::is_page, may_be_device: true };
 
 pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) -> CommandResult {
@@ -69,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
     let steps = arguments.steps.unwrap_or_else(|| steps(rankings.iter().map(|ranking| ranking.executions)));
     let summary =
         TuneSummary { place: &place, rankings, refused: &refused, left, steps, older_searches: usages.older_searches };
-    // The file comes first, because the reader of a pipe may never continue.
+    // Write the file first, because printing to a pipe can block forever.
     let written = html.as_ref().map_or(Ok(()), |html| {
         let page = page::html(&summary, &captures.problems);
         html.write(|file| file.write_all(page.as_bytes()))

@@ -8,15 +8,13 @@ use cudnn_store::choices::{Choice, Ranking};
 use super::summary::{TuneSummary, default, is_dangerous, reachable};
 use super::text::{gain_text, place_text, remarks, sentences, time_of, workspace};
 
-/// The command in the first bytes of a page.
 const GENERATOR: &str = "cudnn-lab tune";
 
-/// Returns whether a file that starts with these bytes is such a page.
 pub(super) fn is_page(start: &[u8]) -> bool {
     page::is_page_of(GENERATOR, start)
 }
 
-/// Returns the page. It contains today's date (UTC).
+/// Returns the page, which contains today's date (UTC).
 pub(super) fn html(summary: &TuneSummary<'_>, problems: &[String]) -> String {
     let place = place_text(summary.place);
     let mut page = page::open(GENERATOR, &format!("Tuned engines for {place}"), sentences(summary), problems);
@@ -28,7 +26,6 @@ pub(super) fn html(summary: &TuneSummary<'_>, problems: &[String]) -> String {
         row(&mut page, ranking);
     }
     for refused in summary.refused {
-        // Writing to a string cannot fail.
         let _ = writeln!(
             page,
             "<tr class=\"worse\"><td>{}<br><code>{}</code><td colspan=9>not tuned: {}</tr>",
@@ -49,7 +46,6 @@ fn row(page: &mut String, ranking: &Ranking) {
         format!("<td>{}<td>{}", escape(&name), time_of(choice))
     };
     let remarks: Vec<String> = remarks(ranking).iter().map(|remark| escape(remark)).collect();
-    // Writing to a string cannot fail.
     let _ = writeln!(
         page,
         "<tr{class}><td>{}<br><code>{}</code><td>{}{}{}<td>{}<td>{}<td>{}<td>{}</tr>",

@@ -1,10 +1,9 @@
-//! Where graphs are tuned: the release of cuDNN and the GPU.
+//! The release of cuDNN and the GPU for which graphs are tuned.
 
 use cudnn_cli::escape::Printable;
 use cudnn_replay::tune::task::TuneReport;
 use cudnn_store::choices::{Capability, Device, Ranking, Release};
 
-/// A release of cuDNN and a model of GPUs.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Place {
     pub(super) cudnn: Release,
@@ -12,7 +11,6 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Returns where a worker tunes.
     pub(super) fn new(report: &TuneReport) -> Result<Self, String> {
         if let Some(refusal) = &report.refusal {
             return Err(format!("cannot tune on this machine: {}", refusal.printable()));
@@ -22,7 +20,6 @@ impl Place {
         Ok(Place { cudnn: Release::from_number(u32::try_from(report.cudnn).unwrap_or_default()), device })
     }
 
-    /// Returns whether a ranking is for this release and device.
     pub(super) fn is_of(&self, ranking: &Ranking) -> bool {
         ranking.cudnn == self.cudnn && ranking.device == self.device
     }

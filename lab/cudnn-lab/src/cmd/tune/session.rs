@@ -1,4 +1,4 @@
-//! Tunes the graphs in turn, with progress, until all are done, the time is over, or the program is interrupted.
+//! Tunes the graphs one after the other, with progress, until all are done or the session is stopped.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -23,12 +23,11 @@ use crate::progress::progress;
 use crate::tune_worker::TuneClient;
 use crate::worker::Stop;
 
-/// The modes that programs use if the capture does not tell.
+/// The usual modes of programs, if the capture contains no modes.
 const MODES: [Mode; 2] = [Mode::CUDNN_HEUR_MODE_A, Mode::CUDNN_HEUR_MODE_FALLBACK];
-/// The number of engines of a graph to write, of those that the heuristics do not propose.
+/// The maximum number of engines per graph to write that the heuristics do not propose.
 const MAX_UNPROPOSED: usize = 16;
 
-/// A run of the command.
 pub(super) struct TuneSession<'a> {
     pub(super) arguments: &'a Arguments,
     pub(super) captures: &'a CaptureFiles,
@@ -38,13 +37,11 @@ pub(super) struct TuneSession<'a> {
     pub(super) format: Format,
 }
 
-/// The result of a session.
 pub(super) struct Tuned {
     pub(super) place: Place,
     pub(super) choices: Choices,
-    /// The graphs that cannot be tuned.
     pub(super) refused: Vec<RefusedGraph>,
-    /// The number of graphs that were not tuned, because the time was over or the program was interrupted.
+    /// The number of graphs that were not tuned because of the time limit or an interruption.
     pub(super) left: usize,
     pub(super) interrupted: Option<Signal>,
     /// The time that the worker has spent.
@@ -52,7 +49,7 @@ pub(super) struct Tuned {
 }
 
 impl TuneSession<'_> {
-    /// Tunes the graphs that these choices lack, and writes the file after each one.
+    /// Tunes the graphs that are missing in `older`, and writes the file after each graph.
     pub(super) fn tune(&self, older: Choices) -> Result<Tuned, String> {
         let start = Instant::now();
         let timeouts = self.timeouts.for_many_steps();
@@ -99,7 +96,7 @@ impl TuneSession<'_> {
             let ranking = self.ranking(graph, &tuned.place, report);
             match ranking.and_then(|ranking| tuned.choices.insert(ranking.clone()).map(|()| ranking)) {
                 Ok(ranking) => {
-                    // The file comes first, because the reader of a pipe may never continue.
+                    // Write the file first, because printing to a pipe can block forever.
                     file::write(self.output, &tuned.choices)?;
                     if self.format == Format::Text {
                         text::add(&mut table, &tuned.place, &ranking);
@@ -117,7 +114,7 @@ impl TuneSession<'_> {
         Ok(tuned)
     }
 
-    /// Returns the graphs to tune, the most executed ones first.
+    /// Returns the graphs to tune, with the most executed ones first.
     fn graphs(&self, place: &Place, older: &Choices) -> Result<Vec<Captured>, String> {
         // Failed calls are not graphs.
         let is_graph = |graph: &Captured| self.usages.graphs.contains_key(&graph.id);
@@ -139,7 +136,6 @@ impl TuneSession<'_> {
         }
     }
 
-    /// Returns the ranking of a graph, or the reason why there is none.
     fn ranking(&self, graph: &Captured, place: &Place, report: TuneReport) -> Result<Ranking, String> {
         if let Some(refusal) = report.refusal {
             return Err(refusal);
@@ -175,7 +171,7 @@ impl TuneSession<'_> {
         })
     }
 
-    /// Warns about captures of other releases, whose programs ignore the choices.
+    /// Warns about captures of releases for which the choices have no effect.
     fn note_releases(&self, place: &Place) {
         let mut captured = self.captures.releases();
         captured.retain(|release| *release != place.cudnn);

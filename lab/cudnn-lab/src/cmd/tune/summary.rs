@@ -1,4 +1,4 @@
-//! What tuned choices mean for a program.
+//! Computes the effect of tuned choices on a program.
 
 use cudnn_replay::tune::statistics::MIN_GAIN;
 use cudnn_replay::tune::task::Phases;
@@ -15,16 +15,13 @@ pub(super) struct RefusedGraph {
     pub(super) reason: String,
 }
 
-/// The choices for the graphs of a capture.
 pub(super) struct TuneSummary<'a> {
     pub(super) place: &'a Place,
     pub(super) rankings: Vec<&'a Ranking>,
     pub(super) refused: &'a [RefusedGraph],
-    /// The number of graphs that were not tuned yet.
     pub(super) left: usize,
-    /// The number of steps in the capture.
     pub(super) steps: u64,
-    /// The number of calls of the older API that search algorithms.
+    /// The number of calls of the older API that search for algorithms.
     pub(super) older_searches: usize,
 }
 
@@ -33,12 +30,11 @@ pub(super) fn default(ranking: &Ranking) -> Option<&Choice> {
     ranking.engines.get(ranking.default?)
 }
 
-/// Returns the best engine.
 pub(super) fn best(ranking: &Ranking) -> Option<&Choice> {
     ranking.engines.iter().find(|choice| is_usable(choice))
 }
 
-/// Returns the best engine that the heuristics propose to the program, which the layer can put first.
+/// Returns the best engine that the layer can use, because the heuristics propose it to the program.
 pub(super) fn reachable(ranking: &Ranking) -> Option<&Choice> {
     ranking.engines.iter().find(|choice| choice.proposed && is_usable(choice))
 }
@@ -56,15 +52,14 @@ fn is_same(one: Option<&Choice>, other: Option<&Choice>) -> bool {
     one.zip(other).is_some_and(|(one, other)| std::ptr::eq(one, other))
 }
 
-/// Returns the time that the layer saves in one execution, in microseconds. It is 0 if the default is wrong or damages
-/// memory, because no time makes up for that.
+/// Returns the microseconds that the layer saves per execution. The time of a dangerous default is meaningless.
 pub(super) fn gain(ranking: &Ranking) -> f64 {
     let default = default(ranking).filter(|default| !is_dangerous(default));
     let times = default.and_then(|choice| choice.time_us).zip(reachable(ranking).and_then(|choice| choice.time_us));
     times.map_or(0.0, |(default, time)| default - time)
 }
 
-/// Returns whether the best engine is an improvement over the best one that the layer can use.
+/// Returns whether an engine that the layer cannot use would be an improvement.
 pub(super) fn is_out_of_reach(ranking: &Ranking) -> bool {
     let (best, reachable) = (best(ranking), reachable(ranking));
     match (best.and_then(|choice| choice.time_us), reachable.and_then(|choice| choice.time_us)) {
@@ -74,14 +69,13 @@ pub(super) fn is_out_of_reach(ranking: &Ranking) -> bool {
     }
 }
 
-/// Returns whether the layer puts another engine than the default first.
 fn is_replaced(ranking: &Ranking) -> bool {
     let reachable = reachable(ranking);
     reachable.is_some() && !is_same(reachable, default(ranking))
 }
 
 impl TuneSummary<'_> {
-    /// Returns the times of a step with the heuristics' choices and with the tuned ones, in microseconds.
+    /// Returns the times of a step with the heuristics' and the tuned choices, in microseconds.
     pub(super) fn step(&self) -> (f64, f64) {
         let sum = |time: &dyn Fn(&Ranking) -> f64| -> f64 {
             let total: f64 = self.rankings.iter().map(|ranking| time(ranking) * ranking.executions as f64).sum();
@@ -91,22 +85,18 @@ impl TuneSummary<'_> {
         (before, before - sum(&gain))
     }
 
-    /// Returns the number of graphs for which the layer puts another engine first.
     pub(super) fn improved(&self) -> usize {
         self.rankings.iter().filter(|ranking| is_replaced(ranking)).count()
     }
 
-    /// Returns the number of graphs whose best engine is out of reach.
     pub(super) fn out_of_reach(&self) -> usize {
         self.rankings.iter().filter(|ranking| is_out_of_reach(ranking)).count()
     }
 
-    /// Returns whether the program uses such an engine today.
     pub(super) fn has_dangerous_default(&self) -> bool {
         self.rankings.iter().any(|ranking| default(ranking).is_some_and(is_dangerous))
     }
 
-    /// Returns the report for `--json`.
     pub(super) fn value(&self, problems: &[String], phases: &Phases) -> Value {
         let place = |ranking: &Ranking, choice: Option<&Choice>| {
             ranking.engines.iter().position(|other| is_same(choice, Some(other)))

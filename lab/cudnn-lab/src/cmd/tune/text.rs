@@ -10,16 +10,14 @@ use super::place::Place;
 use super::summary::{self, RefusedGraph, TuneSummary, best, default, gain, is_out_of_reach, reachable};
 use crate::stream_table::StreamTable;
 
-/// The names and the usual widths of the columns after the graph.
+/// The names and usual widths of the columns after the graph.
 const COLUMNS: [(&str, usize); 7] =
     [("executions", 10), ("default", 7), ("time", 10), ("tuned", 7), ("time", 10), ("gain", 6), ("workspace", 10)];
 
-/// Creates a table of graphs.
 pub(super) fn table(graphs: &[Captured]) -> StreamTable {
     StreamTable::new(graphs, COLUMNS)
 }
 
-/// Prints the row of a graph.
 pub(super) fn add(table: &mut StreamTable, place: &Place, ranking: &Ranking) {
     table.head(Some(place_text(place)));
     let engine = |choice: Option<&Choice>| choice.map_or(String::new(), |choice| choice.engine.to_string());
@@ -36,30 +34,27 @@ pub(super) fn add(table: &mut StreamTable, place: &Place, ranking: &Ranking) {
     ]);
 }
 
-/// Prints why a graph cannot be tuned.
 pub(super) fn add_refused(table: &mut StreamTable, place: &Place, refused: &RefusedGraph) {
     table.head(Some(place_text(place)));
     table.print([refused.graph.printable(), format!("not tuned: {}", refused.reason.printable())]);
 }
 
-/// Names the release and the device.
 pub(super) fn place_text(place: &Place) -> String {
     let (name, capability) = (place.device.name.printable(), place.device.compute_capability);
     format!("cuDNN {}, {name} (compute capability {capability})", place.cudnn)
 }
 
-/// Returns the time of an engine. Empty if it is unknown, like the results of the following functions.
+/// Returns the time of an engine, or an empty text if it is unknown.
 pub(super) fn time_of(choice: Option<&Choice>) -> String {
     choice.and_then(|choice| choice.time_us).map_or(String::new(), time_text)
 }
 
-/// Returns the gain in percent of the time of the default.
+/// Returns the gain in percent of the default's time, or an empty text.
 pub(super) fn gain_text(ranking: &Ranking) -> String {
     let time = default(ranking).and_then(|choice| choice.time_us);
     time.map_or(String::new(), |time| format!("{:.1} %", gain(ranking) / time * 100.0))
 }
 
-/// Returns the size of the workspace.
 pub(super) fn workspace(choice: Option<&Choice>) -> String {
     choice.map_or(String::new(), |choice| choice.workspace.to_string())
 }
@@ -69,7 +64,6 @@ pub(super) fn time_text(time: f64) -> String {
     if time < 1e4 { format!("{time:.2} us") } else { format!("{:.2} ms", time / 1e3) }
 }
 
-/// Returns the lines about all graphs together.
 pub(super) fn sentences(summary: &TuneSummary<'_>) -> Vec<String> {
     let mut lines = Vec::new();
     let (before, after) = summary.step();
@@ -105,7 +99,6 @@ pub(super) fn sentences(summary: &TuneSummary<'_>) -> Vec<String> {
     lines
 }
 
-/// Returns the remarkable engines of a graph in words.
 pub(super) fn remarks(ranking: &Ranking) -> Vec<String> {
     let mut remarks = Vec::new();
     if let Some(best) = best(ranking).filter(|_| is_out_of_reach(ranking)) {
@@ -121,7 +114,6 @@ pub(super) fn remarks(ranking: &Ranking) -> Vec<String> {
     remarks
 }
 
-/// Prints what is remarkable, and the sums.
 pub(super) fn print(summary: &TuneSummary<'_>, phases: &Phases) {
     for ranking in &summary.rankings {
         let remarks = remarks(ranking);

@@ -8,7 +8,7 @@ use cudnn_os::testing::check_in_child;
 use super::*;
 use crate::fork::{Rank, take_part};
 
-/// Runs a check in a forked child. Returns `true` if it succeeded, or if `fork` is not available.
+/// Runs a check in a forked child. Returns `true` if it succeeded or if `fork` is not available.
 fn in_child(check: impl FnOnce() -> bool) -> bool {
     take_part(Rank::Shadow, &AT_FORK);
     // SAFETY: the child uses only memory and the table, which is unlocked during a fork.
@@ -50,7 +50,7 @@ fn a_forked_child_never_waits_and_inherits_descriptors() {
 
 #[test]
 fn a_stuck_thread_delays_others_once_and_uncertain_contents_are_dropped() {
-    // Runs in a child, because all tests of this process share the table.
+    // This test runs in a child, because all tests of this process share the table.
     let is_well = in_child(|| {
         let (descriptor, is_inside, leave) = (operation_graph(), AtomicBool::new(false), AtomicBool::new(false));
         let mut is_well = text(descriptor) == GRAPH_LABEL;

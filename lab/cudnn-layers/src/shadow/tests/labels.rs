@@ -11,7 +11,6 @@ const HALF: u32 = DataType::CUDNN_DATA_HALF.0;
 const FLOAT: u32 = DataType::CUDNN_DATA_FLOAT.0;
 const DESCRIPTOR: Type = Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
 
-/// Creates a descriptor with these attributes.
 fn with(kind: Kind, attributes: &[(Name, Type, i64)]) -> Raw {
     let descriptor = create(kind);
     for (name, ty, value) in attributes {
@@ -109,7 +108,6 @@ fn reduce(operator: Reduce, x: &Shape, y: &Shape) -> Raw {
     operation(Kind::CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR, &[], &children)
 }
 
-/// Returns the label of a graph with these operations, and destroys the operations.
 fn graph_of(operations: Vec<Raw>) -> String {
     let graph = create(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
     set(graph, Name::CUDNN_ATTR_OPERATIONGRAPH_OPS, DESCRIPTOR, &operations);

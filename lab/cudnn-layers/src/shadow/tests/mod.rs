@@ -12,7 +12,6 @@ mod fork;
 mod labels;
 mod real;
 
-/// Returns an address that no other test uses.
 fn address() -> Raw {
     static LAST: AtomicUsize = AtomicUsize::new(0x1000);
     std::ptr::without_provenance_mut(LAST.fetch_add(64, Ordering::Relaxed))
@@ -120,7 +119,7 @@ fn a_parent_keeps_a_child_as_it_was_when_it_was_set() {
     destroy(parent);
 }
 
-/// cuDNN has created one of the operations before the layer was active.
+/// One of the operations was created before the layer was active.
 #[test]
 fn a_graph_with_an_unknown_operation_is_described_by_the_known_ones() {
     let (known, unknown, graph) = (matmul(), address(), create(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR));
@@ -130,7 +129,7 @@ fn a_graph_with_an_unknown_operation_is_described_by_the_known_ones() {
     [known, graph].into_iter().for_each(destroy);
 }
 
-/// Layers read the engines of the program's configurations, but the proposals of the layer `tuned` have another order.
+/// Layers read the engines of the program's configurations, but the layer `tuned` reads proposals in another order.
 #[test]
 fn a_layer_learns_engines_unless_it_reads_them_in_another_order() {
     let index = |descriptor| {
@@ -159,7 +158,7 @@ fn setting_an_attribute_again_replaces_the_value_in_place() {
     destroy(tensor);
 }
 
-/// cuDNN replaces most values, but adds to the operations of a graph. A call that two layers report counts once.
+/// cuDNN replaces most values, but adds operations to a graph. If two layers report a call, it counts once.
 #[test]
 fn a_descriptor_is_uncertain_once_an_attribute_is_set_to_something_else() {
     let is_uncertain = |descriptor| content(descriptor).unwrap().is_uncertain;
@@ -199,7 +198,6 @@ fn setting_a_long_attribute_again_does_not_change_copies() {
 fn a_reused_address_is_a_new_descriptor() {
     let descriptor = create(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR);
     set_numbers(descriptor, Name::CUDNN_ATTR_TENSOR_UNIQUE_ID, &[7]);
-    // The destruction was not reported.
     created(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR, descriptor);
     let content = content(descriptor).unwrap();
     assert_eq!(content.kind, Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR);
@@ -211,7 +209,7 @@ fn a_reused_address_is_a_new_descriptor() {
 fn a_late_destruction_report_does_not_remove_the_next_descriptor() {
     let descriptor = create(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR);
     let destruction = destroying(descriptor);
-    // cuDNN has destroyed it, and another thread gets the address before this thread continues.
+    // cuDNN has destroyed the descriptor, and another thread gets the address before this thread continues.
     created(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR, descriptor);
     destruction.succeeded();
     assert_eq!(content(descriptor).unwrap().kind, Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR);
@@ -245,7 +243,6 @@ fn an_emptied_descriptor_has_no_attributes() {
     destroy(descriptor);
 }
 
-/// This holds for all later calls, regardless of the layer that reports them first.
 #[test]
 fn a_descriptor_is_uncertain_after_a_failed_call_or_a_reset() {
     let calls: [&[fn(Raw)]; 4] = [&[failed], &[initialized], &[failed, initialized], &[initialized, failed]];
@@ -260,7 +257,7 @@ fn a_descriptor_is_uncertain_after_a_failed_call_or_a_reset() {
     }
 }
 
-/// cuDNN compiles with the knobs of the configuration that the engine was read from, but does not report them.
+/// cuDNN uses the knobs of the configuration from which the engine was read, but does not report them.
 #[test]
 fn an_engine_that_was_read_from_a_configuration_is_uncertain() {
     let engine = create(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR);
@@ -285,12 +282,11 @@ fn an_engine_that_was_read_from_a_configuration_is_uncertain() {
         assert_eq!(converted(&settings), Err(Obstacle::Uncertain));
         [other, copy].into_iter().for_each(destroy);
     }
-    // The program's own engine is unchanged.
     assert!(converted(&content(engine).unwrap()).is_ok());
     [own, proposed, engine].into_iter().for_each(destroy);
 }
 
-/// Undeclared elements are never read, because the memory may not contain any.
+/// Undeclared elements are never read, because the memory may be unreadable.
 #[test]
 fn undeclared_large_and_missing_elements_are_marked() {
     let descriptor = create(Kind(999));
@@ -368,7 +364,6 @@ fn an_endless_chain_of_descriptors_is_cut() {
     destroy(last);
 }
 
-/// A plan with a configuration that the heuristics proposed.
 struct Proposed {
     heuristics: Raw,
     configuration: Raw,

@@ -1,6 +1,5 @@
-//! Tests the shadow with real cuDNN releases and no GPU, with a layer that follows a planning program.
-//!
-//! cuDNN can be loaded once per process, so every release runs in a separate process.
+//! Tests the shadow without a GPU in a layer that follows a planning program. A process can load cuDNN only once, so
+//! every release runs in a separate process.
 
 use std::ffi::c_void;
 
@@ -20,7 +19,6 @@ use cudnn_sys::types::{cudnnDataType_t as DataType, cudnnStatus_t as Status};
 
 use super::*;
 
-/// A layer that only reports calls to the shadow.
 struct Follower;
 
 static NEXT: Next = Next::new();
@@ -109,10 +107,9 @@ impl Layer for Follower {
     }
 }
 
-/// Passes the directory of the release to a child process.
 const DIR: &str = "CUDNN_SHADOW_TEST_DIR";
 
-/// Runs the program with a release and returns the output. Returns `None` if the release is not cached on this machine.
+/// Runs the program with a release and returns the output, or `None` if the release is not cached on this machine.
 fn follow(id: &str) -> Option<String> {
     if !cudnn_os::IS_LINUX {
         return None;
@@ -157,7 +154,6 @@ fn check(text: &str) {
         &format!("graph: {CONVOLUTION}"),
         &format!("graph: {FUSION}"),
         "cuDNN read no more than declared",
-        // All descriptors were destroyed.
         "left: 0",
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
@@ -176,8 +172,8 @@ fn program() {
     println!("left: {}", TABLE.len());
 }
 
-/// Confirms that cuDNN copies a descriptor when an attribute is set to it. If cuDNN read it later, the operation could
-/// be finalized in the first case, but not in the second.
+/// Confirms that cuDNN copies a descriptor when an attribute is set to it. Otherwise, the operation could be finalized
+/// in the first case, but not in the second.
 fn cudnn_copies_a_descriptor_that_an_attribute_is_set_to() {
     let (half, set_x) = (DataType::CUDNN_DATA_HALF, Name::CUDNN_ATTR_OPERATION_RESHAPE_XDESC);
     let y = Tensor::packed(2, half, &[8, 16]).descriptor().unwrap();
@@ -210,8 +206,8 @@ fn cudnn_copies_a_descriptor_that_an_attribute_is_set_to() {
     assert_eq!(shown(&operation), "reshape x[4,32] half -> y[8,16] half");
 }
 
-/// Confirms that cuDNN reads at most the declared elements. They are placed at the end of readable memory, so reading
-/// more would crash this process. In that case, programs with equal declared elements could behave differently.
+/// Confirms that cuDNN reads at most the declared elements, which end at the end of readable memory. Otherwise,
+/// programs with equal declared elements could behave differently.
 fn cudnn_reads_no_more_than_it_declares() {
     const PAGE: usize = 4096;
     let end = end_of_readable_memory(16 * PAGE).unwrap();

@@ -1,4 +1,4 @@
-//! Scaled dot product attention, and the gradients.
+//! Computes scaled dot product attention and its gradients.
 
 use cudnn_graph::Node;
 use cudnn_loader::cudnnBackendAttributeName_t as Name;
@@ -10,7 +10,7 @@ use super::contraction::matrix_products;
 use super::softmax::Softmax;
 use super::{MAX_ELEMENTS, evaluate_inside};
 
-/// Computes the outputs and the statistics. The scores can be changed by a graph inside of the operation, such as a mask.
+/// Computes the outputs and the statistics. A nested graph, such as a mask, can change the scores.
 pub(super) fn forward(context: &Context<'_>, operation: &Node) -> Results {
     use Name as N;
     let q = context.input(operation, N::CUDNN_ATTR_OPERATION_SDPA_FWD_QDESC)?;
@@ -55,7 +55,7 @@ pub(super) fn forward(context: &Context<'_>, operation: &Node) -> Results {
     Ok(results)
 }
 
-/// Returns the output and the statistics of the forward pass, which the gradients are computed from.
+/// Returns the output and the statistics of the forward pass, from which the gradients are computed.
 pub(super) fn forward_results(context: &Context<'_>, operation: &Node) -> Results {
     use Name as N;
     let q = context.input(operation, N::CUDNN_ATTR_OPERATION_SDPA_BWD_QDESC)?;
@@ -115,18 +115,16 @@ pub(super) fn backward(context: &Context<'_>, operation: &Node) -> Results {
     Ok(vec![(dq_uid, dq), (dk_uid, dk), (dv_uid, dv)])
 }
 
-/// The extents of an attention. The heads of keys and values are shared by groups of heads.
+/// The extents of an attention. Groups of query heads share a head of keys and values.
 struct Shape {
-    /// Batches and heads of the queries.
+    /// The product of batches and query heads.
     batches: usize,
     heads: usize,
     k_heads: usize,
     v_heads: usize,
     queries: usize,
     keys: usize,
-    /// The length of a query and of a key.
     depth: usize,
-    /// The length of a value.
     width: usize,
 }
 
@@ -167,12 +165,12 @@ impl Shape {
         (pairs as u64).checked_mul((self.depth + self.width) as u64)
     }
 
-    /// Returns the number of the head of keys or values that a head of the queries uses. Both are counted in all batches.
+    /// Returns the head of keys or values that a query head uses. Both are numbered across all batches.
     fn own_head(&self, head: usize, own_heads: usize) -> usize {
         head / self.heads * own_heads + head % self.heads * own_heads / self.heads
     }
 
-    /// Returns the products of rows for queries with rows for keys, both of this length.
+    /// Returns the products of query rows and key rows with this length.
     fn products_of_rows(&self, a: &Array, b: &Array, b_heads: usize, length: usize) -> Array {
         let Shape { batches, heads, queries, keys, .. } = *self;
         let planes = |head| [head * queries * length, self.own_head(head, b_heads) * keys * length];
@@ -181,14 +179,14 @@ impl Shape {
         Array { dims: self.score_dims().to_vec(), values }
     }
 
-    /// Returns, for each query, the sum of the rows of this length for the keys, with weights for each pair.
+    /// Returns the weighted sum of rows over all keys, for each query.
     fn sums_over_keys(&self, weights: &Array, values: &Array, own_heads: usize, length: usize) -> Vec<f64> {
         let Shape { batches, heads, queries, keys, .. } = *self;
         let planes = |head| [head * queries * keys, self.own_head(head, own_heads) * keys * length];
         matrix_products(batches * heads, [queries, keys, length], (weights, [keys, 1]), (values, [length, 1]), planes)
     }
 
-    /// Returns, for each key, the sum of the rows of this length for the queries, with weights for each pair.
+    /// Returns the weighted sum of rows over all queries, for each key.
     fn sums_over_queries(&self, weights: &Array, values: &Array, own_heads: usize, length: usize) -> Vec<f64> {
         let Shape { batches, heads, queries, keys, .. } = *self;
         let terms = heads / own_heads * queries;
@@ -196,7 +194,6 @@ impl Shape {
         matrix_products(batches * own_heads, [keys, terms, length], (weights, [1, keys]), (values, [length, 1]), planes)
     }
 
-    /// Returns the sums of the values, weighted with the probabilities.
     fn output(&self, probabilities: &Array, v: &Array, dims: &[usize]) -> Array {
         Array { values: self.sums_over_keys(probabilities, v, self.v_heads, self.width), dims: dims.to_vec() }
     }

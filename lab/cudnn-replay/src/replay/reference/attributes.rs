@@ -1,7 +1,6 @@
 //! Decides which attributes the reference understands.
 //!
-//! A graph with any other attribute has no reference: an attribute that is ignored could turn a correct result into an
-//! error.
+//! A graph with any other attribute has no reference, because ignoring it could turn a correct result into an error.
 
 use cudnn_graph::operation::attribute_prefix;
 use cudnn_graph::{Graph, Node, names};
@@ -9,9 +8,8 @@ use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorTy
 
 use super::context::label;
 
-/// The kinds of descriptors whose attributes are understood, except for [`OTHERS`]. Some attributes only affect rounding or
-/// the choice of an engine. Operations check the values, and tensors with special layouts are refused by their
-/// description.
+/// Kinds of descriptors with only supported attributes, except for [`OTHERS`]. Some attributes only affect rounding or
+/// the choice of an engine. Operations check the values, and tensors with special layouts are refused.
 const KINDS: &[Kind] = &[
     Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR,
     Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR,
@@ -39,7 +37,7 @@ const KINDS: &[Kind] = &[
     Kind::CUDNN_BACKEND_OPERATION_DIAGONAL_BAND_MASK_DESCRIPTOR,
 ];
 
-/// The attributes of these kinds that are not understood.
+/// The unsupported attributes of these kinds.
 const OTHERS: &[Name] = &[
     Name::CUDNN_ATTR_TENSOR_CONSTANT_VALUE,
     Name::CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT,
@@ -56,7 +54,7 @@ const OTHERS: &[Name] = &[
     Name::CUDNN_ATTR_OPERATION_REDUCTION_SUBGRAPH_CURRENT_UIDS,
     Name::CUDNN_ATTR_OPERATION_REDUCTION_SUBGRAPH_OUTPUT_UIDS,
     Name::CUDNN_ATTR_OPERATION_RESAMPLE_FWD_IDXDESC,
-    // In place, an engine would not copy the input, which is in another buffer here.
+    // Engines would not copy the input in place, but it is in a separate buffer here.
     Name::CUDNN_ATTR_OPERATION_CONCAT_INPLACE_INDEX,
     Name::CUDNN_ATTR_OPERATION_NORM_FWD_PEER_STAT_DESCS,
     Name::CUDNN_ATTR_OPERATION_NORM_BWD_PEER_STAT_DESCS,
@@ -64,7 +62,7 @@ const OTHERS: &[Name] = &[
     Name::CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_CU_SEQ_LEN_KVDESC,
 ];
 
-/// The attributes of attention that are understood, which are fewer than the others.
+/// The supported attributes of attention, which has many others.
 const ATTENTION: &[Name] = &[
     Name::CUDNN_ATTR_OPERATION_SDPA_FWD_QDESC,
     Name::CUDNN_ATTR_OPERATION_SDPA_FWD_KDESC,
@@ -87,12 +85,11 @@ const ATTENTION: &[Name] = &[
     Name::CUDNN_ATTR_OPERATION_SDPA_BWD_DQDESC,
     Name::CUDNN_ATTR_OPERATION_SDPA_BWD_DKDESC,
     Name::CUDNN_ATTR_OPERATION_SDPA_BWD_DVDESC,
-    // The memory of ragged tensors, which have no reference anyway.
+    // The size of ragged tensors, which have no reference.
     Name::CUDNN_ATTR_OPERATION_SDPA_BWD_MAX_TOTAL_SEQ_LEN_Q,
     Name::CUDNN_ATTR_OPERATION_SDPA_BWD_MAX_TOTAL_SEQ_LEN_KV,
 ];
 
-/// Returns an error that names an attribute of the graph that is unknown here.
 pub(super) fn check(graph: &Graph) -> Result<(), String> {
     match graph.nodes().iter().find_map(unknown) {
         Some(name) => Err(format!("{} is set", label(name))),

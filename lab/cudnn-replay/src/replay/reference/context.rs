@@ -9,24 +9,21 @@ use cudnn_loader::cudnnBackendAttributeName_t as Name;
 use super::super::tensor::{Array, Tensor};
 use super::{MAX_PRODUCTS, rounding};
 
-/// The values that are known so far.
 pub(super) struct Context<'a> {
     pub(super) graph: &'a Graph,
     values: BTreeMap<i64, Array>,
     /// The values of outputs before the execution.
     former: BTreeMap<i64, Array>,
-    /// The tensors that operations write.
     computed: BTreeSet<i64>,
     /// The precision of the least precise type.
     precision: f64,
     products_left: Cell<u64>,
 }
 
-/// The outputs of an operation by uid.
 pub(super) type Results = Result<Vec<(i64, Array)>, String>;
 
 impl<'a> Context<'a> {
-    /// Returns a context with these values before the first operation.
+    /// Returns a context with the values before the first operation.
     pub(super) fn new(graph: &'a Graph, given: BTreeMap<i64, Array>) -> Self {
         let computed: BTreeSet<i64> = graph.nodes().iter().flat_map(|node| graph.outputs(node)).collect();
         let (former, values) = given.into_iter().partition(|(uid, _)| computed.contains(uid));
@@ -34,12 +31,11 @@ impl<'a> Context<'a> {
         Context { graph, values, former, computed, precision, products_left: Cell::new(MAX_PRODUCTS) }
     }
 
-    /// Limits the number of multiplications.
     pub(super) fn with_products(self, products: u64) -> Self {
         Context { products_left: Cell::new(products), ..self }
     }
 
-    /// Returns a context for the operations inside of an operation, which read these tensors.
+    /// Returns a context for a nested graph that reads these tensors.
     pub(super) fn inside(&self, read: &[i64], input: (i64, Array)) -> Self {
         let known = read.iter().filter_map(|uid| Some((*uid, self.values.get(uid)?.clone())));
         let mut values: BTreeMap<i64, Array> = known.collect();
@@ -69,24 +65,21 @@ impl<'a> Context<'a> {
         self.values
     }
 
-    /// Returns the values of an attribute's tensor, if it is set.
     pub(super) fn optional(&self, operation: &Node, name: Name) -> Option<&Array> {
         let tensor = self.graph.children(operation, name).first().copied()?;
         self.values.get(&tensor.integer(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID)?)
     }
 
-    /// Returns the values of an attribute's tensor.
     pub(super) fn input(&self, operation: &Node, name: Name) -> Result<&Array, String> {
         self.optional(operation, name).ok_or_else(|| format!("{} is not set", label(name)))
     }
 
-    /// Returns the results for those of these outputs that an operation has.
+    /// Selects the results for the outputs that an operation has.
     pub(super) fn results(&self, operation: &Node, outputs: impl IntoIterator<Item = (Name, Array)>) -> Results {
         let present = outputs.into_iter().filter(|(name, _)| operation.value(*name).is_some());
         present.map(|(name, array)| Ok((self.output(operation, name)?.0, array))).collect()
     }
 
-    /// Returns whether an operation writes an attribute's tensor.
     pub(super) fn is_computed(&self, operation: &Node, name: Name) -> bool {
         let tensor = self.graph.children(operation, name).first().copied();
         let uid = tensor.and_then(|tensor| tensor.integer(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID));
@@ -100,29 +93,25 @@ impl<'a> Context<'a> {
         array.map_or(0.0, |(ty, array)| rounding::uncertainty(&array.values, ty, self.precision))
     }
 
-    /// Returns the values of a tensor, if they are known.
     pub(super) fn value(&self, uid: i64) -> Option<&Array> {
         self.values.get(&uid)
     }
 
-    /// Returns an attribute's tensor.
     pub(super) fn tensor(&self, operation: &Node, name: Name) -> Result<Tensor, String> {
         let tensor = self.graph.children(operation, name).first().copied();
         Tensor::new(tensor.ok_or_else(|| format!("{} is not set", label(name)))?)
     }
 
-    /// Returns the uid and the extents of an attribute's tensor.
     pub(super) fn output(&self, operation: &Node, name: Name) -> Result<(i64, Vec<usize>), String> {
         let tensor = self.tensor(operation, name)?;
         Ok((tensor.uid, tensor.dims))
     }
 
-    /// Returns the values of an output before the execution.
     pub(super) fn former(&self, uid: i64) -> Result<&Array, String> {
         self.former.get(&uid).ok_or_else(|| "the former values of an output are unknown".to_owned())
     }
 
-    /// Returns whether this number of multiplications is left.
+    /// Returns whether enough multiplications are left.
     pub(super) fn can_spend(&self, products: Option<u64>) -> bool {
         products.is_some_and(|products| products <= self.products_left.get())
     }
@@ -135,10 +124,9 @@ impl<'a> Context<'a> {
     }
 }
 
-/// Returns an element of a tensor that is only known in part.
+/// Returns an element of a tensor that is only partially known.
 pub(super) type Pull<'a> = dyn Fn(i64, usize) -> Result<f64, String> + 'a;
 
-/// A tensor that is read element by element.
 pub(super) enum Operand<'a> {
     Known(&'a Array),
     Unknown(Option<i64>),
@@ -164,7 +152,6 @@ impl<'a> Operand<'a> {
     }
 }
 
-/// Returns the name of an attribute.
 pub(super) fn label(name: Name) -> String {
     name.name().map_or_else(|| format!("attribute {}", name.0), |name| name.to_string_lossy().into_owned())
 }

@@ -1,7 +1,6 @@
-//! Sums of products, which convolutions, matmuls and attention consist of: each row of one operand with each lane of the other one.
+//! Computes sums of products of rows and lanes, for convolutions, matmuls and attention.
 //!
-//! A sum adds its products one after the other, in the order of the terms. Its bits therefore depend neither on the
-//! processor nor on the number of threads.
+//! A sum adds its products in the order of the terms, so its bits are independent of processor and threads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,23 +8,22 @@ use rayon::prelude::*;
 
 use super::super::tensor::Array;
 
-/// The number of lanes of a panel.
 const LANES: usize = 8;
-/// The number of rows whose sums are computed at once. With the lanes of a panel, the sums fit in registers.
+/// The number of rows that are computed at once. The sums for these rows and the lanes of a panel fit in registers.
 const ROWS: usize = 4;
-/// The numbers of rows, panels and terms for which the values fit in the cache of a core.
+/// The numbers of rows, panels and terms that fit in a core's cache.
 const ROWS_AT_ONCE: usize = 16;
 const PANELS_AT_ONCE: usize = 16;
 const TERMS_AT_ONCE: usize = 512;
 
-/// The operand with the lanes: for each term, the values of adjacent lanes.
+/// The operand with the lanes. Contains the values of adjacent lanes for each term.
 pub(super) struct Panels {
     panels: Vec<Vec<[f64; LANES]>>,
     lanes: usize,
 }
 
 impl Panels {
-    /// Reads the values. `value` returns the one of a term and a lane.
+    /// Reads the values. `value` receives a term and a lane.
     pub(super) fn new(terms: usize, lanes: usize, value: impl Fn(usize, usize) -> f64 + Sync) -> Self {
         let panel = |panel: usize| {
             let values = |term| {
@@ -40,14 +38,14 @@ impl Panels {
     }
 }
 
-/// The products of a row: all combinations of the outer and the inner offsets, the inner ones first.
+/// The products of a row: all combinations of outer and inner offsets, where the inner ones vary fastest.
 #[derive(Clone, Copy)]
 pub(super) struct Terms<'a> {
     pub(super) outer: &'a [Offsets],
     pub(super) inner: &'a [Offsets],
 }
 
-/// The distance of a term from the row's start, and from the first term of the panels.
+/// The distances of a term from the start of the row and from the first term of the panels.
 #[derive(Clone, Copy)]
 pub(super) struct Offsets {
     pub(super) row: usize,
@@ -64,17 +62,13 @@ impl<'a> Terms<'a> {
     }
 }
 
-/// Returns offsets with these steps.
 pub(super) fn offsets(count: usize, row: usize, panel: usize) -> Vec<Offsets> {
     (0..count).map(|at| Offsets { row: at * row, panel: at * panel }).collect()
 }
 
-/// A row.
 #[derive(Clone, Copy)]
 pub(super) struct Row {
-    /// The index of the first value.
     pub(super) start: usize,
-    /// The index of the sum for the first lane.
     pub(super) sum: usize,
 }
 
@@ -82,7 +76,6 @@ pub(super) struct Row {
 pub(super) struct Sums(Vec<AtomicU64>);
 
 impl Sums {
-    /// Returns zeros.
     pub(super) fn new(count: usize) -> Self {
         Sums((0..count).into_par_iter().map(|_| AtomicU64::new(0)).collect())
     }
@@ -97,7 +90,7 @@ impl Sums {
         self.0.into_par_iter().map(|bits| f64::from_bits(bits.into_inner())).collect()
     }
 
-    /// Computes the sums of rows with all lanes. The sums of a row have a distance of `stride`.
+    /// Computes the sums of rows with all lanes. Adjacent sums of a row are `stride` apart.
     pub(super) fn add(&self, values: &[f64], rows: &[Row], terms: Terms<'_>, panels: &Panels, stride: usize) {
         rows.par_chunks(ROWS_AT_ONCE).for_each(|rows| {
             panels.panels.par_chunks(PANELS_AT_ONCE).enumerate().for_each(|(number, group)| {
@@ -114,8 +107,8 @@ impl Sums {
     }
 }
 
-/// Returns products of matrices, each with this number of rows, terms and lanes. The operands have strides: the first one for
-/// rows and terms, the second one for terms and lanes. `planes` returns where the operands of a product begin.
+/// Returns products of matrices, each with this number of rows, terms and lanes. The first operand has strides for rows
+/// and terms, and the second one for terms and lanes. `planes` returns where the operands of a product begin.
 pub(super) fn matrix_products(
     count: usize,
     [rows, terms, lanes]: [usize; 3],
@@ -135,10 +128,9 @@ pub(super) fn matrix_products(
     sums.into_values()
 }
 
-/// The sums of some rows with the lanes of a panel.
 type Block = [[f64; LANES]; ROWS];
 
-/// Returns the sums of these rows with these panels: for each panel, the blocks of rows.
+/// Returns the sums of these rows with these panels, as blocks of rows for each panel.
 fn sums(values: &[f64], rows: &[Row], terms: Terms<'_>, panels: &[Vec<[f64; LANES]>]) -> Vec<Block> {
     let add_products = vectorized();
     let row_blocks = rows.len().div_ceil(ROWS);
@@ -167,7 +159,6 @@ fn sums(values: &[f64], rows: &[Row], terms: Terms<'_>, panels: &[Vec<[f64; LANE
     }
 }
 
-/// Adds the products of the rows' values with the panel.
 type AddProducts = fn(&mut Block, &[[f64; ROWS]], &[Offsets], &[[f64; LANES]]);
 
 #[inline(always)]
@@ -182,7 +173,7 @@ fn add_products(sums: &mut Block, rows: &[[f64; ROWS]], terms: &[Offsets], panel
     *sums = block;
 }
 
-/// Returns [`add_products`] for the vectors of this processor. All variants return the same bits.
+/// Returns [`add_products`] for the vector instructions of this processor. All variants return the same bits.
 fn vectorized() -> AddProducts {
     #[cfg(target_arch = "x86_64")]
     {
@@ -204,7 +195,7 @@ mod tests {
     use super::super::super::request::DataSet;
     use super::*;
 
-    /// A matrix multiplication of extents that are no multiples of the blocks.
+    /// Extents that are not multiples of the block sizes.
     #[test]
     fn sums_have_the_bits_of_sequential_sums() {
         let (rows, lanes, inner, outer) = (2 * ROWS_AT_ONCE + 3, PANELS_AT_ONCE * LANES + 5, 3, TERMS_AT_ONCE / 2);

@@ -1,4 +1,4 @@
-//! Convolutions: forward, and the gradients of the data and of the filter. All three add the same products.
+//! Computes convolutions and their gradients for data and filters, which are sums of the same products.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -33,12 +33,10 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
     Ok(vec![(uid, sums)])
 }
 
-/// Returns the number of multiplications.
 pub(super) fn products(context: &Context<'_>, operation: &Node) -> Result<Option<u64>, String> {
     Ok(Convolution::new(context, operation, None)?.geometry.products())
 }
 
-/// Returns an element of the output. `pull` returns an element of the tensor of an attribute.
 pub(super) fn element(context: &Context<'_>, operation: &Node, index: usize, pull: &Pull<'_>) -> Result<f64, String> {
     let Convolution { geometry, target, operands, uid, alpha, beta, .. } =
         Convolution::new(context, operation, Some(index))?;
@@ -55,7 +53,6 @@ pub(super) fn element(context: &Context<'_>, operation: &Node, index: usize, pul
     Ok(alpha * sum? + beta * former)
 }
 
-/// The tensor that is computed.
 #[derive(Clone, Copy, PartialEq)]
 enum Target {
     Data,
@@ -64,8 +61,7 @@ enum Target {
 }
 
 impl Target {
-    /// Returns the value for the target, followed by the values for the two operands, which are the rows and the panels
-    /// of the sums.
+    /// Returns the target's value, followed by the values for the operands: the rows and the panels of the sums.
     fn order<T>(self, [x, w, y]: [T; 3]) -> [T; 3] {
         match self {
             Target::Data => [x, y, w],
@@ -75,12 +71,10 @@ impl Target {
     }
 }
 
-/// A convolution or a gradient of a convolution.
 struct Convolution {
     geometry: Geometry,
     target: Target,
     operands: [Name; 2],
-    /// The id and the extents of the result.
     uid: i64,
     dims: Vec<usize>,
     alpha: f64,
@@ -88,7 +82,7 @@ struct Convolution {
 }
 
 impl Convolution {
-    /// Reads a convolution, or only the products of this element of the result.
+    /// Reads a convolution. If an element is given, includes only the products for it.
     fn new(context: &Context<'_>, operation: &Node, element: Option<usize>) -> Result<Self, String> {
         let target = match operation.kind {
             Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR => Target::Output,
@@ -111,11 +105,10 @@ impl Convolution {
     }
 }
 
-/// The extents of a convolution with three spatial dimensions. Missing ones are the first, and have the extent 1.
+/// The extents of a convolution with three spatial dimensions. Missing dimensions come first, with the extent 1.
 struct Geometry {
-    /// The number of images, filters, and channels of a filter.
     counts: [usize; 3],
-    /// The images, filters, and channels of a filter to add products of.
+    /// The images, filters and channels of a filter to include.
     ranges: [Range<usize>; 3],
     channels: usize,
     x: [usize; 3],
@@ -126,7 +119,6 @@ struct Geometry {
     tried: u64,
 }
 
-/// A spatial dimension.
 struct SpatialAxis {
     x: usize,
     w: usize,
@@ -167,14 +159,13 @@ impl SpatialAxis {
         i128::from(self.stride) * y as i128 - i128::from(self.pad) + i128::from(self.dilation) * w as i128
     }
 
-    /// Returns the position in the output that reads this position of the data.
     fn output(&self, x: usize, w: usize) -> Option<usize> {
         let y = (x as i128 - self.place(w, 0)).checked_div(i128::from(self.stride))?;
         let y = usize::try_from(y).ok().filter(|y| *y < self.y)?;
         Some(y).filter(|y| self.place(w, *y) == x as i128)
     }
 
-    /// Returns the position in the filter as it is in memory, and vice versa.
+    /// Returns the position in the filter in memory, and vice versa.
     fn turned(&self, w: usize) -> usize {
         if self.is_flipped { self.w.saturating_sub(w + 1) } else { w }
     }
@@ -229,7 +220,7 @@ impl Geometry {
         Ok(geometry)
     }
 
-    /// Restricts the images, filters and channels to those of an element. Returns the position in the spatial dimensions.
+    /// Restricts the images, filters and channels to one element. Returns the position in the spatial dimensions.
     fn restrict(&mut self, target: Target, index: usize) -> [usize; 3] {
         let [_, filters, depth] = self.counts;
         let filters_in_group = self.filters_in_group();
@@ -300,7 +291,6 @@ impl Geometry {
         }
     }
 
-    /// Returns the sums of all products of the two operands.
     fn sums(&self, target: Target, a: &[f64], b: &[f64]) -> Vec<f64> {
         let [images, filters, depth] = self.counts;
         let [x, w, y] = [self.x, self.w, self.y].map(|extents| extents.iter().product::<usize>());
@@ -315,7 +305,7 @@ impl Geometry {
         (0..self.channels / depth.max(1)).into_par_iter().for_each(|group| {
             let (filter, channel) = (group * filters_in_group, group * depth);
             let weight = |filter, channel, at| (filter * depth + channel) * w + at;
-            // Filters are the lanes, because there are many. Data have only the lanes of its channels.
+            // Filters are the lanes, because there are many. For the data's gradient, the lanes are its channels.
             let (panels, outer, stride) = match target {
                 Target::Data => {
                     let value = |term, lane| value(b, weight(filter + term / w, lane, term % w));
@@ -381,7 +371,6 @@ struct Class {
 }
 
 impl Class {
-    /// Returns the classes along a spatial dimension.
     fn all(target: Target, taps: &Taps) -> Vec<Class> {
         let mut products = BTreeMap::<usize, Vec<[usize; 2]>>::new();
         for tap in taps {
@@ -402,7 +391,7 @@ impl Class {
     }
 }
 
-/// Returns a function of all pairs, the second elements first.
+/// Returns a function of all pairs. The inner elements vary fastest.
 fn pairs<A, B, C>(outer: &[A], inner: &[B], function: impl Fn(&A, &B) -> C) -> Vec<C> {
     let function = &function;
     outer.iter().flat_map(|outer| inner.iter().map(move |inner| function(outer, inner))).collect()
@@ -412,7 +401,6 @@ fn value(values: &[f64], index: usize) -> f64 {
     values.get(index).copied().unwrap_or(f64::NAN)
 }
 
-/// Returns the index of a position in a plane.
 fn index(plane: usize, [depth, height, width]: [usize; 3], [d, h, w]: [usize; 3]) -> usize {
     ((plane * depth + d) * height + h) * width + w
 }

@@ -1,6 +1,6 @@
-//! Computes inputs that follow from other inputs, such as the statistics that the gradient of a normalization reads.
+//! Computes inputs that depend on other inputs, such as the statistics for the gradient of a normalization.
 //!
-//! Random statistics would be meaningless: gradients explode, variances are negative, and nothing can be compared.
+//! Random statistics would be meaningless, because gradients would explode and variances could be negative.
 
 use std::collections::BTreeMap;
 
@@ -17,14 +17,13 @@ use super::{MAX_ELEMENTS, attention};
 /// The usual number that is added to a variance.
 const EPSILON: f64 = 1e-5;
 
-/// Returns better values of inputs by uid. `given` returns the values of all tensors, and is called only if an input
-/// follows from others.
+/// Returns better values for inputs by uid. `given` returns the values of all tensors, and is called only if necessary.
 pub(crate) fn inputs(graph: &Graph, given: impl FnOnce() -> BTreeMap<i64, Array>) -> Vec<(i64, Array)> {
     let operations = graph.operations();
     let deriving: Vec<(&Node, Derive)> =
         operations.into_iter().filter_map(|operation| Some((operation, function(operation.kind)?))).collect();
     let count = graph.tensors().filter_map(|node| Tensor::new(node).ok()).map(|tensor| tensor.count());
-    // Larger graphs have a reference only for other operations.
+    // The reference does not cover these operations in larger graphs.
     if deriving.is_empty() || count.fold(0, usize::saturating_add) > MAX_ELEMENTS {
         return Vec::new();
     }
@@ -68,7 +67,7 @@ fn statistics(context: &Context<'_>, operation: &Node) -> Results {
     context.results(operation, outputs)
 }
 
-/// Returns sums of squares that have a variance.
+/// Returns sums of squares for which the variance is not negative.
 fn sums(context: &Context<'_>, operation: &Node) -> Results {
     let count = context.input(operation, Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_ACCUM_COUNT_DESC)?.get(0);
     let sum = context.input(operation, Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_Y_SUM_DESC)?;

@@ -1,4 +1,4 @@
-//! The mask of a diagonal band, for causal attention and for attention in a window.
+//! Computes the mask of a diagonal band, for causal attention and for attention in a window.
 
 use cudnn_graph::Node;
 use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnPointwiseMode_t as Mode};
@@ -6,8 +6,8 @@ use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnPointwiseMode_t as 
 use super::super::tensor::{Array, Walk};
 use super::context::{Context, Results};
 
-/// Replaces the elements outside of the band. A left bound compares the column with the row, and otherwise the row is
-/// compared with the column. Sequence lengths move the diagonal to the last elements.
+/// Replaces the elements outside the band. With a left bound, the operation compares columns with rows, and otherwise
+/// rows with columns. Sequence lengths move the diagonal to the last elements.
 pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
     let x = context.input(operation, Name::CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_XDESC)?;
     let (uid, dims) = context.output(operation, Name::CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_YDESC)?;

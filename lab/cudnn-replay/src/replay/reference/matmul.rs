@@ -1,4 +1,4 @@
-//! Matrix multiplications.
+//! Computes matrix multiplications.
 
 use cudnn_graph::Node;
 use cudnn_loader::cudnnBackendAttributeName_t as Name;
@@ -10,11 +10,10 @@ use super::contraction::matrix_products;
 const A: Name = Name::CUDNN_ATTR_OPERATION_MATMUL_ADESC;
 const B: Name = Name::CUDNN_ATTR_OPERATION_MATMUL_BDESC;
 
-/// The extents of a multiplication.
 struct Extents {
     uid: i64,
     dims: Vec<usize>,
-    /// The extents of the result and of the operands without rows and columns.
+    /// The extents of the result and the operands, without rows and columns.
     batches: [Vec<usize>; 3],
     m: usize,
     n: usize,
@@ -57,12 +56,10 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
     Ok(vec![(extents.uid, Array { values, dims: extents.dims })])
 }
 
-/// Returns the number of multiplications.
 pub(super) fn products(context: &Context<'_>, operation: &Node) -> Result<Option<u64>, String> {
     Ok(Extents::new(context, operation)?.products())
 }
 
-/// Returns an element of the result. `pull` returns an element of an operand.
 pub(super) fn element(context: &Context<'_>, operation: &Node, index: usize, pull: &Pull<'_>) -> Result<f64, String> {
     let extents = Extents::new(context, operation)?;
     let Extents { m, n, k, .. } = extents;
@@ -77,8 +74,8 @@ pub(super) fn element(context: &Context<'_>, operation: &Node, index: usize, pul
     Ok(sum)
 }
 
-/// Returns the index of the matrix that an operand uses for this matrix of the result. An extent that divides the
-/// result's is repeated, as for the heads of grouped attention.
+/// Returns the index of the operand's matrix for a matrix of the result. A smaller extent that divides the result's is
+/// repeated, for example for the heads of grouped attention.
 fn plane(batch: usize, dims: &[usize], own: &[usize]) -> usize {
     let (mut rest, mut index, mut stride) = (batch, 0, 1);
     for (extent, own) in dims.iter().zip(own).rev() {

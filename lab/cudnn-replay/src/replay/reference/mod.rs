@@ -1,6 +1,6 @@
 //! Computes the outputs of a graph on the CPU in double precision.
 //!
-//! Values between operations have double precision, even if the tensors have smaller types. If a convolution or a matmul
+//! Intermediate values have double precision, even if the tensors have smaller types. If a convolution or a matmul
 //! needs too many multiplications, or the tensors are too large, only a sample of the outputs is computed.
 //!
 //! | module | purpose |
@@ -46,18 +46,15 @@ use cudnn_loader::cudnnBackendDescriptorType_t as Kind;
 use super::tensor::{Array, Tensor};
 use context::Context;
 
-/// Maximum number of multiplications.
 pub(super) const MAX_PRODUCTS: u64 = 1 << 31;
-/// Maximum number of elements of all tensors. Of larger graphs, only samples are computed.
+/// Maximum number of elements of all tensors. For larger graphs, only samples are computed.
 const MAX_ELEMENTS: usize = 1 << 27;
 
-/// The reason of the missing reference for vectorized, ragged and reordered tensors.
+/// The reason why vectorized, ragged and reordered tensors have no reference.
 pub(super) const SPECIAL_LAYOUT: &str = "a tensor has a special layout";
 
-/// The expected values of a tensor.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Expected {
-    /// The values of the tensor or of the sample.
     pub(super) array: Array,
     /// The indices of the elements, if the values are a sample.
     sample: Option<Vec<usize>>,
@@ -68,7 +65,7 @@ impl Expected {
         self.sample.is_some()
     }
 
-    /// Returns the index in the tensor of an expected value.
+    /// Returns the index in the tensor for an expected value.
     pub(super) fn index(&self, number: usize) -> usize {
         self.sample.as_ref().map_or(number, |indices| indices.get(number).copied().unwrap_or(number))
     }
@@ -85,8 +82,8 @@ impl Expected {
     }
 }
 
-/// Returns the values of tensors by uid, computed with at most this number of multiplications. `given` returns all values
-/// before the execution, and is called only if the tensors are small enough. `element` returns one of them.
+/// Returns the values of tensors by uid, computed with at most this number of multiplications. `given` returns all
+/// values before the execution, and is called only if the tensors are small enough. `element` returns a single value.
 pub(super) fn compute_within(
     products: u64,
     graph: &Graph,
@@ -112,8 +109,8 @@ pub(super) fn compute_within(
     Ok(expected)
 }
 
-/// Evaluates operations in the order in which their inputs become known. Returns the operations that need too
-/// many multiplications, and their dependents.
+/// Evaluates operations in the order in which their inputs become known. Returns the operations that need too many
+/// multiplications, and their dependents.
 fn evaluate_all<'a>(context: &mut Context<'_>, operations: Vec<&'a Node>) -> Result<Vec<&'a Node>, String> {
     let (mut pending, mut expensive) = (operations, Vec::new());
     while !pending.is_empty() {
@@ -140,7 +137,7 @@ fn evaluate_all<'a>(context: &mut Context<'_>, operations: Vec<&'a Node>) -> Res
     Ok(expensive)
 }
 
-/// Returns the values of a tensor that operations inside of an operation write.
+/// Returns the values of a tensor that a nested operation writes.
 fn evaluate_inside(
     context: &Context<'_>,
     operations: Vec<&Node>,
@@ -154,10 +151,8 @@ fn evaluate_inside(
     Ok(inside.into_values())
 }
 
-/// Computes an operation's outputs.
 type Evaluate = fn(&Context<'_>, &Node) -> context::Results;
 
-/// Returns the function that computes an operation.
 fn function(kind: Kind) -> Option<Evaluate> {
     Some(match kind {
         Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR
@@ -191,13 +186,12 @@ fn known(operation: &Node) -> Result<Evaluate, String> {
     })
 }
 
-/// Returns an error that names an operation or an attribute that is unsupported.
+/// Returns an error that names an unsupported operation or attribute.
 fn check(graph: &Graph) -> Result<(), String> {
     operations(graph).try_for_each(|operation| known(operation).map(drop))?;
     attributes::check(graph)
 }
 
-/// Returns all operations, also those inside of operations.
 fn operations(graph: &Graph) -> impl Iterator<Item = &Node> {
     graph
         .nodes()
@@ -205,7 +199,6 @@ fn operations(graph: &Graph) -> impl Iterator<Item = &Node> {
         .filter(|node| node.kind.name().is_some_and(|name| name.to_string_lossy().contains("_OPERATION_")))
 }
 
-/// Returns whether all operations and attributes of a graph are known here.
 pub(super) fn is_known(graph: &Graph) -> bool {
     check(graph).is_ok()
 }

@@ -28,7 +28,7 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
         let inverse = context.input(operation, Name::CUDNN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC)?;
         (mean.clone(), inverse.clone())
     } else {
-        // A dimension is normalized if the scale depends on it, or for instances if the scale does not.
+        // The scale's dimensions are normalized. For instances, all other dimensions are normalized.
         let of_scale = x.dims.iter().zip(&scale.dims);
         let stat_dims: Vec<usize> = match mode {
             Mode::CUDNN_LAYER_NORM | Mode::CUDNN_RMS_NORM => {
@@ -81,12 +81,10 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
     Ok(results)
 }
 
-/// Names a mode that is unsupported.
 pub(super) fn unsupported(mode: Mode) -> String {
     format!("the normalization mode {mode:?}")
 }
 
-/// Returns the inverse standard deviations.
 pub(super) fn inverse_deviation(mut variance: Array, epsilon: f64) -> Array {
     variance.values.iter_mut().for_each(|variance| *variance = 1.0 / (*variance + epsilon).sqrt());
     variance

@@ -1,4 +1,4 @@
-//! The gradients of normalizations.
+//! Computes the gradients of normalizations.
 
 use cudnn_graph::Node;
 use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnBackendNormMode_t as Mode};
@@ -8,10 +8,10 @@ use super::context::{Context, Results};
 use super::normalization::unsupported;
 use super::reduction::sum_to;
 
-/// Computes the gradients from the statistics of the forward pass. RMS normalization works without a mean.
+/// Computes the gradients from the statistics of the forward pass. RMS normalization has no mean.
 ///
-/// With the normalized values `n` and `g = dy * scale`, the gradient is `inverse * (g - mean(g) - n * mean(g * n))`. The
-/// means are over the elements that share a statistic.
+/// With the normalized values `n` and `g = dy * scale`, the gradient is `inverse * (g - mean(g) - n * mean(g * n))`,
+/// with means over the elements that share a statistic.
 pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
     let mode = Mode(operation.integer(Name::CUDNN_ATTR_OPERATION_NORM_BWD_MODE).unwrap_or(-1) as _);
     let known = [Mode::CUDNN_LAYER_NORM, Mode::CUDNN_INSTANCE_NORM, Mode::CUDNN_BATCH_NORM, Mode::CUDNN_RMS_NORM];

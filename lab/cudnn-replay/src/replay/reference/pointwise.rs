@@ -1,4 +1,4 @@
-//! Functions of single elements, and their gradients.
+//! Computes functions of single elements, and their gradients.
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
@@ -9,14 +9,13 @@ use super::super::element::is_integer;
 use super::super::tensor::{Array, Tensor, Walk, broadcast_strides, maximum, positions};
 use super::context::{Context, Operand, Pull, Results};
 
-/// An operation and the attributes of the operands.
 struct Pointwise {
     parameters: Parameters,
     operands: [Name; 3],
     uid: i64,
     dims: Vec<usize>,
     scales: [f64; 2],
-    /// Whether cuDNN rounds the result to integers for the operations that follow, in a way that is unknown here.
+    /// Whether cuDNN rounds the result to integers for the next operations, in an unknown way.
     is_rounded: bool,
 }
 
@@ -39,8 +38,7 @@ impl Pointwise {
         Ok(Pointwise { parameters, operands, uid, dims, scales, is_rounded })
     }
 
-    /// Returns an element of the result. It is NaN if the operands are so close to a jump of the function that rounding,
-    /// which moves them by up to these distances, may decide on the side.
+    /// Returns an element of the result, or NaN if rounding by these distances may cross a jump of the function.
     fn value(&self, operands: [f64; 3], distances: [f64; 3], index: usize) -> Result<f64, String> {
         let [alpha1, alpha2] = self.scales;
         let scaled = |[x, b, t]: [f64; 3]| [x * alpha1, b * alpha2, t];
@@ -67,7 +65,7 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
     let axis = pointwise.parameters.axis;
     let along: Vec<usize> = (0..dims.len()).map(|dimension| usize::from(Some(dimension) == axis)).collect();
     let [x_strides, b_strides, t_strides] = &strides;
-    // Only the mode can be an error.
+    // Report an unsupported mode.
     pointwise.value([0.0; 3], [0.0; 3], 0)?;
     let value = |_, [at_x, at_b, at_t, index]: [usize; 4]| {
         pointwise.value([x.get(at_x), b.get(at_b), t.get(at_t)], distances, index).unwrap_or(f64::NAN)
@@ -76,10 +74,9 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
     Ok(vec![(pointwise.uid, Array { dims, values })])
 }
 
-/// The cost of an element in multiplications.
+/// The cost of an element, in multiplications.
 const ELEMENT_COST: u64 = 256;
 
-/// Returns an element of the result. `pull` returns an element of an operand.
 pub(super) fn element(context: &Context<'_>, operation: &Node, index: usize, pull: &Pull<'_>) -> Result<f64, String> {
     context.spend(Some(ELEMENT_COST))?;
     let pointwise = Pointwise::new(context, operation)?;
@@ -87,7 +84,7 @@ pub(super) fn element(context: &Context<'_>, operation: &Node, index: usize, pul
     let mut values = [0.0; 3];
     let jumps = pointwise.parameters.jumps();
     for ((value, name), jumps) in values.iter_mut().zip(pointwise.operands).zip(jumps) {
-        // The other values, which the effect of rounding depends on, are unknown.
+        // The effect of rounding depends on the other values, which are unknown.
         if jumps && context.is_computed(operation, name) {
             let mode = pointwise.parameters.mode;
             return Err(format!("it is too large, and {mode:?} is a jump of computed values"));
@@ -156,7 +153,7 @@ impl Parameters {
 
     /// Returns numbers that differ between both sides of a jump.
     fn branch(&self, [x, b, t]: [f64; 3]) -> [f64; 2] {
-        // Infinite numbers can be equal.
+        // Comparing avoids the difference of infinite numbers.
         let order = |a: f64, b: f64| f64::from(i8::from(a > b) - i8::from(a < b));
         match self.mode {
             Mode::CUDNN_POINTWISE_FLOOR => [x.floor(), 0.0],
@@ -175,8 +172,8 @@ impl Parameters {
         }
     }
 
-    /// Returns whether the value depends on a rounding of the operands by up to these distances, because they are close
-    /// to a jump, or on the side of a jump to which NaN belongs.
+    /// Returns whether rounding of the operands by up to these distances decides the value, because they are close to a
+    /// jump, or because the side of NaN is unknown.
     fn is_undecided(&self, operands: [f64; 3], distances: [f64; 3]) -> bool {
         let jumps = self.jumps();
         if operands.iter().zip(jumps).any(|(operand, jumps)| jumps && operand.is_nan()) {
@@ -186,7 +183,7 @@ impl Parameters {
             return false;
         }
         let branch = self.branch(operands);
-        // Each of three bits decides on the direction of an operand.
+        // Three bits select the directions of the operands.
         (0..8_u8).any(|directions| {
             let mut moved = operands;
             for (index, (operand, distance)) in moved.iter_mut().zip(distances).enumerate() {
@@ -196,7 +193,7 @@ impl Parameters {
         })
     }
 
-    /// Returns the function of these elements, or the gradient for `b`, the gradient of its result.
+    /// Returns the function of these elements. For gradients, `b` is the gradient of the function's result.
     fn value(&self, x: f64, b: f64, t: f64, index: usize) -> Result<f64, String> {
         let Parameters { lower, upper, slope, elu, softplus, swish, .. } = *self;
         let truth = |is_true: bool| f64::from(u8::from(is_true));
@@ -270,7 +267,7 @@ impl Parameters {
             }
             Mode::CUDNN_POINTWISE_ELU_BWD => b * if x > 0.0 { 1.0 } else { elu * libm::exp(x) },
             Mode::CUDNN_POINTWISE_SOFTPLUS_FWD => {
-                // Without overflow.
+                // This form cannot overflow.
                 x.max(0.0) + libm::log1p(libm::exp(-(softplus * x).abs())) / softplus
             }
             Mode::CUDNN_POINTWISE_SOFTPLUS_BWD => b * sigmoid(softplus * x),

@@ -1,4 +1,4 @@
-//! Maxima and averages of windows.
+//! Computes maxima and averages of windows.
 
 use cudnn_graph::{Node, Value};
 use cudnn_loader::{

@@ -1,4 +1,4 @@
-//! Reductions along the dimensions whose extent becomes 1.
+//! Computes reductions along the dimensions that get the extent 1.
 
 use cudnn_graph::Node;
 use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnReduceTensorOp_t as Op};
@@ -12,7 +12,7 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
     let parameters = context.graph.children(operation, Name::CUDNN_ATTR_OPERATION_REDUCTION_DESC);
     let op = parameters.first().and_then(|node| node.integer(Name::CUDNN_ATTR_REDUCTION_OPERATOR));
     let op = Op(op.ok_or("a reduction without an operator")? as _);
-    // Near zero, rounding decides whether a value is left out of the product.
+    // Near zero, rounding decides whether a value is excluded from the product.
     let distance = match op {
         Op::CUDNN_REDUCE_TENSOR_MUL_NO_ZEROS => {
             context.uncertainty(operation, Name::CUDNN_ATTR_OPERATION_REDUCTION_XDESC)
@@ -49,13 +49,12 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
     Ok(vec![(uid, y)])
 }
 
-/// Returns the sums along the dimensions with the extent 1 in `dims`.
 pub(super) fn sum_to(x: &Array, dims: &[usize]) -> Result<Array, String> {
     fold(x, dims, 0.0, |sum, value, _| sum + value)
 }
 
-/// Combines, for each index of an array with these extents, the values that belong to it in the order of their indices.
-/// Along an extent of 1, all values belong to one index. The function receives the result so far, a value, and the index.
+/// Combines the values for each index of an array with these extents, in the order of their indices. Along an extent of
+/// 1, all values have the same index. The function receives the result so far, a value, and the index.
 pub(super) fn fold(
     x: &Array,
     dims: &[usize],

@@ -1,7 +1,7 @@
 //! Estimates how far rounding may move computed values.
 //!
 //! A value near a jump of a function, such as a comparison, has no reference, because a correct result of cuDNN may be
-//! on the other side. The estimate is generous: it costs a few elements of the comparison, and no error is false.
+//! on the other side. The estimate is generous, because this only costs a few comparisons and avoids false errors.
 
 use cudnn_graph::Graph;
 use cudnn_loader::cudnnDataType_t as DataType;
@@ -10,12 +10,11 @@ use rayon::prelude::*;
 use super::super::element;
 use super::super::tensor::{ELEMENTS_AT_ONCE, Tensor};
 
-/// The least error of a computed value in units of the largest one: engines may use TF32, which is as precise as half.
+/// The minimum error relative to the largest value, because engines may use TF32, which is as precise as half.
 const MIN_PRECISION: f64 = 1.0 / 1024.0;
-/// The multiple of the precision. Sums have larger errors than single numbers, and operations follow one another.
+/// The factor for sums, which have larger errors than single numbers, and for successive operations.
 const MARGIN: f64 = 8.0;
 
-/// Returns the precision of the graph's least precise type.
 pub(super) fn precision(graph: &Graph) -> f64 {
     let types = graph.tensors().filter_map(|node| Tensor::new(node).ok()).map(|tensor| tensor.ty);
     let floating = types.filter(|ty| element::is_readable(*ty) && !element::is_integer(*ty));
@@ -24,8 +23,8 @@ pub(super) fn precision(graph: &Graph) -> f64 {
 
 /// Returns how far rounding to this precision may move the values of a tensor with this type.
 ///
-/// Nothing was rounded if all values are multiples of a number, and the type has all multiples up to the largest value. That
-/// is how indices and sums and products of small integers look, and nothing else does by chance.
+/// The result is 0 if all values are multiples of a number, and the type has all multiples up to the largest value.
+/// This applies to indices and to sums and products of small integers, and does not happen by chance.
 pub(super) fn uncertainty(values: &[f64], ty: DataType, precision: f64) -> f64 {
     let nonzero = values.par_iter().with_min_len(ELEMENTS_AT_ONCE).filter(|value| value.is_finite() && **value != 0.0);
     let (largest, lowest) = nonzero
@@ -37,7 +36,7 @@ pub(super) fn uncertainty(values: &[f64], ty: DataType, precision: f64) -> f64 {
     if is_exact { 0.0 } else { MARGIN * precision * largest }
 }
 
-/// Returns the largest power of two of which a number is a multiple.
+/// Returns the largest power of two that divides a number.
 fn lowest_bit(value: f64) -> f64 {
     const MANTISSA: u32 = f64::MANTISSA_DIGITS - 1;
     let bits = value.to_bits();
@@ -69,7 +68,6 @@ mod tests {
             let largest = rounded.iter().copied().fold(0.0, f64::max);
             assert_eq!(distance(rounded, half), largest / 128.0, "{rounded:?}");
         }
-        // The indices of a long sequence.
         assert_eq!((distance(&[9999.0, 1.0], float), distance(&[1e9, 1.0], int)), (0.0, 0.0));
         assert!(distance(&[0.1], double) > 0.0 && distance(&[0.1], float) > 0.0);
     }

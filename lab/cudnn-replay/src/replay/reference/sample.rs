@@ -1,4 +1,4 @@
-//! Computes single elements of outputs, if it would take too long to compute all of them.
+//! Computes single elements of outputs if computing all would take too long.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,7 @@ use super::super::tensor::{Array, Tensor, dense_strides};
 use super::context::Context;
 use super::{Expected, convolution, matmul, pointwise};
 
-/// Maximum number of elements of a sample.
 const MAX_SAMPLE: usize = 1024;
-/// Minimum number of elements of a sample.
 const MIN_SAMPLE: usize = 16;
 /// Maximum number of operations between an output and a known tensor.
 const MAX_DEPTH: usize = 64;
@@ -52,7 +50,7 @@ pub(super) fn compute(
             let Some(index) = indices.get(number) else { continue };
             match puller.element(*uid, *index, 0) {
                 Ok(value) => values.push(value),
-                // The multiplications are used up.
+                // No multiplications are left.
                 Err(_) if number >= MIN_SAMPLE && !context.can_spend(Some(1)) => break 'elements,
                 Err(reason) => return Err(reason),
             }
@@ -83,10 +81,8 @@ fn is_convolution(kind: Kind) -> bool {
     convolution_attributes(kind).is_some()
 }
 
-/// Returns an element of a tensor before the execution.
 type Read<'a> = dyn Fn(i64, usize) -> Option<f64> + 'a;
 
-/// Computes elements of tensors that are only known in part.
 struct Puller<'a> {
     context: &'a Context<'a>,
     read: &'a Read<'a>,

@@ -1,4 +1,4 @@
-//! Softmax along the last dimension, and the statistics of the rows.
+//! Computes softmax along the last dimension, and the statistics of the rows.
 
 use cudnn_graph::Node;
 use cudnn_loader::cudnnBackendAttributeName_t as Name;
@@ -7,7 +7,6 @@ use rayon::prelude::*;
 use super::super::tensor::{Array, Walk, maximum};
 use super::context::{Context, Results};
 
-/// The results for all rows.
 pub(super) struct Softmax {
     pub(super) y: Array,
     pub(super) max: Array,
@@ -16,8 +15,8 @@ pub(super) struct Softmax {
 }
 
 impl Softmax {
-    /// Computes the softmax of all rows. A sink counts as an element of the row, but is left out of the result. A row of
-    /// negative infinities, such as an attention's row without keys, becomes NaN.
+    /// Computes the softmax of all rows. A sink is an additional element of the row without a result. A row of negative
+    /// infinities, such as an attention's row without keys, becomes NaN.
     pub(super) fn new(x: &Array, sink: Option<&Array>) -> Result<Self, String> {
         let mut row_dims = x.dims.clone();
         let length = std::mem::replace(row_dims.last_mut().ok_or("a softmax of a scalar")?, 1);

@@ -1,4 +1,4 @@
-//! Sums for batch normalization, and the statistics that follow from them.
+//! Computes sums for batch normalization, and statistics from them.
 
 use cudnn_graph::Node;
 use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnBnFinalizeStatsMode_t as Mode};
@@ -7,7 +7,6 @@ use super::super::tensor::Array;
 use super::context::{Context, Results};
 use super::reduction::{fold, sum_to};
 
-/// Computes the sums of the values and of the squares.
 pub(super) fn sums(context: &Context<'_>, operation: &Node) -> Results {
     let x = context.input(operation, Name::CUDNN_ATTR_OPERATION_GENSTATS_XDESC)?;
     let (sum, dims) = context.output(operation, Name::CUDNN_ATTR_OPERATION_GENSTATS_SUMDESC)?;
@@ -66,8 +65,8 @@ pub(super) fn finalize(context: &Context<'_>, operation: &Node) -> Results {
     Ok(results)
 }
 
-/// Returns the moving averages of a mean and a variance, if they are outputs: the attributes of the former and the updated
-/// average, the statistic, and its factor.
+/// Returns the moving averages of a mean and a variance, if they are outputs. The names are the attributes of the
+/// previous and the updated average.
 pub(super) fn moving_averages(
     context: &Context<'_>,
     operation: &Node,
@@ -83,7 +82,6 @@ pub(super) fn moving_averages(
     present.map(average).collect()
 }
 
-/// Returns the ratio between the unbiased variance of a sample and the variance.
 pub(super) fn unbiased(count: f64) -> f64 {
     if count > 1.0 { count / (count - 1.0) } else { 1.0 }
 }

@@ -1,11 +1,11 @@
-//! Tests the operations against values that are computed by hand or with another formula.
+//! Tests the operations against values that were computed by hand or with another formula.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use super::*;
 
-/// Returns a graph with these tensors, parameters and operation. The types of attributes are added.
+/// Returns a graph with these tensors, parameters and operation. Adds the types of attributes.
 fn graph(tensors: &[&[usize]], rest: &str) -> Graph {
     let tensors: Vec<String> = tensors
         .iter()
@@ -35,12 +35,12 @@ fn compute(
     compute_within(MAX_PRODUCTS, graph, given, element)
 }
 
-/// All values of small graphs are read at once.
+/// For small graphs, which read all values at once.
 fn unread(_: i64, _: usize) -> Option<f64> {
     panic!("an element was read")
 }
 
-/// Computes a graph with extreme numbers, which a hostile capture may contain. Only the first graph of each kind is tried.
+/// Computes a graph with extreme numbers, which a hostile capture may contain. Tries only the first graph of each kind.
 fn try_extreme_numbers(graph: &Graph) {
     const EXTREMES: [i64; 4] = [i64::MIN, -1, 1 << 47, i64::MAX];
     static TRIED: Mutex<BTreeSet<Vec<u32>>> = Mutex::new(BTreeSet::new());
@@ -106,7 +106,7 @@ fn a_convolution_adds_products() {
     }
 }
 
-/// The gradients are the adjoint maps: all three sum the same products.
+/// The gradients are the adjoint maps, because all three are sums of the same products.
 #[test]
 fn gradients_of_convolutions_are_adjoint() {
     let cases: [([&[usize]; 3], [&str; 3]); 3] = [
@@ -184,7 +184,7 @@ fn rows_are_normalized() {
             r#"{{"kind":"TENSOR","TENSOR_UNIQUE_ID:3":9,"TENSOR_DIMENSIONS:3":1,"TENSOR_STRIDES:3":1}},{{"kind":"OPERATION_NORM_FORWARD","OPERATION_NORM_FWD_MODE:27":{mode},"OPERATION_NORM_FWD_PHASE:28":{phase},"OPERATION_NORM_FWD_XDESC:15":0,"OPERATION_NORM_FWD_SCALE_DESC:15":1,"OPERATION_NORM_FWD_BIAS_DESC:15":2,"OPERATION_NORM_FWD_EPSILON_DESC:15":5,"OPERATION_NORM_FWD_MEAN_DESC:15":3,"OPERATION_NORM_FWD_INV_VARIANCE_DESC:15":4,"OPERATION_NORM_FWD_YDESC:15":6}}"#
         )
     };
-    // The tensors 3 and 4 are the statistics, 5 is epsilon, and 6 is the output.
+    // Tensors 3 and 4 are the statistics, 5 is epsilon, and 6 is the output.
     let given = |scale: &[usize]| {
         vec![
             (0, array(&[2, 2], &[1.0, 3.0, 4.0, 8.0])),
@@ -216,7 +216,6 @@ fn what_is_not_computed_is_named() {
     assert!(refused.unwrap_err().starts_with("it is too large, and only convolutions"));
 }
 
-/// Returns a graph with these tensors and one operation without parameters.
 fn single(tensors: &[&[usize]], operation: &str) -> Graph {
     let text: Vec<String> = tensors
         .iter()
@@ -230,7 +229,6 @@ fn single(tensors: &[&[usize]], operation: &str) -> Graph {
     serde_json::from_str(&format!("[{},{operation},{root}]", text.join(","))).unwrap()
 }
 
-/// Returns values without a pattern.
 fn noise(dims: &[usize], seed: u64) -> Array {
     let data = super::super::request::DataSet::Normal;
     let count = dims.iter().product::<usize>() as u64;
@@ -247,7 +245,6 @@ fn assert_close(a: &[f64], b: &[f64]) {
     assert!(a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-6), "{a:?}\n{b:?}");
 }
 
-/// Returns the derivatives of a function of these values.
 fn derivatives(at: &Array, function: impl Fn(Array) -> f64) -> Vec<f64> {
     let moved = |index: usize, step: f64| {
         let mut moved = at.clone();
@@ -257,7 +254,7 @@ fn derivatives(at: &Array, function: impl Fn(Array) -> f64) -> Vec<f64> {
     (0..at.values.len()).map(|index| (moved(index, 1e-5) - moved(index, -1e-5)) / 2e-5).collect()
 }
 
-/// A forward normalization with the statistics in the tensors 3 and 4, and epsilon in 5.
+/// A forward normalization with statistics in tensors 3 and 4, and epsilon in 5.
 fn norm(mode: usize, dims: &[usize], scale: &[usize], stats: &[usize]) -> Graph {
     single(
         &[dims, scale, scale, stats, stats, &[1], dims],
@@ -302,7 +299,6 @@ fn gradients_of_normalizations_are_derivatives() {
     }
 }
 
-/// Sums that are finalized give the same result as a batch normalization.
 #[test]
 fn statistics_are_those_of_a_batch_normalization() {
     let (dims, stats) = ([2, 3, 2, 2], [1, 3, 1, 1]);
@@ -357,7 +353,7 @@ fn statistics_are_those_of_a_batch_normalization() {
     let normalized: Vec<f64> =
         x.values.iter().enumerate().map(|(at, x)| x * result[4][channel(at)] + result[5][channel(at)]).collect();
     assert_close(&normalized, &y);
-    // The first channel, by hand.
+    // Compute the first channel by hand.
     let first: Vec<f64> = x.values[..4].iter().chain(&x.values[12..16]).copied().collect();
     let first_mean = first.iter().sum::<f64>() / 8.0;
     let unbiased = first.iter().map(|x| (x - first_mean).powi(2)).sum::<f64>() / 7.0;
@@ -369,7 +365,7 @@ fn statistics_are_those_of_a_batch_normalization() {
 #[test]
 fn windows_are_pooled() {
     let x = array(&[1, 1, 3, 3], &[-1.0, -2.0, -3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]);
-    // Windows of 2 x 2 with padding before, and a step of 2.
+    // Windows of 2 x 2 with padding before, and a stride of 2.
     for (mode, padding, expected) in [
         (3, 1, [-1.0, -2.0, 7.0, 9.0]),
         (3, 0, [0.0, 0.0, 7.0, 9.0]),
@@ -408,7 +404,6 @@ fn values_are_moved() {
     ] {
         assert_eq!(run(&single(&[&[2, 3], &[2, 1], y], operation), &given, 2), expected, "{operation}");
     }
-    // A view of the memory with exchanged strides is a transpose.
     let view = r#"[{"kind":"TENSOR","UNIQUE_ID:3":0,"DIMENSIONS:3":[2,3],"STRIDES:3":[3,1]},{"kind":"TENSOR","UNIQUE_ID:3":2,"DIMENSIONS:3":[3,2],"STRIDES:3":[1,3]},{"kind":"OPERATION_RESHAPE","XDESC:15":0,"YDESC:15":1},{"kind":"OPERATIONGRAPH","OPS:15":2}]"#;
     let graph: Graph = serde_json::from_str(view).unwrap();
     assert_eq!(run(&graph, &given, 2), [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
@@ -416,7 +411,7 @@ fn values_are_moved() {
 
 const ATTENTION: &str = r#""OPERATION_SDPA_FWD_QDESC:15":0,"OPERATION_SDPA_FWD_KDESC:15":1,"OPERATION_SDPA_FWD_VDESC:15":2,"OPERATION_SDPA_FWD_SCALEDESC:15":3,"OPERATION_SDPA_FWD_ODESC:15":4"#;
 
-/// Queries, keys and values with two heads of queries per head of keys, the scale, and the values' tensors.
+/// Queries, keys and values with two query heads per key head, the scale, and the values' tensors.
 fn attention_inputs() -> [(i64, Array); 4] {
     [
         (0, noise(&[2, 4, 3, 2], 1)),
@@ -429,7 +424,7 @@ fn attention_inputs() -> [(i64, Array); 4] {
 const ATTENTION_DIMS: [&[usize]; 6] =
     [&[2, 4, 3, 2], &[2, 2, 5, 2], &[2, 1, 5, 3], &[1, 1, 1, 1], &[2, 4, 3, 3], &[2, 4, 3, 1]];
 
-/// Computes the outputs and the statistics from the definition. `keeps` returns the scores that a mask preserves.
+/// Computes the outputs and the statistics from the definition. `keeps` returns whether the mask preserves a score.
 fn attention_by_hand(inputs: &[(i64, Array); 4], keeps: fn(usize, usize) -> bool) -> (Vec<f64>, Vec<f64>) {
     let [q, k, v, scale] = inputs.each_ref().map(|(_, array)| &array.values);
     let (mut o, mut stats) = (Vec::new(), Vec::new());
@@ -457,11 +452,10 @@ fn attention_follows_the_definition() {
     let paged = format!(r#"{{"kind":"OPERATION_SDPA_FWD",{ATTENTION},"OPERATION_SDPA_FWD_PAGE_TABLE_KDESC:15":3}}"#);
     let refused = compute(&single(&ATTENTION_DIMS, &paged), || inputs.into_iter().collect(), &unread).unwrap_err();
     assert!(refused.contains("PAGE_TABLE"), "{refused}");
-    // The numbers of pages must be valid, and are not generated.
+    // The page numbers of a paged attention must be valid, and are not generated.
     assert!(is_known(&forward) && !is_known(&single(&ATTENTION_DIMS, &paged)));
 }
 
-/// The scores pass through a graph inside of the operation, and through a softmax with statistics.
 #[test]
 fn attention_can_contain_a_mask_and_a_softmax() {
     let tensor = |uid: usize, dims: &[usize], is_virtual: bool| {
@@ -517,13 +511,12 @@ fn gradients_of_attention_are_derivatives() {
     }
 }
 
-/// Every element of a sample equals the element of the whole result.
 #[test]
 fn samples_equal_the_whole_result() {
     let relu = |x: usize, y: usize| {
         format!(r#"{{"kind":"OPERATION_POINTWISE","XDESC:15":{x},"YDESC:15":{y},"PW_DESCRIPTOR:15":0}}"#)
     };
-    // The tensors 1 to 6: two inputs of the operation, the result, and three that are computed with ReLU.
+    // Tensors 1 and 2 are the inputs of the operation, 3 is the result, and ReLU computes 4 to 6.
     let convolution =
         |operation: &str| format!(r#"{{"kind":"OPERATION_{operation}","OPERATION_{operation}_CONV_DESC:15":7,"#);
     let name = |operation: &str, tensor: &str| format!(r#""OPERATION_{operation}_{tensor}:15":"#);
@@ -572,7 +565,6 @@ fn samples_equal_the_whole_result() {
         let mut indices = sampled.sample.clone().unwrap();
         let selected: Vec<f64> = indices.iter().map(|index| whole.array.get(*index)).collect();
         assert_close(&sampled.array.values, &selected);
-        // The same inputs, read element by element.
         let inputs = given();
         let read = |uid, index| inputs.get(&uid).map(|array: &Array| array.get(index));
         let large = sample::compute(&Context::new(&graph, BTreeMap::new()), &graph.operations(), &read).unwrap();
@@ -592,13 +584,12 @@ fn expensive_operations_are_sampled() {
     let ones = || BTreeMap::from([(0, Array::filled(large, 1.0)), (1, Array::filled(large, 2.0))]);
     let expected = compute(&graph, ones, &unread).unwrap().remove(&2).unwrap();
     assert!(expected.is_sampled() && expected.array.values.iter().all(|value| *value == 4096.0));
-    // The elements of large tensors are read when they are needed.
+    // Elements of large tensors are read on demand.
     let larger: &[usize] = &[1, 1 << 14, 1 << 14];
     let read = |uid, _| [1.0, 2.0].get(usize::try_from(uid).unwrap()).copied();
     let expected = compute(&single(&[larger, larger, larger], matmul), || panic!("all values were read"), &read);
     let expected = expected.unwrap().remove(&2).unwrap();
     assert!(expected.is_sampled() && expected.array.values.iter().all(|value| *value == 32768.0));
-    // A reduction needs all elements.
     let nodes = serde_json::to_string(&graph).unwrap();
     let reduction = r#"{"kind":"TENSOR","UNIQUE_ID:3":3,"DIMENSIONS:3":[1,1,1],"STRIDES:3":[1,1,1]},{"kind":"REDUCTION","REDUCTION_OPERATOR:18":0},{"kind":"OPERATION_REDUCTION","OPERATION_REDUCTION_XDESC:15":2,"OPERATION_REDUCTION_YDESC:15":4,"OPERATION_REDUCTION_DESC:15":5},{"kind":"OPERATIONGRAPH","OPS:15":[3,6]}]"#;
     let root = nodes.rfind(r#"{"kind":"OPERATIONGRAPH""#).unwrap();
@@ -651,7 +642,7 @@ fn settings_without_a_reference_are_named() {
     assert!(statistics::moving_average(&two, &four, 1.0, 0.5).is_err());
 }
 
-/// cuDNN may ignore a NaN, or return 0 for a row without keys: an expected NaN is not compared.
+/// cuDNN may ignore a NaN, or return 0 for a row without keys, so an expected NaN is not compared.
 #[test]
 fn results_that_depend_on_the_treatment_of_nan_are_nan() {
     let x = array(&[1, 2], &[f64::NAN, 1.0]);
@@ -667,7 +658,7 @@ fn results_that_depend_on_the_treatment_of_nan_are_nan() {
     assert_eq!((&softmax.y.values[2..], softmax.stats().values[1]), (&[0.0, 1.0][..], 3.0));
 }
 
-/// The rows and columns inside of the band are counted by hand.
+/// The rows and columns inside the band were counted by hand.
 #[test]
 fn bands_follow_bounds_and_lengths() {
     use cudnn_loader::cudnnPointwiseMode_t as Mode;
@@ -728,9 +719,8 @@ fn unknown_attributes_are_named() {
     assert_eq!(refused(&concat.replace("<more>", "")), None);
     let found = refused(&concat.replace("<more>", r#","INPLACE_INDEX:3":0"#));
     assert_eq!(found.unwrap(), "CUDNN_ATTR_OPERATION_CONCAT_INPLACE_INDEX is set");
-    // A newer cuDNN may have attributes that these bindings do not know.
+    // These bindings may not know the attributes of a newer cuDNN.
     assert_eq!(refused(&concat.replace("<more>", r##","#987654:3":1"##)).unwrap(), "attribute 987654 is set");
-    // Also attributes of other descriptors than operations.
     let constant = r#"{"kind":"TENSOR","UNIQUE_ID:3":7,"DIMENSIONS:3":1,"STRIDES:3":1,"CONSTANT_VALUE:4":1.0},"#;
     let nodes = serde_json::to_string(&single(&[dims, dims, &[2, 2]], &concat.replace("<more>", ""))).unwrap();
     let root = nodes.rfind(r#"{"kind":"OPERATIONGRAPH""#).unwrap();
@@ -739,8 +729,7 @@ fn unknown_attributes_are_named() {
     assert!(!is_known(&graph));
 }
 
-/// A row that is multiplied with a matrix, followed by a function of the products and of the tensor 3. The tensor 6 selects
-/// between the tensors 3 and 0.
+/// Applies a function to the product of a row with a matrix and to tensor 3. Tensor 6 selects tensor 3 or 0.
 fn jump(mode: cudnn_loader::cudnnPointwiseMode_t, columns: [[f64; 4]; 2], operand: f64) -> [Vec<f64>; 2] {
     use cudnn_loader::cudnnPointwiseMode_t as Mode;
     let row: &[usize] = &[1, 1, 4];
@@ -774,13 +763,12 @@ fn jump(mode: cudnn_loader::cudnnPointwiseMode_t, columns: [[f64; 4]; 2], operan
     [4, 6].map(|output| run(&graph, &given, output))
 }
 
-/// A correct result may be on the other side of a jump, so that elements near it have no reference.
+/// A correct result may be on the other side of a jump.
 #[test]
 fn computed_values_near_a_jump_have_no_reference() {
     use cudnn_loader::cudnnPointwiseMode_t as Mode;
-    // The products are 0.001, 2.5, -1.5 and 0.7.
     let near = [[0.5005, 1.25, -0.75, 0.4], [-0.4995, 1.25, -0.75, 0.3]];
-    // The products are 0, 3, -1 and 1 without rounding, also those at the jump.
+    // The exact products are 0, 3, -1 and 1, including those at the jump.
     let exact = [[1.0, 2.0, -1.0, 0.0], [-1.0, 1.0, 0.0, 1.0]];
     for (mode, operand, rounded, whole) in [
         (Mode::CUDNN_POINTWISE_CMP_GT, 0.0, [1.0, 0.0, 1.0], [0.0, 1.0, 0.0, 1.0]),
@@ -793,18 +781,17 @@ fn computed_values_near_a_jump_have_no_reference() {
         (Mode::CUDNN_POINTWISE_RELU_BWD, 5.0, [5.0, 0.0, 5.0], [0.0, 5.0, 0.0, 5.0]),
     ] {
         let [y, selected] = jump(mode, near, operand);
-        // Without a jump at zero, that element has a reference too.
+        // Without a jump at zero, this element also has a reference.
         let at_zero = mode == Mode::CUDNN_POINTWISE_MOD;
         assert_eq!(y[0].is_nan(), !at_zero, "{mode:?}: {y:?}");
         assert_close(&y[1..], &rounded);
-        // The selection jumps at zero too.
         assert!(selected[0].is_nan() && selected[1..].iter().all(|value| !value.is_nan()), "{mode:?}: {selected:?}");
         assert_eq!(jump(mode, exact, operand)[0], whole, "{mode:?}");
     }
     assert!(jump(Mode::CUDNN_POINTWISE_MAX, near, 0.0)[0].iter().all(|value| value.is_finite()));
 }
 
-/// How cuDNN rounds numbers between operations to integers is unknown.
+/// The rounding of intermediate numbers to integers in cuDNN is unknown.
 #[test]
 fn fractions_between_operations_are_not_rounded_to_integers() {
     use cudnn_loader::{cudnnDataType_t as DataType, cudnnPointwiseMode_t as Mode};
@@ -872,7 +859,6 @@ fn statistics_follow_from_the_values() {
     assert_eq!(found.keys().collect::<Vec<_>>(), [&3, &4]);
     assert_close(&found[&3].values, &[2.0, 6.0]);
     assert_close(&found[&4].values, &[inverse(1.0), inverse(4.0)]);
-    // RMS normalization.
     let found: BTreeMap<i64, Array> = derived::inputs(&gradient(4), given).into_iter().collect();
     assert_close(&found[&4].values, &[inverse(5.0), inverse(40.0)]);
     // Attention: the output and the statistics of the forward pass.
@@ -887,7 +873,6 @@ fn statistics_follow_from_the_values() {
     let (o, stats) = attention_by_hand(&inputs, |_, _| true);
     assert_close(&found[&4].values, &o);
     assert_close(&found[&5].values, &stats);
-    // Sums of squares of a batch normalization.
     let one: &[usize] = &[1];
     let finalize = single(
         &[row, row, one],
@@ -896,7 +881,6 @@ fn statistics_follow_from_the_values() {
     let given =
         || BTreeMap::from([(0, array(row, &[4.0, -6.0])), (1, array(row, &[-1.0, 0.0])), (2, array(one, &[2.0]))]);
     assert_close(&derived::inputs(&finalize, given)[0].1.values, &[10.0, 18.0]);
-    // Other graphs keep their values.
     let matmul = r#"{"kind":"OPERATION_MATMUL","OPERATION_MATMUL_ADESC:15":0,"OPERATION_MATMUL_BDESC:15":1,"OPERATION_MATMUL_CDESC:15":2}"#;
     assert_eq!(derived::inputs(&single(&[x, x, x], matmul), || panic!("the values are read")), []);
 }

@@ -10,24 +10,19 @@ use cudnn_store::captures::Engine;
 
 use super::super::planning;
 
-/// The modes of the heuristics to ask in addition to those of the program.
+/// Modes of the heuristics to try in addition to the program's modes.
 const MODES: [Mode; 3] = [Mode::CUDNN_HEUR_MODE_A, Mode::CUDNN_HEUR_MODE_B, Mode::CUDNN_HEUR_MODE_FALLBACK];
-/// The maximum number of combinations of knobs of an engine.
 const MAX_COMBINATIONS: usize = 256;
 
-/// An engine to try.
 pub(super) struct Candidate {
     pub(super) engine: Engine,
     pub(super) configuration: Result<Descriptor, Error>,
-    /// The modes that propose it, with its place among their proposals.
+    /// The modes that propose it, with its index among their proposals.
     pub(super) proposals: Vec<(i64, usize)>,
 }
 
-/// Returns the proposals in the modes of the program, in its order, and then in the other modes. The list has the same
-/// order in each process.
-///
-/// # Errors
-/// The error of the heuristics if they propose no engines.
+/// Returns the proposals in the program's modes, and then in the other modes. The order is the same in each process.
+/// Returns the error of the heuristics if they propose no engines.
 pub(super) fn proposed(graph: &Descriptor, modes: &[i64], target: Target<'_>) -> Result<Vec<Candidate>, Error> {
     let mut candidates = Candidates::default();
     let mut failure = None;
@@ -48,7 +43,6 @@ pub(super) fn proposed(graph: &Descriptor, modes: &[i64], target: Target<'_>) ->
     }
 }
 
-/// Adds all engines that support the graph, with all knobs.
 pub(super) fn add_all(
     candidates: Vec<Candidate>,
     graph: &Descriptor,
@@ -73,7 +67,6 @@ pub(super) fn add_all(
     candidates.all
 }
 
-/// Distinct candidates in the order in which they were added.
 #[derive(Default)]
 struct Candidates {
     all: Vec<Candidate>,
@@ -89,7 +82,7 @@ impl Candidates {
 
     fn add(&mut self, candidate: planning::EngineConfiguration, proposal: Option<(i64, usize)>) {
         let planning::EngineConfiguration { engine, configuration } = candidate;
-        // cuDNN does not name the engine.
+        // cuDNN does not report the index of this engine.
         if engine.index < 0 {
             return;
         }
@@ -103,7 +96,6 @@ impl Candidates {
     }
 }
 
-/// Returns at most this number of combinations of the values of knobs.
 fn combinations(knobs: &[Knob], max: usize) -> Vec<Vec<(KnobType, i64)>> {
     let mut all = vec![Vec::new()];
     for knob in knobs {

@@ -11,33 +11,29 @@ use super::super::prepared::{Prepared, describe};
 use super::super::tensor::{Array, Tensor};
 use super::preparation::Reference;
 
-/// The error that is allowed, in units of the type's precision, and of the precision in which engines may compute.
+/// The allowed error in units of the type's precision, and of the precision in which engines may compute.
 const ALLOWED: f64 = 4.0;
-/// The maximum number of elements of an output to compare with those of a different engine. Of larger outputs, a part with
-/// equal distances is compared.
+/// The maximum number of elements of an output to compare with another engine's. Larger outputs are sampled.
 const MAX_COMPARED: usize = 1 << 22;
 
-/// The bytes of the buffers after an execution. Those of buffers that did not change are empty.
+/// The bytes of the buffers after an execution, or empty ones for unchanged buffers.
 pub(super) type After = Arc<Vec<Vec<u8>>>;
 
-/// An error, relative to what is allowed for engines that compute in the precision of the outputs, and for others.
+/// An error relative to the tolerances for engines that compute in the precision of the outputs, and for others.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct RelativeError {
     pub(super) strict: f64,
     pub(super) coarse: f64,
-    /// The element with the largest strict error, in words.
+    /// A description of the element with the largest strict error.
     pub(super) element: Option<String>,
 }
 
-/// What the CPU found out about a result.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Comparison {
-    /// The difference from the first result.
     pub(super) difference: RelativeError,
     pub(super) damage: Option<String>,
 }
 
-/// Compares a result with the first one.
 pub(super) enum Judge {
     Thread(JoinHandle<Comparison>),
     Done(Comparison),
@@ -53,7 +49,6 @@ impl Judge {
         }
     }
 
-    /// Waits for the thread.
     pub(super) fn finish(self) -> Comparison {
         let stopped = |_| {
             let element = Some("its results cannot be compared".to_owned());
@@ -92,7 +87,7 @@ fn compare(inputs: &Prepared, first: &After, after: &After) -> Comparison {
     comparison
 }
 
-/// Returns every element of a tensor whose index is a multiple of `step`.
+/// Returns the elements of a tensor with an index that is a multiple of `step`.
 fn read(tensor: &Tensor, bytes: &[u8], step: usize) -> Array {
     let size = element::size(tensor.ty).unwrap_or(1);
     let value = |offset: usize| element::decode(tensor.ty, bytes.get(offset * size..).unwrap_or_default());
@@ -100,7 +95,7 @@ fn read(tensor: &Tensor, bytes: &[u8], step: usize) -> Array {
     Array { dims: vec![values.len()], values }
 }
 
-/// Returns the error of a result. `None` if there is no reference.
+/// Returns the error of a result, if there is a reference.
 pub(super) fn error(inputs: &Prepared, reference: &Reference, after: &After) -> Option<RelativeError> {
     let (errors, _) = inputs.errors_from(reference.as_ref().ok()?, after);
     let mut relative = RelativeError::default();
@@ -142,7 +137,6 @@ pub(super) mod tests {
     use super::super::super::request::{DataSet, Request};
     use super::*;
 
-    /// A ReLU of eight numbers of this type.
     pub(in super::super) fn inputs(ty: DataType) -> (Arc<Prepared>, Reference) {
         let tensor = |uid| {
             format!(
@@ -203,7 +197,7 @@ pub(super) mod tests {
         let place = inputs.memory.places.iter().find(|place| place.tensor.uid == 2).unwrap();
         damaged[place.buffer][place.offset + 16] = 0;
         let damaged = Arc::new(damaged);
-        // The stack of the second thread is too large for any machine.
+        // No machine has enough memory for the stack of the second thread.
         for thread in [Builder::new(), Builder::new().stack_size(1 << 62)] {
             let damage = Judge::start(thread, &inputs, &damaged, &damaged).finish().damage;
             assert!(damage.unwrap().contains("0 bytes after the end of tensor 2"));

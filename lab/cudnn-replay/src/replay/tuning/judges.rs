@@ -1,4 +1,4 @@
-//! Judges the distinct results of a graph in threads, of which few wait in memory.
+//! Compares the distinct results of a graph in threads, with limits on the memory.
 
 use std::cell::LazyCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -9,12 +9,10 @@ use super::super::prepared::Prepared;
 use super::judge::{After, Comparison, Judge, RelativeError, error};
 use super::preparation::Reference;
 
-/// The maximum number of results that threads compare at once.
 const MAX_THREADS: usize = 8;
-/// The maximum size of these results in bytes. A larger result is compared alone.
+/// The maximum size of these results in bytes. A larger result is compared separately.
 const MAX_BYTES: usize = 2 << 30;
 
-/// What is known about a result.
 #[derive(Debug)]
 pub(super) struct Judgement {
     pub(super) comparison: Comparison,
@@ -22,7 +20,7 @@ pub(super) struct Judgement {
     pub(super) error: Option<RelativeError>,
 }
 
-/// The results of a graph. Only the first one stays in memory when it is judged.
+/// The results of a graph. After a comparison, only the first one stays in memory.
 pub(super) struct Judges {
     inputs: Arc<Prepared>,
     reference: LazyCell<Reference, Box<dyn FnOnce() -> Reference>>,
@@ -31,7 +29,6 @@ pub(super) struct Judges {
     judgements: BTreeMap<usize, Judgement>,
 }
 
-/// A result that a thread compares.
 struct Pending {
     number: usize,
     after: After,
@@ -39,14 +36,14 @@ struct Pending {
 }
 
 impl Judges {
-    /// Judges results of these inputs. `reference` waits for the reference.
+    /// `reference` waits for the reference.
     pub(super) fn new(inputs: Arc<Prepared>, reference: impl FnOnce() -> Reference + 'static) -> Self {
         let reference: Box<dyn FnOnce() -> Reference> = Box::new(reference);
         let (first, pending, judgements) = (None, VecDeque::new(), BTreeMap::new());
         Judges { inputs, reference: LazyCell::new(reference), first, pending, judgements }
     }
 
-    /// Starts to judge a result with this number. Waits for older ones, and for the reference, if too many are pending.
+    /// Starts to compare a result. If too many are pending, waits for older ones and for the reference.
     pub(super) fn add(&mut self, number: usize, after: Vec<Vec<u8>>) {
         let after = Arc::new(after);
         while !self.pending.is_empty() && !self.has_room(size(&after)) {
@@ -57,7 +54,7 @@ impl Judges {
         self.pending.push_back(Pending { number, after, judge });
     }
 
-    /// Waits for all results. Returns the judgements by number, and the reason why there is no reference.
+    /// Waits for all comparisons. Returns the results by number, and the reason for a missing reference.
     pub(super) fn finish(mut self) -> (BTreeMap<usize, Judgement>, Option<String>) {
         while !self.pending.is_empty() {
             self.finish_oldest();

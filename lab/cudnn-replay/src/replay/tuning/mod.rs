@@ -1,7 +1,7 @@
 //! Tunes graphs: measures and checks engines on the GPU.
 //!
-//! The GPU executes one graph, while threads prepare the inputs and references of the next graphs and compare results. A
-//! module imports only modules above it in this list:
+//! The GPU executes one graph, while threads prepare the inputs and references of the next graphs and compare results.
+//! A module imports only modules above it in this list:
 //!
 //! | module | purpose |
 //! | --- | --- |
@@ -51,10 +51,10 @@ const NONDETERMINISTIC: &str = "nondeterministic";
 /// Graphs to tune in this process.
 #[derive(Default)]
 pub struct Tuner {
-    /// `None` until a graph is tuned.
+    /// Set by the first graph that is tuned.
     bench: Option<Result<Bench, String>>,
     waiting: VecDeque<WaitingTask>,
-    /// The memory of the host for graphs that are prepared, in bytes.
+    /// The host memory for prepared graphs, in bytes.
     used: Arc<AtomicUsize>,
     is_damaged: bool,
 }
@@ -64,7 +64,6 @@ struct WaitingTask {
     preparation: Option<Preparation>,
 }
 
-/// A candidate, and what was found out about it.
 struct Tried {
     engine: cudnn_store::captures::Engine,
     proposals: Vec<(i64, usize)>,
@@ -74,11 +73,9 @@ struct Tried {
     failure: Option<String>,
 }
 
-/// Why a graph was not tuned.
 enum Stop {
-    /// The reason why it cannot be tuned.
     Refused(String),
-    /// This candidate broke the device, or failed after it had worked. The graph can be tuned again without it.
+    /// This candidate broke the device, or failed after it had worked. The graph can be tuned without it.
     Broke(usize, String),
 }
 
@@ -111,8 +108,8 @@ impl Tuner {
         }
     }
 
-    /// Tunes the first graph. `step` is called before each step that may take long, with a description that follows
-    /// "while it". Returns `None` if there is no graph.
+    /// Tunes the first graph. Calls `step` before each step that may take long, with a description that follows "while
+    /// it". Returns `None` if the queue is empty.
     pub fn tune_next(&mut self, step: &mut TuningStep<'_>) -> Option<TuneAnswer> {
         self.waiting.front()?;
         let mut report = self.place(step);
@@ -137,12 +134,12 @@ impl Tuner {
         })
     }
 
-    /// Returns whether this process can tune other graphs. An engine that has damaged memory could affect them.
+    /// Returns whether this process can tune other graphs, because no engine has damaged memory.
     pub fn is_intact(&self) -> bool {
         !self.is_damaged
     }
 
-    /// Starts to prepare graphs, and leaves two processors to the GPU's work and to comparisons.
+    /// Prepares graphs in threads, and leaves two processors to the GPU's work and to comparisons.
     fn prepare(&mut self) {
         if !matches!(self.bench, Some(Ok(_))) {
             return;
@@ -151,7 +148,7 @@ impl Tuner {
         for (place, WaitingTask { task, preparation }) in self.waiting.iter_mut().take(count).enumerate() {
             if preparation.is_none() && task.graph.root().is_some_and(is_graph) {
                 *preparation = Preparation::start(task, &self.used, place == 0);
-                // The later graphs wait for the memory, too.
+                // Later graphs also wait for the memory.
                 if preparation.is_none() {
                     return;
                 }
@@ -160,7 +157,7 @@ impl Tuner {
     }
 }
 
-/// Tunes a graph. The report gets the engines.
+/// Tunes a graph, and adds the engines to the report.
 fn tune(
     bench: &mut Bench,
     task: &Task,
@@ -224,7 +221,6 @@ fn tune(
     Ok(())
 }
 
-/// Returns the engines to try.
 fn candidates(bench: &Bench, task: &Task, step: &mut TuningStep<'_>) -> Result<Vec<candidates::Candidate>, Stop> {
     let target = Target::Handle(&bench.handle);
     step("created the descriptors of the graph", None);
@@ -245,7 +241,6 @@ fn candidates(bench: &Bench, task: &Task, step: &mut TuningStep<'_>) -> Result<V
     Ok(candidates)
 }
 
-/// Returns what is known about each candidate.
 fn findings(tried: &[Tried], judgements: &BTreeMap<usize, Judgement>, default: Option<usize>) -> Vec<Findings> {
     let is_coarse = |tried: &Tried| !rounding_notes(&tried.engine).is_empty();
     let is_default_coarse = default.and_then(|default| tried.get(default)).is_some_and(is_coarse);
@@ -261,7 +256,7 @@ fn findings(tried: &[Tried], judgements: &BTreeMap<usize, Judgement>, default: O
         };
         if let Some(Judgement { comparison, error }) = judgements.get(&execution.result) {
             findings.damage = findings.damage.or_else(|| comparison.damage.clone());
-            // Each of the two engines may have rounded more.
+            // Both engines may have rounded more.
             findings.difference = relative(&comparison.difference, is_coarse || is_default_coarse);
             findings.error = error.as_ref().map(|error| relative(error, is_coarse));
             let of_error = error.as_ref().and_then(|error| error.element.clone());
@@ -272,9 +267,8 @@ fn findings(tried: &[Tried], judgements: &BTreeMap<usize, Judgement>, default: O
     tried.iter().map(findings).collect()
 }
 
-/// Returns the problems of the candidates.
 fn problems_of(tried: &[Tried], findings: &[Findings], default: Option<usize>) -> Vec<Option<EngineProblem>> {
-    // The heuristics' first choice that works is the measure for the others.
+    // Compare the others with the heuristics' first choice that works.
     let from_default = default.and_then(|default| findings.get(default..)).unwrap_or_default();
     let judged = problems(from_default);
     let problem = |(number, tried): (usize, &Tried)| match (&tried.failure, default) {
@@ -285,7 +279,7 @@ fn problems_of(tried: &[Tried], findings: &[Findings], default: Option<usize>) -
     tried.iter().enumerate().map(problem).collect()
 }
 
-/// Measures all engines that were executed, except those that are wrong or damage memory.
+/// Measures all executed engines, except those that are wrong or damage memory.
 fn run_race(
     trial: &mut Trial<'_>,
     tried: &[Tried],
@@ -326,7 +320,7 @@ fn run_round(
         step(&text, Some(*number));
         intervals.push((*number, text, trial.measure(plan).map_err(|failure| (*number, failure))?));
     }
-    // All executions are queued before the first time is read, so that the GPU waits for no call.
+    // Queue all executions before reading the first time, so that the GPU never waits for the host.
     let time = |(number, text, interval): (usize, String, Interval)| {
         step(&text, Some(number));
         interval.microseconds().map(|time| (number, time)).map_err(|error| (number, error.into()))
@@ -334,7 +328,6 @@ fn run_round(
     intervals.into_iter().map(time).collect()
 }
 
-/// Ranks the candidates, and adds them to the report.
 fn conclude(
     tried: Vec<Tried>,
     findings: &[Findings],
@@ -383,7 +376,6 @@ fn reason_of(refused: &Refused) -> String {
     }
 }
 
-/// Measures the times of phases.
 struct Clock(Instant);
 
 impl Default for Clock {
@@ -406,7 +398,6 @@ mod tests {
     use super::*;
     use cudnn_store::captures::Engine;
 
-    /// A candidate with this result.
     fn tried(note: &str, result: usize) -> Tried {
         let engine = Engine { index: 1, knobs: BTreeMap::new(), notes: vec![note.to_owned()] };
         let execution = Execution { result, after: None, is_repeatable: true, workspace_damage: None, time: 1.0 };
@@ -431,7 +422,7 @@ mod tests {
         };
         assert_eq!(words(["down_convert_inputs", ""]), [true, true]);
         assert_eq!(words(["", "down_convert_inputs"]), [false, true]);
-        // The default is wrong, and no measure for the other engine.
+        // The others must not be compared with a wrong default.
         assert_eq!(words(["", ""]), [false, true]);
     }
 }

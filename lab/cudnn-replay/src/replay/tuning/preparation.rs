@@ -17,26 +17,25 @@ use super::super::reference::Expected;
 use super::super::request::{DataSet, Request};
 use crate::tune::task::Task;
 
-/// The maximum number of multiplications of a reference. A sample is enough, because engines are compared with each other.
+/// The maximum number of multiplications of a reference. A sample suffices: engines are compared with each other.
 const MAX_PRODUCTS: u64 = 1 << 27;
-/// Maximum memory of the host for graphs that are prepared ahead, as estimated by [`host_bytes`].
+/// Maximum host memory for graphs that are prepared ahead, as estimated by [`host_bytes`].
 const MAX_AHEAD: usize = 6 << 30;
-/// About the number of bytes for an element: its value, and the value that it is computed to.
+/// The approximate number of bytes for an element and its expected value.
 const REFERENCE_BYTES: usize = 16;
 
-/// The expected outputs by uid, or the reason why there are none.
+/// The expected outputs by uid, or the reason for a missing reference.
 pub(super) type Reference = Result<BTreeMap<i64, Expected>, String>;
 
 /// A thread that prepares a graph. The inputs are available before the reference.
 pub(super) struct Preparation {
     inputs: Receiver<Result<Arc<Prepared>, String>>,
     reference: JoinHandle<Reference>,
-    /// A share of [`MAX_AHEAD`] until the reference is used.
     share: Share,
 }
 
 impl Preparation {
-    /// Starts the thread. Returns `None` if no thread can be started, or if others use the memory, unless it `must` start.
+    /// Starts the thread. Returns `None` on failure, and unless it `must` start, also if the memory is in use.
     pub(super) fn start(task: &Arc<Task>, used: &Arc<AtomicUsize>, must: bool) -> Option<Self> {
         let max = if must { usize::MAX } else { MAX_AHEAD };
         let share = Share::take(host_bytes(&task.graph, REFERENCE_BYTES), used, max)?;
@@ -55,12 +54,10 @@ impl Preparation {
         Some(Preparation { inputs, reference: Builder::new().spawn(prepare).ok()?, share })
     }
 
-    /// Waits for the inputs.
     pub(super) fn inputs(&self) -> Result<Arc<Prepared>, String> {
         self.inputs.recv().unwrap_or_else(|_| Err("the inputs cannot be prepared".to_owned()))
     }
 
-    /// Waits for the reference.
     pub(super) fn reference(self) -> Reference {
         let reference = self.reference.join();
         drop(self.share);
@@ -73,8 +70,8 @@ fn request(task: &Task) -> Request {
     Request { execution: execution.clone(), max_bytes: *max_bytes, ..Request::new(graph.clone()) }
 }
 
-/// Returns the inputs that suit a graph. Sums and products of small integers are exact, so that all correct engines return
-/// the same bits, which is fast to check. Other graphs get numbers with a normal distribution.
+/// Returns suitable inputs for a graph. If sums and products of small integers are exact, all correct engines return
+/// the same bits, which is fast to check. Other graphs get normally distributed numbers.
 fn data_set(graph: &Graph) -> DataSet {
     let is_exact = |node: &Node| match node.kind {
         Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR
@@ -91,7 +88,6 @@ fn data_set(graph: &Graph) -> DataSet {
     if graph.operations().into_iter().all(is_exact) { DataSet::Integers } else { DataSet::Normal }
 }
 
-/// The pointwise operations that map integers to integers.
 const EXACT: [Pointwise; 7] = [
     Pointwise::CUDNN_POINTWISE_ADD,
     Pointwise::CUDNN_POINTWISE_MUL,

@@ -17,15 +17,14 @@ use super::super::planning::with_reason;
 use super::super::prepared::Prepared;
 use super::super::stopwatch::Stopwatch;
 
-/// The maximum number of distinct results that stay on the device.
 const MAX_RESULTS: usize = 6;
-/// Buffers on the device have a multiple of this size.
+/// The sizes of buffers on the device are multiples of this number.
 const BLOCK: usize = 16;
 
-/// The buffers of the device, or `None` for buffers of the host.
+/// The buffers of the device. Host buffers are `None`.
 type Buffers = Vec<Option<GpuMemory>>;
 
-/// The GPU, cuDNN's handle, and what all graphs need. The handle is dropped first.
+/// The GPU, cuDNN's handle, which is dropped first, and data for all graphs.
 pub(super) struct Bench {
     pub(super) handle: Handle,
     comparer: Comparer,
@@ -34,7 +33,6 @@ pub(super) struct Bench {
 }
 
 impl Bench {
-    /// Starts the driver, and creates a handle.
     pub(super) fn new() -> Result<Self, String> {
         let gpu = Gpu::first().map_err(|error| format!("no GPU can be used: {error}"))?;
         let handle = Handle::new().map_err(|error| with_reason("cudnnCreate failed", &error.text))?;
@@ -44,18 +42,13 @@ impl Bench {
     }
 }
 
-/// The executions of the plans of a graph.
 pub(super) struct Trial<'a> {
     bench: &'a mut Bench,
     inputs: Arc<Prepared>,
-    /// The bytes before an execution.
     before: Buffers,
-    /// The buffers that plans use.
     buffers: Buffers,
     host: Vec<Vec<u64>>,
-    /// The buffers after the executions of plans with distinct results.
     results: Vec<(usize, Buffers)>,
-    /// The number of distinct results.
     distinct: usize,
     workspace: Option<Workspace>,
 }
@@ -71,18 +64,16 @@ struct Workspace {
 pub(super) struct Execution {
     /// The number of the result. Plans with equal bytes have the same number.
     pub(super) result: usize,
-    /// The bytes of the buffers that may or must not have changed, if the result is new. The other ones are empty.
+    /// The bytes of the buffers that may or must not have changed, if the result is new. Other buffers are empty.
     pub(super) after: Option<Vec<Vec<u8>>>,
-    /// Whether the second execution returned the same bytes.
     pub(super) is_repeatable: bool,
-    /// The changed byte around the workspace.
+    /// A description of the changed byte around the workspace.
     pub(super) workspace_damage: Option<String>,
     /// The time of the second execution in microseconds.
     pub(super) time: f64,
 }
 
 impl<'a> Trial<'a> {
-    /// Copies the inputs to the device.
     pub(super) fn new(bench: &'a mut Bench, inputs: Arc<Prepared>) -> Result<Self, Failure> {
         let (mut before, mut buffers, mut host) = (Vec::new(), Vec::new(), Vec::new());
         for buffer in &inputs.memory.buffers {
@@ -101,15 +92,11 @@ impl<'a> Trial<'a> {
         Ok(Trial { bench, inputs, before, buffers, host, results, distinct, workspace })
     }
 
-    /// Returns the device to plan for.
     pub(super) fn target(&self) -> Target<'_> {
         Target::Handle(&self.bench.handle)
     }
 
-    /// Returns the reason of a failed execution.
-    ///
-    /// # Errors
-    /// The reason, if the device cannot be used any more: errors such as an illegal address are permanent.
+    /// Returns the reason for a failure, or an error if the device is unusable, as after an illegal address.
     pub(super) fn survive(&self, failure: Failure) -> Result<String, String> {
         let reason = match failure.downcast_ref::<Error>() {
             Some(error) => with_reason(Status(error.status), &error.text),
@@ -118,7 +105,7 @@ impl<'a> Trial<'a> {
         if self.bench.gpu.synchronize().is_ok() { Ok(reason) } else { Err(reason) }
     }
 
-    /// Executes a plan twice, and looks for an equal result.
+    /// Executes a plan twice, and searches for an equal result.
     pub(super) fn execute(&mut self, plan: &Plan) -> Result<Execution, Failure> {
         self.reserve(plan.workspace_size)?;
         self.run(plan)?;
@@ -135,7 +122,7 @@ impl<'a> Trial<'a> {
         Ok(Execution { result, after, is_repeatable, workspace_damage: damage.into_iter().next(), time })
     }
 
-    /// Queues an execution with an empty L2 cache, to measure it.
+    /// Queues a measured execution with an empty L2 cache.
     pub(super) fn measure(&mut self, plan: &Plan) -> Result<Interval, Failure> {
         let workspace = self.workspace.as_ref().filter(|workspace| workspace.size >= plan.workspace_size);
         let workspace = workspace.ok_or("the workspace is missing")?;
@@ -143,7 +130,6 @@ impl<'a> Trial<'a> {
         stopwatch.measure(gpu, || Ok(execute(handle, plan, &workspace.pack)?))
     }
 
-    /// Restores the buffers and executes a plan.
     fn run(&mut self, plan: &Plan) -> Result<Interval, Failure> {
         let gpu = &self.bench.gpu;
         for (before, buffer) in self.before.iter().flatten().zip(self.buffers.iter_mut().flatten()) {
@@ -156,13 +142,13 @@ impl<'a> Trial<'a> {
         Ok(interval)
     }
 
-    /// Provides a workspace of at least this size. If that fails, the older one stays.
+    /// Provides a workspace of at least this size. After a failure, the older one remains.
     fn reserve(&mut self, size: usize) -> Result<(), Failure> {
         let former = self.workspace.as_ref().map(|workspace| workspace.size);
         if former.is_some_and(|former| former >= size) {
             return Ok(());
         }
-        // The device may lack the memory for both.
+        // The device may have too little memory for both.
         self.workspace = None;
         match self.with_memory_of_results(|trial| trial.workspace(size)) {
             Ok(workspace) => self.workspace = Some(workspace),
@@ -180,7 +166,7 @@ impl<'a> Trial<'a> {
         Ok(Workspace { size, memory, pack })
     }
 
-    /// Returns the number of the result that the buffers contain.
+    /// Returns the number of the result in the buffers.
     fn known_result(&mut self) -> Result<Option<usize>, Failure> {
         for (number, buffers) in &self.results {
             let pairs = self.buffers.iter().flatten().zip(buffers.iter().flatten());
@@ -191,7 +177,6 @@ impl<'a> Trial<'a> {
         Ok(None)
     }
 
-    /// Stores the buffers as a new result.
     fn remember(&mut self) -> Result<usize, Failure> {
         let number = self.distinct;
         self.distinct += 1;
@@ -202,13 +187,12 @@ impl<'a> Trial<'a> {
         Ok(number)
     }
 
-    /// Returns a copy of the buffers.
     fn copied(&self) -> Result<Buffers, Failure> {
         let copy = |buffer: &GpuMemory| Ok(self.bench.gpu.copied(buffer)?);
         self.buffers.iter().map(|buffer| buffer.as_ref().map(copy).transpose()).collect()
     }
 
-    /// Allocates memory. If that fails, drops the results, and tries it again: later equal results count as new ones.
+    /// Allocates memory. After a failure, drops the results and tries again. Later equal results then count as new.
     fn with_memory_of_results<T>(&mut self, allocate: impl Fn(&Self) -> Result<T, Failure>) -> Result<T, Failure> {
         allocate(self).or_else(|failure| {
             if self.results.is_empty() {
@@ -219,7 +203,7 @@ impl<'a> Trial<'a> {
         })
     }
 
-    /// Returns the bytes of all buffers with outputs, and of other buffers that have changed.
+    /// Returns the bytes of output buffers and of other buffers that have changed.
     fn download(&mut self) -> Result<Vec<Vec<u8>>, Failure> {
         let prepared = Arc::clone(&self.inputs);
         let mut after = Vec::new();

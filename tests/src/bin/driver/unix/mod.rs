@@ -8,17 +8,14 @@ use std::ffi::CStr;
 use std::os::fd::{IntoRawFd, RawFd};
 use std::sync::Mutex;
 
-/// The descriptors that `lock` opened.
 static LOCKED_FILES: Mutex<Vec<RawFd>> = Mutex::new(Vec::new());
 
-/// The files that `take-descriptors` opened.
 static TAKEN: Mutex<Vec<std::fs::File>> = Mutex::new(Vec::new());
 
-/// A write lock on all bytes of a file.
 static WRITE_LOCK: libc::flock =
     libc::flock { l_type: libc::F_WRLCK as _, l_whence: libc::SEEK_SET as _, l_start: 0, l_len: 0, l_pid: 0 };
 
-/// Returns whether another process finds the file locked.
+/// Returns whether another process sees the file as locked.
 fn is_locked(file: RawFd) -> bool {
     // SAFETY: the child inherits the descriptor but not the lock, and it only tests the lock and exits.
     unsafe {
@@ -34,7 +31,7 @@ fn is_locked(file: RawFd) -> bool {
     }
 }
 
-/// Performs a command that only Linux supports. Returns `false` if the name is unknown.
+/// Performs a command for Linux. Returns `false` if the name is unknown.
 pub(crate) fn perform(name: &str, option: &str) -> bool {
     match (name, option) {
         ("constructor", file) => threads::constructor(file),
@@ -83,20 +80,19 @@ pub(crate) fn perform(name: &str, option: &str) -> bool {
     true
 }
 
-/// Kills the process by a signal if it deadlocks.
+/// Makes a signal kill the process if it deadlocks.
 pub(crate) fn set_time_limit(seconds: u32) {
     // SAFETY: alarm only sets a timer.
     unsafe { libc::alarm(seconds) };
 }
 
-/// Returns the mapped files of cuDNN, sorted by name.
 pub(crate) fn mapped_files() -> BTreeSet<String> {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("/proc is mounted");
     let files = maps.lines().filter_map(|line| line.split_whitespace().nth(5));
     files.filter(|file| file.contains("libcudnn")).map(str::to_owned).collect()
 }
 
-/// Returns whether ld.so lists a library. ld.so lists libraries before their constructors have run.
+/// Returns whether ld.so lists a library, which happens before its constructors have run.
 pub(crate) fn is_listed(name: &str) -> bool {
     unsafe extern "C" fn has_name(info: *mut libc::dl_phdr_info, _: usize, name: *mut libc::c_void) -> libc::c_int {
         // SAFETY: ld.so passes a structure with a path, and `is_listed` passes the name.

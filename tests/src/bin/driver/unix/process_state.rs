@@ -1,4 +1,4 @@
-//! Changes process state outside of cuDNN calls: sets environment variables, forks, handles crashes.
+//! Changes process state outside cuDNN calls: sets environment variables, forks, handles crashes.
 
 use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,10 +24,10 @@ fn run_alongside(work: impl Fn() + Sync, main_work: impl FnOnce()) {
     });
 }
 
-/// Adds variables without std's lock, as a C program does, while other threads call for error strings.
+/// Adds variables without std's lock, like a C program, while other threads call for error strings.
 pub(super) fn setenv() {
     let work = || assert!(!error_string(cudnnStatus_t::CUDNN_STATUS_BAD_PARAM).is_empty());
-    // Such a program has already made calls that succeeded.
+    // Such a program has already made successful calls.
     error_string(cudnnStatus_t::CUDNN_STATUS_SUCCESS);
     run_alongside(work, || {
         for number in 0..20_000 {
@@ -39,7 +39,7 @@ pub(super) fn setenv() {
     println!("setenv = done");
 }
 
-/// Sets a variable as a program in C does.
+/// Sets a variable like a C program.
 pub(super) fn set_variable(variable: &str) {
     let (name, value) = variable.split_once('=').expect("a name and a value");
     let [name, value] = [name, value].map(|text| CString::new(text).expect("no zero byte"));
@@ -108,7 +108,7 @@ pub(super) fn fork_after_failure() {
     println!("the child exited with = {ended}");
 }
 
-/// Installs a crash handler that exits with 42, as programs with crash reporting do.
+/// Installs a crash handler that exits with 42, like programs with crash reporting.
 pub(super) fn handle_crashes() {
     extern "C" fn handler(_: libc::c_int) {
         const TEXT: &CStr = c"the crash handler ran\n";

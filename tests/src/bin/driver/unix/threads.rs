@@ -16,8 +16,8 @@ extern "C" fn from_constructor() {
     println!("in the constructor: {}", crate::call(Function::CudnnGetVersion, None));
 }
 
-/// Opens a library whose constructor makes a first call, while another thread makes one too. Without a file, the loader
-/// opens such a library in a first call. The constructor calls the address in the variable CALLBACK.
+/// Opens a library with a constructor that makes a first call, while another thread also makes one. Without a file, the
+/// loader opens such a library in a first call. The constructor calls the address in the variable CALLBACK.
 pub(super) fn constructor(file: &str) {
     let callback = from_constructor as extern "C" fn() as usize;
     // SAFETY: the process is still single-threaded.
