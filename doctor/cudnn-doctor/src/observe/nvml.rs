@@ -1,6 +1,4 @@
-//! Queries NVML for the driver version, along with the GPUs.
-//!
-//! Called only in a child process, because the file could be any library with NVML's name.
+//! Queries the driver version and the GPUs, only in a child process, because any library may have NVML's name.
 
 use std::ffi::{CStr, OsStr, c_char};
 
