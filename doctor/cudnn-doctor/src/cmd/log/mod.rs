@@ -288,7 +288,10 @@ impl Summary {
 
 /// A part of the text. The lines of an entry precede the entry.
 enum Part<'a> {
-    Line { text: &'a str, is_of_entry: bool },
+    Line {
+        text: &'a str,
+        is_of_entry: bool,
+    },
     /// An entry and the number of bytes in its text.
     LogEntry(LogEntry, usize),
 }
