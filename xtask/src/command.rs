@@ -5,8 +5,8 @@ use std::process::Command;
 
 pub(crate) type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
 
-/// Returns the root of the workspace in which `cargo xtask` runs, by cargo's variable at run time. The compiled-in path
-/// would be that of the checkout that built the program.
+/// Returns the root of the workspace in which `cargo xtask` runs, by cargo's variable at run time. The path at compile
+/// time may belong to another checkout.
 pub(crate) fn root() -> Result<PathBuf> {
     let package = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
     let root = package.as_deref().and_then(|package| package.parent());
@@ -27,7 +27,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     if status.success() { Ok(()) } else { Err(format!("{command:?} exited with {status}").into()) }
 }
 
-/// Runs a program, which must succeed, and returns its output.
+/// Runs a program, which must succeed, and returns the output.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let output = command.output().map_err(|error| format!("cannot start {command:?}: {error}"))?;
     if !output.status.success() {

@@ -1,5 +1,5 @@
-//! `cargo xtask newest`: looks for newer releases of cuDNN in the package index and NVIDIA's list, and tests those of
-//! the index.
+//! `cargo xtask newest`: looks for newer releases of cuDNN in the package index and NVIDIA's list, and tests the
+//! releases of the index.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -13,7 +13,7 @@ use crate::pins::{self, Version};
 const MATRIX: [&str; 8] =
     ["releases", "layers", "loader", "abi", "drop_in_abi", "function_table", "identify", "report"];
 
-/// NVIDIA's list of releases with archives, which may have no wheels.
+/// NVIDIA's list of releases with archives, possibly without wheels.
 const NVIDIA: &str = "https://developer.download.nvidia.com/compute/cudnn/redist/";
 
 /// Pins every newer release like `release`, and runs [`MATRIX`].

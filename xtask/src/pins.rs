@@ -54,8 +54,8 @@ pub(crate) fn newest_of_lines(releases: &'static [Release]) -> Vec<&'static Rele
     newest
 }
 
-/// Returns the newest pin for this machine, whose headers the bindings are generated from. The headers are the same for
-/// all CUDA major versions, so the smaller wheel is used.
+/// Returns the newest pin for this machine, as the source of headers for the bindings. All CUDA major versions have the
+/// same headers, so the smaller wheel is used.
 pub(crate) fn newest(releases: &'static [Release]) -> Result<&'static Release> {
     let here = releases.iter().filter(|release| release.is_cudnn() && release.platform.is_none());
     here.max_by_key(|release| (release.cudnn_version(), Reverse(release.megabytes)))

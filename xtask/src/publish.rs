@@ -7,12 +7,12 @@ use std::process::Command;
 use crate::command::{Result, cargo, output, root, run};
 use serde_json::Value as Json;
 
-/// Packages whose name on the index belongs to another project, and their names there. Only the package name differs.
+/// Packages with a different name on the index, because another project owns the first name.
 const RENAMED: [(&str, &str); 1] = [("cudnn-sys", "cudnn-shim-sys")];
 
-/// Copies the current files of the checkout `$1`, committed or not, with its commit to `$2`. cargo writes the commit
-/// and the path into a package, by which the index resolves relative links of a README. Also removes unpacked sources,
-/// which cargo would reuse for a package of the same name and version.
+/// Copies the current files of the checkout `$1`, committed or not, with the commit to `$2`. cargo writes the commit
+/// and the path into a package, so that the index can resolve relative links of a README. Also removes unpacked
+/// sources, which cargo would reuse for a package of the same name and version.
 const COPY: &str = r#"
 set -euo pipefail
 # A hook that runs this program sets these variables.
@@ -64,7 +64,7 @@ pub(crate) fn dry_run(repository: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// Renames a package in its manifest and in the workspace's dependencies, to which other packages refer.
+/// Renames a package in the manifest and in the workspace's dependencies, to which other packages refer.
 fn rename(workspace: &Path, name: &str, new_name: &str) -> Result<()> {
     let dependency = format!("\n{name} = {{ ");
     replace(&workspace.join("Cargo.toml"), &dependency, &format!("{dependency}package = {new_name:?}, "))?;
@@ -168,7 +168,7 @@ fn print_decisions(packages: &[Json], workspace: &Path, repository: Option<&str>
     println!("  cargo publish --workspace --allow-dirty --manifest-path {}", workspace.join("Cargo.toml").display());
 }
 
-/// Returns cargo for another workspace, without variables that would redirect it.
+/// Returns cargo for a different workspace, without variables that would redirect it.
 fn cargo_elsewhere(dir: &Path) -> Command {
     let mut command = cargo(dir);
     command.env_remove("CARGO_TARGET_DIR").env_remove("CARGO_MANIFEST_DIR");

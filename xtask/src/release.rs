@@ -19,7 +19,7 @@ struct Summary {
     changes: Vec<String>,
     /// The problems to fix by hand.
     problems: Vec<String>,
-    /// New attributes of descriptors, for which the headers do not state the elements.
+    /// New attributes of descriptors. The headers omit the elements that they take.
     undescribed: Vec<String>,
     /// Texts, with the files that contain them and need a review.
     to_review: Vec<(String, Vec<String>)>,
@@ -158,7 +158,7 @@ fn header_problems(newest: &str, include: &Path, all: &[(&Release, PathBuf)]) ->
     Ok(problems)
 }
 
-/// Returns the names of headers that are new or different in another directory.
+/// Returns the names of headers in another directory that are new or different there.
 fn differing_headers(include: &Path, other: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(other)? {
@@ -266,7 +266,7 @@ fn update(root: &Path, dry_run: bool, path: &Path, text: &str, summary: &mut Sum
     Ok(())
 }
 
-/// Returns how the libraries of a wheel differ from those that the probe expects.
+/// Returns how the libraries of a wheel differ from the probe's expectation.
 fn library_problems(release: &Release, version: &Version, lib_dir: &Path) -> Result<Vec<String>> {
     let os = if release.is_windows() { Os::Windows } else { Os::Linux };
     let (id, version) = (release.id, version.release().parse::<cudnn_probe::Version>()?);

@@ -10,8 +10,8 @@ pub(crate) struct Wheel {
     pub(crate) len: u64,
 }
 
-/// Downloads the newest wheel of a package that a specifier such as `==9.28.0.*` allows. Returns `None` if there is
-/// none.
+/// Downloads the newest wheel of a package that a specifier such as `==9.28.0.*` allows. Returns `None` if the index
+/// lacks one.
 pub(crate) fn download(wheels: &Path, package: &str, specifier: &str, platform: &str) -> Result<Option<Wheel>> {
     let dir = wheels.join(format!("{package}{specifier}-{platform}").replace("==", "-").replace(".*", ""));
     std::fs::create_dir_all(&dir)?;
@@ -24,7 +24,7 @@ pub(crate) fn download(wheels: &Path, package: &str, specifier: &str, platform: 
     let output = pip.output().map_err(|error| format!("cannot start {:?}: {error}", pip.get_program()))?;
     if !output.status.success() {
         let message = String::from_utf8_lossy(&output.stderr);
-        // If this list is empty, pip did not reach the index.
+        // If this list is empty, pip failed to reach the index.
         if message.contains("Could not find a version") && !message.contains("(from versions: none)") {
             return Ok(None);
         }

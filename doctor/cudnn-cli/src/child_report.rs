@@ -22,7 +22,7 @@ pub enum Work {
     LoadCuda,
     /// Compute.
     Compute,
-    /// Fetch a release. pip has its own limits.
+    /// Fetch a release, with pip's own limits.
     Fetch,
 }
 

@@ -49,7 +49,7 @@ impl Command {
         self.changed_dir.as_deref()
     }
 
-    /// Sets a file, whose owner must run the command.
+    /// Names a file, so that the command must be run by the owner.
     pub fn by_owner_of(self, file: &Path) -> Self {
         Command { needs_root: !belongs_to_user(file), ..self }
     }
@@ -81,7 +81,7 @@ impl fmt::Display for Command {
     }
 }
 
-/// Joins commands into one line, in which each runs only if the previous one succeeded. Windows PowerShell has no `&&`,
+/// Joins commands into one line, so that each runs only if the previous one succeeded. Windows PowerShell lacks `&&`,
 /// so all commands run there.
 pub fn command_line(commands: &[Command]) -> String {
     commands.iter().map(Command::to_string).collect::<Vec<_>>().join(match Os::HOST {
@@ -100,7 +100,8 @@ mod tests {
             ("apt-get", "/nowhere", true),
             ("apt-mark", "/nowhere", true),
             ("pip", "/usr", Os::HOST == Os::Linux),
-            // The nearest existing parent belongs to root, but everybody can write to that of the next directory.
+            // Both directories are missing. The first one's nearest existing parent belongs to root, but everybody can
+            // write to `/tmp`.
             ("pip", "/opt/x/y", Os::HOST == Os::Linux),
             ("pip", "/tmp/cudnn-doctor-nowhere/y", false),
         ] {

@@ -14,8 +14,8 @@ const TEMPLATE: &str = "{about-with-newline}\n{usage-heading} {usage}\n\n{before
 /// Groups of subcommands, each with a title and names.
 pub type Groups<'a> = &'a [(&'a str, &'a [&'a str])];
 
-/// Parses the command line of a child process of the program `A`, if the first word is one of its commands. `A` does
-/// not contain them, because completions list even hidden commands.
+/// Parses the command line of a child process of the program `A`, if the first word is a command for children. `A` must
+/// not contain these commands, because completions list even hidden ones.
 pub fn parse_child<A: Parser, C: Subcommand>(words: &[OsString]) -> Option<C> {
     programs::set_own_name(A::command().get_name());
     let children = C::augment_subcommands(Command::new("child"));
@@ -67,7 +67,7 @@ pub fn grouped(command: Command, groups: Groups<'_>) -> Command {
     command.before_help(text.trim_end().to_owned()).help_template(TEMPLATE)
 }
 
-/// Returns whether each subcommand is in one group, and none is hidden, because completions would list it.
+/// Returns whether each subcommand is in exactly one group and visible, because completions list even hidden ones.
 pub fn are_complete(command: &Command, groups: Groups<'_>) -> bool {
     let mut expected: Vec<&str> = command.get_subcommands().map(Command::get_name).chain(["help"]).collect();
     let mut grouped: Vec<&str> = names(groups).collect();
@@ -100,7 +100,7 @@ pub fn completions(mut command: Command, shell: Shell, format: Format) -> Comman
 /// # Errors
 /// Returns an error for JSON, or if there is no such subcommand.
 pub fn manual(mut program: Command, subcommand: Option<&str>, format: Format) -> CommandResult {
-    // Gives the subcommands their full names.
+    // Assigns full names to the subcommands.
     program.build();
     let own_name = program.get_name().to_owned();
     let page = match subcommand {

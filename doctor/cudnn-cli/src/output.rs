@@ -1,4 +1,4 @@
-//! Prints a command's output as text or JSON. If writing fails, the command or only its output ends: see
+//! Prints a command's output as text or JSON. A write error ends the command, or only the output: see
 //! [`continue_without_output`]. Colors need a terminal, and NO_COLOR disables them.
 
 use std::error::Error;
@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{escape, temporary};
 
-/// The schema version of JSON documents (docs/json.md), which changes when a key is removed or changes its meaning.
+/// The schema version of JSON documents (docs/json.md). It changes if a key is removed or changes in meaning.
 pub const SCHEMA: u32 = 2;
 
 /// The exit status after the reader has closed the pipe, as after SIGPIPE.
@@ -107,7 +107,7 @@ pub enum Outcome {
 pub struct Reported(());
 
 impl Outcome {
-    /// Converts the exit status of another process of this program. Returns `None` if that process failed.
+    /// Converts the exit status of this program in another process. Returns `None` if the command failed.
     pub fn from_status(code: Option<i32>) -> Option<Outcome> {
         match code {
             Some(0) => Some(Outcome::Fine),
@@ -227,7 +227,7 @@ fn write(mut to: impl Write, text: Arguments<'_>) {
     }
     let written = check_output().and_then(|()| to.write_fmt(text)).and_then(|()| to.flush());
     let Err(error) = written else { return };
-    // A reader that closed the pipe needs no message.
+    // A message is unnecessary if the reader closed the pipe.
     let is_closed = is_closed_pipe(&error);
     if !is_closed {
         remark(format_args!("cannot write the output: {error}"));

@@ -46,7 +46,7 @@ pub fn quoted_for_powershell(text: impl AsRef<OsStr>) -> String {
     if !text.is_empty() && !is_option && !text.starts_with('=') && text.chars().all(is_plain) {
         return text.into_owned();
     }
-    // The called program takes a backslash before the closing quote for an escape.
+    // For the called program, a backslash would escape the closing quote.
     let backslashes = text.len() - text.trim_end_matches('\\').len();
     powershell_string(&format!("{text}{}", "\\".repeat(backslashes)), is_special)
 }

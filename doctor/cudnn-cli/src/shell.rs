@@ -93,8 +93,8 @@ impl Shell {
     }
 }
 
-/// Returns a value for `set "NAME=VALUE"` without these characters, or what to do instead. cmd expands `%` even in
-/// quotes, and reads one line.
+/// Returns a value that is safe in `set "NAME=VALUE"`, or an alternative to cmd if it contains these characters. cmd
+/// expands `%` even in quotes, and reads one line.
 fn for_cmd<'a>(value: &'a OsStr, special: &[char]) -> Result<&'a str, String> {
     let reason = match value.to_str() {
         None => "it is not Unicode".to_owned(),

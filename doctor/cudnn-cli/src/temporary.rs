@@ -96,7 +96,7 @@ impl Temporary {
         &self.path
     }
 
-    /// Gives the file this name, replacing an older file in one step.
+    /// Moves the file to this name, replacing an older file in one step.
     ///
     /// # Errors
     /// Returns the system's error.
@@ -114,7 +114,7 @@ impl Drop for Temporary {
     }
 }
 
-/// Ends the program if a signal has arrived. Long work with temporary files calls this function regularly.
+/// Terminates the program if a signal has arrived. Long work with temporary files calls this function regularly.
 pub fn check() {
     let signal = state().interruption.as_ref().and_then(Interruption::signal);
     if let Some(signal) = signal {
@@ -122,7 +122,7 @@ pub fn check() {
     }
 }
 
-/// Removes all temporary files and directories, and ends the program by this signal.
+/// Removes all temporary files and directories, and terminates the program by this signal.
 pub fn end_by(signal: Signal) -> ! {
     remove_all();
     interruption::end_by(signal)

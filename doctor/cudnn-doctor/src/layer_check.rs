@@ -27,8 +27,8 @@ const REFUSAL: &str = "refusal";
 /// The maximum length of a reason in characters.
 const MAX_REASON: usize = 2000;
 
-/// Returns an error if a layer would not work with these variables. The layers are names and libraries. Layers without
-/// checks are accepted, and the static doctor accepts all, because it cannot load libraries.
+/// Returns an error if a layer would fail with these variables. The layers are names and libraries. Layers without
+/// checks are accepted. The static doctor accepts all, because it never loads libraries.
 pub(crate) fn check(
     layers: &[(String, PathBuf)],
     variables: &[(&str, OsString)],
@@ -88,7 +88,7 @@ pub(crate) fn run_child(layers: &[PathBuf]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Returns why a layer refuses its variables. Libraries that cannot be loaded or have no check accept everything.
+/// Returns why a layer refuses the variables. Libraries without a check, or that fail to load, accept everything.
 fn refusal(file: &Path, name: &Path) -> Option<String> {
     let name = CString::new(name.to_str()?).ok()?;
     // SAFETY: the program would load this library too.

@@ -133,7 +133,7 @@ enum Command {
     Facts(cmd::facts::Arguments),
 }
 
-/// The commands of child processes, which users do not see.
+/// The commands of child processes, which are hidden from users.
 #[derive(Subcommand)]
 enum ChildCommand {
     /// Query NVML, for `check`.

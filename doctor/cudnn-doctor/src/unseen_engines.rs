@@ -1,4 +1,4 @@
-//! Warns about programs that may run graphs without cuDNN, where layers do not see them.
+//! Warns about programs that may run graphs without cuDNN, and so hide them from layers.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -10,7 +10,7 @@ use cudnn_rules::python::Python;
 
 use crate::drop_in::preload::{find, program_of};
 
-/// Returns a note if the program's Python environment has a cudnn-frontend with its own engines.
+/// Returns a note if the program's Python environment has a cudnn-frontend with separate engines.
 pub(crate) fn note(program: &OsStr, context: &Context) -> Option<String> {
     let file = find(program)?;
     let python = |file: &Path| Python::find(Some(file), &context.search);

@@ -52,7 +52,7 @@ impl Scenario {
         self
     }
 
-    /// Replaces the libraries with others, which cannot be loaded, for these GPU targets only.
+    /// Replaces the libraries with unloadable ones for these GPU targets.
     fn with_kernels(self, targets: &[&str]) -> Scenario {
         for library in Library::ALL {
             let file = self.used.cleared(*library);
@@ -121,7 +121,7 @@ impl Scenario {
         const OTHERS: [&str; 5] = ["\"/usr/l", "\"/var/", "\"/root", "\"/tmp", "\"/usr/bin/python"];
         let is_about_other = |line: &str| OTHERS.iter().any(|other| line.trim_start().starts_with(other));
         let lines: Vec<&str> = facts.lines().filter(|line| !is_about_other(line)).collect();
-        // The last answer in an object has no comma after it.
+        // JSON allows no comma after the last answer of an object.
         let facts = lines.join("\n").replace(",\n    }", "\n    }") + "\n";
         const MAX_LEN: usize = 100_000;
         if facts.len() < MAX_LEN {
@@ -845,7 +845,7 @@ fn messages_are_correct_in_hostile_and_misleading_situations() {
     has(&text, &["rm -f ", "/libcudnn_adv.so.9 "]);
     assert!(!text.contains("libcudnn*") && !text.contains("rm -r"), "{text}");
 
-    // An upgrade of the framework does not change the bundled cuDNN.
+    // An upgrade of the framework leaves the bundled cuDNN unchanged.
     let root = TempDir::new();
     let site_packages = root.path().join("lib/python3.12/site-packages");
     let dir = site_packages.join("torch/lib");
@@ -971,7 +971,7 @@ fn libraries_of_cuda_are_loaded_as_cudnn_loads_them() {
     }
 }
 
-/// Runs the doctor in namespaces that this script prepares. Returns `None` if namespaces cannot be created here.
+/// Runs the doctor in namespaces that this script prepares. Returns `None` if the system forbids namespaces.
 fn in_name_spaces(scenario: &Scenario, script: &str, arguments: &[&str]) -> Option<std::process::Output> {
     let output = Command::new("unshare")
         .args(["-rm", "/bin/sh", "-c", &format!("{script} || exit 77; exec \"$0\" \"$@\"")])

@@ -221,7 +221,7 @@ fn pid_reads_the_mapped_files_instead_of_their_replacements() {
     std::fs::copy(newer.join("libcudnn_graph.so.9"), &graph).unwrap();
     let (code, stdout) = doctor(&["pid", &running.0.id().to_string()], &[]);
     assert_eq!(code, Some(2), "{stdout}");
-    // The deleted file cannot be read, and the new file's version must not be shown instead.
+    // The deleted file is unreadable, and the new file's version would be wrong.
     assert!(stdout.contains("(replaced on disk since)") && !stdout.contains("9.27.0"), "{stdout}");
 
     let ops = dir.file(Library::Ops);

@@ -1,4 +1,4 @@
-//! Measures the cost of commands in processes and reads, which do not depend on the machine's load.
+//! Measures the cost of commands in processes and reads, which are independent of the machine's load.
 #![cfg(target_os = "linux")]
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 

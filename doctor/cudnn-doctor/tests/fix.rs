@@ -341,7 +341,7 @@ fn files_are_not_removed_without_consent() {
 
 #[test]
 fn a_change_by_another_program_is_noticed() {
-    // While the first step removes the link, a package is installed, or a library changes but keeps its size and time.
+    // While the first step removes the link, a package is installed, or a library changes without a new size or time.
     for change in [
         "mkdir other-1.0.dist-info",
         "cd nvidia/cudnn/lib && sed s/ELF/xyz/ libcudnn_cnn.so.9 >new && touch -r libcudnn_cnn.so.9 new && \
@@ -384,7 +384,7 @@ fn a_command_that_failed_is_not_named_to_undo_it() {
     assert_eq!((&document["stopped"]["undo"], &document["stopped"]["note"]), (&serde_json::json!([]), &Value::Null));
 }
 
-/// If pip cannot list the packages, the records are listed.
+/// If pip fails to list the packages, the records are listed.
 #[test]
 fn the_packages_are_listed_before_a_step() {
     for options in ["true", "touch no-freeze"] {
@@ -430,7 +430,7 @@ fn a_step_without_its_effect_is_not_done() {
     assert!(code == Some(3) && text.contains("nvidia-cudnn-cu12 was not installed again"), "{text}");
 }
 
-/// pip cannot uninstall by a damaged record, so the doctor sets it aside.
+/// pip cannot uninstall a package with a damaged record, so the doctor sets it aside.
 #[test]
 fn a_damaged_record_is_lost_only_if_the_package_was_installed_again() {
     let world = World::broken();
@@ -478,7 +478,7 @@ fn a_step_with_another_effect_than_the_simulated_one_is_not_done() {
     let (code, text) = world.run(&["fix", "--yes"]);
     let message = "but other is version 2.0 instead of 1.0, although the plan keeps it";
     assert!(code == Some(3) && text.contains(message) && !text.contains("done: "), "{text}");
-    // Another program may have done this meanwhile.
+    // Another program may have done this at the same time.
     let note = text.lines().find(|line| line.contains("note: another program may have changed other during the step"));
     assert!(note.is_some_and(|line| line.contains(" other==1.0")), "{text}");
     assert!(!undo_lines(&text).iter().any(|line| line.contains("other")), "{text}");
@@ -935,7 +935,7 @@ fn a_user_who_may_not_change_the_packages_is_told_before_the_download() {
     }
 }
 
-/// An installation executes code of packages, so whoever changes settings or packages can run code.
+/// An installation executes code, so settings and directories with packages are checked like code.
 #[test]
 fn root_takes_no_settings_or_packages_of_another_user() {
     if !can_give_files_away("root and settings of another user") {

@@ -181,8 +181,8 @@ fn a_working_framework_has_a_line_for_every_step() {
 fn a_failure_is_explained_by_its_first_cause() {
     let torch =
         |fault: &str, code: &str, texts: &[&str]| has(finding(&Environment::torch(fault).check("torch")), code, texts);
-    // cuDNN's log is more detailed than the framework's message. An engine that merely rejects a graph is not the
-    // cause.
+    // cuDNN's log is more detailed than the framework's message. An engine that merely rejects a graph must not be
+    // blamed.
     torch(
         r#"
 def conv2d(x, w):

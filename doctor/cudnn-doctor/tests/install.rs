@@ -824,7 +824,7 @@ fn an_ambiguous_target_is_rejected() {
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(document["findings"].to_string().contains("C028"), "{document:#}");
 
-    // Leftovers of an uninstalled cuDNN are no second installation.
+    // Leftovers of an uninstalled cuDNN must not count as an installation.
     let left = two.import_dir().join("nvidia/cudnn_jit/lib");
     std::fs::create_dir_all(&left).unwrap();
     std::fs::write(left.join(KEPT), "").unwrap();

@@ -142,7 +142,7 @@ fn a_finding_names_its_step_and_prints_commands_outside_of_steps() {
     let number = help.rsplit_once("(step ").unwrap().1.trim_end_matches(')');
     let step = text.lines().find(|line| line.trim_start().starts_with(&format!("{number}. "))).unwrap();
     assert!(step.contains("C073"), "{text}");
-    // A command that only shows details is no step.
+    // A command that only shows details must not be a step.
     let machine = machines().into_iter().find(|machine| machine.name == "two releases").unwrap();
     let (_, text) = machine.run(&["check", "--no-load"]);
     let look = text.lines().skip_while(|line| !line.contains("[C016]")).nth(2).unwrap();

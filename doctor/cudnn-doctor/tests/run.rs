@@ -297,8 +297,8 @@ fn a_trace_is_written() {
     assert_eq!(text(&output.stderr), "", "{output:?}");
 }
 
-/// A trace of an earlier run does not count. The waiting process is no child of the program, and holds none of its
-/// pipes.
+/// A trace of an earlier run does not count. The process that waits must not be a child of the program or hold pipes of
+/// it open.
 #[test]
 fn a_trace_that_was_not_written_is_reported() {
     let (prefix, dir) = (Prefix::new(), TempDir::new());

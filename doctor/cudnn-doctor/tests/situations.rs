@@ -534,7 +534,7 @@ fn the_cudnn_next_to_the_drop_in_is_checked() {
     let shim = beside.file(Library::Shim);
     support::compile("int main(void) { return 0; }", &["-Wl,--no-as-needed", shim.to_str().unwrap()], &program);
     let explain = || doctor(&["explain", program.to_str().unwrap()], &variables).stdout;
-    // Without a cuDNN next to it, the drop-in loads the one that the loader selects.
+    // If the directory of the drop-in contains no cuDNN, it loads the cuDNN that the loader selects.
     let findings = check(&[], &variables);
     assert!(with_code(&findings, "C021").is_empty(), "{findings:#?}");
     assert!(explain().contains(&format!("which loads cuDNN 9.19.0 in {}", used.display())), "{}", explain());
@@ -811,7 +811,7 @@ fn no_command_installs_a_package_where_the_program_does_not_search() {
     }
 }
 
-/// The shim exports every function, but a JIT-only cuDNN lacks most of the libraries behind them.
+/// The shim exports every function, but most libraries behind it are missing in a JIT-only cuDNN.
 #[test]
 fn a_program_that_calls_functions_missing_from_its_cudnn_is_reported() {
     let root = TempDir::new();
@@ -940,7 +940,7 @@ fn a_note_has_no_command_that_a_setting_forbids() {
     }
 }
 
-/// For example, files were copied over those of the wheel.
+/// For example, files were copied over the wheel's.
 #[test]
 fn files_of_another_release_than_the_record_are_not_as_installed() {
     for (record, is_other) in [("nvidia_cudnn_cu12-9.19.0.56", false), ("nvidia_cudnn_cu12-9.18.0.77", true)] {
@@ -994,7 +994,7 @@ fn a_file_that_somebody_added_to_a_wheel_is_removed() {
     }
 }
 
-/// The packages of an environment may be a link to another environment with its own records.
+/// The packages of an environment may be a link to another environment with separate records.
 #[test]
 fn a_file_of_another_environment_is_not_removed_through_a_link() {
     for record in [None, Some("9.18.0.56"), Some("9.19.0.56")] {
@@ -2034,7 +2034,7 @@ fn list_finds_deep_environments_and_names_unsearched_directories() {
 #[test]
 fn list_only_refers_to_usable_installations() {
     let (used, other) = (TempDir::new(), TempDir::new());
-    // Without graph, this is no installation.
+    // Without the graph library, this directory is not an installation.
     build(used.path(), &[Library::Shim, Library::Ops, Library::Cnn], VERSION);
     build(other.path(), &JIT, VERSION);
     let other_path = other.path().to_str().unwrap();

@@ -54,7 +54,7 @@ pub enum FetchError {
         /// A description of the failure.
         message: String,
     },
-    /// The directory of the release contains something else.
+    /// The directory of the release contains other files.
     Occupied {
         /// The path.
         path: PathBuf,
@@ -120,5 +120,5 @@ impl fmt::Display for FetchError {
     }
 }
 
-/// The text contains the reason, so there is no source.
+/// `source` is not implemented, because the text contains the reason.
 impl std::error::Error for FetchError {}

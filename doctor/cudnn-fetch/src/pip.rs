@@ -31,7 +31,7 @@ pub fn pip(work_dir: &Path) -> Command {
 pub fn python(work_dir: &Path) -> Command {
     let python = Python::find();
     let mut command = Command::new(python.program);
-    // Python 3.11 and newer then import nothing from the working directory.
+    // Python 3.11 and newer then ignore modules in the working directory.
     command.args(python.arguments).current_dir(work_dir).env("PYTHONSAFEPATH", "1").stdin(Stdio::null());
     command
 }

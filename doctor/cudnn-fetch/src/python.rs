@@ -14,8 +14,8 @@ pub(crate) struct Python {
 }
 
 impl Python {
-    /// Returns the interpreter in the environment variable, `python3`, or on Windows the result of [`on_windows`]. If
-    /// none is found, the command fails to start.
+    /// Returns the interpreter in the environment variable, or `python3`, or on Windows the result of [`on_windows`].
+    /// The command fails to start if Python is missing.
     pub(crate) fn find() -> Self {
         let named = std::env::var_os(VARIABLE).filter(|python| !python.is_empty());
         if let Some(named) = named {
@@ -39,9 +39,9 @@ fn absolute(python: OsString) -> OsString {
     if is_bare { python } else { std::path::absolute(&path).unwrap_or(path).into_os_string() }
 }
 
-/// Returns the Python that a Windows user has installed in these directories of PATH: `python.exe`, or else Python's
-/// launcher, which finds all versions. `WindowsApps` comes last, because its `python.exe` only opens the Store unless
-/// the Store's Python is installed.
+/// Returns the Python that a Windows user has installed in these directories of PATH: `python.exe`, or Python's
+/// launcher, which finds all versions. `WindowsApps` comes last, because the `python.exe` in it only opens the Store
+/// unless the Store's Python is installed.
 fn on_windows(dirs: Vec<PathBuf>, is_file: impl Fn(&Path) -> bool) -> Option<Python> {
     let is_of_store = |dir: &PathBuf| dir.file_name().is_some_and(|name| name.eq_ignore_ascii_case("WindowsApps"));
     let (of_store, others): (Vec<PathBuf>, Vec<PathBuf>) = dirs.into_iter().partition(is_of_store);

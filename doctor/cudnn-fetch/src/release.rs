@@ -1,4 +1,4 @@
-//! A wheel, with the paths of its libraries and headers.
+//! A wheel, with the paths of libraries and headers.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ pub struct Release {
     pub version: &'static str,
     /// The sha256 for each pinned platform: x86-64, then aarch64. Empty if the wheel is not pinned.
     pub sha256: &'static [&'static str],
-    /// pip's name of another platform, for a wheel that is only read.
+    /// pip's platform name for a wheel of a different machine, which is only read.
     pub platform: Option<&'static str>,
     /// The size of the download in units of 10^6 bytes, or 0 if the wheel is not pinned.
     pub megabytes: u32,
@@ -53,7 +53,7 @@ impl Release {
         self.id.strip_suffix(&format!("-{major}.{minor}.{patch}"))
     }
 
-    /// Returns whether this is a JIT-only wheel, which lacks most libraries.
+    /// Returns whether this is a JIT-only wheel, without most of the libraries.
     pub fn is_jit(&self) -> bool {
         self.package.contains("-jit-")
     }

@@ -1,7 +1,7 @@
-//! Checks an unpacked wheel against its list of files (RECORD), which contains sizes and sha256 hashes.
+//! Checks an unpacked wheel against the list of files (RECORD), which contains sizes and sha256 hashes.
 //!
 //! Hashing a gigabyte takes seconds, so a successful check writes a stamp with the hash of RECORD, and the size and
-//! modification time of all files. If nothing has changed, the next check does not hash them again.
+//! modification time of all files. The next check hashes the files again only if one of these differs.
 
 use std::fmt::{self, Write};
 use std::fs::{File, Metadata};
@@ -113,9 +113,9 @@ fn record_path(dir: &Path) -> PathBuf {
     dist_info.unwrap_or_else(|| dir.to_owned()).join("RECORD")
 }
 
-/// Parses the lines with a size: `path,sha256=...,size`. RECORD's own line has none.
+/// Parses the lines with a size: `path,sha256=...,size`. The line for RECORD itself omits it.
 fn parse(record: &str, dir: &Path) -> Vec<Entry> {
-    // `pip --target` installs start scripts, whose paths lead outside, in a different place.
+    // `pip --target` installs start scripts in a different place than their paths, which lead outside.
     let lines = record.lines().filter(|line| !line.starts_with("../"));
     let entry = |line: &str| {
         let (rest, len) = line.rsplit_once(',')?;
@@ -138,7 +138,7 @@ fn modified(metadata: &Metadata) -> u128 {
 pub fn sha256(path: &Path) -> Option<String> {
     // Opening a pipe would block.
     let len = std::fs::metadata(path).ok().filter(Metadata::is_file)?.len();
-    // If the file grows meanwhile, the hash differs.
+    // If the file grows while it is read, the hash differs.
     let mut file = File::open(path).ok()?.take(len + 1);
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 1 << 20];

@@ -45,7 +45,7 @@ fn version(bytes: &[u8]) -> Option<String> {
 
 fn contents(name: &Path, file: &Path) -> Option<Vec<u8>> {
     let is_shim = CudnnName::parse(file_name(name)).is_some_and(|name| !name.is_mangled && name.major == Some(9));
-    // Files in /proc have no length, and reading may block.
+    // Files in /proc have the length 0, and reading them may block.
     let is_file = || facts::metadata(file).is_ok_and(|metadata| metadata.is_file() && metadata.len() < MAX_LEN);
     let bytes = (is_shim && is_file()).then(|| cudnn_probe::read_bounded(file, MAX_LEN).ok())??;
     memmem::find(&bytes, SYMBOL).map(|_| bytes)

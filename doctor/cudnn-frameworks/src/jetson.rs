@@ -19,7 +19,7 @@ const L4T_RELEASE: &str = "/etc/nv_tegra_release";
 /// A machine with a Tegra chip.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Jetson {
-    /// The chip, if a file names one that CUDA supports. Containers may hide it.
+    /// The chip, if a file contains a name that CUDA supports. Containers may hide it.
     pub chip: Option<&'static TegraChip>,
     /// The L4T release: 36.4.3 for `R36 (release), REVISION: 4.3`.
     pub l4t: Option<Version>,
@@ -71,7 +71,7 @@ fn chip_of_device_tree(file: &str, host: &Host, evidence: &mut Vec<Evidence>) ->
     Some(TEGRA_CHIPS.iter().find(|chip| chip.name == name))
 }
 
-/// Reads the chip's number. The outer `None` means that this is no Tegra chip.
+/// Reads the chip's number. The outer `None` means that this is not a Tegra chip.
 fn chip_of_soc(host: &Host, evidence: &mut Vec<Evidence>) -> Option<Option<&'static TegraChip>> {
     let family = format!("{SOC}/family");
     let text = read(host, &family).filter(|text| text.to_ascii_lowercase().starts_with("tegra"))?;

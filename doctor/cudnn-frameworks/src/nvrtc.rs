@@ -1,4 +1,4 @@
-//! Reads which builtins library NVRTC opens. Its name contains the minor release of CUDA.
+//! Reads the name of the builtins library that NVRTC opens, which contains the minor release of CUDA.
 
 use std::fs::File;
 use std::path::Path;
@@ -18,7 +18,7 @@ const MAX_LEN: u64 = 256 << 20;
 /// The maximum length of the release in a file name.
 const MAX_RELEASE_LEN: usize = 8;
 
-/// Returns the name by which NVRTC opens the builtins, if NVRTC's error messages contain it.
+/// Returns the name of the builtins that NVRTC opens, if NVRTC's error messages contain it.
 pub fn builtins_name(nvrtc: &Path) -> Option<String> {
     facts::ask("builtins that NVRTC opens", nvrtc, || read_builtins_name(nvrtc))
 }

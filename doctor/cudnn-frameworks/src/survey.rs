@@ -205,7 +205,7 @@ pub fn survey_to(environment: &Environment, host: &Host, depth: Depth) -> Survey
     }
 }
 
-/// Describes a framework that uses the CUDA and the cuDNN files of another one.
+/// Describes a framework that uses the CUDA and cuDNN files of the framework that loads cuDNN.
 fn with_cudnn_of(of: &UsesCudnnOf, frameworks: &[Framework], built_for: BuiltFor) -> (BuiltFor, Opens) {
     let uses_gpu = built_for.uses_gpu.as_ref().is_none_or(|uses_gpu| uses_gpu.value);
     let Some(loader) = frameworks.iter().find(|other| uses_gpu && other.kind.id == of.framework) else {
@@ -219,7 +219,7 @@ fn with_cudnn_of(of: &UsesCudnnOf, frameworks: &[Framework], built_for: BuiltFor
     (BuiltFor { cudnn, cuda, ..built_for }, opens)
 }
 
-/// Returns the requirements in a framework's metadata, and those that no metadata contains.
+/// Returns the requirements in a framework's metadata, and requirements that all metadata lacks.
 fn pins(kind: &FrameworkKind, of: &Distribution, installed: &[Distribution], environment: &Environment) -> Vec<Pin> {
     let mut pins = requirement::pins(of, installed, environment);
     let twins = kind.same_version.iter().filter(|_| kind.packages.contains(&of.name.as_str()));

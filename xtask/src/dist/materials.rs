@@ -14,7 +14,7 @@ const ROOTS: [&str; 4] = ["cudnn-doctor", "cudnn-lab", "cudnn-layers-library", "
 
 const LICENSE_FILES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "NOTICE", "UNLICENSE"];
 
-/// Linked components that are no crates: part of the target triple, name, license, and copyright holder.
+/// Linked components besides crates: part of the target triple, name, license, and copyright holder.
 const RUNTIME: [(&str, &str, &str, &str); 4] = [
     ("", "rust-std", "MIT OR Apache-2.0", "The Rust Project Contributors, https://github.com/rust-lang/rust"),
     ("musl", "musl", "MIT", "2005-2020 Rich Felker and others, https://musl.libc.org"),

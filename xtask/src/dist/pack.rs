@@ -8,11 +8,11 @@ use std::process::Command;
 use crate::command::{Result, output, run};
 use cudnn_os::files::is_executable;
 
-/// Packs a directory into a zip file with its name as prefix, and follows symbolic links.
+/// Packs a directory into a zip file with the directory's name as prefix, and follows symbolic links.
 pub(crate) fn zip(dir: &Path, file: &Path) -> Result<()> {
     let options = zip::write::SimpleFileOptions::default().last_modified_time(zip::DateTime::default());
     let mut archive = zip::ZipWriter::new(BufWriter::new(File::create(file)?));
-    // `find -L` also prints dangling links, which cannot be read below.
+    // `find -L` also prints dangling links, and reading them fails below.
     let mut find = Command::new("find");
     let found = output(find.args(["-L", ".", "!", "-type", "d", "-printf", "%P\\0"]).current_dir(dir))?;
     let mut names: Vec<&str> = found.split_terminator('\0').collect();
@@ -27,7 +27,7 @@ pub(crate) fn zip(dir: &Path, file: &Path) -> Result<()> {
     Ok(archive.finish()?.flush()?)
 }
 
-/// Packs a directory into a compressed tar file with its name as prefix.
+/// Packs a directory into a compressed tar file with the directory's name as prefix.
 pub(crate) fn tar_gz(dir: &Path, file: &Path) -> Result<()> {
     let mut tar = Command::new("tar");
     // The first second of 1980, like the zip file.

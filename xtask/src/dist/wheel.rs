@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::{BILL, Platform, glibc, install, materials, new_dir, put_stripped, target_dir};
 use crate::command::{Result, root, run};
 
-/// Builds the wheel with these libraries, and returns its file.
+/// Builds the wheel with these libraries, and returns the file.
 pub(crate) fn build(platform: &Platform, libraries: &Path, release: &Path) -> Result<PathBuf> {
     let root = root()?;
     let target = target_dir()?;

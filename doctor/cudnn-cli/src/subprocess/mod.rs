@@ -164,7 +164,7 @@ pub fn this_program() -> std::io::Result<Command> {
 pub fn run_command(mut command: Command, timeouts: &Timeouts) -> std::io::Result<Ended> {
     let mut streams = Streams::default();
     command.stdout(streams.stdout.open()?).stderr(streams.stderr.open()?);
-    // The parent can kill all processes of a session, which has no terminal.
+    // In a separate session without a terminal, the parent can kill all descendants.
     watch(command, streams, timeouts, true)
 }
 
@@ -175,7 +175,7 @@ pub fn run_command(mut command: Command, timeouts: &Timeouts) -> std::io::Result
 /// Returns an error if this program is not found or the system cannot start a process.
 pub fn supervise(first: &str, timeouts: &Timeouts) -> std::io::Result<Ended> {
     const LOG: &str = "CUDNN_LOGDEST_DBG";
-    // The child cannot detect a closed output, because std opens /dev/null in its place.
+    // The child would write to the /dev/null that std opens for a closed output, so check the output here.
     require_output();
     let mut command = this_program()?;
     command.arg(first).args(std::env::args_os().skip(1));
@@ -187,8 +187,8 @@ pub fn supervise(first: &str, timeouts: &Timeouts) -> std::io::Result<Ended> {
     watch(command, Streams::default(), &timeouts.for_many_steps(), false)
 }
 
-/// Starts the child and waits until it exits. With a session, all its processes are killed at the end or if this
-/// program is interrupted.
+/// Starts the child and waits until it exits. With a separate session, all descendants are killed then, and also if
+/// this program is interrupted.
 fn watch(command: Command, streams: Streams, timeouts: &Timeouts, has_session: bool) -> std::io::Result<Ended> {
     let mut running = Running::start(command, streams, timeouts, has_session)?;
     // A child without a session uses the terminal itself.

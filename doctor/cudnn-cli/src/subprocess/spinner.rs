@@ -4,12 +4,12 @@ use std::fmt::Display;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Shorter work has no spinner.
+/// Shorter work is shown without a spinner.
 const DELAY: Duration = Duration::from_millis(300);
 
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// A spinner with a text of at most 40 columns, so that terminals do not wrap it. Dropping it clears the line.
+/// A spinner with a text of at most 40 columns, which fits all terminals. Dropping it clears the line.
 pub struct Spinner {
     next: Option<Instant>,
     turns: usize,

@@ -1,4 +1,4 @@
-//! Collects the output of a child process, reduced to its beginning and end if it is long.
+//! Collects the output of a child process. Long output is reduced to the beginning and the end.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -37,13 +37,13 @@ impl Streams {
     }
 }
 
-/// The channel for the child's messages. Each begins with a secret token that the parent has sent, so that a library's
-/// output is no message.
+/// The channel for the child's messages. Each message starts with a secret token from the parent, so that the output of
+/// a library cannot be mistaken for a message.
 #[derive(Default)]
 pub(super) struct Reports {
     stream: Stream,
     token: String,
-    /// The bytes for which the channel had no room.
+    /// The bytes to send when the channel has room.
     unsent: VecDeque<u8>,
 }
 

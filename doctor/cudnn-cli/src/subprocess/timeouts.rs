@@ -7,7 +7,7 @@ use crate::child_report::{ChildStep, Work};
 /// The overall limit for a child with any number of steps.
 const TOTAL_LIMIT: Duration = Duration::from_secs(3 * 60 * 60);
 
-/// The overall limit for other children, which progress does not extend.
+/// The overall limit for other children, regardless of progress.
 const RUN_LIMIT: Duration = Duration::from_secs(20 * 60);
 
 /// The user's limit for a step raises the overall limit to this multiple, because the longest run has six steps.
@@ -41,9 +41,9 @@ impl Timeouts {
             Work::OpenDriver | Work::QueryNvml => (10, 60),
             Work::StartDriver => (30, 60),
             Work::Load | Work::LoadCuda => (20, 600),
-            // Compiling a kernel takes long without disk reads.
+            // Compiling a kernel takes long and reads little from the disk.
             Work::Compute => (120, 600),
-            // pip has its own limits.
+            // pip has separate limits.
             Work::Fetch => return (TOTAL_LIMIT, TOTAL_LIMIT),
         };
         let all = Duration::from_secs(all).max(self.timeout.unwrap_or_default());

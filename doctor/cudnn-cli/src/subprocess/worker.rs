@@ -19,9 +19,9 @@ pub struct Worker<'a>(Box<Running<'a>>);
 pub enum Answer<'a> {
     /// The child's answer. It waits for the next request.
     Message(Value, Worker<'a>),
-    /// The child exited, or was ended because it exceeded a time limit.
+    /// The child exited, or exceeded a time limit and was killed.
     Ended(Ended),
-    /// This program was interrupted, and the child was ended.
+    /// This program was interrupted, and the child was killed.
     Interrupted(Signal),
 }
 
@@ -36,7 +36,7 @@ impl<'a> Worker<'a> {
         Running::start(command, streams, timeouts, true).map(|running| Worker(Box::new(running)))
     }
 
-    /// Sends a request and waits for the answer, the first message that is no step. Calls `wait` repeatedly until then.
+    /// Sends a request and waits for the answer, which is the first message other than a step. Calls `wait` repeatedly.
     ///
     /// # Errors
     /// Returns an error if the request is too long or the child's state is unknown.

@@ -160,7 +160,7 @@ pub(crate) fn run(command: &Arguments, context: &Context, timeouts: &Timeouts, f
         return print_pending(report(&command.options, &saved_words(), context, timeouts, format), format);
     };
     let (facts, words) = (Facts::recorder(), saved_words());
-    // Create the file first, so that a failure does not waste a whole check.
+    // Create the file first, because a failure must not waste a whole check.
     let output = match saved_facts::create(file) {
         Ok(output) => output,
         Err(error) => return fail(format, format_args!("error: {error}")),
@@ -212,7 +212,7 @@ fn from_facts(file: &Path, arguments: &CheckOptions, timeouts: &Timeouts, format
     print_pending(reported, format)
 }
 
-/// The outcome of the checks with the document to print, or the outcome of the command if there is no report.
+/// The outcome of the checks with the document to print, or the outcome of the command if the checks failed.
 type PendingReport = Result<(Result<Outcome, String>, Value), Outcome>;
 
 fn print_pending(reported: PendingReport, format: Format) -> Outcome {

@@ -14,7 +14,7 @@ use cudnn_rules::context::Context;
 use super::fetch::fetch_libraries;
 use crate::demo::{DemoError, run_demo};
 
-/// The release to fetch if cuDNN is missing: the smallest one with real kernels. Windows has no JIT-only release.
+/// The smallest release with real kernels, to fetch if cuDNN is missing. JIT-only releases exist only for Linux.
 const FALLBACK_RELEASE: &str = match Os::HOST {
     Os::Windows => "windows-cu13",
     _ => "jit-cu12-9.19.0",

@@ -55,7 +55,7 @@ pub(super) fn refuse_shared(layers: &[(String, PathBuf)], variables: &[(&str, Os
     Ok(())
 }
 
-/// Resolves links in a path whose file may not exist yet.
+/// Resolves links in the path of a file that may be missing.
 fn real(file: &Path) -> PathBuf {
     let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     let in_dir = || Some(canonicalize(file.parent()?).ok()?.join(file.file_name()?));

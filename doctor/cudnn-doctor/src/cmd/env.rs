@@ -93,7 +93,7 @@ fn unloadable(dir: &Path) -> Option<String> {
     })
 }
 
-/// Explains why the search path cannot contain this directory: programs would fail or mix libraries.
+/// Explains why this directory must stay off the search path: programs would fail or mix libraries.
 fn unusable_shim(report: &InstallationReport) -> Option<String> {
     let shim = Library::Shim.name_on(report.os);
     let dir = report.dir.printable();

@@ -84,7 +84,7 @@ fn selected_shim(context: &Context) -> Result<PathBuf, String> {
     ))
 }
 
-/// Explains why a file cannot be analyzed. Reinstalling cuDNN is suggested only for cuDNN's own files.
+/// Explains why analyzing a file failed. Suggests reinstalling cuDNN only for cuDNN's own files.
 fn unreadable(file: &Path, error: &ProbeError) -> String {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let path = file.printable();

@@ -59,7 +59,7 @@ pub(super) fn update(file: &Path, sha256: Option<&str>) -> Result<InUse, Refusal
     Ok(InUse { facts, file: Some(stored), ignored: None })
 }
 
-/// Returns tomorrow's date, because a file may come from another time zone. `None` if the clock is wrong.
+/// Returns tomorrow's date, because files may come from other time zones. `None` if the clock is wrong.
 fn today() -> Option<String> {
     const DAY: u64 = 24 * 60 * 60;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs();
@@ -126,7 +126,7 @@ fn read(path: &Path, max: u64) -> Result<Vec<u8>, Refusal> {
         Opened::Other(kind) => return Err(refused(&format!("it is {kind}, not a file"))),
     };
     let mut bytes = Vec::new();
-    // If the file grows meanwhile, the hash differs.
+    // If the file grows while it is read, the hash differs.
     file.take(max).read_to_end(&mut bytes).map_err(|error| refused(&error))?;
     Ok(bytes)
 }

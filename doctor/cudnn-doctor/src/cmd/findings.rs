@@ -103,7 +103,7 @@ pub(crate) fn summary(findings: &[Finding], plan: &Plan, fix: &str) -> Option<St
     Some(format!("{}: {what}", counts.join(", ")))
 }
 
-/// Returns the summary if the selected codes have no errors or warnings.
+/// Returns the summary for selected codes without errors and warnings.
 pub(crate) fn nothing_wrong(only: &[&str]) -> String {
     match only {
         [] => "Nothing is wrong.".to_owned(),

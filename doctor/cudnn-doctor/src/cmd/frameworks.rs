@@ -80,7 +80,7 @@ fn roots(paths: &[PathBuf]) -> (Vec<&PathBuf>, Vec<String>) {
     (roots, missing)
 }
 
-/// Prints the reports. Environments without frameworks are omitted unless named, or if there are no others.
+/// Prints the reports. Environments without frameworks are omitted unless they were named, or no other exists.
 fn text(reports: &[FrameworkReport], are_named: bool, is_verbose: bool) {
     let options = ReportOptions { is_verbose, prose: &Prose::for_home() };
     let has_frameworks = |report: &&FrameworkReport| {

@@ -117,8 +117,8 @@ fn options(
     Ok(Some(LayerOptions { layers, tuned }))
 }
 
-/// Returns an error if a layer would not work with these rankings, or without any, in programs that do not set
-/// CUDNN_TUNED.
+/// Returns an error if a layer would fail with these rankings, or without any, in programs that leave CUDNN_TUNED
+/// unset.
 fn check(layers: &[(String, PathBuf)], tuned: Option<&Path>, timeouts: &Timeouts) -> Result<(), Refusal> {
     let ask = |tuned: OsString| layer_check::check(layers, &[(TUNED_VARIABLE, tuned)], timeouts);
     // Layers treat an empty variable as unset.
@@ -126,7 +126,7 @@ fn check(layers: &[(String, PathBuf)], tuned: Option<&Path>, timeouts: &Timeouts
     if std::env::join_paths([file]).is_ok() {
         return ask(file.into());
     }
-    // The variable cannot contain this path, but the file gets another name next to the drop-in.
+    // The variable would split this path, so the file gets another name, as next to the drop-in.
     let cannot_read = |error: std::io::Error| Refusal::new(format!("cannot read {}: {error}", file.printable()));
     let dir = tempfile::tempdir().map_err(cannot_read)?;
     let named = dir.path().join(TUNED_FILE);

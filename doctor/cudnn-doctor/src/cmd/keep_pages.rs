@@ -104,7 +104,7 @@ impl KeptPages {
     }
 }
 
-/// Sorts the ranges, fills small gaps, and ends the last page where the file ends.
+/// Sorts the ranges, fills small gaps, and limits the last page to the file's size.
 fn joined(mut ranges: Vec<Range<u64>>, size: u64) -> Vec<Range<u64>> {
     ranges.sort_unstable_by_key(|range| range.start);
     let mut joined: Vec<Range<u64>> = Vec::new();

@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
 struct FileRow {
     mapped: MappedLibrary,
     product: &'static str,
-    /// The version from the file, or else from the file name.
+    /// The version from the file or the file name.
     version: Option<String>,
     cuda_major: Option<u32>,
     /// The process's files that link to it, or empty if it was opened with dlopen.
@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
     let mapped =
         loaded_libraries(pid).map_err(|error| format!("cannot inspect process {pid}: {error}. {RIGHTS_HINT}"))?;
     let dependents = Dependents::new(&mapped);
-    // Keep the load order, so that the limit drops files that ld.so did not load.
+    // Keep the load order, so that the limit drops files that were loaded without ld.so.
     let mut files: Vec<(&MappedLibrary, &'static str)> =
         mapped.iter().filter_map(|mapped| Some((mapped, product(mapped)?))).collect();
     files.sort_by_key(|(mapped, _)| mapped.load_index.unwrap_or(usize::MAX));
@@ -112,7 +112,7 @@ fn row(mapped: &MappedLibrary, product: &'static str, dependents: &Dependents<'_
             let file = if is_as_on_disk(mapped) { Some(&mapped.path) } else { mapped.file.as_ref() };
             let identity = file.and_then(|file| identify_any(file, cudnn_file::library(&name)?).ok());
             let stated = identity.as_ref().and_then(|identity| identity.version).map(|version| version.to_string());
-            // `libcudnn.so.9` and `cudnn64_9.dll` contain only the major version, and the shim itself has none.
+            // `libcudnn.so.9` and `cudnn64_9.dll` contain only the major version, and the file contains no version.
             let in_name = in_name.filter(|version| version != "9");
             let beside =
                 || cudnn_file::version(&mapped.path).filter(|_| is_as_on_disk(mapped)).map(|found| found.to_string());
@@ -140,7 +140,7 @@ fn is_as_on_disk(mapped: &MappedLibrary) -> bool {
     mapped.file.as_ref().is_some_and(same)
 }
 
-/// Reports a shim that cannot find graph and would abort the process on the first call.
+/// Reports a shim that will fail to find graph and abort the process on the first call.
 fn shim_without_graph(pid: u32, rows: &[FileRow]) -> Option<String> {
     let library = |row: &FileRow| cudnn_file::library(row.mapped.path.file_name()?.to_str()?);
     let cudnn = || rows.iter().filter(|row| row.product == "cuDNN");

@@ -168,7 +168,7 @@ fn variables(
     if let Some(reports) = &arguments.explain {
         variables.push((EXPLAIN_VARIABLE, reports.into()));
     }
-    // A layer stays off if its variables are invalid, and the program would run without it.
+    // With invalid variables, a layer stays off, and the program would run without it.
     layer_check::check(&checked, &variables, timeouts)?;
     if arguments.verbose_errors {
         variables.push((cudnn_loader::VERBOSE_VARIABLE, "1".into()));
@@ -179,8 +179,7 @@ fn variables(
     Ok(variables)
 }
 
-/// Returns the NVIDIA shim that the drop-in replaces: the one that the program would load, or that of the selected
-/// cuDNN.
+/// Returns the NVIDIA shim that the drop-in replaces: the program's own, or the shim of the selected cuDNN.
 fn nvidia_shim(program: &OsStr, context: &Context) -> Option<PathBuf> {
     let simulation = find(program).and_then(program_of).and_then(|file| context.simulation(&file).ok());
     let linked = simulation.and_then(|simulation| {
@@ -197,7 +196,7 @@ fn output_file(file: &Path) -> Result<OsString, Refusal> {
     if is_relative { Ok(file.into()) } else { absolute_file(file) }
 }
 
-/// Returns the absolute path, because the program may change its working directory.
+/// The program may change the working directory, so the path must be absolute.
 pub(super) fn absolute_file(file: &Path) -> Result<OsString, Refusal> {
     let refused = |error| Refusal::new(format!("{} has no absolute path: {error}", file.printable()));
     std::path::absolute(file).map(PathBuf::into_os_string).map_err(refused)
@@ -283,7 +282,7 @@ fn layers(arguments: &Arguments) -> Option<OsString> {
     let outermost = [("capture", capture.is_some()), ("trace", trace.is_some()), ("validate", *validate)];
     let outermost = outermost.into_iter().filter(|(layer, is_on)| *is_on && !has(layer));
     list.splice(0..0, outermost.map(|(layer, _)| layer.into()));
-    // The layers, and those that each must enclose.
+    // The layers, and the inner layers that each must enclose.
     let others: [(&str, bool, &[&str]); 4] = [
         // The layer `plans` is off if another layer could change graphs below it.
         ("errata", errata.is_some(), &["plans"]),

@@ -41,7 +41,7 @@ pub(crate) fn run_convolution() -> Result<(), DemoError> {
     Ok(())
 }
 
-/// Returns the first GPU, or the reason why none is available. Driver failures are errors.
+/// Returns the first GPU, or why all are unavailable. Driver failures are errors.
 fn first_gpu() -> Result<Result<Gpu, NoGpu>, DemoError> {
     match Gpu::first() {
         Err(NoGpu::Driver(error)) => Err(driver_failure(error)),

@@ -76,7 +76,7 @@ impl Progress {
         outln!("  {name}: {time:.2} ms");
     }
 
-    /// Prints newly loaded libraries: first the loader's with their load times, then those that cuDNN opened.
+    /// Prints newly loaded libraries: first the loader's with load times, then cuDNN's.
     pub(super) fn opened(&mut self) {
         for opened in Library::WITH_API.iter().filter_map(|library| loaded_library(*library)) {
             if self.is_new(&opened.path) {

@@ -228,14 +228,14 @@ fn present_shim(state: &DropInState) -> &Path {
     if state.shim == Shim::Missing { &state.files.kept } else { &state.files.shim }
 }
 
-/// Gives a file to the owner of its directory. Only the owner can write to it, because programs ignore options of other
-/// users.
+/// Gives a file to the owner of a directory. Only the owner can write to it, because programs ignore other users'
+/// options.
 fn take_owner_for_all_readers(file: &File, dir: &Metadata) -> IoResult<()> {
     take_rights(file, dir)?;
     make_as_private_as(file, &file.metadata()?)
 }
 
-/// Writes contents to a temporary file, to which `rights` gives the permissions of the file `like`.
+/// Writes contents to a temporary file with the permissions of the file `like`.
 fn copy(content: &[u8], dir: &Path, like: &Path, rights: fn(&File, &Metadata) -> IoResult<()>) -> IoResult<TempPath> {
     let mut new = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(dir)?;
     new.write_all(content)?;
@@ -244,7 +244,7 @@ fn copy(content: &[u8], dir: &Path, like: &Path, rights: fn(&File, &Metadata) ->
     Ok(new.into_temp_path())
 }
 
-/// Gives NVIDIA's shim a second name. Hard and symbolic links are preserved if the file system supports them.
+/// Adds a second name for NVIDIA's shim. Hard and symbolic links are preserved if the file system supports them.
 fn keep(shim: &Path, kept: &Path, dir: &Path) -> IoResult<()> {
     let is_link = shim.symlink_metadata()?.is_symlink();
     // A link needs an unused name, and `make` tries names until one is free.
@@ -253,7 +253,7 @@ fn keep(shim: &Path, kept: &Path, dir: &Path) -> IoResult<()> {
     });
     let second = match second {
         Ok(second) => second.into_temp_path(),
-        // The file system has no links, or the file belongs to another user.
+        // The file system lacks links, or the file belongs to another user.
         Err(_) => {
             let second = copy(&std::fs::read(shim)?, dir, shim, take_rights)?;
             let times = std::fs::metadata(shim)?;
@@ -316,7 +316,7 @@ fn refuse_shared(state: &DropInState) -> Result<(), Refusal> {
         .help(format!("put the drop-in in front of one program instead: `{} run -- PROGRAM`", doctor())))
 }
 
-/// Refuses files in use, because Windows cannot replace a loaded file.
+/// Refuses files in use, because replacing a loaded file fails on Windows.
 fn refuse_used(dir: &Path, state: &DropInState) -> Result<(), Refusal> {
     let DropInFiles { shim, kept, layers, .. } = &state.files;
     let used = [shim, kept, layers].into_iter().find_map(|file| Some((file, users_of(file)?)));

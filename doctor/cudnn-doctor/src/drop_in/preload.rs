@@ -25,7 +25,7 @@ const MAX_SCRIPTS: usize = 4;
 /// The number of bytes read from a script.
 const MAX_LINE: u64 = 4096;
 
-/// Returns a path of this library for LD_PRELOAD, if necessary through a link to its directory.
+/// Returns a path of this library for LD_PRELOAD, if necessary through a link to the directory.
 pub(crate) fn name(library: &Path) -> Result<PathBuf, Refusal> {
     if is_noexec(library) {
         let message = format!("{} is on a file system that is mounted noexec", library.printable());

@@ -11,7 +11,7 @@ use cudnn_probe::canonicalize;
 /// The maximum number of files to examine.
 const MAX_FILES: usize = 1_000_000;
 
-/// The reason why root does not trust code or settings.
+/// Why root must not trust code or settings.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Distrust {
     /// A user other than root can change this file or directory.
@@ -20,7 +20,7 @@ pub(super) enum Distrust {
     TooMany(PathBuf),
     /// The settings in this variable, file or directory are not understood, for the reason in the second field.
     NotUnderstood(String, String),
-    /// The project's settings in the working directory, which programs of root do not read.
+    /// The project's settings in the working directory, which programs of root ignore.
     Unread(PathBuf),
 }
 
@@ -80,8 +80,8 @@ fn changed_among(mut dirs: Vec<PathBuf>, max: usize) -> Option<Distrust> {
     None
 }
 
-/// Returns the paths that this file adds to Python's search path, even if they do not exist: the lines of a `.pth`
-/// file, and quoted paths, as in finders of editable packages.
+/// Returns the existing and missing paths that this file adds to Python's search path: the lines of a `.pth` file, and
+/// quoted paths, as in finders of editable packages.
 fn named_in(file: &Path) -> Vec<PathBuf> {
     const MAX_LEN: u64 = 4 << 20;
     let text = cudnn_probe::read_bounded(file, MAX_LEN).unwrap_or_default();
@@ -126,10 +126,10 @@ pub(crate) fn changeable_by_others(path: &Path) -> Option<PathBuf> {
     place.metadata().is_ok_and(|metadata| !is_only_of_root(&metadata)).then_some(place)
 }
 
-/// Like [`changeable_by_others`], for a directory in which root's programs create temporary files with new names.
+/// Like [`changeable_by_others`], for root's temporary files with new names.
 pub(super) fn temporary_changeable_by_others(dir: &Path) -> Option<PathBuf> {
     let is_sticky = dir.metadata().is_ok_and(|metadata| is_sticky_of_root(&metadata));
-    // For an existing directory, only its own permissions can be sticky.
+    // If the directory exists, its permissions decide whether it is sticky.
     let is_temporary = |path: &PathBuf| is_sticky && path.metadata().is_ok_and(|metadata| is_sticky_of_root(&metadata));
     changeable_by_others(dir).filter(|path| !is_temporary(path))
 }

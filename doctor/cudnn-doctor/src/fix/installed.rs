@@ -76,8 +76,8 @@ impl InstalledPackages {
         PackageDifference { added, lost: lost.into_iter().filter_map(requirement).collect() }
     }
 
-    /// Returns the packages that this change may have affected: those that it names and their dependencies. `None` if
-    /// the installer's records do not list dependencies.
+    /// Returns the packages that this change may have affected: the named packages and all dependencies. `None` if the
+    /// installer's records lack dependencies.
     pub(super) fn affected_by(&self, change: &PackageChange) -> Option<BTreeSet<String>> {
         if matches!(change.site, Site::System | Site::Conda(_)) {
             return None;
@@ -143,7 +143,7 @@ impl InstalledPackages {
         { unmet }.next().or_else(|| { is_left }.next())
     }
 
-    /// Returns the first earlier package that the plan keeps, but that has changed. Dependencies are only known after a
+    /// Returns the first earlier package that has changed against the plan. Dependencies are only known after a
     /// download, so new packages and their dependencies are ignored.
     pub(super) fn disturbed(&self, before: &InstalledPackages, expected: &InstalledPackages) -> Option<String> {
         let required = self.required_by_new(before);
@@ -185,7 +185,7 @@ fn package_dirs(site: &Site) -> Vec<PathBuf> {
     if let Some(root) = site.dir().filter(|_| !matches!(site, Site::Directory { .. })) {
         dirs.extend(site_packages(&root.join("local")));
         if imports_user_packages(root) {
-            // On Windows, each Python has its own directory there.
+            // On Windows, Pythons have separate directories there.
             let bases = user_base().into_iter().flat_map(|base| entries(&base).chain([base]).collect::<Vec<_>>());
             dirs.extend(bases.flat_map(|base| site_packages(&base).collect::<Vec<_>>()));
         }

@@ -1,4 +1,4 @@
-//! Recognizes the commands of pip, uv, conda and pixi, and selects the environment variables for the programs that root runs.
+//! Recognizes the commands of pip, uv, conda and pixi, and selects the environment variables of root's programs.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -20,7 +20,7 @@ const PROXIES: [&str; 4] = ["http_proxy", "https_proxy", "all_proxy", "no_proxy"
 /// The variables that name the directory for temporary files, where installers unpack packages.
 pub(super) const TEMPORARY: [&str; 3] = ["TMPDIR", "TEMP", "TMP"];
 
-/// The variables that name certificates. Whoever can change these decides which server an installer trusts.
+/// The variables that name certificates, and so decide which servers an installer trusts.
 pub(super) const CERTIFICATES: [&str; 4] = ["SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"];
 
 /// Settings that no step needs: caches that another user may fill, a log, and variables that conda's activation sets.
@@ -89,8 +89,8 @@ impl PackageManager {
     }
 }
 
-/// Returns the variables of this process, except those that all of these commands unset. pip accepts several spellings
-/// of a name and uses the last one, which gets the usual name here.
+/// Returns the variables of this process, except variables that all of these commands unset. pip accepts several
+/// spellings of a name and uses the last one, which gets the usual name here.
 pub(super) fn variables(commands: &[&Command]) -> BTreeMap<OsString, OsString> {
     let unsets = |command: &&Command, name: &OsString| command.program == "env" && command.arguments.contains(name);
     let is_unset = |name: &OsString| !commands.is_empty() && commands.iter().all(|command| unsets(command, name));
@@ -120,7 +120,7 @@ pub(super) fn adapted(name: &OsStr, value: &OsStr) -> OsString {
     }
 }
 
-/// Makes paths absolute, because programs of root run in another directory.
+/// Makes paths absolute, because programs of root run in the root directory.
 fn with_absolute_paths(files: &OsStr, dir: &Path) -> OsString {
     let Some(files) = files.to_str() else { return files.to_owned() };
     let absolute = |file: &str| match std::path::absolute(dir.join(file)) {
@@ -147,7 +147,7 @@ fn is_passed(variable: &str, installer: Option<PackageManager>) -> bool {
         || lists.iter().any(|list| list.contains(&variable))
 }
 
-/// Returns the program that `env` starts, and its arguments.
+/// Returns the program that `env` starts, and the arguments.
 pub(super) fn started_by_env(command: &Command) -> Option<(&OsStr, &[OsString])> {
     let mut words = (command.program == "env").then_some(command.arguments.as_slice())?;
     loop {

@@ -50,7 +50,7 @@ pub(crate) struct ExecutedStep {
 #[derive(Clone, Default)]
 pub(crate) struct Undo {
     pub(crate) lines: Vec<String>,
-    /// What a person has to do, or changes that another program may have made at the same time.
+    /// Instructions for a person, or changes that another program may have made at the same time.
     pub(crate) note: Option<String>,
 }
 
@@ -81,8 +81,7 @@ pub(crate) struct Consent<'a> {
     pub(crate) output: Output,
 }
 
-/// Executes all steps of a plan except the lines that only the user's shell can run. A signal takes effect after a
-/// step.
+/// Executes all steps of a plan except the lines for the user's shell. After a signal, the running step is finished.
 pub(crate) fn execute(plan: &Plan, consent: &Consent<'_>) -> Fixed {
     let mut fixed = Fixed::default();
     let steps = plan.steps.iter().enumerate().filter(|(_, step)| !is_of_shell(&step.action));
@@ -178,7 +177,7 @@ fn execute_step(index: usize, step: &Step, planned: &State, consent: &Consent<'_
 
 /// Locks the environment that this action changes, until the installer has exited, even if the doctor is killed.
 fn lock(action: &Action) -> Result<Option<File>, String> {
-    // Other steps are short, and the drop-in locks its directory itself.
+    // Other steps are short, and the drop-in has a lock of its own.
     let is_of_installer = matches!(action, Action::Packages(_) | Action::Python(_));
     let Some(root) = action.place().filter(|root| is_of_installer && root.is_dir()) else { return Ok(None) };
     match lock_dir(root) {
@@ -228,7 +227,7 @@ impl<'a> Before<'a> {
     /// Restores what a failed step left behind, because the next check needs it: records that are still aside, unless
     /// the installer has written new ones, and holds.
     fn settle(&self, consent: &Consent<'_>, with: &With<'_>) {
-        // A record that is put back is not one that the installer has written.
+        // Decide about all records first, because a restored one would look like a new record of the installer.
         let commands: Vec<_> = self.aside.iter().map(|aside| (aside, aside.settle())).collect();
         for (aside, commands) in commands {
             let lines: Vec<Line> = commands.into_iter().flat_map(rendered).collect();
@@ -261,7 +260,7 @@ impl<'a> Before<'a> {
         };
         let is_named = |name: &str| self.is_removed(name) || has_failed && self.change.installs(name);
         let PackageDifference { added, lost } = before.compared(&after, is_named);
-        // A package that could not be installed has no record that lists its dependencies, so any change may be an
+        // Without a record of a package that failed to install, the dependencies are unknown, and any change may be an
         // effect of the step.
         let is_unknown = |requirement: &String| !after.has(package_name(requirement), self.change);
         let wanted = || self.change.install.iter().chain(&self.change.reinstall);
@@ -302,7 +301,7 @@ impl<'a> Before<'a> {
     /// Returns the lines that remove these packages and install these requirements.
     fn restoring(&self, added: Vec<String>, lost: Vec<String>) -> Vec<String> {
         let site = &self.change.site;
-        // pip cannot remove packages from such a directory, and conda provides revisions.
+        // In these directories, pip only installs packages. conda provides revisions.
         let has_no_removal = matches!(site, Site::Conda(_) | Site::Directory { .. } | Site::NewEnvironment { .. });
         if has_no_removal && !added.is_empty() {
             return Vec::new();
@@ -317,8 +316,8 @@ impl<'a> Before<'a> {
         }
         // The lines need pip if the step has added it.
         let added = added.into_iter().filter(|name| !OF_ENSUREPIP.contains(&name.as_str()));
-        // If packages own the same files, the last one installed wins. pip chooses an order of its own for the packages
-        // of one command, but replaces a directory only once.
+        // If packages own the same files, the last one installed wins. pip sorts the packages of one command, but
+        // replaces a directory only once.
         let is_directory = matches!(site, Site::Directory { .. });
         let (one_by_one, lost): (Vec<_>, Vec<_>) =
             lost.into_iter().partition(|lost| !is_directory && self.is_removed(package_name(lost)));

@@ -11,9 +11,8 @@ use super::foreign::changeable_by_others;
 use super::installed::InstalledPackages;
 use super::run::set_variables;
 
-/// Writes the installer's list of packages at this place to a new file, or its records if the installer cannot list
-/// them, for example because pip is missing. Returns `None` for places without packages and for installers without
-/// lists.
+/// Writes a list of the packages at this place to a new file. If the installer fails, for example because pip is
+/// missing, the list contains the records. Returns `None` for places without packages and for installers without lists.
 pub(super) fn write(site: &Site, installed: Option<&InstalledPackages>) -> Result<Option<PathBuf>> {
     let recorded = || match site {
         Site::Conda(_) | Site::System | Site::NewEnvironment { .. } => None,

@@ -19,9 +19,9 @@ const DRY_RUN: &str = "--dry-run";
 /// The polling interval for a running installer.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// Tries the installations that follow a removal without changing anything, and returns the reason if the installer
-/// fails. Returns the cache with pip's downloads if the user has disabled caching. Programs started by sudo are
-/// skipped, because only the step asks for the password.
+/// Tries the installations that follow a removal, and returns the reason if the installer fails. Returns the cache with
+/// pip's downloads if the user has disabled caching. Programs started by sudo are skipped, because only the step
+/// requests the password.
 pub(super) fn rehearse(step: &Step) -> Result<Option<TempDir>, String> {
     let is_of_pip = |command: &&cudnn_cli::command::Command| {
         matches!(PackageManager::of(command), Some(PackageManager::Pip | PackageManager::Uv))
@@ -57,7 +57,7 @@ fn try_to_install(command: &cudnn_cli::command::Command, cache: Option<&Path>) -
         }
         running.join()
     });
-    // If a program cannot be started, the step reports it with a better message.
+    // The step reports this error with a better message.
     let Ok(Ok(output)) = output else { return Ok(()) };
     let text = String::from_utf8_lossy(&output.stderr);
     // pip before 22.2 rejects the option by name. A missing pip causes another error, and the step installs pip.

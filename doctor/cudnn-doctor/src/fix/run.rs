@@ -54,7 +54,7 @@ fn program(command: &cudnn_cli::command::Command, with: &With<'_>) -> std::resul
     let mut child = Command::new(&command.program);
     set_variables(&mut child, command);
     use_cache(&mut child, with.cache);
-    // apt-get has no terminal here. sudo does not pass on variables.
+    // apt-get must run without a terminal, and sudo drops variables.
     let is_apt = |program: &OsStr| program == "apt-get" || program == "apt-mark";
     if command.program == "sudo" {
         ask_for_password()?;
@@ -67,7 +67,7 @@ fn program(command: &cudnn_cli::command::Command, with: &With<'_>) -> std::resul
     }
     child.args(&command.arguments).stdin(Stdio::null());
     if command.has("install") && (command.program == "apt-get" || command.has("apt-get")) {
-        // Otherwise apt-get may remove conflicting packages that the plan does not list.
+        // Otherwise apt-get may remove packages outside the plan.
         child.arg("--no-remove");
     }
     keep_from_interruption(&mut child);
@@ -108,7 +108,7 @@ fn not_found(name: &str) -> String {
     }
 }
 
-/// Lets sudo ask for the password now, because it later runs in a background process group, which cannot read from the
+/// Lets sudo request the password now, because it later runs in a background process group without access to the
 /// terminal.
 fn ask_for_password() -> std::result::Result<(), String> {
     let is_ready = Command::new("sudo").args(["-n", "true"]).stdin(Stdio::null()).stderr(Stdio::null()).status();
@@ -122,7 +122,7 @@ fn ask_for_password() -> std::result::Result<(), String> {
     }
 }
 
-/// Runs a program with its output redirected to a file, and copies the file to the output. With a pipe or a terminal,
+/// Runs a program with the output redirected to a file, and copies the file to the output. With a pipe or a terminal,
 /// an installer would fail halfway if the reader exits or the doctor is killed. The second Ctrl-C terminates the
 /// program.
 fn run_to_end(command: &mut Command, name: &str, output: Output) -> Result<ExitStatus> {

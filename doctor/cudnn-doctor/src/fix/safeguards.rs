@@ -31,7 +31,7 @@ pub(super) fn refusal(step: &Step) -> Option<String> {
     of_place.or_else(|| if is_root() { refusal_for_root(step) } else { refusal_without_rights(step) })
 }
 
-/// Returns why the installer would fail after its downloads, because this user may not change the packages.
+/// Returns why the installer would fail after the downloads, because this user lacks rights.
 fn refusal_without_rights(step: &Step) -> Option<String> {
     let Action::Packages(change) = &step.action else { return None };
     let own = commands(step).into_iter().filter(|command| command.program != "sudo");
@@ -102,7 +102,7 @@ fn refusal_of_place(change: &PackageChange) -> Option<String> {
 fn refusal_for_root(step: &Step) -> Option<String> {
     let action = &step.action;
     let mut places = places(action);
-    // The owner of a directory controls its contents.
+    // The owner of a directory controls the contents.
     if matches!(action, Action::Remove { .. }) {
         places.retain_mut(|path| path.pop());
     }
@@ -207,8 +207,8 @@ fn commands(step: &Step) -> Vec<&Command> {
     step.lines.iter().flat_map(Line::commands).collect()
 }
 
-/// Returns the programs that a command runs, the interpreters of scripts, and the directories on PATH in which another
-/// user could add a program.
+/// Returns the programs that a command runs, the interpreters of scripts, and the directories on PATH where other users
+/// could add a program.
 fn programs_of(command: &Command) -> Vec<PathBuf> {
     let named =
         [Some(command.program.as_os_str()), started_by_env(command).map(|(program, _)| program)].into_iter().flatten();

@@ -1,5 +1,5 @@
-//! Finds the settings that pip, uv, conda and pixi read, and the files and directories that these settings name.
-//! Whoever can change one of them decides which code an installation executes.
+//! Finds the settings that pip, uv, conda and pixi read, and the files and directories that these settings name. They
+//! decide which code an installation executes.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -74,7 +74,7 @@ pub(super) fn foreign_source(
     let is_read = |name: &str| installer.reads(name) && !CONDA_ROOTS.contains(&name);
     for (name, value) in variables.iter().filter(|(name, _)| is_read(name)) {
         let text = value.to_str().ok_or_else(not_utf8);
-        // conda replaces variables in its settings.
+        // conda expands variables in settings.
         let has_variable = |value: &&str| installer == PackageManager::Conda && value.contains('$');
         let text = text.and_then(|value| if has_variable(&value) { Err("contains `$`".to_owned()) } else { Ok(value) });
         match text.and_then(|value| paths_in(value, Path::new("/"))) {
@@ -132,7 +132,7 @@ fn foreign_among(mut sources: Vec<InstallerInput>) -> Option<UntrustedSource> {
     })
 }
 
-/// The reason why a local index or channel is not understood.
+/// The reason why a local index or channel is rejected.
 const PAGES: &str = "has pages or a list of packages, which may link to any file";
 
 /// Returns whether the directory is a local package index or conda channel.
@@ -146,11 +146,11 @@ fn not_utf8() -> String {
     "is not UTF-8".to_owned()
 }
 
-/// Returns the text of a file with settings, or the reason why it is not understood. Packages and programs, which
-/// contain zero bytes, count as empty. So do certificates, because no installer accepts settings that start like them.
+/// Returns the text of a file with settings, or why it cannot be understood. Packages and programs, which contain zero
+/// bytes, count as empty. So do certificates, because all installers reject settings that start like them.
 fn text_of(file: &Path) -> Result<String, String> {
     const START_LEN: u64 = 8 << 10;
-    // The marks of UTF-16 and UTF-32, whose text contains zero bytes.
+    // The marks of text in UTF-16 and UTF-32, which contains zero bytes.
     const MARKS: [&[u8]; 3] = [&[0xff, 0xfe], &[0xfe, 0xff], &[0, 0, 0xfe, 0xff]];
     if file.to_string_lossy().to_ascii_lowercase().contains(".htm") {
         return Err(PAGES.to_owned());
@@ -203,7 +203,7 @@ fn paths_in(text: &str, dir: &Path) -> Result<Vec<PathBuf>, String> {
         let value = line.split_once('=').map_or(line.as_str(), |(_, value)| value);
         paths.extend(words_in(value).into_iter().map(|word| Path::new("/").join(word)));
     }
-    // The root directory itself needs no check.
+    // Only root can change the root directory itself.
     paths.retain(|path| path.parent().is_some());
     Ok(paths)
 }

@@ -12,8 +12,7 @@ use cudnn_rules::remedy::Action;
 /// This file changes whenever a system package is installed or removed.
 pub(super) const DPKG: &str = "/var/lib/dpkg/status";
 
-/// Identifies the version of a file or directory by length, modification time and inode. `None` if the path does not
-/// exist.
+/// Identifies a version of a file or directory by length, modification time and inode. `None` if the path does not exist.
 type Stamp = Option<(u64, Option<SystemTime>, Option<u64>)>;
 
 #[derive(Debug)]
@@ -54,7 +53,7 @@ impl State {
         let changed: Vec<PathBuf> = changed_by(done).iter().map(|path| real(path)).collect();
         for (path, before) in &mut self.0 {
             let place = real(path);
-            // Changing an entry also changes its directory.
+            // Changing an entry also changes the directory.
             if changed.iter().any(|changed| place.starts_with(changed) || changed.parent() == Some(&place)) {
                 *before = stamp(path);
             }

@@ -11,7 +11,7 @@ use cudnn_rules::driver::LIBRARY;
 
 pub(crate) const COMMAND: &str = "internal-driver";
 
-/// Returns a fault of the driver that explains why a process with cuDNN ended.
+/// Returns a fault of the driver that explains why a process with cuDNN failed.
 pub(crate) fn fault(ended: &Ended, timeouts: &Timeouts) -> Option<String> {
     let step = ended.step.as_ref()?;
     if step.is_of_driver() {
@@ -22,7 +22,7 @@ pub(crate) fn fault(ended: &Ended, timeouts: &Timeouts) -> Option<String> {
     Some(format!("a process that only opened {LIBRARY}, the driver's library, {failure}"))
 }
 
-/// Runs in the child process. Does not initialize the driver.
+/// Runs in the child process. Opens the driver's library without initializing it.
 pub(crate) fn run_child() -> ExitCode {
     end_with_parent();
     open();

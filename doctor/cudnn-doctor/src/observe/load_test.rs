@@ -106,7 +106,7 @@ fn start_driver() {
     }
 }
 
-/// Reports that ld.so cannot load the driver's library. cuDNN is not at fault, even if its library needs the driver.
+/// Reports that ld.so cannot load the driver's library. cuDNN is not at fault, even if its libraries need the driver.
 fn report_damaged_driver(message: &str) {
     let text = format!("the driver's library cannot be loaded: {message}");
     report_failure(DRIVER, &text, Vec::new(), DAMAGED_HELP);
@@ -117,7 +117,7 @@ fn load_and_check(dir: &Path, parts: &Parts) {
     if let Err(error) = Options::new().path(dir).load() {
         return report_load_error(&error);
     }
-    // Each call loads a sub-library and compares its version with graph's.
+    // Each call loads a sub-library and compares the version with graph's.
     for (library, function) in VERSION_CHECKS {
         begin(Work::Load, format!("loaded {library}"));
         // SAFETY: all functions in the table have this type.
@@ -285,7 +285,7 @@ fn report_load_error(error: &LoadError) {
     }
 }
 
-/// Reports that ld.so cannot open a cuDNN library, and the file that ld.so blames.
+/// Reports that ld.so failed to open a cuDNN library, and the file that ld.so blames.
 fn report_dlopen_error(library: &Path, text: &str, message: &str, help: &str) {
     // Some cuDNN libraries are linked to the driver.
     if foreign_library::is_driver(message) {

@@ -1,4 +1,4 @@
-//! Queries NVML in a child process, because any library may have its name. NVML needs no CUDA context.
+//! Queries NVML in a child process, because any library may be called NVML. NVML works without a CUDA context.
 
 use std::ffi::OsStr;
 use std::process::ExitCode;

@@ -20,7 +20,7 @@ impl Nvml {
         }
     }
 
-    /// Returns the driver version, or an error if the text is not UTF-8.
+    /// Returns the driver version, or an error for invalid UTF-8.
     pub(super) fn driver_version(&self) -> Option<Result<String, std::str::Utf8Error>> {
         let function = self.0.nvmlSystemGetDriverVersion.as_ref().ok()?;
         // SAFETY: the function writes at most the given number of bytes.

@@ -10,7 +10,7 @@ const HOMES: [&str; 4] = ["/home/", "/users/", "\\users\\", "/var/home/"];
 
 const USERS: [&str; 4] = ["USER", "LOGNAME", "USERNAME", "SUDO_USER"];
 
-/// Words that are common in paths or do not identify a person. They are replaced only as the name of a home directory.
+/// Words that are common in paths or shared by many people. They are replaced only as the name of a home directory.
 const PUBLIC: &str = include_str!("public_names.txt");
 
 fn is_public(name: &str) -> bool {

@@ -83,7 +83,7 @@ fn each_installer_changes_its_own_packages() {
             assert_eq!(line(change.clone()), expected.replace("PIP", "/env/bin/python3 -I -m pip"), "{change:?}");
         }
     });
-    // Without the environment, the pip of another Python would run.
+    // Otherwise the pip of a different Python would run.
     assert_eq!(reinstall(&wheel("nvidia-cudnn-cu12", "9.28.0.42")), None);
 }
 

@@ -311,7 +311,7 @@ fn commands_replace_a_cudnn_for_another_cuda() {
     }
 }
 
-/// A `.pth` file adds a directory whose packages belong to the environment's Python.
+/// The environment's Python imports packages from a directory that a `.pth` file adds.
 #[test]
 fn commands_change_packages_in_a_plain_directory() {
     let world = World::new("env", true).with_wheels(wheels().path());
@@ -374,7 +374,7 @@ fn the_command_for_a_program_explains_it() {
     assert!(String::from_utf8_lossy(&shown).contains("libcudnn.so.9"), "{command}");
 }
 
-/// A wheel in a virtual environment hides the wheel of its base.
+/// A wheel in a virtual environment hides the base's wheel.
 #[test]
 fn commands_remove_a_wheel_that_hides_the_one_of_the_base() {
     let base = World::new("env", true).with_wheels(wheels().path());

@@ -9,8 +9,8 @@ use crate::world::World;
 
 const GLOBAL_DEPS: &str = "torch/lib/libtorch_global_deps.so";
 
-/// Installs PyTorch and its wheels on a machine with a GPU. PyTorch's run path leads to cuDNN and the CUDA runtime, and
-/// its Python code loads NVRTC, which the engines of this cuDNN would not find.
+/// Installs PyTorch and the required wheels on a machine with a GPU. PyTorch's run path leads to cuDNN and the CUDA
+/// runtime, and the Python code loads NVRTC, which the engines of this cuDNN would fail to find.
 fn with_pytorch(world: World) -> World {
     for package in ["torch", "cuda-libraries", "nvidia-cublas-cu12", "nvidia-cudnn-cu12", "nvidia-cuda-nvrtc-cu12"] {
         world.unpack(package);

@@ -69,7 +69,7 @@ fn commands_repair_wheels() {
     }
 }
 
-/// Metadata that is not UTF-8 makes all operations of many pip releases fail.
+/// Metadata with invalid UTF-8 makes all operations of many pip releases fail.
 #[test]
 fn commands_remove_metadata_that_pip_cannot_decode() {
     let world = World::new("env", true);
@@ -209,7 +209,7 @@ fn uv_commands_repair_environments() {
     }
 }
 
-/// For example, a system upgrade removed the Python. The commands must not run the pip of another Python.
+/// For example, a system upgrade removed the Python. The commands must not run a different Python's pip.
 #[test]
 fn commands_restore_the_missing_python_of_an_environment() {
     let dangle = |world: &World, names: &[&str]| {
@@ -392,8 +392,7 @@ fn the_drop_in_in_a_wheel_is_not_reported_as_damage() {
     }
 }
 
-/// The commands repeat `pip install --target`. If the directory has other packages, which pip would remove, none is
-/// printed.
+/// The commands repeat `pip install --target`, unless the directory contains other packages, which pip would remove.
 #[test]
 fn a_directory_of_wheels_outside_of_an_environment_is_reinstalled() {
     for others in ["", "nvidia-cublas-cu12"] {

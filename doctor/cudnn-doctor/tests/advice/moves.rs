@@ -40,7 +40,7 @@ fn commands_that_move_cudnn_update_cudnn_loader_dir() {
     }
 }
 
-/// Gives the libraries their full names, like a copy without symbolic links.
+/// Renames the libraries to their full names, like a copy without symbolic links.
 fn without_links(dir: &Path, libraries: &[Library]) {
     for library in libraries.iter().filter(|library| has_library(V9_19, **library)) {
         let file = dir.join(library.file_name());

@@ -134,7 +134,7 @@ impl Machine {
                 return Err(told("there is no end of plans", &lines));
             }
             let promised = codes(&report["after_plan"]);
-            // Some remedies wait for others, whose results are unknown.
+            // Some remedies wait for other remedies with unknown results.
             let waits = report["findings"].to_string().contains(" first, which changes");
             lines.extend(steps);
             let after = self.check(&lines);

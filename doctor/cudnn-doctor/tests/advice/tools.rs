@@ -1,6 +1,6 @@
-//! Tests commands of tools that build machines seldom have. A strict stand-in for conda, podman and wsl accepts only
+//! Tests commands of tools that are rare on build machines. A strict stand-in for conda, podman and wsl accepts only
 //! the subcommands, options and package names of their manuals, and rejects wrong quotes. If docker or podman is
-//! installed, the real tool parses its command.
+//! installed, the real tool parses the command.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

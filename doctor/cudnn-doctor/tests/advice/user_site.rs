@@ -94,7 +94,7 @@ fn commands_change_the_packages_of_a_user() {
     user.sh(&commands.join("\n"));
     assert_eq!(user.commands("--no-load", "C073"), None, "{commands:?}");
 
-    // A virtual environment with its own framework gets its own packages.
+    // A virtual environment with a framework gets separate packages.
     user.sh(&format!(
         "{PYTHON} -I -m venv --system-site-packages env && env/bin/python -I -m pip install --no-deps torch==2.8.0 --ignore-installed"
     ));

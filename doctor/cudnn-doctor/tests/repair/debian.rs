@@ -18,7 +18,7 @@ const LIB: &str =
     if cfg!(target_arch = "aarch64") { "/usr/lib/aarch64-linux-gnu" } else { "/usr/lib/x86_64-linux-gnu" };
 
 /// Mounts the overlay below `$1`, with the repository `$2` and the doctor `$3`, until the end of the input. Processes
-/// below it have no network.
+/// below it run without a network.
 const KEEPER: &str = r#"
 set -e
 mount -t tmpfs tmpfs "$1"

@@ -17,8 +17,8 @@ pub(super) struct Python {
 }
 
 impl Python {
-    /// Finds the Python of the environment at this root: the one that the settings or the program name, or else the
-    /// newest.
+    /// Finds the Python of the environment at this root, by the settings or the program. Otherwise, this is the newest
+    /// Python with a directory.
     pub(super) fn at(root: &Path, os: Os) -> Option<Self> {
         let stated = stated_minor(root);
         if os == Os::Windows {
@@ -34,7 +34,7 @@ impl Python {
         pythons.max_by_key(|python| (Some(python.minor) == stated, python.minor))
     }
 
-    /// Returns the version of a Python program from its name, or on Windows from the DLL next to it.
+    /// Returns the version of a Python program from the name, or on Windows from the DLL next to it.
     pub(super) fn from_program(program: &Path, os: Os) -> Option<Self> {
         let program = cudnn_probe::canonicalize(program).ok()?;
         if os == Os::Windows {

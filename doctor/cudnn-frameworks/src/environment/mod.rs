@@ -50,7 +50,7 @@ impl Environment {
     }
 
     fn with_python(root: PathBuf, python: Option<Python>, os: Os, host: &Host) -> Self {
-        // Variables of this system do not apply to a Python for another one.
+        // Only a Python for this system sees this system's variables.
         let variable = |name: &str| host.variable(name).filter(|_| os == Os::HOST);
         let mut dirs = ImportDirs::default();
         if let Some(path) = variable("PYTHONPATH") {
@@ -123,7 +123,7 @@ struct ImportDirs {
 }
 
 impl ImportDirs {
-    /// Adds an existing directory without its `.pth` files. Returns whether it is new.
+    /// Adds an existing directory, but not the directories in `.pth` files. Returns whether it is new.
     fn add(&mut self, dir: PathBuf) -> bool {
         let Ok(real) = cudnn_probe::canonicalize(&dir) else { return false };
         let is_new = real.leads_to_dir() && !self.known.contains(&real);
@@ -134,7 +134,8 @@ impl ImportDirs {
         is_new
     }
 
-    /// Adds an existing directory and the directories in its `.pth` files. Code in them (`import ...`) is not executed.
+    /// Adds an existing directory and the directories in `.pth` files there. Code in these files (`import ...`) is
+    /// skipped.
     fn add_site(&mut self, dir: PathBuf) {
         if !self.add(dir.clone()) {
             return;

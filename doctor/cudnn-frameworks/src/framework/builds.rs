@@ -49,7 +49,7 @@ impl Build {
         Some(release_of(self.cuda)?.0)
     }
 
-    /// Returns the tag in the versions of the build and in its index: `cu126`.
+    /// Returns the tag of the build, as in versions and package indexes: `cu126`.
     pub fn tag(&self) -> String {
         format!("cu{}", self.cuda.replace('.', ""))
     }

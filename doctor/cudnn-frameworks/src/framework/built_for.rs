@@ -1,4 +1,4 @@
-//! Determines the CUDA, cuDNN and compute capabilities that a framework was built for, from its files or else from
+//! Determines the CUDA, cuDNN and compute capabilities that a framework was built for, first from files and then from
 //! [`releases`](crate::releases).
 
 use std::collections::BTreeSet;
@@ -201,7 +201,7 @@ impl FrameworkFiles<'_> {
     }
 
     /// Returns the cuDNN version from the first of these sources: requirement, bundled copy, version file, facts. A
-    /// dependency on another major version overrides them.
+    /// dependency on a different major version overrides them.
     fn cudnn(&self, pins: &[Pin], cuda: Option<&Stated<Cuda>>) -> Option<Stated<Version>> {
         let pinned = |pin: &Pin| {
             let source = ValueSource::Requirement(pin.requirement.clone());
@@ -229,7 +229,8 @@ impl FrameworkFiles<'_> {
     }
 }
 
-/// Returns the oldest cuDNN that a requirement accepts, which is at least the one that the framework was built with.
+/// Returns the oldest cuDNN that a requirement accepts. Frameworks require at least the version that they were built
+/// with.
 fn oldest_cudnn(pin: &Pin) -> Option<Version> {
     let of_wheel = pin.package.strip_prefix("nvidia-cudnn-cu").is_some_and(|cuda| cuda.parse::<u32>().is_ok());
     let is_cudnn = of_wheel || matches!(pin.package.as_str(), "cudnn" | "libcudnn");

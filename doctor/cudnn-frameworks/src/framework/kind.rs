@@ -61,11 +61,11 @@ pub struct FrameworkKind {
     pub(crate) same_version: Vec<&'static str>,
     /// Only a part of the framework uses cuDNN; the rest works without it.
     pub is_cudnn_optional: bool,
-    /// The framework whose cuDNN it uses, if it loads none itself.
+    /// The framework that loads cuDNN for this one, if this one uses it without loading it.
     pub(crate) uses_cudnn_of: Option<UsesCudnnOf>,
     /// Programs import it next to another framework, which loads the CUDA libraries. It works with a JIT-only cuDNN.
     pub accompanies_others: bool,
-    /// How the framework compares the cuDNN that it finds with the one that it was built with.
+    /// How the framework compares the loaded cuDNN with the version from the build.
     pub comparison: Comparison,
 }
 
@@ -73,13 +73,13 @@ pub struct FrameworkKind {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UsesCudnnOf {
-    /// The [`FrameworkKind::id`] of the other framework, whose row comes first.
+    /// The [`FrameworkKind::id`] of the other framework. The other framework's row comes first.
     pub(crate) framework: &'static str,
     /// The only release of the other framework for which cuDNN is compared with the minimum in
     /// [`releases`](super::releases).
     #[serde(default)]
     pub(crate) release: Option<&'static str>,
-    /// What the framework refuses with an older cuDNN, while the rest works.
+    /// The part that refuses to work with an older cuDNN.
     #[serde(default)]
     minimum_is_for: Option<&'static str>,
 }
@@ -96,7 +96,7 @@ pub(crate) struct WithoutGpu {
 pub(crate) struct FindsWheels {
     pub(crate) function: &'static str,
     pub(crate) since: &'static str,
-    /// The first known release whose function searches the wheels of CUDA 13, which are in `nvidia/cu13`.
+    /// The first known release that searches the wheels of CUDA 13 in `nvidia/cu13`.
     pub(crate) since_for_cuda_13: &'static str,
     /// Prefixes of the libraries that the function and the module load on Linux.
     pub(crate) loads: Vec<&'static str>,
@@ -114,7 +114,7 @@ pub(crate) struct Binaries {
     pub(crate) libraries: Vec<&'static str>,
     /// Libraries that are opened in the same way, but do not affect the choice of cuDNN.
     pub(crate) also_opens: Vec<&'static str>,
-    /// If not `libraries`: the libraries of which every build contains at least one.
+    /// At least one of these libraries exists in every build. Empty if this applies to `libraries`.
     always_there: Vec<&'static str>,
     /// The library with the prebuilt kernels. `None` if no such kernels matter.
     pub(crate) kernels: Option<&'static str>,
@@ -129,19 +129,20 @@ pub(crate) struct Binaries {
     pub(crate) adds_library_bin: bool,
     /// Windows: the library that the Python code opens by path when it uses a GPU.
     pub(crate) provider: Option<&'static str>,
-    /// Windows: the variable with a directory whose `bin` is searched for CUDA instead of the working directory.
+    /// Windows: the variable with a directory, in which `bin` is searched for CUDA instead of the working directory.
     pub(crate) searches_bin_of: Option<&'static str>,
     /// The package contains cuDNN.
     contains_cudnn: bool,
 }
 
 impl Binaries {
-    /// Returns the libraries of which every build contains at least one.
+    /// Returns libraries, at least one of which exists in every build.
     pub(crate) fn always_there(&self) -> &[&'static str] {
         if self.always_there.is_empty() { &self.libraries } else { &self.always_there }
     }
 
-    /// Returns whether the framework's libraries are readable, which is necessary to prove that none needs cuDNN.
+    /// Returns whether the framework's libraries are readable. Only then can they prove that the framework works
+    /// without cuDNN.
     pub(crate) fn are_complete(&self, dir: &Path, os: Os) -> bool {
         let is_readable = |file: &PathBuf| needed(file, os).is_ok();
         let has_one = |pattern: &str| matching(dir, pattern).iter().any(is_readable);
@@ -217,8 +218,8 @@ pub(crate) struct PythonCode {
     pub(crate) first_wheel: Option<FirstWheel>,
 }
 
-/// cudnn-frontend's method: opens the library from the first directory of `LD_LIBRARY_PATH`, or from the first
-/// `nvidia/DIR/lib` of the environment's own directory, that contains it, or else by name.
+/// cudnn-frontend's method: opens the library from the first directory with it, among `LD_LIBRARY_PATH` and then
+/// `nvidia/DIR/lib` of the environment's own directory. If all lack it, opens it by name.
 #[derive(Debug, Deserialize)]
 pub(crate) struct FirstWheel {
     pub(crate) library: &'static str,
@@ -287,7 +288,7 @@ impl FrameworkKind {
         self.cpu_packages.contains(&name)
     }
 
-    /// Returns the source which says that this release has no Windows build with GPU support.
+    /// Returns the source which says that Windows builds of this release lack GPU support.
     pub fn without_gpu_on_windows(&self, version: &str) -> Option<Citation> {
         let row = self.without_gpu_on_windows.as_ref()?;
         release_of(version).is_none_or(|of| Some(of) >= release_of(row.since)).then_some(row.source)
@@ -336,7 +337,7 @@ impl FrameworkKind {
         Some(self.module.replace("{}", &cuda_in_name(&distribution.name)?.to_string()))
     }
 
-    /// Returns the module's directory, which may be in another import directory for editable packages.
+    /// Returns the module's directory. An editable package may have it in a different import directory.
     pub(crate) fn dir(&self, environment: &Environment, distribution: &Distribution) -> Option<PathBuf> {
         let module = self.module_in(distribution)?;
         let in_environment =

@@ -24,7 +24,7 @@ pub struct MissingFiles {
     pub count: usize,
 }
 
-/// Compares a package with its record. Packages without a record and editable packages have no missing files.
+/// Compares a package with the record. Packages without a record and editable packages count as complete.
 pub(crate) fn read(kind: &FrameworkKind, distribution: &Distribution, os: Os) -> MissingFiles {
     let mut missing_files = MissingFiles::default();
     let Some(module) = kind.module_in(distribution).filter(|_| !distribution.is_editable) else { return missing_files };

@@ -1,5 +1,5 @@
-//! Detects whether an aarch64 installation is for Jetson or for servers, by paths and records, because libraries do not
-//! say it.
+//! Detects whether an aarch64 installation is for Jetson or for servers. Libraries do not contain this, so paths and
+//! records are used.
 
 use cudnn_probe::facts::entries_named;
 use std::fmt;

@@ -8,9 +8,10 @@ use cudnn_probe::{Library, Version, identify_any};
 
 use super::evidence::version_in_name;
 
-/// Returns the releases of cuDNN 9 whose libraries are all here under their full names, oldest first. Linux only.
+/// Returns the releases of cuDNN 9 with all libraries in this directory under their full names, oldest first. Linux
+/// only.
 ///
-/// Archives that were unpacked over one another leave several, but the links lead to one.
+/// Archives that were unpacked over one another leave several releases, and the links lead to one of them.
 pub fn complete_releases(dir: &Path) -> Vec<Version> {
     let graph = format!("{}.", Library::Graph.linux_name());
     let files = entries_named(dir, "libcudnn_graph.so.9.*", |name| name.starts_with(&graph));

@@ -81,7 +81,7 @@ impl<'a> InstallerRecords<'a> {
             Some(Installer::Pip) => self.wheels.iter().any(|wheel| wheel.has(file)),
             Some(Installer::Conda) => conda_owner(self.dir, file).is_some(),
             Some(Installer::Dpkg) => dpkg(self.dir, file, self.host).is_some(),
-            // RPM's full cuDNN package contains all libraries, so its file lists are not read.
+            // RPM's file lists are not read, because the full cuDNN package contains all libraries.
             Some(Installer::Rpm) => true,
             _ => false,
         }
@@ -103,8 +103,8 @@ impl<'a> InstallerRecords<'a> {
     }
 }
 
-/// A wheel and its files in one directory, with lengths and sha256 hashes. If the record is missing or damaged, there
-/// are no files, and the wheel is the one that fills this directory.
+/// A wheel and the files in one directory, with lengths and sha256 hashes. A wheel that fills this directory, but has a
+/// missing or damaged record, is without files.
 struct WheelRecord {
     package: Package,
     info_dir: PathBuf,
@@ -201,7 +201,7 @@ fn interrupted_wheels(site_packages: &Path, root: &Path) -> impl Iterator<Item =
     })
 }
 
-/// Returns the cuDNN packages that pip or conda recorded in this environment, but whose main library is deleted.
+/// Returns the cuDNN packages with a deleted main library that pip or conda recorded in this environment.
 pub fn deleted_packages(root: &Path) -> Vec<Package> {
     let mut found = Vec::new();
     for site_packages in site_packages(root) {
@@ -286,7 +286,7 @@ fn dpkg(dir: &Path, file: &str, host: &Host) -> Option<Package> {
     Some(dpkg_package(&name, host))
 }
 
-/// Returns an installed Debian package and the path of its file list, if there is one.
+/// Returns an installed Debian package and the path of the file list, if there is one.
 pub fn system_package(name: &str, host: &Host) -> Option<(Package, PathBuf)> {
     let info = host.system("/var/lib/dpkg/info");
     let lists = ["", ":amd64", ":arm64"].map(|architecture| info.join(format!("{name}{architecture}.list")));
@@ -356,8 +356,8 @@ fn windows_installer(dir: &Path) -> Option<Package> {
     Some(Package::new(Installer::WindowsInstaller, "cuDNN", version, root))
 }
 
-/// Recognizes a program next to the DLLs, where application installers put them, because Windows has no run paths.
-/// Programs of the system directory are unrelated.
+/// Recognizes a program next to the DLLs. Application installers put them there, because Windows lacks run paths. The
+/// system directory contains only unrelated programs.
 fn windows_application(dir: &Path, host: &Host) -> Option<Package> {
     let system = host.variable("SystemRoot").and_then(|root| canonicalize(root).ok());
     if system.is_some_and(|system| dir.starts_with(system)) {

@@ -60,7 +60,7 @@ pub struct InstallationReport {
     pub arm_variant: Option<ArmVariant>,
     /// The major version. For versions before 9, only file names are read.
     pub major: u32,
-    /// The version of the graph library, or else of another library or in a file name.
+    /// The version of the graph library, if known. Otherwise, the version of a different library or in a file name.
     pub version: Option<Version>,
     /// The CUDA major version that most libraries were built with.
     pub cuda_major: Option<u32>,
@@ -73,7 +73,7 @@ pub struct InstallationReport {
     /// Other files that cuDNN opens instead of [`InstallationReport::libraries`], because it tries names with the
     /// version first: see [`Library::dlopen_names`]. Linux only.
     pub versioned: Vec<LibraryReport>,
-    /// Libraries of the release, or of its JIT-only package, that are missing from the directory.
+    /// Missing libraries of the release, or of the release's JIT-only package.
     pub missing: Vec<Library>,
     /// The package that the installation belongs to.
     pub package: Option<Package>,
@@ -225,7 +225,7 @@ fn is_jit_set(libraries: &[LibraryReport]) -> bool {
     has(Library::Graph) && has(Library::EnginesRuntimeCompiled) && !COMPILED.into_iter().any(has)
 }
 
-/// Reads a directory with cuDNN 8 or 7 by its file names.
+/// Reads a directory with cuDNN 8 or 7 by the file names.
 fn read_older(dir: PathBuf, host: &Host) -> Option<InstallationReport> {
     let older = |os| Some((os, older_shim(&dir, os)?));
     let (os, (major, shim)) = older(Os::Linux).or_else(|| older(Os::Windows))?;

@@ -9,9 +9,9 @@ use cudnn_os::files::{path_from_bytes, read_at};
 const MAX_OBJECTS: usize = 4096;
 const MAX_NAME_LEN: usize = 4096;
 
-/// Returns the loaded files in load order, without the program, whose entry has an empty name. The auxiliary vector
-/// leads to the program headers, then to `r_debug`, and then to the list (`<link.h>`). `None` if the kernel denies
-/// access, or if the process's libc has no such list.
+/// Returns the loaded files in load order, without the program, which has an empty name. The auxiliary vector leads to
+/// the program headers, then to `r_debug`, and then to the list (`<link.h>`). `None` if the kernel denies access, or if
+/// the process's libc lacks this list.
 pub(super) fn names(pid: u32) -> Option<Vec<PathBuf>> {
     let auxiliary = words(&std::fs::read(format!("/proc/{pid}/auxv")).ok()?);
     let memory = Memory(File::open(format!("/proc/{pid}/mem")).ok()?);

@@ -43,7 +43,7 @@ pub fn mapped_libraries(pid: u32) -> io::Result<Vec<MappedLibrary>> {
         return Err(io::Error::new(io::ErrorKind::NotFound, "the process has ended, or is a kernel thread"));
     }
     let root = PathBuf::from(format!("/proc/{pid}/root"));
-    // Other C libraries have no such list, and the kernel may deny access.
+    // Other C libraries lack this list, and the kernel may deny access.
     let order = link_map::names(pid).unwrap_or_default();
     let order: HashMap<PathBuf, usize> =
         order.iter().enumerate().rev().map(|(index, path)| (real(&root, path), index)).collect();

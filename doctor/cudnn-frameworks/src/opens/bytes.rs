@@ -43,8 +43,8 @@ pub(super) enum Uses {
     Unknown,
 }
 
-/// Returns how a library uses cuDNN, if it does and is for this machine. Reads only the headers of most libraries.
-/// Those that use CUDA, but are not linked to cuDNN, are searched until `bytes_left` is used up.
+/// Returns how a library for this machine uses cuDNN, if it does. Reads only the headers of most libraries. Libraries
+/// that use CUDA without being linked to cuDNN are searched until `bytes_left` is used up.
 pub(super) fn uses(file: &Path, bytes_left: &AtomicU64) -> Option<Uses> {
     let needed = ld_so::needed(file).ok()?;
     if needed.iter().any(|name| name.starts_with("libcudnn")) {

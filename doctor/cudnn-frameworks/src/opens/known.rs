@@ -44,7 +44,8 @@ impl Known {
         found
     }
 
-    /// Returns the release of a cuDNN file from its name or contents, or from graph next to it in case of the shim.
+    /// Returns the release of a cuDNN file from the name or contents. For the shim, this is the release of graph next
+    /// to it.
     pub(super) fn release(&self, file: &Path) -> Option<Version> {
         let name = file_name(file);
         if let Some(version) = CudnnName::parse(name).and_then(|name| name.version) {

@@ -1,5 +1,5 @@
-//! Simulates which cuDNN a framework loads: its Python code opens files, then ld.so or Windows searches for its
-//! libraries, and then cuDNN's shim opens others by name.
+//! Simulates which cuDNN a framework loads. First Python code opens files, then ld.so or Windows searches for the
+//! framework's libraries, and then cuDNN's shim opens others by name.
 
 mod bytes;
 mod known;

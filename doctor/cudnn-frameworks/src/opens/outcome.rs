@@ -34,7 +34,7 @@ pub struct Opens {
     pub has_drop_in: bool,
     /// The opened files are unknown, because no build for this system has been examined.
     pub is_unexamined: bool,
-    /// The framework does not need cuDNN, according to its files.
+    /// The files show that the framework works without cuDNN.
     pub needs_none: bool,
     /// Only some functions of the framework need cuDNN.
     pub is_optional: bool,
@@ -99,7 +99,7 @@ pub enum SearchRule {
 }
 
 impl Opens {
-    /// Returns the release that the framework sees, which is that of the loaded graph library.
+    /// Returns the release that the framework sees, because the shim calls the loaded graph library.
     pub fn version(&self) -> Option<Version> {
         let graph = self
             .cudnn

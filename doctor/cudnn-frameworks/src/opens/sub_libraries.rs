@@ -19,7 +19,7 @@ pub(crate) enum Use {
 }
 
 impl Use {
-    /// Returns the libraries that the cuDNN 9 shim opens, and those that graph opens afterwards.
+    /// Returns the libraries that the cuDNN 9 shim opens, and the libraries that graph opens afterwards.
     pub(super) fn libraries(self) -> (&'static [Library], &'static [Library]) {
         match self {
             Use::All => {

@@ -22,7 +22,8 @@ const MAX_REPORTED: usize = 32;
 pub struct Unlisted {
     /// The package.
     pub distribution: Distribution,
-    /// The files that its libraries open. A library that assembles cuDNN's name at run time is only in `users`.
+    /// The files that the package's libraries open. A library that assembles cuDNN's name at run time is only in
+    /// `users`.
     pub opens: Opens,
 }
 

@@ -1,4 +1,4 @@
-//! Simulates an environment's Python process on Windows, which uses a loaded DLL for every later request of its base
+//! Simulates an environment's Python process on Windows. A loaded DLL serves every later request with the same base
 //! name.
 
 use std::collections::HashMap;
@@ -35,7 +35,7 @@ impl DllProcess {
         let host = (Os::HOST == Os::Windows).then(|| host.clone());
         let mut facts = host.as_ref().map(ProcessFacts::from_host).unwrap_or_default();
         let root = environment.root.clone();
-        // A virtual environment starts the base Python, which has no cuDNN next to it.
+        // A virtual environment starts the base Python, and no cuDNN is next to that.
         facts.application_dir = Some(root.clone()).filter(|root| !is_virtual(root));
         let (simulation, known) = (Simulation::new(facts), known.clone());
         DllProcess { simulation, root, host, known, found_by: HashMap::new() }
@@ -57,7 +57,7 @@ impl DllProcess {
         let is_shim = |lookup: &&Lookup| CudnnName::parse(name_of(lookup)).is_some();
         let (shims, others): (Vec<&Lookup>, Vec<&Lookup>) =
             lookups.iter().filter(|lookup| is_cudnn(name_of(lookup))).partition(is_shim);
-        // An imported shim has priority over one that only Python code opens.
+        // A shim that DLLs import has priority over a shim that only Python code opens.
         let is_import = |lookup: &&&Lookup| lookup.requested_by.is_some();
         let shim = shims.iter().find(is_import).or(shims.first()).copied();
         opens.name = shim.map(|shim| name_of(shim).to_owned());

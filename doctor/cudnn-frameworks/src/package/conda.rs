@@ -41,7 +41,7 @@ pub struct CondaRecord {
     pub file: PathBuf,
 }
 
-/// Returns the records of wanted packages. Empty if this is no conda environment.
+/// Returns the records of wanted packages. Empty if this is not a conda environment.
 pub(crate) fn records(root: &Path, what: &str, is_wanted: impl Fn(&str) -> bool) -> Vec<CondaRecord> {
     let is_wanted = |file: &str| parts(file).is_some_and(|[_, _, name]| is_wanted(name));
     let mut files = entries_named(&root.join("conda-meta"), what, is_wanted);
@@ -153,7 +153,6 @@ pub fn unmet(records: &[CondaRecord]) -> Vec<String> {
 
 /// Returns whether a specification such as `cudatoolkit 11.8.* h1a2b3c4_0` accepts a version and a build, or the reason
 /// why this is unknown.
-/// Returns the reason why this cannot be determined.
 fn accepts(spec: &str, version: &str, build: &str) -> Result<bool, String> {
     let mut words = spec.strip_prefix(name(spec)).unwrap_or_default().split_whitespace();
     let (wanted, wanted_build) = (words.next().unwrap_or("*"), words.next().unwrap_or("*"));

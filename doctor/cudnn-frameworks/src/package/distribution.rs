@@ -196,7 +196,7 @@ fn report_leftover(path: PathBuf, records: &BTreeMap<String, Vec<MetadataDir>>, 
     }
 }
 
-/// Returns whether the package or directory also exists under its own name.
+/// Returns whether the package or directory also exists with the original name.
 fn has_other_copy(path: &Path, records: &BTreeMap<String, Vec<MetadataDir>>) -> bool {
     // pip replaces the first characters of a name.
     const REPLACED: [char; 16] = ['~', '-', '.', '=', '%', '_', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'];
@@ -210,7 +210,7 @@ fn has_other_copy(path: &Path, records: &BTreeMap<String, Vec<MetadataDir>>) -> 
     path.parent().is_some_and(|dir| !entries_named(dir, &format!("?{rest}"), is_copy).is_empty())
 }
 
-/// Reads the metadata if it is wanted or the directory's name lacks the version.
+/// Reads the metadata if it is wanted or the directory's name contains no version.
 fn distribution(
     name: &str,
     record: MetadataDir,

@@ -70,7 +70,7 @@ pub(super) fn condition(text: &str, platform: &Platform, extras: &[String]) -> R
 }
 
 /// Evaluates a marker. Returns the result and the extras in the marker. An invalid comparison such as `os_name ~= "x"`
-/// is `None`, and has no effect on `and` and `or`.
+/// is `None`, which `and` and `or` ignore.
 fn evaluate(text: &str, platform: &Platform, extras: &[String]) -> Option<(Option<bool>, Vec<String>)> {
     let mut parser = Parser { rest: text, platform, extras, named: Vec::new() };
     let holds = parser.any().filter(|_| parser.rest.trim_start().is_empty())?;

@@ -13,7 +13,7 @@ use crate::files::read_text;
 const MAX_LEN: u64 = 32 << 20;
 const MAX_LIBRARIES: usize = 4_000;
 const MAX_MODULES: usize = 20_000;
-/// The separators in records, because some tools write those of Windows.
+/// The separators in records, some of which were written by Windows tools.
 const SEPARATORS: [char; 2] = ['/', '\\'];
 
 /// Returns the lines of a package's record that contain this text, with `/` as separator. Empty without a record.
@@ -36,8 +36,8 @@ pub(crate) fn lines_with(info_dir: &Path, text: &str) -> Vec<String> {
     })
 }
 
-/// Returns why pip cannot uninstall a package that it or a similar tool installed, such as "has no RECORD". `None` if
-/// this user may not read the record.
+/// Returns why pip cannot uninstall a package from pip or a similar tool, such as "has no RECORD". `None` if this user
+/// lacks access to the record.
 pub fn record_damage(info_dir: &Path) -> Option<String> {
     facts::derive("damage of record", info_dir, || {
         let bytes = match read_bounded(&info_dir.join("RECORD"), MAX_LEN) {
@@ -94,7 +94,7 @@ pub(crate) fn libraries(info_dir: &Path, import_dir: &Path) -> Vec<PathBuf> {
     })
 }
 
-/// Returns the modules and libraries of a package relative to the import directory, without its tests, which are often
+/// Returns the modules and libraries of a package relative to the import directory. Skips tests, which are often
 /// deleted to make images smaller.
 pub(crate) fn modules(info_dir: &Path) -> Vec<PathBuf> {
     let text = text(info_dir);

@@ -1,5 +1,5 @@
-//! Compares the requirements of packages (`Requires-Dist`) for CUDA packages and parts of frameworks with what is
-//! installed.
+//! Compares the requirements of packages (`Requires-Dist`) for CUDA packages and parts of frameworks with the installed
+//! packages.
 
 use std::path::Path;
 use std::str::FromStr;
@@ -31,7 +31,7 @@ pub struct Pin {
     /// The normalized extra that contains the requirement (`tensorflow[and-cuda]`). No file records which extras the
     /// user has installed.
     pub extra: Option<String>,
-    /// The package whose metadata contains the requirement, if it is another one: `cuda-toolkit`.
+    /// The intermediate package that contains the requirement: `cuda-toolkit`.
     pub through: Option<String>,
 }
 
@@ -282,7 +282,7 @@ pub fn requirement_error(requirement: &str) -> Option<String> {
     Parsed::new(requirement).err()
 }
 
-/// Returns whether none of the versions in both requirements, and near them, satisfies both.
+/// Returns whether two requirements exclude each other, as far as the versions that they mention show.
 pub fn exclude_each_other(one: &str, other: &str) -> bool {
     let [Some(one), Some(other)] = [one, other].map(specifiers) else { return false };
     !is_any_allowed(&[&one, &other], &Version::new([0]))

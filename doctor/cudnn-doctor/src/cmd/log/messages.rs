@@ -11,7 +11,7 @@ use cudnn_rules::cudnn_status::meaning;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The maximum number of distinct reasons. If there are more, those that occurred once are dropped.
+/// The maximum number of distinct reasons. Beyond it, reasons that occurred once are dropped.
 const MAX_REASONS: usize = 10_000;
 
 /// The maximum length of a reason in characters. cuDNN's are shorter.
@@ -54,7 +54,7 @@ pub(super) struct Messages {
 }
 
 impl Messages {
-    /// Adds a line. Lines of an entry add no error or warning, because the log states the entry's severity.
+    /// Adds a line. The log contains the severity of entries, so their lines add neither errors nor warnings.
     pub(super) fn add(&mut self, line: &str, is_of_entry: bool) {
         let mark = mark(line);
         // The log lists the results of all calls.
@@ -90,7 +90,7 @@ impl Messages {
         }
     }
 
-    /// Adds a reason, and returns its kind if it is the innermost one.
+    /// Adds a reason, and returns the kind if this is the innermost reason.
     fn add_reason(&mut self, kind: ReasonLevel, status: &str, reason: &str) -> Option<ReasonLevel> {
         if kind == ReasonLevel::Error && status == SUCCESS {
             // A check that passed, which cuDNN lists before the innermost reason.
@@ -178,7 +178,7 @@ enum ReasonLevel {
     Warning,
 }
 
-/// Returns whether the line contains the text, in which `*` stands for any characters.
+/// Returns whether the line contains the text, where `*` matches any characters.
 fn matches(line: &str, text: &str) -> bool {
     let rest = text.split('*').try_fold(line, |rest, part| Some(rest.split_once(part)?.1));
     rest.is_some()

@@ -50,8 +50,8 @@ const MAX_LISTED: usize = 10;
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The file that CUDNN_LOGDEST_DBG named, or the output of a program, such as a pasted error. `-` reads the standard
-    /// input. cuDNN writes a log if CUDNN_LOGLEVEL_DBG is 1 (errors), 2 (warnings) or 3 (all calls). The loader's log next to
-    /// it, FILE.loader, is included.
+    /// input. cuDNN writes a log if CUDNN_LOGLEVEL_DBG is 1 (errors), 2 (warnings) or 3 (all calls). The loader's log
+    /// next to it, FILE.loader, is included.
     file: PathBuf,
 }
 
@@ -292,7 +292,7 @@ enum Part<'a> {
         text: &'a str,
         is_of_entry: bool,
     },
-    /// An entry and the number of bytes in its text.
+    /// An entry and the length of the text in bytes.
     LogEntry(LogEntry, usize),
 }
 
@@ -366,7 +366,7 @@ fn mark(line: &[u8], is_prefixed: bool) -> Option<usize> {
     (1..line.len().min(MAX_PREFIX_LEN)).find(is_mark)
 }
 
-/// Returns whether cuDNN wrote this entry, even if its last lines are missing. Other programs may print similar text.
+/// Returns whether cuDNN wrote this entry, even if the last lines are missing. Other programs may print similar text.
 fn is_written_by_cudnn(entry: &LogEntry) -> bool {
     entry.version.is_some() || entry.function.is_some() || entry.process.is_some()
 }

@@ -1,4 +1,4 @@
-//! Starts a framework's script in its Python, with the user's environment but without modules of the working directory.
+//! Starts a framework's script in the environment's Python, with the user's variables but an empty working directory.
 
 use cudnn_probe::facts;
 use std::ffi::OsString;
@@ -24,7 +24,7 @@ const SETTINGS: [(&str, &str); 4] = [
     // By default, the frameworks would reserve all GPU memory.
     ("XLA_PYTHON_CLIENT_PREALLOCATE", "false"),
     ("TF_FORCE_GPU_ALLOW_GROWTH", "true"),
-    // At this level, TensorFlow names the library that it cannot open.
+    // At this level, TensorFlow names a library that fails to load.
     ("TF_CPP_VMODULE", "dso_loader=1"),
 ];
 
@@ -42,7 +42,7 @@ fn script(framework: RunnableFramework) -> &'static str {
 pub(super) fn command(python: &Path, framework: RunnableFramework, log: &Log) -> Command {
     let mut command = Command::new(python);
     // Isolated mode (-I) would hide packages from PYTHONPATH and the user's site directory, where the fault may be.
-    // Instead, the working directory is empty, and Python 3.11 and newer do not search it.
+    // Instead, the working directory is empty, and Python 3.11 and newer ignore it.
     command.args(["-u", "-c"]).arg(format!("{COMMON}\n{}", script(framework)));
     command.current_dir(log.dir.as_ref().map_or(Path::new("/"), TempDir::path));
     command.env("PYTHONSAFEPATH", "1").env("PYTHONDONTWRITEBYTECODE", "1").env("TF_CPP_MIN_LOG_LEVEL", "0");

@@ -51,7 +51,7 @@ fn open_all(
     from: usize,
     opens: &mut Opens,
 ) {
-    // The names with an unknown full version are not found, which is harmless.
+    // If the release is unknown, the names with a full version fail, which is harmless.
     let version = version.unwrap_or(Version::new(9, 0, 0));
     for library in libraries.iter().filter(|library| opens_library(version, **library)) {
         let missing = opens.missing.len();

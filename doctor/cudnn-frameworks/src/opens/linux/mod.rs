@@ -104,7 +104,7 @@ impl LdSoProcess {
         }
     }
 
-    /// Adds files outside cuDNN that ld.so cannot load, and missing libraries other than those of CUDA and the driver.
+    /// Adds files outside cuDNN that ld.so fails to load, and missing libraries other than CUDA and driver libraries.
     fn add_others(&self, lookups: &[Lookup], opens: &mut Opens) {
         for lookup in lookups.iter().filter(|lookup| !is_cudnn(&lookup.name) && !is_of_driver(&lookup.name)) {
             opens.damaged_others.extend(Damaged::of(lookup));
@@ -152,8 +152,8 @@ impl LdSoProcess {
         }
     }
 
-    /// Records how files were found since the last call, by ld.so or by Python code. A failed load unloads its files
-    /// again.
+    /// Records how files were found since the last call, by ld.so or by Python code. Failed loads are ignored, because
+    /// the files are unloaded again.
     fn note_lookups(&mut self, is_loaded: bool, by: Option<SearchRule>) {
         let new = self.simulation.lookups().get(self.seen..).unwrap_or_default();
         for lookup in new.iter().filter(|_| is_loaded) {
