@@ -49,7 +49,7 @@ impl Command {
         self.changed_dir.as_deref()
     }
 
-    /// Names a file, so that the command must be run by the owner.
+    /// Names a file whose owner must run the command.
     pub fn by_owner_of(self, file: &Path) -> Self {
         Command { needs_root: !belongs_to_user(file), ..self }
     }

@@ -1,5 +1,5 @@
 //! Escapes untrusted text for terminals, because names and messages may contain characters that move the cursor, change
-//! colors or forge lines. No other module escapes.
+//! colors or forge lines. All escaping is done here.
 
 use std::borrow::Cow;
 use std::path::Path;

@@ -36,8 +36,8 @@ pub fn quoted_for_sh(text: impl AsRef<OsStr>) -> String {
     if is_word { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
-/// Quotes text or a path as an argument for PowerShell, and mostly for `cmd`. Invalid Unicode becomes a replacement
-/// character.
+/// Quotes text or a path as an argument for PowerShell. Most results also work in `cmd`. Invalid Unicode becomes a
+/// replacement character.
 pub fn quoted_for_powershell(text: impl AsRef<OsStr>) -> String {
     let text = text.as_ref().to_string_lossy();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || r"\/._-+=:".contains(c);

@@ -83,8 +83,8 @@ impl Shell {
                 let dir = powershell_literal(dir);
                 format!("$env:{name} = {dir} + $(if ($env:{name}) {{ '{SEPARATOR}' + $env:{name} }})")
             }
-            // `call` expands the line a second time, unlike `for`, because a batch file has already expanded it once.
-            // It also doubles `^`.
+            // `for` does not expand the line, and a batch file expands it too early, so `call` expands it again. `call`
+            // also doubles `^`.
             (Shell::Cmd, _) => {
                 let dir = for_cmd(dir.as_os_str(), &['%', '"', '^'])?;
                 format!("call set \"{name}={dir}{SEPARATOR}%{name}%\"")

@@ -19,7 +19,7 @@ const L4T_RELEASE: &str = "/etc/nv_tegra_release";
 /// A machine with a Tegra chip.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Jetson {
-    /// The chip, if a file contains a name that CUDA supports. Containers may hide it.
+    /// The chip, if a file contains the name of one that CUDA supports. Containers may hide this file.
     pub chip: Option<&'static TegraChip>,
     /// The L4T release: 36.4.3 for `R36 (release), REVISION: 4.3`.
     pub l4t: Option<Version>,

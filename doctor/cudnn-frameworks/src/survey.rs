@@ -219,7 +219,7 @@ fn with_cudnn_of(of: &UsesCudnnOf, frameworks: &[Framework], built_for: BuiltFor
     (BuiltFor { cudnn, cuda, ..built_for }, opens)
 }
 
-/// Returns the requirements in a framework's metadata, and requirements that all metadata lacks.
+/// Returns the requirements in a framework's metadata, and requirements that no metadata contains.
 fn pins(kind: &FrameworkKind, of: &Distribution, installed: &[Distribution], environment: &Environment) -> Vec<Pin> {
     let mut pins = requirement::pins(of, installed, environment);
     let twins = kind.same_version.iter().filter(|_| kind.packages.contains(&of.name.as_str()));

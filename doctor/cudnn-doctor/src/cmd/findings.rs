@@ -103,7 +103,7 @@ pub(crate) fn summary(findings: &[Finding], plan: &Plan, fix: &str) -> Option<St
     Some(format!("{}: {what}", counts.join(", ")))
 }
 
-/// Returns the summary for selected codes without errors and warnings.
+/// Returns the summary if no findings with these codes, or with any code, are errors or warnings.
 pub(crate) fn nothing_wrong(only: &[&str]) -> String {
     match only {
         [] => "Nothing is wrong.".to_owned(),

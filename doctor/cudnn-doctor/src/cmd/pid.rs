@@ -112,7 +112,7 @@ fn row(mapped: &MappedLibrary, product: &'static str, dependents: &Dependents<'_
             let file = if is_as_on_disk(mapped) { Some(&mapped.path) } else { mapped.file.as_ref() };
             let identity = file.and_then(|file| identify_any(file, cudnn_file::library(&name)?).ok());
             let stated = identity.as_ref().and_then(|identity| identity.version).map(|version| version.to_string());
-            // `libcudnn.so.9` and `cudnn64_9.dll` contain only the major version, and the file contains no version.
+            // `libcudnn.so.9` and `cudnn64_9.dll` contain only the major version, and the shim itself has none.
             let in_name = in_name.filter(|version| version != "9");
             let beside =
                 || cudnn_file::version(&mapped.path).filter(|_| is_as_on_disk(mapped)).map(|found| found.to_string());

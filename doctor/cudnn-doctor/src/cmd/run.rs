@@ -196,7 +196,7 @@ fn output_file(file: &Path) -> Result<OsString, Refusal> {
     if is_relative { Ok(file.into()) } else { absolute_file(file) }
 }
 
-/// The program may change the working directory, so the path must be absolute.
+/// Returns the absolute path, because the program may change the working directory.
 pub(super) fn absolute_file(file: &Path) -> Result<OsString, Refusal> {
     let refused = |error| Refusal::new(format!("{} has no absolute path: {error}", file.printable()));
     std::path::absolute(file).map(PathBuf::into_os_string).map_err(refused)

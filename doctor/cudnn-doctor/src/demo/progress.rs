@@ -35,7 +35,7 @@ pub(super) struct Progress {
 
 impl Progress {
     /// Makes the first call into a sub-library, then prints the loaded libraries and the time. A missing sub-library is
-    /// no failure.
+    /// not a failure.
     pub(super) fn first_call(
         &mut self,
         function: Function,

@@ -247,9 +247,9 @@ impl<'a> Before<'a> {
         }
     }
 
-    /// Returns how to restore the packages. After a failed step, these include all packages that the step names,
-    /// because their files may be damaged. Packages that are unrelated to the step get separate lines, because another
-    /// program may have changed them.
+    /// Returns how to restore the packages. These include packages that the step removed, because others may have owned
+    /// the same files, and after a failure all packages that it names, because their files may be damaged. Unrelated
+    /// packages get separate lines, because another program may have changed them.
     fn undo(&self, has_failed: bool) -> Undo {
         if let Some((dir, files)) = &self.manifest {
             let note = (manifests(dir) != *files).then(|| how_to_undo_pixi(dir));
@@ -301,7 +301,7 @@ impl<'a> Before<'a> {
     /// Returns the lines that remove these packages and install these requirements.
     fn restoring(&self, added: Vec<String>, lost: Vec<String>) -> Vec<String> {
         let site = &self.change.site;
-        // In these directories, pip only installs packages. conda provides revisions.
+        // pip cannot remove packages from these directories, and conda provides revisions.
         let has_no_removal = matches!(site, Site::Conda(_) | Site::Directory { .. } | Site::NewEnvironment { .. });
         if has_no_removal && !added.is_empty() {
             return Vec::new();

@@ -19,9 +19,9 @@ const DRY_RUN: &str = "--dry-run";
 /// The polling interval for a running installer.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// Tries the installations that follow a removal, and returns the reason if the installer fails. Returns the cache with
-/// pip's downloads if the user has disabled caching. Programs started by sudo are skipped, because only the step
-/// requests the password.
+/// Tries the installations that follow a removal with `--dry-run`, and returns the reason if the installer fails.
+/// Returns the cache with pip's downloads if the user has disabled caching. Programs started by sudo are skipped,
+/// because only the step requests the password.
 pub(super) fn rehearse(step: &Step) -> Result<Option<TempDir>, String> {
     let is_of_pip = |command: &&cudnn_cli::command::Command| {
         matches!(PackageManager::of(command), Some(PackageManager::Pip | PackageManager::Uv))

@@ -12,7 +12,7 @@ use cudnn_rules::remedy::Action;
 /// This file changes whenever a system package is installed or removed.
 pub(super) const DPKG: &str = "/var/lib/dpkg/status";
 
-/// Identifies a version of a file or directory by length, modification time and inode. `None` if the path does not exist.
+/// Identifies a version of a file or directory by length, modification time and inode. `None` for a missing path.
 type Stamp = Option<(u64, Option<SystemTime>, Option<u64>)>;
 
 #[derive(Debug)]

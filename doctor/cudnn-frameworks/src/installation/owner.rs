@@ -103,8 +103,8 @@ impl<'a> InstallerRecords<'a> {
     }
 }
 
-/// A wheel and the files in one directory, with lengths and sha256 hashes. A wheel that fills this directory, but has a
-/// missing or damaged record, is without files.
+/// A wheel and the files in one directory, with lengths and sha256 hashes. If the record is missing or damaged, there
+/// are no files, and this is the wheel that fills the directory.
 struct WheelRecord {
     package: Package,
     info_dir: PathBuf,

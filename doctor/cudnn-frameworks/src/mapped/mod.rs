@@ -85,8 +85,8 @@ impl<'a> Dependents<'a> {
         Dependents { by_name }
     }
 
-    /// Returns the files that caused this library to be loaded, because they depend on it (`DT_NEEDED`). Empty if it
-    /// was loaded with `dlopen`.
+    /// Returns the files that caused this library to be loaded: they depend on it (`DT_NEEDED`) and were loaded before.
+    /// Empty if it was loaded with `dlopen`.
     pub fn of(&self, library: &MappedLibrary) -> Vec<&'a Path> {
         let soname = links_of(library).and_then(|links| links.soname);
         let name = soname.or_else(|| Some(library.path.file_name()?.to_string_lossy().into_owned()));

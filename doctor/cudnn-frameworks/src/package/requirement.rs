@@ -263,7 +263,7 @@ pub(super) fn clause(clause: &str) -> String {
     }
 }
 
-/// Returns whether a requirement of pip, conda or apt accepts this version, or the two cannot be compared.
+/// Returns whether a requirement of pip, conda or apt accepts this version. An invalid requirement accepts all.
 pub fn allows(requirement: &str, version: &str) -> bool {
     let version = Version::from_str(version);
     specifiers(requirement).is_none_or(|specifiers| version.is_ok_and(|version| specifiers.contains(&version)))

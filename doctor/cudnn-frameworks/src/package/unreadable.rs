@@ -19,8 +19,8 @@ pub struct Unreadable {
 pub enum Repair {
     /// Reinstall the package with this normalized name and, if known, this version.
     Reinstall(String, Option<String>),
-    /// Set the directory aside, because it makes pip fail, and install the package with this normalized name and
-    /// version.
+    /// Set the directory aside, because it makes all pip commands fail, and install the package with this normalized
+    /// name and, if known, this version.
     Replace(String, Option<String>),
     /// Remove the file or directory, which no longer belongs to a package.
     Remove,

@@ -288,10 +288,8 @@ impl Summary {
 
 /// A part of the text. The lines of an entry precede the entry.
 enum Part<'a> {
-    Line {
-        text: &'a str,
-        is_of_entry: bool,
-    },
+    /// A line, and whether an entry contains it.
+    Line { text: &'a str, is_of_entry: bool },
     /// An entry and the length of the text in bytes.
     LogEntry(LogEntry, usize),
 }
