@@ -28,6 +28,7 @@ pub struct Command {
 }
 
 impl Command {
+    /// Returns the command that runs a program with these arguments.
     pub fn new<A: Into<OsString>>(program: impl Into<OsString>, arguments: impl IntoIterator<Item = A>) -> Self {
         Command { program: program.into(), arguments: Vec::new(), needs_root: false, changed_dir: None }.and(arguments)
     }

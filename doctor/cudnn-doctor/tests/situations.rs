@@ -481,8 +481,8 @@ fn a_shim_that_ld_so_skips_is_blamed_instead_of_the_search_path() {
 
 /// What ld.so (glibc 2.36) does if the first of two directories contains something other than a library:
 ///
-/// - A directory, an empty file and any text end the search with an error. A named pipe is opened, which waits for a
-/// writer.
+/// - A directory, an empty file and any text end the search with an error.
+/// - A named pipe is opened, which waits for a writer.
 /// - A socket and a loop of links end the search of `LD_LIBRARY_PATH`, with an error that omits the path.
 /// - A dangling link and an unreadable file are skipped.
 #[test]
