@@ -157,7 +157,7 @@ pub fn this_program() -> std::io::Result<Command> {
     Ok(command)
 }
 
-/// Runs a command that sends such messages.
+/// Runs another command, such as a framework's Python, which may also report steps and messages.
 ///
 /// # Errors
 /// Returns an error if the program is not found or the system cannot start a process.
