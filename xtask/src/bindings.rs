@@ -1,5 +1,4 @@
-//! Implements `cargo xtask bindings`, which generates the checked-in bindings from the headers of the newest pinned
-//! release.
+//! `cargo xtask bindings`: generates the checked-in bindings from the headers of the newest pinned release.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +8,6 @@ use cudnn_fetch::{Network, RELEASES, Release};
 use crate::command::{Result, root};
 use crate::pins;
 
-/// The directory of the generated files in the workspace.
 const BINDINGS: &str = "cudnn-sys/src/generated";
 
 pub(crate) fn write() -> Result<()> {
@@ -37,12 +35,11 @@ pub(crate) fn check() -> Result<()> {
     Err(format!("not up to date: {}; run `cargo xtask bindings`", stale.join(", ")).into())
 }
 
-/// Returns the generated files that differ from the checked-in ones.
+/// Returns generated files that differ from the checked-in ones.
 pub(crate) fn differing<'a>(root: &Path, files: &'a [File]) -> impl Iterator<Item = &'a File> {
     files.iter().filter(move |file| std::fs::read_to_string(path(root, &file.name)).unwrap_or_default() != file.text)
 }
 
-/// Returns the path of a checked-in generated file.
 pub(crate) fn path(root: &Path, name: &str) -> PathBuf {
     let dir = match name {
         cudnn_bindgen::ANNOTATIONS => "cudnn-sys/bindgen/src/generated",
@@ -53,8 +50,7 @@ pub(crate) fn path(root: &Path, name: &str) -> PathBuf {
     root.join(dir).join(name)
 }
 
-/// Generates the files from the headers of a release. `unknown_since` is the release of names that are otherwise
-/// undated.
+/// Generates the files from the headers of a release. `unknown_since` is the release of undated names.
 pub(crate) fn generate(root: &Path, release: &'static Release, unknown_since: Option<String>) -> Result<Vec<File>> {
     let wheel = cudnn_fetch::fetch(release, Network::Allowed)?;
     if std::env::var_os("LIBCLANG_PATH").is_none() {

@@ -1,13 +1,12 @@
-//! What all commands share: their result, the root of the workspace, and the programs that they run.
+//! Results, the root of the workspace, and other programs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The result of a command. The error is a message for a person.
 pub(crate) type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
 
-/// Returns the root of the workspace in which `cargo xtask` was run. cargo passes the path of this package at run time.
-/// The compiled-in path would belong to the checkout that built the program.
+/// Returns the root of the workspace in which `cargo xtask` runs, by cargo's variable at run time. The path at compile
+/// time may belong to another checkout.
 pub(crate) fn root() -> Result<PathBuf> {
     let package = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
     let root = package.as_deref().and_then(|package| package.parent());
@@ -15,20 +14,20 @@ pub(crate) fn root() -> Result<PathBuf> {
     Ok(root.canonicalize()?)
 }
 
-/// Returns the cargo that runs this program, in a directory.
+/// Returns cargo in a directory.
 pub(crate) fn cargo(dir: &Path) -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(dir);
     cargo
 }
 
-/// Runs a program, which must succeed, with the output of this one.
+/// Runs a program, which must succeed.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let status = command.status().map_err(|error| format!("cannot start {command:?}: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("{command:?} exited with {status}").into()) }
 }
 
-/// Runs a program, which must succeed, and returns its output.
+/// Runs a program, which must succeed, and returns the output.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let output = command.output().map_err(|error| format!("cannot start {command:?}: {error}"))?;
     if !output.status.success() {

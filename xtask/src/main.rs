@@ -76,7 +76,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns whether these are exclusively options with these names, each followed by a value.
+/// Returns whether these are only options with these names, each followed by a value.
 fn has_options(arguments: &[&str], names: &[&str]) -> bool {
     arguments.chunks(2).all(|option| matches!(option, [name, _] if names.contains(name)))
 }

@@ -1,5 +1,5 @@
-//! Implements `cargo xtask newest`, which queries the package index and NVIDIA's list for newer releases of cuDNN, and
-//! tests those of the index.
+//! `cargo xtask newest`: looks for newer releases of cuDNN in the package index and NVIDIA's list, and tests the
+//! releases of the index.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -9,14 +9,14 @@ use cudnn_fetch::{RELEASES, Release};
 use crate::command::{Result, cargo, output, root, run};
 use crate::pins::{self, Version};
 
-/// The tests of release-specific behavior, without the measurements. They include the newest pin.
+/// The tests of release-specific behavior, which include the newest pin.
 const MATRIX: [&str; 8] =
     ["releases", "layers", "loader", "abi", "drop_in_abi", "function_table", "identify", "report"];
 
-/// NVIDIA's list of the releases that have archives, which appear before or without wheels.
+/// NVIDIA's list of releases with archives, possibly without wheels.
 const NVIDIA: &str = "https://developer.download.nvidia.com/compute/cudnn/redist/";
 
-/// Pins every newer release, as `release` does, and runs [`MATRIX`].
+/// Pins every newer release like `release`, and runs [`MATRIX`].
 pub(crate) fn pin_and_test() -> Result<()> {
     let root = root()?;
     let mut newer = BTreeSet::new();
@@ -34,10 +34,10 @@ pub(crate) fn pin_and_test() -> Result<()> {
     if newer.is_empty() {
         println!("No release is newer than the pinned ones. Testing the newest one.");
     }
-    // A release that needs manual changes is still tested, and the command fails at the end.
+    // A release that needs manual changes is tested, too.
     let mut failures = Vec::new();
     for version in newer.iter().map(Version::text) {
-        // A new process, because the list of pins is compiled into xtask.
+        // The list of pins is compiled into xtask, so use a new process.
         if run(cargo(&root).args(["xtask", "release", &version])).is_err() {
             failures.push(format!("{version} needs changes by hand"));
         }
@@ -51,7 +51,6 @@ pub(crate) fn pin_and_test() -> Result<()> {
     if failures.is_empty() { Ok(()) } else { Err(failures.join("\n").into()) }
 }
 
-/// Reads the releases of cuDNN 9 in NVIDIA's list.
 fn listed_by_nvidia() -> Result<Vec<Version>> {
     let mut curl = Command::new("curl");
     curl.args("--fail --silent --show-error --location --max-time 60 --max-filesize 10M".split(' ')).arg(NVIDIA);
@@ -59,14 +58,14 @@ fn listed_by_nvidia() -> Result<Vec<Version>> {
     if listed.is_empty() { Err(format!("{NVIDIA} names no release of cuDNN 9").into()) } else { Ok(listed) }
 }
 
-/// Returns the releases of cuDNN 9 that a page names: `redistrib_9.28.1.json`.
+/// Returns the releases of cuDNN 9 on a page with names such as `redistrib_9.28.1.json`.
 fn archives(page: &str) -> Vec<Version> {
     let names = page.split("redistrib_").skip(1).filter_map(|rest| rest.split_once(".json"));
     let listed = names.map(|(version, _)| version).filter(|version| version.starts_with("9."));
     listed.filter_map(|version| Version::parse(version).ok()).collect()
 }
 
-/// Describes the releases in NVIDIA's list that are newer than the newest pin and missing in the package index.
+/// Describes the releases that are newer than the newest pin and missing in the package index.
 fn compared(listed: &[Version], indexed: &BTreeSet<Version>, pinned: &Version) -> String {
     let indexed: BTreeSet<String> = indexed.iter().chain([pinned]).map(Version::release).collect();
     let is_only_listed = |version: &&Version| *version > pinned && !indexed.contains(&version.release());
@@ -78,19 +77,17 @@ fn compared(listed: &[Version], indexed: &BTreeSet<Version>, pinned: &Version) -
     }
 }
 
-/// Returns the packages with lines of pins.
 pub(crate) fn packages() -> BTreeSet<&'static str> {
     pins::newest_of_lines(RELEASES).iter().map(|release| release.package).collect()
 }
 
-/// Returns the newest pinned version of a package.
 fn newest_pin(package: &str) -> Result<Version> {
     let pinned = RELEASES.iter().filter(|release: &&Release| release.package == package);
     let versions: Result<Vec<Version>> = pinned.map(|release| Version::parse(release.version)).collect();
     versions?.into_iter().max().ok_or_else(|| format!("{package} is not pinned").into())
 }
 
-/// Queries pip for the versions of a package that this machine can install.
+/// Returns the versions of a package that this machine can install.
 pub(crate) fn published(package: &str) -> Result<Vec<Version>> {
     let mut pip = cudnn_fetch::pip(&root()?);
     pip.args(["--disable-pip-version-check", "--no-input", "index", "versions", package]);
@@ -99,7 +96,7 @@ pub(crate) fn published(package: &str) -> Result<Vec<Version>> {
     if versions.is_empty() { Err(format!("pip listed no version of {package}:\n{text}").into()) } else { Ok(versions) }
 }
 
-/// Reads the versions of cuDNN 9 in the output of `pip index versions`.
+/// Parses the versions of cuDNN 9 in the output of `pip index versions`.
 fn versions(text: &str) -> Vec<Version> {
     let line = text.lines().find_map(|line| line.trim().strip_prefix("Available versions:"));
     let listed = line.unwrap_or_default().split(',').map(str::trim);
@@ -127,7 +124,6 @@ mod tests {
         let names =
             ["cudnn/", "redistrib_8.9.7.json", "redistrib_9.28.1.json", "redistrib_9.29.0.json", "redistrib_9.json"];
         let listed = archives(&names.map(row).concat());
-        // Each name is in the link and in its text.
         assert_eq!(listed, ["9.28.1", "9.28.1", "9.29.0", "9.29.0"].map(version));
         let pinned = version("9.28.1.4");
         for (indexed, expected) in [

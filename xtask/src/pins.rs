@@ -1,4 +1,4 @@
-//! Provides the list of pinned wheels as data: the newest of every line, and the file that contains the list.
+//! The list of pinned wheels, and the file that contains it.
 
 use std::cmp::Reverse;
 use std::fmt::Write;
@@ -6,10 +6,9 @@ use std::fmt::Write;
 use crate::command::Result;
 use cudnn_fetch::Release;
 
-/// The file with the list, in the workspace.
 pub(crate) const FILE: &str = "doctor/cudnn-fetch/src/generated/releases.rs";
 
-/// A cuDNN release of three numbers, `9.28.0`, or four, `9.28.0.42`.
+/// A cuDNN release of three or four numbers, such as `9.28.0` or `9.28.0.42`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Version(Vec<u32>);
 
@@ -22,29 +21,27 @@ impl Version {
             .ok_or_else(|| format!("{text:?} is not a cuDNN version such as 9.29.0 or 9.29.0.42").into())
     }
 
-    /// Returns `9.28.0`, without the build number.
+    /// Returns the version without the build number, such as `9.28.0`.
     pub(crate) fn release(&self) -> String {
         let numbers: Vec<String> = self.0.iter().take(3).map(ToString::to_string).collect();
         numbers.join(".")
     }
 
-    /// Returns all numbers, separated by dots.
     pub(crate) fn text(&self) -> String {
         let numbers: Vec<String> = self.0.iter().map(ToString::to_string).collect();
         numbers.join(".")
     }
 
-    /// Returns pip's version specifier for this build, or for any build of this release.
+    /// Returns pip's specifier for this build, or for any build of this release.
     pub(crate) fn specifier(&self) -> String {
         format!("=={}{}", self.text(), if self.0.len() == 3 { ".*" } else { "" })
     }
 }
 
-/// The lines that stay at an old release, which the demo and the quick tests use as a small cuDNN.
+/// The lines that stay at a small old release for the demo and the quick tests.
 const HELD: [&str; 2] = ["jit-cu12", "aarch64-jit-cu12"];
 
-/// Returns the newest pin of every line of cuDNN's wheels (`cu12`, `jit-cu13`, ...), in the order of the list, except
-/// for the lines that stay at an old release.
+/// Returns the newest pin of every line of cuDNN's wheels (`cu12`, `jit-cu13`, ...), except for the lines in [`HELD`].
 pub(crate) fn newest_of_lines(releases: &'static [Release]) -> Vec<&'static Release> {
     let mut newest: Vec<&'static Release> = Vec::new();
     for release in releases.iter().filter(|release| release.line().is_some_and(|line| !HELD.contains(&line))) {
@@ -57,15 +54,15 @@ pub(crate) fn newest_of_lines(releases: &'static [Release]) -> Vec<&'static Rele
     newest
 }
 
-/// Returns the release whose headers the bindings are generated from: the newest pin for this machine. Headers are the
-/// same for all CUDA major versions, so the smaller of two wheels is used.
+/// Returns the newest pin for this machine, as the source of headers for the bindings. All CUDA major versions have the
+/// same headers, so the smaller wheel is used.
 pub(crate) fn newest(releases: &'static [Release]) -> Result<&'static Release> {
     let here = releases.iter().filter(|release| release.is_cudnn() && release.platform.is_none());
     here.max_by_key(|release| (release.cudnn_version(), Reverse(release.megabytes)))
         .ok_or_else(|| format!("{FILE} has no release of cuDNN").into())
 }
 
-/// Returns the list with a pin added in the order of its line, or replacing the pin with the same identifier.
+/// Returns the list with a pin added to its line, or replacing the pin with the same identifier.
 pub(crate) fn with(releases: &[Release], added: Release) -> Vec<Release> {
     let mut list = releases.to_vec();
     if let Some(same) = list.iter_mut().find(|release| release.id == added.id) {
@@ -80,7 +77,7 @@ pub(crate) fn with(releases: &[Release], added: Release) -> Vec<Release> {
     list
 }
 
-/// The text of [`FILE`], as rustfmt formats it.
+/// Returns the text of [`FILE`], as rustfmt formats it.
 pub(crate) fn source(releases: &[Release]) -> String {
     let mut text = String::from(
         "// Written by `cargo xtask release`, which keeps the entries and no comments.\n\n/// The pinned wheels. The JIT wheels \

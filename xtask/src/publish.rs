@@ -1,5 +1,5 @@
-//! Implements `cargo xtask publish --dry-run`, which performs all steps of a publication on the package index except
-//! the upload. Works on a copy of the checkout with the package names for the index.
+//! `cargo xtask publish --dry-run`: performs all steps of a publication except the upload, in a copy of the checkout
+//! with the package names for the index.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,13 +7,12 @@ use std::process::Command;
 use crate::command::{Result, cargo, output, root, run};
 use serde_json::Value as Json;
 
-/// The packages whose name belongs to another project on the index, and their names there. The library name, the
-/// directory and the package name in the repository stay the same.
+/// Packages with a different name on the index, because another project owns the first name.
 const RENAMED: [(&str, &str); 1] = [("cudnn-sys", "cudnn-shim-sys")];
 
-/// Copies the current files of the checkout `$1`, committed or not, with its commit to `$2`. cargo writes the commit and
-/// the path in the repository into a package, and the index uses them to resolve a README's relative links. Also
-/// removes our packages' unpacked sources, which cargo would reuse for a package of the same name and version.
+/// Copies the current files of the checkout `$1`, committed or not, with the commit to `$2`. cargo writes the commit
+/// and the path into a package, so that the index can resolve relative links of a README. Also removes unpacked
+/// sources, which cargo would reuse for a package of the same name and version.
 const COPY: &str = r#"
 set -euo pipefail
 # A hook that runs this program sets these variables.
@@ -29,7 +28,7 @@ done | tar --create --null --files-from=- | tar --extract --directory="$2"
 git -C "$2" reset --quiet
 "#;
 
-/// Packages, checks and builds all publishable packages, and prints the decisions that a person must make first.
+/// Packages, checks and builds all publishable packages, and prints the decisions to make first.
 pub(crate) fn dry_run(repository: Option<&str>) -> Result<()> {
     let root = root()?;
     let dir = root.join("target/publish");
@@ -58,14 +57,14 @@ pub(crate) fn dry_run(repository: Option<&str>) -> Result<()> {
         std::fs::remove_dir_all(&target)?;
     }
     let mut publish = cargo_elsewhere(&workspace);
-    // At least the names in the copy differ from the commit.
+    // The copy has other names than the commit.
     publish.args(["publish", "--workspace", "--dry-run", "--allow-dirty", "--target-dir"]).arg(target);
     run(&mut publish)?;
     print_decisions(&packages, &workspace, repository);
     Ok(())
 }
 
-/// Renames a package in its manifest and in the workspace's dependencies, through which all other packages refer to it.
+/// Renames a package in the manifest and in the workspace's dependencies, to which other packages refer.
 fn rename(workspace: &Path, name: &str, new_name: &str) -> Result<()> {
     let dependency = format!("\n{name} = {{ ");
     replace(&workspace.join("Cargo.toml"), &dependency, &format!("{dependency}package = {new_name:?}, "))?;
@@ -74,7 +73,7 @@ fn rename(workspace: &Path, name: &str, new_name: &str) -> Result<()> {
     replace(&workspace.join(name).join("Cargo.toml"), &format!("[package]\nname = {name:?}\n"), &renamed)
 }
 
-/// Replaces a text that occurs once in a file.
+/// Replaces a text that must occur once in a file.
 fn replace(path: &Path, old: &str, new: &str) -> Result<()> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
     if text.matches(old).count() != 1 {
@@ -83,7 +82,6 @@ fn replace(path: &Path, old: &str, new: &str) -> Result<()> {
     Ok(std::fs::write(path, text.replace(old, new))?)
 }
 
-/// Returns cargo's metadata of the publishable packages.
 fn packages(workspace: &Path) -> Result<Vec<Json>> {
     let metadata = output(cargo_elsewhere(workspace).args(["metadata", "--no-deps", "--format-version", "1"]))?;
     let metadata: Json = serde_json::from_str(&metadata)?;
@@ -93,12 +91,11 @@ fn packages(workspace: &Path) -> Result<Vec<Json>> {
     Ok(packages.iter().filter(|package| !is_private(package)).cloned().collect())
 }
 
-/// Returns a text in cargo's metadata of a package, or an empty text.
 fn field<'a>(package: &'a Json, name: &str) -> &'a str {
     package.get(name).and_then(Json::as_str).unwrap_or_default()
 }
 
-/// Returns data that the index requires of a package, or that users would miss.
+/// Returns missing data that the index requires or users expect.
 fn missing(workspace: &Path, package: &Json) -> Result<Vec<String>> {
     let name = field(package, "name");
     let mut faults = Vec::new();
@@ -122,10 +119,9 @@ fn missing(workspace: &Path, package: &Json) -> Result<Vec<String>> {
     Ok(faults)
 }
 
-/// Fails if another project owns the name on the package index. If a crate of this repository already owns it, a new
-/// version can be published.
+/// Fails if another project owns the name on the index.
 fn check_name(name: &str, repository: Option<&str>) -> Result<()> {
-    // Runs outside the workspace, where cargo would describe the local package.
+    // Inside the workspace, cargo would describe the local package.
     let mut info = cargo_elsewhere(&std::env::temp_dir());
     let answer = info.args(["info", "--registry", "crates-io", name]).output();
     let answer = answer.map_err(|error| format!("cannot start {info:?}: {error}"))?;
@@ -149,7 +145,6 @@ fn check_name(name: &str, repository: Option<&str>) -> Result<()> {
     .into())
 }
 
-/// Prints the open decisions, and the command that publishes.
 fn print_decisions(packages: &[Json], workspace: &Path, repository: Option<&str>) {
     println!("\nDecide before the first upload (docs/releasing.md):");
     for (name, name_there) in RENAMED {
@@ -173,7 +168,7 @@ fn print_decisions(packages: &[Json], workspace: &Path, repository: Option<&str>
     println!("  cargo publish --workspace --allow-dirty --manifest-path {}", workspace.join("Cargo.toml").display());
 }
 
-/// Returns cargo for another workspace than this one, without the variables that would redirect it.
+/// Returns cargo for a different workspace, without variables that would redirect it.
 fn cargo_elsewhere(dir: &Path) -> Command {
     let mut command = cargo(dir);
     command.env_remove("CARGO_TARGET_DIR").env_remove("CARGO_MANIFEST_DIR");
@@ -200,7 +195,7 @@ mod tests {
             assert!(package.starts_with("[lib]\nname = \"cudnn_sys\"\n\n[package]\nname = \"cudnn-shim-sys\"\n"));
             assert!(rename(copy.path(), name, new_name).is_err());
         }
-        // No member of the workspace refers to a renamed package differently.
+        // All members of the workspace refer to a renamed package in this way.
         for member in packages(&root().unwrap()).unwrap() {
             let manifest = std::fs::read_to_string(field(&member, "manifest_path")).unwrap();
             assert!(!manifest.contains("cudnn-sys = { path"), "{manifest}");

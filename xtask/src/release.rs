@@ -1,4 +1,4 @@
-//! Implements `cargo xtask release`, which updates the repository for a new cuDNN release, as far as that is automatic.
+//! `cargo xtask release`: updates the repository for a new cuDNN release, as far as possible.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,15 +14,14 @@ use crate::newest;
 use crate::pins::{self, Version};
 use crate::wheels::{self, Wheel};
 
-/// The results of the command, for the final summary.
 #[derive(Default)]
 struct Summary {
     changes: Vec<String>,
-    /// The problems that a person must fix by hand.
+    /// The problems to fix by hand.
     problems: Vec<String>,
-    /// New attributes of descriptors. The headers do not state the elements that they take.
+    /// New attributes of descriptors. The headers omit the elements that they take.
     undescribed: Vec<String>,
-    /// The files that a person should review, after the text that they contain.
+    /// Texts, with the files that contain them and need a review.
     to_review: Vec<(String, Vec<String>)>,
 }
 
@@ -79,8 +78,8 @@ pub(crate) fn run(version: &str, dry_run: bool) -> Result<()> {
     }
 }
 
-/// Fails if the package index has an unpinned release between the pins and this one. The headers state no date for some
-/// names, which would get the wrong first release.
+/// Fails if the package index has an unpinned release between the pins and this one. The headers date some names only
+/// by the order of releases.
 fn check_order(version: &Version) -> Result<()> {
     let pinned = Version::parse(pins::newest(RELEASES)?.version)?;
     let mut published = Vec::new();
@@ -103,11 +102,8 @@ fn skipped(published: Vec<Version>, pinned: &Version, version: &Version) -> Opti
     published.into_iter().filter(is_between).min()
 }
 
-/// Returns a file as it was last committed, so that a repeated run makes the same comparison. Returns an empty text if
-/// the file is new.
-///
-/// # Errors
-/// Fails if git cannot read the repository.
+/// Returns a file as of the last commit, so that repeated runs make the same comparison. Returns an empty text for a
+/// new file.
 fn committed(root: &Path, path: &Path) -> Result<String> {
     let name = path.strip_prefix(root).unwrap_or(path);
     let git = |arguments: &[&str]| output(Command::new("git").arg("-C").arg(root).args(arguments));
@@ -118,7 +114,7 @@ fn committed(root: &Path, path: &Path) -> Result<String> {
     git(&["show", &format!("HEAD:./{name}")])
 }
 
-/// Returns the identifier of the pin that a release supersedes: the newest pin of the same line in this file.
+/// Returns the pin that a release supersedes: the newest one of the same line in this file.
 fn superseded<'a>(release: &Release, pins: &'a str) -> Option<&'a str> {
     let line = release.line()?;
     let version = |id: &str| Version::parse(id.strip_prefix(line)?.strip_prefix('-')?).ok();
@@ -127,7 +123,6 @@ fn superseded<'a>(release: &Release, pins: &'a str) -> Option<&'a str> {
     (former < version(release.id)?).then_some(id)
 }
 
-/// Adds the pages that state the release of the last committed bindings.
 fn review_pages(root: &Path, version: &Version, summary: &mut Summary) -> Result<()> {
     let former = committed(root, &bindings::path(root, "version.txt"))?;
     let former = former.trim();
@@ -138,22 +133,21 @@ fn review_pages(root: &Path, version: &Version, summary: &mut Summary) -> Result
     Ok(())
 }
 
-/// Returns the files below these paths that name a release. Measurements and the changelog are excluded, because they
-/// describe the past.
+/// Returns the files below these paths that name a release. Measurements and the changelog describe the past.
 fn files_naming(root: &Path, name: &str, paths: &[&str]) -> Result<Vec<String>> {
     // `windows-cu13-9.0.0` must not match `cu13-9.0.0`.
     let pattern = format!("(^|[^a-z0-9-]){}($|[^0-9.]|[.]$|[.][^0-9])", name.replace('.', "[.]"));
     let mut grep = Command::new("git");
     grep.arg("-C").arg(root).args(["grep", "-lE", &pattern, "--"]).args(paths);
     let output = grep.args([":!docs/measurements", ":!CHANGELOG.md"]).arg(format!(":!{}", pins::FILE)).output()?;
-    // 1 means that no file contains it.
+    // No file contains it.
     if !matches!(output.status.code(), Some(0 | 1)) {
         return Err(format!("git grep: {}", String::from_utf8_lossy(&output.stderr)).into());
     }
     Ok(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
 }
 
-/// Returns headers that the generator does not know, and headers that differ between the wheels of a release.
+/// Returns headers that the generator does not know, or that differ between the wheels of a release.
 fn header_problems(newest: &str, include: &Path, all: &[(&Release, PathBuf)]) -> Result<Vec<String>> {
     let unknown = |header| format!("{header} is a new header; add it to cudnn-sys/bindgen/src/module.rs and headers/");
     let mut problems: Vec<String> = cudnn_bindgen::headers_without_module(include)?.iter().map(unknown).collect();
@@ -164,8 +158,7 @@ fn header_problems(newest: &str, include: &Path, all: &[(&Release, PathBuf)]) ->
     Ok(problems)
 }
 
-/// Returns the names of headers with different contents in another directory. Headers that are missing there are
-/// ignored.
+/// Returns the names of headers in another directory that are new or different there.
 fn differing_headers(include: &Path, other: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(other)? {
@@ -178,7 +171,7 @@ fn differing_headers(include: &Path, other: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Finds the wheels of a release, one per line of pins, and converts them to pins.
+/// Finds the wheels of a release for each line of pins, and converts them to pins.
 fn resolve(root: &Path, version: &Version, summary: &mut Summary) -> Result<Vec<(&'static Release, Vec<PathBuf>)>> {
     let wheels = root.join("target/wheels");
     let mut added = Vec::new();
@@ -233,7 +226,7 @@ fn resolve(root: &Path, version: &Version, summary: &mut Summary) -> Result<Vec<
     Ok(added)
 }
 
-/// Puts a release into the cache, from wheels that were already downloaded.
+/// Puts a release into the cache from downloaded wheels.
 fn unpack(release: &'static Release, wheels: &[PathBuf]) -> Result<PathBuf> {
     let wheels: Vec<String> = wheels.iter().map(|dir| dir.display().to_string()).collect();
     let settings = [("PIP_FIND_LINKS", wheels.join(" ")), ("PIP_NO_INDEX", "1".to_owned())];
@@ -258,7 +251,6 @@ fn leak(text: &str) -> &'static str {
     text.to_owned().leak()
 }
 
-/// Writes a file of the workspace if the content changes.
 fn update(root: &Path, dry_run: bool, path: &Path, text: &str, summary: &mut Summary) -> Result<()> {
     let old = std::fs::read_to_string(path).unwrap_or_default();
     if old == text {
@@ -274,7 +266,7 @@ fn update(root: &Path, dry_run: bool, path: &Path, text: &str, summary: &mut Sum
     Ok(())
 }
 
-/// Returns how the libraries of a wheel differ from the libraries that the probe expects in this release.
+/// Returns how the libraries of a wheel differ from the probe's expectation.
 fn library_problems(release: &Release, version: &Version, lib_dir: &Path) -> Result<Vec<String>> {
     let os = if release.is_windows() { Os::Windows } else { Os::Linux };
     let (id, version) = (release.id, version.release().parse::<cudnn_probe::Version>()?);
@@ -300,7 +292,7 @@ fn library_problems(release: &Release, version: &Version, lib_dir: &Path) -> Res
     Ok(problems)
 }
 
-/// Lists declarations that are new in the headers, and declarations that were removed from them.
+/// Lists new and removed declarations.
 fn compare(root: &Path, files: &[File], summary: &mut Summary) -> Result<()> {
     let text = |name: &str| files.iter().find(|file| file.name == name).map_or("", |file| &file.text);
     let former = Version::parse(committed(root, &bindings::path(root, "version.txt"))?.trim()).ok();
@@ -328,12 +320,10 @@ fn compare(root: &Path, files: &[File], summary: &mut Summary) -> Result<()> {
     Ok(())
 }
 
-/// Returns the annotations of all names.
 fn rows(annotations: &str) -> BTreeMap<&str, &str> {
     annotations.lines().skip(1).filter_map(|row| row.split_once(' ')).collect()
 }
 
-/// Returns the first release in an item's annotations.
 fn since(annotations: &str) -> Option<Version> {
     Version::parse(annotations.strip_prefix("new-in=")?.split(';').next()?).ok()
 }

@@ -1,9 +1,8 @@
-//! Downloads wheels from the package index through pip, and determines the newest version, the sha256 and the size.
+//! Downloads wheels through pip, and determines their version, sha256 and size.
 
 use crate::command::Result;
 use std::path::{Path, PathBuf};
 
-/// A downloaded wheel.
 pub(crate) struct Wheel {
     pub(crate) dir: PathBuf,
     pub(crate) version: String,
@@ -11,8 +10,8 @@ pub(crate) struct Wheel {
     pub(crate) len: u64,
 }
 
-/// Downloads the newest wheel of a package that a specifier (`==9.28.0.*`) allows, into a new directory below `wheels`.
-/// Returns `None` if no version matches.
+/// Downloads the newest wheel of a package that a specifier such as `==9.28.0.*` allows. Returns `None` if the index
+/// lacks one.
 pub(crate) fn download(wheels: &Path, package: &str, specifier: &str, platform: &str) -> Result<Option<Wheel>> {
     let dir = wheels.join(format!("{package}{specifier}-{platform}").replace("==", "-").replace(".*", ""));
     std::fs::create_dir_all(&dir)?;
@@ -25,7 +24,7 @@ pub(crate) fn download(wheels: &Path, package: &str, specifier: &str, platform: 
     let output = pip.output().map_err(|error| format!("cannot start {:?}: {error}", pip.get_program()))?;
     if !output.status.success() {
         let message = String::from_utf8_lossy(&output.stderr);
-        // pip lists the versions that it found. An empty list means that pip could not reach the index.
+        // If this list is empty, pip failed to reach the index.
         if message.contains("Could not find a version") && !message.contains("(from versions: none)") {
             return Ok(None);
         }
@@ -40,7 +39,7 @@ pub(crate) fn download(wheels: &Path, package: &str, specifier: &str, platform: 
     Ok(Some(Wheel { version, sha256, len: file.metadata()?.len(), dir }))
 }
 
-/// The platform tags that a wheel may have. pip compares the tags that it is given literally.
+/// Returns the platform tags that a wheel may have, because pip compares tags literally.
 fn tags(platform: &str) -> Vec<String> {
     let Some(architecture) = platform.strip_prefix("linux_") else { return vec![platform.to_owned()] };
     let mut tags: Vec<String> = (17..=39).map(|minor| format!("manylinux_2_{minor}_{architecture}")).collect();

@@ -9,7 +9,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-/// Adds the paths of all Markdown files in `dir` and below, relative to `docs`.
+/// Adds all Markdown files below `dir`, relative to `docs`.
 fn pages(docs: &Path, dir: &Path, found: &mut BTreeSet<String>) {
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
@@ -35,7 +35,6 @@ fn every_page_is_in_the_table_of_contents() {
     assert!(missing.is_empty(), "add these pages to docs/SUMMARY.md: {missing:?}");
 }
 
-/// `book/pages.py` makes a page of every file with data.
 #[test]
 fn every_file_with_data_is_a_page_of_the_site() {
     let script = fs::read_to_string(root().join("book/pages.py")).unwrap();
@@ -64,7 +63,7 @@ fn the_readme_counts_the_aborts_of_the_fault_matrix() {
     assert!(readme.contains(&stated), "the README lacks: {stated}");
 }
 
-/// Splits a record in the format of CSV.
+/// Splits a record of a CSV file.
 fn fields(record: &str) -> Vec<String> {
     let mut fields = vec![String::new()];
     let mut is_quoted = false;

@@ -1,10 +1,10 @@
-//! Checks that diagnosing code queries the system only through `cudnn_probe::facts`. Otherwise, saved facts would be
-//! incomplete. Code that changes the system (`fix`, `install`) must read it directly, and is not listed here.
+//! Checks that diagnosing code queries the system only through `cudnn_probe::facts`, because otherwise saved facts
+//! would be incomplete. Code that changes the system (`fix`, `install`) reads it directly.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::{Path, PathBuf};
 
-/// The directories and files with diagnosing code, below the root.
+/// Diagnosing code, below the root.
 const DIAGNOSING: [&str; 23] = [
     "cudnn-probe/src/layers.rs",
     "cudnn-probe/src/ld_so",
@@ -52,7 +52,7 @@ const READS: [&str; 17] = [
     ".symlink_metadata()",
 ];
 
-/// Parts of lines that only process a result, or provide one.
+/// Parts of lines that process or provide a result.
 const ANSWERS: [&str; 3] = ["kind.is_", "metadata.is_", "file_type()"];
 
 #[test]
@@ -86,7 +86,7 @@ fn collect(place: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// Returns the lines of a source file outside of test modules, with their numbers.
+/// Returns the numbered lines of a source file outside of test modules.
 fn without_tests(source: &str) -> Vec<(usize, &str)> {
     let mut is_test = false;
     let mut lines = Vec::new();

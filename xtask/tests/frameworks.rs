@@ -1,4 +1,4 @@
-//! Updates facts about framework releases from an index of files, in the format of the package index.
+//! Updates facts about framework releases from an index of files.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::path::Path;
@@ -35,7 +35,7 @@ impl Index {
         std::fs::write(self.0.path().join("facts.json"), format!("{{\n{}\n}}\n", sections.join(",\n"))).unwrap();
     }
 
-    /// Publishes releases: each has a file name, whether it was withdrawn, and requirements.
+    /// Publishes releases: the file name, whether it was withdrawn, and the requirements.
     fn publish(&self, releases: &[(&str, bool, &[&str])]) {
         let dir = self.0.path().join("simple");
         std::fs::create_dir_all(&dir).unwrap();
@@ -109,7 +109,6 @@ fn a_release_with_other_requirements_becomes_a_row() {
     assert_eq!(data["newest"][0]["version"], "2.10");
     assert!(data["facts"][0]["note"] == "old" && data["facts"][1]["note"].is_null(), "{data}");
     assert!(data["facts"][1]["date"].as_str().unwrap() > "2026" && data["facts"][1]["evidence"] == "metadata");
-    // No release is newer now.
     assert!(index.update(&["--check"]).status.success());
 }
 
@@ -144,7 +143,6 @@ fn a_release_that_requires_no_cudnn_is_left_to_a_person() {
     assert!(stderr.starts_with("cannot read from the package index: file://"), "{stderr}");
 }
 
-/// The script writes one line per row.
 #[test]
 fn the_checked_in_file_has_the_format_of_the_script() {
     let text = std::fs::read_to_string(format!("{ROOT}/doctor/cudnn-frameworks/data/frameworks.json")).unwrap();

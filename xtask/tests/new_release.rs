@@ -1,5 +1,4 @@
-//! Generates bindings from headers that the generator does not know. Declarations that it cannot place or date must
-//! cause an error that names them.
+//! Generates bindings from unknown headers. Errors must name declarations that the generator cannot place or date.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
@@ -7,7 +6,7 @@ use std::path::Path;
 use cudnn_bindgen::{File, Source, generate};
 use support::{TempDir, release};
 
-/// Returns the headers of a real release, with this text inserted before the declarations of one of them.
+/// Returns headers of a real release, with this text inserted before the declarations of one of them.
 fn headers(include: &Path, name: &str, added: &str) -> TempDir {
     let dir = TempDir::new();
     for entry in std::fs::read_dir(include).unwrap() {

@@ -1,12 +1,11 @@
-//! Checks that only the crate `cudnn-os` depends on the operating system: the `src` of other crates must not contain
-//! `cfg(target_os)`, `cfg(unix)` or `cfg(windows)`. Exempt are tests, benchmarks, examples, and the DLL links of
-//! `cudnn-sys`. Unit tests in `src` use `cfg(all(test, unix))` or `cfg_attr(windows, ignore = "reason")`.
+//! Checks that only `cudnn-os` depends on the operating system: `src` of other crates must not contain
+//! `cfg(target_os)`, `cfg(unix)` or `cfg(windows)`. Unit tests may use `cfg(all(test, unix))` or `cfg_attr(windows,
+//! ignore = "reason")`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::{Path, PathBuf};
 
-/// Directories and files that may use such conditions, below the root. The declarations of `cudnn-sys` name the DLLs
-/// that contain them, and the package `tests` contains only tests.
+/// Exempt directories. The declarations of `cudnn-sys` name their DLLs, and the package `tests` contains only tests.
 const ALLOWED: [&str; 3] = ["cudnn-os/src", "cudnn-sys/src", "tests"];
 
 #[test]
@@ -28,7 +27,6 @@ fn only_one_crate_depends_on_the_operating_system() {
     assert!(asking.is_empty(), "move these to cudnn-os: {asking:#?}");
 }
 
-/// Collects the Rust files in all `src` directories below a directory.
 fn collect(dir: &Path, files: &mut Vec<PathBuf>) {
     for path in std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()) {
         let name = path.file_name().unwrap().to_str().unwrap();
@@ -40,7 +38,7 @@ fn collect(dir: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// Returns the lines of a source file that ask for the operating system, without those of tests.
+/// Returns a source file's lines that ask for the operating system outside of tests.
 fn lines_that_ask(source: &str) -> Vec<String> {
     let is_code = |line: &&str| !line.starts_with("//") && !line.contains("'cfg(") && !line.contains("\"windows\"");
     let is_test = |line: &str| line.contains("cfg(all(test, ") || line.contains("ignore = ");

@@ -1,10 +1,9 @@
-//! Checks that the README of every publishable crate explains how to depend on it by path or by git. The names on the
-//! package index are either free or owned by others. Also checks that the README lists the crate's examples.
+//! Checks that the README of each publishable crate explains how to depend on it by path or git, because others may own
+//! its name on the package index, and that it lists the examples.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
 
-/// The directories of the crates that are to be published, below the root.
 fn published(root: &Path) -> Vec<String> {
     let workspace = std::fs::read_to_string(root.join("Cargo.toml")).unwrap();
     let (_, members) = workspace.split_once("members = [").unwrap();
@@ -23,11 +22,11 @@ fn every_readme_says_how_to_depend_on_the_crate() {
     let published = published(root);
     assert!(published.len() >= 11, "{published:?}");
     for dir in published {
-        // The lines of a paragraph are wrapped anywhere.
+        // Paragraphs are wrapped anywhere.
         let text = std::fs::read_to_string(root.join(&dir).join("README.md")).unwrap().replace('\n', " ");
         let manifest = std::fs::read_to_string(root.join(&dir).join("Cargo.toml")).unwrap();
         let name = manifest.split('"').nth(1).unwrap();
-        // Warns readers who would type the usual command.
+        // Readers might type the usual command.
         let reason = if name == "cudnn-sys" { "by another author" } else { "is an unrelated, abandoned project" };
         assert!(text.contains(reason), "{name}: {reason}");
         let is_warned = |after: &str| after.split('.').take(3).any(|text| text.contains("abandoned crate"));

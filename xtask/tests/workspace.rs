@@ -1,6 +1,4 @@
-//! Checks the workspace as a whole: commands in a copied checkout use the copy, builds do not overwrite each other's
-//! libraries, packages depend only on packages in the same or a lower tier, only the doctor depends on its rules, the
-//! loader compiles fast, and workflows pin their actions.
+//! Checks the workspace: copied checkouts, file names of builds, dependencies, the loader's cold build, and workflows.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
@@ -11,7 +9,7 @@ use std::process::Command;
 fn commands_use_the_checkout_that_cargo_names() {
     let copy = std::env::temp_dir().join(format!("xtask-copy-{}", std::process::id()));
     std::fs::create_dir_all(copy.join("xtask")).unwrap();
-    // A fake cargo that records the working directory and fails.
+    // A fake cargo records the working directory and fails.
     let cargo = copy.join("cargo");
     support::write_program(&cargo, "#!/bin/sh\npwd > \"${0%/*}/started-in\"\nexit 1\n");
     let output = Command::new(env!("CARGO_BIN_EXE_xtask"))
@@ -27,9 +25,8 @@ fn commands_use_the_checkout_that_cargo_names() {
     let _ = std::fs::remove_dir_all(copy);
 }
 
-/// Cargo uses the same file names for a cdylib in every build. If the package also contained a Rust library, every
-/// build with other features would replace it, and programs could be linked to a library that they were not compiled
-/// with.
+/// Cargo uses the same file names for a cdylib in every build. With a Rust library in the package, builds with other
+/// features would replace it, and programs would link to the wrong one.
 #[test]
 fn a_shared_library_is_a_package_of_its_own() {
     let metadata = metadata();
@@ -44,7 +41,7 @@ fn a_shared_library_is_a_package_of_its_own() {
     }
 }
 
-/// The doctor and the lab depend on the core, and the lab also on what both commands share. Tests may use everything.
+/// The doctor and the lab depend on the core, and the lab also on code that both share.
 #[test]
 fn dependencies_point_from_the_doctor_and_the_lab_to_the_core() {
     const SHARED: [&str; 2] = ["cudnn-cli", "cudnn-fetch"];
@@ -74,7 +71,6 @@ fn dependencies_point_from_the_doctor_and_the_lab_to_the_core() {
     assert_eq!(seen.len(), 5, "{seen:?}");
 }
 
-/// The rules know neither the command line nor what computes on GPUs, and nothing below the command knows the rules.
 #[test]
 fn only_the_doctor_depends_on_the_rules() {
     let metadata = metadata();
@@ -90,7 +86,7 @@ fn only_the_doctor_depends_on_the_rules() {
     }
 }
 
-/// Each crate and feature costs the users of the loader seconds in a cold build.
+/// Each crate and feature takes seconds of a cold build.
 #[test]
 fn the_loader_compiles_few_crates_and_no_code_for_tools() {
     let output = cargo(&[
@@ -113,7 +109,6 @@ fn the_loader_compiles_few_crates_and_no_code_for_tools() {
         .map(|line| {
             let mut words = line.split_whitespace().filter(|word| !word.starts_with('(') && !word.ends_with(')'));
             let name = words.next().unwrap();
-            // The version comes before the features.
             words.nth(1).map_or(name.to_owned(), |features| format!("{name} {features}"))
         })
         .collect();
@@ -132,8 +127,8 @@ fn the_loader_compiles_few_crates_and_no_code_for_tools() {
     assert!(crates.contains("cudnn-probe"), "{crates:#?}");
 }
 
-/// Returns cargo's metadata of the workspace's packages. A tag can move to code that nobody has reviewed. In YAML, a
-/// colon in an unquoted command starts a new key, which invalidates the whole workflow.
+/// A tag can move to unreviewed code. In YAML, a colon in an unquoted command starts a new key, which invalidates the
+/// workflow.
 #[test]
 fn workflows_pin_their_actions_and_quote_colons() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.github/workflows");
@@ -159,7 +154,6 @@ fn metadata() -> serde_json::Value {
     serde_json::from_slice(&cargo(&["metadata", "--format-version", "1", "--no-deps", "--offline"])).unwrap()
 }
 
-/// Runs cargo in the workspace and returns the output.
 fn cargo(args: &[&str]) -> Vec<u8> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");

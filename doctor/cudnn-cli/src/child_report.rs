@@ -1,6 +1,5 @@
-//! Sends messages from a child process of this program to its parent, and receives requests. They use standard input as
-//! a channel, because libraries may print to stdout and stderr. Every message starts with a token that the child first
-//! reads from the channel.
+//! Sends messages from a child process to its parent, and receives requests. The channel is standard input, because
+//! libraries may print to stdout and stderr. Each message begins with a token that the child has read from the channel.
 
 use std::io::{BufRead, Read};
 use std::sync::OnceLock;
@@ -8,7 +7,7 @@ use std::sync::OnceLock;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// The type of work done in a step, which determines the time limit.
+/// The kind of work, which determines the time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Work {
     /// Open one of the driver's libraries.
@@ -17,13 +16,13 @@ pub enum Work {
     QueryNvml,
     /// Initialize the driver.
     StartDriver,
-    /// Load a cuDNN library, directly or by calling a function for the first time.
+    /// Load a cuDNN library, possibly by the first call of a function.
     Load,
     /// Load a CUDA library that cuDNN opens.
     LoadCuda,
     /// Compute.
     Compute,
-    /// Fetch a release. pip enforces separate limits.
+    /// Fetch a release, with pip's own limits.
     Fetch,
 }
 
@@ -34,7 +33,6 @@ pub const TOKEN_LEN: usize = 32;
 pub const MAX_MESSAGE_LEN: usize = 64 << 20;
 
 impl Work {
-    /// Describes the work in a word or two.
     pub(crate) fn activity(self) -> &'static str {
         match self {
             Work::OpenDriver | Work::QueryNvml | Work::StartDriver => "asking the driver",
@@ -50,44 +48,43 @@ impl Work {
 pub struct ChildStep {
     /// The type of work.
     pub work: Work,
-    /// A description that fits after "while it", such as `loaded libcudnn_ops.so.9`.
+    /// A text to follow "while it", such as `loaded libcudnn_ops.so.9`.
     pub text: String,
-    /// The number of the part of the request that the step is for, if the request has parts.
+    /// The number of the request's part that the step is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<usize>,
 }
 
 impl ChildStep {
-    /// Parses the step in a message.
+    /// Parses a message that is a step.
     pub fn parse(message: &Value) -> Option<ChildStep> {
         ChildStep::deserialize(message).ok()
     }
 
-    /// Returns whether the step involves the driver rather than cuDNN.
+    /// Returns whether the step uses the driver, but not cuDNN.
     pub fn is_of_driver(&self) -> bool {
         matches!(self.work, Work::OpenDriver | Work::QueryNvml | Work::StartDriver)
     }
 }
 
-/// Notifies the parent that a step starts.
+/// Tells the parent that a step starts.
 pub fn begin(work: Work, text: impl Into<String>) {
     begin_part(work, text, None);
 }
 
-/// Notifies the parent that a step for this part of the request starts.
+/// Tells the parent that a step for this part of the request starts.
 pub fn begin_part(work: Work, text: impl Into<String>, part: Option<usize>) {
     send(&json!(ChildStep { work, text: text.into(), part }));
 }
 
-/// Sends a message to the parent, if there is one. The first message must be sent before loading any library that
-/// could read the token.
+/// Sends a message to the parent, if there is one. The first message must precede the loading of libraries, which could
+/// read the token.
 pub fn send(message: &Value) {
     let Some(token) = token() else { return };
-    // Without a parent, the message is discarded.
     let _ = cudnn_os::pipes::report(format!("{token}{message}\n").as_bytes());
 }
 
-/// Waits for the parent's next request. Returns `None` if the parent has closed the channel.
+/// Waits for the next request. Returns `None` if the parent has closed the channel.
 pub fn receive() -> Option<Vec<u8>> {
     token()?;
     let mut line = Vec::new();
@@ -95,7 +92,7 @@ pub fn receive() -> Option<Vec<u8>> {
     line.ends_with(b"\n").then_some(line)
 }
 
-/// Returns the parent's token, or `None` if standard input is not a channel to this program.
+/// Returns the token, if standard input is a channel to this program.
 fn token() -> Option<&'static str> {
     static TOKEN: OnceLock<Option<String>> = OnceLock::new();
     TOKEN.get_or_init(read_token).as_deref()

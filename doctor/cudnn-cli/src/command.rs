@@ -1,4 +1,4 @@
-//! Represents a command for the user to run, quoted for the shell of this system.
+//! A command for the user to run, quoted for the shell.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -9,22 +9,21 @@ use cudnn_probe::Os;
 use crate::quoting::quoted;
 use crate::rights::{belongs_to_user, is_of_root};
 
-/// The PowerShell cmdlet that moves a file or directory. Only PowerShell can run it.
+/// PowerShell's own command to move a file or directory.
 pub const MOVE_ITEM: &str = "Move-Item";
 
-/// The PowerShell cmdlet that removes a file or directory. Only PowerShell can run it.
+/// PowerShell's own command to remove a file or directory.
 pub const REMOVE_ITEM: &str = "Remove-Item";
 
-/// A command for the user to run. `Display` quotes the arguments for a POSIX shell, or for PowerShell on Windows.
+/// A command for the user to run. `Display` quotes it for the default shell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// The program: a path, or a name that is looked up on `PATH`.
+    /// A path, or a name on `PATH`.
     pub program: OsString,
-    /// The arguments, without the program.
+    /// The arguments.
     pub arguments: Vec<OsString>,
-    /// The command changes files that only root can change.
+    /// Whether only root can change the files that the command changes.
     needs_root: bool,
-    /// The directory that the command changes.
     changed_dir: Option<PathBuf>,
 }
 
@@ -40,18 +39,18 @@ impl Command {
         self
     }
 
-    /// Sets the directory that the command changes. It may not exist yet.
+    /// Sets the directory that the command changes, which may be missing.
     pub fn changing(self, dir: impl AsRef<Path>) -> Self {
         let dir = dir.as_ref();
         Command { needs_root: is_of_root(dir), changed_dir: Some(dir.to_owned()), ..self }
     }
 
-    /// Returns the directory that the command changes, if it was set.
+    /// Returns the directory that the command changes, if it is set.
     pub fn changed_dir(&self) -> Option<&Path> {
         self.changed_dir.as_deref()
     }
 
-    /// Sets a file whose owner must run the command.
+    /// Names a file whose owner must run the command.
     pub fn by_owner_of(self, file: &Path) -> Self {
         Command { needs_root: !belongs_to_user(file), ..self }
     }
@@ -62,7 +61,7 @@ impl Command {
         Command { program: program.into(), arguments, ..self }
     }
 
-    /// Returns whether another user would need root privileges to run the command.
+    /// Returns whether other users need root's rights to run the command.
     pub fn needs_root(&self) -> bool {
         self.needs_root || ["apt-get", "apt-mark", "ldconfig"].iter().any(|program| self.program == *program)
     }
@@ -76,15 +75,15 @@ impl Command {
 impl fmt::Display for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let program = quoted(&self.program);
-        // PowerShell evaluates a quoted string as a value instead of running it.
+        // PowerShell prints a quoted string instead of running it.
         let call = if Os::HOST == Os::Windows && program.starts_with(['"', '\'']) { "& " } else { "" };
         write!(f, "{call}{program}")?;
         self.arguments.iter().try_for_each(|argument| write!(f, " {}", quoted(argument)))
     }
 }
 
-/// Joins commands into one line for a POSIX shell, where each command runs only if the previous one succeeded. Windows
-/// PowerShell does not support `&&`, so on Windows all commands run in order.
+/// Joins commands into one line, so that each runs only if the previous one succeeded. Windows PowerShell lacks `&&`,
+/// so all commands run there.
 pub fn command_line(commands: &[Command]) -> String {
     commands.iter().map(Command::to_string).collect::<Vec<_>>().join(match Os::HOST {
         Os::Windows => "; ",
@@ -102,8 +101,8 @@ mod tests {
             ("apt-get", "/nowhere", true),
             ("apt-mark", "/nowhere", true),
             ("pip", "/usr", Os::HOST == Os::Linux),
-            // Neither directory exists. The nearest existing parent of the first belongs to root, the other is writable
-            // for all.
+            // Both directories are missing. The first one's nearest existing parent belongs to root, but everybody can
+            // write to `/tmp`.
             ("pip", "/opt/x/y", Os::HOST == Os::Linux),
             ("pip", "/tmp/cudnn-doctor-nowhere/y", false),
         ] {

@@ -1,12 +1,12 @@
-//! Escapes untrusted text for terminals. File names, package names, process names, variables and library messages may
-//! contain characters that move the cursor, change colors or forge lines. All escaping is done here.
+//! Escapes untrusted text for terminals, because names and messages may contain characters that move the cursor, change
+//! colors or forge lines. All escaping is done here.
 
 use std::borrow::Cow;
 use std::path::Path;
 
 use cudnn_os::escape::{is_unsafe, one_line};
 
-/// Text that can be printed safely on one line.
+/// Text that can be printed on one line.
 pub trait Printable {
     /// Returns the text with unsafe characters and line breaks escaped.
     fn printable(&self) -> String;
@@ -24,24 +24,24 @@ impl Printable for Path {
     }
 }
 
-/// Escapes multi-line text while preserving its line breaks. This is the last safeguard before the terminal.
+/// Escapes the lines of a text. This is the last safeguard before the terminal.
 pub fn lines(text: &str) -> Cow<'_, str> {
     replace(text, |c| c != '\n' && is_unsafe(c), |c| c.escape_default().to_string())
 }
 
-/// Escapes a JSON document for printing. Unsafe characters can only occur in strings, where JSON escapes are valid.
+/// Escapes a JSON document for a terminal. Unsafe characters are only in strings, which allow escapes.
 pub fn json(document: &str) -> Cow<'_, str> {
-    // JSON encodes a character beyond 16 bits as a surrogate pair.
+    // JSON uses surrogate pairs.
     let escape = |c: char| c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect();
     replace(document, |c| c != '\n' && is_unsafe(c), escape)
 }
 
-/// Removes the control sequences with which programs color text on terminals.
+/// Removes control sequences, such as colors.
 pub fn text_without_colors(text: &str) -> String {
     anstream::adapter::strip_str(text).to_string()
 }
 
-/// Like [`text_without_colors`], for text that need not be UTF-8.
+/// Like [`text_without_colors`], for text that may not be UTF-8.
 pub fn without_colors(text: Vec<u8>) -> Vec<u8> {
     if text.contains(&0x1b) { anstream::adapter::strip_bytes(&text).into_vec() } else { text }
 }

@@ -1,4 +1,4 @@
-//! The help with subcommands in groups, manual pages, and completions for shells.
+//! The help with groups of subcommands, manual pages, and completions.
 
 use std::ffi::OsString;
 
@@ -8,14 +8,14 @@ use clap_complete::Shell;
 use crate::output::{self, CommandResult, Format, Outcome};
 use crate::programs;
 
-/// The layout of the help, with the groups in place of the list of subcommands.
+/// The layout of the help, with groups in place of the list of subcommands.
 const TEMPLATE: &str = "{about-with-newline}\n{usage-heading} {usage}\n\n{before-help}Options:\n{options}{after-help}";
 
-/// Subcommands by what they are for: the title of a group, and their names.
+/// Groups of subcommands, each with a title and names.
 pub type Groups<'a> = &'a [(&'a str, &'a [&'a str])];
 
-/// Parses the command line of a child process of the program `A`. Returns `None` if the first word is not a command of
-/// children. `A` must not contain these commands, because completions would list them even if they are hidden.
+/// Parses the command line of a child process of the program `A`, if the first word is a command for children. `A` must
+/// not contain these commands, because completions list even hidden ones.
 pub fn parse_child<A: Parser, C: Subcommand>(words: &[OsString]) -> Option<C> {
     programs::set_own_name(A::command().get_name());
     let children = C::augment_subcommands(Command::new("child"));
@@ -23,10 +23,10 @@ pub fn parse_child<A: Parser, C: Subcommand>(words: &[OsString]) -> Option<C> {
     C::from_arg_matches(&children.try_get_matches_from(words).ok()?).ok()
 }
 
-/// Parses the command line of the program `A`. `pointer` explains what somebody may have meant with a wrong word.
+/// Parses the command line of the program `A`. `pointer` explains an unknown word.
 ///
 /// # Errors
-/// Returns the outcome after the help, the version, or an error was printed.
+/// Returns the outcome after printing the help, the version, or an error.
 pub fn parse<A: Parser>(
     words: &[OsString],
     groups: Groups<'_>,
@@ -38,7 +38,6 @@ pub fn parse<A: Parser>(
     let parsed = parsed.and_then(|matches| A::from_arg_matches(&matches));
     parsed.map_err(|error| {
         let format = Format::new(words.iter().any(|word| word == "--json"));
-        // `--help` and `--version`
         let is_text = !error.use_stderr();
         if is_text && format == Format::Text {
             output::help(&error.render());
@@ -59,7 +58,6 @@ pub fn grouped(command: Command, groups: Groups<'_>) -> Command {
             Some(subcommand) => subcommand.get_about().map(ToString::to_string).unwrap_or_default(),
             None => "Print the help of a subcommand".to_owned(),
         };
-        // The first sentence is enough for an overview.
         let about = about.lines().next().unwrap_or_default();
         format!("  {name:<width$}  {about}\n")
     };
@@ -69,7 +67,7 @@ pub fn grouped(command: Command, groups: Groups<'_>) -> Command {
     command.before_help(text.trim_end().to_owned()).help_template(TEMPLATE)
 }
 
-/// Returns whether every subcommand is in exactly one group, and nothing is hidden, because completions would list it.
+/// Returns whether each subcommand is in exactly one group and visible, because completions list even hidden ones.
 pub fn are_complete(command: &Command, groups: Groups<'_>) -> bool {
     let mut expected: Vec<&str> = command.get_subcommands().map(Command::get_name).chain(["help"]).collect();
     let mut grouped: Vec<&str> = names(groups).collect();
@@ -90,17 +88,17 @@ fn names<'a>(groups: Groups<'a>) -> impl Iterator<Item = &'a str> {
 /// Prints the completions for a shell.
 ///
 /// # Errors
-/// The format is JSON.
+/// Returns an error for JSON.
 pub fn completions(mut command: Command, shell: Shell, format: Format) -> CommandResult {
     let (mut text, name) = (Vec::new(), command.get_name().to_owned());
     clap_complete::generate(shell, &mut command, name, &mut text);
     output::generated(&text, format)
 }
 
-/// Prints the manual page of the program, which lists its subcommands, or of a subcommand such as `plans-list`.
+/// Prints the manual page of the program or of a subcommand such as `plans-list`.
 ///
 /// # Errors
-/// There is no such subcommand, or the format is JSON.
+/// Returns an error for JSON, or if there is no such subcommand.
 pub fn manual(mut program: Command, subcommand: Option<&str>, format: Format) -> CommandResult {
     // Assigns full names to the subcommands.
     program.build();

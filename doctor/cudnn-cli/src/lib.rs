@@ -1,5 +1,4 @@
-//! What the commands `cudnn-doctor` and `cudnn-lab` have in common: output, exit statuses, child processes, and lines for
-//! shells.
+//! What `cudnn-doctor` and `cudnn-lab` share: output, exit statuses, child processes, and lines for shells.
 //!
 //! The crate is internal and has an unstable API.
 //!

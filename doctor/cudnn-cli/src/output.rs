@@ -1,5 +1,5 @@
-//! Prints command output as text or JSON. A closed pipe or a full disk ends the command without a panic, or only its
-//! output: see [`continue_without_output`]. Colors are disabled if the output is not a terminal or NO_COLOR is set.
+//! Prints a command's output as text or JSON. A write error ends the command, or only the output: see
+//! [`continue_without_output`]. Colors need a terminal, and NO_COLOR disables them.
 
 use std::error::Error;
 use std::fmt::{Arguments, Display};
@@ -15,19 +15,17 @@ use serde_json::{Map, Value, json};
 
 use crate::{escape, temporary};
 
-/// The schema version of the JSON documents described in docs/json.md. It changes when a key is removed or its
-/// meaning changes.
+/// The schema version of JSON documents (docs/json.md). It changes if a key is removed or changes in meaning.
 pub const SCHEMA: u32 = 2;
 
-/// The exit status if the reader closes the pipe, which is the same as after SIGPIPE.
+/// The exit status after the reader has closed the pipe, as after SIGPIPE.
 const BROKEN_PIPE: i32 = 128 + 13;
 
-/// Whether the command continues if the output cannot be written.
 static CONTINUES: AtomicBool = AtomicBool::new(false);
-/// The exit status because the output could not be written, or 0.
+/// The exit status after a write error, or 0.
 static FAILURE: AtomicI32 = AtomicI32::new(0);
 
-/// The reason why a command prints no document with other keys.
+/// The error of commands that print no document.
 pub const ONLY_TEXT: &str = "this command does not support --json, because it prints text";
 
 /// The output format of a command.
@@ -45,7 +43,7 @@ impl Format {
         if is_json { Format::Json } else { Format::Text }
     }
 
-    /// Prints a report, either as a document with these keys and the schema, or as text.
+    /// Prints a report: a document with these keys and the schema, or text.
     pub fn report(self, keys: impl FnOnce() -> Value, text: impl FnOnce()) {
         if self == Format::Text {
             return text();
@@ -57,8 +55,8 @@ impl Format {
         document(&Value::Object(members));
     }
 
-    /// Prints the last report of a command, like [`Format::report`]. If the command could not be executed completely, for
-    /// this reason, the report is a partial result: the document also has the key `error`.
+    /// Prints the last report of a command, like [`Format::report`]. An error means that the report is a partial
+    /// result, so that the document also has the key `error`.
     pub fn conclude(
         self,
         outcome: Result<Outcome, String>,
@@ -91,7 +89,7 @@ impl Format {
 /// The result of a command, or the reason why it could not be executed.
 pub type CommandResult = Result<Outcome, Box<dyn Error>>;
 
-/// The outcome of a command, which determines its exit status.
+/// The outcome of a command, which determines the exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
     /// 0: nothing is wrong.
@@ -104,12 +102,12 @@ pub enum Outcome {
     Failed(Reported),
 }
 
-/// Proof that the reason of a failure was printed, as text and in the document. Only this module creates one.
+/// Proof that the reason of a failure was printed. Only this module can create one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reported(());
 
 impl Outcome {
-    /// Converts the exit status of another process of this program. Returns `None` if it could not execute its command.
+    /// Converts the exit status of this program in another process. Returns `None` if the command failed.
     pub fn from_status(code: Option<i32>) -> Option<Outcome> {
         match code {
             Some(0) => Some(Outcome::Fine),
@@ -156,10 +154,10 @@ pub fn document(value: &Value) {
     write(std::io::stdout(), format_args!("{}\n", escape::json(&format!("{value:#}"))));
 }
 
-/// Prints generated text without escaping, for a manual page or shell completions.
+/// Prints generated text without escaping, such as a manual page.
 ///
 /// # Errors
-/// The format is JSON.
+/// Returns an error for JSON.
 pub fn generated(text: &[u8], format: Format) -> CommandResult {
     if format == Format::Json {
         return Err(ONLY_TEXT.into());
@@ -168,7 +166,7 @@ pub fn generated(text: &[u8], format: Format) -> CommandResult {
     Ok(Outcome::Fine)
 }
 
-/// Prints the help or the version in color.
+/// Prints the help or the version with colors.
 pub fn help(text: &clap::builder::StyledStr) {
     write(anstream::stdout(), format_args!("{}", text.ansi()));
 }
@@ -176,14 +174,14 @@ pub fn help(text: &clap::builder::StyledStr) {
 /// Prints a remark to stderr.
 pub fn remark(text: impl Display) {
     let text = text.to_string();
-    // Errors are ignored, because stderr may be closed.
+    // stderr may be closed.
     let _ = writeln!(std::io::stderr(), "{}", escape::lines(&text));
 }
 
 /// Reports why the command could not be executed.
 pub fn fail(format: Format, error: impl Display) -> Outcome {
     let text = error.to_string();
-    // This comes first, because the output may end the program.
+    // Writing the output may end the program.
     remark(&text);
     if format == Format::Json {
         document(&json!({ "schema": SCHEMA, "error": text }));
@@ -201,23 +199,22 @@ pub fn count<N: Display + PartialEq + From<u8>>(number: N, noun: &str) -> String
     format!("{number} {noun}{plural}")
 }
 
-/// Returns a time in milliseconds, for JSON.
+/// Returns a time in milliseconds.
 pub fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// Lets the command do its work even if the output cannot be written, because the work does not depend on it: the
-/// command writes files. At the end of the work, call [`end_if_output_failed`].
+/// Lets a command that writes files continue without output. At the end, it calls [`end_if_output_failed`].
 pub fn continue_without_output() {
     CONTINUES.store(true, Ordering::Relaxed);
 }
 
-/// Fails like a line of output if the standard output is closed. Otherwise, this prints nothing.
+/// Fails like other output if stdout is closed, but prints nothing.
 pub fn require_output() {
     write(std::io::stdout(), format_args!(""));
 }
 
-/// Ends the program if the output could not be written.
+/// Ends the program if writing the output failed.
 pub fn end_if_output_failed() {
     match FAILURE.load(Ordering::Relaxed) {
         0 => {}
@@ -231,7 +228,7 @@ fn write(mut to: impl Write, text: Arguments<'_>) {
     }
     let written = check_output().and_then(|()| to.write_fmt(text)).and_then(|()| to.flush());
     let Err(error) = written else { return };
-    // If the reader closed the pipe, a message is unnecessary.
+    // A message is unnecessary if the reader closed the pipe.
     let is_closed = is_closed_pipe(&error);
     if !is_closed {
         remark(format_args!("cannot write the output: {error}"));

@@ -30,7 +30,7 @@ pub fn interpreter_of(script: &Path) -> Option<PathBuf> {
     Some(interpreter_words(&start)?.next()?.into())
 }
 
-/// Returns the words in the first line of a script, from the interpreter on. `None` for other files.
+/// Returns the words of a script's first line, beginning with the interpreter. `None` for other files.
 pub fn interpreter_words(script: &[u8]) -> Option<SplitWhitespace<'_>> {
     let line = script.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
     Some(str::from_utf8(line).ok()?.split_whitespace())

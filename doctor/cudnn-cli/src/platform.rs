@@ -1,4 +1,4 @@
-//! What this program can do on this system, and the help where it cannot.
+//! What this program can do on this system, and help if it cannot.
 
 use std::io::Error;
 use std::path::PathBuf;
@@ -7,15 +7,15 @@ use cudnn_os::errors::{is_lack_of_resources, limit_of_open_files};
 use cudnn_os::{IS_LINUX, IS_WINDOWS, libraries};
 use cudnn_probe::facts;
 
-/// Whether this program can load libraries. A static build for Linux cannot.
+/// Whether this program can load libraries, unlike a static build for Linux.
 pub const CAN_LOAD: bool = !(IS_LINUX && cfg!(target_feature = "crt-static"));
 
-/// The limits of the static build.
+/// The error of a static build.
 pub const STATIC: &str = "this program is static: it can read files, but not load libraries";
-/// The alternative to the static build.
+/// The help for a static build.
 pub const STATIC_HELP: &str = "use the one from the wheel, the archive for Linux, or cargo, which need glibc";
 
-/// The help for a program that runs out of memory.
+/// The help if the memory is exhausted.
 pub const MEMORY_HELP: &str = if IS_WINDOWS {
     "enlarge Windows' paging file (in the system's advanced settings: Performance, Advanced, Virtual memory), or end other \
      programs; in a container or a batch system, allow more memory"
@@ -24,7 +24,7 @@ pub const MEMORY_HELP: &str = if IS_WINDOWS {
      program, with `docker run --memory`, Kubernetes' limits.memory, or Slurm's --mem"
 };
 
-/// The help if system limits on processes, memory or files prevent the program from starting a child.
+/// The help if limits on processes, memory or files prevent the start of a child.
 pub const OPEN_LIMITS_HELP: &str = if IS_WINDOWS {
     "close other programs, or enlarge the paging file"
 } else {
@@ -54,8 +54,8 @@ pub fn cannot_start(error: &Error) -> (String, &'static str) {
     (format!("this program cannot start a child process: {reason}"), help)
 }
 
-/// Returns a working directory that contains only system libraries. Windows searches the working directory, and ld.so
-/// does too for an empty or relative element of LD_LIBRARY_PATH.
+/// Returns a working directory with only system libraries. Windows searches it, and so does ld.so for an empty or
+/// relative element of LD_LIBRARY_PATH.
 pub fn safe_working_dir() -> PathBuf {
     libraries::system_dir().unwrap_or_else(|| "/".into())
 }

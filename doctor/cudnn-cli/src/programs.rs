@@ -1,4 +1,4 @@
-//! The commands of this project, as they have to be typed here: a name if it is on `PATH`, otherwise a path.
+//! The project's commands as a user must type them: a name if it is on `PATH`, otherwise a path.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -33,15 +33,14 @@ pub fn lab_command<A: Into<OsString>>(arguments: impl IntoIterator<Item = A>) ->
     command(LAB).and(arguments)
 }
 
-/// The name of the program that this process runs.
 static OWN_NAME: OnceLock<String> = OnceLock::new();
 
-/// Sets the name of the program that this process runs, regardless of its file name. The first name counts.
+/// Sets the name of this process's program, regardless of its file name. The first name counts.
 pub fn set_own_name(name: &str) {
     let _ = OWN_NAME.set(name.to_owned());
 }
 
-/// Returns the file of the program that this process runs.
+/// Returns the file of this process's program.
 ///
 /// # Errors
 /// Returns an error if the system cannot provide the path.
@@ -49,7 +48,7 @@ pub fn own_file() -> std::io::Result<PathBuf> {
     facts::ask("doctor", "", executable)
 }
 
-/// Returns the program with this name: this process, or the other program, which is installed beside it.
+/// Returns the program with this name: this process's, or the one installed next to it.
 fn command(name: &'static str) -> Command {
     let by_name = || Command::new(name, [""; 0]);
     let own_name = OWN_NAME.get().map(String::as_str);

@@ -1,4 +1,4 @@
-//! Quotes text as a single shell word, for POSIX shells and for PowerShell.
+//! Quotes text as one word of a POSIX shell or PowerShell.
 
 use std::ffi::OsStr;
 
@@ -6,8 +6,7 @@ use cudnn_os::escape::is_unsafe;
 use cudnn_os::files::bytes_of;
 use cudnn_probe::Os;
 
-/// Quotes text or a path for the shell that commands are pasted into: a POSIX shell, or PowerShell on Windows. The
-/// result is a single line without control characters.
+/// Quotes text or a path for the default shell, on one line without control characters.
 pub fn quoted(text: impl AsRef<OsStr>) -> String {
     match Os::HOST {
         Os::Windows => quoted_for_powershell(text),
@@ -15,19 +14,16 @@ pub fn quoted(text: impl AsRef<OsStr>) -> String {
     }
 }
 
-/// Quotes text or a path for a POSIX shell. Control characters, bidirectional controls and invalid UTF-8 are written
-/// with `printf`.
-///
-/// `$(..)` strips trailing line breaks, and no other quoting fits on one line. A trailing `/` preserves them, so such a
-/// name is quoted as a directory.
+/// Quotes text or a path for a POSIX shell, with `printf` for control characters, bidirectional controls and invalid
+/// UTF-8, because no other quoting fits on one line. `$(..)` strips trailing line breaks, so such a name gets a
+/// trailing `/`, as a directory.
 pub fn quoted_for_sh(text: impl AsRef<OsStr>) -> String {
     let text = text.as_ref();
     let Some(text) = text.to_str().filter(|text| !text.chars().any(is_unsafe)) else {
         let bytes = bytes_of(text);
         let end: &[u8] = if bytes.ends_with(b"\n") { b"/" } else { b"" };
         let escaped = |(index, byte): (usize, &u8)| match byte {
-            // `%` and `\` are special to printf, a leading `-` could start an option, and `!` could trigger history
-            // expansion.
+            // These are special to printf or, like `!`, to a shell's history. A leading `-` could start an option.
             b'\'' | b'\\' | b'%' | b'!' => format!("\\{byte:03o}"),
             b' '..=b'~' if (index, byte) != (0, &b'-') => char::from(*byte).to_string(),
             other => format!("\\{other:03o}"),
@@ -35,13 +31,13 @@ pub fn quoted_for_sh(text: impl AsRef<OsStr>) -> String {
         return format!("\"$(printf '{}')\"", bytes.iter().chain(end).enumerate().map(escaped).collect::<String>());
     };
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@%".contains(c);
-    // A `=` in the first word of a command would be parsed as an assignment.
+    // The first word of a command with `=` would be an assignment.
     let is_word = !text.is_empty() && !text.starts_with('=') && text.chars().all(is_plain);
     if is_word { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
-/// Quotes text or a path as an argument for PowerShell. Most quoted words mean the same in `cmd`. Invalid Unicode
-/// becomes a replacement character.
+/// Quotes text or a path as an argument for PowerShell. Most results also work in `cmd`. Invalid Unicode becomes a
+/// replacement character.
 pub fn quoted_for_powershell(text: impl AsRef<OsStr>) -> String {
     let text = text.as_ref().to_string_lossy();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || r"\/._-+=:".contains(c);
@@ -50,19 +46,17 @@ pub fn quoted_for_powershell(text: impl AsRef<OsStr>) -> String {
     if !text.is_empty() && !is_option && !text.starts_with('=') && text.chars().all(is_plain) {
         return text.into_owned();
     }
-    // The called program would treat a backslash before the closing quote as an escape.
+    // For the called program, a backslash would escape the closing quote.
     let backslashes = text.len() - text.trim_end_matches('\\').len();
     powershell_string(&format!("{text}{}", "\\".repeat(backslashes)), is_special)
 }
 
-/// Quotes text as an ASCII PowerShell string. PowerShell decodes program output in a legacy encoding, so other
-/// characters would be lost.
+/// Quotes text as a PowerShell string in ASCII, because PowerShell decodes program output in a legacy encoding.
 pub fn powershell_literal(text: impl AsRef<OsStr>) -> String {
     powershell_string(&text.as_ref().to_string_lossy(), |c| is_special(c) || !c.is_ascii())
 }
 
-/// Returns whether PowerShell or a terminal interprets this character even within quotes. PowerShell also treats
-/// typographic quotes as quotes.
+/// Returns whether PowerShell or a terminal interprets this character in quotes, such as typographic quotes.
 fn is_special(c: char) -> bool {
     is_unsafe(c) || matches!(c, '\u{2018}'..='\u{201e}')
 }

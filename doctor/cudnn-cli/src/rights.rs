@@ -1,4 +1,4 @@
-//! Answers questions about the rights of this user.
+//! The rights of this user, as recorded facts.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ pub fn is_root() -> bool {
     ask("root", "", rights::is_root)
 }
 
-/// Returns whether root owns a file, or the nearest existing parent.
+/// Returns whether root owns a file or the nearest existing parent.
 pub fn is_of_root(path: &Path) -> bool {
     ask("of root", path, || rights::is_of_root(path))
 }
@@ -30,7 +30,7 @@ pub fn others_may_write(path: &Path) -> bool {
     ask("writable for others", path, || rights::others_may_write(path))
 }
 
-/// Returns whether a file is on a file system that is mounted with `noexec`.
+/// Returns whether a file is on a file system mounted with `noexec`.
 pub fn is_noexec(file: &Path) -> bool {
     ask("noexec", file, || rights::is_noexec(file))
 }

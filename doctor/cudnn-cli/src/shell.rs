@@ -1,5 +1,4 @@
-//! Shells: how a line sets a variable, quoted by the rules of the shell. On Windows, lines are for PowerShell unless the
-//! user selects another shell.
+//! Lines for shells that set variables, with the shell's quotes. On Windows, the default shell is PowerShell.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -29,20 +28,20 @@ pub const HERE: Shell = match Os::HOST {
     _ => Shell::Sh,
 };
 
-/// The variable with the directories searched by the system's library loader.
+/// The variable with the search path of the system's library loader.
 pub const SEARCH_PATH: &str = match Os::HOST {
     Os::Windows => "PATH",
     _ => "LD_LIBRARY_PATH",
 };
 
-/// The separator for writing that variable and `PATH`.
+/// The separator of directories in that variable and `PATH`.
 pub const SEPARATOR: char = match Os::HOST {
     Os::Windows => ';',
     _ => ':',
 };
 
 impl Shell {
-    /// Returns the shell that started this program, or the default shell if it is unknown.
+    /// Returns the shell that started this program, or the default shell.
     pub fn detect() -> Shell {
         let of_name = |name: &String| match name.trim_end_matches(".exe") {
             "cmd" => Some(Shell::Cmd),
@@ -57,7 +56,7 @@ impl Shell {
     /// Returns the line that sets a variable.
     ///
     /// # Errors
-    /// What to do instead, because cmd cannot represent the value.
+    /// Returns what to do instead if cmd cannot represent the value.
     pub fn set(self, name: &str, value: impl AsRef<OsStr>) -> Result<String, String> {
         let value = value.as_ref();
         Ok(match self {
@@ -70,12 +69,12 @@ impl Shell {
     /// Returns the line that puts a directory first on the loader's search path.
     ///
     /// # Errors
-    /// What to do instead, because the path or cmd cannot represent the directory.
+    /// Returns what to do instead if the path or cmd cannot represent the directory.
     pub fn prepend(self, dir: &Path) -> Result<String, String> {
         let name = SEARCH_PATH;
         check_searchable(dir)?;
         Ok(match (self, Os::HOST) {
-            // POSIX-like shells on Windows use their own path format.
+            // These shells on Windows have their own path format.
             (Shell::Sh, Os::Windows) => {
                 format!("export {name}=\"$(cygpath -u {}):${name}\"", quoted_for_sh(dir))
             }
@@ -84,8 +83,8 @@ impl Shell {
                 let dir = powershell_literal(dir);
                 format!("$env:{name} = {dir} + $(if ($env:{name}) {{ '{SEPARATOR}' + $env:{name} }})")
             }
-            // `call` expands the line a second time, which `for` does not do. In a batch file the first expansion has
-            // already happened. `call` also doubles `^`.
+            // `for` does not expand the line, and a batch file expands it too early, so `call` expands it again. `call`
+            // also doubles `^`.
             (Shell::Cmd, _) => {
                 let dir = for_cmd(dir.as_os_str(), &['%', '"', '^'])?;
                 format!("call set \"{name}={dir}{SEPARATOR}%{name}%\"")
@@ -94,11 +93,8 @@ impl Shell {
     }
 }
 
-/// Returns a value that is safe in `set "NAME=VALUE"`, without these characters. cmd expands `%` even in quotes and reads a
-/// single line.
-///
-/// # Errors
-/// The reason, and what to do instead.
+/// Returns a value that is safe in `set "NAME=VALUE"`, or an alternative to cmd if it contains these characters. cmd
+/// expands `%` even in quotes, and reads one line.
 fn for_cmd<'a>(value: &'a OsStr, special: &[char]) -> Result<&'a str, String> {
     let reason = match value.to_str() {
         None => "it is not Unicode".to_owned(),
@@ -112,12 +108,12 @@ fn for_cmd<'a>(value: &'a OsStr, special: &[char]) -> Result<&'a str, String> {
     Err(format!("cmd cannot represent {value}, because {reason}: use PowerShell (--shell powershell)"))
 }
 
-/// Returns the line that sets a variable.
+/// Returns the line that sets a variable in the default shell.
 pub fn set_variable(name: &str, value: impl AsRef<OsStr>) -> String {
     HERE.set(name, value).unwrap_or_default()
 }
 
-/// Returns the line that removes a variable.
+/// Returns the line that removes a variable in the default shell.
 pub fn unset_variable(name: &str) -> String {
     match Os::HOST {
         Os::Windows => format!("Remove-Item Env:{name}"),
@@ -125,11 +121,11 @@ pub fn unset_variable(name: &str) -> String {
     }
 }
 
-/// Checks whether the loader's search path can contain a directory: ld.so splits at colons and semicolons and expands `$`, and
-/// Windows splits at semicolons.
+/// Checks whether the loader's search path can contain a directory: ld.so splits at colons and semicolons and expands
+/// `$`, and Windows splits at semicolons.
 ///
 /// # Errors
-/// What to do instead.
+/// Returns what to do instead.
 pub fn check_searchable(dir: &Path) -> Result<(), String> {
     let (separators, names, link) = match Os::HOST {
         Os::Windows => (&b";"[..], "a semicolon", "junction"),

@@ -8,15 +8,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use cudnn_os::interruption::{self, Interruption, Signal};
 use tempfile::{Builder, TempDir};
 
-/// A temporary file or directory. Signals are recorded while such a value exists, and end the program in [`check`], after
-/// a child process, or when the value is dropped.
+/// A temporary file or directory. While one exists, signals are recorded, and end the program in [`check`], after a
+/// child process, or when the value is dropped.
 pub struct Temporary {
     path: PathBuf,
-    /// Whether a signal had arrived before, which the command handles: it writes what it has.
+    /// Whether a signal arrived before. The command handles it and writes what it has.
     was_interrupted: bool,
 }
 
-/// The existing files and directories.
 struct State {
     paths: Vec<PathBuf>,
     /// Exists while there are paths.
@@ -40,7 +39,7 @@ impl State {
 }
 
 impl Temporary {
-    /// Creates a directory that only this user can access.
+    /// Creates a directory for this user only.
     ///
     /// # Errors
     /// Returns the system's error.
@@ -49,7 +48,7 @@ impl Temporary {
         Ok(Self::create(create)?.0)
     }
 
-    /// Creates a file in the directory for temporary files. Only this user can access it.
+    /// Creates a file for this user only in the directory for temporary files.
     ///
     /// # Errors
     /// Returns the system's error.
@@ -60,7 +59,7 @@ impl Temporary {
         })
     }
 
-    /// Creates a file in a directory, with the usual permissions.
+    /// Creates a file with the usual permissions in a directory.
     ///
     /// # Errors
     /// Returns the system's error.
@@ -97,7 +96,7 @@ impl Temporary {
         &self.path
     }
 
-    /// Gives the file this name, and replaces an older file at once.
+    /// Moves the file to this name, replacing an older file in one step.
     ///
     /// # Errors
     /// Returns the system's error.
@@ -123,13 +122,13 @@ pub fn check() {
     }
 }
 
-/// Removes all temporary files and directories, and terminates the program with this signal.
+/// Removes all temporary files and directories, and terminates the program by this signal.
 pub fn end_by(signal: Signal) -> ! {
     remove_all();
     interruption::end_by(signal)
 }
 
-/// Removes all temporary files and directories, and terminates the program with this status.
+/// Removes all temporary files and directories, and exits with this status.
 pub fn exit(code: i32) -> ! {
     remove_all();
     std::process::exit(code)
@@ -139,7 +138,7 @@ fn remove_all() {
     state().paths.iter().for_each(|path| remove(path));
 }
 
-/// Removes a file or a directory. Errors are ignored, because a renamed file is gone.
+/// Removes a file or directory, which may have been renamed.
 fn remove(path: &Path) {
     let _ = if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
 }

@@ -1,10 +1,9 @@
-//! Groups the subcommands for the help, and points a wrong word to the right command.
+//! Groups the subcommands in the help, and suggests the right command for an unknown one.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use cudnn_cli::help::Groups;
 use cudnn_cli::programs::{doctor, lab};
 
-/// The subcommands of the help, by what they are for.
 pub(crate) const GROUPS: Groups<'static> = &[
     ("Diagnose", &["check", "explain", "pid", "log", "facts"]),
     ("Fix", &["fix", "env", "fetch", "install", "uninstall"]),
@@ -13,10 +12,9 @@ pub(crate) const GROUPS: Groups<'static> = &[
     ("Maintain", &["completions", "man", "help"]),
 ];
 
-/// The commands of the lab, which people also look for here.
 const OF_LAB: [&str; 7] = ["capture", "replay", "reduce", "emit", "tune", "plans", "errata"];
 
-/// Returns the command that somebody meant with an unknown subcommand.
+/// Returns a message that suggests a command for an unknown subcommand.
 pub(crate) fn pointer(error: &clap::Error) -> Option<String> {
     let word = match error.get(ContextKind::InvalidSubcommand) {
         Some(ContextValue::String(word)) if error.kind() == ErrorKind::InvalidSubcommand => word,

@@ -1,5 +1,5 @@
-//! Checks that layers accept their variables, before a program runs with them. They are loaded in a child process,
-//! because a layer may be anybody's library.
+//! Checks that layers accept their variables before a program uses them. Layers are untrusted libraries, so a child
+//! process loads them.
 
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -20,16 +20,15 @@ use serde_json::json;
 /// The hidden subcommand of the child.
 pub(crate) const COMMAND: &str = "internal-layers";
 
-/// The messages of the child about a layer: it accepts its variables, or this is the reason why not.
+/// The child's messages about a layer.
 const ACCEPTED: &str = "accepted";
 const REFUSAL: &str = "refusal";
 
 /// The maximum length of a reason in characters.
 const MAX_REASON: usize = 2000;
 
-/// Returns an error if one of the layers would not work as requested with these variables. The layers are names with
-/// the libraries that contain them; layers without checks are skipped. The static doctor cannot load libraries, and
-/// accepts all layers.
+/// Returns an error if a layer would fail with these variables. The layers are names and libraries. Layers without
+/// checks are accepted. The static doctor accepts all, because it never loads libraries.
 pub(crate) fn check(
     layers: &[(String, PathBuf)],
     variables: &[(&str, OsString)],
@@ -48,7 +47,7 @@ pub(crate) fn check(
     let mut arguments: Vec<&OsStr> = vec![COMMAND.as_ref(), "--".as_ref()];
     layers.iter().for_each(|(name, file)| arguments.extend([file.as_os_str(), name.as_ref()]));
     let mut command = subprocess::again(&arguments).map_err(cannot_start)?;
-    // The values of variables may be relative paths, and the program loads the same layers there.
+    // Variables may contain relative paths.
     if let Ok(dir) = std::env::current_dir() {
         command.current_dir(dir);
     }
@@ -58,7 +57,7 @@ pub(crate) fn check(
     if let Some(reason) = ended.messages.iter().find_map(|message| message.get(REFUSAL)?.as_str()) {
         return Err(Refusal::new(reason).help(help));
     }
-    // A layer may end the process.
+    // A layer may exit the process.
     let accepted = ended.messages.iter().filter(|message| message.get(ACCEPTED).is_some()).count();
     let Some((name, file)) = layers.get(accepted) else { return Ok(()) };
     let how = ended.end.failure().unwrap_or_else(|| "ended without an answer".to_owned());
@@ -72,7 +71,6 @@ pub(crate) fn check(
     Err(Refusal::new(message).help(help))
 }
 
-/// Runs in the child process.
 pub(crate) fn run_child(layers: &[PathBuf]) -> ExitCode {
     end_with_parent();
     for layer in layers.chunks_exact(2) {
@@ -90,8 +88,7 @@ pub(crate) fn run_child(layers: &[PathBuf]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Returns why a layer refuses its variables. Libraries without checks, and libraries that cannot be loaded, accept
-/// everything.
+/// Returns why a layer refuses the variables. Libraries without a check, or that fail to load, accept everything.
 fn refusal(file: &Path, name: &Path) -> Option<String> {
     let name = CString::new(name.to_str()?).ok()?;
     // SAFETY: the program would load this library too.

@@ -1,4 +1,4 @@
-//! The command `cudnn-doctor`. This file parses the command line, and the modules in `cmd` implement the subcommands.
+//! Parses the command line of `cudnn-doctor`. The modules in `cmd` implement the subcommands.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -133,7 +133,7 @@ enum Command {
     Facts(cmd::facts::Arguments),
 }
 
-/// The commands of child processes, which users do not see.
+/// The commands of child processes, which are hidden from users.
 #[derive(Subcommand)]
 enum ChildCommand {
     /// Query NVML, for `check`.
@@ -192,7 +192,6 @@ fn run_child(child: ChildCommand) -> ExitCode {
     }
 }
 
-/// Runs the command and returns the exit status.
 fn run(arguments: Arguments, is_supervised: bool, format: Format) -> Result<ExitCode, Box<dyn Error>> {
     let timeouts = Timeouts::new(arguments.timeout.map(Duration::from_secs));
     let command = match arguments.command {

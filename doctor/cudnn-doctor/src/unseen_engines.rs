@@ -1,4 +1,4 @@
-//! Warns the user of a layer that a program may run graphs without cuDNN, where no layer sees them.
+//! Warns about programs that may run graphs without cuDNN, and so hide them from layers.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -10,11 +10,11 @@ use cudnn_rules::python::Python;
 
 use crate::drop_in::preload::{find, program_of};
 
-/// Returns a note if this program runs in a Python environment whose cudnn-frontend has engines of its own.
+/// Returns a note if the program's Python environment has a cudnn-frontend with separate engines.
 pub(crate) fn note(program: &OsStr, context: &Context) -> Option<String> {
     let file = find(program)?;
     let python = |file: &Path| Python::find(Some(file), &context.search);
-    // The Python itself may be a script of pyenv or asdf.
+    // The Python may be a script of pyenv or asdf.
     let python = python(&file).or_else(|| python(&program_of(file)?))?;
     let environment = Environment::from_python(&python.program, &python.root, &context.host);
     let version = frontend_with_engines(&environment, &context.host)?;

@@ -1,5 +1,4 @@
-//! Provokes every finding of `check`. A case is an installation of fake libraries with one fault, or a machine that a
-//! fake NVML simulates.
+//! Provokes every finding of `check` with installations of fake libraries that have one fault, and with a fake NVML.
 #![allow(
     clippy::panic,
     clippy::unwrap_used,
@@ -24,19 +23,18 @@ use support::{
 const DOCTOR: &str = env!("CARGO_BIN_EXE_cudnn-doctor");
 const VERSION: Version = Version::new(9, 19, 0);
 
-/// A machine for the doctor to check, with directories and the variables that name them.
 struct Scenario {
     used: TempDir,
     other: TempDir,
     variables: Vec<(&'static str, String)>,
     options: Vec<String>,
     address_space: Option<u64>,
-    /// Arguments of `ulimit` that set additional limits.
+    /// The arguments of `ulimit` for another limit.
     limit: Option<&'static str>,
 }
 
 impl Scenario {
-    /// Returns a complete installation, selected by CUDNN_LOADER_DIR.
+    /// Returns a complete installation, which CUDNN_LOADER_DIR names.
     fn complete() -> Scenario {
         let (used, other) = (TempDir::new(), TempDir::new());
         copy_fake_set(VERSION, used.path());
@@ -54,7 +52,7 @@ impl Scenario {
         self
     }
 
-    /// Replaces the libraries with libraries for these GPU targets only. Programs cannot load them.
+    /// Replaces the libraries with unloadable ones for these GPU targets.
     fn with_kernels(self, targets: &[&str]) -> Scenario {
         for library in Library::ALL {
             let file = self.used.cleared(*library);
@@ -73,7 +71,6 @@ impl Scenario {
         self
     }
 
-    /// Sets a limit with these arguments of `ulimit`.
     fn limit(mut self, arguments: &'static str) -> Scenario {
         self.limit = Some(arguments);
         self
@@ -84,13 +81,11 @@ impl Scenario {
         self
     }
 
-    /// Returns the doctor's findings and exit status.
     fn check(&self) -> (Vec<Value>, i32) {
         let (document, status) = self.document();
         (document.get("findings").and_then(Value::as_array).unwrap().clone(), status)
     }
 
-    /// Runs the doctor with these additional options.
     fn output(&self, options: &[&OsStr]) -> Output {
         let limit = self.address_space.map_or("unlimited".to_owned(), |limit| limit.to_string());
         let other = self.limit.unwrap_or("-c 0");
@@ -106,8 +101,7 @@ impl Scenario {
             .unwrap()
     }
 
-    /// Saves the facts about this machine for the tests in facts.rs. Directory names are replaced so that they are
-    /// always the same.
+    /// Saves the facts about this machine for the tests in facts.rs, with fixed names of directories.
     fn save(&self, name: &str) {
         let dir = TempDir::new();
         let file = dir.path().join("facts.json");
@@ -124,11 +118,10 @@ impl Scenario {
         ] {
             facts = facts.replace(dir.to_str().unwrap(), name);
         }
-        // Other packages on this machine are irrelevant to the finding.
         const OTHERS: [&str; 5] = ["\"/usr/l", "\"/var/", "\"/root", "\"/tmp", "\"/usr/bin/python"];
         let is_about_other = |line: &str| OTHERS.iter().any(|other| line.trim_start().starts_with(other));
         let lines: Vec<&str> = facts.lines().filter(|line| !is_about_other(line)).collect();
-        // If the last answer of an object was removed, the comma before it must go as well.
+        // JSON allows no comma after the last answer of an object.
         let facts = lines.join("\n").replace(",\n    }", "\n    }") + "\n";
         const MAX_LEN: usize = 100_000;
         if facts.len() < MAX_LEN {
@@ -138,7 +131,6 @@ impl Scenario {
         }
     }
 
-    /// Returns the doctor's JSON document and exit status.
     fn document(&self) -> (Value, i32) {
         let output = again::check(|options| self.output(options));
         let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -147,17 +139,16 @@ impl Scenario {
     }
 }
 
-/// Builds a fake NVML that reports one GPU.
 fn nvml(dir: &TempDir, driver: &'static str, compute_capability: (u32, u32)) {
     FakeNvml { driver, gpu: "A GPU", compute_capability }.build(dir.path());
 }
 
-/// Returns a directory into which these wheels have installed the graph library, according to their records.
+/// Returns a directory with the graph library, which these wheels record.
 fn wheels(root: &TempDir, records: &[&str]) -> std::path::PathBuf {
     let site_packages = root.path().join("lib/python3.12/site-packages");
     let dir = site_packages.join("nvidia/cudnn/lib");
     std::fs::create_dir_all(&dir).unwrap();
-    // pip is only usable together with a Python.
+    // The doctor uses pip only together with a Python.
     std::fs::create_dir_all(site_packages.join("pip")).unwrap();
     std::fs::write(root.path().join("pyvenv.cfg"), "").unwrap();
     support::write_program(root.path().join("bin/python3"), "#!");
@@ -170,7 +161,6 @@ fn wheels(root: &TempDir, records: &[&str]) -> std::path::PathBuf {
     dir
 }
 
-/// Installs a wheel that records this hash and this size for the graph library.
 fn recorded(scenario: Scenario, hash: &str, len: u64) -> Scenario {
     let dir = wheels(&scenario.other, &["nvidia_cudnn_cu12-9.19.0.56"]);
     let record =
@@ -179,7 +169,6 @@ fn recorded(scenario: Scenario, hash: &str, len: u64) -> Scenario {
     Scenario { variables: vec![("CUDNN_LOADER_DIR", dir.display().to_string())], ..scenario }
 }
 
-/// Returns a case that provokes the code.
 fn provoke(code: &str) -> Option<Scenario> {
     let scenario = Scenario::complete();
     let fake = |library| FakeLibrary::new(library, VERSION).with_ptx(8);
@@ -212,7 +201,6 @@ fn provoke(code: &str) -> Option<Scenario> {
         "C014" => scenario.replace(FakeLibrary::new(Library::Adv, Version::new(9, 18, 1)).with_ptx(8), Library::Adv),
         "C015" => scenario.replace(FakeLibrary::new(Library::Cnn, VERSION).with_ptx(9), Library::Cnn),
         "C016" => {
-            // The search must find both because the variable names neither.
             FakeLibrary::new(Library::Graph, VERSION).build(&scenario.other.file(Library::Graph));
             let both = format!("{}:{}", scenario.used.path().display(), scenario.other.path().display());
             Scenario { variables: vec![("LD_LIBRARY_PATH", both)], ..scenario }
@@ -243,8 +231,7 @@ fn provoke(code: &str) -> Option<Scenario> {
         "C112" => installed(scenario, "void cudnnShimGetVersion(void) {} void cudnnCreate(void) {}", &code_of_shim()),
         "C024" => recorded(scenario, "sha256=x", 1),
         "C025" => {
-            // LD_LIBRARY_PATH has priority over the run path of ops. The shim is removed because it would load the same
-            // files, which is C022.
+            // LD_LIBRARY_PATH has priority over the run path of ops. A shim would load the same files, which is C022.
             FakeLibrary::new(Library::Graph, Version::new(9, 10, 2)).build(&scenario.other.file(Library::Graph));
             let other = scenario.other.path().to_owned();
             let _ = scenario.used.cleared(Library::Shim);
@@ -286,7 +273,6 @@ fn provoke(code: &str) -> Option<Scenario> {
         "C051" => scenario.replace(fake(Library::Ops).needing("libnowhere.so.1"), Library::Ops),
         "C052" => scenario
             .replace(fake(Library::Ops).with_code("int cudnnOpsVersionCheck(void) { return 1002; }\n"), Library::Ops),
-        // This driver returns an error from every function.
         "C053" => {
             let code = "int cuInit(unsigned flags) { return 0; }\nint cuDeviceGetCount(int *count) { return 999; }\n\
                         int cuGetErrorString(int error, const char **text) { *text = \"unknown\"; return 0; }\n\
@@ -306,8 +292,7 @@ fn provoke(code: &str) -> Option<Scenario> {
         "C060" => scenario.variable("CUDNN_LOADER_PRELOAD", Path::new("libary,engines")),
         "C090" => scenario.options(&["--run", "torch"]),
         "C091" | "C092" => {
-            // A stand-in for Python. It sends the messages of a framework without CUDA, or of a framework in a
-            // different environment.
+            // A stand-in for Python sends the messages of a framework without CUDA, or in a different environment.
             let end = if code == "C091" {
                 r#"{"end": "import", "outcome": "cpu", "text": "no CUDA"}"#
             } else {
@@ -325,7 +310,7 @@ fn provoke(code: &str) -> Option<Scenario> {
     })
 }
 
-/// Returns a directory with an installed drop-in, and with `kept` as NVIDIA's original shim.
+/// Returns a directory with an installed drop-in, and with `kept` as NVIDIA's shim.
 fn installed(scenario: Scenario, in_front: &str, kept: &str) -> Scenario {
     let flags = ["-shared", "-nostdlib", "-Wl,-soname,libcudnn.so.9"];
     support::compile(in_front, &flags, &scenario.used.cleared(Library::Shim));
@@ -338,13 +323,12 @@ fn installed(scenario: Scenario, in_front: &str, kept: &str) -> Scenario {
     scenario
 }
 
-/// Returns a library with all functions of cuDNN 9.19.0, like NVIDIA's shim.
 fn code_of_shim() -> String {
     let functions = cudnn_loader::Function::ALL.iter().filter(|function| function.since() <= VERSION);
     functions.map(|function| format!("void {}(void) {{}}\n", function.name())).collect()
 }
 
-/// Returns a case that provokes a code about frameworks, with a stand-in for PyTorch.
+/// Uses a stand-in for PyTorch.
 fn provoke_framework(code: &str, scenario: Scenario) -> Option<Scenario> {
     let venv = PythonEnvironment::venv(&scenario.other.path().join("venv"));
     let torch = |cuda: &str, library: &ExtensionLibrary| {
@@ -369,7 +353,6 @@ fn provoke_framework(code: &str, scenario: Scenario) -> Option<Scenario> {
         }
         "C072" => {
             torch(cuda_12, &linked());
-            // The libraries on LD_LIBRARY_PATH are older.
             wheel(Version::new(9, 27, 0));
             gpu = Some(scenario.used.path().to_owned());
         }
@@ -440,7 +423,7 @@ fn provoke_framework(code: &str, scenario: Scenario) -> Option<Scenario> {
     })
 }
 
-/// Returns a case that provokes a code about the program that `--for` names.
+/// The scenario has a program for `--for`.
 fn provoke_program(code: &str, scenario: Scenario) -> Option<Scenario> {
     let program = scenario.other.path().join("program");
     let shim = scenario.used.file(Library::Shim);
@@ -449,7 +432,6 @@ fn provoke_program(code: &str, scenario: Scenario) -> Option<Scenario> {
     let linked = ["-w", "-Wl,--no-as-needed", undefined, &run_path, shim.to_str().unwrap()];
     match code {
         "C081" => std::fs::write(&program, "#!/bin/sh\n").unwrap(),
-        // The program is linked without the run path.
         "C082" => support::compile("int main(void) { return 0; }", &[&linked[..3], &linked[4..]].concat(), &program),
         "C083" => {
             let code = "int cudnnCausalConv1dForward(void); int call(void) { return cudnnCausalConv1dForward(); }";
@@ -466,7 +448,6 @@ fn provoke_program(code: &str, scenario: Scenario) -> Option<Scenario> {
     Some(scenario.options(&["--for", program.to_str().unwrap()]))
 }
 
-/// Returns whether the command explains the code, or the URL leads to the code's page on the site.
 fn is_explained(read_more: &str, code: &str) -> bool {
     if read_more.starts_with("https://") {
         return read_more.ends_with(&format!("/findings.html#{}", code.to_lowercase()));
@@ -508,7 +489,7 @@ fn every_code_is_reported_with_a_message_and_help() {
     }
 }
 
-/// No driver reports the GPU, for example in a container on a Jetson. The chip ID identifies it instead.
+/// On a Jetson without a driver, for example in a container, only the chip ID identifies the GPU.
 #[test]
 fn a_jetson_without_a_driver_is_identified_by_its_files() {
     if Path::new("/proc/driver/nvidia/version").exists() {
@@ -540,7 +521,6 @@ fn a_jetson_without_a_driver_is_identified_by_its_files() {
     assert!(driver.iter().all(|finding| finding.contains("comes with L4T")), "{driver:?}");
 }
 
-/// Returns the findings with this code, as text.
 fn with_code(findings: &[Value], code: &str) -> Vec<String> {
     findings.iter().filter(|finding| finding["code"] == code).map(Value::to_string).collect()
 }
@@ -692,7 +672,7 @@ fn engines_that_cudnn_rejects_are_reported() {
             assert!(found.contains("registered its engines") && found.contains("a different release"), "{found}");
         })
     };
-    // The version 9.18 is only in the code of the real engines.
+    // Only the code of the real engines contains the version 9.18.
     if let Some(dir) = support::lib_dir("jit-cu12-9.19.0") {
         for is_mixed in [false, true] {
             let scenario = Scenario::complete();
@@ -712,7 +692,6 @@ fn engines_that_cudnn_rejects_are_reported() {
             assert_eq!(refused(&scenario).is_some(), is_mixed);
         }
     }
-    // This graph library fails with the given status.
     let refusing = |status: u32| {
         let code = format!("int cudnnBackendFinalize(void *descriptor) {{ return {status}; }}\n");
         let graph = FakeLibrary::new(Library::Graph, VERSION).with_ptx(8).with_code(&code);
@@ -721,7 +700,7 @@ fn engines_that_cudnn_rejects_are_reported() {
         cuda_library(&used.join("libcublasLt.so.12"));
         scenario.variable("LD_LIBRARY_PATH", &used)
     };
-    // This happens, for example, if the release rejects the device description.
+    // For example, the release rejects the device description.
     let (findings, status) = refusing(2000).check();
     let found = with_code(&findings, "C052");
     assert!(status == 1 && found.len() == 1, "{findings:#?}");
@@ -731,7 +710,7 @@ fn engines_that_cudnn_rejects_are_reported() {
     let scenario = refusing(1002);
     let used = scenario.used.path().to_owned();
     assert!(refused(&scenario).is_some());
-    // Files of one wheel belong together. To save time, the doctor skips this test for them unless `--verify` is set.
+    // Files of one wheel belong together, so the doctor skips this test for them without `--verify`.
     let scenario = recorded(scenario, "", 0);
     let wheel = Path::new(&scenario.variables[0].1).to_owned();
     for entry in std::fs::read_dir(&used).unwrap().flatten() {
@@ -758,7 +737,6 @@ fn an_empty_search_path_element_means_the_working_directory() {
     }
 }
 
-/// A search path cannot separate files within one directory.
 #[test]
 fn a_mix_within_a_directory_is_not_reported_as_two_installations() {
     let codes = |scenario: &Scenario| -> Vec<String> {
@@ -774,7 +752,6 @@ fn a_mix_within_a_directory_is_not_reported_as_two_installations() {
         let found = codes(&scenario);
         assert!(found.iter().any(|found| found == code), "{replaced}: {found:?}");
         assert!(!found.iter().any(|found| ["C022", "C025"].contains(&found.as_str())), "{replaced}: {found:?}");
-        // A second directory on the path still causes a mix of two installations.
         FakeLibrary::new(Library::Graph, Version::new(9, 10, 2)).build(&scenario.other.file(Library::Graph));
         let other = scenario.other.path().to_owned();
         let found = codes(&scenario.variable("LD_LIBRARY_PATH", &other));
@@ -794,7 +771,6 @@ fn a_complete_installation_on_the_search_path_has_no_findings() {
     assert!(codes.iter().all(|code| *code == "C001"), "{findings:#?}");
 }
 
-/// Tests situations with potentially misleading messages, and checks what the messages contain.
 #[test]
 fn messages_are_correct_in_hostile_and_misleading_situations() {
     let finding = |scenario: &Scenario, code: &str| {
@@ -810,7 +786,6 @@ fn messages_are_correct_in_hostile_and_misleading_situations() {
     let has =
         |text: &str, words: &[&str]| words.iter().for_each(|word| assert!(text.contains(word), "{word:?}: {text}"));
 
-    // A pipe or truncated file with the driver's name must not hang or crash the doctor.
     let scenario = Scenario::complete();
     let other = scenario.other.path().to_owned();
     let pipe = other.join("libcuda.so.1");
@@ -821,20 +796,19 @@ fn messages_are_correct_in_hostile_and_misleading_situations() {
     std::fs::remove_file(&pipe).unwrap();
     std::fs::write(&pipe, "").unwrap();
     has(&finding(&scenario, "C001"), &["is empty"]);
-    // A library with a different SONAME must not be mistaken for the driver.
     std::fs::remove_file(&pipe).unwrap();
     support::compile("", &["-shared", "-nostdlib"], &other.join("libcuda.so"));
     if !Path::new("/proc/driver/nvidia/version").exists() {
         has(&finding(&scenario, "C001"), &["was not found"]);
     }
 
-    // This cuDNN crashes. `hostile.rs` tests libraries that hang.
+    // `hostile.rs` tests libraries that hang.
     let code = "__attribute__((constructor)) static void never(void) { __builtin_trap(); }\n";
     let scenario =
         Scenario::complete().replace(FakeLibrary::new(Library::Ops, VERSION).with_ptx(8).with_code(code), Library::Ops);
     has(&finding(&scenario, "C050"), &["was ended by signal"]);
 
-    // The shim and ops both get a different graph library. For programs linked to ops, this is a second problem.
+    // The shim and ops both load a different graph library, which is a second problem for programs linked to ops.
     let scenario = Scenario::complete();
     FakeLibrary::new(Library::Graph, Version::new(9, 10, 2)).build(&scenario.other.file(Library::Graph));
     let other = scenario.other.path().to_owned();
@@ -842,14 +816,13 @@ fn messages_are_correct_in_hostile_and_misleading_situations() {
     let scenario = scenario.replace(ops, Library::Ops).variable("LD_LIBRARY_PATH", &other);
     has(&finding(&scenario, "C022"), &["for programs that load", "for programs linked to a sub-library: two releases"]);
 
-    // If the variable names a missing directory, installing cuDNN would not help.
+    // Installing cuDNN would not help.
     let scenario = Scenario { variables: vec![("CUDNN_LOADER_DIR", "/opt/nowhere".into())], ..Scenario::complete() };
     has(
         &finding(&scenario, "C010"),
         &["CUDNN_LOADER_DIR", "/opt/nowhere", "which does not exist", "unset CUDNN_LOADER_DIR"],
     );
 
-    // The file itself is damaged. The directory that the variable names is fine.
     let scenario = Scenario::complete();
     let graph = scenario.used.file(Library::Graph);
     let bytes = std::fs::read(&graph).unwrap();
@@ -858,10 +831,10 @@ fn messages_are_correct_in_hostile_and_misleading_situations() {
     let dir = scenario.used.path().display().to_string();
     has(&finding(&scenario, "C010"), &[&format!("is set to {dir}, and {dir}/libcudnn_graph.so.9 is truncated")]);
 
-    // The commands only remove cuDNN 9. They keep cuDNN 8, static libraries and the directory.
+    // Only cuDNN 9 is removed, without cuDNN 8, static libraries and the directory.
     let scenario =
         Scenario::complete().replace(FakeLibrary::new(Library::Adv, Version::new(9, 18, 1)).with_ptx(8), Library::Adv);
-    // The directory is nested, because a program next to the libraries would look like the application that ships them.
+    // A program next to the libraries would look like the application that ships them.
     let dir = scenario.other.path().join("cudnn/lib");
     std::fs::create_dir(dir.parent().unwrap()).unwrap();
     std::fs::rename(scenario.used.path(), &dir).unwrap();
@@ -884,12 +857,11 @@ fn messages_are_correct_in_hostile_and_misleading_situations() {
     let scenario = Scenario { variables, ..Scenario::complete() }.options(&["--minimum", "9.20"]);
     has(&finding(&scenario, "C018"), &["pip torch 2.2.0", "'nvidia-cudnn-cu12>=9.20.0'"]);
 
-    // A JIT-only cuDNN is new enough, but without the legacy convolutions.
+    // A JIT-only cuDNN is new enough, but lacks the legacy convolutions.
     let scenario = Scenario::complete().options(&["--function", "cudnnConvolutionForward"]);
     let _ = scenario.used.cleared(Library::Cnn);
     has(&finding(&scenario, "C019"), &["is in libcudnn_cnn.so.9, which this cuDNN (partial) does not include"]);
 
-    // No release of cuDNN 9 supports this GPU.
     let scenario = Scenario::complete();
     nvml(&scenario.other, "470.57.02", (3, 7));
     let other = scenario.other.path().to_owned();
@@ -927,7 +899,6 @@ fn a_file_that_differs_from_the_record_of_its_wheel_is_reported() {
     FakeLibrary::new(Library::Graph, VERSION).with_ptx(8).build(&graph.file(Library::Graph));
     let len = std::fs::metadata(graph.file(Library::Graph)).unwrap().len();
     let right = format!("sha256={}", cudnn_fetch::sha256(&graph.file(Library::Graph)).unwrap());
-    // Rebuilding the library in a different directory produces an identical file.
     for (hash, len, expected) in [
         (right.as_str(), len, None),
         ("", len, None),
@@ -958,15 +929,13 @@ fn an_older_cudnn_is_reported_if_cudnn_9_is_missing() {
     assert!(text.contains("C010") && text.contains("contains cuDNN 8, but cuDNN 9 is required"), "{text}");
 }
 
-/// Functions that cuDNN calls in the CUDA libraries.
+/// The functions that cuDNN calls in the CUDA libraries.
 const OF_CUDA: &str = "void nvrtcVersion(void) {} void cublasLtCreate(void) {}";
 
-/// Builds a stand-in for a CUDA library.
 fn cuda_library(file: &Path) {
     support::compile(OF_CUDA, &["-shared", "-nostdlib"], file);
 }
 
-/// Some missing dependencies of the CUDA libraries only become visible when the libraries are loaded.
 #[test]
 fn libraries_of_cuda_are_loaded_as_cudnn_loads_them() {
     let needing = |name: &str| ExtensionLibrary::new().with_soname(name).needing("libabsent.so.1");
@@ -1002,8 +971,7 @@ fn libraries_of_cuda_are_loaded_as_cudnn_loads_them() {
     }
 }
 
-/// Runs the doctor in namespaces where this script has prepared the machine. Returns `None` if namespaces cannot be
-/// created here.
+/// Runs the doctor in namespaces that this script prepares. Returns `None` if the system forbids namespaces.
 fn in_name_spaces(scenario: &Scenario, script: &str, arguments: &[&str]) -> Option<std::process::Output> {
     let output = Command::new("unshare")
         .args(["-rm", "/bin/sh", "-c", &format!("{script} || exit 77; exec \"$0\" \"$@\"")])
@@ -1041,7 +1009,6 @@ fn a_noexec_file_system_is_reported() {
 const LD_SO: &str =
     if cfg!(target_arch = "aarch64") { "/lib/ld-linux-aarch64.so.1" } else { "/lib64/ld-linux-x86-64.so.2" };
 
-/// The child process is started in the same way as the doctor itself.
 #[test]
 fn the_doctor_works_if_started_by_ld_so_or_with_sigchld_ignored() {
     let crashing = "int cudnnGraphVersionCheck(void) { __builtin_trap(); }\n";
@@ -1066,14 +1033,12 @@ fn the_doctor_works_if_started_by_ld_so_or_with_sigchld_ignored() {
             assert_eq!(with_code(findings, "C050").len(), usize::from(crashes), "{script}: {findings:#?}");
             assert!(with_code(findings, "C055").is_empty(), "{script}: {findings:#?}");
             assert_eq!(output.status.code(), Some(if crashes { 2 } else { 1 }), "{script}: {findings:#?}");
-            // Runs the doctor as a command.
             let text = value.to_string();
             assert!(!is_by_ld_so || !text.contains(" env ") || text.contains(LD_SO), "{text}");
         }
     }
 }
 
-/// If the child exits before it starts the check, the doctor must not blame cuDNN.
 #[test]
 fn a_child_that_fails_to_start_is_not_blamed_on_cudnn() {
     let scenario = Scenario::complete();
@@ -1095,7 +1060,7 @@ fn a_child_that_fails_to_start_is_not_blamed_on_cudnn() {
     assert!(!found[0].contains("rm -f") && with_code(&findings, "C050").is_empty(), "{findings:#?}");
 }
 
-/// ld.so prefers a file below `glibc-hwcaps` to the file in the directory itself.
+/// ld.so prefers files in `glibc-hwcaps` directories.
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn a_processor_specific_file_that_hides_a_cudnn_library_is_removed() {
@@ -1118,12 +1083,12 @@ fn a_processor_specific_file_that_hides_a_cudnn_library_is_removed() {
     assert_eq!(found(&scenario), None, "{command}");
 }
 
-/// The library is the only one in a directory that ld.so searches before the installation's directory.
+/// ld.so searches the directory of this library before the installation.
 #[test]
 fn a_single_library_on_the_search_path_is_a_mix_for_programs_linked_to_it() {
     let scenario = Scenario::complete();
     let fake = |library, version| FakeLibrary::new(library, version).with_ptx(8).needing("libcudnn_graph.so.9");
-    // NVIDIA's shim uses an RPATH to find the libraries next to it first.
+    // NVIDIA's shim has an RPATH to the libraries next to it.
     let shim = FakeLibrary::new(Library::Shim, VERSION).with_ptx(8).with_rpath();
     let scenario = scenario.replace(shim, Library::Shim).replace(fake(Library::Adv, VERSION), Library::Adv);
     fake(Library::Adv, Version::new(9, 10, 2)).build(&scenario.other.file(Library::Adv));
@@ -1140,7 +1105,6 @@ fn a_single_library_on_the_search_path_is_a_mix_for_programs_linked_to_it() {
     assert!(with_code(&findings, "C025").is_empty(), "{findings:#?}");
 }
 
-/// Builds an NVRTC library with messages that name the builtins of this release.
 fn nvrtc(dir: &Path, release: &str) {
     let code = format!("const char *const message = \"failed to open libnvrtc-builtins.so.{release}.\";");
     support::compile(&code, &["-shared", "-nostdlib"], &dir.join("libnvrtc.so.12"));
@@ -1148,8 +1112,7 @@ fn nvrtc(dir: &Path, release: &str) {
 
 #[test]
 fn nvrtc_only_opens_the_builtins_of_its_own_release() {
-    // Fields: the release of the builtins, whether they are in a different directory that ld.so searches, and whether
-    // they are found.
+    // Fields: the release of the builtins, whether ld.so finds them in a different directory, and whether NVRTC does.
     for (release, is_elsewhere, is_found) in
         [("12.9", false, true), ("12.9", true, true), ("12.4", false, false), ("12.4", true, false)]
     {
@@ -1177,7 +1140,7 @@ fn an_nvrtc_of_another_cuda_is_recognized_under_a_wrong_name() {
     assert!(found.len() == 1 && found[0].contains("libnvrtc.so.12 is NVRTC 11.8, for another CUDA"), "{findings:#?}");
 }
 
-/// A directory on LD_LIBRARY_PATH contains only one of the two libraries of cuBLAS.
+/// A directory on LD_LIBRARY_PATH contains only one of cuBLAS's two libraries.
 #[test]
 fn two_releases_of_cublas_are_named() {
     for (release, is_mixed) in [("12.4.5.8", true), ("12.9.1.4", false)] {
@@ -1199,7 +1162,7 @@ fn two_releases_of_cublas_are_named() {
     }
 }
 
-/// ld.so rejects a library that requires a newer libstdc++ than the one that it finds.
+/// For example, the library requires a newer libstdc++.
 #[test]
 fn a_library_without_the_versions_that_cudnn_needs_is_named_without_loading() {
     let dir = TempDir::new();
@@ -1243,7 +1206,7 @@ fn a_link_that_leads_nowhere_is_named() {
     assert!(found.len() == 1 && found[0].contains(expected), "{findings:#?}");
 }
 
-/// Tools that share GPUs replace functions of ld.so in this way.
+/// Some tools replace functions of ld.so in this way to share GPUs.
 #[test]
 fn a_preloaded_library_that_breaks_dlopen_is_named() {
     let scenario = Scenario::complete();
@@ -1256,7 +1219,7 @@ fn a_preloaded_library_that_breaks_dlopen_is_named() {
     assert!(!findings.iter().any(|finding| finding.to_string().contains("reinstall this cuDNN")), "{findings:#?}");
 }
 
-/// The doctor only examines cuDNN 9. For an older cuDNN, it must not report that everything is fine.
+/// The doctor only examines cuDNN 9.
 #[test]
 fn a_program_for_an_older_cudnn_never_gets_an_all_clear() {
     const PARTS: [&str; 6] = ["ops_infer", "ops_train", "cnn_infer", "cnn_train", "adv_infer", "adv_train"];
@@ -1316,14 +1279,13 @@ fn every_command_uses_the_installer_that_owns_the_files() {
         let python = format!("{}/bin/python3 -I -m ", scenario.other.path().display());
         commands.iter().filter_map(Value::as_str).map(|line| line.replace(&python, "")).collect::<Vec<_>>()
     };
-    // pip skips the installation if an existing record lists the files.
+    // pip skips packages that it has already recorded.
     let one = ["nvidia_cudnn_cu12-9.19.0.56"];
     assert_eq!(commands(&one, "C012", &[]), ["pip install --force-reinstall --no-deps nvidia-cudnn-cu12==9.19.0.56"]);
     assert_eq!(commands(&one, "C018", &["--minimum", "9.20"]), ["pip install 'nvidia-cudnn-cu12>=9.20.0'"]);
     let other_cuda = ["pip uninstall --yes nvidia-cudnn-cu12", "pip install nvidia-cudnn-cu13"];
     let cuda_13 = commands(&one, "C018", &["--cuda", "13"]);
     assert!(cuda_13.is_empty() || cuda_13 == other_cuda, "{cuda_13:?}");
-    // If the only installation is damaged, the help describes how to repair it.
     let scenario = Scenario::complete();
     let dir = wheels(&scenario.other, &one);
     std::fs::write(dir.join("libcudnn_graph.so.9"), "damaged").unwrap();
@@ -1332,12 +1294,11 @@ fn every_command_uses_the_installer_that_owns_the_files() {
     let none = findings.iter().find(|finding| finding["code"] == "C010").unwrap();
     let line = none["commands"][0].as_str().unwrap().split(" -I -m ").nth(1);
     assert_eq!(line.unwrap(), "pip install --force-reinstall --no-deps nvidia-cudnn-cu12==9.19.0.56");
-    // Reinstalling one of the two wheels would mix them.
+    // Reinstalling only one of the wheels would mix their files.
     let two = ["nvidia_cudnn_cu12-9.19.0.56", "nvidia_cudnn_cu13-9.19.0.56"];
     let of_two = commands(&two, "C023", &[]);
     assert!(of_two[0].starts_with("pip uninstall --yes nvidia-cudnn-cu1"), "{of_two:?}");
     assert!(of_two[1].starts_with("pip install nvidia-cudnn-cu1"), "{of_two:?}");
-    // A package with an invalid name must not appear in commands.
     let hostile = ["nvidia_cudnn_cu12;touch X;#-9.19.0.56"];
     assert!(commands(&hostile, "C012", &[]).iter().all(|command| !command.contains("touch")));
 }
@@ -1349,7 +1310,7 @@ fn leftovers_are_ignored_and_the_foreign_library_is_blamed() {
         let of_code = findings.iter().filter(|finding| finding["code"] == code);
         of_code.map(|finding| finding["message"].as_str().unwrap().to_owned()).collect()
     };
-    // A newer wheel for a different CUDA left engines behind. This release never loads them.
+    // A newer wheel for a different CUDA left these engines behind, which this release never loads.
     let scenario = Scenario::complete();
     let newer = FakeLibrary::new(Library::EnginesTensorIr, Version::new(9, 28, 0)).with_ptx(9);
     newer.build(&scenario.used.file(Library::EnginesTensorIr));
@@ -1357,7 +1318,7 @@ fn leftovers_are_ignored_and_the_foreign_library_is_blamed() {
     let errors: Vec<&Value> = findings.iter().filter(|finding| finding["severity"] == "error").collect();
     assert!(errors.is_empty(), "{errors:#?}");
 
-    // The graph library contains no GPU code that would identify a CUDA major.
+    // The graph library contains no GPU code, which would identify a CUDA major.
     let foreign = |library: Library, version: Version, ptx: u16| {
         let scenario = Scenario::complete().replace(FakeLibrary::new(Library::Graph, VERSION), Library::Graph);
         scenario.replace(FakeLibrary::new(library, version).with_ptx(ptx), library)
@@ -1390,11 +1351,10 @@ fn every_library_of_the_release_is_opened_in_the_child_process() {
         Scenario::complete().replace(fake(Library::Heuristic).needing("libnowhere.so.1"), Library::Heuristic);
     let found = with_codes(&scenario, &["C050", "C051"]);
     assert!(found.len() == 1 && found[0].contains("libnowhere.so.1: cannot open"), "{found:#?}");
-    // In some releases the engines are linked to the driver, which this machine may not have.
+    // Some releases link the engines to the driver, which may be missing here.
     let engines = fake(Library::EnginesRuntimeCompiled).needing("libcuda.so.1");
     let found = with_codes(&Scenario::complete().replace(engines, Library::EnginesRuntimeCompiled), &["C050", "C051"]);
     assert!(found.is_empty(), "{found:#?}");
-    // One shim without code, and one without a symbol table.
     let trap = "unsigned long cudnnGetVersion(void) { __builtin_trap(); }\n";
     let scenario = Scenario::complete();
     let shim = scenario.used.cleared(Library::Shim);
@@ -1445,7 +1405,7 @@ fn every_unmet_requirement_and_every_package_is_named() {
     }
 }
 
-/// Returns the findings with these codes as text. The function creates `libcuda.so.1`.
+/// Returns the findings with a library that `driver` writes as `libcuda.so.1`.
 fn with_driver(scenario: Scenario, driver: impl Fn(&Path)) -> Vec<Value> {
     driver(&scenario.other.path().join("libcuda.so.1"));
     let other = scenario.other.path().to_owned();
@@ -1455,11 +1415,10 @@ fn with_driver(scenario: Scenario, driver: impl Fn(&Path)) -> Vec<Value> {
 #[test]
 fn a_damaged_driver_is_blamed_once_instead_of_the_engines() {
     let write = |bytes: Vec<u8>| move |file: &Path| std::fs::write(file, &bytes).unwrap();
-    // The file has valid headers, but ld.so rejects it as a shared object.
+    // The headers are valid, but ld.so rejects the file.
     let refused = |file: &Path| {
         support::compile("int nothing;", &["-shared", "-nostdlib"], file);
         let mut bytes = std::fs::read(file).unwrap();
-        // Overwrites the size of a program header.
         bytes[0x36] = 0;
         std::fs::write(file, bytes).unwrap();
     };
@@ -1485,7 +1444,7 @@ fn a_damaged_driver_is_blamed_once_instead_of_the_engines() {
     }
 }
 
-/// A library for CUDA forward compatibility supports a newer CUDA than the kernel driver.
+/// A library for forward compatibility supports a newer CUDA than the kernel driver.
 #[test]
 fn a_driver_is_checked_by_the_library_that_programs_load() {
     let started = |release: u32| {
@@ -1521,7 +1480,7 @@ fn a_driver_is_checked_by_the_library_that_programs_load() {
     }
 }
 
-/// NVIDIA's shim finds the graph library through an RPATH. The ops library first looks in LD_LIBRARY_PATH.
+/// The shim finds graph by its RPATH, but ops searches LD_LIBRARY_PATH first.
 #[test]
 fn the_libraries_that_the_shim_opens_depend_on_the_first_call() {
     let fake = |library| FakeLibrary::new(library, VERSION).with_ptx(8);
@@ -1544,15 +1503,14 @@ fn the_libraries_that_the_shim_opens_depend_on_the_first_call() {
     }
 }
 
-/// Shims before 9.21.1 look for the graph library in LD_LIBRARY_PATH first. This is harmless if all files are from one
-/// release.
+/// Shims before 9.21.1 search LD_LIBRARY_PATH for graph first.
 #[test]
 fn one_release_in_two_directories_is_not_an_error() {
     let older = Version::new(9, 10, 2);
     for (version, lacks, code) in [
         (VERSION, &[][..], "C021"),
         (VERSION, &[Library::Shim], "C021"),
-        // The graph library would not find the engines in the other directory.
+        // The graph library would not find the engines.
         (VERSION, &[Library::Shim, Library::EnginesPrecompiled], "C022"),
         (older, &[Library::Shim], "C022"),
     ] {
@@ -1577,7 +1535,7 @@ fn the_damaged_library_is_named_instead_of_a_file_that_could_not_be_opened() {
     support::compile(code, &["-shared", "-fPIC", "-w", "-Wl,--no-as-needed", "-lm"], &used.join("libcublasLt.so.12"));
     std::fs::write(scenario.other.path().join("libm.so.6"), "").unwrap();
     let path = format!("{}:{}", used.display(), scenario.other.path().display());
-    // The doctor itself may depend on the library.
+    // The doctor may depend on this library.
     let (findings, _) = scenario.variable("LD_LIBRARY_PATH", Path::new(&path)).options(&["--no-load"]).check();
     let found = with_code(&findings, "C030");
     assert!(found.len() == 1 && found[0].contains("libm.so.6, which it needs, is damaged"), "{findings:#?}");

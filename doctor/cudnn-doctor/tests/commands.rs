@@ -1,4 +1,4 @@
-//! Tests the subcommands as a user runs them, except for `check` and `demo`.
+//! Tests the subcommands except `check` and `demo`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::Write;
@@ -10,7 +10,7 @@ use cudnn_probe::Library;
 use serde_json::Value;
 use support::{ExtensionLibrary, FakeLibrary, TempDir, Version, lib_dir};
 
-/// Runs the doctor with only these variables. Returns its exit status and stdout.
+/// Runs the doctor with only these variables. Returns the exit status and stdout.
 fn doctor(arguments: &[&str], variables: &[(&str, &Path)]) -> (Option<i32>, String) {
     let Output { status, stdout, .. } = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"))
         .args(arguments)
@@ -74,15 +74,15 @@ fn explain_names_every_file_with_the_search_rule() {
     {
         assert!(stdout.contains(text), "{text}: {stdout}");
     }
-    // LD_LIBRARY_PATH has priority over the older shim's RUNPATH. The shim works with all libraries of a newer release, but
-    // not for a different CUDA.
+    // LD_LIBRARY_PATH has priority over the RUNPATH of the older shim. This shim works with newer libraries, but not
+    // for a different CUDA.
     let (_, stdout) = doctor(&["explain", shim], &[("LD_LIBRARY_PATH", &newer)]);
     assert!(stdout.contains("(9.27.0): LD_LIBRARY_PATH"), "{stdout}");
     let value = json(&["explain", shim], &[("LD_LIBRARY_PATH", &newer)]);
     let problems = value.get("problems").and_then(Value::as_array).unwrap();
     let mixes = problems.iter().filter(|problem| problem.to_string().contains("two CUDA majors would be mixed"));
     assert_eq!(mixes.count(), 1, "{value}");
-    // The newer engines depend on the driver library, which this machine may not have.
+    // The newer engines need the driver, which may be missing here.
     let is_known =
         |problem: &Value| ["two CUDA majors", "libcuda.so.1"].iter().any(|it| problem.to_string().contains(it));
     assert!(problems.iter().all(is_known), "{value}");
@@ -95,7 +95,7 @@ fn explain_finds_missing_dependencies_and_engines_of_another_installation() {
     for library in [Library::Graph, Library::Ops, Library::EnginesPrecompiled] {
         FakeLibrary::new(library, version).with_ptx(8).build(&ours.file(library));
     }
-    // A fake shim would define every function of the other libraries, which would hide missing dependencies.
+    // A fake shim defines the functions of the other libraries, and so hides missing dependencies.
     let shim = ours.file(Library::Shim);
     support::compile("", &["-shared", "-nostdlib", "-Wl,-soname,libcudnn.so.9,-rpath,$ORIGIN"], &shim);
     let path = [("LD_LIBRARY_PATH", ours.path())];
@@ -162,7 +162,7 @@ fn explain_names_the_file_that_is_linked_to_a_missing_cudnn() {
     assert!(stdout.contains("libcudnn.so.9 was not found; libneeds.so needs it"), "{stdout}");
 }
 
-/// A sleeping process that has loaded these libraries. It is killed when dropped.
+/// A sleeping process with these libraries. It is killed when dropped.
 struct Sleeper(std::process::Child);
 
 impl Sleeper {
@@ -221,11 +221,9 @@ fn pid_reads_the_mapped_files_instead_of_their_replacements() {
     std::fs::copy(newer.join("libcudnn_graph.so.9"), &graph).unwrap();
     let (code, stdout) = doctor(&["pid", &running.0.id().to_string()], &[]);
     assert_eq!(code, Some(2), "{stdout}");
-    // Without permission to read the deleted file, the version is unknown. The new file's version must not be shown
-    // instead.
+    // The deleted file is unreadable, and the new file's version would be wrong.
     assert!(stdout.contains("(replaced on disk since)") && !stdout.contains("9.27.0"), "{stdout}");
 
-    // One directory contains libraries of two releases.
     let ops = dir.file(Library::Ops);
     FakeLibrary::new(Library::Ops, Version::new(9, 18, 0)).build(&ops);
     let mixed = Sleeper::new(&[&graph, &ops]);
@@ -234,11 +232,10 @@ fn pid_reads_the_mapped_files_instead_of_their_replacements() {
     assert!(stdout.contains("2 releases of cuDNN in one process"), "{stdout}");
 }
 
-/// `pid` lists the libraries in loading order, with the dependents that caused them to be loaded.
 #[test]
 fn pid_shows_libraries_in_loading_order_with_their_dependents() {
     let (dir, apart) = (TempDir::new(), TempDir::new());
-    // ld.so reports the link's path, and the kernel reports the real one.
+    // ld.so reports the path through the link, but the kernel reports the real one.
     std::os::unix::fs::symlink(apart.path(), dir.path().join("link")).unwrap();
     let run_path = dir.path().join("link");
     let library = |soname: &str, needed: &str| {
@@ -250,10 +247,9 @@ fn pid_shows_libraries_in_loading_order_with_their_dependents() {
     library("libfirst.so", "libneeded.so").build(&first);
     library("liblast.so", "libneeded.so").needing("liblast.so").build(&last);
     library("libneeded.so", "libdeeper.so").build(&needed);
-    // ld.so loads this library after the dependency.
     library("libdeeper.so", "libneeded.so").build(&deeper);
     let running = Sleeper::new(&[&first, &last]);
-    // The program has started, and all dependencies are loaded.
+    // Wait until the program has started and all dependencies are loaded.
     let started = std::time::Instant::now();
     let mapped = loop {
         let mapped = mapped_libraries(running.0.id()).unwrap();
@@ -293,7 +289,7 @@ fn env_prints_shell_lines_that_select_the_installation() {
     }
     let (code, lines) = doctor(&["env", strange.to_str().unwrap()], &[]);
     assert_eq!(code, Some(0), "{lines}");
-    // ld.so would split or expand these names even if the shell quotes them.
+    // ld.so splits or expands these names even if the shell quotes them.
     for name in ["a:b", "a;b", "$LIB"] {
         let unusable = dir.path().join(name);
         std::fs::create_dir(&unusable).unwrap();
@@ -331,7 +327,7 @@ fn fetch_keeps_a_release_in_a_given_directory() {
     let Some(cache) = lib_dir("jit-cu12-9.19.0").and_then(|dir| Some(dir.ancestors().nth(4)?.to_owned())) else {
         return;
     };
-    // The cache is the target directory, which avoids a download.
+    // `--into` the cache avoids a download.
     let (code, stdout) = doctor(&["fetch", "jit-cu12-9.19.0", "--into", cache.to_str().unwrap()], &[]);
     assert_eq!(code, Some(0), "{stdout}");
     assert!(stdout.contains("nvidia/cudnn_jit/lib") && stdout.contains("cudnn-doctor env"), "{stdout}");
@@ -383,7 +379,7 @@ fn log_summarizes_each_release_and_explains_the_first_error() {
             assert!(stdout.contains(text), "{version}: {text}: {stdout}");
         }
     }
-    // Other tools write a prefix before every line.
+    // Other tools prepend a prefix to every line.
     let text = std::fs::read_to_string(dir.join("9.28.0.log")).unwrap();
     let logs = TempDir::new();
     let file = logs.path().join("prefixed.log");
@@ -393,13 +389,12 @@ fn log_summarizes_each_release_and_explains_the_first_error() {
         std::fs::write(&file, format!("{prefix}Loading I! things\n{prefixed}")).unwrap();
         assert_eq!(doctor(&["log", file.to_str().unwrap()], &[]), (Some(2), plain.clone()), "{prefix}");
     }
-    // The log contains only entries of the loader, because no cuDNN was loaded.
     let (code, stdout) = doctor(&["log", dir.join("none.log").to_str().unwrap()], &[]);
     assert_eq!(code, Some(2), "{stdout}");
     for text in ["no cuDNN, 1 process", "0 calls", "The first error: cudnn_loader::search", "Set CUDNN_LOADER_DIR"] {
         assert!(stdout.contains(text), "{text}: {stdout}");
     }
-    // The loader's log is next to cuDNN's. If cuDNN was never loaded, only the loader's exists.
+    // Without a loaded cuDNN, only the loader's log exists.
     let both = logs.path().join("both.log");
     std::fs::copy(dir.join("none.log"), logs.path().join("both.log.loader")).unwrap();
     assert_eq!(doctor(&["log", both.to_str().unwrap()], &[]), (code, stdout.clone()));
@@ -409,7 +404,7 @@ fn log_summarizes_each_release_and_explains_the_first_error() {
     for text in ["cuDNN 9.28.0", "cudnnBackendFinalize", "The first error: cudnn_loader::search"] {
         assert!(stdout.contains(text), "{text}: {stdout}");
     }
-    // After a crash, the last lines of an entry are missing. Unrelated text may start like an entry.
+    // After a crash, an entry's last lines are missing. Unrelated text may look like an entry.
     let file = logs.path().join("cut.log");
     let first = "E! CuDNN (v91900 56) function cudnnCreate() called:\n";
     let reason = "e!     Info: Traceback contains 1 message(s)\n\
@@ -426,7 +421,7 @@ fn log_summarizes_each_release_and_explains_the_first_error() {
                 "no driver, no GPU, or a GPU that it cannot use",
             ][..],
         ),
-        // The list of reasons starts with a check that passed.
+        // A check that passed comes first in the list.
         (
             format!(
                 "{first}{}e!         Error: CUDNN_STATUS_BAD_PARAM; Reason: y\n",
@@ -451,7 +446,7 @@ fn log_summarizes_each_release_and_explains_the_first_error() {
         assert_eq!(found, Some(code), "{log}: {stdout}");
         assert!(texts.iter().all(|text| stdout.contains(text)), "{log}: {stdout}");
     }
-    // PowerShell appends UTF-16 to a file, with a mark only to a new one.
+    // PowerShell appends UTF-16, with a byte order mark only in new files.
     for (before, mark, after) in
         [("", "", ""), ("", "\u{feff}", ""), (first, "", ""), (first, "gr\u{f6}\u{df}e\n", first)]
     {
@@ -526,7 +521,6 @@ fn the_manual_and_the_completions_have_every_subcommand() {
     ] {
         assert!(manual.contains(command) && completions.contains(command), "{command}");
     }
-    // All pages that the manual mentions can be printed.
     let pages = manual.lines().filter_map(|line| line.strip_prefix("cudnn\\-doctor\\-")?.strip_suffix("(1)"));
     let pages: Vec<String> = pages.map(|page| page.replace('\\', "")).collect();
     assert!(pages.len() > 10, "{manual}");
@@ -538,7 +532,7 @@ fn the_manual_and_the_completions_have_every_subcommand() {
     assert_eq!(doctor(&["man", "nothing"], &[]).0, Some(3));
 }
 
-/// Returns the examples of a help text: all lines that begin with a command, without the comment.
+/// Returns the lines of a help text that are commands, without comments.
 fn examples(help: &str) -> Vec<String> {
     let examples = help.split("Examples:").nth(1).unwrap_or_default().lines();
     let command = |line: &str| {
@@ -554,7 +548,6 @@ fn examples(help: &str) -> Vec<String> {
 fn every_example_of_the_help_texts_runs() {
     let Some(release) = lib_dir("jit-cu12-9.19.0") else { return };
     let Some(cache) = release.ancestors().nth(4) else { return };
-    // The examples name an environment, a program, a framework's library and a training script.
     let home = TempDir::new();
     let path = |below: &str| {
         let path = home.path().join(below);
@@ -598,14 +591,13 @@ fn every_example_of_the_help_texts_runs() {
     assert!(count >= 20, "{count}");
 }
 
-/// Without cuDNN, C010 is an error, which the option leaves out.
+/// Without cuDNN, C010 is an error, which the option hides.
 #[test]
 fn fix_says_which_codes_it_looked_for() {
     let (code, stdout) = doctor(&["fix", "--no-load", "--only", "C031"], &[]);
     assert_eq!((code, stdout.as_str()), (Some(0), "No problems found for the selected codes: C031\n"));
 }
 
-/// An entry of cuDNN's log.
 const CALL: &str = "I! CuDNN (v91900 56) function cudnnCreate() called:\n";
 
 #[test]
@@ -635,7 +627,7 @@ fn log_explains_what_other_programs_print() {
             1,
             "CUDNN_STATUS_SUCCESS: falls back\n",
         ),
-        // The summary of a log counts what other lines say.
+        // The summary of a log includes messages on other lines.
         (&format!("{CALL}RuntimeError: cuDNN error: CUDNN_STATUS_BAD_PARAM\n"), 2, "1 function, 0 warnings, 1 error\n"),
         (&format!("{CALL}Warning: CUDNN_STATUS_SUCCESS; Reason: x\n"), 1, "1 function, 1 warning, 0 errors\n"),
         (&format!("{CALL}e!     Error: CUDNN_STATUS_BAD_PARAM; Reason: x\n"), 2, "1 function, 0 warnings, 1 error\n"),
@@ -644,7 +636,7 @@ fn log_explains_what_other_programs_print() {
             0,
             "1 function, 0 warnings, 0 errors\n",
         ),
-        // An engine that refuses an operation is a warning, whatever its traceback says.
+        // An engine that refuses an operation is only a warning.
         (
             &format!("{}w!     Error: CUDNN_STATUS_NOT_SUPPORTED; Reason: x\n", CALL.replace("I!", "W!")),
             1,
@@ -656,7 +648,6 @@ fn log_explains_what_other_programs_print() {
         let (status, stdout) = print(text, &[]);
         assert!(status == Some(code) && stdout.contains(expected), "{text}: {status:?} {stdout}");
     }
-    // A warning hides no failure.
     let both = "W! CuDNN (v91900 56) function cudnnCreate() called:\n\nNo valid engine configs\n";
     assert_eq!(print(both, &[]).0, Some(2));
     let dir = TempDir::new();
@@ -673,7 +664,6 @@ fn log_explains_what_other_programs_print() {
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(3) && stderr.contains(program), "{output:?}");
     }
-    // Many warnings hide one reason.
     let warning = "W! CuDNN (v91900 56) function cudnnBackendFinalize() called:\n\
                    w!     Info: Traceback contains 2 message(s)\n\
                    w!         Warning: CUDNN_STATUS_NOT_SUPPORTED; Reason: the cause\n\
@@ -759,7 +749,7 @@ fn explain_finds_mixes_missing_graph_libraries_and_dangling_links() {
     assert_eq!(code, Some(2), "{stdout}");
     assert!(stdout.contains("two releases are mixed in") && stdout.contains("is 9.18.0"), "{stdout}");
 
-    // Engines contain symbol imports but no version.
+    // Engines import symbols but contain no version.
     std::fs::remove_file(dir.file(Library::Ops)).unwrap();
     let engine = FakeLibrary::new(Library::EnginesPrecompiled, Version::new(9, 19, 0));
     engine.build(&dir.file(Library::EnginesPrecompiled));
@@ -792,7 +782,6 @@ fn pid_reports_a_shim_whose_first_call_would_abort() {
     let (code, stdout) = doctor(&["pid", &running.0.id().to_string()], &[]);
     assert_eq!(code, Some(2), "{stdout}");
     assert!(stdout.contains("will not find libcudnn_graph.so.9: NVIDIA's shim aborts"), "{stdout}");
-    // The graph library is next to the shim, ready to be loaded on first use.
     let complete = Sleeper::new(&[&release.join("libcudnn.so.9")]);
     let (code, stdout) = doctor(&["pid", &complete.0.id().to_string()], &[]);
     assert_eq!(code, Some(0), "{stdout}");
@@ -835,7 +824,7 @@ fn a_pipe_or_a_damaged_file_in_place_of_cudnn_does_not_end_demo_and_preload() {
     }
 }
 
-/// The message goes to stderr because a shell evaluates stdout.
+/// A shell evaluates stdout, so the message goes to stderr.
 #[test]
 fn env_names_the_installations_that_it_did_not_select() {
     let root = TempDir::new();

@@ -1,4 +1,4 @@
-//! Measures the cost of commands by counting processes and reads, which are independent of the machine's load.
+//! Measures the cost of commands in processes and reads, which are independent of the machine's load.
 #![cfg(target_os = "linux")]
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -7,8 +7,7 @@ use std::process::Command;
 
 use support::{FakeNvml, PythonEnvironment, TempDir, Version, copy_fake_set, lib_dir};
 
-/// Returns the number of processes that a command starts, including itself. A preloaded library writes a line in every
-/// process.
+/// Returns the number of processes of a command. A preloaded library writes a line in each.
 fn processes(arguments: &[&str], library_path: &Path) -> usize {
     let dir = TempDir::new();
     let (counter, lines) = (dir.path().join("counter.so"), dir.path().join("lines"));
@@ -42,7 +41,7 @@ fn a_child_process_queries_nvml_only_if_it_exists() {
     assert_eq!(processes(&["list"], dir.path()), 1);
 }
 
-/// Returns the number of read calls of a command and the number of bytes, as counted by the kernel.
+/// Returns the number of read calls of a command and of their bytes, as counted by the kernel.
 fn reads(arguments: &[&str], environment: &Path) -> (u64, u64) {
     let output = Command::new("/bin/sh")
         .args(["-c", "\"$@\" > /dev/null; cat /proc/$$/io", "sh", env!("CARGO_BIN_EXE_cudnn-doctor")])

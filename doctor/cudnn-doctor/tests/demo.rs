@@ -6,7 +6,6 @@ use std::process::{Command, Output};
 use cudnn_probe::{Library, Version};
 use support::{FakeLibrary, TempDir, lib_dir};
 
-/// Runs `demo` with only these variables.
 fn demo(arguments: &[&str], variables: &[(&str, &str)]) -> (Option<i32>, String) {
     let Output { status, stdout, stderr } = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"))
         .arg("demo")

@@ -11,7 +11,6 @@ fn page(name: &str) -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name)).unwrap()
 }
 
-/// Returns whether the help of a subcommand lists this option.
 fn has_option(subcommand: Option<&str>, option: &str) -> bool {
     let output = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor")).args(subcommand).arg("--help").output().unwrap();
     assert!(output.status.success(), "{subcommand:?}: {output:?}");
@@ -26,7 +25,7 @@ fn the_page_about_statuses_lists_all_with_their_numbers() {
         let number = cells.next()?.parse().ok()?;
         Some((cells.next()?.trim_matches('`').to_owned(), number))
     };
-    // The table for cuDNN 8 has names without a prefix.
+    // Names without a prefix are in the table for cuDNN 8.
     let listed: BTreeMap<String, u32> =
         page.lines().filter_map(cells).filter(|(name, _)| name.starts_with("CUDNN_STATUS_")).collect();
     let names = cudnnStatus_t::ENUMERATORS.iter().map(|(status, name)| (name.to_str().unwrap().to_owned(), status.0));
@@ -79,7 +78,7 @@ fn the_commands_of_the_pages_exist() {
             if line.starts_with("cargo install") {
                 continue;
             }
-            // Skips placeholders, and words behind the name of a package.
+            // Skip placeholders, and words after a package name.
             let subcommand = words.next_if(|word| !word.starts_with('-'));
             if subcommand.is_some_and(|word| !word.bytes().all(|byte| byte.is_ascii_lowercase())) {
                 continue;

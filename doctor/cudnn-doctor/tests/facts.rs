@@ -1,6 +1,5 @@
-//! Recreates the reports for the machines in `tests/facts`. The tests in check.rs built and saved one machine per
-//! finding. `CUDNN_TESTS_WRITE=1 cargo test -p cudnn-doctor --test check --test facts` saves both facts and reports
-//! again.
+//! Recreates reports from the facts in `tests/facts`, which check.rs saved for each finding. `CUDNN_TESTS_WRITE=1 cargo
+//! test -p cudnn-doctor --test check --test facts` saves facts and reports again.
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[allow(dead_code, reason = "these tests save nothing")]
@@ -36,7 +35,6 @@ fn saved_facts_lead_to_the_expected_findings_and_plan() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-/// Returns a report for facts that were edited by hand.
 fn changed(code: &str, change: impl Fn(&mut serde_json::Value)) -> std::process::Output {
     let text = std::fs::read(Path::new(DIR).join(format!("{code}.json"))).unwrap();
     let mut value = serde_json::from_slice(&text).unwrap();
@@ -70,7 +68,6 @@ fn facts_that_cannot_be_used_are_refused_with_the_reason() {
     assert_eq!(absent.status.code(), Some(3), "{absent:?}");
 }
 
-/// A missing answer means that the file or value is absent.
 #[test]
 fn a_fact_that_was_removed_by_hand_counts_as_absent() {
     let output = changed("C020", |facts| {
@@ -82,7 +79,7 @@ fn a_fact_that_was_removed_by_hand_counts_as_absent() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("error[C010]"), "{output:?}");
 }
 
-/// Hostile facts lead to a report or an error. They must not cause a panic or execute commands.
+/// Hostile facts must not cause panics or execute commands.
 #[test]
 fn answers_of_another_type_are_ignored() {
     for file in facts() {

@@ -1,5 +1,5 @@
-//! Compares docs/data/findings.json, which the documentation site shows as a page, with the doctor's table.
-//! `CUDNN_TESTS_WRITE=1` writes it.
+//! Compares docs/data/findings.json, a page of the site, with the doctor's table. `CUDNN_TESTS_WRITE=1` writes the
+//! file.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! Tests `fix` with an installer that pauses, fails or is killed in the middle of its work. The installer is a script that
-//! replaces the environment's Python. At a chosen point it writes to a named pipe, then waits for data from a second pipe.
+//! Tests `fix` with an installer that pauses, fails or is killed. The installer is a script in place of the
+//! environment's Python. At a chosen point, it writes to a named pipe and waits for data from another one.
 #![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 #[path = "advice/world.rs"]
@@ -21,7 +21,7 @@ use serde_json::Value;
 use support::{PythonEnvironment, TempDir, Version, copy_program, not_run, write_program};
 use world::Cudnn;
 
-/// Holds a directory that all tests of this program share.
+/// A directory that all tests of this program share.
 type Shared = OnceLock<TempDir>;
 
 const NEW: &str = "9.19.0.56";
@@ -29,8 +29,7 @@ const OLD: &str = "9.18.0.56";
 const OPS: &str = "nvidia/cudnn/lib/libcudnn_ops.so.9";
 const CNN: &str = "nvidia/cudnn/lib/libcudnn_cnn.so.9";
 
-/// Emulates `-I -m pip install .. nvidia-cudnn-cu12==VERSION`, with the environment's root in `$root`. Like pip, it replaces
-/// files instead of writing to them.
+/// Emulates `-I -m pip install .. nvidia-cudnn-cu12==VERSION` in the environment `$root`, and replaces files like pip.
 const INSTALLER: &str = r#"
 [ -z "$PIP_CACHE_DIR" ] || echo "$PIP_CACHE_DIR $PIP_NO_CACHE_DIR" >>"$root/../caches"
 case " $* " in *" --dry-run "*)
@@ -100,7 +99,6 @@ point unpacked
 [ ! -e "$root/../fail-last" ] || exit 1
 "#;
 
-/// Creates the files of the wheels of cuBLAS and NVRTC in this directory.
 fn write_cuda_wheels(wheels: &Path) {
     static LIBRARY: OnceLock<Vec<u8>> = OnceLock::new();
     let compile = || {
@@ -126,7 +124,7 @@ struct World {
 }
 
 impl World {
-    /// Creates an environment with this version of the wheel.
+    /// Creates an environment with this version of cuDNN's wheel.
     fn new(version: &str) -> World {
         let dir = TempDir::new();
         for (cuda, version, release) in
@@ -143,7 +141,7 @@ impl World {
             }
         }
         write_cuda_wheels(&dir.path().join("wheels"));
-        // These pip programs always fail, so that no other installer can be used.
+        // No other installer can be used, because these always fail.
         std::fs::create_dir(dir.path().join("programs")).unwrap();
         ["pip", "pip3"]
             .iter()
@@ -155,19 +153,19 @@ impl World {
         let _ = std::fs::remove_file(root.join("bin/python3"));
         write_program(root.join("bin/python3"), format!("#!/bin/sh\nroot='{}'{INSTALLER}", root.display()));
         let world = World { dir, site };
-        // cuDNN's wheel requires that of cuBLAS.
         world.sh(&format!("cp -R wheels/12/{version}/. wheels/nvidia_cublas/. '{}'", world.site.display()));
         world
     }
 
-    /// Creates an environment with a deleted library. The plan has one step, which reinstalls the package.
+    /// Creates an environment with a deleted library, which one step repairs by reinstalling the package.
     fn broken() -> World {
         let world = World::new(NEW);
         std::fs::remove_file(world.site.join(CNN)).unwrap();
         world
     }
 
-    /// Creates an environment with a dangling link. The first step removes the link, the second reinstalls the package.
+    /// Creates an environment with a dangling link. The first step removes it, and the second one reinstalls the
+    /// package.
     fn with_dangling_link() -> World {
         let world = World::new(NEW);
         std::fs::remove_file(world.site.join(OPS)).unwrap();
@@ -190,7 +188,7 @@ impl World {
         command.args(arguments).env_clear().env("PATH", format!("{}:/usr/bin:/bin", self.path("programs").display()));
         command.env("HOME", self.dir.path()).env("VIRTUAL_ENV", self.path("env")).current_dir(self.dir.path());
         command.arg("--no-load").stdin(Stdio::null());
-        // Shells without job control start background programs with SIGINT ignored.
+        // Shells without job control ignore SIGINT in background programs.
         let reset = || {
             // SAFETY: the call only restores the default action of a signal.
             unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
@@ -206,7 +204,6 @@ impl World {
         (output.status.code(), String::from_utf8(output.stdout).unwrap())
     }
 
-    /// Returns the codes of the errors.
     fn errors(&self) -> Vec<String> {
         let (_, text) = self.run(&["check", "--json"]);
         let document: Value = serde_json::from_str(&text).unwrap();
@@ -215,50 +212,44 @@ impl World {
         errors.map(|finding| finding["code"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Starts `fix` and waits until the installer is in the middle of its work. Like a terminal, uses a separate process
-    /// group. Returns the doctor and the installer's process id.
+    /// Starts `fix` in a process group of its own, like a terminal, and waits until the installer has removed the
+    /// package. Returns the doctor and the installer's process id.
     fn start(&self) -> (Child, i32) {
         self.start_until("removing", &[])
     }
 
-    /// Starts `fix` with these options and waits until the installer reaches this point.
     fn start_until(&self, point: &str, options: &[&str]) -> (Child, i32) {
         self.sh(&format!("mkfifo begun go ended; echo {point} >stop-at"));
         let mut command = self.doctor(&[&["fix", "--yes"], options].concat());
         let doctor = command.process_group(0).stdout(Stdio::piped()).spawn().unwrap();
-        // This blocks until the installer opens the pipe.
+        // Blocks until the installer opens the pipe.
         let process = self.read("begun").trim().parse().unwrap();
         (doctor, process)
     }
 
-    /// Starts `fix` with these options, and kills it together with the installer at this point.
     fn kill_at(&self, point: &str, options: &[&str]) {
         let (mut doctor, installer) = self.start_until(point, options);
         kill(group(&doctor), libc::SIGKILL);
-        // The installer leads a separate process group.
         kill(-installer, libc::SIGKILL);
         doctor.wait().unwrap();
         self.sh("rm begun go ended stop-at");
     }
 
-    /// Lets the installer continue.
     fn go(&self) {
         std::fs::write(self.path("go"), "go\n").unwrap();
     }
 
-    /// Waits until the installer has finished.
     fn wait(&self) {
         self.read("ended");
     }
 
-    /// Reads from a named pipe as soon as a process writes to it. The test fails if this takes too long.
+    /// Reads from a named pipe, or fails after a time limit.
     fn read(&self, pipe: &str) -> String {
         let output = Command::new("timeout").args(["40", "cat"]).arg(self.path(pipe)).output().unwrap();
         assert!(output.status.success(), "nothing is written to {pipe}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Returns the contents of the environment.
     fn digest(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let (mut all, mut dirs) = (BTreeMap::new(), vec![self.path("env")]);
         while let Some(dir) = dirs.pop() {
@@ -275,7 +266,7 @@ impl World {
         all
     }
 
-    /// Returns the installer's calls that change something.
+    /// Returns the calls of the installer that change something.
     fn calls(&self) -> String {
         let calls = std::fs::read_to_string(self.path("calls")).unwrap_or_default();
         calls.lines().filter(|line| !line.contains(" freeze ")).map(|line| format!("{line}\n")).collect()
@@ -291,7 +282,7 @@ fn group(doctor: &Child) -> i32 {
     -i32::try_from(doctor.id()).unwrap()
 }
 
-/// Returns whether this process may give files to other users, as root may. Otherwise prints that the test does not run.
+/// Returns whether this process may give files to other users. Otherwise prints that the test does not run.
 fn can_give_files_away(test: &str) -> bool {
     let can = chown(TempDir::new().path(), Some(65534), Some(65534)).is_ok();
     if !can {
@@ -350,8 +341,7 @@ fn files_are_not_removed_without_consent() {
 
 #[test]
 fn a_change_by_another_program_is_noticed() {
-    // While the first step removes the link, a package is installed, or a library gets other contents of the same size and
-    // time.
+    // While the first step removes the link, a package is installed, or a library changes without a new size or time.
     for change in [
         "mkdir other-1.0.dist-info",
         "cd nvidia/cudnn/lib && sed s/ELF/xyz/ libcudnn_cnn.so.9 >new && touch -r libcudnn_cnn.so.9 new && \
@@ -394,7 +384,7 @@ fn a_command_that_failed_is_not_named_to_undo_it() {
     assert_eq!((&document["stopped"]["undo"], &document["stopped"]["note"]), (&serde_json::json!([]), &Value::Null));
 }
 
-/// The installer's own list is complete. If pip cannot make one, the records are listed.
+/// If pip fails to list the packages, the records are listed.
 #[test]
 fn the_packages_are_listed_before_a_step() {
     for options in ["true", "touch no-freeze"] {
@@ -440,7 +430,7 @@ fn a_step_without_its_effect_is_not_done() {
     assert!(code == Some(3) && text.contains("nvidia-cudnn-cu12 was not installed again"), "{text}");
 }
 
-/// pip cannot uninstall a package by a damaged record, so the record is set aside.
+/// pip cannot uninstall a package with a damaged record, so the doctor sets it aside.
 #[test]
 fn a_damaged_record_is_lost_only_if_the_package_was_installed_again() {
     let world = World::broken();
@@ -451,7 +441,6 @@ fn a_damaged_record_is_lost_only_if_the_package_was_installed_again() {
     let (code, text) = world.run(&["fix", "--yes", "--remove"]);
     assert!(code == Some(3) && text.contains("failed with exit status: 1"), "{text}");
     assert!(world.digest() == before, "{text}");
-    // A person pastes the line.
     let (_, text) = world.run(&["check", "--json"]);
     let document: Value = serde_json::from_str(&text).unwrap();
     let found = document["findings"].as_array().unwrap().iter().find(|finding| finding["code"] == "C012").unwrap();
@@ -466,7 +455,7 @@ fn a_damaged_record_is_lost_only_if_the_package_was_installed_again() {
     assert_eq!(left, None, "{text}");
 }
 
-/// The record is aside when the doctor is killed, and the next run knows the package by it.
+/// The next run knows the package by this record.
 #[test]
 fn a_record_that_a_killed_doctor_has_set_aside_is_used_and_removed() {
     let world = World::broken();
@@ -479,7 +468,6 @@ fn a_record_that_a_killed_doctor_has_set_aside_is_used_and_removed() {
     assert_eq!(left(), None, "{text}");
 }
 
-/// The installer changes a package that the plan leaves unchanged.
 #[test]
 fn a_step_with_another_effect_than_the_simulated_one_is_not_done() {
     let world = World::broken();
@@ -496,7 +484,6 @@ fn a_step_with_another_effect_than_the_simulated_one_is_not_done() {
     assert!(!undo_lines(&text).iter().any(|line| line.contains("other")), "{text}");
 }
 
-/// The lines that undo a step leave alone what another program does at the same time.
 #[test]
 fn changes_of_another_program_are_not_undone_with_the_step() {
     for failure in ["", "touch \"$root/../fail-last\"; "] {
@@ -516,7 +503,6 @@ fn changes_of_another_program_are_not_undone_with_the_step() {
     }
 }
 
-/// The installer writes a file that differs from the record that it writes.
 #[test]
 fn a_step_that_installs_a_damaged_file_is_not_done() {
     for (damage, message) in [
@@ -539,7 +525,7 @@ fn a_step_that_installs_a_damaged_file_is_not_done() {
     }
 }
 
-/// Wherever an installer is killed, later runs of `fix` repair the environment, and remove no other packages.
+/// Later runs of `fix` repair the environment without removing other packages.
 #[test]
 fn what_a_killed_installer_leaves_is_fixed() {
     for point in ["removing", "renamed", "removed", "unpacking", "unpacked"] {
@@ -589,7 +575,6 @@ fn pip_that_a_step_adds_is_kept() {
     assert!(!text.contains("uninstall --yes pip"), "{text}");
 }
 
-/// Returns the lines that undo the steps.
 fn undo_lines(text: &str) -> Vec<&str> {
     text.lines().filter_map(|line| line.split_once("to undo it: ")).map(|(_, line)| line).collect()
 }
@@ -630,7 +615,7 @@ fn nothing_is_removed_if_the_new_package_cannot_be_installed() {
     assert!(world.digest() == before && world.calls().is_empty(), "{}", world.calls());
 }
 
-/// Without a cache, pip would download everything again after the rehearsal.
+/// Otherwise pip would download everything twice.
 #[test]
 fn the_rehearsal_shares_its_downloads_with_the_installation() {
     let world = World::new(NEW);
@@ -664,7 +649,7 @@ fn a_spinner_appears_during_the_rehearsal() {
         shown += &String::from_utf8_lossy(&bytes[..len]);
     }
     std::fs::write(world.path("rehearsing"), "go\n").unwrap();
-    // The rest must be read, too.
+    // Without a reader, the doctor would block.
     let _ = std::io::copy(&mut master, &mut std::io::sink());
     doctor.wait().unwrap();
 }
@@ -676,13 +661,13 @@ fn a_successful_step_can_be_undone() {
     let (_, text) = world.run(&["fix", "--yes", "--minimum", "9.19"]);
     assert!(world.errors().is_empty());
     let undo = undo_lines(&text);
-    // The release also needs NVRTC, which this environment lacked.
+    // The release also requires NVRTC, which was missing.
     assert_eq!(undo.len(), 2, "{text}");
     world.sh(&format!("set -e\n{}", undo.join("\n")));
     assert!(world.digest() == before, "{undo:?}");
 }
 
-/// The files on which two packages differ are those of the package that was installed last.
+/// The package that was installed last wins.
 #[test]
 fn packages_that_share_files_are_restored_in_the_order_of_their_installation() {
     for (first, last) in [(12, 13), (13, 12)] {
@@ -759,14 +744,14 @@ fn a_second_ctrl_c_ends_the_step() {
 #[test]
 fn a_pyvenv_cfg_that_is_a_named_pipe_is_replaced() {
     let world = World::new(NEW);
-    // Recreating needs a native program.
+    // Recreating an environment needs a native program.
     std::fs::copy("/bin/true", world.path("programs/python3.12")).unwrap();
     world.sh("cd env; rm bin/python3 pyvenv.cfg; ln -s ../../programs/python3.12 bin/python3; touch bin/activate");
     world.sh("mkfifo env/pyvenv.cfg");
     let (_, text) = world.run(&["check", "--only", "C028"]);
     assert!(text.contains("pyvenv.cfg is not a regular file"), "{text}");
     let (_, text) = world.run(&["fix", "--yes", "--remove", "--only", "C028"]);
-    // The stand-in for Python creates no files, which the doctor notices.
+    // The stand-in for Python creates no files.
     let is_gone = world.path("env/pyvenv.cfg").symlink_metadata().is_err();
     assert!(is_gone && text.contains("bin/python3 still cannot use its packages"), "{text}");
 }
@@ -775,7 +760,6 @@ fn a_pyvenv_cfg_that_is_a_named_pipe_is_replaced() {
 fn after_ctrl_c_no_step_begins() {
     let world = World::with_dangling_link();
     world.sh("mkfifo begun go");
-    // Emulates `rm`, which runs in the first step.
     let dir = world.dir.path().display();
     let script = format!("#!/bin/sh\necho $$ >'{dir}/begun'\nread line <'{dir}/go'\nexec /bin/rm \"$@\"\n");
     write_program(world.path("programs/rm"), script);
@@ -790,7 +774,6 @@ fn after_ctrl_c_no_step_begins() {
     assert!(world.calls().is_empty() && world.site.join(OPS).symlink_metadata().is_err());
 }
 
-/// Root's PATH may contain another user's programs.
 #[test]
 fn root_runs_no_installer_of_another_user() {
     let world = World::new(NEW);
@@ -805,7 +788,7 @@ fn root_runs_no_installer_of_another_user() {
     assert!(!world.path("ran").exists(), "{text}");
 }
 
-/// pip starts `lsb_release`, `uname` and `rustc`, which no plan names.
+/// For example, pip starts `lsb_release`, `uname` and `rustc`.
 #[test]
 fn installers_of_root_start_no_program_of_another_user() {
     if !can_give_files_away("root and programs of another user") {
@@ -820,7 +803,7 @@ fn installers_of_root_start_no_program_of_another_user() {
     assert!(text.contains("done: ") && !world.path("ran").exists(), "{text}");
 }
 
-/// `fix --yes | head -1` closes the pipe early, and an installer that writes to it would fail halfway.
+/// With `fix --yes | head -1`, an installer that writes to the pipe would fail halfway.
 #[test]
 fn a_reader_that_goes_away_ends_no_installer() {
     for format in [&[][..], &["--json"]] {
@@ -863,7 +846,7 @@ fn root_runs_no_code_that_another_user_can_change() {
         (format!("echo >{site}/x.pth; chown 65534 {site}/x.pth"), "x.pth"),
         (format!("chown 65534 {site}/nvidia/cudnn"), "nvidia/cudnn"),
         ("chgrp 65534 env; chmod 770 env".to_owned(), "env"),
-        // Python adds these directories to its search, and pip imports from them.
+        // Python adds these directories to its search path, and pip imports from them.
         (format!("mkdir project; chown 65534 project; echo $PWD/project >{site}/x.pth"), "project"),
         (format!("mkdir -p project/keyring; chown 65534 project/keyring; echo $PWD/project >{site}/x.pth"), "keyring"),
         (
@@ -874,7 +857,7 @@ fn root_runs_no_code_that_another_user_can_change() {
             "project",
         ),
         (format!("mkdir later; chown 65534 later; echo $PWD/later/project >{site}/x.pth"), "later"),
-        // The user can redirect a link in the middle of the path, or create the target of a dangling one.
+        // The user can redirect a link on the path, or create the target of a dangling one.
         (
             format!(
                 "mkdir -p user own/project; ln -s $PWD/own user/link; chown -h 65534 user user/link; \
@@ -905,7 +888,6 @@ fn root_runs_no_code_that_another_user_can_change() {
             "echo >env/lib/libpython3.12.so.1.0; chown 65534 env/lib/libpython3.12.so.1.0".to_owned(),
             "libpython3.12.so.1.0",
         ),
-        // This is HOME.
         ("mkdir -p .local/lib/python3.12; chown 65534 .local".to_owned(), ".local"),
     ] {
         let world = World::broken();
@@ -953,7 +935,7 @@ fn a_user_who_may_not_change_the_packages_is_told_before_the_download() {
     }
 }
 
-/// An installation executes code of packages, so settings and directories with packages are checked like code.
+/// An installation executes code, so settings and directories with packages are checked like code.
 #[test]
 fn root_takes_no_settings_or_packages_of_another_user() {
     if !can_give_files_away("root and settings of another user") {
@@ -1022,7 +1004,7 @@ fn root_takes_no_settings_or_packages_of_another_user() {
         assert!(output.status.code() == Some(3) && text.contains(message), "{line} {variable:?}: {text}");
         assert!(world.calls().is_empty(), "{line} {variable:?}");
     }
-    // Root's own settings are obeyed, and so is the value for no settings.
+    // Root's own settings are used, and so is /dev/null for no settings.
     for (line, file) in [
         ("mkdir wheels; printf '[install]\nfind-links = %s/wheels\n' \"$PWD\" >env/pip.conf", "$/env/pip.conf"),
         ("echo >env/pip.conf; chown 65534 env/pip.conf", "/dev/null"),
@@ -1040,7 +1022,7 @@ fn root_takes_no_settings_or_packages_of_another_user() {
     }
 }
 
-/// Programs load code and settings from files that variables name.
+/// Some variables name files with code or settings.
 #[test]
 fn programs_of_root_get_only_known_variables() {
     if !can_give_files_away("root and variables") {
@@ -1052,7 +1034,7 @@ fn programs_of_root_get_only_known_variables() {
     write_program(world.path("env/bin/python3"), script);
     let mut command = world.doctor(&["fix", "--yes"]);
     command.env("OPENSSL_CONF", "/own/x").env("LD_BIND_NOW", "1").env("PIP_Log", "/own/x").env("PIP_RETRIES", "2");
-    // pip takes the last spelling of a name.
+    // pip uses the last spelling of a name.
     let output = command.env("PIP_Retries", "3").output().unwrap();
     let variables = std::fs::read_to_string(world.path("variables")).unwrap();
     assert!(String::from_utf8_lossy(&output.stdout).contains("done: "), "{output:?}");
@@ -1119,7 +1101,6 @@ fn a_link_to_a_device_is_replaced() {
     assert!(text.contains("done: ") && world.errors().is_empty(), "{text}");
 }
 
-/// Creates an environment of conda with a deleted library.
 fn conda_world() -> World {
     let world = World::new(NEW);
     world.sh(&format!(
@@ -1130,7 +1111,7 @@ fn conda_world() -> World {
     world
 }
 
-/// Executes the plan for this environment with a variable. `$` is the directory of the world.
+/// Executes the plan with this variable, in which `$` is the world's directory.
 fn fix_conda(world: &World, variable: (&str, &str)) -> (Option<i32>, String) {
     fix_conda_in(world, "conda", variable)
 }
@@ -1149,7 +1130,7 @@ fn a_missing_conda_is_named() {
     assert!(code == Some(3) && text.contains(message), "{text}");
 }
 
-/// A command would replace the requirement that the user has written.
+/// A command would replace the requirement that the user wrote.
 #[test]
 fn the_manifest_of_pixi_is_restored_by_the_user() {
     let world = conda_world();
@@ -1218,7 +1199,7 @@ fn root_takes_no_settings_or_packages_of_conda_from_another_user() {
         assert!(code == Some(3) && text.contains(message), "{line} {variable:?}: {text}");
         assert_eq!(world.calls(), "", "{line} {variable:?}");
     }
-    // Root's own settings are obeyed.
+    // Root's own settings are used.
     for (line, variable) in [
         ("printf 'channels:\n  - conda-forge\n' >.condarc", ("CONDA_CHANNELS", "conda-forge,nvidia")),
         ("mkdir -p channel", ("CONDA_CHANNELS", "$/channel")),

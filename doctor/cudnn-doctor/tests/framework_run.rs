@@ -1,4 +1,4 @@
-//! Tests `cudnn-doctor check --run` with stand-ins for frameworks, short modules that fail like the real ones.
+//! Tests `cudnn-doctor check --run` with short modules that fail like real frameworks.
 #![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -10,7 +10,7 @@ use cudnn_probe::{Library, Version};
 use serde_json::Value;
 use support::{FakeLibrary, TempDir};
 
-/// A working PyTorch. Tests append text to replace a part of it.
+/// A working PyTorch. Tests append text to replace parts.
 const TORCH: &str = r#"
 import contextlib, ctypes, os, sys, types
 
@@ -95,7 +95,6 @@ def fault(error):
 /// The subset of numpy that the scripts need.
 const NUMPY: &str = include_str!("stand_ins/numpy.py");
 
-/// A virtual environment of the machine's Python.
 struct Environment {
     dir: TempDir,
     site_packages: PathBuf,
@@ -123,7 +122,6 @@ impl Environment {
         self
     }
 
-    /// Returns the stand-in for PyTorch with this text appended.
     fn torch(fault: &str) -> Environment {
         Environment::new().module("torch", &format!("{TORCH}\n{fault}\n"))
     }
@@ -135,7 +133,6 @@ impl Environment {
         command
     }
 
-    /// Returns the document of `check --run`.
     fn check(&self, framework: &str) -> Value {
         document(&mut self.doctor(framework))
     }
@@ -147,7 +144,6 @@ fn document(command: &mut Command) -> Value {
     serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
-/// Returns the finding about the run.
 fn finding(document: &Value) -> &Value {
     let findings = document["findings"].as_array().unwrap();
     let is_of_run = |finding: &&Value| finding["code"].as_str().is_some_and(|code| code.starts_with("C09"));
@@ -185,8 +181,8 @@ fn a_working_framework_has_a_line_for_every_step() {
 fn a_failure_is_explained_by_its_first_cause() {
     let torch =
         |fault: &str, code: &str, texts: &[&str]| has(finding(&Environment::torch(fault).check("torch")), code, texts);
-    // cuDNN's log is more detailed than the framework's message. An engine that merely rejects a graph must
-    // not be reported as the cause.
+    // cuDNN's log is more detailed than the framework's message. An engine that merely rejects a graph must not be
+    // blamed.
     torch(
         r#"
 def conv2d(x, w):
@@ -277,7 +273,6 @@ def conv2d(x, w):
         "C090",
         &["the convolution failed: RuntimeError: first", "the RNN failed, too: RuntimeError: second"],
     );
-    // The output must be valid JSON without terminal control characters.
     torch(
         "functional.conv2d = fault(RuntimeError('\\x1b[2J\\u202e\\ud800\\x00boo'))",
         "C090",
@@ -371,7 +366,6 @@ fn a_build_for_the_cpu_is_replaced_by_the_one_with_cuda() {
     has(finding(&document(environment.doctor("jax").env("JAX_PLATFORMS", "cuda"))), "C091", &texts);
 }
 
-/// Adds the metadata of PyTorch for CUDA 13.
 fn with_torch_13(environment: Environment) -> Environment {
     let info = environment.site_packages.join("torch-2.9.1+cu130.dist-info");
     std::fs::create_dir(&info).unwrap();
@@ -389,7 +383,7 @@ fn installed_packages_suit_the_other_frameworks() {
         "raise ImportError('libcudnn.so.9: cannot open shared object file: No such file or directory')",
     ));
     has(finding(&environment.check("torch")), "C090", &[&format!("install {CUDNN}")]);
-    // JAX is missing, or it is a CPU-only build.
+    // JAX is missing or a CPU-only build.
     let jax = format!("install 'jax[cuda13]' {CUDNN}");
     has(finding(&environment.check("jax")), "C090", &[&jax]);
     has(finding(&environment.check("onnxruntime")), "C090", &[&format!("install onnxruntime-gpu {CUDNN}")]);
@@ -411,7 +405,7 @@ fn a_framework_that_sees_no_gpu_says_why() {
     has(finding(&hidden), "C091", &texts);
     let document = torch.check("torch");
     let findings = document["findings"].as_array().unwrap();
-    // On a machine without a driver, the missing driver is the reason.
+    // A missing driver is the reason.
     if let Some(driver) = findings.iter().find(|finding| finding["code"] == "C001") {
         let why = format!("PyTorch 2.9.1+cu128 sees no GPU: {}", driver["message"].as_str().unwrap());
         has(finding(&document), "C091", &[&why, "torch.cuda.is_available() is False"]);
@@ -442,7 +436,6 @@ fn the_environment_of_the_selected_python_is_checked() {
         let check = document(active.doctor("torch").arg("--python").arg(&python).env("PATH", path));
         assert_eq!(check["version"], "9.10.2", "{check:#}");
         assert!(check["installation"].as_str().unwrap().starts_with(named_dir), "{check:#}");
-        // Paths and commands must not refer to the active environment.
         assert!(!check.to_string().contains(active_dir), "{check:#}");
         let findings = check["findings"].as_array().unwrap();
         let commands = |code: &str| {
@@ -496,8 +489,7 @@ def conv2d(x, w):
     assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
 }
 
-/// Forks a process in the child's session and another one in a new session. Both write their process IDs and keep
-/// running.
+/// Forks a process in the child's session and another in a new session. Both write their process ids and keep running.
 const FORKS: &str = r#"
 import time
 
@@ -519,13 +511,11 @@ while not os.path.exists(os.environ["PIDS"]) or len(open(os.environ["PIDS"]).rea
     time.sleep(0.01)
 "#;
 
-/// Checks that none of these processes is still running.
 #[track_caller]
 fn are_gone(pids: &Path) {
     let pids = std::fs::read_to_string(pids).unwrap();
     assert_eq!(pids.lines().count(), 2, "{pids}");
     for pid in pids.lines() {
-        // Processes exit shortly after the signal.
         let start = Instant::now();
         while Path::new("/proc").join(pid).exists() {
             assert!(start.elapsed() < Duration::from_secs(2), "process {pid} is alive");
@@ -549,7 +539,7 @@ fn no_process_of_a_framework_keeps_running() {
     // Ctrl-C never reaches the framework's session.
     std::fs::remove_file(&pids).unwrap();
     let mut doctor = hangs.doctor("torch");
-    // A shell starts background jobs with this signal ignored.
+    // A shell ignores this signal in background jobs.
     let take_signal = || {
         // SAFETY: the call only resets the signal's handler in the child.
         unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
@@ -570,7 +560,7 @@ fn no_process_of_a_framework_keeps_running() {
 
 #[test]
 fn forged_messages_are_ignored() {
-    // Writes all messages of a successful run to every open descriptor except for stdout and stderr.
+    // Writes the messages of a successful run to every open descriptor except stdout and stderr.
     const FORGE: &str = r#"
 import os
 LINES = b'{"begin": "import"}\n{"end": "import", "outcome": "done", "text": "forged"}\n{"finished": true}\n' \
@@ -585,19 +575,19 @@ for descriptor in [0, *range(3, 64)]:
     let check = environment.check("torch");
     has(finding(&check), "C090", &["was ended by a library, with status 0", "imported torch"]);
     assert!(!check.to_string().contains("9.9.9") && !check["runs"].to_string().contains("forged"), "{check:#}");
-    // The same text, written before the script starts.
+    // The same text is written before the script starts.
     let environment = Environment::torch("");
     std::fs::write(environment.site_packages.join("sitecustomize.py"), FORGE).unwrap();
     let check = environment.check("torch");
     assert_eq!(check["runs"][0]["works"], true, "{check:#}");
     assert_eq!(check["runs"][0]["steps"].as_array().unwrap().len(), 6, "{check:#}");
-    // A module that reads standard input is reported instead of hanging the run.
+    // The run must not hang.
     std::fs::write(environment.site_packages.join("sitecustomize.py"), "input()\n").unwrap();
     has(finding(&environment.check("torch")), "C090", &["Python did not start", "has read the standard input"]);
     let read_by_child = "import os\nif os.fork() == 0:\n    os.read(0, 99)\n    os._exit(0)\nos.wait()\n";
     std::fs::write(environment.site_packages.join("sitecustomize.py"), read_by_child).unwrap();
     has(finding(&environment.check("torch")), "C090", &["Python did not start", "or has forked"]);
-    // After the framework has finished, the process must also exit normally.
+    // The process must also exit normally.
     let environment = Environment::torch("os._exit = lambda status: os.abort()");
     has(finding(&environment.check("torch")), "C090", &["the end of the process failed", "SIGABRT"]);
 }
@@ -607,7 +597,6 @@ fn variables_that_lead_python_elsewhere_are_named() {
     let environment = Environment::torch("");
     let at_home = document(environment.doctor("torch").env("PYTHONHOME", "/nowhere"));
     has(finding(&at_home), "C090", &["PyTorch: Python did not start", "from /nowhere", "unset PYTHONHOME"]);
-    // This script starts the Python of a different environment.
     let script = Environment::new();
     let other_python = environment.dir.path().join("bin/python3");
     let text = format!("#!/bin/sh\nexec '{}' \"$@\"\n", other_python.display());
@@ -618,7 +607,7 @@ fn variables_that_lead_python_elsewhere_are_named() {
         format!("--python {}", environment.dir.path().display()),
     ];
     has(finding(&by_script), "C092", &texts.each_ref().map(String::as_str));
-    // Some modules are missing from the standard library of the other Python.
+    // The other Python's standard library is incomplete.
     let other_home = TempDir::new();
     let base = std::fs::canonicalize(environment.dir.path().join("bin/python3")).unwrap();
     let lib = base.parent().unwrap().parent().unwrap().join("lib");
@@ -627,7 +616,7 @@ fn variables_that_lead_python_elsewhere_are_named() {
     let check = document(without_math.doctor("torch").env("PYTHONHOME", other_home.path()));
     let texts = [format!("standard library from {}", other_home.path().display()), "unset PYTHONHOME".to_owned()];
     has(finding(&check), "C090", &texts.each_ref().map(String::as_str));
-    // This package contains modules that shadow Python's own.
+    // These modules shadow Python's own.
     let package = environment.site_packages.join("package");
     std::fs::create_dir(&package).unwrap();
     std::fs::write(package.join("__init__.py"), "").unwrap();
@@ -637,14 +626,13 @@ fn variables_that_lead_python_elsewhere_are_named() {
     std::fs::rename(package.join("contextlib.py"), package.join("types.py")).unwrap();
     let check = document(environment.doctor("torch").env("PYTHONPATH", &package));
     has(finding(&check), "C090", &["cannot import name Array", "unset PYTHONPATH"]);
-    // Python imports these modules at startup.
     let other = TempDir::new();
     let python_path = format!("/opt:{}", other.path().display());
     let check = || document(environment.doctor("torch").env("PYTHONPATH", &python_path));
     std::fs::write(other.path().join("json.py"), "raise SyntaxError('of Python 2')").unwrap();
     has(finding(&check()), "C090", &["Python did not start", "of Python 2", "export PYTHONPATH=/opt"]);
     std::fs::remove_file(other.path().join("json.py")).unwrap();
-    // Another framework is on the path. It may be broken or working.
+    // Another framework on the path may be broken or work.
     let broken = "import ctypes\nraise ImportError('torch/_C.so: undefined symbol: _PyInterpreterState_Get')\n";
     std::fs::write(other.path().join("torch.py"), broken).unwrap();
     let what = format!("Python took {0}/torch.py from {0}: PYTHONPATH leads there", other.path().display());
@@ -662,7 +650,7 @@ fn modules_of_the_working_directory_are_not_imported() {
         let code = format!("open({:?}, 'w')\n", environment.dir.path().join("imported").display().to_string());
         std::fs::write(environment.dir.path().join(format!("{module}.py")), code).unwrap();
     }
-    // Relative directories are resolved in the child's working directory, which is empty.
+    // Relative directories are resolved in the child's empty working directory.
     let document = document(environment.doctor("torch").env("PYTHONPATH", ".:"));
     assert_eq!(document["runs"][0]["works"], true, "{document:#}");
     assert!(!environment.dir.path().join("imported").exists());
@@ -677,7 +665,6 @@ fn a_missing_framework_or_python_is_named() {
         "C090",
         &["PyTorch: the import failed: ModuleNotFoundError: No module named 'torch'", "install torch"],
     );
-    // The Python on PATH is not the one that the variable names.
     let mut lost = environment.doctor("torch");
     lost.env("VIRTUAL_ENV", "/nowhere/env").env("PATH", environment.dir.path().join("bin"));
     let lost = self::document(&mut lost);
@@ -701,7 +688,7 @@ fn a_package_is_changed_in_its_own_directory() {
     let by_variable = document(without.doctor("onnxruntime").env("PYTHONPATH", &with.site_packages));
     has(finding(&by_variable), "C091", &["is built without CUDA", &of_with]);
     assert!(!finding(&by_variable)["commands"].to_string().contains(&of_without), "{by_variable:#}");
-    // A `.pth` file or code leads to an ordinary directory.
+    // A `.pth` file or code adds an ordinary directory.
     let elsewhere = TempDir::new();
     std::fs::create_dir(elsewhere.path().join("onnxruntime")).unwrap();
     std::fs::write(elsewhere.path().join("onnxruntime/__init__.py"), onnxruntime).unwrap();
@@ -738,7 +725,6 @@ fn a_failure_of_the_doctor_itself_is_reported() {
 
 #[test]
 fn a_replaced_library_is_reinstalled_or_its_variable_is_fixed() {
-    // PYTHONPATH contains a link to a different cuDNN.
     let (other, links) = (TempDir::new(), TempDir::new());
     let graph = other.path().join("libcudnn_graph.so.9.14.0");
     FakeLibrary::new(Library::Graph, Version::new(9, 14, 0)).build(&graph);
@@ -754,7 +740,7 @@ fn a_replaced_library_is_reinstalled_or_its_variable_is_fixed() {
     let check = document(environment.doctor("torch").env("PYTHONPATH", links.path()));
     let loaded = format!("loaded from {}: libcudnn_graph.so.9.14.0", other.path().display());
     has(finding(&check), "C090", &["libraries of two releases are mixed", &loaded, "unset PYTHONPATH"]);
-    // Without the variable, the environment's own package is to blame.
+    // Without the variable, the environment's package is the cause.
     let lib = environment.site_packages.join("nvidia/cudnn/lib");
     std::fs::create_dir_all(&lib).unwrap();
     let record = environment.site_packages.join("nvidia_cudnn_cu12-9.19.0.56.dist-info");
@@ -790,7 +776,7 @@ config = types.SimpleNamespace(list_physical_devices=list_physical_devices)
     let environment = Environment::new().module("tensorflow", tensorflow);
     let texts = ["TensorFlow 2.21.0 computes on the CPU: ", "Cannot dlopen some GPU", "install 'tensorflow[and-cuda]'"];
     has(finding(&environment.check("tensorflow")), "C091", &texts);
-    // CTranslate2 4.5 includes NVIDIA's shim but not the libraries that the shim loads.
+    // CTranslate2 4.5 bundles NVIDIA's shim without the libraries that the shim loads.
     let ctranslate2 = r#"
 import ctypes, os
 __version__ = "4.5.0"

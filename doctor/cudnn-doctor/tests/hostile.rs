@@ -1,4 +1,4 @@
-//! Tests that commands answer in bounded time and memory if the input is huge, hostile or endless.
+//! Tests that commands need bounded time and memory for huge, hostile or endless input.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::io::{Read, Write};
@@ -12,7 +12,7 @@ use support::{FakeLibrary, TempDir, Version, compile, write_program};
 const DOCTOR: &str = env!("CARGO_BIN_EXE_cudnn-doctor");
 const VERSION: Version = Version::new(9, 19, 0);
 
-/// Runs a command that must finish within this time. Returns its exit status and stdout.
+/// Runs a command within this time. Returns the exit status and stdout.
 fn within(seconds: u64, command: &mut Command) -> (Option<i32>, String) {
     let start = Instant::now();
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -44,7 +44,6 @@ fn doctor(arguments: &[&str]) -> Command {
     command
 }
 
-/// A process that is killed at the end.
 struct Running(Child);
 
 impl Drop for Running {
@@ -89,7 +88,7 @@ fn log_reads_a_long_file_with_a_hole_in_little_memory() {
                  e!     Info: Traceback contains 1 message(s)\n\
                  e!         Error: CUDNN_STATUS_BAD_PARAM; Reason: at the end\n\
                  e! Process=1; Thread=1; GPU=NULL; Handle=NULL; StreamId=NULL.\n\n";
-    // Before the only error, the log has a hole that reads as zeros and a line longer than the available memory.
+    // The log has a hole that reads as zeros and a line longer than the available memory before the only error.
     let mut log = std::fs::File::create(&file).unwrap();
     log.set_len((1 << 30) + (1 << 20)).unwrap();
     std::io::Seek::seek(&mut log, std::io::SeekFrom::End(0)).unwrap();
@@ -97,7 +96,7 @@ fn log_reads_a_long_file_with_a_hole_in_little_memory() {
         log.write_all(&vec![b'x'; 1 << 20]).unwrap();
     }
     log.write_all(error.as_bytes()).unwrap();
-    // Limits the doctor's address space, in KiB.
+    // Limits the address space, in KiB.
     let script = format!("ulimit -v 131072; exec {DOCTOR} log {}", file.display());
     let (code, stdout) = within(60, Command::new("/bin/sh").args(["-c", &script]).env_clear());
     assert_eq!(code, Some(2), "{stdout}");
@@ -115,7 +114,7 @@ fn log_rejects_an_endless_file() {
     }
 }
 
-/// Files in /proc look regular, but reading some of them blocks.
+/// Files in /proc look regular, but reads of some of them block.
 #[test]
 fn no_command_waits_for_a_file_in_proc_instead_of_cudnn() {
     let dir = TempDir::new();
@@ -159,7 +158,7 @@ fn explain_follows_a_run_path_of_any_length() {
     assert!(stdout.contains("last/libcudnn.so.9: RUNPATH of program"), "{stdout}");
 }
 
-/// Returns a library that only contains a dynamic section with these names.
+/// Returns a library with only a dynamic section.
 fn elf(soname: &str, needed: &[String], run_path: &str) -> Vec<u8> {
     const HEADERS: u64 = 64 + 2 * 56;
     let mut strings = vec![0];
@@ -208,11 +207,10 @@ fn explain_of_hostile_libraries_terminates() {
     let dir = TempDir::new();
     let names = |prefix: &str| -> Vec<String> { (0..1000).map(|number| format!("{prefix}{number}")).collect() };
     let write = |name: &str, bytes: Vec<u8>| std::fs::write(dir.path().join(name), bytes).unwrap();
-    // A thousand libraries, all of which depend on all others.
     for name in names("mesh") {
         write(&name, elf(&name, &names("mesh"), "$ORIGIN"));
     }
-    // The run paths have thousands of directories or very long names, and the library has a thousand dependencies.
+    // The run paths have thousands of directories or very long names, and there are a thousand dependencies.
     write("dirs", elf("dirs", &names("absent"), &vec!["$ORIGIN/x"; 4096].join(":")));
     write("long", elf("long", &names("absent"), &vec!["$ORIGIN".repeat(500); 270].join(":")));
     for (file, lookup) in [("mesh0", "mesh"), ("dirs", "absent999"), ("long", "absent999")] {
@@ -237,7 +235,7 @@ fn fetch_and_demo_run_no_module_of_the_working_directory() {
     {
         let mut command = doctor(arguments);
         command.current_dir(dir.path()).env("CUDNN_FETCH_CACHE", cache.path()).env("HOME", cache.path());
-        // pip fails immediately, and no cuDNN is found.
+        // pip fails immediately.
         command.env("PATH", std::env::var_os("PATH").unwrap()).env("PIP_NO_INDEX", "1");
         let _ = within(60, &mut command);
         assert!(!marker.exists(), "{arguments:?}");
@@ -245,7 +243,6 @@ fn fetch_and_demo_run_no_module_of_the_working_directory() {
     assert!(Path::new(&dir.path().join("pip.py")).exists());
 }
 
-/// An installation, a driver library, and a doctor command that finds both.
 struct Machine {
     cudnn: TempDir,
     driver: TempDir,
@@ -268,12 +265,10 @@ impl Machine {
     }
 }
 
-/// Runs `check` with a library under the driver's name, and returns the output.
 fn check_with_driver(code: &str) -> String {
     within(60, &mut Machine::new("libcuda.so.1", code).doctor(&["check"])).1
 }
 
-/// Returns a library constructor with this code.
 fn constructor(code: &str) -> String {
     format!(
         "#include <fcntl.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <sys/mman.h>\n#include <unistd.h>\n
@@ -281,7 +276,6 @@ fn constructor(code: &str) -> String {
     )
 }
 
-/// Returns the exit status of a command and its stderr.
 fn errors(seconds: u64, command: &mut Command) -> (Option<i32>, String) {
     let dir = TempDir::new();
     let file = dir.path().join("stderr");
@@ -306,7 +300,7 @@ fn a_driver_that_hangs_is_named_and_not_tried_again() {
         assert!(text.contains("while it opened libcuda.so.1") && !text.contains("C050"), "{text}");
     }
     let machine = Machine::new("libcuda.so.1", &constructor("pause();"));
-    // `preload` opens the driver together with cuDNN. A second child process then opens only the driver.
+    // After `preload` hangs, a second child process opens only the driver.
     let (status, text) = errors(8, &mut machine.doctor(&["preload", "--timeout", "1"]));
     assert_eq!(status, Some(2), "{text}");
     assert!(text.contains("error: the driver hung: the process made no progress for 1 s"), "{text}");
@@ -316,7 +310,7 @@ fn a_driver_that_hangs_is_named_and_not_tried_again() {
     assert!(text.contains("while it started the driver") && text.contains("nvidia-smi"), "{text}");
 }
 
-/// The health check of the guide ends, and has one of the two statuses that Docker knows.
+/// Docker's health checks know only two statuses.
 #[test]
 fn the_health_check_of_the_guide_ends_if_the_driver_hangs() {
     let guide = include_str!("../../../docs/guide/upgrade-gate.md");
@@ -340,7 +334,7 @@ fn the_health_check_of_the_guide_ends_if_the_driver_hangs() {
     }
     std::fs::remove_file(&doctor).unwrap();
     std::os::unix::fs::symlink(DOCTOR, &doctor).unwrap();
-    // The library records the process that hangs.
+    // The library writes the id of the process that hangs.
     let file = bin.path().join("process");
     let code = format!(
         "FILE *file = fopen({:?}, \"w\"); fprintf(file, \"%d\", getpid()); fclose(file); pause();",
@@ -363,7 +357,7 @@ fn a_hanging_driver_costs_ten_seconds_by_default() {
 
 #[test]
 fn a_slow_disk_does_not_count_as_a_hang() {
-    // Reads as much data as a library on a slow disk, for twice the time that is allowed without progress.
+    // Reads slowly, for twice the time that is allowed without progress.
     let code = "char c; int file = open(\"/proc/self/exe\", 0);
         for (int i = 0; i < 40; i++) { pread(file, &c, 1, 0); usleep(50000); }";
     let machine =
@@ -405,7 +399,7 @@ fn a_child_exits_with_its_parent() {
     wait(&|| !process().is_empty());
     parent.0.kill().unwrap();
     parent.0.wait().unwrap();
-    // A zombie process has no executable.
+    // A zombie has no executable.
     wait(&|| std::fs::read_link(format!("/proc/{}/exe", process())).is_err());
 }
 
@@ -442,7 +436,7 @@ fn a_library_that_prints_a_lot_does_not_hide_the_result() {
     assert!(!text.contains("C050"), "{text}");
 }
 
-/// Runs a doctor command with a limited address space, in KiB.
+/// Limits the address space, in KiB.
 fn limited(machine: &Machine, arguments: &str) -> Command {
     let mut command = Command::new("/bin/sh");
     command.args(["-c", &format!("ulimit -v 2000000; exec {DOCTOR} {arguments}")]).env_clear();
@@ -465,7 +459,6 @@ fn insufficient_memory_is_not_blamed_on_cudnn() {
             let (status, text) = errors(20, &mut limited(&machine, arguments));
             assert!(status == Some(2) && text.contains("ran out of memory: "), "{arguments}: {text}");
         }
-        // Without the limit, the library works.
         let (_, text) = within(20, &mut machine.doctor(&["check"]));
         assert!(!text.contains("C054") && !text.contains("C050"), "{text}");
     }
@@ -509,7 +502,7 @@ fn output_that_cannot_be_written_is_an_error() {
             1,
             "{arguments:?}: {stderr}"
         );
-        // For a closed pipe, the doctor prints no message and exits with the status of SIGPIPE.
+        // For a closed pipe, the doctor exits silently with the status of SIGPIPE.
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let (code, stderr) = run(writer.into());
@@ -528,7 +521,7 @@ fn output_that_cannot_be_written_is_an_error() {
     }
 }
 
-/// A write beyond the file size limit is an output error rather than a signal that kills the doctor.
+/// By default, a write beyond this limit kills the process by a signal.
 #[test]
 fn a_file_size_limit_is_reported_as_an_output_error() {
     let dir = TempDir::new();
@@ -580,14 +573,13 @@ fn check_runs_no_library_of_the_working_directory() {
     }
 }
 
-/// Other processes can choose hostile file names.
 #[test]
 fn pid_escapes_hostile_names() {
     const HOSTILE: &str = "x\x1b[31m\x1b]0;t\x07\nerror: FORGED\u{202e}y\u{2066}\u{9b}z\u{200b}";
     let dir = TempDir::new();
     let hostile = dir.path().join(HOSTILE);
     std::fs::create_dir(&hostile).unwrap();
-    // One library is in ld.so's list, with a hostile path and a hostile SONAME. The other is only mapped.
+    // ld.so lists one library with a hostile path and SONAME. The other is only mapped.
     let loaded = hostile.join("libcudnn_graph.so.9");
     FakeLibrary::new(Library::Graph, VERSION).with_soname(HOSTILE).build(&loaded);
     let mapped = hostile.join(format!("libcudnn_{HOSTILE}.so"));
@@ -621,7 +613,6 @@ fn pid_escapes_hostile_names() {
 fn a_binary_log_is_rejected_quickly() {
     let dir = TempDir::new();
     let log = dir.path().join("cudnn.log");
-    // The first file is a single hole, and the second has zeros before the hole.
     for (written, expected) in [(0, "it is one hole"), (5 << 20, "this is not a cuDNN log")] {
         let mut file = std::fs::File::create(&log).unwrap();
         file.write_all(&vec![0; written]).unwrap();

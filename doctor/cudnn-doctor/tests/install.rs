@@ -1,5 +1,5 @@
-//! Tests `install` and `uninstall` with a real Python, pip and real wheels. Further tests kill the commands at every
-//! step, run them concurrently, and check refusals.
+//! Tests `install` and `uninstall` with real wheels and pip, also if they are killed, run concurrently, or refuse to
+//! work.
 #![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod beside;
@@ -28,14 +28,14 @@ const BEFORE: Wheel = Wheel {
     sha256: "8dfbc80627aea1418aa4dac1b8d2637d5c9b0ab7fb7f56cb31486f8d0a2ac24e",
 };
 
-/// Returns the entries of a directory: the target of a link, or the inode, mode, time and contents of a file.
+/// Returns a directory's entries: the target of a link, or the inode, mode, time and hash of a file.
 fn entries(dir: &Path) -> BTreeMap<OsString, String> {
     let entry = |path: PathBuf| {
         let metadata = path.symlink_metadata().unwrap();
         if metadata.is_symlink() {
             return format!("link to {:?}", std::fs::read_link(&path).unwrap());
         }
-        // Commands never touch large files. For those, comparing the inode and time is enough.
+        // Commands never touch large files, so the inode and the time are enough.
         let is_small = metadata.is_file() && metadata.len() < 2 << 20;
         let hash = if is_small { cudnn_fetch::sha256(&path) } else { None };
         let (inode, mode, time) = (metadata.ino(), metadata.mode(), metadata.mtime_nsec());
@@ -49,20 +49,17 @@ fn run(prefix: &Prefix, arguments: &[&OsStr]) -> Output {
     prefix.command(arguments).output().unwrap()
 }
 
-/// Runs the doctor, which must succeed, and returns the output.
 fn succeed(prefix: &Prefix, command: &str, dir: &Path) -> String {
     let output = run(prefix, &[command.as_ref(), dir.as_os_str()]);
     assert_eq!(output.status.code(), Some(0), "{command}: {output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Runs a printed command in a shell, which must succeed.
 fn paste(command: &str) {
     let output = Command::new("/bin/sh").args(["-c", command]).output().unwrap();
     assert!(output.status.success(), "{command}: {output:?}");
 }
 
-/// Returns the command that follows this text in the doctor's output.
 fn printed<'a>(text: &'a str, before: &str) -> &'a str {
     let command = text.lines().find_map(|line| line.split_once(before)).unwrap_or_else(|| panic!("{text}")).1;
     command.strip_suffix(" again.").unwrap_or(command)
@@ -85,7 +82,7 @@ fn put_links(release: &Path, dir: &Path) {
     }
 }
 
-/// Creates an environment at this root and installs the wheel with pip. Returns the directory of cuDNN.
+/// Creates an environment with the unpacked wheel. Returns the directory of cuDNN.
 fn venv_with_wheel(unpacked: &Path, root: &Path) -> PathBuf {
     let venv = PythonEnvironment::venv(root);
     let copy = Command::new("cp").arg("-a").arg(unpacked.join(".")).arg(venv.import_dir()).status().unwrap();
@@ -93,7 +90,7 @@ fn venv_with_wheel(unpacked: &Path, root: &Path) -> PathBuf {
     venv.import_dir().join("nvidia/cudnn_jit/lib")
 }
 
-/// Returns a directory of cuDNN with files that are hard links into a cache, as uv and conda create them.
+/// Returns a cuDNN and the cache that its files are hard links to, as created by uv and conda.
 fn linked_to_cache() -> Option<(TempDir, TempDir)> {
     let release = lib_dir("jit-cu12-9.19.0")?;
     let cache = TempDir::new();
@@ -102,7 +99,6 @@ fn linked_to_cache() -> Option<(TempDir, TempDir)> {
     Some((cache, dir))
 }
 
-/// Repacks an unpacked wheel. pip installs the result like the original.
 fn pack(unpacked: &Path, name: &str, into: &Path) {
     let entries = std::fs::read_dir(unpacked).unwrap().map(|entry| entry.unwrap().file_name());
     let entries = entries.filter(|name| *name != "requirement.txt" && *name != "bin");
@@ -140,7 +136,6 @@ fn the_drop_in_survives_upgrades_of_a_real_environment() {
     let (wheels, home, prefix) = (TempDir::new(), TempDir::new(), Prefix::new());
     pack(&before, "nvidia_cudnn_jit_cu12-9.18.1.3-py3-none-any.whl", wheels.path());
     pack(&release, "nvidia_cudnn_jit_cu12-9.19.0.56-py3-none-any.whl", wheels.path());
-    // The environment is reached through a link.
     let real = home.path().join("real");
     let output = Command::new("python3").args(["-m", "venv"]).arg(&real).output().unwrap();
     assert!(output.status.success(), "{output:?}");
@@ -177,7 +172,6 @@ fn the_drop_in_survives_upgrades_of_a_real_environment() {
     assert_eq!(uses(), "91801 True True");
     assert!(dir.join("libcudnn_layers.so").exists());
     assert!(install().contains("already in front"));
-    // `check` only needs the name of the environment.
     let check = |environment: &Path| {
         let arguments = ["check".as_ref(), "--no-load".as_ref(), "--python".as_ref(), environment.as_os_str()];
         run(&prefix, &arguments)
@@ -193,7 +187,7 @@ fn the_drop_in_survives_upgrades_of_a_real_environment() {
     );
     let list: Value =
         serde_json::from_slice(&run(&prefix, &["list".as_ref(), "--json".as_ref(), dir.as_os_str()]).stdout).unwrap();
-    // The list may include other installations of this machine.
+    // The list may include installations of this machine.
     let mut listed = list["installations"].as_array().unwrap().iter();
     let listed = listed.find(|installation| installation["directory"] == dir.to_str().unwrap());
     assert_eq!(listed.map(|installation| &installation["drop_in"]), Some(&version.into()), "{list}");
@@ -204,7 +198,6 @@ fn the_drop_in_survives_upgrades_of_a_real_environment() {
     paste(printed(&text, "remove the drop-in: "));
     assert_eq!((entries(&dir), uses()), (start, "91801 True False".into()));
 
-    // pip replaces the drop-in and leaves unknown files in place.
     install();
     pip(&["install", "--no-deps", "--upgrade", "nvidia-cudnn-jit-cu12"]);
     assert_eq!(uses(), "91900 True False");
@@ -217,7 +210,6 @@ fn the_drop_in_survives_upgrades_of_a_real_environment() {
     let upgraded = entries(&dir);
     assert!(upgraded.len() == 3 && uses() == "91900 True False", "{upgraded:?}");
 
-    // The finding also offers a second command.
     pip(&["install", "--no-deps", "nvidia-cudnn-jit-cu12==9.18.1.3"]);
     install();
     pip(&["install", "--no-deps", "--upgrade", "nvidia-cudnn-jit-cu12"]);
@@ -226,7 +218,6 @@ fn the_drop_in_survives_upgrades_of_a_real_environment() {
     paste(&other);
     assert_eq!((entries(&dir).len(), uses()), (3, "91900 True False".into()));
 
-    // The libraries and the original shim are from different releases.
     install();
     std::fs::copy(before.join("nvidia/cudnn_jit/lib/libcudnn.so.9"), dir.join(KEPT)).unwrap();
     let finding = found(&prefix, &venv, "C111").unwrap();
@@ -239,7 +230,7 @@ fn the_drop_in_survives_upgrades_of_a_real_environment() {
     }
     assert_eq!((found(&prefix, &venv, "C111"), uses()), (None, "91900 True True".into()));
 
-    // Somebody removed the original shim.
+    // The original shim was removed.
     std::fs::remove_file(dir.join(KEPT)).unwrap();
     let finding = found(&prefix, &venv, "C111").unwrap();
     assert!(finding["notes"].to_string().contains("was not saved as libcudnn.9.kept-by-cudnn-doctor"), "{finding:#}");
@@ -248,7 +239,6 @@ fn the_drop_in_survives_upgrades_of_a_real_environment() {
     }
     assert_eq!((found(&prefix, &venv, "C111"), uses()), (None, "91900 True True".into()));
 
-    // pip leaves a directory behind if it contains unknown files.
     pip(&["uninstall", "--yes", "nvidia-cudnn-jit-cu12"]);
     assert_eq!(entries(&dir).into_keys().collect::<Vec<_>>(), [KEPT, "libcudnn_layers.so"]);
     let left = entries(&dir);
@@ -256,7 +246,6 @@ fn the_drop_in_survives_upgrades_of_a_real_environment() {
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.code() == Some(3) && stderr.contains("but no cuDNN"), "{output:?}");
     assert_eq!(entries(&dir), left);
-    // A copied environment may also contain the drop-in.
     std::fs::copy(prefix.lib().join("libcudnn.so.9"), dir.join("libcudnn.so.9")).unwrap();
     assert_eq!(run(&prefix, &["install".as_ref(), venv.as_os_str()]).status.code(), Some(3));
     paste(stderr.lines().last().unwrap().trim());
@@ -267,7 +256,6 @@ fn succeed_text(dir: &Path) -> String {
     format!("NVIDIA's libcudnn.so.9 is in front of cuDNN 9.19.0 in {} again.\n", dir.display())
 }
 
-/// `uninstall` cleans up after the drop-in, even if a new cuDNN is installed elsewhere.
 /// Calls cuDNN, and prints whether the library with the layers was loaded.
 const USE_LAYERS: &str = "
 import ctypes, sys
@@ -289,7 +277,6 @@ fn layers_are_on_without_variables_until_uninstall() {
     std::fs::copy(&rankings, &listable).unwrap();
     let install = |options: &[&OsStr]| {
         let arguments = [&["install".as_ref(), "--json".as_ref()], options, &["--".as_ref(), dir.path().as_os_str()]];
-        // The programs of other users do not set this.
         let output = prefix.command(&arguments.concat()).env("CUDNN_TUNED", &listable).output().unwrap();
         let value: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
         (output.status.code(), value, String::from_utf8_lossy(&output.stderr).into_owned())
@@ -301,7 +288,7 @@ fn layers_are_on_without_variables_until_uninstall() {
         let text = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
         (text[0].trim() == "True", text.concat())
     };
-    // Without the rankings, and with invalid ones, the layer would stay off.
+    // Without valid rankings, the layer would stay off.
     let [layers, tuned] = [OsStr::new("--layers=errata,tuned"), OsStr::new("--layers=tuned,plans")];
     for (options, expected) in [
         (vec![layers], "CUDNN_ERRATA is not set"),
@@ -321,7 +308,7 @@ fn layers_are_on_without_variables_until_uninstall() {
     assert!(status == Some(3) && refused.contains("programs still load the same files"), "{refused}");
     std::fs::remove_dir(&list).unwrap();
     assert_eq!(entries(dir.path()), start);
-    // Programs ignore options that other users can write to.
+    // Programs ignore options that other users can change.
     let shim = dir.path().join("libcudnn.so.9");
     let rights = shim.metadata().unwrap().permissions();
     std::fs::set_permissions(&shim, PermissionsExt::from_mode(0o775)).unwrap();
@@ -333,12 +320,9 @@ fn layers_are_on_without_variables_until_uninstall() {
     }
     let (is_on, text) = uses(&[]);
     assert!(is_on && !text.contains(" is off"), "{text}");
-    // The variable has precedence.
     assert!(!uses(&[("CUDNN_LAYERS", ",")]).0);
-    // The installed rankings stay.
     let (_, configured, text) = install(&[tuned]);
     assert_eq!(configured["change"], "configured", "{text}");
-    // Without options, the layers stay.
     let (_, again, text) = install(&[]);
     assert_eq!((&again["change"], &again["layers_on"]), (&"none".into(), &"tuned,plans".into()), "{text}");
     for command in ["list", "layers"] {
@@ -352,13 +336,11 @@ fn layers_are_on_without_variables_until_uninstall() {
             if command == "list" { ", with the layers tuned,plans" } else { "cudnn_layers.list\"):\n  tuned: " };
         assert!(text.contains(expected), "{command}: {text}");
     }
-    // The file with the rankings is next to the drop-in.
     std::fs::remove_file(dir.path().join("cudnn_layers.tuned.json")).unwrap();
     let (_, text) = uses(&[]);
     assert!(text.contains("CUDNN_TUNED is not set"), "{text}");
     let (_, configured, text) = install(&["--layers=plans".as_ref()]);
     assert_eq!((&configured["change"], &configured["layers_on"]), (&"configured".into(), &"plans".into()), "{text}");
-    // `check` and `layers` say which layers stay off.
     let problems = || {
         let of = |command: &str, option: &OsStr, key: &str| {
             let mut doctor = prefix.command(&[command.as_ref(), "--json".as_ref(), option]);
@@ -383,7 +365,7 @@ fn layers_are_on_without_variables_until_uninstall() {
     assert_eq!((in_check, status), (json!([in_layers]), Some(2)));
     std::fs::remove_dir(&list).unwrap();
     install(&["--layers=plans".as_ref()]);
-    // Other users could add files.
+    // Other users could add files to the directory.
     std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o1777)).unwrap();
     assert!(!uses(&[]).0);
     let (in_check, in_layers, status) = problems();
@@ -397,7 +379,7 @@ fn layers_are_on_without_variables_until_uninstall() {
     assert_eq!(now.keys().collect::<Vec<_>>(), start.keys().collect::<Vec<_>>());
 }
 
-/// The drop-in may lack functions of a release that this doctor does not know.
+/// The drop-in may lack functions of a newer release than this doctor knows.
 #[test]
 fn the_drop_in_is_not_installed_again_in_front_of_an_unknown_release() {
     let prefix = Prefix::new();
@@ -435,7 +417,7 @@ fn leftovers_are_removed_even_with_another_cudnn() {
     let start = entries(&new);
     assert!(succeed(&prefix, "uninstall", root.path()).contains("leftover files from"));
     assert_eq!((entries(&old).len(), entries(&new)), (0, start.clone()));
-    // An incomplete cuDNN also counts, and the one with the drop-in is selected.
+    // An incomplete cuDNN also counts, but the one with the drop-in is selected.
     succeed(&prefix, "install", root.path());
     let old = put("cudnn_jit");
     std::fs::remove_file(old.join(Library::Graph.file_name())).unwrap();
@@ -444,7 +426,7 @@ fn leftovers_are_removed_even_with_another_cudnn() {
     assert_eq!(run(&prefix, &["install".as_ref(), root.path().as_os_str()]).status.code(), Some(3));
 }
 
-/// The user deleted cuDNN's libraries, but pip's records still list them.
+/// pip's records still list the deleted libraries.
 #[test]
 fn a_recorded_shim_is_restored_without_its_libraries() {
     let Some(release) = release("jit-cu12-9.19.0") else { return };
@@ -457,7 +439,7 @@ fn a_recorded_shim_is_restored_without_its_libraries() {
     assert!(succeed(&prefix, "uninstall", &dir).contains("again"));
     assert_eq!(entries(&dir).into_keys().collect::<Vec<_>>(), ["libcudnn.so.9"]);
     assert!(!is_drop_in(&dir));
-    // A leftover file of an older `install` must not turn the directory into a cuDNN.
+    // A leftover file of `install` must not turn the directory into a cuDNN.
     std::fs::write(dir.join(KEPT), "").unwrap();
     let before = entries(&dir);
     let output = run(&prefix, &["install".as_ref(), dir.as_os_str()]);
@@ -466,7 +448,7 @@ fn a_recorded_shim_is_restored_without_its_libraries() {
     assert_eq!(entries(&dir), before);
 }
 
-/// An interrupted upgrade removed only the graph library.
+/// An interrupted upgrade removed only graph.
 #[test]
 fn an_incomplete_cudnn_gets_its_shim_back() {
     let Some((_cache, dir)) = linked_to_cache() else { return };
@@ -490,7 +472,6 @@ fn a_file_of_a_shared_cache_is_never_written_to() {
     assert_eq!(entries(cache.path()), cached);
     let links = |dir: &Path, name: &str| std::fs::metadata(dir.join(name)).unwrap().nlink();
     assert_eq!((links(dir.path(), KEPT), links(dir.path(), "libcudnn.so.9")), (2, 1));
-    // A newer drop-in replaces an older one.
     let file = dir.path().join("libcudnn.so.9");
     let mut bytes = std::fs::read(&file).unwrap();
     bytes.extend(b"another build");
@@ -502,7 +483,7 @@ fn a_file_of_a_shared_cache_is_never_written_to() {
     assert!(succeed(&prefix, "uninstall", dir.path()).contains("nothing to remove"));
 }
 
-/// In conda environments and archives, the shim is a link.
+/// conda environments and archives have such links.
 #[test]
 fn a_shim_that_is_a_link_is_restored_as_a_link() {
     let Some((_cache, dir)) = linked_to_cache() else { return };
@@ -595,7 +576,6 @@ fn a_kill_at_any_step_leaves_the_old_or_the_new_state() {
             }
             kills += 1;
             assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9), "{status:?}");
-            // Both commands can handle every intermediate state.
             if step % 2 == 0 {
                 succeed(&prefix, "install", dir.path());
                 assert_eq!(std::fs::read(dir.file(Library::Shim)).unwrap(), drop_in);
@@ -625,7 +605,7 @@ fn concurrent_commands_wait_for_each_other() {
     assert_eq!(entries(dir.path()), start);
 }
 
-/// ld.so terminates a program if it calls a newer function that is missing from the drop-in.
+/// ld.so terminates a program that calls a function missing from the drop-in.
 #[test]
 fn a_drop_in_without_functions_of_the_shim_is_rejected() {
     let version = Version::new(9, 28, 0);
@@ -647,11 +627,11 @@ fn a_drop_in_without_functions_of_the_shim_is_rejected() {
     };
     is_refused(run(&prefix, &["install".as_ref(), dir.path().as_os_str()]));
     assert_eq!(entries(dir.path()), before);
-    // One cuDNN is found through the program's run path, the other is selected by the search.
+    // The program's run path leads to one cuDNN, and the search selects the other.
     is_refused(run(&prefix, &["run".as_ref(), "--".as_ref(), program.as_os_str()]));
     is_refused(loader_dir(&mut prefix.command(&["run", "--", "true"].map(OsStr::new))));
 
-    // cuDNN was upgraded after the drop-in was installed, next to it or on the search path.
+    // cuDNN was upgraded after the installation of the drop-in.
     let codes = |command: &mut Command| {
         let output = loader_dir(command.args(["check", "--no-load", "--json"]));
         let document: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -670,7 +650,7 @@ fn a_drop_in_without_functions_of_the_shim_is_rejected() {
     assert_eq!((old(codes(&mut prefix.command(&[]))), entries(dir.path())), (None, before));
 }
 
-/// A case of refusals: how the directory is changed first, and a part of the expected message.
+/// How a case changes the directory, and a part of the expected message.
 type Case<'a> = (&'a str, &'a dyn Fn(&Path), &'a str);
 
 #[test]
@@ -822,7 +802,6 @@ fn an_ambiguous_target_is_rejected() {
             assert!(stderr.contains(expected), "{arguments:?}: {stderr}");
         }
     }
-    // The doctor must not fall back to a different Python on PATH.
     std::fs::create_dir(world.path().join("without-python")).unwrap();
     for (variable, root) in [("VIRTUAL_ENV", "nowhere"), ("VIRTUAL_ENV", "without-python"), ("CONDA_PREFIX", "nowhere")]
     {
@@ -831,7 +810,7 @@ fn an_ambiguous_target_is_rejected() {
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(3) && stderr.contains(&format!("{variable} is ")), "{output:?}");
     }
-    // A system upgrade may have removed the Python.
+    // For example, a system upgrade removed the Python.
     let lost = venv("lost");
     let in_lost = put(lost.import_dir().join("nvidia/cudnn/lib"));
     std::fs::remove_dir_all(world.path().join("lost/bin")).unwrap();
@@ -845,17 +824,16 @@ fn an_ambiguous_target_is_rejected() {
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(document["findings"].to_string().contains("C028"), "{document:#}");
 
-    // Leftovers of an uninstalled cuDNN must not count as a second installation.
+    // Leftovers of an uninstalled cuDNN must not count as an installation.
     let left = two.import_dir().join("nvidia/cudnn_jit/lib");
     std::fs::create_dir_all(&left).unwrap();
     std::fs::write(left.join(KEPT), "").unwrap();
-    // Without a drop-in next to the doctor, the commands name the drop-in explicitly.
+    // Without a drop-in next to the doctor, the printed commands contain `--from`.
     let elsewhere = Prefix::without_drop_in();
     let from = prefix.lib();
     let install_two = ["install".as_ref(), "two".as_ref(), "--from".as_ref(), from.as_os_str()];
     let output = elsewhere.command(&install_two).current_dir(world.path()).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    // The doctor prints one command per installation.
     let commands: Vec<&str> = stderr.lines().filter_map(|line| line.strip_prefix("      ")).collect();
     assert_eq!(commands.len(), 2, "{stderr}");
     commands.iter().for_each(|command| paste(command));
@@ -913,7 +891,6 @@ fn the_drop_in_of_another_release_is_rejected() {
         output.status.success() && String::from_utf8_lossy(&output.stdout).contains("Layers are unavailable"),
         "{output:?}"
     );
-    // Installs the drop-in of the distributable itself.
     let dist = support::drop_in();
     let output = run(&prefix, &["install".as_ref(), dir.path().as_os_str(), "--from".as_ref(), dist.as_os_str()]);
     assert!(output.status.success() && dir.path().join("libcudnn_layers.so").exists(), "{output:?}");
@@ -922,7 +899,6 @@ fn the_drop_in_of_another_release_is_rejected() {
     assert_eq!(entries(dir.path()), start);
 }
 
-/// Tests the directories next to the executable.
 #[test]
 fn the_drop_in_is_found_where_packages_put_it() {
     let Some((_cache, dir)) = linked_to_cache() else { return };
@@ -976,7 +952,7 @@ fn a_directory_of_another_user_is_rejected_and_kept() {
     assert!(output.status.code() == Some(3) && stderr.contains("Permission denied"), "{stderr}");
     assert!(stderr.contains("as the owner of the directory"), "{stderr}");
     assert_eq!(entries(dir.path()), start);
-    // The user is forbidden to look into this directory.
+    // The user cannot read this directory.
     let closed = TempDir::new();
     let venv = PythonEnvironment::venv(&closed.path().join("venv"));
     std::fs::set_permissions(closed.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
@@ -1010,7 +986,6 @@ fn a_directory_of_another_user_is_rejected_and_kept() {
 fn every_example_of_the_help_texts_works() {
     let Some(release) = lib_dir("jit-cu12-9.19.0") else { return };
     let prefix = Prefix::new();
-    // The prefix is also the user's home directory.
     let venv = PythonEnvironment::venv(&prefix.path().join("venvs/train"));
     let dirs = [venv.import_dir().join("nvidia/cudnn/lib"), prefix.path().join("cudnn/lib")];
     for dir in &dirs {

@@ -1,5 +1,4 @@
-//! Tests the text report of `check`: no repetitions, the additions of `--verbose`, and the findings selected by
-//! `--only`.
+//! Tests the text report of `check`: no repetitions, the additions of `--verbose`, and the selection of `--only`.
 #![allow(
     clippy::panic,
     clippy::unwrap_used,
@@ -21,11 +20,9 @@ use support::{FakeLibrary, FakeNvml, PythonEnvironment, TempDir, Version, copy_f
 const DOCTOR: &str = env!("CARGO_BIN_EXE_cudnn-doctor");
 const VERSION: Version = Version::new(9, 19, 0);
 
-/// Enough for six findings and the seven steps that fix them on a machine without pip, where every package needs three
-/// lines.
+/// Enough for six findings and seven steps without pip, where every package needs three lines.
 const MAX_LINES: usize = 37;
 
-/// A broken machine.
 struct Machine {
     name: &'static str,
     dirs: Vec<TempDir>,
@@ -50,7 +47,6 @@ impl Machine {
     }
 }
 
-/// Creates a complete cuDNN of this release in a directory.
 fn set(version: Version) -> TempDir {
     let dir = TempDir::new();
     copy_fake_set(version, dir.path());
@@ -61,14 +57,14 @@ fn fake(library: Library) -> FakeLibrary {
     FakeLibrary::new(library, VERSION).with_ptx(8)
 }
 
-/// Creates a complete cuDNN with one change and selects it with `CUDNN_LOADER_DIR`.
+/// Creates a complete cuDNN with one change, which `CUDNN_LOADER_DIR` selects.
 fn changed(name: &'static str, version: Version, change: impl Fn(&TempDir)) -> Machine {
     let dir = set(version);
     change(&dir);
     Machine { name, variables: vec![("CUDNN_LOADER_DIR", dir.path().into())], dirs: vec![dir] }
 }
 
-/// Creates an active environment with the cuDNN wheel, and a PyTorch that requires a cuDNN version.
+/// Creates an active environment with cuDNN's wheel, and a PyTorch that requires a cuDNN version.
 fn environment(name: &'static str, torch_requires: &str) -> Machine {
     let root = TempDir::new();
     let venv = PythonEnvironment::venv(root.path()).pip();
@@ -128,7 +124,6 @@ fn a_report_is_short_and_prints_every_command_of_the_plan_once() {
         assert!(last.starts_with(|c: char| c.is_ascii_digit()), "{name}: {text}");
         let is_executable = steps.iter().any(|step| step["kind"] != "shell");
         assert_eq!(last.contains("fix --yes --no-load` executes"), is_executable, "{name}: {text}");
-        // The verbose report is still complete.
         let (_, verbose) = machine.run(&["check", "--no-load", "-v"]);
         for finding in document["findings"].as_array().unwrap() {
             let code = finding["code"].as_str().unwrap();
@@ -147,7 +142,7 @@ fn a_finding_names_its_step_and_prints_commands_outside_of_steps() {
     let number = help.rsplit_once("(step ").unwrap().1.trim_end_matches(')');
     let step = text.lines().find(|line| line.trim_start().starts_with(&format!("{number}. "))).unwrap();
     assert!(step.contains("C073"), "{text}");
-    // A command that only shows details must not become a step.
+    // A command that only shows details must not be a step.
     let machine = machines().into_iter().find(|machine| machine.name == "two releases").unwrap();
     let (_, text) = machine.run(&["check", "--no-load"]);
     let look = text.lines().skip_while(|line| !line.contains("[C016]")).nth(2).unwrap();
@@ -194,7 +189,7 @@ fn only_the_selected_codes_are_reported_and_affect_the_exit_status() {
     assert!(wrong.status.code() == Some(3) && error.contains("C999") && error.contains("check --list"), "{error}");
 }
 
-/// Creates a cuDNN that writes this file when it is loaded, and that loads slowly.
+/// Creates a cuDNN that loads slowly and writes this file.
 fn leaves_a_file(file: &Path) -> Machine {
     let code = format!(
         "#include <fcntl.h>\n#include <unistd.h>\n__attribute__((constructor)) static void start(void) {{ \
@@ -237,7 +232,7 @@ fn list_shows_every_code_and_excludes_other_options() {
     }
 }
 
-/// Returns the doctor's stderr, which is connected to a terminal.
+/// Returns the doctor's output on a terminal at stderr.
 fn on_terminal(machine: &Machine, variables: &[(&str, &str)]) -> String {
     let (mut master, mut slave) = (0, 0);
     let null = std::ptr::null_mut();

@@ -1,8 +1,8 @@
-//! Installs frameworks from the package index with pip and with uv, alone and in pairs, on a machine with a GPU that is
-//! a stand-in. Healthy environments get neither warnings nor errors, except for known defects of the packages.
+//! Installs real frameworks with pip and uv, alone and in pairs, on a machine with a fake GPU. Healthy environments get
+//! no warnings or errors, except for known defects of the packages.
 //!
-//! `CUDNN_TESTS_FRAMEWORKS=all` installs the newest releases of all frameworks (weekly; 20 GB of downloads). Otherwise the
-//! test installs pinned small ones. `CUDNN_TESTS_FRAMEWORKS=torch,jax` installs only these, alone and in pairs.
+//! By default, this tests small pinned frameworks. `CUDNN_TESTS_FRAMEWORKS=all` installs the newest releases of all
+//! (weekly; 20 GB of downloads), and `torch,jax` only these.
 #![cfg(target_os = "linux")]
 #![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
@@ -14,7 +14,7 @@ use support::{FakeNvml, TempDir, Wheel, not_run};
 
 const VARIABLE: &str = "CUDNN_TESTS_FRAMEWORKS";
 
-/// A framework with the packages that its documentation says to install, and the CUDA major of their cuDNN.
+/// A framework with the packages in its documentation, and their CUDA major.
 struct Framework {
     name: &'static str,
     cuda_major: u32,
@@ -25,7 +25,6 @@ const fn framework(name: &'static str, cuda_major: u32, packages: &'static [&'st
     Framework { name, cuda_major, packages }
 }
 
-/// The newest releases, which the index selects.
 const NEWEST: [Framework; 6] = [
     framework("torch", 13, &["torch"]),
     framework("jax", 13, &["jax[cuda13]"]),
@@ -35,14 +34,13 @@ const NEWEST: [Framework; 6] = [
     framework("frontend", 13, &["nvidia-cudnn-frontend", "nvidia-cudnn-cu13"]),
 ];
 
-/// Small environments that never change.
 const PINNED: [Framework; 1] = [framework(
     "frontend",
     13,
     &["nvidia-cudnn-frontend==1.32.0", "nvidia-cudnn-jit-cu13==9.27.0.42", "nvidia-cuda-nvrtc==13.0.88"],
 )];
 
-/// Findings with a cause that is in the packages: the framework, the code, and the cause.
+/// Findings with causes in the packages: the framework, the code, and the cause.
 const CAUSES: [(&str, &str, &str); 4] = [
     ("onnxruntime", "C020", "its provider has no run path to the wheels"),
     ("onnxruntime", "C074", "its provider has no run path to the wheels: a program calls `preload_dlls`"),
@@ -50,8 +48,7 @@ const CAUSES: [(&str, &str, &str); 4] = [
     ("ctranslate2", "C074", "it opens libcublas.so.12 by name"),
 ];
 
-/// Findings about a pair whose wheels of cuDNN are for two CUDA majors: they own the same files, so one framework gets
-/// the cuDNN of the other one.
+/// The wheels of a pair for two CUDA majors own the same files, so one framework gets the wrong cuDNN.
 const MIXED: [&str; 2] = ["C023", "C071"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +57,6 @@ enum Installer {
     Uv,
 }
 
-/// A directory with the driver of a machine with a GPU.
 fn driver(root: &Path) -> PathBuf {
     let dir = root.join("driver");
     std::fs::create_dir(&dir).unwrap();
@@ -69,7 +65,7 @@ fn driver(root: &Path) -> PathBuf {
     dir
 }
 
-/// Creates an environment with these packages. Returns the installer's reason if they exclude each other.
+/// Creates an environment with these packages. Returns the installer's reason if they conflict.
 fn install(installer: Installer, uv: &Path, env: &Path, packages: &[&str]) -> Result<(), String> {
     let mut make = Command::new(uv);
     make.args(["--quiet", "venv", "--seed"]).arg(env);
@@ -87,7 +83,6 @@ fn install(installer: Installer, uv: &Path, env: &Path, packages: &[&str]) -> Re
     if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
 }
 
-/// Returns the codes of warnings and errors with their messages.
 fn findings(env: &Path, driver: &Path) -> Vec<(String, String)> {
     let mut doctor = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"));
     doctor.args(["check", "--no-load", "--json"]).env_clear().env("HOME", "/nonexistent");

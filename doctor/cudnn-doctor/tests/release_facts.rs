@@ -1,4 +1,4 @@
-//! Tests `facts --update` and `--reset`, and which facts about releases the other commands use.
+//! Tests `facts --update` and `--reset`, and which facts the other commands use.
 #![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// A user's directory for data, and a file with newer facts that somebody published.
+/// A user's data directory, and a published file with newer facts.
 struct Update {
     dir: support::TempDir,
 }
@@ -38,7 +38,7 @@ impl Update {
         doctor.output().unwrap()
     }
 
-    /// Updates with the published file. Returns the error, or an empty text.
+    /// Returns the error of an update with the published file, or an empty text.
     fn update(&self, options: &[&str]) -> String {
         let file = self.file();
         let output = self.doctor(&[&["facts", "--update", file.to_str().unwrap()], options].concat());
@@ -46,7 +46,7 @@ impl Update {
         String::from_utf8(output.stderr).unwrap()
     }
 
-    /// Returns the version of the facts in use, and why the stored facts are ignored.
+    /// Returns the version of the facts in use, and why stored facts are ignored.
     fn in_use(&self) -> (u64, Option<String>) {
         let value: Value = serde_json::from_slice(&self.doctor(&["facts", "--json"]).stdout).unwrap();
         let facts = &value["release_facts"];
@@ -55,7 +55,6 @@ impl Update {
     }
 }
 
-/// Returns facts with one issue of 9.19.0.
 fn facts(version: u32) -> String {
     let range = r#"[{"from":"9.19.0","before":"9.20.0"}]"#;
     let issue = format!(
@@ -166,7 +165,6 @@ fn files_that_are_not_complete_valid_and_newer_change_nothing() {
         assert!(error.contains(expected) && !error.contains('\u{1b}'), "{error}");
         assert!(!update.stored().exists());
     }
-    // A truncated file, and files without a usable checksum.
     update.publish(&facts(4_000_000_000));
     std::fs::write(update.file(), &facts(4_000_000_000)[..100]).unwrap();
     assert!(update.update(&[]).contains("was changed or is incomplete"), "{}", update.update(&[]));
@@ -186,7 +184,6 @@ fn files_that_are_not_complete_valid_and_newer_change_nothing() {
     assert_eq!(update.in_use(), (built_in, None));
 }
 
-/// A damaged or older file is ignored with the reason, as is one that another user can change.
 #[cfg(unix)]
 #[test]
 fn stored_facts_that_cannot_be_trusted_are_ignored() {

@@ -1,5 +1,4 @@
-//! Tests `run` with programs that get the drop-in, programs that run without it, and properties that must stay
-//! unchanged.
+//! Tests `run`: programs with and without the drop-in, and properties that must not change.
 #![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod beside;
@@ -27,7 +26,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Prints which `libcudnn.so.9` a program gets if it opens the library by name.
+/// Prints which `libcudnn.so.9` a program gets by name.
 const WHOSE: &str = "
 import ctypes
 cudnn = ctypes.CDLL('libcudnn.so.9')
@@ -54,7 +53,7 @@ fn the_doctor_replaces_itself_with_the_program() {
     let printed = text(&output.stdout);
     assert_eq!(printed.lines().next(), Some(id.to_string().as_str()));
     assert_eq!(output.status.signal(), Some(15));
-    // `run` must not ignore or block additional signals: a closed pipe still kills the program.
+    // `run` must not ignore or block more signals. For example, a closed pipe kills the program.
     let signals = |name: &str| printed.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned();
     assert_eq!(signals("SigBlk:"), "0000000000000000");
     let ignored = u64::from_str_radix(&signals("SigIgn:"), 16).unwrap();
@@ -66,7 +65,7 @@ fn the_doctor_replaces_itself_with_the_program() {
     }
 }
 
-/// Writes to a file what a process has inherited, except for the variables that `run` sets.
+/// Writes what a process has inherited to a file, except the variables that `run` sets.
 const INHERITED: &str = r#"
 #define _GNU_SOURCE
 #include <signal.h>
@@ -112,10 +111,9 @@ int main(int count, char **arguments, char **variables) {
 }
 "#;
 
-/// Changes what children inherit. Called between fork and exec.
+/// Changes what children inherit, between fork and exec.
 type Change = fn();
 
-/// The program must not notice that the doctor was started before it, even if a layer was checked.
 #[test]
 fn a_program_inherits_what_the_doctor_has_inherited() {
     let (prefix, dir) = (Prefix::new(), TempDir::new());
@@ -152,7 +150,7 @@ fn a_program_inherits_what_the_doctor_has_inherited() {
     ];
     for (change, expected) in changes {
         let run = |start: &[&OsStr]| {
-            // Unlike this library, `env` does not sort the variables.
+            // Unlike `Command`, `env` does not sort variables.
             let mut command = Command::new("env");
             command.args(["-i", "PATH=/usr/bin:/bin", "Z=1", "A=2"]).args(start).arg(&program).arg(&report);
             command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -192,13 +190,13 @@ fn arguments_and_variables_are_unchanged() {
         let expected = [expected.as_bytes(), b" ", hostile.as_bytes(), b"\n"].concat();
         assert_eq!(output.stdout, expected, "{output:?}");
     }
-    // A nested run makes no further changes.
+    // A nested run makes no more changes.
     let doctor = prefix.doctor().display().to_string();
     let output = run(&prefix, &["--", &doctor, "run", "--", "sh", "-c", "echo $LD_PRELOAD"]);
     assert_eq!(text(&output.stdout).trim(), lib);
 }
 
-/// ld.so splits LD_PRELOAD at spaces and colons, and it expands `$`.
+/// ld.so splits LD_PRELOAD at spaces and colons, and expands `$`.
 #[test]
 fn a_drop_in_at_any_path_is_preloaded() {
     let Some(release) = lib_dir("jit-cu12-9.19.0") else { return };
@@ -209,14 +207,13 @@ fn a_drop_in_at_any_path_is_preloaded() {
         for file in ["libcudnn.so.9", "libcudnn_layers.so"] {
             std::fs::copy(prefix.lib().join(file), dir.join(file)).unwrap();
         }
-        // In the second round, the link already exists.
+        // In the second round, the link exists.
         for _ in 0..2 {
             let arguments = ["run".as_ref(), "--from".as_ref(), dir.as_os_str(), "--layers".as_ref(), "trace".as_ref()];
             let program = ["--", "python3", "-c", WHOSE].map(OsStr::new);
             let mut python = prefix.command(&[&arguments, &program[..]].concat());
             let output = python.env("LD_LIBRARY_PATH", &release).output().unwrap();
             assert_eq!(text(&output.stdout), "True 91900\n", "{name:?}: {output:?}");
-            // The layer is also found through the link.
             let stderr = text(&output.stderr);
             assert!(
                 stderr.contains("cudnn-trace summary for process") && !stderr.contains("ERROR"),
@@ -224,7 +221,7 @@ fn a_drop_in_at_any_path_is_preloaded() {
             );
         }
     }
-    // Other users could create links in this directory. The group of root contains only root, unlike this one.
+    // Other users could create links in this directory, because unlike root's group, this one has other members.
     const OTHER_GROUP: u32 = 12_345;
     let links = world.path().join(".local/share/cudnn-doctor-links");
     let home = world.path().to_owned();
@@ -254,7 +251,6 @@ fn a_drop_in_at_any_path_is_preloaded() {
         let made = std::fs::metadata(&links).unwrap().permissions().mode();
         assert!(mode.is_some() || made & 0o777 == 0o755, "{made:o}");
     }
-    // All possible link names contain such characters.
     let home = world.path().join("my home");
     std::fs::create_dir(&home).unwrap();
     let mut refused = command(&prefix, &["--from", world.path().join("a b").to_str().unwrap(), "--", "true"]);
@@ -301,8 +297,8 @@ fn a_trace_is_written() {
     assert_eq!(text(&output.stderr), "", "{output:?}");
 }
 
-/// A trace of an earlier run must not count. The process that waits for the program must not be a child of the program
-/// or hold pipes of it open.
+/// A trace of an earlier run does not count. The process that waits must not be a child of the program or hold pipes of
+/// it open.
 #[test]
 fn a_trace_that_was_not_written_is_reported() {
     let (prefix, dir) = (Prefix::new(), TempDir::new());
@@ -317,7 +313,7 @@ fn a_trace_that_was_not_written_is_reported() {
         let expected = format!("no trace was written to {}", file.display());
         assert!(text(&output.stderr).contains(&expected), "{output:?}");
     }
-    // The same applies to a program that adopts orphans. In that case, a missing trace is not reported.
+    // A program that adopts orphans adopts the waiting process. Then a missing trace is not reported.
     let mut subreaper = command(&prefix, &["--trace", file.to_str().unwrap(), "--", "sh", "-c", script]);
     let adopt_orphans = || {
         // SAFETY: the call only changes a setting of the child.
@@ -338,7 +334,6 @@ fn a_trace_that_was_not_written_is_reported() {
     child.stdout.take().unwrap().read_to_end(&mut all).unwrap();
     drop(child.stdin.take());
     child.wait().unwrap();
-    // No program was started.
     let output = run(&prefix, &["--trace", file.to_str().unwrap(), "--", "/nowhere/program"]);
     assert_eq!((output.status.code(), text(&output.stderr).lines().count()), (Some(127), 1), "{output:?}");
 }
@@ -370,7 +365,6 @@ fn programs_that_cannot_load_the_drop_in_are_recognized() {
         ("nothing", 127, "cannot find program"),
         (".", 126, "cannot start"),
     ] {
-        // Starts the program by path and through PATH.
         let path = file(name).display().to_string();
         let by_path = command(&prefix, &["--", &path]).output().unwrap();
         assert_eq!(by_path.status.code(), Some(status), "{name}: {by_path:?}");
@@ -381,7 +375,6 @@ fn programs_that_cannot_load_the_drop_in_are_recognized() {
             assert_eq!((by_name.status.code(), text(&by_name.stderr)), (Some(status), stderr), "{name}");
         }
     }
-    // Empty names and missing programs.
     assert_eq!(run(&prefix, &["--", ""]).status.code(), Some(127));
     assert_eq!(run(&prefix, &[]).status.code(), Some(3));
     assert_eq!(run(&prefix, &["--"]).status.code(), Some(3));
@@ -394,7 +387,7 @@ fn a_program_with_elevated_privileges_is_rejected() {
         not_run("a program with other rights", "only root can change the user");
         return;
     }
-    // The last mode sets the set-group-ID bit, but the kernel ignores it because the group may not execute the file.
+    // The kernel ignores the last mode's set-group-ID bit, because the group may not execute the file.
     for (mode, status) in [(0o755, 0), (0o4755, 3), (0o2755, 3), (0o2745, 0)] {
         let program = world.path().join(format!("program-{mode:o}"));
         support::compile("int main(void) { return 0; }", &[], &program);
@@ -407,7 +400,7 @@ fn a_program_with_elevated_privileges_is_rejected() {
     }
 }
 
-/// The statuses match `env` and the shells: 126 if the file exists.
+/// The statuses are those of `env` and shells.
 #[test]
 fn a_program_that_cannot_start_is_distinguished_from_a_missing_one() {
     let (prefix, world) = (Prefix::new(), TempDir::new());
@@ -422,12 +415,11 @@ fn a_program_that_cannot_start_is_distinguished_from_a_missing_one() {
         assert_eq!(output.status.code(), Some(status), "{program}: {output:?}");
         assert!(text(&output.stderr).contains(expected), "{program}: {output:?}");
     }
-    // Like a console script of an environment that was moved.
+    // For example, this is a console script of an environment that was moved.
     let output = command(&prefix, &["--", "script"]).env("PATH", world.path()).output().unwrap();
     assert_eq!(output.status.code(), Some(126), "{output:?}");
 }
 
-/// `layers` searches the same directories as the programs that `run` starts.
 #[test]
 fn layers_next_to_the_drop_in_are_found() {
     let prefix = Prefix::new();
@@ -491,7 +483,7 @@ fn options_without_effect_are_rejected() {
         assert!(output.status.code() == Some(3) && output.stdout.is_empty(), "{name}={value}: {output:?}");
         assert!(stderr.contains(&refusal) && stderr.contains(expected), "{name}={value}: {stderr}");
     }
-    // Outputs that are appended to may share a file.
+    // Appended outputs may share a file.
     let dir = TempDir::new();
     std::os::unix::fs::symlink(dir.path(), dir.path().join("link")).unwrap();
     let [file, same] = ["f", "link/f"].map(|name| dir.path().join(name).display().to_string());
@@ -530,7 +522,7 @@ fn options_without_effect_are_rejected() {
     assert!(output.status.code() == Some(3) && text(&output.stderr).contains("libcudnn_layers.so"), "{output:?}");
 }
 
-/// Only users of layers need to know, and only if the program's own environment has such a release.
+/// The note is for users of layers, if the program's own environment has such a release.
 #[test]
 fn a_frontend_whose_engines_layers_do_not_see_is_named_once() {
     let (prefix, dir) = (Prefix::new(), TempDir::new());
@@ -570,12 +562,11 @@ fn a_frontend_whose_engines_layers_do_not_see_is_named_once() {
         (&[], python("new"), is_off, String::new()),
     ] {
         let mut program = command(&prefix, &[options, &["--", &program]].concat());
-        // The active environment counts only for the programs in it.
+        // The active environment counts only for programs in it.
         program.env("PATH", format!("{}:/usr/bin:/bin", path("new/bin"))).env("VIRTUAL_ENV", path("new"));
         let output = program.env(variable.0, variable.1).output().unwrap();
         assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), expected), "{program:?}");
     }
-    // The note of the inner `run` is the only one.
     let doctor = prefix.doctor().display().to_string();
     let output = run(&prefix, &["--validate", "--", &doctor, "run", "--", &python("new")]);
     assert_eq!(text(&output.stderr), note("1.32.0"), "{output:?}");
@@ -613,7 +604,7 @@ fn run_turns_the_layer_on_and_refuses_invalid_rules() {
     let refused = run(&["--errata", "rules.json"]);
     assert_eq!(refused.status.code(), Some(3), "{refused:?}");
     assert!(text(&refused.stderr).contains("rules.json: EOF while parsing"), "{refused:?}");
-    // The program may change its working directory.
+    // The program may change the working directory.
     let valid = br#"{"errata":1,"rules":[{"name":"n","reason":"r","operations":["matmul"]}]}"#;
     std::fs::write(dir.path().join("rules.json"), valid).unwrap();
     let output = run(&["--errata", "rules.json"]);
@@ -655,7 +646,7 @@ fn run_names_tuned_files_by_absolute_paths_and_refuses_invalid_ones() {
     }
 }
 
-/// A layer of somebody else, whose check runs this code.
+/// Builds a layer with this code as its check.
 fn layer_that(check: &str, dir: &TempDir) -> String {
     let code = format!(
         "#include <fcntl.h>\n#include <stdlib.h>\n#include <unistd.h>\n
@@ -683,18 +674,17 @@ fn layers_of_others_are_asked_and_may_end_the_check() {
         assert!(all.contains(expected), "{check}: {all}");
         assert_eq!(output.status.code(), Some(if expected == "started" { 0 } else { 3 }), "{check}: {all}");
     }
-    // The environment may select layers, too.
     let layer = layer_that("return \"no\";", &dir);
     let output = command(&prefix, &["--", "echo", "started"]).env("CUDNN_LAYERS", layer).output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{output:?}");
 }
 
-/// The doctor becomes the program, and has no children: those of the shell before it belong to somebody else.
+/// The doctor becomes the program, so it must not wait for children of the shell that started it.
 #[test]
 fn a_daemon_that_starts_during_the_check_survives() {
     let (prefix, dir) = (Prefix::new(), TempDir::new());
     let layer = layer_that("char c; read(open(getenv(\"FIFO\"), O_RDONLY), &c, 1); return 0;", &dir);
-    // The subshell waits until the check reads. Its grandchild is an orphan in another session.
+    // The subshell waits until the check reads. The daemon is an orphan in another session.
     let script = "mkfifo \"$FIFO\"
         ( exec 3>\"$FIFO\"; setsid sh -c 'setsid sleep 600 >/dev/null 2>&1 & echo $! > \"$DAEMON\"'; echo go >&3 ) &
         exec \"$@\"";

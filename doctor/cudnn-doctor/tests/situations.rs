@@ -59,7 +59,7 @@ fn build(dir: &Path, libraries: &[Library], version: Version) {
     }
 }
 
-/// Returns all libraries of release 9.19.0.
+/// Returns the libraries of release 9.19.0.
 fn all() -> Vec<Library> {
     let later = [Library::Ext, Library::EnginesTensorIr];
     Library::ALL.iter().copied().filter(|library| !later.contains(library)).collect()
@@ -88,7 +88,7 @@ fn a_set_without_a_usable_shim_is_reported_by_every_command() {
         assert_eq!(explained.code, Some(3), "{}", explained.stdout);
         assert!(!explained.stderr.contains("No usable cuDNN was found"), "{}", explained.stderr);
         assert!(explained.stderr.contains("libcudnn.so.9"), "{}", explained.stderr);
-        // LD_LIBRARY_PATH would lead programs to a damaged shim or to a different installation's shim.
+        // LD_LIBRARY_PATH would lead programs to a damaged shim, or to the shim of a different installation.
         let lines = doctor(&["env", path], &[]);
         assert_eq!((lines.code, lines.stdout.lines().count()), (Some(2), 1), "{}", lines.stdout);
         assert!(lines.stdout.starts_with("export CUDNN_LOADER_DIR="), "{}", lines.stdout);
@@ -102,7 +102,6 @@ fn a_shim_of_another_release_is_reported_in_the_same_and_in_another_directory() 
     for (version, conflict) in
         [(Version::new(9, 4, 0), "is of a cuDNN before 9.5.0"), (Version::new(9, 28, 0), "is of cuDNN 9.28.0 or newer")]
     {
-        // The shim is next to the libraries.
         let dir = TempDir::new();
         build(dir.path(), &all(), VERSION);
         let shim = FakeLibrary::new(Library::Shim, version);
@@ -116,7 +115,7 @@ fn a_shim_of_another_release_is_reported_in_the_same_and_in_another_directory() 
             assert_eq!(output.code, Some(2), "{command}: {}", output.stdout);
             assert!(output.stdout.contains(conflict), "{command}: {}", output.stdout);
         }
-        // The shim is in a directory that is searched before the libraries' directory.
+        // This directory is searched before the directory of the libraries.
         let other = TempDir::new();
         shim.build(&other.file(Library::Shim));
         let _ = dir.cleared(Library::Shim);
@@ -126,7 +125,6 @@ fn a_shim_of_another_release_is_reported_in_the_same_and_in_another_directory() 
         assert!(found.len() == 1 && found[0].to_string().contains(conflict), "{findings:#?}");
         assert!(with_code(&findings, "C021").is_empty(), "{findings:#?}");
     }
-    // The shims of real releases match their libraries.
     for id in ["jit-cu12-9.19.0", "jit-cu13-9.27.0"] {
         let Some(dir) = support::lib_dir(id) else { continue };
         let findings = check(&[], &[("LD_LIBRARY_PATH", &dir)]);
@@ -134,12 +132,12 @@ fn a_shim_of_another_release_is_reported_in_the_same_and_in_another_directory() 
     }
 }
 
-/// Creates a directory filled by a wheel, and its environment.
+/// Creates an environment with the wheel's libraries and these records. Returns the directory of the libraries.
 fn wheel(root: &TempDir, records: &[(&str, &str)]) -> PathBuf {
     let packages = root.path().join("lib/python3.12/site-packages");
     let dir = packages.join("nvidia/cudnn/lib");
     build(&dir, &all(), VERSION);
-    // pip is only usable together with a Python.
+    // The doctor uses pip only together with a Python.
     std::fs::create_dir_all(packages.join("pip")).unwrap();
     write_program(root.path().join("bin/python3"), "#!/bin/sh\nexit 1\n");
     for (name, hash) in records {
@@ -184,7 +182,6 @@ fn all_help_texts_of_a_report_name_the_same_package_and_cuda_major() {
                 }
             }
         }
-        // The same commands also fix other findings.
         assert!(installs >= fixes.len(), "{options:?}: {findings:#?}");
     }
 }
@@ -211,7 +208,7 @@ fn verify_reports_the_files_it_compared() {
         let expected = if is_verified { "verified  by the sha256" } else { "verified  no library" };
         assert!(text.contains(expected), "{text}");
         assert!(with_code(&check(&[], &variables), "C026").is_empty());
-        // A file that differs from the record, or an installation that cannot be used, is not verified.
+        // Neither a changed file nor an unusable installation is verified.
         for (library, is_listed) in [(Library::Ops, is_verified), (Library::Graph, false)] {
             std::fs::write(dir.join(library.file_name()), "").unwrap();
             let text = doctor(&["check", "--no-load", "--verify"], &variables).stdout;
@@ -330,14 +327,13 @@ fn a_file_that_cudnn_opens_by_a_versioned_name_is_checked() {
     let old = Version::new(9, 10, 2);
     let ops = |version: Version, ptx: u16| Some(FakeLibrary::new(Library::Ops, version).with_ptx(ptx));
     let engines = FakeLibrary::new(Library::EnginesPrecompiled, VERSION).with_ptx(8).with_undefined("cudnn_removed");
-    // Fields: the name of the file, the contents, and the finding.
+    // Fields: the file name, the contents, and the finding.
     for (name, contents, code) in [
         ("libcudnn_ops.so.9.19.0", ops(old, 8), Some("C014")),
         ("libcudnn_ops.so.9.19", ops(VERSION, 9), Some("C015")),
         ("libcudnn_ops.so.9.19.0", None, Some("C013")),
         ("libcudnn_engines_precompiled.so.9.19.0", Some(engines), Some("C014")),
         ("libcudnn_ops.so.9.19.0", ops(VERSION, 8), None),
-        // No library of this release loads the file.
         ("libcudnn_ops.so.9.10.2", ops(old, 8), None),
     ] {
         let dir = TempDir::new();
@@ -358,14 +354,13 @@ fn a_file_that_cudnn_opens_by_a_versioned_name_is_checked() {
         assert_eq!(found[0]["code"], code, "{found:#?}");
         assert!(found[0]["message"].as_str().unwrap().contains(name), "{found:#?}");
         assert!(found[0].to_string().contains("it tries this name first"), "{found:#?}");
-        // The command only removes this file.
         let line = found[0]["commands"][0].as_str().unwrap();
         assert!(Command::new("sh").args(["-c", line]).status().unwrap().success(), "{line}");
         assert!(!file.exists() && errors().is_empty(), "{line}");
     }
 }
 
-/// Unpacks NVIDIA's archive of a release: files with full names, and links to them.
+/// Fills the directory like NVIDIA's archive of a release: files with full names, and links to them.
 fn unpack(version: Version, dir: &Path) {
     let unpacked = TempDir::new();
     support::copy_fake_set(version, unpacked.path());
@@ -394,12 +389,11 @@ fn the_release_in_use_is_kept_if_a_directory_has_two_complete_ones() {
         let [note] = found else { panic!("{found:#?}") };
         let names_both = ["9.19.0", "9.28.1"].iter().all(|version| note["message"].as_str().unwrap().contains(version));
         assert!(note["severity"] == "note" && names_both, "{note:#?}");
-        // A person removes the other release.
+        // The note only shows how to remove the other release.
         let line = commands(note).join("\n");
         assert!(line.contains("libcudnn_ops.so.9.28.1") && !line.contains("9.19.0"), "{line}");
     };
     is_note(&c014());
-    // One link leads to the other release.
     std::fs::remove_file(dir.path().join("libcudnn_ops.so.9")).unwrap();
     std::os::unix::fs::symlink("libcudnn_ops.so.9.28.1", dir.path().join("libcudnn_ops.so.9")).unwrap();
     let found = c014();
@@ -414,7 +408,7 @@ fn the_release_in_use_is_kept_if_a_directory_has_two_complete_ones() {
     is_note(&c014());
 }
 
-/// A repository without its large files contains pointers, and a server may send a web page.
+/// Without Git LFS, large files are pointers, and servers may send web pages.
 #[test]
 fn a_text_in_place_of_a_library_is_named() {
     for (text, expected, has_commands) in [
@@ -434,7 +428,6 @@ fn a_text_in_place_of_a_library_is_named() {
     }
 }
 
-/// Changes the library's header to the other processor architecture.
 fn change_architecture(file: &Path) {
     let mut bytes = std::fs::read(file).unwrap();
     let other: u16 = if cfg!(target_arch = "aarch64") { 62 } else { 183 };
@@ -486,12 +479,12 @@ fn a_shim_that_ld_so_skips_is_blamed_instead_of_the_search_path() {
     }
 }
 
-/// What ld.so (glibc 2.36) does with something else than a library in the first of two directories:
+/// What ld.so (glibc 2.36) does if the first of two directories contains something other than a library:
 ///
-/// - It ends the search at a directory ("cannot read file data"), an empty file and a short text ("file too short"), and a
-///   longer text ("invalid ELF header"). It opens a named pipe, and waits for a writer.
-/// - A socket and a loop of links end the search of `LD_LIBRARY_PATH`, without the name of the file in the message.
-/// - It passes over a dangling link, and over a file that the user may not read.
+/// - A directory, an empty file and any text end the search with an error.
+/// - A named pipe is opened, which waits for a writer.
+/// - A socket and a loop of links end the search of `LD_LIBRARY_PATH`, with an error that omits the path.
+/// - A dangling link and an unreadable file are skipped.
 #[test]
 fn whatever_has_the_name_of_the_shim_is_reported_as_ld_so_treats_it() {
     const SOCKET: &str = "python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"libcudnn.so.9\")'";
@@ -511,7 +504,6 @@ fn whatever_has_the_name_of_the_shim_is_reported_as_ld_so_treats_it() {
         let made = Command::new("sh").args(["-c", script]).current_dir(odd.path()).status().unwrap();
         assert!(made.success(), "{script}");
         let both = PathBuf::from(format!("{}:{}", odd.path().display(), good.path().display()));
-        // Opening the pipe would wait.
         if script != "mkfifo libcudnn.so.9" {
             let open = ["-c", "import ctypes; ctypes.CDLL('libcudnn.so.9')"];
             let opened = Command::new("python3").args(open).env("LD_LIBRARY_PATH", &both).output().unwrap();
@@ -542,11 +534,11 @@ fn the_cudnn_next_to_the_drop_in_is_checked() {
     let shim = beside.file(Library::Shim);
     support::compile("int main(void) { return 0; }", &["-Wl,--no-as-needed", shim.to_str().unwrap()], &program);
     let explain = || doctor(&["explain", program.to_str().unwrap()], &variables).stdout;
-    // Without cuDNN in the drop-in's directory, the drop-in loads the cuDNN that the loader selects.
+    // If the directory of the drop-in contains no cuDNN, it loads the cuDNN that the loader selects.
     let findings = check(&[], &variables);
     assert!(with_code(&findings, "C021").is_empty(), "{findings:#?}");
     assert!(explain().contains(&format!("which loads cuDNN 9.19.0 in {}", used.display())), "{}", explain());
-    // A library from a different release is next to the drop-in.
+    // The library next to the drop-in is from a different release.
     FakeLibrary::new(Library::Graph, Version::new(9, 10, 2)).build(&beside.file(Library::Graph));
     let findings = check(&[], &variables);
     let other = with_code(&findings, "C021");
@@ -554,7 +546,6 @@ fn the_cudnn_next_to_the_drop_in_is_checked() {
     let missing = with_code(&findings, "C012");
     let dir = beside.path().to_str().unwrap();
     assert!(missing.len() == 1 && missing[0]["message"].as_str().unwrap().contains(dir), "{findings:#?}");
-    // One command separates the two, and does not remove the drop-in.
     let commands = missing[0]["commands"].as_array().unwrap();
     let command = commands.first().and_then(|command| command.as_str()).unwrap();
     let start = format!("export LD_LIBRARY_PATH={}", used.display());
@@ -566,14 +557,12 @@ fn the_cudnn_next_to_the_drop_in_is_checked() {
 fn the_cudnn_that_linked_programs_get_is_also_checked() {
     let (used, other) = (TempDir::new(), TempDir::new());
     support::copy_fake_set(VERSION, used.path());
-    // A shim from a different release loads the libraries of the installation.
     FakeLibrary::new(Library::Shim, Version::new(9, 4, 0)).build(&other.file(Library::Shim));
     let path = std::env::join_paths([other.path(), used.path()]).unwrap();
     let findings = check(&[], &[("LD_LIBRARY_PATH", path.as_ref())]);
     let mixed = with_code(&findings, "C022");
     assert!(mixed.len() == 1 && mixed[0].to_string().contains("is of a cuDNN before 9.5.0"), "{findings:#?}");
     assert!(with_code(&findings, "C021").is_empty(), "{findings:#?}");
-    // The other installation is complete, with one damaged library.
     support::copy_fake_set(VERSION, other.path());
     std::fs::write(other.cleared(Library::Cnn), "no library").unwrap();
     let findings = check(&[], &[("CUDNN_LOADER_DIR", used.path()), ("LD_LIBRARY_PATH", other.path())]);
@@ -582,7 +571,7 @@ fn the_cudnn_that_linked_programs_get_is_also_checked() {
     assert!(damaged.len() == 1 && damaged[0].to_string().contains("get this cuDNN"), "{findings:#?}");
 }
 
-/// Only GPU code says for which CUDA a library was built, and a library without it says nothing.
+/// The CUDA of a library is only known from GPU code.
 #[test]
 fn an_equal_release_whose_cuda_cannot_be_read_is_no_mix() {
     let (used, other) = (TempDir::new(), TempDir::new());
@@ -614,7 +603,7 @@ fn a_32_bit_library_is_not_reported_as_another_architecture() {
     }
 }
 
-/// A program may open cuDNN by name instead of being linked to it. Then only the program's data contain the name.
+/// Some programs open cuDNN by name. Only the program's data contain this name.
 #[test]
 fn a_program_that_opens_cudnn_by_name_gets_the_library_that_ld_so_finds() {
     let root = TempDir::new();
@@ -638,28 +627,27 @@ fn a_program_that_opens_cudnn_by_name_gets_the_library_that_ld_so_finds() {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert_eq!(of_program(&findings), ["C089"]);
-    // One of the names is found. The missing ones are harmless.
+    // Missing alternatives are harmless if one of the names is found.
     let variables = [("LD_LIBRARY_PATH", dir.as_path())];
     assert_eq!(of_program(&check(&variables)), [""; 0]);
-    // An incomplete cuDNN is a problem. The finding says why the doctor expects the program to open it.
+    // The finding explains why the doctor expects the program to open cuDNN.
     std::fs::remove_file(dir.join("libcudnn_graph.so.9")).unwrap();
     std::fs::remove_file(dir.join("libcudnn_ops.so.9")).unwrap();
     let findings = check(&variables);
     let found = with_code(&findings, "C082");
     assert!(found.len() == 1 && found[0].to_string().contains("opens libcudnn.so.9 itself"), "{findings:#?}");
-    // The name is in a library that the program is linked to.
+    // The program is linked to a library with the name.
     let library = root.path().join("libinner.so");
     support::compile(names, &["-shared", "-fPIC", "-nostdlib", "-w"], &library);
     let linked = ["-w", "-Wl,--no-as-needed", "-Wl,-rpath,$ORIGIN", library.to_str().unwrap()];
     support::compile(plain, &linked, &program);
     let findings = check(&[]);
     assert!(with_code(&findings, "C089")[0].to_string().contains("libinner.so opens"), "{findings:#?}");
-    // The doctor only recognizes complete names, and this one is built at run time.
+    // The doctor recognizes only complete names, and this one is built at run time.
     support::compile(&format!("const char *name = \"libcudnn.so.%d\"; {plain}"), &["-w"], &program);
     assert_eq!(of_program(&check(&[])), ["C084"]);
 }
 
-/// If a program needs many missing libraries, the doctor reports a single problem.
 #[test]
 fn all_missing_libraries_of_a_program_are_one_finding() {
     let root = TempDir::new();
@@ -671,7 +659,6 @@ fn all_missing_libraries_of_a_program_are_one_finding() {
     assert!(found.len() == 1 && found[0]["notes"].as_array().unwrap().len() == 3, "{findings:#?}");
 }
 
-/// A cuDNN 9 does not help a program that is built for cuDNN 8.
 #[test]
 fn a_program_for_another_major_gets_no_cudnn_9() {
     let root = TempDir::new();
@@ -686,7 +673,7 @@ fn a_program_for_another_major_gets_no_cudnn_9() {
     assert!(help.contains("install cuDNN 8") && help.contains("built for cuDNN 9"), "{help}");
 }
 
-/// Programs of Python packages are scripts that name the Python of their environment.
+/// pip installs programs as scripts that name the Python of their environment.
 #[test]
 fn a_script_of_an_environment_leads_to_that_environment() {
     let root = TempDir::new();
@@ -694,7 +681,6 @@ fn a_script_of_an_environment_leads_to_that_environment() {
     let script = root.path().join("rembg");
     write_program(&script, format!("#!{}/bin/python3\nimport rembg\n", venv.root().display()));
     let findings = check(&["--for", script.to_str().unwrap()], &[("HOME", root.path())]);
-    // An installation for other programs would not help.
     assert!(with_code(&findings, "C010").is_empty(), "{findings:#?}");
     let commands = with_code(&findings, "C081")[0]["commands"].to_string();
     assert!(commands.contains(&format!("check --python {}", venv.root().display())), "{findings:#?}");
@@ -703,7 +689,6 @@ fn a_script_of_an_environment_leads_to_that_environment() {
     assert_eq!(with_code(&findings, "C081")[0]["commands"].as_array().unwrap().len(), 0, "{findings:#?}");
 }
 
-/// The doctor checks only the cuDNN next to the program.
 #[test]
 fn the_cudnn_that_a_program_finds_is_the_one_to_check() {
     let root = TempDir::new();
@@ -723,18 +708,16 @@ fn the_cudnn_that_a_program_finds_is_the_one_to_check() {
         assert_ne!(output.code, Some(2), "{}", output.stdout);
         let expected = format!("program {path} loads libcudnn.so.9 (");
         assert!(output.stdout.contains(&expected) && output.stdout.contains("cuDNN   9.19.0"), "{}", output.stdout);
-        // The doctor ignores an installation elsewhere.
         build(&apart, &[Library::Graph], VERSION);
         let findings = check(&["--for", path], &[("CUDNN_LOADER_DIR", &apart)]);
         assert!(with_code(&findings, "C012").is_empty() && with_code(&findings, "C020").is_empty(), "{findings:#?}");
     }
-    // The program's own cuDNN is checked like any other.
     std::fs::remove_file(beside.join("libcudnn_cnn.so.9")).unwrap();
     let findings = check(&["--for", beside.join("app").to_str().unwrap()], &[]);
     assert!(with_code(&findings, "C012")[0].to_string().contains("libcudnn_cnn.so.9"), "{findings:#?}");
 }
 
-/// Bundlers such as PyInstaller sort the files of a package: the shim to the top, and the libraries that no file needs below.
+/// Bundlers such as PyInstaller move the shim of a package to the top directory.
 #[test]
 fn a_shim_apart_from_its_libraries_is_not_repaired_by_an_installation() {
     let root = TempDir::new();
@@ -751,7 +734,7 @@ fn a_shim_apart_from_its_libraries_is_not_repaired_by_an_installation() {
     assert_eq!(found[0]["commands"], Value::Array(Vec::new()), "{found:#?}");
 }
 
-/// A program may open cuDNN by its path. Compilers may join two strings without a zero byte between them.
+/// Compilers may join two strings without a zero byte between them.
 #[test]
 fn a_program_that_opens_cudnn_by_its_path_gets_that_file() {
     let root = TempDir::new();
@@ -775,7 +758,6 @@ fn a_program_that_opens_cudnn_by_its_path_gets_that_file() {
     }
 }
 
-/// All CUDA libraries that a program is linked to have the same major version.
 #[test]
 fn a_program_that_finds_a_cudnn_for_another_cuda_is_reported() {
     let root = TempDir::new();
@@ -804,7 +786,7 @@ fn a_program_that_finds_a_cudnn_for_another_cuda_is_reported() {
     }
 }
 
-/// The program never finds packages that pip installs into the active environment.
+/// The program does not search the active environment.
 #[test]
 fn no_command_installs_a_package_where_the_program_does_not_search() {
     let root = TempDir::new();
@@ -829,7 +811,7 @@ fn no_command_installs_a_package_where_the_program_does_not_search() {
     }
 }
 
-/// The shim exports every function, but a JIT-only cuDNN includes only a few of the libraries that implement them.
+/// The shim exports every function, but most libraries behind it are missing in a JIT-only cuDNN.
 #[test]
 fn a_program_that_calls_functions_missing_from_its_cudnn_is_reported() {
     let root = TempDir::new();
@@ -853,7 +835,7 @@ fn a_program_that_calls_functions_missing_from_its_cudnn_is_reported() {
     let found = found();
     assert!(found.len() == 1 && found[0].contains("cudnnConvolutionForward: in libcudnn_cnn.so.9"), "{found:?}");
     assert!(found[0].contains(program.to_str().unwrap()), "{found:?}");
-    // The program does not search the active environment's packages, even if pip installed this cuDNN there.
+    // Even if pip installed this cuDNN, the program does not search the packages of the active environment.
     let record = root.path().join("nvidia_cudnn_jit_cu12-9.19.0.56.dist-info/RECORD");
     let target = root.path().join("nvidia/cudnn_jit/lib");
     std::fs::create_dir_all(target.parent().unwrap()).unwrap();
@@ -867,8 +849,7 @@ fn a_program_that_calls_functions_missing_from_its_cudnn_is_reported() {
     assert!(help.starts_with("install a different release in "), "{help}");
 }
 
-/// Libraries that the package should contain are reported as missing, even if the remaining ones look like a JIT-only
-/// package.
+/// The remaining libraries look like a JIT-only package.
 #[test]
 fn a_full_cudnn_with_the_libraries_of_a_jit_only_one_is_incomplete() {
     let has_jit_part = |name: &str| JIT.iter().any(|library| library.file_name() == name);
@@ -895,7 +876,7 @@ fn a_full_cudnn_with_the_libraries_of_a_jit_only_one_is_incomplete() {
     assert_eq!(with_code(&findings, "C012").len(), 1, "{findings:#?}");
 }
 
-/// pip cannot uninstall such a wheel. The record is set aside during the reinstallation.
+/// pip cannot uninstall such a wheel, so its record is set aside during the reinstallation.
 #[test]
 fn a_wheel_with_a_damaged_record_is_still_known() {
     type Damage = fn(&Path);
@@ -942,7 +923,7 @@ fn a_wheel_with_a_damaged_record_is_still_known() {
     assert!(commands[0].as_str().unwrap().starts_with(&start), "{findings:#?}");
 }
 
-/// With this setting, pip would change another place.
+/// With this setting, pip would change a different environment.
 #[test]
 fn a_note_has_no_command_that_a_setting_forbids() {
     let root = TempDir::new();
@@ -959,7 +940,7 @@ fn a_note_has_no_command_that_a_setting_forbids() {
     }
 }
 
-/// pip has a record from a different release, for example because files were copied over those of the wheel.
+/// For example, files were copied over the wheel's.
 #[test]
 fn files_of_another_release_than_the_record_are_not_as_installed() {
     for (record, is_other) in [("nvidia_cudnn_cu12-9.19.0.56", false), ("nvidia_cudnn_cu12-9.18.0.77", true)] {
@@ -988,7 +969,7 @@ fn a_library_that_is_a_link_to_itself_is_installed_again() {
     }
 }
 
-/// Reinstalling the wheel would leave a file that the wheel does not contain.
+/// Reinstalling the wheel would leave this file in place.
 #[test]
 fn a_file_that_somebody_added_to_a_wheel_is_removed() {
     for (is_link, code) in [(false, "C014"), (true, "C013")] {
@@ -1007,13 +988,13 @@ fn a_file_that_somebody_added_to_a_wheel_is_removed() {
         }
         let findings = check(&[], &[("CUDNN_LOADER_DIR", &dir)]);
         let found = with_code(&findings, code);
-        // Without the file, the release may be incomplete, so that a reinstallation can follow.
+        // Afterwards the release may be incomplete, and needs a reinstallation.
         let first = found.iter().map(|found| found["commands"][0].as_str().unwrap()).collect::<Vec<_>>();
         assert_eq!(first, [format!("rm {}", file.display())], "{findings:#?}");
     }
 }
 
-/// The packages of an environment may be a link into another environment, which has records of its own.
+/// The packages of an environment may be a link to another environment with separate records.
 #[test]
 fn a_file_of_another_environment_is_not_removed_through_a_link() {
     for record in [None, Some("9.18.0.56"), Some("9.19.0.56")] {
@@ -1033,7 +1014,7 @@ fn a_file_of_another_environment_is_not_removed_through_a_link() {
         let findings = check(&[], &[("VIRTUAL_ENV", venv.root()), ("CUDNN_LOADER_DIR", &dir)]);
         let commands = &with_code(&findings, "C014")[0]["commands"];
         let twice = with_code(&findings, "C023");
-        // No command would change both environments.
+        // One command would change both environments.
         if record.is_some() {
             let none = serde_json::json!([]);
             assert!(*commands == none && twice.iter().all(|one| one["commands"] == none), "{record:?}: {findings:#?}");
@@ -1050,7 +1031,7 @@ fn a_file_of_another_environment_is_not_removed_through_a_link() {
     }
 }
 
-/// An interrupted upgrade leaves the older version's record behind.
+/// An interrupted upgrade leaves the record of the older version behind.
 #[test]
 fn two_records_of_one_package_count_as_one_package() {
     let root = TempDir::new();
@@ -1062,7 +1043,7 @@ fn two_records_of_one_package_count_as_one_package() {
     assert!(help.starts_with("remove all versions of nvidia-cudnn-cu12, then install one"), "{help}");
 }
 
-/// For conda the package is already installed, which makes a normal install a no-op.
+/// A normal installation would be a no-op, because conda lists the package as installed.
 #[test]
 fn a_conda_package_with_deleted_files_is_reinstalled() {
     let root = TempDir::new();
@@ -1109,14 +1090,13 @@ fn commands_write_where_the_user_can_write() {
         let output = child.run(&["check", "--no-load", "--json"]);
         let value: Value = serde_json::from_str(&output.stdout).unwrap();
         let found = with_code(value["findings"].as_array().unwrap(), "C031");
-        // Variables that the shell must set first are only part of the help.
+        // Variables that the shell must set first are only in the help.
         let help = found[0]["help"].as_str().unwrap();
         let command = found[0]["commands"][0].as_str().unwrap_or_default();
         assert!(command.starts_with(&expected) || help.contains(&format!("`{expected}`")), "{home}: {help} {command}");
     }
 }
 
-/// The user may enter the directory but not read the file.
 #[test]
 fn a_file_that_the_user_may_not_read_is_named() {
     let (root, bin) = (TempDir::new(), TempDir::new());
@@ -1135,7 +1115,7 @@ fn a_file_that_the_user_may_not_read_is_named() {
     assert!(found.len() == 1 && found[0]["message"].as_str().unwrap().starts_with(&message), "{value:#}");
 }
 
-/// ONNX Runtime's provider is linked to CUDA, and it opens cuDNN by a name that it builds at run time.
+/// ONNX Runtime's provider opens cuDNN by a name that it builds at run time.
 #[test]
 fn missing_libraries_are_reported_for_a_program_not_linked_to_cudnn() {
     let root = TempDir::new();
@@ -1150,7 +1130,7 @@ fn missing_libraries_are_reported_for_a_program_not_linked_to_cudnn() {
     assert_eq!(with_code(&findings, "C084").len(), 1, "{findings:#?}");
 }
 
-/// A shim of an older release works with newer libraries. Both commands print a note and no error.
+/// Newer libraries work with a shim of an older release.
 #[test]
 fn an_older_shim_is_a_note_and_a_newer_one_an_error() {
     let (older, newer) = (Version::new(9, 10, 2), Version::new(9, 28, 0));
@@ -1168,7 +1148,7 @@ fn an_older_shim_is_a_note_and_a_newer_one_an_error() {
         let apart = root.path().join("apart");
         std::fs::create_dir(&apart).unwrap();
         support::copy_fake_set(other, &apart);
-        // Only the wheel includes a shim, and it gets the libraries of the other directory.
+        // Only the wheel has a shim, which loads the libraries of the other directory.
         std::fs::remove_file(apart.join("libcudnn.so.9")).unwrap();
         let variables = [("VIRTUAL_ENV", venv.root()), ("LD_LIBRARY_PATH", apart.as_path())];
         let findings = check(&[], &variables);
@@ -1182,8 +1162,8 @@ fn an_older_shim_is_a_note_and_a_newer_one_an_error() {
     }
 }
 
-/// `libcudnn_graph.so.9` of 9.20 opens the tensor-IR engines, which no wheel of 9.20 contains. ld.so then finds those of any
-/// other installation. 9.19 does not open them, and 9.21 contains them.
+/// `libcudnn_graph.so.9` of 9.20 opens the tensor-IR engines, which no wheel of 9.20 contains, so ld.so searches other
+/// installations. 9.19 does not open them, and 9.21 contains them.
 #[test]
 fn a_library_that_a_release_opens_and_lacks_may_come_from_another_one() {
     for (version, is_mix) in [("9.19.0", false), ("9.20.0", true), ("9.21.0", false)] {
@@ -1222,8 +1202,7 @@ fn a_library_that_a_release_opens_and_lacks_may_come_from_another_one() {
     }
 }
 
-/// If LD_PRELOAD contains NVIDIA's shim, every program uses the libraries next to that shim, regardless of the
-/// environment.
+/// If LD_PRELOAD contains NVIDIA's shim, every program uses the libraries next to it, regardless of the environment.
 #[test]
 fn a_preloaded_shim_is_removed_instead_of_upgraded() {
     for (version, ptx) in [(Version::new(9, 1, 0), 8), (VERSION, 9)] {
@@ -1259,7 +1238,6 @@ fn a_preloaded_shim_is_removed_instead_of_upgraded() {
             assert_eq!(found.len(), 1, "{found:#?}");
             assert_eq!(found[0]["code"], "C071", "{found:#?}");
             assert_eq!(found[0]["commands"], serde_json::json!(["unset LD_PRELOAD"]), "{found:#?}");
-            // Without the variable, the problem is gone.
             assert!(!findings(&[environment]).iter().any(|finding| is_about_cudnn(&finding)), "{program}");
         }
     }
@@ -1287,7 +1265,7 @@ fn a_cudnn_for_another_cuda_is_neither_offered_nor_accepted() {
         assert!(output.stdout.contains(part), "{part}: {}", output.stdout);
     }
     let offered = "have ld.so search the directories of the wheels";
-    // Without a run path to this directory, the doctor must not offer it.
+    // No run path leads to this directory.
     std::fs::remove_dir_all(venv.import_dir().join("torch-2.9.1.dist-info")).unwrap();
     let provider = "onnxruntime/capi/libonnxruntime_providers_cuda.so";
     let info = "onnxruntime/capi/build_and_package_info.py";
@@ -1296,18 +1274,16 @@ fn a_cudnn_for_another_cuda_is_neither_offered_nor_accepted() {
     let output = frameworks();
     assert!(output.stdout.contains("[C070]") && output.stdout.contains("uninstall --yes"), "{}", output.stdout);
     assert!(!output.stdout.contains(offered), "{}", output.stdout);
-    // For a matching CUDA, the directory is offered.
     onnxruntime.file(info, "cuda_version = '12.8'\n");
     let output = frameworks();
     assert!(output.stdout.contains(offered) && !output.stdout.contains("uninstall"), "{}", output.stdout);
-    // Another framework uses the directory.
     venv.package("torch", "2.9.1");
     let output = frameworks();
     assert!(output.stdout.contains("give one of them an environment of its own"), "{}", output.stdout);
     assert!(!output.stdout.contains("uninstall"), "{}", output.stdout);
 }
 
-/// Advice must only mention releases that exist.
+/// Advice must mention only releases that exist.
 #[test]
 fn a_framework_for_cudnn_8_gets_valid_advice() {
     for (name, version, module, expected) in [
@@ -1341,13 +1317,12 @@ fn a_directory_that_is_not_an_environment_is_named() {
     let root = TempDir::new();
     let output = doctor(&["frameworks", root.path().to_str().unwrap()], &[]);
     assert!(output.code == Some(3) && output.stderr.contains("no Python environment: "), "{}", output.stderr);
-    // A directory of packages counts as an environment.
     std::fs::create_dir(root.path().join("x-1.0.dist-info")).unwrap();
     let output = doctor(&["frameworks", root.path().to_str().unwrap()], &[]);
     assert!(output.code == Some(0) && output.stdout.contains("no framework was found here"), "{}", output.stdout);
 }
 
-/// A driver's version is a string in a library that anybody may have placed there.
+/// Any library may have the driver's name, and so any version string.
 #[test]
 fn a_driver_without_a_version_is_unknown() {
     let root = TempDir::new();
@@ -1370,7 +1345,6 @@ fn a_driver_without_a_version_is_unknown() {
     }
 }
 
-/// Builds without cuDNN are plain rows instead of errors.
 #[test]
 fn builds_without_cuda_are_listed_without_errors() {
     let root = TempDir::new();
@@ -1397,7 +1371,6 @@ fn builds_without_cuda_are_listed_without_errors() {
     }
 }
 
-/// Runs the commands in the note about packages.
 #[test]
 fn commands_remove_leftovers_of_pip() {
     let root = TempDir::new();
@@ -1416,7 +1389,7 @@ fn commands_remove_leftovers_of_pip() {
     assert!(Command::new("sh").args(["-c", remove]).status().unwrap().success() && !leftover.exists(), "{remove}");
 }
 
-/// A virtual environment with the packages of its base (`--system-site-packages`) finds the cuDNN of both.
+/// A virtual environment with `--system-site-packages` also finds the cuDNN of its base.
 #[test]
 fn no_command_of_a_note_breaks_a_framework() {
     let root = TempDir::new();
@@ -1442,7 +1415,7 @@ fn no_command_of_a_note_breaks_a_framework() {
     let findings = check(&[], &[("VIRTUAL_ENV", venv.root())]);
     let found = with_code(&findings, "C085");
     let [note] = &found[..] else { panic!("{findings:#?}") };
-    // The cuDNN of the base is one that CuPy could use, but PyTorch would then load it as well.
+    // CuPy could use the cuDNN of the base, but PyTorch would then load it as well.
     assert!(note["help"].as_str().unwrap().contains("no step does so, because it would lead to C0"), "{note:#?}");
     assert_eq!(note["commands"], serde_json::json!([]), "{note:#?}");
 }
@@ -1457,7 +1430,7 @@ fn a_directory_that_a_killed_pip_has_left_is_no_installation() {
         std::fs::create_dir_all(dir).unwrap();
         support::copy_fake_set(VERSION, dir);
     }
-    // What exists only under such a name may be needed.
+    // If no other directory exists, the renamed one may be needed.
     let findings = check(&[], &[("VIRTUAL_ENV", root.path())]);
     let commands = with_code(&findings, "C080")[0]["commands"].to_string();
     assert!(commands.contains("~vidia") && !commands.contains("~ib"), "{findings:#?}");
@@ -1476,7 +1449,7 @@ fn a_directory_that_a_killed_pip_has_left_is_no_installation() {
     assert!(left.iter().all(|dir| !dir.exists()), "{finding:#?}");
 }
 
-/// A package that an administrator installed with umask 077 exists, but other users may not enter its directory.
+/// For example, an administrator installed the package with umask 077.
 #[test]
 fn an_unreadable_wheel_is_not_reported_as_missing() {
     let is_root = cudnn_os::rights::is_root();
@@ -1534,7 +1507,7 @@ fn an_unreadable_wheel_is_not_reported_as_missing() {
     }
 }
 
-/// The parent directory of an environment is private, and commands must not make it public.
+/// Commands must not make the private parent directory of an environment public.
 #[test]
 fn no_command_opens_the_home_of_another_user() {
     let mode = if cudnn_os::rights::is_root() { 0o700 } else { 0 };
@@ -1552,12 +1525,11 @@ fn no_command_opens_the_home_of_another_user() {
     assert!(!output.stdout.contains("chmod"), "{findings:#?}");
 }
 
-/// The available conda-compatible program changes conda environments, and pixi changes its own.
 #[test]
 fn conda_packages_are_installed_by_the_available_program() {
     let missing = "--yes --prefix $ --channel conda-forge --force-reinstall";
     let cache = "env CONDA_PKGS_DIRS=$/cudnn-doctor-pkgs";
-    // Fields: the programs on PATH, a variable that names a program, the environment, and the expected command.
+    // Fields: the programs on PATH, a variable with a program, the environment, and the expected command.
     for (programs, variable, environment, expected) in [
         (&["conda", "mamba"][..], "", "env", format!("{cache} conda install {missing} --copy libcudnn=9.19.0.56")),
         (&["mamba"], "", "env", format!("{cache} mamba install {missing} libcudnn=9.19.0.56")),
@@ -1601,13 +1573,11 @@ fn conda_packages_are_installed_by_the_available_program() {
         let line = found[0]["commands"][0].as_str().unwrap().replace(root.to_str().unwrap(), "$");
         let line = line.replace("sudo ", "").replace(world.path().to_str().unwrap(), "^");
         assert_eq!(line, expected, "{programs:?} {variable} {environment}");
-        // The temporary package cache is removed.
         let last = found[0]["commands"][1].as_str().map(|line| line.replace(root.to_str().unwrap(), "$"));
         assert_eq!(last.is_some_and(|line| line.ends_with("rm -rf $/cudnn-doctor-pkgs")), expected.starts_with("env"));
     }
 }
 
-/// A machine without pip must not get pip commands.
 #[test]
 fn a_machine_without_pip_gets_commands_that_install_it() {
     let home = TempDir::new();
@@ -1623,7 +1593,7 @@ fn a_machine_without_pip_gets_commands_that_install_it() {
         let makes_pip = commands.iter().any(|line| line.contains("-m venv "));
         assert!(makes_pip && !commands.iter().any(|line| line.starts_with("pip ")), "{code}: {commands:#?}");
     }
-    // Debian's pip package also contains `pip3`.
+    // Debian's pip is also installed as `pip3`.
     let bin = home.path().join("bin");
     write_program(bin.join("pip3"), "#!/bin/sh\n");
     let path = bin.to_str().unwrap().to_owned();
@@ -1643,7 +1613,7 @@ fn a_preloaded_library_is_removed_from_ld_preload() {
     assert_eq!(found[0]["commands"], serde_json::json!(["unset LD_PRELOAD"]), "{findings:#?}");
 }
 
-/// A library may expect symbols from the program that loads it. In a program, a missing symbol is an error.
+/// A library may rely on symbols of the program that loads it.
 #[test]
 fn a_program_that_cannot_start_is_an_error() {
     let dir = TempDir::new();
@@ -1671,7 +1641,7 @@ fn a_program_that_cannot_start_is_an_error() {
     assert!(message.ends_with("its ELF interpreter /nonexistent/ld.so does not exist"), "{found:#?}");
 }
 
-/// Wheel versions have a fourth number, which `pip list` shows.
+/// `pip list` shows wheel versions with a fourth number.
 #[test]
 fn a_minimum_may_be_the_version_of_a_wheel() {
     let dir = TempDir::new();
@@ -1706,7 +1676,7 @@ fn a_variable_that_names_a_deleted_environment_is_reported() {
     }
 }
 
-/// NVIDIA's shim contains no version. The version of the graph library next to it may differ.
+/// NVIDIA's shim contains no version, and the graph library next to it may have a different one.
 #[test]
 fn explain_does_not_show_another_release_as_the_version_of_a_shim() {
     let dir = TempDir::new();
@@ -1717,12 +1687,12 @@ fn explain_does_not_show_another_release_as_the_version_of_a_shim() {
         let value: Value = serde_json::from_str(&output.stdout).unwrap();
         let named = |name: &str| value["names"].as_array().unwrap().iter().find(|one| one["name"] == name);
         assert_eq!(named("libcudnn.so.9").unwrap()["version"].to_string(), label, "{value:#}");
-        // A shim of release 9.28.0 also loads ext.
+        // Only a shim of release 9.28.0 loads ext.
         assert_eq!(named("libcudnn_ext.so.9").is_some(), label == "null", "{value:#}");
     }
 }
 
-/// The doctor's wheel contains the drop-in in a separate directory.
+/// The doctor's wheel has a directory with only the drop-in.
 #[test]
 fn a_directory_with_only_the_drop_in_is_not_an_installation() {
     let root = TempDir::new();
@@ -1741,7 +1711,6 @@ fn a_directory_with_only_the_drop_in_is_not_an_installation() {
     assert!(listed(root.path()));
 }
 
-/// In this container, the user is different from root.
 #[test]
 fn without_sudo_the_help_says_that_root_must_run_the_commands() {
     if !cudnn_os::rights::is_root() {
@@ -1770,7 +1739,6 @@ fn without_sudo_the_help_says_that_root_must_run_the_commands() {
     }
 }
 
-/// Runs the doctor in a directory.
 fn doctor_in(dir: &Path, arguments: &[&str], variables: &[(&str, &Path)]) -> Output {
     let mut command = Command::new(DOCTOR);
     let output = command.args(arguments).current_dir(dir).env_clear().envs(variables.iter().copied()).output().unwrap();
@@ -1782,7 +1750,7 @@ fn document(output: &Output) -> Value {
     serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}{}", output.stdout, output.stderr))
 }
 
-/// A file is checked before it is used as a Python, and it is never executed.
+/// Files are checked before use, and never executed.
 #[test]
 fn only_a_python_is_accepted_as_a_python() {
     let world = TempDir::new();
@@ -1816,7 +1784,8 @@ fn only_a_python_is_accepted_as_a_python() {
     assert!(!marker.exists());
 }
 
-/// Without pyvenv.cfg, the interpreter of a virtual environment uses the packages of its base. Plans must not change that one.
+/// Without pyvenv.cfg, the interpreter of a virtual environment uses the packages of its base, which plans must not
+/// change.
 #[test]
 fn an_environment_that_uses_other_packages_is_refused() {
     let world = TempDir::new();
@@ -1858,7 +1827,6 @@ fn a_plan_that_recreates_a_python_promises_that_it_works() {
     assert!(!report["after_plan"].to_string().contains("C028"), "{report:#}");
 }
 
-/// uv also finds such an environment.
 #[test]
 fn the_environment_of_a_project_is_named_before_a_cudnn_is_installed_elsewhere() {
     let world = TempDir::new();
@@ -1877,14 +1845,12 @@ fn the_environment_of_a_project_is_named_before_a_cudnn_is_installed_elsewhere()
         assert_eq!(output["inactive_environment"], root.to_str().unwrap(), "{output:#}");
         let commands = commands(&output["findings"]);
         assert_eq!(commands.len(), 1, "{commands:?}");
-        // The command works and refers to the environment.
         let checked = Command::new("sh").args(["-c", &format!("{} --no-load --json", commands[0])]).output().unwrap();
         let checked: Value = serde_json::from_slice(&checked.stdout).unwrap();
         assert_eq!(checked["inactive_environment"], Value::Null, "{checked:#}");
         let found = with_code(checked["findings"].as_array().unwrap(), "C010")[0].to_string();
         assert!(found.contains(root.to_str().unwrap()), "{found}");
     }
-    // With a Python on PATH, the project stays the same.
     let path = PathBuf::from(std::env::var_os("PATH").unwrap());
     let variables = [("PATH", path.as_path()), ("HOME", world.path())];
     let run = document(&doctor_in(&project, &["check", "--json", "--run", "torch"], &variables));
@@ -1895,17 +1861,17 @@ fn the_environment_of_a_project_is_named_before_a_cudnn_is_installed_elsewhere()
     }
     let install = doctor_in(&project, &["install"], &variables).stderr;
     assert!(install.contains(&format!(" install {}\n", root.display())), "{install}");
-    // If `--for` names a program, the environment is irrelevant.
+    // The environment is irrelevant for a named program.
     let program = document(&doctor_in(&project, &[&arguments[..], &["--for", "/bin/sh"]].concat(), &[]));
     assert_eq!(program["inactive_environment"], Value::Null, "{program:#}");
     let other = world.path().join("other");
     std::fs::create_dir(&other).unwrap();
-    // An environment that was deleted is inactive.
+    // A deleted environment is inactive.
     for variable in ["VIRTUAL_ENV", "CONDA_PREFIX"] {
         let output = document(&doctor_in(&project, &arguments, &[(variable, Path::new("/nowhere/env"))]));
         assert_eq!(output["inactive_environment"], root.to_str().unwrap(), "{output:#}");
     }
-    // Either a different environment is active, or the project has none.
+    // A different environment is active, or the project has none.
     for (dir, variables) in [(&project, &[("VIRTUAL_ENV", other.as_path())][..]), (&other, &[])] {
         let output = document(&doctor_in(dir, &arguments, variables));
         assert_eq!(output["inactive_environment"], Value::Null, "{output:#}");
@@ -1917,7 +1883,6 @@ fn nothing_is_installed_in_another_environment_than_the_one_that_a_variable_name
     let world = TempDir::new();
     let path = |name: &str| world.path().join(name);
     let (base, bin, ran) = (path("base"), path("base/bin"), path("ran"));
-    // Anything that is started here leaves a mark.
     for name in ["python3", "pip"] {
         write_program(bin.join(name), format!("#!/bin/sh\necho > {}\n", ran.display()));
     }
@@ -1934,7 +1899,7 @@ fn nothing_is_installed_in_another_environment_than_the_one_that_a_variable_name
         let arguments = ["fix", "--yes", "--no-load", "--json"];
         let output = document(&doctor_in(world.path(), &arguments, &[&variables[..], more].concat()));
         let found = with_code(output["findings"].as_array().unwrap(), code)[0];
-        // Variables of the shell are no packages.
+        // Only the user's shell can set variables.
         assert!(output["plan"].as_array().unwrap().iter().all(|step| step["kind"] == "shell"), "{output:#}");
         assert_eq!(found["commands"], serde_json::json!([]), "{output:#}");
         assert!(!ran.exists(), "{output:#}");
@@ -1958,7 +1923,7 @@ fn nothing_is_installed_in_another_environment_than_the_one_that_a_variable_name
         }
     }
     assert!(help("C010", &[("VIRTUAL_ENV", Path::new("env"))]).contains("it is not an absolute path"));
-    // A Python that the command names is the one that it changes.
+    // `--python` overrides the variables.
     let named = ["check", "--no-load", "--json", "--python", base.to_str().unwrap()];
     let gone = path("gone");
     for lost in [&[][..], &[("VIRTUAL_ENV", gone.as_path())]] {
@@ -1966,14 +1931,13 @@ fn nothing_is_installed_in_another_environment_than_the_one_that_a_variable_name
         let commands = with_code(output["findings"].as_array().unwrap(), "C010")[0]["commands"].to_string();
         assert!(commands.contains(&format!("{}/python3", bin.display())), "{output:#}");
     }
-    // The Python on PATH is not repaired either.
+    // The Python on PATH is not repaired.
     let environment = support::PythonEnvironment::at(&base, "lib/python3.12/site-packages");
     let mut wheel = environment.package("nvidia-cudnn-cu12", "9.19.0.56");
     for library in all() {
         wheel = wheel.cudnn(&format!("nvidia/cudnn/lib/{}", library.file_name()), &FakeLibrary::new(library, VERSION));
     }
     std::fs::remove_file(base.join("lib/python3.12/site-packages/nvidia/cudnn/lib/libcudnn_ops.so.9")).unwrap();
-    // An environment of conda has its libraries below its root.
     let conda = path("conda");
     build(&conda.join("lib"), &all(), VERSION);
     std::fs::rename(conda.join("lib/libcudnn_ops.so.9"), conda.join("lib/libcudnn_ops.so.9.19.0")).unwrap();
@@ -1984,7 +1948,6 @@ fn nothing_is_installed_in_another_environment_than_the_one_that_a_variable_name
     for more in [&[lost][..], &[lost, ("PATH", &bin)]] {
         assert!(help("C012", more).starts_with("VIRTUAL_ENV names the environment"));
     }
-    // A link may lead from the Python on PATH to a third directory.
     let (site, third) = (base.join("lib/python3.12/site-packages"), path("third"));
     build(&third.join("cudnn/lib"), &all(), VERSION);
     std::fs::rename(third.join("cudnn/lib/libcudnn_ops.so.9"), third.join("cudnn/lib/libcudnn_ops.so.9.19.0")).unwrap();
@@ -1994,7 +1957,7 @@ fn nothing_is_installed_in_another_environment_than_the_one_that_a_variable_name
     assert!(help("C012", &[lost]).starts_with("VIRTUAL_ENV names the environment"));
 }
 
-/// A part of an environment may be a link to a larger disk.
+/// For example, a part of the environment is on a larger disk.
 #[test]
 fn packages_behind_a_link_are_repaired_in_their_environment() {
     let Some(release) = support::lib_dir("jit-cu12-9.19.0") else { return };
@@ -2043,7 +2006,7 @@ fn an_environment_of_conda_may_be_active_by_path_alone() {
     assert!(installations.iter().all(|one| one["used"] == false), "{list:#}");
 }
 
-/// The depth limit counts from the root of an environment, wherever that is. Deeper directories are named.
+/// The depth limit counts from the root of each environment.
 #[test]
 fn list_finds_deep_environments_and_names_unsearched_directories() {
     let world = TempDir::new();
@@ -2063,17 +2026,15 @@ fn list_finds_deep_environments_and_names_unsearched_directories() {
     assert_eq!(list["unsearched"], serde_json::json!([root.join("a/b/c/d/e/f/g/h/i")]), "{list:#}");
     let text = doctor(&["list", root.to_str().unwrap()], &[]).stdout;
     assert!(text.contains("a/b/c/d/e/f/g/h/i"), "{text}");
-    // A directory that the list names can be searched.
     let list = document(&doctor(&["list", root.join("a/b/c/d/e/f/g/h/i").to_str().unwrap(), "--json"], &[]));
     assert_eq!(list["unsearched"], serde_json::json!([]), "{list:#}");
     assert!(list.to_string().contains(too_deep.to_str().unwrap()), "{list:#}");
 }
 
-/// All lines of `list` that lead to an installation work. For unusable directories, no line is printed.
 #[test]
 fn list_only_refers_to_usable_installations() {
     let (used, other) = (TempDir::new(), TempDir::new());
-    // An installation requires the graph library.
+    // Without the graph library, this directory is not an installation.
     build(used.path(), &[Library::Shim, Library::Ops, Library::Cnn], VERSION);
     build(other.path(), &JIT, VERSION);
     let other_path = other.path().to_str().unwrap();
@@ -2092,7 +2053,6 @@ fn list_only_refers_to_usable_installations() {
             let shown = Command::new("sh").args(["-c", &script]).output().unwrap();
             assert_eq!(String::from_utf8_lossy(&shown.stdout).trim(), other_path, "{line}");
         }
-        // The search has already looked in that directory.
         assert!(is_offered || root.is_some() || !text.contains("does not search these"), "{text}");
     }
 }

@@ -12,7 +12,7 @@ fn main() -> Result<(), FetchError> {
         return Ok(());
     };
     let release = release(&id)?;
-    // Downloads the release only if it is not in the cache. Every call verifies the files.
+    // Each call verifies the files.
     let unpacked = fetch(release, Network::Allowed)?;
     println!("{}", release.lib_dir(&unpacked).display());
     Ok(())

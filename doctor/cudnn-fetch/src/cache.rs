@@ -1,4 +1,4 @@
-//! Manages the cache directory, and the temporary directories in it where releases are unpacked.
+//! The cache directory, and the temporary directories in it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub fn cache_dir() -> Result<PathBuf, FetchError> {
 }
 
 impl Release {
-    /// Returns whether the cache contains the release. It may be damaged, which only fetching finds out.
+    /// Returns whether the cache contains the release, which may be damaged.
     pub fn is_cached(&self) -> bool {
         cache_dir().is_ok_and(|cache| cache.join(self.dir_name()).is_dir())
     }
@@ -45,7 +45,7 @@ pub(crate) fn staging_dir(cache: &Path, dir_name: &str) -> Result<TempDir, Fetch
     tempfile::Builder::new().prefix(&prefix).tempdir_in(cache).map_err(failed)
 }
 
-/// Removes staging directories that killed processes left more than a day ago.
+/// Removes staging directories of killed processes after a day.
 fn remove_abandoned(cache: &Path, prefix: &str) {
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
     for entry in std::fs::read_dir(cache).into_iter().flatten().flatten() {

@@ -1,4 +1,4 @@
-//! Describes why a release could not be fetched.
+//! The reasons why a release could not be fetched.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -19,9 +19,9 @@ pub enum FetchError {
         /// The identifiers of all pinned releases.
         known: Vec<&'static str>,
     },
-    /// `CUDNN_FETCH_CACHE` and the home directory are unset; on Windows, `LOCALAPPDATA` too.
+    /// `CUDNN_FETCH_CACHE` and the home directory (on Windows, also `LOCALAPPDATA`) are not set.
     NoCacheDir,
-    /// `CUDNN_FETCH_CACHE` is a relative path, which would depend on the working directory.
+    /// `CUDNN_FETCH_CACHE` is a relative path.
     RelativeCacheDir {
         /// The path.
         path: PathBuf,
@@ -33,7 +33,7 @@ pub enum FetchError {
         /// The damage.
         damage: Damage,
     },
-    /// The cache contains no intact copy, and the caller forbids the network.
+    /// The cache has no intact copy, and the caller forbids downloads.
     Offline {
         /// The release.
         release: &'static Release,
@@ -42,7 +42,7 @@ pub enum FetchError {
         /// The damage to the copy in the cache, or `None` if the copy is missing.
         damage: Option<Damage>,
     },
-    /// The release is for a different system, and pip cannot install it on this one.
+    /// pip cannot install a release for a different system.
     OtherSystem {
         /// The release.
         release: &'static Release,
@@ -54,7 +54,7 @@ pub enum FetchError {
         /// A description of the failure.
         message: String,
     },
-    /// The place of the release contains something else.
+    /// The directory of the release contains other files.
     Occupied {
         /// The path.
         path: PathBuf,
@@ -120,5 +120,5 @@ impl fmt::Display for FetchError {
     }
 }
 
-/// Has no source, because the text contains the reason.
+/// `source` is not implemented, because the text contains the reason.
 impl std::error::Error for FetchError {}

@@ -9,9 +9,8 @@
 //! # Ok::<(), cudnn_fetch::FetchError>(())
 //! ```
 //!
-//! pip downloads, checks and unpacks the wheels. This crate lists the wheels and manages the cache. Before it
-//! returns a release's directory, it verifies every file. Otherwise it only relies on a wheel's directories and graph
-//! library.
+//! pip downloads, checks and unpacks the wheels. This crate lists them, manages the cache, and verifies every file of a
+//! release before it returns the directory. It only relies on a wheel's directories and graph library.
 
 mod cache;
 mod error;
@@ -31,7 +30,7 @@ pub use release::{RELEASES, Release};
 pub use variable::CACHE_VARIABLE;
 pub use verify::{Damage, sha256, sha256_hex};
 
-/// Controls whether a release that is missing in the cache may be downloaded.
+/// Whether a missing release may be downloaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
     /// Yes, through pip.
@@ -40,8 +39,8 @@ pub enum Network {
     Forbidden,
 }
 
-/// Returns the pinned release with this identifier. An identifier without a version, such as `cu13` or `jit-cu12`,
-/// means the newest pinned cuDNN.
+/// Returns the pinned release with this identifier. Without a version (`cu13`, `jit-cu12`), returns the newest pinned
+/// one.
 ///
 /// # Errors
 /// [`FetchError::Unknown`].
@@ -52,11 +51,11 @@ pub fn release(id: &str) -> Result<&'static Release, FetchError> {
     RELEASES.iter().find(|release| release.id == id).or_else(newest).ok_or_else(unknown)
 }
 
-/// Returns a release of cuDNN that is not pinned, such as `cu12-9.20` or `jit-cu13-9.20.0.48`: the newest release with
-/// these numbers at the time of the first download. pip only verifies it against the package index.
+/// Returns an unpinned release of cuDNN, such as `cu12-9.20` or `jit-cu13-9.20.0.48`: the newest one with these numbers
+/// at the time of the first download. pip verifies it only against the package index.
 ///
-/// Returns `None` unless the identifier is the [`line`](Release::line) of a pinned release for this machine, followed by
-/// two to four numbers. The value is never freed, like those of pinned releases.
+/// Returns `None` unless the identifier is the [`line`](Release::line) of a pinned release for this machine, followed
+/// by two to four numbers. The value is never freed.
 pub fn unpinned(id: &str) -> Option<&'static Release> {
     let (line, version) = id.rsplit_once('-')?;
     let numbers: Vec<&str> = version.split('.').collect();
@@ -69,11 +68,11 @@ pub fn unpinned(id: &str) -> Option<&'static Release> {
     Some(Box::leak(Box::new(Release { id, version, sha256: &[], megabytes: 0, ..*pinned })))
 }
 
-/// Returns the directory of an unpacked release. Downloads the release first if it is not in the cache. pip writes
-/// progress messages to stderr.
+/// Returns the directory of an unpacked release, which is downloaded if it is not in the cache. pip prints progress to
+/// stderr.
 ///
-/// Every call verifies the release, and a damaged release is downloaded again. The threads of a process take turns. If
-/// two processes download the same release, the first to finish puts its copy into the cache.
+/// Every call verifies the release and replaces a damaged one. The threads of a process take turns. If two processes
+/// download the same release, the cache gets the first copy.
 ///
 /// # Errors
 /// Any [`FetchError`] except `Unknown`.
@@ -81,14 +80,14 @@ pub fn fetch(release: &'static Release, network: Network) -> Result<PathBuf, Fet
     fetch_into(release, &cache_dir()?, network)
 }
 
-/// Like [`fetch`], with another cache directory, which it creates.
+/// Like [`fetch`], with another cache directory, which is created.
 ///
 /// # Errors
 /// Like [`fetch`], without the errors of [`cache_dir`].
 pub fn fetch_into(release: &'static Release, cache: &Path, network: Network) -> Result<PathBuf, FetchError> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let dir = cache.join(release.dir_name());
-    // The lock protects no data, so a panic in another thread is harmless.
+    // The lock protects no data, so ignore panics of other threads.
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let Err(damage) = verify::verify(&dir, release) else { return Ok(dir) };
     if network == Network::Forbidden {
@@ -111,12 +110,11 @@ fn download(release: &'static Release, staging: &Path, dir: &Path) -> Result<(),
     pip::install(release, staging, &unpacked)?;
     verify::verify(&unpacked, release).map_err(|damage| FetchError::Damaged { release, damage })?;
     if dir.exists() && verify::verify(dir, release).is_err() {
-        // Rename in one step, so that other processes never see a partial release. The staging directory is removed at
-        // the end.
+        // A rename never shows other processes a partial release. The staging directory is removed at the end.
         let _ = std::fs::rename(dir, staging.join("damaged"));
     }
     match std::fs::rename(&unpacked, dir) {
-        // Another process finished first, with the same files.
+        // Another process was faster.
         Err(_) if verify::verify(dir, release).is_ok() => Ok(()),
         renamed => renamed.map_err(|error| FetchError::Cache { path: dir.to_owned(), error }),
     }
@@ -195,7 +193,7 @@ mod tests {
         std::fs::create_dir_all(&dist_info).unwrap();
         std::fs::write(dist_info.join("RECORD"), "").unwrap();
         assert!(message().contains("is damaged (") && message().contains("RECORD\" lists no files"), "{}", message());
-        // A name from outside must not color a terminal or forge a line.
+        // Names from outside must not color a terminal or forge lines.
         assert!(!message().contains(char::is_control), "{:?}", message());
         let _ = std::fs::remove_dir_all(cache);
     }

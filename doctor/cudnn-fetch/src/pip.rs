@@ -10,38 +10,36 @@ use crate::error::FetchError;
 use crate::python::Python;
 use crate::release::Release;
 
-/// The maximum time without progress while pip downloads and unpacks. pip tries a server five times, for 15 seconds
-/// each.
+/// The maximum time without progress. pip tries a server five times, for 15 seconds each.
 const MAX_IDLE: Duration = Duration::from_secs(5 * 60);
 
-/// The maximum number of files to examine when checking pip's progress.
+/// The maximum number of files to examine for pip's progress.
 const MAX_FILES: usize = 10_000;
 
-/// Returns a command that runs pip with the interpreter in the environment variable `PYTHON`, otherwise with `python3`.
-/// On Windows, the fallbacks are the `python.exe` on `PATH` and Python's launcher (`py -3`).
+/// Returns a command that runs pip with the Python in the environment variable `PYTHON`, or else `python3`. On Windows,
+/// the fallbacks are `python.exe` on `PATH` and Python's launcher (`py -3`).
 ///
-/// Only the caller may have write access to `work_dir`. Python imports modules from the working directory, so a
-/// `pip.py` in the user's current directory would run instead of pip.
+/// Only the caller may have write access to `work_dir`, because Python imports modules from the working directory. A
+/// `pip.py` there would run instead of pip.
 pub fn pip(work_dir: &Path) -> Command {
     let mut command = python(work_dir);
     command.args(["-m", "pip"]);
     command
 }
 
-/// Returns the Python that runs [`pip`], as a command without arguments for Python.
+/// Returns the Python that runs [`pip`], without arguments for Python.
 pub fn python(work_dir: &Path) -> Command {
     let python = Python::find();
     let mut command = Command::new(python.program);
-    // Python 3.11 and later can exclude the working directory from the module path entirely.
+    // Python 3.11 and newer then ignore modules in the working directory.
     command.args(python.arguments).current_dir(work_dir).env("PYTHONSAFEPATH", "1").stdin(Stdio::null());
     command
 }
 
-/// Downloads, checks and unpacks a wheel into `target`, which must not exist yet. pip writes progress messages to
-/// stderr.
+/// Downloads, checks and unpacks a wheel into `target`, which must not exist. pip prints progress to stderr.
 pub(crate) fn install(release: &'static Release, work_dir: &Path, target: &Path) -> Result<(), FetchError> {
     let failed = |message: String| FetchError::Pip { release, message };
-    // pip checks hashes only of requirements from a file.
+    // pip checks hashes only in requirements files.
     let requirement = work_dir.join("requirement.txt");
     std::fs::write(&requirement, release.requirement())
         .map_err(|error| FetchError::Cache { path: requirement.clone(), error })?;
@@ -55,12 +53,12 @@ pub(crate) fn install(release: &'static Release, work_dir: &Path, target: &Path)
         .arg("--requirement")
         .arg(&requirement)
         .args(release.platform.map(|platform| ["--platform", platform]).into_iter().flatten())
-        // Undo settings that would send the files elsewhere. The user's choice of an index (PIP_INDEX_URL) stays.
+        // These settings would redirect the files. The user's index (PIP_INDEX_URL) stays.
         .envs([("PIP_USER", "0"), ("PIP_DRY_RUN", "0"), ("PIP_NO_INSTALL", "0"), ("PIP_REQUIRE_VIRTUALENV", "0")])
         .env_remove("PIP_TARGET")
         .env_remove("PIP_PREFIX")
         .env_remove("PIP_ROOT")
-        // pip downloads and unpacks here, which makes progress visible and leaves no files behind if pip is killed.
+        // pip downloads and unpacks here, where progress is visible and no files are left if pip is killed.
         .envs(["TMPDIR", "TEMP", "TMP"].map(|name| (name, work_dir)))
         .stdout(std::io::stderr());
     end_child_with_this_process(&mut command);
@@ -75,8 +73,8 @@ pub(crate) fn install(release: &'static Release, work_dir: &Path, target: &Path)
     }
 }
 
-/// Returns the message for a failed pip. The `python.exe` in `WindowsApps` exits with this code if the Microsoft
-/// Store's Python is not installed.
+/// Returns the message for a failed pip. `python.exe` in `WindowsApps` exits with this code if the Microsoft Store's
+/// Python is not installed.
 fn failure_message(command: &Command, status: ExitStatus) -> String {
     const NO_PYTHON: i32 = 9009;
     if status.code() == Some(NO_PYTHON) {
@@ -85,11 +83,11 @@ fn failure_message(command: &Command, status: ExitStatus) -> String {
     format!("pip exited with {status}")
 }
 
-/// Waits for pip. If the files below the working directory do not change for this time, kills pip and returns `None`.
+/// Waits for pip. Kills pip and returns `None` if the files below the directory do not change for this time.
 fn wait(child: &mut Child, work_dir: &Path, max_idle: Duration) -> std::io::Result<Option<ExitStatus>> {
     let (mut size, mut progress) = (0, Instant::now());
     loop {
-        // Poll often at first, for a pip that fails immediately.
+        // pip may fail immediately.
         for _ in 0..20 {
             if let Some(status) = child.try_wait()? {
                 return Ok(Some(status));
@@ -102,7 +100,7 @@ fn wait(child: &mut Child, work_dir: &Path, max_idle: Duration) -> std::io::Resu
         }
         if progress.elapsed() > max_idle {
             child.kill()?;
-            // A process that waits for a file server may not exit, so it is abandoned after a second.
+            // A process that waits for a file server may not exit.
             for _ in 0..100 {
                 if child.try_wait()?.is_some() {
                     break;
@@ -114,7 +112,6 @@ fn wait(child: &mut Child, work_dir: &Path, max_idle: Duration) -> std::io::Resu
     }
 }
 
-/// Returns the total size of all files below a directory.
 fn total_len(dir: &Path) -> u64 {
     let (mut total, mut count) = (0, 0);
     let mut dirs = vec![dir.to_owned()];
@@ -138,7 +135,6 @@ mod tests {
 
     #[test]
     fn a_pip_without_progress_is_stopped_and_a_slow_one_is_not() {
-        // The test needs a POSIX shell.
         if cudnn_os::IS_WINDOWS {
             return;
         }

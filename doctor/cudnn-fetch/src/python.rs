@@ -1,14 +1,12 @@
-//! Finds the Python that runs pip: a program, and the arguments that select Python 3. Independent of pip.
+//! Finds the Python that runs pip.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use cudnn_os::IS_WINDOWS;
 
-/// The environment variable that names the interpreter.
 pub(crate) const VARIABLE: &str = "PYTHON";
 
-/// A command that starts Python 3.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Python {
     pub(crate) program: OsString,
@@ -16,8 +14,8 @@ pub(crate) struct Python {
 }
 
 impl Python {
-    /// Returns the interpreter in the environment variable, otherwise `python3`, or on Windows the result of
-    /// [`on_windows`]. If Python is missing, the command fails to start.
+    /// Returns the interpreter in the environment variable, or `python3`, or on Windows the result of [`on_windows`].
+    /// The command fails to start if Python is missing.
     pub(crate) fn find() -> Self {
         let named = std::env::var_os(VARIABLE).filter(|python| !python.is_empty());
         if let Some(named) = named {
@@ -34,17 +32,16 @@ impl Python {
     }
 }
 
-/// Makes a path absolute, because the child has another working directory. A name without a directory is looked up in
-/// PATH.
+/// Makes a path absolute, because the child has another working directory. PATH is searched for bare names.
 fn absolute(python: OsString) -> OsString {
     let path = PathBuf::from(&python);
     let is_bare = path.parent().is_none_or(|parent| parent.as_os_str().is_empty());
     if is_bare { python } else { std::path::absolute(&path).unwrap_or(path).into_os_string() }
 }
 
-/// Returns the Python that a Windows user has installed, among the directories of PATH: `python.exe`, otherwise
-/// Python's launcher, which finds all installed versions. `WindowsApps` always contains a `python.exe`, which only
-/// opens the Store unless the Store's Python is installed. Therefore that directory comes last.
+/// Returns the Python that a Windows user has installed in these directories of PATH: `python.exe`, or Python's
+/// launcher, which finds all versions. `WindowsApps` comes last, because the `python.exe` in it only opens the Store
+/// unless the Store's Python is installed.
 fn on_windows(dirs: Vec<PathBuf>, is_file: impl Fn(&Path) -> bool) -> Option<Python> {
     let is_of_store = |dir: &PathBuf| dir.file_name().is_some_and(|name| name.eq_ignore_ascii_case("WindowsApps"));
     let (of_store, others): (Vec<PathBuf>, Vec<PathBuf>) = dirs.into_iter().partition(is_of_store);
@@ -61,7 +58,7 @@ fn on_windows(dirs: Vec<PathBuf>, is_file: impl Fn(&Path) -> bool) -> Option<Pyt
         .or_else(|| NAMES.iter().find_map(|name| python(&of_store, name, &[])))
 }
 
-/// Returns the requirements for pip, worded to follow "this needs".
+/// Returns the requirements for pip, to follow "this needs".
 pub(crate) fn requirement() -> &'static str {
     if IS_WINDOWS {
         "Python 3 with pip (python.exe or its launcher py.exe on PATH, or the path of a python.exe in the environment \

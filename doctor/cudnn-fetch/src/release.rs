@@ -1,4 +1,4 @@
-//! Describes a wheel, and the paths of its libraries and headers.
+//! A wheel, with the paths of libraries and headers.
 
 use std::path::{Path, PathBuf};
 
@@ -9,51 +9,51 @@ include!("generated/releases.rs");
 /// A wheel: a pinned one, or one of [`unpinned`](crate::unpinned).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Release {
-    /// A short name: CUDA major and version (`cu12-9.28.0`), with a prefix for a JIT wheel or another platform.
+    /// A short name: CUDA major and version (`cu12-9.28.0`), with a prefix for JIT wheels and other platforms.
     pub id: &'static str,
     /// The name of the package.
     pub package: &'static str,
     /// The version of the package.
     pub version: &'static str,
-    /// The sha256 of the wheel for every pinned platform: x86-64 first, then aarch64. Empty if the wheel is not pinned.
+    /// The sha256 for each pinned platform: x86-64, then aarch64. Empty if the wheel is not pinned.
     pub sha256: &'static [&'static str],
-    /// pip's platform name for a wheel for a different machine, which is only read.
+    /// pip's platform name for a wheel of a different machine, which is only read.
     pub platform: Option<&'static str>,
-    /// The size of the download in units of 10^6 bytes. 0 if the wheel is not pinned.
+    /// The size of the download in units of 10^6 bytes, or 0 if the wheel is not pinned.
     pub megabytes: u32,
 }
 
 impl Release {
-    /// Returns whether the sha256 of the wheel is known.
+    /// Returns whether the sha256 is known.
     pub fn is_pinned(&self) -> bool {
         !self.sha256.is_empty()
     }
 
-    /// Returns whether this is a wheel of cuDNN, rather than a library that cuDNN needs.
+    /// Returns whether this is a wheel of cuDNN, and not a library that cuDNN needs.
     pub fn is_cudnn(&self) -> bool {
         self.package.starts_with("nvidia-cudnn")
     }
 
-    /// Returns the version of cuDNN: major, minor, patch. `None` for other packages.
+    /// Returns cuDNN's major, minor and patch version. `None` for other packages.
     pub fn cudnn_version(&self) -> Option<[u32; 3]> {
         let mut numbers = self.is_cudnn().then(|| self.version.split('.'))?.map_while(|number| number.parse().ok());
         Some([numbers.next()?, numbers.next()?, numbers.next()?])
     }
 
-    /// Returns the CUDA major version that this cuDNN is built for. `None` for other packages.
+    /// Returns the CUDA major version of this cuDNN. `None` for other packages.
     pub fn cuda_major(&self) -> Option<u32> {
         let (_, major) = self.is_cudnn().then(|| self.package.rsplit_once("-cu"))??;
         major.parse().ok()
     }
 
-    /// Returns the part of the identifier that all releases of this package for this platform share: `cu12`,
-    /// `jit-cu13`, `windows-cu13`. `None` for other packages.
+    /// Returns the part of the identifier that releases of this package and platform share, such as `cu12`, `jit-cu13`
+    /// or `windows-cu13`. `None` for other packages.
     pub fn line(&self) -> Option<&'static str> {
         let [major, minor, patch] = self.cudnn_version()?;
         self.id.strip_suffix(&format!("-{major}.{minor}.{patch}"))
     }
 
-    /// Returns whether this is a JIT-only wheel, which contains only some of the libraries.
+    /// Returns whether this is a JIT-only wheel, without most of the libraries.
     pub fn is_jit(&self) -> bool {
         self.package.contains("-jit-")
     }
@@ -63,12 +63,11 @@ impl Release {
         self.platform.is_some_and(|platform| platform.starts_with("win"))
     }
 
-    /// Returns the target machine, worded to follow "for": pip's platform name, or this machine's.
+    /// Returns the target machine, to follow "for": pip's platform name, or this machine's.
     pub fn machine(&self) -> &'static str {
         self.platform.unwrap_or(if IS_WINDOWS { "Linux" } else { "this machine" })
     }
 
-    /// cuDNN's directory in the unpacked wheel.
     fn product_dir(&self, unpacked: &Path) -> PathBuf {
         unpacked.join("nvidia").join(if self.is_jit() { "cudnn_jit" } else { "cudnn" })
     }
@@ -83,7 +82,7 @@ impl Release {
         self.product_dir(unpacked).join("include")
     }
 
-    /// Returns the file name of the library that every cuDNN wheel must contain. `None` for other packages.
+    /// Returns the library that each cuDNN wheel must contain. `None` for other packages.
     pub(crate) fn graph_library(&self) -> Option<&'static str> {
         self.is_cudnn().then_some(if self.is_windows() { "cudnn_graph64_9.dll" } else { "libcudnn_graph.so.9" })
     }
@@ -98,7 +97,7 @@ impl Release {
         format!("{}-{}{}", self.package, self.version, suffix.unwrap_or_default())
     }
 
-    /// Returns the line for a requirements file, with all hashes. A version that is not pinned may be incomplete.
+    /// Returns the line for a requirements file, with all hashes. An unpinned version may lack numbers.
     pub(crate) fn requirement(&self) -> String {
         if !self.is_pinned() {
             return format!("{}=={}.*\n", self.package, self.version);

@@ -1,4 +1,4 @@
-//! Defines the environment variable of this crate.
+//! The environment variable of this crate.
 
 /// The environment variable with the cache directory. Default: `$XDG_CACHE_HOME/cudnn-shim` or `~/.cache/cudnn-shim`;
 /// on Windows `%LOCALAPPDATA%\cudnn-shim`.

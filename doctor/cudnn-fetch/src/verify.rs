@@ -1,8 +1,7 @@
-//! Checks whether an unpacked wheel is intact. The wheel's list of files (RECORD) contains sizes and sha256 hashes.
+//! Checks an unpacked wheel against the list of files (RECORD), which contains sizes and sha256 hashes.
 //!
-//! Hashing a gigabyte takes seconds, so a successful check writes a stamp: the hash of RECORD, and the size and
-//! modification time of all files. As long as these stay the same, the next check only compares them. Otherwise it
-//! hashes all files again.
+//! Hashing a gigabyte takes seconds, so a successful check writes a stamp with the hash of RECORD, and the size and
+//! modification time of all files. The next check hashes the files again only if one of these differs.
 
 use std::fmt::{self, Write};
 use std::fs::{File, Metadata};
@@ -14,13 +13,12 @@ use sha2::{Digest, Sha256};
 
 use crate::release::Release;
 
-/// The name of the stamp in the directory of a release.
 const STAMP: &str = ".cudnn-fetch-verified";
 
-/// The maximum length of a list of files, in bytes. cuDNN's lists are a few thousand bytes long.
+/// The maximum length of RECORD in bytes. cuDNN's has a few thousand.
 const MAX_RECORD_LEN: u64 = 32 << 20;
 
-/// A difference between the files of a release and the record of its wheel.
+/// A difference between a release's files and RECORD.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     path: PathBuf,
@@ -47,15 +45,13 @@ struct Entry {
     len: u64,
 }
 
-/// Returns whether a path may be replaced by the release: it does not exist, or is an empty directory, or one with at
-/// least a part of the release.
+/// Returns whether the release may replace this path, which is missing, empty, or contains a part of the release.
 pub(crate) fn is_replaceable(dir: &Path, release: &Release) -> bool {
     let Ok(mut entries) = std::fs::read_dir(dir) else { return dir.symlink_metadata().is_err() };
     let parts = [dir.join(STAMP), record_path(dir), release.lib_dir(dir)];
     entries.next().is_none() || parts.iter().any(|part| part.exists())
 }
 
-/// Checks an unpacked release, and writes the stamp if it is intact.
 pub(crate) fn verify(dir: &Path, release: &Release) -> Result<(), Damage> {
     let record = record_path(dir);
     let Some(text) = read(&record) else { return Err(Damage::new(&record, "is missing")) };
@@ -97,7 +93,7 @@ pub(crate) fn verify(dir: &Path, release: &Release) -> Result<(), Damage> {
     Ok(())
 }
 
-/// Returns the text of a list of files, if it is a regular file of a plausible size. Opening a pipe would block.
+/// Returns the text of a regular file of a plausible size. Opening a pipe would block.
 fn read(file: &Path) -> Option<String> {
     let metadata = std::fs::metadata(file).ok()?;
     if !metadata.is_file() || metadata.len() > MAX_RECORD_LEN {
@@ -108,7 +104,7 @@ fn read(file: &Path) -> Option<String> {
     Some(text)
 }
 
-/// Returns the path of RECORD, which need not exist.
+/// Returns the path of RECORD, which may be missing.
 fn record_path(dir: &Path) -> PathBuf {
     let dist_info = std::fs::read_dir(dir).ok().and_then(|entries| {
         let mut paths = entries.flatten().map(|entry| entry.path());
@@ -117,10 +113,9 @@ fn record_path(dir: &Path) -> PathBuf {
     dist_info.unwrap_or_else(|| dir.to_owned()).join("RECORD")
 }
 
-/// Parses the lines with a size: `path,sha256=...,size`. RECORD's line for itself omits it.
+/// Parses the lines with a size: `path,sha256=...,size`. The line for RECORD itself omits it.
 fn parse(record: &str, dir: &Path) -> Vec<Entry> {
-    // A path outside of the directory is a start script, which `pip --target` installs in a different place than RECORD
-    // lists.
+    // `pip --target` installs start scripts in a different place than their paths, which lead outside.
     let lines = record.lines().filter(|line| !line.starts_with("../"));
     let entry = |line: &str| {
         let (rest, len) = line.rsplit_once(',')?;
@@ -132,19 +127,18 @@ fn parse(record: &str, dir: &Path) -> Vec<Entry> {
     lines.filter_map(entry).collect()
 }
 
-/// Returns the modification time of a file, in nanoseconds since 1970. The time of the last metadata change is
-/// unsuitable, because every hard link changes it, and the tests create hard links.
+/// Returns a modification time in nanoseconds since 1970. The time of the last metadata change is unsuitable, because
+/// hard links, as in the tests, change it.
 fn modified(metadata: &Metadata) -> u128 {
     let since_epoch = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     since_epoch.map_or(0, |duration| duration.as_nanos())
 }
 
-/// Returns the sha256 of a file in URL-safe base64 without padding, as in RECORD files. Returns `None` if the file
-/// cannot be read.
+/// Returns the sha256 of a readable file in URL-safe base64 without padding, as in RECORD.
 pub fn sha256(path: &Path) -> Option<String> {
     // Opening a pipe would block.
     let len = std::fs::metadata(path).ok().filter(Metadata::is_file)?.len();
-    // If the file grows while it is read, the hash differs anyway.
+    // If the file grows while it is read, the hash differs.
     let mut file = File::open(path).ok()?.take(len + 1);
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 1 << 20];
@@ -157,12 +151,12 @@ pub fn sha256(path: &Path) -> Option<String> {
     }
 }
 
-/// Returns the sha256 of bytes in hexadecimal digits, as `sha256sum` prints it.
+/// Returns the sha256 in hexadecimal digits, like `sha256sum`.
 pub fn sha256_hex(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Encodes bytes in URL-safe base64 without padding, as in RECORD files.
+/// Encodes bytes in URL-safe base64 without padding.
 fn base64_url(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut text = String::new();
@@ -174,7 +168,7 @@ fn base64_url(bytes: &[u8]) -> String {
     text
 }
 
-/// Writes the stamp in one step. If the cache is not writable, every process hashes the files.
+/// Writes the stamp in one step. If the cache is not writable, each process hashes the files.
 fn write_stamp(dir: &Path, text: &str) {
     let unfinished = dir.join(format!("{STAMP}.{}", std::process::id()));
     let written = std::fs::write(&unfinished, text).and_then(|()| std::fs::rename(&unfinished, dir.join(STAMP)));
@@ -197,7 +191,6 @@ mod tests {
     };
     const GRAPH: &str = "nvidia/cudnn/lib/libcudnn_graph.so.9";
 
-    /// An unpacked wheel that is removed on drop.
     struct Unpacked(PathBuf);
 
     impl Unpacked {
@@ -251,7 +244,7 @@ mod tests {
         assert_eq!(unpacked.verify(), Ok(()));
         unpacked.write("a,b", "12");
         assert_eq!(unpacked.verify(), Err(Damage::new(&unpacked.path("a,b"), "has the wrong size")));
-        // The same size, after the stamp was written.
+        // The size is the same, and the stamp exists.
         unpacked.write("a,b", "124");
         assert_eq!(unpacked.verify(), Err(Damage::new(&unpacked.path("a,b"), "has the wrong sha256")));
         unpacked.write("a,b", "123");
@@ -262,7 +255,6 @@ mod tests {
 
     #[test]
     fn a_pipe_instead_of_a_file_is_damage() {
-        // The test needs `mkfifo`.
         if cudnn_os::IS_WINDOWS {
             return;
         }
@@ -287,7 +279,7 @@ mod tests {
         let unpacked = Unpacked::new("record");
         assert_eq!(unpacked.verify(), Ok(()));
         let text = std::fs::read_to_string(unpacked.record()).unwrap();
-        // Remove the line of one file, to hide changes of that file.
+        // Without its line, changes of a file would be hidden.
         unpacked.write_record(&text.replace("\"a,b\"", "../a,b"));
         assert_eq!(unpacked.verify(), Err(Damage::new(&unpacked.record(), "has changed since it was verified")));
         unpacked.write_record("");

@@ -1,5 +1,5 @@
-//! Checks that a `pip.py` in the working directory does not run instead of pip. This is a separate test program,
-//! because it changes the working directory and the environment of the process.
+//! Checks that a `pip.py` in the working directory does not run instead of pip. This test changes the working directory
+//! and environment of its process.
 #![allow(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 use cudnn_fetch::{FetchError, Network, fetch_into, release};
@@ -13,8 +13,7 @@ fn modules_in_the_working_directory_are_not_imported() {
         std::fs::write(dir.join(module), format!("open({:?}, 'w')\n", marker.display().to_string())).unwrap();
     }
     std::env::set_current_dir(&dir).unwrap();
-    // With this variable, pip fails immediately. SAFETY: this is the only test of the process, and the only thread that
-    // reads the environment.
+    // With this variable, pip fails immediately. SAFETY: no other thread of this process reads the environment.
     unsafe { std::env::set_var("PIP_NO_INDEX", "1") };
     // SAFETY: as above.
     unsafe { std::env::remove_var("PIP_FIND_LINKS") };

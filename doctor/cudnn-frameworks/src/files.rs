@@ -11,10 +11,9 @@ use memchr::memmem;
 
 /// The maximum number of files for a pattern.
 const MAX_FILES: usize = 32;
-/// Blocks of this length stay in the processor's cache.
+/// This length fits the processor's cache.
 const BLOCK_LEN: usize = 64 << 10;
 
-/// Returns the text of a regular file up to this length.
 pub(crate) fn read_text(file: &Path, max_len: u64) -> Option<String> {
     let text = String::from_utf8(read_bounded(file, max_len).ok()?);
     Some(text.unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
@@ -25,13 +24,12 @@ pub fn real_path(path: &Path) -> PathBuf {
     canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// Returns the name of a file, or an empty string if it is not UTF-8.
 pub(crate) fn file_name(path: &Path) -> &str {
     path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
 }
 
 /// Returns the files that match a relative pattern below a directory, in alphabetical order. `*` matches any characters
-/// in the file name; directories are names or `..`.
+/// of the file name. Directories are names or `..`.
 pub(crate) fn matching(dir: &Path, pattern: &str) -> Vec<PathBuf> {
     let (below, name) = pattern.rsplit_once('/').unwrap_or(("", pattern));
     let dir = below.split('/').fold(dir.to_owned(), |dir, part| match part {
@@ -46,12 +44,10 @@ pub(crate) fn matching(dir: &Path, pattern: &str) -> Vec<PathBuf> {
     files
 }
 
-/// Returns the first file that matches a pattern below a directory.
 pub(crate) fn first_matching(dir: &Path, pattern: &str) -> Option<PathBuf> {
     matching(dir, pattern).into_iter().next()
 }
 
-/// Returns whether a file name matches a pattern with `*`.
 pub(crate) fn fits(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = parts.next().and_then(|start| name.strip_prefix(start)) else { return false };
@@ -66,12 +62,8 @@ pub(crate) fn fits(pattern: &str, name: &str) -> bool {
     rest.is_empty()
 }
 
-/// Calls `find` with one block of a part of the file after the other, and whether it is the last one, until `find` returns
-/// a value. A block begins with the last `overlap` bytes of the block before, because a text may span two blocks.
-///
-/// # Errors
-///
-/// Returns the system's error.
+/// Calls `find` with one block of a file's part after another, and with whether it is the last one, until it returns a
+/// value. Blocks overlap by this number of bytes, because a text may span two. Returns the system's errors.
 pub(crate) fn find_in_blocks<T>(
     mut file: &File,
     part: &Range<u64>,
@@ -91,19 +83,15 @@ pub(crate) fn find_in_blocks<T>(
     }
 }
 
-/// Returns whether a part of the file contains the text in a position that counts. `counts` receives the surrounding
-/// bytes and the index of the text.
-///
-/// # Errors
-///
-/// Returns the system's error.
+/// Returns whether a part of the file contains the text where `counts` accepts it, given the surrounding bytes and the
+/// index. Returns the system's errors.
 pub(crate) fn contains(
     file: &File,
     part: &Range<u64>,
     text: &[u8],
     counts: impl Fn(&[u8], usize) -> bool,
 ) -> Result<bool> {
-    // The byte before the text is needed as well.
+    // The preceding byte is needed as well.
     let found = find_in_blocks(file, part, text.len() + 1, |block, _| {
         memmem::find_iter(block, text).any(|at| counts(block, at)).then_some(())
     });

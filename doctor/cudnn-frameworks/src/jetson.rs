@@ -1,5 +1,4 @@
-//! Detects NVIDIA Jetson machines from the files of L4T (Jetson Linux). Containers without GPU access have these files
-//! too.
+//! Detects Jetson machines by the files of L4T (Jetson Linux), even in containers without GPU access.
 
 use std::path::Path;
 
@@ -9,7 +8,7 @@ use cudnn_probe::{Host, Version};
 use crate::files::read_text;
 use crate::installation::Evidence;
 
-/// The maximum size of these files in bytes. Real files contain a few hundred.
+/// The maximum size of a file in bytes. Real files have a few hundred.
 const MAX_LEN: u64 = 64 << 10;
 
 const DEVICE_TREE: [&str; 2] = ["/proc/device-tree/compatible", "/sys/firmware/devicetree/base/compatible"];
@@ -20,7 +19,7 @@ const L4T_RELEASE: &str = "/etc/nv_tegra_release";
 /// A machine with a Tegra chip.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Jetson {
-    /// The chip, if a file names one that CUDA supports. Containers may hide this file.
+    /// The chip, if a file contains the name of one that CUDA supports. Containers may hide this file.
     pub chip: Option<&'static TegraChip>,
     /// The L4T release: 36.4.3 for `R36 (release), REVISION: 4.3`.
     pub l4t: Option<Version>,
@@ -46,24 +45,24 @@ impl Jetson {
         (!evidence.is_empty()).then_some(Jetson { chip: chip.flatten(), l4t, evidence })
     }
 
-    /// Returns `Jetson Orin`, for example, or `Jetson` if the chip is unknown.
+    /// Returns a name such as `Jetson Orin`, or `Jetson` if the chip is unknown.
     pub fn name(&self) -> &'static str {
         self.chip.map_or("Jetson", |chip| chip.product)
     }
 
-    /// Returns the GPU's compute capability in tenths. For Thor, this is the value used by CUDA 13.
+    /// Returns the GPU's compute capability in tenths. For Thor, this is CUDA 13's value.
     pub fn compute_capability(&self) -> Option<u32> {
         self.chip?.compute_capabilities.first().copied()
     }
 
-    /// Returns the CUDA major version of JetPack's cuDNN 9 package for this L4T release, if there is one.
+    /// Returns the CUDA major version of JetPack's cuDNN 9 for this L4T release, if there is one.
     pub fn jetpack_cuda(&self) -> Option<u32> {
         jetpack_cuda(self.l4t?.major)
     }
 }
 
-/// Reads the chip from a list of names separated by zero bytes: `nvidia,p3701-0000`, `nvidia,tegra234`. The outer
-/// `None` means that the file does not name a Tegra chip.
+/// Reads the chip from names separated by zero bytes: `nvidia,p3701-0000`, `nvidia,tegra234`. The outer `None` means
+/// that the file names no Tegra chip.
 fn chip_of_device_tree(file: &str, host: &Host, evidence: &mut Vec<Evidence>) -> Option<Option<&'static TegraChip>> {
     let text = read(host, file)?;
     let mut names = text.split('\0').filter_map(|name| name.strip_prefix("nvidia,"));
@@ -72,7 +71,7 @@ fn chip_of_device_tree(file: &str, host: &Host, evidence: &mut Vec<Evidence>) ->
     Some(TEGRA_CHIPS.iter().find(|chip| chip.name == name))
 }
 
-/// Reads the chip's number from Linux's Tegra driver. The outer `None` means that this is not a Tegra chip.
+/// Reads the chip's number. The outer `None` means that this is not a Tegra chip.
 fn chip_of_soc(host: &Host, evidence: &mut Vec<Evidence>) -> Option<Option<&'static TegraChip>> {
     let family = format!("{SOC}/family");
     let text = read(host, &family).filter(|text| text.to_ascii_lowercase().starts_with("tegra"))?;

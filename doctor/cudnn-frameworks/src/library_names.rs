@@ -1,12 +1,11 @@
-//! Recognizes the names of cuDNN, CUDA and NVIDIA driver libraries.
+//! Recognizes names of cuDNN, CUDA and driver libraries.
 
 use cudnn_probe::{Library, Version};
 
-/// The name of a cuDNN shim: `libcudnn.so.9`, or `libcudnn-74a4c495.so.9.1.0` for a copy inside a wheel. On Windows it
-/// is `cudnn64_9.dll`.
+/// The name of a cuDNN shim: `libcudnn.so.9`, `libcudnn-74a4c495.so.9.1.0` for a copy in a wheel, or `cudnn64_9.dll`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CudnnName {
-    /// The name and the SONAME contain a hash, so libraries of other packages never request this copy.
+    /// The name contains a hash, so libraries of other packages never request this copy.
     pub(crate) is_mangled: bool,
     pub(crate) major: Option<u32>,
     /// The release, if the name contains three numbers.
@@ -35,14 +34,14 @@ impl CudnnName {
     }
 }
 
-/// Returns whether this is the name of a cuDNN library on any system, including the shim.
+/// Returns whether this is the name of a cuDNN library, including the shim, on any system.
 pub fn is_cudnn(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     let is_dll = lower.starts_with("cudnn_") && lower.contains("64_") && lower.ends_with(".dll");
     is_dll || name.starts_with("libcudnn_") || CudnnName::parse(name).is_some()
 }
 
-/// Returns the cuDNN 9 library with this file name, which may include the full version on Linux.
+/// Returns the cuDNN 9 library with this file name, which may contain the full version on Linux.
 pub fn cudnn_library(name: &str) -> Option<Library> {
     if let Some((stem, _)) = name.split_once(".so.9") {
         return Library::from_file_name(&format!("{stem}.so.9"));
@@ -55,8 +54,8 @@ pub(crate) fn is_of_cuda(name: &str) -> bool {
     ["libcu", "libnv", "libnccl"].iter().any(|start| name.starts_with(start))
 }
 
-/// Returns whether this is the name of a driver library: `libcuda.so.1`, `libnvidia-ml.so.1`, `nvcuda.dll`.
-/// Environments never contain driver libraries; if one is missing, no driver is installed.
+/// Returns whether this is the name of a driver library, such as `libcuda.so.1`, `libnvidia-ml.so.1` or `nvcuda.dll`.
+/// Environments never contain one.
 pub fn is_of_driver(name: &str) -> bool {
     const STARTS: [&str; 5] = ["libcuda.so", "libcudadebugger.so", "libnvcuvid.so", "libnvidia-", "libnvoptix.so"];
     const DLLS: [&str; 5] = ["nvcuda.dll", "nvml.dll", "nvapi64.dll", "nvcuvid.dll", "nvencodeapi64.dll"];

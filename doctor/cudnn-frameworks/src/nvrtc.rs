@@ -1,4 +1,4 @@
-//! Reads from NVRTC which builtins library it opens. The file name contains the minor release of CUDA.
+//! Reads the name of the builtins library that NVRTC opens, which contains the minor release of CUDA.
 
 use std::fs::File;
 use std::path::Path;
@@ -9,7 +9,7 @@ use memchr::memmem;
 
 use crate::files::find_in_blocks;
 
-/// The common prefix of all builtins file names.
+/// The prefix of all builtins libraries.
 pub const BUILTINS: &str = "libnvrtc-builtins.so.";
 
 /// The maximum number of bytes to read from NVRTC.
@@ -18,8 +18,7 @@ const MAX_LEN: u64 = 256 << 20;
 /// The maximum length of the release in a file name.
 const MAX_RELEASE_LEN: usize = 8;
 
-/// Returns the name by which NVRTC opens the builtins, found in NVRTC's error messages, or `None` if the messages do
-/// not contain a name.
+/// Returns the name of the builtins that NVRTC opens, if NVRTC's error messages contain it.
 pub fn builtins_name(nvrtc: &Path) -> Option<String> {
     facts::ask("builtins that NVRTC opens", nvrtc, || read_builtins_name(nvrtc))
 }
@@ -41,7 +40,7 @@ fn name_in(block: &[u8]) -> Option<String> {
         let is_of_release = |byte: &&u8| byte.is_ascii_digit() || **byte == b'.';
         let release: Vec<u8> = rest.iter().take(MAX_RELEASE_LEN).take_while(is_of_release).copied().collect();
         let release = String::from_utf8(release).ok()?;
-        // The release, for example `12.9`. The period at the end of a sentence may follow.
+        // For example, `12.9`, possibly at the end of a sentence.
         let (major, minor) = release.trim_end_matches('.').split_once('.')?;
         let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         (is_number(major) && is_number(minor)).then(|| format!("{BUILTINS}{major}.{minor}"))

@@ -1,4 +1,4 @@
-//! Processes many small files in a few threads, because most of the time is spent waiting for the operating system.
+//! Processes many small files in a few threads, because most time is spent waiting for the system.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use std::thread::{Builder, scope};
 
 const THREADS: usize = 4;
 
-/// Calls `work` for each item in a few threads. Returns the results in the order of the items.
+/// Calls `work` for each item in a few threads. Returns the results in the order of items.
 pub fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let facts = Facts::active();
@@ -21,7 +21,7 @@ pub fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync)
         numbers.map_while(|index| Some((index, work(items.get(index)?)))).collect()
     };
     let mut results = scope(|scope| {
-        // If a thread cannot be started, the other threads do the work.
+        // Other threads do the work of a thread that cannot be started.
         let start = |_| Builder::new().spawn_scoped(scope, run).ok();
         let threads: Vec<_> = (1..THREADS.min(items.len())).filter_map(start).collect();
         let mut results = run();

@@ -9,23 +9,22 @@ use cudnn_probe::facts::{self, PathFacts};
 
 use crate::files::find_in_blocks;
 
-/// The maximum number of names to read from a part of a file.
+/// The maximum number of names in a part of a file.
 const MAX_NAMES: usize = 64;
 
 const STEM: &[u8] = b"libcudnn.so";
-/// The maximum length of a name with a version: `libcudnn.so.9.28.0` and a margin.
+/// The maximum length of a name with a version.
 const MAX_NAME_LEN: usize = 32;
 /// The maximum length of a path before a name.
 const MAX_PATH_LEN: usize = 4096;
 
-/// Returns the names of cuDNN's shim in these parts of a file, without duplicates: `libcudnn.so.9`, or the path of an
-/// existing file.
+/// Returns the names of cuDNN's shim in these parts of a file: `libcudnn.so.9`, or the path of an existing file.
 pub fn shim_names_in(file: &Path, parts: &[Range<u64>]) -> Vec<String> {
     facts::ask("names in program", file, || {
         let mut names = HashSet::new();
         if let Ok(file) = File::open(file) {
             for part in parts {
-                // Names found before a read error are kept.
+                // Names before a read error count.
                 let _ = find_in_blocks(&file, part, MAX_NAME_LEN + MAX_PATH_LEN, |block, is_last| {
                     names.extend(in_block(block, is_last).take(MAX_NAMES));
                     (names.len() > MAX_NAMES).then_some(())
@@ -36,8 +35,8 @@ pub fn shim_names_in(file: &Path, parts: &[Range<u64>]) -> Vec<String> {
     })
 }
 
-/// Returns the names in a block. Depending on the language, strings end with a zero byte or are followed by the next
-/// string. Unless this is the last block, names near the end are left to the next block.
+/// Returns the names in a block. Depending on the language, a zero byte or the next string follows. Names near the end
+/// belong to the next block.
 fn in_block(block: &[u8], is_last: bool) -> impl Iterator<Item = String> + '_ {
     let end = if is_last { block.len() } else { block.len().saturating_sub(MAX_NAME_LEN) };
     memchr::memmem::find_iter(block, STEM).take_while(move |at| *at < end).filter_map(|at| {
@@ -46,8 +45,8 @@ fn in_block(block: &[u8], is_last: bool) -> impl Iterator<Item = String> + '_ {
     })
 }
 
-/// Returns the path of an existing file with this name, if the preceding text ends with a directory. Strings may follow
-/// one another without a zero byte, so the longest existing path counts.
+/// Returns the path of an existing file with this name, if a directory precedes it. Strings may lack a zero byte
+/// between them, so the longest existing path counts.
 fn path(before: &[u8], name: &str) -> Option<String> {
     let text = before.rsplit(|byte| *byte == 0).next().filter(|text| text.ends_with(b"/"))?;
     let starts = memchr::memchr_iter(b'/', text);
@@ -55,12 +54,12 @@ fn path(before: &[u8], name: &str) -> Option<String> {
     paths.find(|path| Path::new(path).leads_to_file())
 }
 
-/// Returns the name at the start of this text. `libcudnn.so.%d` does not count, because the program fills in the rest.
+/// Returns the name at the start of this text. The program completes `libcudnn.so.%d`, which does not count.
 fn name(text: &[u8]) -> Option<String> {
     let mut len = STEM.len();
     while let Some(after) = text.get(len..MAX_NAME_LEN.min(text.len())).and_then(|rest| rest.strip_prefix(b".")) {
         match after.iter().take_while(|byte| byte.is_ascii_digit()).count() {
-            // A bare `libcudnn.so.` does not count, but a version may be followed by the period of a sentence.
+            // A sentence may end after a version.
             0 if len == STEM.len() => return None,
             0 => break,
             digits => len += 1 + digits,

@@ -29,18 +29,19 @@ pub struct Survey {
     pub unlisted: Vec<Unlisted>,
     /// Packages that are unreadable or installed twice.
     pub unreadable: Vec<Unreadable>,
-    /// Large libraries of other packages that were not searched for cuDNN's name. Filled only with [`Depth::unlisted`].
+    /// Large libraries of other packages, which were not searched for cuDNN's name. Filled only with
+    /// [`Depth::unlisted`].
     pub unsearched: Vec<PathBuf>,
     /// The directory is not an environment: it contains neither a Python nor a package.
     pub is_no_environment: bool,
     /// The survey reached a limit, so the report is incomplete.
     pub is_truncated: bool,
-    /// Data read from libraries, reused by [`pairs`](crate::pairs).
+    /// Data of libraries, which [`pairs`](crate::pairs) uses again.
     pub(crate) known: Known,
 }
 
 impl Survey {
-    /// Returns the framework that loads cuDNN for this one: another one, or itself.
+    /// Returns the framework that loads cuDNN for this one: another one or itself.
     pub fn cudnn_loader_of<'a>(&'a self, framework: &'a Framework) -> &'a Framework {
         let is_loader = |other: &&Framework| framework.kind.cudnn_loader().is_some_and(|kind| other.kind.id == kind.id);
         self.frameworks.iter().find(is_loader).unwrap_or(framework)
@@ -58,22 +59,21 @@ pub struct Framework {
     pub version: String,
     /// The operating system that the framework is built for.
     pub os: Os,
-    /// The directory of the framework's module: `site-packages/torch`. `None` if it is installed elsewhere (editable,
-    /// zipped).
+    /// The directory of the framework's module: `site-packages/torch`. `None` if it is elsewhere (editable, zipped).
     pub dir: Option<PathBuf>,
     /// The CUDA, cuDNN and GPU architectures that the framework was built for.
     pub built_for: BuiltFor,
     /// The required `nvidia-*` and other CUDA packages.
     pub pins: Vec<Pin>,
-    /// The cuDNN that the framework would load, or that another one loads for it ([`FrameworkKind::cudnn_loader`]).
+    /// The cuDNN that the framework, or another one for it, would load ([`FrameworkKind::cudnn_loader`]).
     pub opens: Opens,
-    /// Files that the package's record lists but that do not exist.
+    /// Missing files that the package's record lists.
     pub missing_files: MissingFiles,
 }
 
 impl Framework {
-    /// Returns whether the framework searches this wheel directory (`site-packages/nvidia/cudnn/lib`) by itself, in
-    /// Python code or through the run path of a library. The directory need not exist.
+    /// Returns whether the framework searches this wheel directory (`site-packages/nvidia/cudnn/lib`), in Python code
+    /// or by a run path. The directory may be missing.
     pub fn searches(&self, wheel_dir: &Path, host: &Host) -> bool {
         // On Windows, importing a framework never opens the cuDNN wheels.
         if self.os == Os::Windows {
@@ -84,8 +84,7 @@ impl Framework {
     }
 
     /// Returns how a program can make the framework find the CUDA and cuDNN wheels, given all frameworks of the
-    /// environment: "call ... before ...". `None` if no call would work, for example because it does not load a missing
-    /// library.
+    /// environment: "call ... before ...". `None` if no call would load all missing libraries.
     pub fn finds_wheels_by(&self, all: &[Framework]) -> Option<String> {
         let ways = self.kind.finds_wheels.as_ref()?;
         let is_loaded = |name: &String| ways.loads.iter().any(|start| name.starts_with(start));
@@ -102,7 +101,7 @@ impl Framework {
         (!ways_here.is_empty()).then(|| format!("{} before {}", ways_here.join(" or "), ways.before))
     }
 
-    /// Returns whether the other framework loads the cuDNN and CUDA major versions that this one is built for.
+    /// Returns whether the other framework loads the CUDA and cuDNN major versions that this one needs.
     fn shares_libraries_of(&self, other: &Framework) -> bool {
         let cuda = |framework: &Framework| framework.built_for.cuda.as_ref().map(|cuda| cuda.value.0);
         let is_same_cuda = cuda(self).is_none_or(|wanted| cuda(other).is_none_or(|found| found == wanted));
@@ -115,14 +114,13 @@ impl Framework {
 /// Optional parts of a survey, beyond names and metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Depth {
-    /// Read the compute capabilities of kernels. This takes 10 to 100 ms per framework with files in the page cache,
+    /// Read the compute capabilities of kernels, which takes 10 to 100 ms per framework with files in the page cache,
     /// and up to half a second from a disk.
     pub kernels: bool,
-    /// Read the headers of all extension libraries to find frameworks outside [`KINDS`]. This takes about 40
-    /// microseconds per library in the page cache, and a second or more for thousands of libraries on a disk.
+    /// Read the headers of all extension libraries to find frameworks outside [`KINDS`]. This takes 40 microseconds per
+    /// library in the page cache, and a second or more for thousands on a disk.
     pub unlisted: bool,
-    /// Read the metadata of all packages to find files that pip fails to decode. This takes about 20 microseconds per
-    /// package.
+    /// Read the metadata of all packages to find files that pip cannot decode, which takes 20 microseconds per package.
     pub metadata: bool,
 }
 
@@ -187,7 +185,7 @@ pub fn survey_to(environment: &Environment, host: &Host, depth: Depth) -> Survey
         undecodable::report(&mut found);
     }
     let mut others = unlisted::Others::default();
-    // Unlisted packages are supported only for Linux.
+    // On Windows, unlisted packages are not examined.
     if depth.unlisted && environment.os != Os::Windows {
         let is_listed = |name: &str| frameworks.iter().any(|framework| framework.distribution.name == name);
         let packages = found.distributions.iter();
@@ -207,7 +205,7 @@ pub fn survey_to(environment: &Environment, host: &Host, depth: Depth) -> Survey
     }
 }
 
-/// Describes a framework that uses the cuDNN of another one: it gets the CUDA and the files that the other one loads.
+/// Describes a framework that uses the CUDA and cuDNN files of the framework that loads cuDNN.
 fn with_cudnn_of(of: &UsesCudnnOf, frameworks: &[Framework], built_for: BuiltFor) -> (BuiltFor, Opens) {
     let uses_gpu = built_for.uses_gpu.as_ref().is_none_or(|uses_gpu| uses_gpu.value);
     let Some(loader) = frameworks.iter().find(|other| uses_gpu && other.kind.id == of.framework) else {
@@ -216,12 +214,12 @@ fn with_cudnn_of(of: &UsesCudnnOf, frameworks: &[Framework], built_for: BuiltFor
     let is_compared = of.release.is_none_or(|release| loader.version.split('+').next() == Some(release));
     let cudnn = built_for.cudnn.filter(|_| is_compared);
     let cuda = loader.built_for.cuda.clone().or(built_for.cuda);
-    // The missing files are problems of the other framework.
+    // Missing libraries are the other framework's problem.
     let opens = Opens { is_optional: true, missing_libraries: Vec::new(), ..loader.opens.clone() };
     (BuiltFor { cudnn, cuda, ..built_for }, opens)
 }
 
-/// Returns a framework's requirements from the package metadata, plus requirements that no metadata contains.
+/// Returns the requirements in a framework's metadata, and requirements that no metadata contains.
 fn pins(kind: &FrameworkKind, of: &Distribution, installed: &[Distribution], environment: &Environment) -> Vec<Pin> {
     let mut pins = requirement::pins(of, installed, environment);
     let twins = kind.same_version.iter().filter(|_| kind.packages.contains(&of.name.as_str()));
@@ -229,7 +227,6 @@ fn pins(kind: &FrameworkKind, of: &Distribution, installed: &[Distribution], env
     pins
 }
 
-/// Finds a framework's module without package metadata.
 fn without_metadata(kind: &FrameworkKind, environment: &Environment) -> Option<Distribution> {
     let dirs = environment.import_dirs.iter().map(|import_dir| (import_dir, import_dir.join(kind.module)));
     let (import_dir, dir) = dirs.into_iter().find(|(_, dir)| dir.leads_to_dir())?;

@@ -15,7 +15,6 @@ use cudnn_frameworks::Environment;
 use cudnn_probe::{Host, Search};
 use support::{ExtensionLibrary, PythonEnvironment, TempDir, binutils, dynamic_entries};
 
-/// The other tests rely on these stand-ins.
 #[test]
 fn tools_and_ld_so_accept_fake_extension_libraries() {
     let dir = TempDir::new();
@@ -31,7 +30,6 @@ fn tools_and_ld_so_accept_fake_extension_libraries() {
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }
 
-/// Returns the import directories of an environment, relative to the test's root directory.
 fn import_dirs(environment: &Environment, world: &Path) -> Vec<String> {
     let shown = |dir: &PathBuf| dir.strip_prefix(world).unwrap_or(dir).display().to_string();
     environment.import_dirs.iter().map(shown).collect()
@@ -41,7 +39,6 @@ fn make(dir: &Path) {
     std::fs::create_dir_all(dir).unwrap();
 }
 
-/// The import directories are in the order of Python's `site` module.
 #[test]
 fn import_directories_have_the_order_of_python() {
     let world = TempDir::new();
@@ -123,7 +120,7 @@ fn import_directories_have_the_order_of_python() {
     }
 }
 
-/// Lines of `.pth` files name absolute or relative directories. Code in them must not be executed.
+/// Code in `.pth` files must not be executed.
 #[test]
 fn path_files_add_directories() {
     let world = TempDir::new();
@@ -146,7 +143,6 @@ fn path_files_add_directories() {
     assert!(!world.join("source/run").exists());
 }
 
-/// Every active environment is listed once, the most specific first.
 #[test]
 fn the_most_specific_environment_comes_first() {
     let world = TempDir::new();
@@ -174,7 +170,6 @@ fn the_most_specific_environment_comes_first() {
             &["venv", "conda", "other", "usr"],
         ),
     ] {
-        // PYTHONPATH only applies to the Python that is started.
         let host = host.env("PYTHONPATH", world.join("other"));
         let environments = Environment::active(&Search::new(host.clone()));
         let has_path = |found: &Environment| found.import_dirs.contains(&world.join("other"));

@@ -1,4 +1,4 @@
-//! Tests hostile environments that try to mislead, crash or delay the reader, and environments of any size.
+//! Tests environments that try to mislead, crash or delay the reader, and environments of any size.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -17,10 +17,8 @@ use cudnn_frameworks::{Depth, Environment, Repair, Survey, survey, survey_to};
 use cudnn_probe::Host;
 use support::{ExtensionLibrary, PythonEnvironment, TempDir};
 
-/// Skips all slow steps.
 const NAMES: Depth = Depth { kernels: false, unlisted: false, metadata: false };
 
-/// Reads an environment and checks the elapsed time.
 fn read(root: &Path) -> Survey {
     let host = Host::sandbox(root.join("none"));
     let start = Instant::now();
@@ -34,8 +32,6 @@ fn fifo(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
-/// If torch's metadata is replaced by something unusual, the version comes from the directory name and the reason is
-/// reported.
 #[test]
 fn metadata_may_be_anything() {
     type Make = fn(&Path);
@@ -67,7 +63,6 @@ fn metadata_may_be_anything() {
     }
 }
 
-/// A megabyte of invalid requirements.
 #[test]
 fn requirements_may_be_anything() {
     let world = TempDir::new();
@@ -93,7 +88,6 @@ fn requirements_may_be_anything() {
     venv.package("torch", "2.9.1").info("METADATA", &text);
     let found = read(venv.root());
     assert!((4..=256).contains(&found.frameworks[0].pins.len()), "{}", found.frameworks[0].pins.len());
-    // All of them are reported.
     let reasons: Vec<&str> = found.unreadable.iter().map(|unreadable| unreadable.reason.as_str()).collect();
     for start in ["nvidia-c==999", "nvidia-d[x,x", "nvidia-g[a-]==1: the requirement does not name a package"] {
         let expected = format!("has a requirement that was not compared: {start}");
@@ -102,7 +96,6 @@ fn requirements_may_be_anything() {
     assert!(reasons.iter().all(|reason| reason.len() < 300), "{reasons:#?}");
 }
 
-/// A name is checked before it is used as a package's name or version.
 #[test]
 fn names_may_be_anything() {
     let world = TempDir::new();
@@ -125,7 +118,6 @@ fn names_may_be_anything() {
     assert!(found.unreadable.len() >= names.len(), "{:?}", found.unreadable);
 }
 
-/// A thousand broken packages produce only a few reports.
 #[test]
 fn reports_are_bounded() {
     let world = TempDir::new();
@@ -137,7 +129,6 @@ fn reports_are_bounded() {
     assert!(found.is_truncated && found.unreadable.len() <= 64);
 }
 
-/// Path files may be long, numerous, circular, or something other than files.
 #[test]
 fn path_files_may_be_anything() {
     let world = TempDir::new();
@@ -156,7 +147,6 @@ fn path_files_may_be_anything() {
     assert!(read(venv.root()).unreadable.len() >= 2);
 }
 
-/// An unreadable directory is reported.
 #[test]
 fn directories_may_be_closed() {
     let world = TempDir::new();
@@ -165,9 +155,9 @@ fn directories_may_be_closed() {
     let is_closed = std::fs::read_dir(venv.import_dir()).is_err();
     let found = read(venv.root());
     std::fs::set_permissions(venv.import_dir(), std::fs::Permissions::from_mode(0o755)).unwrap();
-    // Root can read the directory anyway.
+    // Root can read everything.
     assert_eq!(found.unreadable.len(), usize::from(is_closed), "{:?}", found.unreadable);
-    // An unreadable directory of a framework must not count as damage.
+    // An unreadable directory must not count as damage.
     let package = venv.package("torch", "2.9.1");
     package.library("torch/lib/libtorch_cuda.so", &ExtensionLibrary::new().needing("libcudnn.so.9"));
     let lib = venv.import_dir().join("torch/lib");
@@ -179,7 +169,7 @@ fn directories_may_be_closed() {
     assert!(closed.iter().all(|one| one.path == lib && one.reason.contains("Permission denied")), "{closed:?}");
 }
 
-/// `jax-cuda12-pjrt` contains the library of `jax-cuda12-plugin`. It must not be listed as a separate package.
+/// `jax-cuda12-pjrt` contains the library of `jax-cuda12-plugin`.
 #[test]
 fn a_part_of_a_framework_is_not_listed_as_another_package() {
     let world = TempDir::new();
@@ -191,7 +181,6 @@ fn a_part_of_a_framework_is_not_listed_as_another_package() {
     assert!(found.frameworks.len() == 1 && found.unlisted.is_empty(), "{:?}", found.unlisted);
 }
 
-/// A library that is too large to search is reported, and the search continues with the next one.
 #[test]
 fn a_large_library_does_not_hide_the_others() {
     let world = TempDir::new();
@@ -206,8 +195,7 @@ fn a_large_library_does_not_hide_the_others() {
     assert_eq!(found.unsearched, [venv.import_dir().join("large/_C.so")]);
 }
 
-/// An extension library without a known name is found through the package's record. Record entries that lead outside or
-/// name other files do no harm.
+/// The package's record names the extension library. Entries that lead outside or name other files are harmless.
 #[test]
 fn libraries_that_use_cudnn_are_found() {
     let world = TempDir::new();
@@ -238,7 +226,7 @@ fn libraries_that_use_cudnn_are_found() {
     assert!(named.opens.is_optional && named.opens.users.len() == 1);
 }
 
-/// Thousands of packages. The time limits allow for a debug build on a busy machine.
+/// The time limits allow for a debug build on a busy machine.
 #[test]
 fn environments_may_have_thousands_of_packages() {
     let world = TempDir::new();
@@ -260,7 +248,6 @@ fn environments_may_have_thousands_of_packages() {
     assert!(best < Duration::from_millis(if cfg!(debug_assertions) { 3000 } else { 250 }), "{best:?}");
 }
 
-/// 300 packages with 2000 extension libraries.
 #[test]
 fn environments_may_have_thousands_of_libraries() {
     let world = TempDir::new();

@@ -14,9 +14,9 @@ use support::ExtensionLibrary;
 mod stand_ins;
 use stand_ins::{Machine, framework};
 
-/// The package and its version; its cuDNN requirement; its version file and the text in it; the name of a library and a
-/// name that this needs; then whether it uses a GPU, the CUDA release, the cuDNN, and the source of the last: a `file`,
-/// a `requirement`, a `document` or a `later` release than in the document.
+/// The package and version; the cuDNN requirement; the version file and the text in it; a library and a name that it
+/// needs; whether the package uses a GPU, the CUDA release, the cuDNN, and the source of the cuDNN: a `file`, a
+/// `requirement`, a `document` or a `later` release than in the document.
 type Case<'a> = (&'a str, &'a str, &'a str, (&'a str, &'a str), (&'a str, &'a str), &'a str);
 
 const ORT_INFO: &str = "onnxruntime/capi/build_and_package_info.py";
@@ -27,7 +27,7 @@ const TORCH: &str = "torch/version.py";
 const WHEEL_JSON: &str = "cupy/.data/_wheel.json";
 
 const CASES: &[Case] = &[
-    // PyTorch on the Python package index has no local version. Builds from its own index do.
+    // Only builds from PyTorch's own index have a local version.
     (
         "torch",
         "2.15.0",
@@ -65,7 +65,7 @@ const CASES: &[Case] = &[
     ("jax-rocm7-plugin", "0.8.2", "", ("", ""), ("", ""), "rocm"),
     ("onnxruntime-openvino", "1.22.0", "", ("", ""), ("", ""), "false"),
     ("torch", "2.9.1+cu128", "", ("", ""), ("", ""), "true 12.8 9.10.2 document"),
-    // A build for a different CUDA than the documented one also uses a different cuDNN.
+    // A build for a different CUDA also uses a different cuDNN.
     ("torch", "2.7.1+cu118", "", ("", ""), ("", ""), "true 11.8 -"),
     ("torch", "2.16.0+cu132", "", ("", ""), ("", ""), "true 13.2 9.26.0 later"),
     (
@@ -79,8 +79,7 @@ const CASES: &[Case] = &[
         ("", ""),
         "true 12.5 9.3.0 requirement",
     ),
-    // conda's package omits this requirement. The file contains the major version, and the document describes the
-    // details.
+    // conda's package omits this requirement. The file contains the major version, and the document the rest.
     (
         "tensorflow",
         "2.18.0",
@@ -89,7 +88,7 @@ const CASES: &[Case] = &[
         ("", ""),
         "true 12.5 9.3.0 document",
     ),
-    // The document describes the wheels, and this build uses a different major version.
+    // The document is about the wheels, and this build uses a different major version.
     (
         "tensorflow",
         "2.16.2",
@@ -126,10 +125,10 @@ const CASES: &[Case] = &[
         (ORT_CUDA, "libcublas.so.13"),
         "true 13.0 9.0.0 requirement",
     ),
-    // Before 1.18, only the libraries contain the version. The 1.17 build from the other index is for CUDA 12.
+    // Before 1.18, only libraries contain the version. The 1.17 build from the other index is for CUDA 12.
     ("onnxruntime-gpu", "1.18.1", "", ("", ""), (ORT_CUDA, "libcudnn.so.8,libcublas.so.11"), "true 11 8.0.0 document"),
     ("onnxruntime-gpu", "1.18.1", "", ("", ""), (ORT_CUDA, "libcudnn.so.9,libcublas.so.12"), "true 12 9.0.0 file"),
-    // The CPU package was installed last and has overwritten the file.
+    // The CPU package was installed last and overwrote the file.
     (
         "onnxruntime-gpu",
         "1.22.0",
@@ -211,7 +210,7 @@ fn every_framework_was_built_for_the_versions_in_its_files() {
             let names = needs.split(',').filter(|name| !name.is_empty());
             installed.library(library, &names.fold(ExtensionLibrary::new(), |library, name| library.needing(name)));
         }
-        // Creates the module's directory, in case the package is otherwise empty.
+        // The package may be empty otherwise.
         let modules = KINDS.iter().find(|kind| kind.packages.contains(package)).map(|kind| kind.module);
         std::fs::create_dir_all(machine.site(modules.unwrap_or("jaxlib"))).unwrap();
         let survey = machine.survey();
@@ -256,7 +255,7 @@ fn a_part_counts_as_a_framework_only_without_the_main_package() {
     let survey = machine.survey();
     let names: Vec<&str> = survey.frameworks.iter().map(|framework| framework.distribution.name.as_str()).collect();
     assert_eq!(names, ["jax-cuda12-plugin"]);
-    // Both ONNX Runtime packages write to one directory, which is a fault to report.
+    // Both packages write to one directory, which is a fault.
     let machine = Machine::new().onnxruntime("1.22.0", true);
     machine.environment.package("onnxruntime", "1.22.0");
     assert_eq!(machine.survey().frameworks.len(), 2);
@@ -284,7 +283,6 @@ fn a_framework_without_cudnn_of_its_own_opens_the_files_of_pytorch() {
     let machine = Machine::new().torch("2.9.0").cudart().cudnn(Version::new(9, 10, 2));
     machine.environment.package("sglang", "0.5.9");
     assert_eq!(framework(&machine.survey(), "sglang").built_for.cudnn, None);
-    // Without PyTorch, they open no files.
     let machine = Machine::new();
     machine.environment.package("vllm", "0.14.0");
     assert!(framework(&machine.survey(), "vllm").opens.needs_none);
@@ -307,7 +305,6 @@ fn a_version_file_that_is_a_pipe_or_a_gigabyte_is_not_read() {
     let file = machine.site("torch/version.py");
     let huge = std::fs::File::options().write(true).open(&file).unwrap();
     huge.set_len(1 << 30).unwrap();
-    // The libraries also identify the major version.
     let cuda = || framework(&machine.survey(), "torch").built_for.cuda.as_ref().map(|cuda| cuda.value);
     assert_eq!(cuda(), Some((12, None)));
     std::fs::remove_file(&file).unwrap();

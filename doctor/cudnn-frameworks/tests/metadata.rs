@@ -13,7 +13,6 @@ use cudnn_frameworks::{Depth, Environment, Framework, Pin, PinState, Survey, sur
 use cudnn_probe::Host;
 use support::{PythonEnvironment, TempDir};
 
-/// Skips all slow steps.
 const NAMES: Depth = Depth { kernels: false, unlisted: false, metadata: false };
 
 fn read(environment: &PythonEnvironment) -> Survey {
@@ -29,7 +28,6 @@ fn reasons(survey: &Survey) -> Vec<&str> {
     survey.unreadable.iter().map(|unreadable| unreadable.reason.as_str()).collect()
 }
 
-/// Formats a pin as `name extra through: state`.
 fn shown(pin: &Pin) -> String {
     let extra = pin.extra.as_ref().map(|extra| format!(" [{extra}]")).unwrap_or_default();
     let through = pin.through.as_ref().map(|through| format!(" by {through}")).unwrap_or_default();
@@ -43,7 +41,7 @@ fn shown(pin: &Pin) -> String {
     format!("{}{extra}{through}: {state}", pin.package)
 }
 
-/// Uses pins of real releases, in the syntax of their time.
+/// Uses requirements of real releases, in the syntax of their time.
 #[test]
 fn pins_are_compared_with_the_installed_versions() {
     let installed = [
@@ -117,7 +115,7 @@ fn pins_are_compared_with_the_installed_versions() {
     }
 }
 
-/// A package's version comes from its metadata. If it is installed twice, only one installation counts.
+/// If a package is installed twice, only one installation counts.
 #[test]
 fn the_installed_version_is_known() {
     let site = "lib/python3.12/site-packages";
@@ -214,7 +212,6 @@ fn the_installed_version_is_known() {
     }
 }
 
-/// The module of an editable installation is in the source directory.
 #[test]
 fn editable_installations_lead_to_their_source() {
     type Make = fn(&PythonEnvironment, &Path);
@@ -250,7 +247,7 @@ fn editable_installations_lead_to_their_source() {
     }
 }
 
-/// Based on conda-forge's recipes, because no record of a GPU package was available.
+/// Follows conda-forge's recipes, because no record of a GPU package was available.
 #[test]
 fn conda_records_show_which_versions_a_framework_was_built_for() {
     let depends = ["cudnn >=9.10.1.4,<10.0a0", "cuda-version >=12.6,<13", "__cuda *", "python >=3.12,<3.13.0a0"];
@@ -284,14 +281,12 @@ fn conda_records_show_which_versions_a_framework_was_built_for() {
         let is_pinned = depends.iter().any(|depend| depend.starts_with("cudnn "));
         let pin = framework.pins.iter().find(|pin| pin.package == "cudnn").map(shown);
         assert_eq!(pin.as_deref(), is_pinned.then_some("cudnn: not met by 9.8.0.87"), "{name} {build}");
-        // pip has installed a different version over conda's.
         let conda = PythonEnvironment::conda(&world.path().join("other")).with_package(name, "2.7.0");
         let conda = conda.with_conda_package(record, "2.6.0", build, depends);
         assert!(read(&conda).frameworks[0].pins.is_empty(), "{name} {build}");
     }
 }
 
-/// Invalid records are skipped.
 #[test]
 fn damaged_conda_records_are_skipped() {
     let world = TempDir::new();

@@ -50,7 +50,7 @@ fn an_older_cudnn_on_the_library_path_gets_mixed_with_torchs_shim() {
     assert_eq!(graph.by, SearchRule::LdSo(Rule::LibraryPath));
 }
 
-/// cuDNN loads heuristics and engines only when it plans an operation. The import succeeds without them.
+/// cuDNN loads heuristics and engines only when it plans an operation, so the import succeeds.
 #[test]
 fn missing_or_damaged_dependencies_of_the_graph_library_are_reported() {
     let newest = Version::new(9, 22, 0);
@@ -74,7 +74,6 @@ fn missing_or_damaged_dependencies_of_the_graph_library_are_reported() {
         assert!(opens.missing.is_empty(), "{opens:?}");
         let [damaged] = opens.damaged.as_slice() else { panic!("{opens:?}") };
         assert!(is_same(&damaged.path, &file) && damaged.reason.contains("truncated"), "{damaged:?}");
-        // ld.so skips a dangling link.
         std::fs::remove_file(&file).unwrap();
         std::os::unix::fs::symlink("nowhere", &file).unwrap();
         let survey = machine.survey();
@@ -108,7 +107,6 @@ fn torch_in_lib64_finds_the_wheels_in_lib_only_by_its_python_code() {
     let survey = elsewhere.survey();
     let torch = framework(&survey, "torch");
     assert_eq!(torch.opens.cudnn[0].by, SearchRule::Python, "{:?}", torch.opens);
-    // If a cuDNN library is missing, no cuDNN is opened.
     std::fs::remove_dir_all(machine.site("nvidia/cudnn")).unwrap();
     let survey = elsewhere.survey();
     let opens = &framework(&survey, "torch").opens;
@@ -146,7 +144,7 @@ fn onnxruntime_finds_only_the_libraries_that_its_function_loads() {
     assert!(found_by("1.31.1", &["libcudnn.so.9", "libcublas.so.13"]));
 }
 
-/// The engines of 9.28.0 are linked to the driver library. Without a driver, cuDNN still counts as complete.
+/// The engines of 9.28.0 are linked to the driver.
 #[test]
 fn a_library_that_needs_the_driver_is_complete_without_one() {
     let machine = Machine::new().torch("2.9.1").cudart().cudnn(NEW);
@@ -158,7 +156,6 @@ fn a_library_that_needs_the_driver_is_complete_without_one() {
     let torch = framework(&survey, "torch");
     assert!(torch.opens.missing.is_empty() && torch.opens.damaged.is_empty(), "{:?}", torch.opens);
     assert!(is_same(&file(torch, "libcudnn_engines_runtime_compiled.so.9").path, &engines));
-    // Other missing dependencies are still reported.
     library.needing("libnvrtc.so.12").build(&engines);
     assert_eq!(framework(&machine.survey(), "torch").opens.missing, ["libnvrtc.so.12"]);
 }
@@ -180,7 +177,7 @@ fn the_drop_in_gets_the_libraries_that_the_loader_selects() {
     assert!(none.has_drop_in && none.missing == ["libcudnn_graph.so.9"] && none.cudnn.len() == 1, "{none:?}");
     let shim = opens(&machine, "");
     assert!(!shim.has_drop_in && shim.missing.contains(&"libcudnn_graph.so.9".to_owned()), "{shim:?}");
-    // First the cuDNN is next to the drop-in, then the variable names a different one.
+    // The first cuDNN is next to the drop-in, and the variable names the second one.
     let machine = machine.cudnn(NEW);
     let beside = opens(&machine, DROP_IN);
     assert!(beside.missing.is_empty() && beside.version() == Some(NEW), "{beside:?}");
@@ -191,7 +188,7 @@ fn the_drop_in_gets_the_libraries_that_the_loader_selects() {
     assert!(named.cudnn[1].path.starts_with(&other), "{named:?}");
 }
 
-/// NVIDIA's wheels are in an import directory outside of PyTorch's run path. PyTorch's Python code loads them.
+/// PyTorch's Python code loads wheels outside of the run path.
 #[test]
 fn torch_opens_each_library_of_cuda_from_any_import_directory() {
     let machine = Machine::new().torch("2.8.0").cudnn(NEW);
@@ -217,7 +214,7 @@ fn torch_opens_each_library_of_cuda_from_any_import_directory() {
     assert!(opens.missing.is_empty(), "{opens:?}");
 }
 
-/// Some images are made smaller by removing metadata.
+/// Some images omit metadata to save space.
 #[test]
 fn a_framework_without_metadata_is_found_by_its_files() {
     let machine = Machine::new().torch("2.8.0").cudart().cudnn(OLD);
@@ -232,7 +229,7 @@ fn a_framework_without_metadata_is_found_by_its_files() {
     assert_eq!(torch.built_for.cudnn.as_ref().map(|cudnn| cudnn.value), Some(Version::new(9, 10, 2)));
 }
 
-/// As in microsoft/onnxruntime#25609: the wheel is installed, but no search path leads to it.
+/// As in microsoft/onnxruntime#25609: no search path leads to the installed wheel.
 #[test]
 fn onnx_runtime_finds_cudnn_only_by_the_library_path() {
     let machine = Machine::new().onnxruntime("1.22.0", true).cudnn(NEW);
@@ -246,14 +243,13 @@ fn onnx_runtime_finds_cudnn_only_by_the_library_path() {
     assert_eq!((&opens.cudnn[0].by, opens.version()), (&SearchRule::LdSo(Rule::LibraryPath), Some(NEW)));
 }
 
-/// Since 1.28 it opens cuDNN by name instead of being linked to it, and works without it.
+/// Since 1.28, it opens cuDNN by name and works without it.
 #[test]
 fn a_library_that_opens_cudnn_by_name_is_known_by_its_bytes() {
     let survey = Machine::new().onnxruntime("1.31.1", false).survey();
     let opens = &framework(&survey, "onnxruntime").opens;
     assert!(opens.is_optional && !opens.needs_none && opens.users.len() == 1, "{opens:?}");
     assert_eq!(opens.missing, ["libcudnn.so.9"]);
-    // The same release, where only a run path mentions cuDNN.
     let machine = Machine::new().onnxruntime("1.31.1", false);
     let provider = machine.site("onnxruntime/capi/libonnxruntime_providers_cuda.so");
     ExtensionLibrary::new().with_rpath("$ORIGIN/../../nvidia/cudnn/lib").build(&provider);
@@ -262,7 +258,7 @@ fn a_library_that_opens_cudnn_by_name_is_known_by_its_bytes() {
     assert!(opens.needs_none && opens.users.is_empty() && opens.missing.is_empty(), "{opens:?}");
 }
 
-/// As in SYSTRAN/faster-whisper#1182: a wheel includes a renamed shim without the libraries that it loads.
+/// As in SYSTRAN/faster-whisper#1182: a wheel contains a renamed shim without the other libraries.
 #[test]
 fn a_copy_in_the_wheel_is_found_through_the_extension_library() {
     let survey = Machine::new().ctranslate2("4.5.0", true).cudnn(NEW).survey();
@@ -272,9 +268,7 @@ fn a_copy_in_the_wheel_is_found_through_the_extension_library() {
     assert!(matches!(&shim.by, SearchRule::LdSo(Rule::Rpath(_))), "{shim:?}");
     assert_eq!(opens.cudnn.len(), 1);
     let parts = ["libcudnn_graph.so.9", "libcudnn_ops.so.9", "libcudnn_cnn.so.9", "libcudnn_adv.so.9"];
-    // CTranslate2 opens cuBLAS by name.
     assert_eq!(opens.missing, [&parts[..], &["libcublas.so.12"]].concat());
-    // Later releases use no cuDNN.
     let survey = Machine::new().ctranslate2("4.5.0", false).survey();
     let opens = &framework(&survey, "ctranslate2").opens;
     assert!(opens.needs_none && opens.missing == ["libcublas.so.12"], "{opens:?}");
@@ -291,7 +285,7 @@ fn the_python_code_of_jax_opens_the_wheel_before_the_run_path_is_used() {
     let survey = machine.survey();
     let shim = &framework(&survey, "jax").opens.cudnn[0];
     assert!(shim.path.starts_with(&other), "{shim:?}");
-    // The library is not in the module, which makes ld.so use the run path.
+    // Without the library in the module, ld.so uses the run path.
     std::fs::remove_file(other.join("nvidia/cudnn/lib/libcudnn.so.9")).unwrap();
     let survey = machine.survey();
     let shim = &framework(&survey, "jax").opens.cudnn[0];
@@ -358,11 +352,10 @@ fn cudnn_frontend_prefers_the_search_path_to_the_wheels() {
     assert_eq!(opened(&machine), (Some(SearchRule::LdSo(Rule::LibraryPath)), Some(OLD)));
     std::fs::remove_dir_all(machine.site("nvidia_cudnn_frontend-1.32.0.dist-info")).unwrap();
     machine.environment.package("nvidia-cudnn-frontend", "1.23.0");
-    // The wheel's shim finds the graph library on the search path.
     assert_eq!(opened(&machine), (Some(SearchRule::Python), Some(OLD)));
 }
 
-/// A search of too many files must not return a wrong answer. A depth-first search would start with the wrong files.
+/// A depth-first search would use up the limit in the wrong directories.
 #[test]
 fn a_toolkit_with_too_many_files_is_searched_from_the_top() {
     let library = ExtensionLibrary::new().needing("libcudnn.so.9");
@@ -379,7 +372,7 @@ fn a_toolkit_with_too_many_files_is_searched_from_the_top() {
     let survey = machine.survey();
     let opens = &framework(&survey, "transformer-engine").opens;
     assert!(opens.cudnn.is_empty() && opens.half_searched == std::slice::from_ref(&toolkit), "{opens:?}");
-    // The library is in the toolkit's usual directory, reached through a link.
+    // A link leads to the toolkit's usual directory.
     cudnn(&toolkit.join("targets/x86_64-linux/lib"), OLD);
     std::os::unix::fs::symlink("targets/x86_64-linux/lib", toolkit.join("lib64")).unwrap();
     std::os::unix::fs::symlink("..", toolkit.join("targets/above")).unwrap();
@@ -393,7 +386,7 @@ fn a_toolkit_with_too_many_files_is_searched_from_the_top() {
     assert!(opens.half_searched.is_empty() && opens.version() == Some(OLD), "{opens:?}");
 }
 
-/// The time of a search is proportional to the number of directories, regardless of their depth.
+/// The number of directories determines the time, regardless of their depth.
 #[test]
 fn a_deep_toolkit_is_searched_quickly() {
     let machine = Machine::new().onnxruntime("1.22.0", true);
@@ -442,7 +435,6 @@ fn a_framework_that_does_not_use_cudnn_needs_none() {
     assert!(opens.is_optional && !opens.needs_none && opens.missing == ["libcudnn.so.8"], "{opens:?}");
 }
 
-/// Without a library, the need for cuDNN is unknown.
 #[test]
 fn the_need_for_cudnn_is_unknown_without_libraries() {
     let machine = Machine::new();
@@ -452,7 +444,6 @@ fn the_need_for_cudnn_is_unknown_without_libraries() {
     assert!(!opens.needs_none && opens.users.is_empty(), "{opens:?}");
 }
 
-/// Paths are byte strings.
 #[test]
 fn an_environment_whose_path_is_not_utf_8_is_examined() {
     use std::os::unix::ffi::OsStrExt;

@@ -25,7 +25,6 @@ fn pair<'a>(survey: &'a Survey, host: &Host, first: &str, second: &str) -> Pair<
     found.into_iter().nth(index.unwrap_or_else(|| panic!("{names:?}"))).unwrap()
 }
 
-/// Returns the cuDNN that the second framework gets.
 fn gets<'a>(pair: &'a Pair) -> &'a Path {
     &pair.second_opens.cudnn[0].path
 }
@@ -43,7 +42,7 @@ fn a_library_without_a_run_path_gets_the_loaded_cudnn() {
     assert_eq!(pairs(&survey, &machine.host).len(), 2);
 }
 
-/// After torch, TensorFlow's RUNPATH is ignored, and vice versa. Both use the copy that was loaded first.
+/// The RUNPATH of the second framework is ignored.
 #[test]
 fn both_frameworks_use_the_copy_of_the_first() {
     let machine = Machine::new().torch("2.9.1").cudart().cudnn(NEW).tensorflow();
@@ -60,8 +59,7 @@ fn both_frameworks_use_the_copy_of_the_first() {
     }
 }
 
-/// Paths are not compared with SONAMEs. The file is loaded as a second copy, and later lookups by name return the
-/// first.
+/// ld.so compares paths only with paths. The file becomes a second copy, and lookups by name return the first.
 #[test]
 fn a_file_that_is_opened_by_its_path_is_a_second_copy() {
     let machine = Machine::new().torch("2.9.1").cudart().cudnn(NEW).jax();
@@ -76,8 +74,8 @@ fn a_file_that_is_opened_by_its_path_is_a_second_copy() {
     assert!(gets(&before).starts_with(&other), "{before:?}");
 }
 
-/// As in SYSTRAN/faster-whisper#1182: after torch, the copy in CTranslate2 uses the libraries that torch has loaded, in
-/// a different version. It finds no others.
+/// As in SYSTRAN/faster-whisper#1182: CTranslate2's shim uses torch's libraries of a different version, and finds no
+/// others.
 #[test]
 fn a_copy_under_another_name_is_separate_but_shares_what_it_opens() {
     let machine = Machine::new().torch("2.9.1").cudart().cudnn(NEW).ctranslate2("4.5.0", true);

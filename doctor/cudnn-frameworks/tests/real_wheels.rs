@@ -21,7 +21,7 @@ mod wheels;
 use stand_ins::{Machine, framework};
 use wheels::*;
 
-/// Creates an environment with these wheels. Their files are hard links, because ld.so takes `$ORIGIN` from the path.
+/// Creates an environment with hard links to these wheels, because ld.so derives `$ORIGIN` from the path.
 fn install(machine: &Machine, wheels: &[Wheel]) -> Option<()> {
     for wheel in wheels {
         link(&wheel.unpacked()?, machine.environment.import_dir());
@@ -74,7 +74,6 @@ fn ctranslate2_contained_a_shim_and_needs_none_now() {
     let new = framework(&survey, "ctranslate2");
     assert_eq!(built_for(new), (Some((12, None)), None));
     assert!(new.opens.needs_none && new.opens.cudnn.is_empty(), "{new:?}");
-    // It opens cuBLAS by name.
     assert_eq!(new.opens.missing, ["libcublas.so.12"]);
     assert_eq!(targets(new), ["5.3", "6.0", "6.1", "7.0", "7.5", "8.0", "8.6", "8.6+PTX"]);
 }
@@ -92,8 +91,7 @@ fn the_jax_plugin_finds_the_wheel_by_python_code_or_run_path() {
     let machine = machine.cudnn(Version::new(9, 10, 2));
     let survey = machine.survey();
     assert_eq!(framework(&survey, "jax").opens.cudnn[0].by, SearchRule::Python);
-    // A different directory is first for Python but does not contain the library. The run path leads to the library
-    // next to it.
+    // Python searches another directory first, but it lacks the library. The run path leads to the library next to it.
     let other = machine.path("pythonpath");
     std::fs::create_dir_all(other.join("nvidia/cudnn/lib")).unwrap();
     let survey = machine.env("PYTHONPATH", &other).survey();

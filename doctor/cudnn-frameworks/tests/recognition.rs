@@ -18,8 +18,8 @@ fn a_jetson_is_recognized_by_the_files_of_a_system_or_container() {
     let tree = "proc/device-tree/compatible";
     let (family, id) = ("sys/devices/soc0/family", "sys/devices/soc0/soc_id");
     let release = "etc/nv_tegra_release";
-    // Fields: the files, the name, the compute capability, the release of L4T and its CUDA, and the number of pieces of
-    // evidence.
+    // Fields: the files, the name, the compute capability, the release of L4T, the CUDA of that release, and the number
+    // of pieces of evidence.
     for (index, (files, expected)) in [
         (&[(tree, ORIN), (release, R36)][..], Some(("Jetson Orin", Some(87), Some("36.4.3"), Some(12), 2))),
         (&[("sys/firmware/devicetree/base/compatible", ORIN)], Some(("Jetson Orin", Some(87), None, None, 1))),
@@ -39,9 +39,7 @@ fn a_jetson_is_recognized_by_the_files_of_a_system_or_container() {
         (&[(family, "Tegra\n"), (id, "jep106:036b:0023\n")], Some(("Jetson", None, None, None, 1))),
         (&[(release, R36)], Some(("Jetson", None, Some("36.4.3"), Some(12), 1))),
         (&[(release, "# R36 (release), REVISION: 5\n")], Some(("Jetson", None, Some("36.5.0"), Some(12), 1))),
-        // An unknown chip must not be mistaken for a similar one.
         (&[(tree, "nvidia,tegra2345\0")], Some(("Jetson", None, None, None, 1))),
-        // Other machines, and files without usable information.
         (&[], None),
         (&[(tree, "raspberrypi,4-model-b\0brcm,bcm2711\0"), (family, "BCM\n")], None),
         (&[(release, "R36\n"), (tree, "xnvidia,tegra234")], None),

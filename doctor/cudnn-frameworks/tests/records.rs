@@ -12,7 +12,6 @@ use fake_dll::FakeDll;
 
 const VERSION: &[(&str, [u8; 4])] = &[("cudnn_graph_version", [0, 28, 9, 0])];
 
-/// Finds the owners of the DLLs in several directories of a Windows machine.
 #[test]
 fn the_owner_of_dlls_is_found_in_the_records_of_windows() {
     let world = std::env::temp_dir().join(format!("cudnn frameworks größe owner {}", std::process::id()));
@@ -62,7 +61,7 @@ fn the_owner_of_dlls_is_found_in_the_records_of_windows() {
         let recorded = report.libraries.first().map(|library| library.recorded.len());
         assert_eq!(recorded, Some(usize::from(expected.starts_with("pip"))), "{dir:?}");
     }
-    // cuDNN 8 has one DLL with this name, and others with `_infer` and `_train`.
+    // cuDNN 8 also has DLLs with `_infer` and `_train`.
     let older = world.join("older");
     FakeDll { version: Some([8, 9, 7, 29]), ..FakeDll::new("cudnn64_8.dll") }.write(&older.join("cudnn64_8.dll"));
     let report = InstallationReport::read(&older, &Host::sandbox(&world)).unwrap();

@@ -28,7 +28,7 @@ use stand_ins::cudnn;
 
 const VERSION: Version = Version::new(9, 19, 0);
 
-/// Returns the value after a round trip through JSON. Its `Debug` text and its JSON must not change.
+/// Returns the value after a round trip through JSON, which must preserve the `Debug` text and the JSON.
 fn read_back<T: Serialize + DeserializeOwned + Debug>(value: &T) -> T {
     let text = serde_json::to_string(value).unwrap();
     let read: T = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
@@ -47,7 +47,7 @@ fn selections_are_read_back() {
     let lib = not_utf_8(&dir);
     std::fs::create_dir(&lib).unwrap();
     copy_fake_set(VERSION, &lib);
-    // A strict selection rejects it, because a library is incomplete.
+    // A strict selection rejects an incomplete library.
     let ops = lib.join(Library::Ops.file_name());
     let bytes = std::fs::read(&ops).unwrap();
     std::fs::remove_file(&ops).unwrap();
@@ -55,7 +55,6 @@ fn selections_are_read_back() {
     let host = Host::sandbox(dir.path()).env(DIR_VARIABLE, &lib);
     let search = Search::new(host.clone());
     read_back(&search.look_under_root(dir.path()));
-    // One installation is selected, and one is rejected.
     assert!(read_back(&select(&search, &Requirements::new())).installation.is_some());
     assert_eq!(read_back(&select(&search, &Requirements::new().strict(true))).rejected.len(), 1);
     read_back(&gpu_code(&lib.join(Library::Graph.file_name())).unwrap());
@@ -79,7 +78,7 @@ fn what_loaders_would_do_is_read_back() {
         read_back(lookup);
     }
     for object in simulation.objects() {
-        // Expanded search directories are omitted from the JSON.
+        // The JSON omits expanded search directories.
         let text = serde_json::to_string(object).unwrap();
         let read: ld_so::Object = serde_json::from_str(&text).unwrap();
         assert_eq!((&read.path, read.needed()), (&object.path, object.needed()));
@@ -144,7 +143,6 @@ fn every_error_is_read_back_with_its_text() {
     Component::ALL.iter().for_each(|component| assert_eq!(read_back(component), *component));
 }
 
-/// Returns the system error that was read.
 fn system_error(error: ProbeError) -> io::Error {
     let ProbeError::Unreadable { error } = error else { panic!("{error:?}") };
     error

@@ -1,5 +1,5 @@
-//! Tests Windows environments on Linux: which cuDNN a framework would load there, by the rules of Python code and of
-//! the DLL search order. MinGW compiles the cuDNN DLLs.
+//! Tests Windows environments on Linux, by the rules of Python code and of the DLL search order. MinGW compiles the
+//! DLLs.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -42,7 +42,7 @@ impl Machine {
         survey(&Environment::at(self.environment.root(), &host), &host)
     }
 
-    /// Builds a DLL that imports from these DLLs and exports a function `f`.
+    /// Builds a DLL with these imports and the function `f`.
     fn dll(&self, path: &str, imports: &[&str]) {
         self.dll_with(path, imports, "");
     }
@@ -57,7 +57,7 @@ impl Machine {
         cudnn(&self.site(dir), version);
     }
 
-    /// Installs PyTorch for CUDA 12.8. As in the Windows wheel, the package includes the DLLs of CUDA and cuDNN.
+    /// Installs PyTorch for CUDA 12.8, which contains the DLLs of CUDA and cuDNN, like the wheel.
     fn torch(self) -> Self {
         let version_file = "cuda: Optional[str] = '12.8'\nhip: Optional[str] = None\n";
         self.environment.package("torch", "2.9.1+cu128").file("torch/version.py", version_file);
@@ -74,7 +74,7 @@ impl Machine {
         self
     }
 
-    /// Installs ONNX Runtime: a release that imports cuDNN, or a release that opens it by name.
+    /// Installs a release of ONNX Runtime that imports cuDNN or opens it by name.
     fn onnxruntime(self, is_linked: bool) -> Self {
         let info = "package_name = 'onnxruntime-gpu'\n__version__ = '1.22.0'\ncuda_version = '12.4'\n";
         let package = self.environment.package("onnxruntime-gpu", "1.22.0");
@@ -89,7 +89,7 @@ impl Machine {
         self
     }
 
-    /// Installs CTranslate2 with the cuDNN shim in the package. The main library either imports the shim or ignores it.
+    /// Installs CTranslate2 with the cuDNN shim, which the main library imports or ignores.
     fn ctranslate2(self, version: &str, is_linked: bool) -> Self {
         self.environment.package("ctranslate2", version);
         self.dll("ctranslate2/_ext.cp312-win_amd64.pyd", &["ctranslate2.dll", "python312.dll"]);
@@ -101,7 +101,6 @@ impl Machine {
     }
 }
 
-/// Puts a cuDNN 9 for Windows into a directory.
 fn cudnn(dir: &Path, version: Version) {
     std::fs::create_dir_all(dir).unwrap();
     support::copy_fake_dlls(version, 8, dir);
@@ -111,7 +110,6 @@ fn framework<'a>(survey: &'a Survey, id: &str) -> &'a Framework {
     survey.frameworks.iter().find(|framework| framework.kind.id == id).unwrap_or_else(|| panic!("no {id}: {survey:#?}"))
 }
 
-/// The other tests rely on these stand-ins.
 #[test]
 #[ignore = "needs MinGW"]
 fn a_handmade_dll_has_its_imports() {
@@ -137,7 +135,6 @@ fn torch_opens_the_cudnn_in_its_own_directory() {
     assert_eq!(users, ["torch_cuda.dll"]);
     assert!(opens.cudnn.iter().any(|opened| opened.name == "cudnn_heuristic64_9.dll"), "{opens:?}");
     assert!(!opens.needs_none && !opens.is_unexamined, "{opens:?}");
-    // It never opens the wheels.
     assert!(!torch.searches(&PathBuf::from("nvidia/cudnn/bin"), &Host::current()));
 }
 
@@ -175,7 +172,7 @@ fn a_damaged_cuda_dll_is_reported() {
     assert!(opens.damaged_others.iter().any(|one| one.path.ends_with("torch/lib/cublas64_12.dll")), "{opens:?}");
 }
 
-/// It only searches PATH. A wheel in the environment only counts if a program requests it.
+/// Windows only searches PATH. A wheel counts only if a program requests it.
 #[test]
 #[ignore = "needs MinGW"]
 fn onnxruntime_does_not_find_a_wheel_by_itself() {
@@ -193,7 +190,7 @@ fn onnxruntime_does_not_find_a_wheel_by_itself() {
     }
 }
 
-/// As in SYSTRAN/faster-whisper#1080: the package includes the shim but not the DLLs that it loads.
+/// As in SYSTRAN/faster-whisper#1080: the package has the shim without the other DLLs.
 #[test]
 #[ignore = "needs MinGW"]
 fn ctranslate2_has_a_shim_without_the_dlls_that_it_opens() {
@@ -202,10 +199,10 @@ fn ctranslate2_has_a_shim_without_the_dlls_that_it_opens() {
     assert!(opens.cudnn[0].path.ends_with("ctranslate2/cudnn64_9.dll"), "{opens:?}");
     assert_eq!((opens.cudnn.len(), opens.version()), (1, None));
     assert!(opens.missing.contains(&"cudnn_ops64_9.dll".to_owned()), "{opens:?}");
-    // It opens cuBLAS by name, and the document specifies CUDA 12.
+    // The document specifies CUDA 12, whose cuBLAS is opened by name.
     assert!(opens.missing.contains(&"cublas64_12.dll".to_owned()), "{opens:?}");
 
-    // A newer release still contains the shim but ignores it.
+    // A newer release contains the shim but ignores it.
     let survey = Machine::new().ctranslate2("4.8.5", false).survey();
     let opens = &framework(&survey, "ctranslate2").opens;
     assert!(opens.needs_none && opens.cudnn.is_empty(), "{opens:?}");
@@ -222,13 +219,13 @@ fn the_second_framework_gets_the_dlls_of_the_first_by_their_base_names() {
         pairs.iter().find(|pair| pair.first.kind.id == first && pair.second.kind.id == second).unwrap()
     };
     let gets = |first: &str, second: &str| pair(first, second).second_opens.cudnn[0].path.clone();
-    // This is why `import torch` first helps.
+    // Therefore `import torch` first helps.
     assert!(gets("torch", "onnxruntime").ends_with("torch/lib/cudnn64_9.dll"));
     assert_eq!(pair("torch", "onnxruntime").second_opens.missing, [""; 0]);
     assert!(gets("ctranslate2", "torch").ends_with("ctranslate2/cudnn64_9.dll"));
 }
 
-/// As in microsoft/onnxruntime#24266: torch's cnn is linked to a graph library that another framework has loaded.
+/// As in microsoft/onnxruntime#24266: another framework has loaded the graph library that torch's cnn is linked to.
 #[test]
 #[ignore = "needs MinGW"]
 fn a_dll_without_a_required_symbol_is_from_another_release() {

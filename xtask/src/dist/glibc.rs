@@ -1,7 +1,7 @@
-//! Writes stub libraries for linking that only contain the symbols of an old glibc. Programs that are linked with them
-//! run with that glibc and all newer ones.
+//! Writes stub libraries with only the symbols of an old glibc. Programs that are linked with them run with that glibc
+//! or any newer one.
 //!
-//! A newer glibc still exports the old versions of its symbols, so the stubs can be derived from the host's glibc.
+//! Newer releases of glibc still export old versions of symbols, so the stubs are derived from the host's glibc.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,19 +13,19 @@ use object::elf::SHT_DYNSYM;
 use object::read::elf::{ElfFile64, Sym as _};
 use object::{Endianness, Object as _};
 
-/// The oldest glibc that the binaries support. RHEL 8 and Debian 10 use it, and PyTorch's wheels are built for it.
+/// The oldest supported glibc, which RHEL 8, Debian 10 and PyTorch's wheels use.
 pub(crate) const OLDEST: [u32; 2] = [2, 28];
 
-/// Functions that were only in a static library before glibc 2.33, or behaved differently.
+/// Functions that were in a static library before glibc 2.33, or behaved differently.
 const STATIC_PART: &str = include_str!("glibc.c");
 
-/// Libraries that were separate in glibc 2.28 and have been part of libc.so.6 since 2.34, with their symbols.
+/// Libraries that have been part of libc.so.6 since glibc 2.34, with their symbols.
 const PTHREAD: &str = "libpthread.so.0";
 const DL: &str = "libdl.so.2";
 const OF_DL: [&str; 6] = ["dladdr", "dlclose", "dlerror", "dlinfo", "dlopen", "dlsym"];
 
-/// Returns the library that contained a symbol of today's libc.so.6. Returns `None` for symbols of librt and others,
-/// which the binaries don't need.
+/// Returns the library that contained a symbol of today's libc.so.6. Returns `None` for librt and others, which the
+/// binaries do not need.
 fn original_library(name: &str) -> Option<&'static str> {
     let starts_with = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
     if OF_DL.contains(&name) {
@@ -37,15 +37,14 @@ fn original_library(name: &str) -> Option<&'static str> {
     }
 }
 
-/// A symbol of a library.
 struct Symbol {
     version: Vec<u32>,
     is_function: bool,
     size: u64,
 }
 
-/// Writes the stub libraries into a directory. `compiler` is the target's C compiler, `ld_so` the name of the dynamic
-/// loader. Replaces every file in one step, because another process may link with the old one.
+/// Writes the stubs into a directory, for the target's C compiler and dynamic loader. Each file is replaced in one
+/// step, because another process may use the old one.
 pub(crate) fn write_stubs(compiler: &str, ld_so: &str, dir: &Path) -> Result<()> {
     let unfinished = dir.join(std::process::id().to_string());
     std::fs::create_dir_all(&unfinished)?;
@@ -63,7 +62,7 @@ pub(crate) fn write_stubs(compiler: &str, ld_so: &str, dir: &Path) -> Result<()>
     let mut to_compile = Command::new(compiler);
     to_compile.args(["-c", "-Os", "-fPIC", "-ffunction-sections", "-fvisibility=hidden", "-o"]);
     run(to_compile.arg(unfinished.join("static.o")).arg(source))?;
-    // The names under which compilers search for them.
+    // Compilers search for these names.
     let nonshared = library(compiler, "libc_nonshared.a")?;
     let libc = format!("static.o libc.so.6 \"{}\" AS_NEEDED ( {ld_so} )", nonshared.display());
     for (name, libraries) in
@@ -78,10 +77,9 @@ pub(crate) fn write_stubs(compiler: &str, ld_so: &str, dir: &Path) -> Result<()>
     Ok(std::fs::remove_dir(unfinished)?)
 }
 
-/// Returns the path of a file that the compiler links with.
 fn library(compiler: &str, name: &str) -> Result<PathBuf> {
     let file = PathBuf::from(output(Command::new(compiler).arg(format!("-print-file-name={name}")))?.trim());
-    // The compiler prints the name unchanged if it does not find the file.
+    // For a missing file, the compiler prints the name unchanged.
     if file.is_absolute() {
         Ok(file)
     } else {
@@ -89,7 +87,7 @@ fn library(compiler: &str, name: &str) -> Result<PathBuf> {
     }
 }
 
-/// Returns the symbols of a library in the newest version that the oldest glibc supports.
+/// Returns the symbols of a library in the newest version that [`OLDEST`] supports.
 fn symbols(file: &Path) -> Result<BTreeMap<String, Symbol>> {
     let data = std::fs::read(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
     let data = data.as_slice();
@@ -100,7 +98,7 @@ fn symbols(file: &Path) -> Result<BTreeMap<String, Symbol>> {
     let versions = sections.versions(endian, data)?.ok_or_else(|| format!("{}: no versions", file.display()))?;
     let mut symbols = BTreeMap::<String, Symbol>::new();
     for (index, symbol) in table.enumerate() {
-        // The names of versions are absolute symbols.
+        // Names of versions are absolute symbols.
         if symbol.is_undefined(endian) || symbol.is_absolute(endian) {
             continue;
         }
@@ -118,13 +116,12 @@ fn symbols(file: &Path) -> Result<BTreeMap<String, Symbol>> {
     Ok(symbols)
 }
 
-/// Parses the numbers of `GLIBC_2.2.5`. Returns `None` for `GLIBC_PRIVATE`.
+/// Parses the numbers of a version such as `GLIBC_2.2.5`. Returns `None` for `GLIBC_PRIVATE`.
 fn parse(version: &[u8]) -> Option<Vec<u32>> {
     let numbers = str::from_utf8(version).ok()?.strip_prefix("GLIBC_")?;
     numbers.split('.').map(|number| number.parse().ok()).collect()
 }
 
-/// Links a library that exports these symbols without code.
 fn write_library(compiler: &str, dir: &Path, soname: &str, symbols: &BTreeMap<&String, &Symbol>) -> Result<()> {
     let mut code = String::new();
     let mut nodes = BTreeMap::<&[u32], String>::new();

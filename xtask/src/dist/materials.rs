@@ -1,5 +1,5 @@
-//! Writes the bill of materials of a platform's binaries as CycloneDX, and the licenses of all components. The data
-//! comes from `cargo tree` and `cargo metadata`.
+//! Writes the bill of materials of a platform's binaries (CycloneDX) and all licenses, from `cargo tree` and `cargo
+//! metadata`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -10,13 +10,11 @@ use serde_json::{Value, json};
 
 use crate::command::{Result, cargo, output};
 
-/// The workspace packages that produce binaries.
 const ROOTS: [&str; 4] = ["cudnn-doctor", "cudnn-lab", "cudnn-layers-library", "cudnn-shim"];
 
-/// Prefixes of the names of license files.
 const LICENSE_FILES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "NOTICE", "UNLICENSE"];
 
-/// Linked components other than crates: part of the target triple, name, license, and copyright holder.
+/// Linked components besides crates: part of the target triple, name, license, and copyright holder.
 const RUNTIME: [(&str, &str, &str, &str); 4] = [
     ("", "rust-std", "MIT OR Apache-2.0", "The Rust Project Contributors, https://github.com/rust-lang/rust"),
     ("musl", "musl", "MIT", "2005-2020 Rich Felker and others, https://musl.libc.org"),
@@ -29,7 +27,6 @@ const RUNTIME: [(&str, &str, &str, &str); 4] = [
     ),
 ];
 
-/// A crate in the binaries.
 struct Part<'a> {
     name: &'a str,
     version: &'a str,
@@ -37,7 +34,7 @@ struct Part<'a> {
     package: &'a Value,
 }
 
-/// Writes the licenses and the bill of materials of a target's binaries into two files.
+/// Writes the licenses and the bill of materials for a target.
 pub(crate) fn write(root: &Path, triple: &str, licenses: &Path, bill: &Path) -> Result<()> {
     let mut command = cargo(root);
     command.args(["metadata", "--format-version", "1", "--locked", "--filter-platform", triple]);
@@ -47,7 +44,7 @@ pub(crate) fn write(root: &Path, triple: &str, licenses: &Path, bill: &Path) -> 
     Ok(std::fs::write(bill, format!("{:#}\n", cyclone_dx(triple, &parts)?))?)
 }
 
-/// Returns the names and versions of the crates that are linked for a target, without procedural macros.
+/// Returns the names and versions of the linked crates, without procedural macros.
 fn linked(root: &Path, triple: &str) -> Result<BTreeSet<(String, String)>> {
     let mut linked = BTreeSet::new();
     for package in ROOTS {
@@ -63,7 +60,6 @@ fn linked(root: &Path, triple: &str) -> Result<BTreeSet<(String, String)>> {
     Ok(linked)
 }
 
-/// Returns the packages of `cargo metadata` that are linked, sorted.
 fn parts<'a>(metadata: &'a Value, linked: &BTreeSet<(String, String)>) -> Result<Vec<Part<'a>>> {
     let packages = metadata.get("packages").and_then(Value::as_array).ok_or("cargo metadata: no packages")?;
     let mut parts = Vec::new();
@@ -72,7 +68,7 @@ fn parts<'a>(metadata: &'a Value, linked: &BTreeSet<(String, String)>) -> Result
         let name = field("name").ok_or("cargo metadata: a package without a name")?;
         let version = field("version").ok_or_else(|| format!("{name} has no version"))?;
         if linked.contains(&(name.to_owned(), version.to_owned())) {
-            // Slashes were common before SPDX.
+            // Slashes are older than SPDX.
             let license = field("license").ok_or_else(|| format!("{name} specifies no license"))?.replace('/', " OR ");
             let license = license.split_whitespace().collect::<Vec<_>>().join(" ");
             parts.push(Part { name, version, license, package });
@@ -85,7 +81,6 @@ fn parts<'a>(metadata: &'a Value, linked: &BTreeSet<(String, String)>) -> Result
     Ok(parts)
 }
 
-/// Returns the linked components for this target that are not crates.
 fn runtime(triple: &str) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
     let components = RUNTIME.into_iter().filter(move |(part, ..)| triple.contains(part));
     components.map(|(_, name, license, owner)| (name, license, owner))
@@ -126,7 +121,7 @@ fn cyclone_dx(triple: &str, parts: &[Part<'_>]) -> Result<Value> {
     }))
 }
 
-/// Returns the license texts of all components. Identical texts appear once.
+/// Returns the license texts of all components without duplicates.
 fn license_texts(root: &Path, triple: &str, parts: &[Part<'_>]) -> Result<String> {
     let mut result = format!("cudnn-shim {} for {triple} contains:\n\n", env!("CARGO_PKG_VERSION"));
     let mut texts = BTreeMap::<String, Vec<&str>>::new();
@@ -148,7 +143,7 @@ fn license_texts(root: &Path, triple: &str, parts: &[Part<'_>]) -> Result<String
     for (name, license, owner) in runtime(triple) {
         writeln!(result, "{name}: {license}, {owner}")?;
     }
-    // Crates without a license file specify these licenses, and their texts are always the same.
+    // Crates without a license file name these licenses.
     for file in ["LICENSE-MIT", "LICENSE-APACHE"] {
         let text = std::fs::read_to_string(root.join(file))?.trim_end().to_owned();
         texts.entry(text).or_default().extend(["rust-std", "and components without a license file"]);
@@ -167,7 +162,7 @@ mod tests {
     use super::*;
     use crate::command::root;
 
-    /// The license expression of the wheel contains one of the licenses that each crate offers, and no other license.
+    /// The wheel's license expression contains one of the licenses that each crate offers, and no other.
     #[test]
     fn the_licenses_of_the_wheel_are_those_of_its_crates() {
         let root = root().unwrap();

@@ -1,5 +1,5 @@
-//! Implements `cargo xtask dist`, which builds a directory with the drop-in library and all files for building C and
-//! C++ programs with it. The submodules make the files of a release from this directory and the doctor.
+//! `cargo xtask dist`: builds a directory with the drop-in and all files for building C and C++ programs with it. The
+//! submodules make the files of a release.
 
 use crate::command::{Result, cargo, root, run};
 use std::fmt::Write as _;
@@ -14,17 +14,15 @@ mod wheel;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The profile of the files of a release.
 pub(crate) const PROFILE: &str = "dist";
 
-/// The file name of a bill of materials.
 const BILL: &str = "sbom.cdx.json";
 
 /// A target platform of the drop-in.
 struct Platform {
     /// Rust's name.
     triple: &'static str,
-    /// The prefix of the compiler's program names.
+    /// The prefix of the compiler's programs.
     tools: &'static str,
     is_windows: bool,
 }
@@ -56,17 +54,14 @@ impl Platform {
         Ok(Platform { triple, tools, is_windows })
     }
 
-    /// Returns the C compiler, which also links.
     fn compiler(&self) -> String {
         format!("{}{}", self.tools, if self.tools.is_empty() { "cc" } else { "gcc" })
     }
 
-    /// Returns the name of Linux's dynamic loader.
     fn ld_so(&self) -> &'static str {
         if self.triple == LINUX_AARCH64 { "ld-linux-aarch64.so.1" } else { "ld-linux-x86-64.so.2" }
     }
 
-    /// Returns the file names of the doctor and the lab.
     fn programs(&self) -> [&'static str; 2] {
         if self.is_windows { ["cudnn-doctor.exe", "cudnn-lab.exe"] } else { ["cudnn-doctor", "cudnn-lab"] }
     }
@@ -80,7 +75,7 @@ impl Platform {
         }
     }
 
-    /// Compiles these packages with this profile, and returns the directory with the files.
+    /// Compiles packages with this profile, and returns the directory with the files.
     fn compile(&self, profile: &str, packages: &[&str]) -> Result<PathBuf> {
         let (root, target) = (root()?, target_dir()?);
         let mut command = cargo(&root);
@@ -90,9 +85,9 @@ impl Platform {
         Ok(target.join(self.triple).join(profile))
     }
 
-    /// Returns the flags for rustc. Prepares the libraries that the flags refer to.
+    /// Returns rustc's flags after preparing the libraries that they refer to.
     fn rustflags(&self) -> Result<String> {
-        // The binaries must contain neither local paths nor the build time.
+        // Binaries must contain neither local paths nor the build time.
         let mut flags = remapped(&root()?);
         if self.is_windows {
             flags.push_str(" -Clink-arg=-static-libgcc -Clink-arg=-Wl,--no-insert-timestamp");
@@ -104,7 +99,7 @@ impl Platform {
         Ok(flags)
     }
 
-    /// Returns the files of the repository to copy, and their destinations. The version replaces `@VERSION@`.
+    /// Returns the files of the repository to copy, and their destinations. `@VERSION@` is replaced in them.
     fn files(&self) -> [(&'static str, &'static str); 7] {
         let [package, config] = match self.is_windows {
             true => ["dist/windows/cudnn-shim.pc", "dist/windows/cudnn-shim-config.cmake"],
@@ -122,7 +117,7 @@ impl Platform {
     }
 }
 
-/// Builds the directory below cargo's target directory, for this machine or another target triple, and returns it.
+/// Builds the directory for this machine or another target, and returns it.
 pub(crate) fn build(profile: &str, triple: Option<&str>) -> Result<PathBuf> {
     let root = root()?;
     let target = target_dir()?;
@@ -134,7 +129,7 @@ pub(crate) fn build(profile: &str, triple: Option<&str>) -> Result<PathBuf> {
     if platform.is_windows {
         put_stripped(&platform, &built.join("cudnn.dll"), &dir.join("bin"), "cudnn64_9.dll")?;
         put_stripped(&platform, &built.join("cudnn_layers.dll"), &dir.join("bin"), "cudnn_layers.dll")?;
-        // The names of the import library that NVIDIA's installer and MinGW use.
+        // NVIDIA's installer and MinGW use these names.
         for name in ["lib/x64/cudnn.lib", "lib/libcudnn.dll.a"] {
             install(&built.join("libcudnn.dll.a"), &dir.join(name))?;
         }
@@ -154,7 +149,7 @@ pub(crate) fn build(profile: &str, triple: Option<&str>) -> Result<PathBuf> {
     Ok(dir)
 }
 
-/// Builds the static doctor, which needs no C library, and returns the file.
+/// Builds the static doctor and returns the file.
 fn static_doctor() -> Result<PathBuf> {
     let platform = Platform { triple: STATIC, tools: "", is_windows: false };
     let built = platform.compile("dist-doctor", &["cudnn-doctor"])?;
@@ -163,8 +158,7 @@ fn static_doctor() -> Result<PathBuf> {
     put_stripped(&platform, &built.join(doctor), &dir, doctor)
 }
 
-/// Copies the library without debugging information into a directory. Replaces it in one step, because a program may be
-/// using the old file.
+/// Copies a file without debugging information into a directory. A rename replaces the old file, which may be in use.
 fn put_stripped(platform: &Platform, from: &Path, dir: &Path, name: &str) -> Result<PathBuf> {
     std::fs::create_dir_all(dir)?;
     let unfinished = dir.join(format!(".{name}.{}", std::process::id()));
@@ -175,13 +169,11 @@ fn put_stripped(platform: &Platform, from: &Path, dir: &Path, name: &str) -> Res
     Ok(library)
 }
 
-/// Returns cargo's build directory.
 fn target_dir() -> Result<PathBuf> {
     let dir = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     dir.map_or_else(|| Ok(root()?.join("target")), |dir| Ok(std::path::absolute(dir)?))
 }
 
-/// Creates an empty directory, replacing an existing one.
 fn new_dir(dir: &Path) -> Result<PathBuf> {
     if dir.exists() {
         std::fs::remove_dir_all(dir)?;
@@ -190,7 +182,6 @@ fn new_dir(dir: &Path) -> Result<PathBuf> {
     Ok(dir.to_owned())
 }
 
-/// Copies a file with its permissions, and creates the destination directory.
 fn install(from: &Path, to: &Path) -> Result<()> {
     let error = |error| format!("cannot copy {} to {}: {error}", from.display(), to.display());
     std::fs::create_dir_all(to.parent().unwrap_or(to)).map_err(error)?;

@@ -1,5 +1,4 @@
-//! Packs a directory into one reproducible file. The bytes depend only on the directory's files: names are sorted, and
-//! the time, the owner and the permissions are constant.
+//! Packs a directory into one reproducible file: names are sorted, and times, owners and permissions are constant.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -9,11 +8,11 @@ use std::process::Command;
 use crate::command::{Result, output, run};
 use cudnn_os::files::is_executable;
 
-/// Packs a directory into a zip file, in which all names start with the directory's own. It follows symbolic links.
+/// Packs a directory into a zip file with the directory's name as prefix, and follows symbolic links.
 pub(crate) fn zip(dir: &Path, file: &Path) -> Result<()> {
     let options = zip::write::SimpleFileOptions::default().last_modified_time(zip::DateTime::default());
     let mut archive = zip::ZipWriter::new(BufWriter::new(File::create(file)?));
-    // A link to nothing is a link to `find -L` too, and reading it fails below.
+    // `find -L` also prints dangling links, and reading them fails below.
     let mut find = Command::new("find");
     let found = output(find.args(["-L", ".", "!", "-type", "d", "-printf", "%P\\0"]).current_dir(dir))?;
     let mut names: Vec<&str> = found.split_terminator('\0').collect();
@@ -28,7 +27,7 @@ pub(crate) fn zip(dir: &Path, file: &Path) -> Result<()> {
     Ok(archive.finish()?.flush()?)
 }
 
-/// Packs a directory into a tar file that gzip compresses, in which all names start with the directory's own.
+/// Packs a directory into a compressed tar file with the directory's name as prefix.
 pub(crate) fn tar_gz(dir: &Path, file: &Path) -> Result<()> {
     let mut tar = Command::new("tar");
     // The first second of 1980, like the zip file.
@@ -42,7 +41,7 @@ pub(crate) fn tar_gz(dir: &Path, file: &Path) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// Packs a new directory whose files were created in this order.
+    /// Packs a directory with files that were created in this order.
     fn packed(names: &[&str]) -> [Vec<u8>; 2] {
         let temporary = support::TempDir::new();
         let dir = temporary.path().join("cudnn");

@@ -1,4 +1,4 @@
-//! Implements `cargo xtask release-files`, which builds all files of a release, with checksums and release notes.
+//! `cargo xtask release-files`: builds all files of a release, with checksums and release notes.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -9,12 +9,11 @@ use super::{BILL, LINUX_AARCH64, LINUX_X86_64, Platform, STATIC, VERSION, WINDOW
 use super::{install, materials, new_dir, pack, target_dir, wheel};
 use crate::command::{Result, root, run};
 
-/// All targets of a release.
 const ALL: [&str; 4] = [LINUX_X86_64, LINUX_AARCH64, WINDOWS_X86_64, STATIC];
 
-/// Builds the files for these target triples, or for all targets if the list is empty, and returns their directory.
+/// Builds the files for these targets, or for all, and returns their directory.
 pub(crate) fn build(triples: &[&str]) -> Result<PathBuf> {
-    // Fails before the long builds if the changelog does not describe this version.
+    // Fail before the long builds.
     let notes = release_notes(&std::fs::read_to_string(root()?.join("CHANGELOG.md"))?, VERSION)?;
     if let Some(unknown) = triples.iter().find(|triple| !ALL.contains(triple)) {
         return Err(format!("no release has files for {unknown}, only for {}", ALL.join(", ")).into());
@@ -36,7 +35,7 @@ pub(crate) fn build(triples: &[&str]) -> Result<PathBuf> {
     Ok(dir)
 }
 
-/// Packs the directory of `cargo xtask dist`, with the programs from the wheel.
+/// Packs the directory of `cargo xtask dist` with the wheel's programs.
 fn archive(platform: &Platform, libraries: &Path, wheel: &Path, target: &Path, release: &Path) -> Result<()> {
     let name = format!("cudnn-shim-{VERSION}-{}", platform.triple);
     let dir = new_dir(&target.join("dist/archive").join(&name))?;
@@ -50,7 +49,6 @@ fn archive(platform: &Platform, libraries: &Path, wheel: &Path, target: &Path, r
     if platform.is_windows { pack::zip(&dir, &file) } else { pack::tar_gz(&dir, &file) }
 }
 
-/// Copies the doctor and the lab from a wheel into a directory.
 fn put_programs(platform: &Platform, wheel: &Path, dir: &Path) -> Result<()> {
     let mut wheel = zip::ZipArchive::new(File::open(wheel)?)?;
     std::fs::create_dir_all(dir)?;
@@ -64,7 +62,7 @@ fn put_programs(platform: &Platform, wheel: &Path, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Packs the static doctor, a single file that needs no C library.
+/// Packs the static doctor.
 fn archive_static_doctor(target: &Path, release: &Path) -> Result<()> {
     let root = root()?;
     let name = format!("cudnn-doctor-{VERSION}-{STATIC}");
@@ -77,16 +75,13 @@ fn archive_static_doctor(target: &Path, release: &Path) -> Result<()> {
     pack::tar_gz(&dir, &release.join(format!("{name}.tar.gz")))
 }
 
-/// Writes the licenses and the bill of materials into the directory of an archive, and the bill into the release as well.
+/// Writes the licenses and the bill of materials into an archive's directory, and the bill also into the release.
 fn put_materials(triple: &str, name: &str, dir: &Path, release: &Path) -> Result<()> {
     materials::write(&root()?, triple, &dir.join("THIRD-PARTY.txt"), &dir.join(BILL))?;
     install(&dir.join(BILL), &release.join(format!("{name}.cdx.json")))
 }
 
-/// Returns the section of the changelog that describes a version.
-///
-/// # Errors
-/// Fails if the newest section describes a different version.
+/// Returns the newest section of the changelog, which must describe this version.
 fn release_notes(changelog: &str, version: &str) -> Result<String> {
     let section = changelog.split("\n## ").nth(1).ok_or("CHANGELOG.md has no section")?;
     let (heading, notes) = section.split_once('\n').unwrap_or((section, ""));
@@ -97,7 +92,7 @@ fn release_notes(changelog: &str, version: &str) -> Result<String> {
     }
 }
 
-/// Writes the file that `sha256sum --check` reads.
+/// Writes the input of `sha256sum --check`.
 fn write_sums(dir: &Path) -> Result<()> {
     run(Command::new("sh").args(["-c", "sums=$(sha256sum -- *) && echo \"$sums\" > SHA256SUMS"]).current_dir(dir))
 }

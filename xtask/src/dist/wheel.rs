@@ -1,11 +1,11 @@
-//! Builds the wheel of a platform with maturin, through pip. `pyproject.toml` and `python` describe the wheel.
+//! Builds a wheel through pip and maturin, as described in `pyproject.toml` and `python`.
 
 use std::path::{Path, PathBuf};
 
 use super::{BILL, Platform, glibc, install, materials, new_dir, put_stripped, target_dir};
 use crate::command::{Result, root, run};
 
-/// Builds the wheel with these libraries into a directory, and returns its file.
+/// Builds the wheel with these libraries, and returns the file.
 pub(crate) fn build(platform: &Platform, libraries: &Path, release: &Path) -> Result<PathBuf> {
     let root = root()?;
     let target = target_dir()?;

@@ -1,8 +1,8 @@
 //! Runs this program or a framework's Python as a child process, because libraries may crash or hang while loading.
 //!
-//! The child reports its steps. If it makes no progress, the parent ends it and reports the current step. Both a new
-//! step and disk reads count as progress, because a first start from a slow disk can take minutes. CPU time does not
-//! count, because a hanging library may use the CPU forever.
+//! The parent ends a child without progress and reports its current step. New steps and disk reads are progress,
+//! because a first start from a slow disk can take minutes. CPU time is not, because a hanging library may use it
+//! forever.
 
 mod spinner;
 mod streams;
@@ -33,30 +33,29 @@ pub use spinner::Spinner;
 pub use timeouts::Timeouts;
 pub use worker::{Answer, Worker};
 
-/// How often the parent checks for progress.
+/// The interval at which the parent checks for progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The maximum number of stored messages.
 const MAX_MESSAGES: usize = 10_000;
 
-/// How a child process exited.
+/// How a child process ended.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum End {
     /// It exited or was killed by a signal.
     Exited {
         /// The exit status, or `None` after a signal.
         code: Option<i32>,
-        /// A clause that follows the name of the process, or `None` for success.
+        /// A clause to follow the name of the process, or `None` for success.
         failure: Option<String>,
     },
-    /// It was killed after making no progress for this time.
+    /// It was killed after this time without progress.
     Hung(Duration),
-    /// It was killed because a step, or all steps together, exceeded this time.
+    /// It was killed because a step, or all steps together, took longer than this time.
     TooSlow(Duration),
 }
 
 impl End {
-    /// Describes a failure as a clause after the name of the process. Returns `None` for success.
+    /// Describes a failure as a clause to follow the name of the process. Returns `None` for success.
     pub fn failure(&self) -> Option<String> {
         Some(match self {
             End::Exited { failure, .. } => return failure.clone(),
@@ -65,7 +64,7 @@ impl End {
         })
     }
 
-    /// Returns whether all steps together exceeded the overall limit.
+    /// Returns whether the steps together exceeded the overall limit.
     pub fn is_overall_limit(&self, timeouts: &Timeouts) -> bool {
         matches!(self, End::TooSlow(limit) if *limit == timeouts.total)
     }
@@ -86,40 +85,40 @@ impl End {
 pub struct Ended {
     /// How it exited.
     pub end: End,
-    /// The last step that it started.
+    /// The last step.
     pub step: Option<ChildStep>,
-    /// The remaining messages. If a memory shortage explains a failure, the message contains [`LACK_OF_MEMORY`].
+    /// The other messages. If a memory shortage explains a failure, the message contains [`LACK_OF_MEMORY`].
     pub messages: Vec<Value>,
-    /// What it printed to stdout, shortened if it is long.
+    /// The output on stdout, shortened if it is long.
     pub stdout: String,
-    /// What it printed to stderr, shortened if it is long.
+    /// The output on stderr, shortened if it is long.
     pub stderr: String,
-    /// A description of the memory shortage that killed the process, if any.
+    /// The memory shortage that killed the process, if any.
     pub lack_of_memory: Option<String>,
 }
 
-/// The message key that describes a memory shortage.
+/// The key of a memory shortage in a message.
 pub const LACK_OF_MEMORY: &str = "lack_of_memory";
 
 cudnn_probe::portable!(Ended);
 
 impl Ended {
-    /// Formats a clause such as `, while it loaded libcudnn_ops.so.9`.
+    /// Returns a clause such as `, while it loaded libcudnn_ops.so.9`.
     pub fn during(&self) -> String {
         self.step.as_ref().map_or(String::new(), |step| format!(" while it {}", step.text))
     }
 }
 
-/// Runs this program with these arguments in a safe working directory. Otherwise an empty or relative element of a
-/// search path could select libraries in the caller's directory.
+/// Runs this program with these arguments in a safe working directory, because an empty or relative element of a search
+/// path must not select libraries of the caller's directory.
 ///
 /// # Errors
-/// Returns an error if this program is not found, or the system cannot start a process.
+/// Returns an error if this program is not found or the system cannot start a process.
 pub fn run(arguments: &[&OsStr], timeouts: &Timeouts) -> std::io::Result<Ended> {
     facts::ask_program("child process", words(arguments), || run_here(arguments, timeouts))
 }
 
-/// Encodes the arguments as an unambiguous text.
+/// Encodes arguments as an unambiguous text.
 fn words(arguments: &[&OsStr]) -> String {
     let words: Vec<String> = arguments.iter().map(quoted).collect();
     words.join(" ")
@@ -132,7 +131,7 @@ fn run_here(arguments: &[&OsStr], timeouts: &Timeouts) -> std::io::Result<Ended>
 /// Returns the command that runs this program with these arguments in a safe working directory.
 ///
 /// # Errors
-/// Returns an error if this program is not found, or the system cannot start a process.
+/// Returns an error if this program is not found.
 pub fn again(arguments: &[&OsStr]) -> std::io::Result<Command> {
     let mut command = this_program()?;
     command
@@ -145,10 +144,10 @@ pub fn again(arguments: &[&OsStr]) -> std::io::Result<Command> {
     Ok(command)
 }
 
-/// Returns a command that starts this program again in the same way.
+/// Returns a command that starts this program again.
 ///
 /// # Errors
-/// Returns an error if this program is not found, or the system cannot start a process.
+/// Returns an error if this program is not found.
 pub fn this_program() -> std::io::Result<Command> {
     let program = executable()?;
     let mut words = cudnn_os::program::launcher().into_iter();
@@ -158,29 +157,29 @@ pub fn this_program() -> std::io::Result<Command> {
     Ok(command)
 }
 
-/// Runs a program that sends the same kind of messages.
+/// Runs another command, such as a framework's Python, which may also report steps and messages.
 ///
 /// # Errors
-/// Returns an error if this program is not found, or the system cannot start a process.
+/// Returns an error if the program is not found or the system cannot start a process.
 pub fn run_command(mut command: Command, timeouts: &Timeouts) -> std::io::Result<Ended> {
     let mut streams = Streams::default();
     command.stdout(streams.stdout.open()?).stderr(streams.stderr.open()?);
-    // A separate session lets the parent kill all descendants, and detaches them from the terminal.
+    // In a separate session without a terminal, the parent can kill all descendants.
     watch(command, streams, timeouts, true)
 }
 
-/// Runs this command line again in a child process on the same terminal, with one argument added in front. The time
+/// Runs this command line again in a child process on the same terminal, with an additional first argument. The time
 /// limit allows for fetching a release.
 ///
 /// # Errors
-/// Returns an error if this program is not found, or the system cannot start a process.
+/// Returns an error if this program is not found or the system cannot start a process.
 pub fn supervise(first: &str, timeouts: &Timeouts) -> std::io::Result<Ended> {
     const LOG: &str = "CUDNN_LOGDEST_DBG";
-    // The child could not tell, because its output would be the /dev/null that std opened in this process.
+    // The child would write to the /dev/null that std opens for a closed output, so check the output here.
     require_output();
     let mut command = this_program()?;
     command.arg(first).args(std::env::args_os().skip(1));
-    // The path must be absolute, because the child changes its working directory.
+    // The child changes its working directory.
     let is_file = |value: &OsString| !["", "stdout", "stderr", "NULL"].iter().any(|name| value == name);
     if let Some(Ok(log)) = std::env::var_os(LOG).filter(is_file).map(std::path::absolute) {
         command.env(LOG, log);
@@ -188,11 +187,11 @@ pub fn supervise(first: &str, timeouts: &Timeouts) -> std::io::Result<Ended> {
     watch(command, Streams::default(), &timeouts.for_many_steps(), false)
 }
 
-/// Starts the child and waits until it exits. In a separate session, all descendants are killed with the child, even
-/// after a timeout or if this program is interrupted.
+/// Starts the child and waits until it exits. With a separate session, all descendants are killed then, and also if
+/// this program is interrupted.
 fn watch(command: Command, streams: Streams, timeouts: &Timeouts, has_session: bool) -> std::io::Result<Ended> {
     let mut running = Running::start(command, streams, timeouts, has_session)?;
-    // Without a separate session, the child uses the terminal.
+    // A child without a session uses the terminal itself.
     let mut spinner = Spinner::new(has_session);
     let stop = loop {
         match running.poll() {
@@ -211,7 +210,6 @@ fn watch(command: Command, streams: Streams, timeouts: &Timeouts, has_session: b
     }
 }
 
-/// A running child with its streams and time limits.
 struct Running<'a> {
     child: Child,
     streams: Streams,
@@ -219,25 +217,20 @@ struct Running<'a> {
     /// `None` if signals also reach the child.
     interruption: Option<Interruption>,
     memory_limits: MemoryLimits,
-    /// The last step, and the other messages.
     step: Option<ChildStep>,
     messages: Vec<Value>,
-    /// The start of the child or of its current request, and of the step.
+    /// The start of the child or its current request, and of the step.
     start: Instant,
     step_start: Instant,
-    /// The last progress, and the last look at the activity.
+    /// The times of the last progress and of the last look at the activity.
     progress: Instant,
     looked: Instant,
     activity: Option<(u64, u64)>,
 }
 
-/// Why the parent stops waiting for a child.
 enum Stop {
-    /// The child has exited by itself.
     Ended,
-    /// The child exceeds a time limit.
     Limit(End),
-    /// This program was interrupted.
     Interrupted(Signal),
 }
 
@@ -252,25 +245,24 @@ impl<'a> Running<'a> {
         command.stdin(streams.reports.open_channel()?);
         let interruption = has_session.then(Interruption::catch);
         let child = Child::start(command, has_session)?;
-        let (now, step, messages, activity) = (Instant::now(), None, Vec::new(), None);
-        let (start, step_start, progress, looked) = (now, now, now, now);
+        let now = Instant::now();
         Ok(Running {
             child,
             streams,
             timeouts,
             interruption,
             memory_limits,
-            step,
-            messages,
-            start,
-            step_start,
-            progress,
-            looked,
-            activity,
+            step: None,
+            messages: Vec::new(),
+            start: now,
+            step_start: now,
+            progress: now,
+            looked: now,
+            activity: None,
         })
     }
 
-    /// Exchanges the available messages, and waits for a moment if the child is silent.
+    /// Exchanges messages, and waits for a moment if the child is silent.
     fn poll(&mut self) -> Option<Stop> {
         let has_ended = self.child.has_ended();
         self.streams.reports.write();
@@ -309,7 +301,7 @@ impl<'a> Running<'a> {
         if let Some((_, limit)) = times.into_iter().find(|(start, limit)| start.elapsed() > *limit) {
             return Some(Stop::Limit(End::TooSlow(limit)));
         }
-        // If the child is producing output, read again without waiting.
+        // A child with output may have more.
         if !has_read {
             let is_young = self.start.elapsed() < Duration::from_secs(2);
             std::thread::sleep(Duration::from_millis(if is_young { 2 } else { 10 }));
@@ -317,7 +309,7 @@ impl<'a> Running<'a> {
         None
     }
 
-    /// Terminates the child if it is still running. `limit` is the limit that it exceeds.
+    /// Ends the child if it is running, because it exceeds `limit`.
     fn end(mut self, limit: Option<End>) -> std::io::Result<Ended> {
         let status = self.child.end()?;
         self.streams.read();
@@ -333,7 +325,6 @@ impl<'a> Running<'a> {
     }
 }
 
-/// Adds a description of the memory shortage to a message, if one explains the failure.
 fn with_lack_of_memory(mut message: Value, limits: &MemoryLimits) -> Value {
     if let Some(reason) = limits.explains_message(&message.to_string())
         && let Some(message) = message.as_object_mut()

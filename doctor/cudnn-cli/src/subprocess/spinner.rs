@@ -1,33 +1,31 @@
-//! Shows a spinner on stderr while a child process is working. It appears only on a terminal, and its line is cleared
-//! at the end.
+//! Shows a spinner on stderr while a child process is working, if stderr is a terminal.
 
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Faster work is shown without a spinner.
+/// Shorter work is shown without a spinner.
 const DELAY: Duration = Duration::from_millis(300);
 
-/// The time between frames.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// A spinner with a text of at most 40 columns, so that terminals do not wrap it.
+/// A spinner with a text of at most 40 columns, which fits all terminals. Dropping it clears the line.
 pub struct Spinner {
     next: Option<Instant>,
     turns: usize,
-    /// The columns that the line uses.
+    /// The used columns.
     width: usize,
 }
 
 impl Spinner {
-    /// Creates a spinner, which stays invisible unless it is wanted and stderr is a terminal.
+    /// Creates a spinner, which is visible only if it is wanted and stderr is a terminal.
     pub fn new(is_wanted: bool) -> Spinner {
         let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let is_visible = is_wanted && !is_dumb && std::io::stderr().is_terminal();
         Spinner { next: is_visible.then(|| Instant::now() + DELAY), turns: 0, width: 0 }
     }
 
-    /// Draws the next frame with this text when it is due.
+    /// Draws the next frame when it is due.
     pub fn turn<T: Display>(&mut self, text: impl FnOnce() -> T) {
         let Some(next) = self.next.filter(|next| *next <= Instant::now()) else { return };
         self.next = Some(next + INTERVAL);
@@ -54,7 +52,7 @@ impl Drop for Spinner {
     }
 }
 
-/// Overwrites the previous line. Errors are ignored, because stderr may be closed.
+/// Overwrites the line. stderr may be closed.
 fn show(line: std::fmt::Arguments<'_>) {
     let mut to = std::io::stderr();
     let _ = write!(to, "\r{line}").and_then(|()| to.flush());

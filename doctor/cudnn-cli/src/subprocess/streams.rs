@@ -1,4 +1,4 @@
-//! Collects the output of a child process. Long output is reduced to the beginning and end.
+//! Collects the output of a child process. Long output is reduced to the beginning and the end.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -9,11 +9,11 @@ use serde_json::Value;
 
 use crate::child_report::{MAX_MESSAGE_LEN, TOKEN_LEN};
 
-/// The number of bytes to keep from the beginning and from the end of the output.
+/// The number of bytes to store from the beginning and the end.
 const MAX_HEAD_LEN: usize = 1 << 20;
 const MAX_TAIL_LEN: usize = 64 << 10;
 
-/// The maximum number of bytes read at once, so that a child with endless output cannot block the parent.
+/// The maximum number of bytes per read, so that endless output cannot block the parent.
 const MAX_READ_LEN: usize = 1 << 20;
 
 /// The parent's ends of the child's streams.
@@ -25,12 +25,10 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    /// Reads the available output. Returns whether there was any.
     pub(super) fn read(&mut self) -> bool {
         self.reports.stream.read(MAX_MESSAGE_LEN) | self.stdout.read(MAX_HEAD_LEN) | self.stderr.read(MAX_HEAD_LEN)
     }
 
-    /// Discards what the child has printed so far.
     pub(super) fn forget_output(&mut self) {
         self.read();
         for stream in [&mut self.stdout, &mut self.stderr] {
@@ -39,18 +37,18 @@ impl Streams {
     }
 }
 
-/// The channel for the child's messages. Every line starts with a secret token that the parent sent through the
-/// channel, so that a library's output cannot be mistaken for a message.
+/// The channel for the child's messages. Each message starts with a secret token from the parent, so that the output of
+/// a library cannot be mistaken for a message.
 #[derive(Default)]
 pub(super) struct Reports {
     stream: Stream,
     token: String,
-    /// The rest, while the channel is full.
+    /// The bytes to send when the channel has room.
     unsent: VecDeque<u8>,
 }
 
 impl Reports {
-    /// Returns the child's end of the channel, from which it can already read the token.
+    /// Returns the child's end of the channel, which already contains the token.
     pub(super) fn open_channel(&mut self) -> std::io::Result<Stdio> {
         self.token = token()?;
         let (ours, child_end) = cudnn_os::pipes::channel(format!("{}\n", self.token).as_bytes())?;
@@ -58,14 +56,13 @@ impl Reports {
         Ok(child_end)
     }
 
-    /// Sends a line to the child. [`Reports::write`] continues if the channel has no room for all of it.
+    /// Sends a line to the child. [`Reports::write`] continues if the channel is full.
     pub(super) fn send(&mut self, line: &[u8]) {
         self.unsent.extend(line);
         self.unsent.push_back(b'\n');
         self.write();
     }
 
-    /// Writes as much as the channel has room for.
     pub(super) fn write(&mut self) {
         let Some(pipe) = &mut self.stream.pipe else { return };
         while !self.unsent.is_empty() {
@@ -78,11 +75,11 @@ impl Reports {
         }
     }
 
-    /// Removes the child's next message. Lines without the token are ignored.
+    /// Removes the child's next message, ignoring lines without the token.
     pub(super) fn take_message(&mut self) -> Option<Value> {
         while let Some(line) = self.stream.take_line() {
             let line = String::from_utf8_lossy(&line);
-            // Another writer may have written the beginning of the line.
+            // Another process may have written the beginning of the line.
             if let Some((_, message)) = line.rsplit_once(&self.token)
                 && let Ok(message) = serde_json::from_str(message)
             {
@@ -100,7 +97,6 @@ fn token() -> std::io::Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// The parent's end of a stream.
 #[derive(Default)]
 pub(super) struct Stream {
     pipe: Option<Pipe>,
@@ -110,14 +106,13 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Creates the stream and returns the child's end.
     pub(super) fn open(&mut self) -> std::io::Result<Stdio> {
         let (ours, child_end) = cudnn_os::pipes::pipe()?;
         self.pipe = Some(ours);
         Ok(child_end)
     }
 
-    /// Reads the available output, and stores up to this number of bytes. Returns whether there was any.
+    /// Reads available output, up to a total of this number of bytes in the head. Returns whether there was any.
     fn read(&mut self, max_head_len: usize) -> bool {
         let Some(pipe) = &mut self.pipe else { return false };
         let (mut block, mut total) = ([0u8; 1 << 14], 0);
@@ -140,7 +135,6 @@ impl Stream {
         total > 0
     }
 
-    /// Removes the first complete line from the stream.
     fn take_line(&mut self) -> Option<Vec<u8>> {
         let end = self.head.iter().position(|byte| *byte == b'\n')?;
         Some(self.head.drain(..=end).collect())

@@ -1,4 +1,4 @@
-//! Runs a child process that answers requests one after the other.
+//! A child process that answers requests one after another.
 
 use std::io::{Error, ErrorKind, Result};
 use std::process::Command;
@@ -11,17 +11,17 @@ use super::streams::Streams;
 use super::{Ended, Running, Stop, Timeouts};
 use crate::child_report::{ChildStep, MAX_MESSAGE_LEN};
 
-/// A child process that reads requests with [`receive`](crate::child_report::receive). It runs without a terminal, and
-/// ends with this value or this program, together with the processes that it has started.
+/// A child process that reads requests with [`receive`](crate::child_report::receive). It runs without a terminal.
+/// Dropping this value ends it and the processes that it has started.
 pub struct Worker<'a>(Box<Running<'a>>);
 
-/// What a request led to.
+/// The result of a request.
 pub enum Answer<'a> {
-    /// The child sent this message, and waits for the next request.
+    /// The child's answer. It waits for the next request.
     Message(Value, Worker<'a>),
-    /// The child exited, or exceeded a time limit and was terminated.
+    /// The child exited, or exceeded a time limit and was killed.
     Ended(Ended),
-    /// This program was interrupted, and the child was terminated.
+    /// This program was interrupted, and the child was killed.
     Interrupted(Signal),
 }
 
@@ -29,24 +29,22 @@ impl<'a> Worker<'a> {
     /// Starts the child. The time limits apply to each request.
     ///
     /// # Errors
-    /// Returns an error if the program is not found, or the system cannot start a process.
+    /// Returns an error if the program is not found or the system cannot start a process.
     pub fn start(mut command: Command, timeouts: &'a Timeouts) -> Result<Self> {
         let mut streams = Streams::default();
         command.stdout(streams.stdout.open()?).stderr(streams.stderr.open()?);
         Running::start(command, streams, timeouts, true).map(|running| Worker(Box::new(running)))
     }
 
-    /// Sends a request in one line, and waits for the answer, which is the first message that is not a step. `wait` is
-    /// called again and again until then.
+    /// Sends a request and waits for the answer, which is the first message other than a step. Calls `wait` repeatedly.
     ///
     /// # Errors
-    /// Returns an error if the request is too long, or the state of the child is unknown.
+    /// Returns an error if the request is too long or the child's state is unknown.
     pub fn ask(mut self, request: &[u8], wait: &mut dyn FnMut(Option<&ChildStep>)) -> Result<Answer<'a>> {
         if request.len() >= MAX_MESSAGE_LEN {
             return Err(Error::new(ErrorKind::InvalidInput, "the request is too long"));
         }
         let running = &mut self.0;
-        // The output belongs to earlier requests.
         running.streams.forget_output();
         running.streams.reports.send(request);
         let now = Instant::now();
@@ -72,7 +70,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Terminates the child, and waits until it has exited.
+    /// Ends the child and waits until it has exited.
     ///
     /// # Errors
     /// Returns an error if the system call fails.
@@ -97,7 +95,7 @@ mod tests {
         worker.ask(request, &mut |_| {}).unwrap()
     }
 
-    /// Answers with the length of the request, until it is asked to end.
+    /// Answers with the length of a request, and exits on request.
     const LENGTHS: &str = r#"IFS= read -r token
         while IFS= read -r line; do
             case $line in exit*) echo "asked for $line" >&2; exit 3;; wait) sleep 600;; esac
@@ -109,7 +107,7 @@ mod tests {
     fn requests_are_answered_in_turn_until_the_child_ends() {
         let timeouts = Timeouts::new(None);
         let mut worker = shell(LENGTHS, &timeouts);
-        // The last one is longer than the buffer of the channel.
+        // The last request does not fit the channel's buffer.
         for length in [0, 5, 1_000_000] {
             let Answer::Message(answer, next) = ask(worker, &vec![b'x'; length]) else { panic!() };
             assert_eq!(answer["length"], length);
@@ -117,7 +115,7 @@ mod tests {
         }
         let Answer::Ended(ended) = ask(worker, b"exit now") else { panic!() };
         assert!(matches!(ended.end, super::super::End::Exited { code: Some(3), .. }), "{:?}", ended.end);
-        // The output of earlier requests is gone.
+        // Earlier output was discarded.
         assert_eq!((ended.stderr.as_str(), ended.during()), ("asked for exit now\n", String::new()));
     }
 

@@ -31,13 +31,10 @@ use super::prose::Prose;
 use crate::observe::diagnosis::{Diagnosis, diagnose};
 use crate::saved_facts;
 
-/// The short name of the installation's directory in the body of the report.
+/// The short names of directories in the report.
 const CUDNN_NAME: &str = "<cudnn>";
-
-/// The short name of the environment's directory.
 const ENVIRONMENT_NAME: &str = "<env>";
 
-/// The command line of `check`.
 #[derive(clap::Args, Default)]
 pub(crate) struct Arguments {
     /// List the codes that `check` can report, with their severities and titles, without checking anything.
@@ -59,7 +56,6 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Returns the command without options, except that it can print the evidence.
     pub(crate) fn with_evidence(verbose: bool) -> Arguments {
         Arguments { options: CheckOptions { verbose, ..CheckOptions::default() }, ..Arguments::default() }
     }
@@ -120,7 +116,6 @@ fn code(text: &str) -> Result<&'static str, String> {
     kind.map(|kind| kind.code).ok_or_else(|| format!("no finding has this code; `{} check --list` lists all", doctor()))
 }
 
-/// Parses the name of a framework's Python module.
 fn framework() -> impl TypedValueParser<Value = RunnableFramework> {
     PossibleValuesParser::new(RunnableFramework::ALL.map(framework_value)).try_map(|name| {
         let is_it = |framework: &RunnableFramework| framework_value(*framework).matches(&name, false);
@@ -165,7 +160,7 @@ pub(crate) fn run(command: &Arguments, context: &Context, timeouts: &Timeouts, f
         return print_pending(report(&command.options, &saved_words(), context, timeouts, format), format);
     };
     let (facts, words) = (Facts::recorder(), saved_words());
-    // Create the file first, so that a failure does not waste a whole check.
+    // Create the file first, because a failure must not waste a whole check.
     let output = match saved_facts::create(file) {
         Ok(output) => output,
         Err(error) => return fail(format, format_args!("error: {error}")),
@@ -186,7 +181,7 @@ pub(crate) fn run(command: &Arguments, context: &Context, timeouts: &Timeouts, f
     }
 }
 
-/// Prints the report for saved facts. On this command line, only the options that select what to print are allowed.
+/// Prints the report for saved facts.
 fn from_facts(file: &Path, arguments: &CheckOptions, timeouts: &Timeouts, format: Format) -> Outcome {
     let only_of_look =
         CheckOptions { only: arguments.only.clone(), verbose: arguments.verbose, ..CheckOptions::default() };
@@ -217,11 +212,9 @@ fn from_facts(file: &Path, arguments: &CheckOptions, timeouts: &Timeouts, format
     print_pending(reported, format)
 }
 
-/// The outcome of the checks, and the document, which is not printed yet. If there is no report, the outcome of the
-/// command.
+/// The outcome of the checks with the document to print, or the outcome of the command if the checks failed.
 type PendingReport = Result<(Result<Outcome, String>, Value), Outcome>;
 
-/// Prints the document.
 fn print_pending(reported: PendingReport, format: Format) -> Outcome {
     match reported {
         Ok((outcome, keys)) => format.conclude(outcome, || keys, || ()),
@@ -272,7 +265,6 @@ fn saved_words() -> Vec<OsString> {
     kept
 }
 
-/// Prints all codes.
 fn list(format: Format) {
     let mut table = table(["code", "severity", "title"]);
     for kind in FINDINGS {
@@ -282,10 +274,7 @@ fn list(format: Format) {
     format.report(|| json!({ "checks": checks() }), || outln!("{table}"));
 }
 
-/// Returns the outcome of a diagnosis.
-///
-/// # Errors
-/// The reason why the diagnosis is incomplete.
+/// Returns the outcome of a diagnosis, or the reason why the diagnosis is incomplete.
 pub(super) fn outcome(diagnosis: &Diagnosis) -> Result<Outcome, String> {
     match diagnosis.findings.iter().find(|finding| finding.is_of_doctor()) {
         Some(finding) => Err(format!("error: the check is incomplete: {}", finding.message)),
@@ -293,10 +282,7 @@ pub(super) fn outcome(diagnosis: &Diagnosis) -> Result<Outcome, String> {
     }
 }
 
-/// Makes the diagnosis that these options request.
-///
-/// # Errors
-/// The doctor cannot make the diagnosis. It has already printed the reason.
+/// Makes the diagnosis that these options request. If this fails, the reason has already been printed.
 pub(super) fn diagnosis(
     arguments: &CheckOptions,
     context: &Context,
@@ -318,7 +304,7 @@ pub(super) fn diagnosis(
     let named = arguments.python.as_deref();
     let is_about_python = named.is_some() || !requested.frameworks.is_empty();
     let python = if is_about_python { Python::find(named, &context.search) } else { None };
-    // A missing interpreter is reported by the run itself.
+    // The run itself reports a missing interpreter.
     let is_usable = |python: &Python| {
         !requested.frameworks.is_empty() || python.program.leads_to_file() || python_problem(&python.root).is_some()
     };

@@ -14,14 +14,12 @@ use cudnn_rules::context::Context;
 use super::fetch::fetch_libraries;
 use crate::demo::{DemoError, run_demo};
 
-/// The release to fetch if cuDNN is missing, which is the smallest one with real kernels. Windows has no
-/// JIT-only release.
+/// The smallest release with real kernels, to fetch if cuDNN is missing. JIT-only releases exist only for Linux.
 const FALLBACK_RELEASE: &str = match Os::HOST {
     Os::Windows => "windows-cu13",
     _ => "jit-cu12-9.19.0",
 };
 
-/// The options of `demo`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Never fetch a cuDNN. Fail if none is installed.
@@ -31,7 +29,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let demo = choose(arguments, context).and_then(|options| {
-        // An empty or relative element of a search path must not select libraries in the user's directory.
+        // An empty or relative element of a search path must not select libraries from the user's directory.
         std::env::set_current_dir(safe_working_dir())?;
         run_demo(&options)
     });
@@ -46,13 +44,13 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Outcome {
             if let Some(reason) = MemoryLimits::read().explains_message(&text) {
                 remark(format_args!("note: {reason}\nhelp: {}", MEMORY_HELP));
             }
-            // As with `fetch`, a failed download is unrelated to problems of cuDNN.
+            // A failed download is unrelated to cuDNN.
             if error.is::<FetchError>() { failed } else { Outcome::Errors }
         }
     }
 }
 
-/// Lists the installations and selects the one that the loader would use, or fetches a release.
+/// Lists the installations and returns the selected one, or fetches a release.
 fn choose(arguments: &Arguments, context: &Context) -> Result<Options, DemoError> {
     let selection = context.select(&Default::default());
     let selected = selection.installation.as_ref();
@@ -79,7 +77,7 @@ fn choose(arguments: &Arguments, context: &Context) -> Result<Options, DemoError
             outln!("The demo uses the marked one (found: {}).", origin.printable());
             Ok(Options::new().path(&selected.dir))
         }
-        // The user named a directory, so the loader will report its problems.
+        // The loader reports problems of a directory that the user named.
         None if context.search.explicit_candidate().is_some() => Ok(Options::new()),
         None => {
             outln!("No usable cuDNN is installed.");

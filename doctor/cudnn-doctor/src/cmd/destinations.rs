@@ -1,4 +1,4 @@
-//! Refuses a file for two outputs of a program that `run` starts, one of which would replace the other.
+//! Refuses to use one file for two outputs of a program, because one would replace the other.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -7,20 +7,15 @@ use cudnn_cli::escape::Printable;
 use cudnn_probe::canonicalize;
 use cudnn_rules::refusal::Refusal;
 
-/// The variable with the name of the trace.
 pub(super) const TRACE_VARIABLE: &str = "CUDNN_TRACE";
-/// The variable with the name of the capture.
 pub(super) const CAPTURE_VARIABLE: &str = "CUDNN_CAPTURE";
 
-/// An output of a program.
 struct Destination {
-    /// The variable that names the file.
     variable: &'static str,
-    /// The option of `run` that sets the variable.
     option: Option<&'static str>,
-    /// The layer that writes the output. cuDNN itself writes its log.
+    /// The layer that writes the output. `None` for cuDNN's log.
     layer: Option<&'static str>,
-    /// The output replaces the file. The others are appended, and may share one.
+    /// Whether the output replaces the file. Otherwise it is appended, so several can share a file.
     replaces: bool,
 }
 
@@ -39,11 +34,8 @@ const DESTINATIONS: [Destination; 8] = [
     appended("CUDNN_VALIDATE", "validate"),
 ];
 
-/// Checks that no output of these layers replaces another one. The variables are those that options set; others come from
-/// the environment.
-///
-/// # Errors
-/// Two destinations name the same file.
+/// Checks that no output of these layers replaces another. `variables` are set by options, and override the
+/// environment.
 pub(super) fn refuse_shared(layers: &[(String, PathBuf)], variables: &[(&str, OsString)]) -> Result<(), Refusal> {
     let is_on = |one: &&Destination| one.layer.is_none_or(|layer| layers.iter().any(|(name, _)| name == layer));
     let file_of = |one: &'static Destination| {
@@ -63,7 +55,7 @@ pub(super) fn refuse_shared(layers: &[(String, PathBuf)], variables: &[(&str, Os
     Ok(())
 }
 
-/// Resolves the links on the way to a file, which may not exist yet.
+/// Resolves links in the path of a file that may be missing.
 fn real(file: &Path) -> PathBuf {
     let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     let in_dir = || Some(canonicalize(file.parent()?).ok()?.join(file.file_name()?));

@@ -13,7 +13,6 @@ use cudnn_rules::context::Context;
 use cudnn_rules::shell::quoted_path;
 use serde_json::json;
 
-/// The options of `env`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The directory of an installation, or the root of an environment that contains one. Default: the installation
@@ -58,7 +57,6 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> C
     Ok(Outcome::Fine)
 }
 
-/// Returns the first usable installation below a root and lists the others in a remark.
 fn first_below(root: &Path, context: &Context) -> Option<Installation> {
     let candidates = context.search.under_root(root);
     let mut usable = candidates.iter().filter_map(|candidate| check_dir(candidate, &Requirements::default()).ok());
@@ -75,7 +73,7 @@ fn first_below(root: &Path, context: &Context) -> Option<Installation> {
     Some(first)
 }
 
-/// Returns a usable name for a directory: the canonical name, or the name of a link in the command line.
+/// Returns the canonical name, or the name in the command line if the shell can only use that.
 fn name_for(shell: Shell, dir: &Path, named: Option<&Path>) -> PathBuf {
     let named = named.and_then(|named| std::path::absolute(named).ok());
     let fits = |named: &PathBuf| {
@@ -95,7 +93,7 @@ fn unloadable(dir: &Path) -> Option<String> {
     })
 }
 
-/// Explains why the search path cannot be used with this directory: programs would fail or load mixed libraries.
+/// Explains why this directory must stay off the search path: programs would fail or mix libraries.
 fn unusable_shim(report: &InstallationReport) -> Option<String> {
     let shim = Library::Shim.name_on(report.os);
     let dir = report.dir.printable();

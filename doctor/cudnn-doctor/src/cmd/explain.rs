@@ -17,7 +17,6 @@ use serde_json::{Value, json};
 
 use crate::command_line::explained;
 
-/// The options of `explain`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// A program or library. Default: NVIDIA's shim in the installation that the loader would use.
@@ -55,7 +54,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> C
             labeled("\nnote", AnsiColor::Cyan, format_args!(": {note}"));
         }
     });
-    // Variants of cuDNN consist of different libraries, but all of them include graph.
+    // All variants of cuDNN include graph.
     let is_needed = |dependency: &&Dependency| {
         dependency.dlopened_by.is_none() || cudnn_file::library(&dependency.name) == Some(Library::Graph)
     };
@@ -68,7 +67,6 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> C
     })
 }
 
-/// Returns NVIDIA's shim in the installation that the loader would use.
 fn selected_shim(context: &Context) -> Result<PathBuf, String> {
     let selected = context.selected().ok_or("No usable cuDNN was found. Name a program or a library to explain.")?;
     let shim = selected.path(Library::Shim);
@@ -86,7 +84,7 @@ fn selected_shim(context: &Context) -> Result<PathBuf, String> {
     ))
 }
 
-/// Explains why a file cannot be analyzed. Reinstalling cuDNN is suggested only for cuDNN's own files.
+/// Explains why analyzing a file failed. Suggests reinstalling cuDNN only for cuDNN's own files.
 fn unreadable(file: &Path, error: &ProbeError) -> String {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let path = file.printable();
@@ -104,7 +102,7 @@ fn unreadable(file: &Path, error: &ProbeError) -> String {
     }
 }
 
-/// Describes a program that requires another cuDNN major, with the installed cuDNN.
+/// Describes a program that requires a different cuDNN major.
 fn other_major(dependencies: &[Dependency], context: &Context) -> Option<String> {
     let major = |dependency: &Dependency| {
         major_of_cudnn(&dependency.name).filter(|major| *major != 9 && dependency.error.is_some())
@@ -119,7 +117,6 @@ fn other_major(dependencies: &[Dependency], context: &Context) -> Option<String>
     ))
 }
 
-/// Describes the cuDNN that the drop-in would load.
 fn describe_drop_in(file: &Path, context: &Context) -> String {
     match context.selected_by_drop_in(file) {
         Some(Installation { version, dir, .. }) => format!(

@@ -16,7 +16,6 @@ use serde_json::{Value, json};
 use super::facts_update;
 use crate::docs;
 
-/// The options of `facts`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Explain only this finding or status of cuDNN: C014, CUDNN_STATUS_BAD_PARAM, 2000.
@@ -144,13 +143,11 @@ fn issue_value(issue: &KnownIssue) -> Value {
     })
 }
 
-/// Names facts by their version and size.
 fn described(InUse { facts, .. }: &InUse) -> String {
     let count = count(facts.known_issues.len(), "known issue");
     format!("version {} of {} with {count}", facts.version, facts.date)
 }
 
-/// Returns where facts come from.
 fn place(InUse { file, .. }: &InUse) -> String {
     file.as_ref().map_or("which this build contains".to_owned(), |file| file.printable())
 }
@@ -172,7 +169,6 @@ fn status_value((name, number, meaning): (&str, u32, &str)) -> Value {
     json!({ "name": name, "number": number, "meaning": meaning })
 }
 
-/// Returns a kind of finding as JSON.
 pub(super) fn finding(kind: &FindingKind) -> Value {
     json!({
         "code": kind.code,

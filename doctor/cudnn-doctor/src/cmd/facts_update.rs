@@ -20,10 +20,9 @@ use cudnn_rules::release_facts::{FILE_NAME, InUse, MAX_LEN, ReleaseFacts, in_use
 
 use crate::fix::changeable_by_others;
 
-/// The maximum size of a file with a checksum in bytes.
 const MAX_CHECKSUM_LEN: u64 = 4096;
 
-/// Stores the facts in a file, and returns them. The file must have this SHA-256, or the one in the file next to it.
+/// Stores and returns the facts in a file with this SHA-256, or with the one in the file next to it.
 pub(super) fn update(file: &Path, sha256: Option<&str>) -> Result<InUse, Refusal> {
     let stored = writable_file()?;
     let bytes = read(file, MAX_LEN)?;
@@ -60,7 +59,7 @@ pub(super) fn update(file: &Path, sha256: Option<&str>) -> Result<InUse, Refusal
     Ok(InUse { facts, file: Some(stored), ignored: None })
 }
 
-/// Returns the date where the day begins first, as in the file. `None` if the clock is wrong.
+/// Returns tomorrow's date, because files may come from other time zones. `None` if the clock is wrong.
 fn today() -> Option<String> {
     const DAY: u64 = 24 * 60 * 60;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs();
@@ -80,7 +79,6 @@ pub(super) fn reset() -> Result<Option<PathBuf>, Refusal> {
     }
 }
 
-/// Returns an error about the stored file or its directory.
 fn cannot(what: &str, file: &Path, reason: &TrustError) -> Refusal {
     Refusal::new(format!("cannot {what} {}: {}", file.printable(), reason.to_string().printable()))
 }
@@ -120,7 +118,6 @@ fn checksum_next_to(file: &Path) -> Result<(String, String), Refusal> {
     Ok((text.split_whitespace().next().unwrap_or_default().to_owned(), path.printable()))
 }
 
-/// Reads a regular file of at most this size.
 fn read(path: &Path, max: u64) -> Result<Vec<u8>, Refusal> {
     let refused = |reason: &dyn std::fmt::Display| Refusal::new(format!("cannot read {}: {reason}", path.printable()));
     let file = match open_regular(path).map_err(|error| refused(&error))? {
@@ -134,7 +131,6 @@ fn read(path: &Path, max: u64) -> Result<Vec<u8>, Refusal> {
     Ok(bytes)
 }
 
-/// Replaces the stored file in one step, in a directory that only this user can change.
 fn store(file: &Path, bytes: &[u8]) -> Result<(), TrustError> {
     Ok(Directory::create(file.parent().unwrap_or(file))?.replace(FILE_NAME, bytes)?)
 }

@@ -8,7 +8,6 @@ use cudnn_fetch::{FetchError, Network, RELEASES, Release};
 use cudnn_rules::shell::use_dir;
 use serde_json::{Value, json};
 
-/// The options of `fetch`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The name of the release, from the list. Without a name, the list is printed.
@@ -27,7 +26,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
         return Err(format!("{} is not a directory: --into requires one", file.printable()).into());
     }
     let into = arguments.into.as_deref().map(std::path::absolute).transpose()?;
-    // The remaining pinned wheels are for this project's build and tests.
+    // Other pinned wheels are only for this project's build and tests.
     if cudnn_fetch::release(id).is_ok_and(|release| !release.is_cudnn()) {
         return Err(format!("`{id}` is not a cuDNN release: `fetch` without a name lists the releases").into());
     }
@@ -44,8 +43,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
     Ok(Outcome::Fine)
 }
 
-/// Returns the library directory of a pinned release, in the cache or under `into`. Fetches the release if necessary,
-/// after calling `announce`.
+/// Returns the library directory of a pinned release, in the cache or under `into`, after fetching it if necessary.
 pub(super) fn fetch_libraries(
     id: &str,
     into: Option<&Path>,

@@ -11,7 +11,6 @@ use super::prose::Prose;
 use crate::docs;
 use crate::fix::is_of_shell;
 
-/// Options for printing findings.
 pub(crate) struct ReportOptions<'a> {
     /// Whether to print evidence, and where to read more.
     pub(crate) is_verbose: bool,
@@ -30,7 +29,7 @@ pub(crate) fn print(findings: &[Finding], plan: &Plan, options: &ReportOptions<'
         for note in finding.notes.iter().filter(|_| options.is_verbose) {
             outln!("  = note: {}", shorten(note));
         }
-        // Consecutive findings with equal help share it after the last one.
+        // Consecutive findings with the same help share it.
         let next = plan.advice.get(index + 1).filter(|_| !options.is_verbose);
         let is_repeated = next.is_some_and(|next| next == advice);
         if let Some(advice) = advice.as_ref().filter(|_| !is_repeated) {
@@ -44,7 +43,6 @@ pub(crate) fn print(findings: &[Finding], plan: &Plan, options: &ReportOptions<'
     print_plan(plan, options.prose);
 }
 
-/// Returns the color of the severity's name.
 fn color(severity: Severity) -> AnsiColor {
     match severity {
         Severity::Note => AnsiColor::Cyan,
@@ -53,7 +51,7 @@ fn color(severity: Severity) -> AnsiColor {
     }
 }
 
-/// Formats a help text. Commands that belong to a step are printed in the plan, which the text refers to.
+/// Formats a help text. Commands in the plan are replaced by the numbers of their steps.
 fn help(advice: &Advice, prose: &Prose) -> String {
     let text = prose.shorten(&advice.text);
     let Some((last, others)) = advice.steps.split_last() else { return text };
@@ -68,7 +66,7 @@ fn help(advice: &Advice, prose: &Prose) -> String {
     format!("{} ({steps}){colon}", text.trim_end_matches(':'))
 }
 
-/// Prints how to see the evidence and the explanation of a code, unless they were printed already.
+/// Prints how to see the evidence and the explanation of a code, unless both were printed.
 pub(crate) fn print_hint<'a>(findings: impl IntoIterator<Item = &'a Finding>, options: &ReportOptions<'_>) {
     let mut findings = findings.into_iter().peekable();
     let Some(first) = findings.peek().filter(|_| !options.is_verbose) else { return };
@@ -105,7 +103,7 @@ pub(crate) fn summary(findings: &[Finding], plan: &Plan, fix: &str) -> Option<St
     Some(format!("{}: {what}", counts.join(", ")))
 }
 
-/// Returns the summary if there are no errors or warnings among the findings with the selected codes.
+/// Returns the summary if no findings with these codes, or with any code, are errors or warnings.
 pub(crate) fn nothing_wrong(only: &[&str]) -> String {
     match only {
         [] => "Nothing is wrong.".to_owned(),
@@ -113,19 +111,17 @@ pub(crate) fn nothing_wrong(only: &[&str]) -> String {
     }
 }
 
-/// Returns the findings as JSON.
 pub(crate) fn value(findings: &[Finding], plan: &Plan) -> Vec<Value> {
     let advice = plan.advice.iter().map(Option::as_ref);
     findings.iter().zip(advice).map(|(finding, advice)| value_of(finding, advice)).collect()
 }
 
-/// Prints the steps that fix the errors and warnings.
 pub(crate) fn print_plan(plan: &Plan, prose: &Prose) {
     if plan.steps.is_empty() {
         return;
     }
     outln!("\nTo fix this:");
-    // Preparing the installer is part of every step that needs it, so avoid repeating it.
+    // Several steps may contain the same preparation of the installer.
     let mut printed: Vec<String> = Vec::new();
     for (index, step) in plan.steps.iter().enumerate() {
         outln!("  {}. {} ({})", index + 1, prose.shorten(&step.title), step.fixes.join(", "));

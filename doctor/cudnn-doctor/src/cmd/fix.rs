@@ -1,4 +1,4 @@
-//! Provides `fix`, which prints or executes the plan for the errors of `check`.
+//! `fix`: prints or executes the plan for the errors of `check`.
 
 use std::ffi::OsString;
 use std::io::{BufRead, IsTerminal, Write};
@@ -16,7 +16,6 @@ use super::prose::Prose;
 use super::{check, findings};
 use crate::fix::{Consent, ExecutedStep, Fixed, Output, Stopped, Undo, execute, is_of_shell, removed_by, variables};
 
-/// The options of `fix`.
 #[derive(clap::Args)]
 #[group(skip)]
 pub(crate) struct Arguments {
@@ -45,7 +44,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, timeouts: &Timeouts,
         let keys = || json!({ "plan": plan.value(), "findings": findings::value(&diagnosis.findings, plan) });
         return format.conclude(before, keys, || text(plan, is_fine, &arguments.check.only));
     }
-    // The output may be closed, which must not stop the doctor between two steps.
+    // Closed output must not stop the doctor between two steps.
     let note = |text: &str| match format {
         Format::Text => drop(writeln!(std::io::stdout(), "{text}")),
         Format::Json => remark(text),
@@ -113,7 +112,6 @@ fn check_again(
     Ok((Outcome::from_status(output.status.code()), serde_json::from_slice(&output.stdout).ok()))
 }
 
-/// Prints the plan for a person.
 fn text(plan: &Plan, is_fine: bool, only: &[&str]) {
     if plan.steps.is_empty() {
         outln!(
@@ -143,7 +141,6 @@ fn text(plan: &Plan, is_fine: bool, only: &[&str]) {
     }
 }
 
-/// Prompts for permission to remove these files or packages.
 fn is_agreed(title: &str, removed: &[String]) -> bool {
     if !std::io::stdin().is_terminal() {
         return false;

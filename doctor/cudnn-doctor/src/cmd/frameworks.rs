@@ -25,7 +25,6 @@ use crate::observe::machine::detect;
 
 const DEPTH: Depth = Depth { kernels: true, unlisted: true, metadata: true };
 
-/// The options of `frameworks`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The roots of Python environments, such as virtual or conda environments or `/usr`. Default: all active
@@ -65,7 +64,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, timeouts: &Timeouts,
     Ok(format.conclude(outcome, keys, || text(&reports, !roots.is_empty(), arguments.verbose)))
 }
 
-/// Returns the distinct directories among these paths, with an error message for the remaining paths.
+/// Returns the distinct directories, and an error message for each remaining path.
 fn roots(paths: &[PathBuf]) -> (Vec<&PathBuf>, Vec<String>) {
     let (mut roots, mut missing, mut known) = (Vec::new(), Vec::new(), HashSet::new());
     for path in paths {
@@ -81,7 +80,7 @@ fn roots(paths: &[PathBuf]) -> (Vec<&PathBuf>, Vec<String>) {
     (roots, missing)
 }
 
-/// Prints the reports. An environment without frameworks is shown only if it was named, or if there is no other.
+/// Prints the reports. Environments without frameworks are omitted unless they were named, or no other exists.
 fn text(reports: &[FrameworkReport], are_named: bool, is_verbose: bool) {
     let options = ReportOptions { is_verbose, prose: &Prose::for_home() };
     let has_frameworks = |report: &&FrameworkReport| {

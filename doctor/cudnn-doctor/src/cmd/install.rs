@@ -22,7 +22,7 @@ use crate::drop_in::change::{self, ChangedDropIn, DropInChange, LayerOptions};
 use crate::drop_in::target::{self, NamedTarget};
 use crate::layer_check;
 
-/// Selects the cuDNN directory of a command. These are the options of `uninstall`.
+/// Selects the cuDNN directory of a command.
 #[derive(clap::Args)]
 pub(crate) struct Place {
     /// A directory of cuDNN, or the root of an environment that contains one. Default: the active environment.
@@ -43,7 +43,6 @@ impl Place {
     }
 }
 
-/// The options of `install`.
 #[derive(clap::Args)]
 pub(crate) struct InstallArguments {
     #[command(flatten)]
@@ -98,7 +97,7 @@ pub(crate) fn install(
     Ok(Outcome::Fine)
 }
 
-/// Returns the layers to turn on, if an option names them, after each has accepted the options.
+/// Returns the requested layers after checking that they accept the options.
 fn options(
     arguments: &InstallArguments,
     dir: &Path,
@@ -118,16 +117,16 @@ fn options(
     Ok(Some(LayerOptions { layers, tuned }))
 }
 
-/// Returns an error if one of the layers would not work with this file of rankings, or without one, in programs that do
-/// not set CUDNN_TUNED.
+/// Returns an error if a layer would fail with these rankings, or without any, in programs that leave CUDNN_TUNED
+/// unset.
 fn check(layers: &[(String, PathBuf)], tuned: Option<&Path>, timeouts: &Timeouts) -> Result<(), Refusal> {
     let ask = |tuned: OsString| layer_check::check(layers, &[(TUNED_VARIABLE, tuned)], timeouts);
-    // For the layer, an empty variable is not set.
+    // Layers treat an empty variable as unset.
     let Some(file) = tuned else { return ask(OsString::new()) };
     if std::env::join_paths([file]).is_ok() {
         return ask(file.into());
     }
-    // The variable cannot name this file, but it gets another name next to the drop-in.
+    // The variable would split this path, so the file gets another name, as next to the drop-in.
     let cannot_read = |error: std::io::Error| Refusal::new(format!("cannot read {}: {error}", file.printable()));
     let dir = tempfile::tempdir().map_err(cannot_read)?;
     let named = dir.path().join(TUNED_FILE);

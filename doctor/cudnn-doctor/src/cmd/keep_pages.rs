@@ -1,5 +1,4 @@
-//! `preload --keep`: saves a list of the pages that were mapped during startup, so that later preloads can request
-//! them first.
+//! `preload --keep`: saves a list of the mapped pages, so that later preloads can request them first.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -23,7 +22,6 @@ const GAP: u64 = 256 << 10;
 const ORDER: &[&str] =
     &["libcudnn_graph", "libcuda.so", "libcublasLt", "libcudnn_engines_precompiled", "libcudnn_engines_runtime"];
 
-/// A saved list.
 pub(crate) struct KeptPages {
     list: PageList,
     installation: PathBuf,
@@ -31,9 +29,6 @@ pub(crate) struct KeptPages {
 }
 
 /// Saves the page list of a process in a file.
-///
-/// # Errors
-/// The reason why reading or writing failed.
 pub(crate) fn keep(process: u32, file: &Path) -> Result<KeptPages, String> {
     if contains_something_else(file) {
         return Err(format!("{} exists, and is no list of pages: name another file", file.printable()));
@@ -47,7 +42,6 @@ pub(crate) fn keep(process: u32, file: &Path) -> Result<KeptPages, String> {
     Ok(KeptPages { installation: installation.to_owned(), list, file: file.to_owned() })
 }
 
-/// Returns whether there is a regular file with other contents than a list of pages.
 fn contains_something_else(file: &Path) -> bool {
     let is_used = file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() > 0);
     let mut start = Vec::new();
@@ -63,8 +57,7 @@ fn cannot_write(file: &Path, reason: &TrustError) -> String {
     }
 }
 
-/// Records the pages that a process has mapped from the libraries of cuDNN, CUDA and the driver. The system must allow
-/// this process to inspect it.
+/// Records the pages that a process has mapped from libraries of cuDNN, CUDA and the driver.
 fn record(process: u32) -> io::Result<PageList> {
     // A list has one line per file.
     let is_listed = |path: &Path| is_wanted(path) && path.to_str().is_some_and(|path| !path.contains('\n'));
@@ -111,7 +104,7 @@ impl KeptPages {
     }
 }
 
-/// Sorts the ranges, fills small gaps, and ends the last page where the file ends.
+/// Sorts the ranges, fills small gaps, and limits the last page to the file's size.
 fn joined(mut ranges: Vec<Range<u64>>, size: u64) -> Vec<Range<u64>> {
     ranges.sort_unstable_by_key(|range| range.start);
     let mut joined: Vec<Range<u64>> = Vec::new();

@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> CommandResult {
     let of_drop_in = || Some(source::find(None).ok()?.file.parent()?.to_owned());
     let of_doctor = || Some(std::env::current_exe().ok()?.parent()?.to_owned());
-    // A list next to a drop-in counts for the programs that load it.
+    // A list next to a drop-in applies to the programs that load it.
     let has_list = |dir: &PathBuf| installed_layers(dir).is_some();
     let of_installed =
         || Some(context.selected()?.dir.clone()).filter(|dir| has_list(dir) || problem_of_list(dir).is_some());
@@ -77,7 +77,7 @@ fn value(
     })
 }
 
-/// Prints the layers. `listed_in` is what lists them, or the reason why programs ignore the list.
+/// `listed_in` is the list, or the reason why programs ignore it.
 fn text(
     answers: &[LayerAnswer],
     listed_in: Option<Result<&str, &str>>,

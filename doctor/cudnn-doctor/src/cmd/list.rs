@@ -24,7 +24,6 @@ use cudnn_rules::shell::use_dir;
 use cudnn_rules::shim_release::conflict;
 use serde_json::{Value, json};
 
-/// The options of `list`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Additional roots to search: virtual environments, conda environments, CUDA toolkits, unpacked archives.
@@ -36,7 +35,6 @@ pub(crate) struct Arguments {
     deep: bool,
 }
 
-/// An installation as an entry of the list.
 struct InstallationRow {
     installed: Installed,
     is_used: bool,
@@ -45,9 +43,8 @@ struct InstallationRow {
     gpu_targets: Option<Vec<Vec<String>>>,
 }
 
-/// A problem with one library of an installation.
 struct LibraryProblem {
-    /// The name of the file.
+    /// The file name.
     library: String,
     message: String,
     help: Remedy,
@@ -178,7 +175,6 @@ fn text(rows: &[InstallationRow], selected: Option<&Installation>, rejected: &[R
     }
 }
 
-/// Formats the platform, such as `Linux x86-64` or `Linux aarch64, server (SBSA)`.
 fn platform(report: &InstallationReport) -> String {
     let Some(architecture) = report.architecture else { return String::new() };
     let arm = report.arm_variant.map_or(String::new(), |variant| format!(", {variant}"));
@@ -216,7 +212,6 @@ fn details(InstallationRow { installed, problems, gpu_targets, .. }: &Installati
     }
 }
 
-/// Returns all packages that own the files.
 fn names_of_packages(report: &InstallationReport) -> String {
     let packages = report.package.iter().chain(&report.other_packages);
     packages.map(|package| package.to_string().printable()).collect::<Vec<_>>().join(", ")

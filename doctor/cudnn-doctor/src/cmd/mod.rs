@@ -1,4 +1,4 @@
-//! Provides the subcommands. They read their options, print their results, then return the exit status.
+//! The subcommands, which read their options, print results, and return the exit status.
 
 pub(crate) mod check;
 pub(crate) mod demo;

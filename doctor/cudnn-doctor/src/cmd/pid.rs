@@ -1,4 +1,4 @@
-//! `pid`: shows the cuDNN and CUDA files loaded by a running process, along with mismatches between them.
+//! `pid`: shows the cuDNN and CUDA files that a process has loaded, and mismatches between them.
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -21,14 +21,12 @@ use serde_json::{Value, json};
 /// The maximum number of cuDNN and CUDA files to read. Typical processes load a few dozen.
 const MAX_ROWS: usize = 256;
 
-/// Explains which processes the user can inspect.
 const RIGHTS_HINT: &str = if IS_WINDOWS {
     "The process must be running, and you must own it or start the doctor as administrator."
 } else {
     "The process must be running, and you must own it or be root."
 };
 
-/// The options of `pid`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The process id.
@@ -40,11 +38,10 @@ pub(crate) struct Arguments {
 struct FileRow {
     mapped: MappedLibrary,
     product: &'static str,
-    /// The version from the file, or by default from the file name.
+    /// The version from the file or the file name.
     version: Option<String>,
-    /// The CUDA major that it belongs to.
     cuda_major: Option<u32>,
-    /// The process's files that link to it. Empty if it was opened with dlopen.
+    /// The process's files that link to it, or empty if it was opened with dlopen.
     needed_by: Vec<PathBuf>,
 }
 
@@ -53,7 +50,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
     let mapped =
         loaded_libraries(pid).map_err(|error| format!("cannot inspect process {pid}: {error}. {RIGHTS_HINT}"))?;
     let dependents = Dependents::new(&mapped);
-    // Keep the load order, so that the limit drops files that were not loaded by ld.so.
+    // Keep the load order, so that the limit drops files that were loaded without ld.so.
     let mut files: Vec<(&MappedLibrary, &'static str)> =
         mapped.iter().filter_map(|mapped| Some((mapped, product(mapped)?))).collect();
     files.sort_by_key(|(mapped, _)| mapped.load_index.unwrap_or(usize::MAX));
@@ -91,7 +88,6 @@ fn text(pid: u32, rows: &[FileRow], problems: &[String]) {
     }
 }
 
-/// Returns the libraries that a process has loaded.
 fn loaded_libraries(process: u32) -> std::io::Result<Vec<MappedLibrary>> {
     if IS_LINUX {
         return mapped_libraries(process);
@@ -100,12 +96,10 @@ fn loaded_libraries(process: u32) -> std::io::Result<Vec<MappedLibrary>> {
     Ok(paths.into_iter().enumerate().map(|(index, path)| MappedLibrary::new(path, index)).collect())
 }
 
-/// Recognizes files of cuDNN and CUDA by name, and returns the product.
 fn product(mapped: &MappedLibrary) -> Option<&'static str> {
     system::product(&mapped.path.file_name()?.to_string_lossy())
 }
 
-/// Creates the row for a file of this product.
 fn row(mapped: &MappedLibrary, product: &'static str, dependents: &Dependents<'_>) -> FileRow {
     let name = mapped.path.file_name().unwrap_or_default().to_string_lossy();
     let in_name = system::version_in_name(&name);
@@ -114,7 +108,7 @@ fn row(mapped: &MappedLibrary, product: &'static str, dependents: &Dependents<'_
     let product = if is_drop_in { "drop-in" } else { product };
     let (version, cuda_major) = match product {
         "cuDNN" => {
-            // Prefer the path if it is still the same file, because the wheel's metadata is next to it.
+            // Prefer the path if it is still the same file, because a wheel's metadata is next to it.
             let file = if is_as_on_disk(mapped) { Some(&mapped.path) } else { mapped.file.as_ref() };
             let identity = file.and_then(|file| identify_any(file, cudnn_file::library(&name)?).ok());
             let stated = identity.as_ref().and_then(|identity| identity.version).map(|version| version.to_string());
@@ -146,8 +140,7 @@ fn is_as_on_disk(mapped: &MappedLibrary) -> bool {
     mapped.file.as_ref().is_some_and(same)
 }
 
-/// Reports a shim loaded without the graph library if it cannot find that library. NVIDIA's shim would abort on the
-/// first call.
+/// Reports a shim that will fail to find graph and abort the process on the first call.
 fn shim_without_graph(pid: u32, rows: &[FileRow]) -> Option<String> {
     let library = |row: &FileRow| cudnn_file::library(row.mapped.path.file_name()?.to_str()?);
     let cudnn = || rows.iter().filter(|row| row.product == "cuDNN");
@@ -160,7 +153,7 @@ fn shim_without_graph(pid: u32, rows: &[FileRow]) -> Option<String> {
     if Os::HOST == Os::Windows {
         return shim_without_dlls(path, &program);
     }
-    // The variables of the process count, and not those of the doctor.
+    // Use the variables of the process instead of the doctor's.
     let host = Host::current().with_variables(&[]).env(SEARCH_PATH, variable_of(pid, SEARCH_PATH)?);
     let mut simulation = Simulation::new(&program, &host).ok()?;
     simulation.dlopen(path.to_str()?, 0);
@@ -191,7 +184,6 @@ fn shim_without_dlls(shim: &Path, program: &Path) -> Option<String> {
 fn problems(rows: &[FileRow]) -> Vec<String> {
     let mut problems = Vec::new();
     let cudnn = || rows.iter().filter(|row| row.product == "cuDNN");
-    // Find the first library for every directory and release.
     let dirs = first_of_each(cudnn(), |row| row.mapped.path.parent());
     let versions = first_of_each(cudnn(), |row| row.version.as_deref());
     let list = |rows: Vec<&FileRow>| rows.into_iter().map(summary).collect::<Vec<_>>().join("; then ");
@@ -215,7 +207,6 @@ fn problems(rows: &[FileRow]) -> Vec<String> {
     problems
 }
 
-/// Returns the first row for every value of a key, in load order.
 fn first_of_each<'a, K: Eq + Hash>(
     rows: impl Iterator<Item = &'a FileRow>,
     key: impl Fn(&'a FileRow) -> Option<K>,

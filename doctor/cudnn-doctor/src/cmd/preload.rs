@@ -1,4 +1,4 @@
-//! `preload`: loads cuDNN in advance and prints a timeline of the steps.
+//! `preload`: loads cuDNN in advance and prints a timeline.
 
 use std::path::PathBuf;
 use std::ptr::null_mut;
@@ -18,7 +18,6 @@ use serde_json::{Value, json};
 
 use super::keep_pages::{self, KeptPages};
 
-/// The options of `preload`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The directory of an installation. Default: the installation that the loader would use.
@@ -63,7 +62,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
     };
     let dir = arguments.dir.as_ref().map(std::path::absolute).transpose()?;
     let options = dir.map_or(Options::new(), |dir| Options::new().path(dir));
-    // An empty or relative element of a search path must not select libraries in the user's directory.
+    // An empty or relative element of a search path must not select libraries from the user's directory.
     std::env::set_current_dir(safe_working_dir())?;
     begin(Work::Load, "preloaded cuDNN");
     let progress = |step: &StepReport| {
@@ -90,7 +89,6 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
     Ok(outcome)
 }
 
-/// The cost of the first use after the preload.
 struct FirstUse {
     handle_ms: f64,
     query_ms: f64,
@@ -98,7 +96,7 @@ struct FirstUse {
     status: cudnnStatus_t,
 }
 
-/// Creates a handle and queries the workspace of a convolution. Resources are freed when the process exits.
+/// Creates a handle and queries the workspace of a convolution. Resources are freed at exit.
 fn first_use() -> FirstUse {
     let (mut handle, mut x, mut w, mut y) = (null_mut(), null_mut(), null_mut(), null_mut());
     let mut convolution = null_mut();

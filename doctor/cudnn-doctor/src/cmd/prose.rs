@@ -1,16 +1,14 @@
-//! Shortens paths that repeat in a report's prose. Commands stay complete for pasting, including those between
-//! backticks in a sentence.
+//! Shortens repeated paths in a report's prose. Commands, also in backticks, stay complete for pasting.
 
 use std::path::Path;
 
 use cudnn_cli::escape::Printable;
 use cudnn_probe::facts;
 
-/// The minimum length of a directory to be shortened.
+/// The minimum length of a directory to shorten.
 const MIN_LEN: usize = 12;
 
-/// Short names for directories, longest directory first. The names contain angle brackets, so that a shell does not
-/// mistake them for directories.
+/// Short names for directories, longest directory first. Angle brackets prevent shells from using the names as paths.
 #[derive(Default)]
 pub(super) struct Prose(Vec<(String, &'static str)>);
 
@@ -23,7 +21,7 @@ impl Prose {
         Prose(home.map(|home| (home, "~")).into_iter().collect())
     }
 
-    /// Adds this name for a directory that occurs at least twice in these texts.
+    /// Adds this name if these texts contain the directory at least twice.
     pub(super) fn with(mut self, dir: &Path, name: &'static str, texts: &[&str]) -> Prose {
         let dir = dir.printable();
         let at = self.0.iter().position(|(known, _)| known.len() < dir.len()).unwrap_or(self.0.len());
@@ -36,12 +34,10 @@ impl Prose {
         self
     }
 
-    /// Returns whether this name is used for a directory.
     pub(super) fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(_, known)| *known == name)
     }
 
-    /// Applies the short names to a text.
     pub(super) fn shorten(&self, text: &str) -> String {
         let shorten = |part: &str| self.0.iter().fold(part.to_owned(), |part, (dir, name)| replace(&part, dir, name));
         let parts = text.split('`').enumerate();
@@ -50,7 +46,7 @@ impl Prose {
     }
 }
 
-/// Replaces a directory that is a whole path or the beginning of one.
+/// Replaces a directory if it is a whole path or the beginning of one.
 fn replace(text: &str, dir: &str, name: &str) -> String {
     let is_of_name = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-');
     let (mut shortened, mut rest) = (String::new(), text);

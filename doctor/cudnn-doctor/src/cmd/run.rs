@@ -31,7 +31,7 @@ const NOT_FOUND: u8 = 127;
 /// The exit status for a program that fails to start.
 const NOT_STARTED: u8 = 126;
 
-/// The variables of the layers, which the layers document and check.
+/// The variables of the layers.
 const ERRATA_VARIABLE: &str = "CUDNN_ERRATA";
 const EXPLAIN_VARIABLE: &str = "CUDNN_EXPLAIN";
 pub(super) const TUNED_VARIABLE: &str = "CUDNN_TUNED";
@@ -40,10 +40,8 @@ pub(super) const TUNED_VARIABLE: &str = "CUDNN_TUNED";
 const NO_TRACE: &str = "the program has not called cuDNN through the drop-in or cudnn-loader. A program that is linked to \
                         cuDNN's sub-libraries, or that opens NVIDIA's shim by its path, calls NVIDIA's library";
 
-/// The parts that can be preloaded.
 const PARTS: [&str; 4] = ["files", "libraries", "contexts", "engines"];
 
-/// The options of `run`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Turn on these layers, outermost first: `capture`, `trace`, `validate`, `explain`, `errata`, `tuned`, `plans`, or
@@ -127,7 +125,6 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, timeouts: &Timeouts)
     Ok(ExitCode::from(status))
 }
 
-/// Returns the variables for the program.
 fn variables(
     arguments: &Arguments,
     program: &OsStr,
@@ -171,7 +168,7 @@ fn variables(
     if let Some(reports) = &arguments.explain {
         variables.push((EXPLAIN_VARIABLE, reports.into()));
     }
-    // A layer stays off if its variables are invalid, and the program would run without it.
+    // With invalid variables, a layer stays off, and the program would run without it.
     layer_check::check(&checked, &variables, timeouts)?;
     if arguments.verbose_errors {
         variables.push((cudnn_loader::VERBOSE_VARIABLE, "1".into()));
@@ -182,8 +179,7 @@ fn variables(
     Ok(variables)
 }
 
-/// Returns the NVIDIA shim that the drop-in replaces. This is the one that the program would load at startup, or else
-/// the shim of the selected cuDNN.
+/// Returns the NVIDIA shim that the drop-in replaces: the program's own, or the shim of the selected cuDNN.
 fn nvidia_shim(program: &OsStr, context: &Context) -> Option<PathBuf> {
     let simulation = find(program).and_then(program_of).and_then(|file| context.simulation(&file).ok());
     let linked = simulation.and_then(|simulation| {
@@ -193,20 +189,20 @@ fn nvidia_shim(program: &OsStr, context: &Context) -> Option<PathBuf> {
     linked.or_else(|| nvidia_shim_in(&context.selected()?.dir))
 }
 
-/// Returns the name of an output file for its variable. The layer checks whether it can write the file.
+/// Returns the value of the variable for an output file. The layer checks whether it can write the file.
 fn output_file(file: &Path) -> Result<OsString, Refusal> {
     // If the working directory contains `%i`, an absolute path would expand the wrong one.
     let is_relative = std::env::current_dir().is_ok_and(|dir| has_process(&dir));
     if is_relative { Ok(file.into()) } else { absolute_file(file) }
 }
 
-/// Returns the absolute path of a file, so that the program may change its working directory.
+/// Returns the absolute path, because the program may change the working directory.
 pub(super) fn absolute_file(file: &Path) -> Result<OsString, Refusal> {
     let refused = |error| Refusal::new(format!("{} has no absolute path: {error}", file.printable()));
     std::path::absolute(file).map(PathBuf::into_os_string).map_err(refused)
 }
 
-/// Returns the files as a list like `PATH`, with absolute paths.
+/// Returns a list of absolute paths in the format of `PATH`.
 fn path_list(files: &[PathBuf]) -> Result<OsString, Refusal> {
     let absolute = |file: &PathBuf| {
         let name = absolute_file(file)?;
@@ -219,8 +215,8 @@ fn path_list(files: &[PathBuf]) -> Result<OsString, Refusal> {
     std::env::join_paths(files).map_err(|error| Refusal::new(error.to_string()))
 }
 
-/// Returns the value of the variable with absolute paths, so that the program may change its working directory. `known`
-/// becomes the file with stored facts, if they are in use, because it means the rules of the layer's own build.
+/// Makes the paths absolute. `known` becomes the file with stored facts if they are in use, because for the layer it
+/// means the rules of the layer's build.
 fn absolute_files(rules: &OsStr) -> Result<OsString, Refusal> {
     let stored = || in_use().file.filter(|file| !file.as_os_str().as_encoded_bytes().contains(&b','));
     let absolute = |item: PathBuf| match item == Path::new("known") {
@@ -237,7 +233,6 @@ fn absolute_files(rules: &OsStr) -> Result<OsString, Refusal> {
     Ok(items.join(OsStr::new(",")))
 }
 
-/// Returns whether the name contains the placeholder for a process id.
 fn has_process(path: &Path) -> bool {
     path.as_os_str().as_encoded_bytes().windows(2).any(|part| part == b"%i")
 }
@@ -258,8 +253,8 @@ fn state(file: &Path) -> Option<(Option<FileIdentity>, SystemTime, u64)> {
     Some((FileIdentity::of(file), metadata.modified().ok()?, metadata.len()))
 }
 
-/// Returns a CUDNN_LAYER_PATH that includes the drop-in's directory, or `None` if it does already. Programs that
-/// contain cudnn-loader search there and in their own directory, but not next to the drop-in.
+/// Returns a CUDNN_LAYER_PATH that includes the drop-in's directory, or `None` if it does already. cudnn-loader does
+/// not search next to the drop-in.
 fn layer_path(library: &Path) -> Option<OsString> {
     let dir = library.parent()?.to_owned();
     let before = std::env::var_os(LAYER_PATH_VARIABLE).unwrap_or_default();
@@ -283,17 +278,17 @@ fn layers(arguments: &Arguments) -> Option<OsString> {
     let mut list = if layers.is_empty() { Vec::from_iter(before()) } else { layers.clone() };
     let names = list.join(OsStr::new(","));
     let has = |layer: &str| names.as_encoded_bytes().split(|byte| *byte == b',').any(|name| name == layer.as_bytes());
-    // They record and check the program's own calls, before a layer can change them.
+    // These layers record and check the program's calls before another layer can change them.
     let outermost = [("capture", capture.is_some()), ("trace", trace.is_some()), ("validate", *validate)];
     let outermost = outermost.into_iter().filter(|(layer, is_on)| *is_on && !has(layer));
     list.splice(0..0, outermost.map(|(layer, _)| layer.into()));
-    // With the layers that each must enclose.
+    // The layers, and the inner layers that each must enclose.
     let others: [(&str, bool, &[&str]); 4] = [
         // The layer `plans` is off if another layer could change graphs below it.
         ("errata", errata.is_some(), &["plans"]),
-        // Outside of `errata`, which may be the reason why no engine is left.
+        // `errata` may be the reason why no engine is left.
         ("explain", explain.is_some(), &["errata", "plans"]),
-        // Inside of `errata`, which blocks engines also if they are ranked.
+        // `errata` must also block ranked engines.
         ("tuned", !tuned.is_empty(), &["plans"]),
         ("plans", *plans, &[]),
     ];
@@ -304,8 +299,8 @@ fn layers(arguments: &Arguments) -> Option<OsString> {
     Some(list.join(OsStr::new(",")))
 }
 
-/// Returns the layers with the libraries that the loader tries first. Programs ignore unusable ones, but if the user
-/// requested them by an option, they are errors.
+/// Returns the layers with the libraries that the loader tries first. Unusable layers are errors if an option requests
+/// them.
 pub(super) fn usable_layers(
     layers: Option<&OsStr>,
     drop_in: &Path,

@@ -1,5 +1,5 @@
-//! Runs the demo's half-precision convolution with float accumulation. It uses the backend API, which JIT-only
-//! releases support too.
+//! Runs a half-precision convolution with float accumulation through the backend API, which JIT-only releases support
+//! too.
 
 use std::time::Instant;
 
@@ -12,11 +12,11 @@ use cudnn_backend::plan::{NoPlan, Plan};
 use cudnn_backend::reference;
 use cudnn_backend::tensor::Tensor;
 use cudnn_cli::child_report::{Work, begin};
-use cudnn_cli::output::outln;
+use cudnn_cli::output::{milliseconds, outln};
 use cudnn_loader::{self as cudnn, cudnnDataType_t as DataType};
 use cudnn_probe::Library;
 
-use super::progress::{DemoError, HELP, Progress, driver_failure, milliseconds};
+use super::progress::{DemoError, HELP, Progress, driver_failure};
 
 const HALF: DataType = DataType::CUDNN_DATA_HALF;
 const X_DIMS: [i64; 4] = [32, 64, 56, 56];
@@ -24,7 +24,6 @@ const W_DIMS: [i64; 4] = [64, 64, 3, 3];
 const Y_DIMS: [i64; 4] = [32, 64, 56, 56];
 /// The maximum relative error. Rounding the result to half precision contributes about 3e-4.
 const TOLERANCE: f64 = 1e-3;
-/// The number of timed runs.
 const RUNS: u32 = 100;
 
 /// Returns the input tensor in half precision with channels innermost.
@@ -44,15 +43,15 @@ pub(super) fn run(gpu: &Gpu, progress: &mut Progress) -> Result<(), DemoError> {
     begin(Work::Compute, "ran the convolution");
     let start = Instant::now();
     let handle = Handle::new().map_err(with_help)?;
-    outln!("  handle:             {:.2} ms", milliseconds(start));
+    outln!("  handle:             {:.2} ms", milliseconds(start.elapsed()));
     let convolution = Convolution::padded(1, 2);
     let (x, w, y) = (input(), Tensor::channels_last(2, HALF, &W_DIMS), Tensor::channels_last(3, HALF, &Y_DIMS));
     let start = Instant::now();
     let operation = convolution.forward([&x, &w, &y], 1.0, 0.0).map_err(with_help)?;
     let graph = graph(Some(&handle), &[&operation]).map_err(with_help)?;
     let first = Plan::first(&graph, Target::Handle(&handle));
-    let planned = milliseconds(start);
-    // Print this even after a failure, because the libraries that cuDNN opened may explain it.
+    let planned = milliseconds(start.elapsed());
+    // Even after a failure, because the opened libraries may explain it.
     progress.opened();
     let first = first.map_err(|error| no_engine(&error))?;
     let plan = first.plan;
@@ -77,13 +76,13 @@ pub(super) fn run(gpu: &Gpu, progress: &mut Progress) -> Result<(), DemoError> {
     let start = Instant::now();
     execute()?;
     gpu.synchronize().map_err(driver_failure)?;
-    outln!("  first convolution:  {:.2} ms", milliseconds(start));
+    outln!("  first convolution:  {:.2} ms", milliseconds(start.elapsed()));
     let start = Instant::now();
     for _ in 0..RUNS {
         execute()?;
     }
     gpu.synchronize().map_err(driver_failure)?;
-    let each = milliseconds(start) / f64::from(RUNS);
+    let each = milliseconds(start.elapsed()) / f64::from(RUNS);
     let operations = 2.0 * (n * k * p * q * c * 9) as f64;
     outln!("  each of {RUNS} more:   {each:.4} ms, {:.1} TFLOP/s", operations / each / 1e9);
 
@@ -91,7 +90,7 @@ pub(super) fn run(gpu: &Gpu, progress: &mut Progress) -> Result<(), DemoError> {
     let start = Instant::now();
     let zeros = vec![0.0; y.element_count()];
     let expected = reference::convolve(&convolution, [&x, &w, &y], [&x_values, &w_values, &zeros], (1.0, 0.0));
-    outln!("  on the CPU:         {:.0} ms", milliseconds(start));
+    outln!("  on the CPU:         {:.0} ms", milliseconds(start.elapsed()));
     let error = reference::compare(&result, &expected, TOLERANCE)
         .map_err(|error| format!("{error}\nhelp: try another cuDNN release"))?;
     outln!("  relative error:     {error:.2e}");
@@ -103,7 +102,6 @@ fn with_help(error: cudnn::Error) -> DemoError {
     format!("{error}\nhelp: {HELP}").into()
 }
 
-/// Returns an error with help if no engine can run the convolution.
 fn no_engine(error: &NoPlan) -> String {
     let help = match cudnn::installation() {
         Some(found) if !found.has(Library::EnginesPrecompiled) => {

@@ -1,5 +1,4 @@
-//! Demonstrates cuDNN step by step with timings, for `demo` and for the load test of `check`. The caller chooses the
-//! installation.
+//! Demonstrates cuDNN step by step with timings, for `demo` and the load test of `check`.
 
 use std::ptr::null_mut;
 use std::time::Instant;
@@ -17,7 +16,6 @@ mod progress;
 pub(crate) use progress::{DemoError, HELP};
 use progress::{Progress, driver_failure};
 
-/// Loads cuDNN with these options, calls into all sub-libraries, and runs the convolution.
 pub(crate) fn run_demo(options: &Options) -> Result<(), DemoError> {
     outln!("\nFirst calls, which load the libraries they need:");
     let mut progress = Progress::default();
@@ -34,7 +32,7 @@ pub(crate) fn run_demo(options: &Options) -> Result<(), DemoError> {
     Ok(())
 }
 
-/// Runs only the convolution, with the loaded cuDNN. Prints a message if no GPU is available.
+/// Runs only the convolution with the loaded cuDNN, if there is a GPU.
 pub(crate) fn run_convolution() -> Result<(), DemoError> {
     match first_gpu()? {
         Ok(gpu) => convolution::run(&gpu, &mut Progress::default())?,
@@ -43,7 +41,7 @@ pub(crate) fn run_convolution() -> Result<(), DemoError> {
     Ok(())
 }
 
-/// Returns the first GPU, or the reason why none is available. A missing GPU does not fail the demo.
+/// Returns the first GPU, or why all are unavailable. Driver failures are errors.
 fn first_gpu() -> Result<Result<Gpu, NoGpu>, DemoError> {
     match Gpu::first() {
         Err(NoGpu::Driver(error)) => Err(driver_failure(error)),
@@ -52,7 +50,6 @@ fn first_gpu() -> Result<Result<Gpu, NoGpu>, DemoError> {
     }
 }
 
-/// Makes the first call into every sub-library.
 fn first_calls(options: &Options, progress: &mut Progress) -> Result<&'static Installation, DemoError> {
     begin(Work::Load, "loaded cuDNN");
     let start = Instant::now();
@@ -90,7 +87,7 @@ fn first_calls(options: &Options, progress: &mut Progress) -> Result<&'static In
             cudnn::check!(cudnn::cudnnDestroyRNNDescriptor(rnn))
         }
     })?;
-    // The function is resolved but not called, because it needs a GPU.
+    // Resolve the function without a call, because it needs a GPU.
     progress.first_call(Function::CudnnCausalConv1dForward, || Ok(()))?;
     progress.first_call(Function::CudnnBackendCreateDescriptor, || convolution::input().descriptor().map(drop))?;
     Ok(installation)

@@ -1,4 +1,4 @@
-//! Prints the progress of the demo, and describes its failures.
+//! Prints the progress of the demo and describes failures.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::time::Instant;
 use cudnn_backend::gpu::Gpu;
 use cudnn_cli::child_report::{Work, begin};
 use cudnn_cli::escape::Printable;
-use cudnn_cli::output::outln;
+use cudnn_cli::output::{milliseconds, outln};
 use cudnn_frameworks::{mapped_libraries, real_path};
 use cudnn_loader::{self as cudnn, Function, Library, LoadErrorKind, cudnnStatus_t, loaded_library};
 
@@ -18,7 +18,6 @@ pub(crate) type DemoError = Box<dyn std::error::Error>;
 pub(crate) const HELP: &str = "to see cuDNN's own log, set CUDNN_LOGLEVEL_DBG=2 and CUDNN_LOGDEST_DBG=stderr; to try another \
                     installation, set CUDNN_LOADER_DIR to its directory";
 
-/// Adds help to a driver error.
 pub(super) fn driver_failure(error: impl Display) -> DemoError {
     format!(
         "the GPU cannot be used: {error}\nhelp: check that `nvidia-smi` works and lists the GPU as free; if it does not, \
@@ -27,7 +26,6 @@ pub(super) fn driver_failure(error: impl Display) -> DemoError {
     .into()
 }
 
-/// Prints the progress of the demo.
 #[derive(Default)]
 pub(super) struct Progress {
     libraries: Vec<PathBuf>,
@@ -36,8 +34,8 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Makes the first call into a sub-library, then prints the loaded libraries and the elapsed time. A sub-library
-    /// that the installation does not include is not treated as a failure.
+    /// Makes the first call into a sub-library, then prints the loaded libraries and the time. A missing sub-library is
+    /// not a failure.
     pub(super) fn first_call(
         &mut self,
         function: Function,
@@ -49,7 +47,7 @@ impl Progress {
         self.call(function.name(), start);
         match result {
             Ok(Ok(())) => {}
-            // This is an error of cuDNN itself, whose engines open the driver's library.
+            // cuDNN's engines open the driver's library.
             Ok(Err(error))
                 if error.status == cudnnStatus_t::CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED
                     && function == Function::CudnnBackendCreateDescriptor
@@ -73,17 +71,16 @@ impl Progress {
 
     /// Prints the libraries that a call loaded, with the elapsed time.
     pub(super) fn call(&mut self, name: &str, start: Instant) {
-        let time = milliseconds(start);
+        let time = milliseconds(start.elapsed());
         self.opened();
         outln!("  {name}: {time:.2} ms");
     }
 
-    /// Prints newly loaded libraries. Libraries opened by the loader come first, with their load times, followed by
-    /// libraries that cuDNN opened.
+    /// Prints newly loaded libraries: first the loader's with load times, then cuDNN's.
     pub(super) fn opened(&mut self) {
         for opened in Library::WITH_API.iter().filter_map(|library| loaded_library(*library)) {
             if self.is_new(&opened.path) {
-                outln!("     loaded {} in {:.2} ms", opened.path.printable(), opened.duration.as_secs_f64() * 1e3);
+                outln!("     loaded {} in {:.2} ms", opened.path.printable(), milliseconds(opened.duration));
             }
         }
         for mapped in mapped_libraries(std::process::id()).unwrap_or_default() {
@@ -100,8 +97,4 @@ impl Progress {
         self.libraries.extend(is_new.then_some(path));
         is_new
     }
-}
-
-pub(super) fn milliseconds(start: Instant) -> f64 {
-    start.elapsed().as_secs_f64() * 1e3
 }

@@ -1,5 +1,5 @@
-//! Installs the drop-in in front of a cuDNN, or removes it. The directory is changed by renames only, so that it is
-//! in a valid state at any moment. This module prints no output.
+//! Installs the drop-in in front of a cuDNN, or removes it. Only renames change the directory, so that it is valid at
+//! any moment.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
@@ -23,13 +23,10 @@ use cudnn_rules::refusal::Refusal;
 use cudnn_rules::remedy::Remedy;
 use tempfile::TempPath;
 
-/// The prefix of temporary file names.
 const UNFINISHED: &str = ".cudnn-doctor-";
 
-/// The maximum time to wait for the lock.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The effect of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DropInChange {
     /// No change was needed.
@@ -46,7 +43,6 @@ pub(crate) enum DropInChange {
     Cleaned,
 }
 
-/// The effect of a command, with the resulting state.
 #[derive(Debug)]
 pub(crate) struct ChangedDropIn {
     pub(crate) change: DropInChange,
@@ -164,7 +160,6 @@ fn take_away(change: DropInChange, state: &DropInState) -> Result<(), FileError>
     if change == DropInChange::Cleaned && state.kept != BackupState::Missing { remove(kept) } else { Ok(()) }
 }
 
-/// The failed operation, with the error of the operating system.
 type FileError = (String, std::io::Error);
 
 fn at(file: &Path) -> impl FnOnce(std::io::Error) -> FileError {
@@ -172,8 +167,7 @@ fn at(file: &Path) -> impl FnOnce(std::io::Error) -> FileError {
     move |error| (what, error)
 }
 
-/// Performs the steps of `install`. If a step fails, all completed steps are undone, except that newer layers stay in
-/// place.
+/// Performs the steps of `install`. If one fails, the completed steps are undone, but newer layers stay in place.
 fn put(dir: &Path, source: &DropInSource, state: &DropInState) -> Result<(), FileError> {
     let DropInFiles { shim, kept, layers, .. } = &state.files;
     let like = present_shim(state);
@@ -204,7 +198,7 @@ fn put(dir: &Path, source: &DropInSource, state: &DropInState) -> Result<(), Fil
     in_place
 }
 
-/// Writes the files that turn layers on under temporary names. Returns them with their places.
+/// Writes the files that turn layers on under temporary names, and returns them with their final paths.
 fn prepare<'a>(
     dir: &Path,
     options: &LayerOptions,
@@ -224,26 +218,24 @@ fn prepare<'a>(
     Ok(new)
 }
 
-/// Puts prepared files in their places.
 fn put_options(dir: &Path, new: Vec<(TempPath, &Path)>) -> Result<(), FileError> {
     new.into_iter().try_for_each(|(file, place)| std::fs::rename(&file, place).map_err(at(place)))?;
     sync_dir(dir);
     Ok(())
 }
 
-/// Returns the shim that exists.
 fn present_shim(state: &DropInState) -> &Path {
     if state.shim == Shim::Missing { &state.files.kept } else { &state.files.shim }
 }
 
-/// Gives a file to the owner of its directory. All users can read it, but only the owner can write to it, because programs
-/// ignore options of other users.
+/// Gives a file to the owner of a directory. Only the owner can write to it, because programs ignore other users'
+/// options.
 fn take_owner_for_all_readers(file: &File, dir: &Metadata) -> IoResult<()> {
     take_rights(file, dir)?;
     make_as_private_as(file, &file.metadata()?)
 }
 
-/// Writes contents to a temporary file, to which `rights` gives the permissions of another file.
+/// Writes contents to a temporary file with the permissions of the file `like`.
 fn copy(content: &[u8], dir: &Path, like: &Path, rights: fn(&File, &Metadata) -> IoResult<()>) -> IoResult<TempPath> {
     let mut new = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(dir)?;
     new.write_all(content)?;
@@ -252,7 +244,7 @@ fn copy(content: &[u8], dir: &Path, like: &Path, rights: fn(&File, &Metadata) ->
     Ok(new.into_temp_path())
 }
 
-/// Gives NVIDIA's shim a second name. Hard and symbolic links are preserved if the file system supports them.
+/// Adds a second name for NVIDIA's shim. Hard and symbolic links are preserved if the file system supports them.
 fn keep(shim: &Path, kept: &Path, dir: &Path) -> IoResult<()> {
     let is_link = shim.symlink_metadata()?.is_symlink();
     // A link needs an unused name, and `make` tries names until one is free.
@@ -261,7 +253,7 @@ fn keep(shim: &Path, kept: &Path, dir: &Path) -> IoResult<()> {
     });
     let second = match second {
         Ok(second) => second.into_temp_path(),
-        // The file system has no links, or the file belongs to another user.
+        // The file system lacks links, or the file belongs to another user.
         Err(_) => {
             let second = copy(&std::fs::read(shim)?, dir, shim, take_rights)?;
             let times = std::fs::metadata(shim)?;
@@ -316,7 +308,6 @@ fn is_unfinished(name: &OsStr) -> bool {
     random.is_some_and(|random| random.len() == 6 && random.iter().all(u8::is_ascii_alphanumeric))
 }
 
-/// Refuses a directory of a system package, because all users share it.
 fn refuse_shared(state: &DropInState) -> Result<(), Refusal> {
     let Some(package) = state.report.as_ref().and_then(shared_package) else { return Ok(()) };
     let file = state.files.shim.printable();
@@ -325,7 +316,7 @@ fn refuse_shared(state: &DropInState) -> Result<(), Refusal> {
         .help(format!("put the drop-in in front of one program instead: `{} run -- PROGRAM`", doctor())))
 }
 
-/// Refuses files in use on Windows, which cannot replace a loaded file.
+/// Refuses files in use, because replacing a loaded file fails on Windows.
 fn refuse_used(dir: &Path, state: &DropInState) -> Result<(), Refusal> {
     let DropInFiles { shim, kept, layers, .. } = &state.files;
     let used = [shim, kept, layers].into_iter().find_map(|file| Some((file, users_of(file)?)));
@@ -339,25 +330,22 @@ fn unknown(state: &DropInState, reason: &str) -> Refusal {
     reinstall(format!("{} {reason}; it was left unchanged", state.files.shim.printable()), state)
 }
 
-/// Returns a refusal that recommends reinstalling cuDNN, if the installer is known.
 fn reinstall(message: String, state: &DropInState) -> Refusal {
     let help = state.report.as_ref().map(remedies::reinstall);
     Refusal { help, ..Refusal::new(message) }
 }
 
-/// Refuses because NVIDIA's shim of the installed release is missing.
 fn stale(dir: &Path, state: &DropInState) -> Refusal {
     let message = format!("{}: {}, so it could not be restored", dir.printable(), state.problem_of_backup());
     Refusal { help: state.report.as_ref().map(bring_back), ..Refusal::new(message) }
 }
 
-/// Reports that the drop-in is in place, but not the files that turn layers on.
 fn not_turned_on(dir: &Path, what: &str, error: &std::io::Error) -> Refusal {
     let message = format!("the drop-in is in {}, but the layers were not turned on: {what}: {error}", dir.printable());
     Refusal::new(message).help("fix the cause, then run the command again")
 }
 
-/// Refuses a directory in which programs do not trust the files that turn layers on.
+/// Refuses a directory in which programs ignore the files that turn layers on.
 fn refuse_ignored(dir: &Path, state: &DropInState) -> Result<(), Refusal> {
     let (reason, help) = if is_like_tmp(dir) {
         ("other users can add files to its directory", "change the mode of the directory with `chmod`")
@@ -370,7 +358,6 @@ fn refuse_ignored(dir: &Path, state: &DropInState) -> Result<(), Refusal> {
     Err(Refusal::new(message).help(help))
 }
 
-/// Reports that changing the directory failed.
 fn not_writable(dir: &Path, what: &str, error: &std::io::Error) -> Refusal {
     let refusal = Refusal::new(format!("cannot change {}: {what}: {error}", dir.printable()));
     if !matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) {

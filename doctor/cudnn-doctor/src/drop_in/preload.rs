@@ -25,7 +25,7 @@ const MAX_SCRIPTS: usize = 4;
 /// The number of bytes read from a script.
 const MAX_LINE: u64 = 4096;
 
-/// Returns a name of this library that the variable can contain, if necessary through a link to its directory.
+/// Returns a path of this library for LD_PRELOAD, if necessary through a link to the directory.
 pub(crate) fn name(library: &Path) -> Result<PathBuf, Refusal> {
     if is_noexec(library) {
         let message = format!("{} is on a file system that is mounted noexec", library.printable());
@@ -36,7 +36,6 @@ pub(crate) fn name(library: &Path) -> Result<PathBuf, Refusal> {
     if is_whole(library) { Ok(library.to_owned()) } else { through_link(library) }
 }
 
-/// Prepends this name to the previous value.
 pub(crate) fn value(name: &Path, before: Option<OsString>) -> OsString {
     let before = before.unwrap_or_default();
     match split_list(PRELOAD, &before).first() {
@@ -51,7 +50,6 @@ fn is_whole(name: &Path) -> bool {
     !name.as_os_str().as_encoded_bytes().iter().any(|byte| b" :$".contains(byte))
 }
 
-/// Returns the library's path through a link to its directory.
 fn through_link(library: &Path) -> Result<PathBuf, Refusal> {
     let refusal = |reason: &str| {
         Refusal::new(format!("{PRELOAD} cannot contain the name {}: {reason}", library.printable()))
@@ -69,14 +67,13 @@ fn through_link(library: &Path) -> Result<PathBuf, Refusal> {
     Ok(link.join(file))
 }
 
-/// Returns the directory for links, then the name of the link to this directory.
 fn link_name(dir: &Path) -> Option<(PathBuf, PathBuf)> {
     let links = data_dir().filter(|dir| is_root() || !dir.starts_with("/opt"))?.join("cudnn-doctor-links");
     let name = links.join(sha256_hex(dir.as_os_str().as_encoded_bytes()));
     Some((links, name))
 }
 
-/// Creates a link unless it exists, in which case other programs may be using it.
+/// Creates the link unless it exists, because other programs may be using it.
 fn make_link(dir: &Path, links: &Path, link: &Path) -> std::io::Result<()> {
     // Anyone who can change the link could redirect it to another library.
     create_own_dir(links)?;
@@ -88,7 +85,7 @@ fn make_link(dir: &Path, links: &Path, link: &Path) -> std::io::Result<()> {
     if leads_there() { Ok(()) } else { Err(std::io::Error::other("another process has changed it")) }
 }
 
-/// Checks whether LD_PRELOAD works for this command. Returns a remark if the program itself ignores it.
+/// Checks whether LD_PRELOAD works for this command. Returns a remark if only child processes are affected.
 pub(crate) fn check_program(command: &OsStr) -> Result<Option<String>, Refusal> {
     let Some(program) = find(command).and_then(program_of) else { return Ok(None) };
     let name = program.printable();
@@ -129,7 +126,7 @@ pub(crate) fn find(command: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(&dirs).map(|dir| dir.join(path)).find(|file| is_executable(file))
 }
 
-/// Returns the program itself, or the interpreter that is started for a script, also through `env`.
+/// Returns the program, or the interpreter of a script, even if `env` starts it.
 pub(crate) fn program_of(mut file: PathBuf) -> Option<PathBuf> {
     for _ in 0..MAX_SCRIPTS {
         let start = read_start(&file, MAX_LINE).ok()?;
@@ -145,7 +142,6 @@ pub(crate) fn program_of(mut file: PathBuf) -> Option<PathBuf> {
     None
 }
 
-/// Returns whether the program has the same ELF class, byte order and machine as the doctor.
 fn is_for_this_machine(program: &Path) -> bool {
     let kind = |file: &Path| {
         let header = read_start(file, HEADER).ok()?;

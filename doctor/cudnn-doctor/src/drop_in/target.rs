@@ -1,4 +1,4 @@
-//! Determines the cuDNN directory that a command operates on, from a Python environment or a given path.
+//! Determines the cuDNN directory for a command, from a Python environment or a given path.
 
 use std::collections::HashSet;
 use std::io::ErrorKind;
@@ -17,12 +17,10 @@ use cudnn_rules::python::{Python, no_python};
 use cudnn_rules::refusal::Refusal;
 use cudnn_rules::remedy::{Action, Remedy};
 
-/// Returns a remedy that shows the command for this directory.
 fn show(command: DropInCommand<'_>, text: impl Into<String>, dir: &Path) -> Remedy {
     Remedy::new(text).action(Action::Inspect(command.command(dir)))
 }
 
-/// Returns whether the command can be used on this directory.
 fn is_for(command: DropInCommand<'_>, dir: &Path) -> bool {
     match command {
         DropInCommand::Install { .. } => has_cudnn(dir),
@@ -41,7 +39,7 @@ pub(crate) enum NamedTarget<'a> {
     Nothing,
 }
 
-/// Returns the canonical path of the directory.
+/// Returns the canonical path of the cuDNN directory.
 pub(crate) fn find(named: NamedTarget<'_>, command: DropInCommand<'_>, context: &Context) -> Result<PathBuf, Refusal> {
     let root = root(named, command, context)?;
     let real_root = canonical(&root)?;
@@ -81,7 +79,6 @@ pub(crate) fn find(named: NamedTarget<'_>, command: DropInCommand<'_>, context: 
     }
 }
 
-/// Returns the root directory below which to search.
 fn root(named: NamedTarget<'_>, command: DropInCommand<'_>, context: &Context) -> Result<PathBuf, Refusal> {
     let (python, refusal) = match named {
         NamedTarget::Dir(dir) if dir.is_dir() => return Ok(dir.to_owned()),
@@ -107,7 +104,7 @@ fn unreadable(path: &Path) -> Refusal {
     Refusal::new(format!("this user may not read {}", path.printable()))
 }
 
-/// Refuses an active environment without a Python, because `PATH` would select a different one.
+/// Refuses an active environment without a Python, because `PATH` would select another environment.
 fn refuse_inconsistent(command: DropInCommand<'_>) -> Result<(), Refusal> {
     let value = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let active = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().find_map(|name| Some((name, value(name)?)));
@@ -133,7 +130,6 @@ fn inactive(named: NamedTarget<'_>, command: DropInCommand<'_>, context: &Contex
     Some(show(command, text, &root))
 }
 
-/// Returns whether a directory on this path is inaccessible to the user.
 fn is_denied(path: &Path) -> bool {
     std::fs::metadata(path).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
 }
@@ -143,20 +139,19 @@ fn canonical(path: &Path) -> Result<PathBuf, Refusal> {
         .map_err(|error| Refusal::new(format!("{} cannot be entered: {error}", path.printable())))
 }
 
-/// Returns whether the directory contains a cuDNN, even an incomplete one.
+/// Returns whether the directory contains at least a part of cuDNN.
 fn has_cudnn(dir: &Path) -> bool {
     let mut parts = Library::ALL.iter().filter(|library| **library != Library::Shim);
     parts.any(|library| dir.join(library.name_on(Os::HOST)).symlink_metadata().is_ok())
 }
 
-/// Returns whether the directory contains NVIDIA's shim saved by `install`, even without a cuDNN.
 fn has_left_over(dir: &Path) -> bool {
     DropInFiles::in_dir(dir).kept.symlink_metadata().is_ok()
 }
 
 fn nothing(root: &Path, command: DropInCommand<'_>, context: &Context) -> Refusal {
     let refusal = Refusal::new(format!("there is no cuDNN 9 in {}", root.printable()));
-    // Also for `uninstall`, when the saved file is missing.
+    // `uninstall` also gets here if the saved shim is missing.
     let Some(other) = context.selected().filter(|other| !other.dir.starts_with(root)) else {
         return refusal.help(format!(
             "install cuDNN into it first (`{} check` shows how), or name the directory with {} or {KEPT}",

@@ -8,25 +8,24 @@ use std::path::{Path, PathBuf};
 use cudnn_os::rights::{is_only_of_root, is_sticky_of_root};
 use cudnn_probe::canonicalize;
 
-/// The maximum number of files that are examined.
+/// The maximum number of files to examine.
 const MAX_FILES: usize = 1_000_000;
 
-/// The reason why root does not trust code or settings.
+/// Why root must not trust code or settings.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Distrust {
     /// A user other than root can change this file or directory.
     Changeable(PathBuf),
-    /// More than [`MAX_FILES`] files were found when this directory was examined.
+    /// More than [`MAX_FILES`] files were found, the last one in this directory.
     TooMany(PathBuf),
-    /// It is not known what the settings in this variable, file or directory name, because it "has 2000000 bytes, more
-    /// than 1048576".
+    /// The settings in this variable, file or directory are not understood, for the reason in the second field.
     NotUnderstood(String, String),
-    /// Settings of the project in the working directory. Programs of root run in another directory.
+    /// The project's settings in the working directory, which programs of root ignore.
     Unread(PathBuf),
 }
 
-/// Returns why root must not trust the files below these directories, or below a directory that they add to Python's
-/// search. Python imports any file there, also a compiled one.
+/// Returns why root must not trust the files below these directories, or below directories that they add to Python's
+/// search path. Python imports any file there, including compiled ones.
 pub(super) fn changed_below(dirs: Vec<PathBuf>) -> Option<Distrust> {
     changed_among(dirs, MAX_FILES)
 }
@@ -53,7 +52,7 @@ fn changed_among(mut dirs: Vec<PathBuf>, max: usize) -> Option<Distrust> {
             if metadata.as_ref().is_some_and(Metadata::is_dir) {
                 dirs.push(path.clone());
             } else if metadata.as_ref().is_none_or(Metadata::is_symlink) {
-                // A device is not code. The target of a dangling link may appear later.
+                // A device contains no code. The target of a dangling link may appear later.
                 let is_device = path.metadata().is_ok_and(|target| !target.is_dir() && !target.is_file());
                 if let Some(distrust) = changeable(&path).filter(|_| !is_device) {
                     return Some(distrust);
@@ -63,7 +62,7 @@ fn changed_among(mut dirs: Vec<PathBuf>, max: usize) -> Option<Distrust> {
                 }
                 continue;
             }
-            // uv creates locks that all users may write to, but never reads them.
+            // uv makes locks writable for all users, but never reads them.
             let is_lock = entry.file_name() == ".lock";
             if metadata.is_some_and(|metadata| !is_only_of_root(&metadata)) && !is_lock {
                 return Some(Distrust::Changeable(path));
@@ -81,8 +80,8 @@ fn changed_among(mut dirs: Vec<PathBuf>, max: usize) -> Option<Distrust> {
     None
 }
 
-/// Returns the paths that this file adds to Python's search: the lines of a `.pth` file, and the quoted paths of any file,
-/// such as the finders of editable packages. A path that does not exist yet counts, too.
+/// Returns the existing and missing paths that this file adds to Python's search path: the lines of a `.pth` file, and
+/// quoted paths, as in finders of editable packages.
 fn named_in(file: &Path) -> Vec<PathBuf> {
     const MAX_LEN: u64 = 4 << 20;
     let text = cudnn_probe::read_bounded(file, MAX_LEN).unwrap_or_default();
@@ -93,11 +92,10 @@ fn named_in(file: &Path) -> Vec<PathBuf> {
     lines.chain(quoted).map(|path| dir.join(path)).collect()
 }
 
-/// Returns the first directory, link or file on the way to this path that a user other than root can change. Follows every
-/// link on the way like the system. A missing path can be created by the users who can change the nearest existing
-/// directory.
+/// Returns the first directory, link or file on the way to this path that a user other than root can change. For a
+/// missing path, the nearest existing directory counts.
 pub(crate) fn changeable_by_others(path: &Path) -> Option<PathBuf> {
-    // The system follows no more links, for example in a loop.
+    // The system's own limit for following links.
     const MAX_LINKS: usize = 40;
     let parts = |path: &Path| path.components().rev().map(|part| part.as_os_str().to_owned()).collect::<Vec<_>>();
     // Root's commands run in the root directory.
@@ -124,14 +122,14 @@ pub(crate) fn changeable_by_others(path: &Path) -> Option<PathBuf> {
             Err(_) => return Some(next),
         }
     }
-    // Anybody can create files in a sticky directory, but cannot replace those of root on the way to another one.
+    // In a sticky directory, any user can create files but not replace root's.
     place.metadata().is_ok_and(|metadata| !is_only_of_root(&metadata)).then_some(place)
 }
 
-/// Like [`changeable_by_others`], for a directory in which root's programs create temporary files under new names.
+/// Like [`changeable_by_others`], for root's temporary files with new names.
 pub(super) fn temporary_changeable_by_others(dir: &Path) -> Option<PathBuf> {
     let is_sticky = dir.metadata().is_ok_and(|metadata| is_sticky_of_root(&metadata));
-    // If the directory exists, only its own permissions can be those of a sticky one.
+    // If the directory exists, its permissions decide whether it is sticky.
     let is_temporary = |path: &PathBuf| is_sticky && path.metadata().is_ok_and(|metadata| is_sticky_of_root(&metadata));
     changeable_by_others(dir).filter(|path| !is_temporary(path))
 }

@@ -14,19 +14,17 @@ use cudnn_rules::packages::{
 
 use super::state::DPKG;
 
-/// The directory with dpkg's lists of files, which every installation writes again.
 const LISTS: &str = "/var/lib/dpkg/info";
 
-/// The packages that ensurepip installs for the commands of a step.
 pub(super) const OF_ENSUREPIP: [&str; 2] = ["pip", "setuptools"];
 
-/// One record of a package. An interrupted upgrade can leave more than one.
+/// One record of a package. An interrupted upgrade can leave several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Recorded {
     version: String,
-    /// Identifies the record, which every installation writes again. `None` if unknown.
+    /// Identifies the record, because each installation writes a new one.
     stamp: Option<(SystemTime, Option<u64>)>,
-    /// pip's record, which lists what the package requires.
+    /// The directory of pip's record, which lists dependencies.
     dir: Option<PathBuf>,
 }
 
@@ -35,12 +33,10 @@ struct Recorded {
 pub(super) struct PackageDifference {
     /// The names of new packages.
     pub(super) added: Vec<String>,
-    /// The names of missing and changed packages, and the requirements that restore them, in the order in which they were
-    /// installed.
+    /// The names of missing and changed packages with requirements that restore them, in the order of installation.
     pub(super) lost: Vec<(String, String)>,
 }
 
-/// The records of installed packages by name.
 #[derive(Debug)]
 pub(super) struct InstalledPackages {
     packages: BTreeMap<String, Vec<Recorded>>,
@@ -49,7 +45,7 @@ pub(super) struct InstalledPackages {
 }
 
 impl InstalledPackages {
-    /// Reads the installer's records. `None` if the place of the packages is unknown.
+    /// Reads the installer's records, if the place of the packages is known.
     pub(super) fn of(site: &Site) -> Option<InstalledPackages> {
         Some(match site {
             Site::OnPath => return None,
@@ -60,15 +56,13 @@ impl InstalledPackages {
         })
     }
 
-    /// Returns the packages as requirements, one per line.
     pub(super) fn requirements(&self) -> String {
         let all = self.packages.iter().flat_map(|(name, records)| records.iter().map(move |record| (name, record)));
         all.map(|(name, record)| format!("{name}{}{}\n", self.separator, record.version)).collect()
     }
 
-    /// Returns the names of packages that only the later state contains, and the names and requirements of the packages
-    /// whose versions are missing or different there, or whose names `is_named` accepts. Of two records of a package, only
-    /// the last one counts. No index has local versions such as `2.5.1+cpu`.
+    /// Compares these packages with a later state. Packages that `is_named` accepts count as lost, and of two records
+    /// of a package, the last one counts. Local versions such as `2.5.1+cpu` are omitted, because no index has them.
     pub(super) fn compared(&self, later: &InstalledPackages, is_named: impl Fn(&str) -> bool) -> PackageDifference {
         let added = later.packages.keys().filter(|name| !self.packages.contains_key(*name)).cloned().collect();
         let is_lost = |name: &str| self.versions(name) != later.versions(name) || is_named(name);
@@ -82,8 +76,8 @@ impl InstalledPackages {
         PackageDifference { added, lost: lost.into_iter().filter_map(requirement).collect() }
     }
 
-    /// Returns the names of the packages that a change may have affected, now that it was made: those that it names, and all
-    /// that they require. `None` if the installer's records do not list what packages require.
+    /// Returns the packages that this change may have affected: the named packages and all dependencies. `None` if the
+    /// installer's records lack dependencies.
     pub(super) fn affected_by(&self, change: &PackageChange) -> Option<BTreeSet<String>> {
         if matches!(change.site, Site::System | Site::Conda(_)) {
             return None;
@@ -100,12 +94,10 @@ impl InstalledPackages {
         Some(affected)
     }
 
-    /// Returns whether the installer has left this package as it was.
     pub(super) fn has_same(&self, later: &InstalledPackages, name: &str) -> bool {
         self.records(name) == later.records(name)
     }
 
-    /// Returns whether a package of the change is installed.
     pub(super) fn has(&self, name: &str, change: &PackageChange) -> bool {
         !self.records(&key(name, change)).is_empty()
     }
@@ -118,7 +110,7 @@ impl InstalledPackages {
         self.records(name).iter().map(|record| record.version.as_str()).collect()
     }
 
-    /// Returns the first way in which these packages differ from what the change should have made of the earlier ones.
+    /// Returns the first difference from the planned result.
     pub(super) fn unmet(&self, change: &PackageChange, before: &InstalledPackages) -> Option<String> {
         let required = change.reinstall.iter().chain(&change.install);
         let unmet = required.filter_map(|requirement| {
@@ -151,9 +143,8 @@ impl InstalledPackages {
         { unmet }.next().or_else(|| { is_left }.next())
     }
 
-    /// Returns the first of the earlier packages that the step should have left as it was, and that is different now.
-    /// Which other packages a wheel needs is known only after it was downloaded, so new packages are ignored, and
-    /// neither are changes of packages that the new ones require.
+    /// Returns the first earlier package that has changed against the plan. Dependencies are only known after a
+    /// download, so new packages and their dependencies are ignored.
     pub(super) fn disturbed(&self, before: &InstalledPackages, expected: &InstalledPackages) -> Option<String> {
         let required = self.required_by_new(before);
         let is_kept = |name: &&String| {
@@ -170,7 +161,7 @@ impl InstalledPackages {
         })
     }
 
-    /// Returns the names of packages that other packages require which are not as they were before.
+    /// Returns the names of packages that new or changed packages require.
     fn required_by_new(&self, before: &InstalledPackages) -> BTreeSet<String> {
         let required_by = |(name, records): (&String, &Vec<Recorded>)| {
             let new = records.iter().filter(|record| !before.records(name).contains(record));
@@ -181,7 +172,6 @@ impl InstalledPackages {
     }
 }
 
-/// Returns the name under which the installer records a package.
 fn key(name: &str, change: &PackageChange) -> String {
     match change.site {
         Site::System | Site::Conda(_) => name.to_owned(),
@@ -189,8 +179,7 @@ fn key(name: &str, change: &PackageChange) -> String {
     }
 }
 
-/// Returns the directories with pip's records, including those of Debian's Python, and those of the user if the Python
-/// imports them.
+/// Returns the directories with pip's records, including Debian's, and the user's if this Python imports them.
 fn package_dirs(site: &Site) -> Vec<PathBuf> {
     let mut dirs = site.package_dirs();
     if let Some(root) = site.dir().filter(|_| !matches!(site, Site::Directory { .. })) {

@@ -1,4 +1,4 @@
-//! Recognizes the commands of pip, uv, conda and pixi, and selects the environment variables for the programs that root runs.
+//! Recognizes the commands of pip, uv, conda and pixi, and selects the environment variables of root's programs.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -10,22 +10,20 @@ use cudnn_rules::packages::{UV_DIRS, canonical_variable, uv_working_dir};
 
 use super::foreign::changeable_by_others;
 
-/// The variables that root's programs get. All others are removed, because programs load code and settings from files that
-/// variables name, such as `LD_PRELOAD`, `OPENSSL_CONF` and `PYTHONHOME`.
+/// The variables passed to root's programs. All others are removed, because variables such as `LD_PRELOAD`,
+/// `OPENSSL_CONF` and `PYTHONHOME` name files with code or settings.
 const PASSED: [&str; 8] =
     ["PATH", "HOME", "USER", "LOGNAME", "LANG", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_DATA_HOME"];
 
-/// The addresses of proxies, in both cases.
 const PROXIES: [&str; 4] = ["http_proxy", "https_proxy", "all_proxy", "no_proxy"];
 
 /// The variables that name the directory for temporary files, where installers unpack packages.
 pub(super) const TEMPORARY: [&str; 3] = ["TMPDIR", "TEMP", "TMP"];
 
-/// The variables that name certificates. Whoever can change these decides which server an installer trusts.
+/// The variables that name certificates, and so decide which servers an installer trusts.
 pub(super) const CERTIFICATES: [&str; 4] = ["SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"];
 
-/// Settings that no step needs: directories for caches, which another user may fill, a log, and what conda's activation
-/// leaves for the shell.
+/// Settings that no step needs: caches that another user may fill, a log, and variables that conda's activation sets.
 const UNUSED: [&str; 9] = [
     "PIP_CACHE_DIR",
     "PIP_LOG",
@@ -38,23 +36,21 @@ const UNUSED: [&str; 9] = [
     "MAMBA_EXE",
 ];
 
-/// A program that reads settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PackageManager {
     Pip,
     Uv,
-    /// conda, mamba and micromamba, which read the same settings.
+    /// conda, mamba and micromamba read the same settings.
     Conda,
     Pixi,
 }
 
 impl PackageManager {
-    /// All of them.
     pub(super) const ALL: [PackageManager; 4] =
         [PackageManager::Pip, PackageManager::Uv, PackageManager::Conda, PackageManager::Pixi];
 
-    /// Returns the installer that this command runs: the program, or Python's first argument, which is a path, or a module
-    /// after `-m`.
+    /// Returns the installer that this command runs: the program, or Python's first argument (a path, or a module after
+    /// `-m`).
     pub(super) fn of(command: &Command) -> Option<PackageManager> {
         let (program, arguments) =
             started_by_env(command).unwrap_or((command.program.as_os_str(), command.arguments.as_slice()));
@@ -78,24 +74,23 @@ impl PackageManager {
         }
     }
 
-    /// Returns whether this is a variable with a setting of the installer.
     pub(super) fn reads(self, variable: &str) -> bool {
         let starts = match self {
             PackageManager::Pip => &["PIP_"][..],
             PackageManager::Uv => &["UV_"],
             PackageManager::Conda => &["CONDARC", "CONDA_", "MAMBARC", "MAMBA_"],
-            // Its other variables change caches and defaults, which no step needs.
+            // pixi's other variables change caches and defaults.
             PackageManager::Pixi => &["PIXI_HOME"],
         };
-        // The environments below the active one, and the directory in which uv works for the user.
+        // The environments below the active one, and uv's working directory.
         let is_unused = [&UNUSED[..], &UV_DIRS].iter().any(|names| names.contains(&variable))
             || variable.starts_with("CONDA_PREFIX_");
         starts.iter().any(|start| variable.starts_with(start)) && !is_unused
     }
 }
 
-/// Returns the variables of this process, except those that all of these commands unset. One of pip's may have several spellings, of
-/// which pip takes the last: only that one is left, under the usual name.
+/// Returns the variables of this process, except variables that all of these commands unset. pip accepts several
+/// spellings of a name and uses the last one, which gets the usual name here.
 pub(super) fn variables(commands: &[&Command]) -> BTreeMap<OsString, OsString> {
     let unsets = |command: &&Command, name: &OsString| command.program == "env" && command.arguments.contains(name);
     let is_unset = |name: &OsString| !commands.is_empty() && commands.iter().all(|command| unsets(command, name));
@@ -104,7 +99,6 @@ pub(super) fn variables(commands: &[&Command]) -> BTreeMap<OsString, OsString> {
     kept.map(|(name, value)| (canonical(name), value)).collect()
 }
 
-/// Returns the variables of this process that the command gets.
 pub(super) fn variables_for(command: &Command) -> BTreeMap<OsString, OsString> {
     let mut variables = variables(&[command]);
     if is_root() {
@@ -115,7 +109,6 @@ pub(super) fn variables_for(command: &Command) -> BTreeMap<OsString, OsString> {
     variables
 }
 
-/// Returns the value of a variable for the programs of root.
 pub(super) fn adapted(name: &OsStr, value: &OsStr) -> OsString {
     match name.to_str() {
         Some("PATH") => only_of_root(value),
@@ -127,7 +120,7 @@ pub(super) fn adapted(name: &OsStr, value: &OsStr) -> OsString {
     }
 }
 
-/// Makes the files of a variable independent of this working directory, which is another one for programs of root.
+/// Makes paths absolute, because programs of root run in the root directory.
 fn with_absolute_paths(files: &OsStr, dir: &Path) -> OsString {
     let Some(files) = files.to_str() else { return files.to_owned() };
     let absolute = |file: &str| match std::path::absolute(dir.join(file)) {
@@ -137,11 +130,11 @@ fn with_absolute_paths(files: &OsStr, dir: &Path) -> OsString {
     files.split_whitespace().map(absolute).collect::<Vec<_>>().join(" ").into()
 }
 
-/// Removes the directories that another user can change from a search path. Installers start more programs than the plan
-/// names: pip runs `lsb_release`, `uname` and `rustc` to describe the machine to the index.
+/// Removes directories that another user can change from a search path. For example, pip runs `lsb_release`, `uname`
+/// and `rustc` to describe the machine to the index.
 fn only_of_root(path: &OsStr) -> OsString {
     let dirs = std::env::split_paths(path).filter(|dir| dir.is_absolute() && changeable_by_others(dir).is_none());
-    // Directories that were separated contain no separator.
+    // The elements of a split list contain no separators.
     std::env::join_paths(dirs).unwrap_or_default()
 }
 
@@ -154,7 +147,7 @@ fn is_passed(variable: &str, installer: Option<PackageManager>) -> bool {
         || lists.iter().any(|list| list.contains(&variable))
 }
 
-/// Returns the program that `env` starts, after options such as `-u NAME` and variables, and its arguments.
+/// Returns the program that `env` starts, and the arguments.
 pub(super) fn started_by_env(command: &Command) -> Option<(&OsStr, &[OsString])> {
     let mut words = (command.program == "env").then_some(command.arguments.as_slice())?;
     loop {

@@ -1,7 +1,7 @@
 //! Executes the steps of a plan until one of them fails.
 //!
-//! A step runs only if the files it depends on are unchanged since the plan was made, and counts as done only if it had
-//! the planned effect. docs/guide/fix.md describes these guarantees for users.
+//! A step runs only if the files it depends on are unchanged since the plan was made. It is done only if it had the
+//! planned effect (docs/guide/fix.md).
 
 mod foreign;
 mod installed;
@@ -41,7 +41,6 @@ pub(crate) use pasted::variables;
 pub(crate) use removal::removed_by;
 pub(crate) use run::Output;
 
-/// An executed step.
 pub(crate) struct ExecutedStep {
     pub(crate) title: String,
     pub(crate) undo: Undo,
@@ -51,11 +50,10 @@ pub(crate) struct ExecutedStep {
 #[derive(Clone, Default)]
 pub(crate) struct Undo {
     pub(crate) lines: Vec<String>,
-    /// What a person has to do, or changes that another program may have made at the same time.
+    /// Instructions for a person, or changes that another program may have made at the same time.
     pub(crate) note: Option<String>,
 }
 
-/// Describes why execution stopped before the last step.
 pub(crate) struct Stopped {
     /// Zero-based index of the step.
     pub(crate) step: usize,
@@ -63,7 +61,6 @@ pub(crate) struct Stopped {
     pub(crate) undo: Undo,
 }
 
-/// The result of executing a plan.
 #[derive(Default)]
 pub(crate) struct Fixed {
     pub(crate) done: Vec<ExecutedStep>,
@@ -72,7 +69,6 @@ pub(crate) struct Fixed {
     pub(crate) interrupted: Option<Signal>,
 }
 
-/// Callbacks that ask the user for permission and report progress.
 pub(crate) struct Consent<'a> {
     /// Returns whether this step may remove these files or packages.
     pub(crate) may_remove: &'a dyn Fn(&Step, &[String]) -> bool,
@@ -85,8 +81,7 @@ pub(crate) struct Consent<'a> {
     pub(crate) output: Output,
 }
 
-/// Executes all steps of a plan except the lines that only the user's shell can run. If a signal arrives, the current
-/// step is finished before the doctor exits.
+/// Executes all steps of a plan except the lines for the user's shell. After a signal, the running step is finished.
 pub(crate) fn execute(plan: &Plan, consent: &Consent<'_>) -> Fixed {
     let mut fixed = Fixed::default();
     let steps = plan.steps.iter().enumerate().filter(|(_, step)| !is_of_shell(&step.action));
@@ -180,10 +175,9 @@ fn execute_step(index: usize, step: &Step, planned: &State, consent: &Consent<'_
     (result.map(|()| undo.clone()).map_err(|reason| (reason, undo)), signal)
 }
 
-/// Locks the environment that this action changes. The lock lasts until the installer has exited, even if the doctor is
-/// killed.
+/// Locks the environment that this action changes, until the installer has exited, even if the doctor is killed.
 fn lock(action: &Action) -> Result<Option<File>, String> {
-    // Other steps take less time than a lock is worth, and the drop-in locks its directory itself.
+    // Other steps are short, and the drop-in has a lock of its own.
     let is_of_installer = matches!(action, Action::Packages(_) | Action::Python(_));
     let Some(root) = action.place().filter(|root| is_of_installer && root.is_dir()) else { return Ok(None) };
     match lock_dir(root) {
@@ -207,7 +201,7 @@ struct Before<'a> {
     aside: Vec<Aside>,
     /// The held packages that the step installs again.
     held: Vec<String>,
-    /// The directory and the contents of the files in which pixi keeps the requirements.
+    /// The directory with pixi's manifests, and their contents.
     manifest: Option<(PathBuf, Vec<Option<Vec<u8>>>)>,
 }
 
@@ -230,10 +224,10 @@ impl<'a> Before<'a> {
         Ok(Before { change, installed, expected, aside: change.records_aside(), held: change.held(), manifest })
     }
 
-    /// Puts back what a failed step has left: records that are still aside, unless the installer has written new ones, and
-    /// holds. The packages' files are still there, and the next check needs the records.
+    /// Restores what a failed step left behind, because the next check needs it: records that are still aside, unless
+    /// the installer has written new ones, and holds.
     fn settle(&self, consent: &Consent<'_>, with: &With<'_>) {
-        // A record that is put back is not one that the installer has written.
+        // Decide about all records first, because a restored one would look like a new record of the installer.
         let commands: Vec<_> = self.aside.iter().map(|aside| (aside, aside.settle())).collect();
         for (aside, commands) in commands {
             let lines: Vec<Line> = commands.into_iter().flat_map(rendered).collect();
@@ -253,10 +247,9 @@ impl<'a> Before<'a> {
         }
     }
 
-    /// Returns how to restore the packages. A failed step may also have damaged those packages that it names, even if the
-    /// records are the same, and a package that the step removed and installed again may have owned its files with another
-    /// one. Packages that the step has nothing to do with are restored by separate lines, because another program may have
-    /// changed them.
+    /// Returns how to restore the packages. These include packages that the step removed, because others may have owned
+    /// the same files, and after a failure all packages that it names, because their files may be damaged. Unrelated
+    /// packages get separate lines, because another program may have changed them.
     fn undo(&self, has_failed: bool) -> Undo {
         if let Some((dir, files)) = &self.manifest {
             let note = (manifests(dir) != *files).then(|| how_to_undo_pixi(dir));
@@ -267,8 +260,8 @@ impl<'a> Before<'a> {
         };
         let is_named = |name: &str| self.is_removed(name) || has_failed && self.change.installs(name);
         let PackageDifference { added, lost } = before.compared(&after, is_named);
-        // The records of packages that are new or gone are only on one side. Those of a package that could not be installed
-        // are on none, and then everything may be an effect of the step.
+        // Without a record of a package that failed to install, the dependencies are unknown, and any change may be an
+        // effect of the step.
         let is_unknown = |requirement: &String| !after.has(package_name(requirement), self.change);
         let wanted = || self.change.install.iter().chain(&self.change.reinstall);
         let affected = match (before.affected_by(self.change), after.affected_by(self.change)) {
@@ -279,7 +272,7 @@ impl<'a> Before<'a> {
         let is_affected = |name: &String| affected.as_ref().is_none_or(|affected| affected.contains(name));
         let (added, others_added): (Vec<String>, Vec<String>) = added.into_iter().partition(is_affected);
         let (mut lost, others_lost): (Vec<_>, Vec<_>) = lost.into_iter().partition(|(name, _)| is_affected(name));
-        // The same command would fail again, and has nothing to undo.
+        // The same command would fail again.
         let is_repeated = |(name, requirement): &(String, String)| {
             has_failed && wanted().any(|one| one == requirement) && before.has_same(&after, name)
         };
@@ -292,7 +285,7 @@ impl<'a> Before<'a> {
             let how = if lines.is_empty() { String::new() } else { format!(": if not, this undoes it, too: {lines}") };
             format!("another program may have changed {changed} during the step{how}")
         });
-        // No command contradicts a decision of the user.
+        // Respect the user's decisions, such as pins.
         let lost = requirements(&lost);
         let again = PackageChange::of(self.change.site.clone()).reinstall(lost.clone());
         let not_restored = forbidding(&again)
@@ -308,7 +301,7 @@ impl<'a> Before<'a> {
     /// Returns the lines that remove these packages and install these requirements.
     fn restoring(&self, added: Vec<String>, lost: Vec<String>) -> Vec<String> {
         let site = &self.change.site;
-        // pip cannot remove packages from such a directory, and conda provides revisions.
+        // pip cannot remove packages from these directories, and conda provides revisions.
         let has_no_removal = matches!(site, Site::Conda(_) | Site::Directory { .. } | Site::NewEnvironment { .. });
         if has_no_removal && !added.is_empty() {
             return Vec::new();
@@ -323,7 +316,7 @@ impl<'a> Before<'a> {
         }
         // The lines need pip if the step has added it.
         let added = added.into_iter().filter(|name| !OF_ENSUREPIP.contains(&name.as_str()));
-        // Of packages that own the same files, the last one counts. pip has an order of its own for those of one command, but
+        // If packages own the same files, the last one installed wins. pip sorts the packages of one command, but
         // replaces a directory only once.
         let is_directory = matches!(site, Site::Directory { .. });
         let (one_by_one, lost): (Vec<_>, Vec<_>) =
@@ -339,7 +332,7 @@ impl<'a> Before<'a> {
         [undo].into_iter().chain(one_by_one).flat_map(|undo| lines_of(&Action::Packages(undo))).collect()
     }
 
-    /// Returns how the packages differ from what the change should have made of them.
+    /// Returns how the packages differ from the planned result.
     fn unmet(&self) -> Option<String> {
         let (before, after) = (self.installed.as_ref()?, InstalledPackages::of(&self.change.site)?);
         let disturbed = || after.disturbed(before, self.expected.as_ref()?);
@@ -347,14 +340,13 @@ impl<'a> Before<'a> {
     }
 }
 
-/// Returns the contents of pixi's manifests in this directory, and of the lock file.
 fn manifests(dir: &Path) -> Vec<Option<Vec<u8>>> {
     let files = MANIFESTS_OF_PIXI.into_iter().chain(["pixi.lock"]);
     files.map(|name| std::fs::read(dir.join(name)).ok()).collect()
 }
 
-/// Returns how to undo what pixi has changed. A command would write another requirement into the manifest than the user has
-/// written.
+/// Returns how to undo a change of pixi. A command would write a different requirement than the user's into the
+/// manifest.
 fn how_to_undo_pixi(dir: &Path) -> String {
     let install = Command::new("pixi", ["install", "--manifest-path"]).and([dir]);
     let dir = dir.printable();
@@ -365,7 +357,6 @@ fn requirements(lost: &[(String, String)]) -> Vec<String> {
     lost.iter().map(|(_, requirement)| requirement.clone()).collect()
 }
 
-/// Returns what an action without packages has left undone.
 fn left_by(action: &Action) -> Option<String> {
     match action {
         Action::Remove { paths, .. } => {

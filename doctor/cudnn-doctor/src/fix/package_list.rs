@@ -1,4 +1,4 @@
-//! Writes the installer's own list of packages to a file before a step, for a person who wants to restore them.
+//! Writes a list of the packages before a step, for a person who wants to restore them.
 
 use std::io::{Result, Write};
 use std::path::{Path, PathBuf};
@@ -11,25 +11,20 @@ use super::foreign::changeable_by_others;
 use super::installed::InstalledPackages;
 use super::run::set_variables;
 
-/// Lists the packages of this place in a new file. If the installer cannot list them, for example because the
-/// environment's pip is missing, the list contains what it has recorded. Returns `None` for places without packages, and
-/// for installers without such lists.
-///
-/// # Errors
-/// The file cannot be written.
+/// Writes a list of the packages at this place to a new file. If the installer fails, for example because pip is
+/// missing, the list contains the records. Returns `None` for places without packages and for installers without lists.
 pub(super) fn write(site: &Site, installed: Option<&InstalledPackages>) -> Result<Option<PathBuf>> {
     let recorded = || match site {
         Site::Conda(_) | Site::System | Site::NewEnvironment { .. } => None,
         _ => installed.map(|installed| installed.requirements().into_bytes()),
     };
     let text = site.list().and_then(|command| output_of(&command)).or_else(recorded).filter(|text| !text.is_empty());
-    // Root's HOME may belong to a user without privileges.
+    // Root's HOME may belong to another user.
     let dir = data_dir().filter(|dir| !is_root() || changeable_by_others(dir).is_none());
     let of_user = |text: &[u8]| write_into(&dir?.join("cudnn-doctor-packages"), text).ok();
     text.map(|text| of_user(&text).map_or_else(|| write_into(&private_dir()?, &text), Ok)).transpose()
 }
 
-/// Writes a new file into a directory that other users cannot change.
 fn write_into(dir: &Path, text: &[u8]) -> Result<PathBuf> {
     create_own_dir(dir)?;
     let mut file = tempfile::Builder::new().prefix("before-").suffix(".txt").tempfile_in(dir)?;
@@ -37,12 +32,10 @@ fn write_into(dir: &Path, text: &[u8]) -> Result<PathBuf> {
     Ok(file.keep().map_err(|error| error.error)?.1)
 }
 
-/// Creates a directory for a user without a home.
 fn private_dir() -> Result<PathBuf> {
     Ok(tempfile::Builder::new().prefix("cudnn-doctor-packages-").tempdir()?.keep())
 }
 
-/// Returns what a program writes to stdout, if it succeeds.
 fn output_of(command: &cudnn_cli::command::Command) -> Option<Vec<u8>> {
     let mut child = Command::new(&command.program);
     set_variables(&mut child, command);

@@ -1,5 +1,4 @@
-//! Determines the state of the user's shell after the plan's lines have been pasted, for the check that follows the
-//! steps.
+//! Determines the variables of the user's shell after the plan's lines are pasted, for the check after the steps.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,7 +8,7 @@ use cudnn_rules::context::Context;
 use cudnn_rules::plan::Plan;
 use cudnn_rules::remedy::Action;
 
-/// Returns the variables as they will be after the user pastes the plan's shell lines. `None` means unset.
+/// Returns the variables that change. `None` means unset.
 pub(crate) fn variables(plan: &Plan, context: &Context) -> Vec<(String, Option<OsString>)> {
     let mut variables: Vec<(String, Option<OsString>)> = Vec::new();
     for step in &plan.steps {

@@ -16,14 +16,12 @@ use super::run::{set_variables, use_cache};
 
 const DRY_RUN: &str = "--dry-run";
 
-/// The time between looks at a running installer.
+/// The polling interval for a running installer.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// Tries the installations that follow a removal, without changing anything. Leaves out programs that sudo starts, because
-/// only the step asks for the password. Returns the cache with what pip has downloaded, if the user keeps none.
-///
-/// # Errors
-/// The installer's reason, for example a missing network, or a constraint.
+/// Tries the installations that follow a removal with `--dry-run`, and returns the reason if the installer fails.
+/// Returns the cache with pip's downloads if the user has disabled caching. Programs started by sudo are skipped,
+/// because only the step requests the password.
 pub(super) fn rehearse(step: &Step) -> Result<Option<TempDir>, String> {
     let is_of_pip = |command: &&cudnn_cli::command::Command| {
         matches!(PackageManager::of(command), Some(PackageManager::Pip | PackageManager::Uv))
@@ -59,15 +57,15 @@ fn try_to_install(command: &cudnn_cli::command::Command, cache: Option<&Path>) -
         }
         running.join()
     });
-    // A program that cannot be started fails in the step, too, with a better message.
+    // The step reports this error with a better message.
     let Ok(Ok(output)) = output else { return Ok(()) };
     let text = String::from_utf8_lossy(&output.stderr);
-    // pip before 22.2 does not know the option, and names it. Without pip, Python has another error, and the step adds pip.
+    // pip before 22.2 rejects the option by name. A missing pip causes another error, and the step installs pip.
     let is_reason = |line: &&str| line.starts_with("ERROR:") || line.starts_with("error:") || line.contains('×');
     if output.status.success() || text.contains(DRY_RUN) || !text.lines().any(|line| is_reason(&line)) {
         return Ok(());
     }
-    // pip ends with the reason, and uv explains it in further lines.
+    // pip prints the reason last, and uv explains it in more lines.
     let reason: Vec<&str> = text.lines().skip_while(|line| !is_reason(line)).map(str::trim).collect();
     let reason = reason.join(" ").printable().to_string();
     Err(format!("nothing was removed, because the new packages cannot be installed: {reason}"))

@@ -1,4 +1,4 @@
-//! Lists the files, packages or drop-ins that a step removes, to request the user's consent.
+//! Lists what a step removes, to request the user's consent.
 
 use std::collections::BTreeSet;
 
@@ -7,13 +7,13 @@ use cudnn_rules::drop_in::command::DropInCommand;
 use cudnn_rules::packages::restore_python;
 use cudnn_rules::remedy::Action;
 
-/// Describes the items that an action removes. A package is left out if the same action reinstalls it in any version.
+/// Describes the items that an action removes, except packages that it installs again in any version.
 pub(crate) fn removed_by(action: &Action) -> Vec<String> {
     let mut removed: Vec<String> = match action {
         Action::Remove { paths, .. } => paths.iter().map(|path| path.printable()).collect(),
         Action::Packages(change) => {
             let packages = change.remove.iter().filter(|name| !change.installs(name)).cloned();
-            // No installer removes these records, so the doctor does it.
+            // The doctor itself removes these records.
             packages.chain(change.records_aside().iter().map(|aside| aside.before().printable())).collect()
         }
         Action::Python(root) => {

@@ -21,7 +21,6 @@ use super::installer::{started_by_env, variables_for};
 /// The polling interval for a running program.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// The destination of the installers' output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Output {
     Stdout,
@@ -29,19 +28,15 @@ pub(crate) enum Output {
     Stderr,
 }
 
-/// What the programs of a step share.
 pub(super) struct With<'a> {
     pub(super) output: Output,
-    /// The lock that they keep until they end.
+    /// The lock that the programs hold until they exit.
     pub(super) lock: Option<&'a File>,
-    /// The directory where pip keeps what it has downloaded, instead of the user's.
+    /// pip's cache for this step, instead of the user's.
     pub(super) cache: Option<&'a Path>,
 }
 
-/// Runs the programs of a line.
-///
-/// # Errors
-/// The first program that failed, with the reason.
+/// Runs the programs of a line until one fails.
 pub(super) fn run(line: &Line, with: &With<'_>) -> std::result::Result<(), String> {
     line.commands().try_for_each(|command| program(command, with))
 }
@@ -59,7 +54,7 @@ fn program(command: &cudnn_cli::command::Command, with: &With<'_>) -> std::resul
     let mut child = Command::new(&command.program);
     set_variables(&mut child, command);
     use_cache(&mut child, with.cache);
-    // apt-get has no terminal here to ask questions on. sudo does not pass on this process's variables.
+    // apt-get must run without a terminal, and sudo drops variables.
     let is_apt = |program: &OsStr| program == "apt-get" || program == "apt-mark";
     if command.program == "sudo" {
         ask_for_password()?;
@@ -72,8 +67,7 @@ fn program(command: &cudnn_cli::command::Command, with: &With<'_>) -> std::resul
     }
     child.args(&command.arguments).stdin(Stdio::null());
     if command.has("install") && (command.program == "apt-get" || command.has("apt-get")) {
-        // Otherwise apt-get may remove packages that conflict with the new one. The plan lists all packages that may
-        // be removed.
+        // Otherwise apt-get may remove packages outside the plan.
         child.arg("--no-remove");
     }
     keep_from_interruption(&mut child);
@@ -85,8 +79,8 @@ fn program(command: &cudnn_cli::command::Command, with: &With<'_>) -> std::resul
     if status.success() { Ok(()) } else { Err(format!("{name} {}", cudnn_os::child::failure(status))) }
 }
 
-/// Gives a program its variables. One of root reads nothing of other users: some installers obey settings in the working
-/// directory, and variables name files with code and settings.
+/// Sets the variables of a program. Root's programs run in the root directory, because some installers read settings
+/// from the working directory.
 pub(super) fn set_variables(child: &mut Command, command: &cudnn_cli::command::Command) {
     child.env_clear().envs(variables_for(command));
     if is_root() {
@@ -94,7 +88,6 @@ pub(super) fn set_variables(child: &mut Command, command: &cudnn_cli::command::C
     }
 }
 
-/// Makes pip use this directory as its cache.
 pub(super) fn use_cache(child: &mut Command, cache: Option<&Path>) {
     if let Some(cache) = cache {
         child.env("PIP_CACHE_DIR", cache).env_remove("PIP_NO_CACHE_DIR");
@@ -115,7 +108,7 @@ fn not_found(name: &str) -> String {
     }
 }
 
-/// Lets sudo ask for the password now. Later it runs in a background process group, which cannot read from the
+/// Lets sudo request the password now, because it later runs in a background process group without access to the
 /// terminal.
 fn ask_for_password() -> std::result::Result<(), String> {
     let is_ready = Command::new("sudo").args(["-n", "true"]).stdin(Stdio::null()).stderr(Stdio::null()).status();
@@ -129,9 +122,9 @@ fn ask_for_password() -> std::result::Result<(), String> {
     }
 }
 
-/// Runs a program with its output redirected to a file, and copies that file to the output while the program runs.
-/// With a pipe or a terminal, an installer would fail halfway when the reader exits or the doctor is killed. The first
-/// Ctrl-C prints a message, and the second one terminates the program.
+/// Runs a program with the output redirected to a file, and copies the file to the output. With a pipe or a terminal,
+/// an installer would fail halfway if the reader exits or the doctor is killed. The second Ctrl-C terminates the
+/// program.
 fn run_to_end(command: &mut Command, name: &str, output: Output) -> Result<ExitStatus> {
     let file = NamedTempFile::new()?;
     let written = file.reopen()?;
@@ -139,7 +132,7 @@ fn run_to_end(command: &mut Command, name: &str, output: Output) -> Result<ExitS
     let mut file = file.into_file();
     let mut noticed = 0;
     loop {
-        // Returning an error would leave the program running.
+        // An early return would leave the program running.
         let ended = child.try_wait().or_else(|_| child.wait().map(Some))?;
         copy(&mut file, output);
         match (ended, requests()) {

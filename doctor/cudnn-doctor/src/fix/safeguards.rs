@@ -1,5 +1,4 @@
-//! Refuses steps that would change files elsewhere, and steps that root would execute although another user can perform
-//! them.
+//! Refuses steps that would change files elsewhere, and steps that root would execute although another user can.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -24,7 +23,6 @@ use super::installer::{PackageManager, started_by_env};
 use super::sources::{UntrustedSource, foreign_source};
 use super::state::places;
 
-/// Returns why the doctor refuses to execute a step as the current user.
 pub(super) fn refusal(step: &Step) -> Option<String> {
     let of_place = match &step.action {
         Action::Packages(change) => refusal_of_place(change),
@@ -33,7 +31,7 @@ pub(super) fn refusal(step: &Step) -> Option<String> {
     of_place.or_else(|| if is_root() { refusal_for_root(step) } else { refusal_without_rights(step) })
 }
 
-/// Returns why the installer would fail after its downloads: this user may not change the packages.
+/// Returns why the installer would fail after the downloads, because this user lacks rights.
 fn refusal_without_rights(step: &Step) -> Option<String> {
     let Action::Packages(change) = &step.action else { return None };
     let own = commands(step).into_iter().filter(|command| command.program != "sudo");
@@ -46,7 +44,7 @@ fn refusal_without_rights(step: &Step) -> Option<String> {
     Some(explain_closed(&closed, belongs_to_user(&closed), &error))
 }
 
-/// Returns the directories below this directory of packages that contain files of the packages to change.
+/// Returns the directories that contain files of the packages to change.
 fn dirs_of_packages(change: &PackageChange, site: &Path) -> BTreeSet<PathBuf> {
     const MAX_LEN: u64 = 32 << 20;
     let mut dirs = BTreeSet::new();
@@ -68,7 +66,6 @@ fn dirs_of_packages(change: &PackageChange, site: &Path) -> BTreeSet<PathBuf> {
     dirs
 }
 
-/// Explains why this user may not change a directory, and what to do.
 fn explain_closed(dir: &Path, is_own: bool, error: &Error) -> String {
     let path = dir.printable();
     if error.kind() == ErrorKind::ReadOnlyFilesystem {
@@ -81,7 +78,7 @@ fn explain_closed(dir: &Path, is_own: bool, error: &Error) -> String {
     format!("this user may not change {path}: run `fix` as the user that it belongs to")
 }
 
-/// Returns why pip would change files elsewhere, or wait forever for the writer of a named pipe.
+/// Returns why pip would change files elsewhere, or wait forever for a named pipe.
 fn refusal_of_place(change: &PackageChange) -> Option<String> {
     let aside = change.records_aside();
     let reason = |path: &PathBuf| match path.metadata() {
@@ -101,11 +98,11 @@ fn refusal_of_place(change: &PackageChange) -> Option<String> {
     refused.or_else(|| change.refused_link())
 }
 
-/// Returns why root must not execute a step: another user can do it, or can change the code that it runs.
+/// Returns why root must not execute a step, because another user can do it or can change the code that it runs.
 fn refusal_for_root(step: &Step) -> Option<String> {
     let action = &step.action;
     let mut places = places(action);
-    // The owner of the directory controls the contents.
+    // The owner of a directory controls the contents.
     if matches!(action, Action::Remove { .. }) {
         places.retain_mut(|path| path.pop());
     }
@@ -124,7 +121,7 @@ fn refusal_for_root(step: &Step) -> Option<String> {
     let mut code: Vec<PathBuf> = commands.iter().copied().flat_map(programs_of).collect();
     for root in roots.iter().filter(|root| python_in(root).exists()) {
         code.extend([root.join("bin"), root.join("pyvenv.cfg"), python_in(root)]);
-        // A copied Python uses the standard library of the one that the environment was made from.
+        // A copied Python uses the standard library of the original.
         code.extend(setting(root, "home").map(|home| PathBuf::from(home).join("python3")));
     }
     // uv tries all Pythons on PATH.
@@ -135,7 +132,7 @@ fn refusal_for_root(step: &Step) -> Option<String> {
     let mut pythons: BTreeSet<PathBuf> = code.iter().filter(is_python).cloned().collect();
     pythons.extend(pythons.clone().iter().filter_map(|python| canonicalize(python).ok()));
     let has_python = !pythons.is_empty();
-    // conda, mamba and micromamba have their settings and libraries where they are installed.
+    // conda, mamba and micromamba store settings and libraries in their own prefix.
     let is_of_conda = |command: &&Command| PackageManager::of(command) == Some(PackageManager::Conda);
     let of_conda: Vec<PathBuf> = commands.iter().copied().filter(is_of_conda).flat_map(programs_of).collect();
     let of_conda = of_conda.into_iter().filter(|program| program.is_file());
@@ -143,7 +140,7 @@ fn refusal_for_root(step: &Step) -> Option<String> {
         pythons.into_iter().chain(of_conda).filter_map(|one| Some(one.parent()?.parent()?.to_owned())).collect();
     let mut trees: Vec<PathBuf> = prefixes.iter().flat_map(|prefix| code_below(prefix)).collect();
     trees.extend(roots.iter().flat_map(|root| code_below(root)));
-    // Root's Python also imports packages of HOME, which may belong to another user.
+    // Root's Python also imports packages from HOME, which may belong to another user.
     trees.extend(user_base().filter(|_| has_python).iter().flat_map(|base| code_below(base)));
     code.extend(user_base().filter(|_| has_python));
     code.extend(prefixes.iter().map(PathBuf::as_path).chain(roots.iter().copied()).flat_map(libraries_below));
@@ -160,14 +157,13 @@ fn refusal_for_root(step: &Step) -> Option<String> {
     })
 }
 
-/// Explains why root does not trust code, or the settings and packages of an installer, and what to do.
 fn explain_distrust(untrusted: &UntrustedSource, installer: Option<PackageManager>) -> String {
     let found_by =
         |what: &str| installer.map_or(String::new(), |installer| format!(", where {} finds {what}", installer.name()));
     let UntrustedSource { distrust, named_by } = untrusted;
     match distrust {
         Distrust::Changeable(path) => {
-            // The permissions of a directory such as `/tmp` are right.
+            // The permissions of a directory such as `/tmp` are correct.
             let is_sticky = path.symlink_metadata().is_ok_and(|metadata| is_sticky_of_root(&metadata));
             let (path, use_of_path) = (path.printable(), found_by("settings or packages"));
             let cause = named_by.as_deref().unwrap_or("the variable or the setting that leads there");
@@ -207,13 +203,12 @@ fn explain_distrust(untrusted: &UntrustedSource, installer: Option<PackageManage
     }
 }
 
-/// Returns the commands of a step.
 fn commands(step: &Step) -> Vec<&Command> {
     step.lines.iter().flat_map(Line::commands).collect()
 }
 
-/// Returns the programs that a command runs, the interpreters of those that are scripts, and the directories on PATH where
-/// another user could put a program that is found first.
+/// Returns the programs that a command runs, the interpreters of scripts, and the directories on PATH where other users
+/// could add a program.
 fn programs_of(command: &Command) -> Vec<PathBuf> {
     let named =
         [Some(command.program.as_os_str()), started_by_env(command).map(|(program, _)| program)].into_iter().flatten();
@@ -231,7 +226,7 @@ fn programs_of(command: &Command) -> Vec<PathBuf> {
     programs.flat_map(|program| interpreter(&program).into_iter().chain([program])).collect()
 }
 
-/// Returns the directories with the Python code of a prefix: the standard library, and packages of pip and Debian.
+/// Returns the directories with a prefix's Python code: the standard library, and packages of pip and Debian.
 fn code_below(prefix: &Path) -> Vec<PathBuf> {
     let roots = [prefix.to_owned(), prefix.join("local")];
     let libs = roots.iter().flat_map(|root| [root.join("lib"), root.join("lib64")]);
@@ -241,8 +236,7 @@ fn code_below(prefix: &Path) -> Vec<PathBuf> {
     libs.flat_map(|lib| entries(&lib)).filter(is_python).collect()
 }
 
-/// Returns the shared libraries in the directories from which a Python with this prefix loads its own, such as
-/// `lib/libpython3.12.so.1.0`, and these directories.
+/// Returns the directories from which a Python with this prefix loads shared libraries, and the libraries in them.
 fn libraries_below(prefix: &Path) -> Vec<PathBuf> {
     let dirs = ["lib", "lib64"].map(|name| prefix.join(name)).into_iter().filter(|dir| dir.is_dir());
     let is_library = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().contains(".so"));

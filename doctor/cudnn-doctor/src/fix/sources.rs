@@ -1,5 +1,5 @@
-//! Finds what pip, uv, conda and pixi read besides code: settings, and what settings name, for example constraints and directories with
-//! packages. Whoever can change one of these files decides which code an installation executes.
+//! Finds the settings that pip, uv, conda and pixi read, and the files and directories that these settings name. They
+//! decide which code an installation executes.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -17,7 +17,6 @@ use percent_encoding::percent_decode_str;
 use super::foreign::{Distrust, changeable_by_others, changed_below, temporary_changeable_by_others};
 use super::installer::{CERTIFICATES, PackageManager, TEMPORARY, adapted, variables};
 
-/// The maximum length of a file with settings in bytes.
 const MAX_LEN: u64 = 1 << 20;
 
 /// A source that root must not trust.
@@ -28,7 +27,6 @@ pub(super) struct UntrustedSource {
     pub(super) named_by: Option<String>,
 }
 
-/// A file or directory that an installer reads.
 struct InstallerInput {
     path: PathBuf,
     named_by: Option<String>,
@@ -40,7 +38,7 @@ impl InstallerInput {
     }
 }
 
-/// Returns the files with settings for Pythons, and roots of conda, with these prefixes.
+/// Returns the files with settings for Pythons and conda environments in these prefixes.
 fn files(installer: PackageManager, prefixes: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
     let roots = || prefixes.iter().cloned().collect::<Vec<_>>();
     match installer {
@@ -54,8 +52,7 @@ fn files(installer: PackageManager, prefixes: &BTreeSet<PathBuf>) -> Vec<PathBuf
     }
 }
 
-/// Returns why root must not trust the settings and packages that the installer reads when it runs these commands in the
-/// root directory.
+/// Returns why root must not trust the settings and packages that the installer reads in the root directory.
 pub(super) fn foreign_source(
     installer: PackageManager,
     commands: &[&Command],
@@ -73,11 +70,11 @@ pub(super) fn foreign_source(
     }
     let mut sources: Vec<InstallerInput> = Vec::new();
     sources.extend(files(installer, prefixes).into_iter().map(|path| InstallerInput { path, named_by: None }));
-    // Everything below such a directory that matters is among the files above.
+    // The files above include all settings in these directories.
     let is_read = |name: &str| installer.reads(name) && !CONDA_ROOTS.contains(&name);
     for (name, value) in variables.iter().filter(|(name, _)| is_read(name)) {
         let text = value.to_str().ok_or_else(not_utf8);
-        // conda replaces variables in its settings.
+        // conda expands variables in settings.
         let has_variable = |value: &&str| installer == PackageManager::Conda && value.contains('$');
         let text = text.and_then(|value| if has_variable(&value) { Err("contains `$`".to_owned()) } else { Ok(value) });
         match text.and_then(|value| paths_in(value, Path::new("/"))) {
@@ -88,7 +85,7 @@ pub(super) fn foreign_source(
     foreign_among(sources)
 }
 
-/// Returns why root must not trust the directory for temporary files or the certificates that this variable names.
+/// Returns why root must not trust the directory for temporary files, or the certificates, in this variable.
 fn foreign_place(name: &str, value: &OsStr) -> Option<UntrustedSource> {
     let distrust = if TEMPORARY.contains(&name) {
         temporary_changeable_by_others(Path::new(value)).map(Distrust::Changeable)
@@ -104,13 +101,12 @@ fn not_understood(source: String, reason: String) -> UntrustedSource {
     UntrustedSource { distrust: Distrust::NotUnderstood(source, reason), named_by: None }
 }
 
-/// Returns why root must not trust these files and directories, the paths that the files name, and the files below the
-/// directories.
+/// Returns why root must not trust these files and directories, the files that they name, or the files below them.
 fn foreign_among(mut sources: Vec<InstallerInput>) -> Option<UntrustedSource> {
     let (mut seen, mut dirs) = (BTreeSet::new(), Vec::new());
     while let Some(source) = sources.pop() {
         let InstallerInput { path, named_by } = &source;
-        // Installers take this device for a file without settings.
+        // Installers treat this device as a file without settings.
         if path == Path::new("/dev/null") || !seen.insert(path.clone()) {
             continue;
         }
@@ -136,10 +132,10 @@ fn foreign_among(mut sources: Vec<InstallerInput>) -> Option<UntrustedSource> {
     })
 }
 
-/// The reason why a local index or channel is not understood.
+/// The reason why a local index or channel is rejected.
 const PAGES: &str = "has pages or a list of packages, which may link to any file";
 
-/// Returns whether this directory is a local index of packages, or a local channel of conda.
+/// Returns whether the directory is a local package index or conda channel.
 fn has_pages(dir: &Path) -> bool {
     let has_page =
         |dir: &Path| ["index.html", "repodata.json", "repodata.json.zst"].iter().any(|page| dir.join(page).exists());
@@ -150,14 +146,11 @@ fn not_utf8() -> String {
     "is not UTF-8".to_owned()
 }
 
-/// Returns the text of a file with settings. Empty for packages and programs, which contain zero bytes unlike text, and for
-/// certificates: no installer accepts settings that start like them.
-///
-/// # Errors
-/// The reason why it is not known what the file names.
+/// Returns the text of a file with settings, or why it cannot be understood. Packages and programs, which contain zero
+/// bytes, count as empty. So do certificates, because all installers reject settings that start like them.
 fn text_of(file: &Path) -> Result<String, String> {
     const START_LEN: u64 = 8 << 10;
-    // The marks of UTF-16 and UTF-32, which contain zero bytes.
+    // The marks of text in UTF-16 and UTF-32, which contains zero bytes.
     const MARKS: [&[u8]; 3] = [&[0xff, 0xfe], &[0xfe, 0xff], &[0, 0, 0xfe, 0xff]];
     if file.to_string_lossy().to_ascii_lowercase().contains(".htm") {
         return Err(PAGES.to_owned());
@@ -169,7 +162,7 @@ fn text_of(file: &Path) -> Result<String, String> {
     }
     let bytes = read_bounded(file, MAX_LEN).map_err(|error| error.to_string())?;
     let text = String::from_utf8(bytes).map_err(|_| not_utf8())?;
-    // pip decodes a file as such a line says.
+    // pip uses the encoding that such a line declares.
     let mut declarations = text.lines().take(2).map(str::to_ascii_lowercase).filter(|line| line.contains("coding"));
     if declarations.any(|line| !line.contains("utf-8") && !line.contains("utf8")) {
         return Err("declares an encoding that is not known to be UTF-8".to_owned());
@@ -182,17 +175,13 @@ fn text_of(file: &Path) -> Result<String, String> {
     }
 }
 
-/// Returns the lines that are not comments.
 fn lines_of(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter(|line| !line.trim_start().starts_with(['#', ';']))
 }
 
-/// Returns everything in a text that an installer could take for a path: words and whole values, below this directory and
-/// below the root directory, as URLs such as `file:///x`, and below the home directory. Most of these paths do not exist.
-/// Such a path is harmless, because only root can create it if only root can change the directories above it.
-///
-/// # Errors
-/// The text names the home directory of a user.
+/// Returns everything in a text that an installer could take for a path, relative to this directory, to the root
+/// directory or to the home directory, or as a URL. Missing paths are harmless if only root can create them. Home
+/// directories of named users are an error.
 fn paths_in(text: &str, dir: &Path) -> Result<Vec<PathBuf>, String> {
     let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let mut paths: Vec<PathBuf> = Vec::new();
@@ -210,7 +199,7 @@ fn paths_in(text: &str, dir: &Path) -> Result<Vec<PathBuf>, String> {
             }
             paths.extend(word.find('/').and_then(|start| word.get(start..)).map(PathBuf::from));
         }
-        // Commands run in the root directory. The name of a setting is not a path.
+        // Commands run in the root directory.
         let value = line.split_once('=').map_or(line.as_str(), |(_, value)| value);
         paths.extend(words_in(value).into_iter().map(|word| Path::new("/").join(word)));
     }
@@ -226,7 +215,7 @@ fn words_in(line: &str) -> BTreeSet<String> {
     let pieces = values.flat_map(|value| value.split(SEPARATORS).chain([value]));
     // A fragment follows the path of a URL.
     let pieces = pieces.flat_map(|piece| [piece, piece.split('#').next().unwrap_or_default()]);
-    // Several paths are not one, unless it exists.
+    // Only an existing path may contain a space before a slash.
     let is_one = |piece: &&str| !piece.contains(" /") || Path::new(piece).exists();
     let words = pieces.flat_map(|piece| piece.split_whitespace().chain(Some(piece.trim()).filter(is_one)));
     // A value may follow the letter of an option.

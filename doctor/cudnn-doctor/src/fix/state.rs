@@ -12,16 +12,13 @@ use cudnn_rules::remedy::Action;
 /// This file changes whenever a system package is installed or removed.
 pub(super) const DPKG: &str = "/var/lib/dpkg/status";
 
-/// Identifies the version of a file or directory by its length, modification time and inode. The inode changes when
-/// the file is replaced. `None` means that the path does not exist.
+/// Identifies a version of a file or directory by length, modification time and inode. `None` for a missing path.
 type Stamp = Option<(u64, Option<SystemTime>, Option<u64>)>;
 
-/// The recorded files and directories by path.
 #[derive(Debug)]
 pub(super) struct State(BTreeMap<PathBuf, Stamp>);
 
 impl State {
-    /// Records the state of the files that this action changes.
     pub(super) fn of(action: &Action) -> State {
         let mut paths = places(action);
         match action {
@@ -46,17 +43,17 @@ impl State {
         State(paths.into_iter().map(|path| (path.clone(), stamp(&path))).collect())
     }
 
-    /// Returns whether a recorded file or directory has changed. New files change the directory that contains them.
+    /// Returns whether a recorded file or directory has changed. New files change their directory.
     pub(super) fn has_changed(&self) -> bool {
         self.0.iter().any(|(path, before)| stamp(path) != *before)
     }
 
-    /// Updates the state with the changes that a step itself made, so that any other difference counts as unexpected.
+    /// Accepts the changes that a step itself made.
     pub(super) fn after(&mut self, done: &Action) {
         let changed: Vec<PathBuf> = changed_by(done).iter().map(|path| real(path)).collect();
         for (path, before) in &mut self.0 {
             let place = real(path);
-            // Changing an entry also changes the directory that contains it.
+            // Changing an entry also changes the directory.
             if changed.iter().any(|changed| place.starts_with(changed) || changed.parent() == Some(&place)) {
                 *before = stamp(path);
             }
@@ -69,7 +66,6 @@ fn stamp(path: &Path) -> Stamp {
     Some((metadata.len(), metadata.modified().ok(), inode(path)))
 }
 
-/// Returns up to a limited number of files below a directory.
 fn below(dir: &Path) -> Vec<PathBuf> {
     const MAX: usize = 10_000;
     let mut all: Vec<PathBuf> = Vec::new();
@@ -90,14 +86,13 @@ pub(super) fn places(action: &Action) -> Vec<PathBuf> {
     match action {
         Action::Remove { paths, .. } => paths.clone(),
         Action::Packages(change) if change.site == Site::System => vec![DPKG.into()],
-        // ldconfig works with any libraries.
+        // ldconfig works with all libraries.
         Action::Variable(_) | Action::Inspect(_) | Action::Ldconfig => Vec::new(),
-        // If the place is unknown, assume that it can be anywhere.
+        // An unknown place can be anywhere.
         action => vec![action.place().unwrap_or(Path::new("/")).to_owned()],
     }
 }
 
-/// Returns the directories and files below which an action may have made changes.
 fn changed_by(action: &Action) -> Vec<PathBuf> {
     match action {
         // System packages can be anywhere.
@@ -110,7 +105,7 @@ fn changed_by(action: &Action) -> Vec<PathBuf> {
     }
 }
 
-/// Resolves symbolic links except in the last component, because one place can be named in two ways.
+/// Resolves symbolic links except in the last component.
 fn real(path: &Path) -> PathBuf {
     let dir = path.parent().and_then(|dir| canonicalize(dir).ok());
     match (dir, path.file_name()) {

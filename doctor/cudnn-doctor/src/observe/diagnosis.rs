@@ -1,4 +1,4 @@
-//! Makes a diagnosis: observations, findings and a plan.
+//! Makes a diagnosis from observations: findings and a plan.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,6 @@ use cudnn_rules::plan::{Check, Plan, PlanContext};
 
 use super::{framework_run, load_test, machine};
 
-/// The result of the check.
 pub(crate) struct Diagnosis {
     pub(crate) machine: Machine,
     /// The virtual environment of the working directory, if no environment is active.
@@ -25,27 +24,24 @@ pub(crate) struct Diagnosis {
     pub(crate) environment: Option<PathBuf>,
     /// The installation that the loader or the requested program would use.
     pub(crate) report: Option<InstallationReport>,
-    /// The layers that should be on in front of it and stay off.
+    /// Layers that are requested but stay off.
     pub(crate) layer_problems: Vec<String>,
     /// How the requested program finds the installation.
     pub(crate) program: Option<String>,
-    /// The output of the convolution, line by line.
+    /// The output lines of the convolution.
     pub(crate) convolution: Vec<String>,
-    /// The runs of the requested frameworks.
     pub(crate) runs: Vec<Run>,
-    /// With `verify`: the names of the libraries that were compared with a recorded sha256.
+    /// With `verify`: the names of libraries with a recorded sha256.
     pub(crate) verified: Option<Vec<&'static str>>,
     /// The findings, most severe first.
     pub(crate) findings: Vec<Finding>,
-    /// The plan that resolves the findings.
     pub(crate) plan: Plan,
-    /// Makes the findings again without running anything.
+    /// Repeats the checks without running programs.
     pub(crate) check: Box<Check>,
 }
 
-/// Runs the requested checks.
 pub(crate) fn diagnose(context: &Context, requested: &Requested, timeouts: &Timeouts) -> Diagnosis {
-    // The plan is tried on what was read.
+    // The plan is simulated on the facts that were read.
     Facts::active().unwrap_or_default().within(|| diagnose_by_facts(context, requested, timeouts))
 }
 
@@ -57,7 +53,7 @@ fn diagnose_by_facts(context: &Context, requested: &Requested, timeouts: &Timeou
         .as_ref()
         .filter(|_| program.how.is_some())
         .map(|report| (report.dir.as_path(), report.package.as_ref().is_some_and(Package::is_cudnn)));
-    // What a program does after the steps is not known, and neither are the contents of new files.
+    // The simulation knows neither the contents of new files nor the behavior of programs.
     let by_reading =
         Requested { load: false, convolution: false, verify: false, frameworks: Vec::new(), ..requested.clone() };
     let (again, timeouts) = (context.again(), *timeouts);

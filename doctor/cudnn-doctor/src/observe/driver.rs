@@ -9,10 +9,9 @@ use cudnn_cli::subprocess::{self, Ended, Timeouts};
 use cudnn_os::child::end_with_parent;
 use cudnn_rules::driver::LIBRARY;
 
-/// The hidden subcommand for the child process.
 pub(crate) const COMMAND: &str = "internal-driver";
 
-/// Returns a driver fault if it explains why a process ended after loading the driver along with other libraries.
+/// Returns a fault of the driver that explains why a process with cuDNN failed.
 pub(crate) fn fault(ended: &Ended, timeouts: &Timeouts) -> Option<String> {
     let step = ended.step.as_ref()?;
     if step.is_of_driver() {
@@ -23,14 +22,14 @@ pub(crate) fn fault(ended: &Ended, timeouts: &Timeouts) -> Option<String> {
     Some(format!("a process that only opened {LIBRARY}, the driver's library, {failure}"))
 }
 
-/// Runs in the child process: opens the driver's library without initializing the driver.
+/// Runs in the child process. Opens the driver's library without initializing it.
 pub(crate) fn run_child() -> ExitCode {
     end_with_parent();
     open();
     ExitCode::SUCCESS
 }
 
-/// Opens the driver's library as a step of this process. Returns whether it could be loaded.
+/// Returns whether the driver's library can be loaded.
 pub(crate) fn open() -> bool {
     begin(Work::OpenDriver, format!("opened {LIBRARY}"));
     Gpu::has_driver()

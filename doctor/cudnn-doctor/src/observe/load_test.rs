@@ -1,7 +1,7 @@
-//! Loads cuDNN in a child process. `cudnn_rules` derives the findings from what the child sends.
+//! Loads cuDNN in a child process, which sends every step and failure to the parent.
 //!
-//! The child starts the driver first, so that a driver crash is not blamed on cuDNN. It sends every step and failure to
-//! the parent. Standard output is reserved for the convolution and for libraries that print.
+//! The child starts the driver first, so that a driver crash is not blamed on cuDNN. Libraries may print to standard
+//! output.
 
 use cudnn_cli::child_report::{Work, begin, send};
 use cudnn_cli::escape::Printable;
@@ -38,7 +38,6 @@ use serde_json::json;
 use super::driver;
 use crate::demo;
 
-/// The hidden subcommand that runs this test in a child process.
 pub(crate) const COMMAND: &str = "internal-load";
 
 /// The functions that compare a library's version with graph's.
@@ -49,10 +48,8 @@ const VERSION_CHECKS: &[(Library, Function)] = &[
     (Library::Adv, Function::CudnnAdvVersionCheck),
 ];
 
-/// The prefix of help texts printed by the demo.
 const HELP_PREFIX: &str = "help: ";
 
-/// Loads the cuDNN in this directory in a child process.
 pub(super) fn load(report: &InstallationReport, parts: &Parts, timeouts: &Timeouts) -> LoadTest {
     if !CAN_LOAD {
         let help = format!("{STATIC_HELP}; `{} check --no-load` only reads files", doctor());
@@ -79,8 +76,8 @@ pub(super) fn load(report: &InstallationReport, parts: &Parts, timeouts: &Timeou
     }
 }
 
-/// Runs in the child process: loads all sub-libraries and calls their version checks, then runs the convolution. With a
-/// GPU this creates a CUDA context.
+/// Runs in the child process: loads and checks all sub-libraries, then runs the convolution, which creates a CUDA
+/// context.
 pub(crate) fn run_child(dir: &Path, parts: &Parts) -> ExitCode {
     end_with_parent();
     if parts.driver {
@@ -109,8 +106,7 @@ fn start_driver() {
     }
 }
 
-/// Reports that ld.so cannot load the driver's library. cuDNN is not at fault, even if one of its libraries needs the
-/// driver.
+/// Reports that ld.so cannot load the driver's library. cuDNN is not at fault, even if its libraries need the driver.
 fn report_damaged_driver(message: &str) {
     let text = format!("the driver's library cannot be loaded: {message}");
     report_failure(DRIVER, &text, Vec::new(), DAMAGED_HELP);
@@ -121,7 +117,7 @@ fn load_and_check(dir: &Path, parts: &Parts) {
     if let Err(error) = Options::new().path(dir).load() {
         return report_load_error(&error);
     }
-    // Each call loads a sub-library and compares its version with graph's.
+    // Each call loads a sub-library and compares the version with graph's.
     for (library, function) in VERSION_CHECKS {
         begin(Work::Load, format!("loaded {library}"));
         // SAFETY: all functions in the table have this type.
@@ -150,8 +146,7 @@ fn load_and_check(dir: &Path, parts: &Parts) {
     }
 }
 
-/// Opens the CUDA libraries that cuDNN opens later, and looks up one function of each that cuDNN calls. Returns whether
-/// all of them are usable.
+/// Opens the CUDA libraries that cuDNN opens later, and looks up one function in each. Returns whether all are usable.
 fn open_cuda(files: &[PathBuf]) -> bool {
     let mut are_usable = true;
     for (index, file) in files.iter().enumerate() {
@@ -171,8 +166,8 @@ fn open_cuda(files: &[PathBuf]) -> bool {
     are_usable
 }
 
-/// Makes cuDNN register the engines. During registration, cuDNN compares the versions of the libraries it opens by
-/// name, which cannot be read from the files.
+/// Makes cuDNN register the engines. Only then does it compare the versions of the libraries that it opens by name,
+/// because their files contain no version.
 fn register_engines(dir: &Path) {
     begin(Work::Load, "registered cuDNN's engines");
     let preload = Preload::new().options(Options::new().path(dir)).libraries(&[]);
@@ -201,11 +196,11 @@ fn messages_of_cudnn(text: &str) -> Vec<String> {
     text.lines().map(|line| format!("cuDNN's message: {line}")).collect()
 }
 
-/// Opens the libraries without a version check, as cuDNN does, and calls a function of NVIDIA's shim.
+/// Opens the other libraries as cuDNN does, without a version check, and calls a function of NVIDIA's shim.
 fn open_others(dir: &Path) {
     let path = |library: Library| dir.join(library.file_name());
     let version = identify(&path(Library::Graph), Library::Graph).ok().and_then(|graph| graph.version);
-    // cuDNN ignores libraries left over from a newer release. Unusable files are already reported.
+    // cuDNN ignores libraries left over from a newer release.
     let is_opened = |library: &Library| {
         let is_checked = VERSION_CHECKS.iter().any(|(checked, _)| checked == library);
         let is_in_release = version.is_some_and(|version| has_library(version, *library));
@@ -213,7 +208,6 @@ fn open_others(dir: &Path) {
     };
     for library in Library::ALL.iter().copied().filter(is_opened) {
         let file = path(library);
-        // The drop-in is itself a loader.
         if cudnn_file::is_drop_in(&file) {
             continue;
         }
@@ -228,7 +222,7 @@ fn open_others(dir: &Path) {
     }
 }
 
-/// Calls a function of NVIDIA's shim, which opens graph by name and so reuses the one already loaded.
+/// Calls a function of NVIDIA's shim, which opens graph by name and so reuses the loaded one.
 fn call_shim(shim: cudnn_os::libraries::Library, file: &Path) {
     begin(Work::Load, format!("called cudnnGetVersion in {}", Library::Shim));
     let Some(function) = shim.symbol(c"cudnnGetVersion") else {
@@ -241,7 +235,6 @@ fn call_shim(shim: cudnn_os::libraries::Library, file: &Path) {
     unsafe { get_version() };
 }
 
-/// Opens a library as cuDNN does. Returns the system's error message on failure.
 fn open(file: &Path) -> Result<cudnn_os::libraries::Library, String> {
     let open = if IS_WINDOWS { cudnn_os::libraries::Library::open } else { cudnn_os::libraries::Library::open_lazily };
     // SAFETY: running library initializers is the purpose of this child process.
@@ -292,7 +285,7 @@ fn report_load_error(error: &LoadError) {
     }
 }
 
-/// Reports that ld.so cannot open a cuDNN library, and which file ld.so blames.
+/// Reports that ld.so failed to open a cuDNN library, and the file that ld.so blames.
 fn report_dlopen_error(library: &Path, text: &str, message: &str, help: &str) {
     // Some cuDNN libraries are linked to the driver.
     if foreign_library::is_driver(message) {

@@ -1,5 +1,4 @@
-//! Queries NVML in a child process, because the file could be any library with NVML's name. NVML answers without creating
-//! a CUDA context.
+//! Queries NVML in a child process, because any library may be called NVML. NVML works without a CUDA context.
 
 use std::ffi::OsStr;
 use std::process::ExitCode;
@@ -16,21 +15,17 @@ use serde_json::{Value, json};
 
 use super::nvml::Nvml;
 
-/// The hidden subcommand that runs the query in a child process.
 pub(crate) const COMMAND: &str = "internal-machine";
 
-/// The key of the child's answer.
 const ANSWER: &str = "nvml";
 
-/// The maximum number of GPUs to query.
 const MAX_GPUS: u32 = 1024;
 
-/// Looks up the driver's library and queries NVML.
 pub(crate) fn detect(host: &Host, timeouts: &Timeouts) -> Machine {
     Machine::detect(host, || query_nvml(timeouts))
 }
 
-/// Returns the answer of the child process, or why it is missing.
+/// Returns the child's answer, or why it is missing.
 fn query_nvml(timeouts: &Timeouts) -> Result<Value, QueryError> {
     if !CAN_LOAD {
         return Ok(Value::Null);
@@ -53,7 +48,6 @@ fn query_nvml(timeouts: &Timeouts) -> Result<Value, QueryError> {
     }
 }
 
-/// Runs in the child process: queries NVML and sends the answer.
 pub(crate) fn run_child() -> ExitCode {
     end_with_parent();
     begin(Work::QueryNvml, format!("opened {NVML} and queried it"));

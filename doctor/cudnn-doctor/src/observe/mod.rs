@@ -1,5 +1,4 @@
-//! Observes what only processes show: whether the driver answers, cuDNN loads, and frameworks run. `cudnn_rules` derives
-//! the findings.
+//! Observes what only processes show: whether the driver answers, cuDNN loads, and frameworks run.
 
 pub(crate) mod diagnosis;
 pub(crate) mod driver;

@@ -1,6 +1,4 @@
-//! Queries NVML for the driver version, along with the GPUs.
-//!
-//! Called only in a child process, because the file could be any library with NVML's name.
+//! Queries the driver version and the GPUs, only in a child process, because any library may have NVML's name.
 
 use std::ffi::{CStr, OsStr, c_char};
 
@@ -22,7 +20,7 @@ impl Nvml {
         }
     }
 
-    /// Returns the driver version, or an error if the text is not UTF-8.
+    /// Returns the driver version, or an error for invalid UTF-8.
     pub(super) fn driver_version(&self) -> Option<Result<String, std::str::Utf8Error>> {
         let function = self.0.nvmlSystemGetDriverVersion.as_ref().ok()?;
         // SAFETY: the function writes at most the given number of bytes.

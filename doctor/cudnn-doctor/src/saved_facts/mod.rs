@@ -1,5 +1,5 @@
-//! Saves the facts behind a report to a file, so that `check --facts` can reproduce the report on any machine
-//! with the same operating system and processor.
+//! Saves the facts behind a report, so that `check --facts` can reproduce it on machines with the same system and
+//! processor.
 
 mod names;
 
@@ -20,41 +20,30 @@ const FORMAT: u32 = 1;
 /// The maximum file size in bytes.
 const MAX_LEN: u64 = 256 << 20;
 
-/// The operating system of this build. Reports can only be reproduced by a doctor for the same system.
 const SYSTEM: &str = std::env::consts::OS;
 const PROCESSOR: &str = std::env::consts::ARCH;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// A file of saved facts.
 #[derive(Serialize, Deserialize)]
 struct Document {
-    /// See [`FORMAT`].
     saved_facts: u32,
-    /// The version of the doctor that saved the facts.
     doctor: String,
-    /// `linux` or `windows`.
     system: String,
-    /// `x86_64` or `aarch64`.
     processor: String,
-    /// The options of `check`.
     #[serde(with = "cudnn_probe::facts::Portable")]
     options: Vec<OsString>,
     facts: Value,
 }
 
-/// Facts read from a file.
 pub(crate) struct SavedFacts {
     pub(crate) facts: Facts,
-    /// The options of the `check` command that saved them.
+    /// The options of the `check` command.
     pub(crate) options: Vec<OsString>,
-    /// The version of the doctor that saved them, if it differs from this one.
+    /// The version of the doctor that saved the facts, if it differs from this one.
     pub(crate) other_version: Option<String>,
 }
 
-/// Creates a file for facts. On Linux, only the current user can read it.
-///
-/// # Errors
-/// The reason, as a sentence about the file.
+/// Creates a file for facts, which only the current user can read on Linux. An error is a sentence about the file.
 pub(crate) fn create(file: &Path) -> Result<File, String> {
     create_new(file).map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => format!("{} exists already: name a new file", file.printable()),
@@ -62,11 +51,7 @@ pub(crate) fn create(file: &Path) -> Result<File, String> {
     })
 }
 
-/// Writes facts. User names and the host name are replaced unless `with_names` is set. Passwords in URLs are always
-/// removed.
-///
-/// # Errors
-/// An error of the operating system.
+/// Writes facts without passwords in URLs. User names and the host name are replaced unless `with_names` is set.
 pub(crate) fn save(mut output: File, facts: &Facts, options: &[OsString], with_names: bool) -> std::io::Result<()> {
     let document = Document {
         saved_facts: FORMAT,
@@ -84,7 +69,7 @@ pub(crate) fn save(mut output: File, facts: &Facts, options: &[OsString], with_n
     output.write_all(with_line_for_each_answer(&value).as_bytes())
 }
 
-/// Formats the document as JSON with one answer on a line, so that people can read and compare files.
+/// Formats the document as JSON with one answer per line, so that people can read and compare files.
 fn with_line_for_each_answer(document: &Value) -> String {
     let object = |value: &Value, indent: &str, line: &dyn Fn(&str, &Value) -> String| {
         let lines = value.as_object().into_iter().flatten().map(|(key, value)| line(key, value));
@@ -100,10 +85,7 @@ fn with_line_for_each_answer(document: &Value) -> String {
     object(document, "", &part) + "\n"
 }
 
-/// Reads a file of saved facts.
-///
-/// # Errors
-/// The reason why this doctor cannot use the file, as a sentence about the file.
+/// Reads a file of saved facts. An error is a sentence about the file.
 pub(crate) fn read(file: &Path) -> Result<SavedFacts, String> {
     let name = file.printable();
     let bytes = cudnn_probe::read_bounded(file, MAX_LEN).map_err(|error| format!("cannot read {name}: {error}"))?;

@@ -8,11 +8,9 @@ use serde_json::{Map, Value};
 /// Parent directories of home directories, in lower case.
 const HOMES: [&str; 4] = ["/home/", "/users/", "\\users\\", "/var/home/"];
 
-/// Variables that contain user names.
 const USERS: [&str; 4] = ["USER", "LOGNAME", "USERNAME", "SUDO_USER"];
 
-/// Words that commonly occur in paths or do not identify a person, one on a line. They are replaced only as the name of a
-/// home directory.
+/// Words that are common in paths or shared by many people. They are replaced only as the name of a home directory.
 const PUBLIC: &str = include_str!("public_names.txt");
 
 fn is_public(name: &str) -> bool {
@@ -35,7 +33,7 @@ pub(super) fn remove_passwords(document: &mut Value) {
     });
 }
 
-/// Strips the scheme and potentially secret parts from a URL.
+/// Removes potentially secret parts and the scheme of a URL.
 fn without_password(url: &str) -> String {
     let url = url.split('?').next().unwrap_or_default();
     let authority = url.split('/').next().unwrap_or_default();
@@ -86,7 +84,6 @@ pub(super) fn replace(document: &mut Value) {
     });
 }
 
-/// Returns the names of home directories in a text.
 fn names_below_homes(text: &str) -> Vec<&str> {
     let lower = text.to_ascii_lowercase();
     let mut names = Vec::new();
@@ -101,7 +98,7 @@ fn names_below_homes(text: &str) -> Vec<&str> {
     names
 }
 
-/// Replaces whole-word occurrences of a name. A common word is replaced only as the name of a home directory.
+/// Replaces whole words. A common word is replaced only as the name of a home directory.
 fn replace_name(text: &str, name: &str, new: &str) -> String {
     let is_public = is_public(name);
     let mut result = String::new();
@@ -129,7 +126,7 @@ fn is_of_word(c: Option<char>) -> bool {
     c.is_some_and(char::is_alphanumeric)
 }
 
-/// Transforms texts that come from the machine: options, question subjects and answers.
+/// Transforms texts of the machine: options, question subjects and answers.
 fn change_texts(document: &mut Value, change: &impl Fn(&str) -> String) {
     if let Some(options) = document.get_mut("options") {
         change_answer(options, change);
@@ -144,7 +141,7 @@ fn change_texts(document: &mut Value, change: &impl Fn(&str) -> String) {
     }
 }
 
-/// Transforms the texts in an answer. Object keys are defined by this program and stay unchanged.
+/// Transforms the texts in an answer. Object keys are names in this program.
 fn change_answer(answer: &mut Value, change: &impl Fn(&str) -> String) {
     match answer {
         Value::String(text) => *text = change(text),
@@ -154,7 +151,6 @@ fn change_answer(answer: &mut Value, change: &impl Fn(&str) -> String) {
     }
 }
 
-/// Visits the texts that [`change_texts`] transforms.
 fn each_text(document: &Value, look: &mut impl FnMut(&str)) {
     let look = RefCell::new(look);
     change_texts(&mut document.clone(), &|text| {

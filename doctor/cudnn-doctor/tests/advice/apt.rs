@@ -1,5 +1,4 @@
-//! Checks that apt-get accepts the printed commands for Debian packages. A test repository and apt-get's simulation
-//! mode replace the real system.
+//! Checks that apt-get accepts the printed commands, with a test repository and the simulation mode.
 
 use std::path::Path;
 use std::process::Command;
@@ -22,8 +21,7 @@ fn dpkg_deb(repository: &Path, name: &str, version: &str) {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// Returns a line for every package that the command would install, remove or configure, such as `Inst libcublas-12-9
-/// ...`.
+/// Returns a line such as `Inst libcublas-12-9 ...` for every package to install, remove or configure.
 fn simulate(root: &Path, command: &cudnn_cli::command::Command) -> String {
     let output = Command::new("sh")
         .args(["-c", &command.to_string()])
@@ -67,7 +65,6 @@ fn apt_get_accepts_the_commands_for_system_packages() {
         );
     }
     std::fs::write(path("repository/Packages"), index).unwrap();
-    // The system has an older cuDNN for CUDA 12 and a cuDNN for CUDA 13.
     let installed = |name: &str, version: &str| {
         format!(
             "Package: {name}\nStatus: install ok installed\nVersion: {version}\nArchitecture: all\n\
@@ -90,7 +87,7 @@ fn apt_get_accepts_the_commands_for_system_packages() {
     assert!(update.status.success(), "{update:?}");
     let package = |name: &str, version: &str| Package::new(Installer::Dpkg, name, Some(version), "/");
     let (old, cu13) = (package("libcudnn9-cuda-12", "9.10.2.21-1"), package("libcudnn9-cuda-13", "9.19.0.56-1"));
-    // The command must not prompt, because it may run without a terminal.
+    // The command must not prompt, because there may be no terminal.
     let dpkg = format!("{conf}Dir::Bin::dpkg \"/bin/true\";\nDebug::NoLocking \"true\";\n");
     std::fs::write(path("apt.conf"), dpkg).unwrap();
     let commands = |change: Option<packages::PackageChange>| change.unwrap().commands().unwrap();
@@ -102,7 +99,7 @@ fn apt_get_accepts_the_commands_for_system_packages() {
     std::fs::write(path("apt.conf"), conf + "APT::Get::Simulate \"true\";\n").unwrap();
     let again = "Inst libcudnn9-cuda-12 [9.10.2.21-1] (9.10.2.21-1";
     let cases = [
-        // The command must install the exact version, although the repository also offers a newer release.
+        // The repository also offers a newer release.
         (commands(packages::reinstall(&old)), again),
         (commands(packages::upgrade(&old, "9.19")), "Inst libcudnn9-cuda-12 [9.10.2.21-1] (9.19.0.56-1"),
         (commands(packages::install_for_system(Component::Cudnn, 13)), ""),

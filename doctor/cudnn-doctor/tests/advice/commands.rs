@@ -1,4 +1,4 @@
-//! Tests the commands that `packages` returns for every installer, case by case.
+//! Tests the commands of `packages` for every installer.
 
 use cudnn_frameworks::installation::{Installer, Package};
 use cudnn_probe::Component;
@@ -24,7 +24,7 @@ fn each_installer_changes_its_own_packages() {
         package(Installer::Dpkg, "libcudnn9-cuda-13", "9.28.0.42-1"),
     );
     let two = [wheel("nvidia-cudnn-cu12", "9.10"), wheel("nvidia-cudnn-cu13", "9.28")];
-    // An interrupted upgrade left the older version's record behind.
+    // An interrupted upgrade leaves the older record behind.
     let twice = [wheel("nvidia-cudnn-cu12", "9.10"), wheel("nvidia-cudnn-cu12", "9.28")];
     let jit = [wheel("nvidia-cudnn-jit-cu12", "9.19")];
     let cases = || {
@@ -55,7 +55,7 @@ fn each_installer_changes_its_own_packages() {
                 replace(&jit, Component::Cudnn, 11),
                 "PIP install nvidia-cudnn-cu11 && PIP uninstall --yes nvidia-cudnn-jit-cu12",
             ),
-            // NVIDIA does not publish these packages.
+            // NVIDIA publishes no such packages.
             (replace(&jit, Component::CudnnJit, 11), ""),
             (replace(&jit, Component::Cudnn, 14), ""),
             (replace(&[wheel("torch", "2.2.0")], Component::Cudnn, 13), ""),
@@ -83,7 +83,7 @@ fn each_installer_changes_its_own_packages() {
             assert_eq!(line(change.clone()), expected.replace("PIP", "/env/bin/python3 -I -m pip"), "{change:?}");
         }
     });
-    // Without the environment, another Python's pip would change the wrong packages.
+    // Otherwise the pip of a different Python would run.
     assert_eq!(reinstall(&wheel("nvidia-cudnn-cu12", "9.28.0.42")), None);
 }
 
@@ -117,7 +117,6 @@ fn a_wheel_that_pip_has_recorded_is_reinstalled() {
         (Component::Cublas, 12, "--force-reinstall --no-deps nvidia-cublas-cu12==12.9.1.4"),
         (Component::Cublas, 13, "pip install 'nvidia-cublas==13.*'"),
         (Component::Nvrtc, 13, "--force-reinstall --no-deps nvidia-cuda-nvrtc==13.0.48"),
-        // The recorded package is for CUDA 13.
         (Component::Nvrtc, 14, "pip install 'nvidia-cuda-nvrtc==14.*'"),
         (Component::Cudart, 12, "pip install nvidia-cuda-runtime-cu12"),
     ] {
@@ -126,8 +125,8 @@ fn a_wheel_that_pip_has_recorded_is_reinstalled() {
     }
 }
 
-/// Returns the commands that install a package in an environment made of these files: `NAME`, `NAME=TEXT` or
-/// `NAME->TARGET`. `$` is the root directory, and the environment is somewhere below it.
+/// Returns the commands that install a package in an environment of these files: `NAME`, `NAME=TEXT` or `NAME->TARGET`.
+/// `$` is the root directory, which contains the environment.
 fn commands(files: &[&str], environment: &str) -> String {
     let world = TempDir::new();
     let root = world.path().to_str().unwrap();
@@ -155,21 +154,21 @@ fn commands_use_the_pip_of_the_environment() {
             "",
             "$/bin/python3 -E $/lib/python3.12/site-packages/pip install --break-system-packages x",
         ),
-        // Virtual environments belong to the user rather than the distribution. Some are created by uv.
+        // Virtual environments belong to the user, not to the distribution.
         (
             &VENV,
             &["lib/python3.12/EXTERNALLY-MANAGED", "lib/python3.12/site-packages/pip/x"],
             "",
             "$/bin/python3 -I -m pip install x",
         ),
-        // ensurepip belongs to the Python that created the environment.
+        // The Python that created the environment has ensurepip.
         (
             &HOME,
             &["lib/python3.12/x", "base/lib/python3.12/ensurepip/x"],
             "",
             "$/bin/python3 -I -m ensurepip && $/bin/python3 -I -m pip install x",
         ),
-        // ensurepip is a no-op while the record of a deleted pip exists.
+        // ensurepip is a no-op while a deleted pip is recorded.
         (
             &HOME,
             &["lib/python3.12/site-packages/pip-23.2.dist-info/x", "base/lib/python3.12/ensurepip/x"],
@@ -185,11 +184,11 @@ fn commands_use_the_pip_of_the_environment() {
             "pip --python $/bin/python3 install x",
         ),
         (&VENV[..1], &["pyvenv.cfg=uvx = 0.9"], "", "pip --python $/bin/python3 install x"),
-        // Packages in the user's site directory, or packages that belong to a Python installed elsewhere.
+        // The packages are in the user's site directory, or belong to a Python elsewhere.
         (&[], &[".local/lib/python3.99/site-packages/x"], ".local", ""),
         (&[], &["lib/python3.99/dist-packages/x"], "", ""),
         (&[], &[".local/lib/python3.99/site-packages/x", "lib/python3.99/x"], "", ""),
-        // Debian's pip installs packages below /usr/local.
+        // Debian's pip installs into /usr/local.
         (
             &["usr/bin/python3", "usr/lib/python3/dist-packages/pip/x"],
             &["usr/local/lib/python3.11/dist-packages/x", "usr/lib/python3.11/EXTERNALLY-MANAGED"],
@@ -202,7 +201,7 @@ fn commands_use_the_pip_of_the_environment() {
             "usr/local",
             "$/usr/bin/python3.11 -E $/usr/lib/python3/dist-packages/pip install x",
         ),
-        // The packages were installed for a different Python version than the environment's current one.
+        // The packages are for a different Python version.
         (
             &["bin/python3.12", "bin/python3->python3.12", "pyvenv.cfg"],
             &["lib/python3.11/site-packages/x"],
@@ -210,7 +209,7 @@ fn commands_use_the_pip_of_the_environment() {
             "$/bin/python3 -I -m pip install x",
         ),
         (&[], &["nvidia/cudnn/lib/x"], "", ""),
-        // This Python has no pip: another version has, and apt-get installs none outside of /usr.
+        // Only another version has pip, and apt-get installs only in /usr.
         (
             &["usr/bin/python3", "usr/lib/python3/dist-packages/y"],
             &["usr/local/lib/python3.99/dist-packages/x", "usr/lib/python3.99/x"],
@@ -228,7 +227,6 @@ fn commands_use_the_pip_of_the_environment() {
     }
 }
 
-/// Returns the commands that install a package with the files of this machine and these changes.
 fn commands_after(site: Site, changes: Changes) -> String {
     Facts::recorder().after(changes).within(|| line(Some(PackageChange::of(site).install(["nvidia-x".to_owned()]))))
 }
@@ -254,7 +252,7 @@ fn no_command_uses_a_pip_that_is_missing() {
             assert_eq!(commands_after(site.clone(), changes), "", "{site:?}");
         }
     }
-    // ensurepip and apt-get install pip, and without a Python on PATH, apt-get installs Python too.
+    // ensurepip and apt-get install pip. Without a Python on PATH, apt-get also installs Python.
     for (file, site, expected) in [
         (
             "base/lib/python3.12/ensurepip/x",

@@ -1,4 +1,4 @@
-//! Follows plans for conda environments. A stand-in for conda installs cuDNN's stand-ins with records like conda's.
+//! Follows plans for conda environments, with a stand-in that installs fake packages with conda's records.
 
 use cudnn_probe::Library;
 use serde_json::Value;
@@ -9,7 +9,7 @@ use crate::random::{codes, steps, wrong};
 use crate::world::World;
 use crate::{CU12, CU13};
 
-/// Installs the newest cuDNN for the CUDA release that a specification or a record selects, with what it needs.
+/// Installs the newest cuDNN with dependencies, for the CUDA release of a specification or record.
 const CONDA: &str = r#"#!/usr/bin/env python3
 import glob, json, os, shutil, sys
 words = iter(sys.argv[2:])
@@ -42,7 +42,7 @@ for name, version, library in [("cuda-version", f"{major}.2", None), ("libcublas
     json.dump(record, open(f"{prefix}/conda-meta/{name}-{version}-h1_0.json", "w"))
 "#;
 
-/// Returns a machine with an active conda environment that contains cuDNN for CUDA 12.
+/// Returns a machine with cuDNN for CUDA 12 in an active conda environment.
 fn world() -> World {
     let world = World::new("env", false).with_wheels(wheels().path());
     let (home, root) = (world.home().to_owned(), world.home().join("conda"));
@@ -62,7 +62,7 @@ fn world() -> World {
     world
 }
 
-/// Returns the plan, which must leave what it promises, and no second plan.
+/// Follows and returns the plan, which must keep its promises.
 fn follow(world: &World, code: &str, options: &[&str]) -> Vec<String> {
     let report = world.report_after("sh", "", options);
     assert!(wrong(&report).contains(code), "{report:#}");
@@ -79,12 +79,11 @@ fn plans_for_conda_are_verified() {
     std::fs::remove_file(broken.home().join("conda/lib").join(Library::Ops.file_name())).unwrap();
     let plan = follow(&broken, "C012", &[]);
     assert!(plan[0].contains("--force-reinstall"), "{plan:?}");
-    // The packages for a different CUDA release include all that cuDNN needs.
     let plan = follow(&world(), "C018", &["--cuda", "13"]);
     assert!(plan.len() == 1 && plan[0].ends_with("cudnn cuda-version=13"), "{plan:?}");
 }
 
-/// The change would also take cuDNN for CUDA 12 from a framework that pip has installed.
+/// A framework of pip uses the cuDNN for CUDA 12.
 #[test]
 fn a_plan_for_conda_that_breaks_a_framework_is_refused() {
     let world = world();

@@ -1,5 +1,5 @@
-//! Executes the commands that findings about frameworks print. Stand-in wheels copy the names, requirements, run paths
-//! and version files of the real ones.
+//! Executes the commands of findings about frameworks. Stand-in wheels have the names, requirements, run paths and
+//! version files of the real ones.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -14,7 +14,7 @@ const BESIDE: &str = "$ORIGIN/../../nvidia/cudnn/lib:$ORIGIN/../../nvidia/cublas
 const PJRT: &str = "jax_plugins/xla_cuda12/xla_cuda_plugin.so";
 const PROVIDER: &str = "onnxruntime/capi/libonnxruntime_providers_cuda.so";
 
-/// Tries to load the CUDA provider in the same way as ONNX Runtime.
+/// Loads the CUDA provider like ONNX Runtime.
 const ONNXRUNTIME: &str = r#"
 import ctypes, os, sys
 __version__ = "1.31.1"
@@ -41,7 +41,6 @@ class InferenceSession:
 /// The subset of numpy that the run needs.
 const NUMPY: &str = include_str!("../stand_ins/numpy.py");
 
-/// Packs text files and libraries into a wheel.
 fn wheel(
     dir: &Path,
     (name, version): (&str, &str),
@@ -61,7 +60,6 @@ fn wheel(
     });
 }
 
-/// Returns the stand-in wheels, which are packed once.
 pub(crate) fn wheels() -> &'static TempDir {
     static WHEELS: Shared = OnceLock::new();
     WHEELS.get_or_init(|| {
@@ -87,7 +85,7 @@ pub(crate) fn wheels() -> &'static TempDir {
                 ),
             ],
         );
-        // This build is for CUDA 13. Its lower version number makes most cases choose the CUDA 12 build.
+        // The lower version makes most cases choose the CUDA 12 build.
         wheel(
             dir,
             ("torch", "2.7.1"),
@@ -95,7 +93,7 @@ pub(crate) fn wheels() -> &'static TempDir {
             &[("torch/version.py", "__version__ = '2.7.1+cu130'\ncuda: Optional[str] = '13.0'\n")],
             &[("torch/lib/libtorch_cuda.so", torch("libtorch_cuda.so").needing("libcudnn.so.9"))],
         );
-        // This build is for cuDNN 8, where one library lists every dependency.
+        // This build is for cuDNN 8.
         wheel(
             dir,
             ("torch", "2.3.1"),
@@ -122,7 +120,6 @@ pub(crate) fn wheels() -> &'static TempDir {
         let info =
             |cuda: &str| format!("package_name = 'onnxruntime-gpu'\n__version__ = '1.22.0'\ncuda_version = '{cuda}'\n");
         let info_file = "onnxruntime/capi/build_and_package_info.py";
-        // Later releases load cuDNN by name.
         let by_name = library().with_text("libcudnn.so");
         for (version, cuda, library) in [
             ("1.22.0", "12.8", library().needing("libcudnn.so.9")),
@@ -185,7 +182,7 @@ pub(crate) fn wheels() -> &'static TempDir {
     })
 }
 
-/// Breaks every environment and executes the printed commands. `commands` is the expected number of lines.
+/// Runs the commands in broken environments. `commands` is the expected number of lines.
 fn run(commands: usize, case: &Case) {
     let lines = case.run(&World::new("env", true).with_wheels(wheels().path()));
     assert_eq!(lines.len(), commands, "{lines:#?}");
@@ -215,7 +212,6 @@ fn commands_give_frameworks_their_cudnn() {
         (1, Case::new("PyTorch, deleted library", "C087", &torch, |world| remove(world, Library::Ops))),
         (1, Case::new("ONNX Runtime without a run path", "C070", &onnxruntime, nothing)),
         (2, Case::new("ONNX Runtime without cuDNN", "C070", &onnxruntime[..1], nothing)),
-        // With cuDNN, it also needs cuBLAS.
         (3, Case::new("ONNX Runtime, deleted cuDNN", "C070", &onnxruntime, delete)),
         (2, Case::new("CTranslate2 with a shim alone", "C070", &["ctranslate2==4.5.0", CUBLAS], nothing)),
         (2, Case::new("ONNX Runtime that can do without", "C085", &["onnxruntime-gpu==1.24.4"], nothing)),
@@ -234,7 +230,7 @@ fn commands_give_frameworks_their_cudnn() {
     ] {
         run(commands, &case);
     }
-    // An environment name with a colon or semicolon cannot be part of a search path.
+    // Search paths cannot contain a colon or semicolon.
     let case = Case::new("ONNX Runtime without a run path", "C070", &onnxruntime, nothing);
     let found = case.found(&World::new("e:n;v", true).with_wheels(wheels().path()));
     assert!(found[0]["help"].as_str().unwrap().contains("make a symbolic link to it"), "{found:#?}");
@@ -288,8 +284,7 @@ fn commands_give_frameworks_the_packages_that_they_need() {
     }
 }
 
-/// The wheels for two CUDA majors own the same files. In whatever order the findings are fixed, no command may cause a
-/// new finding.
+/// The wheels for both CUDA majors own the same files. No command may cause a new finding, in any order.
 #[test]
 fn commands_replace_a_cudnn_for_another_cuda() {
     const CUDNN_13: &str = "nvidia-cudnn-cu13";
@@ -304,7 +299,6 @@ fn commands_replace_a_cudnn_for_another_cuda() {
         (2, Case::new("PyTorch for CUDA 13, both wheels", "C071", &both, nothing)),
         (2, Case::new("PyTorch for CUDA 13, one of both wheels", "C023", &both, nothing)),
         (3, Case::new("ONNX Runtime for CUDA 13, cuDNN for CUDA 12", "C085", &onnxruntime, nothing)),
-        // No cuDNN is installed.
         (1, Case::new("PyTorch for CUDA 13 alone", "C010", &torch[..1], nothing)),
         (2, Case::new("ONNX Runtime for CUDA 13 alone", "C010", &onnxruntime[..1], nothing)),
     ] {
@@ -317,7 +311,7 @@ fn commands_replace_a_cudnn_for_another_cuda() {
     }
 }
 
-/// If a `.pth` file adds a directory, the environment's Python changes the packages in that directory.
+/// The environment's Python imports packages from a directory that a `.pth` file adds.
 #[test]
 fn commands_change_packages_in_a_plain_directory() {
     let world = World::new("env", true).with_wheels(wheels().path());
@@ -347,7 +341,7 @@ fn commands_change_packages_in_a_plain_directory() {
     assert!(!site.join("nvidia").exists() && libs.join("nvidia/cublas/lib/libcublas.so.12").is_file());
 }
 
-/// No cuDNN suits the CUDA versions of both frameworks. A fix for one would break the other.
+/// The frameworks need different CUDA versions.
 #[test]
 fn no_command_fixes_one_framework_and_breaks_another() {
     const CODES: [&str; 4] = ["C010", "C070", "C073", "C085"];
@@ -367,7 +361,6 @@ fn no_command_fixes_one_framework_and_breaks_another() {
     }
 }
 
-/// The command of C082 only shows details.
 #[test]
 fn the_command_for_a_program_explains_it() {
     let world = World::new("env", true);
@@ -381,7 +374,7 @@ fn the_command_for_a_program_explains_it() {
     assert!(String::from_utf8_lossy(&shown).contains("libcudnn.so.9"), "{command}");
 }
 
-/// A virtual environment includes packages of a base environment, and a wheel in it hides the base environment's wheel.
+/// A wheel in a virtual environment hides the base's wheel.
 #[test]
 fn commands_remove_a_wheel_that_hides_the_one_of_the_base() {
     let base = World::new("env", true).with_wheels(wheels().path());
@@ -394,7 +387,7 @@ fn commands_remove_a_wheel_that_hides_the_one_of_the_base() {
         if of_base.is_empty() {
             base.sh("\"$VIRTUAL_ENV/bin/python3\" -I -m pip uninstall --yes nvidia-cudnn-cu12");
         }
-        // Python finds the packages of the base environment in the same way as the packages of a base Python.
+        // This adds the base's packages like a base Python does.
         let path_file = world.site_packages().join("base.pth");
         std::fs::write(path_file, format!("{}\n", base.site_packages().display())).unwrap();
         let findings = world.findings(&[]);
@@ -409,7 +402,7 @@ fn commands_remove_a_wheel_that_hides_the_one_of_the_base() {
     }
 }
 
-/// ONNX Runtime finds the wheels only if a program loads them through ONNX Runtime's own function or through PyTorch.
+/// A program must load the wheels by ONNX Runtime's function or by PyTorch.
 #[test]
 fn onnx_runtime_finds_the_wheels_if_a_program_preloads_them() {
     let world = World::new("env", true).with_wheels(wheels().path());
@@ -420,17 +413,15 @@ fn onnx_runtime_finds_the_wheels_if_a_program_preloads_them() {
         findings.iter().find(|finding| finding["code"] == code).unwrap_or_else(|| panic!("{findings:#?}")).clone()
     };
     let found = of_code(&world.findings(&[]), "C070");
-    // The finding is only a warning, because the program may already call the function.
+    // The program may already call the function.
     assert_eq!(found["severity"], "warning", "{found:#}");
     let help = found["help"].as_str().unwrap();
     let at = |text: &str| help.find(text).unwrap_or_else(|| panic!("{text}: {help}"));
     assert!(at("onnxruntime.preload_dlls()") < at("search the directories"), "{help}");
     assert!(!help.contains("import torch"), "{help}");
-    // PyTorch loads the same libraries.
     world.unpack("torch==2.8.0");
     let found = of_code(&world.findings(&[]), "C070").to_string();
     assert!(found.contains("onnxruntime.preload_dlls()` or run `import torch` before its first session"), "{found}");
-    // Missing packages must be installed first.
     let world = World::new("env", true).with_wheels(wheels().path());
     world.unpack("onnxruntime-gpu==1.22.0");
     let found = of_code(&world.findings(&[]), "C070");
@@ -440,7 +431,7 @@ fn onnx_runtime_finds_the_wheels_if_a_program_preloads_them() {
     assert!(found["commands"][0].as_str().unwrap().contains(" install "), "{found:#}");
 }
 
-/// A constraint of the user is not contradicted: the installer would refuse, or the next synchronization would undo it.
+/// The installer would refuse, or the next synchronization would undo the change.
 #[test]
 fn the_decisions_of_the_user_are_named_and_respected() {
     let world = World::new("env", true).with_wheels(wheels().path());
@@ -459,7 +450,7 @@ fn the_decisions_of_the_user_are_named_and_respected() {
     assert_eq!(refused["commands"], serde_json::json!([]), "{refused:#}");
     let expected = "constraints.txt decides nvidia_cudnn_cu12==9.18.0.56: change that first";
     assert!(refused["help"].as_str().unwrap().contains(expected), "{refused:#}");
-    // The same holds for a package that is installed again.
+    // This also applies to reinstallations.
     std::fs::remove_file(world.wheel_dir().join(Library::Cnn.file_name())).unwrap();
     let incomplete = |constraint: &str| {
         std::fs::write(&file, constraint).unwrap();
@@ -470,10 +461,8 @@ fn the_decisions_of_the_user_are_named_and_respected() {
     assert_eq!(refused["commands"], serde_json::json!([]), "{refused:#}");
     let expected = "nvidia-cudnn-cu12==9.17.0.29: change that first";
     assert!(refused["help"].as_str().unwrap().contains(expected), "{refused:#}");
-    // The release that the framework needs is allowed, and complete.
     let fixed = incomplete("nvidia-cudnn-cu12==9.19.0.56\n");
     assert!(fixed["commands"][0].as_str().unwrap().ends_with(" install nvidia-cudnn-cu12==9.19.0.56"), "{fixed:#}");
-    // pip would install into another directory.
     let configuration = world.home().join(".config/pip/pip.conf");
     std::fs::create_dir_all(configuration.parent().unwrap()).unwrap();
     std::fs::write(&configuration, "[install]\nprefix = /elsewhere\n").unwrap();

@@ -1,4 +1,4 @@
-//! Checks environments without problems: `check` prints no warnings or commands and exits with status 0.
+//! Checks that `check` prints no warnings or commands for environments without problems, and exits with status 0.
 
 use std::path::Path;
 
@@ -9,8 +9,8 @@ use crate::world::World;
 
 const GLOBAL_DEPS: &str = "torch/lib/libtorch_global_deps.so";
 
-/// Installs PyTorch and the wheels that it requires, on a machine with a GPU. PyTorch's run path leads to cuDNN and the
-/// CUDA runtime. PyTorch's Python code also loads NVRTC, because the engines of this cuDNN would fail to find it.
+/// Installs PyTorch and the required wheels on a machine with a GPU. PyTorch's run path leads to cuDNN and the CUDA
+/// runtime, and the Python code loads NVRTC, which the engines of this cuDNN would fail to find.
 fn with_pytorch(world: World) -> World {
     for package in ["torch", "cuda-libraries", "nvidia-cublas-cu12", "nvidia-cudnn-cu12", "nvidia-cuda-nvrtc-cu12"] {
         world.unpack(package);
@@ -33,7 +33,6 @@ fn remove_pytorch(world: &World) {
     }
 }
 
-/// Returns the exit status and the text of `check`.
 fn check(world: &World) -> (i32, String) {
     let output = world.sh("status=0; cudnn-doctor check --no-load || status=$?; echo \"status $status\"");
     let text = String::from_utf8(output.stdout).unwrap();
@@ -52,7 +51,7 @@ fn an_environment_where_the_framework_finds_everything_has_no_problems() {
     assert!(!text.contains("LD_LIBRARY_PATH="), "{text}");
 }
 
-/// Installs cudnn-frontend, which opens the cuDNN of the wheel by its path.
+/// cudnn-frontend opens the wheel's cuDNN by its path.
 fn add_frontend(world: &World) {
     let info = world.site_packages().join("nvidia_cudnn_frontend-1.32.0.dist-info");
     std::fs::create_dir_all(world.site_packages().join("cudnn")).unwrap();
@@ -64,7 +63,7 @@ fn add_frontend(world: &World) {
     std::fs::write(info.join("RECORD"), "cudnn/__init__.py,,\n").unwrap();
 }
 
-/// Other packages of NVIDIA have similar names. cudnn-frontend owns no library of cuDNN.
+/// Other packages of NVIDIA have similar names.
 #[test]
 fn cudnn_frontend_owns_no_files_of_cudnn() {
     let world = with_pytorch(World::new("env", true).with_wheels(wheels().path()));
@@ -80,7 +79,6 @@ fn cudnn_frontend_finds_the_wheel_without_a_search_path() {
     add_frontend(&world);
     let findings = world.findings(&[]);
     assert!(findings.iter().all(|finding| finding["code"] != "C020"), "{findings:#?}");
-    // Without cuDNN, one command installs it.
     std::fs::remove_dir_all(world.site_packages().join("nvidia/cudnn")).unwrap();
     std::fs::remove_dir_all(world.site_packages().join("nvidia_cudnn_cu12-9.19.0.56.dist-info")).unwrap();
     let findings = world.findings(&[]);
@@ -93,7 +91,6 @@ fn cudnn_frontend_finds_the_wheel_without_a_search_path() {
     assert!(finding("C070")["notes"].to_string().contains("frontend requires no cuDNN"), "{findings:#?}");
 }
 
-/// A library that the framework fails to find is still a warning.
 #[test]
 fn a_library_that_the_framework_cannot_find_is_a_warning() {
     let world = with_pytorch(World::new("env", true).with_wheels(wheels().path()));
@@ -107,7 +104,6 @@ fn a_library_that_the_framework_cannot_find_is_a_warning() {
     assert_eq!(check(&world).0, 1);
 }
 
-/// Without a framework, programs find the wheel only through a search path.
 #[test]
 fn a_cudnn_that_no_framework_uses_must_be_on_a_search_path() {
     let world = with_pytorch(World::new("env", true).with_wheels(wheels().path()));

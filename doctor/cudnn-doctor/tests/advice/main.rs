@@ -1,6 +1,6 @@
-//! Executes every command that `check` prints. A case breaks a real Python environment or directory, and `sh` runs the
-//! commands literally. Afterwards the finding must be gone and all other files must be unchanged. Except for one real
-//! release, the wheels are small stand-ins with NVIDIA's names.
+//! Executes every command that `check` prints. A case breaks a real environment or directory, and `sh` runs the
+//! commands literally. Then the finding must be gone, with all other files unchanged. Most wheels are small stand-ins
+//! with NVIDIA's names.
 #![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod apt;
@@ -28,7 +28,6 @@ const CU12: Cudnn = Cudnn { version: V9_19, cuda_major: 12 };
 const CU12_OLDER: Cudnn = Cudnn { version: V9_18, cuda_major: 12 };
 const CU13: Cudnn = Cudnn { version: V9_19, cuda_major: 13 };
 
-/// Replaces one library of the environment with the same library from a different release.
 fn overwrite(world: &World, from: Cudnn, library: Library) {
     let file = world.wheel_dir().join(library.file_name());
     std::fs::remove_file(&file).unwrap();
@@ -43,7 +42,7 @@ fn cuda_library(world: &World, below: &str) -> std::path::PathBuf {
     world.site_packages().join("nvidia").join(below)
 }
 
-/// Each finding's own commands, run by pip. `repair` covers the plans for damaged packages, and `random` the commands of uv.
+/// Executes each finding's commands with pip. `repair` covers plans for damaged packages, and `random` covers uv.
 #[test]
 fn commands_repair_wheels() {
     let cases: Vec<Case> = vec![
@@ -70,8 +69,7 @@ fn commands_repair_wheels() {
     }
 }
 
-/// One package with metadata in an encoding other than UTF-8 makes many pip releases fail in every operation, unless the
-/// metadata is set aside.
+/// Metadata with invalid UTF-8 makes all operations of many pip releases fail.
 #[test]
 fn commands_remove_metadata_that_pip_cannot_decode() {
     let world = World::new("env", true);
@@ -94,7 +92,7 @@ fn commands_remove_metadata_that_pip_cannot_decode() {
     assert!(!world.wheel_dir().join("libcudnn.so.9").exists());
 }
 
-/// pip's environment variables point to a different place, as a user may have configured them for other packages.
+/// A user may have set pip's variables for other packages.
 #[test]
 fn commands_repair_an_environment_regardless_of_pip_variables() {
     for (name, value) in [
@@ -112,19 +110,17 @@ fn commands_repair_an_environment_regardless_of_pip_variables() {
     }
 }
 
-/// If one directory contains two wheels, the commands keep the wheel that the driver supports.
 #[test]
 fn commands_keep_the_wheel_that_the_driver_can_run() {
     let world = World::new("env", true);
     let both = ["nvidia-cudnn-cu12", "nvidia-cudnn-cu13"];
-    // The driver is too old only for the wheel that the commands remove.
+    // The driver is only too old for the other wheel.
     for code in ["C002", "C023"] {
         let commands = Case::new("two wheels, an old driver", code, &both, |_| {}).with_old_driver().run(&world);
         assert!(commands.last().unwrap().ends_with("install nvidia-cudnn-cu12==9.19.0.56"), "{commands:?}");
     }
 }
 
-/// Uses the smallest real release.
 #[test]
 fn commands_repair_a_real_release() {
     let Some(release) = support::release("jit-cu12-9.19.0") else { return };
@@ -134,8 +130,7 @@ fn commands_repair_a_real_release() {
     Case::new("no convolutions", "C019", &[package], |_| {})
         .options(&["--function", "cudnnConvolutionForward"])
         .run(&world());
-    // NVIDIA does not publish a JIT-only wheel for CUDA 11. pip installs the replacement before it removes the old
-    // package.
+    // No JIT-only wheel for CUDA 11 exists. pip installs the replacement before it removes the old package.
     let world_11 = world();
     let commands = Case::new("for CUDA 11", "C018", &[package], |_| {}).options(&["--cuda", "11"]).commands(&world_11);
     assert!(commands[0].ends_with("-m pip install nvidia-cudnn-cu11"), "{commands:?}");
@@ -149,19 +144,18 @@ fn commands_repair_a_real_release() {
     .run(&world());
 }
 
-/// The pip on `PATH` repairs an environment without pip.
 #[test]
 fn commands_repair_environments_without_pip() {
     let remove_ops = |world: &World| std::fs::remove_file(world.wheel_dir().join("libcudnn_ops.so.9")).unwrap();
     Case::new("without pip", "C012", &["nvidia-cudnn-cu12"], remove_ops).run(&World::new("env", false));
     Case::new("two wheels without pip", "C023", &["nvidia-cudnn-cu12", "nvidia-cudnn-cu13"], |_| {})
         .run(&World::new("env", false));
-    // uv created the environment but is missing here. Commands must not call it.
+    // uv created the environment but is missing here.
     let commands = commands_without_tools(&World::new("env", false).made_by_uv(), remove_ops);
     assert!(commands.iter().all(|command| !command.starts_with("uv ")), "{commands:?}");
 }
 
-/// Installers fail to create files below such a link.
+/// Installers cannot create files below such a link.
 #[test]
 fn commands_replace_a_directory_that_is_a_link_to_itself_or_to_nothing() {
     fn link(world: &World, target: &str) {
@@ -180,7 +174,6 @@ fn commands_replace_a_directory_that_is_a_link_to_itself_or_to_nothing() {
     }
 }
 
-/// A release with two known issues needs only one upgrade, to a release that fixes both.
 #[test]
 fn known_issues_of_one_release_need_one_upgrade() {
     let world = World::new("env", true);
@@ -200,12 +193,12 @@ fn uv_commands_repair_environments() {
     let remove_ops = |world: &World| std::fs::remove_file(world.wheel_dir().join("libcudnn_ops.so.9")).unwrap();
     Case::new("uv", "C012", &["nvidia-cudnn-cu12"], remove_ops).run(&world());
     Case::new("two wheels of uv", "C023", &["nvidia-cudnn-cu12", "nvidia-cudnn-cu13"], |_| {}).run(&world());
-    // uv links installed files into a cache. Damage in place therefore also damages the cache.
+    // uv links files to a cache, so damage affects the cache too.
     let damaged = |world: &World| {
         world.sh("uv pip install --python \"$VIRTUAL_ENV/bin/python3\" nvidia-cudnn-cu12");
         std::fs::write(world.wheel_dir().join(Library::Ops.file_name()), "no library").unwrap();
     };
-    // The commands copy intact files, and leave the cache to other environments.
+    // The commands leave intact files in the cache.
     let next = "uv venv next; uv pip install --python next/bin/python3 nvidia-cudnn-cu12";
     let by_symbolic_links = world().variable("UV_LINK_MODE", "symlink");
     for world in [world(), by_symbolic_links] {
@@ -216,13 +209,12 @@ fn uv_commands_repair_environments() {
     }
 }
 
-/// The Python of a virtual environment is missing, for example after a system upgrade. The commands must not run the
-/// pip of a different Python.
+/// For example, a system upgrade removed the Python. The commands must not run a different Python's pip.
 #[test]
 fn commands_restore_the_missing_python_of_an_environment() {
     let dangle = |world: &World, names: &[&str]| {
         let file = world.environment().join("pyvenv.cfg");
-        // Worlds share files through hard links. Copy this one before venv writes to it.
+        // Worlds share files through hard links, and venv writes to this one.
         let settings = std::fs::read(&file).unwrap();
         std::fs::remove_file(&file).unwrap();
         std::fs::write(&file, settings).unwrap();
@@ -245,7 +237,7 @@ fn commands_restore_the_missing_python_of_an_environment() {
         assert!(!commands.iter().any(is_of_another), "{commands:?}");
     }
     Case::new("C010", "C010", &[], without_python).run(&World::new("env", true));
-    // Simulates a system upgrade that installs a different Python.
+    // A system upgrade installs a different Python.
     let upgraded = |world: &World| {
         remove_ops(world);
         dangle(world, &[]);
@@ -267,15 +259,15 @@ fn commands_restore_the_missing_python_of_an_environment() {
         assert!(found[0]["help"].as_str().unwrap().contains("venv rejects a path with a colon"), "{found:#?}");
         assert_eq!(found[0]["commands"].as_array().unwrap().len(), 0, "{found:#?}");
     }
-    // Without `pyvenv.cfg`, the Python behaves like the system's Python.
+    // Without `pyvenv.cfg`, the Python is an ordinary one.
     let stripped = |world: &World| {
         remove_ops(world);
         std::fs::remove_file(world.environment().join("pyvenv.cfg")).unwrap();
     };
     let commands = Case::new("stripped", "C012", &["nvidia-cudnn-cu12"], stripped).run(&World::new("env", true));
     assert!(commands[0].contains(" -m venv "), "{commands:?}");
-    // That Python version is missing, but after the user installs it, the packages would work again. Commands must not
-    // remove them.
+    // After the user installs the missing Python version, the packages would work again, so commands must not remove
+    // them.
     let world = World::new("env", true);
     let other = |world: &World| {
         remove_ops(world);
@@ -288,7 +280,7 @@ fn commands_restore_the_missing_python_of_an_environment() {
     let text = found[0]["help"].as_str().unwrap();
     assert!(text.contains("no python3.99 is on PATH: install that"), "{text}");
     assert_eq!(found[0]["commands"].as_array().unwrap().len(), 0, "{found:#?}");
-    // uv recreates the environment with the Python version that the packages were installed for.
+    // uv installs the Python version that the packages are for.
     let world = World::new("env", false).made_by_uv();
     let bin = world.home().join("bin");
     std::fs::create_dir(&bin).unwrap();
@@ -307,7 +299,7 @@ fn commands_restore_the_missing_python_of_an_environment() {
     );
 }
 
-/// Returns the printed commands for a `PATH` that only contains the system's programs.
+/// `PATH` contains only the system's programs.
 fn commands_without_tools(world: &World, breaking: impl Fn(&World)) -> Vec<String> {
     let doctor = Path::new(env!("CARGO_BIN_EXE_cudnn-doctor")).parent().unwrap();
     let path = format!("PATH={}:/usr/bin:/bin\n", doctor.display());
@@ -318,7 +310,7 @@ fn commands_without_tools(world: &World, breaking: impl Fn(&World)) -> Vec<Strin
     found["commands"].as_array().unwrap().iter().map(|line| line.as_str().unwrap().to_owned()).collect()
 }
 
-/// No environment is active, and pip refuses to install packages into the distribution's Python.
+/// pip refuses to install packages into the distribution's Python.
 #[test]
 fn commands_work_if_the_system_python_is_externally_managed() {
     let python_dirs = std::fs::read_dir("/usr/lib").unwrap().flatten().map(|entry| entry.path());
@@ -339,7 +331,7 @@ fn commands_work_if_the_system_python_is_externally_managed() {
     assert!(after.iter().all(|finding| finding["code"] != "C010"), "{commands:?}: {after:#?}");
 }
 
-/// Any command for a newer release would be followed by a command for the older release.
+/// Otherwise commands for a newer and for the older release would alternate.
 #[test]
 fn a_known_issue_has_no_command_if_no_fixed_release_fits() {
     let package = ["nvidia-cudnn-cu12==9.10.2.21"];
@@ -373,7 +365,6 @@ fn a_known_issue_has_no_command_if_no_fixed_release_fits() {
     }
 }
 
-/// `check` accepts the drop-in in place of NVIDIA's shim.
 #[test]
 fn the_drop_in_in_a_wheel_is_not_reported_as_damage() {
     for (library, expected) in [(Library::Shim, false), (Library::Cnn, true)] {
@@ -393,7 +384,6 @@ fn the_drop_in_in_a_wheel_is_not_reported_as_damage() {
         let result: serde_json::Value = serde_json::from_str(&result).unwrap();
         let verified = result["verified"].as_array().unwrap();
         assert!(verified.iter().all(|name| name != library.file_name()), "{library}: {verified:?}");
-        // Reinstalling the wheel overwrites the drop-in.
         remove(&world, Library::Ops);
         let findings = world.findings(&[]);
         let help = findings.iter().find(|finding| finding["code"] == "C012").unwrap()["help"].as_str().unwrap();
@@ -402,8 +392,7 @@ fn the_drop_in_in_a_wheel_is_not_reported_as_damage() {
     }
 }
 
-/// The commands repeat `pip install --target`. If other packages share the directory, pip would remove them, and no
-/// command is printed.
+/// The commands repeat `pip install --target`, unless the directory contains other packages, which pip would remove.
 #[test]
 fn a_directory_of_wheels_outside_of_an_environment_is_reinstalled() {
     for others in ["", "nvidia-cublas-cu12"] {
@@ -425,7 +414,7 @@ fn a_directory_of_wheels_outside_of_an_environment_is_reinstalled() {
     }
 }
 
-/// The record already names the newer release, which makes an upgrade a no-op.
+/// An upgrade would be a no-op, because the record already names the newer release.
 #[test]
 fn a_mix_with_a_record_of_the_new_release_is_reinstalled() {
     for code in ["C014", "C017"] {
@@ -438,7 +427,6 @@ fn a_mix_with_a_record_of_the_new_release_is_reinstalled() {
     }
 }
 
-/// Repairs libraries that were installed without a package manager.
 #[test]
 fn commands_repair_archives_and_copied_libraries() {
     let archive = |world: &World, cudnn: Cudnn| {
@@ -452,7 +440,7 @@ fn commands_repair_archives_and_copied_libraries() {
         let dir = archive(&world, cudnn);
         Case::new("an archive", code, &[], |_| {}).run(&world.variable("LD_LIBRARY_PATH", dir));
     }
-    // The library is installed in the environment, where this cuDNN never searches.
+    // This cuDNN never searches the environment.
     let world = World::new("env", true);
     let dir = archive(&world, CU12);
     let world = world.variable("CUDNN_LOADER_DIR", dir);
@@ -460,14 +448,13 @@ fn commands_repair_archives_and_copied_libraries() {
     assert!(case.commands(&world).iter().all(|command| command.starts_with("export ")));
     case.run(&world);
 
-    // A program requires a newer release than the archive.
     let world = World::new("env", true);
     let dir = archive(&world, CU12_OLDER);
     Case::new("an old archive", "C018", &[], |_| {})
         .options(&["--minimum", "9.19"])
         .run(&world.variable("CUDNN_LOADER_DIR", dir));
 
-    // The libraries were copied by hand. The command must only remove cuDNN 9.
+    // The command must remove only the cuDNN 9 that was copied by hand.
     let world = World::new("env", true);
     let dir = world.home().join("copied/lib");
     CU12.copy_to(&dir);
@@ -491,7 +478,6 @@ fn commands_repair_archives_and_copied_libraries() {
     assert_eq!(left, others);
 }
 
-/// NVIDIA's shim is in one directory, and the other libraries of the release are in a second one.
 #[test]
 fn commands_repair_a_shim_in_another_directory() {
     for (package, installed) in [(false, &[][..]), (true, &["nvidia-cudnn-cu12"])] {
@@ -516,7 +502,7 @@ fn commands_repair_a_shim_in_another_directory() {
     }
 }
 
-/// The search path is already in the right order.
+/// The order of the search path is already right.
 #[test]
 fn commands_separate_two_releases_if_the_first_lacks_a_library() {
     let world = World::new("env", true);
@@ -526,7 +512,7 @@ fn commands_separate_two_releases_if_the_first_lacks_a_library() {
     std::fs::remove_file(first.join(Library::Cnn.file_name())).unwrap();
     let world = world.variable("LD_LIBRARY_PATH", std::env::join_paths([&first, &second]).unwrap());
     Case::new("a library of the second release on the search path", "C022", &[], |_| {}).run(&world);
-    // The environment contains a JIT-only cuDNN, and the search path leads to a full cuDNN with a different version.
+    // The environment has a JIT-only cuDNN, and the search path leads to a full cuDNN of a different version.
     let world = World::new("env", true);
     let second = world.home().join("second");
     CU12_OLDER.copy_to(&second);
@@ -541,7 +527,6 @@ fn commands_separate_two_releases_if_the_first_lacks_a_library() {
     .run(&world);
 }
 
-/// One set of commands satisfies all requirements.
 #[test]
 fn one_set_of_commands_satisfies_all_requirements() {
     for (code, options) in [
@@ -562,5 +547,5 @@ fn preload_refers_to_check_for_commands() {
     assert!(output.contains("cudnn-doctor check` shows") && !output.contains("pip install"), "{output}");
 }
 
-/// Holds a directory that all tests of this program share.
+/// A directory that all tests of this program share.
 type Shared = std::sync::OnceLock<TempDir>;

@@ -1,5 +1,4 @@
-//! Tests commands that move cuDNN to a different directory while CUDNN_LOADER_DIR still names the first one, and
-//! commands that restore lost links.
+//! Tests commands that move cuDNN while CUDNN_LOADER_DIR names the old directory, and commands that restore links.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +8,7 @@ use cudnn_probe::release_facts::has_library;
 use crate::world::{Case, World, files_below};
 use crate::{CU12, CU12_OLDER, V9_19};
 
-/// After `eval "$(cudnn-doctor env)"`, the shell's variable names the directory that the commands remove.
+/// After `eval "$(cudnn-doctor env)"`, the variable names a directory that the commands remove.
 #[test]
 fn commands_that_move_cudnn_update_cudnn_loader_dir() {
     let Some(release) = support::release("jit-cu12-9.19.0") else { return };
@@ -27,11 +26,11 @@ fn commands_that_move_cudnn_update_cudnn_loader_dir() {
         let commands = case.run(&world());
         assert!(commands.last().unwrap().starts_with("eval "), "{commands:?}");
     }
-    // The environment is inactive. Only the variable leads to cuDNN.
+    // Only the variable leads to the cuDNN of the inactive environment.
     let inactive = world().variable("VIRTUAL_ENV", "");
     Case::new("an inactive environment", "C019", &[package], |_| {}).options(function).run(&inactive);
 
-    // pip cannot upgrade an archive or a directory of `pip install --target`.
+    // pip cannot upgrade these directories.
     for dir in ["opt/cudnn-linux-x86_64-9.18.0.56_cuda12-archive/lib", "target/nvidia/cudnn/lib"] {
         let world = World::new("env", true);
         let dir = world.home().join(dir);
@@ -41,7 +40,7 @@ fn commands_that_move_cudnn_update_cudnn_loader_dir() {
     }
 }
 
-/// Renames the libraries to their full names, as a copy without symbolic links would have.
+/// Renames the libraries to their full names, like a copy without symbolic links.
 fn without_links(dir: &Path, libraries: &[Library]) {
     for library in libraries.iter().filter(|library| has_library(V9_19, **library)) {
         let file = dir.join(library.file_name());
@@ -103,7 +102,6 @@ fn commands_for_a_cudnn_8_program_install_cudnn_8() {
         let after = requirement(&world, &commands.join("\n"), options);
         assert_eq!(after["severity"], "warning", "{commands:?}: {after:#?}");
     }
-    // No such release exists.
     let world = World::new("env", true);
     for options in [&["--minimum", "10.0"][..], &["--minimum", "8.9", "--cuda", "13"], &["--minimum", "7"]] {
         let found = requirement(&world, "", options);

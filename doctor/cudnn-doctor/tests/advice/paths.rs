@@ -1,4 +1,4 @@
-//! Executes commands with paths that a shell or terminal would interpret. The commands must not have side effects.
+//! Executes commands with paths that a shell or terminal would interpret, without side effects.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::world::{Case, World};
 use crate::{CU12, CU12_OLDER};
 
-/// Directory names. A command without proper quoting creates the file `RUN`.
+/// Directory names that create the file `RUN` unless quoted.
 const NAMES: [&[u8]; 14] = [
     b"a b",
     b"a:b;c$LIB",
@@ -34,13 +34,11 @@ fn has_run(world: &World) -> bool {
     world.home().join("RUN").exists()
 }
 
-/// Checks that the command is one line without terminal control characters.
 fn assert_printable(command: &str) {
     let is_unsafe = |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     assert!(!command.contains(is_unsafe), "{command:?}");
 }
 
-/// Returns the variables of a shell after these lines, other than the shell's own.
 fn variables(world: &World, shell: &str, lines: &str) -> BTreeSet<String> {
     let output = world.shell(shell, &format!("{lines}\nenv -0")).stdout;
     let is_own = |variable: &[u8]| ["_=", "SHLVL=", "OLDPWD="].iter().any(|name| variable.starts_with(name.as_bytes()));
@@ -51,8 +49,7 @@ fn variables(world: &World, shell: &str, lines: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Executes the commands of each finding and checks that the finding is gone. All shells must understand them in the same
-/// way.
+/// Executes the commands of each finding in all shells, and checks that the finding is gone.
 fn execute(world: &World, codes: &[&str], options: &[&str], must_have_command: bool) {
     let findings = world.findings(options);
     for code in codes {
@@ -79,7 +76,7 @@ fn execute(world: &World, codes: &[&str], options: &[&str], must_have_command: b
 fn commands_quote_every_path() {
     for name in NAMES {
         let name = OsStr::from_bytes(name);
-        // A search path cannot contain such a name.
+        // Search paths cannot contain such names.
         let fits = !name.as_bytes().iter().any(|byte| b":;$".contains(byte));
         let world = World::new("env", false);
         let dir = world.home().join("x").join(name);
@@ -87,7 +84,7 @@ fn commands_quote_every_path() {
         let other = world.home().join("other");
         CU12_OLDER.copy_to(&other);
 
-        // CUDNN_LOADER_DIR selects this cuDNN, while ld.so finds no cuDNN, a different one, or a mix.
+        // CUDNN_LOADER_DIR selects this cuDNN, but ld.so finds none, a different one, or a mix.
         let world = world.variable("CUDNN_LOADER_DIR", &dir);
         execute(&world, &["C020"], &[], fits);
         let world = world.variable("LD_LIBRARY_PATH", &other);
@@ -99,7 +96,6 @@ fn commands_quote_every_path() {
         CU12.copy_to(&root.join("lib"));
         execute(&world.variable("CUDNN_LOADER_DIR", &root), &["C010"], &[], true);
 
-        // A second installation satisfies the requirements.
         let world = World::new("env", false);
         let (old, new) = (world.home().join("old"), world.home().join(name));
         CU12_OLDER.copy_to(&old);
@@ -109,7 +105,6 @@ fn commands_quote_every_path() {
             execute(&world.variable("LD_LIBRARY_PATH", path), &["C018"], &["--minimum", "9.19"], true);
         }
 
-        // Files of two releases were copied into one directory.
         let world = World::new("env", false);
         let dir = world.home().join("y").join(name).join("lib");
         CU12.copy_to(&dir);
@@ -121,10 +116,9 @@ fn commands_quote_every_path() {
     }
 }
 
-/// pip can handle these paths.
 #[test]
 fn commands_quote_the_path_of_an_environment() {
-    // A shell's quotes are enough for the first name only.
+    // For the first name, quotes are enough.
     for name in ["$(touch RUN) it's \"x\";a:b", "`touch RUN`;new\nline gr\u{f6}\u{df}e \u{202e}"] {
         for has_pip in [true, false] {
             let world = World::new(name, has_pip);
@@ -136,14 +130,13 @@ fn commands_quote_the_path_of_an_environment() {
     }
 }
 
-/// Checks the lines of `env` and the last line of `list`.
 #[test]
 fn env_and_list_quote_every_path() {
     for name in NAMES.into_iter().filter(|name| !name.iter().any(|byte| b":;$".contains(byte))) {
         let world = World::new("env", false);
         let dir = world.home().join(OsStr::from_bytes(name));
         CU12.copy_to(&dir);
-        // Uses `.` as the argument to avoid quoting the path in the test.
+        // `.` needs no quotes in this test.
         let list = world.sh("cudnn-doctor list . || true").stdout;
         let list = String::from_utf8(list).unwrap();
         let line = list.lines().find(|line| line.trim_start().starts_with("eval ")).unwrap();

@@ -1,5 +1,4 @@
-//! Repairs environments without their Python, environments used with pyenv's scripts on `PATH`, and environments of an
-//! unpacked container image.
+//! Repairs environments without their Python, with pyenv's scripts on `PATH`, and in an unpacked container image.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -9,7 +8,7 @@ use support::{copy_program, write_program};
 
 use crate::world::{Case, World};
 
-/// Returns the root and name of the base Python, such as `python3.12`.
+/// Returns the root and the name of the base Python, such as `python3.12`.
 fn base_python() -> (PathBuf, String) {
     let script = "import sys; print(sys.base_prefix); print('python3.%d' % sys.version_info[1])";
     let output = Command::new("python3").args(["-I", "-c", script]).output().unwrap();
@@ -18,8 +17,8 @@ fn base_python() -> (PathBuf, String) {
     (lines.next().unwrap().into(), lines.next().unwrap().to_owned())
 }
 
-/// Puts pyenv's scripts first on `PATH`. They fail to start Python because a different version is selected. `version`
-/// is the directory of the installed version.
+/// Puts pyenv's scripts first on `PATH`, which fail because another version is selected. `version` is the installed
+/// one.
 fn with_pyenv(world: World, version: &Path) -> World {
     let pyenv = world.home().join("pyenv");
     let (_, name) = base_python();
@@ -32,7 +31,6 @@ fn with_pyenv(world: World, version: &Path) -> World {
     world.first_on_path(&pyenv.join("shims")).variable("PYENV_VERSION", "2.7.18")
 }
 
-/// Changes the version of the environment's Python.
 fn upgrade(world: &World) {
     let python = world.home().join("python3.98");
     write_program(&python, "#!/bin/sh\necho \"a Python of another version\"\n");
@@ -43,7 +41,7 @@ fn upgrade(world: &World) {
     }
 }
 
-/// Makes the environment's links dangle. `pyvenv.cfg` is copied first because worlds share files and venv writes to it.
+/// Makes the environment's links dangle. Worlds share `pyvenv.cfg`, so it is copied before venv writes to it.
 fn dangle(world: &World) {
     let settings = world.environment().join("pyvenv.cfg");
     let text = std::fs::read(&settings).unwrap();
@@ -74,7 +72,6 @@ fn commands_restore_a_python_with_an_interpreter_instead_of_a_pyenv_shim() {
         let world = with_pyenv(World::new("env", true), &base);
         let commands = Case::new("pyenv", code, packages, breaking).run(&world);
         assert!(!commands.concat().contains("/shims/"), "{commands:#?}");
-        // The environment works again, and the temporary directory has been removed.
         world.sh("\"$VIRTUAL_ENV/bin/python3\" -I -m pip --version");
         assert!(!world.environment().join(".cudnn-doctor-new-python").exists());
     }
@@ -92,14 +89,14 @@ fn a_failed_replacement_leaves_the_python_of_an_environment_unchanged() {
         let world = fails(World::new("env", true));
         let commands = Case::new("a broken Python", code, &["nvidia-cudnn-cu12"], own_settings).commands(&world);
         assert!(commands[0].contains("broken") || commands[0].contains("3.99.7"), "{commands:#?}");
-        // An interactive shell continues with the next pasted line after a failure.
+        // An interactive shell continues after a failure.
         world.sh(&format!("set +e\n{}\ntrue", commands.join("\n")));
         let output = world.sh("\"$VIRTUAL_ENV/bin/python3\"");
         assert_eq!(String::from_utf8_lossy(&output.stdout), "a Python of another version\n", "{commands:#?}");
     }
 }
 
-/// The image is unpacked in a directory. The links in it lead to files that only exist in the container.
+/// The links lead to files that exist only in the container.
 #[test]
 fn no_command_replaces_the_python_of_an_unpacked_image() {
     let world = World::new("image/opt/env", true);

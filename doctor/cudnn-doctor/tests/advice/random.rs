@@ -1,7 +1,7 @@
-//! Breaks random environments of the real uv. Follows the plan and compares the result with what the plan promises, or
-//! follows the advice of one finding, which must be enough.
+//! Breaks random environments of the real uv, and follows the plan, or the advice of one finding.
 //!
-//! `CUDNN_TESTS_MACHINES=0..5000 cargo test -p cudnn-doctor --test advice -- random` tries the machines with these numbers.
+//! `CUDNN_TESTS_MACHINES=0..5000 cargo test -p cudnn-doctor --test advice -- random` tries the machines with these
+//! numbers.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -16,10 +16,9 @@ use crate::{CU12, CU12_OLDER, CU13};
 /// The machines of an ordinary run. `.ci/run publish` tries more.
 const MACHINES: std::ops::Range<u64> = 0..60;
 
-/// The maximum number of plans that are followed.
 const MAX_PLANS: usize = 3;
 
-/// A xorshift generator, which yields the same numbers for the same seed.
+/// A xorshift generator.
 struct Random(u64);
 
 impl Random {
@@ -39,7 +38,6 @@ impl Random {
     }
 }
 
-/// A broken machine, and how it became one.
 struct Machine {
     world: World,
     story: Vec<String>,
@@ -63,7 +61,6 @@ impl Machine {
         machine
     }
 
-    /// Adds a release outside the environment.
     fn add_archive(&mut self, random: &mut Random) -> Option<PathBuf> {
         if !random.happens(40) {
             return None;
@@ -91,7 +88,7 @@ impl Machine {
             return;
         }
         self.story.push(format!("{what} {}", path.display()));
-        // Files are links to those of other environments.
+        // Files are links to files of other environments.
         let contents = std::fs::read(&path).unwrap_or_default();
         if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) }.unwrap();
         if what == "truncate" {
@@ -119,12 +116,11 @@ impl Machine {
         }
     }
 
-    /// Returns the report after these lines.
     fn check(&self, lines: &[String]) -> Value {
         self.world.report_after("sh", &lines.join("\n"), &[])
     }
 
-    /// Follows the plans until one is empty, and compares each report with what the plan before it promised.
+    /// Follows the plans until one is empty, and compares each report with the promise of the previous plan.
     fn follow(&self) -> Result<(), String> {
         let mut lines: Vec<String> = Vec::new();
         let mut report = self.check(&[]);
@@ -138,7 +134,7 @@ impl Machine {
                 return Err(told("there is no end of plans", &lines));
             }
             let promised = codes(&report["after_plan"]);
-            // Some remedies wait for others with an unpredictable result.
+            // Some remedies wait for other remedies with unknown results.
             let waits = report["findings"].to_string().contains(" first, which changes");
             lines.extend(steps);
             let after = self.check(&lines);
@@ -156,7 +152,7 @@ impl Machine {
 }
 
 impl Machine {
-    /// Runs the commands of one finding, which must be gone afterwards, without new errors.
+    /// Runs the commands of one finding, which must remove it without new errors.
     fn take_advice(&self, number: u64) -> Result<(), String> {
         let report = self.check(&[]);
         let is_advised = |finding: &&Value| {
@@ -220,20 +216,17 @@ pub(crate) fn codes(value: &Value) -> BTreeSet<String> {
     value.as_array().unwrap().iter().map(|code| code.as_str().unwrap().to_owned()).collect()
 }
 
-/// Returns the codes of errors and warnings.
 pub(crate) fn wrong(report: &Value) -> BTreeSet<String> {
     let wrong = findings(report).filter(|finding| finding["severity"] != "note");
     wrong.map(|finding| finding["code"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Returns the codes of errors.
 fn errors(report: &Value) -> BTreeSet<String> {
     let errors = findings(report).filter(|finding| finding["severity"] == "error");
     errors.map(|finding| finding["code"].as_str().unwrap().to_owned()).collect()
 }
 
-/// After a plan, no error or warning is left except those that it names, and there is no second plan. Machines with odd
-/// numbers follow the advice of one finding instead.
+/// Plans leave only the errors and warnings that they name. Machines with odd numbers follow the advice of one finding.
 #[test]
 fn random_machines_are_as_the_report_promises() {
     if cfg!(not(target_arch = "x86_64")) {

@@ -1,7 +1,6 @@
-//! Tests the commands of tools that build machines seldom have. A strict stand-in for conda, podman and wsl only
-//! accepts the subcommands, options and package names that the tool's manual defines. It rejects unknown options and
-//! badly quoted paths, but it accepts packages that may be missing. If docker or podman is installed, the real tool
-//! parses its command.
+//! Tests commands of tools that are rare on build machines. A strict stand-in for conda, podman and wsl accepts only
+//! the subcommands, options and package names of their manuals, and rejects wrong quotes. If docker or podman is
+//! installed, the real tool parses the command.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -67,7 +66,7 @@ fn tools() -> TempDir {
     dir
 }
 
-/// Returns the arguments as the strict tool parsed them, or the tool's error message.
+/// Returns the arguments as the tool parsed them, or its error message.
 fn run(tools: &TempDir, line: &str) -> Result<String, String> {
     let path = format!("{}:{}", tools.path().display(), std::env::var("PATH").unwrap());
     let output = Command::new("sh").args(["-c", line]).env("PATH", path).output().unwrap();
@@ -100,13 +99,12 @@ fn conda_accepts_its_commands() {
             assert_eq!(run(&tools, &line), Ok(expected), "{line}");
         }
     }
-    // The stand-in rejects invalid commands.
     for wrong in ["conda install -y --frobnicate x", "conda instal -y x", "conda install x", "wsl --halt"] {
         assert!(run(&tools, wrong).is_err(), "{wrong}");
     }
 }
 
-/// Tests the commands between backticks in the advice about the driver. `...` represents an image and a program.
+/// Tests the commands in backticks in the advice about the driver. `...` represents an image and a program.
 #[test]
 fn docker_podman_and_wsl_accept_their_commands() {
     let source = include_str!("../../../cudnn-rules/src/check/machine.rs").replace("\\\n", "");
@@ -124,7 +122,7 @@ fn docker_podman_and_wsl_accept_their_commands() {
                 not_run(line, &format!("{tool} is not installed; a stand-in has parsed it"));
                 continue;
             }
-            // The tool parses all options before it prints the help text, without starting a container.
+            // The tool parses all options before it prints the help.
             let line = line.replace("an/image:latest true", "--help");
             let output = Command::new("sh").args(["-c", &line]).output().unwrap();
             assert!(output.status.success(), "{line}: {output:?}");

@@ -1,5 +1,5 @@
-//! Executes the commands for packages of a user (`pip install --user`). The user cannot change the system's packages,
-//! and the working directory contains modules that must not be imported.
+//! Executes commands for packages of `pip install --user`. The user cannot change the system's packages, and modules in
+//! the working directory must not be imported.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -37,7 +37,6 @@ impl User {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Returns the commands of the finding with this code.
     fn commands(&self, options: &str, code: &str) -> Option<Vec<String>> {
         let json = self.sh(&format!("cudnn-doctor check --json {options} || true"));
         let document: Value = serde_json::from_str(&json).unwrap_or_else(|error| panic!("{error}: {json}"));
@@ -84,26 +83,24 @@ fn commands_change_the_packages_of_a_user() {
     let install = format!("{PYTHON} {PIP} install --user --break-system-packages --no-deps");
     user.sh(&format!("{install} torch onnxruntime nvidia-cudnn-cu12==9.18.0.56"));
 
-    // The installed cuDNN is older than the user's PyTorch requires.
     let commands = user.commands("--no-load", "C073").unwrap();
     assert!(commands[0].contains(" --user "), "{commands:?}");
     user.sh(&commands.join("\n"));
     assert_eq!(user.commands("--no-load", "C073"), None, "{commands:?}");
 
-    // No cuDNN is installed. The command must install it next to PyTorch.
+    // The command installs cuDNN next to PyTorch.
     user.sh(&format!("{PYTHON} -E {PIP} uninstall --yes --break-system-packages nvidia-cudnn-cu12"));
     let commands = user.commands("--no-load", "C073").unwrap();
     user.sh(&commands.join("\n"));
     assert_eq!(user.commands("--no-load", "C073"), None, "{commands:?}");
 
-    // A virtual environment with a framework of its own gets its own packages.
+    // A virtual environment with a framework gets separate packages.
     user.sh(&format!(
         "{PYTHON} -I -m venv --system-site-packages env && env/bin/python -I -m pip install --no-deps torch==2.8.0 --ignore-installed"
     ));
     let commands = user.commands("--no-load --python env", "C073").unwrap_or_default();
     assert!(commands.iter().all(|command| !command.contains(" --user ")), "{commands:?}");
 
-    // ONNX Runtime is a CPU-only build.
     let commands = user.commands("--run onnxruntime", "C091").unwrap();
     user.sh(&commands.join("\n"));
     let packages = user.sh(&format!("{PYTHON} -E {PIP} list --user"));

@@ -1,4 +1,4 @@
-//! Provides a Python environment with stand-in wheels, plus test cases that break it.
+//! A Python environment with stand-in wheels, and test cases that break it.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -13,7 +13,6 @@ use support::{FakeLibrary, FakeNvml, TempDir, Version};
 
 use crate::Shared;
 
-/// A complete cuDNN of fake libraries.
 #[derive(Clone, Copy)]
 pub(crate) struct Cudnn {
     pub(crate) version: Version,
@@ -21,7 +20,6 @@ pub(crate) struct Cudnn {
 }
 
 impl Cudnn {
-    /// Returns the libraries, which are built once.
     pub(crate) fn libraries(self) -> &'static TempDir {
         static BUILT: std::sync::Mutex<Vec<(Version, u32, &'static TempDir)>> = std::sync::Mutex::new(Vec::new());
         let mut built = BUILT.lock().unwrap();
@@ -52,7 +50,6 @@ impl Cudnn {
     }
 }
 
-/// Returns the run path of NVIDIA's wheels.
 fn run_path(cuda_major: u32) -> &'static str {
     match cuda_major {
         12 => "$ORIGIN:$ORIGIN/../../cublas/lib:$ORIGIN/../../cuda_nvrtc/lib",
@@ -60,7 +57,6 @@ fn run_path(cuda_major: u32) -> &'static str {
     }
 }
 
-/// Packs these files into a wheel, with the metadata that pip needs.
 pub(crate) fn pack(wheels: &Path, name: &str, version: &str, requires: &[&str], fill: impl FnOnce(&Path)) {
     let staging = TempDir::new();
     fill(staging.path());
@@ -79,12 +75,12 @@ pub(crate) fn pack(wheels: &Path, name: &str, version: &str, requires: &[&str], 
     zip(staging.path(), &wheels.join(format!("{project}-{version}-py3-none-any.whl")));
 }
 
-/// Returns the directory with the unpacked files of a wheel, which is faster to copy than a wheel is to unpack.
+/// Returns the unpacked files of a wheel, because copying is faster than unpacking.
 fn unpacked(wheel: &Path) -> PathBuf {
     wheel.with_file_name("unpacked").join(wheel.file_stem().unwrap())
 }
 
-/// Packs a directory without compressing the files, which would slow down pip, and keeps the unpacked files.
+/// Packs a directory without compression, which would slow down pip, and keeps the unpacked files.
 fn zip(dir: &Path, wheel: &Path) {
     let script = "
 import pathlib, sys, zipfile
@@ -101,7 +97,6 @@ with zipfile.ZipFile(sys.argv[1], 'w') as wheel:
     assert!(copy.status.success(), "{copy:?}");
 }
 
-/// Returns the stand-in wheels of all cases, which are packed once.
 pub(crate) fn stand_ins() -> &'static TempDir {
     static WHEELS: Shared = OnceLock::new();
     WHEELS.get_or_init(|| {
@@ -136,7 +131,7 @@ pub(crate) fn stand_ins() -> &'static TempDir {
         let cublas = ["nvidia/cublas/lib/libcublasLt.so.12", "nvidia/cublas/lib/libcublas.so.12"];
         plain("nvidia-cublas-cu12", "12.9.1.4", &cublas);
         plain("nvidia-cublas", "13.1.0.3", &["nvidia/cu13/lib/libcublasLt.so.13"]);
-        // A library for a later CUDA must not be installed for CUDA 13.
+        // This library must not be installed for CUDA 13.
         plain("nvidia-cublas", "14.0.0.1", &["nvidia/cu14/lib/libcublasLt.so.14"]);
         let nvrtc = ["nvidia/cuda_nvrtc/lib/libnvrtc.so.12", "nvidia/cuda_nvrtc/lib/libnvrtc-builtins.so.12.9"];
         plain("nvidia-cuda-nvrtc-cu12", "12.9.86", &nvrtc);
@@ -147,8 +142,7 @@ pub(crate) fn stand_ins() -> &'static TempDir {
     })
 }
 
-/// Returns an environment with pip. The shell also finds `pip` in the environment's `bin` directory. Its packages are
-/// links, so that copies of the environment have few files.
+/// Returns an environment with pip, also in `bin`. Packages are links, so that copies have few files.
 fn tools() -> &'static TempDir {
     static TOOLS: Shared = OnceLock::new();
     TOOLS.get_or_init(|| {
@@ -165,7 +159,6 @@ fn tools() -> &'static TempDir {
     })
 }
 
-/// Returns an environment without pip.
 fn bare() -> &'static TempDir {
     static BARE: Shared = OnceLock::new();
     BARE.get_or_init(|| {
@@ -182,7 +175,6 @@ fn site_packages(environment: &Path) -> PathBuf {
     pythons.find_map(|entry| entry.ok().filter(is_python)).unwrap().path().join("site-packages")
 }
 
-/// A home directory with one active Python environment.
 pub(crate) struct World {
     home: TempDir,
     name: OsString,
@@ -195,23 +187,23 @@ impl World {
     pub(crate) fn new(name: impl Into<OsString>, has_pip: bool) -> World {
         let find_links = stand_ins().path().as_os_str().to_owned();
         let world = World { home: TempDir::new(), name: name.into(), variables: Vec::new(), find_links, nvml: None };
-        // Otherwise, root's separate directories would be in /opt.
+        // Otherwise, root's directories would be in /opt.
         std::fs::create_dir_all(world.home().join(".local/share")).unwrap();
         let environment = world.environment();
-        // Hard links save time: an installation of pip needs several seconds.
+        // Hard links are fast. An installation of pip needs several seconds.
         let original = if has_pip { tools() } else { bare() };
         std::fs::create_dir_all(environment.parent().unwrap()).unwrap();
         let output = Command::new("cp").arg("-al").arg(original.path()).arg(&environment).output().unwrap();
         assert!(output.status.success(), "{output:?}");
         if has_pip {
-            // A copied script would start the pip of the other environment.
+            // A copied script would start the pip of the original environment.
             let script = "#!/bin/sh\nexec \"$VIRTUAL_ENV/bin/python3\" -I -m pip \"$@\"\n";
             support::write_program(environment.join("bin/pip"), script);
         }
         world
     }
 
-    /// Adds a real release, repacked as a wheel.
+    /// Adds a real release as a wheel.
     pub(crate) fn with_real_wheel(mut self, release: &Path) -> World {
         static REAL: Shared = OnceLock::new();
         let real = REAL.get_or_init(|| {
@@ -228,7 +220,6 @@ impl World {
         self
     }
 
-    /// Adds a directory of wheels.
     pub(crate) fn with_wheels(mut self, dir: &Path) -> World {
         self.find_links.push(" ");
         self.find_links.push(dir);
@@ -238,13 +229,12 @@ impl World {
     pub(crate) fn made_by_uv(self) -> World {
         let file = self.environment().join("pyvenv.cfg");
         let text = std::fs::read_to_string(&file).unwrap();
-        // Removes the file first, because it is a link.
+        // The file is a link.
         std::fs::remove_file(&file).unwrap();
         std::fs::write(file, format!("{text}uv = 0.9.0\n")).unwrap();
         self
     }
 
-    /// Puts a directory of programs first on `PATH`.
     pub(crate) fn first_on_path(self, dir: &Path) -> World {
         let doctor = Path::new(env!("CARGO_BIN_EXE_cudnn-doctor")).parent().unwrap().to_owned();
         let path = std::env::var_os("PATH").unwrap();
@@ -278,7 +268,7 @@ impl World {
         self.site_packages().join("nvidia/cudnn/lib")
     }
 
-    /// Runs a program in the world's directory, with only the world's variables.
+    /// Runs a program in the home directory with only the world's variables.
     pub(crate) fn command(&self, program: &str) -> Command {
         let doctor = Path::new(env!("CARGO_BIN_EXE_cudnn-doctor")).parent().unwrap().to_owned();
         let mut path = vec![doctor, tools().path().join("bin")];
@@ -305,7 +295,6 @@ impl World {
         command
     }
 
-    /// Runs lines in a shell and checks that they succeed.
     pub(crate) fn sh(&self, script: &str) -> Output {
         self.shell("sh", script)
     }
@@ -316,15 +305,14 @@ impl World {
         output
     }
 
-    /// Installs a wheel, `NAME` or `NAME==VERSION`, faster than pip would. Without a version, installs the newest.
+    /// Installs the wheel `NAME==VERSION` faster than pip, or the newest one if no version is given.
     pub(crate) fn unpack(&self, requirement: &str) {
         let (name, version) = requirement.split_once("==").unwrap_or((requirement, ""));
         let start = format!("{}-{version}", name.replace('-', "_"));
         let dirs = self.find_links.to_str().unwrap().split(' ');
         let files = dirs.flat_map(|dir| std::fs::read_dir(dir).unwrap()).map(|entry| entry.unwrap().path());
         let is_wanted = |file: &PathBuf| file.file_name().unwrap().to_str().unwrap().starts_with(&start);
-        // Comparing the names is enough: except for cuDNN 9.10 and cuDNN 8, all versions have the same number of
-        // digits.
+        // Names order the versions, except for cuDNN 9.10 and cuDNN 8, because the numbers have equally many digits.
         let newest =
             files.filter(is_wanted).max_by_key(|file| (!file.to_str().unwrap().contains("9.10."), file.clone()));
         let wheel = newest.unwrap_or_else(|| panic!("no wheel for {requirement}"));
@@ -333,7 +321,6 @@ impl World {
         assert!(output.status.success(), "{output:?}");
     }
 
-    /// Returns the findings of `check`.
     pub(crate) fn findings(&self, options: &[&str]) -> Vec<Value> {
         self.findings_after("sh", "", options)
     }
@@ -355,7 +342,7 @@ impl World {
     }
 }
 
-/// An installation that is broken in one way, with the code of the expected finding.
+/// An installation that is broken in one way, and the code of the expected finding.
 pub(crate) struct Case<'a> {
     name: &'static str,
     code: &'static str,
@@ -386,13 +373,11 @@ impl<'a> Case<'a> {
         self
     }
 
-    /// Simulates a driver that supports CUDA 12 but not CUDA 13.
     pub(crate) fn with_old_driver(mut self) -> Self {
         self.nvml = Some(FakeNvml { driver: "570.86.10", gpu: "A GPU", compute_capability: (9, 0) });
         self
     }
 
-    /// Returns the lines that a shell runs first.
     fn prelude(&self, world: &World) -> String {
         let mut lines = String::new();
         if let Some(nvml) = &self.nvml {
@@ -406,14 +391,14 @@ impl<'a> Case<'a> {
         lines
     }
 
-    /// Installs and breaks the packages, and returns the commands of the finding.
+    /// Installs and breaks the packages. Returns the commands of the finding.
     pub(crate) fn commands(&self, world: &World) -> Vec<String> {
         self.commands_in(&self.arrange(world))
     }
 
-    /// Installs and breaks the packages, and returns all findings.
+    /// Installs and breaks the packages. Returns all findings.
     fn arrange(&self, world: &World) -> Vec<Value> {
-        // Users install packages one after another. The last one overwrites the others.
+        // The last package overwrites files of the others.
         for package in self.packages.iter().chain([&"neighbour"]) {
             world.unpack(package);
         }
@@ -421,14 +406,13 @@ impl<'a> Case<'a> {
         world.findings_after("sh", &self.prelude(world), self.options)
     }
 
-    /// Returns the commands of the finding, which must be among these.
     fn commands_in(&self, findings: &[Value]) -> Vec<String> {
         let found = findings.iter().find(|finding| finding["code"] == self.code);
         let found = found.unwrap_or_else(|| panic!("{}: {} is not found: {findings:#?}", self.name, self.code));
         commands_of(found, findings)
     }
 
-    /// Installs and breaks the packages, and returns the findings with this code.
+    /// Installs and breaks the packages. Returns the findings with the code.
     pub(crate) fn found(&self, world: &World) -> Vec<Value> {
         let mut findings = self.arrange(world);
         findings.retain(|finding| finding["code"] == self.code);

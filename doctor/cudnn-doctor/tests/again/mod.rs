@@ -8,8 +8,8 @@ use support::TempDir;
 
 const DOCTOR: &str = env!("CARGO_BIN_EXE_cudnn-doctor");
 
-/// Runs `check` with these additional arguments. A second process, without environment variables and in a different
-/// working directory, repeats the report from saved facts. Both reports must be equal.
+/// Runs `check`, and repeats the report from saved facts in a process without the environment and the working
+/// directory. Both reports must be equal.
 pub(crate) fn check(run: impl FnOnce(&[&OsStr]) -> Output) -> Output {
     let dir = TempDir::new();
     let file = dir.path().join("facts.json");
@@ -26,7 +26,6 @@ pub(crate) fn check(run: impl FnOnce(&[&OsStr]) -> Output) -> Output {
     output
 }
 
-/// Returns the report for saved facts.
 pub(crate) fn from_facts(file: &Path, options: &[&str]) -> Output {
     let mut command = Command::new(DOCTOR);
     command.args(["check", "--facts"]).arg(file).args(options).env_clear().current_dir("/");

@@ -1,4 +1,4 @@
-//! Provides the doctor with the drop-in next to it, as in the distributable.
+//! Provides the doctor next to the drop-in, as in the distributable.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,6 @@ impl Prefix {
         let prefix = Prefix { dir: TempDir::new() };
         std::fs::create_dir(prefix.path().join("bin")).unwrap();
         let built = env!("CARGO_BIN_EXE_cudnn-doctor");
-        // A hard link saves disk space if the file system supports it.
         std::fs::hard_link(built, prefix.doctor()).unwrap_or_else(|_| copy_program(built, prefix.doctor()));
         prefix
     }

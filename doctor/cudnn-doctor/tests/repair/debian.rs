@@ -1,5 +1,4 @@
-//! Repairs Debian packages in a root directory that overlays the machine's own. apt-get and dpkg change only the upper
-//! layer, which is discarded afterwards.
+//! Repairs Debian packages in an overlay of the machine's root. apt-get and dpkg change only its upper layer.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -15,12 +14,11 @@ use crate::situation::{Ground, Situation};
 use crate::wheels::wheels;
 use crate::world::Cudnn;
 
-/// Debian's library directory.
 const LIB: &str =
     if cfg!(target_arch = "aarch64") { "/usr/lib/aarch64-linux-gnu" } else { "/usr/lib/x86_64-linux-gnu" };
 
-/// Mounts the overlay root below the directory `$1`, with the repository `$2` and the doctor `$3`, and waits for the
-/// end of its input. Processes below it have no network access.
+/// Mounts the overlay below `$1`, with the repository `$2` and the doctor `$3`, until the end of the input. Processes
+/// below it run without a network.
 const KEEPER: &str = r#"
 set -e
 mount -t tmpfs tmpfs "$1"
@@ -40,14 +38,13 @@ echo ready
 cat >/dev/null
 "#;
 
-/// A system with its own package repository.
 struct Debian {
     keeper: Child,
     dir: TempDir,
 }
 
 impl Debian {
-    /// Returns `None` on other distributions, or if this user is not allowed to mount file systems.
+    /// Returns `None` on other distributions, or if this user cannot mount file systems.
     fn new() -> Option<Debian> {
         let dir = TempDir::new();
         let mut command = Command::new("unshare");
@@ -68,7 +65,6 @@ impl Drop for Debian {
     }
 }
 
-/// `install` runs without prompts and with the given versions.
 const START: &str = "
 OLD=/repository/old
 install() { apt-get install -y -qq --allow-downgrades \"$@\" >/dev/null; }
@@ -81,7 +77,7 @@ impl Ground for Debian {
         command
             .args(["--target", &self.keeper.id().to_string(), "--mount", "chroot"])
             .arg(self.dir.path().join("root"));
-        // Scripts must never run in the machine's own root.
+        // Scripts must not run in the machine's own root.
         let script = format!("cd /repository/home || exit 99\nLIB={LIB}\n{START}\n{script}");
         command.args(["bash", "-c", &script]).env_clear();
         command.env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
@@ -95,7 +91,6 @@ impl Ground for Debian {
     }
 }
 
-/// Builds a package with these files below the library directory.
 fn package(repository: &Path, name: &str, version: &str, fields: &str, fill: impl FnOnce(&Path)) {
     let staging = TempDir::new();
     let control = staging.path().join("DEBIAN");
@@ -121,7 +116,7 @@ fn package(repository: &Path, name: &str, version: &str, fields: &str, fill: imp
     std::fs::write(index, format!("{others}{text}Filename: ./{file}\nSize: {size}\nSHA256: {sum}\n\n")).unwrap();
 }
 
-/// Builds the repository. Returns `None` if dpkg-deb or apt-get is missing.
+/// Returns `None` if dpkg-deb or apt-get is missing.
 fn repository() -> Option<&'static TempDir> {
     static REPOSITORY: Shared = Shared::new();
     let has = |program: &str| Command::new(program).arg("--version").output().is_ok();
@@ -165,7 +160,7 @@ fn repository() -> Option<&'static TempDir> {
     }))
 }
 
-/// Starts a system without a cuDNN. Prints why the test does not run if there is none.
+/// Starts a system without cuDNN, or prints why the test does not run.
 fn start() -> Option<Debian> {
     let debian = Debian::new();
     let has_none = |debian: &Debian| !debian.bash("cudnn-doctor list | grep -q libcudnn").status.success();
@@ -192,7 +187,6 @@ fn a_step_of_apt_is_done_only_with_its_effect_and_keeps_holds() {
     let stops = "stopped at step 1 ";
     for (lines, options, expected) in [
         (format!("{old}; {damage}; {hold}"), "", &["done: ", "held: libcudnn9-cuda-12"][..]),
-        // dpkg fails after apt-get has dropped the hold.
         (
             format!(
                 "{old}; {damage}; {hold}; printf '#!/bin/sh\\nexit 1\\n' \

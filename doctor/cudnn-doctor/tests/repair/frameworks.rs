@@ -1,5 +1,4 @@
-//! Repairs environments where PyTorch requires a different cuDNN than the installed one. The stand-ins have PyTorch's
-//! requirements and run paths.
+//! Repairs environments with a different cuDNN than PyTorch requires, with stand-ins for PyTorch.
 
 use crate::page::run;
 use crate::situation::Situation;

@@ -1,5 +1,5 @@
-//! Breaks environments, follows the doctor's plan, and checks that all problems are solved. pip, uv, apt-get and dpkg
-//! are the real ones. Most wheels are small stand-ins with NVIDIA's names.
+//! Breaks environments, follows the plan, and checks that all problems are solved. The installers are real, but most
+//! wheels are small stand-ins.
 #![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod debian;
@@ -16,5 +16,5 @@ mod wheels;
 #[allow(dead_code, reason = "the other tests of the advice use all of it")]
 mod world;
 
-/// Holds a directory that all tests of this program share.
+/// A directory that all tests of this program share.
 type Shared = std::sync::OnceLock<support::TempDir>;

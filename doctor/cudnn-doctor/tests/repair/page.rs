@@ -9,12 +9,11 @@ use crate::situation::{Ground, Outcome, Situation};
 
 const FILE: &str = "../../docs/data/repairs.json";
 
-/// An ordinary run tries every third situation, because each starts an installer several times.
+/// Ordinary runs try every third situation, because each starts an installer several times.
 const SHARE: usize = 3;
 
-/// Runs situations, each on a ground of its own: a share of them, or all with `CUDNN_TESTS_REPAIRS=all`, as in
-/// `.ci/run release`. Fails with all problems together, and if the file has other results. `CUDNN_TESTS_WRITE=1` writes
-/// the results below this heading.
+/// Runs a share of the situations, or all with `CUDNN_TESTS_REPAIRS=all`. Fails with all problems, or if the results
+/// below this heading in the file differ. `CUDNN_TESTS_WRITE=1` writes the file.
 pub(crate) fn run(heading: &str, situations: &[Situation], ground: impl Fn() -> Box<dyn Ground>) {
     static LOCK: Mutex<()> = Mutex::new(());
     let is_full = ["CUDNN_TESTS_REPAIRS", "CUDNN_TESTS_WRITE"].iter().any(|name| std::env::var_os(name).is_some());
@@ -40,7 +39,6 @@ pub(crate) fn run(heading: &str, situations: &[Situation], ground: impl Fn() -> 
     }
 }
 
-/// The situation with its findings, the plan, and the findings that are left.
 fn record(outcome: &Outcome) -> Value {
     let Outcome { name, before, plan, after, known_bug, .. } = outcome;
     let mut record = json!({ "situation": name, "before": before, "plan": plan, "after": after });
@@ -50,7 +48,7 @@ fn record(outcome: &Outcome) -> Value {
     record
 }
 
-/// Plans differ between machines, for example in the commands of pip.
+/// Plans differ between machines, for example in pip's commands.
 fn without_plan(record: &Value) -> Value {
     let mut record = record.clone();
     record["plan"].take();

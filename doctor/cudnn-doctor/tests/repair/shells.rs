@@ -1,4 +1,4 @@
-//! Repairs problems caused by variables in the user's shell, and library directories without a package manager.
+//! Repairs problems of the shell's variables, and library directories without a package manager.
 
 use crate::page::run;
 use crate::situation::Situation;
@@ -8,7 +8,6 @@ use crate::venv::Venv;
 const ARCHIVE: &str = "ARCHIVE=opt/cudnn-linux-x86_64-9.19.0.56_cuda12-archive/lib; mkdir -p $ARCHIVE; \
                        cp $NEW/*.so.9 $ARCHIVE; install nvidia-cublas-cu12 nvidia-cuda-nvrtc-cu12";
 
-/// Starts the doctor as `nobody`.
 const USER: &str =
     "cudnn-doctor() { setpriv --reuid=65534 --regid=65534 --clear-groups \"$(type -P cudnn-doctor)\" \"$@\"; }";
 
@@ -70,7 +69,7 @@ fn variables_of_the_shell_are_repaired() {
         )
         .shell("LD_LIBRARY_PATH=$HOME/copied:$LD_LIBRARY_PATH")
         .leaves(&["C014"]),
-        // Copies the environment first, because its files are hard links that all situations share.
+        // The files are hard links that all situations share, so copy them first.
         Situation::new(
             "the user may not read the directory of the wheel",
             "complete; cp -a env own; rm -r env; mv own env; chown -R 65534:65534 $HOME; chmod 0 $LIB",

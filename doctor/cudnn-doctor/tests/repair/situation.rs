@@ -1,29 +1,26 @@
-//! Defines a broken environment: how to create it, which findings it has, and which may be left after the repair.
+//! A broken environment: how to create it, its findings, and what may be left after the repair.
 
 use std::collections::BTreeSet;
 use std::process::Output;
 
 use serde_json::Value;
 
-/// Findings about the driver and the GPU of the test machine. No plan can change them.
+/// No plan can change findings about the driver and the GPU.
 const ABOUT_THE_MACHINE: [&str; 4] = ["C001", "C002", "C040", "C041"];
 
-/// The number of plans to follow. One should be enough.
+/// The maximum number of plans to follow. One should be enough.
 const MAX_ROUNDS: usize = 3;
 
-/// Separates two plans in the table.
 const AGAIN: &str = "then, by another fix:";
 
-/// An environment that can be broken and repaired.
 pub(crate) trait Ground {
-    /// Runs a script in a new bash in the home directory of the environment. `LIB` is the directory of cuDNN.
+    /// Runs a script in a new bash in the environment's home directory. `LIB` is the directory of cuDNN.
     fn bash(&self, script: &str) -> Output;
 
     /// Returns machine-specific strings and their replacements in the table.
     fn names(&self) -> Vec<(String, &'static str)>;
 }
 
-/// A row of the table.
 pub(crate) struct Situation {
     name: &'static str,
     damage: String,
@@ -34,49 +31,44 @@ pub(crate) struct Situation {
     known_bug: bool,
 }
 
-/// The result of one situation.
 pub(crate) struct Outcome {
     pub(crate) name: &'static str,
     pub(crate) before: BTreeSet<String>,
     pub(crate) plan: Vec<String>,
     pub(crate) after: BTreeSet<String>,
     pub(crate) known_bug: bool,
-    /// The difference between the result and the expectation.
     pub(crate) problem: Option<String>,
 }
 
 impl Situation {
-    /// Describes an environment by name, by the lines that create and break it, and by the resulting findings.
+    /// Takes the lines that create and break an environment, and the resulting findings.
     pub(crate) fn new(name: &'static str, damage: impl Into<String>, before: &'static [&'static str]) -> Self {
         let (damage, shell, options) = (damage.into(), String::new(), "--no-load");
         Situation { name, damage, shell, options, before, after: &[], known_bug: false }
     }
 
-    /// Sets lines that the user's shell has run.
     pub(crate) fn shell(mut self, lines: impl Into<String>) -> Self {
         self.shell = lines.into();
         self
     }
 
-    /// Sets the options of `check` and `fix`.
     pub(crate) fn options(mut self, options: &'static str) -> Self {
         self.options = options;
         self
     }
 
-    /// Names the findings that remain because no command can solve them.
+    /// The findings that no command can solve.
     pub(crate) fn leaves(mut self, after: &'static [&'static str]) -> Self {
         self.after = after;
         self
     }
 
-    /// Names the findings that remain although a command could solve them. The test fails as soon as they are gone.
+    /// The findings that remain although a command could solve them. The test fails once they are gone.
     pub(crate) fn known_bug(mut self, after: &'static [&'static str]) -> Self {
         (self.after, self.known_bug) = (after, true);
         self
     }
 
-    /// Creates, breaks, repairs and checks the environment.
     pub(crate) fn run(&self, ground: &dyn Ground) -> Outcome {
         let made = ground.bash(&format!("set -e\n{}", self.damage));
         assert!(made.status.success(), "{}: {}", self.name, String::from_utf8_lossy(&made.stderr));
@@ -99,7 +91,6 @@ impl Situation {
         Outcome { name: self.name, before, plan, after, known_bug: self.known_bug, problem }
     }
 
-    /// Returns the document of `check` in a shell that has run these lines.
     fn check(&self, ground: &dyn Ground, lines: &str) -> Value {
         let output = ground.bash(&format!("{}\n{lines}\ncudnn-doctor check --json {}", self.shell, self.options));
         let document: Value =
@@ -108,8 +99,7 @@ impl Situation {
         document
     }
 
-    /// Follows one plan after another, with a check after each, until all findings are gone or the plan no longer
-    /// changes.
+    /// Follows plans, with a check after each, until all findings are gone or the plan stays the same.
     fn repair(&self, ground: &dyn Ground, mut document: Value) -> Repair {
         let (mut plan, mut lines, mut log) = (Vec::new(), String::new(), String::new());
         let mut last = Vec::new();
@@ -130,9 +120,8 @@ impl Situation {
         Repair { plan, after: document, log }
     }
 
-    /// Prints the plan with `fix`, which must not change files, and then executes it in a shell that has run these
-    /// lines. The exit status must equal the status of a check in a shell into which the lines were pasted. Returns the
-    /// document of that check.
+    /// Prints the plan with `fix`, which must not change files, and executes it in a shell that has run these lines.
+    /// Returns the document of a check in a shell with the pasted lines, which must have the same exit status.
     fn fix(&self, ground: &dyn Ground, document: &Value, lines: &str, pasted: &str, log: &mut String) -> Value {
         let fix =
             |option: &str| ground.bash(&format!("{}\n{lines}\ncudnn-doctor fix {option} {}", self.shell, self.options));
@@ -167,7 +156,6 @@ struct Repair {
 #[derive(PartialEq, Eq)]
 struct Step {
     commands: Vec<String>,
-    /// The step changes the shell, which affects programs that are started later.
     is_for_shell: bool,
 }
 
@@ -180,7 +168,6 @@ fn steps(document: &Value) -> Vec<Step> {
     document["plan"].as_array().unwrap().iter().map(step).collect()
 }
 
-/// Returns the exit status of `check` for these findings.
 fn status(document: &Value) -> i32 {
     let has = |severity: &str| findings(document).any(|finding| finding["severity"] == severity);
     if has("error") { 2 } else { i32::from(has("warning")) }
@@ -190,7 +177,6 @@ fn findings(document: &Value) -> impl Iterator<Item = &Value> {
     document["findings"].as_array().unwrap().iter()
 }
 
-/// Returns all warnings and errors except for those about the machine.
 fn problems(document: &Value) -> impl Iterator<Item = &Value> {
     let is_machine = |finding: &Value| ABOUT_THE_MACHINE.iter().any(|code| finding["code"] == *code);
     findings(document).filter(move |finding| finding["severity"] != "note" && !is_machine(finding))

@@ -1,4 +1,4 @@
-//! Repairs damaged wheels in a virtual environment with pip that is active in the shell.
+//! Repairs damaged wheels in an active virtual environment with pip.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -12,10 +12,8 @@ use crate::situation::{Ground, Situation};
 use crate::wheels::wheels;
 use crate::world::{Cudnn, World};
 
-/// The environment `env` in a separate home directory.
 pub(crate) struct Venv {
     world: World,
-    /// The lines that start every script.
     start: String,
 }
 
@@ -48,14 +46,13 @@ impl Venv {
         self.with("export LD_LIBRARY_PATH=$JIT:$SITE/nvidia/cublas/lib:$SITE/nvidia/cuda_nvrtc/lib\n")
     }
 
-    /// Adds a directory of wheels.
     pub(crate) fn with_wheels(mut self, dir: &Path) -> Venv {
         let both = format!("{} {}", wheels().path().display(), dir.display());
         self.world = self.world.variable("PIP_FIND_LINKS", both);
         self
     }
 
-    /// Creates a world without an active environment. pip installs into `~/.local`.
+    /// Creates a world without an active environment, so that pip installs into `~/.local`.
     pub(crate) fn with_user_packages() -> Venv {
         let doctor = Path::new(env!("CARGO_BIN_EXE_cudnn-doctor")).parent().unwrap().to_owned();
         let path = std::env::var_os("PATH").unwrap();
@@ -69,8 +66,7 @@ impl Venv {
     }
 }
 
-/// Shell functions for the scripts. `complete` installs cuDNN and all dependencies, the first time with pip and later
-/// as a copy.
+/// Shell functions for scripts. `complete` installs cuDNN and its dependencies with pip once, and then copies them.
 const TOOLS: &str = r#"
 install() { pip --quiet install --no-deps "$@"; }
 complete() {
@@ -116,7 +112,6 @@ impl Ground for Venv {
     }
 }
 
-/// Returns the root and version of the base Python, such as `3.12`.
 fn base_python() -> &'static (String, String) {
     static PYTHON: OnceLock<(String, String)> = OnceLock::new();
     PYTHON.get_or_init(|| {

@@ -1,5 +1,4 @@
-//! Provides the wheels that pip and uv install in these tests: stand-ins with sizes and hashes in their records, and
-//! real releases of the JIT-only cuDNN.
+//! Provides wheels for pip and uv: stand-ins with sizes and hashes, and real JIT-only releases.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +8,7 @@ use support::TempDir;
 use crate::Shared;
 use crate::world::{pack, stand_ins};
 
-/// Copies all wheels of a directory to a second directory and completes their records.
+/// Copies wheels to another directory and completes their records.
 const ADD_HASHES: &str = r#"
 import base64, hashlib, pathlib, sys, zipfile
 for wheel in pathlib.Path(sys.argv[1]).glob("*.whl"):
@@ -42,7 +41,6 @@ fn python(script: &str, arguments: &[&Path]) {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// Returns the directory of the stand-ins.
 pub(crate) fn wheels() -> &'static TempDir {
     static WHEELS: Shared = Shared::new();
     WHEELS.get_or_init(|| {
@@ -64,7 +62,7 @@ pub(crate) fn wheels() -> &'static TempDir {
                     .build(&dir.join("torch/lib/libtorch_cuda.so"));
             });
         }
-        // This NVRTC can be loaded, as some checks require.
+        // Some checks load this NVRTC.
         pack(plain.path(), "nvidia-cuda-nvrtc-cu12", "12.9.87", &[], |dir| {
             let lib = dir.join("nvidia/cuda_nvrtc/lib");
             std::fs::create_dir_all(&lib).unwrap();
@@ -80,7 +78,7 @@ pub(crate) fn wheels() -> &'static TempDir {
     })
 }
 
-/// Returns the directory of a real release's wheel, or `None` if it cannot be downloaded.
+/// Returns the directory of a real wheel, or `None` if it cannot be downloaded.
 pub(crate) fn real_wheel(id: &str, file: &str) -> Option<TempDir> {
     let release = support::release(id)?;
     let dir = TempDir::new();

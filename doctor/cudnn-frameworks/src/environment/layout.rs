@@ -1,5 +1,5 @@
-//! Locates the packages of an environment on each system. On Windows, the Python program, its DLL and `Lib` are in the
-//! root, except that virtual environments have their program in `Scripts`.
+//! Locates the packages of an environment. On Windows, the Python program, its DLL and `Lib` are in the root, but the
+//! program of a virtual environment is in `Scripts`.
 
 use cudnn_probe::facts::{PathFacts, canonicalize, entries_named};
 use std::path::{Path, PathBuf};
@@ -8,10 +8,8 @@ use cudnn_probe::{Host, Os, read_bounded};
 
 use crate::files::file_name;
 
-/// The maximum size of `pyvenv.cfg` in bytes.
 const MAX_SETTINGS_LEN: u64 = 64 << 10;
 
-/// The Python of an environment.
 pub(super) struct Python {
     pub(super) minor: u32,
     /// The directory name: `python3.12`, `python3.13t` for a free-threaded build, or `Python312` on Windows.
@@ -19,24 +17,24 @@ pub(super) struct Python {
 }
 
 impl Python {
-    /// Finds the Python of the environment at this root. The version comes from the settings or the program, or else
-    /// from the newest Python directory.
+    /// Finds the Python of the environment at this root, by the settings or the program. Otherwise, this is the newest
+    /// Python with a directory.
     pub(super) fn at(root: &Path, os: Os) -> Option<Self> {
         let stated = stated_minor(root);
         if os == Os::Windows {
-            // The root of the user's packages contains the version: `%APPDATA%\Python\Python312`.
+            // The root of the user's packages names the version: `%APPDATA%\Python\Python312`.
             let of_name = || file_name(root).strip_prefix("Python3")?.parse().ok();
             return Some(Self::on_windows(stated.or_else(|| minor_of_dll(root)).or_else(of_name)?));
         }
         let dirs = ["lib", "lib64", "local/lib"].map(|lib| root.join(lib));
         let pythons = dirs.iter().flat_map(|dir| entries_named(dir, "Python", |name| Self::named(name).is_some()));
         let stated = stated.or_else(|| Some(Self::from_program(&root.join("bin/python3"), os)?.minor));
-        // A system can contain directories of several Pythons, so the settings or the link decide.
+        // If there are directories for several Pythons, the settings or the link decide.
         let pythons = pythons.filter_map(|dir| Self::named(file_name(&dir)));
         pythons.max_by_key(|python| (Some(python.minor) == stated, python.minor))
     }
 
-    /// Returns the version of a Python program from its name, or on Windows from the DLL next to it.
+    /// Returns the version of a Python program from the name, or on Windows from the DLL next to it.
     pub(super) fn from_program(program: &Path, os: Os) -> Option<Self> {
         let program = cudnn_probe::canonicalize(program).ok()?;
         if os == Os::Windows {
@@ -50,14 +48,12 @@ impl Python {
         Python { minor, dir_name: format!("Python3{minor}") }
     }
 
-    /// Parses the name of a Python directory or program on Linux.
     fn named(dir_name: &str) -> Option<Self> {
         let minor = dir_name.strip_prefix("python3.")?.trim_end_matches('t').parse().ok()?;
         Some(Python { minor, dir_name: dir_name.to_owned() })
     }
 }
 
-/// Returns the minor version of Python from the environment's settings.
 fn stated_minor(root: &Path) -> Option<u32> {
     let minor = |version: String| version.strip_prefix("3.")?.split('.').next()?.parse().ok();
     ["version", "version_info"].iter().find_map(|name| minor(setting(root, name)?))
@@ -75,8 +71,8 @@ pub fn setting(root: &Path, name: &str) -> Option<String> {
     pairs.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim().to_owned())
 }
 
-/// Returns the minor version of the newest Python DLL in this directory, such as `python312.dll`. Ignores
-/// `python3.dll`, which exists for all versions.
+/// Returns the minor version of the newest Python DLL in this directory, such as `python312.dll`. All versions have
+/// `python3.dll`.
 fn minor_of_dll(dir: &Path) -> Option<u32> {
     let minor = |name: &str| {
         let name = name.to_ascii_lowercase();
@@ -88,29 +84,27 @@ fn minor_of_dll(dir: &Path) -> Option<u32> {
         .max()
 }
 
-/// Returns the operating system of the environment at this root. Under WSL, a Windows environment can be on a mounted
-/// disk (`/mnt/c`).
+/// Returns the environment's operating system, which may be Windows under WSL (`/mnt/c`).
 pub(super) fn os_of(root: &Path) -> Os {
     let has_program = || ["Scripts", "python.exe"].iter().any(|part| root.join(part).target_exists());
     if root.join("Lib").join("site-packages").leads_to_dir() && has_program() { Os::Windows } else { Os::HOST }
 }
 
-/// Returns whether this directory contains a part of an environment.
 pub(super) fn has_part(root: &Path, os: Os) -> bool {
     let programs = if os == Os::Windows { ["python.exe", "Scripts"] } else { ["bin/python3", "bin/python"] };
     programs.iter().chain(&["pyvenv.cfg", "conda-meta"]).any(|part| root.join(part).target_exists())
 }
 
-/// Returns the package directories below this root in Python's order, including missing directories.
+/// Returns the package directories of this root in Python's order, even if they are missing.
 pub(super) fn site_dirs(root: &Path, python: Option<&Python>, os: Os) -> Vec<PathBuf> {
     if os == Os::Windows {
         return vec![root.join("Lib").join("site-packages"), root.join("site-packages")];
     }
-    // Debian's shared directory for all Python versions. Debian's Python does not use `site-packages`.
+    // Debian's directory for all Python versions, which do not use `site-packages`.
     let common = root.join("lib/python3/dist-packages");
     let Some(python) = python else { return vec![common] };
     let dir = |lib: &str, name: &str| root.join(lib).join(&python.dir_name).join(name);
-    // Used by Fedora. In most environments lib64 is a link to lib, and findings name one directory once.
+    // Fedora uses lib64, which is a link to lib in most environments. Findings name a directory once.
     let real = |name: &str| canonicalize(root.join(name)).ok();
     let is_same = real("lib64").is_some_and(|dir| Some(dir) == real("lib"));
     let of_fedora = Some(dir("lib64", "site-packages")).filter(|_| !is_same);
@@ -118,7 +112,7 @@ pub(super) fn site_dirs(root: &Path, python: Option<&Python>, os: Os) -> Vec<Pat
     of_fedora.into_iter().chain(others).collect()
 }
 
-/// Returns the directory for the user's packages (`pip install --user`).
+/// Returns the directory of the user's packages (`pip install --user`).
 pub(super) fn user_dir(python: &Python, host: &Host, os: Os) -> Option<PathBuf> {
     let is_windows = os == Os::Windows;
     let (variable, below) = if is_windows { ("APPDATA", "Python") } else { ("HOME", ".local") };
@@ -132,7 +126,7 @@ pub(super) fn user_dir(python: &Python, host: &Host, os: Os) -> Option<PathBuf> 
 pub fn python_dirs(root: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let (dirs, is_python): (&[&str], fn(&str) -> bool) = match Os::HOST {
         Os::Windows => (&[""], |name| name.eq_ignore_ascii_case("Lib")),
-        // In most environments lib64 is a link to lib.
+        // lib64 is often a link to lib.
         _ => (&["lib", "lib64"], |name| name.starts_with("python3")),
     };
     let dirs = dirs.iter().map(|dir| root.join(dir)).filter(|dir| !dir.is_link());
@@ -153,7 +147,7 @@ pub fn site_packages(root: &Path) -> impl Iterator<Item = PathBuf> + use<> {
 mod tests {
     use super::*;
 
-    /// Tests the Windows rules on every system. The directory names contain no separators.
+    /// Tests the Windows rules on every system.
     #[test]
     fn the_python_version_comes_from_the_settings_or_the_dll() {
         let world = std::env::temp_dir().join(format!("cudnn frameworks größe {}", std::process::id()));

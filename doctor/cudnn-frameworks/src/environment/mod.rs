@@ -20,22 +20,21 @@ const MAX_PATH_LINES: usize = 1_000;
 pub struct Environment {
     /// The root of a virtual environment, a conda environment, or a Python (`/usr`).
     pub root: PathBuf,
-    /// The directories from which Python imports packages, in the order of `sys.path` but without the standard library.
-    /// The order is `PYTHONPATH`, the environment, the user's packages, and the base Python if the environment includes
-    /// it. Directories from `.pth` files follow the directory that contains the file.
+    /// The directories from which Python imports packages, in the order of `sys.path` without the standard library:
+    /// `PYTHONPATH`, the environment, the user's packages, and the base Python if it is included. Directories in a
+    /// `.pth` file follow the directory with that file.
     pub import_dirs: Vec<PathBuf>,
     /// The Python version: `3.12`. `None` if no directory name contains it.
     pub python: Option<(u32, u32)>,
-    /// The operating system of the environment's Python: the current one, or Windows for an environment on a Windows
-    /// disk.
+    /// The operating system of the environment's Python, which is Windows for an environment on a Windows disk.
     pub os: Os,
     /// Unreadable files with import directories.
     pub(crate) unreadable: Vec<Unreadable>,
 }
 
 impl Environment {
-    /// Reads the environment at this root, or the package directory at this path (`pip install --target`), as a Python
-    /// started on this host would see it.
+    /// Reads the environment at this root, or a package directory (`pip install --target`), as a Python on this host
+    /// sees it.
     pub fn at(root: &Path, host: &Host) -> Self {
         let root = facts::absolute(root).unwrap_or_else(|_| root.to_owned());
         let os = os_of(&root);
@@ -51,7 +50,7 @@ impl Environment {
     }
 
     fn with_python(root: PathBuf, python: Option<Python>, os: Os, host: &Host) -> Self {
-        // This system's variables do not apply to a Python for a different system.
+        // Only a Python for this system sees this system's variables.
         let variable = |name: &str| host.variable(name).filter(|_| os == Os::HOST);
         let mut dirs = ImportDirs::default();
         if let Some(path) = variable("PYTHONPATH") {
@@ -75,22 +74,20 @@ impl Environment {
         Environment { root, import_dirs: dirs.dirs, python, os, unreadable: dirs.unreadable }
     }
 
-    /// Returns whether the environment contains a Python or settings that name one.
     pub(crate) fn has_python(&self) -> bool {
         self.python.is_some() || layout::has_part(&self.root, self.os)
     }
 
-    /// Returns the environments that `python3` could belong to on the host of this search, from most to least specific:
-    /// the active virtual environment, the active conda environment, the one of `python3` on `PATH`, and the system's.
-    /// `PYTHONPATH` applies only to the first environment, because that Python is started.
+    /// Returns the environments of `python3` on the host of this search, from most to least specific: the active
+    /// virtual environment, the active conda environment, the one of `python3` on `PATH`, and the system's.
+    /// `PYTHONPATH` applies only to the first, because that Python is started.
     pub fn active(search: &Search) -> Vec<Self> {
         let mut roots: Vec<PathBuf> = Vec::new();
         let mut has_python = false;
         for origin in search.environments() {
             match origin {
                 Origin::VirtualEnvironment(root) | Origin::Conda(root) => roots.push(root),
-                // The first root belongs to the Python. The following ones are the places where pip installs packages
-                // for it.
+                // The first root belongs to the Python, and the others to packages that pip installs for it.
                 Origin::Python(root) if !has_python => {
                     has_python = true;
                     roots.push(root);
@@ -117,7 +114,6 @@ impl Environment {
     }
 }
 
-/// Import directories without duplicates.
 #[derive(Default)]
 struct ImportDirs {
     dirs: Vec<PathBuf>,
@@ -127,7 +123,7 @@ struct ImportDirs {
 }
 
 impl ImportDirs {
-    /// Adds an existing directory without processing `.pth` files, as Python does. Returns whether it is new.
+    /// Adds an existing directory, but not the directories in `.pth` files. Returns whether it is new.
     fn add(&mut self, dir: PathBuf) -> bool {
         let Ok(real) = cudnn_probe::canonicalize(&dir) else { return false };
         let is_new = real.leads_to_dir() && !self.known.contains(&real);
@@ -138,8 +134,8 @@ impl ImportDirs {
         is_new
     }
 
-    /// Adds an existing directory and the directories listed in its `.pth` files. Code in these files (`import ...`) is
-    /// not executed, so directories that it would add are missing.
+    /// Adds an existing directory and the directories in `.pth` files there. Code in these files (`import ...`) is
+    /// skipped.
     fn add_site(&mut self, dir: PathBuf) {
         if !self.add(dir.clone()) {
             return;

@@ -1,5 +1,5 @@
-//! Provides the GPUs that the builds of a framework for different CUDA releases have kernels for. Each row in
-//! `data/builds.json` has a source and a date. No row contains PTX, which the driver compiles for newer GPUs.
+//! The GPUs that a framework's builds for different CUDA releases have kernels for. Each row in `data/builds.json` has
+//! a source and a date. No row contains PTX, which the driver compiles for newer GPUs.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -10,14 +10,13 @@ use serde::Deserialize;
 use super::kind::release_of;
 use super::releases::{Citation, is_since};
 
-/// The parsed file. A test checks that it is valid; if parsing failed, there would be no builds.
+/// The parsed file. A test checks that it is valid.
 static BUILDS: LazyLock<Vec<Build>> =
     LazyLock::new(|| serde_json::from_str(include_str!("../../data/builds.json")).unwrap_or_default());
 
 /// The builds of a range of releases for one CUDA release and one processor architecture.
 #[derive(Debug, Deserialize)]
 pub struct Build {
-    /// The normalized name of the package.
     package: &'static str,
     architecture: &'static str,
     /// The CUDA release: `12.6`.
@@ -33,14 +32,14 @@ pub struct Build {
     pub source: Citation,
 }
 
-/// The builds with kernels for a set of GPUs, as seen from one release of the package.
+/// The builds with kernels for a set of GPUs, relative to one release.
 #[derive(Debug)]
 pub enum Builds {
     /// The release has these builds.
     OfRelease(Vec<&'static Build>),
-    /// Only older releases have builds. This is the last one.
+    /// Only older releases have builds. This is the newest.
     Older(&'static Build),
-    /// Only newer releases have builds: these, the first release first, and one for each CUDA release.
+    /// Only newer releases have builds: the first one for each CUDA release.
     Newer(Vec<&'static Build>),
 }
 
@@ -50,7 +49,7 @@ impl Build {
         Some(release_of(self.cuda)?.0)
     }
 
-    /// Returns the name that the version of the build contains, and its package index: `cu126`.
+    /// Returns the tag of the build, as in versions and package indexes: `cu126`.
     pub fn tag(&self) -> String {
         format!("cu{}", self.cuda.replace('.', ""))
     }
@@ -74,8 +73,8 @@ impl Build {
     }
 }
 
-/// Returns the builds of a package for this processor that have kernels for all of these GPUs, whose compute
-/// capabilities are in tenths. `is_usable` says whether the machine can use a CUDA major version.
+/// Returns a package's builds for this processor with kernels for these GPUs (compute capabilities in tenths).
+/// `is_usable` says whether the machine can use a CUDA major version.
 pub fn for_gpus(
     package: &str,
     version: &str,

@@ -1,5 +1,5 @@
-//! Determines the CUDA, cuDNN and compute capabilities that a framework was built for. The files of the framework come
-//! first, then [`releases`](crate::releases).
+//! Determines the CUDA, cuDNN and compute capabilities that a framework was built for, first from files and then from
+//! [`releases`](crate::releases).
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ pub enum ValueSource {
     File(PathBuf),
     /// A requirement in the package's metadata.
     Requirement(String),
-    /// An entry in [`releases`], if no file of the package contains the value.
+    /// An entry in [`releases`], if no file contains the value.
     Fact {
         /// The source and date of the entry.
         citation: releases::Citation,
@@ -47,8 +47,7 @@ pub struct Stated<T> {
 pub struct BuiltFor {
     /// Whether the framework supports NVIDIA GPUs. `false` for CPU-only and ROCm builds.
     pub uses_gpu: Option<Stated<bool>>,
-    /// The AMD ROCm release that the framework was built for, or `None` for other builds. Empty if the release is
-    /// unknown.
+    /// The AMD ROCm release of a ROCm build. Empty if the release is unknown.
     pub rocm: Option<Stated<String>>,
     /// The CUDA release: the major version, and the minor version if known.
     pub cuda: Option<Stated<(u32, Option<u32>)>>,
@@ -56,11 +55,10 @@ pub struct BuiltFor {
     pub cudnn: Option<Stated<Version>>,
     /// The compute capabilities of most kernels, and the file that contains them.
     pub gpu_code: Option<Stated<BTreeSet<GpuCode>>>,
-    /// The framework compiles kernels for the present GPU (XLA, Triton), so prebuilt kernels do not have to match it.
+    /// The framework compiles kernels for the present GPU (XLA, Triton), so prebuilt kernels need not match it.
     pub compiles_at_run_time: bool,
 }
 
-/// A CUDA release: the major version, and the minor version if known.
 type Cuda = (u32, Option<u32>);
 
 impl<T> Stated<T> {
@@ -73,7 +71,6 @@ impl<T> Stated<T> {
     }
 }
 
-/// Determines the build targets of a framework.
 pub(crate) fn read(
     kind: &FrameworkKind,
     of: &Distribution,
@@ -108,12 +105,11 @@ pub(crate) fn read(
     }
 }
 
-/// Returns the value from the first conda record that contains it.
 fn from_conda<T>(records: &[&CondaRecord], read: impl Fn(&CondaRecord) -> Option<T>) -> Option<Stated<T>> {
     records.iter().find_map(|record| Stated::by_file(read(record)?, &record.file))
 }
 
-/// Returns the CUDA and cuDNN dependencies of the framework's libraries, with the library that has the dependency.
+/// Returns the CUDA and cuDNN libraries that the framework's libraries are linked to, each with the linked library.
 fn linked(kind: &FrameworkKind, dir: &Path, os: Os) -> Vec<(String, PathBuf)> {
     let patterns = kind.on(os).into_iter().flat_map(|binaries| binaries.libraries.iter().chain(&binaries.kernels));
     let start = if os == Os::Windows { "cu" } else { "libcu" };
@@ -124,7 +120,6 @@ fn linked(kind: &FrameworkKind, dir: &Path, os: Os) -> Vec<(String, PathBuf)> {
     patterns.flat_map(|pattern| matching(dir, pattern)).flat_map(names).collect()
 }
 
-/// The files of a framework that describe its build.
 struct FrameworkFiles<'a> {
     kind: &'a FrameworkKind,
     of: &'a Distribution,
@@ -136,7 +131,7 @@ struct FrameworkFiles<'a> {
 }
 
 impl FrameworkFiles<'_> {
-    /// Returns the local part of the version after `+`: `cu128`, `rocm6.2`, or an empty string.
+    /// Returns the part of the version after `+`: `cu128`, `rocm6.2`, or an empty string.
     fn local(&self) -> &str {
         self.of.version.split_once('+').map_or("", |(_, local)| local)
     }
@@ -146,9 +141,9 @@ impl FrameworkFiles<'_> {
         Stated::by_file(value?, self.statements.file.as_ref()?)
     }
 
-    /// Returns the ROCm release if this is a ROCm build. Empty if the release is unknown.
+    /// Returns the ROCm release of a ROCm build. Empty if the release is unknown.
     fn rocm(&self) -> Option<Stated<String>> {
-        // Accepts `6` from `rocm6` and a plain `2`, but not a suffix such as `.git1a2b3c4`.
+        // Accepts `6` from `rocm6`, and `2`, but not a suffix such as `.git1a2b3c4`.
         let parts = self.local().split('.').map(|part| part.strip_prefix("rocm").unwrap_or(part));
         let numbers = parts.take_while(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()));
         let release = numbers.collect::<Vec<_>>().join(".");
@@ -158,7 +153,7 @@ impl FrameworkFiles<'_> {
         self.stated(self.statements.rocm.clone()).or(release).or_else(library)
     }
 
-    /// Returns whether the framework uses a GPU, based on the version file, the package name or the libraries.
+    /// Returns whether the framework uses a GPU, by the version file, the package name or the libraries.
     fn uses_gpu(&self) -> Option<Stated<bool>> {
         if self.os == Os::Windows
             && let Some(citation) = self.kind.without_gpu_on_windows(&self.of.version)
@@ -167,7 +162,7 @@ impl FrameworkFiles<'_> {
             return Some(Stated { value: false, source });
         }
         let metadata = || match self.local() {
-            // The first CUDA wheels of JAX were jaxlib builds with versions such as `0.4.26+cuda12.cudnn89`.
+            // JAX's first CUDA wheels were jaxlib builds with versions such as `0.4.26+cuda12.cudnn89`.
             local if local.starts_with("cu") => Stated::by_file(true, &self.metadata),
             local if local.starts_with("cpu") => Stated::by_file(false, &self.metadata),
             _ if self.kind.is_cpu_package(&self.of.name) => Stated::by_file(false, &self.metadata),
@@ -205,8 +200,8 @@ impl FrameworkFiles<'_> {
             .or_else(fact)
     }
 
-    /// Returns the cuDNN version from the first of these sources: the requirement, the bundled copy, the version file,
-    /// the facts. A dependency on another major version overrides them.
+    /// Returns the cuDNN version from the first of these sources: requirement, bundled copy, version file, facts. A
+    /// dependency on a different major version overrides them.
     fn cudnn(&self, pins: &[Pin], cuda: Option<&Stated<Cuda>>) -> Option<Stated<Version>> {
         let pinned = |pin: &Pin| {
             let source = ValueSource::Requirement(pin.requirement.clone());
@@ -216,11 +211,11 @@ impl FrameworkFiles<'_> {
         let bundled = || names().filter(|(name, _)| name.is_mangled);
         let fact = || {
             let (fact, is_newer) = releases::about(&self.of.name, &self.of.version)?;
-            // A build for a different CUDA release may use a different cuDNN.
+            // A build for a different CUDA may use a different cuDNN.
             let is_other_build = fact.cuda.zip(cuda).is_some_and(|(known, cuda)| !is_same_cuda(known, cuda.value));
             Stated::by_fact(fact.cudnn.filter(|_| !is_other_build)?, fact, is_newer)
         };
-        // TensorFlow records only the major version.
+        // TensorFlow records only a major version.
         let parse = |text: &str| text.parse().ok().or_else(|| Some(Version::new(text.parse().ok()?, 0, 0)));
         let file = self.stated(self.statements.cudnn.as_deref().and_then(parse));
         let best = pins.iter().find_map(pinned);
@@ -234,8 +229,8 @@ impl FrameworkFiles<'_> {
     }
 }
 
-/// Returns the oldest cuDNN that a pip or conda requirement accepts. Frameworks require at least the version that they
-/// were built with.
+/// Returns the oldest cuDNN that a requirement accepts. Frameworks require at least the version that they were built
+/// with.
 fn oldest_cudnn(pin: &Pin) -> Option<Version> {
     let of_wheel = pin.package.strip_prefix("nvidia-cudnn-cu").is_some_and(|cuda| cuda.parse::<u32>().is_ok());
     let is_cudnn = of_wheel || matches!(pin.package.as_str(), "cudnn" | "libcudnn");
@@ -244,7 +239,6 @@ fn oldest_cudnn(pin: &Pin) -> Option<Version> {
     Some(Version::new(number(0), number(1), number(2)))
 }
 
-/// Returns the leading digits of a text.
 fn digits(text: &str) -> &str {
     text.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default()
 }

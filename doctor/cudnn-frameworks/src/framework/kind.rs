@@ -1,5 +1,5 @@
-//! Provides the table of known frameworks from `data/kinds.json`: how to find them, their files, and the libraries that
-//! their Python code opens. Each row was derived from the wheels of the releases that it names.
+//! The table of known frameworks from `data/kinds.json`: how to find them, their files, and the libraries that their
+//! Python code opens. Each row was derived from wheels of the named releases.
 
 use cudnn_probe::facts::{self, PathFacts};
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use crate::environment::Environment;
 use crate::files::matching;
 use crate::package::distribution::Distribution;
 
-/// All known frameworks. A test checks that the file is valid; if parsing failed, the table would be empty.
+/// All known frameworks. A test checks that the file is valid.
 pub static KINDS: LazyLock<Vec<FrameworkKind>> =
     LazyLock::new(|| serde_json::from_str(include_str!("../../data/kinds.json")).unwrap_or_default());
 
@@ -33,16 +33,16 @@ pub struct FrameworkKind {
     pub packages: Vec<&'static str>,
     /// Packages with only a part of the framework, or without GPU code. They are used if no other package is installed.
     pub(crate) fallback_packages: Vec<&'static str>,
-    /// Name prefixes of packages for AMD's ROCm: `cupy-rocm` for `cupy-rocm-5-0`.
+    /// Name prefixes of packages for AMD's ROCm, such as `cupy-rocm` for `cupy-rocm-5-0`.
     rocm_packages: Vec<&'static str>,
     /// A library that exists only in ROCm builds.
     pub(crate) rocm_library: Option<&'static str>,
     /// The conda packages that contain the framework.
     pub(crate) conda_packages: Vec<&'static str>,
-    /// The packages from all of these lists that never use an NVIDIA GPU.
+    /// The packages in these lists that never use an NVIDIA GPU.
     cpu_packages: Vec<&'static str>,
-    /// The module's directory below the import directory: `torch`. `{}` stands for the CUDA major version in the
-    /// package name.
+    /// The module's directory below the import directory: `torch`. `{}` stands for the CUDA major version of the
+    /// package.
     pub module: &'static str,
     /// The file with the framework's build settings.
     pub(crate) version_file: Option<VersionFile>,
@@ -55,36 +55,36 @@ pub struct FrameworkKind {
     pub(crate) windows: Option<Binaries>,
     /// The first release without GPU support on Windows.
     pub(crate) without_gpu_on_windows: Option<WithoutGpu>,
-    /// How a program can make the framework find the CUDA and cuDNN wheels, if it does not find them by itself.
+    /// How a program can make the framework find the CUDA and cuDNN wheels.
     pub(crate) finds_wheels: Option<FindsWheels>,
-    /// Packages that must have the same version as the framework, although the metadata does not require it.
+    /// Packages that need the same version as the framework, although the metadata does not require it.
     pub(crate) same_version: Vec<&'static str>,
     /// Only a part of the framework uses cuDNN; the rest works without it.
     pub is_cudnn_optional: bool,
-    /// The framework whose cuDNN it uses, if it loads none itself.
+    /// The framework that loads cuDNN for this one, if this one uses it without loading it.
     pub(crate) uses_cudnn_of: Option<UsesCudnnOf>,
     /// Programs import it next to another framework, which loads the CUDA libraries. It works with a JIT-only cuDNN.
     pub accompanies_others: bool,
-    /// How the framework compares the cuDNN that it finds with the one that it was built with.
+    /// How the framework compares the loaded cuDNN with the version from the build.
     pub comparison: Comparison,
 }
 
-/// How a framework, the user, depends on the cuDNN that another framework loads.
+/// How a framework uses the cuDNN that another one loads.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UsesCudnnOf {
-    /// The [`FrameworkKind::id`] of the framework that loads cuDNN. Its row comes before the user's row.
+    /// The [`FrameworkKind::id`] of the other framework. The other framework's row comes first.
     pub(crate) framework: &'static str,
-    /// The only release of that framework for which the user compares the cuDNN with the minimum in
+    /// The only release of the other framework for which cuDNN is compared with the minimum in
     /// [`releases`](super::releases).
     #[serde(default)]
     pub(crate) release: Option<&'static str>,
-    /// What the user refuses with an older cuDNN. The rest works.
+    /// The part that refuses to work with an older cuDNN.
     #[serde(default)]
     minimum_is_for: Option<&'static str>,
 }
 
-/// The first release without GPU support, and the source of this fact.
+/// The first release without GPU support, with a source.
 #[derive(Debug, Deserialize)]
 pub(crate) struct WithoutGpu {
     pub(crate) since: &'static str,
@@ -92,18 +92,15 @@ pub(crate) struct WithoutGpu {
     pub(crate) source: Citation,
 }
 
-/// Ways to make a framework find the CUDA and cuDNN wheels.
 #[derive(Debug, Deserialize)]
 pub(crate) struct FindsWheels {
-    /// The framework's own function for this purpose.
     pub(crate) function: &'static str,
-    /// The first release with the function.
     pub(crate) since: &'static str,
-    /// The first known release whose function searches the wheels of CUDA 13, which are in `nvidia/cu13`.
+    /// The first known release that searches the wheels of CUDA 13 in `nvidia/cu13`.
     pub(crate) since_for_cuda_13: &'static str,
-    /// The starts of the names that the function and the module load on Linux.
+    /// Prefixes of the libraries that the function and the module load on Linux.
     pub(crate) loads: Vec<&'static str>,
-    /// The module of another framework that opens the same libraries on import, and the [`FrameworkKind::id`] of that framework.
+    /// Another framework's module that opens the same libraries on import, which is also its [`FrameworkKind::id`].
     pub(crate) module: &'static str,
     /// When the program has to do this.
     pub(crate) before: &'static str,
@@ -115,37 +112,37 @@ pub(crate) struct FindsWheels {
 pub(crate) struct Binaries {
     /// The libraries that the Python code loads, in this order.
     pub(crate) libraries: Vec<&'static str>,
-    /// Other libraries that are opened in the same way. They do not affect the choice of cuDNN.
+    /// Libraries that are opened in the same way, but do not affect the choice of cuDNN.
     pub(crate) also_opens: Vec<&'static str>,
-    /// The libraries that exist in every build, if these are not `libraries`. At least one must exist.
+    /// At least one of these libraries exists in every build. Empty if this applies to `libraries`.
     always_there: Vec<&'static str>,
     /// The library with the prebuilt kernels. `None` if no such kernels matter.
     pub(crate) kernels: Option<&'static str>,
     /// The library that opens cuDNN by name, if no library is linked to cuDNN.
     pub(crate) opens_by_name: Option<ByName>,
-    /// The CUDA libraries that the framework opens by name and requires, by CUDA major version.
+    /// The required CUDA libraries that the framework opens by name, by CUDA major version.
     pub(crate) opens_cuda: BTreeMap<u32, Vec<&'static str>>,
-    /// Windows: the DLLs that the Python code opens by path before the others, in alphabetical order. It first adds
-    /// their directory to the DLL search path.
+    /// Windows: the DLLs that the Python code opens first by path, in alphabetical order, after it has added their
+    /// directory to the DLL search path.
     pub(crate) opens_first: Option<&'static str>,
     /// Windows: the Python code also adds conda's DLL directory, `Library\bin` in the environment.
     pub(crate) adds_library_bin: bool,
-    /// Windows: the one of `libraries` that the Python code opens by path when it uses a GPU.
+    /// Windows: the library that the Python code opens by path when it uses a GPU.
     pub(crate) provider: Option<&'static str>,
-    /// Windows: the variable with a directory whose `bin` is searched for CUDA instead of the working directory.
+    /// Windows: the variable with a directory, in which `bin` is searched for CUDA instead of the working directory.
     pub(crate) searches_bin_of: Option<&'static str>,
     /// The package contains cuDNN.
     contains_cudnn: bool,
 }
 
 impl Binaries {
-    /// Returns the libraries of which every build contains at least one.
+    /// Returns libraries, at least one of which exists in every build.
     pub(crate) fn always_there(&self) -> &[&'static str] {
         if self.always_there.is_empty() { &self.libraries } else { &self.always_there }
     }
 
-    /// Returns whether the framework's libraries exist and are readable. Only then do they prove that no library needs
-    /// cuDNN.
+    /// Returns whether the framework's libraries are readable. Only then can they prove that the framework works
+    /// without cuDNN.
     pub(crate) fn are_complete(&self, dir: &Path, os: Os) -> bool {
         let is_readable = |file: &PathBuf| needed(file, os).is_ok();
         let has_one = |pattern: &str| matching(dir, pattern).iter().any(is_readable);
@@ -156,7 +153,7 @@ impl Binaries {
     }
 }
 
-/// Returns the names of the libraries that a library for this system is linked to.
+/// Returns the names of the libraries that a file is linked to.
 pub(crate) fn needed(file: &Path, os: Os) -> Result<Vec<String>, ProbeError> {
     if os == Os::Windows { dll_search::imports(file) } else { ld_so::needed(file) }
 }
@@ -186,7 +183,7 @@ impl Comparison {
     }
 }
 
-/// The file with a framework's build settings, and their names in it.
+/// The file with a framework's build settings, and the names of these settings.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct VersionFile {
@@ -199,7 +196,6 @@ pub(crate) struct VersionFile {
     pub(crate) is_gpu: &'static str,
 }
 
-/// The format of a version file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum VersionFileFormat {
@@ -211,7 +207,7 @@ pub(crate) enum VersionFileFormat {
     Json,
 }
 
-/// The libraries that a framework's Python code opens before the framework's own libraries.
+/// The libraries that a framework's Python code opens before the framework's own.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, bound(deserialize = "'de: 'static"))]
 pub(crate) struct PythonCode {
@@ -222,8 +218,8 @@ pub(crate) struct PythonCode {
     pub(crate) first_wheel: Option<FirstWheel>,
 }
 
-/// cudnn-frontend's method. It opens the library from the first directory of `LD_LIBRARY_PATH` that contains it, then from
-/// the first `nvidia/DIR/lib` in the environment's own directory that contains it, and then by name.
+/// cudnn-frontend's method: opens the library from the first directory with it, among `LD_LIBRARY_PATH` and then
+/// `nvidia/DIR/lib` of the environment's own directory. If all lack it, opens it by name.
 #[derive(Debug, Deserialize)]
 pub(crate) struct FirstWheel {
     pub(crate) library: &'static str,
@@ -232,9 +228,9 @@ pub(crate) struct FirstWheel {
     pub(crate) library_path_since: Release,
 }
 
-/// PyTorch's method. It opens this file of the module. If that fails, it opens the libraries from the wheels and then
-/// the file again. If the CUDA runtime was loaded with the file, some releases also open all libraries from the wheels,
-/// while others open only the compilers.
+/// PyTorch's method: opens this file of the module. If that fails, opens the libraries from the wheels, and then the
+/// file again. If the CUDA runtime was loaded with the file, some releases open all libraries from the wheels, and
+/// others only the compilers.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Dependencies {
     pub(crate) file: &'static str,
@@ -244,9 +240,9 @@ pub(crate) struct Dependencies {
     pub(crate) compilers_since: Release,
 }
 
-/// Transformer Engine's method. It searches the directories in these variables and then the toolkit, and opens the last
-/// file called `libcudnn.so*` in the first directory that contains one. If that fails, it opens `libcudnn.so` with
-/// ld.so's search, and finally all libraries in these subdirectories of the import directory.
+/// Transformer Engine's method: searches the directories in these variables and the toolkit, and opens the last file
+/// called `libcudnn.so*` in the first directory with such a file. If that fails, opens `libcudnn.so` by name, and
+/// finally all libraries in these subdirectories of the import directory.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ToolkitOrWheel {
     pub(crate) variables: Vec<&'static str>,
@@ -257,22 +253,21 @@ pub(crate) struct ToolkitOrWheel {
 /// The major and minor version of a framework.
 pub(crate) type Release = (u32, u32);
 
-/// A wheel's directory below `nvidia`, and the name or the prefix of a library there: `libcudnn.so.`.
+/// A wheel's directory below `nvidia`, and the name or prefix of a library there: `libcudnn.so.`.
 pub(crate) type Wheel = (&'static str, &'static str);
 
 /// The library that opens cuDNN by name.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ByName {
-    /// The library's pattern below the module's directory.
+    /// The pattern below the module's directory.
     pub(crate) from: &'static str,
-    /// Only some releases open cuDNN by name, so the library's bytes have to be searched.
+    /// Only some releases open cuDNN by name, so the library is searched for it.
     #[serde(default)]
     pub(crate) depends_on_release: bool,
 }
 
 impl FrameworkKind {
-    /// Returns the installed packages of this framework.
     pub(crate) fn distributions_in<'a>(&self, installed: &'a [Distribution]) -> Vec<&'a Distribution> {
         let found: Vec<&Distribution> = installed.iter().filter(|package| self.is_package(&package.name)).collect();
         let is_fallback = |package: &&Distribution| self.fallback_packages.contains(&package.name.as_str());
@@ -284,7 +279,6 @@ impl FrameworkKind {
         self.packages.contains(&name) || self.is_rocm_package(name)
     }
 
-    /// Returns whether the package with this normalized name contains the framework for AMD's ROCm.
     pub(crate) fn is_rocm_package(&self, name: &str) -> bool {
         self.rocm_packages.iter().any(|start| name.starts_with(start))
     }
@@ -294,19 +288,19 @@ impl FrameworkKind {
         self.cpu_packages.contains(&name)
     }
 
-    /// Returns the source that says that this release has no Windows build with GPU support.
+    /// Returns the source which says that Windows builds of this release lack GPU support.
     pub fn without_gpu_on_windows(&self, version: &str) -> Option<Citation> {
         let row = self.without_gpu_on_windows.as_ref()?;
         release_of(version).is_none_or(|of| Some(of) >= release_of(row.since)).then_some(row.source)
     }
 
-    /// Returns the kind of framework that loads cuDNN for this one. `None` if it loads cuDNN itself.
+    /// Returns the framework that loads cuDNN for this one. `None` if it loads cuDNN itself.
     pub fn cudnn_loader(&self) -> Option<&'static FrameworkKind> {
         let of = self.uses_cudnn_of.as_ref()?;
         KINDS.iter().find(|kind| kind.id == of.framework)
     }
 
-    /// Returns what the framework refuses with an older cuDNN than its minimum: `multimodal models`. `None` if
+    /// Returns what the framework refuses with a cuDNN older than the minimum, such as `multimodal models`. `None` if
     /// everything needs the minimum.
     pub fn minimum_is_for(&self) -> Option<&'static str> {
         self.uses_cudnn_of.as_ref()?.minimum_is_for
@@ -317,12 +311,12 @@ impl FrameworkKind {
         self.on(os).is_some_and(|binaries| binaries.contains_cudnn)
     }
 
-    /// Returns the framework's files for this system, if a build for it has been examined.
+    /// Returns the files for this system, if a build for it has been examined.
     pub(crate) fn on(&self, os: Os) -> Option<&Binaries> {
         if os == Os::Windows { self.windows.as_ref() } else { Some(&self.linux) }
     }
 
-    /// Returns the first unreadable directory or file among the framework's libraries, with the system's error.
+    /// Returns the first unreadable directory or file of the framework's libraries, and the system's error.
     pub(crate) fn closed(&self, dir: &Path, os: Os) -> Option<(PathBuf, String)> {
         let explain = |path: PathBuf, error: std::io::Error| {
             let is_denied = error.kind() == std::io::ErrorKind::PermissionDenied;
@@ -336,7 +330,6 @@ impl FrameworkKind {
             .or_else(|| files.find_map(|path| explain(path.clone(), facts::open(&path).err()?)))
     }
 
-    /// Returns the module's path below the import directory.
     pub(crate) fn module_in(&self, distribution: &Distribution) -> Option<String> {
         if !self.module.contains("{}") {
             return Some(self.module.to_owned());
@@ -352,7 +345,7 @@ impl FrameworkKind {
         distribution.module_dir(&module).or_else(in_environment)
     }
 
-    /// Returns whether the Python code opens libraries in this wheel directory.
+    /// Returns whether the Python code opens libraries from this wheel directory.
     pub(crate) fn opens_below(&self, wheel_dir: &Path) -> bool {
         let code = &self.opens_first;
         let module = wheel_dir.parent().and_then(Path::file_name).and_then(|name| name.to_str()).unwrap_or_default();
@@ -364,7 +357,7 @@ impl FrameworkKind {
             || code.toolkit_or_wheel.iter().flat_map(|opens| &opens.wheels).any(|dir| wheel_dir.ends_with(dir))
     }
 
-    /// Returns whether the run path of a framework library contains this directory, which need not exist.
+    /// Returns whether a framework library has a run path to this directory, which may be missing.
     pub(crate) fn has_run_path_to(&self, dir: &Path, wheel_dir: &Path, host: &Host) -> bool {
         let openers = self.linux.opens_by_name.iter().map(|by_name| by_name.from);
         let files = self.linux.libraries.iter().copied().chain(self.linux.kernels).chain(openers);
@@ -378,7 +371,7 @@ pub(crate) fn cuda_in_name(package: &str) -> Option<u32> {
     package.split('-').find_map(|part| {
         let digits = part.strip_prefix("cuda").or_else(|| part.strip_prefix("cu"))?;
         let digits = digits.strip_suffix('x').unwrap_or(digits);
-        // Names of older packages also contain the minor version: `cupy-cuda112`.
+        // In older packages, the minor version follows: `cupy-cuda112`.
         digits.get(..2).filter(|_| digits.len() <= 3 && digits.bytes().all(|byte| byte.is_ascii_digit()))?.parse().ok()
     })
 }

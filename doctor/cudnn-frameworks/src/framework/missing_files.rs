@@ -1,4 +1,4 @@
-//! Finds files that a framework's package record lists but that do not exist.
+//! Finds missing files that a framework's package record lists.
 
 use cudnn_probe::facts::{self, PathFacts, Subject};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,6 @@ use crate::package::distribution::Distribution;
 use crate::package::record;
 use crate::parallel::in_parallel;
 
-/// The maximum number of files to report.
 const MAX_REPORTED: usize = 64;
 
 /// Missing files of a package.
@@ -19,14 +18,13 @@ const MAX_REPORTED: usize = 64;
 pub struct MissingFiles {
     /// Files that the import needs: the framework's module, and libraries that its Python code opens.
     pub necessary: Vec<PathBuf>,
-    /// The first of the remaining missing files.
+    /// The first other missing files.
     pub others: Vec<PathBuf>,
     /// The total number of missing files.
     pub count: usize,
 }
 
-/// Compares a package's directory with its record. Packages without a record and editable packages never have missing
-/// files.
+/// Compares a package with the record. Packages without a record and editable packages count as complete.
 pub(crate) fn read(kind: &FrameworkKind, distribution: &Distribution, os: Os) -> MissingFiles {
     let mut missing_files = MissingFiles::default();
     let Some(module) = kind.module_in(distribution).filter(|_| !distribution.is_editable) else { return missing_files };
@@ -48,12 +46,11 @@ pub(crate) fn read(kind: &FrameworkKind, distribution: &Distribution, os: Os) ->
     missing_files
 }
 
-/// Returns the modules and libraries that the record lists but that do not exist.
 fn missing(distribution: &Distribution) -> Vec<PathBuf> {
     let modules = record::modules(&distribution.info_dir);
     let is_there = in_parallel(&modules, |path| {
         let file = distribution.import_dir.join(path);
-        // Some packages contain only the compiled form of a module.
+        // Some packages contain only compiled modules.
         file.path_exists() || path.extension().is_some_and(|_| file.with_extension("pyc").leads_to_file())
     });
     modules.into_iter().zip(is_there).filter(|(_, is_there)| !is_there).map(|(path, _)| path).collect()

@@ -1,4 +1,4 @@
-//! Describes known frameworks: how to find them, their build targets and their missing files.
+//! The known frameworks: how to find them, their build targets and their missing files.
 
 pub mod builds;
 pub(crate) mod built_for;

@@ -1,5 +1,5 @@
-//! Provides the cuDNN and CUDA versions of framework releases for packages that do not record them. Each row in
-//! `data/frameworks.json` has a source and a date; `cargo xtask frameworks` updates the file.
+//! The cuDNN and CUDA versions of framework releases that do not record them. Each row in `data/frameworks.json` has a
+//! source and a date. `cargo xtask frameworks` updates the file.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use cudnn_probe::Version;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// The parsed file. A test checks that it is valid; if parsing failed, there would be no facts.
+/// The parsed file. A test checks that it is valid.
 static DATA: LazyLock<Data> =
     LazyLock::new(|| serde_json::from_str(include_str!("../../data/frameworks.json")).unwrap_or_default());
 
@@ -20,22 +20,20 @@ struct Data {
     facts: Vec<Fact>,
 }
 
-/// The newest release of a package that the facts cover.
 #[derive(Deserialize)]
 struct Newest {
     package: &'static str,
     version: &'static str,
 }
 
-/// The build targets of a package's releases, from one release up to the next fact about that package.
+/// The build targets of a package's releases, from one release up to the next fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct Fact {
     /// The normalized name of the package.
     pub package: &'static str,
     /// The first release that the fact applies to.
     pub since: &'static str,
-    /// The cuDNN version that the package was built for, or the oldest that it accepts. `None` if it works without
-    /// cuDNN.
+    /// The cuDNN that the package was built for, or the oldest that it accepts. `None` if it works without cuDNN.
     #[serde(deserialize_with = "cudnn")]
     pub cudnn: Option<Version>,
     /// The CUDA release: the major version, and the minor version if it matters.
@@ -70,7 +68,7 @@ pub enum EvidenceKind {
     Document,
 }
 
-/// Prints a single word, such as `metadata`.
+/// Prints one word, such as `metadata`.
 impl fmt::Display for EvidenceKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.serialize(f)
@@ -98,7 +96,7 @@ pub fn all() -> &'static [Fact] {
     &DATA.facts
 }
 
-/// Returns the fact about a release, and whether the release is newer than all known releases.
+/// Returns the fact about a release, and whether the release is newer than all known ones.
 pub(crate) fn about(package: &str, version: &str) -> Option<(&'static Fact, bool)> {
     let version = without_local(version)?;
     let is_since = |fact: &&Fact| fact.package == package && parse(fact.since).is_some_and(|since| since <= version);
@@ -116,7 +114,6 @@ pub fn is_since(version: &str, since: &str) -> bool {
     without_local(version).is_some_and(|version| parse(since).is_some_and(|since| version >= since))
 }
 
-/// Parses a version without the local part, such as `+cu128`.
 fn without_local(version: &str) -> Option<pep440_rs::Version> {
     parse(version.split('+').next()?)
 }

@@ -7,10 +7,9 @@ use serde_json::Value;
 use super::kind::{FrameworkKind, VersionFile, VersionFileFormat};
 use crate::files::read_text;
 
-/// The maximum file size in bytes. Version files of known frameworks are smaller than 2 KB.
+/// The maximum file size in bytes. Known version files have less than 2 KB.
 const MAX_LEN: u64 = 256 << 10;
 
-/// Values from a version file, as text.
 #[derive(Debug, Default)]
 pub(crate) struct Statements {
     /// The file, if it is readable.
@@ -20,11 +19,10 @@ pub(crate) struct Statements {
     pub(crate) cuda: Option<String>,
     pub(crate) cudnn: Option<String>,
     pub(crate) uses_gpu: Option<bool>,
-    /// The ROCm release. Empty if the file only says that this is a ROCm build.
+    /// The ROCm release. Empty if the file only names ROCm.
     pub(crate) rocm: Option<String>,
 }
 
-/// Reads the version file of a framework with a module in this directory.
 pub(crate) fn read(kind: &FrameworkKind, dir: &Path) -> Statements {
     let Some(file) = &kind.version_file else { return Statements::default() };
     let path = dir.join(file.path);
@@ -58,14 +56,13 @@ fn assignments(file: &VersionFile, text: &str) -> Statements {
     }
 }
 
-/// Returns the right-hand side if the line starts with an assignment to this name.
+/// Returns the right-hand side of an assignment to this name.
 fn assigned<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     let (left, right) = line.split_once('=')?;
     let target = left.split(':').next()?.trim_end();
     (target == name && !name.is_empty()).then_some(right.trim())
 }
 
-/// Returns the text between the quotes.
 fn unquoted(value: &str) -> Option<&str> {
     let quote = value.chars().next().filter(|first| matches!(first, '\'' | '"'))?;
     Some(value.get(1..)?.split_once(quote)?.0)

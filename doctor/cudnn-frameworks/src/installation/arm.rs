@@ -1,5 +1,5 @@
-//! Detects whether an aarch64 installation was built for Jetson or for servers. Libraries do not contain this, so paths
-//! and installers' records are used.
+//! Detects whether an aarch64 installation is for Jetson or for servers. Libraries do not contain this, so paths and
+//! records are used.
 
 use cudnn_probe::facts::entries_named;
 use std::fmt;
@@ -12,14 +12,13 @@ use super::package::{Installer, Package};
 use crate::files::{file_name, read_text};
 use crate::package::conda;
 
-/// The maximum size of apt's copy of a repository index in bytes.
+/// The maximum size of apt's copy of an index in bytes.
 const MAX_INDEX_LEN: u64 = 32 << 20;
 
-/// The kind of aarch64 Linux that NVIDIA built a library for. The libraries have the same file names and processor
-/// architecture, but contain kernels for different GPUs.
+/// The kind of aarch64 Linux that NVIDIA built a library for. File names and architecture are the same, but not the
+/// GPUs that kernels are for.
 ///
-/// Since CUDA 13, Jetson Thor runs builds for servers. JetPack still has separate packages with kernels for Jetson
-/// Orin.
+/// Since CUDA 13, Jetson Thor runs builds for servers, but JetPack has separate packages for Jetson Orin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ArmVariant {
@@ -38,8 +37,7 @@ impl fmt::Display for ArmVariant {
     }
 }
 
-/// Returns the kind of this aarch64 installation and the evidence. `None` if the kind is unknown or the evidence is
-/// contradictory.
+/// Returns the kind of an aarch64 installation and the evidence. `None` if the kind is unknown or contradictory.
 pub(super) fn detect(dir: &Path, package: Option<&Package>, host: &Host) -> Option<(ArmVariant, Evidence)> {
     let of_path = || variant_in_path(dir).map(|variant| (variant, dir.display().to_string()));
     let of_package = || package.and_then(|package| variant_from_package(package, host));
@@ -68,7 +66,7 @@ fn variant_from_package(package: &Package, host: &Host) -> Option<(ArmVariant, S
             };
             Some((variant, format!("the name of the directory {name}")))
         }
-        // The package index contains only server builds: see docs/measurements/aarch64-gpu-code.md.
+        // The index contains only server builds: see docs/measurements/aarch64-gpu-code.md.
         Installer::Pip => package
             .is_cudnn()
             .then(|| (ArmVariant::Sbsa, format!("{package}: NVIDIA's wheels for aarch64 are server builds"))),
@@ -78,7 +76,7 @@ fn variant_from_package(package: &Package, host: &Host) -> Option<(ArmVariant, S
     }
 }
 
-/// Returns the kind from a conda package that depends on `arm-variant * tegra` or `arm-variant * sbsa`.
+/// Reads the dependency `arm-variant * tegra` or `arm-variant * sbsa` of a conda package.
 fn variant_from_conda(package: &Package) -> Option<(ArmVariant, String)> {
     let records = conda::records(&package.root, &package.name, |name| name == package.name);
     let record = records.into_iter().find(|record| Some(&record.version) == package.version.as_ref())?;
@@ -92,8 +90,8 @@ fn variant_from_conda(package: &Package) -> Option<(ArmVariant, String)> {
     Some((variant, record.file.display().to_string()))
 }
 
-/// Returns the kind of the repository with this version of the package, based on apt's copies of the indexes. `None` if
-/// repositories of both kinds contain it, because some releases have the same number in both.
+/// Returns the kind of the repository with this package, by apt's copies of indexes. `None` if both kinds contain it,
+/// because some releases have the same number.
 fn variant_from_apt(package: &Package, host: &Host) -> Option<(ArmVariant, String)> {
     let (name, version) = (format!("Package: {}", package.name), format!("Version: {}", package.version.as_ref()?));
     let has_package = |list: &Path| {
@@ -109,7 +107,7 @@ fn variant_from_apt(package: &Package, host: &Host) -> Option<(ArmVariant, Strin
     is_only.then(|| (*variant, list.display().to_string()))
 }
 
-/// Returns the kind of packages in an NVIDIA repository, based on the name of apt's copy of the index.
+/// Returns the kind of an NVIDIA repository, by the name of apt's copy of the index.
 fn variant_from_repository(file: &str) -> Option<ArmVariant> {
     let of_cuda = |end: &str| file.contains("_compute_cuda_repos_") && file.contains(end);
     let is_local = |repository: &str| file.contains(repository);

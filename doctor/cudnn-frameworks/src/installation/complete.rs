@@ -1,4 +1,4 @@
-//! Finds the complete releases in a directory, by files with full names such as `libcudnn_ops.so.9.28.1`.
+//! Finds complete releases in a directory by files with full names, such as `libcudnn_ops.so.9.28.1`.
 
 use std::path::Path;
 
@@ -8,10 +8,10 @@ use cudnn_probe::{Library, Version, identify_any};
 
 use super::evidence::version_in_name;
 
-/// Returns the releases of cuDNN 9 of which this directory contains all libraries under their full names, oldest first.
-/// Linux only.
+/// Returns the releases of cuDNN 9 with all libraries in this directory under their full names, oldest first. Linux
+/// only.
 ///
-/// Archives that were unpacked over one another leave several, and the links lead to one of them.
+/// Archives that were unpacked over one another leave several releases, and the links lead to one of them.
 pub fn complete_releases(dir: &Path) -> Vec<Version> {
     let graph = format!("{}.", Library::Graph.linux_name());
     let files = entries_named(dir, "libcudnn_graph.so.9.*", |name| name.starts_with(&graph));
@@ -22,7 +22,7 @@ pub fn complete_releases(dir: &Path) -> Vec<Version> {
     releases
 }
 
-/// Returns whether all libraries of this release are usable, and none is another release under a wrong name.
+/// Returns whether all libraries of this release are usable and have the right name.
 fn is_complete(dir: &Path, version: Version) -> bool {
     let is_usable = |library: &Library| {
         let [full_name, ..] = library.dlopen_names(version);

@@ -1,4 +1,4 @@
-//! Collects evidence for the version and the CUDA release of an installation.
+//! Collects evidence for the version and the CUDA release.
 
 use std::path::Path;
 
@@ -20,7 +20,6 @@ pub struct Evidence {
     pub source: String,
 }
 
-/// Collects the evidence in an installation's files and package records.
 pub(super) fn evidence(libraries: &[LibraryReport], dir: &Path, package: Option<&Package>) -> Vec<Evidence> {
     let mut found = Vec::new();
     let mut add = |value: String, source: String| found.push(Evidence { value, source });
@@ -33,7 +32,7 @@ pub(super) fn evidence(libraries: &[LibraryReport], dir: &Path, package: Option<
         if let (Some(major), Some(minor)) = (identity.cuda_major, identity.cuda_minor) {
             add(format!("CUDA {major}.{minor}"), format!("GPU code in {name}"));
         }
-        // The symbolic link leads to the file with the full name.
+        // The link leads to the file with the full name.
         if let Some(version) = canonicalize(&report.path).ok().and_then(|file| version_in_name(&file)) {
             add(format!("cuDNN {version}"), format!("the name of the file that {name} links to"));
         }

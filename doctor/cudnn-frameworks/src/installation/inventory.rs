@@ -1,4 +1,4 @@
-//! Lists the installations on a machine without duplicates, and every way in which each was found.
+//! Lists the installations of a machine without duplicates, and how they were found.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::parallel::in_parallel;
 pub struct Installed {
     /// The report on the installation's files.
     pub report: InstallationReport,
-    /// Every way in which the installation was found, with the path that led to it.
+    /// Every way in which the installation was found, with the path.
     pub found_via: Vec<Candidate>,
 }
 
@@ -44,7 +44,7 @@ pub fn inventory_with(search: &Search, host: &Host, further: impl IntoIterator<I
     let mut found: Vec<Vec<Candidate>> = Vec::new();
     let mut known: HashMap<FileIdentity, usize> = HashMap::new();
     for candidate in search.explicit_candidate().into_iter().chain(search.default_candidates()).chain(further) {
-        // Links, bind mounts and spelling variants can lead to the same directory.
+        // Links, bind mounts and spelling variants may lead to the same directory.
         let Some(id) = FileIdentity::of(&candidate.dir) else { continue };
         match known.get(&id).and_then(|index| found.get_mut(*index)) {
             Some(found_via) if found_via.contains(&candidate) => {}

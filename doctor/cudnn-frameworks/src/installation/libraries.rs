@@ -1,4 +1,4 @@
-//! Compares the libraries of an installation with one another.
+//! Compares the libraries of an installation.
 
 use cudnn_probe::facts::PathFacts;
 use std::path::{Path, PathBuf};
@@ -18,12 +18,12 @@ pub struct LibraryReport {
     pub library: Library,
     /// The file.
     pub path: PathBuf,
-    /// The identity in the file, or the reason why the file is unusable on the target system.
+    /// The identity, or the reason why the file is unusable on the target system.
     pub identity: Result<Identity, ProbeError>,
-    /// Required cuDNN symbols that the library's dependencies fail to define, which means that the library is from a
-    /// different release. Known only if the dependencies exist and match the installation's release.
+    /// Required cuDNN symbols that dependencies do not define, so the library is from a different release. Known only
+    /// if the dependencies match the installation's release.
     pub missing_symbols: Vec<String>,
-    /// The installed file according to all wheels that list it.
+    /// The file according to all wheels that list it.
     pub recorded: Vec<RecordedFile>,
 }
 
@@ -38,7 +38,6 @@ pub struct RecordedFile {
     pub sha256: Option<String>,
 }
 
-/// Reads the cuDNN 9 libraries for this system in a directory.
 pub(super) fn read(dir: &Path, os: Os) -> Vec<LibraryReport> {
     let files = Library::ALL.iter().map(|library| (*library, dir.join(library.name_on(os))));
     let files = files.filter(|(_, path)| path.path_exists());
@@ -50,8 +49,8 @@ fn read_library(library: Library, path: PathBuf) -> LibraryReport {
     LibraryReport { library, path, identity, missing_symbols: Vec::new(), recorded: Vec::new() }
 }
 
-/// Reads the files that cuDNN opens under versioned names, if these differ from the files under unversioned names.
-/// ld.so uses the first name with a file for this processor.
+/// Reads the files that cuDNN opens under versioned names, if they differ from those under unversioned names. ld.so
+/// uses the first name with a file for this processor.
 pub(super) fn read_versioned(dir: &Path, version: Version, libraries: &[LibraryReport]) -> Vec<LibraryReport> {
     let is_opened = |library: &Library| *library != Library::Shim && has_library(version, *library);
     let read = |library: Library| {
@@ -73,7 +72,7 @@ pub(super) fn read_versioned(dir: &Path, version: Version, libraries: &[LibraryR
     Library::ALL.iter().copied().filter(is_opened).filter_map(read).collect()
 }
 
-/// Rejects libraries for a different processor than the rest, because ld.so skips them as if they were missing.
+/// Rejects libraries for a different processor than the rest, because ld.so skips them.
 pub(super) fn reject_other_architectures(libraries: &mut [LibraryReport]) {
     let identities = || libraries.iter().filter_map(|report| report.identity.as_ref().ok());
     let count = |wanted: Architecture| identities().filter(|identity| identity.architecture == wanted).count();
@@ -91,8 +90,8 @@ pub(super) fn reject_other_architectures(libraries: &mut [LibraryReport]) {
     }
 }
 
-/// Compares the symbols of the libraries with the symbols of their dependencies. Skips dependencies that are unreadable
-/// or from a different release, because their symbols would only repeat the result of the version check.
+/// Compares the symbols of libraries and their dependencies. Dependencies that are unreadable or from a different
+/// release are skipped, because their version is already reported.
 pub(super) fn add_missing_symbols(libraries: &mut [LibraryReport]) {
     let missing = in_parallel(libraries, |report| missing_of(report, libraries));
     let is_suspect = missing.iter().any(|missing| !missing.is_empty());
@@ -100,7 +99,7 @@ pub(super) fn add_missing_symbols(libraries: &mut [LibraryReport]) {
         libraries.iter().map(|report| is_suspect.then(|| damaged_symbol_table(&report.path)).flatten()).collect();
     let is_damaged = damage.iter().any(Option::is_some);
     for ((report, missing), damage) in libraries.iter_mut().zip(missing).zip(damage) {
-        // If a symbol table is damaged, missing symbols do not show a different release.
+        // A damaged symbol table may cause missing symbols.
         report.missing_symbols = if is_damaged { Vec::new() } else { missing };
         if let (Some(error), Ok(_)) = (damage, &report.identity) {
             report.identity = Err(error);
@@ -108,7 +107,7 @@ pub(super) fn add_missing_symbols(libraries: &mut [LibraryReport]) {
     }
 }
 
-/// Returns the symbols that a library needs and that are undefined in the dependencies.
+/// Returns the symbols that a library needs and no dependency defines.
 fn missing_of(report: &LibraryReport, libraries: &[LibraryReport]) -> Vec<String> {
     let version_of = |library: Library| {
         let report = libraries.iter().find(|report| report.library == library)?;

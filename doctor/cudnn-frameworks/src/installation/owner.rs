@@ -15,13 +15,13 @@ use crate::files::{file_name, read_text, real_path};
 use crate::package::names::name_before_aside;
 use crate::package::{conda, record};
 
-/// The maximum size of a record in bytes. Debian's list of all packages has a few megabytes.
+/// The maximum size of a record in bytes. Debian's list of packages has a few megabytes.
 const MAX_RECORD_LEN: u64 = 32 << 20;
-/// The maximum size of an RPM database in bytes. It includes the files and change logs of all packages.
+/// The maximum size of an RPM database in bytes, which includes the files and change logs of all packages.
 const MAX_RPM_DB_LEN: u64 = 512 << 20;
-/// The question about the entry of a package in Debian's list.
+/// The question about a package in Debian's list.
 const DEBIAN_PACKAGE: &str = "Debian package";
-/// The maximum number of files to check for being a program.
+/// The maximum number of files that could be programs.
 const MAX_PROGRAMS: usize = 1000;
 
 /// The installers' records about a directory.
@@ -41,15 +41,13 @@ impl<'a> InstallerRecords<'a> {
         InstallerRecords { dir, os, host, wheels }
     }
 
-    /// Returns the packages that contain this file, from the first installer with a record of it. Several packages were
-    /// installed over one another.
-    ///
-    /// `version` is the version of the libraries, which selects one of several packages in RPM's database.
+    /// Returns the packages with this file, from the first installer that recorded it. Several packages were installed
+    /// over one another. `version`, the version of the libraries, selects one of several packages in RPM's database.
     pub(super) fn packages(&self, file: &str, version: Option<Version>) -> Vec<Package> {
         let (dir, host) = (self.dir, self.host);
         let wheels = self.wheels.iter().filter(|wheel| wheel.has(file));
         let mut wheels: Vec<Package> = wheels.map(|wheel| wheel.package.clone()).collect();
-        // An environment whose directory is a link into another one may have the same record.
+        // If an environment's directory is a link to another environment, both may have the record.
         let mut known = HashSet::new();
         wheels.retain(|package| known.insert((package.name.clone(), package.version.clone())));
         if !wheels.is_empty() {
@@ -68,7 +66,7 @@ impl<'a> InstallerRecords<'a> {
         package.into_iter().collect()
     }
 
-    /// Returns the sizes and hashes of a file in the records of all wheels that list it.
+    /// Returns a file's sizes and hashes in the records of wheels.
     pub(super) fn recorded(&self, file: &Path) -> Vec<RecordedFile> {
         let listed = |wheel: &WheelRecord| {
             let (len, sha256) = wheel.files.get(file_name(file))?.clone();
@@ -77,7 +75,7 @@ impl<'a> InstallerRecords<'a> {
         self.wheels.iter().filter_map(listed).collect()
     }
 
-    /// Returns whether the owner of this directory lists a file with this name, even if the file is missing.
+    /// Returns whether the package lists a file with this name, even if the file is missing.
     pub(super) fn has(&self, file: &str, package: Option<&Package>) -> bool {
         match package.map(|package| package.installer) {
             Some(Installer::Pip) => self.wheels.iter().any(|wheel| wheel.has(file)),
@@ -89,7 +87,7 @@ impl<'a> InstallerRecords<'a> {
         }
     }
 
-    /// Returns the link targets of these files that do not belong to a Debian package, if their neighbors do.
+    /// Returns the targets of these files that are outside the Debian package of the others.
     pub(super) fn unowned<'f>(&self, package: Option<&Package>, files: impl Iterator<Item = &'f Path>) -> Vec<PathBuf> {
         if package.is_none_or(|package| package.installer != Installer::Dpkg) {
             return Vec::new();
@@ -105,8 +103,8 @@ impl<'a> InstallerRecords<'a> {
     }
 }
 
-/// A wheel and its files in one directory, with lengths and sha256 hashes. No files if the wheel's record is missing or
-/// damaged, but the directory is the one that this wheel fills.
+/// A wheel and the files in one directory, with lengths and sha256 hashes. If the record is missing or damaged, there
+/// are no files, and this is the wheel that fills the directory.
 struct WheelRecord {
     package: Package,
     info_dir: PathBuf,
@@ -119,7 +117,7 @@ impl WheelRecord {
     }
 }
 
-/// Returns the directory in the package directory that this wheel of cuDNN fills.
+/// Returns the directory that a cuDNN wheel fills.
 fn own_dir(package: &Package) -> Option<&'static str> {
     Some(match package.component()? {
         Component::CudnnJit => "nvidia/cudnn_jit",
@@ -127,8 +125,7 @@ fn own_dir(package: &Package) -> Option<&'static str> {
     })
 }
 
-/// Returns the names of a directory below the packages of the environments, parts of which may be links to another disk
-/// or into another environment, and then the directory itself.
+/// Returns the directory's names below the packages of environments, which may contain links, and then the directory.
 fn names_of(dir: &Path, host: &Host) -> Vec<PathBuf> {
     let environments = Search::new(host.clone()).environments();
     let sites = environments.iter().filter_map(Origin::root).flat_map(site_packages);
@@ -139,19 +136,18 @@ fn names_of(dir: &Path, host: &Host) -> Vec<PathBuf> {
     names
 }
 
-/// Returns the wheels with files in this directory, such as `ROOT/lib/python3.12/site-packages/nvidia/cudnn/lib` or a
-/// framework's `torch/lib` in `site-packages`.
+/// Returns the wheels with files in a directory such as `ROOT/lib/python3.12/site-packages/nvidia/cudnn/lib`.
 fn wheels(dir: &Path, os: Os) -> Option<Vec<WheelRecord>> {
     let is_site_packages = |path: &&Path| {
         let name = file_name(path);
         name.eq_ignore_ascii_case("site-packages") || name == "dist-packages"
     };
     let environment = dir.ancestors().skip(1).take(4).find(is_site_packages);
-    // A `pip install --target` directory can have any name.
+    // Directories of `pip install --target` have any name.
     let site_packages = environment.or(dir.ancestors().nth(3))?;
     let prefix = format!("{}/", dir.strip_prefix(site_packages).ok()?.to_str()?.replace('\\', "/"));
-    // ROOT/lib/python3.12/site-packages on Linux, ROOT/Lib/site-packages on Windows. For the user's packages on
-    // Windows, ROOT/site-packages.
+    // ROOT/lib/python3.12/site-packages on Linux, ROOT/Lib/site-packages on Windows, and ROOT/site-packages for the
+    // user's packages on Windows.
     let is_below_lib = site_packages.parent().is_some_and(|dir| file_name(dir).eq_ignore_ascii_case("Lib"));
     let above = match os {
         Os::Windows if is_below_lib => 2,
@@ -172,14 +168,13 @@ fn wheels(dir: &Path, os: Os) -> Option<Vec<WheelRecord>> {
         (!files.is_empty() || is_its_own()).then_some(WheelRecord { package, info_dir, files })
     };
     let installed: Vec<WheelRecord> = installed_wheels(site_packages, root).filter_map(read).collect();
-    // A record under another name counts only if no other package has these files.
+    // Records under another name count only if no other package has the files.
     let interrupted = || interrupted_wheels(site_packages, root).filter_map(read).collect();
     Some(if installed.is_empty() { interrupted() } else { installed })
 }
 
-/// Returns the wheels in a package directory with their metadata directories.
 fn installed_wheels(site_packages: &Path, root: &Path) -> impl Iterator<Item = (Package, PathBuf)> {
-    // pip renames packages that it is about to remove, and then ignores them.
+    // pip ignores the packages that it has renamed for removal.
     let is_record = |name: &str| name.ends_with(".dist-info") && !name.starts_with('~');
     entries_named(site_packages, "*.dist-info", is_record).into_iter().filter_map(move |path| {
         let (name, version) = file_name(&path).strip_suffix(".dist-info")?.rsplit_once('-')?;
@@ -187,9 +182,8 @@ fn installed_wheels(site_packages: &Path, root: &Path) -> impl Iterator<Item = (
     })
 }
 
-/// Returns the wheels whose records an interrupted pip or `fix` has renamed, such as
-/// `~vidia_cudnn_cu12-9.19.0.56.dist-info` or `nvidia_cudnn_cu12-9.19.0.56.dist-info.aside-1`, unless they are installed
-/// again.
+/// Returns the wheels with records that an interrupted pip or `fix` has renamed, unless they are installed again:
+/// `~vidia_cudnn_cu12-9.19.0.56.dist-info` or `nvidia_cudnn_cu12-9.19.0.56.dist-info.aside-1`.
 fn interrupted_wheels(site_packages: &Path, root: &Path) -> impl Iterator<Item = (Package, PathBuf)> {
     let before = |name: &str| match name.strip_prefix("~vidia_") {
         Some(rest) => Some(format!("nvidia_{rest}")),
@@ -207,8 +201,7 @@ fn interrupted_wheels(site_packages: &Path, root: &Path) -> impl Iterator<Item =
     })
 }
 
-/// Returns the cuDNN packages that pip or conda recorded in the environment at this root, but with a deleted main
-/// library. The installer considers them installed, but searches do not find them.
+/// Returns the cuDNN packages with a deleted main library that pip or conda recorded in this environment.
 pub fn deleted_packages(root: &Path) -> Vec<Package> {
     let mut found = Vec::new();
     for site_packages in site_packages(root) {
@@ -218,7 +211,7 @@ pub fn deleted_packages(root: &Path) -> Vec<Package> {
             let lines = record::lines_with(info_dir, "cudnn");
             let files = lines.iter().filter_map(|line| record::parse(line)).map(|(file, ..)| file.to_owned());
             let mut files: Vec<String> = files.filter(|file| is_main(file)).collect();
-            // The record may be damaged.
+            // If the record is damaged, assume the usual path.
             let is_of_9 = package.version.as_ref().is_some_and(|version| version.starts_with("9."));
             if let Some(dir) = own_dir(package).filter(|_| files.is_empty() && is_of_9) {
                 let (inner, os) = if Os::HOST == Os::Windows { ("bin", Os::Windows) } else { ("lib", Os::Linux) };
@@ -234,14 +227,13 @@ pub fn deleted_packages(root: &Path) -> Vec<Package> {
     found
 }
 
-/// Like [`deleted_packages`], for the system's Debian packages.
+/// Like [`deleted_packages`], for Debian packages of the system.
 pub fn deleted_system_packages(host: &Host) -> Vec<Package> {
     let is_deleted = |file: &str| is_main(file) && is_deleted(&host.system(file));
     let lists = dpkg_lists(host).into_iter().filter(|(_, list)| list.lines().any(is_deleted));
     lists.map(|(name, _)| dpkg_package(&name, host)).collect()
 }
 
-/// Returns whether this path in a record is cuDNN's main library.
 fn is_main(file: &str) -> bool {
     let name = file.rsplit(['/', '\\']).next().unwrap_or_default();
     let is_path = name.len() < file.len();
@@ -249,28 +241,25 @@ fn is_main(file: &str) -> bool {
     is_path && (name == Library::Graph.file_name() || older.contains(&name))
 }
 
-/// Returns whether a file is deleted. An inaccessible file may exist, because the directory may be readable only to the
-/// owner. A file below a link that leads to itself counts as deleted.
+/// Returns whether a file is deleted, or below a link that leads to itself. An inaccessible file may exist.
 fn is_deleted(file: &Path) -> bool {
     use std::io::ErrorKind::{NotADirectory, NotFound};
     let is_loop = || file.ancestors().skip(1).any(is_link_to_itself);
     facts::symlink_metadata(file).is_err_and(|error| matches!(error.kind(), NotFound | NotADirectory) || is_loop())
 }
 
-/// Returns whether this is a symbolic link that leads to itself, directly or through other links. No program can follow
-/// it.
+/// Returns whether no program can follow this symbolic link, because it leads to itself, possibly through others.
 fn is_link_to_itself(path: &Path) -> bool {
     use std::io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
     let kind = || facts::metadata(path).err().map(|error| error.kind());
     path.is_link() && kind().is_some_and(|kind| ![NotFound, NotADirectory, PermissionDenied].contains(&kind))
 }
 
-/// Returns conda's records of cuDNN in the environment at this root.
 fn records_of_conda(root: &Path) -> Vec<conda::CondaRecord> {
     conda::records(root, "cudnn", |name| name.contains("cudnn"))
 }
 
-/// Returns the conda package that contains this file, in `ROOT/lib`, or in `ROOT/Library/bin` on Windows.
+/// Returns the conda package with this file in `ROOT/lib`, or in `ROOT/Library/bin` on Windows.
 fn conda_owner(dir: &Path, file: &str) -> Option<Package> {
     let above = dir.parent()?;
     let (root, listed) = match above.parent().filter(|_| file_name(above).eq_ignore_ascii_case("Library")) {
@@ -281,38 +270,35 @@ fn conda_owner(dir: &Path, file: &str) -> Option<Package> {
     Some(Package::new(Installer::Conda, &record.name, Some(&record.version), root))
 }
 
-/// Returns the names of Debian's cuDNN packages and the lists of their files.
 fn dpkg_lists(host: &Host) -> Vec<(String, String)> {
     let is_list = |name: &str| name.contains("cudnn") && name.ends_with(".list");
     let list = |path: PathBuf| {
-        // Packages for two architectures have names such as `libcudnn9-cuda-13:amd64`.
+        // The list may be called `libcudnn9-cuda-13:amd64.list`.
         let name = file_name(&path).strip_suffix(".list")?.split(':').next()?.to_owned();
         Some((name, read_text(&path, MAX_RECORD_LEN)?))
     };
     entries_named(&host.system("/var/lib/dpkg/info"), "lists of cuDNN", is_list).into_iter().filter_map(list).collect()
 }
 
-/// Returns the Debian package that lists this file.
 fn dpkg(dir: &Path, file: &str, host: &Host) -> Option<Package> {
     let file = host.strip_root(dir)?.join(file);
     let (name, _) = dpkg_lists(host).into_iter().find(|(_, list)| is_listed(list, &file))?;
     Some(dpkg_package(&name, host))
 }
 
-/// Returns an installed Debian package, and the list of its files. `None` if there is no such list.
+/// Returns an installed Debian package and the path of the file list, if there is one.
 pub fn system_package(name: &str, host: &Host) -> Option<(Package, PathBuf)> {
     let info = host.system("/var/lib/dpkg/info");
     let lists = ["", ":amd64", ":arm64"].map(|architecture| info.join(format!("{name}{architecture}.list")));
     lists.into_iter().find(|list| list.leads_to_file()).map(|list| (dpkg_package(name, host), list))
 }
 
-/// Changes the version of a Debian package in the list of all packages. `None` removes the package.
+/// Changes the version of a Debian package in the list of packages. `None` removes the package.
 pub fn set_system_package(changes: &mut Changes, name: &str, version: Option<&str>) {
     let paragraph = version.map(|version| format!("Package: {name}\nStatus: install ok installed\nVersion: {version}"));
     changes.set_answer(DEBIAN_PACKAGE, name, &paragraph.unwrap_or_default());
 }
 
-/// Returns the Debian package with this name, completed from the list of all packages.
 fn dpkg_package(name: &str, host: &Host) -> Package {
     let paragraph: String = facts::ask(DEBIAN_PACKAGE, name, || {
         let status = read_text(&host.system("/var/lib/dpkg/status"), MAX_RECORD_LEN).unwrap_or_default();
@@ -322,21 +308,20 @@ fn dpkg_package(name: &str, host: &Host) -> Package {
     });
     let field = |name: &str| paragraph.lines().find_map(|line| line.strip_prefix(name));
     let mut package = Package::new(Installer::Dpkg, name, field("Version: "), host.system("/"));
-    // `hold ok installed`.
+    // For example, `hold ok installed`.
     package.is_held = field("Status: ").is_some_and(|status| status.starts_with("hold "));
     package
 }
 
-/// Returns whether a Debian package's file list contains this file. /lib is a link to /usr/lib on most systems, and the
-/// list may contain either path.
+/// Returns whether a Debian package's file list contains this file, directly or through the link /lib to /usr/lib.
 fn is_listed(list: &str, file: &Path) -> bool {
     let other = Path::new("/").join(file.strip_prefix("/usr").unwrap_or(file));
     list.lines().any(|line| Path::new(line) == file || Path::new(line) == other)
 }
 
-/// Returns the RPM package of a system directory. The database is SQLite, Berkeley DB or ndb, and is searched without
-/// parsing. In all three formats, a package's name, version and release are consecutive NUL-terminated strings, because
-/// package headers begin like this (`rpm-4.x/lib/header`, tags 1000 to 1002).
+/// Returns the RPM package of a system directory. The database (SQLite, Berkeley DB or ndb) is searched without
+/// parsing: in all formats, package headers begin with the name, version and release as NUL-terminated strings
+/// (`rpm-4.x/lib/header`, tags 1000 to 1002).
 fn rpm(dir: &Path, version: Version, host: &Host) -> Option<Package> {
     let below = host.strip_root(dir)?;
     if !["/usr/lib64", "/usr/lib", "/lib64"].iter().any(|system| below.starts_with(system)) {
@@ -355,7 +340,7 @@ fn rpm(dir: &Path, version: Version, host: &Host) -> Option<Package> {
     };
     let mut packages: Vec<(String, String)> = memmem::find_iter(&database, b"libcudnn9-").filter_map(header).collect();
     packages.dedup();
-    // A release may be installed for two CUDA major versions, and it is then unknown which one this is.
+    // The release may be installed for two CUDA major versions.
     let [(name, version)] = packages.try_into().ok()?;
     Some(Package::new(Installer::Rpm, &name, Some(&version), host.system("/")))
 }
@@ -371,8 +356,8 @@ fn windows_installer(dir: &Path) -> Option<Package> {
     Some(Package::new(Installer::WindowsInstaller, "cuDNN", version, root))
 }
 
-/// Recognizes a directory with a program next to the DLLs. Application installers copy DLLs there, because Windows does
-/// not have run paths. The system directory is excluded, because its programs are unrelated.
+/// Recognizes a program next to the DLLs. Application installers put them there, because Windows lacks run paths. The
+/// system directory contains only unrelated programs.
 fn windows_application(dir: &Path, host: &Host) -> Option<Package> {
     let system = host.variable("SystemRoot").and_then(|root| canonicalize(root).ok());
     if system.is_some_and(|system| dir.starts_with(system)) {
@@ -401,10 +386,9 @@ fn toolkit(dir: &Path) -> Option<Package> {
     is_toolkit.then(|| Package::new(Installer::Toolkit, file_name(root), None, root))
 }
 
-/// Recognizes an application that ships cuDNN. It is outside the system directories, and a program in this directory,
-/// in the parent or in the neighboring `bin` has a run path that leads here. The run path must be relative to the
-/// program, because applications can be installed anywhere. Programs that were built on this machine have absolute run
-/// paths.
+/// Recognizes an application that ships cuDNN outside the system directories. A program in this directory, in the
+/// parent or in the neighboring `bin` has a run path that leads here. It is relative to the program, because
+/// applications can be installed anywhere, unlike programs that were built on this machine.
 fn application(dir: &Path, host: &Host) -> Option<Package> {
     let below = host.strip_root(dir)?;
     let above = dir.parent()?;
@@ -412,7 +396,7 @@ fn application(dir: &Path, host: &Host) -> Option<Package> {
         return None;
     }
     let is_program = |path: &PathBuf| is_executable(path) && searches(path, dir, host);
-    // Only the answer is recorded, because the names of a user's other files are private.
+    // The names of a user's other files are private, so only the answer is recorded.
     let program = |searched: &Path| -> Option<PathBuf> {
         facts::ask("application", format!("{} in {}", dir.display(), searched.display()), || {
             let files = entries_named(searched, "no library", |name| !name.contains(".so"));
@@ -424,7 +408,6 @@ fn application(dir: &Path, host: &Host) -> Option<Package> {
     Some(Package::new(Installer::Application, &name, None, program.parent()?))
 }
 
-/// Returns whether this program's run path leads to this directory, relative to the program.
 fn searches(program: &Path, dir: &Path, host: &Host) -> bool {
     let Ok(links) = links(program) else { return false };
     let Some(run_path) = links.runpath.or(links.rpath) else { return false };

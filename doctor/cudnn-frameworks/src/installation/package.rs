@@ -1,4 +1,4 @@
-//! Describes packages that contain cuDNN, and the installers that manage them.
+//! Packages that contain cuDNN, and their installers.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -41,8 +41,7 @@ impl fmt::Display for Installer {
     }
 }
 
-/// The package that a cuDNN belongs to, according to the installer's records. Displayed as `pip nvidia-cudnn-cu12
-/// 9.28.0.42`.
+/// The package that a cuDNN belongs to, displayed as `pip nvidia-cudnn-cu12 9.28.0.42`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Package {
     /// The tool that installed the package.
@@ -51,7 +50,7 @@ pub struct Package {
     pub name: String,
     /// The full version: `9.28.0.42`. Some records do not contain a version.
     pub version: Option<String>,
-    /// The environment where the package is installed, or the root of the system or application.
+    /// The environment with the package, or the root of the system or application.
     pub root: PathBuf,
     /// Whether the user put the package on hold (`apt-mark hold`).
     pub is_held: bool,
@@ -64,7 +63,7 @@ impl Package {
         Package { installer, name, version, root: root.into(), is_held: false }
     }
 
-    /// Returns whether this is NVIDIA's cuDNN package, rather than a framework or an application that ships cuDNN.
+    /// Returns whether this is NVIDIA's cuDNN package, and not a framework or an application.
     pub fn is_cudnn(&self) -> bool {
         match self.installer {
             Installer::Pip => is_wheel(&self.name),
@@ -82,8 +81,7 @@ impl Package {
     }
 }
 
-/// Returns whether this is the name of NVIDIA's wheel of cuDNN, such as `nvidia-cudnn-cu12`. Other packages begin with the
-/// same words, such as `nvidia-cudnn-frontend`.
+/// Returns whether this is NVIDIA's wheel of cuDNN, such as `nvidia-cudnn-cu12`, and not `nvidia-cudnn-frontend`.
 fn is_wheel(name: &str) -> bool {
     let rest = name.strip_prefix("nvidia-cudnn-").map(|rest| rest.strip_prefix("jit-").unwrap_or(rest));
     let cuda = rest.and_then(|rest| rest.strip_prefix("cu"));

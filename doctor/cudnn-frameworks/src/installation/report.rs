@@ -54,7 +54,7 @@ pub struct InstallationReport {
     pub dir: PathBuf,
     /// The operating system that the installation is for.
     pub os: Os,
-    /// The processor architecture, if at least one library is readable.
+    /// The processor architecture, if a library is readable.
     pub architecture: Option<Architecture>,
     /// The kind of aarch64 Linux, if the path or a package record shows it.
     pub arm_variant: Option<ArmVariant>,
@@ -70,18 +70,17 @@ pub struct InstallationReport {
     pub variant: Variant,
     /// The existing libraries, in the order of [`Library::ALL`].
     pub libraries: Vec<LibraryReport>,
-    /// Files that cuDNN opens instead of some of [`InstallationReport::libraries`], because their names contain the
-    /// version: see [`Library::dlopen_names`]. Contains only different files. Linux only.
+    /// Other files that cuDNN opens instead of [`InstallationReport::libraries`], because it tries names with the
+    /// version first: see [`Library::dlopen_names`]. Linux only.
     pub versioned: Vec<LibraryReport>,
-    /// Libraries that the release, or the release's JIT-only package, contains but that are missing from the directory.
+    /// Missing libraries of the release, or of the release's JIT-only package.
     pub missing: Vec<Library>,
     /// The package that the installation belongs to.
     pub package: Option<Package>,
-    /// Other packages with the same files. Because the packages were installed over one another, the files are a
-    /// mixture.
+    /// Other packages with the same files, which are a mixture because the packages were installed over one another.
     pub other_packages: Vec<Package>,
-    /// Library files outside the Debian package, left over from a copy of a newer release. ldconfig points the links of
-    /// the package's libraries to them, because they are newer.
+    /// Library files outside the Debian package, left over from a copy of a newer release. ldconfig links the package's
+    /// names to them.
     pub unowned: Vec<PathBuf>,
     /// The evidence for the version, the CUDA release and the kind of aarch64.
     pub evidence: Vec<Evidence>,
@@ -105,14 +104,14 @@ impl InstallationReport {
         let graph = identities().find(|identity| identity.library == Library::Graph);
         let version = graph.and_then(|graph| graph.version);
         let version = version.or_else(|| identities().find_map(|identity| identity.version));
-        // If only the graph library was built for a different CUDA version, report that library rather than all others.
+        // If only graph was built for a different CUDA, report graph instead of all others.
         let cuda_major = majority(identities().filter_map(|identity| identity.cuda_major));
         let of_this_cuda = |identity: &&Identity| identity.cuda_major == cuda_major;
         let mut packages = records.packages(Library::Graph.name_on(os), version).into_iter();
         let package = packages.next();
         let is_jit = match package.as_ref().and_then(Package::component) {
             Some(Component::CudnnJit) => true,
-            // If the owner installed the full cuDNN, libraries are missing instead of intentionally omitted.
+            // If the package lists more libraries, these are missing.
             _ => {
                 is_jit_set(&libraries)
                     && version.is_none_or(|version| version >= JIT_ONLY_SINCE)
@@ -168,7 +167,7 @@ impl InstallationReport {
 
     fn conflict(&self, report: &LibraryReport) -> Option<ProbeError> {
         let identity = report.identity.as_ref().ok()?;
-        // cuDNN ignores libraries that are left over from a newer release.
+        // cuDNN ignores libraries left over from a newer release.
         if self.version.is_some_and(|version| !has_library(version, report.library)) {
             return None;
         }
@@ -180,15 +179,15 @@ impl InstallationReport {
 
     /// Returns the GPU code of all libraries that contain some. Reads thousands of small pieces: see [`gpu_code`].
     ///
-    /// cuDNN supports a GPU if all of these libraries contain code that runs on it. In 9.0.0, 9.10.2, 9.19.0, 9.27.0
-    /// and 9.28.0, this is true for all GPUs that NVIDIA lists, and false for GPUs that a release dropped.
+    /// cuDNN supports a GPU if all of these libraries contain code for it. In 9.0.0, 9.10.2, 9.19.0, 9.27.0 and 9.28.0,
+    /// this is true for the GPUs that NVIDIA lists, and false for GPUs that a release dropped.
     pub fn gpu_code(&self) -> Vec<(Library, BTreeSet<GpuCode>)> {
         let usable = self.libraries.iter().filter(|report| report.identity.is_ok());
         let code = usable.filter_map(|report| Some((report.library, gpu_code(&report.path).ok()?)));
         code.filter(|(_, code)| !code.is_empty()).collect()
     }
 
-    /// Returns whether both installations may be built for the same CUDA major version, as far as their files name one.
+    /// Returns whether both installations may be built for the same CUDA major version, as far as it is known.
     pub fn may_share_cuda(&self, other: &InstallationReport) -> bool {
         self.cuda_major.zip(other.cuda_major).is_none_or(|(one, other)| one == other)
     }
@@ -205,7 +204,6 @@ pub fn majority(values: impl DoubleEndedIterator<Item = u32> + Clone) -> Option<
     values.clone().rev().max_by_key(|value| values.clone().filter(|other| other == value).count())
 }
 
-/// Returns the libraries of the release that are missing from the directory.
 fn missing(libraries: &[LibraryReport], version: Option<Version>, is_jit: bool) -> Vec<Library> {
     const OF_JIT: [Library; 3] = [Library::Shim, Library::Graph, Library::EnginesRuntimeCompiled];
     let is_there = |library: &Library| libraries.iter().any(|report| report.library == *library);
@@ -220,14 +218,14 @@ fn missing(libraries: &[LibraryReport], version: Option<Version>, is_jit: bool) 
 const COMPILED: [Library; 5] =
     [Library::Ops, Library::Cnn, Library::Adv, Library::EnginesPrecompiled, Library::Heuristic];
 
-/// Returns whether these are the libraries of a JIT-only package, possibly without the shim. The libraries decide,
-/// because copied files belong to no package.
+/// Returns whether these are the libraries of a JIT-only package, possibly without the shim. Copied files belong to no
+/// package, so only the libraries decide.
 fn is_jit_set(libraries: &[LibraryReport]) -> bool {
     let has = |library: Library| libraries.iter().any(|report| report.library == library);
     has(Library::Graph) && has(Library::EnginesRuntimeCompiled) && !COMPILED.into_iter().any(has)
 }
 
-/// Reads a directory with cuDNN 8 or 7 based on the file names.
+/// Reads a directory with cuDNN 8 or 7 by the file names.
 fn read_older(dir: PathBuf, host: &Host) -> Option<InstallationReport> {
     let older = |os| Some((os, older_shim(&dir, os)?));
     let (os, (major, shim)) = older(Os::Linux).or_else(|| older(Os::Windows))?;

@@ -1,17 +1,17 @@
-//! Reads ld.so's list of loaded libraries, in load order, from the memory of a process.
+//! Reads ld.so's list of loaded libraries from the memory of a process.
 
 use std::fs::File;
 use std::path::PathBuf;
 
 use cudnn_os::files::{path_from_bytes, read_at};
 
-/// Limits that no real process exceeds, for the number of objects and the length of paths.
+/// Limits for the number of objects and the length of paths, which no real process exceeds.
 const MAX_OBJECTS: usize = 4096;
 const MAX_NAME_LEN: usize = 4096;
 
-/// Returns the loaded files, first loaded first. Omits the program itself, because its entry has an empty name. The
-/// auxiliary vector leads to the program headers, these to `r_debug`, and that to the list (`<link.h>`). `None` if the
-/// kernel denies access, or if the process's libc does not have such a list.
+/// Returns the loaded files in load order, without the program, which has an empty name. The auxiliary vector leads to
+/// the program headers, then to `r_debug`, and then to the list (`<link.h>`). `None` if the kernel denies access, or if
+/// the process's libc lacks this list.
 pub(super) fn names(pid: u32) -> Option<Vec<PathBuf>> {
     let auxiliary = words(&std::fs::read(format!("/proc/{pid}/auxv")).ok()?);
     let memory = Memory(File::open(format!("/proc/{pid}/mem")).ok()?);
@@ -33,12 +33,10 @@ pub(super) fn names(pid: u32) -> Option<Vec<PathBuf>> {
     Some(found)
 }
 
-/// Returns the complete 64-bit words.
 fn words(bytes: &[u8]) -> Vec<u64> {
     bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
 }
 
-/// Returns the value for this tag in a list of tag-value pairs.
 fn value_of(pairs: &[u64], wanted: u64) -> Option<u64> {
     pairs.as_chunks().0.iter().find_map(|[tag, value]| (*tag == wanted).then_some(*value))
 }
@@ -46,7 +44,6 @@ fn value_of(pairs: &[u64], wanted: u64) -> Option<u64> {
 struct Memory(File);
 
 impl Memory {
-    /// Returns the first entry of the list.
     fn first(&self, headers: u64, count: u64) -> Option<u64> {
         const LENGTH: u64 = 56;
         let (mut bias, mut dynamic) = (0, None);

@@ -1,4 +1,4 @@
-//! Lists the libraries that a running process has loaded, using `/proc` and ld.so's list.
+//! Lists the libraries of a running process, from `/proc` and ld.so's list.
 
 mod link_map;
 
@@ -20,8 +20,7 @@ pub struct MappedLibrary {
     /// A path to the mapped file itself, even if it was deleted or the process runs in a container. `None` if the
     /// kernel denies access.
     pub file: Option<PathBuf>,
-    /// The position in ld.so's load order. `None` if the list is unreadable, or if something other than ld.so mapped
-    /// the file.
+    /// The position in ld.so's load order. `None` if the list is unreadable or ld.so did not map the file.
     pub load_index: Option<usize>,
 }
 
@@ -44,7 +43,7 @@ pub fn mapped_libraries(pid: u32) -> io::Result<Vec<MappedLibrary>> {
         return Err(io::Error::new(io::ErrorKind::NotFound, "the process has ended, or is a kernel thread"));
     }
     let root = PathBuf::from(format!("/proc/{pid}/root"));
-    // The order is optional: other C libraries maintain no such list, and the kernel may deny access.
+    // Other C libraries lack this list, and the kernel may deny access.
     let order = link_map::names(pid).unwrap_or_default();
     let order: HashMap<PathBuf, usize> =
         order.iter().enumerate().rev().map(|(index, path)| (real(&root, path), index)).collect();
@@ -56,8 +55,8 @@ pub fn mapped_libraries(pid: u32) -> io::Result<Vec<MappedLibrary>> {
     Ok(found.collect())
 }
 
-/// Returns a readable path of the mapped file: the kernel's link, which requires privileges, or the path in the root
-/// directory of the process if it still leads to the same file.
+/// Returns a readable path of the mapped file: the kernel's link, which needs privileges, or the path in the process's
+/// root directory if it leads to the same file.
 fn readable_path(root: &Path, mapped: &MappedLibrary, link: &str, number: u64) -> Option<PathBuf> {
     if std::fs::File::open(link).is_ok() {
         return Some(link.into());
@@ -86,8 +85,8 @@ impl<'a> Dependents<'a> {
         Dependents { by_name }
     }
 
-    /// Returns the files that caused this library to be loaded: they depend on it (`DT_NEEDED`) and were not loaded
-    /// after it. If the result is empty, the library was loaded with `dlopen`.
+    /// Returns the files that caused this library to be loaded: they depend on it (`DT_NEEDED`) and were loaded before.
+    /// Empty if it was loaded with `dlopen`.
     pub fn of(&self, library: &MappedLibrary) -> Vec<&'a Path> {
         let soname = links_of(library).and_then(|links| links.soname);
         let name = soname.or_else(|| Some(library.path.file_name()?.to_string_lossy().into_owned()));
@@ -103,8 +102,7 @@ fn links_of(mapped: &MappedLibrary) -> Option<Links> {
     links(mapped.file.as_ref()?).ok()
 }
 
-/// Resolves symbolic links if the process sees the same file system. The kernel's paths are resolved, ld.so's are as
-/// requested.
+/// Resolves links if the process sees the same file system, because ld.so's paths are unresolved, unlike the kernel's.
 fn real(root: &Path, path: &Path) -> PathBuf {
     let target = facts::read_link(root).unwrap_or_else(|_| "/".into());
     if target != Path::new("/") {

@@ -1,5 +1,4 @@
-//! Searches the bytes of libraries for cuDNN's name. A library that opens cuDNN by name must contain the name or parts
-//! of it.
+//! Searches libraries for cuDNN's name, because a library must contain at least parts of a name that it opens.
 
 use std::fs::File;
 use std::ops::Range;
@@ -12,12 +11,11 @@ use cudnn_probe::{ld_so, parts_without_gpu_code};
 
 use crate::files::contains;
 
-/// The maximum number of bytes to read from a framework's library. The largest known library has 65 MB besides GPU
-/// code.
+/// The maximum number of bytes to read from a library. The largest known one has 65 MB besides GPU code.
 const MAX_LEN: u64 = 256 << 20;
 
-/// Returns whether the code or data of the file contains `cudnn`. A directory name in a run path (`nvidia/cudnn/lib`)
-/// does not count. Unreadable and very long files are assumed to contain it.
+/// Returns whether a file's code or data contains `cudnn`, except in a directory such as `nvidia/cudnn/lib`. Unreadable
+/// and very long files count.
 pub(super) fn contain_cudnn(file: &Path) -> bool {
     facts::ask("name of cuDNN in library", file, || {
         let Ok(parts) = parts_without_gpu_code_any(file) else { return true };
@@ -35,7 +33,6 @@ fn length(parts: &[Range<u64>]) -> u64 {
     parts.iter().map(|part| part.end.saturating_sub(part.start)).sum()
 }
 
-/// How a library uses cuDNN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Uses {
     /// The library is linked to cuDNN (`DT_NEEDED`).
@@ -46,9 +43,8 @@ pub(super) enum Uses {
     Unknown,
 }
 
-/// Returns how a library uses cuDNN. `None` if it does not use cuDNN, or if it is not a library for this machine. Reads
-/// only the headers of most libraries. Libraries that use CUDA without being linked to cuDNN are searched until
-/// `bytes_left` is used up.
+/// Returns how a library for this machine uses cuDNN, if it does. Reads only the headers of most libraries. Libraries
+/// that use CUDA without being linked to cuDNN are searched until `bytes_left` is used up.
 pub(super) fn uses(file: &Path, bytes_left: &AtomicU64) -> Option<Uses> {
     let needed = ld_so::needed(file).ok()?;
     if needed.iter().any(|name| name.starts_with("libcudnn")) {
@@ -71,8 +67,7 @@ pub(super) fn uses(file: &Path, bytes_left: &AtomicU64) -> Option<Uses> {
     is_named.then_some(Uses::Named)
 }
 
-/// Returns whether this is a CUDA or driver library, including copies with a hash from a wheel:
-/// `libcudart-9335f6a2.so.12.4.127`.
+/// Returns whether this is a CUDA or driver library, or a copy in a wheel: `libcudart-9335f6a2.so.12.4.127`.
 fn is_cuda(name: &str) -> bool {
     let names = ["libcuda", "libcudart", "libcublas", "libcublasLt", "libnvrtc"];
     names.iter().any(|cuda| name.strip_prefix(cuda).is_some_and(|rest| rest.starts_with(['.', '-'])))

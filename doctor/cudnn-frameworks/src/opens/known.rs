@@ -1,4 +1,4 @@
-//! Caches file contents for the simulated processes of one survey, so that each file is read only once.
+//! Caches file contents for the simulated processes of a survey.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,10 +11,9 @@ use cudnn_probe::{Identity, Library, Version, identify_any};
 use crate::files::file_name;
 use crate::library_names::{CudnnName, cudnn_library};
 
-/// The maximum number of cuDNN files in the cache.
 const MAX_FILES: usize = 1 << 12;
 
-/// Clones share the cache. `Debug` omits the cached entries.
+/// Clones share the cache.
 #[derive(Clone, Default)]
 pub(crate) struct Known {
     /// The data that ld.so reads from files.
@@ -31,7 +30,7 @@ impl fmt::Debug for Known {
 }
 
 impl Known {
-    /// Returns the identity of a cuDNN 9 library file, or the reason why the file is not this library.
+    /// Returns the identity of a cuDNN 9 file, or the reason why it is not this library.
     pub(super) fn identity(&self, file: &Path, library: Library) -> Identified {
         let identities = || self.identities.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = identities().get(file) {
@@ -45,8 +44,8 @@ impl Known {
         found
     }
 
-    /// Returns the release of a cuDNN file, from its name or contents. The shim does not contain it, so the graph
-    /// library next to the shim is used.
+    /// Returns the release of a cuDNN file from the name or contents. For the shim, this is the release of graph next
+    /// to it.
     pub(super) fn release(&self, file: &Path) -> Option<Version> {
         let name = file_name(file);
         if let Some(version) = CudnnName::parse(name).and_then(|name| name.version) {

@@ -1,5 +1,5 @@
-//! Simulates which cuDNN a framework loads. First its Python code opens files, then ld.so or Windows searches for its
-//! libraries, and then cuDNN's shim opens others by name.
+//! Simulates which cuDNN a framework loads. First Python code opens files, then ld.so or Windows searches for the
+//! framework's libraries, and then cuDNN's shim opens others by name.
 
 mod bytes;
 mod known;
@@ -25,7 +25,6 @@ pub(crate) use known::Known;
 pub use outcome::{Damaged, MissingLibrary, OpenedFile, Opens, SearchRule};
 pub(crate) use process::Process;
 
-/// Starts the environment's Python.
 pub(crate) fn start(environment: &Environment, host: &Host, known: &Known) -> Box<dyn Process> {
     match environment.os {
         Os::Windows => Box::new(windows::DllProcess::start(environment, host, known)),

@@ -1,4 +1,4 @@
-//! Describes the files that a framework opens and the files that are missing.
+//! The files that a framework opens, and the files that are missing.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -13,31 +13,28 @@ pub struct Opens {
     pub users: Vec<PathBuf>,
     /// The requested name of cuDNN: `libcudnn.so.9`, or `libcudnn-74a4c495.so.9.1.0` for a copy in the package.
     pub name: Option<String>,
-    /// The cuDNN files that would be loaded: first the shim `libcudnn.so.9`, or a bundled shim with another name
-    /// (`libcudnn-74a4c495.so.9.1.0`), then the files that the shim would open. Empty if cuDNN would not be found.
+    /// The cuDNN files that would be loaded: the shim, possibly a bundled copy, and then the files that the shim opens.
+    /// Empty if cuDNN is not found.
     pub cudnn: Vec<OpenedFile>,
-    /// The CUDA libraries that are loaded after the import and the first use of cuDNN, in any way. Empty for frameworks
-    /// built for Windows.
+    /// The CUDA libraries that are loaded after the import and the first use of cuDNN. Empty for Windows.
     pub cuda: Vec<PathBuf>,
     /// Names of required CUDA and cuDNN libraries that would not be found: `libcublasLt.so.12`.
     pub missing: Vec<String>,
-    /// cuDNN files that would be found but are unusable, because they are truncated or are not libraries.
+    /// cuDNN files that would be found but are unusable, for example because they are truncated.
     pub damaged: Vec<Damaged>,
-    /// Other required files that ld.so would find but could not load, such as a truncated `libcublasLt.so.12` on
-    /// `LD_LIBRARY_PATH`.
+    /// Other required files that ld.so would find but could not load, such as a truncated `libcublasLt.so.12`.
     pub damaged_others: Vec<Damaged>,
-    /// Missing libraries that the framework's libraries are linked to, except CUDA, cuDNN and driver libraries. They
-    /// belong to the package or to the system.
+    /// Missing libraries of the package or the system, which the framework's libraries are linked to. Excludes CUDA,
+    /// cuDNN and the driver.
     pub missing_libraries: Vec<MissingLibrary>,
-    /// Directories that the Python code searches for cuDNN and that contain more files than were examined. The real
-    /// search may find a different cuDNN.
+    /// Directories with more files than were examined, where the Python code may find a different cuDNN.
     pub half_searched: Vec<PathBuf>,
-    /// The shim is this project's drop-in, which loads the installation that the loader selects. `cudnn` then contains
-    /// only that installation's graph library.
+    /// The shim is this project's drop-in. `cudnn` then contains only the graph library of the installation that it
+    /// loads.
     pub has_drop_in: bool,
-    /// No build of the framework for this system has been examined, so the opened files are unknown.
+    /// The opened files are unknown, because no build for this system has been examined.
     pub is_unexamined: bool,
-    /// The framework does not need cuDNN, according to its files.
+    /// The files show that the framework works without cuDNN.
     pub needs_none: bool,
     /// Only some functions of the framework need cuDNN.
     pub is_optional: bool,
@@ -61,8 +58,8 @@ pub struct OpenedFile {
     pub path: PathBuf,
     /// How the file is found.
     pub by: SearchRule,
-    /// The release, if the file contains it. NVIDIA's shim for cuDNN 9 does not, so this is the release of the graph
-    /// library next to it. The program sees the release of the loaded graph library.
+    /// The release, if the file contains it. For NVIDIA's shim of cuDNN 9, this is the release of graph next to it,
+    /// although the program sees the release of the loaded graph library.
     pub version: Option<Version>,
 }
 
@@ -73,7 +70,7 @@ pub struct Damaged {
     pub path: PathBuf,
     /// The reason: "is truncated".
     pub reason: String,
-    /// How ld.so would find the file. `None` if ld.so would skip it, as with some damaged files.
+    /// How ld.so would find the file. `None` if ld.so would skip it.
     pub rule: Option<ld_so::Rule>,
 }
 
@@ -102,8 +99,7 @@ pub enum SearchRule {
 }
 
 impl Opens {
-    /// Returns the release that the framework sees, because the shim's `cudnnGetVersion` calls the loaded graph
-    /// library.
+    /// Returns the release that the framework sees, because the shim calls the loaded graph library.
     pub fn version(&self) -> Option<Version> {
         let graph = self
             .cudnn
@@ -112,7 +108,6 @@ impl Opens {
         graph.or(self.cudnn.first())?.version
     }
 
-    /// Removes duplicate files and names.
     pub(super) fn remove_duplicates(&mut self) {
         fn retain<T>(list: &mut Vec<T>, key: impl Fn(&T) -> String) {
             let mut seen = HashSet::new();

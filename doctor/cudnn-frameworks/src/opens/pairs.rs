@@ -1,4 +1,4 @@
-//! Simulates two frameworks in one process, and finds out which cuDNN the second one gets.
+//! Simulates two frameworks in one process, to find the cuDNN that the second one gets.
 
 use cudnn_probe::Host;
 
@@ -8,7 +8,7 @@ use super::start;
 use super::sub_libraries::Use;
 use crate::survey::{Framework, Survey};
 
-/// The maximum number of frameworks to combine with each other.
+/// The maximum number of frameworks to combine.
 const MAX_FRAMEWORKS: usize = 8;
 
 /// Two frameworks that are imported in this order.
@@ -18,8 +18,8 @@ pub struct Pair<'a> {
     pub first: &'a Framework,
     /// The framework that is imported second.
     pub second: &'a Framework,
-    /// The files that the second framework opens. It gets the first one's cuDNN if the system's loader recognizes it by
-    /// name. A file that is missing only in this combination is missing because of the first framework.
+    /// The files that the second framework opens, if the first one is loaded. It gets the first one's cuDNN if the
+    /// system's loader recognizes it by name.
     pub second_opens: Opens,
 }
 

@@ -1,4 +1,4 @@
-//! Defines a simulated process that imports frameworks.
+//! A simulated process that imports frameworks.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,6 @@ use crate::files::first_matching;
 use crate::framework::built_for::BuiltFor;
 use crate::framework::kind::{Binaries, FrameworkKind};
 
-/// The properties of a framework that affect its import.
 pub(crate) struct Import<'a> {
     pub(crate) kind: &'a FrameworkKind,
     pub(crate) version: &'a str,
@@ -25,13 +24,11 @@ impl Import<'_> {
         self.built_for.cuda.as_ref().map(|cuda| cuda.value.0)
     }
 
-    /// Returns the CUDA libraries that the framework opens by name.
     pub(super) fn cuda_names<'b>(&self, binaries: &'b Binaries) -> &'b [&'static str] {
         self.cuda_major().and_then(|major| binaries.opens_cuda.get(&major)).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Returns the library that opens cuDNN by name in this release. If no library needs cuDNN, records this in
-    /// `opens`.
+    /// Returns the library that opens cuDNN by name in this release. Records in `opens` if no library needs cuDNN.
     pub(super) fn opener(&self, binaries: &Binaries, os: Os, opens: &mut Opens) -> Option<PathBuf> {
         let by_name = binaries.opens_by_name.as_ref();
         let depends_on_release = by_name.is_some_and(|by_name| by_name.depends_on_release);
@@ -42,13 +39,12 @@ impl Import<'_> {
         opener
     }
 
-    /// Returns the major version of the cuDNN that the framework opens by name.
     pub(super) fn cudnn_major(&self) -> u32 {
         self.built_for.cudnn.as_ref().map_or(9, |cudnn| cudnn.value.major)
     }
 }
 
-/// A simulated process of an environment's Python, on the environment's operating system.
+/// A simulated process of an environment's Python.
 pub(crate) trait Process {
     /// Copies the process, so that different actions can follow.
     fn fork(&self) -> Box<dyn Process>;

@@ -1,4 +1,4 @@
-//! Handles the libraries that cuDNN opens by name, for all simulated systems.
+//! The libraries that cuDNN opens by name, on all simulated systems.
 
 use std::path::Path;
 
@@ -14,12 +14,12 @@ use crate::library_names::cudnn_library;
 pub(crate) enum Use {
     /// All libraries, eventually.
     All,
-    /// The graph API, for example for a convolution. This is loaded when another framework is imported later.
+    /// The graph API, for example for a convolution before another framework is imported.
     Graph,
 }
 
 impl Use {
-    /// Returns the libraries that the cuDNN 9 shim opens, and the libraries that the graph library opens afterwards.
+    /// Returns the libraries that the cuDNN 9 shim opens, and the libraries that graph opens afterwards.
     pub(super) fn libraries(self) -> (&'static [Library], &'static [Library]) {
         match self {
             Use::All => {
@@ -32,11 +32,11 @@ impl Use {
 }
 
 impl Opens {
-    /// Adds the installation that this project's loader selects if the first file in `cudnn` is the drop-in.
+    /// Adds the installation that the loader selects if the first file in `cudnn` is the drop-in.
     pub(super) fn add_selected(&mut self, host: Host, os: Os) {
         self.has_drop_in = true;
         let Some(drop_in) = self.cudnn.first_mut() else { return };
-        // The drop-in may load a different installation than the one next to it.
+        // The drop-in may load another installation than the one next to it.
         drop_in.version = None;
         let name = Library::Graph.name_on(os).to_owned();
         let search = Search::new(host).add_adjacent(drop_in.path.parent().unwrap_or(Path::new("")));
@@ -49,13 +49,11 @@ impl Opens {
         }
     }
 
-    /// Adds damaged cuDNN 9 files that would be loaded.
     pub(super) fn add_damage(&mut self, known: &Known) {
         self.damaged.extend(self.cudnn.iter().filter_map(|opened| damage(&opened.path, known)));
     }
 }
 
-/// Returns the damage to a cuDNN 9 file, if any.
 pub(super) fn damage(file: &Path, known: &Known) -> Option<Damaged> {
     let reason = known.identity(file, cudnn_library(file_name(file))?).err()?;
     Some(Damaged { path: file.to_owned(), reason, rule: None })

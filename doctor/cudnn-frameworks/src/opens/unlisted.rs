@@ -1,5 +1,5 @@
-//! Finds packages with extension libraries that use cuDNN but that [`KINDS`](crate::KINDS) does not list. Reads file
-//! names from package records (`RECORD`), which is faster than walking all directories and identifies the owner.
+//! Finds packages outside of [`KINDS`](crate::KINDS) with extension libraries that use cuDNN. Their records (`RECORD`)
+//! identify the owner and are faster to read than directories.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::package::distribution::Distribution;
 use crate::package::record;
 use crate::parallel::in_parallel;
 
-/// The maximum number of examined libraries, of bytes searched for a name, and of reported packages and libraries.
+/// The maximum number of libraries, of searched bytes, and of reported packages and libraries.
 const MAX_LIBRARIES: usize = 20_000;
 const MAX_SEARCHED_LEN: u64 = 256 << 20;
 const MAX_REPORTED: usize = 32;
@@ -22,22 +22,21 @@ const MAX_REPORTED: usize = 32;
 pub struct Unlisted {
     /// The package.
     pub distribution: Distribution,
-    /// The files that its libraries open. If the libraries assemble cuDNN's name at run time, they are in `users`, and
-    /// `cudnn` is empty.
+    /// The files that the package's libraries open. A library that assembles cuDNN's name at run time is only in
+    /// `users`.
     pub opens: Opens,
 }
 
-/// The packages that were found.
 #[derive(Debug, Default)]
 pub(crate) struct Others {
     pub(crate) unlisted: Vec<Unlisted>,
-    /// Libraries that were too large to search.
+    /// Libraries that are too large to search.
     pub(crate) unsearched: Vec<PathBuf>,
     pub(crate) is_truncated: bool,
 }
 
-/// Finds unlisted packages within the limits. `dirs` are the directories of frameworks. Other packages may contain
-/// parts of a framework, for example `jax-cuda12-pjrt` contains the library of `jax-cuda12-plugin`.
+/// Finds unlisted packages within the limits. `dirs` are the frameworks' directories, because other packages may
+/// contain parts of a framework. For example, `jax-cuda12-pjrt` contains the library of `jax-cuda12-plugin`.
 pub(crate) fn read(packages: &[&Distribution], dirs: &[PathBuf], started: &dyn Process) -> Others {
     let mut libraries: Vec<(usize, PathBuf)> = Vec::new();
     for (index, files) in in_parallel(packages, |package| record::libraries(&package.info_dir, &package.import_dir))

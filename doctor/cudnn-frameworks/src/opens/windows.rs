@@ -1,5 +1,5 @@
-//! Simulates an environment's Python process on Windows. Windows uses a loaded DLL for every later request of the same
-//! base name, wherever it was loaded from.
+//! Simulates an environment's Python process on Windows. A loaded DLL serves every later request with the same base
+//! name.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -19,12 +19,11 @@ use crate::files::{file_name, matching};
 use crate::framework::kind::Binaries;
 use crate::library_names::{CudnnName, is_cudnn, is_of_driver};
 
-/// A simulated process of the environment's Python.
 #[derive(Debug)]
 pub(crate) struct DllProcess {
     simulation: Simulation,
     root: PathBuf,
-    /// The host, if this machine runs the environment's operating system.
+    /// The host, if it runs the environment's operating system.
     host: Option<Host>,
     known: Known,
     /// How loaded files were first found.
@@ -32,18 +31,16 @@ pub(crate) struct DllProcess {
 }
 
 impl DllProcess {
-    /// Starts the environment's Python.
     pub(super) fn start(environment: &Environment, host: &Host, known: &Known) -> Self {
         let host = (Os::HOST == Os::Windows).then(|| host.clone());
         let mut facts = host.as_ref().map(ProcessFacts::from_host).unwrap_or_default();
         let root = environment.root.clone();
-        // A virtual environment's program starts the base Python, and no cuDNN DLL is next to that.
+        // A virtual environment starts the base Python, and no cuDNN is next to that.
         facts.application_dir = Some(root.clone()).filter(|root| !is_virtual(root));
         let (simulation, known) = (Simulation::new(facts), known.clone());
         DllProcess { simulation, root, host, known, found_by: HashMap::new() }
     }
 
-    /// Opens the CUDA DLLs that the framework opens by name.
     fn open_cuda(&mut self, dlls: &Binaries, import: &Import) {
         let variable = dlls.searches_bin_of.zip(self.host.as_ref()).and_then(|(name, host)| host.variable(name));
         if let Some(dir) = variable {
@@ -54,13 +51,13 @@ impl DllProcess {
         }
     }
 
-    /// Adds found and missing cuDNN DLLs, and then the files that the shim opens.
+    /// Adds found and missing cuDNN DLLs, and the files that the shim opens.
     fn follow(&mut self, first_lookup: usize, uses: Use, opens: &mut Opens) {
         let lookups = self.simulation.lookups().get(first_lookup..).unwrap_or_default();
         let is_shim = |lookup: &&Lookup| CudnnName::parse(name_of(lookup)).is_some();
         let (shims, others): (Vec<&Lookup>, Vec<&Lookup>) =
             lookups.iter().filter(|lookup| is_cudnn(name_of(lookup))).partition(is_shim);
-        // Prefer imported shims to shims that only Python code opens.
+        // A shim that DLLs import has priority over a shim that only Python code opens.
         let is_import = |lookup: &&&Lookup| lookup.requested_by.is_some();
         let shim = shims.iter().find(is_import).or(shims.first()).copied();
         opens.name = shim.map(|shim| name_of(shim).to_owned());
@@ -77,13 +74,13 @@ impl DllProcess {
         }
     }
 
-    /// Opens the DLLs that this shim opens by name, and then the DLLs that the graph library opens.
+    /// Opens the DLLs that this shim opens by name, and the DLLs that graph opens then.
     fn open_sub_libraries(&mut self, shim: &OpenedFile, name: CudnnName, uses: Use, opens: &mut Opens) {
         let (by_shim, by_graph) = uses.libraries();
         let release = shim.version.unwrap_or(Version::new(9, 0, 0));
         let libraries = by_shim.iter().chain(by_graph).filter(|library| has_library(release, **library));
         let names: Vec<&str> = match name.major {
-            // cuDNN 8's shim opens these for a convolution.
+            // For a convolution, cuDNN 8 opens these.
             Some(8) => vec!["cudnn_ops_infer64_8.dll", "cudnn_cnn_infer64_8.dll"],
             _ => libraries.map(|library| library.windows_name()).collect(),
         };
@@ -97,7 +94,6 @@ impl DllProcess {
         opens.add_damage(&self.known);
     }
 
-    /// Adds missing and damaged DLLs.
     fn add_missing(&self, lookups: &[Lookup], opens: &mut Opens) {
         opens
             .missing
@@ -107,7 +103,7 @@ impl DllProcess {
             let list = if is_cudnn(name_of(lookup)) { &mut opens.damaged } else { &mut opens.damaged_others };
             list.extend(self.damaged(path));
         }
-        // If a DLL does not export a symbol that another one imports, the two are from different releases.
+        // A missing symbol shows that two DLLs are from different releases.
         for failure in self.simulation.failures() {
             let Failure::MissingSymbol { symbol, dll, needed_by } = failure else { continue };
             if [dll, needed_by].iter().all(|file| is_cudnn(file_name(file))) {
@@ -117,7 +113,7 @@ impl DllProcess {
         }
     }
 
-    /// Returns the reason why Windows cannot load this file.
+    /// Returns why Windows cannot load this file.
     fn damaged(&self, file: &Path) -> Option<Damaged> {
         let reason = self.simulation.failures().iter().find_map(|failure| match failure {
             Failure::Unusable { path, error, .. } if path == file => Some(error.to_string()),
@@ -127,7 +123,6 @@ impl DllProcess {
         Some(Damaged { path: file.to_owned(), reason, rule: None })
     }
 
-    /// Opens a DLL by path or name, and records how each file was found.
     fn open_dll(&mut self, dll: &Path, mode: Mode) {
         let before = self.simulation.lookups().len();
         self.simulation.open(dll, mode);
@@ -142,7 +137,6 @@ impl DllProcess {
         }
     }
 
-    /// Returns the file that a lookup found, and how it was first found.
     fn opened(&self, lookup: &Lookup) -> Option<OpenedFile> {
         let Resolution::Found { path, rule } = &lookup.resolution else { return None };
         Some(OpenedFile {
@@ -181,7 +175,6 @@ impl Process for DllProcess {
             let mode = if is_provider { Mode::AlteredSearchPath } else { Mode::DefaultDirs };
             matching(dir, pattern).iter().for_each(|file| self.open_dll(file, mode));
         }
-        // The framework's DLLs that import cuDNN.
         let loaded = self.simulation.modules().get(first_module..).unwrap_or_default().iter();
         let users = loaded.filter(|module| !is_cudnn(file_name(&module.path)) && module.imports().any(is_cudnn));
         opens.users = users.map(|module| module.path.clone()).collect();
@@ -193,7 +186,7 @@ impl Process for DllProcess {
             opens.users.push(opener);
         }
         self.follow(first_lookup, uses, &mut opens);
-        // If only the Python code opens a shim and no DLL uses it, the framework may not need it.
+        // If only Python code opens the shim, the framework may not need cuDNN.
         if opens.needs_none {
             opens.missing.retain(|name| !is_cudnn(name));
             opens = Opens { needs_none: true, missing: opens.missing, ..Opens::default() };
@@ -202,14 +195,12 @@ impl Process for DllProcess {
         opens
     }
 
-    /// Unlisted packages are not examined on Windows.
     fn open(&mut self, _: &[PathBuf]) -> Opens {
         Opens { is_unexamined: true, ..Opens::default() }
     }
 }
 
-/// Returns whether a CUDA or cuDNN DLL is missing. An unusable CUDA DLL counts as missing too. DLLs of Windows and of
-/// the C run-time library are ignored.
+/// Returns whether a CUDA or cuDNN DLL is missing, or a CUDA DLL is unusable. Other DLLs are ignored.
 fn is_missing(lookup: &Lookup) -> bool {
     let name = name_of(lookup).to_ascii_lowercase();
     const STARTS: [&str; 9] =
@@ -223,7 +214,6 @@ fn is_missing(lookup: &Lookup) -> bool {
     is_of_cuda && !is_of_driver(&name) && is_lost
 }
 
-/// Returns the requested name without the directory.
 fn name_of(lookup: &Lookup) -> &str {
     lookup.name.rsplit(['/', '\\']).next().unwrap_or_default()
 }

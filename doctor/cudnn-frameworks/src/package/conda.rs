@@ -1,5 +1,5 @@
-//! Reads conda's records of installed packages (`conda-meta/NAME-VERSION-BUILD.json`). Unlike Python's metadata, their
-//! build strings and dependencies show what a framework was built for.
+//! Reads conda's records of packages (`conda-meta/NAME-VERSION-BUILD.json`). Unlike Python's metadata, build strings
+//! and dependencies show what a framework was built for.
 
 use cudnn_probe::facts::entries_named;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use super::requirement::{Pin, PinState, clause, installed_version, lower_bound, 
 use crate::files::{file_name, fits};
 use crate::framework::kind::{FrameworkKind, KINDS};
 
-/// The maximum number of records, of bytes in a record, and of dependencies in a record.
+/// The maximum number of records, and of bytes and dependencies in a record.
 const MAX_RECORDS: usize = 256;
 const MAX_LEN: u64 = 32 << 20;
 const MAX_DEPENDENCIES: usize = 1_000;
@@ -30,18 +30,18 @@ pub struct CondaRecord {
     pub version: String,
     #[serde(skip)]
     build: String,
-    /// As written: `cudnn >=9.10.1.4,<10.0a0`.
+    /// The dependencies as written: `cudnn >=9.10.1.4,<10.0a0`.
     #[serde(default)]
     pub(crate) depends: Vec<String>,
     /// Paths below the root of the environment.
     #[serde(default)]
     pub files: Vec<String>,
-    /// The record itself.
+    /// The path of the record.
     #[serde(skip)]
     pub file: PathBuf,
 }
 
-/// Returns the records of packages with wanted names. Empty if the environment at this root is not a conda environment.
+/// Returns the records of wanted packages. Empty if this is not a conda environment.
 pub(crate) fn records(root: &Path, what: &str, is_wanted: impl Fn(&str) -> bool) -> Vec<CondaRecord> {
     let is_wanted = |file: &str| parts(file).is_some_and(|[_, _, name]| is_wanted(name));
     let mut files = entries_named(&root.join("conda-meta"), what, is_wanted);
@@ -49,7 +49,7 @@ pub(crate) fn records(root: &Path, what: &str, is_wanted: impl Fn(&str) -> bool)
     files.into_iter().filter_map(read).collect()
 }
 
-/// Splits the name of a record into the build, the version and the name of the package.
+/// Splits a record's file name into build, version and name of the package.
 fn parts(file: &str) -> Option<[&str; 3]> {
     file.strip_suffix(".json")?.rsplitn(3, '-').collect::<Vec<_>>().try_into().ok()
 }
@@ -66,7 +66,6 @@ pub fn records_of_cuda(root: &Path) -> Vec<CondaRecord> {
     records(root, "frameworks", |name| is_cuda(name) || KINDS.iter().any(|kind| kind.conda_packages.contains(&name)))
 }
 
-/// Returns whether a conda package is part of CUDA, cuDNN or NCCL.
 fn is_cuda(name: &str) -> bool {
     const NAMES: [&str; 4] = ["cudatoolkit", "cudnn", "pytorch-cuda", "nccl"];
     const PREFIXES: [&str; 8] =
@@ -86,7 +85,7 @@ impl CondaRecord {
         of_build.or_else(|| names.any(|name| name == "cuda-version" || name == "__cuda").then_some(true))
     }
 
-    /// Returns the CUDA release from the build string, or from the package that pins it.
+    /// Returns the CUDA release in the build string, or in the requirement that pins it.
     pub fn cuda(&self) -> Option<(u32, Option<u32>)> {
         // 12.6 for `cuda126`, and 12.1 for `cuda12.1`.
         let of_build = self.build.split('_').find_map(|part| {
@@ -112,8 +111,8 @@ impl CondaRecord {
     }
 }
 
-/// Returns the records of a framework's packages. Only records with the version in Python's metadata count, because pip
-/// may have installed a different version over them.
+/// Returns the records of a framework's packages with the version in Python's metadata, because pip may have installed
+/// a different version over them.
 pub(crate) fn of<'a>(
     kind: &FrameworkKind,
     distribution: &Distribution,
@@ -127,7 +126,7 @@ pub(crate) fn of<'a>(
     records.iter().filter(|record| is_here && is_of(record)).collect()
 }
 
-/// Returns the CUDA-related dependencies of these records without duplicates.
+/// Returns the CUDA dependencies of these records without duplicates.
 pub(crate) fn pins(of: &[&CondaRecord], records: &[CondaRecord]) -> Vec<Pin> {
     let mut pins: Vec<Pin> = Vec::new();
     for dependency in of.iter().flat_map(|record| &record.depends) {
@@ -142,7 +141,7 @@ pub(crate) fn pins(of: &[&CondaRecord], records: &[CondaRecord]) -> Vec<Pin> {
     pins
 }
 
-/// Returns the dependencies of these records that recorded packages do not meet.
+/// Returns the dependencies of these records that conflict with recorded packages.
 pub fn unmet(records: &[CondaRecord]) -> Vec<String> {
     let is_unmet = |dependency: &&String| {
         let found = records.iter().find(|record| record.name == name(dependency));
@@ -152,12 +151,8 @@ pub fn unmet(records: &[CondaRecord]) -> Vec<String> {
     records.iter().flat_map(of).collect()
 }
 
-/// Returns whether a specification accepts a version and a build: `cudnn >=9.10.1.4,<10.0a0`, `cudatoolkit 11.8.*
-/// h1a2b3c4_0`.
-///
-/// # Errors
-///
-/// Returns the reason why this cannot be determined.
+/// Returns whether a specification such as `cudatoolkit 11.8.* h1a2b3c4_0` accepts a version and a build, or the reason
+/// why this is unknown.
 fn accepts(spec: &str, version: &str, build: &str) -> Result<bool, String> {
     let mut words = spec.strip_prefix(name(spec)).unwrap_or_default().split_whitespace();
     let (wanted, wanted_build) = (words.next().unwrap_or("*"), words.next().unwrap_or("*"));

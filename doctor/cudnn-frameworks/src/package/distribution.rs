@@ -1,5 +1,5 @@
-//! Finds the packages of an environment by their metadata directories (`.dist-info`, `.egg-info`). Reads only directory
-//! names, plus the metadata of requested packages.
+//! Finds packages by their metadata directories (`.dist-info`, `.egg-info`). Only the metadata of requested packages is
+//! read.
 
 use cudnn_probe::facts::{self, PathFacts, entries_named};
 use cudnn_probe::python::is_left_by_pip;
@@ -35,8 +35,7 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// Creates a package without metadata, with the version from other files. Some images omit the metadata to save
-    /// space.
+    /// Creates a package with the version from other files, because some images omit the metadata to save space.
     pub(crate) fn without_metadata(name: &str, version: &str, import_dir: &Path, module_dir: &Path) -> Option<Self> {
         names::is_version(version).then(|| Distribution {
             name: name.to_owned(),
@@ -57,19 +56,17 @@ impl Distribution {
 
     /// Returns the directory of a module: `site-packages/torch`, or the source directory of an editable package.
     pub(crate) fn module_dir(&self, module: &str) -> Option<PathBuf> {
-        // Editable packages take precedence over the import directory.
+        // Editable packages take precedence.
         let dirs = self.source_dirs.iter().chain([&self.import_dir]);
         dirs.map(|dir| dir.join(module)).find(|dir| dir.leads_to_dir())
     }
 }
 
-/// The contents of an environment's import directories.
 #[derive(Debug, Default)]
 pub(crate) struct FoundPackages {
     pub(crate) distributions: Vec<Distribution>,
     pub(crate) unreadable: Vec<Unreadable>,
     pub(crate) is_truncated: bool,
-    /// The number of directory entries read so far.
     entries: usize,
 }
 
@@ -87,8 +84,8 @@ impl FoundPackages {
     }
 }
 
-/// Reads the names of all packages, and the metadata of packages with wanted names. If several import directories
-/// contain a package, the first one counts, as in Python.
+/// Reads the names of all packages, and the metadata of wanted ones. If several import directories contain a package,
+/// the first one counts, as in Python.
 pub(crate) fn read(environment: &Environment, is_wanted: impl Fn(&str) -> bool) -> FoundPackages {
     let mut found = FoundPackages::default();
     environment.unreadable.iter().for_each(|file| found.add(file.clone()));
@@ -96,8 +93,8 @@ pub(crate) fn read(environment: &Environment, is_wanted: impl Fn(&str) -> bool) 
     for dir in &environment.import_dirs {
         for (name, mut records) in records_in(dir, &mut found) {
             let is_wanted = is_wanted(&name);
-            // An interrupted update leaves a directory without metadata, or two directories. In that case the newer
-            // package's files exist.
+            // An interrupted update leaves a directory without metadata, or two directories. Then the files are from
+            // the newer package.
             let has_metadata = |record: &MetadataDir| metadata::file(&record.info_dir).leads_to_file();
             let parsed = |version: &str| pep440_rs::Version::from_str(version).ok();
             records.sort_by_cached_key(|record| (has_metadata(record), record.version.as_deref().and_then(parsed)));
@@ -110,7 +107,7 @@ pub(crate) fn read(environment: &Environment, is_wanted: impl Fn(&str) -> bool) 
                 let again = Repair::Reinstall(name.clone(), record.version.clone());
                 found.report(&record.info_dir, reason, Some(again));
             }
-            // A package that is also in a directory that Python searches earlier is not used.
+            // Python finds the package in an earlier directory.
             if !known.contains(&name)
                 && let Some(distribution) = distribution(&name, record, dir, is_wanted, &mut found)
             {
@@ -122,14 +119,12 @@ pub(crate) fn read(environment: &Environment, is_wanted: impl Fn(&str) -> bool) 
     found
 }
 
-/// A metadata directory and the information in its name.
 #[derive(Debug)]
 struct MetadataDir {
     info_dir: PathBuf,
     version: Option<String>,
 }
 
-/// Returns the metadata directories in an import directory, grouped by normalized package name.
 fn records_in(dir: &Path, found: &mut FoundPackages) -> BTreeMap<String, Vec<MetadataDir>> {
     let mut records: BTreeMap<String, Vec<MetadataDir>> = BTreeMap::new();
     let entries = match facts::read_dir(dir) {
@@ -158,13 +153,13 @@ fn records_in(dir: &Path, found: &mut FoundPackages) -> BTreeMap<String, Vec<Met
             continue;
         }
         let Some((kind, stem)) = names::kind(&name) else { continue };
-        // The entry already contains the file type, except for links, so this avoids a system call.
+        // The file type in the entry avoids a system call, except for links.
         let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir() || kind.is_symlink() && info_dir.leads_to_dir());
         match names::parse(stem, kind) {
             _ if kind == names::MetadataKind::Egg && !is_dir => {
                 found.report(info_dir, "is a zipped egg, which is not examined", None);
             }
-            // Older Debian installers write a file instead of an `.egg-info` directory.
+            // Older Debian installers write an `.egg-info` file.
             _ if kind == names::MetadataKind::DistInfo && !is_dir => found.report(info_dir, "is not a directory", None),
             Some((package, version)) => {
                 let info_dir = if kind == names::MetadataKind::Egg { info_dir.join("EGG-INFO") } else { info_dir };
@@ -174,7 +169,7 @@ fn records_in(dir: &Path, found: &mut FoundPackages) -> BTreeMap<String, Vec<Met
             None => found.report(info_dir, "has an invalid name for package metadata", None),
         }
     }
-    // Several packages share these directories, so that pip renames only what is in them.
+    // pip renames only the contents of these directories, because packages share them.
     for shared in ["nvidia", "nvidia/cudnn", "nvidia/cudnn_jit"].map(|shared| dir.join(shared)) {
         let left = entries_named(&shared, "~*", |name| name.starts_with('~'));
         leftovers.extend(left.into_iter().filter(|path| is_left_by_pip(path)));
@@ -191,7 +186,7 @@ fn records_in(dir: &Path, found: &mut FoundPackages) -> BTreeMap<String, Vec<Met
     records
 }
 
-/// Reports a directory that pip has renamed. It may be removed only if it is not the only copy.
+/// Reports a directory that pip has renamed, which may be the only copy.
 fn report_leftover(path: PathBuf, records: &BTreeMap<String, Vec<MetadataDir>>, found: &mut FoundPackages) {
     if has_other_copy(&path, records) {
         found.report(path, "is left over from an interrupted pip command: remove it", Some(Repair::Remove));
@@ -201,9 +196,9 @@ fn report_leftover(path: PathBuf, records: &BTreeMap<String, Vec<MetadataDir>>, 
     }
 }
 
-/// Returns whether the package or directory that pip has renamed exists under its name, too.
+/// Returns whether the package or directory also exists with the original name.
 fn has_other_copy(path: &Path, records: &BTreeMap<String, Vec<MetadataDir>>) -> bool {
-    // pip replaces the first characters of the name.
+    // pip replaces the first characters of a name.
     const REPLACED: [char; 16] = ['~', '-', '.', '=', '%', '_', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'];
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let rest = name.trim_start_matches(REPLACED);
@@ -215,7 +210,7 @@ fn has_other_copy(path: &Path, records: &BTreeMap<String, Vec<MetadataDir>>) -> 
     path.parent().is_some_and(|dir| !entries_named(dir, &format!("?{rest}"), is_copy).is_empty())
 }
 
-/// Reads the metadata if it is wanted, or if the directory name is incomplete.
+/// Reads the metadata if it is wanted or the directory's name contains no version.
 fn distribution(
     name: &str,
     record: MetadataDir,
@@ -245,7 +240,7 @@ fn distribution(
                 found.report(&info_dir, reason, Some(again));
             }
         }
-        // Other packages may come from a distribution, which omits the record.
+        // A distribution's packages may lack the record.
         if name.starts_with("nvidia-")
             && info_dir.extension().is_some_and(|extension| extension == "dist-info")
             && let Some(reason) = record::record_damage(&info_dir)
@@ -260,7 +255,6 @@ fn distribution(
     let source_dirs = if is_wanted { editable::source_dirs(dir, &info_dir) } else { None };
     let import_dir = info_dir.parent().filter(|_| info_dir.ends_with("EGG-INFO")).unwrap_or(dir).to_owned();
     let (is_editable, source_dirs) = (source_dirs.is_some() || is_source, source_dirs.unwrap_or_default());
-    // Versions of other packages are never used.
     let version = version.unwrap_or_default();
     Some(Distribution { name: name.to_owned(), version, import_dir, info_dir, is_editable, source_dirs })
 }

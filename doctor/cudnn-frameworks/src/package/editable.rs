@@ -1,5 +1,5 @@
-//! Finds the modules of editable packages (`pip install --editable`) if files list them. Finders are Python code; only
-//! setuptools' table in them is parsed.
+//! Finds the modules of editable packages (`pip install --editable`), if files or setuptools' table in a finder list
+//! them.
 
 use cudnn_probe::facts::PathFacts;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,7 @@ use serde::Deserialize;
 
 use crate::files::read_text;
 
-/// The maximum size of `direct_url.json`, `.pth` files and finders, and the maximum number of entries in the finder's
-/// table.
+/// The maximum size of files, and the maximum number of entries in a finder's table.
 const MAX_LEN: u64 = 256 << 10;
 const MAX_MODULES: usize = 256;
 
@@ -28,7 +27,7 @@ struct DirInfo {
     editable: bool,
 }
 
-/// Returns the directories with the modules of an editable package, or `None` for other packages.
+/// Returns the directories with an editable package's modules, or `None` for other packages.
 pub(super) fn source_dirs(import_dir: &Path, info_dir: &Path) -> Option<Vec<PathBuf>> {
     let text = read_text(&info_dir.join("direct_url.json"), MAX_LEN)?;
     let direct_url: DirectUrl = serde_json::from_str(&text).ok().filter(|url: &DirectUrl| url.dir_info.editable)?;
@@ -38,7 +37,7 @@ pub(super) fn source_dirs(import_dir: &Path, info_dir: &Path) -> Option<Vec<Path
     let lines = lines.lines().map(str::trim_end).filter(|line| !line.is_empty() && !line.starts_with("import "));
     let mut source_dirs: Vec<PathBuf> =
         lines.map(|line| import_dir.join(line)).filter(|dir| dir.leads_to_dir()).collect();
-    // Percent-encoded URLs are skipped, because the other files contain the directory too.
+    // Other files contain the directory of a percent-encoded URL.
     let source = direct_url.url.strip_prefix("file://").filter(|path| path.starts_with('/') && !path.contains('%'));
     source_dirs.extend(source.into_iter().flat_map(|source| [Path::new(source).join("src"), source.into()]));
     let finder = text(format!("__editable___{}_finder.py", stem.replace(['-', '.', '+'], "_")));
@@ -46,14 +45,14 @@ pub(super) fn source_dirs(import_dir: &Path, info_dir: &Path) -> Option<Vec<Path
     Some(source_dirs)
 }
 
-/// Returns the module directories in setuptools' table: `MAPPING: dict[str, str] = {'torch':
+/// Returns the module directories in setuptools' table, `MAPPING: dict[str, str] = {'torch':
 /// '/home/me/pytorch/torch'}`.
 fn dirs_in_finder(finder: &str) -> Vec<PathBuf> {
     let table = finder.lines().find_map(|line| line.strip_prefix("MAPPING")?.split_once('='));
-    // Tables with Python escape sequences are skipped.
+    // Skip Python escape sequences.
     let table = table.map_or("", |(_, table)| table.trim()).strip_prefix('{').filter(|table| !table.contains('\\'));
     let texts: Vec<&str> = table.and_then(|table| table.strip_suffix('}')).unwrap_or_default().split('\'').collect();
-    // Every second part is a string between quotes.
+    // Every second part is between quotes.
     let dirs = texts.chunks(4).filter_map(|entry| match entry {
         [_, module, _, dir] => Some(Path::new(dir)).filter(|dir| dir.is_absolute() && dir.ends_with(module)),
         _ => None,

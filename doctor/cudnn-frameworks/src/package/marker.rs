@@ -7,12 +7,10 @@ use pep440_rs::{Version, VersionSpecifier};
 
 use super::names::normalized;
 
-/// The default if the Python version is unknown.
+/// The default for an unknown Python version.
 const DEFAULT_PYTHON: (u32, u32) = (3, 12);
-/// The variable that contains the extra.
 const EXTRA: &str = "extra";
 
-/// Linux on this processor, with one version of Python.
 pub(super) struct Platform {
     python_version: String,
     python_full_version: String,
@@ -24,7 +22,7 @@ impl Platform {
         Platform { python_version: format!("{major}.{minor}"), python_full_version: format!("{major}.{minor}.0") }
     }
 
-    /// Returns the platform with this version of Python: `3.12.1`, or `3.12` if no more is known.
+    /// Returns the platform with this version of Python, such as `3.12.1` or `3.12`.
     pub(super) fn with_python(version: &str) -> Self {
         let parts: Vec<&str> = version.split('.').collect();
         let python_version = parts.iter().take(2).copied().collect::<Vec<_>>().join(".");
@@ -32,7 +30,6 @@ impl Platform {
         Platform { python_version, python_full_version }
     }
 
-    /// Returns the value of a variable, and whether it is a version.
     fn value(&self, variable: &str) -> Option<(&str, bool)> {
         let text = match variable {
             "python_version" => return Some((&self.python_version, true)),
@@ -55,17 +52,13 @@ impl Platform {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Condition {
     Always,
-    /// Applies only with this normalized extra.
+    /// Only with this normalized extra.
     With(String),
     Never,
 }
 
-/// Returns when the marker after the semicolon of a requirement applies, for a package that is installed with these
-/// normalized extras.
-///
-/// # Errors
-///
-/// Returns an error if the text is not a marker.
+/// Returns when a requirement's marker applies to a package that is installed with these normalized extras. An error
+/// means that the text is not a marker.
 pub(super) fn condition(text: &str, platform: &Platform, extras: &[String]) -> Result<Condition, &'static str> {
     let (holds, named) = evaluate(text, platform, extras).ok_or("its marker cannot be parsed")?;
     if holds != Some(false) {
@@ -76,15 +69,15 @@ pub(super) fn condition(text: &str, platform: &Platform, extras: &[String]) -> R
     Ok(extra.map_or(Condition::Never, Condition::With))
 }
 
-/// Evaluates a marker, and returns the result with the extras in it. Invalid comparisons such as `os_name ~= "x"` yield
-/// `None`, and have no effect on `and` and `or`.
+/// Evaluates a marker. Returns the result and the extras in the marker. An invalid comparison such as `os_name ~= "x"`
+/// is `None`, which `and` and `or` ignore.
 fn evaluate(text: &str, platform: &Platform, extras: &[String]) -> Option<(Option<bool>, Vec<String>)> {
     let mut parser = Parser { rest: text, platform, extras, named: Vec::new() };
     let holds = parser.any().filter(|_| parser.rest.trim_start().is_empty())?;
     Some((holds, parser.named))
 }
 
-/// A recursive descent parser that evaluates the marker while parsing. Parentheses recurse.
+/// A recursive descent parser that evaluates while it parses. Methods return `None` for invalid markers.
 struct Parser<'a> {
     rest: &'a str,
     platform: &'a Platform,
@@ -92,13 +85,11 @@ struct Parser<'a> {
     named: Vec<String>,
 }
 
-/// One side of a comparison.
 enum Operand<'a> {
     Variable(&'a str),
     Text(&'a str),
 }
 
-/// Each function returns `None` for invalid markers.
 impl<'a> Parser<'a> {
     fn any(&mut self) -> Option<Option<bool>> {
         let mut holds = self.all()?;
@@ -128,7 +119,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Compares a variable with a text, which may be on the left.
+    /// `is_reversed` means that the text is on the left.
     fn compare(&mut self, variable: &str, operator: &str, text: &str, is_reversed: bool) -> Option<bool> {
         if variable == EXTRA {
             let extra = normalized(text);
@@ -192,13 +183,12 @@ impl<'a> Parser<'a> {
         ["==", "!=", "<=", ">=", "~=", "<", ">"].contains(&found).then_some(found)
     }
 
-    /// Skips white space, then consumes this text if it is next.
+    /// Skips white space and this text, if it is next.
     fn take(&mut self, text: &str) -> bool {
         self.rest = self.rest.trim_start();
         self.rest.strip_prefix(text).inspect(|rest| self.rest = rest).is_some()
     }
 
-    /// Consumes this word if it is complete.
     fn take_word(&mut self, word: &str) -> bool {
         let before = self.rest;
         let is_word = self.take(word) && !self.rest.starts_with(|c: char| c.is_alphanumeric() || c == '_');
@@ -208,7 +198,6 @@ impl<'a> Parser<'a> {
         is_word
     }
 
-    /// Skips white space, then consumes all characters of a kind.
     fn take_while(&mut self, is_part: impl Fn(char) -> bool) -> &'a str {
         let rest = self.rest.trim_start();
         let (taken, rest) = rest.split_at(rest.find(|c| !is_part(c)).unwrap_or(rest.len()));

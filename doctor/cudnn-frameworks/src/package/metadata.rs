@@ -8,21 +8,19 @@ use cudnn_probe::read_bounded;
 
 use crate::files::file_name;
 
-/// The maximum number of metadata bytes to read, and of requirements. The rest of the file is the package's
-/// description.
+/// The maximum number of requirements, and of bytes to read, because the package's description follows.
 pub(super) const MAX_LEN: u64 = 1 << 20;
 const MAX_REQUIREMENTS: usize = 4_000;
 
-/// The parsed metadata.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Metadata {
     pub(crate) name: Option<String>,
     pub(crate) version: Option<String>,
-    /// As written: `nvidia-cudnn-cu12==9.10.2.21; platform_system == "Linux"`.
+    /// The requirements as written: `nvidia-cudnn-cu12==9.10.2.21; platform_system == "Linux"`.
     pub(crate) requirements: Vec<String>,
 }
 
-/// Returns the metadata file in a package's metadata directory. An `.egg-info` may be the file itself.
+/// Returns the file with a package's metadata. An `.egg-info` may itself be a file.
 pub(crate) fn file(info_dir: &Path) -> PathBuf {
     let is_egg =
         info_dir.extension().is_some_and(|extension| extension == "egg-info") || info_dir.ends_with("EGG-INFO");
@@ -32,11 +30,7 @@ pub(crate) fn file(info_dir: &Path) -> PathBuf {
     info_dir.join(if is_egg { "PKG-INFO" } else { "METADATA" })
 }
 
-/// Reads the metadata in a package's metadata directory.
-///
-/// # Errors
-///
-/// Returns the reason why the metadata is unreadable.
+/// Reads the metadata of a package. An error is the reason why it is unreadable.
 pub(crate) fn read(info_dir: &Path) -> Result<Metadata, String> {
     let file = file(info_dir);
     let name = file_name(&file);
@@ -60,7 +54,7 @@ fn read_headers(file: &Path) -> std::io::Result<String> {
     Ok(headers.flat_map(|line| [line, "\n"]).collect())
 }
 
-/// Parses headers up to the first empty line. A line that begins with a blank continues the previous line.
+/// A line that begins with a blank continues the previous header.
 fn parse(text: &str) -> Metadata {
     let mut metadata = Metadata::default();
     let mut header = String::new();

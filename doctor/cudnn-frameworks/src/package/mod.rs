@@ -1,4 +1,4 @@
-//! Reads packages of Python environments: names, metadata, requirements and file records.
+//! The packages of Python environments: names, metadata, requirements and file records.
 
 pub(crate) mod conda;
 pub(crate) mod distribution;

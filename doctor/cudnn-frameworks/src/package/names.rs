@@ -12,21 +12,19 @@ pub(super) enum MetadataKind {
     Egg,
 }
 
-/// Returns the kind of directory and the rest of the directory name.
 pub(super) fn kind(name: &str) -> Option<(MetadataKind, &str)> {
     let kinds =
         [(".dist-info", MetadataKind::DistInfo), (".egg-info", MetadataKind::EggInfo), (".egg", MetadataKind::Egg)];
     kinds.into_iter().find_map(|(suffix, kind)| Some((kind, name.strip_suffix(suffix)?)))
 }
 
-/// Parses the name of a `.dist-info` directory. Returns the normalized name of the package and the version, which may be
-/// missing.
+/// Parses the name of a `.dist-info` directory. Returns the normalized package name and the version, if there is one.
 pub fn parse_dist_info(name: &str) -> Option<(String, Option<String>)> {
     let (kind, stem) = kind(name).filter(|(kind, _)| *kind == MetadataKind::DistInfo)?;
     parse(stem, kind)
 }
 
-/// Returns the name of a `.dist-info` directory that a killed `fix`, or a pasted command, has left under another name:
+/// Returns the original name of a `.dist-info` directory that `fix` has set aside, such as
 /// `torch-2.9.1.dist-info.aside-1`.
 pub fn name_before_aside(name: &str) -> Option<&str> {
     let (before, number) = name.rsplit_once(".aside-")?;
@@ -34,9 +32,8 @@ pub fn name_before_aside(name: &str) -> Option<&str> {
     (is_number && before.ends_with(".dist-info")).then_some(before)
 }
 
-/// Parses the normalized name and the optional version.
 pub(super) fn parse(stem: &str, kind: MetadataKind) -> Option<(String, Option<String>)> {
-    // Names from older installers may contain `-`; a version starts with a digit.
+    // Older names may contain `-`, but a version starts with a digit.
     let is_version = |(dash, _): &(usize, _)| {
         stem.get(dash + 1..).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
     };
@@ -44,7 +41,7 @@ pub(super) fn parse(stem: &str, kind: MetadataKind) -> Option<(String, Option<St
         Some((dash, _)) => (stem.get(..dash)?, stem.get(dash + 1..)),
         None => (stem, None),
     };
-    // In the name of an egg, the Python version follows: `-py3.11-linux-x86_64`.
+    // Eggs also have the Python version: `-py3.11-linux-x86_64`.
     let version = version.and_then(|version| match kind {
         MetadataKind::DistInfo => Some(version),
         MetadataKind::EggInfo | MetadataKind::Egg => version.split("-py").next(),
@@ -59,7 +56,6 @@ fn is_name(text: &str) -> bool {
     is_version(text) && !text.contains(['+', '!'])
 }
 
-/// Returns whether the text can be a version, without parsing it.
 pub(super) fn is_version(text: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '+' | '!');
     text.len() <= MAX_LEN && text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(is_plain)

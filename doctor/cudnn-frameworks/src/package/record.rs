@@ -9,23 +9,21 @@ use memchr::{memchr, memmem, memrchr};
 
 use crate::files::read_text;
 
-/// The maximum number of bytes in a record, and of libraries and modules in a package. torch's record is 1.5 MB.
+/// The maximum number of bytes in a record (torch's has 1.5 MB), and of libraries and modules in a package.
 const MAX_LEN: u64 = 32 << 20;
 const MAX_LIBRARIES: usize = 4_000;
 const MAX_MODULES: usize = 20_000;
 /// The separators in records, some of which were written by Windows tools.
 const SEPARATORS: [char; 2] = ['/', '\\'];
 
-/// Returns the lines of a package's record that contain this text, with `/` as the separator of paths. Empty for packages
-/// without a record, such as Debian's.
+/// Returns the lines of a package's record that contain this text, with `/` as separator. Empty without a record.
 pub(crate) fn lines_with(info_dir: &Path, text: &str) -> Vec<String> {
     facts::derive("lines of record", Subject::about(info_dir, text), || {
         let mut record = read_bounded(&info_dir.join("RECORD"), MAX_LEN).unwrap_or_default();
-        // Some tools write Windows separators.
         if memchr(b'\\', &record).is_some() {
             record.iter_mut().filter(|byte| **byte == b'\\').for_each(|byte| *byte = b'/');
         }
-        // Records have megabytes, but only a few lines are wanted, so the rest is neither decoded nor split.
+        // Only a few lines of megabytes are wanted, so the rest is neither decoded nor split.
         let (mut lines, mut rest) = (Vec::new(), record.as_slice());
         while let Some(found) = memmem::find(rest, text.as_bytes()) {
             let (before, after) = rest.split_at(found);
@@ -38,8 +36,8 @@ pub(crate) fn lines_with(info_dir: &Path, text: &str) -> Vec<String> {
     })
 }
 
-/// Returns the reason why pip cannot uninstall the package with this metadata directory, although pip or a similar
-/// tool installed it: "has no RECORD". `None` if this user may not read the list of files.
+/// Returns why pip cannot uninstall a package from pip or a similar tool, such as "has no RECORD". `None` if this user
+/// lacks access to the record.
 pub fn record_damage(info_dir: &Path) -> Option<String> {
     facts::derive("damage of record", info_dir, || {
         let bytes = match read_bounded(&info_dir.join("RECORD"), MAX_LEN) {
@@ -53,7 +51,7 @@ pub fn record_damage(info_dir: &Path) -> Option<String> {
             }
         };
         let Ok(text) = String::from_utf8(bytes) else { return Some("has a RECORD that is not text".to_owned()) };
-        // Python ends a line at a carriage return, too, and pip fails on empty lines.
+        // Python also ends a line at a carriage return, and pip fails on empty lines.
         let has_empty_line = text.contains("\r\r") || text.replace('\r', "").contains("\n\n");
         match text.lines().any(|line| parse(line).is_some()) {
             false => Some("has a RECORD without files".to_owned()),
@@ -66,8 +64,8 @@ fn text(info_dir: &Path) -> String {
     read_text(&info_dir.join("RECORD"), MAX_LEN).unwrap_or_default()
 }
 
-/// Splits a line of a package's record, such as `torch/lib/libtorch.so,sha256=...,1234`, into path, hash and length. A
-/// path with a comma is quoted.
+/// Splits a line of a record, such as `torch/lib/libtorch.so,sha256=...,1234`, into path, hash and length. A path with
+/// a comma has quotes.
 pub fn parse(line: &str) -> Option<(&str, &str, &str)> {
     let (path, rest) = match line.strip_prefix('"') {
         Some(quoted) => quoted.split_once("\",")?,
@@ -77,8 +75,8 @@ pub fn parse(line: &str) -> Option<(&str, &str, &str)> {
     Some((path, hash, len.trim_end()))
 }
 
-/// Returns the files of a package below the import directory with a length in the record, with the length and the
-/// sha256 hash in URL-safe base64.
+/// Returns the files of a package below the import directory, with the recorded length and the sha256 hash in URL-safe
+/// base64. Files without a length are skipped.
 pub fn recorded_files(info_dir: &Path) -> Vec<(PathBuf, u64, Option<String>)> {
     let text = text(info_dir);
     let recorded =
@@ -88,7 +86,6 @@ pub fn recorded_files(info_dir: &Path) -> Vec<(PathBuf, u64, Option<String>)> {
     recorded.collect()
 }
 
-/// Returns the shared libraries of a package.
 pub(crate) fn libraries(info_dir: &Path, import_dir: &Path) -> Vec<PathBuf> {
     facts::derive("libraries in record", info_dir, || {
         let text = text(info_dir);
@@ -97,8 +94,8 @@ pub(crate) fn libraries(info_dir: &Path, import_dir: &Path) -> Vec<PathBuf> {
     })
 }
 
-/// Returns the modules and shared libraries of a package relative to the import directory. Skips the package's tests,
-/// which are often deleted to make images smaller.
+/// Returns the modules and libraries of a package relative to the import directory. Skips tests, which are often
+/// deleted to make images smaller.
 pub(crate) fn modules(info_dir: &Path) -> Vec<PathBuf> {
     let text = text(info_dir);
     let is_of_tests = |name: &str| matches!(name, "test" | "tests" | "testing" | "_testing");
@@ -107,12 +104,10 @@ pub(crate) fn modules(info_dir: &Path) -> Vec<PathBuf> {
     modules.take(MAX_MODULES).map(PathBuf::from).collect()
 }
 
-/// Returns the files below the import directory.
 fn files(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter_map(parse).map(|(path, ..)| path).filter(|path| is_below(path))
 }
 
-/// Returns whether a path stays below the directory that it is relative to.
 fn is_below(path: &str) -> bool {
     Path::new(path).components().all(|component| matches!(component, Component::Normal(_)))
 }

@@ -1,5 +1,5 @@
-//! Compares a package's requirements (`Requires-Dist`) with the installed packages. Considers only CUDA packages and
-//! packages with parts of a framework.
+//! Compares the requirements of packages (`Requires-Dist`) for CUDA packages and parts of frameworks with the installed
+//! packages.
 
 use std::path::Path;
 use std::str::FromStr;
@@ -12,11 +12,11 @@ use super::metadata;
 use super::names::normalized;
 use crate::environment::Environment;
 
-/// The package that represents several CUDA packages. torch 2.11 and later require it instead of them.
+/// The package that represents several CUDA packages, which torch 2.11 and later require.
 const META_PACKAGE: &str = "cuda-toolkit";
 /// The maximum number of pins in a package. torch has 17.
 const MAX_PINS: usize = 256;
-/// The maximum length of a requirement in bytes, because nested parentheses recurse. Real requirements have up to 250.
+/// The maximum length of a requirement in bytes, because parentheses recurse. Real ones have up to 250.
 const MAX_LEN: usize = 512;
 
 /// A requirement of a package.
@@ -28,21 +28,20 @@ pub struct Pin {
     pub package: String,
     /// Whether the installed package meets the requirement.
     pub state: PinState,
-    /// The normalized extra that contains the requirement (`tensorflow[and-cuda]`). The package is required only if the
-    /// user installed the extra, which no file records.
+    /// The normalized extra that contains the requirement (`tensorflow[and-cuda]`). No file records which extras the
+    /// user has installed.
     pub extra: Option<String>,
-    /// The intermediate package with the requirement in its metadata: `cuda-toolkit`.
+    /// The intermediate package that contains the requirement: `cuda-toolkit`.
     pub through: Option<String>,
 }
 
 impl Pin {
-    /// Creates a pin of the package itself, outside of any extra.
+    /// Creates a pin outside of extras.
     pub(super) fn new(requirement: String, package: String, state: PinState) -> Self {
         Pin { requirement, package, state, extra: None, through: None }
     }
 
-    /// Returns why this requirement could not be compared, with the start of the requirement and the reason. `None` for
-    /// requirements with a URL, which are never compared.
+    /// Returns the start of a requirement that could not be compared, and the reason. Ignores requirements with a URL.
     pub(crate) fn unreadable(&self) -> Option<String> {
         let PinState::Unknown(reason) = &self.state else { return None };
         let (requirement, reason) = (shortened(&self.requirement), shortened(reason));
@@ -54,12 +53,12 @@ impl Pin {
     /// `nvidia-cudnn-cu12 @ https://example.org/cudnn.whl`.
     pub fn without_marker(&self) -> String {
         if let Some((name, address)) = self.requirement.split_once('@') {
-            // A URL may contain a semicolon; a marker follows a blank.
+            // URLs may contain semicolons, but a blank precedes a marker.
             let address = address.split(" ;").next().unwrap_or(address);
             return format!("{} @ {}", name.trim(), address.trim());
         }
         let specifiers = self.requirement.split(';').next().unwrap_or(&self.package);
-        // Until 2024, versions were written in parentheses.
+        // Versions had parentheses until 2024.
         specifiers.replace(['(', ')', ' '], "")
     }
 }
@@ -79,7 +78,6 @@ pub enum PinState {
 }
 
 impl PinState {
-    /// Returns the state of an installed version.
     pub(super) fn of(version: &str, is_met: Result<bool, String>) -> Self {
         match is_met {
             Ok(true) => PinState::Met(version.to_owned()),
@@ -89,25 +87,22 @@ impl PinState {
     }
 }
 
-/// Returns the start of a text.
 fn shortened(text: &str) -> String {
     const MAX_CHARS: usize = 80;
     let start: String = text.chars().take(MAX_CHARS).collect();
     if start.len() < text.len() { format!("{start}...") } else { start }
 }
 
-/// Returns whether requirements on this normalized package name concern CUDA.
 pub(crate) fn is_cuda(package: &str) -> bool {
     const NAMES: [&str; 4] = ["triton", "pytorch-triton", "jax", "jaxlib"];
     const PREFIXES: [&str; 5] = ["nvidia-", "cuda-", "jax-cuda", "tensorrt", "transformer-engine"];
     NAMES.contains(&package) || PREFIXES.iter().any(|prefix| package.starts_with(prefix))
 }
 
-/// Returns the CUDA-related requirements of a package.
 pub(crate) fn pins(of: &Distribution, installed: &[Distribution], environment: &Environment) -> Vec<Pin> {
     let platform = Platform::new(environment.python);
     let pin = |requirement: String, extras: &[String]| pin(requirement, &platform, installed, extras);
-    // Unreadable metadata of packages has already been reported.
+    // Unreadable metadata is already reported.
     let requirements_of = |package: &Distribution| metadata::read(&package.info_dir).unwrap_or_default().requirements;
     let mut pins = Vec::new();
     for (found, extras) in requirements_of(of).into_iter().filter_map(|requirement| pin(requirement, &[])) {
@@ -124,7 +119,7 @@ pub(crate) fn pins(of: &Distribution, installed: &[Distribution], environment: &
     pins
 }
 
-/// Requires another package to have the same version. Ignores suffixes such as `.dev20261122`, because JAX compares
+/// Requires another package to have the same version, without suffixes such as `.dev20261122`, because JAX compares
 /// only the numbers.
 pub(crate) fn same_version(of: &Distribution, package: &str, installed: &[Distribution]) -> Pin {
     let numbers =
@@ -135,8 +130,7 @@ pub(crate) fn same_version(of: &Distribution, package: &str, installed: &[Distri
     Pin::new(format!("{package}=={wanted}"), package.to_owned(), other.map_or(PinState::Missing, state))
 }
 
-/// Parses a requirement for this platform and these extras of the package. Also returns the extras that the requirement
-/// requests.
+/// Parses a requirement for this platform and these extras. Also returns the extras that the requirement requests.
 fn pin(
     requirement: String,
     platform: &Platform,
@@ -168,12 +162,11 @@ pub fn required_packages(info_dir: &Path) -> Vec<String> {
     requirements(info_dir).iter().map(|requirement| normalized(name(requirement))).collect()
 }
 
-/// Returns the requirements in this metadata directory of a package, as written.
+/// Returns a package's requirements as written, from this metadata directory.
 pub fn requirements(info_dir: &Path) -> Vec<String> {
     metadata::read(info_dir).map(|metadata| metadata.requirements).unwrap_or_default()
 }
 
-/// Returns the name at the start of a pip or conda requirement, as written.
 pub(super) fn name(requirement: &str) -> &str {
     requirement.trim_start().split(|c: char| !is_of_name(c)).next().unwrap_or_default()
 }
@@ -182,13 +175,11 @@ fn is_of_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-')
 }
 
-/// Returns whether this is a valid name for a package or an extra.
 fn is_name(text: &str) -> bool {
     let is_end = |c: char| c.is_ascii_alphanumeric();
     text.starts_with(is_end) && text.ends_with(is_end) && text.chars().all(is_of_name)
 }
 
-/// A requirement (PEP 508).
 struct Parsed<'a> {
     /// The requested extras, normalized: `cublas` for `cuda-toolkit[cublas]`.
     extras: Vec<String>,
@@ -198,11 +189,8 @@ struct Parsed<'a> {
 }
 
 impl<'a> Parsed<'a> {
-    /// Parses a requirement in the current syntax, or in the old syntax with versions in parentheses.
-    ///
-    /// # Errors
-    ///
-    /// Returns the reason why the text is invalid.
+    /// Parses a requirement, also in the old syntax with versions in parentheses. An error is the reason why it is
+    /// invalid.
     fn new(text: &'a str) -> Result<Self, String> {
         if text.len() > MAX_LEN {
             return Err("the requirement is too long".into());
@@ -219,7 +207,7 @@ impl<'a> Parsed<'a> {
         }
         let extras = extras.into_iter().map(normalized).collect();
         if let Some(address) = rest.trim_start().strip_prefix('@') {
-            // A URL may contain a semicolon; a marker follows a blank.
+            // URLs may contain semicolons, but a blank precedes a marker.
             let marker = address.trim_start().split_once(char::is_whitespace).map(|(_, rest)| rest.trim_start());
             let marker = marker.and_then(|rest| rest.strip_prefix(';'));
             return Ok(Parsed { extras, versions: None, marker });
@@ -229,17 +217,13 @@ impl<'a> Parsed<'a> {
             Some(versions) => versions.strip_suffix(')').ok_or("expected `)` after the versions")?,
             None => versions.trim(),
         };
-        // The first line contains the error; the following lines show the position.
+        // The first line contains the error.
         let explain = |error: String| error.lines().next().unwrap_or_default().to_owned();
         let versions = VersionSpecifiers::from_str(versions).map_err(|error| explain(error.to_string()))?;
         Ok(Parsed { extras, versions: Some(versions), marker })
     }
 
-    /// Returns whether this version meets the requirement.
-    ///
-    /// # Errors
-    ///
-    /// Returns the reason why this cannot be determined.
+    /// Returns whether this version meets the requirement, or the reason why this is unknown.
     fn is_met_by(&self, version: &str) -> Result<bool, String> {
         let versions = self.versions.as_ref().ok_or("it requires a URL instead of a version")?;
         if versions.is_empty() {
@@ -249,16 +233,12 @@ impl<'a> Parsed<'a> {
     }
 }
 
-/// Parses an installed version.
-///
-/// # Errors
-///
-/// Returns the reason why the version cannot be compared.
+/// Parses an installed version. An error is the reason why it cannot be compared.
 pub(super) fn installed_version(version: &str) -> Result<Version, String> {
     Version::from_str(version).map_err(|_| format!("the installed version {version} is invalid"))
 }
 
-/// Returns the versions that a requirement of pip, conda or apt accepts. `None` if it accepts all, or cannot be parsed.
+/// Returns the accepted versions of a requirement of pip, conda or apt. `None` if it accepts all or cannot be parsed.
 fn specifiers(requirement: &str) -> Option<VersionSpecifiers> {
     let requirement = requirement.rsplit("::").next().unwrap_or_default();
     let of_conda = || {
@@ -270,8 +250,8 @@ fn specifiers(requirement: &str) -> Option<VersionSpecifiers> {
     parsed.ok().flatten().filter(|specifiers| !specifiers.is_empty())
 }
 
-/// Converts a clause of conda to Python's syntax: `==9.10.*` for `9.10.*`, `9.10*` and `=9.10`. Also converts the full
-/// versions of apt, such as `=9.10.2.21-1`.
+/// Converts a clause of conda to Python's syntax: `==9.10.*` for `9.10.*`, `9.10*` and `=9.10`. Also converts apt's
+/// full versions, such as `=9.10.2.21-1`.
 pub(super) fn clause(clause: &str) -> String {
     let any = |version: &str| format!("=={}.*", version.trim_end_matches('*').trim_end_matches('.'));
     match clause.strip_prefix('=').filter(|rest| !rest.starts_with('=')) {
@@ -283,33 +263,33 @@ pub(super) fn clause(clause: &str) -> String {
     }
 }
 
-/// Returns whether a requirement of pip, conda or apt accepts this version. What cannot be compared counts as accepted.
+/// Returns whether a requirement of pip, conda or apt accepts this version. An invalid requirement accepts all.
 pub fn allows(requirement: &str, version: &str) -> bool {
     let version = Version::from_str(version);
     specifiers(requirement).is_none_or(|specifiers| version.is_ok_and(|version| specifiers.contains(&version)))
 }
 
-/// Returns whether the marker of a requirement applies without extras to this platform and this version of Python, such as
-/// `3.12` or `3.12.1`. A marker that cannot be parsed counts as one that applies.
+/// Returns whether a requirement's marker applies, without extras, to this platform and version of Python (`3.12` or
+/// `3.12.1`). Invalid markers apply.
 pub fn applies(requirement: &str, python: Option<&str>) -> bool {
     let marker = Parsed::new(requirement).ok().and_then(|parsed| parsed.marker);
     let platform = python.map_or_else(|| Platform::new(None), Platform::with_python);
     marker.is_none_or(|marker| !matches!(condition(marker, &platform, &[]), Ok(Condition::Never | Condition::With(_))))
 }
 
-/// Returns why this is not a requirement with versions or a URL. The marker is not read.
+/// Returns why this requirement is invalid, without reading the marker.
 pub fn requirement_error(requirement: &str) -> Option<String> {
     Parsed::new(requirement).err()
 }
 
-/// Returns whether no version satisfies both requirements, as far as the versions that they mention show.
+/// Returns whether two requirements exclude each other, as far as the versions that they mention show.
 pub fn exclude_each_other(one: &str, other: &str) -> bool {
     let [Some(one), Some(other)] = [one, other].map(specifiers) else { return false };
     !is_any_allowed(&[&one, &other], &Version::new([0]))
 }
 
-/// Returns the version specifiers of a requirement (`>=9.8,<10`), and whether they allow this version or a newer one.
-/// `None` without specifiers and for invalid requirements.
+/// Returns a requirement's version specifiers (`>=9.8,<10`), and whether they allow this version or a newer one. `None`
+/// without specifiers and for invalid requirements.
 pub fn allows_from(requirement: &str, minimum: &str) -> Option<(String, bool)> {
     let specifiers = specifiers(requirement)?;
     let is_allowed = is_any_allowed(&[&specifiers], &Version::from_str(minimum).ok()?);
@@ -317,10 +297,10 @@ pub fn allows_from(requirement: &str, minimum: &str) -> Option<(String, bool)> {
     Some((text.join(","), is_allowed))
 }
 
-/// Returns whether all specifiers allow a version from this one on.
+/// Returns whether all specifiers allow the same version, at least `minimum`.
 fn is_any_allowed(all: &[&VersionSpecifiers], minimum: &Version) -> bool {
-    // If any version is allowed, one of these is: the oldest, the versions in the specifiers, and versions just after
-    // those.
+    // If any version is allowed, one of these is: the minimum, the versions in the specifiers, and versions just after
+    // them.
     let named = all.iter().flat_map(|specifiers| specifiers.iter().map(|specifier| specifier.version().clone()));
     let mut versions: Vec<Version> = std::iter::once(minimum.clone()).chain(named).collect();
     let after = |version: &Version| Version::from_str(&format!("{version}.9999")).ok();
@@ -329,8 +309,8 @@ fn is_any_allowed(all: &[&VersionSpecifiers], minimum: &Version) -> bool {
     versions.iter().filter(|version| *version >= minimum).any(|version| is_allowed(&version))
 }
 
-/// Returns the numbers of the oldest version that a pip or conda requirement accepts, if there is one: 9, 10, 2 and 21
-/// for `nvidia-cudnn-cu12==9.10.2.21`.
+/// Returns the numbers of the oldest version that a requirement accepts: 9, 10, 2 and 21 for
+/// `nvidia-cudnn-cu12==9.10.2.21`.
 pub(crate) fn lower_bound(requirement: &str) -> Option<Vec<u32>> {
     use pep440_rs::Operator::{Equal, EqualStar, ExactEqual, GreaterThanEqual, TildeEqual};
     let specifiers = specifiers(requirement)?;

@@ -1,5 +1,4 @@
-//! Finds packages with metadata that pip cannot decode, which makes every command of many pip releases fail with a
-//! traceback.
+//! Finds packages with metadata that pip cannot decode, which makes all commands of many pip releases fail.
 
 use std::path::Path;
 
@@ -11,17 +10,15 @@ use super::unreadable::{Repair, Unreadable};
 use crate::files::file_name;
 use crate::parallel::in_parallel;
 
-/// Reports all such packages, including ones that do not affect a framework.
 pub(crate) fn report(found: &mut FoundPackages) {
     for one in in_parallel(&found.distributions, unreadable).into_iter().flatten() {
-        // A package that affects a framework may already be reported for a different reason.
+        // The package may be reported for a different reason.
         found.unreadable.retain(|known| known.path != one.path);
         found.add(one);
     }
 }
 
-/// Returns the position of the first byte that is not UTF-8. Other problems with the file are reported when a
-/// framework's package is read.
+/// Returns the position of the first byte that is not UTF-8. Other problems are reported elsewhere.
 fn undecodable_byte(file: &Path) -> Option<u64> {
     let bytes = read_bounded(file, metadata::MAX_LEN).ok()?;
     let error = std::str::from_utf8(&bytes).err().filter(|_| !bytes.contains(&0))?;
@@ -35,7 +32,7 @@ fn unreadable(package: &Distribution) -> Option<Unreadable> {
         "has a {} that is not valid UTF-8 (byte {byte}): pip fails with a UnicodeDecodeError, often in every command",
         file_name(&file)
     );
-    // Only pip and uv can reinstall the package into such a directory.
+    // Only pip and uv can reinstall into such a directory.
     let is_of_pip = matches!(package.installer().as_str(), "pip" | "uv")
         && package.info_dir.extension().is_some_and(|extension| extension == "dist-info");
     let version = Some(package.version.clone()).filter(|version| !version.is_empty());

@@ -1,4 +1,4 @@
-//! Describes packages and directories that a survey could not read.
+//! Packages and directories that a survey could not read.
 
 use std::path::PathBuf;
 
@@ -19,8 +19,8 @@ pub struct Unreadable {
 pub enum Repair {
     /// Reinstall the package with this normalized name and, if known, this version.
     Reinstall(String, Option<String>),
-    /// Set the directory aside, then install the package with this normalized name and, if known, this version. While
-    /// the directory exists under its name, all pip commands fail.
+    /// Set the directory aside, because it makes all pip commands fail, and install the package with this normalized
+    /// name and, if known, this version.
     Replace(String, Option<String>),
     /// Remove the file or directory, which no longer belongs to a package.
     Remove,

@@ -1,4 +1,4 @@
-//! Provides stand-ins for frameworks, with the metadata and version files of the wheels and libraries with the same
+//! Stand-ins for frameworks, with the metadata and version files of real wheels, and libraries with the same
 //! dependencies.
 
 #![allow(dead_code, reason = "each test program uses a part")]
@@ -30,12 +30,10 @@ impl Machine {
         self
     }
 
-    /// Returns a path outside of the environment.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    /// Returns a path below the import directory.
     pub(crate) fn site(&self, path: &str) -> PathBuf {
         self.environment.import_dir().join(path)
     }
@@ -86,7 +84,7 @@ impl Machine {
         self
     }
 
-    /// Installs ONNX Runtime: a release that is linked to cuDNN, or a release that opens it by name.
+    /// Installs a release of ONNX Runtime that is linked to cuDNN or opens it by name.
     pub(crate) fn onnxruntime(self, version: &str, is_linked: bool) -> Self {
         let provider = ExtensionLibrary::new();
         let provider = if is_linked { provider.needing("libcudnn.so.9") } else { provider.with_text("libcudnn.so") };
@@ -100,7 +98,7 @@ impl Machine {
         self
     }
 
-    /// Installs CTranslate2 with a copy of the 9.1.0 shim, or without any use of cuDNN.
+    /// Installs CTranslate2 with a copy of the 9.1.0 shim, or without cuDNN.
     pub(crate) fn ctranslate2(self, version: &str, has_shim: bool) -> Self {
         const SHIM: &str = "libcudnn-74a4c495.so.9.1.0";
         let inner = ExtensionLibrary::new().with_soname("libctranslate2-bc15bf3f.so.4");
@@ -122,7 +120,7 @@ impl Machine {
         self
     }
 
-    /// Installs JAX's plugin for CUDA 12, with a run path to the wheels next to it.
+    /// Installs JAX's plugin for CUDA 12, with a run path to the wheels.
     pub(crate) fn jax(self) -> Self {
         self.environment
             .package("jax-cuda12-plugin", "0.12.0.1")
@@ -134,7 +132,7 @@ impl Machine {
         self
     }
 
-    /// Installs TensorFlow, which uses a RUNPATH.
+    /// Installs TensorFlow, with a RUNPATH.
     pub(crate) fn tensorflow(self) -> Self {
         self.environment
             .package("tensorflow", "2.19.1")
@@ -154,7 +152,7 @@ impl Machine {
     }
 }
 
-/// Puts a cuDNN 9 into a directory. The shim has a RUNPATH, like NVIDIA's shims up to 9.21.0.
+/// Creates a cuDNN 9 with a RUNPATH in the shim, like NVIDIA's up to 9.21.0.
 pub(crate) fn cudnn(dir: &Path, version: Version) {
     std::fs::create_dir_all(dir).unwrap();
     FakeLibrary::new(Library::Graph, version).build(&dir.join("libcudnn_graph.so.9"));
@@ -167,19 +165,16 @@ pub(crate) fn cudnn(dir: &Path, version: Version) {
     }
 }
 
-/// Returns the framework with this identifier.
 pub(crate) fn framework<'a>(survey: &'a Survey, id: &str) -> &'a Framework {
     let ids: Vec<&str> = survey.frameworks.iter().map(|framework| framework.kind.id).collect();
     survey.frameworks.iter().find(|framework| framework.kind.id == id).unwrap_or_else(|| panic!("no {id} in {ids:?}"))
 }
 
-/// Returns the file with this name in the cuDNN that the framework opens.
 pub(crate) fn file<'a>(framework: &'a Framework, name: &str) -> &'a OpenedFile {
     let opened = &framework.opens.cudnn;
     opened.iter().find(|opened| opened.name == name).unwrap_or_else(|| panic!("no {name} in {opened:?}"))
 }
 
-/// Returns whether two paths lead to the same file.
 pub(crate) fn is_same(a: &Path, b: &Path) -> bool {
     std::fs::canonicalize(a).unwrap() == std::fs::canonicalize(b).unwrap()
 }

@@ -11,7 +11,7 @@ use cudnn_rules::cudnn_status::meaning;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The maximum number of distinct reasons. If there are more, those that occurred once are dropped.
+/// The maximum number of distinct reasons. Beyond it, reasons that occurred once are dropped.
 const MAX_REASONS: usize = 10_000;
 
 /// The maximum length of a reason in characters. cuDNN's are shorter.
@@ -20,7 +20,6 @@ const MAX_REASON_LEN: usize = 500;
 /// The maximum number of reasons listed in the text.
 const MAX_LISTED: usize = 10;
 
-/// A message that does not name its cause.
 #[derive(Deserialize)]
 struct KnownMessage {
     /// Texts of such messages. `*` stands for any characters.
@@ -32,38 +31,37 @@ struct KnownMessage {
 
 const SUCCESS: &str = "CUDNN_STATUS_SUCCESS";
 
-/// The known messages. cuDNN's own are in its libraries (read with `strings` in 9.28.1), docs/statuses.md lists messages of
-/// frameworks, and SGLang's is in `check_torch_2_9_1_cudnn_compatibility`.
+/// The known messages. cuDNN's are from `strings` of the libraries of 9.28.1, the frameworks' from docs/statuses.md,
+/// and SGLang's from `check_torch_2_9_1_cudnn_compatibility`.
 static KNOWN: LazyLock<Vec<KnownMessage>> =
     LazyLock::new(|| serde_json::from_str(include_str!("known_messages.json")).unwrap_or_default());
 
-/// What was found in all lines.
 #[derive(Default)]
 pub(super) struct Messages {
-    /// The number of times that each status and reason was the innermost of a failure.
+    /// How often each status and reason was the innermost one of a failure.
     reasons: BTreeMap<(String, String), usize>,
-    /// The number of reasons that were dropped, because there were too many distinct ones.
-    dropped: usize,
+    /// The number of reasons beyond [`MAX_REASONS`].
+    pub(super) dropped: usize,
     /// The texts of known messages that were found, by the index of the message.
     known: BTreeMap<usize, &'static str>,
-    /// The numbers of lines outside of the log's entries that report an error or a warning.
+    /// The numbers of lines outside of log entries that report an error or a warning.
     pub(super) errors: usize,
     pub(super) warnings: usize,
-    /// The numbers of innermost reasons, and of other reasons, that the next lines contain. Entries of several processes can
-    /// alternate.
+    /// The numbers of innermost and other reasons expected in the next lines. Several processes may write at the same
+    /// time.
     inner: usize,
     outer: usize,
 }
 
 impl Messages {
-    /// Adds a line. The log states the severity of its entries, so that their lines add neither an error nor a warning.
+    /// Adds a line. The log contains the severity of entries, so their lines add neither errors nor warnings.
     pub(super) fn add(&mut self, line: &str, is_of_entry: bool) {
         let mark = mark(line);
         // The log lists the results of all calls.
         if mark == Some(b'i') {
             return;
         }
-        // A fallback to another library succeeds with a warning.
+        // After a fallback to another library, a warning contains this status.
         let is_failure = !line.contains(SUCCESS);
         let mut kind = None;
         for (index, known) in KNOWN.iter().enumerate().filter(|_| is_failure) {
@@ -92,7 +90,7 @@ impl Messages {
         }
     }
 
-    /// Adds a reason, and returns its kind if it is the innermost one.
+    /// Adds a reason, and returns the kind if this is the innermost reason.
     fn add_reason(&mut self, kind: ReasonLevel, status: &str, reason: &str) -> Option<ReasonLevel> {
         if kind == ReasonLevel::Error && status == SUCCESS {
             // A check that passed, which cuDNN lists before the innermost reason.
@@ -122,7 +120,6 @@ impl Messages {
         }
     }
 
-    /// Returns whether the findings are empty.
     pub(super) fn is_empty(&self) -> bool {
         self.reasons.is_empty() && self.known.is_empty()
     }
@@ -154,10 +151,6 @@ impl Messages {
         self.by_count().iter().map(reason).collect()
     }
 
-    pub(super) fn dropped(&self) -> usize {
-        self.dropped
-    }
-
     pub(super) fn explanations(&self) -> Value {
         let value = |(known, text): (&KnownMessage, String)| {
             let command = doctor_command(known.command.iter().copied()).to_string();
@@ -185,7 +178,7 @@ enum ReasonLevel {
     Warning,
 }
 
-/// Returns whether the line contains the text, in which `*` stands for any characters.
+/// Returns whether the line contains the text, where `*` matches any characters.
 fn matches(line: &str, text: &str) -> bool {
     let rest = text.split('*').try_fold(line, |rest, part| Some(rest.split_once(part)?.1));
     rest.is_some()
@@ -196,7 +189,7 @@ fn traceback(line: &str) -> Option<usize> {
     line.split_once("Traceback contains ")?.1.split(' ').next()?.parse().ok()
 }
 
-/// Returns whether Python has printed this line as a warning: `FILE:LINE: UserWarning: TEXT`.
+/// Returns whether Python printed this line as a warning: `FILE:LINE: UserWarning: TEXT`.
 fn is_python_warning(line: &str) -> bool {
     let before = line.split_once("Warning: ").map_or("", |(before, _)| before);
     let place = before.trim_end_matches(|c: char| c.is_ascii_alphanumeric() || c == '_').strip_suffix(": ");
@@ -222,7 +215,7 @@ fn status_in(line: &str) -> Option<&str> {
     (name != SUCCESS && meaning(name).is_some()).then_some(name)
 }
 
-/// Returns the letter of the severity in the mark of cuDNN's log (`E! ` or `e! `), in lower case, if the line contains one.
+/// Returns the lower-case severity letter of the line's mark (`E! ` or `e! ` in cuDNN's log), if there is one.
 fn mark(line: &str) -> Option<u8> {
     let bytes = line.as_bytes();
     let marks = line.match_indices("! ").filter_map(|(at, _)| Some((at.checked_sub(1)?, at.checked_sub(2))));

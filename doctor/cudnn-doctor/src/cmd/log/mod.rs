@@ -1,5 +1,4 @@
-//! `log`: summarizes a cuDNN log, or the output of a program, and explains the errors. The input is streamed, so it can have
-//! any length.
+//! `log`: summarizes a cuDNN log or a program's output of any length, and explains the errors.
 
 mod messages;
 
@@ -17,7 +16,7 @@ use serde_json::{Value, json};
 
 use messages::Messages;
 
-/// The first bytes of compressed files, and the programs that unpack them: gzip, bzip2, xz, Zstandard and LZ4.
+/// The first bytes of compressed files, and the programs that unpack them.
 const COMPRESSED: [(&[u8], &str); 5] = [
     (b"\x1f\x8b", "zcat"),
     (b"BZh", "bzcat"),
@@ -29,13 +28,13 @@ const COMPRESSED: [(&[u8], &str); 5] = [
 /// The maximum line length in bytes. Longer lines are split.
 const MAX_LINE_LEN: u64 = 64 << 10;
 
-/// The maximum number of bytes read from an entry.
+/// The maximum length of an entry in bytes.
 const MAX_ENTRY_LEN: usize = 1 << 20;
 
 /// The number of bytes examined to determine whether the file is text.
 const MAX_HEAD_LEN: usize = 4 << 20;
 
-/// The maximum number of errors stored in full, and of bytes of their text.
+/// The maximum number of stored errors, and of bytes in their text.
 const MAX_ERRORS: usize = 1000;
 const MAX_ERROR_BYTES: usize = 8 << 20;
 
@@ -48,12 +47,11 @@ const MAX_DISTINCT: usize = 10_000;
 /// The maximum number of functions listed in the text.
 const MAX_LISTED: usize = 10;
 
-/// The options of `log`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The file that CUDNN_LOGDEST_DBG named, or the output of a program, such as a pasted error. `-` reads the standard
-    /// input. cuDNN writes a log if CUDNN_LOGLEVEL_DBG is 1 (errors), 2 (warnings) or 3 (all calls). The loader's log next to
-    /// it, FILE.loader, is included.
+    /// input. cuDNN writes a log if CUDNN_LOGLEVEL_DBG is 1 (errors), 2 (warnings) or 3 (all calls). The loader's log
+    /// next to it, FILE.loader, is included.
     file: PathBuf,
 }
 
@@ -76,7 +74,7 @@ struct Summary {
     calls: BTreeMap<String, usize>,
     /// The number of calls to functions beyond [`MAX_DISTINCT`].
     other_calls: usize,
-    /// The numbers of entries that are warnings or errors.
+    /// The numbers of entries by severity.
     warning_entries: usize,
     error_entries: usize,
     /// The first [`MAX_ERRORS`] of these errors.
@@ -92,7 +90,7 @@ struct Summary {
 }
 
 impl Summary {
-    /// Reads cuDNN's log, and the log that this project's loader writes next to it.
+    /// Reads cuDNN's log, and the loader's log next to it.
     fn read(file: &Path) -> Result<Summary, String> {
         if file == Path::new("-") {
             let mut summary = Summary::default();
@@ -115,7 +113,7 @@ impl Summary {
             if !opened.metadata()?.is_file() {
                 return Err(std::io::Error::other("not a regular file; `-` reads the output of another program"));
             }
-            // Log rotation truncated the file while cuDNN continued writing at the old position.
+            // Log rotation may have truncated the file while cuDNN continued to write at the old position.
             skip_hole(&opened)?;
             for_each_entry(BufReader::new(opened), |part| self.add_part(part))
         };
@@ -138,12 +136,10 @@ impl Summary {
         }
     }
 
-    /// Returns the number of errors in the whole text.
     fn error_count(&self) -> usize {
         self.error_entries + self.messages.errors
     }
 
-    /// Returns the number of warnings in the whole text.
     fn warning_count(&self) -> usize {
         self.warning_entries + self.messages.warnings
     }
@@ -236,7 +232,6 @@ impl Summary {
     }
 
     fn explain(&self, error: &LogEntry) {
-        // Checks that passed are hidden.
         let mut shown = error.clone();
         shown.traceback.retain(|reason| reason.status != "CUDNN_STATUS_SUCCESS");
         let shown = if shown.traceback.is_empty() { error } else { &shown };
@@ -285,17 +280,17 @@ impl Summary {
             "error_count": self.error_count(),
             "errors": self.errors.iter().map(error).collect::<Vec<_>>(),
             "reasons": self.messages.reasons(),
-            "other_reasons": self.messages.dropped(),
+            "other_reasons": self.messages.dropped,
             "messages": self.messages.explanations(),
         })
     }
 }
 
-/// A part of the text. The lines of an entry come before it.
+/// A part of the text. The lines of an entry precede the entry.
 enum Part<'a> {
     /// A line, and whether an entry contains it.
     Line { text: &'a str, is_of_entry: bool },
-    /// An entry and the number of bytes in its text.
+    /// An entry and the length of the text in bytes.
     LogEntry(LogEntry, usize),
 }
 
@@ -304,7 +299,7 @@ fn for_each_entry(mut reader: impl BufRead, mut add: impl FnMut(Part<'_>)) -> st
     let (mut entry, mut line) = (Vec::new(), Vec::new());
     let (mut len, mut zeros) = (0, 0);
     let mut is_prefixed = false;
-    // The marks of the current entries. Those of several processes may be interleaved.
+    // The marks of the current entries, because several processes may write at the same time.
     let mut marks = BTreeSet::new();
     let start = reader.fill_buf()?;
     if let Some((_, program)) = COMPRESSED.into_iter().find(|(magic, _)| start.starts_with(magic)) {
@@ -320,7 +315,7 @@ fn for_each_entry(mut reader: impl BufRead, mut add: impl FnMut(Part<'_>)) -> st
                 return Err(std::io::Error::other("the first megabytes are zeros, so this is not a cuDNN log"));
             }
         }
-        // PowerShell writes UTF-16, also after text in UTF-8. cuDNN's text is ASCII.
+        // PowerShell writes UTF-16. cuDNN's text is ASCII.
         line.retain(|byte| ![0, 0xfe, 0xff].contains(byte));
         line = without_colors(line);
         if let Some(start) = mark(&line, is_prefixed) {
@@ -351,8 +346,8 @@ fn for_each_entry(mut reader: impl BufRead, mut add: impl FnMut(Part<'_>)) -> st
     }
 }
 
-/// Returns the position of cuDNN's mark (`E! `, `e! `) in a line. torchrun, kubectl and similar tools prepend a rank,
-/// a pod or a time to stderr lines, which is recognized by the first line of an entry (`E! CuDNN (`).
+/// Returns the position of cuDNN's mark (`E! `, `e! `) in a line. torchrun, kubectl and similar tools prepend a prefix,
+/// which is recognized in the first line of an entry (`E! CuDNN (`).
 fn mark(line: &[u8], is_prefixed: bool) -> Option<usize> {
     /// The maximum length of such a prefix.
     const MAX_PREFIX_LEN: usize = 200;
@@ -369,7 +364,7 @@ fn mark(line: &[u8], is_prefixed: bool) -> Option<usize> {
     (1..line.len().min(MAX_PREFIX_LEN)).find(is_mark)
 }
 
-/// Returns whether cuDNN wrote this entry, even if its last lines are missing. Other programs may print similar text.
+/// Returns whether cuDNN wrote this entry, even if the last lines are missing. Other programs may print similar text.
 fn is_written_by_cudnn(entry: &LogEntry) -> bool {
     entry.version.is_some() || entry.function.is_some() || entry.process.is_some()
 }

@@ -25,7 +25,7 @@ fn paths_are_found_in_all_notations_of_settings() {
     assert!(several.iter().all(|path| path.starts_with("/tmp/a") || path.starts_with("/tmp/b")), "{several:?}");
     let with_space = paths_in("find-links = /own dir/x", Path::new("/")).unwrap();
     assert!(with_space.contains(&PathBuf::from("/own dir/x")), "{with_space:?}");
-    // A comment names no source, and the whole system is none.
+    // Comments contain no sources, and the root directory is not one.
     let none = paths_in("# /own/x\n; /own/x\nprefix = /\n", Path::new("/etc")).unwrap();
     assert!(none.iter().all(|path| path.starts_with("/etc") && path != Path::new("/etc")), "{none:?}");
 }
@@ -81,7 +81,7 @@ fn text_that_is_not_understood_is_refused() {
     ] {
         assert!(text(bytes).unwrap_err().contains(expected), "{bytes:?}");
     }
-    // A package names nothing, however long it is.
+    // Packages contain no sources, even if they are long.
     let len = usize::try_from(MAX_LEN).unwrap() + 1;
     assert_eq!(text(&vec![0; len]), Ok(String::new()));
     assert!(text(&vec![b'#'; len]).unwrap_err().contains("more than 1048576"));

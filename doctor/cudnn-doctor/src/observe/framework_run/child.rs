@@ -1,5 +1,4 @@
-//! Starts a framework's script in its Python interpreter. The child inherits the user's environment variables, but
-//! does not import modules from the working directory.
+//! Starts a framework's script in the environment's Python, with the user's variables but an empty working directory.
 
 use cudnn_probe::facts;
 use std::ffi::OsString;
@@ -11,27 +10,25 @@ use cudnn_os::files::open_without_waiting;
 use cudnn_rules::framework_run::RunnableFramework;
 use tempfile::TempDir;
 
-/// The code shared by all scripts.
 const COMMON: &str = include_str!("common.py");
 
-/// cuDNN's logging variables.
 const LOG_LEVEL: &str = "CUDNN_LOGLEVEL_DBG";
 const LOG_DESTINATION: &str = "CUDNN_LOGDEST_DBG";
 
 /// The maximum number of log bytes to read.
 const MAX_LOG_LEN: u64 = 4 << 20;
 
-/// Default settings that the user's own variables override. The log includes errors and warnings.
+/// Default settings, which the user's variables override. The log includes errors and warnings.
 const SETTINGS: [(&str, &str); 4] = [
     (LOG_LEVEL, "2"),
     // By default, the frameworks would reserve all GPU memory.
     ("XLA_PYTHON_CLIENT_PREALLOCATE", "false"),
     ("TF_FORCE_GPU_ALLOW_GROWTH", "true"),
-    // At this level, TensorFlow names the library that it cannot open.
+    // At this level, TensorFlow names a library that fails to load.
     ("TF_CPP_VMODULE", "dso_loader=1"),
 ];
 
-/// Returns the script of a framework, without the shared part.
+/// Returns the framework's own part of the script.
 fn script(framework: RunnableFramework) -> &'static str {
     match framework {
         RunnableFramework::Torch => include_str!("torch.py"),
@@ -42,11 +39,10 @@ fn script(framework: RunnableFramework) -> &'static str {
     }
 }
 
-/// Returns the command that runs a framework's script with this interpreter.
 pub(super) fn command(python: &Path, framework: RunnableFramework, log: &Log) -> Command {
     let mut command = Command::new(python);
     // Isolated mode (-I) would hide packages from PYTHONPATH and the user's site directory, where the fault may be.
-    // The working directory is empty instead. From Python 3.11 on it is not searched at all.
+    // Instead, the working directory is empty, and Python 3.11 and newer ignore it.
     command.args(["-u", "-c"]).arg(format!("{COMMON}\n{}", script(framework)));
     command.current_dir(log.dir.as_ref().map_or(Path::new("/"), TempDir::path));
     command.env("PYTHONSAFEPATH", "1").env("PYTHONDONTWRITEBYTECODE", "1").env("TF_CPP_MIN_LOG_LEVEL", "0");
@@ -55,12 +51,11 @@ pub(super) fn command(python: &Path, framework: RunnableFramework, log: &Log) ->
     command
 }
 
-/// The working directory of the child. It contains cuDNN's log unless the user redirected the log.
+/// The working directory of the child, which contains cuDNN's log unless the user redirected it.
 pub(super) struct Log {
-    /// `None` if saved facts are used, because no child runs then.
+    /// `None` with saved facts, because no child runs then.
     dir: Option<TempDir>,
     destination: OsString,
-    /// The framework of this run.
     run: String,
 }
 
@@ -78,14 +73,14 @@ impl Log {
         created?;
         let destination = match facts::variable(LOG_DESTINATION).filter(|destination| !destination.is_empty()) {
             Some(destination) if ["stdout", "stderr", "NULL"].iter().any(|name| destination == *name) => destination,
-            // The path must be absolute, because the child has a different working directory.
+            // The child has a different working directory.
             Some(file) => std::path::absolute(&file).map_or(file, OsString::from),
             None => dir.iter().map(|dir| dir.path().join("cudnn.log").into_os_string()).collect(),
         };
         Ok(Log { dir, destination, run: run.to_owned() })
     }
 
-    /// Returns the log from this position on, or an empty text if the log goes elsewhere.
+    /// Returns the log from this position on. Empty if the log goes elsewhere.
     pub(super) fn text_from(&self, start: u64) -> String {
         let read = || {
             let mut file = open_without_waiting(Path::new(&self.destination))?;

@@ -1,5 +1,4 @@
-//! Runs a framework in a child process with the Python of its environment. `cudnn_rules::framework_run` finds the cause of
-//! a failure.
+//! Runs a framework in a child process with the environment's Python. `cudnn_rules::framework_run` explains failures.
 
 mod child;
 
@@ -13,12 +12,10 @@ use cudnn_rules::framework_run::{ChildRun, NotRun, Run, RunnableFramework};
 
 use child::Log;
 
-/// Runs a framework with the Python of this context.
 pub(super) fn run(framework: RunnableFramework, context: &Context, machine: &Machine, timeouts: &Timeouts) -> Run {
     Run::of(framework, context, machine, |python| run_child(framework, &python.program, timeouts))
 }
 
-/// Runs the framework's script with this interpreter.
 fn run_child(framework: RunnableFramework, python: &Path, timeouts: &Timeouts) -> Result<ChildRun, NotRun> {
     let run = format!("{} by {}", framework.name(), python.display());
     let log = Log::create(&run).map_err(NotRun::NoDirectory)?;

@@ -1,5 +1,5 @@
-//! Simulates how cuDNN opens libraries by name. With `LD_LIBRARY_PATH`, or if libraries are already loaded, the shim of
-//! one release may get libraries from a different release.
+//! Simulates how cuDNN opens libraries by name. With `LD_LIBRARY_PATH` or loaded libraries, a shim may get libraries
+//! from a different release.
 
 use cudnn_probe::facts::PathFacts;
 use cudnn_probe::release_facts::{has_library, opens_library};
@@ -10,11 +10,11 @@ use crate::library_names::CudnnName;
 use crate::opens::outcome::{Damaged, OpenedFile, Opens};
 use crate::opens::sub_libraries::{Use, damage};
 
-/// Opens the libraries that this shim and then the graph library would open. Adds found, missing and damaged files.
+/// Opens the libraries that this shim and then graph open. Adds found, missing and damaged files.
 pub(super) fn open(process: &mut LdSoProcess, shim: &OpenedFile, uses: Use, opens: &mut Opens) {
     let Some(from) = process.simulation.objects().iter().position(|object| object.path == shim.path) else { return };
     if CudnnName::parse(&shim.name).is_some_and(|name| name.major == Some(8)) {
-        // cuDNN 8 opens these for a convolution.
+        // For a convolution, cuDNN 8 opens these.
         for name in ["libcudnn_ops_infer.so.8", "libcudnn_cnn_infer.so.8"] {
             open_one(process, &[name.to_owned()], from, opens);
         }
@@ -32,7 +32,7 @@ pub(super) fn open(process: &mut LdSoProcess, shim: &OpenedFile, uses: Use, open
     opens.add_damage(&process.known);
 }
 
-/// Opens the CUDA libraries that the engines open by name on demand.
+/// Opens the CUDA libraries that engines open by name.
 fn open_companions(process: &mut LdSoProcess) {
     let Some(cuda_major) = process.cuda_major else { return };
     for (engine, stem) in [(Library::EnginesPrecompiled, "libcublasLt"), (Library::EnginesRuntimeCompiled, "libnvrtc")]
@@ -43,7 +43,7 @@ fn open_companions(process: &mut LdSoProcess) {
     }
 }
 
-/// Opens the libraries that exist in this release, as an object of this release would.
+/// Opens the libraries that an object of this release opens.
 fn open_all(
     process: &mut LdSoProcess,
     libraries: &[Library],
@@ -51,25 +51,23 @@ fn open_all(
     from: usize,
     opens: &mut Opens,
 ) {
-    // If the release is unknown, names with a full version are not found, which is harmless.
+    // If the release is unknown, the names with a full version fail, which is harmless.
     let version = version.unwrap_or(Version::new(9, 0, 0));
     for library in libraries.iter().filter(|library| opens_library(version, **library)) {
         let missing = opens.missing.len();
         open_one(process, &library.dlopen_names(version), from, opens);
         if !has_library(version, *library) {
-            // The release works without this library.
             opens.missing.truncate(missing);
         }
     }
 }
 
-/// Opens the first name that is found.
 fn open_one(process: &mut LdSoProcess, names: &[String], from: usize, opens: &mut Opens) {
     for name in names {
         let before = process.simulation.lookups().len();
         let is_loaded = process.dlopen(name, from, None);
         let lookups = process.simulation.lookups().get(before..).unwrap_or_default();
-        // A damaged file, or one with missing dependencies, ends the search, because users need to know about it first.
+        // Users need to know about a damaged file or missing dependencies first.
         if let Some(damaged) = lookups.first().and_then(Damaged::of) {
             opens.damaged.push(damaged);
             return;

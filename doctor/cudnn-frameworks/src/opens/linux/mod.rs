@@ -21,7 +21,6 @@ use crate::files::{file_name, first_matching, matching};
 use crate::framework::kind::Binaries;
 use crate::library_names::{CudnnName, is_cudnn, is_of_cuda, is_of_driver};
 
-/// A simulated process of the environment's Python.
 #[derive(Debug)]
 pub(crate) struct LdSoProcess {
     simulation: Simulation,
@@ -32,18 +31,17 @@ pub(crate) struct LdSoProcess {
     cuda_major: Option<u32>,
     /// How loaded files were first found.
     found_by: HashMap<PathBuf, SearchRule>,
-    /// The number of lookups that are already in `found_by`.
+    /// The number of lookups in `found_by`.
     seen: usize,
 }
 
 impl LdSoProcess {
-    /// Starts the environment's Python.
     pub(super) fn start(environment: &Environment, host: &Host, known: &Known) -> Self {
         let names = ["bin/python3", "bin/python"].map(|name| environment.root.join(name));
         let python = names.iter().find_map(|file| Simulation::with_files(file, host, &known.files).ok());
         let [first, _] = &names;
         let mut process = LdSoProcess {
-            // For a script, or an environment without a Python, use ld.so's rules for a program without a run path.
+            // A script, or an environment without a Python, counts as a program without a run path.
             simulation: python.unwrap_or_else(|| Simulation::without_program(first, host, &known.files)),
             environment: environment.clone(),
             host: host.clone(),
@@ -56,7 +54,7 @@ impl LdSoProcess {
         process
     }
 
-    /// Loads libraries, and collects the ones that are linked to cuDNN, including dependencies.
+    /// Loads libraries, and notes which of these and their dependencies are linked to cuDNN.
     fn load(&mut self, files: &[PathBuf], opens: &mut Opens) {
         let first = self.simulation.objects().len();
         for file in files {
@@ -69,19 +67,19 @@ impl LdSoProcess {
         opens.users = users.map(|object| object.path.clone()).collect();
     }
 
-    /// Opens cuDNN by name from the library that does this, or records that no library needs cuDNN.
+    /// Opens cuDNN by name from the library that does so, or records that no library needs cuDNN.
     fn open_by_name(&mut self, import: &Import, opens: &mut Opens) {
         let Some(opener) = import.opener(&import.kind.linux, Os::Linux, opens) else { return };
-        // The framework's extension library has loaded this library, or loads it later.
+        // The framework's extension library loads this library now or later.
         let Some(from) = self.loaded(&opener).or_else(|| self.simulation.open_file(&opener, 0)) else { return };
         self.dlopen(&format!("libcudnn.so.{}", import.cudnn_major()), from, None);
         opens.users.push(opener);
     }
 
-    /// Adds the cuDNN files that were found since this lookup, and then the files that the shim opens.
+    /// Adds the cuDNN files found since this lookup, and the files that the shim opens.
     fn follow(&mut self, first_lookup: usize, uses: Use, opens: &mut Opens) {
         let lookups = self.simulation.lookups().get(first_lookup..).unwrap_or_default();
-        // Put the shim before the libraries that it would open, regardless of the order of the lookups.
+        // The shim comes before the libraries that it opens.
         let (shims, others): (Vec<&Lookup>, Vec<&Lookup>) =
             lookups.iter().filter(|lookup| is_cudnn(&lookup.name)).partition(|lookup| is_shim(&lookup.name));
         opens.name = shims.first().map(|lookup| lookup.name.clone());
@@ -95,7 +93,6 @@ impl LdSoProcess {
         }
     }
 
-    /// Opens the CUDA libraries that the framework opens by name.
     fn open_cuda(&mut self, import: &Import, opens: &mut Opens) {
         let Binaries { opens_by_name, .. } = &import.kind.linux;
         let opener = opens_by_name.as_ref().and_then(|by_name| first_matching(import.dir, by_name.from));
@@ -107,8 +104,7 @@ impl LdSoProcess {
         }
     }
 
-    /// Adds files outside cuDNN that ld.so found but cannot load, and missing libraries other than CUDA and driver
-    /// libraries.
+    /// Adds files outside cuDNN that ld.so fails to load, and missing libraries other than CUDA and driver libraries.
     fn add_others(&self, lookups: &[Lookup], opens: &mut Opens) {
         for lookup in lookups.iter().filter(|lookup| !is_cudnn(&lookup.name) && !is_of_driver(&lookup.name)) {
             opens.damaged_others.extend(Damaged::of(lookup));
@@ -122,15 +118,14 @@ impl LdSoProcess {
         }
     }
 
-    /// Returns the loaded object for this file, under any path.
     fn loaded(&self, file: &Path) -> Option<usize> {
         let real = |path: &Path| self.known.files.canonical(path);
         let is_it = |path: &Path| path == file || real(path) == real(file);
         self.simulation.objects().iter().position(|object| is_it(&object.path))
     }
 
-    /// Simulates `dlopen` on a machine with a driver, because a missing driver is not the environment's fault. `by`
-    /// says how Python code found the path.
+    /// Simulates `dlopen` on a machine with a driver, because a missing driver is not the environment's fault. `by` is
+    /// how Python code found the path.
     fn dlopen(&mut self, name: &str, from: usize, by: Option<SearchRule>) -> bool {
         let before = self.simulation.lookups().len();
         let mut is_loaded = self.simulation.dlopen(name, from);
@@ -157,15 +152,15 @@ impl LdSoProcess {
         }
     }
 
-    /// Records how files were found since the last call: by ld.so's rules, or by Python code. Ignores failed loads,
-    /// because the files are unloaded again.
+    /// Records how files were found since the last call, by ld.so or by Python code. Failed loads are ignored, because
+    /// the files are unloaded again.
     fn note_lookups(&mut self, is_loaded: bool, by: Option<SearchRule>) {
         let new = self.simulation.lookups().get(self.seen..).unwrap_or_default();
         for lookup in new.iter().filter(|_| is_loaded) {
             let Resolution::Found { path, rule } = &lookup.resolution else { continue };
             let by = match (&by, rule) {
                 (_, Rule::Loaded) => continue,
-                // Indirect dependencies are found by ld.so.
+                // ld.so finds the dependencies.
                 (Some(by), Rule::Path) => by.clone(),
                 _ => SearchRule::LdSo(rule.clone()),
             };
@@ -174,7 +169,6 @@ impl LdSoProcess {
         self.seen = self.simulation.lookups().len();
     }
 
-    /// Returns the file that a lookup found, and how it was first found.
     fn opened(&self, lookup: &Lookup) -> Option<OpenedFile> {
         let Resolution::Found { path, rule } = &lookup.resolution else { return None };
         Some(OpenedFile {
@@ -185,7 +179,7 @@ impl LdSoProcess {
         })
     }
 
-    /// Returns the host as this project's loader would see it in the environment's Python.
+    /// Returns the host as this project's loader sees it in the environment's Python.
     fn host_of_environment(&self) -> Host {
         const VARIABLES: [&str; 10] = [
             DIR_VARIABLE,
@@ -233,7 +227,7 @@ impl Process for LdSoProcess {
         self.follow(first_lookup, uses, &mut opens);
         self.open_cuda(import, &mut opens);
         self.add_others(self.simulation.lookups().get(first_lookup..).unwrap_or_default(), &mut opens);
-        // Use a copy to keep these libraries from affecting other lookups.
+        // These libraries must not affect other lookups.
         let mut apart = self.simulation.fork();
         for file in kind.linux.also_opens.iter().flat_map(|pattern| matching(dir, pattern)) {
             apart.open_file(&file, 0);
@@ -260,7 +254,6 @@ impl Process for LdSoProcess {
     }
 }
 
-/// Returns whether a CUDA or cuDNN library was not found.
 fn is_missing(lookup: &Lookup) -> bool {
     is_of_cuda(&lookup.name) && !is_of_driver(&lookup.name) && !matches!(lookup.resolution, Resolution::Found { .. })
 }

@@ -1,5 +1,5 @@
-//! Opens the libraries that a framework's Python code opens by path before the framework's own libraries. Ignores
-//! errors, like that code.
+//! Opens the libraries that a framework's Python code opens by path before the framework's own, ignoring errors like
+//! it.
 
 use cudnn_probe::facts::{self, PathFacts};
 use std::collections::{HashSet, VecDeque};
@@ -14,12 +14,11 @@ use crate::framework::kind::{FirstWheel, Release, ToolkitOrWheel, Wheel, release
 use crate::opens::outcome::SearchRule;
 use crate::opens::process::Import;
 
-/// The maximum number of entries to examine in a toolkit's directory, and of directories below it.
+/// The maximum numbers of entries and directories to examine below a toolkit.
 const MAX_ENTRIES: usize = 1 << 15;
 const MAX_DIRS: usize = 1 << 13;
 
-/// Simulates the Python code of this release. Returns the searched directories that contain more files than were
-/// examined.
+/// Simulates the Python code of this release. Returns directories that have more files than were examined.
 pub(super) fn run(process: &mut LdSoProcess, import: &Import) -> Vec<PathBuf> {
     let Import { kind, version, dir, .. } = import;
     let (code, cuda) = (&kind.opens_first, import.cuda_major());
@@ -53,8 +52,7 @@ pub(super) fn run(process: &mut LdSoProcess, import: &Import) -> Vec<PathBuf> {
     half_searched
 }
 
-/// Opens each library from the first import directory that contains it: `nvidia/LIB/lib`, `nvidia/cuMAJOR/lib`,
-/// `LIB/lib`.
+/// Opens each library from the first import directory with it: `nvidia/LIB/lib`, `nvidia/cuMAJOR/lib`, `LIB/lib`.
 fn open_wheels(process: &mut LdSoProcess, libraries: &[Wheel], cuda: Option<u32>) {
     for (module, start) in libraries {
         let pattern = format!("lib/{start}*");
@@ -90,7 +88,7 @@ fn ends_in_digit(file: &Path) -> bool {
     file.as_os_str().as_encoded_bytes().last().is_some_and(u8::is_ascii_digit)
 }
 
-/// Simulates Transformer Engine's search. Adds directories that were searched only in part to `half_searched`.
+/// Simulates Transformer Engine's search. Adds directories that were only partly searched to `half_searched`.
 fn open_toolkit_or_wheel(
     process: &mut LdSoProcess,
     dir: &Path,
@@ -120,13 +118,13 @@ fn open_toolkit_or_wheel(
     }
 }
 
-/// Returns the files `libcudnn.so*` below a directory in alphabetical order, and whether everything was examined. Like
-/// Python's `glob`, follows links to directories and skips names that begin with a dot. The search is breadth-first, so
-/// that the limits cut off the deepest directories.
+/// Returns the files `libcudnn.so*` below a directory in alphabetical order, and whether all directories were examined.
+/// Like Python's `glob`, follows links and skips hidden names. The search is breadth-first, so that limits cut off the
+/// deepest directories.
 fn shims_below(root: &Path) -> (Vec<PathBuf>, bool) {
     let (mut files, mut is_complete) = (Vec::new(), true);
     let mut dirs = VecDeque::from([root.to_owned()]);
-    // A link may lead to a parent directory. Comparing resolved paths would be slow in deep directories.
+    // A link may lead to a parent directory. Resolving paths would be slow in deep directories.
     let mut known: HashSet<FileIdentity> = FileIdentity::of(root).into_iter().collect();
     let mut entries = 0;
     while let Some(dir) = dirs.pop_front() {
