@@ -48,7 +48,6 @@ impl RunnableFramework {
         module
     }
 
-    /// Returns the name of the package with CUDA support.
     pub(crate) fn wheel(self) -> &'static str {
         let [.., wheel] = self.facts();
         wheel

@@ -1,5 +1,5 @@
-//! Formats shell lines for pasting, quoted by the rules of cudnn-probe. On Windows they are for PowerShell, unless
-//! the user selects another shell for `env`.
+//! Formats shell lines for pasting, quoted by the rules of cudnn-probe. On Windows they are for PowerShell, unless the
+//! user selects another shell for `env`.
 
 use cudnn_cli::programs::doctor;
 use cudnn_cli::quoting::quoted;
@@ -25,7 +25,7 @@ pub fn command_for_environment(root: &Path) -> String {
 /// Returns the line that makes a shell use the cuDNN in this directory.
 ///
 /// # Errors
-/// What to do instead, because the loader's search path cannot contain the directory.
+/// The loader's search path cannot contain the directory. The error is advice.
 pub fn use_dir(dir: &Path) -> Result<String, String> {
     check_searchable(dir)?;
     let (doctor, dir) = (doctor(), quoted_path(dir));
@@ -35,7 +35,6 @@ pub fn use_dir(dir: &Path) -> Result<String, String> {
     })
 }
 
-/// Returns the line that removes entries from a list variable.
 pub(crate) fn without_entries(name: &str, entries: &[OsString]) -> String {
     match kept_entries(name, &facts::variable(name).unwrap_or_default(), entries) {
         kept if kept.is_empty() => unset_variable(name),
@@ -63,7 +62,6 @@ pub fn split_list(name: &str, value: &OsStr) -> Vec<OsString> {
     }
 }
 
-/// Returns the elements of the search path, including empty ones.
 pub(crate) fn split_search_path(value: &OsStr) -> Vec<OsString> {
     if IS_WINDOWS {
         return std::env::split_paths(value).map(OsString::from).collect();

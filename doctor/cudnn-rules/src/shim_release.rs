@@ -1,5 +1,5 @@
-//! Determines the possible releases of NVIDIA's shim, `libcudnn.so.9`. The file contains no version. However, newer
-//! releases only add functions, so the exported functions indicate a range of releases.
+//! Determines the possible releases of NVIDIA's shim, `libcudnn.so.9`, which contains no version. Newer releases only
+//! add functions, so that the exported functions indicate a range of releases.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Names system-specific terms, such as the library loader, for use in messages.
+//! Provides system-specific terms, such as the library loader, for use in messages.
 
 use cudnn_probe::Os;
 
@@ -17,15 +17,12 @@ pub const LOADERS: &str = choose("ld.so's", "Windows'");
 /// The function that opens a library by name.
 pub const OPEN: &str = choose("dlopen", "LoadLibrary");
 
-/// The name of the driver's library.
 pub(crate) const DRIVER: &str = choose("libcuda.so.1", "nvcuda.dll");
 /// The name of NVML.
 pub const NVML: &str = choose("libnvidia-ml.so.1", "nvml.dll");
 
-/// The Python executable.
 pub(crate) const PYTHON: &str = choose("python3", "python.exe");
 
-/// The prefix of cuDNN's library names.
 pub(crate) const CUDNN_PREFIX: &str = choose("libcudnn", "cudnn");
 
 /// The prefixes of NVIDIA's library names, with the products they belong to.
@@ -83,7 +80,6 @@ pub fn cuda_major_in(version: &str) -> Option<u32> {
     if IS_WINDOWS { number.get(..2)?.parse().ok() } else { number.parse().ok() }
 }
 
-/// Normalizes a name for comparison on this system.
 fn as_compared(name: &str) -> String {
     if IS_WINDOWS { name.to_ascii_lowercase() } else { name.to_owned() }
 }

@@ -1,5 +1,5 @@
-//! Recognizes a library that a release opens although none of its packages contains it. ld.so may then find the one of
-//! another installation.
+//! Recognizes a library that a release opens although its packages lack it, so that ld.so may find another
+//! installation's.
 
 use cudnn_cli::escape::Printable;
 use std::path::Path;
@@ -13,7 +13,6 @@ use crate::context::Context;
 use crate::cudnn_file;
 use crate::remedy::Remedy;
 
-/// A missing library that this release opens.
 pub(super) struct AbsentLibrary {
     release: Version,
     library: Library,
@@ -22,25 +21,23 @@ pub(super) struct AbsentLibrary {
 }
 
 impl AbsentLibrary {
-    /// Returns the library if it is missing from this release.
+    /// Returns the library if this release opens but does not include it.
     pub(super) fn of(release: Version, name: &str) -> Option<AbsentLibrary> {
         let library = cudnn_file::library(name).filter(|library| opens_library(release, *library))?;
         let since = LIBRARY_SINCE.iter().find(|(other, _)| *other == library)?.1;
         (!has_library(release, library)).then_some(AbsentLibrary { release, library, since })
     }
 
-    /// Explains why ld.so finds this file.
     pub(super) fn reason(&self, file: &Path) -> String {
         let AbsentLibrary { release, library, .. } = self;
         format!("cuDNN {release} opens {library}, which its packages lack, so that ld.so finds {}", file.printable())
     }
 
-    /// Suggests what to do without knowing who installed the cuDNN.
+    /// Suggests a fix that works for every installer.
     pub(super) fn advice(&self, file: &Path) -> Remedy {
         Remedy::new(format!("install cuDNN {} or newer, or remove {}", self.since, file.printable()))
     }
 
-    /// Installs a release that contains the library in place of the one in this report.
     pub(super) fn upgrade(&self, file: &Path, report: &InstallationReport, context: &Context) -> Remedy {
         let wanted = Wanted { minimum: Some(self.since), ..Wanted::default() };
         match remedies::upgrade_to_requirement(report, &wanted, &[], context) {

@@ -1,5 +1,4 @@
-//! Checks a program that needs a different major of cuDNN (C018). For these, the doctor reads little more than the
-//! version.
+//! Checks a program that needs a different major of cuDNN (C018), of which the doctor only knows the basics.
 
 use cudnn_cli::command::Command;
 use cudnn_cli::escape::Printable;
@@ -68,7 +67,6 @@ pub(super) fn finding(requested: &Requested, context: &Context) -> Option<Findin
     Some(finding.note(limit).notes(installed_as).remedy(remedy))
 }
 
-/// Returns whether the system's loader finds this installation.
 fn is_searched(installed: &Installed) -> bool {
     installed.found_via.iter().any(|candidate| {
         matches!(
@@ -94,8 +92,7 @@ fn install(wanted: Version, cuda_major: Option<u32>, installed: Option<&Installe
     )
 }
 
-/// Explains why ld.so cannot load the libraries in this directory: files that are not libraries, missing libraries, and
-/// missing dependencies.
+/// Explains why ld.so cannot load the libraries in this directory.
 fn problems(dir: &Path, major: u32, context: &Context) -> Vec<String> {
     if Os::HOST != Os::Linux {
         return Vec::new();

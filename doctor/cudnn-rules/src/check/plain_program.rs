@@ -22,7 +22,6 @@ pub(super) fn find(name: &str, context: &Context) -> Option<FoundLibrary> {
     }
 }
 
-/// Returns the file that Windows finds.
 pub(super) fn find_dll(name: &str, facts: &dll_search::ProcessFacts) -> Option<FoundLibrary> {
     use dll_search::Resolution;
     let mut simulation = dll_search::Simulation::new(facts.clone());
@@ -35,7 +34,6 @@ pub(super) fn find_dll(name: &str, facts: &dll_search::ProcessFacts) -> Option<F
     }
 }
 
-/// Returns the file that ld.so finds for the simulated program or library.
 pub(super) fn find_in(simulation: &mut Simulation, name: &str) -> Option<FoundLibrary> {
     match open(simulation, name).first()?.resolution {
         ld_so::Resolution::Found { ref path, ref rule } | ld_so::Resolution::Unusable { ref path, ref rule, .. } => {
@@ -59,7 +57,6 @@ pub(super) fn plain_program(host: &Host, files: &KnownFiles) -> Option<Simulatio
     programs.find_map(|program| Simulation::with_files(&program, host, files).ok())
 }
 
-/// Returns whether both paths lead to the same directory.
 pub(super) fn is_same(a: &Path, b: &Path) -> bool {
     match (cudnn_probe::canonicalize(a), cudnn_probe::canonicalize(b)) {
         (Ok(a), Ok(b)) => a == b,

@@ -46,7 +46,6 @@ pub(super) fn findings(
     findings
 }
 
-/// Returns the minimum cuDNN 9 release that the program can use.
 fn minimum(requested: &Requested) -> Option<Version> {
     requested.minimum.filter(|minimum| minimum.major == CUDNN_MAJOR)
 }
@@ -58,7 +57,6 @@ fn requirements(minimum: Option<Version>, cuda_major: Option<u32>) -> Requiremen
     requirements
 }
 
-/// Suggests another installation that meets all requirements, or the commands that install one.
 fn fix(
     requested: &Requested,
     functions: &[Function],
@@ -89,8 +87,7 @@ fn fix(
 fn unmet(errors: &[ProbeError], report: &InstallationReport) -> Option<Finding> {
     let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
     let message = format!("the installation in {} {}", report.dir.printable(), errors.join(", and "));
-    // If several packages own the files, the last one installed has overwritten the others, and it is unknown which one
-    // that was.
+    // List all owners, because it is unknown whose files were installed last.
     let packages = report.package.iter().chain(&report.other_packages);
     let notes = packages.map(|package| format!("installed as {package}, in {}", package.root.printable()));
     (!errors.is_empty()).then(|| Finding::new(REQUIREMENT, message).notes(notes))
@@ -110,8 +107,8 @@ fn lacks(function: Function, report: &InstallationReport) -> Option<Finding> {
     Some(Finding::new(LACKS_FUNCTION, message).note(note))
 }
 
-/// C019: the program calls functions of libraries that are missing from this cuDNN. Functions added in a later release
-/// are already reported (C083).
+/// C019: the program calls functions of libraries that this cuDNN does not include. C083 reports functions of later
+/// releases.
 fn lacks_called(program: &Path, called: &[Call], report: &InstallationReport) -> Option<Finding> {
     let version = report.version?;
     let is_lacking =

@@ -1,6 +1,5 @@
-//! Chooses the cuDNN wheel that suits an environment on this machine.
-//!
-//! Every command that installs cuDNN or a framework uses this choice, so that no command reverts another.
+//! Chooses the cuDNN wheel that suits an environment on this machine. Commands that install cuDNN or a framework use
+//! this choice, so that none reverts another.
 
 use cudnn_frameworks::releases::{self, Fact};
 use cudnn_frameworks::{Framework, allows};
@@ -22,21 +21,16 @@ pub(crate) struct WheelChoice {
 }
 
 impl WheelChoice {
-    /// `nvidia-cudnn-cu12`.
     pub(crate) fn wheel(&self) -> String {
         Component::Cudnn.wheel(self.cuda_major)
     }
 
-    /// Returns whether the requirement allows this version.
     pub(crate) fn allows(&self, version: &str) -> bool {
         allows(&self.requirement, version)
     }
 }
 
-/// Returns the wheel that suits all frameworks of an environment.
-///
-/// # Errors
-/// Explains why no wheel suits them, and how to fix it.
+/// Returns the wheel that suits all frameworks of an environment, or explains how to resolve their conflict.
 pub(crate) fn choose_wheel<'a>(
     frameworks: impl IntoIterator<Item = &'a Framework>,
     machine: &Machine,
@@ -48,10 +42,7 @@ pub(crate) fn choose_wheel<'a>(
     choose(&demands, &machine.gpus, default)
 }
 
-/// Returns the wheel for this CUDA, or the one that suits the machine.
-///
-/// # Errors
-/// Explains why no wheel suits the GPUs.
+/// Returns the wheel for this CUDA, or the one that suits the machine. Explains why if no wheel suits the GPUs.
 pub(crate) fn choose_wheel_for(cuda_major: Option<u32>, machine: &Machine) -> Result<WheelChoice, String> {
     cuda_major.map_or_else(|| choose_wheel([], machine), |cuda_major| choose(&[], &machine.gpus, cuda_major))
 }
@@ -176,7 +167,6 @@ mod tests {
             (vec![bounded(), torch()], none, Err("no cuDNN suits both torch")),
             (vec![torch(), for_13()], none, Err("torch is built for CUDA 12 and ORT for CUDA 13")),
             (vec![for_13(), torch()], none, Err("ORT is built for CUDA 13 and torch for CUDA 12")),
-            // Frameworks for cuDNN 8 get cuDNN 8.
             (vec![old()], none, Ok("nvidia-cudnn-cu12==8.9.2.26")),
             (vec![old(), optional()], &old_gpu, Ok("nvidia-cudnn-cu12==8.9.2.26")),
             (vec![optional(), torch()], none, Ok("nvidia-cudnn-cu12==9.10.2.21")),

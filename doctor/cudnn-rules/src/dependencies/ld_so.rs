@@ -14,7 +14,7 @@ use crate::cudnn_file;
 use crate::system::product;
 
 /// Lists every library of cuDNN and CUDA, and every unresolved name, once. Linked names come before names opened with
-/// dlopen. A library is listed twice if its file depends on which function the program calls first.
+/// dlopen. A library is listed twice if the program's first call determines which file ld.so finds.
 pub(crate) fn dependencies(mut simulation: Simulation) -> Vec<Dependency> {
     let file = simulation.objects().first().map(|object| &object.path);
     let mut dependencies = Vec::from_iter(file.and_then(|file| Dependency::itself(file, "by its path".into())));
@@ -41,8 +41,7 @@ fn add_new<'a>(all: &mut Vec<Dependency>, opener: Option<Library>, steps: impl I
 }
 
 /// Lists the files that are loaded instead if a program's first call is into a library linked to graph. ld.so then
-/// resolves graph for that library instead of for the shim, and an RPATH of the shim does not apply if the library has
-/// a RUNPATH.
+/// resolves graph for that library instead of for the shim, and ignores the shim's RPATH if the library has a RUNPATH.
 fn other_orders(start: &Simulation, known: &[Dependency]) -> Vec<Dependency> {
     let Some(shim) = start.loaded(Library::Shim.file_name()) else { return Vec::new() };
     let version = known.iter().find(|dependency| dependency.name == Library::Graph.file_name());
@@ -89,7 +88,7 @@ fn file_of(step: &Lookup) -> Option<PathBuf> {
     }
 }
 
-/// Describes the rule. Files in rules are shortened, because their full paths are already listed.
+/// Describes the rule, with the names of files whose paths are already listed.
 fn rule_text(rule: &Rule) -> String {
     match rule {
         Rule::Rpath(file) => format!("RPATH of {}", name_of(file)),
@@ -107,7 +106,7 @@ fn simulate_dlopens(simulation: &mut Simulation, dependencies: &mut Vec<Dependen
     for (opener, opened) in [(Library::Shim, &BY_SHIM[..]), (Library::Graph, Library::OPENED_BY_GRAPH)] {
         let Some(from) = simulation.loaded(opener.file_name()) else { continue };
         let Some(file) = simulation.objects().get(from).map(|object| object.path.clone()) else { continue };
-        // The drop-in does not use ld.so's search. It loads the installation that the loader selects.
+        // The drop-in loads the installation that the loader selects, without ld.so's search.
         if cudnn_file::is_drop_in(&file) {
             continue;
         }

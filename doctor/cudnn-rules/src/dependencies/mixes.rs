@@ -37,7 +37,7 @@ pub fn problems(dependencies: &[Dependency]) -> Vec<String> {
     dependencies.iter().filter_map(sentence).chain(mix).collect()
 }
 
-/// Reports a library without a version number that needs symbols missing from the libraries it would be loaded with.
+/// Reports a library without a version number that needs symbols missing from the other libraries.
 fn symbol_mix(dependencies: &[Dependency]) -> Option<String> {
     let file_of = |library: Library| {
         let is_it = |dependency: &&Dependency| cudnn_file::library(&dependency.name) == Some(library);
@@ -72,7 +72,6 @@ pub(crate) const OLDER_SHIM: &str = "a shim of an older release works with newer
 
 /// A mismatch between cuDNN files.
 pub(crate) struct Mix {
-    /// `two releases would be mixed: ..`
     pub(crate) message: String,
     /// The library that does not match graph.
     pub(crate) name: String,
@@ -96,15 +95,13 @@ pub(crate) fn mixes(dependencies: &[Dependency]) -> Vec<Mix> {
     parts.iter().filter_map(|part| part.mix_with(graph, cuda)).collect()
 }
 
-/// A cuDNN file among the dependencies.
 struct Part<'a> {
     name: &'a str,
     library: Library,
     file: &'a Path,
     /// The canonical directory of the file.
     dir: PathBuf,
-    /// The release read from the file or, if it has no version number, the release of the graph library in the same
-    /// directory.
+    /// The release of the file or, if it has no version number, of the graph library in the same directory.
     release: Option<Version>,
     cuda_major: Option<u32>,
     cuda_at_most: Option<u32>,

@@ -14,7 +14,6 @@ use super::{KEPT, LAYERS};
 use crate::cudnn_file::{is_drop_in, is_drop_in_named, sha256};
 use crate::shim_release;
 
-/// The baseline release. Later releases include all of these functions.
 const FIRST: Version = Version::new(9, 0, 0);
 
 /// The drop-in's view of a cuDNN directory.
@@ -71,7 +70,7 @@ pub enum Shim {
     Nvidia,
     /// This project's drop-in.
     DropIn,
-    /// Any other file, with the reason as a clause after its name.
+    /// Any other file, with the reason as a predicate.
     Other(String),
 }
 
@@ -82,7 +81,7 @@ pub enum BackupState {
     Missing,
     /// NVIDIA's shim of the installed release.
     OfThisRelease,
-    /// Any other file, with the reason as a clause after its name.
+    /// Any other file, with the reason as a predicate.
     Stale(String),
 }
 
@@ -166,7 +165,7 @@ pub fn shared_package(report: &InstallationReport) -> Option<&Package> {
     report.package.as_ref().filter(|package| matches!(package.installer, Installer::Dpkg | Installer::Rpm))
 }
 
-/// Explains as a clause after the name why this file is not NVIDIA's shim of the installed release.
+/// Explains as a predicate why this file is not NVIDIA's shim of the installed release.
 fn fault(file: &Path, report: Option<&InstallationReport>) -> Option<String> {
     let identity = match identify_any(file, Library::Shim) {
         Ok(identity) => identity,

@@ -26,7 +26,6 @@ use crate::remedy::{Action, Remedy};
 /// directories.
 const VARIABLES: [(&str, &str); 2] = [("LD_LIBRARY_PATH", ""), ("PYTHONPATH", "nvidia/cudnn/lib")];
 
-/// A run, with details about the framework's installation.
 pub(super) struct Helper<'a> {
     pub(super) run: &'a Run,
     pub(super) python: &'a Python,
@@ -84,7 +83,6 @@ impl Helper<'_> {
         }
     }
 
-    /// Starts a change of this Python's packages.
     fn change(&self) -> PackageChange {
         PackageChange::of(self.python.site())
     }
@@ -101,10 +99,8 @@ impl Helper<'_> {
         }
     }
 
-    /// Returns pip requirements for the framework and for the cuDNN that other frameworks need.
-    ///
-    /// # Errors
-    /// The reason why no build of the framework fits the others, with advice.
+    /// Returns pip requirements for the framework and for the cuDNN that other frameworks need, or explains why no
+    /// build of the framework fits the others.
     fn requirements(&self) -> Result<Vec<String>, String> {
         let Helper { run: Run { framework, .. }, python, context, machine } = self;
         let depth = Depth { kernels: false, unlisted: false, metadata: false };
@@ -132,8 +128,7 @@ impl Helper<'_> {
         Environment::from_python(&self.python.program, &self.python.root, &self.context.host)
     }
 
-    /// Installs the CUDA build. Packages with different names but equal files overwrite each other, so the old one is
-    /// removed first.
+    /// Installs the CUDA build. The CPU build is removed first if the packages own the same files.
     fn with_cuda(&self) -> Remedy {
         let framework = self.run.framework;
         let (name, package, cpu) = (framework.name(), framework.package(12), framework.cpu_package());
@@ -157,7 +152,6 @@ impl Helper<'_> {
         remedy
     }
 
-    /// Returns the help for a library that ld.so cannot find.
     fn missing_library(&self, library: &str) -> Remedy {
         let Helper { run, python, context, machine } = self;
         let name = run.framework.name();
@@ -224,8 +218,7 @@ impl Helper<'_> {
         })
     }
 
-    /// Returns the installation that provided the loaded shim or graph library. The framework's own environment is
-    /// preferred.
+    /// Returns the installation with the loaded shim or graph library, preferably in the framework's own environment.
     fn loaded_installation(&self) -> Option<InstallationReport> {
         let is_main = |file: &&Path| {
             let name = file.file_name().unwrap_or_default().to_string_lossy();
@@ -243,8 +236,7 @@ impl Helper<'_> {
     }
 }
 
-/// Returns the requirement for a build with this CUDA major. It names a package, or limits the version to releases
-/// before the switch to a newer CUDA.
+/// Returns the requirement for a build with this CUDA major: a package, or releases before the switch to a newer CUDA.
 fn build_for(framework: RunnableFramework, cuda_major: u32) -> Option<String> {
     let package = framework.package(cuda_major);
     if framework == RunnableFramework::Jax {

@@ -1,5 +1,4 @@
-//! Reports the first cause of a failure when a child process ran a framework with the Python of its environment. Static
-//! checks of a framework's files are in other modules.
+//! Reports the first cause of a failure when a child process ran a framework with the Python of its environment.
 
 mod cause;
 mod finding;
@@ -33,7 +32,6 @@ const MAX_MESSAGES: usize = 1000;
 /// The run of one framework.
 pub struct Run {
     framework: RunnableFramework,
-    /// The interpreter, if one was found.
     python: Option<PathBuf>,
     /// The framework's version, with the package that provides it.
     version: Option<String>,
@@ -97,7 +95,6 @@ impl Run {
         run
     }
 
-    /// Runs the framework. Returns a finding if it failed or could not be started.
     fn start(
         &mut self,
         context: &Context,
@@ -134,7 +131,6 @@ impl Run {
         Some(in_project(finding, framework, context))
     }
 
-    /// Processes the child's messages.
     fn read(&mut self, ended: &Ended) {
         for message in ended.messages.iter().take(MAX_MESSAGES) {
             let value = |key: &str| message.get(key).and_then(Value::as_str).map(str::to_owned);

@@ -9,7 +9,7 @@ use std::path::Path;
 use super::dirs::entries;
 use super::requirement::package_name;
 
-/// Returns an apt-get command with `-y`; without it, apt-get would read the next pasted line as the answer to its
+/// Returns an apt-get command with `-y`. Otherwise, apt-get would read the next pasted line as the answer to its
 /// prompt.
 pub(super) fn apt_get(action: &str) -> Command {
     Command::new("apt-get", [action, "-y"])
@@ -27,12 +27,11 @@ pub(super) fn held(name: &str) -> Option<String> {
     package.version.filter(|_| package.is_held).map(|version| format!("{name}={version}"))
 }
 
-/// Returns the command that holds packages again. None if there are none.
+/// Returns the command that holds packages again, if there are any.
 pub fn hold(names: &[String]) -> Option<Command> {
     (!names.is_empty()).then(|| Command::new("apt-mark", ["hold"]).and(names))
 }
 
-/// Returns the command that lists all packages.
 pub(super) fn list() -> Command {
     Command::new("dpkg-query", ["--show", "--showformat", "${Package}=${Version}\n"])
 }
@@ -42,12 +41,12 @@ pub fn restore(packages: &[String]) -> Command {
     apt_get("install").and(["--allow-downgrades"]).and(packages)
 }
 
-/// Returns the command that installs what Debian's Python needs for environments with pip, if this system uses apt-get.
+/// Returns the command that installs the packages that Debian's Python needs to create environments with pip.
 pub(super) fn python_tools() -> Option<Command> {
     install("python3-venv")
 }
 
-/// Returns the command that installs pip for Debian's Python, if this system uses apt-get.
+/// Returns the command that installs pip for Debian's Python.
 pub(super) fn python_pip() -> Option<Command> {
     install("python3-pip")
 }

@@ -34,7 +34,7 @@ pub enum Site {
         dir: PathBuf,
         /// The pip that fills it.
         pip: Pip,
-        /// The options besides the directory.
+        /// The options except for the directory.
         options: Vec<&'static str>,
     },
     /// A new virtual environment, created with `program`.
@@ -53,7 +53,7 @@ pub enum Site {
 /// The pip that fills a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pip {
-    /// Any pip. Only for NVIDIA's wheels, which work with every Python, because the directory's Python is unknown.
+    /// Any pip, because the directory's Python is unknown. Only for NVIDIA's wheels, which work with every Python.
     Any,
     /// The pip of the environment at this root.
     Environment(PathBuf),
@@ -62,7 +62,7 @@ pub enum Pip {
 }
 
 impl Site {
-    /// Returns the directory whose owner may change the packages. `None` if it is unknown or the system's.
+    /// Returns the directory whose owner may change the packages, unless it is unknown or the system's.
     pub fn dir(&self) -> Option<&Path> {
         match self {
             Site::Environment(root) | Site::Interpreter { root, .. } | Site::Conda(root) => Some(root),
@@ -88,8 +88,7 @@ impl Site {
         }
     }
 
-    /// Combines two sites with the same directory and the same installer; their options are merged. `None` if they
-    /// differ.
+    /// Combines two sites with the same directory and installer, including their options.
     pub(crate) fn merged_with(&self, other: &Site) -> Option<Site> {
         match (self, other) {
             _ if self == other => Some(self.clone()),
@@ -110,7 +109,6 @@ impl Site {
         }
     }
 
-    /// Returns the version of a wheel in pip's records for this site.
     pub(crate) fn recorded_version(&self, wheel: &str) -> Option<String> {
         recorded_version(self.package_dirs(), wheel)
     }
@@ -119,7 +117,7 @@ impl Site {
 /// The packages to remove and to install in one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackageChange {
-    /// Where the packages are.
+    /// The place of the packages.
     pub site: Site,
     /// Packages to remove. A package with two records is listed twice.
     pub remove: Vec<String>,
@@ -147,12 +145,11 @@ impl PackageChange {
         self
     }
 
-    /// Returns whether the same packages are there afterwards.
     pub(crate) fn only_reinstalls(&self) -> bool {
         self.remove.is_empty() && self.install.is_empty() && !self.with_dependencies
     }
 
-    /// Adds requirements to install again.
+    /// Adds requirements to reinstall.
     pub fn reinstall(mut self, requirements: impl IntoIterator<Item = String>) -> Self {
         self.reinstall.extend(requirements);
         self
@@ -164,13 +161,13 @@ impl PackageChange {
         self
     }
 
-    /// Returns the requirements of the packages that the change installs, whether for the first time or again.
+    /// Returns the requirements of packages that the change installs or reinstalls.
     pub(super) fn installed(&self) -> impl Iterator<Item = &String> {
         self.install.iter().chain(&self.reinstall)
     }
 
-    /// Returns whether the change may install files in this directory of NVIDIA's wheels: `nvidia`, a directory in it, or the
-    /// `lib` of one. Other packages may depend on any wheel.
+    /// Returns whether the change may install files in this directory of NVIDIA's wheels: `nvidia`, a directory in it,
+    /// or the `lib` of one. Other packages may depend on any wheel.
     pub(crate) fn may_fill(&self, dir: &Path) -> bool {
         let dir = if dir.ends_with("lib") { dir.parent().unwrap_or(dir) } else { dir };
         let part = dir.file_name().and_then(OsStr::to_str).unwrap_or_default();
@@ -184,8 +181,8 @@ impl PackageChange {
             && (part == "nvidia" || self.installed().any(is_of) || required.into_iter().any(|one| is_of(&one)))
     }
 
-    /// Returns the link, as a clause, because of which an installer would fail, or leave files of the packages that it
-    /// replaces: pip removes none out of an environment.
+    /// Describes a link as a clause, if it makes the installer fail or leave files of replaced packages. pip removes no
+    /// files outside an environment.
     pub fn refused_link(&self) -> Option<String> {
         let dirs = self.site.package_dirs();
         if let Some(lost) = dirs.iter().find(|dir| dir.is_link() && !dir.target_exists()) {
@@ -196,12 +193,11 @@ impl PackageChange {
         self.site.dir().filter(|_| replaces).and_then(|root| link_out_of(root, &dirs))
     }
 
-    /// Returns whether the change installs a package.
     pub(crate) fn installs_any(&self) -> bool {
         self.installed().next().is_some()
     }
 
-    /// Returns the packages that are installed together with what they require.
+    /// Returns the packages that are installed together with their requirements.
     pub(super) fn with_requirements(&self) -> impl Iterator<Item = &String> {
         let is_apart = matches!(&self.site, Site::Directory { options, .. } if options.contains(&"--no-deps"));
         let again = self.reinstall.iter().filter(|_| self.with_dependencies);

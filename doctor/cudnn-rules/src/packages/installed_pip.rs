@@ -1,5 +1,5 @@
-//! Finds the pip that a Python has, or what installs it. All commands that start pip come from here, so that no command
-//! uses a pip that is missing.
+//! Finds the pip of a Python, or the commands that install it. All commands that start pip come from here, so that no
+//! command uses a missing pip.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use super::environment::{
 };
 use super::pip_options::redirecting_variables;
 
-/// Starts pip with a Python that ignores the user's packages. `-I` also excludes modules in the working directory.
+/// Starts pip with a Python that ignores the user's packages and modules in the working directory.
 const PIP: [&str; 3] = ["-I", "-m", "pip"];
 
 /// The directory of Debian's Pythons, for which apt-get installs pip.
@@ -35,7 +35,6 @@ impl Interpreter {
         Some(Interpreter { root: root_of(&program)?.to_owned(), program })
     }
 
-    /// Returns the Python of the environment at this root.
     pub(super) fn in_environment(root: &Path) -> Interpreter {
         Interpreter { program: python_in(root), root: root.to_owned() }
     }
@@ -48,7 +47,6 @@ impl Interpreter {
         version_name(&self.program, &self.root)
     }
 
-    /// Returns the directory of the user's packages, if this Python imports them.
     pub(super) fn user_site(&self) -> Option<PathBuf> {
         user_site(&self.version().filter(|_| self.imports_user_packages())?)
     }
@@ -63,7 +61,6 @@ impl Interpreter {
         site_packages(&self.root).chain(site_packages(&self.root.join("local"))).filter(is_of_python)
     }
 
-    /// Returns the directory of the installed pip.
     fn pip_dir(&self) -> Option<PathBuf> {
         let dirs = self.package_dirs().chain(self.user_site()).map(|dir| dir.join("pip"));
         { dirs }.find(|dir| dir.leads_to_dir())
@@ -83,8 +80,8 @@ impl Interpreter {
         self.pip_dir().is_some() || self.version().is_none() && has_pip(&self.root)
     }
 
-    /// Returns whether this Python includes ensurepip, which can install pip. On Debian, ensurepip works only in virtual
-    /// environments.
+    /// Returns whether this Python includes ensurepip, which can install pip. On Debian, ensurepip works only in
+    /// virtual environments.
     pub(super) fn has_ensurepip(&self) -> bool {
         let root = &self.root;
         let is_disabled = || self.is_of_debian() && root.join("lib/python3/dist-packages").leads_to_dir();
@@ -96,7 +93,6 @@ impl Interpreter {
         base.is_some_and(|base| self.has_ensurepip_of(&base))
     }
 
-    /// Returns whether the base Python at this root includes ensurepip for this version.
     fn has_ensurepip_of(&self, base: &Path) -> bool {
         let version = self.version();
         let of_base = |dir: PathBuf| match Os::HOST {
@@ -145,15 +141,14 @@ impl Interpreter {
         removal.into_iter().chain([ensure]).collect()
     }
 
-    /// Returns the commands that run pip, after those that install a missing one. `None` if there is none. `-I` would hide
-    /// the user's packages. For a Python that imports them, pip is run by path instead, which also avoids searching the
-    /// working directory.
+    /// Returns the commands that run pip, after those that install a missing pip. `-I` would hide the user's packages,
+    /// so a Python that imports them runs pip by path, which also excludes the working directory.
     pub(super) fn run_pip(&self, action: &str, arguments: Vec<OsString>) -> Option<Vec<Command>> {
         self.run(self.imports_user_packages(), action, arguments)
     }
 
-    /// Like [`Interpreter::run_pip`], for packages that are not this Python's: the user's packages do not matter, unless pip is
-    /// among them.
+    /// Like [`Interpreter::run_pip`], for packages of another Python. The user's packages only matter if pip is among
+    /// them.
     pub(super) fn run_pip_for_others(&self, action: &str, arguments: Vec<OsString>) -> Option<Vec<Command>> {
         let is_of_user = self.user_site().zip(self.pip_dir()).is_some_and(|(site, pip)| pip.starts_with(site));
         self.run(is_of_user, action, arguments)
@@ -169,14 +164,14 @@ impl Interpreter {
         Some(missing.into_iter().chain([pip]).collect())
     }
 
-    /// Returns the command that runs pip after another step has restored this Python with its pip, or another user has.
+    /// Returns the command that runs pip after another step or user has restored this Python with its pip.
     pub(super) fn run_restored_pip(&self, action: &str, arguments: Vec<OsString>) -> Command {
         start(&self.program, PIP, action, arguments)
     }
 }
 
-/// Returns the commands that create an environment with this Python, and run pip there. `None` if the environment would
-/// have no pip. A program without a directory is not on `PATH`.
+/// Returns the commands that create an environment with this Python, and run pip there. Returns `None` if the
+/// environment would have no pip. A program without a directory is not on `PATH`.
 pub(super) fn in_new_environment(dir: &Path, program: &Path, arguments: Vec<OsString>) -> Option<Vec<Command>> {
     let python = Interpreter::of(program.to_owned()).filter(|_| program.is_absolute());
     let has_venv = |python: &Interpreter| Os::HOST == Os::Windows || python.has_ensurepip_of(&python.root);
@@ -203,15 +198,14 @@ pub(super) fn lacks_venv(python: &Path) -> bool {
 /// The installation methods that a base Python (outside virtual environments) supports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BasePython {
-    /// pip may install packages into this Python.
+    /// Whether pip may install packages into this Python.
     pub(crate) takes_packages: bool,
-    /// pip is installed, so it can at least fill other directories.
+    /// Whether pip is installed, so that it can at least fill other directories.
     pub(crate) has_pip: bool,
-    /// ensurepip is available for new virtual environments.
+    /// Whether ensurepip is available for new virtual environments.
     pub(crate) has_ensurepip: bool,
 }
 
-/// Returns the installation methods that the Python at this root supports.
 pub(crate) fn base_python(root: &Path) -> BasePython {
     let python = Interpreter::in_environment(root);
     let (has_pip, has_ensurepip) = (python.has_pip(), python.has_ensurepip_of(root));
@@ -233,7 +227,6 @@ fn has_lost_pip(name: &str) -> bool {
     python_of_script(name).is_some_and(|python| !python.program.leads_to_file() || !python.has_pip())
 }
 
-/// Returns the Python of the pip on `PATH`. `None` if it is not known.
 pub(super) fn python_of_pip() -> Option<Interpreter> {
     python_of_script(on_path()?.program.to_str()?)
 }
@@ -248,7 +241,6 @@ fn is_named_python(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b"python")
 }
 
-/// Returns a command that starts pip with this Python and these options.
 fn start<W: Into<OsString>>(
     python: &Path,
     pip: impl IntoIterator<Item = W>,

@@ -21,8 +21,8 @@ use super::uv;
 const FRAMEWORKS: [&str; 7] =
     ["torch", "jax", "tensorflow", "onnxruntime", "ctranslate2", "nvidia-cudnn", "nvidia-cublas"];
 
-/// Returns whether these packages should be changed among the user's packages. This is the case if the user installed one of
-/// them before, or if only the user installed a framework and the packages are missing from the Python itself.
+/// Returns whether to change these packages among the user's packages: because the user installed one of them, or
+/// because only the user installed a framework and the Python itself lacks the packages.
 fn is_for_user(python: &Interpreter, names: &[String]) -> bool {
     let Some(site) = python.user_site() else { return false };
     let is_framework = |record: &str| FRAMEWORKS.iter().any(|framework| record.starts_with(framework));
@@ -31,12 +31,10 @@ fn is_for_user(python: &Interpreter, names: &[String]) -> bool {
     has_any(&site, names) || has_framework(&site) && !python.package_dirs().any(is_of_python)
 }
 
-/// Returns whether this directory contains a record of one of these packages.
 fn has_any(site: &Path, names: &[String]) -> bool {
     records(site).iter().any(|record| names.contains(&record.name))
 }
 
-/// Extracts the package names from pip's arguments.
 fn names(arguments: &[OsString]) -> Vec<String> {
     let words = arguments.iter().filter_map(|argument| argument.to_str());
     words.filter(|word| !word.starts_with('-')).map(|word| normalized(package_name(word))).collect()
@@ -44,12 +42,11 @@ fn names(arguments: &[OsString]) -> Vec<String> {
 
 /// Returns the commands that run pip for the environment at this root. They use the environment's Python, because the
 /// scripts in `bin` break with some paths. If the environment was created without pip, they use uv (if uv created it),
-/// ensurepip, or the pip on `PATH`. Some packages are installed outside the Python's own directories: the user's
-/// packages, and the packages of Debian's Python below `/usr/local`. For these, the commands use the Python that imports
-/// them.
+/// ensurepip, or the pip on `PATH`. The user's packages, and those of Debian's Python below `/usr/local`, are changed
+/// with the Python that imports them.
 ///
-/// Returns `None` if the directory is not an environment (`pip install --target` or `--prefix`), or if the Python was not
-/// found. A different Python's pip would change the wrong packages.
+/// Returns `None` if the directory is not an environment (`pip install --target` or `--prefix`), or if the Python was
+/// not found. A different Python's pip would change the wrong packages.
 pub(super) fn pip(root: &Path, action: &str, arguments: Vec<OsString>) -> Option<Vec<Command>> {
     let python = Some(Interpreter::in_environment(root)).filter(|_| root.leads_to_dir())?;
     let is_of_image = is_in_unpacked_image(&python.program);
@@ -72,8 +69,8 @@ pub(super) fn pip(root: &Path, action: &str, arguments: Vec<OsString>) -> Option
     }
 }
 
-/// Returns the commands that fill a directory with any pip: the pip on `PATH`, the pip of the Python on `PATH`, or a new
-/// one. `None` if there is none.
+/// Returns the commands that fill a directory with any pip: the pip on `PATH`, the pip of the Python on `PATH`, or a
+/// new one.
 pub(super) fn into_dir(arguments: Vec<OsString>) -> Option<Vec<Command>> {
     if let Some(pip) = on_path() {
         return Some(vec![without_variables(pip.and(["install"]).and(arguments))]);
@@ -86,12 +83,10 @@ pub(super) fn into_dir(arguments: Vec<OsString>) -> Option<Vec<Command>> {
     in_new_environment(&named_data_dir("cudnn-doctor-pip")?, &program.unwrap_or_else(|| "python3".into()), arguments)
 }
 
-/// Returns the commands that fill a directory with the pip of this Python.
 pub(super) fn into_dir_by(program: &Path, action: &str, arguments: Vec<OsString>) -> Option<Vec<Command>> {
     Interpreter::of(program.to_owned())?.run_pip_for_others(action, arguments)
 }
 
-/// Returns the commands that run pip with this Python.
 pub(super) fn with_python(python: &Interpreter, action: &str, arguments: Vec<OsString>) -> Option<Vec<Command>> {
     let root = &python.root;
     let has_place = arguments.iter().any(|argument| argument == "--target" || argument == "--prefix");
@@ -105,12 +100,10 @@ pub(super) fn with_python(python: &Interpreter, action: &str, arguments: Vec<OsS
     Some(commands.into_iter().chain(pip).collect())
 }
 
-/// Returns the option that lets pip change a Python managed by the distribution.
 fn managed_option(root: &Path) -> Option<OsString> {
     is_managed(root).then(|| "--break-system-packages".into())
 }
 
-/// Returns the Pythons on `PATH` that match this version (`python3.12`) and include pip.
 fn pythons_with_pip(version: OsString) -> impl Iterator<Item = Interpreter> {
     let named = if Os::HOST == Os::Windows { "python" } else { "python3" };
     let of_version = version.to_str().map(interpreters_on_path).into_iter().flatten();
@@ -125,7 +118,7 @@ fn pythons_with_pip(version: OsString) -> impl Iterator<Item = Interpreter> {
     of_version.filter_map(Interpreter::of).chain(others).filter(Interpreter::has_pip)
 }
 
-/// Returns a package directory below this root, preferably one that contains these packages.
+/// Returns a package directory below this root, preferably with these packages.
 fn package_dir(root: &Path, names: &[String]) -> Option<PathBuf> {
     let mut dirs: Vec<PathBuf> = site_packages(root).filter(|dir| dir.leads_to_dir()).collect();
     dirs.sort_by_key(|dir| !has_any(dir, names));
@@ -153,7 +146,6 @@ fn python_of_debian(root: &Path) -> Option<Interpreter> {
     is_executable(&program).then(|| Interpreter { program, root: base.to_owned() })
 }
 
-/// Returns the version of a wheel in pip's records in these directories.
 pub(super) fn recorded_version(dirs: impl IntoIterator<Item = PathBuf>, wheel: &str) -> Option<String> {
     dirs.into_iter().flat_map(|dir| records(&dir)).find(|record| record.name == wheel)?.version
 }

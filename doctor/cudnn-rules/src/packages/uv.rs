@@ -13,8 +13,8 @@ pub(crate) fn serves(root: &Path) -> bool {
     setting(root, "uv").is_some() && !has_pip(root) && is_on_path("uv")
 }
 
-/// Returns the uv command for a pip action. uv does not prompt. By default, it installs files as links to its cache: a file
-/// that is damaged in place is then damaged in the cache too, and would be installed again.
+/// Returns the uv command for a pip action. uv does not prompt. By default, it links files to its cache, so that a file
+/// damaged in place is damaged in the cache too.
 pub(super) fn pip(root: &Path, action: &str, arguments: Vec<OsString>) -> Vec<Command> {
     let options = if action == "install" { &["--link-mode", "copy", "--no-cache"][..] } else { &[] };
     let arguments = arguments.into_iter().filter(|argument| argument != "--yes");

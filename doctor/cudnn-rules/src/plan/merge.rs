@@ -16,11 +16,10 @@ pub(super) struct Merged {
     pub(super) action: Action,
     /// The indices of these remedies.
     pub(super) of: Vec<usize>,
-    /// Actions that run earlier and that this one may rely on.
+    /// Actions that run earlier and that this action may rely on.
     pub(super) after: Vec<Action>,
 }
 
-/// Merges these remedies, which are given with their indices.
 pub(super) fn merge(remedies: &[(usize, &Remedy)]) -> Vec<Merged> {
     let mut all: Vec<Merged> = Vec::new();
     for (index, remedy) in remedies {
@@ -50,7 +49,7 @@ fn add(all: &mut Vec<Merged>, mut action: Action, index: usize) {
 }
 
 /// Merges the first action into the second if they are equal or change the same place. Returns whether they were
-/// merged. Otherwise both are left unchanged. The remedies must not contradict each other.
+/// merged. The remedies must not contradict each other.
 fn merge_actions(one: &mut Action, other: &mut Action) -> bool {
     if one == other {
         return true;
@@ -80,7 +79,7 @@ fn merge_variables(one: &Variable, other: &Variable) -> Option<Variable> {
             let more = more.iter().filter(|other| !entries.contains(other));
             Variable::Without { name, entries: entries.iter().chain(more).cloned().collect() }
         }
-        // Pasting the line of one would restore the entries that the other removes.
+        // Pasting one line would otherwise restore the entries that the other removes.
         (Variable::Set { name, value }, Variable::Without { name: other, entries }) if name == other => {
             Variable::Set { name: name.clone(), value: shell::kept_entries(name, value, entries) }
         }
@@ -106,12 +105,11 @@ pub(super) fn contradict(one: &Remedy, other: &Remedy) -> bool {
     one.actions.iter().any(|one| other.actions.iter().any(|other| contradict(one, other)))
 }
 
-/// Returns whether both changes work in one directory, even if their installers differ.
 fn is_same_place(one: &PackageChange, other: &PackageChange) -> bool {
     one.site.merged_with(&other.site).is_some() || one.site.dir().is_some_and(|dir| other.site.dir() == Some(dir))
 }
 
-/// Returns whether the first action removes the directory that the second one uses, or the Python that it starts.
+/// Returns whether the first action removes the directory that the second action uses, or the Python that it starts.
 fn removes_place(removal: &Action, other: &Action) -> bool {
     let Action::Remove { paths, is_dir: true } = removal else { return false };
     let python = if let Action::Packages(change) = other { change.site.python_root() } else { None };
@@ -136,13 +134,12 @@ fn assignment(variable: &Variable) -> Option<(&str, Option<&OsStr>)> {
     }
 }
 
-/// Returns whether a remedy changes anything.
 pub(super) fn changes(remedy: &Remedy) -> bool {
     remedy.actions.iter().any(|action| !matches!(action, Action::Inspect(_)))
 }
 
-/// Returns the position in the plan. Permissions come first because installers need them. Shell lines come last
-/// because they may need installed packages.
+/// Returns the position in the plan. Permissions come first because installers need them. Shell lines come last because
+/// they may need installed packages.
 fn rank(action: &Action) -> u32 {
     match action {
         Action::Permit { .. } => 0,

@@ -1,5 +1,3 @@
-//! Creates requirements for tests of other modules.
-
 use super::*;
 
 /// Returns the requirement of a framework that accepts newer minor releases.

@@ -20,7 +20,7 @@ const MAX: usize = 8;
 /// C086: files are missing or damaged. A note if no import needs them.
 pub(super) fn damaged(context: &FrameworkContext<'_>) -> Option<Finding> {
     let framework = context.framework;
-    // Unreadable files are covered by C080, and two packages with the same files by C079.
+    // C080 reports unreadable files, and C079 two packages with the same files.
     if context.is_closed() || other_build(framework, context.survey).is_some() {
         return None;
     }
@@ -61,10 +61,9 @@ pub(super) fn damaged(context: &FrameworkContext<'_>) -> Option<Finding> {
     Some(finding.remedy(remedy))
 }
 
-/// The problems that break the import of a framework.
 struct Problems {
     problems: Vec<String>,
-    /// The missing libraries that belong to the system. They are among the problems.
+    /// The missing system libraries among the problems.
     of_system: Vec<String>,
 }
 
@@ -92,8 +91,8 @@ impl Problems {
     }
 }
 
-/// Returns whether a missing library belongs to the package: the record lists it, or the name contains the hash that
-/// wheel tools add to copies.
+/// Returns whether a missing library belongs to the package, because the record lists it or because its name has the
+/// hash that wheel tools add to copies.
 fn is_of_package(missing_libraries: &MissingLibrary, framework: &Framework) -> bool {
     let is_hash = |text: &str| text.len() >= 8 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let stem = missing_libraries.name.split(".so").next().unwrap_or_default();
@@ -102,12 +101,12 @@ fn is_of_package(missing_libraries: &MissingLibrary, framework: &Framework) -> b
         || framework.missing_files.others.iter().chain(&framework.missing_files.necessary).any(is_it)
 }
 
-/// C079: a build without CUDA, on a machine with a GPU or in place of a build with CUDA.
+/// C079: a build without CUDA on a machine with a GPU, or in place of a build with CUDA.
 pub(super) fn cpu_only(context: &FrameworkContext<'_>) -> Option<Finding> {
     let (framework, name) = (context.framework, context.framework.kind.name);
     let gpu_package = other_build(framework, context.survey);
     let gpu = context.machine.gpus.first().map(|gpu| gpu.name.printable());
-    // Two packages in one directory are a single finding. A package that exists only for the CPU was chosen on purpose.
+    // Two packages in one directory cause one finding. Users of a CPU-only package have chosen it.
     if gpu_package.is_some() != framework.kind.is_cpu_package(&framework.distribution.name) {
         return None;
     }

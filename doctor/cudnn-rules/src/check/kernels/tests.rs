@@ -19,7 +19,6 @@ fn write(file: &Path, contents: impl AsRef<[u8]>) {
     std::fs::write(file, contents).unwrap();
 }
 
-/// Writes an aarch64 library with this GPU code.
 fn library(dir: &Path, library: Library, targets: &[&str]) {
     let built = ExtensionLibrary::new().with_soname(library.file_name());
     let mut bytes = if targets.is_empty() { built.bytes() } else { built.with_gpu_code(2, targets).bytes() };
@@ -27,7 +26,7 @@ fn library(dir: &Path, library: Library, targets: &[&str]) {
     write(&dir.join(library.file_name()), bytes);
 }
 
-/// Writes a cuDNN with this GPU code. One library only has a kernel that all GPUs run, as in real releases.
+/// Writes a cuDNN with this GPU code. As in real releases, one library only has a kernel that all GPUs run.
 fn install(dir: &Path, targets: &[&str]) {
     library(dir, Library::Graph, &[]);
     library(dir, Library::Ops, targets);

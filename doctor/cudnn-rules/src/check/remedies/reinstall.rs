@@ -27,7 +27,7 @@ pub(crate) fn repair(error: &ProbeError, report: Option<&InstallationReport>) ->
         ProbeError::WrongOs { wanted, .. } if !has_package => format!("install cuDNN for {wanted}").into(),
         error if is_damage(error) => {
             let remedy = report.map_or_else(|| "reinstall this cuDNN".into(), reinstall);
-            // An installer puts the library back, too.
+            // An installer also restores the library.
             let pull = pull(error, report.map(|report| report.dir.as_path())).filter(|_| !remedy.installs());
             pull.unwrap_or_else(|| explained(remedy, error))
         }
@@ -76,7 +76,7 @@ pub fn reinstall(report: &InstallationReport) -> Remedy {
         return keep_one(report, |_| true);
     }
     match report.package.as_ref().and_then(|package| Some((package, packages::reinstall(package)?))) {
-        // If only links are missing, the files themselves need not be copied again.
+        // If only links are missing, the files need not be copied again.
         None if !lost_links(report).is_empty() => links(&report.dir, report.version.unwrap_or(Version::new(9, 0, 0))),
         Some((package, change)) => {
             let has_drop_in = report.library(Library::Shim).is_some_and(|part| is_drop_in(&part.path));
@@ -103,7 +103,6 @@ fn install_over(report: &InstallationReport) -> Option<Remedy> {
     Some(by_change(format!("pip has lost its record of {wheel}: install it over the files:"), change.possible()?))
 }
 
-/// Restores the deleted files of wheels in one environment.
 pub(in crate::check) fn restore(wheels: &[Package]) -> Option<Remedy> {
     let change = match wheels {
         [wheel] => packages::reinstall(wheel),
@@ -112,8 +111,8 @@ pub(in crate::check) fn restore(wheels: &[Package]) -> Option<Remedy> {
     Some(by_change(format!("install the files of {} again:", names(wheels)), change?))
 }
 
-/// Removes all packages that own the directory and installs one of them: the one that a framework requires, or the one
-/// in the directory, or one for a CUDA major that fits.
+/// Removes all packages that own the directory and installs one of them: the package that a framework requires, the one
+/// whose files are there, or one for a CUDA major that fits.
 pub(in crate::check) fn keep_one(report: &InstallationReport, fits: impl Fn(u32) -> bool) -> Remedy {
     let packages = all_packages(report);
     let Some(replacement) = one_of(&packages, Some(cuda_major(report)), fits) else { return by_hand(report) };
@@ -125,7 +124,6 @@ pub(in crate::check) fn keep_one(report: &InstallationReport, fits: impl Fn(u32)
     by_change(text, replacement)
 }
 
-/// Returns the change that replaces all of these packages with one.
 fn one_of(packages: &[Package], installed: Option<u32>, fits: impl Fn(u32) -> bool) -> Option<PackageChange> {
     let component = packages.last().and_then(Package::component).unwrap_or(Component::Cudnn);
     let of_package = |package: &Package| package.name.rsplit("-cu").next()?.parse().ok();
@@ -134,15 +132,14 @@ fn one_of(packages: &[Package], installed: Option<u32>, fits: impl Fn(u32) -> bo
     packages::replace(packages, component, cuda_major.unwrap_or(DEFAULT_CUDA_MAJOR))
 }
 
-/// Returns the CUDA major of the cuDNN that a framework of the environment requires, if that cuDNN is one of these
-/// packages.
+/// Returns the CUDA major of the cuDNN that a framework of the environment requires, if these packages include it.
 fn pinned_cuda(packages: &[Package]) -> Option<u32> {
     let root = packages.first().filter(|package| package.installer == Installer::Pip)?.root.as_path();
     let names: Vec<String> = packages.iter().map(|package| package.name.clone()).collect();
     demanded_cuda(root, &names, &Host::current())
 }
 
-/// Restores a missing shim, so that programs that load `libcudnn.so.9` by name get one of this installation.
+/// Restores a missing shim, so that programs that load `libcudnn.so.9` by name use this installation.
 pub(in crate::check) fn with_shim(report: &InstallationReport) -> Remedy {
     let has_package = report.package.as_ref().is_some_and(|package| packages::reinstall(package).is_some());
     if has_package {
@@ -161,7 +158,7 @@ pub(in crate::check) fn with_shim(report: &InstallationReport) -> Remedy {
         .effect(Effect::OtherDir)
 }
 
-/// Returns the help if no command can restore the files, because they were copied or their installer is unknown.
+/// Returns the help if no command restores the files, because they were copied or their installer is unknown.
 fn by_hand(report: &InstallationReport) -> Remedy {
     if let Some(remedy) = keep_release(report) {
         return remedy;

@@ -4,7 +4,7 @@
 use super::*;
 use crate::packages::Pip;
 
-/// Creates records of packages, the metadata of which is not UTF-8.
+/// Creates records with metadata that is not UTF-8.
 fn dir_with(records: &[&str]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for record in records {

@@ -1,4 +1,4 @@
-//! What the user has decided about system packages: those that are held (`apt-mark hold`) keep their version.
+//! Finds the user's decisions about system packages: held packages (`apt-mark hold`) stay at their version.
 
 use cudnn_cli::escape::Printable;
 
@@ -6,7 +6,7 @@ use crate::packages::change::PackageChange;
 use crate::packages::requirement::package_name;
 use crate::packages::{apt, contents};
 
-/// Returns the hold that forbids a change. To install the same version again is allowed.
+/// Returns the hold that forbids a change, unless it installs the same version again.
 pub(super) fn hold(change: &PackageChange) -> Option<String> {
     let rivals =
         change.installed().filter_map(|wanted| contents::debian_package(wanted)).flat_map(|new| new.debian_rivals());
@@ -35,7 +35,6 @@ mod tests {
     use crate::packages::{Site, install_beside, reinstall};
     use crate::plan::advice_of;
 
-    /// Calls a function on a system with these packages, of which some are held.
     fn with_packages<T>(packages: &[(&str, &str, bool)], run: impl FnOnce() -> T) -> T {
         let mut changes = Changes::default();
         for (name, version, is_held) in packages {

@@ -23,7 +23,7 @@ fn the_settings_of_uv_come_from_the_projects_of_the_environment_and_of_the_worki
         let elsewhere = dir.path().join("elsewhere");
         std::fs::create_dir_all(elsewhere.join("src")).unwrap();
         std::fs::write(elsewhere.join("pyproject.toml"), &of_working_dir).unwrap();
-        // Settings in a directory without a table of uv are those of the directory above.
+        // A directory without a table of uv has the settings of the directory above.
         std::fs::write(elsewhere.join("src/pyproject.toml"), "[project]\n").unwrap();
         let mut changes = Changes::default();
         changes.set_answer("working directory", "", &Ok::<_, std::io::Error>(elsewhere.join("src")));
@@ -58,7 +58,7 @@ fn a_constraint_excludes_all_versions_of_a_wheel() {
         ("nvidia-cudnn-cu12", "\nnvidia-cublas-cu12<12", true),
         ("nvidia-cudnn-cu13", "\nnvidia-cublas==12.0", true),
         ("nvidia-cudnn-cu13", "\nnvidia-cublas==13.1.0.3", false),
-        // pip installs nothing but this file.
+        // pip can only install this file.
         ("nvidia-cudnn-cu12", " @ file:///x.tar.gz", true),
         ("nvidia-cudnn-cu12", " @ file:///u@x/nvidia_cudnn_cu12-8.9.7.29-py3-none-any.whl?a=b/c#d", true),
         ("nvidia-cudnn-cu12", " @ file:///nvidia_cudnn_cu12-9.19.0.56-py3-none-any.whl", false),
@@ -73,7 +73,7 @@ fn a_constraint_excludes_all_versions_of_a_wheel() {
     }
 }
 
-/// Returns a directory with a Python 3.12 environment that uv has made, in the project with these settings.
+/// Returns a directory with a Python 3.12 environment of uv, in a project with these settings.
 fn project(settings: &str) -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     for file in ["bin/uv", "env/bin/python3.12", "env/lib/python3.12/site-packages/x"] {
@@ -88,12 +88,11 @@ fn project(settings: &str) -> TempDir {
     dir
 }
 
-/// Returns what forbids this change in the project, if these variables are set and uv is on `PATH`.
+/// Returns the decision that forbids this change in the project, if these variables are set and uv is on `PATH`.
 fn forbidden(dir: &TempDir, change: PackageChange, variables: &[(&str, &Path)]) -> Option<String> {
     forbidden_after(Changes::default(), dir, change, variables)
 }
 
-/// Like `forbidden`, on a machine with these changes.
 fn forbidden_after(
     mut changes: Changes,
     dir: &TempDir,
@@ -352,7 +351,7 @@ fn a_missing_file_of_constraints_forbids_installations() {
     }
 }
 
-/// All of these make uv 0.13 fail, or else only warn.
+/// uv 0.13 fails with some of these, and only warns about the others.
 #[test]
 #[cfg(all(test, target_os = "linux"))]
 fn settings_that_uv_refuses_forbid_all_changes() {
@@ -406,7 +405,7 @@ fn variables_move_uv_to_another_project() {
     }
 }
 
-/// uv installs nothing only if no override applies.
+/// uv omits the package only if no override applies.
 #[test]
 #[cfg(all(test, target_os = "linux"))]
 fn overrides_may_differ_by_platform() {

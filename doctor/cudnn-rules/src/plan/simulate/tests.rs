@@ -15,7 +15,6 @@ fn change(site: Site) -> PackageChange {
     PackageChange::of(site)
 }
 
-/// Returns the newest release that a simulated installer knows.
 fn newest(cuda_major: u32) -> String {
     crate::packages::contents::wheel(&format!("nvidia-cudnn-cu{cuda_major}")).unwrap().version
 }
@@ -29,7 +28,6 @@ impl SimulatedMachine {
         self.take(&Action::Packages(change)).is_ok()
     }
 
-    /// Returns the package, the CUDA major version and the number of libraries of a cuDNN.
     fn cudnn(&self, dir: &Path) -> Option<(String, Option<u32>, usize)> {
         let report = self.within(|| InstallationReport::read(dir, &Host::current()))?;
         Some((report.package?.to_string(), report.cuda_major, report.libraries.len()))
