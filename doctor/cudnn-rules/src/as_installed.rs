@@ -10,8 +10,8 @@ use cudnn_probe::facts::{self, PathFacts};
 use crate::cudnn_file::sha256;
 use crate::packages::records;
 
-/// Describes how a file differs from all of its records, with `verify` also in the contents. If one wheel was installed
-/// over another, the file only needs to match one of them.
+/// Describes how a file differs from every record, with `verify` also in the contents. If one wheel was installed over
+/// another, one matching record is enough.
 pub(crate) fn difference(file: &Path, name: &str, recorded: &[RecordedFile], verify: bool) -> Option<String> {
     let len = facts::metadata(file).ok()?.len();
     let last = recorded.last()?;

@@ -18,8 +18,7 @@ use crate::python::{Python, inactive_environment};
 
 use crate::surveys::Surveys;
 
-/// The host and the search for cuDNN. The directory of the doctor's executable is not searched, because other programs
-/// would not search there.
+/// The host and the search for cuDNN. Like other programs, the search ignores the directory of the doctor's executable.
 #[derive(Clone)]
 pub struct Context {
     /// The system as the programs in question see it.
@@ -31,7 +30,6 @@ pub struct Context {
     pub(crate) python_shim: Option<PythonShim>,
     /// The Python that the command names or runs, if any.
     pub(crate) python: Option<Python>,
-    /// Whether the command named that Python explicitly.
     pub(crate) is_python_named: bool,
     /// The environment that a variable named before this context selected another one.
     lost: Option<LostEnvironment>,

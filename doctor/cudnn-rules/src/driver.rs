@@ -1,4 +1,4 @@
-//! Provides the name of the driver's library, its versions, and advice about faults.
+//! Provides the name of the driver's library, the format of versions, and advice about faults.
 
 use crate::system::choose;
 

@@ -18,7 +18,7 @@ use crate::system::is_loop;
 /// The variables that name the active environment, in order of precedence.
 pub(crate) const VARIABLES: [&str; 2] = ["VIRTUAL_ENV", "CONDA_PREFIX"];
 
-/// An environment that a variable names, but that programs cannot use.
+/// An unusable environment that a variable names.
 #[derive(Clone, Debug)]
 pub(crate) struct LostEnvironment {
     pub(crate) variable: &'static str,
@@ -29,7 +29,7 @@ pub(crate) struct LostEnvironment {
 }
 
 impl LostEnvironment {
-    /// Returns the environment in this variable if programs cannot use it as a directory.
+    /// Returns the environment in this variable, if it is not a readable directory.
     pub(crate) fn in_variable(variable: &'static str, value: Option<OsString>) -> Option<Self> {
         let root = value.map(PathBuf::from).filter(|root| !root.as_os_str().is_empty())?;
         let reason = match facts::metadata(&root) {
@@ -40,14 +40,14 @@ impl LostEnvironment {
                 ErrorKind::NotFound | ErrorKind::NotADirectory => "there is no such directory",
                 _ if is_loop(&error) => "it is a link to itself",
                 ErrorKind::PermissionDenied => "this user may not read it",
-                // It may come back, for example on a file system that is not mounted.
+                // It may come back, for example on an unmounted file system.
                 _ => "it cannot be read now",
             },
         };
         Some(LostEnvironment { variable, root, reason })
     }
 
-    /// Returns the active environment of this host if programs cannot use it, for example without its Python.
+    /// Returns the active environment of this host if it is unusable, for example without a Python.
     pub(crate) fn active(host: &Host) -> Option<Self> {
         let (variable, value) = VARIABLES.into_iter().find_map(|name| Some((name, host.variable(name)?)))?;
         let root = PathBuf::from(&value);

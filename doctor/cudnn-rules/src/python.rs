@@ -16,7 +16,7 @@ use crate::packages::{self, PackageChange, Site, python_in};
 use crate::refusal::Refusal;
 use crate::remedy::{Action, Remedy};
 
-/// An interpreter with the environment that provides its packages.
+/// An interpreter with the environment that provides the packages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Python {
     /// The interpreter.
@@ -28,9 +28,9 @@ pub struct Python {
 }
 
 impl Python {
-    /// Returns the interpreter or environment that the user named. By default, returns the interpreter of the first
-    /// environment in the cuDNN search. Returns `None` if the named file is not a Python, or if the interpreter in the
-    /// named directory uses the packages of a different directory.
+    /// Returns the interpreter or environment that the user named, or by default the interpreter of the first
+    /// environment in the cuDNN search. Returns `None` for a file other than a Python, and for a directory with an
+    /// interpreter that uses the packages of a different directory.
     pub fn find(named: Option<&Path>, search: &Search) -> Option<Python> {
         let program = if let Some(named) = named {
             let named = facts::absolute(named).unwrap_or_else(|_| named.to_owned());
@@ -60,7 +60,7 @@ impl Python {
         Some(Python { program, root, is_virtual })
     }
 
-    /// Returns the site that provides its packages.
+    /// Returns the site that provides the packages.
     pub(crate) fn site(&self) -> Site {
         let real = |program: &Path| cudnn_probe::canonicalize(program).ok();
         // `/usr` can contain several Pythons.
@@ -73,8 +73,8 @@ impl Python {
     }
 }
 
-/// Returns the root of the environment whose Python runs this script, according to its first line. Returns `None` if
-/// the Python belongs to no environment, as in `#!/usr/bin/env python3`.
+/// Returns the root of the environment with the Python in the first line of this script, or `None` for a Python without
+/// an environment, as in `#!/usr/bin/env python3`.
 pub(crate) fn environment_of_script(script: &Path) -> Option<PathBuf> {
     let program = interpreter_of(script).filter(|program| packages::is_python(program) && program.is_absolute())?;
     environment_of(&program).map(|(root, _)| root).filter(|root| root.parent().is_some())
@@ -92,8 +92,8 @@ pub(crate) fn is_active(origin: &Origin) -> bool {
     matches!(origin, Origin::VirtualEnvironment(root) | Origin::Conda(root) if root.leads_to_dir())
 }
 
-/// Returns the virtual environment `.venv` in the working directory or its nearest parent, like uv does. Returns `None`
-/// if an environment is active or if this one has the first Python on `PATH`.
+/// Returns the virtual environment `.venv` in the working directory or the nearest parent, like uv does. Returns `None`
+/// if an environment is active or if the first Python on `PATH` is in this one.
 pub(crate) fn inactive_environment(search: &Search) -> Option<PathBuf> {
     let environments = search.environments();
     if environments.iter().any(is_active) {

@@ -1,5 +1,4 @@
-//! Describes fixes for findings as data. Checks return remedies, and commands are generated only after all remedies
-//! have been combined into one plan.
+//! Describes fixes for findings as data. Checks return remedies, which a plan combines before it generates commands.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -76,7 +75,7 @@ pub enum Action {
     },
     /// Changes a variable of the shell that starts the programs.
     Variable(Variable),
-    /// Runs a command that changes nothing.
+    /// Runs a command that only inspects the machine.
     Inspect(Command),
 }
 
@@ -204,7 +203,7 @@ impl Action {
 impl Variable {
     /// Returns the variables that the change assigns, with their new values, where `None` removes a variable. `current`
     /// returns the value of a variable before the change, and `cudnn_below` the directory with cuDNN's libraries below
-    /// a directory. Returns `None` if there are no such libraries.
+    /// a directory. Returns `None` if such libraries are missing.
     pub fn assigned(
         &self,
         current: impl Fn(&str) -> Option<OsString>,

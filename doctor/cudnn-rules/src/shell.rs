@@ -25,7 +25,7 @@ pub fn command_for_environment(root: &Path) -> String {
 /// Returns the line that makes a shell use the cuDNN in this directory.
 ///
 /// # Errors
-/// The loader's search path cannot contain the directory. The error is advice.
+/// The loader's search path must not contain the directory. The error is advice.
 pub fn use_dir(dir: &Path) -> Result<String, String> {
     check_searchable(dir)?;
     let (doctor, dir) = (doctor(), quoted_path(dir));
@@ -48,8 +48,7 @@ pub fn kept_entries(name: &str, value: &OsStr, entries: &[OsString]) -> OsString
     kept.join(OsStr::new(SEPARATOR.encode_utf8(&mut [0; 4])))
 }
 
-/// Splits a list variable into its entries. ld.so also splits `LD_LIBRARY_PATH` at semicolons, and `LD_PRELOAD` at
-/// spaces.
+/// Splits a list variable into entries. ld.so also splits `LD_LIBRARY_PATH` at semicolons, and `LD_PRELOAD` at spaces.
 pub fn split_list(name: &str, value: &OsStr) -> Vec<OsString> {
     match name {
         "LD_LIBRARY_PATH" => split_search_path(value),

@@ -1,5 +1,5 @@
-//! Recognizes a library that a release opens although its packages lack it, so that ld.so may find another
-//! installation's.
+//! Recognizes libraries that a release opens although they are missing from the packages. ld.so may then load them from
+//! another installation.
 
 use cudnn_cli::escape::Printable;
 use std::path::Path;
@@ -16,12 +16,11 @@ use crate::remedy::Remedy;
 pub(super) struct AbsentLibrary {
     release: Version,
     library: Library,
-    /// The first release that contains the library.
     since: Version,
 }
 
 impl AbsentLibrary {
-    /// Returns the library if this release opens but does not include it.
+    /// Returns the library if this release opens it and the packages lack it.
     pub(super) fn of(release: Version, name: &str) -> Option<AbsentLibrary> {
         let library = cudnn_file::library(name).filter(|library| opens_library(release, *library))?;
         let since = LIBRARY_SINCE.iter().find(|(other, _)| *other == library)?.1;

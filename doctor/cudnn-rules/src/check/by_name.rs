@@ -115,7 +115,7 @@ pub(super) fn check_linked_programs(report: Option<&InstallationReport>, context
 fn passed_over(found: Option<&Path>, report: Option<&InstallationReport>, context: &Context) -> Vec<Finding> {
     let library_path = context.host.variable("LD_LIBRARY_PATH").filter(|_| Os::HOST == Os::Linux).unwrap_or_default();
     let is_other = |dir: &PathBuf| {
-        // The files of installations, which have a graph library, are reported elsewhere.
+        // A directory with a graph library is an installation, and reported elsewhere.
         let is_installation = dir.join(Library::Graph.file_name()).path_exists();
         dir.is_absolute() && !is_installation && report.is_none_or(|report| !is_same(dir, &report.dir))
     };

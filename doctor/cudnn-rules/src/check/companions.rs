@@ -28,7 +28,7 @@ enum OpenResult {
         rule: Rule,
         error: String,
     },
-    /// ld.so finds this file, but not its dependency `missing`.
+    /// ld.so finds this file, but fails to find the dependency `missing`.
     Incomplete {
         path: PathBuf,
         missing: String,

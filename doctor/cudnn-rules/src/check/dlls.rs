@@ -38,8 +38,8 @@ pub(super) fn found(found: &FoundLibrary, report: &InstallationReport, context: 
     }))
 }
 
-/// C012, C022: Windows finds cuDNN's other DLLs in a different directory than the shim, or misses some. NVIDIA's shim
-/// opens them by name and ignores its own directory.
+/// C012, C022: Windows finds cuDNN's other DLLs in a different directory than the shim, or misses some, because
+/// NVIDIA's shim opens them by name and ignores the directory of the shim.
 fn mix(found: &FoundLibrary, context: &Context) -> Option<Finding> {
     let FoundLibrary { path: shim, rule } = found;
     let dir = shim.parent()?;

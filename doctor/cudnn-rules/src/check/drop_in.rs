@@ -19,7 +19,7 @@ use crate::drop_in::state::{BackupState, DropInFiles, DropInState, Shim};
 use crate::drop_in::{KEPT, PRELOAD, source};
 use crate::remedy::{Action, Effect, Remedy};
 
-/// The newest release whose functions this doctor's drop-in exports.
+/// The newest release with functions that this doctor's drop-in exports.
 const NEWEST: usize = CUDNN_VERSION as usize;
 
 pub(super) fn finding(report: &InstallationReport, context: &Context) -> Option<Finding> {
@@ -73,7 +73,7 @@ fn replaced(report: &InstallationReport, kept: &BackupState, files: &DropInFiles
     Finding::new(DROP_IN_REPLACED, message).note(note).remedy(install(report, &files.shim, &text, otherwise))
 }
 
-/// Installs the doctor's drop-in. If that lacks functions of NVIDIA's shim, uninstalls the existing one instead.
+/// Installs the doctor's drop-in, or uninstalls the existing one if the doctor's lacks functions of NVIDIA's shim.
 fn install(report: &InstallationReport, nvidia: &Path, text: &str, otherwise: &str) -> Remedy {
     let is_usable = has_drop_in(|drop_in| lacking(drop_in, nvidia).is_none());
     let (text, command) =

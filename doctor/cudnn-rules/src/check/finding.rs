@@ -58,7 +58,7 @@ impl Finding {
         self.kind.code == other.kind.code && (self.message == other.message || is_about_same)
     }
 
-    /// Returns the code as the text of another finding refers to it.
+    /// Returns the name of this code for the text of the other finding.
     pub(crate) fn name_for(&self, other: &Finding) -> String {
         let is_same = self.kind.code == other.kind.code;
         format!("{}{}", if is_same { "the other " } else { "" }, self.kind.code)

@@ -61,7 +61,7 @@ pub fn is_driver(message: &str) -> bool {
     named.into_iter().chain(requiring).any(|file| is_of_driver(&name(file)))
 }
 
-/// C003 or C051: damaged files outside cuDNN that its libraries load. Loading one may crash (a truncated file) or hang
+/// C003 or C051: damaged files outside cuDNN that the libraries load. Loading one may crash (a truncated file) or hang
 /// (a pipe).
 pub(super) fn damaged(report: &InstallationReport) -> Option<Finding> {
     let mut opened = vec![driver::LIBRARY.to_owned()];

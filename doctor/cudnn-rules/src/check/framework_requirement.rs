@@ -1,4 +1,4 @@
-//! Reads which cuDNN a framework requires in its environment.
+//! Reads which cuDNN a framework requires.
 
 use cudnn_frameworks::{Comparison, Framework, Pin, allows, allows_from};
 use cudnn_probe::{Component, Version};
@@ -30,8 +30,8 @@ pub(in crate::check) struct FrameworkRequirement {
 }
 
 impl FrameworkRequirement {
-    /// Returns `None` if the framework needs no cuDNN wheel, because it works without cuDNN, gets it from conda, or
-    /// uses the cuDNN of another framework.
+    /// Returns `None` if the framework uses no cuDNN wheel: it works without cuDNN, or conda or another framework
+    /// provides it.
     pub(in crate::check) fn of(framework: &Framework) -> Option<FrameworkRequirement> {
         let built = &framework.built_for;
         let is_for_cpu = built.uses_gpu.as_ref().is_some_and(|uses_gpu| !uses_gpu.value);
@@ -84,7 +84,7 @@ impl FrameworkRequirement {
     }
 }
 
-/// Returns the framework's requirement of a cuDNN wheel, preferably for its own CUDA and outside extras.
+/// Returns the framework's requirement of a cuDNN wheel, preferably for the framework's CUDA and outside extras.
 fn pin(framework: &Framework) -> Option<&Pin> {
     let built_for = framework.built_for.cuda.as_ref().map(|cuda| cuda.value.0);
     let pins = framework.pins.iter().filter(|pin| cuda_of(pin).is_some());

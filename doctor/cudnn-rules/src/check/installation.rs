@@ -50,13 +50,13 @@ pub(super) fn several_releases(report: &InstallationReport) -> Option<Finding> {
 pub(super) fn check_for_other_programs(report: &InstallationReport) -> Vec<Finding> {
     let mut findings = unusable(report);
     findings.extend(mixed(report));
-    // A shim on its own is not an installation.
+    // A lone shim is no installation.
     findings.extend(report.library(Library::Graph).and_then(|_| incomplete(report)));
     let note = |finding: Finding| finding.note(format!("programs that load {} by name get this cuDNN", Library::Shim));
     findings.into_iter().map(note).collect()
 }
 
-/// C013, as a warning: programs find this file in place of a shim, although there is no installation.
+/// C013, as a warning: programs find this file in place of a shim, outside any installation.
 pub(super) fn unusable_shim(report: &InstallationReport) -> Option<Finding> {
     let finding = unusable_parts(report).find(|(part, _)| part.library == Library::Shim);
     let kind = FindingKind { severity: Severity::Warning, ..UNUSABLE_LIBRARY };
@@ -94,7 +94,7 @@ fn dangling(report: &InstallationReport) -> Option<Finding> {
     Some(finding.remedy(Remedy::new(text).action(Action::Remove { paths: links, is_dir: false }).by_hand()))
 }
 
-/// Returns the unusable files, with the reason for each.
+/// Returns the unusable files and the reasons.
 pub fn unusable_parts(report: &InstallationReport) -> impl Iterator<Item = (&LibraryReport, &ProbeError)> {
     let files = report.libraries.iter().chain(&report.versioned);
     files.filter_map(|part| Some((part, part.identity.as_ref().err()?)))
@@ -210,7 +210,7 @@ fn other_version(report: &InstallationReport) -> Option<String> {
     Some(format!("{} is from {found}, but pip has a record of {} {}", Library::Graph, package.name, recorded))
 }
 
-/// Returns whether all libraries except the shim have the sizes recorded by one wheel.
+/// Returns whether one wheel has recorded the sizes of all libraries except the shim.
 pub(super) fn is_one_wheel(report: &InstallationReport) -> bool {
     let package = |part: &LibraryReport| match &part.recorded[..] {
         [recorded] if facts::metadata(&part.path).is_ok_and(|file| file.len() == recorded.len) => {
@@ -243,7 +243,7 @@ pub(super) fn is_as_installed(report: &InstallationReport) -> bool {
     is_usable && without.is_empty() && with.iter().all(|part| difference(part, true).is_none())
 }
 
-/// C026: with `--verify`, the libraries that have no record to compare with.
+/// C026: with `--verify`, the libraries without a record to compare with.
 pub(super) fn not_verified(report: &InstallationReport) -> Option<Finding> {
     let (with, without) = verifiable(report);
     let (count, total) = (without.len(), with.len() + without.len());
@@ -306,7 +306,7 @@ pub(super) fn incomplete(report: &InstallationReport) -> Option<Finding> {
     Some(finding.remedy(remedies::reinstall(report)))
 }
 
-/// C023: several packages own the same files, so that the package installed last has overwritten the others.
+/// C023: several packages own the same files, and the package installed last has overwritten the others.
 pub(super) fn overlapping_packages(report: &InstallationReport, machine: &Machine) -> Option<Finding> {
     let package = report.package.as_ref().filter(|_| !report.other_packages.is_empty())?;
     let packages = || std::iter::once(package).chain(&report.other_packages);

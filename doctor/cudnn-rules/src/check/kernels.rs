@@ -16,11 +16,10 @@ use super::remedies::{self, Wanted};
 use crate::context::Context;
 use crate::remedy::Remedy;
 
-/// From this compute capability on, every GPU has its own kernels in the releases that support it. Older GPUs share
-/// kernels: 8.9 runs those for 8.6. Source: docs/measurements/aarch64-gpu-code.md.
+/// From this compute capability on, GPUs share no kernels in the releases that support them. Older GPUs do: 8.9 runs
+/// kernels for 8.6. Source: docs/measurements/aarch64-gpu-code.md.
 const FIRST_WITH_OWN_KERNELS: u32 = 90;
 
-/// The libraries that contain GPU code.
 type Code = [(Library, BTreeSet<GpuCode>)];
 
 pub(super) fn findings<'a>(

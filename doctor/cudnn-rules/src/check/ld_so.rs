@@ -119,7 +119,7 @@ fn mixed(report: &InstallationReport, context: &Context) -> Option<Finding> {
     )
 }
 
-/// Returns the only library outside the installation, if ld.so finds it because this release does not include it.
+/// Returns the only library outside the installation, if ld.so finds it because this release lacks it.
 fn absent<'a>(dependencies: &'a [Dependency], report: &InstallationReport) -> Option<(AbsentLibrary, &'a Path)> {
     let is_other = |file: &&Path| file.parent().is_some_and(|dir| !is_same(dir, &report.dir));
     let of_cudnn = dependencies.iter().filter(|one| cudnn_file::library(&one.name).is_some());
@@ -128,8 +128,8 @@ fn absent<'a>(dependencies: &'a [Dependency], report: &InstallationReport) -> Op
     Some((AbsentLibrary::of(report.version?, &other.name)?, file))
 }
 
-/// Makes ld.so search the installation first. If that does not suffice, because the installation is incomplete or
-/// already first, removes other cuDNN directories from the search path. `found` are the files that ld.so finds now.
+/// Makes ld.so search the installation first. If the installation is incomplete or already first, also removes other
+/// cuDNN directories from the search path. `found` are the files that ld.so finds now.
 fn separate(report: &InstallationReport, context: &Context, found: &[PathBuf]) -> Remedy {
     if let Some(help) = without_preload(report, context).or_else(|| without_hwcaps(report, found)) {
         return help;
@@ -175,7 +175,7 @@ fn without_preload(report: &InstallationReport, context: &Context) -> Option<Rem
     Some(Remedy::new(text).action(change))
 }
 
-/// C025: a sub-library loads libraries of another installation if a program links to it or opens it without NVIDIA's
+/// C025: a sub-library loads libraries outside the installation if a program links to it or opens it without NVIDIA's
 /// shim. ld.so searches LD_LIBRARY_PATH before the sub-library's run path.
 fn linked(report: &InstallationReport, context: &Context) -> Option<Finding> {
     const LINKED: [Library; 3] = [Library::Ops, Library::Cnn, Library::Adv];
@@ -211,7 +211,7 @@ fn linked(report: &InstallationReport, context: &Context) -> Option<Finding> {
 /// Returns a mix that a different search path resolves. C014 and C015 report mixes within one directory.
 fn mix_of_dirs(dependencies: &[Dependency]) -> Option<String> {
     let mut mixes = mixes(dependencies);
-    // Report mixes that fail before those that work.
+    // Mixes that fail come first.
     mixes.sort_by_key(|mix| mix.works);
     mixes.into_iter().find(|mix| !mix.is_in_one_dir).map(|mix| mix.message)
 }
@@ -223,7 +223,6 @@ fn kind_of_mix(dependencies: &[Dependency]) -> FindingKind {
     FindingKind { severity: if works { Severity::Note } else { LD_SO_MIX.severity }, ..LD_SO_MIX }
 }
 
-/// Lists the cuDNN files that ld.so finds in other directories.
 fn foreign(dependencies: &[Dependency], report: &InstallationReport) -> Vec<String> {
     let foreign = dependencies.iter().filter_map(|dependency| {
         let file = dependency.file.as_deref()?;

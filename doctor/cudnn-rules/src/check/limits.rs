@@ -12,7 +12,7 @@ use super::machine::Gpu;
 use crate::packages::{package_name, records};
 use crate::surveys::FRAMEWORKS;
 
-/// The last release with kernels for compute capabilities 5.0 to 7.0, and the full version of its wheels. It is also
+/// The last release with kernels for compute capabilities 5.0 to 7.0, and the full version of the wheels. It is also
 /// the last release for CUDA 11, and older than the first release for CUDA 13.
 pub(super) const LAST_FOR_OLD_GPUS: (Version, &str) = (Version::new(9, 10, 2), "9.10.2.21");
 
@@ -21,7 +21,6 @@ pub(super) const LAST_CUDA_FOR_OLD_GPUS: u32 = 12;
 const LATER: Version = Version::new(9, 11, 0);
 
 pub(crate) struct Limits<'a> {
-    /// A GPU that only older releases support.
     old_gpu: Option<&'a Gpu>,
     /// The requirements of frameworks that need cuDNN or are built for it.
     demands: Vec<FrameworkRequirement>,
@@ -34,12 +33,10 @@ pub(crate) struct Limits<'a> {
 pub(in crate::check) struct ReleaseChoice {
     /// The end of a requirement with a minimum: `,<9.11`.
     pub(super) specifiers: String,
-    /// The only full version that is allowed.
     pub(super) exact: Option<String>,
 }
 
 impl<'a> Limits<'a> {
-    /// Returns the limits of this environment on a machine with these GPUs.
     pub(in crate::check) fn from_survey(survey: Option<&Survey>, gpus: &'a [Gpu]) -> Self {
         let demands = survey.into_iter().flat_map(|survey| &survey.frameworks).filter_map(FrameworkRequirement::of);
         let limits = Limits::of(gpus, demands.filter(|demand| demand.is_required || demand.cudnn_major == CUDNN_MAJOR));

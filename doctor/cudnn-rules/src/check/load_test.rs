@@ -1,7 +1,7 @@
 //! Turns the result of loading cuDNN in a child process, including crashes, into findings: C001, C003, C050 to C055.
 //!
-//! The child starts the driver first, so that a crash of the driver is not blamed on cuDNN. It sends every step and
-//! failure as a message, because libraries and the convolution print to standard output.
+//! The child starts the driver first, because a crash of the driver would otherwise be blamed on cuDNN. It reports
+//! steps and failures in messages, because libraries and the convolution print to standard output.
 
 use cudnn_cli::child_report::{ChildStep, Work};
 use cudnn_cli::command::Command;
@@ -60,7 +60,7 @@ pub struct LoadTest {
     pub(super) unusable_cuda: Vec<Unusable>,
 }
 
-/// A CUDA library that ld.so finds but cannot load.
+/// A CUDA library that ld.so finds but fails to load.
 pub(super) struct Unusable {
     pub(super) file: PathBuf,
     /// The reason, phrased to follow the file name.

@@ -158,7 +158,6 @@ impl Machine {
         matches!(self.library, DriverLibrary::Found(_))
     }
 
-    /// Records the CUDA release that the started driver reported.
     pub(crate) fn set_cuda(&mut self, cuda: Option<(u32, u32)>) {
         self.cuda = cuda;
     }
@@ -272,7 +271,6 @@ impl Gpu {
         Some(Gpu { name: format!("the GPU of {}", jetson.name()), compute_capability })
     }
 
-    /// Returns whether this is the integrated GPU of a Jetson.
     pub(crate) fn is_tegra(&self) -> bool {
         TegraChip::with_compute_capability(self.compute_capability).is_some()
     }

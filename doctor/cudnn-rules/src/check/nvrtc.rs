@@ -23,7 +23,7 @@ pub(super) fn other_major(name: &str, nvrtc: &Path, cuda_major: u32) -> Option<F
     is_other.then(|| Finding::new(NO_NVRTC, message).note(format!("this cuDNN is built for CUDA {cuda_major}")))
 }
 
-/// C032: the builtins are missing or damaged. `name` is the name by which the simulated process opens this NVRTC.
+/// C032: the builtins are missing or damaged. The simulated process opens this NVRTC as `name`.
 pub(super) fn builtins(name: &str, nvrtc: &Path, cuda_major: u32, mut simulation: Simulation) -> Option<Finding> {
     let wanted = builtins_name(nvrtc);
     // ld.so may find the builtins in a different directory.
@@ -50,7 +50,6 @@ pub(super) fn builtins(name: &str, nvrtc: &Path, cuda_major: u32, mut simulation
     Some(Finding::new(NO_BUILTINS, message).note("NVRTC opens it to compile a kernel"))
 }
 
-/// Returns whether usable builtins exist in the directory of NVRTC.
 pub(super) fn has_builtins(nvrtc: &Path, cuda_major: u32) -> bool {
     builtins_next_to(nvrtc, builtins_name(nvrtc).as_deref(), cuda_major).is_some_and(|(_, usable)| usable.is_ok())
 }

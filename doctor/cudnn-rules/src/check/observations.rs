@@ -28,7 +28,7 @@ pub struct Observations<'a> {
     pub(super) variables: Variables,
     /// The requested program. `how` is set only if the program finds a usable cuDNN.
     pub program: Examined,
-    /// The installation that the program uses. Without a program, the one that the loader would use.
+    /// The installation that the program uses, or that the loader would use if no program was requested.
     pub used: Option<Used>,
     /// The result of the search, or empty if a requested program finds a cuDNN.
     pub(super) selected: Selected,

@@ -1,4 +1,4 @@
-//! Checks a program that needs a different major of cuDNN (C018), of which the doctor only knows the basics.
+//! Checks a program that needs a different major of cuDNN (C018). The doctor knows little about other majors.
 
 use cudnn_cli::command::Command;
 use cudnn_cli::escape::Printable;
@@ -92,7 +92,7 @@ fn install(wanted: Version, cuda_major: Option<u32>, installed: Option<&Installe
     )
 }
 
-/// Explains why ld.so cannot load the libraries in this directory.
+/// Explains why ld.so would fail to load the libraries in this directory.
 fn problems(dir: &Path, major: u32, context: &Context) -> Vec<String> {
     if Os::HOST != Os::Linux {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Finds the libraries that a program without a search path of its own opens by name.
+//! Finds the libraries that a program without a run path opens by name.
 
 use cudnn_probe::facts;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use cudnn_probe::{Host, Os, dll_search};
 
 use crate::context::Context;
 
-/// A file that the system's loader finds for a name, even if it cannot load the file.
+/// A file that the system's loader finds for a name, possibly an unusable one.
 pub(super) struct FoundLibrary {
     pub(super) path: PathBuf,
     pub(super) rule: String,

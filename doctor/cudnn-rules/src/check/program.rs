@@ -44,7 +44,6 @@ pub struct Examined {
     evidence: Vec<String>,
     is_executable: bool,
     missing_interpreter: Option<PathBuf>,
-    /// The directory of the cuDNN that the program would load.
     pub(super) dir: Option<PathBuf>,
     /// How the program finds cuDNN, as a line for the report.
     pub how: Option<String>,
@@ -144,7 +143,8 @@ fn for_other_major(major: u32) -> String {
 /// The levels of directories below a lone shim that are searched for the other libraries.
 const MAX_DEPTH: usize = 4;
 
-/// C010: a program's own shim lies apart from the libraries that it opens, as in a bundle with sorted files.
+/// C010: a program's own shim is in a different directory than the libraries that it opens, as in a bundle with sorted
+/// files.
 pub(super) fn separated(shim: &Path) -> Finding {
     let graph = Library::Graph.file_name();
     let message = format!("{} is NVIDIA's shim, but {graph}, which it opens, is not next to it", shim.printable());
@@ -219,7 +219,7 @@ fn for_windows(program: &Path, context: &Context) -> Result<Examined, ProbeError
     Ok(Examined { dependencies, has_cudnn, loaded, ..Examined::default() })
 }
 
-/// C018: the program links to CUDA libraries of one major and loads a cuDNN for another.
+/// C018: the program links to CUDA libraries of one major and loads a cuDNN for a different one.
 pub(super) fn other_cuda(loaded: &[String], report: &InstallationReport) -> Option<Finding> {
     let (of_cuda, major) = cuda_library(loaded.iter().map(String::as_str))?;
     let other = report.cuda_major.filter(|other| *other != major)?;
@@ -229,7 +229,7 @@ pub(super) fn other_cuda(loaded: &[String], report: &InstallationReport) -> Opti
     Some(Finding::new(REQUIREMENT, message).remedy(help))
 }
 
-/// Returns the first library of CUDA among these names, and its CUDA major.
+/// Returns the first library of CUDA among these names, and the CUDA major.
 fn cuda_library<'a>(mut names: impl Iterator<Item = &'a str>) -> Option<(&'a str, u32)> {
     let of_cuda = names.find(|name| ["libcudart.so.", "libcublas.so."].iter().any(|of| name.starts_with(of)))?;
     Some((of_cuda, of_cuda.rsplit_once(".so.")?.1.split('.').next()?.parse().ok()?))

@@ -11,7 +11,7 @@ use super::finding::{
 };
 use crate::runnable::RunnableFramework;
 
-/// The checks to run in addition to those of the machine itself.
+/// The options of a check.
 #[derive(Clone)]
 pub struct Requested {
     /// The oldest cuDNN that the program can use.

@@ -26,7 +26,7 @@ pub(super) fn findings(
     report: &InstallationReport,
     gpus: &[Gpu],
 ) -> Vec<Finding> {
-    // Check the requirements separately, so that the first unmet one does not hide the other.
+    // A failed check of one requirement would hide the other.
     let each = [requirements(minimum(requested), None), requirements(None, requested.cuda_major)];
     let errors: Vec<ProbeError> = each.iter().filter_map(|requirements| requirements.check(used).err()).collect();
     let lacking = requested.functions.iter().filter_map(|function| lacks(*function, report));
@@ -83,11 +83,11 @@ fn fix(
     (None, remedies::upgrade_to_requirement(report, &wanted, gpus, context).unwrap_or_else(Remedy::new))
 }
 
-/// C018: the installation has the wrong release or CUDA.
+/// C018: the installation is of the wrong release, or for the wrong CUDA.
 fn unmet(errors: &[ProbeError], report: &InstallationReport) -> Option<Finding> {
     let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
     let message = format!("the installation in {} {}", report.dir.printable(), errors.join(", and "));
-    // List all owners, because it is unknown whose files were installed last.
+    // List all owners, because it is unknown which package was installed last.
     let packages = report.package.iter().chain(&report.other_packages);
     let notes = packages.map(|package| format!("installed as {package}, in {}", package.root.printable()));
     (!errors.is_empty()).then(|| Finding::new(REQUIREMENT, message).notes(notes))
@@ -107,8 +107,7 @@ fn lacks(function: Function, report: &InstallationReport) -> Option<Finding> {
     Some(Finding::new(LACKS_FUNCTION, message).note(note))
 }
 
-/// C019: the program calls functions of libraries that this cuDNN does not include. C083 reports functions of later
-/// releases.
+/// C019: the program calls functions of libraries that this cuDNN lacks. C083 reports functions of later releases.
 fn lacks_called(program: &Path, called: &[Call], report: &InstallationReport) -> Option<Finding> {
     let version = report.version?;
     let is_lacking =

@@ -25,14 +25,13 @@ use crate::remedy::Remedy;
 /// A usable installation and the report on it.
 pub(super) type Used = (Installation, InstallationReport);
 
-/// The result of the search.
 #[derive(Default)]
 pub(super) struct Selected {
     /// The installation that the loader would use.
     pub(super) used: Option<Used>,
     others: Vec<Installed>,
     rejected: Vec<RejectedCandidate>,
-    /// Packages whose files are deleted, grouped by installer.
+    /// Packages with deleted files, grouped by installer.
     deleted: Vec<Vec<Package>>,
 }
 
@@ -48,7 +47,6 @@ impl Selected {
         Selected { used, others, rejected: selection.rejected, deleted: deleted(context) }
     }
 
-    /// Returns the findings about directories with an unusable cuDNN.
     pub(super) fn rejections(&self, context: &Context) -> Vec<Finding> {
         let deleted = self.deleted.iter().filter_map(|packages| deleted_finding(packages));
         rejected(context, &self.rejected).into_iter().chain(deleted).collect()
@@ -59,7 +57,7 @@ impl Selected {
         context.search.explicit_candidate().is_some() || !self.rejections(context).is_empty()
     }
 
-    /// C010: there is no usable cuDNN. If an installation was rejected, the help repairs it.
+    /// C010: no cuDNN is usable. If an installation was rejected, the help repairs it.
     pub(super) fn no_cudnn_finding(&self, context: &Context, machine: &Machine, cuda_major: Option<u32>) -> Finding {
         let Selected { rejected, .. } = self;
         let rejections = self.rejections(context);
@@ -224,7 +222,7 @@ fn python_shim(context: &Context) -> Option<String> {
     })
 }
 
-/// Returns the help if the search cannot tell which Python a shim starts, and no environment is active.
+/// Returns the help for a shim that starts an unknown Python, without an active environment.
 fn environment_of_shim(context: &Context) -> Option<Remedy> {
     let PythonShim { tool, bin: None, .. } = context.python_shim.as_ref()? else { return None };
     if context.search.environments().iter().any(python::is_active) {
@@ -263,7 +261,7 @@ fn no_cudnn_finding_in(finding: Finding, dir: &Path, rejected: Option<&RejectedC
 fn take_report(all: &mut Vec<Installed>, dir: &Path, context: &Context) -> Option<InstallationReport> {
     match all.iter().position(|installed| installed.report.dir == dir) {
         Some(index) => Some(all.remove(index).report),
-        // The directory is mounted twice and listed under its other name.
+        // The directory is mounted twice and listed under the other name.
         None => InstallationReport::read(dir, &context.host),
     }
 }

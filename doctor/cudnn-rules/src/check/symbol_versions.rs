@@ -1,4 +1,4 @@
-//! Compares the symbol versions that cuDNN requires with those of the system's libraries (C051).
+//! Compares the symbol versions that cuDNN requires with the system's libraries (C051).
 
 use std::path::Path;
 
@@ -12,7 +12,6 @@ use super::finding::{Finding, NOT_LOADED};
 use crate::context::Context;
 use crate::remedy::Remedy;
 
-/// A library with missing symbol versions.
 struct Older {
     /// The library of cuDNN that needs the versions.
     needed_by: String,

@@ -1,4 +1,4 @@
-//! Lists the kinds of findings, one for each code. `data/findings.json` describes them.
+//! Lists the kinds of findings by code. `data/findings.json` describes them.
 
 use std::sync::LazyLock;
 

@@ -14,7 +14,7 @@ const PAGES: &str = cudnn_loader::preload::pages::FILE_VARIABLE;
 const VERBOSE_ERRORS: &str = "CUDNN_LOADER_VERBOSE_ERRORS";
 const LOG_LEVEL: &str = "CUDNN_LOGLEVEL_DBG";
 const LOG_DESTINATION: &str = "CUDNN_LOGDEST_DBG";
-/// The values of [`LOG_DESTINATION`] that are not file names.
+/// The values of [`LOG_DESTINATION`] other than file names.
 const NO_FILES: [&str; 3] = ["stdout", "stderr", "NULL"];
 
 const KNOWN: [&str; 9] = [
@@ -33,21 +33,19 @@ const PREFIXES: [&str; 2] = ["CUDNN_LOADER_", "CUDNN_LOG"];
 
 /// The variables of this process that belong to cuDNN or the loader, or that name an environment.
 pub(super) struct Variables {
-    /// The known variables that are set.
     known: Vec<(&'static str, String)>,
-    /// The names of all variables with these prefixes.
     names: Vec<String>,
     /// The environments that do not exist, for example deleted ones.
     lost_environments: Vec<LostEnvironment>,
     log_dir: Option<LogDir>,
 }
 
-/// Why cuDNN cannot write the log.
+/// The problem with the destination of the log.
 #[derive(Clone, Copy)]
 enum LogDir {
     IsDestination,
     Missing,
-    /// A file or a dangling link has the name of the directory or of a directory above.
+    /// A file or a dangling link blocks the name of the directory or of a parent.
     Occupied,
 }
 

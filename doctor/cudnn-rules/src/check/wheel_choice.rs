@@ -9,14 +9,12 @@ use super::framework_requirement::{CUDNN_MAJOR, FrameworkRequirement};
 use super::limits::Limits;
 use super::machine::{Gpu, Machine};
 
-/// A cuDNN wheel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WheelChoice {
     pub(crate) cudnn_major: u32,
     pub(crate) cuda_major: u32,
     /// The requirement to pass to pip: `nvidia-cudnn-cu12==9.10.2.21`.
     pub(crate) requirement: String,
-    /// Whether a framework requires this wheel.
     pub(crate) is_demanded: bool,
 }
 
@@ -48,7 +46,7 @@ pub(crate) fn choose_wheel_for(cuda_major: Option<u32>, machine: &Machine) -> Re
 }
 
 fn choose(demands: &[FrameworkRequirement], gpus: &[Gpu], default_cuda: u32) -> Result<WheelChoice, String> {
-    // Frameworks that require cuDNN take precedence over those that work without it.
+    // Frameworks that require cuDNN take precedence over frameworks that work without it.
     let Some(first) = demands.iter().min_by_key(|demand| demand.is_optional) else {
         let exact = Limits::of(gpus, []).choose(None, default_cuda)?.exact.map(|exact| format!("=={exact}"));
         let requirement = format!("{}{}", Component::Cudnn.wheel(default_cuda), exact.unwrap_or_default());
@@ -118,7 +116,7 @@ fn no_common_major(one: &FrameworkRequirement, other: &FrameworkRequirement) -> 
     )
 }
 
-/// Adds the upper bounds of another requirement, apart from the next major.
+/// Adds the upper bounds of the other requirement, apart from the next major.
 fn add_upper_bounds(requirement: &mut String, other: &str, next: u32) {
     let is_next_major = |bound: &str| [format!("<{next}"), format!("<{next}.0")].iter().any(|known| known == bound);
     let start = other.find(['<', '>', '=', '!', '~']).unwrap_or(other.len());

@@ -16,7 +16,7 @@ pub struct Dependency {
     pub name: String,
     /// The file that the loader finds.
     pub file: Option<PathBuf>,
-    /// The rule by which the loader finds it.
+    /// The loader's rule that leads to the file.
     pub rule: String,
     /// The release of cuDNN that the file belongs to.
     pub version: Option<Version>,
@@ -38,7 +38,7 @@ impl Dependency {
     }
 }
 
-/// Returns the file with a canonical directory, so that `lib/../../nvidia` is resolved.
+/// Returns the file with a canonical directory, to resolve `lib/../../nvidia` for example.
 pub fn with_canonical_dir(file: &Path) -> PathBuf {
     let dir = file.parent().and_then(|dir| cudnn_probe::canonicalize(dir).ok());
     dir.zip(file.file_name()).map_or(file.to_owned(), |(dir, name)| dir.join(name))

@@ -1,4 +1,4 @@
-//! Lists the DLLs that Windows would load for a program, including those that NVIDIA's shim opens by name.
+//! Lists the DLLs that Windows would load for a program, including DLLs that NVIDIA's shim opens by name.
 
 use cudnn_cli::escape::Printable;
 use cudnn_probe::facts::{self, PathFacts};
@@ -39,7 +39,7 @@ fn started(file: &Path, facts: ProcessFacts) -> Result<Simulation, ProbeError> {
     }
     let mut simulation = Simulation::new(facts.clone());
     simulation.open(file, Mode::AlteredSearchPath);
-    // Starting the file as a program returns the reason why it cannot be loaded.
+    // Starting the file as a program returns the reason for the failure.
     if simulation.modules().is_empty() { Simulation::start(file, facts) } else { Ok(simulation) }
 }
 
@@ -51,7 +51,7 @@ fn open(simulation: &mut Simulation, opener: Library, opened: &[Library], depend
         return;
     }
     let version = cudnn_file::version(&file);
-    // Older releases do not include all libraries.
+    // Older releases lack some libraries.
     let is_opened = |library: &&Library| version.is_none_or(|version| has_library(version, **library));
     for library in opened.iter().filter(is_opened) {
         let before = simulation.lookups().len();

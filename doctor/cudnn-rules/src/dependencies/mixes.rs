@@ -70,7 +70,6 @@ fn damage_of(file: &Path) -> Option<String> {
 /// The reason why a shim mixed with newer libraries is not an error.
 pub(crate) const OLDER_SHIM: &str = "a shim of an older release works with newer libraries";
 
-/// A mismatch between cuDNN files.
 pub(crate) struct Mix {
     pub(crate) message: String,
     /// The library that does not match graph.
@@ -101,7 +100,7 @@ struct Part<'a> {
     file: &'a Path,
     /// The canonical directory of the file.
     dir: PathBuf,
-    /// The release of the file or, if it has no version number, of the graph library in the same directory.
+    /// The release of the file, or for a file without a version number, of the graph library in the same directory.
     release: Option<Version>,
     cuda_major: Option<u32>,
     cuda_at_most: Option<u32>,
@@ -142,7 +141,7 @@ impl Part<'_> {
                 false,
             );
         }
-        // The file may only give an upper limit, which contradicts a newer CUDA major but does not identify one.
+        // The file may only give an upper limit, which contradicts a newer CUDA major without identifying one.
         let below = |most: &u32| self.cuda_major.is_some_and(|major| major > *most);
         let other_cuda = cuda.or(graph.cuda_at_most.filter(below)).and_then(|expected| {
             let found = self.cuda_major.or(self.cuda_at_most.filter(|most| *most < expected))?;

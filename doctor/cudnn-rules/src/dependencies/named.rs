@@ -12,12 +12,10 @@ use cudnn_probe::parts_without_gpu_code;
 const MAX_LEN: u64 = 512 << 20;
 const MAX_NAMES: usize = 64;
 
-/// A name of cuDNN's shim that was found in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NamedShim {
     /// The name `libcudnn.so.9`, or the path of an existing file.
     pub(crate) name: String,
-    /// The file that contains it.
     pub(crate) file: PathBuf,
     /// The index of the file among the objects of a simulation.
     pub(crate) object: usize,

@@ -1,5 +1,5 @@
-//! Describes the drop-in in front of programs, in a directory of cuDNN or in LD_PRELOAD.
-//! docs/design/doctor.md#installing-the-drop-in has the rules.
+//! Describes the drop-in in front of programs, in a directory of cuDNN or in LD_PRELOAD. The rules are in
+//! docs/design/doctor.md#installing-the-drop-in.
 
 pub mod command;
 pub mod functions;
@@ -10,7 +10,7 @@ pub mod state;
 use cudnn_probe::Os;
 
 /// The name of NVIDIA's shim next to the drop-in. It must not match `libcudnn.so*`, `libcudnn*.so*` or `*.dll`, because
-/// programs open all matches. For example, Transformer Engine takes the last match of the first pattern.
+/// programs open all matches. For example, Transformer Engine opens the last match of the first pattern.
 pub const KEPT: &str = match Os::HOST {
     Os::Windows => "cudnn64_9.kept-by-cudnn-doctor",
     _ => "libcudnn.9.kept-by-cudnn-doctor",

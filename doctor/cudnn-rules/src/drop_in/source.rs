@@ -38,7 +38,7 @@ pub struct DropInSource {
 /// Returns the drop-in in this directory, or by default the drop-in shipped with this doctor.
 ///
 /// # Errors
-/// There is no usable drop-in. The refusal explains why for all directories.
+/// The drop-in is missing or unusable. The refusal explains why for all directories.
 pub fn find(from: Option<&Path>) -> Result<DropInSource, Refusal> {
     let dirs = match from {
         Some(dir) => vec![dir.to_owned(), dir.join(IN_DISTRIBUTABLE)],

@@ -64,7 +64,7 @@ impl DropInFiles {
 /// The `libcudnn.so.9` that programs load.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Shim {
-    /// There is no file with this name.
+    /// The file is missing.
     Missing,
     /// NVIDIA's shim of the installed release.
     Nvidia,
@@ -77,7 +77,7 @@ pub enum Shim {
 /// The backup of NVIDIA's shim.
 #[derive(Debug, PartialEq, Eq)]
 pub enum BackupState {
-    /// There is no backup.
+    /// The backup is missing.
     Missing,
     /// NVIDIA's shim of the installed release.
     OfThisRelease,
@@ -88,7 +88,7 @@ pub enum BackupState {
 /// The library with this project's layers.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Layers {
-    /// There is no such file.
+    /// The file is missing.
     Missing,
     /// This project's library.
     Ours,

@@ -18,7 +18,6 @@ const MAX_LINES: usize = 100_000;
 /// The script prints this character before the name of a step on stderr.
 const STEP_MARK: char = '\x1e';
 
-/// The collected evidence for one step.
 pub(super) struct StepEvidence {
     /// The errors of the step, innermost first. A text can have several lines.
     pub(super) errors: Vec<String>,
@@ -103,7 +102,7 @@ pub(super) enum CauseKind {
     NoModule(String),
     /// This variable hides the GPUs.
     Hidden(String),
-    /// The framework was built without CUDA, or its CUDA plugin is missing.
+    /// The framework was built without CUDA, or the CUDA plugin is missing.
     NoCuda,
     Other,
 }
@@ -111,7 +110,6 @@ pub(super) enum CauseKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cause {
     pub(super) kind: CauseKind,
-    /// The line that describes the cause.
     pub(super) text: String,
 }
 

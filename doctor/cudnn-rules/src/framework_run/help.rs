@@ -134,7 +134,7 @@ impl Helper<'_> {
         let (name, package, cpu) = (framework.name(), framework.package(12), framework.cpu_package());
         let is_of_two = |installed: &&str| Some(*installed) == cpu || *installed == package;
         let Some(installed) = self.run.package.as_deref().filter(is_of_two) else {
-            // A CPU-only build of the same release may be installed. JAX ships its CUDA support in separate packages.
+            // A CPU-only build of the same release may be installed. JAX ships CUDA support in separate packages.
             let text = format!("to use a GPU, install a build of {name} with CUDA:");
             return self.install_framework(text, framework != RunnableFramework::Jax);
         };

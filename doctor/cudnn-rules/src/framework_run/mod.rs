@@ -1,4 +1,4 @@
-//! Reports the first cause of a failure when a child process ran a framework with the Python of its environment.
+//! Reports the first cause of a failure when a child process ran a framework with the Python of the environment.
 
 mod cause;
 mod finding;
@@ -48,7 +48,7 @@ pub struct Run {
 
 /// A child process that has run a framework's script.
 pub struct ChildRun {
-    /// The ended process, with its messages.
+    /// The result and the messages of the process.
     pub ended: Ended,
     /// Returns cuDNN's log from this position on.
     pub log: Box<dyn Fn(u64) -> String>,
@@ -56,9 +56,9 @@ pub struct ChildRun {
 
 /// Why a framework's script was not run.
 pub enum NotRun {
-    /// There is no directory for the child process.
+    /// The directory for the child process is missing.
     NoDirectory(Error),
-    /// The interpreter cannot be started.
+    /// The interpreter failed to start.
     NotStarted(Error),
 }
 

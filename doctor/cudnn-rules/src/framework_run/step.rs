@@ -44,7 +44,6 @@ pub(super) struct RunStep {
     pub(super) name: String,
     /// `None` if the child exited during the step.
     pub(super) outcome: Option<StepOutcome>,
-    /// The result or the error.
     pub(super) text: String,
     /// Earlier errors in the chain of exceptions, nearest first.
     pub(super) causes: Vec<String>,

@@ -9,8 +9,7 @@ use std::path::Path;
 use super::dirs::entries;
 use super::requirement::package_name;
 
-/// Returns an apt-get command with `-y`. Otherwise, apt-get would read the next pasted line as the answer to its
-/// prompt.
+/// Returns an apt-get command with `-y`. Otherwise, apt-get would read the next pasted line as the answer to a prompt.
 pub(super) fn apt_get(action: &str) -> Command {
     Command::new("apt-get", [action, "-y"])
 }
@@ -21,7 +20,7 @@ pub(super) fn argument(requirement: &str) -> &str {
     if requirement.starts_with(&format!("{name}=")) { requirement } else { name }
 }
 
-/// Returns the requirement that keeps the installed version of a package if the user holds it (`apt-mark hold`).
+/// Returns the requirement of the installed version of a package that the user holds (`apt-mark hold`).
 pub(super) fn held(name: &str) -> Option<String> {
     let (package, _) = system_package(name, &Host::current())?;
     package.version.filter(|_| package.is_held).map(|version| format!("{name}={version}"))

@@ -1,4 +1,4 @@
-//! Sets records of packages aside during a reinstallation, so that a failure does not lose them.
+//! Sets records of packages aside during a reinstallation, to restore them after a failure.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -19,9 +19,8 @@ use super::wheels::NVIDIA_PREFIX;
 pub struct Aside {
     /// pip's record of the package.
     pub record: PathBuf,
-    /// The path of the record during the installation, with an ending that installers do not recognize.
+    /// The path of the record during the installation, with an ending that hides it from installers.
     pub place: PathBuf,
-    /// The normalized name of the package.
     name: String,
     /// The records that stay in their places.
     others: Vec<PathBuf>,

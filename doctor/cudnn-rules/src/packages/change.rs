@@ -17,7 +17,7 @@ use super::wheels::NVIDIA_PREFIX;
 /// A place where packages are installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Site {
-    /// A Python environment, given by its root.
+    /// A Python environment with this root.
     Environment(PathBuf),
     /// The environment at `root`, which contains several Pythons, changed with this one.
     Interpreter {
@@ -44,7 +44,7 @@ pub enum Site {
         /// The Python that creates it.
         program: PathBuf,
     },
-    /// A conda environment, given by its root.
+    /// A conda environment with this root.
     Conda(PathBuf),
     /// System packages, managed by apt.
     System,
@@ -71,7 +71,7 @@ impl Site {
         }
     }
 
-    /// Returns the root of the environment whose Python changes the packages.
+    /// Returns the root of the environment with the Python that changes the packages.
     pub fn python_root(&self) -> Option<&Path> {
         match self {
             Site::Environment(root) | Site::Directory { pip: Pip::Environment(root), .. } => Some(root),
@@ -125,8 +125,8 @@ pub struct PackageChange {
     pub reinstall: Vec<String>,
     /// Requirements to install.
     pub install: Vec<String>,
-    /// Installs first and removes afterwards, so that a failed installation leaves the old files. Possible only if the
-    /// removed and the installed packages have no files in common.
+    /// Installs first and removes afterwards, to preserve the old files if the installation fails. The removed and the
+    /// installed packages must contain different files.
     pub(crate) removes_last: bool,
     /// Reinstalls dependencies too, because a build for a different device needs different ones.
     pub(crate) with_dependencies: bool,

@@ -17,7 +17,6 @@ use super::{conda, pip};
 const REINSTALL_OPTIONS: [&str; 2] = ["--force-reinstall", "--no-deps"];
 
 impl Site {
-    /// Returns the pip or uv commands for the packages of this place.
     pub(super) fn pip(&self, action: &str, arguments: Vec<OsString>) -> Option<Vec<Command>> {
         match self {
             Site::Environment(root) | Site::Directory { pip: Pip::Environment(root), .. } => {
@@ -41,7 +40,7 @@ impl PackageChange {
     }
 
     /// Returns the commands in order. `None` if no installer can make the change, for example because the environment's
-    /// Python was not found.
+    /// Python is missing.
     pub fn commands(&self) -> Option<Vec<Command>> {
         let removal = if self.remove.is_empty() { Vec::new() } else { self.removal()? };
         let mut changes = [removal, self.installation()?];

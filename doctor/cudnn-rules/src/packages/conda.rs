@@ -15,7 +15,7 @@ use super::pixi::Pixi;
 /// directory with this name.
 const CACHE: &str = "cudnn-doctor-pkgs";
 
-/// Installs packages into the environment at this root, unless only pixi may and cannot.
+/// Installs packages into the environment at this root, by pixi if the environment belongs to it.
 pub(super) fn install(root: &Path, specs: Vec<String>) -> Option<Command> {
     match Pixi::of(root) {
         Some(pixi) => pixi.add(specs).map(|command| command.changing(root)),
@@ -23,15 +23,16 @@ pub(super) fn install(root: &Path, specs: Vec<String>) -> Option<Command> {
     }
 }
 
-/// Returns the command that lists the packages with their addresses. `None` for pixi, whose lock file lists them.
+/// Returns the command that lists the packages with their addresses. `None` for pixi, which lists them in the lock
+/// file.
 pub(super) fn list(root: &Path) -> Option<Command> {
     let list = || Command::new(program(root), ["list", "--explicit", "--prefix"]).and([root]);
     Pixi::of(root).is_none().then(list)
 }
 
-/// Reinstalls recorded packages. conda hard-links files from the package cache, so that a file damaged in place is
-/// damaged in the cache too. The commands therefore use a fresh cache below the environment, copy files instead of
-/// linking them, and remove the cache at the end.
+/// Reinstalls recorded packages. conda hard-links files from the package cache, where a file damaged in place is
+/// damaged too. The commands use a fresh cache below the environment, copy files instead of linking them, and remove
+/// the cache at the end.
 pub(super) fn reinstall(root: &Path, specs: &[String]) -> Vec<Command> {
     let cache = root.join(CACHE);
     let commands: Vec<Command> = specs.iter().map(|spec| reinstall_one(root, spec, &cache)).collect();
@@ -62,7 +63,7 @@ fn install_command(program: &Path, root: &Path) -> Command {
     command.and(["--channel", "conda-forge"]).changing(root)
 }
 
-/// Returns conda, even if it is not on `PATH`. Otherwise returns mamba or micromamba, which take the same arguments.
+/// Returns conda, even outside `PATH`, then mamba or micromamba, which accept the same arguments.
 fn program(root: &Path) -> PathBuf {
     let on_path = |name: &str| is_on_path(name).then(|| PathBuf::from(name));
     on_path("conda")

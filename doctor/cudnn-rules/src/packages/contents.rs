@@ -13,10 +13,9 @@ use super::CUDA_MAJORS;
 use super::requirement::package_name;
 use super::wheels::PackageNames;
 
-/// The minor version that stands for any release of a CUDA package.
+/// The minor version that represents every release of a CUDA package.
 const ANY_MINOR: u32 = 9;
 
-/// The last release for CUDA 11.
 const LAST_FOR_CUDA_11: &str = "9.10.2.21";
 
 /// A version of cuDNN 8 with wheels for CUDA 11 and 12.
@@ -41,7 +40,7 @@ pub(crate) struct NvidiaPackage {
     pub(crate) requires: Vec<String>,
 }
 
-/// Returns the wheel that pip chooses for a requirement, if its contents are known.
+/// Returns the wheel that pip chooses for a requirement, if the contents are known.
 pub(crate) fn wheel(requirement: &str) -> Option<NvidiaPackage> {
     let name = &normalized(package_name(requirement));
     let (component, first_major) = published(|component, major| component.wheel(major) == *name)?;
@@ -96,7 +95,7 @@ fn published(is_wanted: impl Fn(Component, u32) -> bool) -> Option<(Component, u
     { all }.find(|(component, major)| component.is_published(*major) && is_wanted(*component, *major))
 }
 
-/// Returns the newest known version, or one that stands for any.
+/// Returns the newest known version, or one that represents all.
 fn default_version(component: Component, cuda_major: u32, minor: Option<u32>) -> String {
     match component {
         _ if !is_of_cudnn(component) => format!("{cuda_major}.{}.0.0", minor.unwrap_or(ANY_MINOR)),

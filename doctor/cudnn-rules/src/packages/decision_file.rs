@@ -1,5 +1,5 @@
-//! Reads settings, manifests and constraints, in which users decide what installers may do. Errors are predicates about
-//! the file, and a missing file is `None`.
+//! Reads settings, manifests and constraints: files with the user's decisions about installers. Errors are predicates
+//! about the file, and a missing file is `None`.
 
 use std::io::ErrorKind;
 use std::path::Path;

@@ -17,7 +17,7 @@ fn variable(name: &str) -> Option<PathBuf> {
     facts::variable(name).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
-/// Returns the entries of a directory, or an empty iterator if it is not readable.
+/// Returns the entries of a directory, or an empty iterator if it is unreadable.
 pub fn entries(dir: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     facts::read_dir(dir).into_iter().flatten().take(MAX_ENTRIES).map(|entry| entry.path())
 }
@@ -44,8 +44,8 @@ pub fn data_dir() -> Option<PathBuf> {
     of_user.filter(|dir| can_write(dir)).or_else(of_root)
 }
 
-/// Returns a directory with this name in [`data_dir`] for a separate installation. If a file or a dangling link has the
-/// name, appends a number.
+/// Returns a directory with this name in [`data_dir`] for a separate installation. Appends a number if a file or a
+/// dangling link blocks the name.
 pub(crate) fn named_data_dir(name: &str) -> Option<PathBuf> {
     const MAX_NAMES: u32 = 9;
     let dir = data_dir()?;
@@ -72,7 +72,7 @@ pub(crate) fn dangling_dirs(sites: impl IntoIterator<Item = PathBuf>) -> Vec<Pat
     dirs.filter(|dir| dir.is_link() && is_lost(dir)).collect()
 }
 
-/// Describes a link out of this environment in its directories of packages, as a clause.
+/// Describes a link that leads from the packages out of this environment, as a clause.
 pub(super) fn link_out_of(root: &Path, sites: &[PathBuf]) -> Option<String> {
     let root = canonicalize(root).ok()?;
     let dirs = sites.iter().flat_map(|site| [site.clone()].into_iter().chain(dirs_of_wheels(site)));

@@ -21,7 +21,7 @@ pub fn install_for_system(component: Component, cuda_major: u32) -> Option<Packa
 /// Installs a component into the environment of an existing package, using the same installer. Only system packages of
 /// CUDA itself need the minor version of CUDA.
 ///
-/// If pip already recorded the component, this reinstalls the files, because a plain `install` would have no effect.
+/// If pip already recorded the component, this reinstalls the files, because pip would skip a plain `install`.
 pub fn install_beside(
     package: &Package,
     component: Component,
@@ -115,8 +115,8 @@ pub fn reinstall(package: &Package) -> Option<PackageChange> {
     again.or_else(|| reinstall_into_target(package, requirement))
 }
 
-/// Reinstalls into a `pip install --target` directory. With `--upgrade`, pip removes the whole `nvidia` directory, so
-/// this is safe only if no other wheel is there.
+/// Reinstalls into a `pip install --target` directory. With `--upgrade`, pip removes the whole `nvidia` directory,
+/// which must contain no other wheel.
 fn reinstall_into_target(package: &Package, requirement: String) -> Option<PackageChange> {
     let dir = package.component().filter(|_| package.installer == Installer::Pip)?.wheel_dir(DEFAULT_CUDA_MAJOR);
     let own = dir.parent()?.file_name()?;
@@ -136,9 +136,9 @@ pub fn upgrade(package: &Package, minimum: &str) -> Option<PackageChange> {
 }
 
 /// Replaces packages that own the same directory with a single package, if commands can do so. This repairs mixed
-/// releases or CUDA versions, and switches the CUDA version. pip silently overwrites the files of other packages, so
-/// the change removes all packages first. If the package to install is among them, it stays at its version, because a
-/// framework may require that.
+/// releases or CUDA versions, and switches the CUDA version. The change removes all packages first, because pip
+/// silently overwrites the files of other packages. If the package to install is among them, the version stays, because
+/// a framework may require it.
 pub fn replace(packages: &[Package], component: Component, cuda_major: u32) -> Option<PackageChange> {
     let wheel = component.wheel(cuda_major);
     let same = packages.iter().filter(|package| package.installer == Installer::Pip && package.name == wheel);
@@ -163,7 +163,7 @@ pub fn replace_by(
     let of_system = version.filter(|_| first.installer == Installer::Dpkg).map(|version| format!("{version}-1"));
     let version = of_system.as_deref().or(version);
     let change = install_into(component, (cuda_major, None), site_of(first)?, version)?;
-    // The full wheel and the JIT-only wheel have no files in common. If the installation fails, the old package
+    // The full wheel and the JIT-only wheel contain different files. If the installation fails, the old package
     // remains.
     let dir = |component: Component| component.wheel_dir(cuda_major);
     let mut components = packages.iter().filter_map(Package::component);

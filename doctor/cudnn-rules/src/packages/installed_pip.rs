@@ -21,7 +21,7 @@ use super::pip_options::redirecting_variables;
 /// Starts pip with a Python that ignores the user's packages and modules in the working directory.
 const PIP: [&str; 3] = ["-I", "-m", "pip"];
 
-/// The directory of Debian's Pythons, for which apt-get installs pip.
+/// The directory of Debian's Pythons. apt-get installs pip for them.
 const OF_DEBIAN: &str = "/usr/bin";
 
 /// A Python and the root of the environment that it imports packages from.
@@ -75,7 +75,7 @@ impl Interpreter {
         }
     }
 
-    /// Returns whether this Python can import pip. If its version is unknown, any version's pip counts.
+    /// Returns whether this Python can import pip. For a Python of unknown version, any version's pip counts.
     pub(super) fn has_pip(&self) -> bool {
         self.pip_dir().is_some() || self.version().is_none() && has_pip(&self.root)
     }
@@ -105,7 +105,6 @@ impl Interpreter {
         python_dirs(&self.root).filter_map(of_base).any(|dir| dir.leads_to_dir())
     }
 
-    /// Returns whether Debian's packages provide pip for this Python.
     fn is_of_debian(&self) -> bool {
         let home = match is_virtual(&self.root) {
             true => setting(&self.root, "home").map(PathBuf::from),
@@ -117,7 +116,7 @@ impl Interpreter {
         home.is_none_or(|home| is_of_debian(&home) || canonicalize(&home).is_ok_and(|home| is_of_debian(&home)))
     }
 
-    /// Returns the commands that install pip if it is missing. `None` if none can.
+    /// Returns the commands that install a missing pip, if there are any.
     fn missing_pip(&self) -> Option<Vec<Command>> {
         if self.has_pip() {
             return Some(Vec::new());
@@ -141,13 +140,13 @@ impl Interpreter {
         removal.into_iter().chain([ensure]).collect()
     }
 
-    /// Returns the commands that run pip, after those that install a missing pip. `-I` would hide the user's packages,
-    /// so a Python that imports them runs pip by path, which also excludes the working directory.
+    /// Returns the commands that run pip, after the commands that install a missing pip. Because `-I` would hide the
+    /// user's packages, a Python that imports them runs pip by path, which also excludes the working directory.
     pub(super) fn run_pip(&self, action: &str, arguments: Vec<OsString>) -> Option<Vec<Command>> {
         self.run(self.imports_user_packages(), action, arguments)
     }
 
-    /// Like [`Interpreter::run_pip`], for packages of another Python. The user's packages only matter if pip is among
+    /// Like [`Interpreter::run_pip`], for packages outside this Python. The user's packages only matter if pip is among
     /// them.
     pub(super) fn run_pip_for_others(&self, action: &str, arguments: Vec<OsString>) -> Option<Vec<Command>> {
         let is_of_user = self.user_site().zip(self.pip_dir()).is_some_and(|(site, pip)| pip.starts_with(site));
@@ -164,7 +163,7 @@ impl Interpreter {
         Some(missing.into_iter().chain([pip]).collect())
     }
 
-    /// Returns the command that runs pip after another step or user has restored this Python with its pip.
+    /// Returns the command that runs pip after a step or another user has restored this Python with pip.
     pub(super) fn run_restored_pip(&self, action: &str, arguments: Vec<OsString>) -> Command {
         start(&self.program, PIP, action, arguments)
     }
@@ -222,7 +221,7 @@ pub(super) fn on_path() -> Option<Command> {
     Some(Command::new(name, [""; 0]))
 }
 
-/// Returns whether this program is a script of pip whose Python has no pip: an upgrade of Python leaves such scripts.
+/// Returns whether this program is a script of pip for a Python without pip: an upgrade of Python leaves such scripts.
 fn has_lost_pip(name: &str) -> bool {
     python_of_script(name).is_some_and(|python| !python.program.leads_to_file() || !python.has_pip())
 }
@@ -231,7 +230,6 @@ pub(super) fn python_of_pip() -> Option<Interpreter> {
     python_of_script(on_path()?.program.to_str()?)
 }
 
-/// Returns the Python that runs a script on `PATH`.
 fn python_of_script(name: &str) -> Option<Interpreter> {
     let program = interpreter_of(&program_on_path(name)?)?;
     if program.file_name().is_some_and(is_named_python) { Interpreter::of(program) } else { None }
@@ -250,7 +248,7 @@ fn start<W: Into<OsString>>(
     without_variables(Command::new(python, pip).and([action]).and(arguments))
 }
 
-/// Unsets environment variables that would make pip change another place, other packages or nothing.
+/// Unsets environment variables that would redirect pip.
 pub(super) fn without_variables(command: Command) -> Command {
     let options: Vec<OsString> =
         redirecting_variables().into_iter().flat_map(|name| ["-u".into(), name.into()]).collect();

@@ -20,9 +20,9 @@ pub fn is_python(file: &Path) -> bool {
     is_interpreter(file) || file.leads_to_file() && is_named(file) && root_of(file).is_some_and(is_environment)
 }
 
-/// Returns whether this file, or the target of this link, is a native program with an interpreter's name. The scripts
-/// that pyenv, asdf and others put on `PATH` do not count. They choose a Python based on the working directory and the
-/// caller's environment variables, and may not find one.
+/// Returns whether this file, or the target of this link, is a native program with an interpreter's name. This excludes
+/// the scripts of pyenv, asdf and others on `PATH`, which choose a Python based on the working directory and the
+/// caller's environment variables, and may find none.
 fn is_interpreter(file: &Path) -> bool {
     let real = || canonicalize(file).is_ok_and(|real| is_named(&real));
     is_executable(file) && (is_named(file) || real()) && is_native_program(file)

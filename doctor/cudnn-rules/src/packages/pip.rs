@@ -21,8 +21,8 @@ use super::uv;
 const FRAMEWORKS: [&str; 7] =
     ["torch", "jax", "tensorflow", "onnxruntime", "ctranslate2", "nvidia-cudnn", "nvidia-cublas"];
 
-/// Returns whether to change these packages among the user's packages: because the user installed one of them, or
-/// because only the user installed a framework and the Python itself lacks the packages.
+/// Returns whether to change these packages among the user's packages: because one of them is there, or because a
+/// framework is there and the Python itself contains neither.
 fn is_for_user(python: &Interpreter, names: &[String]) -> bool {
     let Some(site) = python.user_site() else { return false };
     let is_framework = |record: &str| FRAMEWORKS.iter().any(|framework| record.starts_with(framework));
@@ -42,11 +42,11 @@ fn names(arguments: &[OsString]) -> Vec<String> {
 
 /// Returns the commands that run pip for the environment at this root. They use the environment's Python, because the
 /// scripts in `bin` break with some paths. If the environment was created without pip, they use uv (if uv created it),
-/// ensurepip, or the pip on `PATH`. The user's packages, and those of Debian's Python below `/usr/local`, are changed
-/// with the Python that imports them.
+/// ensurepip, or the pip on `PATH`. For the user's packages, and for packages of Debian's Python below `/usr/local`,
+/// they use the Python that imports them.
 ///
-/// Returns `None` if the directory is not an environment (`pip install --target` or `--prefix`), or if the Python was
-/// not found. A different Python's pip would change the wrong packages.
+/// Returns `None` for a directory without a Python (`pip install --target` or `--prefix`). A different Python's pip
+/// would change the wrong packages.
 pub(super) fn pip(root: &Path, action: &str, arguments: Vec<OsString>) -> Option<Vec<Command>> {
     let python = Some(Interpreter::in_environment(root)).filter(|_| root.leads_to_dir())?;
     let is_of_image = is_in_unpacked_image(&python.program);
@@ -136,7 +136,7 @@ fn python_of_user(base: &Path, names: &[String]) -> Option<Interpreter> {
     if is_user_base { pythons_with_pip(version).find(Interpreter::imports_user_packages) } else { None }
 }
 
-/// Returns Debian's Python if the root contains packages that its pip installed below `/usr/local`.
+/// Returns Debian's Python if the root contains packages that Debian's pip installed below `/usr/local`.
 fn python_of_debian(root: &Path) -> Option<Interpreter> {
     let base = root.parent().filter(|_| root.ends_with("local"))?;
     let dir = site_packages(root).find(|dir| dir.ends_with("dist-packages") && dir.leads_to_dir())?;

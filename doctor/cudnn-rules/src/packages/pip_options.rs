@@ -1,4 +1,4 @@
-//! Reads the options that pip takes from its configuration files and from variables.
+//! Reads the options of pip in configuration files and variables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ const PREFIX: &str = "PIP_";
 /// A variable of pip that is not an option.
 const CONFIG_FILE: &str = "PIP_CONFIG_FILE";
 
-/// The options that make `pip install` change something other than its arguments, and their effects.
+/// The options that redirect `pip install`, and the resulting changes.
 const REDIRECTIONS: [(&str, &str); 21] = [
     ("abi", "nothing, or files for another Python"),
     ("dry-run", "nothing"),
@@ -25,7 +25,7 @@ const REDIRECTIONS: [(&str, &str); 21] = [
     ("no-binary", "nothing, because there are only wheels"),
     ("no-dependencies", "only the named packages"),
     ("no-deps", "only the named packages"),
-    // pip takes any value of this option for `user`.
+    // pip interprets any value of this option as `user`.
     ("no-user", "another place"),
     ("platform", "nothing, or files for another system"),
     ("prefix", "another place"),
@@ -63,7 +63,7 @@ pub(super) struct PipOption {
 }
 
 impl PipOption {
-    /// Returns the effect of the option, if it makes this command change something other than its arguments.
+    /// Returns the resulting changes if the option redirects this command.
     pub(super) fn redirection(&self, command: PipCommand) -> Option<&'static str> {
         let is_known = command == PipCommand::Install || OF_REMOVALS.contains(&self.name.as_str());
         redirection(&self.name).filter(|_| is_known && self.is_on())
@@ -89,10 +89,9 @@ fn redirection(option: &str) -> Option<&'static str> {
     REDIRECTIONS.into_iter().find_map(|(name, changed)| (name == option).then_some(changed))
 }
 
-/// The names and values in each section of a configuration file.
+/// The names and values by section of a configuration file.
 type Sections = BTreeMap<String, Vec<(String, String)>>;
 
-/// The settings of a pip.
 pub(super) struct PipSettings {
     files: Vec<(PathBuf, Sections)>,
     /// A file that makes pip fail, and the reason as a predicate.
@@ -103,7 +102,7 @@ impl PipSettings {
     pub(super) fn read(prefix: Option<&Path>) -> PipSettings {
         let mut settings = PipSettings { files: Vec::new(), refused: None };
         for file in pip_settings(prefix) {
-            // pip ignores files that it cannot open.
+            // pip ignores unreadable files.
             let bytes = contents(&file).ok().flatten().unwrap_or_default();
             match String::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned()).and_then(|text| sections(&text)) {
                 Ok(sections) => settings.files.push((file, sections)),
@@ -148,7 +147,7 @@ fn variables() -> impl Iterator<Item = PipOption> {
     })
 }
 
-/// Returns the variables to unset, because they make pip change something other than its arguments.
+/// Returns the redirecting variables to unset.
 pub(super) fn redirecting_variables() -> Vec<PathBuf> {
     let redirecting = variables().filter(|variable| variable.may_be_unset() && !variable.value.is_empty());
     redirecting.map(|variable| variable.source).collect()
@@ -166,8 +165,8 @@ fn option_name(key: &str) -> String {
     name.strip_prefix("--").map(str::to_owned).unwrap_or(name)
 }
 
-/// Returns the names and values in each section, as Python's `configparser` reads them: a line with more indentation
-/// than the name above continues the value. The error is the reason why pip fails, as a predicate.
+/// Returns the names and values by section, as Python's `configparser` reads them: a line with more indentation than
+/// the name above continues the value. The error is the reason why pip fails, as a predicate.
 fn sections(text: &str) -> Result<Sections, String> {
     let mut sections = Sections::new();
     let mut seen = BTreeSet::new();

@@ -13,7 +13,7 @@ use super::requirement::package_name;
 /// The names of pixi's manifests.
 pub const MANIFESTS_OF_PIXI: [&str; 3] = ["pixi.toml", "mojoproject.toml", "pyproject.toml"];
 
-/// A pixi environment. Its manifest defines the packages, so pixi would undo changes by other programs.
+/// A pixi environment. pixi would undo changes by other programs, because the manifest defines the packages.
 pub(super) struct Pixi {
     /// The manifest, or the directory that contains it.
     manifest: PathBuf,

@@ -10,7 +10,6 @@ use super::dirs::entries;
 
 const PYTHON: &str = "python3";
 
-/// The number of bytes read from a script or version file.
 const MAX_LEN: u64 = 64 << 10;
 
 /// A version manager that replaces programs by scripts.
@@ -43,7 +42,6 @@ const OTHER_TOOLS: [&str; 2] = ["mise", "rtx"];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PythonShim {
     pub(crate) file: PathBuf,
-    /// For example `pyenv`.
     pub(crate) tool: &'static str,
     /// The directory of the `python3` that it starts, if known.
     pub(crate) bin: Option<PathBuf>,
@@ -86,7 +84,6 @@ fn tool_of(file: &Path) -> Option<&'static Tool> {
     TOOLS.iter().find(|tool| text.contains(tool.name))
 }
 
-/// Returns the selected versions in order of preference.
 fn selected(tool: &Tool, root: &Path) -> Vec<String> {
     let words = |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
     if let Some(value) = facts::variable(tool.variable).filter(|value| !value.is_empty()) {

@@ -22,7 +22,7 @@ const NEW_PYTHON: &str = ".cudnn-doctor-new-python";
 pub enum PythonProblem {
     /// The Python is missing, damaged, or not accessible to this user.
     Missing,
-    /// The Python has this version instead of the one that the packages need, for example after a system upgrade.
+    /// The packages need a different version than this, for example after a system upgrade.
     OtherVersion(String),
     /// `pyvenv.cfg` is missing or not a file, so the Python behaves like the base Python.
     NoSettings,
@@ -71,7 +71,7 @@ pub struct MissingPython {
     /// The Python version that the packages need: `python3.11`.
     pub(crate) version: Option<String>,
     /// The commands that recreate the Python. They build the new Python next to the old one and replace it only when
-    /// complete. Without this Python version on `PATH`, there are none, because other versions would ignore the
+    /// complete. The list is empty without this Python version on `PATH`, because other versions would ignore the
     /// packages.
     pub(crate) commands: Vec<Command>,
     /// The files that the commands remove: files of other Python versions, and an unusable `pyvenv.cfg`.

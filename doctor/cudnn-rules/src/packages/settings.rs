@@ -1,4 +1,4 @@
-//! Lists the files that pip, uv, conda and pixi read settings from. Most of them do not exist.
+//! Lists the files that pip, uv, conda and pixi may read settings from.
 
 use std::path::{Path, PathBuf};
 

@@ -8,7 +8,7 @@ use super::environment::setting;
 use super::requirement::package_name;
 
 /// Returns the command that makes the uv project of this environment require the packages that the change installs,
-/// unless its lock file contains them. `uv sync` removes all other packages, and installs the versions of the lock
+/// unless the lock file contains them. `uv sync` removes all other packages, and installs the versions of the lock
 /// file.
 pub(crate) fn keep_in_project(change: &PackageChange) -> Option<Command> {
     const MAX_LEN: u64 = 16 << 20;

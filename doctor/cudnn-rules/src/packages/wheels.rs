@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use cudnn_os::files::below;
 use cudnn_probe::{Component, Os};
 
-/// The prefix of the packages that share the `nvidia` directory.
 pub(super) const NVIDIA_PREFIX: &str = "nvidia-";
 
 pub(crate) trait PackageNames {
@@ -20,8 +19,8 @@ pub(crate) trait PackageNames {
     /// the CUDA release.
     fn conda_package(self) -> &'static str;
 
-    /// Returns the package in NVIDIA's repositories for Debian, Ubuntu, Fedora, RHEL and SUSE. Packages of CUDA itself
-    /// contain a full CUDA release such as 12.9 in the name, so the result is `None` without the minor version.
+    /// Returns the package in NVIDIA's repositories for Debian, Ubuntu, Fedora, RHEL and SUSE. Names of CUDA's packages
+    /// contain a full CUDA release such as 12.9, which requires the minor version.
     fn system_package(self, cuda_major: u32, cuda_minor: Option<u32>) -> Option<String>;
 }
 
@@ -82,9 +81,9 @@ pub(crate) struct CudaWheel {
     pub(crate) dir: PathBuf,
 }
 
-/// A library with a version that differs from CUDA's, or that cuDNN does not open. The fields are the stem of the file
-/// name, the wheel name between `nvidia-` and `-cu12`, the directory for CUDA 12, the versions in the file name for
-/// CUDA 12 and 13, and the wheel's major version for CUDA 13, unless the wheel's name contains the CUDA major.
+/// A library that cuDNN never opens, or with a version other than CUDA's. The fields are the stem of the file name, the
+/// wheel name between `nvidia-` and `-cu12`, the directory for CUDA 12, the versions in the file name for CUDA 12 and
+/// 13, and the wheel's major version for CUDA 13, unless the wheel's name contains the CUDA major.
 type Other = (&'static str, &'static str, &'static str, [u32; 2], Option<u32>);
 
 const OTHERS: [Other; 7] = [
@@ -97,8 +96,8 @@ const OTHERS: [Other; 7] = [
     ("libnccl", "nccl", "nccl", [2, 2], None),
 ];
 
-/// Returns the wheel that contains a CUDA library, such as `nvidia-cufft-cu12` for `libcufft.so.11`. Some names are the
-/// same for two CUDA majors (`libcurand.so.10`), so `cuda_major` selects the program's version if known.
+/// Returns the wheel that contains a CUDA library, such as `nvidia-cufft-cu12` for `libcufft.so.11`. `cuda_major` is
+/// the program's, if known, because some names are the same for two majors (`libcurand.so.10`).
 pub(crate) fn cuda_wheel(soname: &str, cuda_major: Option<u32>) -> Option<CudaWheel> {
     if let Some((component, Some(major))) = Component::from_soname(soname) {
         return component.is_published(major).then(|| CudaWheel {

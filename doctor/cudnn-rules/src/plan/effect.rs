@@ -1,4 +1,4 @@
-//! Compares the result of a step with its simulation.
+//! Compares the result of a step with the simulation.
 
 use cudnn_probe::facts::{Changes, Facts};
 
@@ -16,8 +16,8 @@ pub struct ForeseenEffect<'a> {
 }
 
 impl<'a> ForeseenEffect<'a> {
-    /// Simulates an action to determine which errors and warnings with these codes it fixes. If the effect is unknown,
-    /// there are none.
+    /// Simulates an action to determine which errors and warnings with these codes it fixes. The list is empty if the
+    /// effect is unknown.
     pub fn of(action: &Action, codes: &[&str], check: &'a Check) -> Self {
         let left = facts_after(action).map(|facts| facts.within(check));
         let is_fixed =

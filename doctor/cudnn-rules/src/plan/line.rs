@@ -61,7 +61,7 @@ fn joined(commands: &[Command], separator: &str) -> String {
     commands.iter().map(Command::to_string).collect::<Vec<_>>().join(separator)
 }
 
-/// Returns a line for the user's shell that restores what was set aside if a command fails. Windows PowerShell has no
+/// Returns a line for the user's shell that restores what was set aside if a command fails. Windows PowerShell lacks
 /// `&&`.
 fn guarded(os: Os, commands: &[Command], put_back: &[Command]) -> String {
     if os != Os::Windows {
@@ -83,7 +83,7 @@ pub(super) enum Remark {
     Aside(String),
     /// Replaces the text, because the user must make the change.
     Instead(String),
-    /// Appended to the text, as the reason why the action is not possible.
+    /// Appended to the text, as the reason against the action.
     But(String),
 }
 

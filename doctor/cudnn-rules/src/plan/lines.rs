@@ -93,8 +93,8 @@ fn link(dir: &Path, version: Version) -> Command {
     Command::new("sh", ["-c", &script]).changing(dir)
 }
 
-/// Renders a package change, preceded by the commands that prepare the installer. A change that contradicts a decision
-/// of the user has no lines.
+/// Renders a package change, preceded by the commands that prepare the installer. A change against a decision of the
+/// user is only a remark.
 fn packages(change: &PackageChange, after: &[Action]) -> Rendered {
     if let Some(decision) = packages::forbidding(change) {
         let reason = format!("{decision}: change that first, because no step contradicts it");

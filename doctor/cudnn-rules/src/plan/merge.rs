@@ -48,8 +48,8 @@ fn add(all: &mut Vec<Merged>, mut action: Action, index: usize) {
     }
 }
 
-/// Merges the first action into the second if they are equal or change the same place. Returns whether they were
-/// merged. The remedies must not contradict each other.
+/// Merges the first action into the second if they are equal or change the same place, and returns whether that was
+/// possible. The remedies must be compatible.
 fn merge_actions(one: &mut Action, other: &mut Action) -> bool {
     if one == other {
         return true;
@@ -72,7 +72,7 @@ fn merge_actions(one: &mut Action, other: &mut Action) -> bool {
     }
 }
 
-/// Returns a single change of a variable that has the effect of both, if possible.
+/// Returns a single change of a variable with the effect of both, if possible.
 fn merge_variables(one: &Variable, other: &Variable) -> Option<Variable> {
     Some(match (one, other) {
         (Variable::Without { name, entries }, Variable::Without { name: other, entries: more }) if name == other => {
@@ -92,7 +92,7 @@ fn merge_variables(one: &Variable, other: &Variable) -> Option<Variable> {
     })
 }
 
-/// Returns whether two remedies cannot be part of one plan, because one step would have to do two different things.
+/// Returns whether two remedies exclude each other, because one step would have to do two different things.
 pub(super) fn contradict(one: &Remedy, other: &Remedy) -> bool {
     let contradict = |one: &Action, other: &Action| match (one, other) {
         _ if one == other => false,
@@ -124,7 +124,7 @@ fn assign_differently(one: &Variable, other: &Variable) -> bool {
     }
 }
 
-/// Returns the name of the assigned variable with its value, where `None` means that it is removed.
+/// Returns the name and the value of the assigned variable. `None` removes it.
 fn assignment(variable: &Variable) -> Option<(&str, Option<&OsStr>)> {
     match variable {
         Variable::Set { name, value } => Some((name, Some(value))),

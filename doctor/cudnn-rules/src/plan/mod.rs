@@ -1,4 +1,4 @@
-//! Combines the remedies of all findings into one plan that works. docs/design/doctor.md#plans has the rules.
+//! Combines the remedies of all findings into one plan that works. The rules are in docs/design/doctor.md#plans.
 //!
 //! `search` chooses remedies, `simulate` predicts the machine after them, `merge` makes one list of steps, and `lines`
 //! renders them. This module runs no commands.
@@ -35,13 +35,13 @@ use search::{RemedyOutcome, SearchResult};
 pub struct Plan {
     /// The steps that remove errors and warnings, in order.
     pub steps: Vec<Step>,
-    /// The advice for each finding.
+    /// The advice by finding.
     pub advice: Vec<Option<Advice>>,
     /// The codes of the errors and warnings that the steps leave or cause.
     pub remaining: BTreeSet<&'static str>,
 }
 
-/// One action of the plan, with its lines.
+/// One action of the plan, and the lines to run.
 #[derive(Clone, Debug)]
 pub struct Step {
     /// The change that the step makes.
@@ -138,7 +138,7 @@ impl Step {
     }
 }
 
-/// Names the installed packages whose requirements an action breaks.
+/// Lists the requirements of installed packages that an action breaks.
 fn broken_by(action: &Action) -> Option<String> {
     let Action::Packages(change) = action else { return None };
     let broken: Vec<String> = change.broken_requirements().iter().map(|one| one.printable()).collect();
@@ -158,7 +158,7 @@ fn remaining(findings: &[Finding], outcomes: &[RemedyOutcome], left: &[Finding])
     all.map(|finding| finding.kind.code).collect()
 }
 
-/// Returns the advice for a finding, without the numbers of its steps. Its commands fix the finding without the rest of
+/// Returns the advice for a finding, without the numbers of the steps. The commands fix the finding without the rest of
 /// the plan.
 fn advice_for(index: usize, findings: &[Finding], outcomes: &[RemedyOutcome], commands: Vec<String>) -> Option<Advice> {
     let finding = findings.get(index)?;
@@ -207,7 +207,7 @@ pub fn lines_of(action: &Action) -> Vec<String> {
     lines::render(action, &[]).lines.iter().map(ToString::to_string).collect()
 }
 
-/// Returns the advice for a single remedy. If the remedy is not possible, only commands that inspect the machine are
+/// Returns the advice for a single remedy. For an impossible remedy, only commands that inspect the machine are
 /// printed.
 pub fn advice_of(remedy: &Remedy) -> Advice {
     let mut advice = Advice { text: remedy.text.clone(), ..Advice::default() };

@@ -10,7 +10,7 @@ use super::line::{Line, Remark, Rendered};
 use crate::packages::{self, MissingPython, PackageChange, PythonProblem};
 use crate::remedy::{Action, Remedy};
 
-/// Returns the root of the environment if this change needs its Python and that Python is broken.
+/// Returns the root of the environment if this change needs the environment's Python and that is broken.
 pub(super) fn needed_by(change: &PackageChange) -> Option<PathBuf> {
     let missing = packages::restore_python(change.site.python_root()?)?;
     by_hand(&missing).is_none().then_some(missing.root)
@@ -20,7 +20,6 @@ pub(super) fn is_lost(root: &Path) -> bool {
     packages::python_problem(root).is_some()
 }
 
-/// Returns the remark about the environment's Python for the text of a remedy.
 pub(super) fn remark(root: &Path) -> Option<Remark> {
     if packages::has_closed_python(root) {
         return Some(Remark::Before(format!("this user may not read the Python of {}; ", root.printable())));

@@ -1,4 +1,4 @@
-//! Reads and writes the records of pip, conda and dpkg, which contain a package's version and its files.
+//! Reads and writes the records of pip, conda and dpkg, which contain the version and files of a package.
 
 use std::path::{Component as PathPart, Path, PathBuf};
 
@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::packages::contents::{self, CONDA_CUDA, CONDA_LIBRARIES, NvidiaPackage};
 use crate::packages::{PackageNames, PipRecord, records};
 
-/// Limits of a package's record: its length in bytes, the number of files, and the length of their names.
+/// Limits of a package's record: the bytes, the number of files, and the length of names.
 const MAX_RECORD_LEN: u64 = 32 << 20;
 const MAX_FILES: usize = 20_000;
 const MAX_PATH_LEN: usize = 1_000;
@@ -27,7 +27,6 @@ const FOLLOWING_ON_CONDA: [&str; 2] = ["cudnn", "libcudnn-dev"];
 /// The records of the packages in one place.
 pub(super) enum PackageRecords {
     Pip {
-        /// The directories that contain packages.
         dirs: Vec<PathBuf>,
         /// The directory for new packages.
         dir: PathBuf,
@@ -74,7 +73,7 @@ impl PackageRecords {
 
     /// Returns whether the installed package meets this requirement, if known.
     pub(super) fn keeps(&self, old: &PipRecord, requirement: &str) -> Option<bool> {
-        // If the name of the record has no version, pip reads the metadata.
+        // If the record's name lacks a version, pip reads the metadata.
         let version = old.version.as_deref()?;
         match self {
             PackageRecords::Pip { .. } => Some(allows(requirement, version)),
@@ -122,7 +121,6 @@ impl PackageRecords {
         names
     }
 
-    /// Returns the package that replaces a displaced one.
     pub(super) fn following(&self, displaced: &str, new: &NvidiaPackage) -> Option<NvidiaPackage> {
         let follows = matches!(self, PackageRecords::Conda { .. })
             && new.name == CONDA_LIBRARIES
@@ -130,7 +128,7 @@ impl PackageRecords {
         follows.then(|| NvidiaPackage::without_libraries(displaced, &new.version, new.cuda_major, Vec::new()))
     }
 
-    /// Returns whether the changed records contradict others, so that the installer would choose something else.
+    /// Returns whether the changed records contradict others and the installer would make a different choice.
     pub(super) fn contradict(&self) -> bool {
         let PackageRecords::Conda { root, unmet, .. } = self else { return false };
         unmet_by_conda(&conda_records(root)).iter().any(|dependency| !unmet.contains(dependency))
@@ -220,7 +218,6 @@ impl PackageRecords {
 }
 
 pub(super) struct PackageFiles {
-    /// The directory that contains them.
     pub(super) base: PathBuf,
     /// Their paths below it.
     pub(super) paths: Vec<PathBuf>,
@@ -230,7 +227,6 @@ fn is_cudnn(name: &str) -> bool {
     name.contains("cudnn") && !name.contains("frontend")
 }
 
-/// Returns the paths as a record lists them.
 fn below(files: &[PathBuf], dir: &Path) -> Vec<String> {
     files.iter().map(|file| file.strip_prefix(dir).unwrap_or(file).to_string_lossy().into_owned()).collect()
 }

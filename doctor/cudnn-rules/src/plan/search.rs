@@ -20,16 +20,16 @@ use crate::check::{Finding, FindingKind, Severity};
 use crate::packages::forbidding;
 use crate::remedy::{Action, Effect, Remedy, Variable};
 
-/// Limits of the further orders of findings to try, and of the findings in a plan, because each requires several checks
-/// of a simulated machine.
+/// Limits of the further orders of findings to try, and of the findings in a plan. Both multiply the checks of
+/// simulated machines.
 const MAX_ORDERS: usize = 3;
 const MAX_FINDINGS: usize = 24;
 
 /// The maximum number of remedies that follow one remedy.
 const MAX_FOLLOWING: usize = 5;
 
-/// Mixes of two installations. Repairing the files of one may fix them, because ld.so continues to search for another
-/// cuDNN if a file is missing or damaged.
+/// Mixes of two installations. Repairing the files of one may fix them, because ld.so continues the search after a
+/// missing or damaged file.
 const MIXES: [FindingKind; 3] = [LD_SO_MIX, LINKED_MIX, FRAMEWORK_MIX];
 
 /// The inputs of the search in addition to the findings.
@@ -49,12 +49,12 @@ pub(super) enum RemedyOutcome {
     Advice(Option<Remedy>),
     /// The remedy would not work, or do harm. It is replaced by this one.
     Refused(Remedy),
-    /// The plan contains this remedy. `is_alone` tells whether an unverifiable remedy is assumed to work independently
-    /// of the remedies of earlier findings.
+    /// The plan contains this remedy. If `is_alone` is true, an unverifiable remedy is assumed to work without the
+    /// remedies of earlier findings.
     Planned { remedy: Remedy, is_alone: bool },
     /// The remedies of the finding with this index fix it.
     FixedBy(usize),
-    /// The remedies up to those of the finding with this index together fix it.
+    /// The remedies of the findings up to this index together fix it.
     FixedUpTo(usize),
 }
 
@@ -79,7 +79,6 @@ enum Objection {
     LeadsTo(Box<Finding>),
 }
 
-/// The machine with the steps so far.
 struct PlanSearch<'a> {
     findings: &'a [Finding],
     context: &'a PlanContext<'a>,
@@ -97,14 +96,14 @@ type Checked = (Vec<Remedy>, Vec<Finding>);
 pub(super) struct SearchResult {
     pub(super) outcomes: Vec<RemedyOutcome>,
     pub(super) parts: Vec<PlannedRemedy>,
-    /// For each finding, the indices of remedies that fix it without the rest of the plan.
+    /// The indices of remedies that fix a finding without the rest of the plan, by finding.
     pub(super) enough: Vec<Vec<usize>>,
     /// The known findings after the plan.
     pub(super) left: Vec<Finding>,
 }
 
-/// Searches for the best plan. Remedies are taken in the order of the findings. If one is refused because of an earlier
-/// one, another attempt takes it first.
+/// Searches for the best plan. Remedies are tried in the order of the findings. If one is refused because of an earlier
+/// one, another attempt starts with it.
 pub(super) fn search(findings: &[Finding], context: &PlanContext<'_>) -> SearchResult {
     if !findings.iter().any(|finding| finding.remedy.as_ref().is_some_and(is_executable)) {
         let adapt = |finding: &Finding| finding.remedy.as_ref().map(|remedy| adapted(remedy, finding, context));
@@ -206,7 +205,7 @@ impl PlanSearch<'_> {
         (*choices.iter().find(is_enough).unwrap_or(&&before)).clone()
     }
 
-    /// Takes the remedies of the findings in this order, and returns the outcomes in the order of the findings.
+    /// Tries the remedies of the findings in this order, and returns the outcomes in the order of the findings.
     fn take(&mut self, order: &[usize]) -> Vec<RemedyOutcome> {
         let mut outcomes = vec![RemedyOutcome::Advice(None); self.findings.len()];
         for index in order {
@@ -353,7 +352,7 @@ impl PlanSearch<'_> {
         left
     }
 
-    /// Tries these remedies, of which the last is new. Returns them with the remedies that have to follow, and the
+    /// Tries these remedies with a new one at the end. Returns them with the remedies that have to follow, and the
     /// findings afterwards.
     fn attempt(
         &self,
@@ -401,7 +400,7 @@ impl PlanSearch<'_> {
         self.findings.iter().chain(&self.start).chain(&self.left).any(|before| is_it(&before))
     }
 
-    /// Returns whether a remedy has to wait for an earlier one that changes the same installation in an unknown way.
+    /// Returns whether a remedy has to wait for an earlier remedy that changes the same installation in an unknown way.
     fn waits(&self, new: &PlannedRemedy, before: &PlannedRemedy) -> bool {
         let [Some(finding), Some(first)] = [new.of, before.of].map(|of| self.findings.get(of)) else { return false };
         let is_about_same = finding.installation.is_some() && finding.installation == first.installation;
@@ -414,8 +413,7 @@ impl PlanSearch<'_> {
         is_about_same && is_changed && is_affected && new.remedy != before.remedy
     }
 
-    /// Leaves out remedies that later ones made unnecessary. A variable cannot replace a package, because it does not
-    /// last as long.
+    /// Leaves out remedies that later ones made unnecessary. A package outlasts a variable, which never replaces one.
     fn leave_out(&mut self, outcomes: &mut [RemedyOutcome]) {
         let mut indices: Vec<usize> = self.parts.iter().map(|part| part.of).collect();
         indices.dedup();
@@ -481,8 +479,8 @@ fn wait_for(first: Option<String>, effect: &str) -> Remedy {
     Remedy::new(format!("fix {first} first, which {effect}; then run `{} check` again", doctor()))
 }
 
-/// Advises to replace an installation that no command can change. Another cuDNN in the active environment would not
-/// help, because the program does not search there.
+/// Advises to replace an installation that no command can change. The program would not find a different cuDNN in the
+/// active environment.
 fn require_manual_replacement(remedy: Remedy, dir: &Path, is_of_package: bool) -> Remedy {
     let uses_other = |action: &Action| matches!(action, Action::Variable(Variable::Use(_)));
     let is_beside = remedy.effect == Effect::OtherDir && remedy.installs();

@@ -23,7 +23,7 @@ pub(super) struct SimulatedMachine {
     changes: Changes,
 }
 
-/// The simulation does not know the state after an action.
+/// An unknown state after an action.
 pub(super) struct Unknown;
 
 /// Returns the facts after an action on this machine, if the simulation knows them.
@@ -141,7 +141,7 @@ impl SimulatedMachine {
                 Ok(PackageRecords::Pip { dirs, dir })
             }),
             Site::NewEnvironment { dir, program, .. } => self.create_environment(dir, program).ok_or(Unknown),
-            // On aarch64, packages for servers and for Jetson have the same names.
+            // On aarch64, packages for servers share their names with packages for Jetson.
             _ if Architecture::HOST != Architecture::X86_64 => Err(Unknown),
             Site::Conda(root) => self.within(|| PackageRecords::read_conda(root, &change.install)).ok_or(Unknown),
             Site::System => Ok(PackageRecords::Dpkg),

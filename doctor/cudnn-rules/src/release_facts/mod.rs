@@ -23,11 +23,11 @@ const MAX_TEXT: usize = 400;
 pub struct ReleaseFacts {
     #[serde(rename = "facts")]
     _format: u32,
-    /// The version of the facts. Newer facts have a higher number.
+    /// The version of the facts, which increases with updates.
     pub version: u32,
     /// The day when the facts were written: `2026-11-29`.
     pub date: String,
-    /// The known issues, in the order in which they are reported.
+    /// The known issues, in the order of reports.
     pub known_issues: Vec<KnownIssue>,
     errata: Errata,
 }
@@ -236,7 +236,7 @@ impl CapabilityRange {
         self.from.to_string()
     }
 
-    /// Returns the first higher compute capability that is not affected.
+    /// Returns the first higher, unaffected compute capability.
     pub fn end(&self) -> Option<String> {
         self.before.map(|end| end.to_string())
     }

@@ -22,7 +22,7 @@ pub struct InUse {
     pub facts: ReleaseFacts,
     /// The stored file that they come from, or `None` if this build contains them.
     pub file: Option<PathBuf>,
-    /// The reason why the stored file is not used, if there is one.
+    /// The reason for ignoring the stored file.
     pub ignored: Option<String>,
 }
 

@@ -1,6 +1,5 @@
 use super::*;
 
-/// Returns the requirement of a framework that accepts newer minor releases.
 pub(in crate::check) fn requirement(
     framework: &str,
     requirement: &str,

@@ -43,7 +43,7 @@ impl FrameworkContext<'_> {
         choose_wheel(&self.survey.frameworks, self.machine)
     }
 
-    /// Returns whether a file is in the environment that imports the framework, or in the one that contains it.
+    /// Returns whether a file is in the environment that imports the framework, or that contains it.
     pub(super) fn is_beside(&self, opened: &OpenedFile) -> bool {
         let dirs = [&self.survey.environment.root, &self.framework.distribution.import_dir];
         dirs.iter().any(|dir| opened.path.starts_with(dir))
@@ -55,7 +55,6 @@ impl FrameworkContext<'_> {
         self.survey.unreadable.iter().any(|one| is_closed(one) && one.path.starts_with(dir))
     }
 
-    /// Returns whether a damaged library belongs to the framework's own package.
     pub(super) fn owns(&self, damaged: &Damaged) -> bool {
         let Some(dir) = &self.framework.dir else { return false };
         let libs = format!("{}.libs", self.framework.distribution.name.replace('-', "_"));
@@ -78,7 +77,6 @@ pub(super) fn is_closed(one: &Unreadable) -> bool {
     one.repair == Some(Repair::Allow)
 }
 
-/// Returns the graph library that a framework would load.
 pub(super) fn graph(framework: &Framework) -> Option<&OpenedFile> {
     framework.opens.cudnn.iter().find(|opened| is_graph(&opened.name))
 }
@@ -87,7 +85,6 @@ pub(super) fn dir_of_graph(framework: &Framework) -> Option<PathBuf> {
     cudnn_probe::canonicalize(graph(framework)?.path.parent()?).ok()
 }
 
-/// Returns whether this is the name of the graph library on any system.
 pub(super) fn is_graph(name: &str) -> bool {
     name.starts_with("libcudnn_graph.") || name == Library::Graph.windows_name()
 }

@@ -20,7 +20,7 @@ use crate::packages::{self, CudaWheel, PackageChange};
 use crate::remedy::Remedy;
 use crate::system::LOADER;
 
-/// C074: CUDA libraries that the framework would not find.
+/// C074: missing CUDA libraries.
 pub(super) fn missing(context: &FrameworkContext<'_>) -> Option<Finding> {
     let framework = context.framework;
     let is_foreign = |name: &str| damaged_for(name, framework).is_some_and(is_foreign);

@@ -22,7 +22,7 @@ use crate::check::installation;
 use crate::dependencies::{Dependency, OLDER_SHIM, mixes, with_canonical_dir};
 use crate::remedy::Remedy;
 
-/// C071: the cuDNN is for a different CUDA, so that its kernels need a cuBLASLt and an NVRTC that the framework lacks.
+/// C071: the cuDNN is for a different CUDA. The kernels need a cuBLASLt and an NVRTC that the framework's CUDA lacks.
 pub(super) fn for_other_cuda(context: &FrameworkContext<'_>) -> Option<Finding> {
     let built = context.framework.built_for.cuda.as_ref()?;
     let (major, minor) = built.value;
@@ -61,7 +61,8 @@ pub(super) fn missing(context: &FrameworkContext<'_>) -> Option<Finding> {
     Some(or_by_program(finding.remedy(reach(context)), context))
 }
 
-/// Explains why pip installed a framework without cuDNN: its package works with any release, and requires none.
+/// Explains why pip installed a framework without cuDNN: the package works with any release and requires no particular
+/// one.
 fn not_required(context: &FrameworkContext<'_>) -> Option<String> {
     let framework = context.framework;
     let is_required = framework.pins.iter().any(|pin| pin.package.starts_with(WHEEL));
@@ -70,14 +71,13 @@ fn not_required(context: &FrameworkContext<'_>) -> Option<String> {
     is_alone.then(|| format!("the package {name} requires no cuDNN, so that pip installs it without one"))
 }
 
-/// C072: the framework mixes libraries of different releases, CUDA majors or directories, or a file has changed since
-/// its installation.
+/// C072: the framework mixes libraries of different releases, CUDA majors or directories, or a file was changed.
 pub(super) fn mixed(context: &FrameworkContext<'_>) -> Option<Finding> {
     let finding = across_directories(context).or_else(|| in_its_directory(context))?;
     Some(finding.notes(built_for(context)))
 }
 
-/// C071: the framework does not accept the release.
+/// C071: the framework rejects the release.
 pub(super) fn too_old(context: &FrameworkContext<'_>) -> Option<Finding> {
     let (framework, opens) = (context.framework, &context.framework.opens);
     let (wanted, version, first) = (framework.built_for.cudnn.as_ref()?.value, opens.version()?, opens.cudnn.first()?);

@@ -21,7 +21,6 @@ use crate::packages;
 use crate::remedy::{Action, Remedy};
 use crate::system::LOADER;
 
-/// The maximum number of packages that a finding lists.
 const MAX: usize = 8;
 
 /// C078: a framework fails because another framework in the same process has loaded a different cuDNN.
@@ -75,7 +74,7 @@ pub(super) fn unreadable(survey: &Survey) -> Option<Finding> {
     } else {
         "install such a package again, if a framework belongs to it; the findings do not cover unreadable files"
     };
-    // A framework with unreadable libraries cannot be imported by this user.
+    // A framework with unreadable libraries fails for this user.
     let is_of_framework = |one: &Unreadable| {
         let mut dirs = survey.frameworks.iter().filter_map(|framework| framework.dir.as_ref());
         is_closed(one) && dirs.any(|dir| one.path.starts_with(dir))
@@ -109,7 +108,7 @@ fn repair(one: &Unreadable, survey: &Survey) -> Vec<Action> {
             permission.map(|remedy| remedy.actions).unwrap_or_default()
         }
         Some(Repair::Remove) => vec![Action::Remove { paths: vec![one.path.clone()], is_dir: true }],
-        // This change also sets aside metadata that pip cannot use.
+        // This change also sets unusable metadata aside.
         Some(Repair::Reinstall(name, version) | Repair::Replace(name, version)) => {
             reinstall(name, version).into_iter().collect()
         }
@@ -220,8 +219,8 @@ impl Users {
         Users { titles: users.into_iter().map(title).collect(), cuda: in_all.unwrap_or_default() }
     }
 
-    /// Returns whether the finding only says that programs without a run path do not find the installation, which is
-    /// true of every healthy environment with a framework.
+    /// Returns whether the finding only says that programs need a run path to find the installation, which is true of
+    /// every healthy environment with a framework.
     pub(in crate::check) fn find_without_path(&self, finding: &Finding) -> bool {
         finding.kind.code == NOT_ON_PATH.code && !self.titles.is_empty()
     }

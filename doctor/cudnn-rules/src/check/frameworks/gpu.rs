@@ -26,7 +26,7 @@ pub(super) fn old_driver(context: &FrameworkContext<'_>) -> Option<Finding> {
     )
 }
 
-/// C076, C077: the framework has no kernels for a GPU, or only PTX that the driver compiles.
+/// C076, C077: the framework lacks kernels for a GPU, or contains only PTX that the driver compiles.
 pub(super) fn kernels(context: &FrameworkContext<'_>) -> Option<Finding> {
     let built_for = &context.framework.built_for;
     let built = built_for.gpu_code.as_ref().filter(|code| !code.value.is_empty() && !built_for.compiles_at_run_time)?;
@@ -57,7 +57,6 @@ pub(super) fn kernels(context: &FrameworkContext<'_>) -> Option<Finding> {
     })
 }
 
-/// Adds which builds of the framework have kernels for all GPUs of this machine.
 fn with_kernels(context: &FrameworkContext<'_>, finding: Finding) -> Finding {
     let (framework, name) = (context.framework, context.framework.kind.name);
     let gpus: Vec<u32> = context.machine.gpus.iter().map(|gpu| gpu.compute_capability).collect();

@@ -1,6 +1,6 @@
 //! Checks whether the frameworks of an environment work on this machine with the cuDNN they would load.
 //!
-//! Each check is a function whose comment starts with the code. `OF_CUDNN` and `OF_FRAMEWORK` list the checks.
+//! `OF_CUDNN` and `OF_FRAMEWORK` list the checks. The comment of a check starts with the code.
 
 mod context;
 mod cuda;
@@ -45,10 +45,9 @@ const OF_CUDNN: [FrameworkCheck; 6] =
 const OF_FRAMEWORK: [FrameworkCheck; 6] =
     [cudnn::half_searched, pins::unmet, cuda::missing, cuda::damaged, gpu::old_driver, gpu::kernels];
 
-/// Checks of a framework that uses the cuDNN of another framework, to which the other checks apply.
+/// Checks of a framework that uses a cuDNN loaded by another framework. The other checks apply to that framework.
 const OF_USER: [FrameworkCheck; 2] = [cudnn::too_old, pins::unmet];
 
-/// The frameworks of an environment, with the installations they would load.
 pub(crate) struct FrameworkFacts {
     pub(crate) survey: Arc<Survey>,
     /// The key is the directory of the graph library.
@@ -59,7 +58,7 @@ pub(crate) struct FrameworkFacts {
 pub struct FrameworkReport {
     /// The facts about the environment.
     pub survey: Arc<Survey>,
-    /// The findings about its frameworks, most severe first.
+    /// The findings about the frameworks, most severe first.
     pub findings: Vec<Finding>,
     /// The plan that resolves the findings.
     pub plan: Plan,
@@ -125,21 +124,19 @@ fn check_framework(context: &FrameworkContext<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Removes the commands for a Windows environment, which this system cannot change.
+/// Removes commands for a Windows environment, because they would run on this system.
 fn defer_to_windows(finding: &mut Finding) {
     if finding.remedy.as_ref().is_some_and(|remedy| !remedy.actions.is_empty()) {
         finding.remedy = Some(Remedy::new("run `cudnn-doctor frameworks` on Windows, which has the commands"));
     }
 }
 
-/// Returns the environment of the active Python.
 pub(crate) fn active(context: &Context) -> Option<Environment> {
     let of_python =
         context.python.as_ref().map(|python| Environment::from_python(&python.program, &python.root, &context.host));
     of_python.or_else(|| Environment::active(&context.search).into_iter().next())
 }
 
-/// Installs the cuDNN that the frameworks of the active environment require, if any does.
 pub(crate) fn install_for_active(context: &Context, machine: &Machine) -> Option<Remedy> {
     let survey = context.survey(&active(context)?, FRAMEWORKS);
     let demanding = survey.frameworks.iter().filter(|framework| FrameworkRequirement::of(framework).is_some());
@@ -155,8 +152,8 @@ pub(crate) fn needing_other_major(context: &Context, machine: &Machine) -> Optio
     (major != CUDNN_MAJOR).then(|| (major, demanding.map(text::title).collect()))
 }
 
-/// Makes a framework find its CUDA and cuDNN libraries, after a run failed because one was missing. Returns `None` if
-/// the files do not name their libraries.
+/// Makes a framework find the CUDA and cuDNN libraries, after a run failed because of a missing one. Returns `None` if
+/// the files name no libraries.
 pub(crate) fn help_for_libraries(
     id: &str,
     environment: &Environment,

@@ -14,7 +14,6 @@ use crate::check::finding::{FRAMEWORK_CPU_ONLY, FRAMEWORK_DAMAGED, Finding, Find
 use crate::check::remedies::by_change;
 use crate::remedy::Remedy;
 
-/// The maximum number of notes about files.
 const MAX: usize = 8;
 
 /// C086: files are missing or damaged. A note if no import needs them.
@@ -91,8 +90,8 @@ impl Problems {
     }
 }
 
-/// Returns whether a missing library belongs to the package, because the record lists it or because its name has the
-/// hash that wheel tools add to copies.
+/// Returns whether a missing library belongs to the package, because the record lists it or because the name contains
+/// the hash that wheel tools add to copies.
 fn is_of_package(missing_libraries: &MissingLibrary, framework: &Framework) -> bool {
     let is_hash = |text: &str| text.len() >= 8 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let stem = missing_libraries.name.split(".so").next().unwrap_or_default();

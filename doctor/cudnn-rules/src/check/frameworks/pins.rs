@@ -16,7 +16,7 @@ use crate::check::remedies::by_change;
 use crate::packages::{PackageChange, Site};
 use crate::remedy::{Action, Remedy, Variable};
 
-/// C073: required packages are missing or have the wrong version.
+/// C073: required packages are missing, or present in the wrong version.
 pub(super) fn unmet(context: &FrameworkContext<'_>) -> Option<Finding> {
     let is_unmet =
         |pin: &&Pin| pin.extra.is_none() && matches!(pin.state, PinState::OtherVersion(_) | PinState::Missing);
@@ -54,7 +54,7 @@ fn is_kept(unmet: &[&Pin], context: &FrameworkContext<'_>) -> bool {
     package.starts_with(WHEEL) && context.choose_wheel().is_ok_and(|choice| choice.allows(found))
 }
 
-/// Installs versions that the framework requires and that suit the other frameworks, or explains why there are none.
+/// Installs versions that suit this framework and the others, or explains the conflict.
 fn install(unmet: &[&Pin], context: &FrameworkContext<'_>) -> Result<Remedy, String> {
     let (cudnn, others): (Vec<&Pin>, Vec<&Pin>) = unmet.iter().partition(|pin| pin.package.starts_with(WHEEL));
     let requirements = others
@@ -84,7 +84,7 @@ fn by(text: &str, change: PackageChange) -> Remedy {
     }
 }
 
-/// Combines what the framework wants of a package with the requirements of all others, or explains why they conflict.
+/// Combines what the framework wants of a package with the requirements of all others, or explains the conflict.
 pub(super) fn common_requirement(
     package: &str,
     wanted: String,

@@ -69,8 +69,7 @@ fn open_cudnn(context: &FrameworkContext<'_>) -> Option<Remedy> {
     permit(reachable, &Origin::Python(environment.root.clone()))
 }
 
-/// Removes the variable that leads to a file outside the environment. If there is none, suggests the change in
-/// `otherwise`.
+/// Removes the variable that leads to a file outside the environment, or suggests the change in `otherwise`.
 pub(super) fn start_without(opened: &OpenedFile, otherwise: &str) -> Remedy {
     if let Some(remedy) = without_variable(opened) {
         return remedy;
@@ -179,7 +178,7 @@ fn change_with_conda(context: &FrameworkContext<'_>) -> Option<PackageChange> {
     packages::upgrade(&package, &format!("{minimum},<{}", minimum.major + 1))
 }
 
-/// Returns the major of cuDNN that the framework was built for, if this project does not support it.
+/// Returns the unsupported major of cuDNN that the framework was built for.
 fn other_major(context: &FrameworkContext<'_>) -> Option<u32> {
     let wanted = context.framework.built_for.cudnn.as_ref()?.value.major;
     (wanted != CUDNN_MAJOR).then_some(wanted)
@@ -257,8 +256,8 @@ fn again_with_cudnn(context: &FrameworkContext<'_>) -> Remedy {
     again_by(&text, own_package(context), context)
 }
 
-/// Reinstalls the framework's package, and packages of the same release that contain parts of it. For example,
-/// `jax-cuda12-pjrt` has the library of `jax-cuda12-plugin`.
+/// Reinstalls the framework's package, and packages of the same release with parts of it: `jax-cuda12-pjrt` contains
+/// the library of `jax-cuda12-plugin`.
 pub(super) fn install_again(context: &FrameworkContext<'_>) -> Remedy {
     let name = &context.framework.distribution.name;
     let family = name.rsplit_once('-').map_or(name.as_str(), |(family, _)| family);

@@ -11,8 +11,8 @@ use cudnn_probe::Os;
 use crate::packages::{self, PackageChange, Pip, Site, records};
 use crate::platform::python_in;
 
-/// Returns the place that the framework's libraries search relative to, which may differ from the virtual environment
-/// that imports it.
+/// Returns the place that the framework's libraries search relative to, which may differ from the environment that
+/// imports it.
 pub(super) fn site_of(framework: &Framework, survey: &Survey) -> Site {
     let Distribution { import_dir, info_dir, is_editable, .. } = &framework.distribution;
     let is_site = import_dir.ends_with("site-packages") || import_dir.ends_with("dist-packages");

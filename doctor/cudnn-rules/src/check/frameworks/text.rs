@@ -8,7 +8,6 @@ use cudnn_probe::ld_so::Rule;
 
 use crate::dependencies::with_canonical_dir;
 
-/// Returns the name and version: `PyTorch 2.9.1+cu128`.
 pub(crate) fn title(framework: &Framework) -> String {
     format!("{} {}", framework.kind.name, framework.version)
 }

@@ -26,7 +26,7 @@ fn library(dir: &Path, library: Library, targets: &[&str]) {
     write(&dir.join(library.file_name()), bytes);
 }
 
-/// Writes a cuDNN with this GPU code. As in real releases, one library only has a kernel that all GPUs run.
+/// Writes a cuDNN with this GPU code. As in real releases, one library only contains a kernel that all GPUs run.
 fn install(dir: &Path, targets: &[&str]) {
     library(dir, Library::Graph, &[]);
     library(dir, Library::Ops, targets);
@@ -64,8 +64,8 @@ fn a_build_for_other_gpus_is_found_and_the_help_fits_the_machine() {
     let thor = "has no kernels for the GPU of Jetson Thor (compute capability 11.0)";
     let gpu = "has no kernels for A GPU (compute capability 9.0)";
     let newer = "has no kernels of its own for A GPU, whose compute capability is ";
-    // Each case: the chip and L4T release of a Jetson, the GPUs that NVML lists, the directory, the GPU code, and
-    // expected parts of the finding.
+    // The chip and L4T release of a Jetson, the GPUs that NVML lists, the directory, the GPU code, and expected parts
+    // of the finding.
     let of_orin = [
         orin,
         "GPU code in libcudnn_ops.so.9, libcudnn_engines_runtime_compiled.so.9: for 7.5 8.0",

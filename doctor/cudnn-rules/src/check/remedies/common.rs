@@ -70,7 +70,7 @@ pub(super) fn no_place() -> Remedy {
     ))
 }
 
-/// Returns a separate directory for a library, because pip cannot add to a directory that it has filled.
+/// Returns a separate directory for a library, because pip refuses to add to a directory that it has filled.
 pub(super) fn apart_dir(component: Component, cuda_major: u32) -> Option<PathBuf> {
     let name = match component {
         Component::Cublas => "cublas",

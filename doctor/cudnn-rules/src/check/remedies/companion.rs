@@ -16,7 +16,6 @@ use crate::packages::{self, PackageNames};
 use crate::remedy::{Effect, Remedy};
 use crate::system::{self, LOADER};
 
-/// The directory where CUDA toolkits are installed.
 const CUDA_PREFIX: &str = "/usr/local";
 
 /// A CUDA library that cuDNN opens by name when needed.
@@ -25,7 +24,6 @@ pub(in crate::check) struct Companion<'a> {
     pub(in crate::check) name: String,
     pub(in crate::check) component: Component,
     pub(in crate::check) cuda_major: u32,
-    /// The cuDNN library that opens it.
     pub(in crate::check) opener: &'a LibraryReport,
     /// The kind of finding if it is missing or unusable.
     pub(in crate::check) kind: FindingKind,
@@ -45,7 +43,7 @@ impl Companion<'_> {
         name(self.component, cuda_major)
     }
 
-    /// Returns whether this directory contains the library and its dependencies, unlike the `incomplete` file that the
+    /// Returns whether this directory contains the library and the dependencies. `incomplete` is the file that the
     /// system finds now.
     fn is_in(&self, dir: &Path, incomplete: Option<&Path>, context: &Context) -> bool {
         let file = dir.join(&self.name);
@@ -55,7 +53,7 @@ impl Companion<'_> {
         !is_incomplete && file.leads_to_file() && is_usable()
     }
 
-    /// Makes the library available to this cuDNN, in place of the incomplete or damaged file that the system finds now.
+    /// Makes the library available, in place of the incomplete or damaged file that the system finds now.
     pub(in crate::check) fn help(
         &self,
         incomplete: Option<&Path>,
@@ -72,7 +70,7 @@ impl Companion<'_> {
             dirs.push(root.join(system::choose("lib", "Library/bin")));
         }
         dirs.extend(apart.iter().map(|apart| apart.join(&wheel_dir)));
-        // Windows does not search the directory of the library that opens another by name.
+        // When a library opens another by name, Windows ignores the library's directory.
         dirs.extend((Os::HOST == Os::Windows).then(|| report.dir.clone()));
         if let Some(dir) = dirs.into_iter().find(|dir| self.is_in(dir, incomplete, context)) {
             let text = format!("it is in {}: have {LOADER} search that directory:", dir.printable());

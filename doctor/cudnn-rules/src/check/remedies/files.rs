@@ -13,8 +13,8 @@ use crate::packages::entries;
 use crate::remedy::{Action, Effect, Remedy};
 use crate::system::CUDNN_PREFIX;
 
-/// Returns the directory that this user cannot access, or the parent directory of an unreadable file, if that is why a
-/// candidate was rejected.
+/// Returns the inaccessible directory, or the parent directory of an unreadable file, that caused the rejection of a
+/// candidate.
 pub fn denied_dir(one: &RejectedCandidate) -> Option<PathBuf> {
     let ProbeError::Unreadable { error } = &one.error else { return None };
     let path = one.path();
@@ -37,8 +37,8 @@ fn permit_all(path: &Path, is_dir: bool) -> Remedy {
         .action(Action::Permit { path: path.to_owned(), is_dir })
 }
 
-/// Removes files that no package owns but that ldconfig prefers to the package's libraries, so that reinstalling the
-/// package would not help.
+/// Removes files that no package owns but that ldconfig prefers to the package's libraries. Reinstalling the package
+/// would not help.
 pub(in crate::check) fn leftovers(report: &InstallationReport) -> Option<Remedy> {
     let (first, others) = report.unowned.split_first()?;
     let more = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
@@ -53,8 +53,8 @@ pub(in crate::check) fn remove(text: String, file: &Path) -> Remedy {
     Remedy::new(text).action(Action::Remove { paths: vec![file.to_owned()], is_dir: false }).effect(Effect::SameDir)
 }
 
-/// Returns the libraries with a missing link whose files exist under their full names, such as
-/// `libcudnn_ops.so.9.28.0`.
+/// Returns the libraries that only exist under their full names, such as `libcudnn_ops.so.9.28.0`, because the links
+/// are missing.
 pub(in crate::check) fn lost_links(report: &InstallationReport) -> Vec<Library> {
     let Some(version) = report.version.filter(|_| report.os == Os::Linux) else { return Vec::new() };
     let name = |library: &Library| format!("{}.{}.{}", library.file_name(), version.minor, version.patch);
@@ -73,7 +73,7 @@ pub(in crate::check) fn links_like(dir: &Path, file: &str) -> Option<Remedy> {
     Some(links(dir, version))
 }
 
-/// The complete releases in one directory, of which programs can use one.
+/// The complete releases in one directory. Programs can use one of them.
 pub(in crate::check) struct Releases {
     /// The release that most links lead to, or the newest.
     pub(in crate::check) kept: Version,

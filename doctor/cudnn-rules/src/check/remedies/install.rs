@@ -50,7 +50,7 @@ pub(super) fn install_wheel(
     let takes_packages = Os::HOST == Os::Windows || base.takes_packages;
     if !takes_packages && !environments.iter().any(is_active) && context.python.is_none() {
         let mut requirements = vec![requirement.to_owned()];
-        // Packages cannot be added to such a directory later.
+        // pip refuses to add packages to such a directory later.
         if find(&format!("libnvrtc.so.{cuda_major}"), context).is_none() {
             requirements.push(Component::Nvrtc.requirement(cuda_major));
         }
@@ -135,7 +135,7 @@ fn in_environment(
 /// Installs a cuDNN of this older major in a separate directory and makes ld.so search it. Returns `None` if no wheel
 /// meets the minimum for this CUDA.
 pub(in crate::check) fn install_older(minimum: Version, cuda_major: u32) -> Option<Remedy> {
-    // The last wheel of cuDNN 8 for each CUDA.
+    // The last wheels of cuDNN 8.
     let last = match cuda_major {
         11 => Version::new(8, 9, 6),
         12 => Version::new(8, 9, 7),

@@ -1,4 +1,4 @@
-//! Restores the files of the same cuDNN with its installer.
+//! Restores the files of the same cuDNN with the installer.
 
 use std::io;
 
@@ -67,7 +67,7 @@ pub fn is_damage(error: &ProbeError) -> bool {
 /// The part of [`reinstall`]'s text that applies if NVIDIA's shim overwrites the drop-in.
 pub(crate) const PUT_DROP_IN_AGAIN: &str = ", then install the drop-in again";
 
-/// Replaces damaged, missing or mixed files with those of one release.
+/// Replaces damaged, missing or mixed files with files of one release.
 pub fn reinstall(report: &InstallationReport) -> Remedy {
     if let Some(help) = leftovers(report) {
         return help;
@@ -88,7 +88,7 @@ pub fn reinstall(report: &InstallationReport) -> Remedy {
     }
 }
 
-/// Installs a wheel over the same files in a Python environment, if pip has lost its record of them.
+/// Installs a wheel over the same files in a Python environment, after pip has lost the record of them.
 fn install_over(report: &InstallationReport) -> Option<Remedy> {
     let cuda_major = report.cuda_major.filter(|_| report.package.is_none())?;
     let components = [Component::Cudnn, Component::CudnnJit].into_iter();
@@ -111,8 +111,8 @@ pub(in crate::check) fn restore(wheels: &[Package]) -> Option<Remedy> {
     Some(by_change(format!("install the files of {} again:", names(wheels)), change?))
 }
 
-/// Removes all packages that own the directory and installs one of them: the package that a framework requires, the one
-/// whose files are there, or one for a CUDA major that fits.
+/// Removes all packages that own the directory and installs one of them: the one that a framework requires, the one in
+/// the directory, or one for a CUDA major that fits.
 pub(in crate::check) fn keep_one(report: &InstallationReport, fits: impl Fn(u32) -> bool) -> Remedy {
     let packages = all_packages(report);
     let Some(replacement) = one_of(&packages, Some(cuda_major(report)), fits) else { return by_hand(report) };
@@ -139,7 +139,7 @@ fn pinned_cuda(packages: &[Package]) -> Option<u32> {
     demanded_cuda(root, &names, &Host::current())
 }
 
-/// Restores a missing shim, so that programs that load `libcudnn.so.9` by name use this installation.
+/// Restores a missing shim for programs that load `libcudnn.so.9` by name.
 pub(in crate::check) fn with_shim(report: &InstallationReport) -> Remedy {
     let has_package = report.package.as_ref().is_some_and(|package| packages::reinstall(package).is_some());
     if has_package {

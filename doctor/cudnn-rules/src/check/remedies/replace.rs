@@ -31,7 +31,7 @@ pub(crate) struct Wanted {
     pub(crate) cuda_major: Option<u32>,
     /// Whether the program needs libraries that are only in the full cuDNN.
     pub(crate) full: bool,
-    /// Whether the program has this installation on its search path, and must find the replacement there.
+    /// Whether the program searches the directory of this installation, and must find the replacement there.
     pub(crate) is_of_program: bool,
 }
 
@@ -73,7 +73,6 @@ fn limits<'a>(package: Option<&Package>, gpus: &'a [Gpu], context: &Context) -> 
     Limits::from_survey(survey.as_deref(), gpus)
 }
 
-/// Upgrades or replaces the package of an installation.
 fn in_place(
     package: &Package,
     report: &InstallationReport,
@@ -156,7 +155,7 @@ fn recorded_version(package: &Package) -> Option<Version> {
     numbers.join(".").parse().ok()
 }
 
-/// Installs this exact release, or explains why it does not suit the frameworks of the environment.
+/// Installs this exact release, or explains the conflict with the frameworks of the environment.
 pub(in crate::check) fn install_version(
     report: &InstallationReport,
     wheel_version: &str,

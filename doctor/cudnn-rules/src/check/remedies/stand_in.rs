@@ -9,7 +9,7 @@ use crate::remedy::{Effect, Remedy};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum StandIn {
-    /// A pointer of Git LFS to a file that was not downloaded: `version https://git-lfs.github.com/spec/v1`.
+    /// A pointer of Git LFS in place of the file: `version https://git-lfs.github.com/spec/v1`.
     LfsPointer,
     /// A document that a server sent instead of the file.
     WebPage,

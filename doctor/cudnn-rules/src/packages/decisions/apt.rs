@@ -56,7 +56,7 @@ mod tests {
             (change().remove(names(&["libcudnn9-cuda-12"])), true),
             (change().reinstall(names(&["libcudnn9-cuda-12=9.19.0.56-1"])), true),
             (change().reinstall(names(&["libcudnn9-cuda-12=9.18.0.56-1"])), false),
-            // The package has the same files.
+            // The package contains the same files.
             (change().install(names(&["libcudnn9-cuda-13"])), true),
             (change().install(names(&["libcublas-12-9"])), false),
         ] {

@@ -31,7 +31,7 @@ pub(super) fn decisions(root: &Path) -> Vec<Decision> {
     frozen.into_iter().chain(pinned).chain(in_settings).chain(in_variable).collect()
 }
 
-/// Returns the settings that make conda change something else, or nothing.
+/// Returns the settings that make conda ignore commands or change other packages.
 fn redirections(file: &Path, settings: &str) -> Vec<Decision> {
     const REDIRECTIONS: [(&str, &str); 3] =
         [("dry_run", "nothing"), ("download_only", "nothing"), ("offline", "only what was downloaded before")];

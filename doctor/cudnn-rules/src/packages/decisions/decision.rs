@@ -28,9 +28,9 @@ pub(super) enum DecisionKind {
     Exclusion,
     /// The manifest of pixi contains details that `pixi add` would remove.
     Manifest,
-    /// The installer installs nothing.
+    /// The installer refuses all installations.
     NoInstallation,
-    /// The installer changes nothing, or something else.
+    /// The installer refuses all changes, or makes other changes.
     NoChange,
 }
 
@@ -128,8 +128,8 @@ pub(super) fn name_and_version(place: &str) -> Option<(&str, &str)> {
     Some((parts.next()?, parts.next()?))
 }
 
-/// Splits a requirement into alternatives with versions, which conda separates by `|`. A wheel's file name contains its
-/// version, but for other files and URLs, the version is unknown and there are no alternatives.
+/// Splits a requirement into alternatives with versions, which conda separates by `|`. A wheel's file name contains the
+/// version, but for other files and URLs, the version is unknown and the list empty.
 fn alternatives(requirement: &str) -> Vec<String> {
     if let Some((name, place)) = requirement.split(';').next().and_then(|requirement| requirement.split_once('@')) {
         let version = name_and_version(place).map(|(_, version)| version);

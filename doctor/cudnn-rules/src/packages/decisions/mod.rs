@@ -1,6 +1,6 @@
 //! Finds the user's decisions about versions: constraints and overrides of uv, constraints of pip, pins of conda, and
-//! holds of apt. A change that contradicts them fails, or is undone later. A change also fails if an installer refuses
-//! its own files.
+//! holds of apt. A change that contradicts them fails, or is undone later. Unusable settings of the installer also make
+//! a change fail.
 
 mod apt;
 mod conda;
@@ -43,7 +43,7 @@ pub fn forbidding(change: &PackageChange) -> Option<String> {
     };
     let python = root.and_then(python_version);
     let forbids_one = |wanted: &String| {
-        // A reinstallation does not edit the manifest.
+        // A reinstallation leaves the manifest unchanged.
         let is_edited = change.install.contains(wanted);
         let mut concerning = decisions.iter().filter(|one| is_edited || one.kind != DecisionKind::Manifest);
         concerning.find(|one| one.forbids(wanted, python.as_deref(), &decisions))

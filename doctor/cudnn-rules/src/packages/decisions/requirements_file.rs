@@ -72,8 +72,8 @@ fn file_in_options(options: &[String]) -> Option<&str> {
     value("-r", "--requirement").or_else(|| value("-c", "--constraint"))
 }
 
-/// Returns whether a line of such a file may start with this option, or with the start of its name, which pip accepts.
-/// Constraints cannot be editable.
+/// Returns whether a line of such a file may start with this option. pip accepts the start of a name, and rejects
+/// editable constraints.
 fn is_known_option(option: &str) -> bool {
     const LONG: &str = "--constraint --extra-index-url --find-links --index-url --no-binary --no-index --only-binary --pre \
                         --prefer-binary --pypi-url --require-hashes --requirement --trusted-host --use-feature";

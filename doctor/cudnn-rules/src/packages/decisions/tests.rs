@@ -23,7 +23,7 @@ fn the_settings_of_uv_come_from_the_projects_of_the_environment_and_of_the_worki
         let elsewhere = dir.path().join("elsewhere");
         std::fs::create_dir_all(elsewhere.join("src")).unwrap();
         std::fs::write(elsewhere.join("pyproject.toml"), &of_working_dir).unwrap();
-        // A directory without a table of uv has the settings of the directory above.
+        // A directory without a table of uv uses the settings of the directory above.
         std::fs::write(elsewhere.join("src/pyproject.toml"), "[project]\n").unwrap();
         let mut changes = Changes::default();
         changes.set_answer("working directory", "", &Ok::<_, std::io::Error>(elsewhere.join("src")));
@@ -277,7 +277,7 @@ fn requirements_of_a_wheel_are_constrained_only_if_they_are_installed() {
         let site = || Site::Environment(dir.path().join("env"));
         let found = forbidden(&dir, PackageChange { site: site(), ..install() }, &[]);
         assert_eq!(found.is_some(), is_forbidden, "{settings}: {found:?}");
-        // This needs no dependencies.
+        // This installs no dependencies.
         let again = PackageChange::of(site()).reinstall(["nvidia-cudnn-cu12".to_owned()]);
         assert_eq!(forbidden(&dir, again, &[]), None, "{settings}");
     }
@@ -480,7 +480,7 @@ fn links_to_other_places_forbid_all_changes() {
         let start = "the link DIR/env/lib/python3.12/site-packages";
         let expected = expected.map(|end| format!("{start}{end}"));
         assert_eq!(forbidden(&dir, change.clone(), &[]), expected, "{link:?}");
-        // A part of an environment may be on another disk, where pip can add packages.
+        // A part of an environment may be on a different disk, where pip can add packages.
         let addition = PackageChange::of(change.site.clone()).install([NVRTC.to_owned()]);
         let expected = expected.filter(|_| link == site);
         assert_eq!(forbidden(&dir, addition, &[]), expected, "{link:?}");

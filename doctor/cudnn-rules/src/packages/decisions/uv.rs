@@ -32,8 +32,8 @@ struct Settings {
     content: Result<Item, String>,
 }
 
-/// Returns the decisions in uv's settings and in the files of its variables. If the commands contain a directory, they
-/// ignore the directory in the settings.
+/// Returns the decisions in uv's settings and in the files that variables name. If the commands contain a directory,
+/// they ignore the directory in the settings.
 pub(super) fn decisions(root: &Path, has_directory: bool) -> Vec<Decision> {
     let in_variables = KINDS.into_iter().flat_map(|(kind, name, _)| {
         let files = variable(name).unwrap_or_default();
@@ -92,14 +92,14 @@ fn settings_of(root: &Path) -> Vec<Settings> {
         return Vec::new();
     }
     let project = |dir: &Path| dir.ancestors().find_map(settings_in);
-    // uv may run in another directory, where it does not read a file that it would refuse.
+    // uv may run in a different directory, and ignore a file that it would refuse.
     let of_environment = root.parent().and_then(project).filter(|settings| settings.content.is_ok());
     let files = uv_settings().into_iter().filter(|file| file.ends_with("uv.toml"));
     of_environment.into_iter().chain(project(&project_dir())).chain(files.filter_map(settings)).collect()
 }
 
-/// Returns the settings of the project in which the printed command runs, if uv reads them. Files in the root directory
-/// are ignored.
+/// Returns the settings that uv reads when the printed command runs in a project. Files in the root directory are
+/// ignored.
 pub fn uv_project_settings() -> Option<PathBuf> {
     let is_read = variable("UV_CONFIG_FILE").is_none() && !is_true("UV_NO_CONFIG");
     let project = project_dir();
@@ -112,7 +112,7 @@ fn is_true(name: &str) -> bool {
     variable(name).is_some_and(|value| TRUE.iter().any(|on| value.eq_ignore_ascii_case(on)))
 }
 
-/// Returns the directory in which uv works.
+/// Returns uv's working directory.
 pub fn uv_working_dir() -> PathBuf {
     let [dir, dir_of_older, _] = UV_DIRS.map(variable);
     let current = facts::current_dir().unwrap_or_default();

@@ -54,7 +54,7 @@ fn variables_set_options_in_any_case() {
     }
 }
 
-/// pip takes the last one in the order of the environment.
+/// pip uses the last one in the order of the environment.
 #[test]
 fn one_spelling_of_a_variable_counts() {
     for (os, variables, expected) in [

@@ -33,7 +33,7 @@ fn a_manifest_of_pixi_decides_what_it_states_besides_versions() {
             let change = || PackageChange::of(Site::Conda(root.clone()));
             let newer = change().install(["libcudnn>=9.18.0".to_owned()]);
             assert_eq!(forbidding(&newer).is_some(), is_excluded, "{value}");
-            // A reinstallation does not edit the manifest.
+            // A reinstallation leaves the manifest unchanged.
             let again = change().reinstall(["libcudnn".to_owned()]);
             assert_eq!(forbidding(&again), None, "{value}");
             std::fs::remove_file(file).unwrap();
@@ -113,7 +113,7 @@ fn an_invalid_or_missing_manifest_forbids_all_changes_by_pixi() {
     std::fs::write(&manifest, "[dependencies\n").unwrap();
     let invalid = forbidding(&again).unwrap();
     assert!(invalid.contains("pixi.toml is invalid: TOML parse error at line 1, column 14"), "{invalid}");
-    // pixi does not read it if another manifest exists.
+    // pixi prefers the other manifest.
     std::fs::write(manifest, "[dependencies]\n").unwrap();
     for other in ["[tool", "[tool.pixi.dependencies]\nlibcudnn = '<9'\n"] {
         std::fs::write(workspace.path().join("pyproject.toml"), other).unwrap();
