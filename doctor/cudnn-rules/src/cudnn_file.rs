@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use cudnn_cli::command::Command;
 use cudnn_frameworks::cudnn_library;
 use cudnn_frameworks::installation::InstallationReport;
-use cudnn_probe::facts;
-use cudnn_probe::{Identity, Library, Os, Version, identify_any};
+use cudnn_probe::{Identity, Library, Os, Version, facts, identify_any};
 
 use crate::packages::entries;
 use crate::shim_release;

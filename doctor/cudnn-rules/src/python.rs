@@ -66,7 +66,7 @@ impl Python {
         // `/usr` can contain several Pythons.
         let is_main = real(&python_in(&self.root)) == real(&self.program);
         let site = Site::Environment(self.root.clone());
-        if is_main && PackageChange::of(site.clone()).install(["pip".to_owned()]).possible().is_some() {
+        if is_main && PackageChange::of(site.clone()).install(["pip"]).possible().is_some() {
             return site;
         }
         Site::Interpreter { program: self.program.clone(), root: self.root.clone() }

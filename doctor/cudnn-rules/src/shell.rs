@@ -4,13 +4,12 @@
 use cudnn_cli::programs::doctor;
 use cudnn_cli::quoting::quoted;
 use cudnn_cli::shell::{SEPARATOR, check_searchable, set_variable, unset_variable};
-use cudnn_probe::facts;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use cudnn_os::IS_WINDOWS;
 use cudnn_os::files::{bytes_of, path_from_bytes};
-use cudnn_probe::Os;
+use cudnn_probe::{Os, facts};
 
 /// Quotes a path as one argument.
 pub fn quoted_path(path: &Path) -> String {

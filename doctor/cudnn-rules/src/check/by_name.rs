@@ -154,11 +154,8 @@ fn check_found(shim: &Path, report: &InstallationReport, context: &Context) -> V
     let other = other.and_then(|dir| InstallationReport::read(&dir, &context.host));
     let Some(other) = other.filter(|other| other.major == 9) else { return Vec::new() };
     // Replacing the files would also remove a drop-in in the same directory.
-    let add_help = |finding: Finding| if is_drop_in { finding.remedy(point_drop_in_to(&report.dir)) } else { finding };
+    let text = "move the drop-in to a directory without other cuDNN files, or point it to the installation:";
+    let remedy = || Remedy::new(text).set(DIR_VARIABLE, &report.dir);
+    let add_help = |finding: Finding| if is_drop_in { finding.remedy(remedy()) } else { finding };
     installation::check_for_other_programs(&other).into_iter().map(add_help).collect()
-}
-
-fn point_drop_in_to(dir: &Path) -> Remedy {
-    Remedy::new("move the drop-in to a directory without other cuDNN files, or point it to the installation:")
-        .set(DIR_VARIABLE, dir)
 }

@@ -21,7 +21,7 @@ const CHECKS: &[Check] = &[
     |all| all.selected.rejections(all.context),
     |all| all.check_used(installation::incomplete),
     search,
-    linked_programs,
+    |all| if all.is_of_program() { Vec::new() } else { by_name::check_linked_programs(all.report(), all.context) },
     |all| all.check_used(installation::unusable),
     |all| all.check_used(mixed),
     |all| all.report().and_then(|used| all.selected.find_other_installations(used)).into_iter().collect(),
@@ -111,13 +111,6 @@ fn search(observations: &Observations<'_>) -> Vec<Finding> {
         let companions = companions::findings(report, context, loaded).into_iter();
         companions.chain(program::other_cuda(loaded, report)).collect()
     })
-}
-
-fn linked_programs(observations: &Observations<'_>) -> Vec<Finding> {
-    if observations.is_of_program() {
-        return Vec::new();
-    }
-    by_name::check_linked_programs(observations.report(), observations.context)
 }
 
 fn load(observations: &Observations<'_>) -> Vec<Finding> {

@@ -34,8 +34,7 @@ impl FrameworkRequirement {
     /// provides it.
     pub(in crate::check) fn of(framework: &Framework) -> Option<FrameworkRequirement> {
         let built = &framework.built_for;
-        let is_for_cpu = built.uses_gpu.as_ref().is_some_and(|uses_gpu| !uses_gpu.value);
-        if is_for_cpu || framework.opens.needs_none || is_of_conda(framework) {
+        if is_without_cuda(framework) || framework.opens.needs_none || is_of_conda(framework) {
             return None;
         }
         let pin = pin(framework);
@@ -93,6 +92,11 @@ fn pin(framework: &Framework) -> Option<&Pin> {
 
 fn cuda_of(pin: &Pin) -> Option<u32> {
     pin.package.strip_prefix(WHEEL)?.parse().ok()
+}
+
+/// Returns whether the framework is built for the CPU or for GPUs of other vendors.
+pub(in crate::check) fn is_without_cuda(framework: &Framework) -> bool {
+    framework.built_for.uses_gpu.as_ref().is_some_and(|uses_gpu| !uses_gpu.value)
 }
 
 pub(in crate::check) fn is_of_conda(framework: &Framework) -> bool {

@@ -1,9 +1,7 @@
 //! Determines which cuDNN releases an environment can use, so that fixing one finding does not cause another.
 
-use std::path::Path;
-
 use cudnn_cli::escape::Printable;
-use cudnn_frameworks::installation::site_packages;
+use cudnn_frameworks::installation::{Installer, Package, site_packages};
 use cudnn_frameworks::{Environment, Survey, allows_from, applies, normalized, requirements, survey_to};
 use cudnn_probe::{Component, Host, Version, release_facts};
 
@@ -99,11 +97,13 @@ impl<'a> Limits<'a> {
     }
 }
 
-/// Returns the CUDA major of the cuDNN that a framework of this environment requires, if these packages include it.
-pub(super) fn demanded_cuda(root: &Path, packages: &[String], host: &Host) -> Option<u32> {
-    let survey = survey_to(&Environment::at(root, host), host, FRAMEWORKS);
+/// Returns the CUDA major of the cuDNN that a framework of the environment requires, if these packages include it.
+pub(super) fn demanded_cuda(packages: &[Package]) -> Option<u32> {
+    let root = &packages.first().filter(|package| package.installer == Installer::Pip)?.root;
+    let host = Host::current();
+    let survey = survey_to(&Environment::at(root, &host), &host, FRAMEWORKS);
     let majors = survey.frameworks.iter().filter_map(FrameworkRequirement::of).map(|demand| demand.cuda_major);
-    { majors }.find(|major| packages.contains(&Component::Cudnn.wheel(*major)))
+    { majors }.find(|major| packages.iter().any(|package| package.name == Component::Cudnn.wheel(*major)))
 }
 
 /// Returns the specifiers of a framework's requirement, if it allows one of these versions for this CUDA. Frameworks

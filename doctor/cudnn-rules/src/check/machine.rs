@@ -50,7 +50,7 @@ pub struct Machine {
     pub jetson: Option<Jetson>,
     library: DriverLibrary,
     /// The CUDA release (major, minor) of the driver's library, known once a child process has started the driver.
-    cuda: Option<(u32, u32)>,
+    pub(super) cuda: Option<(u32, u32)>,
     nvml_error: Option<QueryError>,
 }
 
@@ -156,10 +156,6 @@ impl Machine {
 
     pub(crate) fn has_driver_library(&self) -> bool {
         matches!(self.library, DriverLibrary::Found(_))
-    }
-
-    pub(crate) fn set_cuda(&mut self, cuda: Option<(u32, u32)>) {
-        self.cuda = cuda;
     }
 
     /// Returns the driver's library if it is newer than the kernel driver, as with CUDA's forward compatibility.

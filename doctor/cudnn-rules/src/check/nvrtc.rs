@@ -2,13 +2,12 @@
 //! release of CUDA.
 
 use cudnn_cli::escape::Printable;
-use cudnn_probe::facts;
 use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::nvrtc::{BUILTINS, builtins_name};
 use cudnn_frameworks::real_path;
-use cudnn_probe::ProbeError;
 use cudnn_probe::ld_so::{Resolution, Simulation, needed};
+use cudnn_probe::{ProbeError, facts};
 
 use super::finding::{Finding, NO_BUILTINS, NO_NVRTC};
 use crate::platform::is_too_many_open_files;

@@ -84,7 +84,7 @@ impl<'a> Observations<'a> {
 
     /// Adds the result of loading the installation.
     pub fn add_load_test(&mut self, load: LoadTest) {
-        self.machine.set_cuda(load.cuda);
+        self.machine.cuda = load.cuda;
         self.load = load;
     }
 

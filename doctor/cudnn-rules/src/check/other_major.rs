@@ -25,15 +25,14 @@ pub(super) fn finding(requested: &Requested, context: &Context) -> Option<Findin
     let wanted = requested.minimum.filter(|minimum| minimum.major != CUDNN_MAJOR)?;
     let major = wanted.major;
     let version = |installed: &Installed| installed.report.version;
-    let mut installed = context.inventory();
-    installed.retain(|installed| installed.report.major == major);
-    installed.sort_by_key(|one| (version(one).is_some_and(|version| version < wanted), !is_searched(one)));
+    let installed = context.inventory().into_iter().filter(|installed| installed.report.major == major);
+    let first = installed.min_by_key(|one| (version(one).is_some_and(|version| version < wanted), !is_searched(one)));
     let limit = format!(
         "majors are not interchangeable, and this tool only examines cuDNN {CUDNN_MAJOR}: it does not check whether a cuDNN \
          {major} fits the machine or is complete"
     );
     let error = |message: String| Finding::new(REQUIREMENT, message).note(&limit);
-    let Some(first) = installed.first() else {
+    let Some(first) = &first else {
         let message = format!("the program needs cuDNN {major} ({wanted} or newer), and none was found");
         return Some(error(message).remedy(install(wanted, requested.cuda_major, None)));
     };

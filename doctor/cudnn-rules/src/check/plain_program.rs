@@ -1,10 +1,9 @@
 //! Finds the libraries that a program without a run path opens by name.
 
-use cudnn_probe::facts;
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::ld_so::{self, KnownFiles, Simulation};
-use cudnn_probe::{Host, Os, dll_search};
+use cudnn_probe::{Host, Os, dll_search, facts};
 
 use crate::context::Context;
 

@@ -2,6 +2,7 @@
 
 use cudnn_cli::escape::Printable;
 use cudnn_probe::facts::PathFacts;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::installation::{
@@ -73,12 +74,9 @@ impl Selected {
         let upgrade = older()
             .find_map(|one| remedies::replace_older(&InstallationReport::read(&one.candidate.dir, &context.host)?));
         let older = older().map(|one| format!("{} {}", one.candidate.dir.printable(), one.error));
-        let mut searched: Vec<String> = Vec::new();
-        for dir in rejected.iter().map(|one| one.candidate.dir.printable()) {
-            if !searched.contains(&dir) {
-                searched.push(dir);
-            }
-        }
+        let mut searched: Vec<String> = rejected.iter().map(|one| one.candidate.dir.printable()).collect();
+        let mut seen = HashSet::new();
+        searched.retain(|dir| seen.insert(dir.clone()));
         let repair = rejections.first().and_then(|rejection| rejection.remedy.clone());
         finding
             .notes(rejections.iter().map(|rejection| format!("rejected: {}", rejection.message)))

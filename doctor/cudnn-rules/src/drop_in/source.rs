@@ -7,24 +7,19 @@ use cudnn_probe::facts::{self, PathFacts};
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::layers::marker;
-use cudnn_probe::{Library, Os, exports, identify};
+use cudnn_probe::{Library, exports, identify};
 
 use super::{LAYERS, VERSION};
 use crate::cudnn_file::{drop_in_version, is_drop_in};
 use crate::refusal::Refusal;
 use crate::remedy::Remedy;
+use crate::system::choose;
 
 /// The directory of the libraries in the Python package `cudnn_shim`, relative to site-packages.
-const IN_PACKAGE: &str = match Os::HOST {
-    Os::Windows => r"cudnn_shim\bin",
-    _ => "cudnn_shim/lib",
-};
+const IN_PACKAGE: &str = choose("cudnn_shim/lib", r"cudnn_shim\bin");
 
 /// The directory of the libraries in the release archive.
-const IN_DISTRIBUTABLE: &str = match Os::HOST {
-    Os::Windows => "bin",
-    _ => "lib",
-};
+const IN_DISTRIBUTABLE: &str = choose("lib", "bin");
 
 /// A usable drop-in.
 #[derive(Debug)]

@@ -1,13 +1,12 @@
 //! Determines from the files whether the drop-in is installed in a directory of cuDNN.
 
 use cudnn_cli::escape::Printable;
-use cudnn_probe::facts;
 use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::installation::{InstallationReport, Installer, Package};
 use cudnn_loader::Function;
 use cudnn_probe::layers::{LAYERS_FILE, TUNED_FILE, installed_layers};
-use cudnn_probe::{Architecture, Host, Library, Os, Version, exports, identify_any};
+use cudnn_probe::{Architecture, Host, Library, Os, Version, exports, facts, identify_any};
 
 use super::source::has_layers;
 use super::{KEPT, LAYERS};

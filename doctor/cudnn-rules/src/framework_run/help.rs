@@ -8,11 +8,10 @@ use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::installation::{InstallationReport, site_packages};
 use cudnn_frameworks::releases::{self, is_since};
-use cudnn_frameworks::{Depth, Environment, survey_to};
+use cudnn_frameworks::{Environment, survey_to};
 
 use super::cause::{Cause, CauseKind};
-use super::outside_module;
-use super::{Run, RunnableFramework};
+use super::{Run, RunnableFramework, outside_module};
 use crate::check::frameworks::{help_for_libraries, install_for_active};
 use crate::check::machine::Machine;
 use crate::check::remedies::{self, Wanted};
@@ -21,6 +20,7 @@ use crate::context::Context;
 use crate::packages::{self, PackageChange};
 use crate::python::Python;
 use crate::remedy::{Action, Remedy};
+use crate::surveys::FRAMEWORKS;
 
 /// Variables that can select a cuDNN outside the framework's environment, with the location of cuDNN below their
 /// directories.
@@ -43,7 +43,7 @@ impl Helper<'_> {
                 "CTranslate2 4.5 and 4.6 contain cuDNN's shim without its libraries; 4.6.3 and later do not need \
                  cuDNN:",
             )
-            .change(self.change().install(["ctranslate2>=4.6.3".to_owned()])),
+            .change(self.change().install(["ctranslate2>=4.6.3"])),
             CauseKind::MissingSymbol if !cause.text.contains("cudnn") => Remedy::new(format!(
                 "a library does not match the release that {name} was built for: reinstall {name} with its dependencies"
             )),
@@ -103,8 +103,7 @@ impl Helper<'_> {
     /// build of the framework fits the others.
     fn requirements(&self) -> Result<Vec<String>, String> {
         let Helper { run: Run { framework, .. }, python, context, machine } = self;
-        let depth = Depth { kernels: false, unlisted: false, metadata: false };
-        let survey = survey_to(&self.environment(), &context.host, depth);
+        let survey = survey_to(&self.environment(), &context.host, FRAMEWORKS);
         let others = || survey.frameworks.iter().filter(|other| other.kind.id != framework.module());
         let choice = choose_wheel(others(), machine)?;
         if choice.is_demanded {

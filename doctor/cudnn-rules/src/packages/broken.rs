@@ -43,7 +43,6 @@ impl PackageChange {
 }
 
 #[cfg(test)]
-#[allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test writes the files that the rules read")]
 mod tests {
     use super::*;
     use crate::packages::{Pip, Site};
@@ -51,7 +50,6 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "it writes files")]
     fn a_change_breaks_the_requirements_that_it_no_longer_meets() {
-        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         for (requirement, remove, install, is_broken) in [
             ("nvidia-cudnn-cu12==9.18.0.56", &[][..], &["nvidia-cudnn-cu12>=9.19"][..], true),
             ("nvidia_cudnn.cu12<9.19", &[], &["nvidia-cudnn-cu12>=9.19"], true),
@@ -74,7 +72,7 @@ mod tests {
                 std::fs::write(record.join("METADATA"), format!("Name: x\n{text}")).unwrap();
             }
             let site = Site::Directory { dir: dir.path().to_owned(), pip: Pip::Any, options: Vec::new() };
-            let change = PackageChange::of(site).remove(names(remove)).install(names(install));
+            let change = PackageChange::of(site).remove(remove.iter().copied()).install(install.iter().copied());
             let expected = is_broken.then(|| format!("acme 0.7.0 requires {}", requirement.split(';').next().unwrap()));
             assert_eq!(change.broken_requirements().into_iter().next(), expected, "{change:?}");
         }

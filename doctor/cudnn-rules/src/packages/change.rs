@@ -140,8 +140,8 @@ impl PackageChange {
     }
 
     /// Adds requirements to install.
-    pub fn install(mut self, requirements: impl IntoIterator<Item = String>) -> Self {
-        self.install.extend(requirements);
+    pub fn install(mut self, requirements: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.install.extend(requirements.into_iter().map(Into::into));
         self
     }
 
@@ -150,14 +150,14 @@ impl PackageChange {
     }
 
     /// Adds requirements to reinstall.
-    pub fn reinstall(mut self, requirements: impl IntoIterator<Item = String>) -> Self {
-        self.reinstall.extend(requirements);
+    pub fn reinstall(mut self, requirements: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.reinstall.extend(requirements.into_iter().map(Into::into));
         self
     }
 
     /// Adds packages to remove.
-    pub fn remove(mut self, names: impl IntoIterator<Item = String>) -> Self {
-        self.remove.extend(names);
+    pub fn remove(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.remove.extend(names.into_iter().map(Into::into));
         self
     }
 
@@ -263,35 +263,31 @@ impl PackageChange {
 mod tests {
     use super::*;
 
-    fn names(names: &[&str]) -> Vec<String> {
-        names.iter().map(|name| (*name).to_owned()).collect()
-    }
-
     fn change() -> PackageChange {
         PackageChange::of(Site::Environment("/nowhere".into()))
     }
 
     #[test]
     fn changes_of_the_same_place_are_merged() {
-        let mut all = change().reinstall(names(&["a==1", "b==1"])).remove(names(&["x", "x"]));
-        all.merge(&change().install(names(&["a>=2", "b", "c"])).remove(names(&["x", "y"])));
-        all.merge(&change().install(names(&["c==3"])).reinstall(names(&["d"])));
-        assert_eq!(all.reinstall, names(&["b==1", "d"]));
-        assert_eq!(all.install, names(&["a>=2", "c==3"]));
-        assert_eq!(all.remove, names(&["x", "x", "y"]));
+        let mut all = change().reinstall(["a==1", "b==1"]).remove(["x", "x"]);
+        all.merge(&change().install(["a>=2", "b", "c"]).remove(["x", "y"]));
+        all.merge(&change().install(["c==3"]).reinstall(["d"]));
+        assert_eq!(all.reinstall, ["b==1", "d"]);
+        assert_eq!(all.install, ["a>=2", "c==3"]);
+        assert_eq!(all.remove, ["x", "x", "y"]);
     }
 
     #[test]
     fn contradicting_changes_are_incompatible() {
-        let replacement = change().remove(names(&["x", "y"])).install(names(&["x==2"]));
+        let replacement = change().remove(["x", "y"]).install(["x==2"]);
         for (one, other, expected) in [
-            (change().remove(names(&["x"])), change().install(names(&["x"])), false),
-            (change().remove(names(&["x"])), change().reinstall(names(&["x==1"])), false),
-            (replacement.clone(), change().install(names(&["x>=1"])), true),
-            (replacement.clone(), change().install(names(&["y"])), false),
-            (change().install(names(&["x==1"])), replacement, false),
-            (change().reinstall(names(&["x==1"])), change().reinstall(names(&["x==2"])), false),
-            (change().reinstall(names(&["x==1"])), change().install(names(&["x>=2"])), true),
+            (change().remove(["x"]), change().install(["x"]), false),
+            (change().remove(["x"]), change().reinstall(["x==1"]), false),
+            (replacement.clone(), change().install(["x>=1"]), true),
+            (replacement.clone(), change().install(["y"]), false),
+            (change().install(["x==1"]), replacement, false),
+            (change().reinstall(["x==1"]), change().reinstall(["x==2"]), false),
+            (change().reinstall(["x==1"]), change().install(["x>=2"]), true),
         ] {
             assert_eq!(one.is_compatible_with(&other), expected, "{one:?} {other:?}");
             assert_eq!(other.is_compatible_with(&one), expected, "{other:?} {one:?}");
@@ -301,13 +297,13 @@ mod tests {
     #[test]
     fn wheels_fill_their_directories_and_those_of_required_wheels() {
         for (change, expected) in [
-            (change().reinstall(names(&["nvidia-cudnn-cu12==9.19.0.56"])), &["cudnn"][..]),
-            (change().install(names(&["nvidia-cudnn-cu12>=9.18"])), &["cublas", "cudnn"]),
-            (change().install(names(&["nvidia-cudnn-jit-cu13"])), &["cu13", "cudnn_jit"]),
-            (change().reinstall(names(&["nvidia-cuda-nvrtc==13.*"])), &["cu13"]),
-            (change().reinstall(names(&["nvidia-cuda-nvrtc-cu12"])), &["cuda_nvrtc"]),
-            (change().install(names(&["torch"])), &["cu13", "cublas", "cuda_nvrtc", "cudnn", "cudnn_jit"]),
-            (change().remove(names(&["nvidia-cudnn-cu12"])), &[]),
+            (change().reinstall(["nvidia-cudnn-cu12==9.19.0.56"]), &["cudnn"][..]),
+            (change().install(["nvidia-cudnn-cu12>=9.18"]), &["cublas", "cudnn"]),
+            (change().install(["nvidia-cudnn-jit-cu13"]), &["cu13", "cudnn_jit"]),
+            (change().reinstall(["nvidia-cuda-nvrtc==13.*"]), &["cu13"]),
+            (change().reinstall(["nvidia-cuda-nvrtc-cu12"]), &["cuda_nvrtc"]),
+            (change().install(["torch"]), &["cu13", "cublas", "cuda_nvrtc", "cudnn", "cudnn_jit"]),
+            (change().remove(["nvidia-cudnn-cu12"]), &[]),
         ] {
             let dirs = ["cu13", "cublas", "cuda_nvrtc", "cudnn", "cudnn_jit"];
             let found =
@@ -318,15 +314,14 @@ mod tests {
 
     #[test]
     fn an_installed_package_is_not_removed_last() {
-        let mut all = PackageChange { removes_last: true, ..change().remove(names(&["x"])).install(names(&["y"])) };
-        let other = change().remove(names(&["y"])).install(names(&["y"]));
+        let mut all = PackageChange { removes_last: true, ..change().remove(["x"]).install(["y"]) };
+        let other = change().remove(["y"]).install(["y"]);
         all.merge(&PackageChange { removes_last: true, ..other });
         assert!(!all.removes_last, "{all:?}");
     }
 
     #[test]
     #[cfg(all(test, unix))]
-    #[allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test writes the files that the rules read")]
     fn an_environment_has_one_step_under_two_names() {
         let dir = tempfile::tempdir().unwrap();
         let [root, link, other] = ["env", "link", "other"].map(|name| dir.path().join(name));

@@ -25,7 +25,9 @@ impl Site {
             Site::Interpreter { program, root } => {
                 pip::with_python(&Interpreter { program: program.clone(), root: root.clone() }, action, arguments)
             }
-            Site::Directory { pip: Pip::Interpreter(program), .. } => pip::into_dir_by(program, action, arguments),
+            Site::Directory { pip: Pip::Interpreter(program), .. } => {
+                Interpreter::of(program.clone())?.run_pip_for_others(action, arguments)
+            }
             Site::Directory { .. } if action == "install" => pip::into_dir(arguments),
             Site::NewEnvironment { dir, program } => in_new_environment(dir, program, arguments),
             _ => Some(vec![without_variables(on_path()?.and([action]).and(arguments))]),

@@ -103,7 +103,6 @@ mod tests {
 
     #[test]
     #[cfg(all(test, unix))]
-    #[allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test writes the files that the rules read")]
     fn a_link_that_leads_nowhere_is_not_taken_for_a_directory() {
         let home = tempfile::tempdir().unwrap();
         let site = home.path().join(".local/share");

@@ -185,11 +185,11 @@ mod tests {
         let apart = install_apart(Component::Cudnn, 13, Path::new(r"C:\a b")).map(|(change, _)| change);
         for (change, expected) in [
             (
-                Some(on_path().reinstall(["nvidia-cudnn-cu12==9.28.0.42".to_owned()])),
+                Some(on_path().reinstall(["nvidia-cudnn-cu12==9.28.0.42"])),
                 "python -m pip install --force-reinstall --no-deps nvidia-cudnn-cu12==9.28.0.42",
             ),
             (
-                Some(on_path().install(["nvidia-cudnn-cu12>=9.12".to_owned()])),
+                Some(on_path().install(["nvidia-cudnn-cu12>=9.12"])),
                 r#"python -m pip install "nvidia-cudnn-cu12>=9.12""#,
             ),
             (

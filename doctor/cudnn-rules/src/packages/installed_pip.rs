@@ -232,11 +232,8 @@ pub(super) fn python_of_pip() -> Option<Interpreter> {
 
 fn python_of_script(name: &str) -> Option<Interpreter> {
     let program = interpreter_of(&program_on_path(name)?)?;
-    if program.file_name().is_some_and(is_named_python) { Interpreter::of(program) } else { None }
-}
-
-fn is_named_python(name: &OsStr) -> bool {
-    name.as_encoded_bytes().starts_with(b"python")
+    let is_python = program.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"python"));
+    if is_python { Interpreter::of(program) } else { None }
 }
 
 fn start<W: Into<OsString>>(

@@ -83,25 +83,18 @@ pub(super) fn into_dir(arguments: Vec<OsString>) -> Option<Vec<Command>> {
     in_new_environment(&named_data_dir("cudnn-doctor-pip")?, &program.unwrap_or_else(|| "python3".into()), arguments)
 }
 
-pub(super) fn into_dir_by(program: &Path, action: &str, arguments: Vec<OsString>) -> Option<Vec<Command>> {
-    Interpreter::of(program.to_owned())?.run_pip_for_others(action, arguments)
-}
-
 pub(super) fn with_python(python: &Interpreter, action: &str, arguments: Vec<OsString>) -> Option<Vec<Command>> {
     let root = &python.root;
     let has_place = arguments.iter().any(|argument| argument == "--target" || argument == "--prefix");
     let is_for_user = python.imports_user_packages() && !has_place && is_for_user(python, &names(&arguments));
     let user = (is_for_user && action == "install").then(|| "--user".into());
-    let managed = managed_option(root).filter(|_| ["install", "uninstall"].contains(&action));
+    let is_changed = ["install", "uninstall"].contains(&action);
+    let managed = (is_changed && is_managed(root)).then(|| "--break-system-packages".into());
     let arguments = managed.into_iter().chain(user).chain(arguments).collect();
     let changed = user_base().filter(|_| is_for_user).unwrap_or_else(|| root.clone());
     let mut commands = python.run_pip(action, arguments)?;
     let pip = commands.pop().map(|pip| pip.changing(changed));
     Some(commands.into_iter().chain(pip).collect())
-}
-
-fn managed_option(root: &Path) -> Option<OsString> {
-    is_managed(root).then(|| "--break-system-packages".into())
 }
 
 fn pythons_with_pip(version: OsString) -> impl Iterator<Item = Interpreter> {
@@ -118,19 +111,15 @@ fn pythons_with_pip(version: OsString) -> impl Iterator<Item = Interpreter> {
     of_version.filter_map(Interpreter::of).chain(others).filter(Interpreter::has_pip)
 }
 
-/// Returns a package directory below this root, preferably with these packages.
-fn package_dir(root: &Path, names: &[String]) -> Option<PathBuf> {
-    let mut dirs: Vec<PathBuf> = site_packages(root).filter(|dir| dir.leads_to_dir()).collect();
-    dirs.sort_by_key(|dir| !has_any(dir, names));
-    dirs.into_iter().next()
-}
-
 /// Returns the Python on `PATH` that imports the user's packages in this directory.
 fn python_of_user(base: &Path, names: &[String]) -> Option<Interpreter> {
     // `%APPDATA%\Python\Python312` belongs to one Python version.
     let (of_all, version) = match Os::HOST {
         Os::Windows => (base.parent()?, base.file_name()?.to_owned()),
-        _ => (base, package_dir(base, names)?.parent()?.file_name()?.to_owned()),
+        _ => {
+            let dirs = site_packages(base).filter(|dir| dir.leads_to_dir());
+            (base, dirs.min_by_key(|dir| !has_any(dir, names))?.parent()?.file_name()?.to_owned())
+        }
     };
     let is_user_base = user_base().as_deref() == Some(of_all);
     if is_user_base { pythons_with_pip(version).find(Interpreter::imports_user_packages) } else { None }

@@ -206,5 +206,4 @@ fn sections(text: &str) -> Result<Sections, String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests;

@@ -31,6 +31,4 @@ fn locked_version<'a>(lock: &'a str, name: &str) -> Option<&'a str> {
 }
 
 #[cfg(test)]
-#[allow(clippy::disallowed_methods, reason = "a test writes the files that the rules read")]
-#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests;

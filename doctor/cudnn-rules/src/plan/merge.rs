@@ -99,7 +99,10 @@ pub(super) fn contradict(one: &Remedy, other: &Remedy) -> bool {
         (Action::Packages(one), Action::Packages(other)) => is_same_place(one, other) && !one.is_compatible_with(other),
         (Action::Link { dir, .. }, Action::Link { dir: other, .. }) => dir == other,
         (Action::DropIn { dir, .. }, Action::DropIn { dir: other, .. }) => dir == other,
-        (Action::Variable(one), Action::Variable(other)) => assign_differently(one, other),
+        (Action::Variable(one), Action::Variable(other)) => {
+            let both = assignment(one).zip(assignment(other));
+            both.is_some_and(|((name, value), (other, after))| name == other && value != after)
+        }
         _ => removes_place(one, other) || removes_place(other, one),
     };
     one.actions.iter().any(|one| other.actions.iter().any(|other| contradict(one, other)))
@@ -115,13 +118,6 @@ fn removes_place(removal: &Action, other: &Action) -> bool {
     let python = if let Action::Packages(change) = other { change.site.python_root() } else { None };
     let mut places = other.place().into_iter().chain(python);
     places.any(|place| paths.iter().any(|path| place.starts_with(path)))
-}
-
-fn assign_differently(one: &Variable, other: &Variable) -> bool {
-    match (assignment(one), assignment(other)) {
-        (Some((name, value)), Some((other, after))) => name == other && value != after,
-        _ => false,
-    }
 }
 
 /// Returns the name and the value of the assigned variable. `None` removes it.

@@ -68,13 +68,10 @@ pub(super) fn restoring(root: &Path) -> Option<Rendered> {
 /// if venv refuses the root, because it contains the separator of PATH.
 fn lines(missing: &MissingPython) -> Option<Rendered> {
     let commands = packages::with_lists(missing.commands.clone());
-    let is_refused = has_separator(&missing.root) && commands.iter().any(|command| command.has("-m"));
-    (!is_refused).then(|| Rendered::lines([Line::Run(commands)]))
-}
-
-fn has_separator(path: &Path) -> bool {
     // On Windows, the colon after a drive letter is allowed.
-    path.as_os_str().as_encoded_bytes().contains(&(SEPARATOR as u8))
+    let has_separator = missing.root.as_os_str().as_encoded_bytes().contains(&(SEPARATOR as u8));
+    let is_refused = has_separator && commands.iter().any(|command| command.has("-m"));
+    (!is_refused).then(|| Rendered::lines([Line::Run(commands)]))
 }
 
 fn what_is_lost(missing: &MissingPython) -> String {

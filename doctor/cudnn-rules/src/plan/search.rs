@@ -409,7 +409,7 @@ impl PlanSearch<'_> {
         let is_affected = before.remedy.effect == Effect::OtherDir
             || new.remedy.effect != Effect::Other
             || new.remedy.installs() && !before.remedy.only_reinstalls()
-            || is_one_of(finding, &MIXES);
+            || MIXES.iter().any(|kind| kind.code == finding.kind.code);
         is_about_same && is_changed && is_affected && new.remedy != before.remedy
     }
 
@@ -468,10 +468,6 @@ fn adapted(remedy: &Remedy, finding: &Finding, context: &PlanContext<'_>) -> Rem
 
 fn is_among(finding: &Finding, all: &[Finding]) -> bool {
     all.iter().any(|other| other.is_same(finding))
-}
-
-fn is_one_of(finding: &Finding, kinds: &[FindingKind]) -> bool {
-    kinds.iter().any(|kind| kind.code == finding.kind.code)
 }
 
 fn wait_for(first: Option<String>, effect: &str) -> Remedy {

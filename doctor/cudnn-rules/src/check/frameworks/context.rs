@@ -31,10 +31,6 @@ impl FrameworkContext<'_> {
         self.framework.built_for.cuda.as_ref().map(|cuda| cuda.value.0)
     }
 
-    pub(super) fn is_without_cuda(&self) -> bool {
-        self.framework.built_for.uses_gpu.as_ref().is_some_and(|uses_gpu| !uses_gpu.value)
-    }
-
     pub(super) fn site(&self) -> Site {
         site_of(self.framework, self.survey)
     }

@@ -15,6 +15,7 @@ use crate::check::finding::{
     FRAMEWORKS_TOGETHER, Finding, FindingKind, NO_CUDNN, NO_DRIVER, NOT_ON_PATH, OTHER_ON_PATH, PACKAGES_UNREADABLE,
     Severity,
 };
+use crate::check::framework_requirement::is_without_cuda;
 use crate::check::nvrtc::has_builtins;
 use crate::check::remedies::permit;
 use crate::packages;
@@ -150,9 +151,7 @@ pub(crate) fn qualify_unneeded(findings: &mut [Finding], survey: &Survey) {
     if frameworks.is_empty() || survey.is_truncated || frameworks.iter().any(may_need_it) {
         return;
     }
-    let uses_no_gpu = frameworks
-        .iter()
-        .all(|framework| framework.built_for.uses_gpu.as_ref().is_some_and(|uses_gpu| !uses_gpu.value));
+    let uses_no_gpu = frameworks.iter().all(is_without_cuda);
     let titles = frameworks.iter().map(title).collect::<Vec<_>>().join(", ");
     for finding in findings {
         if finding.kind.code == NO_CUDNN.code {

@@ -22,7 +22,7 @@ use cudnn_frameworks::{Depth, Environment, Survey, survey_to};
 use cudnn_probe::{Host, Os};
 
 use super::finding::Finding;
-use super::framework_requirement::{CUDNN_MAJOR, FrameworkRequirement};
+use super::framework_requirement::{CUDNN_MAJOR, FrameworkRequirement, is_without_cuda};
 use super::machine::Machine;
 use super::wheel_choice::choose_wheel;
 use crate::context::Context;
@@ -106,7 +106,7 @@ pub fn check_frameworks(survey: Arc<Survey>, machine: &Machine, host: &Host) -> 
 
 fn check_framework(context: &FrameworkContext<'_>) -> Vec<Finding> {
     let damaged = package::damaged(context);
-    if context.is_without_cuda() {
+    if is_without_cuda(context.framework) {
         return damaged.into_iter().chain(package::cpu_only(context)).collect();
     }
     let (of_cudnn, others): (&[FrameworkCheck], &[FrameworkCheck]) = match context.framework.kind.cudnn_loader() {
@@ -160,7 +160,7 @@ pub(crate) fn help_for_libraries(
     machine: &Machine,
     host: &Host,
 ) -> Option<Remedy> {
-    let survey = survey_to(environment, host, Depth { kernels: false, unlisted: false, metadata: false });
+    let survey = survey_to(environment, host, FRAMEWORKS);
     let framework = survey.frameworks.iter().find(|framework| framework.kind.id == id)?;
     let context = FrameworkContext { framework, survey: &survey, machine, host, report: None };
     let findings = [cuda::missing(&context), cudnn::missing(&context)];

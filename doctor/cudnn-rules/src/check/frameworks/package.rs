@@ -11,6 +11,7 @@ use super::remedy::install_again;
 use super::site::reinstall_package;
 use super::text::{source, title};
 use crate::check::finding::{FRAMEWORK_CPU_ONLY, FRAMEWORK_DAMAGED, Finding, FindingKind, Severity};
+use crate::check::framework_requirement::is_without_cuda;
 use crate::check::remedies::by_change;
 use crate::remedy::Remedy;
 
@@ -80,7 +81,7 @@ impl Problems {
         let damaged = opens.damaged_others.iter().filter(|damaged| context.owns(damaged));
         let damaged = damaged.map(|one| format!("{} {}", one.path.printable(), one.reason.printable()));
         let mut problems: Vec<String> = missing.chain(needed).chain(damaged).collect();
-        let is_known = opens.needs_none || opens.is_unexamined || !opens.users.is_empty() || context.is_without_cuda();
+        let is_known = opens.needs_none || opens.is_unexamined || !opens.users.is_empty() || is_without_cuda(framework);
         let is_known = is_known || framework.kind.cudnn_loader().is_some();
         if problems.is_empty() && !is_known {
             problems

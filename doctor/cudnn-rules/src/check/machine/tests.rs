@@ -1,5 +1,3 @@
-#![allow(clippy::disallowed_methods, reason = "a test writes the files that the rules read")]
-
 use super::*;
 use crate::plan::advice_of;
 

@@ -111,7 +111,7 @@ fn in_environment(
     minimum: Option<Version>,
     choice: &ReleaseChoice,
 ) -> Option<PackageChange> {
-    let in_site = |site: Site| PackageChange::of(site).install([requirement.to_owned()]).possible();
+    let in_site = |site: Site| PackageChange::of(site).install([requirement]).possible();
     let by_conda = |root: &Path| {
         let package = Package::new(Installer::Conda, Component::Cudnn.conda_package(), None, root);
         let minimum = minimum.unwrap_or(Version::new(9, 0, 0));

@@ -4,7 +4,7 @@ use std::io;
 
 use cudnn_cli::escape::Printable;
 use cudnn_frameworks::installation::{InstallationReport, Installer, Package, site_packages};
-use cudnn_probe::{Component, DEFAULT_CUDA_MAJOR, Host, Library, ProbeError, Version};
+use cudnn_probe::{Component, DEFAULT_CUDA_MAJOR, Library, ProbeError, Version};
 
 use super::common::{all_packages, apart_dir, by_change, cuda_major, names, no_place};
 use super::files::{dangling_links, keep_release, leftovers, links, lost_links};
@@ -14,8 +14,7 @@ use crate::cudnn_file::{files_of_cudnn, is_drop_in};
 use crate::packages::{self, PackageChange, PackageNames, Site};
 use crate::platform::is_too_many_open_files;
 use crate::remedy::{Action, Effect, Remedy, Variable};
-use crate::system::LOADER;
-use crate::system::is_loop;
+use crate::system::{LOADER, is_loop};
 
 /// Returns the fix for an unusable file, or `None` if the file is good.
 pub(crate) fn repair(error: &ProbeError, report: Option<&InstallationReport>) -> Option<Remedy> {
@@ -128,15 +127,8 @@ fn one_of(packages: &[Package], installed: Option<u32>, fits: impl Fn(u32) -> bo
     let component = packages.last().and_then(Package::component).unwrap_or(Component::Cudnn);
     let of_package = |package: &Package| package.name.rsplit("-cu").next()?.parse().ok();
     let mut majors = installed.into_iter().chain(packages.iter().rev().filter_map(of_package));
-    let cuda_major = pinned_cuda(packages).or_else(|| majors.find(|major| fits(*major))).or(installed);
+    let cuda_major = demanded_cuda(packages).or_else(|| majors.find(|major| fits(*major))).or(installed);
     packages::replace(packages, component, cuda_major.unwrap_or(DEFAULT_CUDA_MAJOR))
-}
-
-/// Returns the CUDA major of the cuDNN that a framework of the environment requires, if these packages include it.
-fn pinned_cuda(packages: &[Package]) -> Option<u32> {
-    let root = packages.first().filter(|package| package.installer == Installer::Pip)?.root.as_path();
-    let names: Vec<String> = packages.iter().map(|package| package.name.clone()).collect();
-    demanded_cuda(root, &names, &Host::current())
 }
 
 /// Restores a missing shim for programs that load `libcudnn.so.9` by name.

@@ -49,16 +49,15 @@ mod tests {
     #[test]
     fn a_held_package_keeps_its_version() {
         let change = || PackageChange::of(Site::System);
-        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         for (change, is_forbidden) in [
-            (change().install(names(&["libcudnn9-cuda-12>=9.19.0"])), true),
-            (change().install(names(&["libcudnn9-cuda-12=9.19.0.56-1"])), true),
-            (change().remove(names(&["libcudnn9-cuda-12"])), true),
-            (change().reinstall(names(&["libcudnn9-cuda-12=9.19.0.56-1"])), true),
-            (change().reinstall(names(&["libcudnn9-cuda-12=9.18.0.56-1"])), false),
+            (change().install(["libcudnn9-cuda-12>=9.19.0"]), true),
+            (change().install(["libcudnn9-cuda-12=9.19.0.56-1"]), true),
+            (change().remove(["libcudnn9-cuda-12"]), true),
+            (change().reinstall(["libcudnn9-cuda-12=9.19.0.56-1"]), true),
+            (change().reinstall(["libcudnn9-cuda-12=9.18.0.56-1"]), false),
             // The package contains the same files.
-            (change().install(names(&["libcudnn9-cuda-13"])), true),
-            (change().install(names(&["libcublas-12-9"])), false),
+            (change().install(["libcudnn9-cuda-13"]), true),
+            (change().install(["libcublas-12-9"]), false),
         ] {
             for is_held in [false, true] {
                 let found = with_packages(&[("libcudnn9-cuda-12", "9.18.0.56-1", is_held)], || {

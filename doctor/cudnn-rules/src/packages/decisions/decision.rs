@@ -70,11 +70,7 @@ impl Decision {
     /// Returns whether the decision selects versions of a dependency. Installers omit a dependency that an override or
     /// an exclusion removes.
     pub(super) fn narrows(&self, python: Option<&str>) -> bool {
-        match self.kind {
-            DecisionKind::Constraint => true,
-            DecisionKind::Override => applies(&self.text, python),
-            _ => false,
-        }
+        self.kind == DecisionKind::Constraint || self.kind == DecisionKind::Override && applies(&self.text, python)
     }
 
     /// Returns whether the decision excludes all versions of a requirement in an environment with this version of

@@ -23,10 +23,9 @@ pub(super) fn decisions_in(file: &Path) -> Vec<Decision> {
     let mut files = vec![file.to_owned()];
     let mut read = BTreeSet::new();
     while let Some(file) = files.pop() {
-        if read.len() >= MAX_FILES || !read.insert(file.clone()) {
-            continue;
-        }
-        if is_url(&file) {
+        // pip downloads a URL, which follows the directory of the including file.
+        let is_url = file.to_string_lossy().contains("://");
+        if read.len() >= MAX_FILES || !read.insert(file.clone()) || is_url {
             continue;
         }
         let text = text(&file).unwrap_or_else(|reason| {
@@ -104,11 +103,6 @@ fn path(file: &str) -> PathBuf {
     }
 }
 
-fn is_url(file: &Path) -> bool {
-    // The directory of the including file precedes the URL.
-    file.to_string_lossy().contains("://")
-}
-
 /// Returns the lines of a file with requirements, split like Python's `splitlines` does. A backslash continues a line,
 /// except for a comment.
 fn joined_lines(text: &str) -> Vec<String> {
@@ -158,6 +152,4 @@ fn text(file: &Path) -> Result<String, String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::disallowed_methods, reason = "a test writes the files that the rules read")]
-#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests;
