@@ -100,13 +100,10 @@ pub(super) fn drop_in_before(report: &InstallationReport, context: &Context) -> 
 /// ld.so skips before it.
 pub(super) fn check_linked_programs(report: Option<&InstallationReport>, context: &Context) -> Vec<Finding> {
     let found = find_shim(context).map(|found| found.path);
+    let unusable = |shim: &Path| installation::unusable_shim(&InstallationReport::read(shim.parent()?, &context.host)?);
     let of_found = found.as_deref().map(|shim| match report {
         Some(report) => check_found(shim, report, context),
-        None => shim
-            .parent()
-            .and_then(|dir| installation::unusable_shim(&InstallationReport::read(dir, &context.host)?))
-            .into_iter()
-            .collect(),
+        None => unusable(shim).into_iter().collect(),
     });
     of_found.into_iter().flatten().chain(passed_over(found.as_deref(), report, context)).collect()
 }

@@ -26,7 +26,6 @@ pub(crate) struct Limits<'a> {
     wishes: Vec<String>,
 }
 
-/// The versions that satisfy all limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::check) struct ReleaseChoice {
     /// The end of a requirement with a minimum: `,<9.11`.

@@ -229,7 +229,6 @@ pub(super) fn other_cuda(loaded: &[String], report: &InstallationReport) -> Opti
     Some(Finding::new(REQUIREMENT, message).remedy(help))
 }
 
-/// Returns the first library of CUDA among these names, and the CUDA major.
 fn cuda_library<'a>(mut names: impl Iterator<Item = &'a str>) -> Option<(&'a str, u32)> {
     let of_cuda = names.find(|name| ["libcudart.so.", "libcublas.so."].iter().any(|of| name.starts_with(of)))?;
     Some((of_cuda, of_cuda.rsplit_once(".so.")?.1.split('.').next()?.parse().ok()?))

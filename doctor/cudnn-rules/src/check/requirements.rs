@@ -117,10 +117,9 @@ fn lacks_called(program: &Path, called: &[Call], report: &InstallationReport) ->
     let (name, variant, count) = (program.printable(), report.variant, lacking.len());
     let functions = if count == 1 { first.to_string() } else { format!("{count} functions") };
     let message = format!("{name} calls {functions} of libraries that this cuDNN ({variant}) does not include");
-    let list = lacking
-        .iter()
-        .take(MAX_CALLS)
-        .map(|(function, file)| format!("{function}: in {}, called by {}", function.library(), file.printable()));
+    let list = lacking.iter().take(MAX_CALLS);
+    let list =
+        list.map(|(function, file)| format!("{function}: in {}, called by {}", function.library(), file.printable()));
     let dir = format!("the program finds the cuDNN in {}", report.dir.printable());
     Some(Finding::new(LACKS_FUNCTION, message).notes(list).note(dir))
 }

@@ -28,7 +28,6 @@ pub(super) type Used = (Installation, InstallationReport);
 
 #[derive(Default)]
 pub(super) struct Selected {
-    /// The installation that the loader would use.
     pub(super) used: Option<Used>,
     others: Vec<Installed>,
     rejected: Vec<RejectedCandidate>,
@@ -96,16 +95,13 @@ impl Selected {
 
     /// C016: there are several installations.
     pub(super) fn find_other_installations(&self, used: &InstallationReport) -> Option<Finding> {
-        let others: Vec<String> = self
-            .others
-            .iter()
-            .map(|other| {
-                let report = &other.report;
-                let version = report.version.map_or(report.major.to_string(), |version| version.to_string());
-                let origin = other.origin().map_or(String::new(), ToString::to_string);
-                format!("also found: {version} in {} ({origin})", report.dir.printable())
-            })
-            .collect();
+        let note = |other: &Installed| {
+            let report = &other.report;
+            let version = report.version.map_or(report.major.to_string(), |version| version.to_string());
+            let origin = other.origin().map_or(String::new(), ToString::to_string);
+            format!("also found: {version} in {} ({origin})", report.dir.printable())
+        };
+        let others: Vec<String> = self.others.iter().map(note).collect();
         if others.is_empty() {
             return None;
         }

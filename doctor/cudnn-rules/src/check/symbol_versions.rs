@@ -13,7 +13,6 @@ use crate::context::Context;
 use crate::remedy::Remedy;
 
 struct Older {
-    /// The library of cuDNN that needs the versions.
     needed_by: String,
     file: String,
     versions: Vec<String>,

@@ -22,18 +22,12 @@ pub fn notes(dependencies: &[Dependency]) -> Vec<String> {
 pub fn problems(dependencies: &[Dependency]) -> Vec<String> {
     let sentence =
         |dependency: &Dependency| Some(format!("{} {}", dependency.name.printable(), dependency.error.as_ref()?));
-    let mix = mixes(dependencies)
-        .into_iter()
-        .find(|mix| !mix.works)
-        .map(|mix| {
-            let help = if mix.is_in_one_dir {
-                "install all libraries of one release, for one CUDA major"
-            } else {
-                "remove one of them, or make one directory come first for all lookups"
-            };
-            format!("{}; {help}", mix.message)
-        })
-        .or_else(|| symbol_mix(dependencies));
+    let with_help = |mix: Mix| match mix.is_in_one_dir {
+        true => format!("{}; install all libraries of one release, for one CUDA major", mix.message),
+        false => format!("{}; remove one of them, or make one directory come first for all lookups", mix.message),
+    };
+    let mix = mixes(dependencies).into_iter().find(|mix| !mix.works).map(with_help);
+    let mix = mix.or_else(|| symbol_mix(dependencies));
     dependencies.iter().filter_map(sentence).chain(mix).collect()
 }
 
@@ -98,7 +92,6 @@ struct Part<'a> {
     name: &'a str,
     library: Library,
     file: &'a Path,
-    /// The canonical directory of the file.
     dir: PathBuf,
     /// The release of the file, or for a file without a version number, of the graph library in the same directory.
     release: Option<Version>,

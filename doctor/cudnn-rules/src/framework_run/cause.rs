@@ -85,18 +85,14 @@ pub(super) enum CauseKind {
     MissingLibrary(String),
     /// The shim cannot find a sub-library, or the sub-library has the wrong symbols.
     MissingSubLibrary,
-    /// A library is missing a symbol.
     MissingSymbol,
-    /// The framework was built for a newer cuDNN, if known this release.
+    /// The framework was built for a newer cuDNN: this release, if known.
     OldCudnn(Option<Version>),
     /// Libraries from two releases are loaded.
     Mixed,
-    /// The framework has no kernels for the GPU.
     NoKernel,
     NoGpuMemory,
-    /// The driver is too old for the framework's CUDA.
     OldDriver,
-    /// The GPU or the driver is missing.
     NoGpu,
     /// Python cannot find this module.
     NoModule(String),

@@ -90,7 +90,6 @@ impl Run {
         Some(finding.remedy(help.unwrap_or_else(|| self.help(&cause, ended, python, context, machine))))
     }
 
-    /// Returns a title such as `PyTorch 2.9.1+cu128`.
     pub(super) fn title(&self) -> String {
         let version = self.version.as_ref().map_or(String::new(), |version| format!(" {}", version.printable()));
         format!("{}{version}", self.framework.name())

@@ -45,7 +45,6 @@ pub(super) fn python_tools() -> Option<Command> {
     install("python3-venv")
 }
 
-/// Returns the command that installs pip for Debian's Python.
 pub(super) fn python_pip() -> Option<Command> {
     install("python3-pip")
 }

@@ -25,7 +25,7 @@ pub struct Aside {
     /// The records that stay in their places.
     others: Vec<PathBuf>,
     /// Whether an interrupted run has set the record aside.
-    is_left: bool,
+    pub(crate) is_left: bool,
 }
 
 impl Aside {
@@ -47,10 +47,6 @@ impl Aside {
     /// Returns the path of the record before the installation.
     pub fn before(&self) -> &Path {
         if self.is_left { &self.place } else { &self.record }
-    }
-
-    pub(crate) fn is_left(&self) -> bool {
-        self.is_left
     }
 
     fn set(&self) -> Option<Command> {

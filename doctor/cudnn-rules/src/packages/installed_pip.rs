@@ -1,7 +1,7 @@
 //! Finds the pip of a Python, or the commands that install it. All commands that start pip come from here, so that no
 //! command uses a missing pip.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use cudnn_cli::command::Command;

@@ -89,7 +89,7 @@ pub(super) fn with_python(python: &Interpreter, action: &str, arguments: Vec<OsS
     let is_for_user = python.imports_user_packages() && !has_place && is_for_user(python, &names(&arguments));
     let user = (is_for_user && action == "install").then(|| "--user".into());
     let is_changed = ["install", "uninstall"].contains(&action);
-    let managed = (is_changed && is_managed(root)).then(|| "--break-system-packages".into());
+    let managed = (is_changed && is_managed(root)).then(|| OsString::from("--break-system-packages"));
     let arguments = managed.into_iter().chain(user).chain(arguments).collect();
     let changed = user_base().filter(|_| is_for_user).unwrap_or_else(|| root.clone());
     let mut commands = python.run_pip(action, arguments)?;

@@ -54,7 +54,6 @@ pub(super) enum PipCommand {
 
 #[derive(Clone, Debug)]
 pub(super) struct PipOption {
-    /// The name of the variable, or the file.
     pub(super) source: PathBuf,
     /// The name as on the command line, without the dashes: `dry-run`.
     pub(super) name: String,

@@ -22,7 +22,6 @@ pub(super) fn stricter<'a>(one: &'a str, other: &'a str) -> Option<&'a str> {
 enum Bound<'a> {
     /// `x==9.19.0.56`; apt and conda use a single `=`.
     Exact(&'a str),
-    /// `x>=9.18`.
     Minimum(&'a str),
 }
 

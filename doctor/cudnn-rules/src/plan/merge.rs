@@ -10,7 +10,6 @@ use crate::packages::PackageChange;
 use crate::remedy::{Action, Remedy, Variable};
 use crate::shell;
 
-/// An action shared by one or more remedies.
 #[derive(Debug)]
 pub(super) struct Merged {
     pub(super) action: Action,

@@ -138,7 +138,6 @@ impl Step {
     }
 }
 
-/// Lists the requirements of installed packages that an action breaks.
 fn broken_by(action: &Action) -> Option<String> {
     let Action::Packages(change) = action else { return None };
     let broken: Vec<String> = change.broken_requirements().iter().map(|one| one.printable()).collect();
@@ -187,12 +186,9 @@ fn advice_for(index: usize, findings: &[Finding], outcomes: &[RemedyOutcome], co
 }
 
 fn commands_of(remedies: &[(usize, &Remedy)]) -> Vec<String> {
-    let merged = merge::merge(remedies);
-    merged
-        .iter()
-        .flat_map(|Merged { action, after, .. }| lines::render(action, after).lines)
-        .map(|line| line.to_string())
-        .collect()
+    let merged = merge::merge(remedies).into_iter();
+    let lines = merged.flat_map(|Merged { action, after, .. }| lines::render(&action, &after).lines);
+    lines.map(|line| line.to_string()).collect()
 }
 
 /// Returns whether every action can be rendered as lines. A remedy is never executed in part.

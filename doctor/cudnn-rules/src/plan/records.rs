@@ -24,7 +24,6 @@ const RUN_PATH_OF_WHEELS: &str = "$ORIGIN:$ORIGIN/../../cublas/lib:$ORIGIN/../..
 /// conda's packages that follow the version of the package with the libraries.
 const FOLLOWING_ON_CONDA: [&str; 2] = ["cudnn", "libcudnn-dev"];
 
-/// The records of the packages in one place.
 pub(super) enum PackageRecords {
     Pip {
         dirs: Vec<PathBuf>,
@@ -75,11 +74,7 @@ impl PackageRecords {
     pub(super) fn keeps(&self, old: &PipRecord, requirement: &str) -> Option<bool> {
         // If the record's name lacks a version, pip reads the metadata.
         let version = old.version.as_deref()?;
-        match self {
-            PackageRecords::Pip { .. } => Some(allows(requirement, version)),
-            PackageRecords::Conda { .. } => Some(allows(requirement, version) && !self.is_for_other_cuda(old)),
-            PackageRecords::Dpkg => Some(allows(requirement, version)),
-        }
+        Some(allows(requirement, version) && !self.is_for_other_cuda(old))
     }
 
     /// Returns whether conda's package is for a different CUDA major version than the environment.
@@ -98,7 +93,6 @@ impl PackageRecords {
         names.filter(is_known).filter(is_outdated).collect()
     }
 
-    /// Returns the package that the installer chooses, if the contents are known.
     pub(super) fn chosen(&self, requirement: &str, is_again: bool) -> Option<NvidiaPackage> {
         match self {
             PackageRecords::Pip { .. } => contents::wheel(requirement),
@@ -136,16 +130,10 @@ impl PackageRecords {
 
     /// Returns the files of a package, if the record is usable.
     pub(super) fn files(&self, record: &PipRecord) -> Option<PackageFiles> {
-        let text = || {
-            let bytes = cudnn_probe::read_bounded(
-                &match self {
-                    PackageRecords::Pip { .. } => record.dir.join("RECORD"),
-                    _ => record.dir.clone(),
-                },
-                MAX_RECORD_LEN,
-            );
-            Some(String::from_utf8_lossy(&bytes.ok()?).into_owned())
-        };
+        let is_pip = matches!(self, PackageRecords::Pip { .. });
+        let file = if is_pip { record.dir.join("RECORD") } else { record.dir.clone() };
+        let bytes = || cudnn_probe::read_bounded(&file, MAX_RECORD_LEN).ok();
+        let text = || Some(String::from_utf8_lossy(&bytes()?).into_owned());
         let (base, listed): (PathBuf, Vec<String>) = match self {
             PackageRecords::Pip { .. } => {
                 let text = text()?.replace('\\', "/");

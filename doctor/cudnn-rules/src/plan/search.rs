@@ -45,13 +45,15 @@ pub struct PlanContext<'a> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RemedyOutcome {
-    /// The remedy is only advice.
     Advice(Option<Remedy>),
     /// The remedy would not work, or do harm. It is replaced by this one.
     Refused(Remedy),
     /// The plan contains this remedy. If `is_alone` is true, an unverifiable remedy is assumed to work without the
     /// remedies of earlier findings.
-    Planned { remedy: Remedy, is_alone: bool },
+    Planned {
+        remedy: Remedy,
+        is_alone: bool,
+    },
     /// The remedies of the finding with this index fix it.
     FixedBy(usize),
     /// The remedies of the findings up to this index together fix it.
@@ -75,7 +77,6 @@ enum Objection {
     /// The remedy of this finding changes the installation in an unknown way.
     Waits(usize),
     DoesNotHelp,
-    /// It leads to another error or warning.
     LeadsTo(Box<Finding>),
 }
 

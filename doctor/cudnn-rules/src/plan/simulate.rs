@@ -23,7 +23,7 @@ pub(super) struct SimulatedMachine {
     changes: Changes,
 }
 
-/// An unknown state after an action.
+/// The state after an action is unknown.
 pub(super) struct Unknown;
 
 /// Returns the facts after an action on this machine, if the simulation knows them.
@@ -99,7 +99,7 @@ impl SimulatedMachine {
         let records = self.records(change)?;
         let is_directory = matches!(change.site, Site::Directory { .. });
         let mut aside = self.within(|| change.records_aside());
-        aside.retain(|aside| !is_directory || aside.is_left());
+        aside.retain(|aside| !is_directory || aside.is_left);
         aside.iter().for_each(|aside| self.change(|changes| changes.remove(aside.before())));
         // conda's solver decides which packages it removes.
         let removed: &[String] = if matches!(records, PackageRecords::Conda { .. }) { &[] } else { &change.remove };

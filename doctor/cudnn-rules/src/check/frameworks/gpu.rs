@@ -8,7 +8,7 @@ use super::context::FrameworkContext;
 use super::text::{release, source};
 use crate::check::finding::{FRAMEWORK_DRIVER, FRAMEWORK_OLD_GPU, FRAMEWORK_PTX, Finding};
 use crate::check::framework_requirement::is_of_conda;
-use crate::check::machine::{Gpu, capability};
+use crate::check::machine::Gpu;
 
 /// C075: the driver is too old for the framework's CUDA.
 pub(super) fn old_driver(context: &FrameworkContext<'_>) -> Option<Finding> {
@@ -35,10 +35,8 @@ pub(super) fn kernels(context: &FrameworkContext<'_>) -> Option<Finding> {
     };
     let mut unserved: Vec<&Gpu> = context.machine.gpus.iter().filter(|gpu| !runs(gpu, false)).collect();
     unserved.sort_by_key(|gpu| runs(gpu, true));
-    let texts = unserved
-        .iter()
-        .map(|gpu| format!("{} (compute capability {})", gpu.name.printable(), capability(gpu.compute_capability)));
-    let mut texts: Vec<String> = texts.collect();
+    let text = |gpu: &&Gpu| format!("{} (compute capability {})", gpu.name.printable(), gpu.capability());
+    let mut texts: Vec<String> = unserved.iter().map(text).collect();
     texts.dedup();
     let (gpu, others) = texts.split_first()?;
     let (title, is_ptx) = (context.title(), unserved.first().is_some_and(|gpu| runs(gpu, true)));

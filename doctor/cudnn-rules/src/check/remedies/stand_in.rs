@@ -11,7 +11,6 @@ use crate::remedy::{Effect, Remedy};
 enum StandIn {
     /// A pointer of Git LFS in place of the file: `version https://git-lfs.github.com/spec/v1`.
     LfsPointer,
-    /// A document that a server sent instead of the file.
     WebPage,
 }
 

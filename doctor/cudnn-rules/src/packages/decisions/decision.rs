@@ -11,7 +11,6 @@ use crate::packages::requirement::package_name;
 
 #[derive(Clone, Debug)]
 pub(super) struct Decision {
-    /// The file, or the name of the variable.
     pub(super) source: PathBuf,
     /// The requirement. For `NoInstallation` and `NoChange`, the effect of the file as a predicate.
     pub(super) text: String,
@@ -85,9 +84,10 @@ impl Decision {
                 let mut others = all.iter().filter(|one| one.is_about(wanted));
                 kind == DecisionKind::Override && !others.any(is_applied)
             }
-            _ => alternatives(&self.text)
-                .iter()
-                .all(|versions| exclude_each_other(&with_known_versions(wanted), versions)),
+            _ => {
+                let wanted = with_known_versions(wanted);
+                alternatives(&self.text).iter().all(|versions| exclude_each_other(&wanted, versions))
+            }
         }
     }
 }

@@ -37,12 +37,10 @@ struct Settings {
 pub(super) fn decisions(root: &Path, has_directory: bool) -> Vec<Decision> {
     let in_variables = KINDS.into_iter().flat_map(|(kind, name, _)| {
         let files = variable(name).unwrap_or_default();
-        decisions_in_files(&files.to_string_lossy(), &uv_working_dir()).into_iter().map(move |decision| match decision
-            .kind
-        {
-            DecisionKind::NoInstallation => decision,
-            _ => Decision { kind, ..decision },
-        })
+        let mut decisions = decisions_in_files(&files.to_string_lossy(), &uv_working_dir());
+        let readable = decisions.iter_mut().filter(|one| one.kind != DecisionKind::NoInstallation);
+        readable.for_each(|one| one.kind = kind);
+        decisions
     });
     let lost = [uv_working_dir(), project_dir()].into_iter().find(|dir| !dir.leads_to_dir());
     let lost = lost.filter(|_| UV_DIRS.iter().any(|name| variable(name).is_some()));
@@ -132,7 +130,6 @@ fn variable(name: &str) -> Option<OsString> {
     facts::variable(name).filter(|value| !value.is_empty())
 }
 
-/// Returns uv's settings in this file, if there are any.
 fn settings(file: PathBuf) -> Option<Settings> {
     let is_project = file.ends_with("pyproject.toml");
     let keys = if is_project { &["tool", "uv"][..] } else { &[] };
