@@ -10,8 +10,8 @@ use cudnn_probe::facts::{self, PathFacts};
 use crate::cudnn_file::sha256;
 use crate::packages::records;
 
-/// Describes how a file differs from all of its records, with `verify` also in its contents. If one wheel was installed over
-/// another, the file only needs to match one of them.
+/// Describes how a file differs from every record, with `verify` also in the contents. If one wheel was installed over
+/// another, one matching record is enough.
 pub(crate) fn difference(file: &Path, name: &str, recorded: &[RecordedFile], verify: bool) -> Option<String> {
     let len = facts::metadata(file).ok()?.len();
     let last = recorded.last()?;
@@ -32,8 +32,8 @@ pub(crate) fn difference(file: &Path, name: &str, recorded: &[RecordedFile], ver
     })
 }
 
-/// Describes how the first file that differs from pip's record of its package does so. Reads all files. `record` is a
-/// directory such as `site-packages/nvidia_cudnn_cu12-9.19.0.56.dist-info`.
+/// Describes the first difference between a package's files and pip's record, a directory such as
+/// `site-packages/nvidia_cudnn_cu12-9.19.0.56.dist-info`. Reads all files.
 pub fn damaged_file(record: &Path) -> Option<String> {
     let site = record.parent()?;
     let recorded_by = |dir: &Path, len: u64, sha256: Option<String>| {

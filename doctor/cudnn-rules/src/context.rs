@@ -18,21 +18,18 @@ use crate::python::{Python, inactive_environment};
 
 use crate::surveys::Surveys;
 
-/// The host and the search for cuDNN. The directory of the doctor's executable is not searched, because other
-/// programs would not search there.
+/// The host and the search for cuDNN. Like other programs, the search ignores the directory of the doctor's executable.
 #[derive(Clone)]
 pub struct Context {
     /// The system as the programs in question see it.
     pub host: Host,
     /// The search for cuDNN on this host.
     pub search: Search,
-    /// Files read by the simulations of this command.
     pub(crate) files: KnownFiles,
     /// The first `python3` on `PATH`, if it is a script from a version manager.
     pub(crate) python_shim: Option<PythonShim>,
     /// The Python that the command names or runs, if any.
     pub(crate) python: Option<Python>,
-    /// Whether the command named that Python explicitly.
     pub(crate) is_python_named: bool,
     /// The environment that a variable named before this context selected another one.
     lost: Option<LostEnvironment>,
@@ -98,8 +95,8 @@ impl Context {
         if self.is_python_named { None } else { inactive_environment(&self.search) }
     }
 
-    /// Returns the environment that a variable names although programs cannot use it, unless the command names a Python.
-    /// Packages must not be installed for another Python instead.
+    /// Returns the unusable environment that a variable names, unless the command names a Python. Packages must not be
+    /// installed for another Python instead.
     pub(crate) fn lost_environment(&self) -> Option<LostEnvironment> {
         let active = || LostEnvironment::active(&self.host);
         if self.is_python_named { None } else { self.lost.clone().or_else(active) }
@@ -121,7 +118,6 @@ impl Context {
         Simulation::with_files(file, &self.host, &self.files)
     }
 
-    /// Returns the survey of an environment, as its Python on this host sees it.
     pub(crate) fn survey(&self, environment: &Environment, depth: Depth) -> Arc<Survey> {
         self.surveys.of(environment, &self.host, depth)
     }
@@ -136,8 +132,8 @@ impl Context {
         self.select(&Requirements::default()).installation
     }
 
-    /// Returns the installation that this drop-in file would use. The drop-in searches the directory of the file
-    /// first. However, a run path in the program may select another installation.
+    /// Returns the installation that this drop-in file would use. The drop-in searches the directory of the file first,
+    /// but a run path in the program may select another installation.
     pub fn selected_by_drop_in(&self, drop_in: &Path) -> Option<Installation> {
         let search = self.search.clone().add_adjacent(drop_in.parent()?);
         select(&search, &Requirements::default()).installation
@@ -148,8 +144,8 @@ impl Context {
         self.inventory_with(Vec::new())
     }
 
-    /// Returns all installations found by the search or in these directories. A directory with only the drop-in does
-    /// not count.
+    /// Returns all installations found by the search or in these directories, without directories that only contain the
+    /// drop-in.
     pub fn inventory_with(&self, further: Vec<Candidate>) -> Vec<Installed> {
         let mut all = inventory_with(&self.search, &self.host, further);
         all.retain(|installed| {
@@ -160,7 +156,6 @@ impl Context {
     }
 }
 
-/// Puts this directory first on the `PATH` of the host. All other variables stay the same.
 fn with_first_on_path(host: Host, bin: &Path) -> Host {
     let path = facts::variable("PATH").unwrap_or_default();
     let dirs = std::iter::once(bin.to_owned()).chain(std::env::split_paths(&path));

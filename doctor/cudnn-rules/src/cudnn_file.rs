@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use cudnn_cli::command::Command;
 use cudnn_frameworks::cudnn_library;
 use cudnn_frameworks::installation::InstallationReport;
-use cudnn_probe::facts;
-use cudnn_probe::{Identity, Library, Os, Version, identify_any};
+use cudnn_probe::{Identity, Library, Os, Version, facts, identify_any};
 
 use crate::packages::entries;
 use crate::shim_release;
@@ -30,13 +29,11 @@ pub fn drop_in_before(report: &InstallationReport) -> Option<String> {
     drop_in_version(&report.library(Library::Shim)?.path)
 }
 
-/// Returns the directory of the drop-in in front of this installation, if any.
 pub(crate) fn drop_in_dir(report: &InstallationReport) -> Option<&Path> {
     drop_in_before(report)?;
     report.library(Library::Shim)?.path.parent()
 }
 
-/// Returns the identity recorded in the file.
 pub(crate) fn identity(file: &Path) -> Option<Identity> {
     identify_any(file, library(file.file_name()?.to_str()?)?).ok()
 }
@@ -46,7 +43,7 @@ pub fn library(name: &str) -> Option<Library> {
     cudnn_library(Path::new(name).file_name()?.to_str()?)
 }
 
-/// Returns the cuDNN 9 files in a directory. cuDNN 8, static libraries and unrelated files are excluded.
+/// Returns the cuDNN 9 files in a directory, without static libraries.
 pub(crate) fn files_of_cudnn(dir: &Path) -> Vec<PathBuf> {
     let is_cudnn_9 = |name: &str| {
         if let Some(stem) = name.strip_suffix("64_9.dll") {
@@ -61,7 +58,6 @@ pub(crate) fn files_of_cudnn(dir: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Returns the sha256 of a file in hexadecimal digits.
 #[allow(clippy::disallowed_methods, reason = "the answer is recorded")]
 pub(crate) fn sha256(file: &Path) -> Option<String> {
     facts::ask("sha256", file, || cudnn_fetch::sha256(file))

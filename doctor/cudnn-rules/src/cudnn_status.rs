@@ -23,10 +23,10 @@ pub fn all() -> impl Iterator<Item = (&'static str, u32, &'static str)> {
     })
 }
 
-/// The numbers in cuDNN 9 of the statuses 1 to 14 in cuDNN 8, which docs/statuses.md lists with their names.
+/// The numbers in cuDNN 9 of the statuses 1 to 14 in cuDNN 8, which docs/statuses.md lists.
 const OF_CUDNN_8: [u32; 14] = [1001, 4003, 2000, 4000, 2001, 3007, 4006, 5000, 3000, 1005, 3008, 1006, 1007, 1002];
 
-/// Finds a status by its name, with or without `CUDNN_STATUS_`, or by its number in cuDNN 9 or 8.
+/// Finds a status by name, with or without `CUDNN_STATUS_`, or by number in cuDNN 9 or 8.
 pub fn find(text: &str) -> Option<(&'static str, u32, &'static str)> {
     let text = text.to_ascii_uppercase();
     let is_it = |name: &str| name == text || name.strip_prefix("CUDNN_STATUS_") == Some(&text);

@@ -1,4 +1,4 @@
-//! Names the driver's library, its versions, and what to do about a fault of it.
+//! Provides the name of the driver's library, the format of versions, and advice about faults.
 
 use crate::system::choose;
 

@@ -1,4 +1,4 @@
-//! Recognizes a variable that names an environment without a Python, so that no command changes another Python instead.
+//! Recognizes a variable that names an unusable environment, so that no command changes another Python instead.
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -18,19 +18,18 @@ use crate::system::is_loop;
 /// The variables that name the active environment, in order of precedence.
 pub(crate) const VARIABLES: [&str; 2] = ["VIRTUAL_ENV", "CONDA_PREFIX"];
 
-/// An environment that a variable names, and that programs cannot use.
+/// An unusable environment that a variable names.
 #[derive(Clone, Debug)]
 pub(crate) struct LostEnvironment {
-    /// The variable.
     pub(crate) variable: &'static str,
-    /// Its value.
+    /// The value of the variable.
     pub(crate) root: PathBuf,
     /// The reason, as a clause.
     pub(crate) reason: &'static str,
 }
 
 impl LostEnvironment {
-    /// Returns the environment in this variable if programs cannot use it as a directory.
+    /// Returns the environment in this variable, if it is not a readable directory.
     pub(crate) fn in_variable(variable: &'static str, value: Option<OsString>) -> Option<Self> {
         let root = value.map(PathBuf::from).filter(|root| !root.as_os_str().is_empty())?;
         let reason = match facts::metadata(&root) {
@@ -41,14 +40,14 @@ impl LostEnvironment {
                 ErrorKind::NotFound | ErrorKind::NotADirectory => "there is no such directory",
                 _ if is_loop(&error) => "it is a link to itself",
                 ErrorKind::PermissionDenied => "this user may not read it",
-                // It may come back, for example on a file system that is not mounted.
+                // It may come back, for example on an unmounted file system.
                 _ => "it cannot be read now",
             },
         };
         Some(LostEnvironment { variable, root, reason })
     }
 
-    /// Returns the active environment of this host if programs cannot use it, for example without its Python.
+    /// Returns the active environment of this host if it is unusable, for example without a Python.
     pub(crate) fn active(host: &Host) -> Option<Self> {
         let (variable, value) = VARIABLES.into_iter().find_map(|name| Some((name, host.variable(name)?)))?;
         let root = PathBuf::from(&value);
@@ -56,17 +55,17 @@ impl LostEnvironment {
             let meta = root.join("conda-meta");
             let is_empty = |dir: &Path| facts::read_dir(dir).is_ok_and(|entries| entries.is_empty());
             let has_python = || python_in(&root).leads_to_file() || has_closed_python(&root);
-            // conda installs packages in an environment without a Python.
+            // conda can install packages in an environment without a Python.
             let (is_lost, reason) = match variable {
                 "CONDA_PREFIX" => (!meta.path_exists() || is_empty(&meta), "conda has not made it"),
-                // A damaged Python can be made again for the packages of the environment.
+                // A damaged Python can be recreated for the environment's packages.
                 _ => (!has_python() && (python_problem(&root).is_none() || !has_packages(&root)), "it has no Python"),
             };
             is_lost.then_some(LostEnvironment { variable, root, reason })
         })
     }
 
-    /// Returns whether an action changes another environment instead, or what links in these environments lead to.
+    /// Returns whether an action changes another environment instead, directly or through links in these environments.
     pub(crate) fn is_bypassed_by(&self, action: &Action, others: &[Origin]) -> bool {
         let sites = others.iter().filter_map(Origin::root).flat_map(site_packages);
         let dirs: Vec<PathBuf> = sites.flat_map(|site| dirs_of_wheels(&site)).map(|dir| real_path(&dir)).collect();
@@ -81,7 +80,6 @@ impl LostEnvironment {
         }
     }
 
-    /// Returns what the user has to do before a command may install packages.
     pub(crate) fn remedy(&self) -> Remedy {
         let LostEnvironment { variable, root, reason } = self;
         Remedy::new(format!(
@@ -93,12 +91,11 @@ impl LostEnvironment {
     }
 }
 
-/// Returns whether a virtual environment has a directory of packages.
 fn has_packages(root: &Path) -> bool {
     root.join("lib").leads_to_dir() || root.join("Lib").leads_to_dir()
 }
 
-/// Returns whether this path is below the packages of a Python, or in a virtual environment or one of conda.
+/// Returns whether this path is below the packages of a Python, or in a virtual or conda environment.
 fn is_in_environment(path: &Path) -> bool {
     let is_environment = |root: &Path| is_virtual(root) || root.join("conda-meta").leads_to_dir();
     path.iter().any(|name| name == "site-packages" || name == "dist-packages") || path.ancestors().any(is_environment)

@@ -8,8 +8,7 @@ use cudnn_probe::ProbeError;
 
 pub use crate::packages::python_in;
 
-/// Returns whether the file could not be read because too many files are open. This does not indicate a problem with
-/// the file.
+/// Returns whether the file could not be read because too many files are open, which is not a problem of the file.
 pub(crate) fn is_too_many_open_files(error: &ProbeError) -> bool {
     matches!(error, ProbeError::Unreadable { error } if is_lack_of_files(error))
 }

@@ -16,7 +16,7 @@ use crate::packages::{self, PackageChange, Site, python_in};
 use crate::refusal::Refusal;
 use crate::remedy::{Action, Remedy};
 
-/// An interpreter with the environment that provides its packages.
+/// An interpreter with the environment that provides the packages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Python {
     /// The interpreter.
@@ -28,9 +28,9 @@ pub struct Python {
 }
 
 impl Python {
-    /// Returns the interpreter or environment that the user named. By default, returns the interpreter of the first
-    /// environment in the cuDNN search. Returns `None` if the named file is not a Python, or if the interpreter in the
-    /// named directory uses the packages of a different one.
+    /// Returns the interpreter or environment that the user named, or by default the interpreter of the first
+    /// environment in the cuDNN search. Returns `None` for a file other than a Python, and for a directory with an
+    /// interpreter that uses the packages of a different directory.
     pub fn find(named: Option<&Path>, search: &Search) -> Option<Python> {
         let program = if let Some(named) = named {
             let named = facts::absolute(named).unwrap_or_else(|_| named.to_owned());
@@ -53,7 +53,6 @@ impl Python {
         Python::of(program)
     }
 
-    /// Returns the interpreter with this path.
     pub(crate) fn of(program: PathBuf) -> Option<Python> {
         // The path may name a missing program.
         let above_bin = || Some((program.parent()?.parent().unwrap_or(&program).to_owned(), false));
@@ -61,28 +60,28 @@ impl Python {
         Some(Python { program, root, is_virtual })
     }
 
-    /// Returns the site that provides its packages.
+    /// Returns the site that provides the packages.
     pub(crate) fn site(&self) -> Site {
         let real = |program: &Path| cudnn_probe::canonicalize(program).ok();
         // `/usr` can contain several Pythons.
         let is_main = real(&python_in(&self.root)) == real(&self.program);
         let site = Site::Environment(self.root.clone());
-        if is_main && PackageChange::of(site.clone()).install(["pip".to_owned()]).possible().is_some() {
+        if is_main && PackageChange::of(site.clone()).install(["pip"]).possible().is_some() {
             return site;
         }
         Site::Interpreter { program: self.program.clone(), root: self.root.clone() }
     }
 }
 
-/// Returns the root of the environment whose Python runs this script, according to its first line. `None` if the Python
-/// belongs to no environment, as in `#!/usr/bin/env python3`.
+/// Returns the root of the environment with the Python in the first line of this script, or `None` for a Python without
+/// an environment, as in `#!/usr/bin/env python3`.
 pub(crate) fn environment_of_script(script: &Path) -> Option<PathBuf> {
     let program = interpreter_of(script).filter(|program| packages::is_python(program) && program.is_absolute())?;
     environment_of(&program).map(|(root, _)| root).filter(|root| root.parent().is_some())
 }
 
-/// Returns the root of the packages that the interpreter in a directory uses, if that is a different directory. For example, the
-/// interpreter of a virtual environment without `pyvenv.cfg` uses the packages of the Python that its link leads to.
+/// Returns the root of the packages that the interpreter in a directory uses, if that is a different directory. For
+/// example, a virtual environment without `pyvenv.cfg` uses the packages of the base Python.
 fn other_root(dir: &Path) -> Option<PathBuf> {
     let (root, _) = environment_of(&python_in(dir))?;
     (cudnn_probe::canonicalize(&root).ok()? != cudnn_probe::canonicalize(dir).ok()?).then_some(root)
@@ -93,8 +92,8 @@ pub(crate) fn is_active(origin: &Origin) -> bool {
     matches!(origin, Origin::VirtualEnvironment(root) | Origin::Conda(root) if root.leads_to_dir())
 }
 
-/// Returns the virtual environment `.venv` in the working directory or its nearest parent, like uv does. Returns
-/// `None` if an environment is active or if this one has the first Python on `PATH`.
+/// Returns the virtual environment `.venv` in the working directory or the nearest parent, like uv does. Returns `None`
+/// if an environment is active or if the first Python on `PATH` is in this one.
 pub(crate) fn inactive_environment(search: &Search) -> Option<PathBuf> {
     let environments = search.environments();
     if environments.iter().any(is_active) {

@@ -8,9 +8,9 @@ use crate::remedy::Remedy;
 /// The reason for refusing a command, with help.
 #[derive(Debug)]
 pub struct Refusal {
-    /// What cannot be done, and why.
+    /// The failure and the reason.
     pub message: String,
-    /// What to do instead.
+    /// The remedy, or the way to succeed.
     pub help: Option<Remedy>,
 }
 

@@ -1,5 +1,4 @@
-//! Describes fixes for findings as data. Checks return remedies, and commands are generated only after all remedies
-//! have been combined into one plan.
+//! Describes fixes for findings as data. Checks return remedies, which a plan combines before it generates commands.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -17,7 +16,7 @@ use crate::shell::{kept_entries, split_list};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remedy {
     pub(crate) text: String,
-    /// The actions. Empty if no command can fix the finding.
+    /// Empty if no command can fix the finding.
     pub(crate) actions: Vec<Action>,
     pub(crate) effect: Effect,
     /// Whether the actions are only part of the fix, and a person has to do the rest.
@@ -35,7 +34,7 @@ pub(crate) enum Effect {
     OtherDir,
 }
 
-/// A single change, or a command that shows more.
+/// A single change, or a command that inspects the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Makes a file, or a directory with its contents, readable for everyone.
@@ -69,14 +68,14 @@ pub enum Action {
     CreateDir(PathBuf),
     /// Installs or uninstalls the drop-in in a cuDNN directory.
     DropIn {
-        /// What to do.
+        /// The command to run.
         command: DropInCommand<'static>,
         /// The directory of cuDNN.
         dir: PathBuf,
     },
     /// Changes a variable of the shell that starts the programs.
     Variable(Variable),
-    /// Shows more information without changing anything.
+    /// Runs a command that only inspects the machine.
     Inspect(Command),
 }
 
@@ -127,22 +126,18 @@ impl Remedy {
         actions.into_iter().fold(self, Remedy::action)
     }
 
-    /// Marks the remedy as one that a person has to complete.
     pub(crate) fn by_hand(self) -> Self {
         Remedy { is_by_hand: true, ..self }
     }
 
-    /// Makes the system's loader search this directory first.
     pub(crate) fn search(self, dir: &Path) -> Self {
         self.action(Variable::Search(dir.to_owned()))
     }
 
-    /// Sets a variable.
     pub(crate) fn set(self, name: &str, value: impl Into<OsString>) -> Self {
         self.action(Variable::Set { name: name.to_owned(), value: value.into() })
     }
 
-    /// Removes a variable.
     pub(crate) fn unset(self, name: &str) -> Self {
         self.action(Variable::Unset(name.to_owned()))
     }
@@ -156,17 +151,14 @@ impl Remedy {
         self.action(Action::Packages(change))
     }
 
-    /// Replaces the text, but not the actions.
     pub(crate) fn with_text(self, text: impl Into<String>) -> Self {
         Remedy { text: text.into(), ..self }
     }
 
-    /// Adds to the sentence.
     pub(crate) fn with_end(self, end: &str) -> Self {
         Remedy { text: format!("{}{end}", self.text.trim_end_matches(':')).printable(), ..self }
     }
 
-    /// Returns the package changes.
     pub(crate) fn changes(&self) -> impl Iterator<Item = &PackageChange> {
         self.actions.iter().filter_map(|action| match action {
             Action::Packages(change) => Some(change),
@@ -174,17 +166,15 @@ impl Remedy {
         })
     }
 
-    /// Returns whether the remedy only changes variables.
     pub(crate) fn is_of_shell(&self) -> bool {
         self.actions.iter().all(|action| matches!(action, Action::Variable(_)))
     }
 
-    /// Returns whether the remedy installs something.
     pub(crate) fn installs(&self) -> bool {
         self.changes().any(|change| !change.install.is_empty() || !change.reinstall.is_empty())
     }
 
-    /// Returns whether all it does is to put back the files of packages.
+    /// Returns whether the remedy only restores the files of packages.
     pub(crate) fn only_reinstalls(&self) -> bool {
         self.actions.iter().all(|action| match action {
             Action::Packages(change) => change.only_reinstalls(),
@@ -194,8 +184,7 @@ impl Remedy {
 }
 
 impl Action {
-    /// Returns the directory or file that the remedy changes or makes programs use, or `None` if there is no single
-    /// one.
+    /// Returns the directory or file that the remedy changes or makes programs use, if there is a single one.
     pub fn place(&self) -> Option<&Path> {
         match self {
             Action::Packages(change) => change.site.dir(),
@@ -206,16 +195,15 @@ impl Action {
         }
     }
 
-    /// Returns whether the remedy changes the search path of the system's loader.
     pub(crate) fn is_search(&self) -> bool {
         matches!(self, Action::Variable(Variable::Search(_)))
     }
 }
 
 impl Variable {
-    /// Returns the variables that the change assigns, with their new values; `None` removes a variable. `current` returns
-    /// the value of a variable before the change, and `cudnn_below` the directory with cuDNN's libraries below a
-    /// directory. Returns `None` if there are no such libraries.
+    /// Returns the variables that the change assigns, with their new values, where `None` removes a variable. `current`
+    /// returns the value of a variable before the change, and `cudnn_below` the directory with cuDNN's libraries below
+    /// a directory. Returns `None` if such libraries are missing.
     pub fn assigned(
         &self,
         current: impl Fn(&str) -> Option<OsString>,
@@ -263,8 +251,7 @@ impl From<&str> for Remedy {
     }
 }
 
-/// Returns the change that removes these canonical directories from the search path, or `None` if the search path
-/// contains none of them.
+/// Returns the change that removes these canonical directories from the search path, if it contains any of them.
 pub(crate) fn off_search_path(dirs: &[PathBuf], search_path: &OsStr) -> Option<Variable> {
     let is_removed = |entry: &Path| {
         let entry = if entry.as_os_str().is_empty() { Path::new(".") } else { entry };
@@ -273,7 +260,7 @@ pub(crate) fn off_search_path(dirs: &[PathBuf], search_path: &OsStr) -> Option<V
     without_entries(SEARCH_PATH, search_path, is_removed).map(|(_, change)| change)
 }
 
-/// Finds the entries of a list variable to remove. Returns the first one, with a change that removes all of them.
+/// Finds the entries of a list variable to remove. Returns the first entry, with a change that removes all of them.
 pub(crate) fn without_entries(
     name: &'static str,
     value: &OsStr,

@@ -26,32 +26,28 @@ impl RunnableFramework {
     ];
 
     /// Returns the display name, the module name (also used on the command line), and the package with CUDA support.
-    fn facts(self) -> [&'static str; 3] {
+    fn facts(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            RunnableFramework::Torch => ["PyTorch", "torch", "torch"],
-            RunnableFramework::Jax => ["JAX", "jax", "jax"],
-            RunnableFramework::Tensorflow => ["TensorFlow", "tensorflow", "tensorflow"],
-            RunnableFramework::Onnxruntime => ["ONNX Runtime", "onnxruntime", "onnxruntime-gpu"],
-            RunnableFramework::Ctranslate2 => ["CTranslate2", "ctranslate2", "ctranslate2"],
+            RunnableFramework::Torch => ("PyTorch", "torch", "torch"),
+            RunnableFramework::Jax => ("JAX", "jax", "jax"),
+            RunnableFramework::Tensorflow => ("TensorFlow", "tensorflow", "tensorflow"),
+            RunnableFramework::Onnxruntime => ("ONNX Runtime", "onnxruntime", "onnxruntime-gpu"),
+            RunnableFramework::Ctranslate2 => ("CTranslate2", "ctranslate2", "ctranslate2"),
         }
     }
 
     /// Returns the name for messages.
     pub fn name(self) -> &'static str {
-        let [name, ..] = self.facts();
-        name
+        self.facts().0
     }
 
     /// Returns the name of the Python module, which the command line uses, too.
     pub fn module(self) -> &'static str {
-        let [_, module, ..] = self.facts();
-        module
+        self.facts().1
     }
 
-    /// Returns the name of the package with CUDA support.
     pub(crate) fn wheel(self) -> &'static str {
-        let [.., wheel] = self.facts();
-        wheel
+        self.facts().2
     }
 
     /// Returns a pip requirement for the framework with this CUDA major.

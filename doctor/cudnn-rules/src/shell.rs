@@ -1,16 +1,15 @@
-//! Formats shell lines for pasting, quoted by the rules of cudnn-probe. On Windows they are for PowerShell, unless
-//! the user selects another shell for `env`.
+//! Formats shell lines for pasting, quoted by the rules of cudnn-probe. On Windows they are for PowerShell, unless the
+//! user selects another shell for `env`.
 
 use cudnn_cli::programs::doctor;
 use cudnn_cli::quoting::quoted;
 use cudnn_cli::shell::{SEPARATOR, check_searchable, set_variable, unset_variable};
-use cudnn_probe::facts;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use cudnn_os::IS_WINDOWS;
 use cudnn_os::files::{bytes_of, path_from_bytes};
-use cudnn_probe::Os;
+use cudnn_probe::{Os, facts};
 
 /// Quotes a path as one argument.
 pub fn quoted_path(path: &Path) -> String {
@@ -25,7 +24,7 @@ pub fn command_for_environment(root: &Path) -> String {
 /// Returns the line that makes a shell use the cuDNN in this directory.
 ///
 /// # Errors
-/// What to do instead, because the loader's search path cannot contain the directory.
+/// The loader's search path must not contain the directory. The error is advice.
 pub fn use_dir(dir: &Path) -> Result<String, String> {
     check_searchable(dir)?;
     let (doctor, dir) = (doctor(), quoted_path(dir));
@@ -35,7 +34,6 @@ pub fn use_dir(dir: &Path) -> Result<String, String> {
     })
 }
 
-/// Returns the line that removes entries from a list variable.
 pub(crate) fn without_entries(name: &str, entries: &[OsString]) -> String {
     match kept_entries(name, &facts::variable(name).unwrap_or_default(), entries) {
         kept if kept.is_empty() => unset_variable(name),
@@ -49,8 +47,7 @@ pub fn kept_entries(name: &str, value: &OsStr, entries: &[OsString]) -> OsString
     kept.join(OsStr::new(SEPARATOR.encode_utf8(&mut [0; 4])))
 }
 
-/// Splits a list variable into its entries. ld.so also splits `LD_LIBRARY_PATH` at semicolons, and `LD_PRELOAD` at
-/// spaces.
+/// Splits a list variable into entries. ld.so also splits `LD_LIBRARY_PATH` at semicolons, and `LD_PRELOAD` at spaces.
 pub fn split_list(name: &str, value: &OsStr) -> Vec<OsString> {
     match name {
         "LD_LIBRARY_PATH" => split_search_path(value),
@@ -63,7 +60,6 @@ pub fn split_list(name: &str, value: &OsStr) -> Vec<OsString> {
     }
 }
 
-/// Returns the elements of the search path, including empty ones.
 pub(crate) fn split_search_path(value: &OsStr) -> Vec<OsString> {
     if IS_WINDOWS {
         return std::env::split_paths(value).map(OsString::from).collect();

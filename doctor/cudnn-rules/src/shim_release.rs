@@ -1,5 +1,5 @@
-//! Determines the possible releases of NVIDIA's shim, `libcudnn.so.9`. The file contains no version. However, newer
-//! releases only add functions, so the exported functions indicate a range of releases.
+//! Determines the possible releases of NVIDIA's shim, `libcudnn.so.9`, which contains no version. Newer releases only
+//! add functions. The exported functions therefore indicate a range of releases.
 
 use std::path::Path;
 
@@ -7,8 +7,8 @@ use cudnn_frameworks::is_drop_in;
 use cudnn_loader::Function;
 use cudnn_probe::{Version, exports};
 
-/// Explains why this shim cannot belong to the release of graph, for example `is of cuDNN 9.26.0 or newer`. Returns
-/// `None` if it can, if it is the drop-in, or if its functions cannot be read.
+/// Explains why this shim contradicts the release of graph, for example `is of cuDNN 9.26.0 or newer`. Returns `None`
+/// for a matching shim, the drop-in, and a shim with unreadable functions.
 pub fn conflict(shim: &Path, graph: Version) -> Option<String> {
     if is_drop_in(shim) {
         return None;

@@ -10,11 +10,9 @@ use cudnn_probe::Host;
 /// A survey of frameworks without further details.
 pub(crate) const FRAMEWORKS: Depth = Depth { kernels: false, unlisted: false, metadata: false };
 
-/// The cached surveys, shared by clones.
 #[derive(Clone, Default)]
 pub(crate) struct Surveys(Rc<RefCell<Vec<Made>>>);
 
-/// A survey with its depth.
 struct Made {
     read: Depth,
     survey: Arc<Survey>,

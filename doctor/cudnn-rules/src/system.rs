@@ -1,4 +1,4 @@
-//! Names system-specific terms, such as the library loader, for use in messages.
+//! Provides system-specific terms, such as the library loader, for use in messages.
 
 use cudnn_probe::Os;
 
@@ -17,15 +17,12 @@ pub const LOADERS: &str = choose("ld.so's", "Windows'");
 /// The function that opens a library by name.
 pub const OPEN: &str = choose("dlopen", "LoadLibrary");
 
-/// The name of the driver's library.
 pub(crate) const DRIVER: &str = choose("libcuda.so.1", "nvcuda.dll");
 /// The name of NVML.
 pub const NVML: &str = choose("libnvidia-ml.so.1", "nvml.dll");
 
-/// The Python executable.
 pub(crate) const PYTHON: &str = choose("python3", "python.exe");
 
-/// The prefix of cuDNN's library names.
 pub(crate) const CUDNN_PREFIX: &str = choose("libcudnn", "cudnn");
 
 /// The prefixes of NVIDIA's library names, with the products they belong to.
@@ -51,13 +48,13 @@ pub(crate) const PRODUCTS: [(&str, &str); 7] = if IS_WINDOWS {
     ]
 };
 
-/// Returns the product of a library by its name, if that is cuDNN or a part of CUDA.
+/// Returns the product of a library by name, for cuDNN and parts of CUDA.
 pub fn product(name: &str) -> Option<&'static str> {
     let name = as_compared(name);
     PRODUCTS.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, product)| *product)
 }
 
-/// Returns the cuDNN major in the name of its shim, for example 8 for `libcudnn.so.8` and `cudnn64_8.dll`.
+/// Returns the cuDNN major in the name of a shim, for example 8 for `libcudnn.so.8` and `cudnn64_8.dll`.
 pub fn major_of_cudnn(name: &str) -> Option<u32> {
     let name = as_compared(name);
     let number = if IS_WINDOWS {
@@ -83,12 +80,11 @@ pub fn cuda_major_in(version: &str) -> Option<u32> {
     if IS_WINDOWS { number.get(..2)?.parse().ok() } else { number.parse().ok() }
 }
 
-/// Normalizes a name for comparison on this system.
 fn as_compared(name: &str) -> String {
     if IS_WINDOWS { name.to_ascii_lowercase() } else { name.to_owned() }
 }
 
-/// Returns whether a path cannot be used because of a symbolic link that leads to itself.
+/// Returns whether a path is unusable because of a symbolic link that leads to itself.
 pub(crate) fn is_loop(error: &std::io::Error) -> bool {
     const ELOOP: i32 = 40;
     Os::HOST != Os::Windows && error.raw_os_error() == Some(ELOOP)

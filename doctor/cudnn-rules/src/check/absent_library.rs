@@ -1,4 +1,4 @@
-//! Recognizes a library that a release opens although none of its packages contains it. ld.so may then find the one of
+//! Recognizes libraries that a release opens although they are missing from the packages. ld.so may then load them from
 //! another installation.
 
 use cudnn_cli::escape::Printable;
@@ -13,34 +13,30 @@ use crate::context::Context;
 use crate::cudnn_file;
 use crate::remedy::Remedy;
 
-/// A missing library that this release opens.
 pub(super) struct AbsentLibrary {
     release: Version,
     library: Library,
-    /// The first release that contains the library.
     since: Version,
 }
 
 impl AbsentLibrary {
-    /// Returns the library if it is missing from this release.
+    /// Returns the library if this release opens it and the packages lack it.
     pub(super) fn of(release: Version, name: &str) -> Option<AbsentLibrary> {
         let library = cudnn_file::library(name).filter(|library| opens_library(release, *library))?;
         let since = LIBRARY_SINCE.iter().find(|(other, _)| *other == library)?.1;
         (!has_library(release, library)).then_some(AbsentLibrary { release, library, since })
     }
 
-    /// Explains why ld.so finds this file.
     pub(super) fn reason(&self, file: &Path) -> String {
         let AbsentLibrary { release, library, .. } = self;
         format!("cuDNN {release} opens {library}, which its packages lack, so that ld.so finds {}", file.printable())
     }
 
-    /// Suggests what to do without knowing who installed the cuDNN.
+    /// Suggests a fix that works for every installer.
     pub(super) fn advice(&self, file: &Path) -> Remedy {
         Remedy::new(format!("install cuDNN {} or newer, or remove {}", self.since, file.printable()))
     }
 
-    /// Installs a release that contains the library in place of the one in this report.
     pub(super) fn upgrade(&self, file: &Path, report: &InstallationReport, context: &Context) -> Remedy {
         let wanted = Wanted { minimum: Some(self.since), ..Wanted::default() };
         match remedies::upgrade_to_requirement(report, &wanted, &[], context) {

@@ -13,7 +13,7 @@ use super::remedies::{is_damage, pull, repair};
 use crate::shell::split_list;
 use crate::system::LOADERS;
 
-/// Returns the fix for an error of the loader, or `None` if it is to reinstall cuDNN.
+/// Returns the fix for an error of the loader. `None` means that reinstalling cuDNN is the fix.
 pub fn advice(error: &LoadError) -> Option<String> {
     match error.kind() {
         LoadErrorKind::Rejected { error, .. } if is_damage(error) => pull(error, None).map(|remedy| remedy.text),
@@ -32,7 +32,7 @@ pub fn advice(error: &LoadError) -> Option<String> {
     }
 }
 
-/// Returns the advice to leave out a library in `LD_PRELOAD` that replaces functions of ld.so, if there is one.
+/// Returns the advice to remove a library from `LD_PRELOAD` if it replaces functions of ld.so.
 pub(super) fn hook() -> Option<String> {
     const NAME: &str = "LD_PRELOAD";
     let replaces = |file: &PathBuf| {
@@ -47,7 +47,7 @@ pub(super) fn hook() -> Option<String> {
     ))
 }
 
-/// Returns the fix for a DLL that Windows cannot load, or `None` if it is to reinstall cuDNN.
+/// Returns the fix for a DLL that Windows fails to load. `None` means that reinstalling cuDNN is the fix.
 pub fn advice_for_dll(failure: &Failure) -> Option<String> {
     match failure {
         Failure::MissingDll { name, .. } => missing_library(name),
@@ -65,11 +65,9 @@ fn is_cudnn(file: &Path) -> bool {
     matches!(Component::from_soname(&name), Some((Component::Cudnn, _)))
 }
 
-/// Prefixes of library names that CUDA programs need, with advice on where to get them.
 static KNOWN: LazyLock<Vec<(Vec<&'static str>, &'static str)>> =
     LazyLock::new(|| serde_json::from_str(include_str!("../../data/missing_libraries.json")).unwrap_or_default());
 
-/// Returns where to get a library that cuDNN needs, or `None` if it belongs to cuDNN.
 fn missing_library(name: &str) -> Option<String> {
     let lower = name.to_ascii_lowercase();
     if let Some((_, advice)) = KNOWN.iter().find(|(starts, _)| starts.iter().any(|start| lower.starts_with(start))) {

@@ -1,6 +1,4 @@
-//! Checks which cuDNN the system finds for programs that load it by name.
-//!
-//! The checks assume a program started in this environment that adds no directories to the search path.
+//! Checks which cuDNN the system finds for programs that load it by name, without directories added at run time.
 
 use std::io::ErrorKind::PermissionDenied;
 use std::path::{Path, PathBuf};
@@ -63,8 +61,8 @@ fn not_found(report: &InstallationReport, context: &Context) -> Option<Finding> 
     Some(finding.remedy(search_first(&report.dir)))
 }
 
-/// Returns whether the Python of the environment that contains the installation finds it. conda's Python has a run path to
-/// the environment's libraries, and so have the programs that conda's compilers build.
+/// Returns whether the Python of the surrounding environment finds the installation. conda's Python has a run path to
+/// the environment's libraries, like all programs that conda's compilers build.
 fn is_found_by_python(report: &InstallationReport, context: &Context) -> bool {
     let environments = context.search.environments();
     let mut roots = environments.iter().filter_map(Origin::root).filter(|root| report.dir.starts_with(root));
@@ -91,33 +89,30 @@ fn other_than_drop_in(found: &FoundLibrary, report: &InstallationReport, context
     )
 }
 
-/// Returns the drop-in found by programs that load the shim by name, if it uses this installation.
+/// Returns the drop-in that programs find by name, if it uses this installation.
 pub(super) fn drop_in_before(report: &InstallationReport, context: &Context) -> Option<PathBuf> {
     let found = find_shim(context).filter(|found| is_drop_in(&found.path))?;
     let loaded = context.selected_by_drop_in(&found.path)?;
     is_same(&loaded.dir, &report.dir).then_some(found.path)
 }
 
-/// Reports problems of the cuDNN found by programs that load the shim by name, if it differs from this installation, and the
-/// unusable files that ld.so passes over before it.
+/// Checks the cuDNN that programs find by name, if it differs from this installation, and reports unusable files that
+/// ld.so skips before it.
 pub(super) fn check_linked_programs(report: Option<&InstallationReport>, context: &Context) -> Vec<Finding> {
     let found = find_shim(context).map(|found| found.path);
+    let unusable = |shim: &Path| installation::unusable_shim(&InstallationReport::read(shim.parent()?, &context.host)?);
     let of_found = found.as_deref().map(|shim| match report {
         Some(report) => check_found(shim, report, context),
-        None => shim
-            .parent()
-            .and_then(|dir| installation::unusable_shim(&InstallationReport::read(dir, &context.host)?))
-            .into_iter()
-            .collect(),
+        None => unusable(shim).into_iter().collect(),
     });
     of_found.into_iter().flatten().chain(passed_over(found.as_deref(), report, context)).collect()
 }
 
-/// C013, as a note: unusable shims in LD_LIBRARY_PATH that ld.so passes over before it finds this file.
+/// C013, as a note: unusable shims in LD_LIBRARY_PATH that ld.so skips before it finds this file.
 fn passed_over(found: Option<&Path>, report: Option<&InstallationReport>, context: &Context) -> Vec<Finding> {
     let library_path = context.host.variable("LD_LIBRARY_PATH").filter(|_| Os::HOST == Os::Linux).unwrap_or_default();
     let is_other = |dir: &PathBuf| {
-        // A directory with a graph library is an installation, whose files are reported elsewhere.
+        // A directory with a graph library is an installation, and reported elsewhere.
         let is_installation = dir.join(Library::Graph.file_name()).path_exists();
         dir.is_absolute() && !is_installation && report.is_none_or(|report| !is_same(dir, &report.dir))
     };
@@ -156,12 +151,8 @@ fn check_found(shim: &Path, report: &InstallationReport, context: &Context) -> V
     let other = other.and_then(|dir| InstallationReport::read(&dir, &context.host));
     let Some(other) = other.filter(|other| other.major == 9) else { return Vec::new() };
     // Replacing the files would also remove a drop-in in the same directory.
-    let add_help = |finding: Finding| if is_drop_in { finding.remedy(point_drop_in_to(&report.dir)) } else { finding };
+    let text = "move the drop-in to a directory without other cuDNN files, or point it to the installation:";
+    let remedy = || Remedy::new(text).set(DIR_VARIABLE, &report.dir);
+    let add_help = |finding: Finding| if is_drop_in { finding.remedy(remedy()) } else { finding };
     installation::check_for_other_programs(&other).into_iter().map(add_help).collect()
-}
-
-/// Makes the drop-in load this installation.
-fn point_drop_in_to(dir: &Path) -> Remedy {
-    Remedy::new("move the drop-in to a directory without other cuDNN files, or point it to the installation:")
-        .set(DIR_VARIABLE, dir)
 }

@@ -1,4 +1,4 @@
-//! Provides the checks behind the table of findings.
+//! Lists the checks and runs them.
 
 use cudnn_frameworks::installation::InstallationReport;
 
@@ -10,10 +10,9 @@ use super::{
 };
 use crate::remedy::Action;
 
-/// Derives findings from the observations.
 type Check = fn(&Observations<'_>) -> Vec<Finding>;
 
-/// All checks. Findings with the same code are reported in this order.
+/// Findings with the same code are reported in this order.
 const CHECKS: &[Check] = &[
     load,
     driver,
@@ -22,7 +21,7 @@ const CHECKS: &[Check] = &[
     |all| all.selected.rejections(all.context),
     |all| all.check_used(installation::incomplete),
     search,
-    linked_programs,
+    |all| if all.is_of_program() { Vec::new() } else { by_name::check_linked_programs(all.report(), all.context) },
     |all| all.check_used(installation::unusable),
     |all| all.check_used(mixed),
     |all| all.report().and_then(|used| all.selected.find_other_installations(used)).into_iter().collect(),
@@ -103,7 +102,6 @@ fn no_kernels(observations: &Observations<'_>) -> Vec<Finding> {
     })
 }
 
-/// Checks whether the system finds this cuDNN, and the libraries it opens at run time.
 fn search(observations: &Observations<'_>) -> Vec<Finding> {
     let (context, loaded) = (observations.context, &observations.program.loaded);
     observations.check_used(|report| {
@@ -115,26 +113,18 @@ fn search(observations: &Observations<'_>) -> Vec<Finding> {
     })
 }
 
-/// Checks the cuDNN found by programs that load it by name, if that differs from the selected installation.
-fn linked_programs(observations: &Observations<'_>) -> Vec<Finding> {
-    if observations.is_of_program() {
-        return Vec::new();
-    }
-    by_name::check_linked_programs(observations.report(), observations.context)
-}
-
 fn load(observations: &Observations<'_>) -> Vec<Finding> {
     observations.check_used(|report| {
         let unusable = observations.load.unusable_cuda.iter();
         let unusable = unusable.filter_map(|unusable| companions::unusable(report, observations.context, unusable));
-        // Without the load test, the files show some of what it reports.
+        // The load test also reports what this check finds in the files.
         let is_tested = observations.requested.is_load_needed();
         let by_files = (!is_tested).then(|| symbol_versions::finding(report, observations.context)).flatten();
         observations.load.findings.iter().cloned().chain(unusable).chain(by_files).collect::<Vec<_>>()
     })
 }
 
-/// Checks the driver, unless the load test already covered it or failed in the same way.
+/// Checks the driver, unless the load test has already reported a failure of the driver or of the doctor.
 fn driver(observations: &Observations<'_>) -> Vec<Finding> {
     let is_known = |finding: &Finding| {
         finding.is_of_doctor() || [NO_DRIVER.code, DRIVER_CRASHED.code].contains(&finding.kind.code)

@@ -18,18 +18,17 @@ use crate::packages::CUDA_MAJORS;
 use crate::platform::is_too_many_open_files;
 use crate::remedy::Remedy;
 
-/// The result of opening a library by name.
 enum OpenResult {
-    /// The file that the system finds. Its dependencies are complete, as far as they are known.
+    /// The system finds this file, and all known dependencies of it.
     Found(PathBuf),
-    /// ld.so would find a damaged file for the library itself, or for a dependency with this name.
+    /// ld.so would load this damaged file for the library, or for the dependency called `name`.
     Damaged {
         name: String,
         path: PathBuf,
         rule: Rule,
         error: String,
     },
-    /// ld.so finds this file, but not one of its dependencies.
+    /// ld.so finds this file, but fails to find the dependency `missing`.
     Incomplete {
         path: PathBuf,
         missing: String,
@@ -38,7 +37,7 @@ enum OpenResult {
 }
 
 impl Companion<'_> {
-    /// Returns the result if cuDNN opens this library, or one for a different CUDA major.
+    /// Simulates cuDNN opening this library, built for the given CUDA major.
     fn open(&self, cuda_major: u32, context: &Context) -> Option<OpenResult> {
         let name = self.name_for(cuda_major);
         if Os::HOST == Os::Windows {
@@ -119,16 +118,14 @@ impl Companion<'_> {
     }
 }
 
-/// Checks the CUDA libraries that this cuDNN opens, in a program that has already loaded the libraries named in
-/// `loaded`.
+/// Checks the CUDA libraries that this cuDNN opens in a program that has already loaded the libraries in `loaded`.
 pub(super) fn findings(report: &InstallationReport, context: &Context, loaded: &[String]) -> Vec<Finding> {
     let is_loaded = |one: &Companion<'_>| loaded.iter().any(|loaded| loaded.eq_ignore_ascii_case(&one.name));
     let opened = Companion::of(report).filter(|one| !is_loaded(one));
     opened.filter_map(|one| one.finding(report, context)).collect()
 }
 
-/// Returns whether cuDNN would open a damaged CUDA library, or one with damaged dependencies. Opening one may end the
-/// process.
+/// Returns whether cuDNN would load a damaged CUDA library or dependency, which may end the process.
 pub(super) fn has_damaged(report: &InstallationReport, context: &Context) -> bool {
     Companion::of(report).any(|one| matches!(one.open(one.cuda_major, context), Some(OpenResult::Damaged { .. })))
 }
@@ -143,7 +140,6 @@ pub(super) fn files(report: &InstallationReport, context: &Context) -> Vec<PathB
     opened.filter_map(find).collect()
 }
 
-/// Returns the release of the cuBLAS that ld.so finds for this cuDNN.
 pub(super) fn cublas_release(report: &InstallationReport, context: &Context) -> Option<String> {
     let mut of_cublas = Companion::of(report).filter(|one| one.component == Component::Cublas && Os::HOST == Os::Linux);
     let one = of_cublas.next()?;
@@ -153,7 +149,7 @@ pub(super) fn cublas_release(report: &InstallationReport, context: &Context) -> 
     }
 }
 
-/// Returns the finding for a CUDA library that ld.so finds for this cuDNN but cannot load.
+/// Reports a CUDA library that ld.so finds but fails to load.
 pub(super) fn unusable(report: &InstallationReport, context: &Context, unusable: &Unusable) -> Option<Finding> {
     let Unusable { file, reason } = unusable;
     let (component, _) = Component::from_soname(&file.file_name()?.to_string_lossy())?;

@@ -10,8 +10,7 @@ use super::finding::{Finding, NO_CUBLAS};
 use super::plain_program::open;
 use crate::packages::{PackageNames, records};
 
-/// C030: ld.so finds libcublas from a different release than this libcublasLt. `name` is the name by which the simulated
-/// process opens libcublasLt.
+/// C030: ld.so finds libcublas from a different release than this libcublasLt, which the process opens as `name`.
 pub(super) fn mixed(name: &str, lt: &Path, cuda_major: u32, mut simulation: Simulation) -> Option<Finding> {
     simulation.dlopen(name, 0);
     let other_name = name.replace("cublasLt", "cublas");
@@ -28,7 +27,7 @@ pub(super) fn mixed(name: &str, lt: &Path, cuda_major: u32, mut simulation: Simu
     (release != other_release).then(|| finding.remedy(text))
 }
 
-/// Returns the release by the full name of the file, such as `libcublas.so.12.9.1.4`, or by the record of its wheel.
+/// Reads the release from the full file name, such as `libcublas.so.12.9.1.4`, or from the record of the wheel.
 pub(super) fn release(file: &Path, cuda_major: u32) -> Option<String> {
     let file = canonicalize(file).ok()?;
     let (_, version) = file.file_name()?.to_str()?.split_once(".so.")?;

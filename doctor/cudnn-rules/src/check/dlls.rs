@@ -38,8 +38,8 @@ pub(super) fn found(found: &FoundLibrary, report: &InstallationReport, context: 
     }))
 }
 
-/// C012, C022: NVIDIA's shim opens the other DLLs by name and ignores its own directory. Reports DLLs that Windows
-/// finds in a different directory, or fails to find.
+/// C012, C022: Windows finds cuDNN's other DLLs in a different directory than the shim, or misses some, because
+/// NVIDIA's shim opens them by name and ignores the directory of the shim.
 fn mix(found: &FoundLibrary, context: &Context) -> Option<Finding> {
     let FoundLibrary { path: shim, rule } = found;
     let dir = shim.parent()?;

@@ -19,12 +19,11 @@ use crate::drop_in::state::{BackupState, DropInFiles, DropInState, Shim};
 use crate::drop_in::{KEPT, PRELOAD, source};
 use crate::remedy::{Action, Effect, Remedy};
 
-/// The release whose functions this doctor's drop-in has.
+/// The newest release with functions that this doctor's drop-in exports.
 const NEWEST: usize = CUDNN_VERSION as usize;
 
-/// Returns the finding about the drop-in installed over this cuDNN.
 pub(super) fn finding(report: &InstallationReport, context: &Context) -> Option<Finding> {
-    // Most directories contain neither, so the rest can be skipped.
+    // Most directories contain no drop-in, which these two look-ups show cheaply.
     let is_installed = DropInFiles::in_dir(&report.dir).kept.path_exists() || drop_in_dir(report) == Some(&report.dir);
     let state = is_installed.then(|| DropInState::read(&report.dir, &context.host));
     let in_dir = state.as_ref().and_then(|state| match (&state.shim, &state.kept) {
@@ -74,8 +73,7 @@ fn replaced(report: &InstallationReport, kept: &BackupState, files: &DropInFiles
     Finding::new(DROP_IN_REPLACED, message).note(note).remedy(install(report, &files.shim, &text, otherwise))
 }
 
-/// Installs the doctor's drop-in, or uninstalls the existing one if the doctor has no drop-in for this version of
-/// NVIDIA's shim.
+/// Installs the doctor's drop-in, or uninstalls the existing one if the doctor's lacks functions of NVIDIA's shim.
 fn install(report: &InstallationReport, nvidia: &Path, text: &str, otherwise: &str) -> Remedy {
     let is_usable = has_drop_in(|drop_in| lacking(drop_in, nvidia).is_none());
     let (text, command) =
@@ -83,7 +81,6 @@ fn install(report: &InstallationReport, nvidia: &Path, text: &str, otherwise: &s
     Remedy::new(text).action(Action::DropIn { command, dir: report.dir.clone() }).effect(Effect::SameDir)
 }
 
-/// Returns whether this doctor has a drop-in that suits.
 fn has_drop_in(suits: impl FnOnce(&Path) -> bool) -> bool {
     source::find(None).is_ok_and(|source| suits(&source.file))
 }
@@ -93,9 +90,9 @@ fn stale(report: &InstallationReport, state: &DropInState) -> Finding {
     let dir = report.dir.printable();
     let message =
         format!("the drop-in is installed for the cuDNN in {dir}, but there is no matching backup of NVIDIA's shim");
-    // `install` replaces the backup, but not the list of layers, which `uninstall` would remove.
+    // `install` replaces the backup and preserves the list of layers, which `uninstall` would remove.
     let again = || Action::DropIn { command: DropInCommand::Install { from: None }, dir: report.dir.clone() };
-    // The functions of a missing shim are known from the headers of its release.
+    // The functions of a missing shim are known from the headers of the release.
     let is_known = report.version.is_none_or(|version| version <= Version::from_number(NEWEST));
     let remedy = match has_drop_in(|_| is_known) {
         true => with_nvidias_shim(report).action(again()),
@@ -107,12 +104,11 @@ fn stale(report: &InstallationReport, state: &DropInState) -> Finding {
         .remedy(remedy)
 }
 
-/// Returns the commands that replace the drop-in with NVIDIA's shim and remove what is left of it.
+/// Returns the commands that restore NVIDIA's shim and remove the leftovers of the drop-in.
 pub fn bring_back(report: &InstallationReport) -> Remedy {
     with_nvidias_shim(report).action(removal(&report.dir))
 }
 
-/// Returns the installer's command that replaces the drop-in with NVIDIA's shim.
 fn with_nvidias_shim(report: &InstallationReport) -> Remedy {
     let remedy = remedies::reinstall(report);
     let text = remedy.text.replace(remedies::PUT_DROP_IN_AGAIN, "");
@@ -120,7 +116,7 @@ fn with_nvidias_shim(report: &InstallationReport) -> Remedy {
     remedy.with_text(text)
 }
 
-/// The action that removes the drop-in.
+/// Returns the action that removes the drop-in.
 pub fn removal(dir: &Path) -> Action {
     Action::DropIn { command: DropInCommand::Uninstall, dir: dir.to_owned() }
 }

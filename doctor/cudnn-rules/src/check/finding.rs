@@ -1,4 +1,4 @@
-//! Defines the type of a finding. Untrusted text is escaped here for all findings.
+//! Defines the type of a finding, and escapes untrusted text for all findings.
 
 use std::path::PathBuf;
 
@@ -17,11 +17,10 @@ pub struct Finding {
     pub message: String,
     /// The evidence: paths, versions, rules.
     pub notes: Vec<String>,
-    /// What to do about it.
     pub(crate) remedy: Option<Remedy>,
     /// The directory of the affected installation, if the loader or a framework uses it.
     pub(crate) installation: Option<PathBuf>,
-    /// What the finding is about, if the installation does not say it: the name of a framework, or a file.
+    /// The name of a framework, or a file, if the installation does not identify the problem.
     pub(crate) subject: String,
 }
 
@@ -45,13 +44,12 @@ impl Finding {
         self
     }
 
-    /// Sets what the finding is about, to tell it from others about the same installation.
     pub(crate) fn about(self, subject: impl Into<String>) -> Self {
         Finding { subject: subject.into(), ..self }
     }
 
-    /// Returns whether both are about the same problem of the same thing, although their details may differ. Two findings
-    /// with the same message are, because programs may use another installation after a step, with the same problem.
+    /// Returns whether both findings report the same problem. Details may differ, and so may the installation: after a
+    /// step, programs may use another installation with the same problem and message.
     pub(crate) fn is_same(&self, other: &Finding) -> bool {
         let is_about_same = match (&self.installation, &other.installation) {
             (Some(dir), Some(of_other)) => dir == of_other && self.subject == other.subject,
@@ -60,7 +58,7 @@ impl Finding {
         self.kind.code == other.kind.code && (self.message == other.message || is_about_same)
     }
 
-    /// Returns the code as the text of another finding names it.
+    /// Returns the name of this code for the text of the other finding.
     pub(crate) fn name_for(&self, other: &Finding) -> String {
         let is_same = self.kind.code == other.kind.code;
         format!("{}{}", if is_same { "the other " } else { "" }, self.kind.code)

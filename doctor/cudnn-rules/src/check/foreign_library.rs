@@ -1,5 +1,4 @@
 //! Finds libraries outside cuDNN that prevent it from loading, for example an old libstdc++ on LD_LIBRARY_PATH.
-//! Reinstalling cuDNN would not help.
 
 use std::path::{Path, PathBuf};
 
@@ -14,8 +13,7 @@ use super::remedies::Companion;
 use crate::driver;
 use crate::remedy::Remedy;
 
-/// Explains an error message of ld.so about a cuDNN library, if libraries on LD_LIBRARY_PATH caused it. Returns the
-/// problem and the fix.
+/// Returns the problem and the fix, if libraries on LD_LIBRARY_PATH caused this error message of ld.so.
 pub fn explain(message: &str, library: &Path) -> Option<(String, String)> {
     let foreign = foreign_dependencies(library);
     // `/opt/old/libstdc++.so.6: version `CXXABI_1.3.13' not found (required by ..)`, `/opt/old/libz.so.1: file too short`.
@@ -54,8 +52,8 @@ fn foreign_dependencies(library: &Path) -> Vec<PathBuf> {
     on_path.collect()
 }
 
-/// Returns whether an error message of ld.so is about the driver's library. The message starts with the damaged file,
-/// or with the file that needs it.
+/// Returns whether an error message of ld.so is about the driver's library. The message starts with the damaged file or
+/// with the file that needs it.
 pub fn is_driver(message: &str) -> bool {
     let named = message.split_once(": ").map(|(file, _)| file);
     let requiring = message.split_once("(required by ").map(|(_, file)| file.trim_end_matches(')'));
@@ -63,8 +61,8 @@ pub fn is_driver(message: &str) -> bool {
     named.into_iter().chain(requiring).any(|file| is_of_driver(&name(file)))
 }
 
-/// C003 or C051: damaged files outside cuDNN that its libraries link to or open by name. Loading one may crash (a
-/// truncated file) or hang (a pipe).
+/// C003 or C051: damaged files outside cuDNN that the libraries load. Loading one may crash (a truncated file) or hang
+/// (a pipe).
 pub(super) fn damaged(report: &InstallationReport) -> Option<Finding> {
     let mut opened = vec![driver::LIBRARY.to_owned()];
     opened.extend(Companion::of(report).map(|one| one.name));
@@ -88,7 +86,6 @@ pub(super) fn damaged(report: &InstallationReport) -> Option<Finding> {
     Some(Finding::new(kind, message).remedy(replace(path, rule)))
 }
 
-/// Returns the remedy for a damaged file outside cuDNN that ld.so finds by this rule.
 pub(super) fn replace(file: &Path, rule: &Rule) -> Remedy {
     Remedy::new(match file.parent().filter(|_| *rule == Rule::LibraryPath) {
         Some(dir) => format!(

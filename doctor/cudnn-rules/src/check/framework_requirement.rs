@@ -1,29 +1,25 @@
-//! Reads which cuDNN a framework requires in its environment.
+//! Reads which cuDNN a framework requires.
 
 use cudnn_frameworks::{Comparison, Framework, Pin, allows, allows_from};
 use cudnn_probe::{Component, Version};
 
 use crate::packages::CUDA_MAJORS;
 
-/// The cuDNN major that this project supports.
 pub(in crate::check) const CUDNN_MAJOR: u32 = 9;
 
-/// The name prefix of cuDNN's wheels.
 pub(in crate::check) const WHEEL: &str = "nvidia-cudnn-cu";
 
-/// The cuDNN that a framework requires.
 #[derive(Clone, Debug)]
 pub(in crate::check) struct FrameworkRequirement {
-    /// `PyTorch 2.8.0`.
+    /// For example `PyTorch 2.8.0`.
     pub(super) framework: String,
-    /// The normalized package name: `torch`.
+    /// The normalized package name, such as `torch`.
     pub(super) package: String,
-    /// The only cuDNN major that the framework accepts.
     pub(super) cudnn_major: u32,
     pub(super) cuda_major: u32,
-    /// `nvidia-cudnn-cu12==9.10.2.21`.
+    /// For example `nvidia-cudnn-cu12==9.10.2.21`.
     pub(super) requirement: String,
-    /// Whether the requirement comes from the package metadata, and not from an extra or from the doctor's table of
+    /// Whether the requirement comes from the package metadata, rather than from an extra or the doctor's table of
     /// facts.
     pub(super) is_required: bool,
     /// Whether the framework works without cuDNN, apart from some functions.
@@ -34,12 +30,11 @@ pub(in crate::check) struct FrameworkRequirement {
 }
 
 impl FrameworkRequirement {
-    /// Returns `None` if the framework does not use a cuDNN wheel, because it does without cuDNN or gets it from conda,
-    /// or uses whatever another framework loads.
+    /// Returns `None` if the framework uses no cuDNN wheel: it works without cuDNN, or conda or another framework
+    /// provides it.
     pub(in crate::check) fn of(framework: &Framework) -> Option<FrameworkRequirement> {
         let built = &framework.built_for;
-        let is_for_cpu = built.uses_gpu.as_ref().is_some_and(|uses_gpu| !uses_gpu.value);
-        if is_for_cpu || framework.opens.needs_none || is_of_conda(framework) {
+        if is_without_cuda(framework) || framework.opens.needs_none || is_of_conda(framework) {
             return None;
         }
         let pin = pin(framework);
@@ -68,13 +63,13 @@ impl FrameworkRequirement {
         })
     }
 
-    /// Returns the only version that the metadata allows: `9.10.2.21`.
+    /// Returns the version if the metadata allows only one, such as `9.10.2.21`.
     pub(super) fn exact(&self) -> Option<&str> {
         let (_, version) = self.requirement.split_once("==")?;
         (!version.contains(['*', ',', '='])).then_some(version)
     }
 
-    /// Returns whether the metadata allows this full version or, if no version is given, any release from `minimum` on.
+    /// Returns whether the metadata allows the `exact` version, or without one, any release from `minimum` on.
     pub(super) fn allows(&self, exact: Option<&str>, minimum: Option<Version>) -> bool {
         let minimum = || minimum.map_or("0".to_owned(), |minimum| minimum.to_string());
         match exact {
@@ -83,26 +78,27 @@ impl FrameworkRequirement {
         }
     }
 
-    /// Returns whether the framework accepts this release at run time.
     pub(super) fn accepts(&self, release: Version) -> bool {
         self.minimum.is_none_or(|minimum| self.comparison.accepts(minimum, release))
     }
 }
 
-/// Returns the framework's requirement of a cuDNN wheel. Requirements that match its CUDA and are not part of an extra
-/// are preferred.
+/// Returns the framework's requirement of a cuDNN wheel, preferably for the framework's CUDA and outside extras.
 fn pin(framework: &Framework) -> Option<&Pin> {
     let built_for = framework.built_for.cuda.as_ref().map(|cuda| cuda.value.0);
     let pins = framework.pins.iter().filter(|pin| cuda_of(pin).is_some());
     pins.min_by_key(|pin| (pin.extra.is_some(), built_for.is_some_and(|major| cuda_of(pin) != Some(major))))
 }
 
-/// Returns the CUDA major of the cuDNN wheel that this requirement names.
 fn cuda_of(pin: &Pin) -> Option<u32> {
     pin.package.strip_prefix(WHEEL)?.parse().ok()
 }
 
-/// Returns whether conda installed the framework.
+/// Returns whether the framework is built for the CPU or for GPUs of other vendors.
+pub(in crate::check) fn is_without_cuda(framework: &Framework) -> bool {
+    framework.built_for.uses_gpu.as_ref().is_some_and(|uses_gpu| !uses_gpu.value)
+}
+
 pub(in crate::check) fn is_of_conda(framework: &Framework) -> bool {
     framework.distribution.installer() == "conda"
 }

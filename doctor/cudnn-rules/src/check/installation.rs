@@ -21,18 +21,15 @@ use crate::cudnn_file::{is_drop_in, sums_of_cudnn};
 use crate::remedy::{Action, Remedy};
 use crate::shim_release;
 
-/// The most missing symbols that a finding lists.
 const MAX_SYMBOLS: usize = 4;
 
-/// Reports foreign files in the directory: from a different release, for a different CUDA, or changed since their
-/// package was installed.
+/// Reports foreign files: from a different release, for a different CUDA, or changed since their package was installed.
 pub(super) fn foreign(report: &InstallationReport, verify: bool) -> Vec<Finding> {
     let mut findings = mixed(report);
     findings.extend(changed(report, differences(report, verify)));
     findings
 }
 
-/// Reports files in the directory that are from a different release or for a different CUDA.
 pub(super) fn mixed(report: &InstallationReport) -> Vec<Finding> {
     let mut findings = conflicts(report);
     findings.extend(shim_of_another_release(report));
@@ -49,17 +46,17 @@ pub(super) fn several_releases(report: &InstallationReport) -> Option<Finding> {
     Some(finding.remedy(releases.remove_others(&report.dir)).about("several releases"))
 }
 
-/// Reports damaged or missing files of an installation that the loader ignores but other programs load.
+/// Reports unusable or missing files of an installation that the loader ignores but other programs load.
 pub(super) fn check_for_other_programs(report: &InstallationReport) -> Vec<Finding> {
     let mut findings = unusable(report);
     findings.extend(mixed(report));
-    // A shim on its own is not an installation.
+    // A lone shim is no installation.
     findings.extend(report.library(Library::Graph).and_then(|_| incomplete(report)));
     let note = |finding: Finding| finding.note(format!("programs that load {} by name get this cuDNN", Library::Shim));
     findings.into_iter().map(note).collect()
 }
 
-/// C013, as a warning: a file that programs find in place of the shim, although there is no installation.
+/// C013, as a warning: programs find this file in place of a shim, outside any installation.
 pub(super) fn unusable_shim(report: &InstallationReport) -> Option<Finding> {
     let finding = unusable_parts(report).find(|(part, _)| part.library == Library::Shim);
     let kind = FindingKind { severity: Severity::Warning, ..UNUSABLE_LIBRARY };
@@ -79,8 +76,8 @@ pub(super) fn unusable(report: &InstallationReport) -> Vec<Finding> {
     unusable_parts(report).map(finding).chain(dangling(report)).collect()
 }
 
-/// C013, as a warning: names for linking, such as `libcudnn.so`, that are links to missing files. Some programs open
-/// cuDNN by such a name.
+/// C013, as a warning: links for the linker, such as `libcudnn.so`, to missing files. Some programs open cuDNN by such
+/// names.
 fn dangling(report: &InstallationReport) -> Option<Finding> {
     let names = Library::ALL.iter().filter_map(|library| library.linux_name().strip_suffix(".9"));
     let links = names.map(|name| report.dir.join(name)).filter(|link| link.is_link() && !link.target_exists());
@@ -97,14 +94,14 @@ fn dangling(report: &InstallationReport) -> Option<Finding> {
     Some(finding.remedy(Remedy::new(text).action(Action::Remove { paths: links, is_dir: false }).by_hand()))
 }
 
-/// Returns the unusable files, with the reason for each.
+/// Returns the unusable files and the reasons.
 pub fn unusable_parts(report: &InstallationReport) -> impl Iterator<Item = (&LibraryReport, &ProbeError)> {
     let files = report.libraries.iter().chain(&report.versioned);
     files.filter_map(|part| Some((part, part.identity.as_ref().err()?)))
 }
 
-/// Returns the fix for one file of an installation. A file with the version in its name did not come from a package if
-/// the same library also exists without the version.
+/// Returns the fix for one file. A file with the version in its name did not come from a package if the same library
+/// also exists without the version.
 pub fn repair(part: &LibraryReport, error: &ProbeError, report: &InstallationReport) -> Remedy {
     if let ProbeError::Unreadable { error } = error
         && error.kind() == std::io::ErrorKind::PermissionDenied
@@ -121,7 +118,7 @@ pub fn repair(part: &LibraryReport, error: &ProbeError, report: &InstallationRep
     remedies::leftovers(report).unwrap_or_else(|| remedies::remove(text, &part.path))
 }
 
-/// Removes a file that somebody has added to the directory of a wheel. Reinstalling the wheel would leave it.
+/// Removes a file that somebody has added to the directory of a wheel, because reinstalling the wheel would leave it.
 fn remove_added(part: &LibraryReport, report: &InstallationReport) -> Option<Remedy> {
     let is_wheel = report.package.as_ref().is_some_and(|package| package.installer == Installer::Pip);
     let has_record = report.libraries.iter().any(|other| !other.recorded.is_empty());
@@ -133,7 +130,6 @@ fn is_versioned(part: &LibraryReport) -> bool {
     part.path.file_name().is_none_or(|name| name != part.library.file_name() && name != part.library.windows_name())
 }
 
-/// Explains why a file with the version in its name matters.
 fn opened_first(part: &LibraryReport) -> Option<String> {
     is_versioned(part).then(|| format!("cuDNN itself opens it instead of {}: it tries this name first", part.library))
 }
@@ -152,12 +148,12 @@ fn conflicts(report: &InstallationReport) -> Vec<Finding> {
     report.conflicts().into_iter().filter(|(part, _)| !stands_for_shim(part)).map(finding).collect()
 }
 
-/// Returns whether this is the drop-in, which belongs to no release and replaces NVIDIA's shim on purpose.
+/// Returns whether this is the drop-in, which replaces NVIDIA's shim on purpose.
 fn stands_for_shim(part: &LibraryReport) -> bool {
     part.library == Library::Shim && is_drop_in(&part.path)
 }
 
-/// C014: the shim contains no version number, but its set of functions identifies the possible releases.
+/// C014: the functions of the shim, which contains no version number, belong to a different release.
 fn shim_of_another_release(report: &InstallationReport) -> Option<Finding> {
     let (shim, graph) = (usable(report, Library::Shim)?, usable(report, Library::Graph)?);
     let version = graph.identity.as_ref().ok()?.version?;
@@ -175,7 +171,6 @@ fn usable(report: &InstallationReport, library: Library) -> Option<&LibraryRepor
     report.library(library).filter(|part| part.identity.is_ok())
 }
 
-/// Lists the symbols missing from the other libraries.
 fn symbols(error: &ProbeError) -> Vec<String> {
     let ProbeError::OtherRelease { missing } = error else { return Vec::new() };
     let listed = missing.iter().take(MAX_SYMBOLS).map(|symbol| format!("needs the symbol {symbol}"));
@@ -183,7 +178,7 @@ fn symbols(error: &ProbeError) -> Vec<String> {
     listed.chain((rest > 0).then(|| format!("and {rest} more"))).collect()
 }
 
-/// C024: libraries that differ from the wheel's record. Unusable ones are already reported.
+/// C024: usable libraries that differ from the wheel's record.
 pub(super) fn not_as_installed(report: &InstallationReport, verify: bool) -> Option<Finding> {
     changed(report, differences(report, verify).into_iter().chain(other_version(report)).collect())
 }
@@ -205,7 +200,7 @@ fn changed(report: &InstallationReport, differences: Vec<String>) -> Option<Find
     Some(Finding::new(NOT_AS_INSTALLED, message).notes(differences).remedy(remedies::reinstall(report)))
 }
 
-/// Describes a graph library from a different release than the wheel that pip has recorded as the owner.
+/// Describes a graph library from a different release than the wheel that pip has on record.
 fn other_version(report: &InstallationReport) -> Option<String> {
     let package =
         report.package.as_ref().filter(|package| package.installer == Installer::Pip && package.is_cudnn())?;
@@ -215,7 +210,7 @@ fn other_version(report: &InstallationReport) -> Option<String> {
     Some(format!("{} is from {found}, but pip has a record of {} {}", Library::Graph, package.name, recorded))
 }
 
-/// Returns whether all libraries except the shim have the sizes recorded by one wheel.
+/// Returns whether one wheel has recorded the sizes of all libraries except the shim.
 pub(super) fn is_one_wheel(report: &InstallationReport) -> bool {
     let package = |part: &LibraryReport| match &part.recorded[..] {
         [recorded] if facts::metadata(&part.path).is_ok_and(|file| file.len() == recorded.len) => {
@@ -228,14 +223,14 @@ pub(super) fn is_one_wheel(report: &InstallationReport) -> bool {
     first.is_some() && packages.all(|package| package == first)
 }
 
-/// Returns the libraries with a recorded sha256, and those without.
+/// Splits the libraries into those with a recorded sha256 and the others.
 fn verifiable(report: &InstallationReport) -> (Vec<&LibraryReport>, Vec<&LibraryReport>) {
     let usable = report.libraries.iter().chain(&report.versioned).filter(|part| part.identity.is_ok());
     let usable = usable.filter(|part| !stands_for_shim(part));
     usable.partition(|part| part.recorded.iter().any(|recorded| recorded.sha256.is_some()))
 }
 
-/// Returns the names of the libraries that have a recorded sha256.
+/// Returns the names of the libraries that match their recorded sha256.
 pub fn verified(report: &InstallationReport) -> Vec<&'static str> {
     let matches = |part: &&&LibraryReport| difference(part, true).is_none();
     verifiable(report).0.iter().filter(matches).map(|part| part.library.name_on(report.os)).collect()
@@ -248,7 +243,7 @@ pub(super) fn is_as_installed(report: &InstallationReport) -> bool {
     is_usable && without.is_empty() && with.iter().all(|part| difference(part, true).is_none())
 }
 
-/// C026: with `--verify`, the libraries that have no record to compare with.
+/// C026: with `--verify`, the libraries without a record to compare with.
 pub(super) fn not_verified(report: &InstallationReport) -> Option<Finding> {
     let (with, without) = verifiable(report);
     let (count, total) = (without.len(), with.len() + without.len());
@@ -274,7 +269,6 @@ pub(super) fn not_verified(report: &InstallationReport) -> Option<Finding> {
     Some(finding.remedy(help))
 }
 
-/// Suggests the installer's own command for comparing files with its records.
 fn verification(program: &str, package: &Package) -> Remedy {
     Remedy::new(format!("{} itself can compare the files:", package.installer))
         .action(Action::Inspect(Command::new(program, ["--verify", &package.name])))
@@ -312,7 +306,7 @@ pub(super) fn incomplete(report: &InstallationReport) -> Option<Finding> {
     Some(finding.remedy(remedies::reinstall(report)))
 }
 
-/// C023: several packages own the same files, so the last one installed has overwritten the others.
+/// C023: several packages own the same files, and the package installed last has overwritten the others.
 pub(super) fn overlapping_packages(report: &InstallationReport, machine: &Machine) -> Option<Finding> {
     let package = report.package.as_ref().filter(|_| !report.other_packages.is_empty())?;
     let packages = || std::iter::once(package).chain(&report.other_packages);
@@ -329,8 +323,7 @@ pub(super) fn overlapping_packages(report: &InstallationReport, machine: &Machin
     )
 }
 
-/// Returns whether the GPU is older than the release supports. Jetson packages have limits of their own and are not
-/// checked here.
+/// Returns whether the release no longer supports the GPU. The limits of Jetson packages are unknown.
 pub(super) fn is_too_old(report: &InstallationReport, gpu: &Gpu) -> bool {
     let minimum = report.version.map_or(0, release_facts::min_compute_capability);
     gpu.compute_capability < minimum && !gpu.is_tegra()
@@ -357,7 +350,7 @@ pub(super) fn old_gpu(report: &InstallationReport, gpu: &Gpu, context: &Context)
     })
 }
 
-/// C002: checks the version of the driver library. Must run after the load test, which starts the driver.
+/// C002: the driver is too old. Must run after the load test, which starts the driver.
 pub(super) fn old_driver(report: &InstallationReport, machine: &Machine, context: &Context) -> Option<Finding> {
     let major = report.cuda_major?;
     let (driver, minimum) = machine.too_old_for(major)?;
@@ -376,5 +369,4 @@ pub(super) fn old_driver(report: &InstallationReport, machine: &Machine, context
     })
 }
 
-/// The first CUDA major with all kinds of cuDNN 9 wheels.
 const FIRST_CUDA_WITH_WHEELS: u32 = 12;

@@ -1,7 +1,5 @@
-//! Checks whether the installation contains kernels for the GPUs of this machine (C041), based on the GPU code in the
-//! files.
-//!
-//! The minimum compute capability of a release is checked in `installation`.
+//! Checks whether the GPU code in the installation's files runs on the GPUs of this machine (C041). `installation`
+//! checks the minimum compute capability of the release.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -18,14 +16,12 @@ use super::remedies::{self, Wanted};
 use crate::context::Context;
 use crate::remedy::Remedy;
 
-/// The first compute capability of the GPUs that each have kernels of their own in the releases that support them.
-/// Older GPUs share kernels: 8.9 runs those for 8.6. Source: docs/measurements/aarch64-gpu-code.md.
+/// From this compute capability on, GPUs share no kernels in the releases that support them. Older GPUs do: 8.9 runs
+/// kernels for 8.6. Source: docs/measurements/aarch64-gpu-code.md.
 const FIRST_WITH_OWN_KERNELS: u32 = 90;
 
-/// The GPU code in the libraries. Libraries without GPU code are left out.
 type Code = [(Library, BTreeSet<GpuCode>)];
 
-/// Returns C041 for every GPU that the installation has no kernels for.
 pub(super) fn findings<'a>(
     report: &InstallationReport,
     gpus: impl Iterator<Item = &'a Gpu>,
@@ -37,8 +33,7 @@ pub(super) fn findings<'a>(
     gpus.filter_map(|gpu| finding(report, &code, gpu, machine, context)).collect()
 }
 
-/// Returns the libraries with GPU code that this GPU cannot run. A single PTX kernel in one library is not enough to
-/// run cuDNN.
+/// Returns the libraries with GPU code that this GPU cannot run. A PTX kernel in one library is not enough for cuDNN.
 fn lacking<'a>(code: &'a Code, gpu: &Gpu) -> Vec<&'a (Library, BTreeSet<GpuCode>)> {
     let runs = |code: &BTreeSet<GpuCode>| code.iter().any(|code| code.runs_on(gpu.compute_capability));
     code.iter().filter(|(_, code)| !runs(code)).collect()
@@ -81,7 +76,7 @@ fn finding(
     )
 }
 
-/// C041, as a note: a GPU that is newer than the release, so that it runs kernels for older GPUs.
+/// C041, as a note: the GPU is newer than the release, and runs kernels for older GPUs.
 fn newer_gpu(report: &InstallationReport, code: &Code, gpu: &Gpu) -> Option<Finding> {
     let runs = |code: &&GpuCode| code.runs_on(gpu.compute_capability);
     let own = |code: &GpuCode| code.compute_capability == gpu.compute_capability;
@@ -106,7 +101,8 @@ fn newer_gpu(report: &InstallationReport, code: &Code, gpu: &Gpu) -> Option<Find
     )
 }
 
-/// `Jetson Orin: nvidia,tegra234 (/proc/device-tree/compatible), L4T 36.4.3 (/etc/nv_tegra_release)`.
+/// Describes the machine: `Jetson Orin: nvidia,tegra234 (/proc/device-tree/compatible), L4T 36.4.3
+/// (/etc/nv_tegra_release)`.
 pub fn description(jetson: &Jetson) -> String {
     let evidence = jetson.evidence.iter().map(|evidence| format!("{} ({})", evidence.value, evidence.source));
     format!("{}: {}", jetson.name(), evidence.collect::<Vec<_>>().join(", "))

@@ -50,7 +50,7 @@ pub(super) fn found(found: &FoundLibrary, report: &InstallationReport, context: 
     )
 }
 
-/// Returns the finding about the libraries that cuDNN's own libraries get. `by_name` is the finding about the shim.
+/// Checks the libraries that cuDNN's own libraries load. `by_name` is the finding about the shim.
 pub(super) fn opened(report: &InstallationReport, context: &Context, by_name: Option<&Finding>) -> Option<Finding> {
     // A second finding about another installation of the same release would be redundant.
     let is_other = by_name.is_some_and(|finding| finding.kind.code == OTHER_ON_PATH.code);
@@ -63,7 +63,7 @@ pub(super) fn opened(report: &InstallationReport, context: &Context, by_name: Op
     }
 }
 
-/// Reports a shim outside the installation. It may still open libraries of the installation, which mixes two releases.
+/// Reports a shim outside the installation. If it opens the installation's libraries, two releases are mixed.
 fn other_on_path(shim: &Path, context: &Context) -> Finding {
     let dependencies = context.simulation(shim).ok().map(dependencies);
     let message = format!("ld.so finds another {}: {}", Library::Shim, shim.printable());
@@ -76,7 +76,7 @@ fn other_on_path(shim: &Path, context: &Context) -> Finding {
     }
 }
 
-/// Checks that NVIDIA's shim opens the libraries of the same installation, and that graph opens the engines there.
+/// Checks that NVIDIA's shim and graph open the libraries of the same installation.
 fn mixed(report: &InstallationReport, context: &Context) -> Option<Finding> {
     let shim = report.library(Library::Shim)?;
     let dependencies = dependencies(context.simulation(&shim.path).ok()?);
@@ -119,8 +119,7 @@ fn mixed(report: &InstallationReport, context: &Context) -> Option<Finding> {
     )
 }
 
-/// Returns the library that ld.so takes from another installation because this release does not include it. All others
-/// must be from this release.
+/// Returns the only library outside the installation, if ld.so finds it because this release lacks it.
 fn absent<'a>(dependencies: &'a [Dependency], report: &InstallationReport) -> Option<(AbsentLibrary, &'a Path)> {
     let is_other = |file: &&Path| file.parent().is_some_and(|dir| !is_same(dir, &report.dir));
     let of_cudnn = dependencies.iter().filter(|one| cudnn_file::library(&one.name).is_some());
@@ -129,9 +128,8 @@ fn absent<'a>(dependencies: &'a [Dependency], report: &InstallationReport) -> Op
     Some((AbsentLibrary::of(report.version?, &other.name)?, file))
 }
 
-/// Makes ld.so search the directory of the installation first. Removes other cuDNN directories from the search path if
-/// ld.so would still reach them, because the installation is incomplete or already comes first. `found` are the files
-/// that ld.so finds now.
+/// Makes ld.so search the installation first. If the installation is incomplete or already first, also removes other
+/// cuDNN directories from the search path. `found` are the files that ld.so finds now.
 fn separate(report: &InstallationReport, context: &Context, found: &[PathBuf]) -> Remedy {
     if let Some(help) = without_preload(report, context).or_else(|| without_hwcaps(report, found)) {
         return help;
@@ -150,8 +148,8 @@ fn separate(report: &InstallationReport, context: &Context, found: &[PathBuf]) -
     if is_first { remedy } else { remedy.search(&report.dir) }
 }
 
-/// Removes a cuDNN file from a processor-specific subdirectory such as `glibc-hwcaps/x86-64-v3`, which ld.so prefers to
-/// the directory itself. No search path avoids such a file, and NVIDIA's packages contain none.
+/// Removes a cuDNN file from a subdirectory such as `glibc-hwcaps/x86-64-v3`, which ld.so prefers to the directory
+/// itself on every search path. NVIDIA's packages contain no such file.
 fn without_hwcaps(report: &InstallationReport, found: &[PathBuf]) -> Option<Remedy> {
     let is_below = |file: &&PathBuf| {
         let dir = file.parent().and_then(|dir| cudnn_probe::canonicalize(dir).ok());
@@ -164,8 +162,7 @@ fn without_hwcaps(report: &InstallationReport, found: &[PathBuf]) -> Option<Reme
     ))
 }
 
-/// Removes files of other installations from LD_PRELOAD, because preloaded libraries take precedence over all search
-/// paths.
+/// Removes cuDNN files of other installations from LD_PRELOAD, which precedes all search paths.
 fn without_preload(report: &InstallationReport, context: &Context) -> Option<Remedy> {
     const NAME: &str = "LD_PRELOAD";
     let value = context.host.variable(NAME)?;
@@ -178,8 +175,8 @@ fn without_preload(report: &InstallationReport, context: &Context) -> Option<Rem
     Some(Remedy::new(text).action(change))
 }
 
-/// C025: checks that a sub-library finds the libraries of its own installation if a program links to it or opens it
-/// without NVIDIA's shim. ld.so searches LD_LIBRARY_PATH before the sub-library's run path.
+/// C025: a sub-library loads libraries outside the installation if a program links to it or opens it without NVIDIA's
+/// shim. ld.so searches LD_LIBRARY_PATH before the sub-library's run path.
 fn linked(report: &InstallationReport, context: &Context) -> Option<Finding> {
     const LINKED: [Library; 3] = [Library::Ops, Library::Cnn, Library::Adv];
     let finding = |file: &Path, programs: String, remedy: &dyn Fn() -> Remedy| {
@@ -193,7 +190,7 @@ fn linked(report: &InstallationReport, context: &Context) -> Option<Finding> {
         )
     };
     let by_name = LINKED.into_iter().find_map(|library| {
-        // A single library in a directory on the search path.
+        // The search path may contain a single library without an installation.
         let FoundLibrary { path: file, rule } = find(library.file_name(), context)?;
         let dir = file.parent().filter(|dir| !is_same(dir, &report.dir))?;
         let is_alone = !dir.join(Library::Graph.file_name()).target_exists();
@@ -211,11 +208,10 @@ fn linked(report: &InstallationReport, context: &Context) -> Option<Finding> {
     by_name.or_else(|| LINKED.into_iter().find_map(by_path))
 }
 
-/// Returns a mix that a different search path can resolve. Mixes within one directory are reported by the checks of the
-/// installation (C014, C015).
+/// Returns a mix that a different search path resolves. C014 and C015 report mixes within one directory.
 fn mix_of_dirs(dependencies: &[Dependency]) -> Option<String> {
     let mut mixes = mixes(dependencies);
-    // Report mixes that fail before those that work.
+    // Mixes that fail come first.
     mixes.sort_by_key(|mix| mix.works);
     mixes.into_iter().find(|mix| !mix.is_in_one_dir).map(|mix| mix.message)
 }
@@ -227,7 +223,6 @@ fn kind_of_mix(dependencies: &[Dependency]) -> FindingKind {
     FindingKind { severity: if works { Severity::Note } else { LD_SO_MIX.severity }, ..LD_SO_MIX }
 }
 
-/// Returns the cuDNN files that ld.so finds in other directories, each with the rule that found it.
 fn foreign(dependencies: &[Dependency], report: &InstallationReport) -> Vec<String> {
     let foreign = dependencies.iter().filter_map(|dependency| {
         let file = dependency.file.as_deref()?;

@@ -1,11 +1,7 @@
-//! Determines which cuDNN releases an environment can use.
-//!
-//! Commands that change the version respect these limits, so that fixing one finding does not cause another.
-
-use std::path::Path;
+//! Determines which cuDNN releases an environment can use, so that fixing one finding does not cause another.
 
 use cudnn_cli::escape::Printable;
-use cudnn_frameworks::installation::site_packages;
+use cudnn_frameworks::installation::{Installer, Package, site_packages};
 use cudnn_frameworks::{Environment, Survey, allows_from, applies, normalized, requirements, survey_to};
 use cudnn_probe::{Component, Host, Version, release_facts};
 
@@ -15,36 +11,29 @@ use crate::packages::{package_name, records};
 use crate::surveys::FRAMEWORKS;
 
 /// The last release with kernels for compute capabilities 5.0 to 7.0, and the full version of the wheels. It is also
-/// the last release for CUDA 11, and predates the first one for CUDA 13.
+/// the last release for CUDA 11, and older than the first release for CUDA 13.
 pub(super) const LAST_FOR_OLD_GPUS: (Version, &str) = (Version::new(9, 10, 2), "9.10.2.21");
 
-/// The last CUDA major that supports these GPUs.
 pub(super) const LAST_CUDA_FOR_OLD_GPUS: u32 = 12;
 
-/// A later release, without kernels for these GPUs.
 const LATER: Version = Version::new(9, 11, 0);
 
-/// The constraints on the cuDNN release.
 pub(crate) struct Limits<'a> {
-    /// A GPU that only older releases support.
     old_gpu: Option<&'a Gpu>,
     /// The requirements of frameworks that need cuDNN or are built for it.
     demands: Vec<FrameworkRequirement>,
-    /// The requirements of all packages, which are respected if possible.
+    /// The requirements of all packages, which are met if possible.
     wishes: Vec<String>,
 }
 
-/// The versions that satisfy all constraints.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::check) struct ReleaseChoice {
-    /// The suffix for a requirement with a minimum: `,<9.11`.
+    /// The end of a requirement with a minimum: `,<9.11`.
     pub(super) specifiers: String,
-    /// The only full version that is allowed.
     pub(super) exact: Option<String>,
 }
 
 impl<'a> Limits<'a> {
-    /// Returns the limits of this environment on a machine with these GPUs.
     pub(in crate::check) fn from_survey(survey: Option<&Survey>, gpus: &'a [Gpu]) -> Self {
         let demands = survey.into_iter().flat_map(|survey| &survey.frameworks).filter_map(FrameworkRequirement::of);
         let limits = Limits::of(gpus, demands.filter(|demand| demand.is_required || demand.cudnn_major == CUDNN_MAJOR));
@@ -54,7 +43,6 @@ impl<'a> Limits<'a> {
         Limits { wishes: wishes.filter(is_about_cudnn).collect(), ..limits }
     }
 
-    /// Returns the limits set by these GPUs and frameworks.
     pub(super) fn of(gpus: &'a [Gpu], demands: impl IntoIterator<Item = FrameworkRequirement>) -> Self {
         let oldest = release_facts::min_compute_capability(LAST_FOR_OLD_GPUS.0);
         let old = oldest..release_facts::min_compute_capability(LATER);
@@ -102,23 +90,23 @@ impl<'a> Limits<'a> {
         Ok(choice)
     }
 
-    /// Checks that this full version suits the frameworks.
     pub(super) fn accept(&self, wheel_version: &str, cuda_major: u32) -> Result<(), String> {
         let exact = format!(",=={wheel_version}");
         self.demands.iter().try_for_each(|demand| specifiers_of(demand, &exact, cuda_major).map(drop))
     }
 }
 
-/// Returns the CUDA major of the cuDNN that a framework of this environment requires, if that cuDNN is one of these
-/// packages.
-pub(super) fn demanded_cuda(root: &Path, packages: &[String], host: &Host) -> Option<u32> {
-    let survey = survey_to(&Environment::at(root, host), host, FRAMEWORKS);
+/// Returns the CUDA major of the cuDNN that a framework of the environment requires, if these packages include it.
+pub(super) fn demanded_cuda(packages: &[Package]) -> Option<u32> {
+    let root = &packages.first().filter(|package| package.installer == Installer::Pip)?.root;
+    let host = Host::current();
+    let survey = survey_to(&Environment::at(root, &host), &host, FRAMEWORKS);
     let majors = survey.frameworks.iter().filter_map(FrameworkRequirement::of).map(|demand| demand.cuda_major);
-    { majors }.find(|major| packages.contains(&Component::Cudnn.wheel(*major)))
+    { majors }.find(|major| packages.iter().any(|package| package.name == Component::Cudnn.wheel(*major)))
 }
 
-/// Returns the specifiers of a framework's requirement, which must allow one of these versions for this CUDA.
-/// Frameworks that do not list cuDNN in their metadata accept all versions for their CUDA.
+/// Returns the specifiers of a framework's requirement, if it allows one of these versions for this CUDA. Frameworks
+/// without cuDNN in their metadata accept all versions for their CUDA.
 fn specifiers_of(demand: &FrameworkRequirement, versions: &str, cuda_major: u32) -> Result<String, String> {
     let FrameworkRequirement { framework, requirement, is_required, .. } = demand;
     let is_other_cuda = demand.cuda_major != cuda_major;
@@ -149,7 +137,7 @@ mod tests {
     const WHEELS: [&str; 8] =
         ["9.28.0.42", "9.19.0.56", "9.15.1.9", "9.15.0.57", "9.11.0.98", "9.10.2.21", "9.10.0.56", "9.8.0.87"];
 
-    /// Known issues: the first release with the issue, and the first release with the fix.
+    /// The first release with a known issue, and the first release with the fix.
     const ISSUES: [(Version, Version); 3] = [
         (Version::new(9, 0, 0), Version::new(9, 10, 1)),
         (Version::new(9, 8, 0), Version::new(9, 15, 1)),
@@ -161,15 +149,13 @@ mod tests {
         release.parse().unwrap_or(LATER)
     }
 
-    /// Returns the wheel that an installer selects for a choice.
     fn newest(choice: &ReleaseChoice, minimum: Version) -> &'static str {
         let requirement = format!("x>={minimum}{}", choice.specifiers);
         let is_allowed = |wheel: &&&str| allows(&requirement, wheel);
         WHEELS.iter().find(is_allowed).copied().unwrap_or("none")
     }
 
-    /// Checks every command that changes the version against all other requirements: no later command may revert the
-    /// change, and no correct setup may break.
+    /// Checks that no command reverts the change of another or breaks a correct setup.
     #[test]
     fn no_command_undoes_what_another_one_did() {
         let gpu = |compute_capability| vec![Gpu { name: "a GPU".into(), compute_capability }];

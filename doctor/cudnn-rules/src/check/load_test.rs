@@ -1,7 +1,7 @@
 //! Turns the result of loading cuDNN in a child process, including crashes, into findings: C001, C003, C050 to C055.
 //!
-//! The child starts the driver first, so that a driver crash is not blamed on cuDNN. It sends every step and failure to
-//! the parent. Standard output is reserved for the convolution and for libraries that print.
+//! The child starts the driver first, because a crash of the driver would otherwise be blamed on cuDNN. It reports
+//! steps and failures in messages, because libraries and the convolution print to standard output.
 
 use cudnn_cli::child_report::{ChildStep, Work};
 use cudnn_cli::command::Command;
@@ -24,44 +24,43 @@ use super::{foreign_library, installation, remedies};
 use crate::driver;
 use crate::remedy::{Action, Remedy};
 
-/// How many of the last stderr lines of a crashed child become notes, and how many characters of each line.
+/// Limits of the notes with the last stderr lines of a crashed child.
 const MAX_STDERR_LINES: usize = 3;
 const MAX_STDERR_CHARS: usize = 400;
 
 const NOT_LOADED_NOTE: &str = "cuDNN was not loaded; only its files were checked";
 
-/// The key of a failure that the child reports. The value is one of the kinds below.
+/// The key of a failure that the child reports. The values are the constants below.
 pub const FAILURE: &str = "failure";
-/// The kind of a failure to load a library.
+/// A library could not be loaded.
 pub const LOAD: &str = "load";
-/// The kind of a failed version check.
+/// The version check failed.
 pub const VERSION_CHECK: &str = "version check";
-/// The kind of a failure to register engines.
+/// The engines could not be registered.
 pub const ENGINES: &str = "engines";
-/// The kind of a failure of the convolution.
+/// The convolution failed.
 pub const CONVOLUTION: &str = "convolution";
-/// The kind of a failure to load a CUDA library.
+/// A CUDA library could not be loaded.
 pub const CUDA: &str = "library of CUDA";
-/// The kind of a failure to start the driver.
+/// The driver could not be started.
 pub const DRIVER: &str = "driver";
 /// The key of the CUDA release that the driver reports.
 pub const CUDA_VERSION: &str = "CUDA version";
-/// The key of the child's last message. Without it, a library that exits with status 0 would look like success.
+/// The key of the child's last message, without which a library that exits with status 0 would look like success.
 pub const FINISHED: &str = "finished";
 
 /// The result of the load test.
 #[derive(Default)]
 pub struct LoadTest {
     pub(super) findings: Vec<Finding>,
-    /// The output of the convolution, line by line.
+    /// The lines that the convolution printed.
     pub convolution: Vec<String>,
     /// The CUDA release (major, minor) that the started driver reports.
     pub(super) cuda: Option<(u32, u32)>,
-    /// The CUDA libraries that failed to load.
     pub(super) unusable_cuda: Vec<Unusable>,
 }
 
-/// A CUDA library that ld.so finds but cannot load.
+/// A CUDA library that ld.so finds but fails to load.
 pub(super) struct Unusable {
     pub(super) file: PathBuf,
     /// The reason, phrased to follow the file name.
@@ -82,7 +81,7 @@ pub struct Parts {
 }
 
 impl LoadTest {
-    /// Returns the result if the test could not run.
+    /// Returns the result of a test that could not run.
     pub fn not_made(message: &str, help: impl Into<Remedy>) -> LoadTest {
         let finding = Finding::new(NOT_TESTED, message).note(NOT_LOADED_NOTE).remedy(help);
         LoadTest { findings: vec![finding], ..LoadTest::default() }
@@ -97,8 +96,8 @@ pub fn result(ended: &Ended, installation: &InstallationReport, parts: &Parts) -
         cuda: ended.messages.iter().find_map(|message| serde_json::from_value(message.get(CUDA_VERSION)?.clone()).ok()),
         unusable_cuda: ended.messages.iter().filter_map(|message| parse_unusable(message, parts)).collect(),
     };
-    // Every library linked to the driver fails for the same reason, which is reported only once. A missing or damaged
-    // driver library is already reported by the parent.
+    // The failure of the driver is reported once, although every library linked to the driver fails. If the driver is
+    // missing or damaged, the parent has reported it.
     let mut is_driver_reported = !parts.driver;
     let is_of_driver = |finding: &Finding| finding.kind.code == NO_DRIVER.code;
     test.findings.retain(|finding| !is_of_driver(finding) || !std::mem::replace(&mut is_driver_reported, true));
@@ -114,14 +113,13 @@ pub fn result(ended: &Ended, installation: &InstallationReport, parts: &Parts) -
     test
 }
 
-/// Returns the CUDA library in which the child crashed or hung. Running out of memory is reported separately.
+/// Returns the CUDA library that made the child crash or hang, except for a lack of memory.
 fn crashed_cuda(ended: &Ended, how: &str, parts: &Parts) -> Option<Unusable> {
     let step = ended.step.as_ref().filter(|step| step.work == Work::LoadCuda && ended.lack_of_memory.is_none())?;
     let file = parts.cuda.iter().find(|file| step.text.ends_with(&file.printable()))?;
     Some(Unusable { file: file.clone(), reason: format!("cannot be loaded: a child process {how}{}", ended.during()) })
 }
 
-/// Parses the child's report about a CUDA library.
 fn parse_unusable(report: &Value, parts: &Parts) -> Option<Unusable> {
     if report.get(FAILURE)? != CUDA || report.get(LACK_OF_MEMORY).is_some() {
         return None;
@@ -130,7 +128,7 @@ fn parse_unusable(report: &Value, parts: &Parts) -> Option<Unusable> {
     Some(Unusable { file: file.clone(), reason: report.get("message")?.as_str()?.to_owned() })
 }
 
-/// Returns the finding for a child that crashed or hung, depending on the child's last step.
+/// Reports a child that crashed or hung, depending on its last step.
 fn crash(ended: &Ended, how: &str, report: &InstallationReport) -> Finding {
     let (during, notes) = (ended.during(), last_lines(&ended.stderr));
     if ended.step.is_none() && ended.end.has_exited() {
@@ -179,7 +177,6 @@ fn not_by_cudnn() -> Remedy {
     Remedy::new(text).action(Action::Inspect(Command::new("env", words)))
 }
 
-/// Returns the last lines of a child's stderr as notes.
 fn last_lines(stderr: &str) -> Vec<String> {
     let lines: Vec<&str> = stderr.lines().filter(|line| !line.trim().is_empty()).collect();
     let last = lines.get(lines.len().saturating_sub(MAX_STDERR_LINES)..).unwrap_or_default();
@@ -188,7 +185,6 @@ fn last_lines(stderr: &str) -> Vec<String> {
     last.iter().map(|line| format!("its stderr: {}", end(line))).collect()
 }
 
-/// Parses a failure reported by the child.
 fn parse_failure(report: &Value, installation: &InstallationReport) -> Option<Finding> {
     let text = |key: &str| report.get(key).and_then(Value::as_str);
     if let Some(reason) = text(LACK_OF_MEMORY) {

@@ -1,4 +1,4 @@
-//! Checks whether the Python version of the active virtual environment still matches the installed packages.
+//! Checks whether the Python of the active virtual environment matches the installed packages.
 
 use cudnn_probe::facts::PathFacts;
 use std::path::PathBuf;

@@ -1,5 +1,4 @@
-//! Describes the NVIDIA driver and the GPUs. The driver's library is looked up by the rules of ld.so, but never opened
-//! here.
+//! Describes the NVIDIA driver and the GPUs, without opening the driver's library.
 
 use cudnn_cli::escape::Printable;
 use cudnn_cli::platform::CAN_LOAD;
@@ -20,13 +19,12 @@ use crate::platform::system_library;
 use crate::remedy::Remedy;
 use crate::system;
 
-/// The file name of NVML.
 const NVML_LIBRARY: &str = system::NVML;
 
-/// A lower bound: CUDA libraries have never run with a driver older than this.
+/// CUDA libraries have never run with a driver older than this.
 const OLDEST_DRIVER: &str = "100.0";
 
-/// Directories where drivers, containers and WSL install the driver's library, even though ld.so may not search them.
+/// Directories where drivers, containers and WSL install the driver's library, although ld.so may not search them.
 const DRIVER_DIRS: [&str; 8] = [
     "/usr/lib/wsl/lib",
     "/usr/local/nvidia/lib64",
@@ -34,7 +32,7 @@ const DRIVER_DIRS: [&str; 8] = [
     "/run/opengl-driver/lib",
     "/usr/local/cuda/compat",
     "/usr/lib64-nvidia",
-    // Jetson, for L4T before 36, then from 36 on.
+    // Jetson: L4T before 36, then from 36 on.
     "/usr/lib/aarch64-linux-gnu/tegra",
     "/usr/lib/aarch64-linux-gnu/nvidia",
 ];
@@ -42,7 +40,7 @@ const DRIVER_DIRS: [&str; 8] = [
 /// The driver and the GPUs.
 #[derive(Debug)]
 pub struct Machine {
-    /// The driver's version. `None` if NVML is silent or returns no version number.
+    /// The driver's version, if NVML returns a version number.
     pub driver: Option<String>,
     /// The text that NVML returns instead of a version number.
     pub driver_text: Option<String>,
@@ -52,8 +50,7 @@ pub struct Machine {
     pub jetson: Option<Jetson>,
     library: DriverLibrary,
     /// The CUDA release (major, minor) of the driver's library, known once a child process has started the driver.
-    cuda: Option<(u32, u32)>,
-    /// Why querying NVML failed.
+    pub(super) cuda: Option<(u32, u32)>,
     nvml_error: Option<QueryError>,
 }
 
@@ -71,7 +68,6 @@ struct DriverFiles {
 }
 
 impl DriverFiles {
-    /// Looks for these files below a root directory.
     fn read(root: &Path, is_jetson: bool) -> DriverFiles {
         const MAX_GPUS: u32 = 32;
         let exists = |path: &str| root.join(path.trim_start_matches('/')).target_exists();
@@ -99,7 +95,7 @@ pub struct Gpu {
     pub(crate) compute_capability: u32,
 }
 
-/// Why querying NVML failed.
+/// Why NVML did not answer.
 #[derive(Debug)]
 pub enum QueryError {
     /// The child process failed.
@@ -119,8 +115,8 @@ enum DriverLibrary {
 }
 
 impl Machine {
-    /// Looks up the driver's library, and queries NVML unless it is certainly missing. The answer of `query_nvml` is an
-    /// object with the keys `driver` and `gpus`.
+    /// Finds the driver's library, and calls `query_nvml` unless NVML is certainly missing. The answer is an object
+    /// with the keys `driver` and `gpus`.
     pub fn detect(host: &Host, query_nvml: impl FnOnce() -> Result<Value, QueryError>) -> Machine {
         let jetson = Jetson::detect(host);
         let library = driver_library(host, jetson.is_some());
@@ -158,14 +154,8 @@ impl Machine {
         })
     }
 
-    /// Returns whether ld.so finds a loadable driver library.
     pub(crate) fn has_driver_library(&self) -> bool {
         matches!(self.library, DriverLibrary::Found(_))
-    }
-
-    /// Records the CUDA release that the started driver reported.
-    pub(crate) fn set_cuda(&mut self, cuda: Option<(u32, u32)>) {
-        self.cuda = cuda;
     }
 
     /// Returns the driver's library if it is newer than the kernel driver, as with CUDA's forward compatibility.
@@ -179,8 +169,8 @@ impl Machine {
     }
 
     /// Returns the component that is too old for programs built for this CUDA major, and the minimum driver version.
-    /// Prefers the release reported by the driver's library, then the version in the file name, then the version of the
-    /// kernel driver.
+    /// Prefers the release that the driver reports, then the version in the library's file name, then the kernel
+    /// driver's.
     pub(crate) fn too_old_for(&self, cuda_major: u32) -> Option<(String, &'static str)> {
         let minimum = min_driver(cuda_major)?;
         let old = self.driver.as_ref().filter(|driver| is_older(driver, minimum));
@@ -239,7 +229,6 @@ impl Machine {
     }
 }
 
-/// Returns instructions for making the driver's library available on a machine with these files.
 fn driver_help(files: &DriverFiles) -> Remedy {
     let DriverFiles { is_wsl, has_kernel_driver, has_gpu, is_container, is_jetson, dir } = *files;
     if let Some(dir) = dir {
@@ -273,18 +262,16 @@ impl Gpu {
         Some(Gpu { name: value.get("name")?.as_str()?.to_owned(), compute_capability })
     }
 
-    /// Returns the GPU of a Jetson, identified by the chip that its files name.
     fn from_jetson(jetson: &Jetson) -> Option<Gpu> {
         let compute_capability = jetson.compute_capability()?;
         Some(Gpu { name: format!("the GPU of {}", jetson.name()), compute_capability })
     }
 
-    /// Returns whether this is the integrated GPU of a Jetson.
     pub(crate) fn is_tegra(&self) -> bool {
         TegraChip::with_compute_capability(self.compute_capability).is_some()
     }
 
-    /// The compute capability as text: `9.0`.
+    /// Returns the compute capability as text: `9.0`.
     pub fn capability(&self) -> String {
         capability(self.compute_capability)
     }
@@ -295,7 +282,7 @@ pub fn capability(tenths: u32) -> String {
     format!("{}.{}", tenths / 10, tenths % 10)
 }
 
-/// Returns whether NVML is certainly missing, so that starting a child process would be pointless.
+/// Returns whether NVML is certainly missing, so that a child process cannot query it.
 fn is_nvml_missing(host: &Host) -> bool {
     if Os::HOST == Os::Windows {
         return !system_library(NVML_LIBRARY).leads_to_file();
@@ -321,21 +308,18 @@ fn driver_library(host: &Host, is_jetson: bool) -> DriverLibrary {
     }
 }
 
-/// Returns the driver version in the name of the library: `libcuda.so.580.65.06`. WSL's `libcuda.so.1.1` contains no
-/// version.
+/// Returns the driver version in names such as `libcuda.so.580.65.06`. WSL's `libcuda.so.1.1` contains no version.
 fn file_version(file: &Path) -> Option<String> {
     let version = driver::version(file.file_name()?.to_str()?.strip_prefix("libcuda.so.")?)?;
     (!is_older(version, OLDEST_DRIVER)).then(|| version.to_owned())
 }
 
-/// Returns the minimum driver version for programs built for this CUDA major.
 fn min_driver(cuda_major: u32) -> Option<&'static str> {
     let table = if Os::HOST == Os::Windows { release_facts::MIN_WINDOWS_DRIVER } else { release_facts::MIN_DRIVER };
     let (_, minimum) = table.iter().find(|(major, _)| *major == cuda_major)?;
     Some(minimum)
 }
 
-/// Returns whether one dotted version is older than another.
 fn is_older(version: &str, than: &str) -> bool {
     let numbers = |text: &str| text.split('.').map(|part| part.parse::<u32>().unwrap_or(0)).collect::<Vec<_>>();
     numbers(version) < numbers(than)

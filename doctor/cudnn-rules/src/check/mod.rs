@@ -1,7 +1,6 @@
 //! Diagnoses whether a machine can run programs that use cuDNN.
 //!
-//! [`observations::Observations`] contains what files and child processes show. The checks in [`FINDINGS`] derive findings
-//! from them. This module prints no output.
+//! The checks in [`FINDINGS`] derive findings from [`observations::Observations`]: what files and child processes show.
 
 mod absent_library;
 pub mod advice;

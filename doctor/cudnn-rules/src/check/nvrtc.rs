@@ -1,13 +1,13 @@
-//! Checks the builtins library that NVRTC opens (C032). The file name contains the minor release of CUDA.
+//! Checks NVRTC and the builtins library that it opens (C031, C032). The name of the builtins contains the minor
+//! release of CUDA.
 
 use cudnn_cli::escape::Printable;
-use cudnn_probe::facts;
 use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::nvrtc::{BUILTINS, builtins_name};
 use cudnn_frameworks::real_path;
-use cudnn_probe::ProbeError;
 use cudnn_probe::ld_so::{Resolution, Simulation, needed};
+use cudnn_probe::{ProbeError, facts};
 
 use super::finding::{Finding, NO_BUILTINS, NO_NVRTC};
 use crate::platform::is_too_many_open_files;
@@ -22,8 +22,7 @@ pub(super) fn other_major(name: &str, nvrtc: &Path, cuda_major: u32) -> Option<F
     is_other.then(|| Finding::new(NO_NVRTC, message).note(format!("this cuDNN is built for CUDA {cuda_major}")))
 }
 
-/// C032: the builtins that NVRTC opens are missing or damaged. `name` is the name by which the simulated process opens
-/// this NVRTC.
+/// C032: the builtins are missing or damaged. The simulated process opens this NVRTC as `name`.
 pub(super) fn builtins(name: &str, nvrtc: &Path, cuda_major: u32, mut simulation: Simulation) -> Option<Finding> {
     let wanted = builtins_name(nvrtc);
     // ld.so may find the builtins in a different directory.
@@ -50,13 +49,11 @@ pub(super) fn builtins(name: &str, nvrtc: &Path, cuda_major: u32, mut simulation
     Some(Finding::new(NO_BUILTINS, message).note("NVRTC opens it to compile a kernel"))
 }
 
-/// Returns whether usable builtins exist in the directory of NVRTC.
 pub(super) fn has_builtins(nvrtc: &Path, cuda_major: u32) -> bool {
     builtins_next_to(nvrtc, builtins_name(nvrtc).as_deref(), cuda_major).is_some_and(|(_, usable)| usable.is_ok())
 }
 
-/// Returns the builtins in NVRTC's directory with this name, or for this CUDA major if the name is unknown, and whether
-/// they are usable. Prefers a usable file.
+/// Finds the builtins in NVRTC's directory by name, or by CUDA major if the name is unknown. Prefers a usable file.
 fn builtins_next_to(nvrtc: &Path, wanted: Option<&str>, cuda_major: u32) -> Option<(PathBuf, Result<(), ProbeError>)> {
     let nvrtc = real_path(nvrtc);
     let start = format!("{BUILTINS}{cuda_major}");

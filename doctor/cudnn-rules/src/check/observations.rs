@@ -23,13 +23,12 @@ pub struct Observations<'a> {
     pub(super) context: &'a Context,
     /// The driver and the GPUs.
     pub machine: Machine,
-    /// The known issues of releases.
     pub(super) release_facts: ReleaseFacts,
     pub(super) search_path: SearchPath,
     pub(super) variables: Variables,
     /// The requested program. `how` is set only if the program finds a usable cuDNN.
     pub program: Examined,
-    /// The installation that the program uses. Without a program, the one that the loader would use.
+    /// The installation that the program uses, or that the loader would use if no program was requested.
     pub used: Option<Used>,
     /// The result of the search, or empty if a requested program finds a cuDNN.
     pub(super) selected: Selected,
@@ -37,16 +36,16 @@ pub struct Observations<'a> {
     pub(super) frameworks: Option<FrameworkFacts>,
     /// The result of loading the installation in a child process, see [`Observations::add_load_test`].
     pub load: LoadTest,
-    /// The runs of the requested frameworks, which a child process makes.
+    /// The runs of the requested frameworks in child processes.
     pub runs: Vec<Run>,
 }
 
 impl<'a> Observations<'a> {
-    /// Reads the facts about this machine. What only child processes can show is added afterwards.
+    /// Reads the facts about this machine. Results of child processes are added afterwards.
     pub fn read(context: &'a Context, requested: &'a Requested, machine: Machine) -> Observations<'a> {
         let mut program =
             requested.program.as_deref().map(|program| Examined::read(program, context)).unwrap_or_default();
-        // If the program finds a cuDNN, check that one and ignore other installations.
+        // If the program finds a cuDNN, check only that one.
         let found = program.dir.as_deref().and_then(|dir| installed_in(dir, context));
         program.how = program.how.filter(|_| found.is_some());
         let mut selected = if found.is_some() { Selected::default() } else { Selected::read(context) };
@@ -85,16 +84,14 @@ impl<'a> Observations<'a> {
 
     /// Adds the result of loading the installation.
     pub fn add_load_test(&mut self, load: LoadTest) {
-        self.machine.set_cuda(load.cuda);
+        self.machine.cuda = load.cuda;
         self.load = load;
     }
 
-    /// Returns the report on the installation in use.
     pub(super) fn report(&self) -> Option<&InstallationReport> {
         self.used.as_ref().map(|(_, report)| report)
     }
 
-    /// Runs a check on the selected installation, and adds its directory to the findings.
     pub(super) fn check_used<F: IntoIterator<Item = Finding>>(
         &self,
         check: impl FnOnce(&InstallationReport) -> F,
@@ -104,24 +101,21 @@ impl<'a> Observations<'a> {
         check(report).into_iter().map(name_dir).collect()
     }
 
-    /// Returns whether the installation in use is the one that a requested program finds.
     pub(super) fn is_of_program(&self) -> bool {
         self.program.how.is_some()
     }
 
-    /// Returns the requested program and the functions it calls, if the program finds the installation in use.
     pub(super) fn called(&self) -> Option<(&Path, &[Call])> {
         let program = self.requested.program.as_deref().filter(|_| self.is_of_program())?;
         Some((program, &self.program.called))
     }
 
-    /// Returns the frameworks that load the installation in use.
     pub(super) fn users(&self) -> Users {
         let (Some(frameworks), Some(report)) = (&self.frameworks, self.report()) else { return Users::default() };
         Users::of(&frameworks.survey, report)
     }
 
-    /// Downgrades findings about a missing cuDNN or driver to notes if no framework of the environment needs it.
+    /// Downgrades a missing cuDNN or driver to a note if no framework of the environment needs it.
     pub(super) fn qualified(&self, mut findings: Vec<Finding>) -> Vec<Finding> {
         let is_about_frameworks = self.used.is_none() && self.requested.is_about_machine();
         if let Some(frameworks) = self.frameworks.as_ref().filter(|_| is_about_frameworks)
@@ -133,7 +127,6 @@ impl<'a> Observations<'a> {
     }
 }
 
-/// Returns the frameworks of the environment that provides the active Python.
 fn active_frameworks(context: &Context, machine: &Machine) -> Option<FrameworkFacts> {
     // Kernels only matter if there is a GPU.
     let depth = Depth { kernels: !machine.gpus.is_empty(), unlisted: false, metadata: true };

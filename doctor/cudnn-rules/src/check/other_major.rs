@@ -1,5 +1,4 @@
-//! Checks a program that needs a different major of cuDNN (C018). For these, the doctor reads little more than the
-//! version.
+//! Checks a program that needs a different major of cuDNN (C018). The doctor knows little about other majors.
 
 use cudnn_cli::command::Command;
 use cudnn_cli::escape::Printable;
@@ -26,15 +25,14 @@ pub(super) fn finding(requested: &Requested, context: &Context) -> Option<Findin
     let wanted = requested.minimum.filter(|minimum| minimum.major != CUDNN_MAJOR)?;
     let major = wanted.major;
     let version = |installed: &Installed| installed.report.version;
-    let mut installed = context.inventory();
-    installed.retain(|installed| installed.report.major == major);
-    installed.sort_by_key(|one| (version(one).is_some_and(|version| version < wanted), !is_searched(one)));
+    let installed = context.inventory().into_iter().filter(|installed| installed.report.major == major);
+    let first = installed.min_by_key(|one| (version(one).is_some_and(|version| version < wanted), !is_searched(one)));
     let limit = format!(
         "majors are not interchangeable, and this tool only examines cuDNN {CUDNN_MAJOR}: it does not check whether a cuDNN \
          {major} fits the machine or is complete"
     );
     let error = |message: String| Finding::new(REQUIREMENT, message).note(&limit);
-    let Some(first) = installed.first() else {
+    let Some(first) = &first else {
         let message = format!("the program needs cuDNN {major} ({wanted} or newer), and none was found");
         return Some(error(message).remedy(install(wanted, requested.cuda_major, None)));
     };
@@ -68,7 +66,6 @@ pub(super) fn finding(requested: &Requested, context: &Context) -> Option<Findin
     Some(finding.note(limit).notes(installed_as).remedy(remedy))
 }
 
-/// Returns whether the system's loader finds this installation.
 fn is_searched(installed: &Installed) -> bool {
     installed.found_via.iter().any(|candidate| {
         matches!(
@@ -94,8 +91,7 @@ fn install(wanted: Version, cuda_major: Option<u32>, installed: Option<&Installe
     )
 }
 
-/// Explains why ld.so cannot load the libraries in this directory: files that are not libraries, missing libraries, and
-/// missing dependencies.
+/// Explains why ld.so would fail to load the libraries in this directory.
 fn problems(dir: &Path, major: u32, context: &Context) -> Vec<String> {
     if Os::HOST != Os::Linux {
         return Vec::new();

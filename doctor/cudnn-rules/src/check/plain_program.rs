@@ -1,14 +1,13 @@
-//! Finds the libraries that a program without a search path of its own opens by name.
+//! Finds the libraries that a program without a run path opens by name.
 
-use cudnn_probe::facts;
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::ld_so::{self, KnownFiles, Simulation};
-use cudnn_probe::{Host, Os, dll_search};
+use cudnn_probe::{Host, Os, dll_search, facts};
 
 use crate::context::Context;
 
-/// A file that the system's loader finds for a name, even if it cannot load the file.
+/// A file that the system's loader finds for a name, possibly an unusable one.
 pub(super) struct FoundLibrary {
     pub(super) path: PathBuf,
     pub(super) rule: String,
@@ -22,7 +21,6 @@ pub(super) fn find(name: &str, context: &Context) -> Option<FoundLibrary> {
     }
 }
 
-/// Returns the file that Windows finds.
 pub(super) fn find_dll(name: &str, facts: &dll_search::ProcessFacts) -> Option<FoundLibrary> {
     use dll_search::Resolution;
     let mut simulation = dll_search::Simulation::new(facts.clone());
@@ -35,7 +33,6 @@ pub(super) fn find_dll(name: &str, facts: &dll_search::ProcessFacts) -> Option<F
     }
 }
 
-/// Returns the file that ld.so finds for the simulated program or library.
 pub(super) fn find_in(simulation: &mut Simulation, name: &str) -> Option<FoundLibrary> {
     match open(simulation, name).first()?.resolution {
         ld_so::Resolution::Found { ref path, ref rule } | ld_so::Resolution::Unusable { ref path, ref rule, .. } => {
@@ -59,7 +56,6 @@ pub(super) fn plain_program(host: &Host, files: &KnownFiles) -> Option<Simulatio
     programs.find_map(|program| Simulation::with_files(&program, host, files).ok())
 }
 
-/// Returns whether both paths lead to the same directory.
 pub(super) fn is_same(a: &Path, b: &Path) -> bool {
     match (cudnn_probe::canonicalize(a), cudnn_probe::canonicalize(b)) {
         (Ok(a), Ok(b)) => a == b,

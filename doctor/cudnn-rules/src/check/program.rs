@@ -28,14 +28,12 @@ use crate::system::{self, major_of_cudnn};
 /// A cuDNN function and the file that calls it.
 pub(super) type Call = (Function, PathBuf);
 
-/// The maximum number of calls listed in a finding.
 pub(super) const MAX_CALLS: usize = 8;
 
 /// The result of examining a program.
 #[derive(Default)]
 pub struct Examined {
     path: PathBuf,
-    /// The reason why the examination failed.
     error: Option<ProbeError>,
     dependencies: Vec<Dependency>,
     /// Whether the program links to cuDNN, or opens a cuDNN that ld.so finds.
@@ -46,18 +44,16 @@ pub struct Examined {
     evidence: Vec<String>,
     is_executable: bool,
     missing_interpreter: Option<PathBuf>,
-    /// The directory of the cuDNN that the program would load.
     pub(super) dir: Option<PathBuf>,
     /// How the program finds cuDNN, as a line for the report.
     pub how: Option<String>,
-    /// The names of the libraries loaded at startup, which cuDNN later finds by these names.
+    /// The libraries loaded at startup, which cuDNN later finds by these names.
     pub(super) loaded: Vec<String>,
     /// The cuDNN functions called by the program and by the libraries that ship with it.
     pub(super) called: Vec<Call>,
 }
 
 impl Examined {
-    /// Examines a program by the rules of this system.
     pub(super) fn read(path: &Path, context: &Context) -> Examined {
         let examined = if Os::HOST == Os::Windows { for_windows(path, context) } else { for_linux(path, context) };
         let mut examined = examined.unwrap_or_else(|error| Examined { error: Some(error), ..Examined::default() });
@@ -68,18 +64,18 @@ impl Examined {
         Examined { path: path.to_owned(), ..examined }
     }
 
-    /// Returns the shim that the program finds if it finds none of the libraries that the shim opens.
+    /// Returns the shim that the program finds, if the libraries that the shim opens are missing.
     pub(super) fn lone_shim(&self) -> Option<&Path> {
         let shim = self.dependencies.iter().find(|one| cudnn_file::library(&one.name) == Some(Library::Shim))?;
         shim.file.as_deref().filter(|file| self.dir.is_none() && shim.error.is_none() && !cudnn_file::is_drop_in(file))
     }
 
-    /// Returns whether the program is a script of a Python environment, which may be another one than this report is about.
+    /// Returns whether the program is a script of a Python environment, which may differ from the reported one.
     pub(super) fn is_python_script(&self) -> bool {
         self.error.is_some() && python::environment_of_script(&self.path).is_some()
     }
 
-    /// Returns the major of the cuDNN that the program is linked to, if it is a different one.
+    /// Returns the different major of cuDNN that the program is linked to.
     pub(super) fn other_major(&self) -> Option<u32> {
         let majors = || self.dependencies.iter().filter_map(|one| major_of_cudnn(&one.name));
         majors().next().filter(|_| majors().all(|major| major != CUDNN_MAJOR))
@@ -101,7 +97,6 @@ impl Examined {
         }
     }
 
-    /// Returns the findings about the program, or an empty list if no program was requested.
     pub(super) fn findings(&self) -> Vec<Finding> {
         let name = self.path.printable();
         if let Some(error) = &self.error {
@@ -136,13 +131,11 @@ impl Examined {
     }
 }
 
-/// Suggests checking the environment whose Python runs a script.
 fn check_python(root: &Path) -> Remedy {
     let text = format!("it is a script for the Python in {}: check that environment instead:", root.printable());
     Remedy::new(text).look(["check".into(), "--python".into(), root.as_os_str().to_owned()])
 }
 
-/// Explains why installing another cuDNN does not help this program.
 fn for_other_major(major: u32) -> String {
     format!("the program is built for cuDNN {major}, and majors are not interchangeable")
 }
@@ -150,7 +143,8 @@ fn for_other_major(major: u32) -> String {
 /// The levels of directories below a lone shim that are searched for the other libraries.
 const MAX_DEPTH: usize = 4;
 
-/// C010: a program's own shim lies apart from the libraries that it opens, as in a bundle whose files were sorted.
+/// C010: a program's own shim is in a different directory than the libraries that it opens, as in a bundle with sorted
+/// files.
 pub(super) fn separated(shim: &Path) -> Finding {
     let graph = Library::Graph.file_name();
     let message = format!("{} is NVIDIA's shim, but {graph}, which it opens, is not next to it", shim.printable());
@@ -167,7 +161,6 @@ pub(super) fn separated(shim: &Path) -> Finding {
     Finding::new(NO_CUDNN, message).note("the program would find this file first").remedy(help)
 }
 
-/// Returns the first directory below this one that contains a file with this name.
 fn dir_with(name: &str, dir: &Path, depth: usize) -> Option<PathBuf> {
     if dir.join(name).leads_to_file() {
         return Some(dir.to_owned());
@@ -218,7 +211,7 @@ fn for_linux(program: &Path, context: &Context) -> Result<Examined, ProbeError> 
     })
 }
 
-/// Examines a program by the rules of Windows. DLLs that a program opens by name are only known at run time.
+/// DLLs that a program opens by name are only known at run time.
 fn for_windows(program: &Path, context: &Context) -> Result<Examined, ProbeError> {
     let dependencies = dependencies_of(program, &context.host)?;
     let loaded = dependencies.iter().filter(|one| one.file.is_some()).map(|one| one.name.clone()).collect();
@@ -226,7 +219,7 @@ fn for_windows(program: &Path, context: &Context) -> Result<Examined, ProbeError
     Ok(Examined { dependencies, has_cudnn, loaded, ..Examined::default() })
 }
 
-/// C018: the program links to CUDA libraries of one major and loads a cuDNN for another.
+/// C018: the program links to CUDA libraries of one major and loads a cuDNN for a different one.
 pub(super) fn other_cuda(loaded: &[String], report: &InstallationReport) -> Option<Finding> {
     let (of_cuda, major) = cuda_library(loaded.iter().map(String::as_str))?;
     let other = report.cuda_major.filter(|other| *other != major)?;
@@ -236,7 +229,6 @@ pub(super) fn other_cuda(loaded: &[String], report: &InstallationReport) -> Opti
     Some(Finding::new(REQUIREMENT, message).remedy(help))
 }
 
-/// Returns the first library of CUDA among these names, and its CUDA major.
 fn cuda_library<'a>(mut names: impl Iterator<Item = &'a str>) -> Option<(&'a str, u32)> {
     let of_cuda = names.find(|name| ["libcudart.so.", "libcublas.so."].iter().any(|of| name.starts_with(of)))?;
     Some((of_cuda, of_cuda.rsplit_once(".so.")?.1.split('.').next()?.parse().ok()?))

@@ -11,7 +11,7 @@ use super::finding::{
 };
 use crate::runnable::RunnableFramework;
 
-/// The checks to run in addition to those of the machine itself.
+/// The options of a check.
 #[derive(Clone)]
 pub struct Requested {
     /// The oldest cuDNN that the program can use.
@@ -34,7 +34,7 @@ pub struct Requested {
     pub only: Vec<&'static str>,
 }
 
-/// The findings that require, or may require, loading the libraries of cuDNN and CUDA.
+/// The findings that may require loading the libraries of cuDNN and CUDA.
 const SHOWN_BY_LOADING: [FindingKind; 12] = [
     NO_DRIVER,
     OLD_DRIVER,
@@ -51,26 +51,24 @@ const SHOWN_BY_LOADING: [FindingKind; 12] = [
 ];
 
 impl Requested {
-    /// Returns whether the check is about the machine in general, because no option says that a program uses cuDNN.
+    /// Returns whether the check is about the machine in general, rather than a program that uses cuDNN.
     pub(super) fn is_about_machine(&self) -> bool {
         let Requested { minimum, cuda_major, functions, convolution, verify, program, .. } = self;
         let has_requirement = minimum.is_some() || cuda_major.is_some() || !functions.is_empty();
         !has_requirement && !convolution && !verify && program.is_none()
     }
 
-    /// Returns whether cuDNN has to be loaded for the requested findings.
     pub(super) fn is_load_needed(&self) -> bool {
         let is_selected = SHOWN_BY_LOADING.iter().any(|kind| self.only.contains(&kind.code));
         self.load && (self.only.is_empty() || is_selected || self.convolution)
     }
 
-    /// Returns whether findings of this kind were requested.
     pub(super) fn includes(&self, kind: &FindingKind) -> bool {
         self.only.is_empty() || kind.code == NOT_TESTED.code || self.only.contains(&kind.code)
     }
 
-    /// Returns whether this finding is reported. Failures of the doctor itself are always reported, because a check
-    /// that could not run would otherwise look like a success.
+    /// Returns whether this finding is reported. Failures of the doctor itself always are, because a check that could
+    /// not run would otherwise look like a success.
     pub fn is_reported(&self, finding: &Finding) -> bool {
         let is_own = finding.is_of_doctor() && (self.is_load_needed() || !self.frameworks.is_empty());
         self.only.is_empty() || is_own || self.only.contains(&finding.kind.code)

@@ -26,7 +26,7 @@ pub(super) fn findings(
     report: &InstallationReport,
     gpus: &[Gpu],
 ) -> Vec<Finding> {
-    // Check the requirements separately, so that the first unmet one does not hide the other.
+    // A failed check of one requirement would hide the other.
     let each = [requirements(minimum(requested), None), requirements(None, requested.cuda_major)];
     let errors: Vec<ProbeError> = each.iter().filter_map(|requirements| requirements.check(used).err()).collect();
     let lacking = requested.functions.iter().filter_map(|function| lacks(*function, report));
@@ -46,7 +46,6 @@ pub(super) fn findings(
     findings
 }
 
-/// Returns the minimum cuDNN 9 release that the program can use.
 fn minimum(requested: &Requested) -> Option<Version> {
     requested.minimum.filter(|minimum| minimum.major == CUDNN_MAJOR)
 }
@@ -58,7 +57,6 @@ fn requirements(minimum: Option<Version>, cuda_major: Option<u32>) -> Requiremen
     requirements
 }
 
-/// Suggests another installation that meets all requirements, or the commands that install one.
 fn fix(
     requested: &Requested,
     functions: &[Function],
@@ -85,12 +83,11 @@ fn fix(
     (None, remedies::upgrade_to_requirement(report, &wanted, gpus, context).unwrap_or_else(Remedy::new))
 }
 
-/// C018: the installation has the wrong release or CUDA.
+/// C018: the installation is of the wrong release, or for the wrong CUDA.
 fn unmet(errors: &[ProbeError], report: &InstallationReport) -> Option<Finding> {
     let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
     let message = format!("the installation in {} {}", report.dir.printable(), errors.join(", and "));
-    // If several packages own the files, the last one installed has overwritten the others, and it is unknown which one
-    // that was.
+    // List all owners, because it is unknown which package was installed last.
     let packages = report.package.iter().chain(&report.other_packages);
     let notes = packages.map(|package| format!("installed as {package}, in {}", package.root.printable()));
     (!errors.is_empty()).then(|| Finding::new(REQUIREMENT, message).notes(notes))
@@ -110,8 +107,7 @@ fn lacks(function: Function, report: &InstallationReport) -> Option<Finding> {
     Some(Finding::new(LACKS_FUNCTION, message).note(note))
 }
 
-/// C019: the program calls functions of libraries that are missing from this cuDNN. Functions added in a later release
-/// are already reported (C083).
+/// C019: the program calls functions of libraries that this cuDNN lacks. C083 reports functions of later releases.
 fn lacks_called(program: &Path, called: &[Call], report: &InstallationReport) -> Option<Finding> {
     let version = report.version?;
     let is_lacking =
@@ -121,10 +117,9 @@ fn lacks_called(program: &Path, called: &[Call], report: &InstallationReport) ->
     let (name, variant, count) = (program.printable(), report.variant, lacking.len());
     let functions = if count == 1 { first.to_string() } else { format!("{count} functions") };
     let message = format!("{name} calls {functions} of libraries that this cuDNN ({variant}) does not include");
-    let list = lacking
-        .iter()
-        .take(MAX_CALLS)
-        .map(|(function, file)| format!("{function}: in {}, called by {}", function.library(), file.printable()));
+    let list = lacking.iter().take(MAX_CALLS);
+    let list =
+        list.map(|(function, file)| format!("{function}: in {}, called by {}", function.library(), file.printable()));
     let dir = format!("the program finds the cuDNN in {}", report.dir.printable());
     Some(Finding::new(LACKS_FUNCTION, message).notes(list).note(dir))
 }

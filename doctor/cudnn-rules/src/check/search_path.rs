@@ -12,7 +12,6 @@ use super::finding::{Finding, RELATIVE_PATH};
 use crate::shell::split_search_path;
 use crate::system::{LOADER, choose};
 
-/// The search path variable.
 pub(super) struct SearchPath {
     value: Option<OsString>,
     /// A directory with a separator in the name, which ld.so splits into two directories.
@@ -27,7 +26,7 @@ impl SearchPath {
         SearchPath { value, split_dir }
     }
 
-    /// C027: relative directories. The system's loader resolves them from the working directory of the program, while this project's
+    /// C027: relative directories. The system resolves them from the program's working directory, while this project's
     /// search ignores them.
     pub(super) fn finding(&self) -> Option<Finding> {
         let Some(dir) = &self.split_dir else { return relative_dirs(self.value.as_deref()?) };

@@ -2,6 +2,7 @@
 
 use cudnn_cli::escape::Printable;
 use cudnn_probe::facts::PathFacts;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::installation::{
@@ -25,20 +26,16 @@ use crate::remedy::Remedy;
 /// A usable installation and the report on it.
 pub(super) type Used = (Installation, InstallationReport);
 
-/// The result of the search.
 #[derive(Default)]
 pub(super) struct Selected {
-    /// The installation that the loader would use.
     pub(super) used: Option<Used>,
-    /// The remaining installations.
     others: Vec<Installed>,
     rejected: Vec<RejectedCandidate>,
-    /// Packages whose files are deleted, grouped by installer.
+    /// Packages with deleted files, grouped by installer.
     deleted: Vec<Vec<Package>>,
 }
 
 impl Selected {
-    /// Searches in the same way as the loader.
     pub(super) fn read(context: &Context) -> Selected {
         let selection = context.select(&Requirements::default());
         let mut others = Vec::new();
@@ -50,7 +47,6 @@ impl Selected {
         Selected { used, others, rejected: selection.rejected, deleted: deleted(context) }
     }
 
-    /// Returns the findings about directories with an unusable cuDNN.
     pub(super) fn rejections(&self, context: &Context) -> Vec<Finding> {
         let deleted = self.deleted.iter().filter_map(|packages| deleted_finding(packages));
         rejected(context, &self.rejected).into_iter().chain(deleted).collect()
@@ -61,7 +57,7 @@ impl Selected {
         context.search.explicit_candidate().is_some() || !self.rejections(context).is_empty()
     }
 
-    /// Returns the finding for a machine without a usable cuDNN. If an installation was rejected, the help repairs it.
+    /// C010: no cuDNN is usable. If an installation was rejected, the help repairs it.
     pub(super) fn no_cudnn_finding(&self, context: &Context, machine: &Machine, cuda_major: Option<u32>) -> Finding {
         let Selected { rejected, .. } = self;
         let rejections = self.rejections(context);
@@ -77,12 +73,9 @@ impl Selected {
         let upgrade = older()
             .find_map(|one| remedies::replace_older(&InstallationReport::read(&one.candidate.dir, &context.host)?));
         let older = older().map(|one| format!("{} {}", one.candidate.dir.printable(), one.error));
-        let mut searched: Vec<String> = Vec::new();
-        for dir in rejected.iter().map(|one| one.candidate.dir.printable()) {
-            if !searched.contains(&dir) {
-                searched.push(dir);
-            }
-        }
+        let mut searched: Vec<String> = rejected.iter().map(|one| one.candidate.dir.printable()).collect();
+        let mut seen = HashSet::new();
+        searched.retain(|dir| seen.insert(dir.clone()));
         let repair = rejections.first().and_then(|rejection| rejection.remedy.clone());
         finding
             .notes(rejections.iter().map(|rejection| format!("rejected: {}", rejection.message)))
@@ -100,18 +93,15 @@ impl Selected {
             )
     }
 
-    /// Returns the finding for a machine with several installations.
+    /// C016: there are several installations.
     pub(super) fn find_other_installations(&self, used: &InstallationReport) -> Option<Finding> {
-        let others: Vec<String> = self
-            .others
-            .iter()
-            .map(|other| {
-                let report = &other.report;
-                let version = report.version.map_or(report.major.to_string(), |version| version.to_string());
-                let origin = other.origin().map_or(String::new(), ToString::to_string);
-                format!("also found: {version} in {} ({origin})", report.dir.printable())
-            })
-            .collect();
+        let note = |other: &Installed| {
+            let report = &other.report;
+            let version = report.version.map_or(report.major.to_string(), |version| version.to_string());
+            let origin = other.origin().map_or(String::new(), ToString::to_string);
+            format!("also found: {version} in {} ({origin})", report.dir.printable())
+        };
+        let others: Vec<String> = self.others.iter().map(note).collect();
         if others.is_empty() {
             return None;
         }
@@ -123,14 +113,13 @@ impl Selected {
     }
 }
 
-/// Returns the installation in this directory.
 pub(super) fn installed_in(dir: &Path, context: &Context) -> Option<Used> {
     let installation = check_dir(&Candidate::new(dir, Origin::Explicit), &Requirements::default()).ok()?;
     let report = InstallationReport::read(&installation.dir, &context.host)?;
     Some((installation, report))
 }
 
-/// Returns one finding per directory with an unusable cuDNN 9. A directory found under two names counts once.
+/// Returns one finding per directory with an unusable cuDNN 9, even if the directory was found under two names.
 fn rejected(context: &Context, rejected: &[RejectedCandidate]) -> Vec<Finding> {
     let mut seen: Vec<(PathBuf, Finding)> = Vec::new();
     for one in rejected {
@@ -159,7 +148,7 @@ fn rejected(context: &Context, rejected: &[RejectedCandidate]) -> Vec<Finding> {
         };
         let permit = denied.as_deref().and_then(|dir| remedies::permit(dir, &candidate.origin));
         let Some(help) = links.or(permit).or_else(|| remedies::repair(error, report.as_ref())) else { continue };
-        // `identify_any` can also distinguish a 32-bit library from one for a different processor.
+        // `identify_any` can also distinguish a 32-bit library from a library for a different processor.
         let is_about_architecture = matches!(error, ProbeError::WrongArchitecture { .. });
         let exact = identify_any(&one.path(), Library::Graph).err().filter(|_| is_about_architecture);
         // If the file is visible, the file itself is unreadable, and not the directory.
@@ -171,8 +160,7 @@ fn rejected(context: &Context, rejected: &[RejectedCandidate]) -> Vec<Finding> {
     seen.into_iter().map(|(_, finding)| finding).collect()
 }
 
-/// Returns the cuDNN packages, in every environment and in the system, that are installed according to their installer
-/// but have lost their files.
+/// Returns the cuDNN packages that have lost their files, although their installer has records of them.
 fn deleted(context: &Context) -> Vec<Vec<Package>> {
     let environments = context.search.environments();
     let mut roots: Vec<&Path> = environments.iter().filter_map(Origin::root).collect();
@@ -185,7 +173,7 @@ fn deleted(context: &Context) -> Vec<Vec<Package>> {
     of_roots.chain([deleted_system_packages(&context.host)]).collect()
 }
 
-/// Returns the finding about packages whose files are deleted. All packages share one installer.
+/// Reports packages of one installer that have lost their files.
 fn deleted_finding(packages: &[Package]) -> Option<Finding> {
     let first = packages.first()?;
     let names: Vec<String> = packages.iter().map(ToString::to_string).collect();
@@ -201,13 +189,11 @@ fn deleted_finding(packages: &[Package]) -> Option<Finding> {
     Some(finding.notes(notes).remedy(remedy))
 }
 
-/// Suggests checking the project's virtual environment first.
 fn check_environment(root: &Path) -> Remedy {
     let text = format!("the virtual environment {} is not active: check it first:", root.printable());
     Remedy::new(text).look(["check".into(), "--python".into(), root.as_os_str().to_owned()])
 }
 
-/// Returns the note for environments where all frameworks need a different major.
 fn no_cudnn_finding_for_other_major(major: u32, frameworks: &[String]) -> Finding {
     let kind = FindingKind { severity: Severity::Note, ..NO_CUDNN };
     let (names, ours) = (frameworks.join(", "), framework_requirement::CUDNN_MAJOR);
@@ -230,7 +216,7 @@ fn python_shim(context: &Context) -> Option<String> {
     })
 }
 
-/// Returns the help if the search cannot tell which Python a shim starts, and no environment is active.
+/// Returns the help for a shim that starts an unknown Python, without an active environment.
 fn environment_of_shim(context: &Context) -> Option<Remedy> {
     let PythonShim { tool, bin: None, .. } = context.python_shim.as_ref()? else { return None };
     if context.search.environments().iter().any(python::is_active) {
@@ -266,11 +252,10 @@ fn no_cudnn_finding_in(finding: Finding, dir: &Path, rejected: Option<&RejectedC
     }
 }
 
-/// Removes and returns the report on the installation in this directory.
 fn take_report(all: &mut Vec<Installed>, dir: &Path, context: &Context) -> Option<InstallationReport> {
     match all.iter().position(|installed| installed.report.dir == dir) {
         Some(index) => Some(all.remove(index).report),
-        // The directory is mounted twice and listed under its other name.
+        // The directory is mounted twice and listed under the other name.
         None => InstallationReport::read(dir, &context.host),
     }
 }

@@ -1,4 +1,4 @@
-//! Compares the versions of symbols that cuDNN's libraries require with those of the system's libraries (C051).
+//! Compares the symbol versions that cuDNN requires with the system's libraries (C051).
 
 use std::path::Path;
 
@@ -12,17 +12,15 @@ use super::finding::{Finding, NOT_LOADED};
 use crate::context::Context;
 use crate::remedy::Remedy;
 
-/// A library with missing symbol versions.
 struct Older {
-    /// The library of cuDNN that needs the versions.
     needed_by: String,
     file: String,
     versions: Vec<String>,
     remedy: Remedy,
 }
 
-/// C051: ld.so would refuse to load cuDNN, because it finds an older library, such as libstdc++, than cuDNN was built with.
-/// The load test reports the same from ld.so's message.
+/// C051: ld.so finds an older library, such as libstdc++, than cuDNN was built with. The load test reports the same
+/// from ld.so's message.
 pub(super) fn finding(report: &InstallationReport, context: &Context) -> Option<Finding> {
     let usable = report.libraries.iter().filter(|part| part.identity.is_ok() && Os::HOST == Os::Linux);
     let mut found = usable.filter_map(|part| {

@@ -1,4 +1,4 @@
-//! Provides the kinds of findings, one for each code. `data/findings.json` describes them.
+//! Lists the kinds of findings by code. `data/findings.json` describes them.
 
 use std::sync::LazyLock;
 
@@ -29,13 +29,12 @@ impl Severity {
 /// A kind of finding, which docs/data/findings.json lists.
 #[derive(Clone, Copy, Debug)]
 pub struct FindingKind {
-    /// Codes are never reused.
+    /// The code, which is never reused.
     pub code: &'static str,
     /// The severity, unless a check reports a milder case.
     pub severity: Severity,
 }
 
-/// The titles and causes of the kinds of findings, by code.
 static DESCRIPTIONS: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(include_str!("../../data/findings.json")).unwrap_or_default());
 

@@ -1,6 +1,4 @@
-//! Checks for environment variables that have no effect (C060).
-//!
-//! The loader ignores such variables, because a typo must not break a program.
+//! Checks for environment variables that have no effect (C060), such as typos that the loader ignores.
 
 use cudnn_cli::escape::Printable;
 use cudnn_probe::facts::{self, PathFacts};
@@ -10,17 +8,15 @@ use super::finding::{Finding, NO_EFFECT};
 use crate::lost_environment::{self, LostEnvironment};
 use crate::remedy::{Action, Remedy};
 
-/// The valid words in [`PRELOAD`].
 const PRELOAD_WORDS: [&str; 4] = ["files", "libraries", "contexts", "engines"];
 const PRELOAD: &str = "CUDNN_LOADER_PRELOAD";
 const PAGES: &str = cudnn_loader::preload::pages::FILE_VARIABLE;
 const VERBOSE_ERRORS: &str = "CUDNN_LOADER_VERBOSE_ERRORS";
 const LOG_LEVEL: &str = "CUDNN_LOGLEVEL_DBG";
 const LOG_DESTINATION: &str = "CUDNN_LOGDEST_DBG";
-/// The special values of [`LOG_DESTINATION`] that are not file names.
+/// The values of [`LOG_DESTINATION`] other than file names.
 const NO_FILES: [&str; 3] = ["stdout", "stderr", "NULL"];
 
-/// The variables that the loader and cuDNN's log read.
 const KNOWN: [&str; 9] = [
     cudnn_probe::DIR_VARIABLE,
     PRELOAD,
@@ -33,29 +29,23 @@ const KNOWN: [&str; 9] = [
     "CUDNN_LOGINFO_DBG",
 ];
 
-/// The prefixes of all variables of cuDNN's log and of the loader.
 const PREFIXES: [&str; 2] = ["CUDNN_LOADER_", "CUDNN_LOG"];
 
 /// The variables of this process that belong to cuDNN or the loader, or that name an environment.
 pub(super) struct Variables {
-    /// The known variables that are set.
     known: Vec<(&'static str, String)>,
-    /// The names of all variables with these prefixes.
     names: Vec<String>,
     /// The environments that do not exist, for example deleted ones.
     lost_environments: Vec<LostEnvironment>,
-    /// The problem with the log destination.
     log_dir: Option<LogDir>,
 }
 
-/// Why cuDNN cannot write the log.
+/// The problem with the destination of the log.
 #[derive(Clone, Copy)]
 enum LogDir {
-    /// The destination is a directory.
     IsDestination,
-    /// The directory of the destination does not exist.
     Missing,
-    /// Something else has the name of the directory, or of one above it, such as a link that leads nowhere.
+    /// A file or a dangling link blocks the name of the directory or of a parent.
     Occupied,
 }
 
@@ -76,7 +66,6 @@ impl Variables {
         }
     }
 
-    /// Returns one finding per variable.
     pub(super) fn findings(&self) -> Vec<Finding> {
         let known = self.known.iter().filter_map(|(name, value)| ignored_value(name, value, self.log_dir));
         let unknown = self.names.iter().filter_map(|name| unknown_name(name));
@@ -86,7 +75,6 @@ impl Variables {
 }
 
 impl LogDir {
-    /// Returns the problem with a log file.
     fn of(destination: &str) -> Option<LogDir> {
         let path = Path::new(destination);
         if NO_FILES.iter().any(|name| name.eq_ignore_ascii_case(destination)) {
@@ -102,7 +90,7 @@ impl LogDir {
     }
 }
 
-/// The user has to decide, because without the variable, commands would change another Python.
+/// The user must choose the remedy, because without the variable, commands would change another Python.
 fn lost_environment(lost: &LostEnvironment) -> Finding {
     let LostEnvironment { variable, root, reason } = lost;
     let message = format!("{variable}={} has no effect: {reason}", root.printable());
@@ -110,7 +98,6 @@ fn lost_environment(lost: &LostEnvironment) -> Finding {
     Finding::new(NO_EFFECT, message).remedy(remedy.unset(variable).by_hand())
 }
 
-/// Reports a variable that neither cuDNN nor the loader reads.
 fn unknown_name(name: &str) -> Option<Finding> {
     let prefix = PREFIXES.iter().find(|prefix| name.starts_with(**prefix)).filter(|_| !KNOWN.contains(&name))?;
     let known: Vec<&str> = KNOWN.into_iter().filter(|known| known.starts_with(prefix)).collect();

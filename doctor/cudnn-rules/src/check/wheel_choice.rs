@@ -1,6 +1,5 @@
-//! Chooses the cuDNN wheel that suits an environment on this machine.
-//!
-//! Every command that installs cuDNN or a framework uses this choice, so that no command reverts another.
+//! Chooses the cuDNN wheel that suits an environment on this machine. Commands that install cuDNN or a framework use
+//! this choice, so that none reverts another.
 
 use cudnn_frameworks::releases::{self, Fact};
 use cudnn_frameworks::{Framework, allows};
@@ -10,33 +9,26 @@ use super::framework_requirement::{CUDNN_MAJOR, FrameworkRequirement};
 use super::limits::Limits;
 use super::machine::{Gpu, Machine};
 
-/// A cuDNN wheel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WheelChoice {
     pub(crate) cudnn_major: u32,
     pub(crate) cuda_major: u32,
     /// The requirement to pass to pip: `nvidia-cudnn-cu12==9.10.2.21`.
     pub(crate) requirement: String,
-    /// Whether a framework requires this wheel.
     pub(crate) is_demanded: bool,
 }
 
 impl WheelChoice {
-    /// `nvidia-cudnn-cu12`.
     pub(crate) fn wheel(&self) -> String {
         Component::Cudnn.wheel(self.cuda_major)
     }
 
-    /// Returns whether the requirement allows this version.
     pub(crate) fn allows(&self, version: &str) -> bool {
         allows(&self.requirement, version)
     }
 }
 
-/// Returns the wheel that suits all frameworks of an environment.
-///
-/// # Errors
-/// Explains why no wheel suits them, and how to fix it.
+/// Returns the wheel that suits all frameworks of an environment, or explains how to resolve their conflict.
 pub(crate) fn choose_wheel<'a>(
     frameworks: impl IntoIterator<Item = &'a Framework>,
     machine: &Machine,
@@ -48,16 +40,13 @@ pub(crate) fn choose_wheel<'a>(
     choose(&demands, &machine.gpus, default)
 }
 
-/// Returns the wheel for this CUDA, or the one that suits the machine.
-///
-/// # Errors
-/// Explains why no wheel suits the GPUs.
+/// Returns the wheel for this CUDA, or the one that suits the machine. Explains why if no wheel suits the GPUs.
 pub(crate) fn choose_wheel_for(cuda_major: Option<u32>, machine: &Machine) -> Result<WheelChoice, String> {
     cuda_major.map_or_else(|| choose_wheel([], machine), |cuda_major| choose(&[], &machine.gpus, cuda_major))
 }
 
 fn choose(demands: &[FrameworkRequirement], gpus: &[Gpu], default_cuda: u32) -> Result<WheelChoice, String> {
-    // Frameworks that require cuDNN take precedence over those that work without it.
+    // Frameworks that require cuDNN take precedence over frameworks that work without it.
     let Some(first) = demands.iter().min_by_key(|demand| demand.is_optional) else {
         let exact = Limits::of(gpus, []).choose(None, default_cuda)?.exact.map(|exact| format!("=={exact}"));
         let requirement = format!("{}{}", Component::Cudnn.wheel(default_cuda), exact.unwrap_or_default());
@@ -127,7 +116,7 @@ fn no_common_major(one: &FrameworkRequirement, other: &FrameworkRequirement) -> 
     )
 }
 
-/// Adds the upper bounds of another requirement, apart from the next major.
+/// Adds the upper bounds of the other requirement, apart from the next major.
 fn add_upper_bounds(requirement: &mut String, other: &str, next: u32) {
     let is_next_major = |bound: &str| [format!("<{next}"), format!("<{next}.0")].iter().any(|known| known == bound);
     let start = other.find(['<', '>', '=', '!', '~']).unwrap_or(other.len());
@@ -176,7 +165,6 @@ mod tests {
             (vec![bounded(), torch()], none, Err("no cuDNN suits both torch")),
             (vec![torch(), for_13()], none, Err("torch is built for CUDA 12 and ORT for CUDA 13")),
             (vec![for_13(), torch()], none, Err("ORT is built for CUDA 13 and torch for CUDA 12")),
-            // Frameworks for cuDNN 8 get cuDNN 8.
             (vec![old()], none, Ok("nvidia-cudnn-cu12==8.9.2.26")),
             (vec![old(), optional()], &old_gpu, Ok("nvidia-cudnn-cu12==8.9.2.26")),
             (vec![optional(), torch()], none, Ok("nvidia-cudnn-cu12==9.10.2.21")),

@@ -1,5 +1,3 @@
-#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test writes the files that the rules read")]
-
 use cudnn_probe::facts::Facts;
 
 use super::*;

@@ -1,4 +1,4 @@
-//! Describes a library that a program needs, independent of the system that resolves it.
+//! Describes a library that a program needs, on every system.
 
 use std::path::{Path, PathBuf};
 
@@ -6,18 +6,17 @@ use cudnn_probe::{Library, Version};
 
 use crate::cudnn_file;
 
-/// The libraries that NVIDIA's shim opens by name.
 pub(crate) const BY_SHIM: [Library; 5] = [Library::Graph, Library::Ops, Library::Cnn, Library::Adv, Library::Ext];
 
 /// A name that is looked up, and the file found for it.
 pub struct Dependency {
-    /// The library that opens it with dlopen; `None` for names that are linked.
+    /// The library that opens it with dlopen. `None` for names that are linked.
     pub dlopened_by: Option<Library>,
     /// The name of the library in the file that needs it.
     pub name: String,
     /// The file that the loader finds.
     pub file: Option<PathBuf>,
-    /// The rule by which the loader finds it.
+    /// The loader's rule that leads to the file.
     pub rule: String,
     /// The release of cuDNN that the file belongs to.
     pub version: Option<Version>,
@@ -32,7 +31,6 @@ impl Dependency {
         Dependency { dlopened_by: None, name, file, rule, version, error }
     }
 
-    /// Describes the program or library itself, if it belongs to cuDNN.
     pub(crate) fn itself(file: &Path, rule: String) -> Option<Dependency> {
         let name = file.file_name()?.to_str()?.to_owned();
         cudnn_file::library(&name)?;
@@ -40,7 +38,7 @@ impl Dependency {
     }
 }
 
-/// Returns the file with a canonical directory, so that `lib/../../nvidia` is resolved.
+/// Returns the file with a canonical directory, to resolve `lib/../../nvidia` for example.
 pub fn with_canonical_dir(file: &Path) -> PathBuf {
     let dir = file.parent().and_then(|dir| cudnn_probe::canonicalize(dir).ok());
     dir.zip(file.file_name()).map_or(file.to_owned(), |(dir, name)| dir.join(name))

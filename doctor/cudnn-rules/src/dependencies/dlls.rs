@@ -1,5 +1,4 @@
-//! Lists the files that Windows would load for a program, including DLLs that NVIDIA's shim opens by name. `ld_so.rs`
-//! does the same for Linux.
+//! Lists the DLLs that Windows would load for a program, including DLLs that NVIDIA's shim opens by name.
 
 use cudnn_cli::escape::Printable;
 use cudnn_probe::facts::{self, PathFacts};
@@ -15,9 +14,6 @@ use crate::cudnn_file;
 use crate::system::product;
 
 /// Lists every DLL of cuDNN and CUDA, and every unresolved name, once. Imports come before DLLs opened by name.
-///
-/// # Errors
-/// Fails if the file cannot be loaded into a program for this processor.
 pub(crate) fn dependencies(file: &Path, host: &Host) -> Result<Vec<Dependency>, ProbeError> {
     let file = facts::absolute(file).unwrap_or_else(|_| file.to_owned());
     let mut simulation = started(&file, ProcessFacts::from_host(host))?;
@@ -43,7 +39,7 @@ fn started(file: &Path, facts: ProcessFacts) -> Result<Simulation, ProbeError> {
     }
     let mut simulation = Simulation::new(facts.clone());
     simulation.open(file, Mode::AlteredSearchPath);
-    // If the file cannot be loaded at all, starting it as a program returns the reason as an error.
+    // Starting the file as a program returns the reason for the failure.
     if simulation.modules().is_empty() { Simulation::start(file, facts) } else { Ok(simulation) }
 }
 
@@ -55,7 +51,7 @@ fn open(simulation: &mut Simulation, opener: Library, opened: &[Library], depend
         return;
     }
     let version = cudnn_file::version(&file);
-    // Older releases do not include all libraries.
+    // Older releases lack some libraries.
     let is_opened = |library: &&Library| version.is_none_or(|version| has_library(version, **library));
     for library in opened.iter().filter(is_opened) {
         let before = simulation.lookups().len();
@@ -99,7 +95,6 @@ fn dependency(dlopened_by: Option<Library>, lookup: &Lookup) -> Option<Dependenc
     Some(Dependency { dlopened_by, ..Dependency::new(name, file, rule, error) })
 }
 
-/// Adds the reason for a loading failure to the dependency that it concerns.
 fn add_failure(failure: &Failure, dependencies: &mut [Dependency]) {
     let (path, text) = match failure {
         Failure::MissingSymbol { symbol, dll, needed_by } => {

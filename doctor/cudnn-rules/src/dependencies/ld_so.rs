@@ -14,7 +14,7 @@ use crate::cudnn_file;
 use crate::system::product;
 
 /// Lists every library of cuDNN and CUDA, and every unresolved name, once. Linked names come before names opened with
-/// dlopen. A library is listed twice if its file depends on which function the program calls first.
+/// dlopen. A library is listed twice if the program's first call determines which file ld.so finds.
 pub(crate) fn dependencies(mut simulation: Simulation) -> Vec<Dependency> {
     let file = simulation.objects().first().map(|object| &object.path);
     let mut dependencies = Vec::from_iter(file.and_then(|file| Dependency::itself(file, "by its path".into())));
@@ -41,8 +41,8 @@ fn add_new<'a>(all: &mut Vec<Dependency>, opener: Option<Library>, steps: impl I
 }
 
 /// Lists the files that are loaded instead if a program's first call is into a library linked to graph. ld.so then
-/// resolves graph for that library instead of for the shim, and an RPATH of the shim does not apply if the library has
-/// a RUNPATH.
+/// resolves graph for that library instead of for the shim, and ignores the shim's RPATH if the library contains a
+/// RUNPATH.
 fn other_orders(start: &Simulation, known: &[Dependency]) -> Vec<Dependency> {
     let Some(shim) = start.loaded(Library::Shim.file_name()) else { return Vec::new() };
     let version = known.iter().find(|dependency| dependency.name == Library::Graph.file_name());
@@ -81,7 +81,7 @@ fn dependency(dlopened_by: Option<Library>, step: &Lookup) -> Dependency {
     Dependency { dlopened_by, ..Dependency::new(step.name.clone(), file_of(step), rule, error) }
 }
 
-/// Returns the file that ld.so finds, even if ld.so cannot load it.
+/// Returns the file that ld.so finds, even if it is unusable.
 fn file_of(step: &Lookup) -> Option<PathBuf> {
     match &step.resolution {
         Resolution::Found { path, .. } | Resolution::Unusable { path, .. } => Some(with_canonical_dir(path)),
@@ -89,7 +89,7 @@ fn file_of(step: &Lookup) -> Option<PathBuf> {
     }
 }
 
-/// Describes the rule. Files in rules are shortened, because their full paths are already listed.
+/// Describes the rule with short names, because the full paths are already listed.
 fn rule_text(rule: &Rule) -> String {
     match rule {
         Rule::Rpath(file) => format!("RPATH of {}", name_of(file)),
@@ -102,12 +102,13 @@ fn name_of(file: &Path) -> String {
     Path::new(file.file_name().unwrap_or_default()).printable()
 }
 
-/// Simulates the files that NVIDIA's shim opens on first calls, then those that graph opens for the first plan.
+/// Simulates the files that NVIDIA's shim opens on first calls, and then the engines that graph opens for the first
+/// plan.
 fn simulate_dlopens(simulation: &mut Simulation, dependencies: &mut Vec<Dependency>) {
     for (opener, opened) in [(Library::Shim, &BY_SHIM[..]), (Library::Graph, Library::OPENED_BY_GRAPH)] {
         let Some(from) = simulation.loaded(opener.file_name()) else { continue };
         let Some(file) = simulation.objects().get(from).map(|object| object.path.clone()) else { continue };
-        // The drop-in does not use ld.so's search. It loads the installation that the loader selects.
+        // The drop-in loads the installation that the loader selects, without ld.so's search.
         if cudnn_file::is_drop_in(&file) {
             continue;
         }
@@ -122,13 +123,13 @@ fn simulate_dlopens(simulation: &mut Simulation, dependencies: &mut Vec<Dependen
                 let before = simulation.lookups().len();
                 let is_loaded = simulation.dlopen(&name, from);
                 tried = simulation.lookups().get(before..).unwrap_or_default().iter().collect();
-                // A file that exists but fails to load ends the attempts, just like a loaded one.
+                // Like a loaded file, an unusable one stops the search.
                 if is_loaded || !is_missing(&tried) {
                     break;
                 }
             }
             match tried.first().filter(|_| is_missing(&tried)) {
-                // 9.20 opens a library that it does not contain.
+                // 9.20 opens a library that the packages lack.
                 Some(_) if !known.is_none_or(|version| has_library(version, *library)) => {}
                 // JIT-only sets omit most libraries, and older releases omit some.
                 Some(step) => dependencies.push(Dependency {

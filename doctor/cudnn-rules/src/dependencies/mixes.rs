@@ -22,22 +22,16 @@ pub fn notes(dependencies: &[Dependency]) -> Vec<String> {
 pub fn problems(dependencies: &[Dependency]) -> Vec<String> {
     let sentence =
         |dependency: &Dependency| Some(format!("{} {}", dependency.name.printable(), dependency.error.as_ref()?));
-    let mix = mixes(dependencies)
-        .into_iter()
-        .find(|mix| !mix.works)
-        .map(|mix| {
-            let help = if mix.is_in_one_dir {
-                "install all libraries of one release, for one CUDA major"
-            } else {
-                "remove one of them, or make one directory come first for all lookups"
-            };
-            format!("{}; {help}", mix.message)
-        })
-        .or_else(|| symbol_mix(dependencies));
+    let with_help = |mix: Mix| match mix.is_in_one_dir {
+        true => format!("{}; install all libraries of one release, for one CUDA major", mix.message),
+        false => format!("{}; remove one of them, or make one directory come first for all lookups", mix.message),
+    };
+    let mix = mixes(dependencies).into_iter().find(|mix| !mix.works).map(with_help);
+    let mix = mix.or_else(|| symbol_mix(dependencies));
     dependencies.iter().filter_map(sentence).chain(mix).collect()
 }
 
-/// Reports a library without a version number that needs symbols missing from the libraries it would be loaded with.
+/// Reports a library without a version number that needs symbols missing from the other libraries.
 fn symbol_mix(dependencies: &[Dependency]) -> Option<String> {
     let file_of = |library: Library| {
         let is_it = |dependency: &&Dependency| cudnn_file::library(&dependency.name) == Some(library);
@@ -70,9 +64,7 @@ fn damage_of(file: &Path) -> Option<String> {
 /// The reason why a shim mixed with newer libraries is not an error.
 pub(crate) const OLDER_SHIM: &str = "a shim of an older release works with newer libraries";
 
-/// A mismatch between cuDNN files.
 pub(crate) struct Mix {
-    /// `two releases would be mixed: ..`
     pub(crate) message: String,
     /// The library that does not match graph.
     pub(crate) name: String,
@@ -96,15 +88,12 @@ pub(crate) fn mixes(dependencies: &[Dependency]) -> Vec<Mix> {
     parts.iter().filter_map(|part| part.mix_with(graph, cuda)).collect()
 }
 
-/// A cuDNN file among the dependencies.
 struct Part<'a> {
     name: &'a str,
     library: Library,
     file: &'a Path,
-    /// The canonical directory of the file.
     dir: PathBuf,
-    /// The release read from the file or, if it has no version number, the release of the graph library in the same
-    /// directory.
+    /// The release of the file, or for a file without a version number, of the graph library in the same directory.
     release: Option<Version>,
     cuda_major: Option<u32>,
     cuda_at_most: Option<u32>,
@@ -145,7 +134,7 @@ impl Part<'_> {
                 false,
             );
         }
-        // The file may only give an upper limit, which contradicts a newer CUDA major but does not identify one.
+        // The file may only give an upper limit, which contradicts a newer CUDA major without identifying one.
         let below = |most: &u32| self.cuda_major.is_some_and(|major| major > *most);
         let other_cuda = cuda.or(graph.cuda_at_most.filter(below)).and_then(|expected| {
             let found = self.cuda_major.or(self.cuda_at_most.filter(|most| *most < expected))?;

@@ -1,5 +1,5 @@
-//! Finds names of cuDNN's shim in the data of programs. A program that opens the shim with dlopen contains the name,
-//! unless it assembles the name at run time. A match is a hint, and no proof that the program opens the library.
+//! Finds names of cuDNN's shim in the data of programs, which contain the name if they open the shim with dlopen,
+//! unless they assemble it at run time. A match is only a hint that the program opens the library.
 
 use cudnn_cli::escape::Printable;
 use std::path::{Path, PathBuf};
@@ -12,19 +12,16 @@ use cudnn_probe::parts_without_gpu_code;
 const MAX_LEN: u64 = 512 << 20;
 const MAX_NAMES: usize = 64;
 
-/// A name of cuDNN's shim that was found in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NamedShim {
-    /// The name: `libcudnn.so.9`, or the path of an existing file.
+    /// The name `libcudnn.so.9`, or the path of an existing file.
     pub(crate) name: String,
-    /// The file that contains it.
     pub(crate) file: PathBuf,
     /// The index of the file among the objects of a simulation.
     pub(crate) object: usize,
 }
 
 impl NamedShim {
-    /// Describes where the name was found.
     pub(crate) fn evidence(&self) -> String {
         let file = self.file.printable();
         format!("{file} opens {} itself, according to its read-only data, which is a hint and no proof", self.name)

@@ -1,5 +1,5 @@
-//! Compares the exports of a drop-in with NVIDIA's shim. A drop-in older than cuDNN can be missing functions. ld.so
-//! then terminates programs that call them, although they work with NVIDIA's shim.
+//! Compares the exports of a drop-in with NVIDIA's shim. If a function is missing from an older drop-in, ld.so
+//! terminates the programs that call it, although they work with NVIDIA's shim.
 
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::count;
@@ -13,8 +13,8 @@ use super::KEPT;
 use crate::cudnn_file::is_drop_in;
 use crate::refusal::Refusal;
 
-/// Describes the missing functions, for use after the drop-in's name: `lacks cudnnNew and 2 more functions that SHIM
-/// exports`. Returns `None` if the drop-in is complete or a file cannot be read.
+/// Describes the missing functions as a predicate: `lacks cudnnNew and 2 more functions that SHIM exports`. Returns
+/// `None` if the drop-in is complete or a file is unreadable.
 pub(crate) fn lacking(drop_in: &Path, nvidia: &Path) -> Option<String> {
     let missing = missing_exports(drop_in, nvidia).ok()?;
     let (first, others) = missing.split_first()?;

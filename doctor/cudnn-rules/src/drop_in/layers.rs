@@ -1,4 +1,4 @@
-//! Says which of the layers that are on without variables would start, by reading files.
+//! Predicts from files which of the layers that are on without variables would start.
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ pub fn layers_on(report: &InstallationReport) -> Option<String> {
     installed_layers(drop_in_dir(report)?).map(|list| list.to_string_lossy().into_owned())
 }
 
-/// Returns sentences about the layers that [`layers_on`] should list and that stay off, and about an ignored list.
+/// Explains why layers of [`layers_on`] stay off, or why programs ignore the list.
 pub fn problems(report: &InstallationReport, host: &Host) -> Vec<String> {
     let Some(dir) = drop_in_dir(report) else { return Vec::new() };
     let requested = match host.variable(LAYERS_VARIABLE) {
@@ -38,7 +38,7 @@ pub fn problems(report: &InstallationReport, host: &Host) -> Vec<String> {
     problem_of_list(dir).into_iter().chain(check_layers(requested).into_iter().filter_map(off)).collect()
 }
 
-/// Returns a sentence about the list of layers in this directory, if programs ignore it.
+/// Explains why programs ignore the list of layers in this directory, if they do.
 pub fn problem_of_list(dir: &Path) -> Option<String> {
     let reason = ignored_list(dir)?;
     Some(format!("programs ignore {}, because {reason}", dir.join(LAYERS_FILE).printable()))
@@ -62,7 +62,7 @@ pub fn check_layers(requested: Vec<RequestedLayer>) -> Vec<LayerAnswer> {
 /// The layers of this project that may run below `plans`, because they change no graph.
 const BELOW_PLANS: [&str; 2] = ["trace", "validate"];
 
-/// Returns why a layer does not start above these layers.
+/// Explains why a layer does not start above these layers.
 fn misplacement(name: &str, file: &Path, below: &[(String, PathBuf)]) -> Option<String> {
     let is_one_of_several = marker(name, file).is_some();
     if below.iter().any(|(other, its_file)| its_file == file && (other == name || !is_one_of_several)) {
@@ -74,7 +74,6 @@ fn misplacement(name: &str, file: &Path, below: &[(String, PathBuf)]) -> Option<
     Some(format!("the layer {} runs below it and may change graphs; list it before plans", other.printable()))
 }
 
-/// Looks for the library of a requested layer, without loading it.
 fn check_layer(RequestedLayer { name, files, .. }: RequestedLayer) -> LayerAnswer {
     let name = name.to_string_lossy().into_owned();
     let file = files.map_err(|error| error.to_string()).and_then(|files| {
@@ -90,7 +89,6 @@ fn check_layer(RequestedLayer { name, files, .. }: RequestedLayer) -> LayerAnswe
     LayerAnswer { name, file }
 }
 
-/// Explains why the loader would reject this file for the layer.
 fn refusal(name: &str, file: &Path) -> Option<String> {
     let marker = marker(name, file);
     let wanted: Vec<&str> = ["cudnnLayerBegin"].into_iter().chain(marker.as_deref()).collect();

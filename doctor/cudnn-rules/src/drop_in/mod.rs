@@ -1,5 +1,5 @@
-//! Describes the drop-in in front of programs, either in a directory of cuDNN or by LD_PRELOAD.
-//! docs/design/doctor.md#installing-the-drop-in has the rules.
+//! Describes the drop-in in front of programs, in a directory of cuDNN or in LD_PRELOAD. The rules are in
+//! docs/design/doctor.md#installing-the-drop-in.
 
 pub mod command;
 pub mod functions;
@@ -7,21 +7,14 @@ pub mod layers;
 pub mod source;
 pub mod state;
 
-use cudnn_probe::Os;
+use crate::system::choose;
 
-/// The name of NVIDIA's shim next to the drop-in. It must not match `libcudnn.so*`, `libcudnn*.so*`
-/// or `*.dll`, because programs open all matches. For example, Transformer Engine takes the last match of the first
-/// pattern.
-pub const KEPT: &str = match Os::HOST {
-    Os::Windows => "cudnn64_9.kept-by-cudnn-doctor",
-    _ => "libcudnn.9.kept-by-cudnn-doctor",
-};
+/// The name of NVIDIA's shim next to the drop-in. It must not match `libcudnn.so*`, `libcudnn*.so*` or `*.dll`, because
+/// programs open all matches. For example, Transformer Engine opens the last match of the first pattern.
+pub const KEPT: &str = choose("libcudnn.9.kept-by-cudnn-doctor", "cudnn64_9.kept-by-cudnn-doctor");
 
 /// The library that contains this project's layers.
-pub const LAYERS: &str = match Os::HOST {
-    Os::Windows => "cudnn_layers.dll",
-    _ => "libcudnn_layers.so",
-};
+pub const LAYERS: &str = choose("libcudnn_layers.so", "cudnn_layers.dll");
 
 /// The variable with libraries that ld.so loads before all others.
 pub const PRELOAD: &str = "LD_PRELOAD";

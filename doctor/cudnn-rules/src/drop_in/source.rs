@@ -1,4 +1,4 @@
-//! Finds the drop-in that was shipped with this doctor, in a short list of places relative to the executable.
+//! Finds the drop-in that was shipped with this doctor, in directories relative to the executable.
 
 use cudnn_cli::escape::Printable;
 use cudnn_cli::programs::own_file;
@@ -7,24 +7,19 @@ use cudnn_probe::facts::{self, PathFacts};
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::layers::marker;
-use cudnn_probe::{Library, Os, exports, identify};
+use cudnn_probe::{Library, exports, identify};
 
 use super::{LAYERS, VERSION};
 use crate::cudnn_file::{drop_in_version, is_drop_in};
 use crate::refusal::Refusal;
 use crate::remedy::Remedy;
+use crate::system::choose;
 
 /// The directory of the libraries in the Python package `cudnn_shim`, relative to site-packages.
-const IN_PACKAGE: &str = match Os::HOST {
-    Os::Windows => r"cudnn_shim\bin",
-    _ => "cudnn_shim/lib",
-};
+const IN_PACKAGE: &str = choose("cudnn_shim/lib", r"cudnn_shim\bin");
 
 /// The directory of the libraries in the release archive.
-const IN_DISTRIBUTABLE: &str = match Os::HOST {
-    Os::Windows => "bin",
-    _ => "lib",
-};
+const IN_DISTRIBUTABLE: &str = choose("lib", "bin");
 
 /// A usable drop-in.
 #[derive(Debug)]
@@ -35,10 +30,10 @@ pub struct DropInSource {
     pub layers: Option<PathBuf>,
 }
 
-/// Returns the drop-in in this directory, or else the one shipped with this doctor.
+/// Returns the drop-in in this directory, or by default the drop-in shipped with this doctor.
 ///
 /// # Errors
-/// There is no usable drop-in; the refusal says why for each directory.
+/// The drop-in is missing or unusable. The refusal explains why for all directories.
 pub fn find(from: Option<&Path>) -> Result<DropInSource, Refusal> {
     let dirs = match from {
         Some(dir) => vec![dir.to_owned(), dir.join(IN_DISTRIBUTABLE)],
@@ -77,7 +72,7 @@ fn dirs_beside_doctor() -> Vec<PathBuf> {
     dirs
 }
 
-/// Reads the drop-in in a directory. The error is a clause that follows the directory's name.
+/// Reads the drop-in in a directory. The error is a predicate about the directory.
 fn read(dir: &Path) -> Result<DropInSource, String> {
     let dir = facts::absolute(dir).map_err(|error| error.to_string())?;
     let name = Library::Shim.file_name();
@@ -104,7 +99,6 @@ fn read(dir: &Path) -> Result<DropInSource, String> {
     }
 }
 
-/// Returns whether this file is the library with this project's layers.
 pub(super) fn has_layers(file: &Path) -> bool {
     let of_trace = marker("trace", file);
     let wanted: Vec<&str> = ["cudnnLayerBegin"].into_iter().chain(of_trace.as_deref()).collect();

@@ -1,20 +1,18 @@
 //! Determines from the files whether the drop-in is installed in a directory of cuDNN.
 
 use cudnn_cli::escape::Printable;
-use cudnn_probe::facts;
 use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::installation::{InstallationReport, Installer, Package};
 use cudnn_loader::Function;
 use cudnn_probe::layers::{LAYERS_FILE, TUNED_FILE, installed_layers};
-use cudnn_probe::{Architecture, Host, Library, Os, Version, exports, identify_any};
+use cudnn_probe::{Architecture, Host, Library, Os, Version, exports, facts, identify_any};
 
 use super::source::has_layers;
 use super::{KEPT, LAYERS};
 use crate::cudnn_file::{is_drop_in, is_drop_in_named, sha256};
 use crate::shim_release;
 
-/// The baseline release. Later releases include all of these functions.
 const FIRST: Version = Version::new(9, 0, 0);
 
 /// The drop-in's view of a cuDNN directory.
@@ -65,31 +63,31 @@ impl DropInFiles {
 /// The `libcudnn.so.9` that programs load.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Shim {
-    /// There is no file with this name.
+    /// The file is missing.
     Missing,
     /// NVIDIA's shim of the installed release.
     Nvidia,
     /// This project's drop-in.
     DropIn,
-    /// Any other file, with the reason as a clause after its name.
+    /// Any other file, with the reason as a predicate.
     Other(String),
 }
 
 /// The backup of NVIDIA's shim.
 #[derive(Debug, PartialEq, Eq)]
 pub enum BackupState {
-    /// There is no backup.
+    /// The backup is missing.
     Missing,
     /// NVIDIA's shim of the installed release.
     OfThisRelease,
-    /// Any other file, with the reason as a clause after its name.
+    /// Any other file, with the reason as a predicate.
     Stale(String),
 }
 
 /// The library with this project's layers.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Layers {
-    /// There is no such file.
+    /// The file is missing.
     Missing,
     /// This project's library.
     Ours,
@@ -166,7 +164,7 @@ pub fn shared_package(report: &InstallationReport) -> Option<&Package> {
     report.package.as_ref().filter(|package| matches!(package.installer, Installer::Dpkg | Installer::Rpm))
 }
 
-/// Explains as a clause after the name why this file is not NVIDIA's shim of the installed release.
+/// Explains as a predicate why this file is not NVIDIA's shim of the installed release.
 fn fault(file: &Path, report: Option<&InstallationReport>) -> Option<String> {
     let identity = match identify_any(file, Library::Shim) {
         Ok(identity) => identity,

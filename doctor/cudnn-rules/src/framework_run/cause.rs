@@ -13,23 +13,18 @@ use super::step::{RunStep, StepOutcome, shortened};
 /// The number of final stderr lines of a crashed child to show as notes.
 const MAX_LAST_LINES: usize = 3;
 
-/// The maximum number of stderr lines to examine.
 const MAX_LINES: usize = 100_000;
 
-/// This character marks the start of a step in the child's stderr.
+/// The script prints this character before the name of a step on stderr.
 const STEP_MARK: char = '\x1e';
 
-/// The collected evidence for one step.
 pub(super) struct StepEvidence {
     /// The errors of the step, innermost first. A text can have several lines.
     pub(super) errors: Vec<String>,
-    /// The stderr lines of the step.
     pub(super) stderr: Vec<String>,
-    /// The errors logged by cuDNN during the step.
     log: Vec<LogEntry>,
-    /// Whether the process crashed during the step.
     pub(super) is_crash: bool,
-    /// A description of the memory shortage that killed the process, if any.
+    /// Describes the memory shortage that killed the process.
     pub(super) memory: Option<String>,
 }
 
@@ -51,8 +46,7 @@ impl StepEvidence {
         StepEvidence { errors, stderr, log, is_crash, memory: ended.lack_of_memory.clone() }
     }
 
-    /// Returns the first error in the log. Errors that only say that an engine is not supported are normal, so they
-    /// are used as a last resort.
+    /// Returns the first error in the log. Unsupported engines are normal, so their errors are only a last resort.
     pub(super) fn log_entry(&self) -> Option<String> {
         let is_serious = |entry: &&LogEntry| {
             entry.traceback.iter().any(|reason| !reason.status.starts_with("CUDNN_STATUS_NOT_SUPPORTED"))
@@ -60,7 +54,6 @@ impl StepEvidence {
         self.log.iter().find(is_serious).or(self.log.first()).map(ToString::to_string)
     }
 
-    /// Returns the last lines of stderr.
     pub(super) fn last_lines(&self) -> Vec<String> {
         let start = self.stderr.len().saturating_sub(MAX_LAST_LINES);
         self.stderr.iter().skip(start).map(|line| shortened(line)).collect()
@@ -71,7 +64,6 @@ impl StepEvidence {
 fn stderr_of_step(stderr: &str, name: &str) -> Vec<String> {
     let mark = format!("\n{STEP_MARK}{name}\n");
     let part = stderr.rsplit_once(&mark).map_or(stderr, |(_, part)| part);
-    // Stop where the next step starts.
     lines(part.split(STEP_MARK).next().unwrap_or_default())
 }
 
@@ -81,7 +73,6 @@ fn lines(text: &str) -> Vec<String> {
     lines.map(text_without_colors).filter(|line| !line.trim().is_empty()).take(MAX_LINES).collect()
 }
 
-/// Returns the first cuDNN status name in a text.
 pub(super) fn status_in(text: &str) -> Option<&str> {
     let (_, rest) = text.split_at_checked(text.find("CUDNN_STATUS_")?)?;
     rest.split(|c: char| !(c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')).next()
@@ -92,44 +83,36 @@ pub(super) fn status_in(text: &str) -> Option<&str> {
 pub(super) enum CauseKind {
     /// ld.so cannot find this library. The name is empty if the message does not contain it.
     MissingLibrary(String),
-    /// cuDNN's shim cannot find a sub-library, or the sub-library has the wrong symbols.
+    /// The shim cannot find a sub-library, or the sub-library has the wrong symbols.
     MissingSubLibrary,
-    /// A library is missing a symbol.
     MissingSymbol,
-    /// The framework was built for a newer cuDNN than the one loaded.
+    /// The framework was built for a newer cuDNN: this release, if known.
     OldCudnn(Option<Version>),
     /// Libraries from two releases are loaded.
     Mixed,
-    /// The framework has no kernels for the GPU.
     NoKernel,
-    /// The GPU is out of memory.
     NoGpuMemory,
-    /// The driver is too old for the framework's CUDA.
     OldDriver,
-    /// The GPU or the driver is missing.
     NoGpu,
     /// Python cannot find this module.
     NoModule(String),
     /// This variable hides the GPUs.
     Hidden(String),
-    /// The framework was built without CUDA, or its CUDA plugin is missing.
+    /// The framework was built without CUDA, or the CUDA plugin is missing.
     NoCuda,
-    /// Any other cause.
     Other,
 }
 
-/// The first cause of a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cause {
     pub(super) kind: CauseKind,
-    /// The line that describes the cause.
     pub(super) text: String,
 }
 
-/// Substrings that a lowercase line must contain, with the kind of cause they indicate. The first match wins.
+/// Substrings that a lowercase line must contain, and the cause they indicate. The first match wins.
 type Sign = (Vec<&'static str>, CauseKind);
 
-/// What the texts of frameworks, cuDNN and ld.so mean.
+/// The texts of frameworks, cuDNN and ld.so that indicate a cause.
 #[derive(Default, Deserialize)]
 #[serde(bound(deserialize = "'de: 'static"))]
 struct Signs {
@@ -141,8 +124,8 @@ struct Signs {
 static SIGNS: LazyLock<Signs> =
     LazyLock::new(|| serde_json::from_str(include_str!("../../data/signs.json")).unwrap_or_default());
 
-/// Returns the first cause. The sources are searched in this order: signs in the errors, signs in the output, cuDNN's
-/// log, weak signs, then the error itself.
+/// Returns the first cause, from the first of these sources: signs in the errors, signs in the output, cuDNN's log,
+/// weak signs, the error itself.
 pub(super) fn first_cause(evidence: &StepEvidence) -> Cause {
     let printed = || evidence.stderr.iter().map(String::as_str);
     let raised = || evidence.errors.iter().flat_map(|error| error.lines());
@@ -169,12 +152,10 @@ pub(super) fn first_cause(evidence: &StepEvidence) -> Cause {
         .unwrap_or_else(|| other(last()))
 }
 
-/// Returns the first line that matches a sign.
 fn find<'a>(mut lines: impl Iterator<Item = &'a str>, signs: &[Sign]) -> Option<Cause> {
     lines.find_map(|line| Some(Cause { kind: kind_of(line, signs)?, text: shortened(line.trim()) }))
 }
 
-/// Returns the kind of cause that a line indicates.
 fn kind_of(line: &str, signs: &[Sign]) -> Option<CauseKind> {
     let small = line.to_ascii_lowercase();
     let (_, kind) = signs.iter().find(|(parts, _)| parts.iter().all(|part| small.contains(part)))?;

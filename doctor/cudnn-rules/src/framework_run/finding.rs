@@ -20,12 +20,11 @@ use crate::cudnn_status::meaning;
 use crate::python::Python;
 use crate::remedy::Remedy;
 
-/// The maximum number of directories listed in a finding, and of files in a directory.
+/// Limits of the list of loaded files: directories, and files in a directory.
 const MAX_LISTED_DIRS: usize = 4;
 const MAX_LISTED_FILES: usize = 12;
 
 impl Run {
-    /// Returns a finding if the run failed or used the CPU.
     pub(super) fn finding(
         &mut self,
         ended: &Ended,
@@ -91,7 +90,6 @@ impl Run {
         Some(finding.remedy(help.unwrap_or_else(|| self.help(&cause, ended, python, context, machine))))
     }
 
-    /// Returns a title such as `PyTorch 2.9.1+cu128`.
     pub(super) fn title(&self) -> String {
         let version = self.version.as_ref().map_or(String::new(), |version| format!(" {}", version.printable()));
         format!("{}{version}", self.framework.name())
@@ -106,7 +104,6 @@ impl Run {
         format!("{}{what}: {}", self.title(), shortened(&cause.text))
     }
 
-    /// Marks the child's current step as failed, with the way the child exited.
     fn fail_current_step(&mut self, end: &str) {
         if self.steps.last().is_none_or(|step| step.outcome.is_some()) {
             let name = if self.steps.is_empty() { START } else { END };
@@ -117,7 +114,6 @@ impl Run {
         }
     }
 
-    /// Returns evidence in addition to the message.
     fn notes(&self, step: &RunStep, cause: &Cause, evidence: &StepEvidence) -> Vec<String> {
         let mut notes = Vec::new();
         let entry = evidence.log_entry().filter(|entry| *entry != cause.text);

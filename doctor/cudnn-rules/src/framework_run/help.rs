@@ -8,11 +8,10 @@ use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::installation::{InstallationReport, site_packages};
 use cudnn_frameworks::releases::{self, is_since};
-use cudnn_frameworks::{Depth, Environment, survey_to};
+use cudnn_frameworks::{Environment, survey_to};
 
 use super::cause::{Cause, CauseKind};
-use super::outside_module;
-use super::{Run, RunnableFramework};
+use super::{Run, RunnableFramework, outside_module};
 use crate::check::frameworks::{help_for_libraries, install_for_active};
 use crate::check::machine::Machine;
 use crate::check::remedies::{self, Wanted};
@@ -21,12 +20,12 @@ use crate::context::Context;
 use crate::packages::{self, PackageChange};
 use crate::python::Python;
 use crate::remedy::{Action, Remedy};
+use crate::surveys::FRAMEWORKS;
 
 /// Variables that can select a cuDNN outside the framework's environment, with the location of cuDNN below their
 /// directories.
 const VARIABLES: [(&str, &str); 2] = [("LD_LIBRARY_PATH", ""), ("PYTHONPATH", "nvidia/cudnn/lib")];
 
-/// A run, with details about the framework's installation.
 pub(super) struct Helper<'a> {
     pub(super) run: &'a Run,
     pub(super) python: &'a Python,
@@ -44,7 +43,7 @@ impl Helper<'_> {
                 "CTranslate2 4.5 and 4.6 contain cuDNN's shim without its libraries; 4.6.3 and later do not need \
                  cuDNN:",
             )
-            .change(self.change().install(["ctranslate2>=4.6.3".to_owned()])),
+            .change(self.change().install(["ctranslate2>=4.6.3"])),
             CauseKind::MissingSymbol if !cause.text.contains("cudnn") => Remedy::new(format!(
                 "a library does not match the release that {name} was built for: reinstall {name} with its dependencies"
             )),
@@ -84,7 +83,6 @@ impl Helper<'_> {
         }
     }
 
-    /// Starts a change of this Python's packages.
     fn change(&self) -> PackageChange {
         PackageChange::of(self.python.site())
     }
@@ -101,14 +99,11 @@ impl Helper<'_> {
         }
     }
 
-    /// Returns pip requirements for the framework and for the cuDNN that other frameworks need.
-    ///
-    /// # Errors
-    /// The reason why no build of the framework fits the others, with advice.
+    /// Returns pip requirements for the framework and for the cuDNN that other frameworks need, or explains why no
+    /// build of the framework fits the others.
     fn requirements(&self) -> Result<Vec<String>, String> {
         let Helper { run: Run { framework, .. }, python, context, machine } = self;
-        let depth = Depth { kernels: false, unlisted: false, metadata: false };
-        let survey = survey_to(&self.environment(), &context.host, depth);
+        let survey = survey_to(&self.environment(), &context.host, FRAMEWORKS);
         let others = || survey.frameworks.iter().filter(|other| other.kind.id != framework.module());
         let choice = choose_wheel(others(), machine)?;
         if choice.is_demanded {
@@ -132,14 +127,13 @@ impl Helper<'_> {
         Environment::from_python(&self.python.program, &self.python.root, &self.context.host)
     }
 
-    /// Installs the CUDA build. Packages with different names but equal files overwrite each other, so the old one is
-    /// removed first.
+    /// Installs the CUDA build. The CPU build is removed first if the packages own the same files.
     fn with_cuda(&self) -> Remedy {
         let framework = self.run.framework;
         let (name, package, cpu) = (framework.name(), framework.package(12), framework.cpu_package());
         let is_of_two = |installed: &&str| Some(*installed) == cpu || *installed == package;
         let Some(installed) = self.run.package.as_deref().filter(is_of_two) else {
-            // A CPU-only build of the same release may be installed. JAX ships its CUDA support in separate packages.
+            // A CPU-only build of the same release may be installed. JAX ships CUDA support in separate packages.
             let text = format!("to use a GPU, install a build of {name} with CUDA:");
             return self.install_framework(text, framework != RunnableFramework::Jax);
         };
@@ -157,7 +151,6 @@ impl Helper<'_> {
         remedy
     }
 
-    /// Returns the help for a library that ld.so cannot find.
     fn missing_library(&self, library: &str) -> Remedy {
         let Helper { run, python, context, machine } = self;
         let name = run.framework.name();
@@ -224,8 +217,7 @@ impl Helper<'_> {
         })
     }
 
-    /// Returns the installation that provided the loaded shim or graph library. The framework's own environment is
-    /// preferred.
+    /// Returns the installation with the loaded shim or graph library, preferably in the framework's own environment.
     fn loaded_installation(&self) -> Option<InstallationReport> {
         let is_main = |file: &&Path| {
             let name = file.file_name().unwrap_or_default().to_string_lossy();
@@ -243,8 +235,7 @@ impl Helper<'_> {
     }
 }
 
-/// Returns the requirement for a build with this CUDA major. It names a package, or limits the version to releases
-/// before the switch to a newer CUDA.
+/// Returns the requirement for a build with this CUDA major: a package, or releases before the switch to a newer CUDA.
 fn build_for(framework: RunnableFramework, cuda_major: u32) -> Option<String> {
     let package = framework.package(cuda_major);
     if framework == RunnableFramework::Jax {

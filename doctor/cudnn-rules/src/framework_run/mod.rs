@@ -1,5 +1,4 @@
-//! Reports the first cause of a failure when a child process ran a framework with the Python of its environment. Static
-//! checks of a framework's files are in other modules.
+//! Reports the first cause of a failure when a child process ran a framework with the Python of the environment.
 
 mod cause;
 mod finding;
@@ -33,7 +32,6 @@ const MAX_MESSAGES: usize = 1000;
 /// The run of one framework.
 pub struct Run {
     framework: RunnableFramework,
-    /// The interpreter, if one was found.
     python: Option<PathBuf>,
     /// The framework's version, with the package that provides it.
     version: Option<String>,
@@ -50,7 +48,7 @@ pub struct Run {
 
 /// A child process that has run a framework's script.
 pub struct ChildRun {
-    /// The ended process, with its messages.
+    /// The result and the messages of the process.
     pub ended: Ended,
     /// Returns cuDNN's log from this position on.
     pub log: Box<dyn Fn(u64) -> String>,
@@ -58,9 +56,9 @@ pub struct ChildRun {
 
 /// Why a framework's script was not run.
 pub enum NotRun {
-    /// There is no directory for the child process.
+    /// The directory for the child process is missing.
     NoDirectory(Error),
-    /// The interpreter cannot be started.
+    /// The interpreter failed to start.
     NotStarted(Error),
 }
 
@@ -97,7 +95,6 @@ impl Run {
         run
     }
 
-    /// Runs the framework. Returns a finding if it failed or could not be started.
     fn start(
         &mut self,
         context: &Context,
@@ -134,7 +131,6 @@ impl Run {
         Some(in_project(finding, framework, context))
     }
 
-    /// Processes the child's messages.
     fn read(&mut self, ended: &Ended) {
         for message in ended.messages.iter().take(MAX_MESSAGES) {
             let value = |key: &str| message.get(key).and_then(Value::as_str).map(str::to_owned);

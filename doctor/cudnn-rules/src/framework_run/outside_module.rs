@@ -15,29 +15,26 @@ use crate::remedy::{Remedy, Variable, without_entries};
 const HOME: &str = "PYTHONHOME";
 const PATH: &str = "PYTHONPATH";
 
-/// Names of package directories in environments and in Debian's Python.
 const SITES: [&str; 2] = ["site-packages", "dist-packages"];
 
 /// Standard modules that Python imports at startup. Replacing them prevents it from starting.
 const AT_START: [&str; 7] =
     ["encodings", "os.py", "site.py", "codecs.py", "io.py", "sitecustomize.py", "usercustomize.py"];
 
-/// Describes modules that Python imported from outside the environment.
 pub(super) struct OutsideModule {
-    /// The description, as a clause.
     pub(super) what: String,
     pub(super) help: Remedy,
 }
 
 impl OutsideModule {
-    /// Compares the child's `sys.prefix` and framework file with its environment.
+    /// Compares the child's `sys.prefix` and framework file with the environment.
     pub(super) fn of(prefix: Option<&Path>, module: Option<&Path>, python: &Python) -> Option<OutsideModule> {
         OutsideModule::in_other_prefix(prefix?, python)
             .or_else(|| OutsideModule::in_other_home(python))
             .or_else(|| OutsideModule::from_file(module?, python))
     }
 
-    /// Detects a Python that used a different environment than its executable belongs to.
+    /// Detects a Python that used a different environment than the executable belongs to.
     fn in_other_prefix(prefix: &Path, python: &Python) -> Option<OutsideModule> {
         if real_path(prefix) == real_path(&python.root) {
             return None;
@@ -74,8 +71,8 @@ impl OutsideModule {
         Some(OutsideModule { what, help })
     }
 
-    /// Detects a PYTHONPATH entry that is itself a package, so that its modules shadow others. For example,
-    /// `jax/typing.py` shadows `typing`.
+    /// Detects a PYTHONPATH entry that is itself a package with modules that shadow others: `jax/typing.py` shadows
+    /// `typing`.
     pub(super) fn from_package_on_path() -> Option<OutsideModule> {
         let (dir, change) = without(PATH, is_package)?;
         let what = format!("{PATH} leads into a package: {}", dir.printable());
@@ -99,15 +96,12 @@ fn replaced(dir: &Path, change: Variable) -> Remedy {
     Remedy::new(text).action(change)
 }
 
-/// Returns whether this is the directory of a package rather than a directory of packages.
 fn is_package(dir: &Path) -> bool {
     dir.join("__init__.py").leads_to_file()
 }
 
-/// Returns the Python that manages the package of this module, which may differ from the current Python.
-///
-/// # Errors
-/// The origin of a module outside any environment, as a clause.
+/// Returns the Python that manages the package of this module, which may differ from the current Python. For a module
+/// outside all environments, returns the origin as a clause.
 pub(super) fn owner(module: &Path, python: &Python) -> Result<Python, String> {
     let is_in = |dir: &Path| real_path(module).starts_with(real_path(dir)) || module.starts_with(dir);
     if is_in(&python.root) || packages::user_base().is_some_and(|base| is_in(&base)) {
@@ -141,7 +135,6 @@ fn import_origin(module: &Path, python: &Python) -> String {
     }
 }
 
-/// Returns the value of PYTHONHOME.
 fn home() -> Option<PathBuf> {
     facts::variable(HOME).filter(|home| !home.is_empty()).map(PathBuf::from)
 }

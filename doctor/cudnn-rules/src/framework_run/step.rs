@@ -14,7 +14,6 @@ pub(super) const IMPORT: &str = "import";
 /// The number of characters to show from the beginning and the end of a long line.
 const MAX_LINE_PART: usize = 300;
 
-/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StepOutcome {
     Done,
@@ -40,13 +39,11 @@ impl StepOutcome {
     }
 }
 
-/// A step of the child.
 #[derive(Debug, Default)]
 pub(super) struct RunStep {
     pub(super) name: String,
     /// `None` if the child exited during the step.
     pub(super) outcome: Option<StepOutcome>,
-    /// The result or the error.
     pub(super) text: String,
     /// Earlier errors in the chain of exceptions, nearest first.
     pub(super) causes: Vec<String>,
@@ -68,12 +65,10 @@ impl RunStep {
     }
 }
 
-/// Returns the first nonempty line.
 pub(super) fn first_line(text: &str) -> String {
     shortened(text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default())
 }
 
-/// Shortens a long line by omitting the middle.
 pub(super) fn shortened(line: &str) -> String {
     let count = line.chars().count();
     let Some(omitted @ 1..) = count.checked_sub(2 * MAX_LINE_PART) else { return line.to_owned() };

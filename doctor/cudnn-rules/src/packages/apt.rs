@@ -9,8 +9,7 @@ use std::path::Path;
 use super::dirs::entries;
 use super::requirement::package_name;
 
-/// Returns an apt-get command with `-y`; without it, apt-get would read the next pasted line as the answer to its
-/// prompt.
+/// Returns an apt-get command with `-y`. Otherwise, apt-get would read the next pasted line as the answer to a prompt.
 pub(super) fn apt_get(action: &str) -> Command {
     Command::new("apt-get", [action, "-y"])
 }
@@ -21,18 +20,17 @@ pub(super) fn argument(requirement: &str) -> &str {
     if requirement.starts_with(&format!("{name}=")) { requirement } else { name }
 }
 
-/// Returns the requirement that keeps the installed version of a package if the user holds it (`apt-mark hold`).
+/// Returns the requirement of the installed version of a package that the user holds (`apt-mark hold`).
 pub(super) fn held(name: &str) -> Option<String> {
     let (package, _) = system_package(name, &Host::current())?;
     package.version.filter(|_| package.is_held).map(|version| format!("{name}={version}"))
 }
 
-/// Returns the command that holds packages again. None if there are none.
+/// Returns the command that holds packages again, if there are any.
 pub fn hold(names: &[String]) -> Option<Command> {
     (!names.is_empty()).then(|| Command::new("apt-mark", ["hold"]).and(names))
 }
 
-/// Returns the command that lists all packages.
 pub(super) fn list() -> Command {
     Command::new("dpkg-query", ["--show", "--showformat", "${Package}=${Version}\n"])
 }
@@ -42,12 +40,11 @@ pub fn restore(packages: &[String]) -> Command {
     apt_get("install").and(["--allow-downgrades"]).and(packages)
 }
 
-/// Returns the command that installs what Debian's Python needs for environments with pip, if this system uses apt-get.
+/// Returns the command that installs the packages that Debian's Python needs to create environments with pip.
 pub(super) fn python_tools() -> Option<Command> {
     install("python3-venv")
 }
 
-/// Returns the command that installs pip for Debian's Python, if this system uses apt-get.
 pub(super) fn python_pip() -> Option<Command> {
     install("python3-pip")
 }

@@ -1,4 +1,4 @@
-//! Sets records of packages aside while the packages are installed again, so that a failed installation loses none of them.
+//! Sets records of packages aside during a reinstallation, to restore them after a failure.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -19,15 +19,13 @@ use super::wheels::NVIDIA_PREFIX;
 pub struct Aside {
     /// pip's record of the package.
     pub record: PathBuf,
-    /// The place of the record during the installation. Installers do not recognize a record there, because the name has
-    /// another ending.
+    /// The path of the record during the installation, with an ending that hides it from installers.
     pub place: PathBuf,
-    /// The normalized name of the package.
     name: String,
     /// The records that stay in their places.
     others: Vec<PathBuf>,
-    /// An interrupted run has set the record aside.
-    is_left: bool,
+    /// Whether an interrupted run has set the record aside.
+    pub(crate) is_left: bool,
 }
 
 impl Aside {
@@ -40,7 +38,6 @@ impl Aside {
         Some(Aside { record: record.dir.clone(), place, name, others, is_left: false })
     }
 
-    /// Returns the record in this place, where an interrupted run has left it.
     fn left(place: PathBuf, others: &[PathBuf]) -> Option<Aside> {
         let before = name_before_aside(place.file_name()?.to_str()?)?;
         let (name, _) = parse_dist_info(before)?;
@@ -50,11 +47,6 @@ impl Aside {
     /// Returns the path of the record before the installation.
     pub fn before(&self) -> &Path {
         if self.is_left { &self.place } else { &self.record }
-    }
-
-    /// Returns whether an interrupted run has set the record aside.
-    pub(crate) fn is_left(&self) -> bool {
-        self.is_left
     }
 
     fn set(&self) -> Option<Command> {
@@ -70,8 +62,8 @@ impl Aside {
         moving(&self.place, &self.record, Some("-T"))
     }
 
-    /// Returns the commands for a record that is still aside because the installation failed. They put the record back, or
-    /// remove it if the installer has already written another one of the package. An incomplete one is replaced.
+    /// Returns the commands for a record that is still aside because the installation failed. They put the record back,
+    /// or remove it if the installer has completed another record of the package.
     pub fn settle(&self) -> Vec<Command> {
         if !self.place.path_exists() {
             return Vec::new();
@@ -93,15 +85,15 @@ impl Aside {
 
 impl PackageChange {
     /// Returns the records to set aside: records that pip cannot use to uninstall a package, and all records of removed
-    /// packages in a `pip install --target` directory, where pip cannot uninstall at all. Also returns records that an
-    /// interrupted run has set aside, if they are the only ones of the package.
+    /// packages in a `pip install --target` directory, where pip cannot uninstall. A record that an interrupted run has
+    /// set aside is included if the package has no other record.
     pub fn records_aside(&self) -> Vec<Aside> {
         let names = |lists: &[&[String]]| -> BTreeSet<String> {
             lists.iter().copied().flatten().map(|name| normalized(package_name(name))).collect()
         };
         let (removed, named) = (names(&[&self.remove]), names(&[&self.remove, &self.reinstall, &self.install]));
         let is_directory = matches!(self.site, Site::Directory { .. });
-        // Other packages than NVIDIA's may come from a distribution, which omits the list of files.
+        // Packages of a distribution omit the list of files, unlike NVIDIA's.
         let has_damaged_list =
             |record: &PipRecord| record.name.starts_with(NVIDIA_PREFIX) && record_damage(&record.dir).is_some();
         let is_damaged = |record: &PipRecord| has_invalid_metadata(record) || has_damaged_list(record);
@@ -125,12 +117,10 @@ impl PackageChange {
     }
 }
 
-/// Returns whether an installer has finished writing this record.
 fn is_complete(record: &PipRecord) -> bool {
     record.dir.join("METADATA").leads_to_file() && record_damage(&record.dir).is_none()
 }
 
-/// Sets records aside before the commands of an installer, and removes them afterwards.
 pub(super) fn with_aside(aside: &[Aside], commands: Vec<Command>) -> Vec<Command> {
     aside.iter().filter_map(Aside::set).chain(commands).chain(aside.iter().map(Aside::removal)).collect()
 }

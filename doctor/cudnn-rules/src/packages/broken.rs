@@ -1,4 +1,5 @@
-//! Finds the installed packages whose requirements a change of pip or uv breaks. conda and apt do so themselves.
+//! Finds the installed packages with requirements that a change by pip or uv breaks. conda and apt check this
+//! themselves.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +11,8 @@ use super::environment::{PipRecord, records};
 use super::requirement::package_name;
 
 impl PackageChange {
-    /// Returns the requirements that are met now, and not after the change: `acme 0.7.0 requires nvidia-cudnn-cu12<9.19`.
+    /// Returns the requirements that are met before the change but not afterwards: `acme 0.7.0 requires
+    /// nvidia-cudnn-cu12<9.19`.
     pub(crate) fn broken_requirements(&self) -> BTreeSet<String> {
         let installed: Vec<PipRecord> = self.site.package_dirs().iter().flat_map(|dir| records(dir)).collect();
         let kept = installed.iter().filter(|one| !self.remove.contains(&one.name) && !self.installs(&one.name));
@@ -24,7 +26,6 @@ impl PackageChange {
         kept.flat_map(broken).collect()
     }
 
-    /// Returns whether this package meets a requirement now, and not after the change.
     fn breaks(&self, requirement: &str, package: &PipRecord) -> bool {
         let is_it = |other: &str| normalized(package_name(other)) == package.name;
         let meets = |wanted: &str| package.version.as_deref().is_some_and(|version| allows(wanted, version));
@@ -42,7 +43,6 @@ impl PackageChange {
 }
 
 #[cfg(test)]
-#[allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test writes the files that the rules read")]
 mod tests {
     use super::*;
     use crate::packages::{Pip, Site};
@@ -50,7 +50,6 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "it writes files")]
     fn a_change_breaks_the_requirements_that_it_no_longer_meets() {
-        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         for (requirement, remove, install, is_broken) in [
             ("nvidia-cudnn-cu12==9.18.0.56", &[][..], &["nvidia-cudnn-cu12>=9.19"][..], true),
             ("nvidia_cudnn.cu12<9.19", &[], &["nvidia-cudnn-cu12>=9.19"], true),
@@ -60,7 +59,6 @@ mod tests {
             ("nvidia-cudnn-cu12", &["nvidia-cudnn-cu12"], &["nvidia-cudnn-cu13"], true),
             ("nvidia-cudnn-cu12; extra == 'cuda'", &["nvidia-cudnn-cu12"], &[], false),
             ("nvidia-cudnn-cu12; sys_platform == 'never'", &["nvidia-cudnn-cu12"], &[], false),
-            // It was not met before.
             ("nvidia-cudnn-cu12<9.18", &[], &["nvidia-cudnn-cu12>=9.19"], false),
             ("another", &["nvidia-cudnn-cu12"], &[], false),
         ] {
@@ -74,7 +72,7 @@ mod tests {
                 std::fs::write(record.join("METADATA"), format!("Name: x\n{text}")).unwrap();
             }
             let site = Site::Directory { dir: dir.path().to_owned(), pip: Pip::Any, options: Vec::new() };
-            let change = PackageChange::of(site).remove(names(remove)).install(names(install));
+            let change = PackageChange::of(site).remove(remove.iter().copied()).install(install.iter().copied());
             let expected = is_broken.then(|| format!("acme 0.7.0 requires {}", requirement.split(';').next().unwrap()));
             assert_eq!(change.broken_requirements().into_iter().next(), expected, "{change:?}");
         }

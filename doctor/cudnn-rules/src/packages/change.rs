@@ -17,7 +17,7 @@ use super::wheels::NVIDIA_PREFIX;
 /// A place where packages are installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Site {
-    /// A Python environment, given by its root.
+    /// A Python environment with this root.
     Environment(PathBuf),
     /// The environment at `root`, which contains several Pythons, changed with this one.
     Interpreter {
@@ -34,7 +34,7 @@ pub enum Site {
         dir: PathBuf,
         /// The pip that fills it.
         pip: Pip,
-        /// The options besides the directory.
+        /// The options except for the directory.
         options: Vec<&'static str>,
     },
     /// A new virtual environment, created with `program`.
@@ -44,7 +44,7 @@ pub enum Site {
         /// The Python that creates it.
         program: PathBuf,
     },
-    /// A conda environment, given by its root.
+    /// A conda environment with this root.
     Conda(PathBuf),
     /// System packages, managed by apt.
     System,
@@ -53,7 +53,7 @@ pub enum Site {
 /// The pip that fills a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pip {
-    /// Any pip. Only for NVIDIA's wheels, which work with every Python, because the directory's Python is unknown.
+    /// Any pip, because the directory's Python is unknown. Only for NVIDIA's wheels, which work with every Python.
     Any,
     /// The pip of the environment at this root.
     Environment(PathBuf),
@@ -62,7 +62,7 @@ pub enum Pip {
 }
 
 impl Site {
-    /// Returns the directory whose owner may change the packages. `None` if it is unknown or the system's.
+    /// Returns the directory whose owner may change the packages, unless it is unknown or the system's.
     pub fn dir(&self) -> Option<&Path> {
         match self {
             Site::Environment(root) | Site::Interpreter { root, .. } | Site::Conda(root) => Some(root),
@@ -71,7 +71,7 @@ impl Site {
         }
     }
 
-    /// Returns the root of the environment whose Python changes the packages.
+    /// Returns the root of the environment with the Python that changes the packages.
     pub fn python_root(&self) -> Option<&Path> {
         match self {
             Site::Environment(root) | Site::Directory { pip: Pip::Environment(root), .. } => Some(root),
@@ -88,8 +88,7 @@ impl Site {
         }
     }
 
-    /// Combines two sites with the same directory and the same installer; their options are merged. `None` if they
-    /// differ.
+    /// Combines two sites with the same directory and installer, including their options.
     pub(crate) fn merged_with(&self, other: &Site) -> Option<Site> {
         match (self, other) {
             _ if self == other => Some(self.clone()),
@@ -110,7 +109,6 @@ impl Site {
         }
     }
 
-    /// Returns the version of a wheel in pip's records for this site.
     pub(crate) fn recorded_version(&self, wheel: &str) -> Option<String> {
         recorded_version(self.package_dirs(), wheel)
     }
@@ -119,7 +117,7 @@ impl Site {
 /// The packages to remove and to install in one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackageChange {
-    /// Where the packages are.
+    /// The place of the packages.
     pub site: Site,
     /// Packages to remove. A package with two records is listed twice.
     pub remove: Vec<String>,
@@ -127,8 +125,8 @@ pub struct PackageChange {
     pub reinstall: Vec<String>,
     /// Requirements to install.
     pub install: Vec<String>,
-    /// Installs first and removes afterwards, so that a failed installation leaves the old files. Possible only if the
-    /// removed and the installed packages have no files in common.
+    /// Installs first and removes afterwards, to preserve the old files if the installation fails. The removed and the
+    /// installed packages must contain different files.
     pub(crate) removes_last: bool,
     /// Reinstalls dependencies too, because a build for a different device needs different ones.
     pub(crate) with_dependencies: bool,
@@ -142,35 +140,34 @@ impl PackageChange {
     }
 
     /// Adds requirements to install.
-    pub fn install(mut self, requirements: impl IntoIterator<Item = String>) -> Self {
-        self.install.extend(requirements);
+    pub fn install(mut self, requirements: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.install.extend(requirements.into_iter().map(Into::into));
         self
     }
 
-    /// Returns whether the same packages are there afterwards.
     pub(crate) fn only_reinstalls(&self) -> bool {
         self.remove.is_empty() && self.install.is_empty() && !self.with_dependencies
     }
 
-    /// Adds requirements to install again.
-    pub fn reinstall(mut self, requirements: impl IntoIterator<Item = String>) -> Self {
-        self.reinstall.extend(requirements);
+    /// Adds requirements to reinstall.
+    pub fn reinstall(mut self, requirements: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.reinstall.extend(requirements.into_iter().map(Into::into));
         self
     }
 
     /// Adds packages to remove.
-    pub fn remove(mut self, names: impl IntoIterator<Item = String>) -> Self {
-        self.remove.extend(names);
+    pub fn remove(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.remove.extend(names.into_iter().map(Into::into));
         self
     }
 
-    /// Returns the requirements of the packages that the change installs, whether for the first time or again.
+    /// Returns the requirements of packages that the change installs or reinstalls.
     pub(super) fn installed(&self) -> impl Iterator<Item = &String> {
         self.install.iter().chain(&self.reinstall)
     }
 
-    /// Returns whether the change may install files in this directory of NVIDIA's wheels: `nvidia`, a directory in it, or the
-    /// `lib` of one. Other packages may depend on any wheel.
+    /// Returns whether the change may install files in this directory of NVIDIA's wheels: `nvidia`, a directory in it,
+    /// or the `lib` of one. Other packages may depend on any wheel.
     pub(crate) fn may_fill(&self, dir: &Path) -> bool {
         let dir = if dir.ends_with("lib") { dir.parent().unwrap_or(dir) } else { dir };
         let part = dir.file_name().and_then(OsStr::to_str).unwrap_or_default();
@@ -184,8 +181,8 @@ impl PackageChange {
             && (part == "nvidia" || self.installed().any(is_of) || required.into_iter().any(|one| is_of(&one)))
     }
 
-    /// Returns the link, as a clause, because of which an installer would fail, or leave files of the packages that it
-    /// replaces: pip removes none out of an environment.
+    /// Describes a link as a clause, if it makes the installer fail or leave files of replaced packages. pip removes no
+    /// files outside an environment.
     pub fn refused_link(&self) -> Option<String> {
         let dirs = self.site.package_dirs();
         if let Some(lost) = dirs.iter().find(|dir| dir.is_link() && !dir.target_exists()) {
@@ -196,12 +193,11 @@ impl PackageChange {
         self.site.dir().filter(|_| replaces).and_then(|root| link_out_of(root, &dirs))
     }
 
-    /// Returns whether the change installs a package.
     pub(crate) fn installs_any(&self) -> bool {
         self.installed().next().is_some()
     }
 
-    /// Returns the packages that are installed together with what they require.
+    /// Returns the packages that are installed together with their requirements.
     pub(super) fn with_requirements(&self) -> impl Iterator<Item = &String> {
         let is_apart = matches!(&self.site, Site::Directory { options, .. } if options.contains(&"--no-deps"));
         let again = self.reinstall.iter().filter(|_| self.with_dependencies);
@@ -267,35 +263,31 @@ impl PackageChange {
 mod tests {
     use super::*;
 
-    fn names(names: &[&str]) -> Vec<String> {
-        names.iter().map(|name| (*name).to_owned()).collect()
-    }
-
     fn change() -> PackageChange {
         PackageChange::of(Site::Environment("/nowhere".into()))
     }
 
     #[test]
     fn changes_of_the_same_place_are_merged() {
-        let mut all = change().reinstall(names(&["a==1", "b==1"])).remove(names(&["x", "x"]));
-        all.merge(&change().install(names(&["a>=2", "b", "c"])).remove(names(&["x", "y"])));
-        all.merge(&change().install(names(&["c==3"])).reinstall(names(&["d"])));
-        assert_eq!(all.reinstall, names(&["b==1", "d"]));
-        assert_eq!(all.install, names(&["a>=2", "c==3"]));
-        assert_eq!(all.remove, names(&["x", "x", "y"]));
+        let mut all = change().reinstall(["a==1", "b==1"]).remove(["x", "x"]);
+        all.merge(&change().install(["a>=2", "b", "c"]).remove(["x", "y"]));
+        all.merge(&change().install(["c==3"]).reinstall(["d"]));
+        assert_eq!(all.reinstall, ["b==1", "d"]);
+        assert_eq!(all.install, ["a>=2", "c==3"]);
+        assert_eq!(all.remove, ["x", "x", "y"]);
     }
 
     #[test]
     fn contradicting_changes_are_incompatible() {
-        let replacement = change().remove(names(&["x", "y"])).install(names(&["x==2"]));
+        let replacement = change().remove(["x", "y"]).install(["x==2"]);
         for (one, other, expected) in [
-            (change().remove(names(&["x"])), change().install(names(&["x"])), false),
-            (change().remove(names(&["x"])), change().reinstall(names(&["x==1"])), false),
-            (replacement.clone(), change().install(names(&["x>=1"])), true),
-            (replacement.clone(), change().install(names(&["y"])), false),
-            (change().install(names(&["x==1"])), replacement, false),
-            (change().reinstall(names(&["x==1"])), change().reinstall(names(&["x==2"])), false),
-            (change().reinstall(names(&["x==1"])), change().install(names(&["x>=2"])), true),
+            (change().remove(["x"]), change().install(["x"]), false),
+            (change().remove(["x"]), change().reinstall(["x==1"]), false),
+            (replacement.clone(), change().install(["x>=1"]), true),
+            (replacement.clone(), change().install(["y"]), false),
+            (change().install(["x==1"]), replacement, false),
+            (change().reinstall(["x==1"]), change().reinstall(["x==2"]), false),
+            (change().reinstall(["x==1"]), change().install(["x>=2"]), true),
         ] {
             assert_eq!(one.is_compatible_with(&other), expected, "{one:?} {other:?}");
             assert_eq!(other.is_compatible_with(&one), expected, "{other:?} {one:?}");
@@ -305,13 +297,13 @@ mod tests {
     #[test]
     fn wheels_fill_their_directories_and_those_of_required_wheels() {
         for (change, expected) in [
-            (change().reinstall(names(&["nvidia-cudnn-cu12==9.19.0.56"])), &["cudnn"][..]),
-            (change().install(names(&["nvidia-cudnn-cu12>=9.18"])), &["cublas", "cudnn"]),
-            (change().install(names(&["nvidia-cudnn-jit-cu13"])), &["cu13", "cudnn_jit"]),
-            (change().reinstall(names(&["nvidia-cuda-nvrtc==13.*"])), &["cu13"]),
-            (change().reinstall(names(&["nvidia-cuda-nvrtc-cu12"])), &["cuda_nvrtc"]),
-            (change().install(names(&["torch"])), &["cu13", "cublas", "cuda_nvrtc", "cudnn", "cudnn_jit"]),
-            (change().remove(names(&["nvidia-cudnn-cu12"])), &[]),
+            (change().reinstall(["nvidia-cudnn-cu12==9.19.0.56"]), &["cudnn"][..]),
+            (change().install(["nvidia-cudnn-cu12>=9.18"]), &["cublas", "cudnn"]),
+            (change().install(["nvidia-cudnn-jit-cu13"]), &["cu13", "cudnn_jit"]),
+            (change().reinstall(["nvidia-cuda-nvrtc==13.*"]), &["cu13"]),
+            (change().reinstall(["nvidia-cuda-nvrtc-cu12"]), &["cuda_nvrtc"]),
+            (change().install(["torch"]), &["cu13", "cublas", "cuda_nvrtc", "cudnn", "cudnn_jit"]),
+            (change().remove(["nvidia-cudnn-cu12"]), &[]),
         ] {
             let dirs = ["cu13", "cublas", "cuda_nvrtc", "cudnn", "cudnn_jit"];
             let found =
@@ -322,15 +314,14 @@ mod tests {
 
     #[test]
     fn an_installed_package_is_not_removed_last() {
-        let mut all = PackageChange { removes_last: true, ..change().remove(names(&["x"])).install(names(&["y"])) };
-        let other = change().remove(names(&["y"])).install(names(&["y"]));
+        let mut all = PackageChange { removes_last: true, ..change().remove(["x"]).install(["y"]) };
+        let other = change().remove(["y"]).install(["y"]);
         all.merge(&PackageChange { removes_last: true, ..other });
         assert!(!all.removes_last, "{all:?}");
     }
 
     #[test]
     #[cfg(all(test, unix))]
-    #[allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test writes the files that the rules read")]
     fn an_environment_has_one_step_under_two_names() {
         let dir = tempfile::tempdir().unwrap();
         let [root, link, other] = ["env", "link", "other"].map(|name| dir.path().join(name));

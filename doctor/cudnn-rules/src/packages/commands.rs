@@ -14,11 +14,9 @@ use super::requirement::package_name;
 use super::wheels::NVIDIA_PREFIX;
 use super::{conda, pip};
 
-/// pip options that reinstall packages without their dependencies.
 const REINSTALL_OPTIONS: [&str; 2] = ["--force-reinstall", "--no-deps"];
 
 impl Site {
-    /// Returns the pip or uv commands for the packages of this place.
     pub(super) fn pip(&self, action: &str, arguments: Vec<OsString>) -> Option<Vec<Command>> {
         match self {
             Site::Environment(root) | Site::Directory { pip: Pip::Environment(root), .. } => {
@@ -27,7 +25,9 @@ impl Site {
             Site::Interpreter { program, root } => {
                 pip::with_python(&Interpreter { program: program.clone(), root: root.clone() }, action, arguments)
             }
-            Site::Directory { pip: Pip::Interpreter(program), .. } => pip::into_dir_by(program, action, arguments),
+            Site::Directory { pip: Pip::Interpreter(program), .. } => {
+                Interpreter::of(program.clone())?.run_pip_for_others(action, arguments)
+            }
             Site::Directory { .. } if action == "install" => pip::into_dir(arguments),
             Site::NewEnvironment { dir, program } => in_new_environment(dir, program, arguments),
             _ => Some(vec![without_variables(on_path()?.and([action]).and(arguments))]),
@@ -42,7 +42,7 @@ impl PackageChange {
     }
 
     /// Returns the commands in order. `None` if no installer can make the change, for example because the environment's
-    /// Python was not found.
+    /// Python is missing.
     pub fn commands(&self) -> Option<Vec<Command>> {
         let removal = if self.remove.is_empty() { Vec::new() } else { self.removal()? };
         let mut changes = [removal, self.installation()?];
@@ -59,7 +59,7 @@ impl PackageChange {
         Some(with_aside(&self.records_aside(), commands))
     }
 
-    /// Returns the names of held packages that the change installs again. apt-get drops their hold.
+    /// Returns the held packages that the change installs again, because apt-get drops their hold.
     pub fn held(&self) -> Vec<String> {
         let again = self.reinstall.iter().filter(|_| self.site == Site::System).map(|one| package_name(one));
         again.filter(|name| apt::held(name).is_some()).map(str::to_owned).collect()
@@ -100,8 +100,8 @@ impl PackageChange {
 
     fn removal(&self) -> Option<Vec<Command>> {
         match &self.site {
-            // pip cannot uninstall from a `--target` directory. Installing replaces the files there, and the old records are
-            // set aside and removed. conda's solver removes conflicting packages by itself.
+            // pip cannot uninstall from a `--target` directory. Installing replaces the files there, and the old
+            // records are set aside and removed. conda's solver removes conflicting packages by itself.
             Site::Directory { .. } | Site::Conda(_) | Site::NewEnvironment { .. } => Some(Vec::new()),
             Site::System => Some(vec![apt_get("remove").and(&self.remove)]),
             _ => {
@@ -121,7 +121,6 @@ impl PackageChange {
         }
     }
 
-    /// Returns the commands that fill a directory with pip.
     fn fill_dir(&self, dir: &Path, by: &Pip, options: &[&str], mut all: Vec<OsString>) -> Option<Vec<Command>> {
         if *by == Pip::Any && !self.reinstall.iter().chain(&self.install).all(|one| one.starts_with(NVIDIA_PREFIX)) {
             return None;
@@ -137,8 +136,7 @@ impl PackageChange {
         Some(commands)
     }
 
-    /// Returns the packages that must be named in the command to survive it. pip replaces the `nvidia` directory as a
-    /// whole, so the command has to list all packages in it.
+    /// Returns the packages that the command must also name, because pip replaces the `nvidia` directory as a whole.
     fn kept(&self, dir: &Path) -> Vec<String> {
         let named: Vec<&str> = self.reinstall.iter().chain(&self.install).map(|one| package_name(one)).collect();
         if !named.iter().any(|name| name.starts_with(NVIDIA_PREFIX)) {

@@ -11,11 +11,11 @@ use cudnn_probe::facts::is_executable;
 use super::dirs::program_in;
 use super::pixi::Pixi;
 
-/// The name of the package cache for reinstallations, below the environment. The step deletes it, so the name must not be
-/// one that users choose for their own directories.
+/// The package cache for reinstallations, below the environment. The step deletes it, so users must not have a
+/// directory with this name.
 const CACHE: &str = "cudnn-doctor-pkgs";
 
-/// Installs packages into the environment at this root. `None` if pixi cannot.
+/// Installs packages into the environment at this root, by pixi if the environment belongs to it.
 pub(super) fn install(root: &Path, specs: Vec<String>) -> Option<Command> {
     match Pixi::of(root) {
         Some(pixi) => pixi.add(specs).map(|command| command.changing(root)),
@@ -23,15 +23,16 @@ pub(super) fn install(root: &Path, specs: Vec<String>) -> Option<Command> {
     }
 }
 
-/// Returns the command that lists the packages with their addresses. `None` for pixi, whose lock file lists them.
+/// Returns the command that lists the packages with their addresses. `None` for pixi, which lists them in the lock
+/// file.
 pub(super) fn list(root: &Path) -> Option<Command> {
     let list = || Command::new(program(root), ["list", "--explicit", "--prefix"]).and([root]);
     Pixi::of(root).is_none().then(list)
 }
 
-/// Reinstalls recorded packages. conda hard-links files from the package cache, so a file damaged in place is damaged
-/// in the cache too. The commands therefore use a fresh cache below the environment, copy files instead of linking them,
-/// and remove the cache at the end.
+/// Reinstalls recorded packages. conda hard-links files from the package cache, where a file damaged in place is
+/// damaged too. The commands use a fresh cache below the environment, copy files instead of linking them, and remove
+/// the cache at the end.
 pub(super) fn reinstall(root: &Path, specs: &[String]) -> Vec<Command> {
     let cache = root.join(CACHE);
     let commands: Vec<Command> = specs.iter().map(|spec| reinstall_one(root, spec, &cache)).collect();
@@ -62,7 +63,7 @@ fn install_command(program: &Path, root: &Path) -> Command {
     command.and(["--channel", "conda-forge"]).changing(root)
 }
 
-/// Returns conda, even if it is not on `PATH`, or else mamba or micromamba, which take the same arguments.
+/// Returns conda, even outside `PATH`, then mamba or micromamba, which accept the same arguments.
 fn program(root: &Path) -> PathBuf {
     let on_path = |name: &str| is_on_path(name).then(|| PathBuf::from(name));
     on_path("conda")
@@ -74,7 +75,7 @@ fn program(root: &Path) -> PathBuf {
         .unwrap_or_else(|| "conda".into())
 }
 
-/// Returns the root of conda: `/opt/conda` for itself, and for `/opt/conda/envs/NAME`.
+/// Returns conda's root for an environment: `/opt/conda` for `/opt/conda` and `/opt/conda/envs/NAME`.
 pub(super) fn base_of(root: &Path) -> &Path {
     root.parent().filter(|parent| parent.ends_with("envs")).and_then(Path::parent).unwrap_or(root)
 }

@@ -13,19 +13,16 @@ use super::CUDA_MAJORS;
 use super::requirement::package_name;
 use super::wheels::PackageNames;
 
-/// The version that stands for any release of a CUDA package, after the major version.
+/// The minor version that represents every release of a CUDA package.
 const ANY_MINOR: u32 = 9;
 
-/// The last release for CUDA 11.
 const LAST_FOR_CUDA_11: &str = "9.10.2.21";
 
 /// A version of cuDNN 8 with wheels for CUDA 11 and 12.
 const CUDNN_8: &str = "8.9.6.50";
 
-/// The ends of the names of cuDNN 8's libraries.
 const OF_CUDNN_8: [&str; 7] = ["", "_ops_infer", "_ops_train", "_cnn_infer", "_cnn_train", "_adv_infer", "_adv_train"];
 
-/// The revision of NVIDIA's Debian packages.
 const REVISION: &str = "-1";
 
 /// conda's package of cuDNN's libraries. `cudnn` only requires it.
@@ -34,18 +31,16 @@ pub(crate) const CONDA_LIBRARIES: &str = "libcudnn";
 /// conda's package that selects the CUDA release.
 pub(crate) const CONDA_CUDA: &str = "cuda-version";
 
-/// A package of NVIDIA.
 pub(crate) struct NvidiaPackage {
     pub(crate) name: String,
     pub(crate) version: String,
     pub(crate) cuda_major: u32,
     /// The libraries in the package. `None` if it only requires others.
     pub(crate) component: Option<Component>,
-    /// The requirements of the package.
     pub(crate) requires: Vec<String>,
 }
 
-/// Returns the wheel that pip chooses for a requirement. `None` for packages whose contents are not known.
+/// Returns the wheel that pip chooses for a requirement, if the contents are known.
 pub(crate) fn wheel(requirement: &str) -> Option<NvidiaPackage> {
     let name = &normalized(package_name(requirement));
     let (component, first_major) = published(|component, major| component.wheel(major) == *name)?;
@@ -55,8 +50,8 @@ pub(crate) fn wheel(requirement: &str) -> Option<NvidiaPackage> {
     Some(NvidiaPackage { requires: cublas.into_iter().collect(), ..package })
 }
 
-/// Returns the package that conda chooses for a requirement in an environment for this CUDA major version. If `has_all`,
-/// a `cudnn` contains the libraries itself, as older ones did.
+/// Returns the package that conda chooses for a requirement in an environment for this CUDA major version. If
+/// `has_all`, a `cudnn` contains the libraries itself, like older ones.
 pub(crate) fn conda_package(requirement: &str, cuda_major: u32, has_all: bool) -> Option<NvidiaPackage> {
     let name = package_name(requirement);
     if name == CONDA_CUDA {
@@ -67,7 +62,7 @@ pub(crate) fn conda_package(requirement: &str, cuda_major: u32, has_all: bool) -
     let (component, _) = published(|component, major| major == cuda_major && is_it(component, major))?;
     let default = default_version(component, cuda_major, None);
     let package = NvidiaPackage::of(name, component, cuda_major, requirement, default)?;
-    // conda's packages of cuDNN 8 are others.
+    // conda's packages of cuDNN 8 have other contents.
     if package.is_of_cudnn() && package.release().major != 9 {
         return None;
     }
@@ -94,13 +89,13 @@ pub(crate) fn debian_package(requirement: &str) -> Option<NvidiaPackage> {
     Some(NvidiaPackage { version: package.version + REVISION, ..package })
 }
 
-/// Returns the first component that NVIDIA publishes for a CUDA major version, and that is wanted.
+/// Returns the first wanted component that NVIDIA publishes for a CUDA major version.
 fn published(is_wanted: impl Fn(Component, u32) -> bool) -> Option<(Component, u32)> {
     let all = CUDA_MAJORS.flat_map(|major| Component::ALL.iter().map(move |component| (*component, major)));
     { all }.find(|(component, major)| component.is_published(*major) && is_wanted(*component, *major))
 }
 
-/// Returns the newest version that is known, or one that stands for any.
+/// Returns the newest known version, or one that represents all.
 fn default_version(component: Component, cuda_major: u32, minor: Option<u32>) -> String {
     match component {
         _ if !is_of_cudnn(component) => format!("{cuda_major}.{}.0.0", minor.unwrap_or(ANY_MINOR)),
@@ -118,8 +113,8 @@ fn is_of_cudnn(component: Component) -> bool {
 }
 
 impl NvidiaPackage {
-    /// Returns the package with the first of these versions that meets the requirement: the default, and those in the
-    /// requirement, which also exist.
+    /// Returns the package with the first of these versions that meets the requirement: the default, the versions in
+    /// the requirement, which also exist, and cuDNN 8.
     fn of(
         name: &str,
         component: Component,
@@ -143,7 +138,6 @@ impl NvidiaPackage {
         })
     }
 
-    /// Returns a package that only requires others.
     pub(crate) fn without_libraries(
         name: &str,
         version: &str,
@@ -153,7 +147,7 @@ impl NvidiaPackage {
         NvidiaPackage { name: name.to_owned(), version: version.to_owned(), cuda_major, component: None, requires }
     }
 
-    /// Returns the names of Debian packages that conflict with this one, because they contain the same files.
+    /// Returns the Debian packages that conflict with this one, because they contain the same files.
     pub(crate) fn debian_rivals(&self) -> Vec<String> {
         let of_major = |major| [Component::Cudnn, Component::CudnnJit].map(|one| one.system_package(major, None));
         let all = CUDA_MAJORS.flat_map(of_major).flatten();
@@ -212,7 +206,6 @@ impl NvidiaPackage {
         self.version.split('.').take(2).collect::<Vec<_>>().join(".")
     }
 
-    /// Returns the version of cuDNN.
     fn release(&self) -> Version {
         let mut numbers = self.version.split('.').map(|number| number.parse().unwrap_or(0));
         let mut next = || numbers.next().unwrap_or(0);

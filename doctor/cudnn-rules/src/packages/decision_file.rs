@@ -1,4 +1,5 @@
-//! Reads the files in which people decide what installers do: settings, manifests and constraints.
+//! Reads settings, manifests and constraints: files with the user's decisions about installers. Errors are predicates
+//! about the file, and a missing file is `None`.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -6,10 +7,6 @@ use std::path::Path;
 use cudnn_probe::read_bounded;
 use toml_edit::{DocumentMut, Item};
 
-/// Returns the contents of a file. `None` if there is no such file.
-///
-/// # Errors
-/// The reason why the file cannot be read, as a predicate.
 pub(super) fn contents(file: &Path) -> Result<Option<Vec<u8>>, String> {
     const MAX_LEN: u64 = 1 << 20;
     if file == Path::new("/dev/null") {
@@ -25,18 +22,11 @@ pub(super) fn contents(file: &Path) -> Result<Option<Vec<u8>>, String> {
     }
 }
 
-/// Returns the text of a file. `None` if there is no such file.
-///
-/// # Errors
-/// The reason why the file cannot be read, or is not UTF-8, as a predicate.
 pub(super) fn text(file: &Path) -> Result<Option<String>, String> {
     contents(file)?.map(String::from_utf8).transpose().map_err(|_| "is not UTF-8".to_owned())
 }
 
-/// Returns the value below these keys in a TOML file. `None` if there is no such file or value.
-///
-/// # Errors
-/// The reason why the file cannot be read, or is invalid, as a predicate.
+/// Returns the value below these keys in a TOML file.
 pub(super) fn toml(file: &Path, keys: &[&str]) -> Result<Option<Item>, String> {
     let Some(text) = text(file)? else { return Ok(None) };
     // The first line of the error names the line of the file.

@@ -11,20 +11,17 @@ use cudnn_probe::{Os, canonicalize};
 
 use crate::system::is_loop;
 
-/// The maximum number of directory entries to read.
 const MAX_ENTRIES: usize = 20_000;
 
-/// Returns an environment variable if it contains an absolute path.
 fn variable(name: &str) -> Option<PathBuf> {
     facts::variable(name).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
-/// Returns the entries of a directory, or an empty iterator if it is not readable.
+/// Returns the entries of a directory, or an empty iterator if it is unreadable.
 pub fn entries(dir: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     facts::read_dir(dir).into_iter().flatten().take(MAX_ENTRIES).map(|entry| entry.path())
 }
 
-/// Returns the executable program that an environment variable points to.
 pub(super) fn program_in(name: &str) -> Option<PathBuf> {
     variable(name).filter(|program| is_executable(program))
 }
@@ -37,8 +34,7 @@ pub fn user_base() -> Option<PathBuf> {
     })
 }
 
-/// Returns the directory for separate installations that the doctor recommends. `None` if this user has no writable
-/// directory.
+/// Returns the directory for separate installations that the doctor recommends, if this user can write to it.
 pub fn data_dir() -> Option<PathBuf> {
     if Os::HOST == Os::Windows {
         return Some(variable("LOCALAPPDATA").unwrap_or_else(|| PathBuf::from(r"C:\ProgramData")));
@@ -48,8 +44,8 @@ pub fn data_dir() -> Option<PathBuf> {
     of_user.filter(|dir| can_write(dir)).or_else(of_root)
 }
 
-/// Returns the directory with this name for a separate installation, in [`data_dir`]. If something else has the name, such
-/// as a link that leads nowhere, the name gets a number.
+/// Returns a directory with this name in [`data_dir`] for a separate installation. Appends a number if a file or a
+/// dangling link blocks the name.
 pub(crate) fn named_data_dir(name: &str) -> Option<PathBuf> {
     const MAX_NAMES: u32 = 9;
     let dir = data_dir()?;
@@ -58,7 +54,6 @@ pub(crate) fn named_data_dir(name: &str) -> Option<PathBuf> {
     { dirs }.find(|dir| !dir.path_exists() || dir.leads_to_dir())
 }
 
-/// Returns the directories that NVIDIA's wheels fill below this directory of packages.
 pub(crate) fn dirs_of_wheels(site: &Path) -> Vec<PathBuf> {
     let nvidia = site.join("nvidia");
     let wheels: Vec<PathBuf> = entries(&nvidia).collect();
@@ -67,8 +62,7 @@ pub(crate) fn dirs_of_wheels(site: &Path) -> Vec<PathBuf> {
     [nvidia].into_iter().chain(wheels).chain(parts).collect()
 }
 
-/// Returns the links that lead nowhere in place of directories of NVIDIA's wheels, below these directories of packages.
-/// Installers never replace them.
+/// Returns the dangling links in place of directories of NVIDIA's wheels, which installers never replace.
 pub(crate) fn dangling_dirs(sites: impl IntoIterator<Item = PathBuf>) -> Vec<PathBuf> {
     let is_lost = |dir: &Path| match facts::metadata(dir) {
         Err(error) => error.kind() == ErrorKind::NotFound || is_loop(&error),
@@ -78,7 +72,7 @@ pub(crate) fn dangling_dirs(sites: impl IntoIterator<Item = PathBuf>) -> Vec<Pat
     dirs.filter(|dir| dir.is_link() && is_lost(dir)).collect()
 }
 
-/// Returns the link, as a clause, that leads out of this environment from its directories of packages.
+/// Describes a link that leads from the packages out of this environment, as a clause.
 pub(super) fn link_out_of(root: &Path, sites: &[PathBuf]) -> Option<String> {
     let root = canonicalize(root).ok()?;
     let dirs = sites.iter().flat_map(|site| [site.clone()].into_iter().chain(dirs_of_wheels(site)));
@@ -109,7 +103,6 @@ mod tests {
 
     #[test]
     #[cfg(all(test, unix))]
-    #[allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test writes the files that the rules read")]
     fn a_link_that_leads_nowhere_is_not_taken_for_a_directory() {
         let home = tempfile::tempdir().unwrap();
         let site = home.path().join(".local/share");

@@ -30,12 +30,10 @@ pub(super) fn is_closed(file: &Path) -> bool {
     facts::metadata(file).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
 }
 
-/// Returns whether this user may not read the environment's Python.
 pub(crate) fn has_closed_python(root: &Path) -> bool {
     is_closed(&python_in(root))
 }
 
-/// Returns the environment root for this Python's path.
 pub(super) fn root_of(python: &Path) -> Option<&Path> {
     let dir = python.parent()?;
     match Os::HOST {
@@ -57,14 +55,12 @@ pub(super) fn version_name(python: &Path, root: &Path) -> Option<OsString> {
     })
 }
 
-/// Returns the directory of packages in a virtual environment that this Python creates. `None` if the version of the
-/// Python is not known.
+/// Returns the directory of packages in a virtual environment that this Python creates, if the version is known.
 pub(crate) fn site_of_new(environment: &Path, program: &Path) -> Option<PathBuf> {
     let version = version_name(program, root_of(program)?)?;
     Some(environment.join("lib").join(version).join("site-packages"))
 }
 
-/// Returns the version in the file name of this Python, such as `python3.12`.
 pub(super) fn version_of_program(python: &Path) -> Option<OsString> {
     Some(canonicalize(python).ok()?.file_name()?.to_owned()).filter(is_version)
 }
@@ -87,7 +83,6 @@ fn version_name_on_windows(root: &Path) -> Option<OsString> {
     Some(format!("Python{}", of_settings.or_else(of_dll)?).into())
 }
 
-/// Returns the directory of `pip install --user` for this Python version.
 pub(super) fn user_site(version_name: &OsStr) -> Option<PathBuf> {
     let lib = if Os::HOST == Os::Windows { user_base()? } else { user_base()?.join("lib") };
     Some(lib.join(version_name).join("site-packages"))
@@ -98,7 +93,6 @@ pub fn imports_user_packages(root: &Path) -> bool {
     !is_virtual(root) || setting(root, "include-system-site-packages").as_deref() == Some("true")
 }
 
-/// Returns whether pip is installed in the environment at this root.
 pub(super) fn has_pip(root: &Path) -> bool {
     site_packages(root).any(|dir| dir.join("pip").leads_to_dir())
 }
@@ -116,9 +110,9 @@ pub(super) fn is_managed(root: &Path) -> bool {
 pub struct PipRecord {
     /// The normalized name: `nvidia-cudnn-cu12`.
     pub name: String,
-    /// The version in the name of the directory, if it is there.
+    /// The version in the name of the directory, if there is one.
     pub version: Option<String>,
-    /// The record: a directory whose name ends with `.dist-info`.
+    /// The record: a directory with the ending `.dist-info`.
     pub dir: PathBuf,
 }
 
@@ -133,7 +127,6 @@ pub fn records(dir: &Path) -> Vec<PipRecord> {
     records
 }
 
-/// Returns whether pip rejects the metadata of this package, because it is not UTF-8.
 pub(crate) fn has_invalid_metadata(record: &PipRecord) -> bool {
     const MAX_LEN: u64 = 4 << 20;
     let metadata = cudnn_probe::read_bounded(&record.dir.join("METADATA"), MAX_LEN);

@@ -13,7 +13,7 @@ use super::pip::recorded_version;
 use super::requirement::is_plain_name;
 use super::wheels::PackageNames;
 
-/// Installs a component system-wide with apt. `None` if the package name also contains the CUDA minor version.
+/// Installs a component system-wide with apt, if the package name contains no minor version of CUDA.
 pub fn install_for_system(component: Component, cuda_major: u32) -> Option<PackageChange> {
     install_into(component, (cuda_major, None), Site::System, None)
 }
@@ -21,7 +21,7 @@ pub fn install_for_system(component: Component, cuda_major: u32) -> Option<Packa
 /// Installs a component into the environment of an existing package, using the same installer. Only system packages of
 /// CUDA itself need the minor version of CUDA.
 ///
-/// If pip already recorded the component, this reinstalls the files, because a plain `install` would have no effect.
+/// If pip already recorded the component, this reinstalls the files, because pip would skip a plain `install`.
 pub fn install_beside(
     package: &Package,
     component: Component,
@@ -50,7 +50,7 @@ pub fn install_beside(
 }
 
 /// Installs a component into a new directory, for a cuDNN without a package manager. Returns the change and the
-/// subdirectory that will contain the libraries. `None` if NVIDIA publishes no such wheel, or if there is no pip.
+/// subdirectory with the libraries, if NVIDIA publishes such a wheel and there is a pip.
 pub(crate) fn install_apart(component: Component, cuda_major: u32, target: &Path) -> Option<(PackageChange, PathBuf)> {
     let site = Site::Directory { dir: target.to_owned(), pip: Pip::Any, options: vec!["--no-deps"] };
     let change = PackageChange::of(site).install([component.requirement(cuda_major)]);
@@ -58,7 +58,6 @@ pub(crate) fn install_apart(component: Component, cuda_major: u32, target: &Path
     Some((change, target.join(component.wheel_dir(cuda_major))))
 }
 
-/// Returns the place that the package's installer changes. `None` for installers without supported commands.
 fn site_of(package: &Package) -> Option<Site> {
     match package.installer {
         Installer::Pip => Some(Site::Environment(package.root.clone())),
@@ -68,13 +67,11 @@ fn site_of(package: &Package) -> Option<Site> {
     }
 }
 
-/// Returns a requirement for this exact version, or for any version.
 fn pinned(name: &str, version: Option<&str>, site: &Site) -> String {
     let separator = if matches!(site, Site::Conda(_) | Site::System) { "=" } else { "==" };
     version.map_or_else(|| name.to_owned(), |version| format!("{name}{separator}{version}"))
 }
 
-/// Installs a component for this CUDA release, optionally in a given version.
 fn install_into(
     component: Component,
     (cuda_major, cuda_minor): (u32, Option<u32>),
@@ -98,7 +95,7 @@ fn install_into(
 /// Reinstalls a package in the same version to restore damaged or deleted files. A plain `install` would not touch
 /// them, because the installer's records list them as present.
 ///
-/// Returns `None` for the following packages, because no command can reinstall them:
+/// Returns `None` if no command can reinstall the package:
 ///
 /// - an archive or an application
 /// - a package from a private index, with a local version such as `2.2.0+cu121`
@@ -118,8 +115,8 @@ pub fn reinstall(package: &Package) -> Option<PackageChange> {
     again.or_else(|| reinstall_into_target(package, requirement))
 }
 
-/// Reinstalls into a `pip install --target` directory. With `--upgrade`, pip removes the whole `nvidia` directory, so
-/// this is safe only if the wheel is the only one there.
+/// Reinstalls into a `pip install --target` directory. With `--upgrade`, pip removes the whole `nvidia` directory,
+/// which must contain no other wheel.
 fn reinstall_into_target(package: &Package, requirement: String) -> Option<PackageChange> {
     let dir = package.component().filter(|_| package.installer == Installer::Pip)?.wheel_dir(DEFAULT_CUDA_MAJOR);
     let own = dir.parent()?.file_name()?;
@@ -131,19 +128,17 @@ fn reinstall_into_target(package: &Package, requirement: String) -> Option<Packa
     is_alone.then(|| PackageChange::of(site).reinstall([requirement]))
 }
 
-/// Upgrades a package to at least this cuDNN version, such as `9.10.2`. `None` if the package is not from NVIDIA,
-/// because frameworks decide which cuDNN they ship.
+/// Upgrades a package to at least this cuDNN version, such as `9.10.2`. Returns `None` if the package is not from
+/// NVIDIA, because frameworks decide which cuDNN they ship.
 pub fn upgrade(package: &Package, minimum: &str) -> Option<PackageChange> {
     let site = site_of(package).filter(|_| package.is_cudnn() && is_plain_name(&package.name))?;
     PackageChange::of(site).install([format!("{}>={minimum}", package.name)]).possible()
 }
 
-/// Replaces packages that own the same directory with a single package. This repairs mixed releases or CUDA versions,
-/// and switches the CUDA version. pip silently overwrites the files of other packages, so the change removes all
-/// packages first. If the package to install is among them, the change preserves the version, because a framework may
-/// require it.
-///
-/// Returns `None` if no command can do this.
+/// Replaces packages that own the same directory with a single package, if commands can do so. This repairs mixed
+/// releases or CUDA versions, and switches the CUDA version. The change removes all packages first, because pip
+/// silently overwrites the files of other packages. If the package to install is among them, the version stays, because
+/// a framework may require it.
 pub fn replace(packages: &[Package], component: Component, cuda_major: u32) -> Option<PackageChange> {
     let wheel = component.wheel(cuda_major);
     let same = packages.iter().filter(|package| package.installer == Installer::Pip && package.name == wheel);
@@ -168,7 +163,7 @@ pub fn replace_by(
     let of_system = version.filter(|_| first.installer == Installer::Dpkg).map(|version| format!("{version}-1"));
     let version = of_system.as_deref().or(version);
     let change = install_into(component, (cuda_major, None), site_of(first)?, version)?;
-    // The full wheel and the JIT-only wheel have no files in common. If the installation fails, the old package
+    // The full wheel and the JIT-only wheel contain different files. If the installation fails, the old package
     // remains.
     let dir = |component: Component| component.wheel_dir(cuda_major);
     let mut components = packages.iter().filter_map(Package::component);
@@ -190,11 +185,11 @@ mod tests {
         let apart = install_apart(Component::Cudnn, 13, Path::new(r"C:\a b")).map(|(change, _)| change);
         for (change, expected) in [
             (
-                Some(on_path().reinstall(["nvidia-cudnn-cu12==9.28.0.42".to_owned()])),
+                Some(on_path().reinstall(["nvidia-cudnn-cu12==9.28.0.42"])),
                 "python -m pip install --force-reinstall --no-deps nvidia-cudnn-cu12==9.28.0.42",
             ),
             (
-                Some(on_path().install(["nvidia-cudnn-cu12>=9.12".to_owned()])),
+                Some(on_path().install(["nvidia-cudnn-cu12>=9.12"])),
                 r#"python -m pip install "nvidia-cudnn-cu12>=9.12""#,
             ),
             (

@@ -1,7 +1,7 @@
-//! Finds the pip that a Python has, or what installs it. All commands that start pip come from here, so that no command
-//! uses a pip that is missing.
+//! Finds the pip of a Python, or the commands that install it. All commands that start pip come from here, so that no
+//! command uses a missing pip.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use cudnn_cli::command::Command;
@@ -18,10 +18,10 @@ use super::environment::{
 };
 use super::pip_options::redirecting_variables;
 
-/// Starts pip with a Python that ignores the user's packages. `-I` also excludes modules in the working directory.
+/// Starts pip with a Python that ignores the user's packages and modules in the working directory.
 const PIP: [&str; 3] = ["-I", "-m", "pip"];
 
-/// The directory of Debian's Pythons, for which apt-get installs pip.
+/// The directory of Debian's Pythons. apt-get installs pip for them.
 const OF_DEBIAN: &str = "/usr/bin";
 
 /// A Python and the root of the environment that it imports packages from.
@@ -35,7 +35,6 @@ impl Interpreter {
         Some(Interpreter { root: root_of(&program)?.to_owned(), program })
     }
 
-    /// Returns the Python of the environment at this root.
     pub(super) fn in_environment(root: &Path) -> Interpreter {
         Interpreter { program: python_in(root), root: root.to_owned() }
     }
@@ -48,7 +47,6 @@ impl Interpreter {
         version_name(&self.program, &self.root)
     }
 
-    /// Returns the directory of the user's packages, if this Python imports them.
     pub(super) fn user_site(&self) -> Option<PathBuf> {
         user_site(&self.version().filter(|_| self.imports_user_packages())?)
     }
@@ -63,7 +61,6 @@ impl Interpreter {
         site_packages(&self.root).chain(site_packages(&self.root.join("local"))).filter(is_of_python)
     }
 
-    /// Returns the directory of the installed pip.
     fn pip_dir(&self) -> Option<PathBuf> {
         let dirs = self.package_dirs().chain(self.user_site()).map(|dir| dir.join("pip"));
         { dirs }.find(|dir| dir.leads_to_dir())
@@ -78,13 +75,13 @@ impl Interpreter {
         }
     }
 
-    /// Returns whether this Python can import pip. If its version is unknown, any version's pip counts.
+    /// Returns whether this Python can import pip. For a Python of unknown version, any version's pip counts.
     pub(super) fn has_pip(&self) -> bool {
         self.pip_dir().is_some() || self.version().is_none() && has_pip(&self.root)
     }
 
-    /// Returns whether this Python includes ensurepip, which can install pip. On Debian, ensurepip works only in virtual
-    /// environments.
+    /// Returns whether this Python includes ensurepip, which can install pip. On Debian, ensurepip works only in
+    /// virtual environments.
     pub(super) fn has_ensurepip(&self) -> bool {
         let root = &self.root;
         let is_disabled = || self.is_of_debian() && root.join("lib/python3/dist-packages").leads_to_dir();
@@ -96,7 +93,6 @@ impl Interpreter {
         base.is_some_and(|base| self.has_ensurepip_of(&base))
     }
 
-    /// Returns whether the base Python at this root includes ensurepip for this version.
     fn has_ensurepip_of(&self, base: &Path) -> bool {
         let version = self.version();
         let of_base = |dir: PathBuf| match Os::HOST {
@@ -109,7 +105,6 @@ impl Interpreter {
         python_dirs(&self.root).filter_map(of_base).any(|dir| dir.leads_to_dir())
     }
 
-    /// Returns whether Debian's packages provide pip for this Python.
     fn is_of_debian(&self) -> bool {
         let home = match is_virtual(&self.root) {
             true => setting(&self.root, "home").map(PathBuf::from),
@@ -121,7 +116,7 @@ impl Interpreter {
         home.is_none_or(|home| is_of_debian(&home) || canonicalize(&home).is_ok_and(|home| is_of_debian(&home)))
     }
 
-    /// Returns the commands that install pip if it is missing. `None` if none can.
+    /// Returns the commands that install a missing pip, if there are any.
     fn missing_pip(&self) -> Option<Vec<Command>> {
         if self.has_pip() {
             return Some(Vec::new());
@@ -145,15 +140,14 @@ impl Interpreter {
         removal.into_iter().chain([ensure]).collect()
     }
 
-    /// Returns the commands that run pip, after those that install a missing one. `None` if there is none. `-I` would hide
-    /// the user's packages. For a Python that imports them, pip is run by path instead, which also avoids searching the
-    /// working directory.
+    /// Returns the commands that run pip, after the commands that install a missing pip. Because `-I` would hide the
+    /// user's packages, a Python that imports them runs pip by path, which also excludes the working directory.
     pub(super) fn run_pip(&self, action: &str, arguments: Vec<OsString>) -> Option<Vec<Command>> {
         self.run(self.imports_user_packages(), action, arguments)
     }
 
-    /// Like [`Interpreter::run_pip`], for packages that are not this Python's: the user's packages do not matter, unless pip is
-    /// among them.
+    /// Like [`Interpreter::run_pip`], for packages outside this Python. The user's packages only matter if pip is among
+    /// them.
     pub(super) fn run_pip_for_others(&self, action: &str, arguments: Vec<OsString>) -> Option<Vec<Command>> {
         let is_of_user = self.user_site().zip(self.pip_dir()).is_some_and(|(site, pip)| pip.starts_with(site));
         self.run(is_of_user, action, arguments)
@@ -169,14 +163,14 @@ impl Interpreter {
         Some(missing.into_iter().chain([pip]).collect())
     }
 
-    /// Returns the command that runs pip after another step has restored this Python with its pip, or another user has.
+    /// Returns the command that runs pip after a step or another user has restored this Python with pip.
     pub(super) fn run_restored_pip(&self, action: &str, arguments: Vec<OsString>) -> Command {
         start(&self.program, PIP, action, arguments)
     }
 }
 
-/// Returns the commands that create an environment with this Python, and run pip there. `None` if the environment would
-/// have no pip. A program without a directory is not on `PATH`.
+/// Returns the commands that create an environment with this Python, and run pip there. Returns `None` if the
+/// environment would have no pip. A program without a directory is not on `PATH`.
 pub(super) fn in_new_environment(dir: &Path, program: &Path, arguments: Vec<OsString>) -> Option<Vec<Command>> {
     let python = Interpreter::of(program.to_owned()).filter(|_| program.is_absolute());
     let has_venv = |python: &Interpreter| Os::HOST == Os::Windows || python.has_ensurepip_of(&python.root);
@@ -203,15 +197,14 @@ pub(super) fn lacks_venv(python: &Path) -> bool {
 /// The installation methods that a base Python (outside virtual environments) supports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BasePython {
-    /// pip may install packages into this Python.
+    /// Whether pip may install packages into this Python.
     pub(crate) takes_packages: bool,
-    /// pip is installed, so it can at least fill other directories.
+    /// Whether pip is installed, so that it can at least fill other directories.
     pub(crate) has_pip: bool,
-    /// ensurepip is available for new virtual environments.
+    /// Whether ensurepip is available for new virtual environments.
     pub(crate) has_ensurepip: bool,
 }
 
-/// Returns the installation methods that the Python at this root supports.
 pub(crate) fn base_python(root: &Path) -> BasePython {
     let python = Interpreter::in_environment(root);
     let (has_pip, has_ensurepip) = (python.has_pip(), python.has_ensurepip_of(root));
@@ -228,27 +221,21 @@ pub(super) fn on_path() -> Option<Command> {
     Some(Command::new(name, [""; 0]))
 }
 
-/// Returns whether this program is a script of pip whose Python has no pip: an upgrade of Python leaves such scripts.
+/// Returns whether this program is a script of pip for a Python without pip: an upgrade of Python leaves such scripts.
 fn has_lost_pip(name: &str) -> bool {
     python_of_script(name).is_some_and(|python| !python.program.leads_to_file() || !python.has_pip())
 }
 
-/// Returns the Python of the pip on `PATH`. `None` if it is not known.
 pub(super) fn python_of_pip() -> Option<Interpreter> {
     python_of_script(on_path()?.program.to_str()?)
 }
 
-/// Returns the Python that runs a script on `PATH`.
 fn python_of_script(name: &str) -> Option<Interpreter> {
     let program = interpreter_of(&program_on_path(name)?)?;
-    if program.file_name().is_some_and(is_named_python) { Interpreter::of(program) } else { None }
+    let is_python = program.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"python"));
+    if is_python { Interpreter::of(program) } else { None }
 }
 
-fn is_named_python(name: &OsStr) -> bool {
-    name.as_encoded_bytes().starts_with(b"python")
-}
-
-/// Returns a command that starts pip with this Python and these options.
 fn start<W: Into<OsString>>(
     python: &Path,
     pip: impl IntoIterator<Item = W>,
@@ -258,7 +245,7 @@ fn start<W: Into<OsString>>(
     without_variables(Command::new(python, pip).and([action]).and(arguments))
 }
 
-/// Unsets environment variables that would make pip change another place, other packages or nothing.
+/// Unsets environment variables that would redirect pip.
 pub(super) fn without_variables(command: Command) -> Command {
     let options: Vec<OsString> =
         redirecting_variables().into_iter().flat_map(|name| ["-u".into(), name.into()]).collect();

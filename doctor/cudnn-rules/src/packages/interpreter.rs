@@ -10,7 +10,6 @@ use cudnn_probe::{Os, canonicalize};
 use super::environment::{is_virtual, root_of};
 use super::python_shim;
 
-/// Interpreter names without a version, as in `python3.12` and `pypy3`.
 const NAMES: [&str; 2] = ["python", "pypy"];
 
 /// Returns whether this file starts Python: a native program with an interpreter's name, or a script with such a name
@@ -21,9 +20,9 @@ pub fn is_python(file: &Path) -> bool {
     is_interpreter(file) || file.leads_to_file() && is_named(file) && root_of(file).is_some_and(is_environment)
 }
 
-/// Returns whether this file, or the target of this link, is a native program with an interpreter's name. The scripts
-/// that pyenv, asdf and others put on `PATH` do not count. They choose a Python based on the working directory and the
-/// caller's environment variables, and may not find one.
+/// Returns whether this file, or the target of this link, is a native program with an interpreter's name. This excludes
+/// the scripts of pyenv, asdf and others on `PATH`, which choose a Python based on the working directory and the
+/// caller's environment variables, and may find none.
 fn is_interpreter(file: &Path) -> bool {
     let real = || canonicalize(file).is_ok_and(|real| is_named(&real));
     is_executable(file) && (is_named(file) || real()) && is_native_program(file)
@@ -39,8 +38,9 @@ fn is_named(file: &Path) -> bool {
     NAMES.iter().any(|start| name.strip_prefix(start).is_some_and(|rest| rest.chars().all(is_of_version)))
 }
 
-/// Returns the interpreters with this name in `PATH` order. A pyenv or asdf script is replaced with the selected Python, or
-/// with the newest one of that name that the tool has installed. A virtual environment's Python is replaced with the base Python.
+/// Returns the interpreters with this name in `PATH` order. A pyenv or asdf script is replaced with the selected
+/// Python, or with the newest that the tool has installed. A virtual environment's Python is replaced with the base
+/// Python.
 pub(super) fn interpreters_on_path(name: &str) -> impl Iterator<Item = PathBuf> + use<> {
     let name = format!("{name}{}", std::env::consts::EXE_SUFFIX);
     path_dirs().into_iter().filter_map(move |dir| {

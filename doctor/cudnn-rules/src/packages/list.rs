@@ -8,13 +8,13 @@ use super::change::Site;
 use super::{apt, conda, uv};
 
 impl Site {
-    /// Returns whether uv changes the packages. It has no option `--all`, because it lists all packages anyway.
+    /// Returns whether uv changes the packages. It lists all packages without the option `--all`.
     fn is_of_uv(&self) -> bool {
         self.python_root().is_some_and(uv::serves)
     }
 
-    /// Returns the command that prints the installed packages in a form that the installer can read again. `None` for a
-    /// new environment, for an installer without such a list, and if pip is missing.
+    /// Returns the command that prints the installed packages in a form that the installer can read again. Returns
+    /// `None` for a new environment, for an installer without such a list, and if pip is missing.
     pub fn list(&self) -> Option<Command> {
         // Editable packages are files of the user.
         let options = ["--exclude-editable", "--all"].map(Into::into).into_iter();
@@ -30,7 +30,6 @@ impl Site {
         }
     }
 
-    /// Returns the command that prints what the installed packages require and lack. `None` if pip is missing.
     pub(crate) fn check(&self) -> Option<Command> {
         self.read("check", Vec::new())
     }

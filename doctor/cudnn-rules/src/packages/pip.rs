@@ -21,8 +21,8 @@ use super::uv;
 const FRAMEWORKS: [&str; 7] =
     ["torch", "jax", "tensorflow", "onnxruntime", "ctranslate2", "nvidia-cudnn", "nvidia-cublas"];
 
-/// Returns whether these packages should be changed among the user's packages. This is the case if the user installed one of
-/// them before, or if only the user installed a framework and the packages are missing from the Python itself.
+/// Returns whether to change these packages among the user's packages: because one of them is there, or because a
+/// framework is there and the Python itself contains neither.
 fn is_for_user(python: &Interpreter, names: &[String]) -> bool {
     let Some(site) = python.user_site() else { return false };
     let is_framework = |record: &str| FRAMEWORKS.iter().any(|framework| record.starts_with(framework));
@@ -31,12 +31,10 @@ fn is_for_user(python: &Interpreter, names: &[String]) -> bool {
     has_any(&site, names) || has_framework(&site) && !python.package_dirs().any(is_of_python)
 }
 
-/// Returns whether this directory contains a record of one of these packages.
 fn has_any(site: &Path, names: &[String]) -> bool {
     records(site).iter().any(|record| names.contains(&record.name))
 }
 
-/// Extracts the package names from pip's arguments.
 fn names(arguments: &[OsString]) -> Vec<String> {
     let words = arguments.iter().filter_map(|argument| argument.to_str());
     words.filter(|word| !word.starts_with('-')).map(|word| normalized(package_name(word))).collect()
@@ -44,12 +42,11 @@ fn names(arguments: &[OsString]) -> Vec<String> {
 
 /// Returns the commands that run pip for the environment at this root. They use the environment's Python, because the
 /// scripts in `bin` break with some paths. If the environment was created without pip, they use uv (if uv created it),
-/// ensurepip, or the pip on `PATH`. Some packages are installed outside the Python's own directories: the user's
-/// packages, and the packages of Debian's Python below `/usr/local`. For these, the commands use the Python that imports
-/// them.
+/// ensurepip, or the pip on `PATH`. For the user's packages, and for packages of Debian's Python below `/usr/local`,
+/// they use the Python that imports them.
 ///
-/// Returns `None` if the directory is not an environment (`pip install --target` or `--prefix`), or if the Python was not
-/// found. A different Python's pip would change the wrong packages.
+/// Returns `None` for a directory without a Python (`pip install --target` or `--prefix`). A different Python's pip
+/// would change the wrong packages.
 pub(super) fn pip(root: &Path, action: &str, arguments: Vec<OsString>) -> Option<Vec<Command>> {
     let python = Some(Interpreter::in_environment(root)).filter(|_| root.leads_to_dir())?;
     let is_of_image = is_in_unpacked_image(&python.program);
@@ -72,8 +69,8 @@ pub(super) fn pip(root: &Path, action: &str, arguments: Vec<OsString>) -> Option
     }
 }
 
-/// Returns the commands that fill a directory with any pip: the pip on `PATH`, the pip of the Python on `PATH`, or a new
-/// one. `None` if there is none.
+/// Returns the commands that fill a directory with any pip: the pip on `PATH`, the pip of the Python on `PATH`, or a
+/// new one.
 pub(super) fn into_dir(arguments: Vec<OsString>) -> Option<Vec<Command>> {
     if let Some(pip) = on_path() {
         return Some(vec![without_variables(pip.and(["install"]).and(arguments))]);
@@ -86,18 +83,13 @@ pub(super) fn into_dir(arguments: Vec<OsString>) -> Option<Vec<Command>> {
     in_new_environment(&named_data_dir("cudnn-doctor-pip")?, &program.unwrap_or_else(|| "python3".into()), arguments)
 }
 
-/// Returns the commands that fill a directory with the pip of this Python.
-pub(super) fn into_dir_by(program: &Path, action: &str, arguments: Vec<OsString>) -> Option<Vec<Command>> {
-    Interpreter::of(program.to_owned())?.run_pip_for_others(action, arguments)
-}
-
-/// Returns the commands that run pip with this Python.
 pub(super) fn with_python(python: &Interpreter, action: &str, arguments: Vec<OsString>) -> Option<Vec<Command>> {
     let root = &python.root;
     let has_place = arguments.iter().any(|argument| argument == "--target" || argument == "--prefix");
     let is_for_user = python.imports_user_packages() && !has_place && is_for_user(python, &names(&arguments));
     let user = (is_for_user && action == "install").then(|| "--user".into());
-    let managed = managed_option(root).filter(|_| ["install", "uninstall"].contains(&action));
+    let is_changed = ["install", "uninstall"].contains(&action);
+    let managed = (is_changed && is_managed(root)).then(|| OsString::from("--break-system-packages"));
     let arguments = managed.into_iter().chain(user).chain(arguments).collect();
     let changed = user_base().filter(|_| is_for_user).unwrap_or_else(|| root.clone());
     let mut commands = python.run_pip(action, arguments)?;
@@ -105,12 +97,6 @@ pub(super) fn with_python(python: &Interpreter, action: &str, arguments: Vec<OsS
     Some(commands.into_iter().chain(pip).collect())
 }
 
-/// Returns the option that lets pip change a Python managed by the distribution.
-fn managed_option(root: &Path) -> Option<OsString> {
-    is_managed(root).then(|| "--break-system-packages".into())
-}
-
-/// Returns the Pythons on `PATH` that match this version (`python3.12`) and include pip.
 fn pythons_with_pip(version: OsString) -> impl Iterator<Item = Interpreter> {
     let named = if Os::HOST == Os::Windows { "python" } else { "python3" };
     let of_version = version.to_str().map(interpreters_on_path).into_iter().flatten();
@@ -125,25 +111,21 @@ fn pythons_with_pip(version: OsString) -> impl Iterator<Item = Interpreter> {
     of_version.filter_map(Interpreter::of).chain(others).filter(Interpreter::has_pip)
 }
 
-/// Returns a package directory below this root, preferably one that contains these packages.
-fn package_dir(root: &Path, names: &[String]) -> Option<PathBuf> {
-    let mut dirs: Vec<PathBuf> = site_packages(root).filter(|dir| dir.leads_to_dir()).collect();
-    dirs.sort_by_key(|dir| !has_any(dir, names));
-    dirs.into_iter().next()
-}
-
 /// Returns the Python on `PATH` that imports the user's packages in this directory.
 fn python_of_user(base: &Path, names: &[String]) -> Option<Interpreter> {
     // `%APPDATA%\Python\Python312` belongs to one Python version.
     let (of_all, version) = match Os::HOST {
         Os::Windows => (base.parent()?, base.file_name()?.to_owned()),
-        _ => (base, package_dir(base, names)?.parent()?.file_name()?.to_owned()),
+        _ => {
+            let dirs = site_packages(base).filter(|dir| dir.leads_to_dir());
+            (base, dirs.min_by_key(|dir| !has_any(dir, names))?.parent()?.file_name()?.to_owned())
+        }
     };
     let is_user_base = user_base().as_deref() == Some(of_all);
     if is_user_base { pythons_with_pip(version).find(Interpreter::imports_user_packages) } else { None }
 }
 
-/// Returns Debian's Python if the root contains packages that its pip installed below `/usr/local`.
+/// Returns Debian's Python if the root contains packages that Debian's pip installed below `/usr/local`.
 fn python_of_debian(root: &Path) -> Option<Interpreter> {
     let base = root.parent().filter(|_| root.ends_with("local"))?;
     let dir = site_packages(root).find(|dir| dir.ends_with("dist-packages") && dir.leads_to_dir())?;
@@ -153,7 +135,6 @@ fn python_of_debian(root: &Path) -> Option<Interpreter> {
     is_executable(&program).then(|| Interpreter { program, root: base.to_owned() })
 }
 
-/// Returns the version of a wheel in pip's records in these directories.
 pub(super) fn recorded_version(dirs: impl IntoIterator<Item = PathBuf>, wheel: &str) -> Option<String> {
     dirs.into_iter().flat_map(|dir| records(&dir)).find(|record| record.name == wheel)?.version
 }

@@ -1,4 +1,4 @@
-//! Reads the options that pip takes from its configuration files and from variables.
+//! Reads the options of pip in configuration files and variables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -8,14 +8,12 @@ use cudnn_probe::{Os, facts};
 use super::decision_file::contents;
 use super::settings::pip_settings;
 
-/// The start of the variables that set options.
 const PREFIX: &str = "PIP_";
 
 /// A variable of pip that is not an option.
 const CONFIG_FILE: &str = "PIP_CONFIG_FILE";
 
-/// The options that make pip change something other than what a command names, and what it changes then. All concern
-/// `pip install`.
+/// The options that redirect `pip install`, and the resulting changes.
 const REDIRECTIONS: [(&str, &str); 21] = [
     ("abi", "nothing, or files for another Python"),
     ("dry-run", "nothing"),
@@ -27,7 +25,7 @@ const REDIRECTIONS: [(&str, &str); 21] = [
     ("no-binary", "nothing, because there are only wheels"),
     ("no-dependencies", "only the named packages"),
     ("no-deps", "only the named packages"),
-    // pip takes any value of this option for `user`.
+    // pip interprets any value of this option as `user`.
     ("no-user", "another place"),
     ("platform", "nothing, or files for another system"),
     ("prefix", "another place"),
@@ -37,43 +35,39 @@ const REDIRECTIONS: [(&str, &str); 21] = [
     ("requirement", "other packages, too"),
     ("root", "another place"),
     ("target", "another place"),
-    // Into a directory, pip installs a package by replacing whole directories of several packages.
+    // With `--target`, this option makes pip replace whole directories of several packages.
     ("upgrade", "other packages, too"),
     ("user", "another place"),
 ];
 
-/// Those of them that `pip uninstall` knows.
+/// The redirections that apply to `pip uninstall`, too.
 const OF_REMOVALS: [&str; 2] = ["python", "requirement"];
 
-/// Those of them that protect a machine. No command unsets their variables.
+/// The redirections that protect a machine. Commands do not unset their variables.
 const POLICIES: [&str; 2] = ["no-binary", "require-hashes"];
 
-/// A command of pip that changes packages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PipCommand {
     Install,
     Uninstall,
 }
 
-/// An option in a variable or a configuration file.
 #[derive(Clone, Debug)]
 pub(super) struct PipOption {
-    /// The name of the variable, or the file.
     pub(super) source: PathBuf,
     /// The name as on the command line, without the dashes: `dry-run`.
     pub(super) name: String,
-    /// The value. A list may have several lines.
+    /// The value, with one line per element of a list.
     pub(super) value: String,
 }
 
 impl PipOption {
-    /// Returns what this command changes because of the option, if that is something other than what the command names.
+    /// Returns the resulting changes if the option redirects this command.
     pub(super) fn redirection(&self, command: PipCommand) -> Option<&'static str> {
         let is_known = command == PipCommand::Install || OF_REMOVALS.contains(&self.name.as_str());
         redirection(&self.name).filter(|_| is_known && self.is_on())
     }
 
-    /// Returns whether pip works only in virtual environments because of the option.
     pub(super) fn requires_virtual(&self) -> bool {
         ["require-virtualenv", "require-venv"].contains(&self.name.as_str()) && self.is_on()
     }
@@ -84,21 +78,19 @@ impl PipOption {
         !is_none && !OFF.contains(&self.value.to_lowercase().as_str())
     }
 
-    /// Returns whether the variable of the option makes pip change something else, and may be unset.
+    /// Returns whether commands unset the variable of the option.
     fn may_be_unset(&self) -> bool {
         redirection(&self.name).is_some() && !POLICIES.contains(&self.name.as_str())
     }
 }
 
-/// Returns what pip changes because of the option with this name.
 fn redirection(option: &str) -> Option<&'static str> {
     REDIRECTIONS.into_iter().find_map(|(name, changed)| (name == option).then_some(changed))
 }
 
-/// The names and values in each section of a configuration file.
+/// The names and values by section of a configuration file.
 type Sections = BTreeMap<String, Vec<(String, String)>>;
 
-/// The settings of a pip.
 pub(super) struct PipSettings {
     files: Vec<(PathBuf, Sections)>,
     /// A file that makes pip fail, and the reason as a predicate.
@@ -106,11 +98,10 @@ pub(super) struct PipSettings {
 }
 
 impl PipSettings {
-    /// Reads the settings of the pip for the Python with this prefix.
     pub(super) fn read(prefix: Option<&Path>) -> PipSettings {
         let mut settings = PipSettings { files: Vec::new(), refused: None };
         for file in pip_settings(prefix) {
-            // pip ignores files that it cannot open.
+            // pip ignores unreadable files.
             let bytes = contents(&file).ok().flatten().unwrap_or_default();
             match String::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned()).and_then(|text| sections(&text)) {
                 Ok(sections) => settings.files.push((file, sections)),
@@ -120,9 +111,8 @@ impl PipSettings {
         settings
     }
 
-    /// Returns the options of a command. Later files replace the options of earlier ones, the sections of commands replace
-    /// those of `[global]`, and variables replace both. Variables that redirect pip count only where the commands cannot
-    /// unset them.
+    /// Returns the options of a command. Later files take precedence, then the sections of commands over `[global]`,
+    /// then variables. Redirecting variables only count where the commands cannot unset them.
     pub(super) fn options(&self, command: PipCommand) -> Vec<PipOption> {
         self.options_on(Os::HOST, command)
     }
@@ -147,7 +137,7 @@ impl PipSettings {
     }
 }
 
-/// Returns the options that variables set, in the order of the environment: the last one counts.
+/// Returns the options that variables set, in the order of the environment. pip uses the last one.
 fn variables() -> impl Iterator<Item = PipOption> {
     facts::variable_names(PREFIX).into_iter().filter_map(|variable| {
         let name = option_name(variable.strip_prefix(PREFIX)?);
@@ -156,31 +146,26 @@ fn variables() -> impl Iterator<Item = PipOption> {
     })
 }
 
-/// Returns the names of the variables that make pip change something other than what a command names.
+/// Returns the redirecting variables to unset.
 pub(super) fn redirecting_variables() -> Vec<PathBuf> {
     let redirecting = variables().filter(|variable| variable.may_be_unset() && !variable.value.is_empty());
     redirecting.map(|variable| variable.source).collect()
 }
 
-/// Returns the one name that stands for all spellings of a variable: `PIP_CONSTRAINT` for `PIP_Constraint`. Other
-/// variables than those of options have only one.
+/// Returns the common name for all spellings of an option's variable: `PIP_CONSTRAINT` for `PIP_Constraint`.
 pub fn canonical_variable(name: &str) -> String {
     let canonical =
         name.strip_prefix(PREFIX).map(|key| format!("{PREFIX}{}", option_name(key).replace('-', "_").to_uppercase()));
     canonical.filter(|canonical| canonical != CONFIG_FILE).unwrap_or_else(|| name.to_owned())
 }
 
-/// Returns the name of the option that a key or a part of a variable's name sets.
 fn option_name(key: &str) -> String {
     let name = key.to_lowercase().replace('_', "-");
     name.strip_prefix("--").map(str::to_owned).unwrap_or(name)
 }
 
-/// Returns the names and values in each section, as Python's `configparser` reads them: a line with more indentation than
-/// the name above continues its value.
-///
-/// # Errors
-/// The reason why pip does nothing, as a predicate.
+/// Returns the names and values by section, as Python's `configparser` reads them: a line with more indentation than
+/// the name above continues the value. The error is the reason why pip fails, as a predicate.
 fn sections(text: &str) -> Result<Sections, String> {
     let mut sections = Sections::new();
     let mut seen = BTreeSet::new();
@@ -220,5 +205,4 @@ fn sections(text: &str) -> Result<Sections, String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests;

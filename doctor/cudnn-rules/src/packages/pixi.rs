@@ -13,21 +13,19 @@ use super::requirement::package_name;
 /// The names of pixi's manifests.
 pub const MANIFESTS_OF_PIXI: [&str; 3] = ["pixi.toml", "mojoproject.toml", "pyproject.toml"];
 
-/// A pixi environment. Its manifest defines the packages, so pixi would undo changes by other programs.
+/// A pixi environment. pixi would undo changes by other programs, because the manifest defines the packages.
 pub(super) struct Pixi {
     /// The manifest, or the directory that contains it.
     manifest: PathBuf,
     environment: String,
 }
 
-/// A package in a manifest.
 pub(super) struct Dependency {
-    /// The manifest.
     pub(super) file: PathBuf,
     pub(super) package: String,
     /// The versions that the manifest allows. Empty for a URL or a path.
     pub(super) versions: String,
-    /// What else the manifest states, and `pixi add` would remove, such as `channel`.
+    /// The other details of the manifest, such as `channel`, which `pixi add` would remove.
     pub(super) others: Vec<String>,
     /// Whether `pixi add` would replace it.
     is_replaced: bool,
@@ -51,14 +49,13 @@ impl Pixi {
         Command::new("pixi", [action, "--manifest-path"]).and([&self.manifest])
     }
 
-    /// Returns the directory with the manifest.
     fn workspace(&self) -> &Path {
         let is_file = self.manifest.extension().is_some_and(|kind| kind == "toml");
         self.manifest.parent().filter(|_| is_file).unwrap_or(&self.manifest)
     }
 
-    /// Returns the command that adds packages to the manifest, in versions that the manifest already allows. `None` for
-    /// environments other than the default one, because a feature of the manifest may belong to several environments.
+    /// Returns the command that adds packages to the manifest, in versions that the manifest already allows. Returns
+    /// `None` for environments other than the default one, because their features may belong to several environments.
     pub(super) fn add(&self, specs: Vec<String>) -> Option<Command> {
         let dependencies = self.dependencies();
         let allowed = |spec: &str| {
@@ -76,7 +73,6 @@ impl Pixi {
         (self.environment == "default").then(|| self.command("add").and(specs))
     }
 
-    /// Returns the command that installs the package of a specification again.
     pub(super) fn reinstall(&self, spec: &str) -> Command {
         self.command("reinstall").and(["--environment", &self.environment, package_name(spec)])
     }
@@ -90,7 +86,7 @@ impl Pixi {
         }
     }
 
-    /// Returns the manifests with their contents, as far as these are about pixi. pixi reads only the first one.
+    /// Returns the manifests with their tables for pixi, which reads only the first one.
     fn manifests(&self) -> Vec<(PathBuf, Result<Item, String>)> {
         let manifest = |name: &str| {
             let keys = if name == "pyproject.toml" { &["tool", "pixi"][..] } else { &[] };

@@ -1,5 +1,5 @@
-//! Recognizes pyenv or asdf scripts that replace `python3` on `PATH`. The selected Python is determined from files by
-//! the rules of these tools, without running any program.
+//! Recognizes pyenv or asdf scripts that replace `python3` on `PATH`, and determines the selected Python from files by
+//! the rules of these tools.
 
 use std::path::{Path, PathBuf};
 
@@ -8,10 +8,8 @@ use cudnn_probe::{canonicalize, read_bounded};
 
 use super::dirs::entries;
 
-/// The program that a shim replaces.
 const PYTHON: &str = "python3";
 
-/// The number of bytes read from a script or version file.
 const MAX_LEN: u64 = 64 << 10;
 
 /// A version manager that replaces programs by scripts.
@@ -41,17 +39,14 @@ const TOOLS: [Tool; 2] = [
 /// Tools whose shims are links to the tool itself. Their version selection is not modeled here.
 const OTHER_TOOLS: [&str; 2] = ["mise", "rtx"];
 
-/// A script or link that replaces `python3`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PythonShim {
     pub(crate) file: PathBuf,
-    /// The name of the tool, such as `pyenv`.
     pub(crate) tool: &'static str,
     /// The directory of the `python3` that it starts, if known.
     pub(crate) bin: Option<PathBuf>,
 }
 
-/// Returns the first `python3` in these directories if it is a shim.
 pub(crate) fn find(dirs: impl IntoIterator<Item = PathBuf>) -> Option<PythonShim> {
     let mut dirs = dirs.into_iter().filter(|dir| dir.is_absolute() && dir.join(PYTHON).target_exists());
     let file = dirs.next()?.join(PYTHON);
@@ -70,8 +65,7 @@ pub(crate) fn find(dirs: impl IntoIterator<Item = PathBuf>) -> Option<PythonShim
     Some(PythonShim { file, tool: tool.name, bin })
 }
 
-/// Returns the programs that a shim stands for: those of the selected versions, then those of all others from the newest
-/// on.
+/// Returns the programs that a shim may start: first of the selected versions, then of all others from the newest on.
 pub(super) fn programs(shim: &Path) -> Vec<PathBuf> {
     let Some((tool, dir, name)) =
         tool_of(shim).and_then(|tool| Some((tool, shim.parent()?.parent()?, shim.file_name()?)))
@@ -84,14 +78,12 @@ pub(super) fn programs(shim: &Path) -> Vec<PathBuf> {
     selected.chain(others).map(|bin| bin.join(name)).collect()
 }
 
-/// Returns the tool that installed this script.
 fn tool_of(file: &Path) -> Option<&'static Tool> {
     file.parent().filter(|dir| dir.ends_with("shims"))?;
     let text = read(file).filter(|text| text.starts_with("#!"))?;
     TOOLS.iter().find(|tool| text.contains(tool.name))
 }
 
-/// Returns the selected versions in order of preference.
 fn selected(tool: &Tool, root: &Path) -> Vec<String> {
     let words = |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
     if let Some(value) = facts::variable(tool.variable).filter(|value| !value.is_empty()) {
@@ -115,7 +107,8 @@ fn selected(tool: &Tool, root: &Path) -> Vec<String> {
     above.chain(global).find_map(in_file).unwrap_or_else(|| vec!["system".into()])
 }
 
-/// Returns a path such as `ROOT/versions/3.11.7/bin`. For `3.11` and `3`, selects the newest release that starts with it.
+/// Returns a path such as `ROOT/versions/3.11.7/bin`. For `3.11` and `3`, selects the newest release that starts with
+/// it.
 fn bin_of(version: &str, versions: &Path) -> Option<PathBuf> {
     let name = version.strip_prefix("python-").unwrap_or(version);
     // Reject a slash, because the path could leave the directory.

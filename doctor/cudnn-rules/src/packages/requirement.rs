@@ -19,11 +19,9 @@ pub(super) fn stricter<'a>(one: &'a str, other: &'a str) -> Option<&'a str> {
     }
 }
 
-/// The only version in a requirement.
 enum Bound<'a> {
     /// `x==9.19.0.56`; apt and conda use a single `=`.
     Exact(&'a str),
-    /// `x>=9.18`.
     Minimum(&'a str),
 }
 

@@ -15,7 +15,6 @@ use super::installed_pip::lacks_venv;
 use super::interpreter::{interpreters_on_path, is_in_unpacked_image};
 use super::uv;
 
-/// The directory for the new Python, created inside the environment.
 const NEW_PYTHON: &str = ".cudnn-doctor-new-python";
 
 /// A problem that prevents a virtual environment's Python from using the installed packages.
@@ -23,14 +22,12 @@ const NEW_PYTHON: &str = ".cudnn-doctor-new-python";
 pub enum PythonProblem {
     /// The Python is missing, damaged, or not accessible to this user.
     Missing,
-    /// The Python's version differs from the one that the packages need, for example `python3.12` after a system
-    /// upgrade.
+    /// The packages need a different version than this, for example after a system upgrade.
     OtherVersion(String),
     /// `pyvenv.cfg` is missing or not a file, so the Python behaves like the base Python.
     NoSettings,
 }
 
-/// Returns whether this Python is executable and not empty.
 fn is_usable(python: &Path) -> bool {
     is_executable(python) && facts::metadata(python).is_ok_and(|file| file.len() > 0)
 }
@@ -69,17 +66,15 @@ pub fn python_problem(root: &Path) -> Option<PythonProblem> {
 /// Describes how to restore the Python that an environment's packages need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingPython {
-    /// The root of the environment.
     pub(crate) root: PathBuf,
-    /// The problem with the current Python.
     pub(crate) problem: PythonProblem,
     /// The Python version that the packages need: `python3.11`.
     pub(crate) version: Option<String>,
-    /// The commands that recreate the Python; stop at the first one that fails. They build the new Python next to the
-    /// old one and replace it only when complete. Empty without this Python version on `PATH`, because other versions
-    /// would ignore the packages.
+    /// The commands that recreate the Python. They build the new Python next to the old one and replace it only when
+    /// complete. The list is empty without this Python version on `PATH`, because other versions would ignore the
+    /// packages.
     pub(crate) commands: Vec<Command>,
-    /// The files that the commands remove: those of other Python versions, and an unusable `pyvenv.cfg`.
+    /// The files that the commands remove: files of other Python versions, and an unusable `pyvenv.cfg`.
     pub stale: Vec<PathBuf>,
 }
 
@@ -111,8 +106,7 @@ pub fn restore_python(root: &Path) -> Option<MissingPython> {
     Some(MissingPython { root: root.to_owned(), problem, version, commands, stale })
 }
 
-/// Returns the commands that recreate the Python with the venv module of a matching Python on `PATH`, and the files to
-/// remove.
+/// Returns the commands that recreate the Python with a matching Python on `PATH`, and the files to remove.
 fn by_venv(
     root: &Path,
     problem: &PythonProblem,

@@ -1,4 +1,4 @@
-//! Lists the files that pip, uv, conda and pixi read settings from. Most of them do not exist.
+//! Lists the files that pip, uv, conda and pixi may read settings from.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,8 @@ use cudnn_probe::{Os, facts};
 use super::dirs::entries;
 use super::pixi;
 
-/// Returns pip's configuration files for the Python with this prefix. Options in later files replace those in earlier ones.
+/// Returns pip's configuration files for the Python with this prefix. Options in later files replace those in earlier
+/// ones.
 pub fn pip_settings(prefix: Option<&Path>) -> Vec<PathBuf> {
     pip_settings_on(Os::HOST, prefix)
 }
@@ -25,7 +26,7 @@ fn pip_settings_on(os: Os, prefix: Option<&Path>) -> Vec<PathBuf> {
     let in_etc = (!is_windows).then(|| Path::new("/etc").join(name));
     let of_home = variable(home).map(|home| home.join(dir).join(name));
     let in_dir = |dir: PathBuf| dir.join("pip").join(name);
-    // pip does not read the user's files then.
+    // pip then ignores the user's files.
     let has_named = named.as_ref().is_some_and(|named| named.target_exists());
     let of_user = of_home.into_iter().chain(user_config_dir(os).map(in_dir)).filter(|_| !has_named);
     let own = prefix.map(|prefix| prefix.join(name));
@@ -42,7 +43,8 @@ pub fn uv_settings() -> Vec<PathBuf> {
     in_dirs.chain(fixed).chain(variable("UV_CONFIG_FILE")).chain(pythons).collect()
 }
 
-/// Returns the configuration files of conda and mamba with these roots, and the caches with the packages that they install.
+/// Returns the configuration files of conda and mamba with these roots, and the caches with the packages that they
+/// install.
 pub fn conda_settings(roots: &[PathBuf]) -> Vec<PathBuf> {
     let home = variable("HOME");
     let of_home = |names: &[&str]| names.iter().filter_map(|name| Some(home.as_ref()?.join(name))).collect::<Vec<_>>();
@@ -62,7 +64,7 @@ pub fn conda_settings(roots: &[PathBuf]) -> Vec<PathBuf> {
     files.chain(caches).chain(["CONDARC", "MAMBARC"].into_iter().filter_map(variable)).collect()
 }
 
-/// Returns the configuration files of pixi, the manifests of its environments at these roots with their lock files, and its
+/// Returns the configuration files of pixi, the manifests and lock files of the environments at these roots, and pixi's
 /// cache.
 pub fn pixi_settings(roots: &[PathBuf]) -> Vec<PathBuf> {
     let home = variable("HOME");
@@ -81,7 +83,6 @@ pub fn pixi_settings(roots: &[PathBuf]) -> Vec<PathBuf> {
 /// The variables that name directories with settings of conda and mamba.
 pub const CONDA_ROOTS: [&str; 2] = ["CONDA_PREFIX", "MAMBA_ROOT_PREFIX"];
 
-/// Returns the directories with settings of the system and of the user.
 fn config_dirs(os: Os) -> Vec<PathBuf> {
     system_config_dirs(os).into_iter().chain(user_config_dir(os)).collect()
 }

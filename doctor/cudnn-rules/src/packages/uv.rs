@@ -8,13 +8,13 @@ use cudnn_cli::path::is_on_path;
 
 use super::environment::{has_pip, python_in, setting};
 
-/// Returns whether uv should change the packages: uv created the environment, and pip is not installed.
+/// Returns whether uv should change the packages: uv created the environment without pip.
 pub(crate) fn serves(root: &Path) -> bool {
     setting(root, "uv").is_some() && !has_pip(root) && is_on_path("uv")
 }
 
-/// Returns the uv command for a pip action. uv does not prompt. By default, it installs files as links to its cache: a file
-/// that is damaged in place is then damaged in the cache too, and would be installed again.
+/// Returns the uv command for a pip action, without the prompts of pip. By default, uv links files to a cache, where a
+/// file damaged in place is damaged too.
 pub(super) fn pip(root: &Path, action: &str, arguments: Vec<OsString>) -> Vec<Command> {
     let options = if action == "install" { &["--link-mode", "copy", "--no-cache"][..] } else { &[] };
     let arguments = arguments.into_iter().filter(|argument| argument != "--yes");

@@ -1,4 +1,4 @@
-//! Recognizes what `uv sync` would undo in the environment of a uv project.
+//! Recognizes changes that `uv sync` would undo in the environment of a uv project.
 
 use cudnn_cli::command::Command;
 use cudnn_frameworks::{allows, normalized};
@@ -7,9 +7,9 @@ use super::change::PackageChange;
 use super::environment::setting;
 use super::requirement::package_name;
 
-/// Returns the command by which the uv project of this environment would require what the change installs. `None` if the
-/// lock file of the project contains these versions already. `uv sync` removes all packages that the project does not
-/// require, and installs the versions of the lock file.
+/// Returns the command that makes the uv project of this environment require the packages that the change installs,
+/// unless the lock file contains them. `uv sync` removes all other packages, and installs the versions of the lock
+/// file.
 pub(crate) fn keep_in_project(change: &PackageChange) -> Option<Command> {
     const MAX_LEN: u64 = 16 << 20;
     let root = change.site.dir().filter(|root| root.ends_with(".venv") && setting(root, "uv").is_some())?;
@@ -23,7 +23,6 @@ pub(crate) fn keep_in_project(change: &PackageChange) -> Option<Command> {
     (!missing.is_empty()).then(|| Command::new("uv", ["add", "--project"]).and([project]).and(missing))
 }
 
-/// Returns the version of a package in a lock file of uv.
 fn locked_version<'a>(lock: &'a str, name: &str) -> Option<&'a str> {
     let value = |line: &'a str, key: &str| line.strip_prefix(key)?.strip_prefix(" = \"")?.strip_suffix('"');
     let mut lines = lock.lines();
@@ -32,6 +31,4 @@ fn locked_version<'a>(lock: &'a str, name: &str) -> Option<&'a str> {
 }
 
 #[cfg(test)]
-#[allow(clippy::disallowed_methods, reason = "a test writes the files that the rules read")]
-#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests;

@@ -6,23 +6,21 @@ use std::path::{Path, PathBuf};
 use cudnn_os::files::below;
 use cudnn_probe::{Component, Os};
 
-/// The prefix of the packages that share the `nvidia` directory.
 pub(super) const NVIDIA_PREFIX: &str = "nvidia-";
 
-/// The names of a component's packages, and their library directories.
 pub(crate) trait PackageNames {
-    /// Returns pip's requirement for the wheel. It includes a version if several CUDA releases share the wheel's name.
+    /// Returns pip's requirement for the wheel, with a version if several CUDA releases share the wheel's name.
     fn requirement(self, cuda_major: u32) -> String;
 
     /// Returns the directory of the wheel's libraries on this system, relative to the package directory.
     fn wheel_dir(self, cuda_major: u32) -> PathBuf;
 
-    /// Returns the conda-forge package, or the package of the channel before `::`. The `cuda-version` package selects
+    /// Returns the conda-forge package, or the package of the channel before `::`. The package `cuda-version` selects
     /// the CUDA release.
     fn conda_package(self) -> &'static str;
 
-    /// Returns the package in NVIDIA's repositories for Debian, Ubuntu, Fedora, RHEL and SUSE. Packages of CUDA itself
-    /// contain a full CUDA release such as 12.9 in the name, so the result is `None` without the minor version.
+    /// Returns the package in NVIDIA's repositories for Debian, Ubuntu, Fedora, RHEL and SUSE. Names of CUDA's packages
+    /// contain a full CUDA release such as 12.9, which requires the minor version.
     fn system_package(self, cuda_major: u32, cuda_minor: Option<u32>) -> Option<String>;
 }
 
@@ -63,33 +61,29 @@ impl PackageNames for Component {
     }
 }
 
-/// Returns the directory of a wheel with a separate directory.
 fn own_dir(name: &str) -> PathBuf {
     let lib = if Os::HOST == Os::Windows { "bin" } else { "lib" };
     below(Path::new(""), &format!("nvidia/{name}/{lib}"))
 }
 
-/// Returns the shared directory of the CUDA wheels since CUDA 13.
 fn shared_dir(cuda_major: u32) -> PathBuf {
     let lib = if Os::HOST == Os::Windows { "bin/x86_64" } else { "lib" };
     below(Path::new(""), &format!("nvidia/cu{cuda_major}/{lib}"))
 }
 
-/// A CUDA wheel from NVIDIA.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CudaWheel {
     /// The name on the Python package index: `nvidia-cufft-cu12`.
     pub(crate) name: String,
-    /// pip's requirement. If several CUDA major versions share the name, it selects one of them: `nvidia-cufft==12.*`.
+    /// pip's requirement, with a version if several CUDA majors share the name: `nvidia-cufft==12.*`.
     pub(crate) requirement: String,
     /// The directory of the wheel's libraries, relative to the package directory.
     pub(crate) dir: PathBuf,
 }
 
-/// A library with a version that differs from CUDA's, or one that cuDNN does not open. The fields are the stem of the
-/// file name, the wheel name between `nvidia-` and `-cu12`, the directory for CUDA 12, the versions in the file name
-/// for CUDA 12 and 13, and the wheel's major version for CUDA 13. The last is `None` if the wheel's name contains the
-/// CUDA major version.
+/// A library that cuDNN never opens, or with a version other than CUDA's. The fields are the stem of the file name, the
+/// wheel name between `nvidia-` and `-cu12`, the directory for CUDA 12, the versions in the file name for CUDA 12 and
+/// 13, and the wheel's major version for CUDA 13, unless the wheel's name contains the CUDA major.
 type Other = (&'static str, &'static str, &'static str, [u32; 2], Option<u32>);
 
 const OTHERS: [Other; 7] = [
@@ -102,9 +96,8 @@ const OTHERS: [Other; 7] = [
     ("libnccl", "nccl", "nccl", [2, 2], None),
 ];
 
-/// Returns the wheel that contains a CUDA library, such as `nvidia-cufft-cu12` for `libcufft.so.11`. Some names are the
-/// same for two CUDA major versions (`libcurand.so.10`), so `cuda_major` selects the program's version if known. `None`
-/// for unlisted libraries.
+/// Returns the wheel that contains a CUDA library, such as `nvidia-cufft-cu12` for `libcufft.so.11`. `cuda_major` is
+/// the program's, if known, because some names are the same for two majors (`libcurand.so.10`).
 pub(crate) fn cuda_wheel(soname: &str, cuda_major: Option<u32>) -> Option<CudaWheel> {
     if let Some((component, Some(major))) = Component::from_soname(soname) {
         return component.is_published(major).then(|| CudaWheel {

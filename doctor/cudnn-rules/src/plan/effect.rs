@@ -1,4 +1,4 @@
-//! Compares what a step has changed with what its simulation foresaw.
+//! Compares the result of a step with the simulation.
 
 use cudnn_probe::facts::{Changes, Facts};
 
@@ -6,7 +6,7 @@ use super::simulate::facts_after;
 use crate::check::{Finding, Severity};
 use crate::remedy::Action;
 
-/// Makes the findings from the active facts, without running anything.
+/// Derives the findings from the active facts, without running anything.
 pub type Check = dyn Fn() -> Vec<Finding>;
 
 /// The findings that a step should fix.
@@ -16,7 +16,8 @@ pub struct ForeseenEffect<'a> {
 }
 
 impl<'a> ForeseenEffect<'a> {
-    /// Foresees which errors and warnings with these codes an action fixes. There are none if its effect is not known.
+    /// Simulates an action to determine which errors and warnings with these codes it fixes. The list is empty if the
+    /// effect is unknown.
     pub fn of(action: &Action, codes: &[&str], check: &'a Check) -> Self {
         let left = facts_after(action).map(|facts| facts.within(check));
         let is_fixed =
@@ -36,7 +37,7 @@ impl<'a> ForeseenEffect<'a> {
     }
 }
 
-/// Returns the findings of this machine that a simulation can also make, which starts no programs.
+/// Returns the findings that a simulation can reproduce, because they need no programs.
 fn present(check: &Check) -> Vec<Finding> {
     Facts::recorder().after(Changes::default()).within(check)
 }

@@ -10,11 +10,11 @@ use cudnn_probe::Os;
 pub enum Line {
     /// Programs that run in sequence until one fails.
     Run(Vec<Command>),
-    /// The same, where the first programs set something aside, and the last ones remove it.
+    /// Programs that set something aside first, and remove it at the end.
     Guarded {
         /// All programs.
         commands: Vec<Command>,
-        /// The programs that put back what is aside, for a person: `fix` does so itself.
+        /// The programs that restore what was set aside after a failure. `fix` does so itself.
         put_back: Vec<Command>,
     },
     /// A line that must run in the shell that starts the user's programs.
@@ -37,7 +37,6 @@ impl Line {
         commands.iter()
     }
 
-    /// Returns all programs of the line.
     pub(super) fn commands_mut(&mut self) -> impl Iterator<Item = &mut Command> {
         let (commands, put_back) = match self {
             Line::Run(commands) => (commands.as_mut_slice(), [].as_mut_slice()),
@@ -62,8 +61,8 @@ fn joined(commands: &[Command], separator: &str) -> String {
     commands.iter().map(Command::to_string).collect::<Vec<_>>().join(separator)
 }
 
-/// Returns a line for the user's shell that puts things back and fails if one of the commands fails. Windows PowerShell has
-/// no `&&`.
+/// Returns a line for the user's shell that restores what was set aside if a command fails. Windows PowerShell lacks
+/// `&&`.
 fn guarded(os: Os, commands: &[Command], put_back: &[Command]) -> String {
     if os != Os::Windows {
         return format!("{} || {{ {}; false; }}", joined(commands, " && "), joined(put_back, "; "));
@@ -76,16 +75,15 @@ fn guarded(os: Os, commands: &[Command], put_back: &[Command]) -> String {
     commands.iter().rev().fold(String::new(), after)
 }
 
-/// An addition to the text of a finding.
 #[derive(PartialEq, Eq)]
 pub(super) enum Remark {
     /// Placed before the text.
     Before(String),
     /// Appended to the text in parentheses.
     Aside(String),
-    /// Replaces the text, because the action has to be done by hand.
+    /// Replaces the text, because the user must make the change.
     Instead(String),
-    /// Appended to the text, because this forbids the action.
+    /// Appended to the text, as the reason against the action.
     But(String),
 }
 
@@ -103,7 +101,6 @@ impl Remark {
     }
 }
 
-/// An action rendered as lines, with remarks for the text of a finding.
 #[derive(Default)]
 pub(super) struct Rendered {
     pub(super) lines: Vec<Line>,

@@ -17,7 +17,6 @@ use crate::packages::{self, Aside, PackageChange, Site, package_name};
 use crate::remedy::{Action, Variable};
 use crate::shell;
 
-/// Renders an action that follows these other actions.
 pub(super) fn render(action: &Action, after: &[Action]) -> Rendered {
     let rendered = match action {
         Action::Permit { path, is_dir } => Rendered::lines([permit(path, *is_dir)]),
@@ -35,7 +34,7 @@ pub(super) fn render(action: &Action, after: &[Action]) -> Rendered {
 }
 
 /// Adds sudo to commands that need root. Containers that run as an ordinary user often have neither sudo nor a
-/// password for the user.
+/// password.
 fn with_rights(mut rendered: Rendered) -> Rendered {
     let commands = rendered.lines.iter_mut().flat_map(Line::commands_mut);
     let for_root: Vec<&mut Command> = commands.filter(|one| one.needs_root() && !is_root()).collect();
@@ -84,7 +83,6 @@ fn remove(paths: &[PathBuf], is_dir: bool) -> Vec<Command> {
     vec![Command::new("rm", option).and(paths).changing(dir)]
 }
 
-/// Creates the missing links to files of this release.
 fn link(dir: &Path, version: Version) -> Command {
     let suffix = format!(".{}.{}", version.minor, version.patch);
     let link = format!("\"${{file%{suffix}}}\"");
@@ -95,8 +93,8 @@ fn link(dir: &Path, version: Version) -> Command {
     Command::new("sh", ["-c", &script]).changing(dir)
 }
 
-/// Renders a package change, preceded by the commands that prepare the installer. A change that contradicts a decision of
-/// the user has no lines.
+/// Renders a package change, preceded by the commands that prepare the installer. A change against a decision of the
+/// user is only a remark.
 fn packages(change: &PackageChange, after: &[Action]) -> Rendered {
     if let Some(decision) = packages::forbidding(change) {
         let reason = format!("{decision}: change that first, because no step contradicts it");
@@ -134,7 +132,6 @@ fn variable(variable: &Variable) -> Rendered {
     }
 }
 
-/// Returns a short description of an action.
 pub(super) fn title(action: &Action) -> String {
     match action {
         Action::Permit { path, .. } => format!("let this user read {}", path.printable()),

@@ -10,17 +10,15 @@ use crate::packages::PackageChange;
 use crate::remedy::{Action, Remedy, Variable};
 use crate::shell;
 
-/// An action shared by one or more remedies.
 #[derive(Debug)]
 pub(super) struct Merged {
     pub(super) action: Action,
     /// The indices of these remedies.
     pub(super) of: Vec<usize>,
-    /// Actions that run earlier and that this one may rely on.
+    /// Actions that run earlier and that this action may rely on.
     pub(super) after: Vec<Action>,
 }
 
-/// Merges these remedies, which are given with their indices.
 pub(super) fn merge(remedies: &[(usize, &Remedy)]) -> Vec<Merged> {
     let mut all: Vec<Merged> = Vec::new();
     for (index, remedy) in remedies {
@@ -49,8 +47,8 @@ fn add(all: &mut Vec<Merged>, mut action: Action, index: usize) {
     }
 }
 
-/// Merges the first action into the second if they are equal or change the same place. Returns whether they were
-/// merged. Otherwise both are left unchanged. The remedies must not contradict each other.
+/// Merges the first action into the second if they are equal or change the same place, and returns whether that was
+/// possible. The remedies must be compatible.
 fn merge_actions(one: &mut Action, other: &mut Action) -> bool {
     if one == other {
         return true;
@@ -73,14 +71,14 @@ fn merge_actions(one: &mut Action, other: &mut Action) -> bool {
     }
 }
 
-/// Returns a single change of a variable that has the effect of both, if possible.
+/// Returns a single change of a variable with the effect of both, if possible.
 fn merge_variables(one: &Variable, other: &Variable) -> Option<Variable> {
     Some(match (one, other) {
         (Variable::Without { name, entries }, Variable::Without { name: other, entries: more }) if name == other => {
             let more = more.iter().filter(|other| !entries.contains(other));
             Variable::Without { name, entries: entries.iter().chain(more).cloned().collect() }
         }
-        // Pasting the line of one would restore the entries that the other removes.
+        // Pasting one line would otherwise restore the entries that the other removes.
         (Variable::Set { name, value }, Variable::Without { name: other, entries }) if name == other => {
             Variable::Set { name: name.clone(), value: shell::kept_entries(name, value, entries) }
         }
@@ -93,25 +91,27 @@ fn merge_variables(one: &Variable, other: &Variable) -> Option<Variable> {
     })
 }
 
-/// Returns whether two remedies cannot be part of one plan, because one step would have to do two different things.
+/// Returns whether two remedies exclude each other, because one step would have to do two different things.
 pub(super) fn contradict(one: &Remedy, other: &Remedy) -> bool {
     let contradict = |one: &Action, other: &Action| match (one, other) {
         _ if one == other => false,
         (Action::Packages(one), Action::Packages(other)) => is_same_place(one, other) && !one.is_compatible_with(other),
         (Action::Link { dir, .. }, Action::Link { dir: other, .. }) => dir == other,
         (Action::DropIn { dir, .. }, Action::DropIn { dir: other, .. }) => dir == other,
-        (Action::Variable(one), Action::Variable(other)) => assign_differently(one, other),
+        (Action::Variable(one), Action::Variable(other)) => {
+            let both = assignment(one).zip(assignment(other));
+            both.is_some_and(|((name, value), (other, after))| name == other && value != after)
+        }
         _ => removes_place(one, other) || removes_place(other, one),
     };
     one.actions.iter().any(|one| other.actions.iter().any(|other| contradict(one, other)))
 }
 
-/// Returns whether both changes work in one directory, even if their installers differ.
 fn is_same_place(one: &PackageChange, other: &PackageChange) -> bool {
     one.site.merged_with(&other.site).is_some() || one.site.dir().is_some_and(|dir| other.site.dir() == Some(dir))
 }
 
-/// Returns whether the first action removes the directory that the second one uses, or the Python that it starts.
+/// Returns whether the first action removes the directory that the second action uses, or the Python that it starts.
 fn removes_place(removal: &Action, other: &Action) -> bool {
     let Action::Remove { paths, is_dir: true } = removal else { return false };
     let python = if let Action::Packages(change) = other { change.site.python_root() } else { None };
@@ -119,14 +119,7 @@ fn removes_place(removal: &Action, other: &Action) -> bool {
     places.any(|place| paths.iter().any(|path| place.starts_with(path)))
 }
 
-fn assign_differently(one: &Variable, other: &Variable) -> bool {
-    match (assignment(one), assignment(other)) {
-        (Some((name, value)), Some((other, after))) => name == other && value != after,
-        _ => false,
-    }
-}
-
-/// Returns the name of the assigned variable with its value, where `None` means that it is removed.
+/// Returns the name and the value of the assigned variable. `None` removes it.
 fn assignment(variable: &Variable) -> Option<(&str, Option<&OsStr>)> {
     match variable {
         Variable::Set { name, value } => Some((name, Some(value))),
@@ -136,13 +129,12 @@ fn assignment(variable: &Variable) -> Option<(&str, Option<&OsStr>)> {
     }
 }
 
-/// Returns whether a remedy changes anything.
 pub(super) fn changes(remedy: &Remedy) -> bool {
     remedy.actions.iter().any(|action| !matches!(action, Action::Inspect(_)))
 }
 
-/// Returns the position in the plan. Permissions come first because installers need them. Shell lines come last
-/// because they may need installed packages.
+/// Returns the position in the plan. Permissions come first because installers need them. Shell lines come last because
+/// they may need installed packages.
 fn rank(action: &Action) -> u32 {
     match action {
         Action::Permit { .. } => 0,

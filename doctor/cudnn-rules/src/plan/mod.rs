@@ -1,7 +1,7 @@
-//! Combines the remedies of all findings into one plan that works.
+//! Combines the remedies of all findings into one plan that works. The rules are in docs/design/doctor.md#plans.
 //!
-//! `search` chooses remedies, `simulate` says what is true after them, `merge` makes one list of steps, and `lines`
-//! renders them. docs/design/doctor.md#plans has the rules. This module runs no commands.
+//! `search` chooses remedies, `simulate` predicts the machine after them, `merge` makes one list of steps, and `lines`
+//! renders them. This module runs no commands.
 
 mod effect;
 mod line;
@@ -35,13 +35,13 @@ use search::{RemedyOutcome, SearchResult};
 pub struct Plan {
     /// The steps that remove errors and warnings, in order.
     pub steps: Vec<Step>,
-    /// The advice for each finding.
+    /// The advice by finding.
     pub advice: Vec<Option<Advice>>,
-    /// The codes of the errors and warnings that remain after the steps, or that they bring to light.
+    /// The codes of the errors and warnings that the steps leave or cause.
     pub remaining: BTreeSet<&'static str>,
 }
 
-/// One action of the plan, with its lines.
+/// One action of the plan, and the lines to run.
 #[derive(Clone, Debug)]
 pub struct Step {
     /// The change that the step makes.
@@ -52,14 +52,14 @@ pub struct Step {
     pub lines: Vec<Line>,
     /// The codes of the findings that the step fixes or helps to fix.
     pub fixes: Vec<&'static str>,
-    /// What the step breaks.
+    /// The requirements that the step breaks.
     pub note: Option<String>,
 }
 
 /// The advice of a finding.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Advice {
-    /// The sentence that says what to do.
+    /// The sentence with the advice.
     pub text: String,
     /// The lines to paste.
     pub commands: Vec<String>,
@@ -119,7 +119,7 @@ impl Step {
         self.lines.iter().map(ToString::to_string).collect()
     }
 
-    /// Returns the kind of place that the step changes: `packages`, `files`, `python`, `drop_in` or `shell`.
+    /// Returns the kind of place that the step changes, for `--json`.
     pub(crate) fn kind(&self) -> &'static str {
         match &self.action {
             Action::Packages(_) => "packages",
@@ -138,29 +138,27 @@ impl Step {
     }
 }
 
-/// Names the installed packages whose requirements an action breaks.
 fn broken_by(action: &Action) -> Option<String> {
     let Action::Packages(change) = action else { return None };
     let broken: Vec<String> = change.broken_requirements().iter().map(|one| one.printable()).collect();
     (!broken.is_empty()).then(|| format!("{}, which this step breaks", broken.join(", and ")))
 }
 
-/// Returns the codes of the errors and warnings that the plan leaves.
 fn remaining(findings: &[Finding], outcomes: &[RemedyOutcome], left: &[Finding]) -> BTreeSet<&'static str> {
     let is_fixed = |outcome: &RemedyOutcome| {
         matches!(outcome, RemedyOutcome::Planned { .. } | RemedyOutcome::FixedBy(_) | RemedyOutcome::FixedUpTo(_))
     };
     let (fixed, not_fixed): (Vec<_>, Vec<_>) =
         findings.iter().zip(outcomes).partition(|(_, outcome)| is_fixed(outcome));
-    // A step whose effect is not known is assumed to work.
+    // A step with an unknown effect is assumed to work.
     let left = left.iter().filter(|left| !fixed.iter().any(|(finding, _)| finding.is_same(left)));
     let not_fixed = not_fixed.into_iter().map(|(finding, _)| finding);
     let all = not_fixed.chain(left).filter(|finding| finding.kind.severity > Severity::Note);
     all.map(|finding| finding.kind.code).collect()
 }
 
-/// Returns the advice for a finding, without the numbers of its steps. Its commands fix the finding, whether or not the
-/// other steps of the plan are taken.
+/// Returns the advice for a finding, without the numbers of the steps. The commands fix the finding without the rest of
+/// the plan.
 fn advice_for(index: usize, findings: &[Finding], outcomes: &[RemedyOutcome], commands: Vec<String>) -> Option<Advice> {
     let finding = findings.get(index)?;
     let text = match outcomes.get(index)? {
@@ -187,14 +185,10 @@ fn advice_for(index: usize, findings: &[Finding], outcomes: &[RemedyOutcome], co
     Some(Advice { text, commands, ..Advice::default() })
 }
 
-/// Returns the lines for these remedies.
 fn commands_of(remedies: &[(usize, &Remedy)]) -> Vec<String> {
-    let merged = merge::merge(remedies);
-    merged
-        .iter()
-        .flat_map(|Merged { action, after, .. }| lines::render(action, after).lines)
-        .map(|line| line.to_string())
-        .collect()
+    let merged = merge::merge(remedies).into_iter();
+    let lines = merged.flat_map(|Merged { action, after, .. }| lines::render(&action, &after).lines);
+    lines.map(|line| line.to_string()).collect()
 }
 
 /// Returns whether every action can be rendered as lines. A remedy is never executed in part.
@@ -209,7 +203,8 @@ pub fn lines_of(action: &Action) -> Vec<String> {
     lines::render(action, &[]).lines.iter().map(ToString::to_string).collect()
 }
 
-/// Returns the advice for a single remedy. If it is not possible, only the commands that show more are printed.
+/// Returns the advice for a single remedy. For an impossible remedy, only commands that inspect the machine are
+/// printed.
 pub fn advice_of(remedy: &Remedy) -> Advice {
     let mut advice = Advice { text: remedy.text.clone(), ..Advice::default() };
     let mut all: Vec<Remark> = Vec::new();

@@ -10,18 +10,16 @@ use super::line::{Line, Remark, Rendered};
 use crate::packages::{self, MissingPython, PackageChange, PythonProblem};
 use crate::remedy::{Action, Remedy};
 
-/// Returns the root of the environment if this change needs its Python and that Python is broken.
+/// Returns the root of the environment if this change needs the environment's Python and that is broken.
 pub(super) fn needed_by(change: &PackageChange) -> Option<PathBuf> {
     let missing = packages::restore_python(change.site.python_root()?)?;
     by_hand(&missing).is_none().then_some(missing.root)
 }
 
-/// Returns whether the Python of the environment at this root is unusable.
 pub(super) fn is_lost(root: &Path) -> bool {
     packages::python_problem(root).is_some()
 }
 
-/// Returns the remark about the environment's Python for the text of a remedy.
 pub(super) fn remark(root: &Path) -> Option<Remark> {
     if packages::has_closed_python(root) {
         return Some(Remark::Before(format!("this user may not read the Python of {}; ", root.printable())));
@@ -44,7 +42,6 @@ pub(crate) fn restore_python(root: &Path) -> Option<(String, Remedy)> {
     Some((what_is_lost(&missing), remedy))
 }
 
-/// Returns instructions for the user if no command can recreate the Python.
 fn by_hand(missing: &MissingPython) -> Option<String> {
     if missing.commands.is_empty() {
         let version = missing.version.as_deref().unwrap_or("python3");
@@ -62,23 +59,19 @@ fn by_hand(missing: &MissingPython) -> Option<String> {
     })
 }
 
-/// Returns the lines that recreate the Python of the virtual environment at this root. Returns `None` if it works or
-/// cannot be recreated.
+/// Returns the lines that recreate the Python of a virtual environment, if it is broken and can be recreated.
 pub(super) fn restoring(root: &Path) -> Option<Rendered> {
     lines(&packages::restore_python(root).filter(|missing| !missing.commands.is_empty())?)
 }
 
-/// Renders these commands so that a failure stops the rest, even in a shell that continues after errors. Returns `None` if
-/// venv refuses the root, because its name contains the separator of PATH.
+/// Renders these commands so that a failure stops the rest, even in a shell that continues after errors. Returns `None`
+/// if venv refuses the root, because it contains the separator of PATH.
 fn lines(missing: &MissingPython) -> Option<Rendered> {
     let commands = packages::with_lists(missing.commands.clone());
-    let is_refused = has_separator(&missing.root) && commands.iter().any(|command| command.has("-m"));
-    (!is_refused).then(|| Rendered::lines([Line::Run(commands)]))
-}
-
-fn has_separator(path: &Path) -> bool {
     // On Windows, the colon after a drive letter is allowed.
-    path.as_os_str().as_encoded_bytes().contains(&(SEPARATOR as u8))
+    let has_separator = missing.root.as_os_str().as_encoded_bytes().contains(&(SEPARATOR as u8));
+    let is_refused = has_separator && commands.iter().any(|command| command.has("-m"));
+    (!is_refused).then(|| Rendered::lines([Line::Run(commands)]))
 }
 
 fn what_is_lost(missing: &MissingPython) -> String {

@@ -1,4 +1,4 @@
-//! Reads and writes the records of pip, conda and dpkg, which name a package's version and its files.
+//! Reads and writes the records of pip, conda and dpkg, which contain the version and files of a package.
 
 use std::path::{Component as PathPart, Path, PathBuf};
 
@@ -11,13 +11,11 @@ use serde_json::json;
 use crate::packages::contents::{self, CONDA_CUDA, CONDA_LIBRARIES, NvidiaPackage};
 use crate::packages::{PackageNames, PipRecord, records};
 
-/// The maximum length of a package's record in bytes, the maximum number of files in it, and the maximum length of their
-/// names.
+/// Limits of a package's record: the bytes, the number of files, and the length of names.
 const MAX_RECORD_LEN: u64 = 32 << 20;
 const MAX_FILES: usize = 20_000;
 const MAX_PATH_LEN: usize = 1_000;
 
-/// The directory of cuDNN's Debian packages.
 const SYSTEM_DIR: &str = "/usr/lib/x86_64-linux-gnu";
 
 /// The run path of wheels, without the directory that the wheels of CUDA share since CUDA 13.
@@ -26,27 +24,23 @@ const RUN_PATH_OF_WHEELS: &str = "$ORIGIN:$ORIGIN/../../cublas/lib:$ORIGIN/../..
 /// conda's packages that follow the version of the package with the libraries.
 const FOLLOWING_ON_CONDA: [&str; 2] = ["cudnn", "libcudnn-dev"];
 
-/// The records of the packages in one place.
 pub(super) enum PackageRecords {
     Pip {
-        /// The directories that contain packages.
         dirs: Vec<PathBuf>,
         /// The directory for new packages.
         dir: PathBuf,
     },
     Conda {
-        /// The root of the environment.
         root: PathBuf,
-        /// The CUDA major version of its packages.
         cuda_major: u32,
-        /// The dependencies that were not met before.
+        /// The dependencies that were already unmet.
         unmet: Vec<String>,
     },
     Dpkg,
 }
 
 impl PackageRecords {
-    /// Reads conda's records. `None` if they do not name the CUDA release, or if pixi decides about the packages.
+    /// Reads conda's records. Returns `None` if they name no CUDA release, or if pixi decides about the packages.
     pub(super) fn read_conda(root: &Path, install: &[String]) -> Option<PackageRecords> {
         if root.join("conda-meta/pixi").path_exists() {
             return None;
@@ -76,15 +70,11 @@ impl PackageRecords {
         all.into_iter().filter(|record| record.name == name).collect()
     }
 
-    /// Returns whether the installed package meets this requirement. `None` if unknown.
+    /// Returns whether the installed package meets this requirement, if known.
     pub(super) fn keeps(&self, old: &PipRecord, requirement: &str) -> Option<bool> {
-        // Without a version in the name of the record, pip reads the metadata.
+        // If the record's name lacks a version, pip reads the metadata.
         let version = old.version.as_deref()?;
-        match self {
-            PackageRecords::Pip { .. } => Some(allows(requirement, version)),
-            PackageRecords::Conda { .. } => Some(allows(requirement, version) && !self.is_for_other_cuda(old)),
-            PackageRecords::Dpkg => Some(allows(requirement, version)),
-        }
+        Some(allows(requirement, version) && !self.is_for_other_cuda(old))
     }
 
     /// Returns whether conda's package is for a different CUDA major version than the environment.
@@ -103,7 +93,6 @@ impl PackageRecords {
         names.filter(is_known).filter(is_outdated).collect()
     }
 
-    /// Returns the package that the installer chooses. `None` if its contents are not known.
     pub(super) fn chosen(&self, requirement: &str, is_again: bool) -> Option<NvidiaPackage> {
         match self {
             PackageRecords::Pip { .. } => contents::wheel(requirement),
@@ -112,8 +101,7 @@ impl PackageRecords {
         }
     }
 
-    /// Returns the names of packages that conflict with a new one, because they contain the same files or require this
-    /// version.
+    /// Returns the packages that conflict with a new one, because they contain the same files or require this version.
     pub(super) fn displaced_by(&self, new: &NvidiaPackage) -> Vec<String> {
         if !new.is_of_cudnn() {
             return Vec::new();
@@ -127,7 +115,6 @@ impl PackageRecords {
         names
     }
 
-    /// Returns the package that takes the place of a displaced one.
     pub(super) fn following(&self, displaced: &str, new: &NvidiaPackage) -> Option<NvidiaPackage> {
         let follows = matches!(self, PackageRecords::Conda { .. })
             && new.name == CONDA_LIBRARIES
@@ -135,24 +122,18 @@ impl PackageRecords {
         follows.then(|| NvidiaPackage::without_libraries(displaced, &new.version, new.cuda_major, Vec::new()))
     }
 
-    /// Returns whether the changed records contradict others, so that the installer would choose something else.
+    /// Returns whether the changed records contradict others and the installer would make a different choice.
     pub(super) fn contradict(&self) -> bool {
         let PackageRecords::Conda { root, unmet, .. } = self else { return false };
         unmet_by_conda(&conda_records(root)).iter().any(|dependency| !unmet.contains(dependency))
     }
 
-    /// Returns the files of a package. `None` if the record cannot be used.
+    /// Returns the files of a package, if the record is usable.
     pub(super) fn files(&self, record: &PipRecord) -> Option<PackageFiles> {
-        let text = || {
-            let bytes = cudnn_probe::read_bounded(
-                &match self {
-                    PackageRecords::Pip { .. } => record.dir.join("RECORD"),
-                    _ => record.dir.clone(),
-                },
-                MAX_RECORD_LEN,
-            );
-            Some(String::from_utf8_lossy(&bytes.ok()?).into_owned())
-        };
+        let is_pip = matches!(self, PackageRecords::Pip { .. });
+        let file = if is_pip { record.dir.join("RECORD") } else { record.dir.clone() };
+        let bytes = || cudnn_probe::read_bounded(&file, MAX_RECORD_LEN).ok();
+        let text = || Some(String::from_utf8_lossy(&bytes()?).into_owned());
         let (base, listed): (PathBuf, Vec<String>) = match self {
             PackageRecords::Pip { .. } => {
                 let text = text()?.replace('\\', "/");
@@ -178,7 +159,6 @@ impl PackageRecords {
         (paths.len() <= MAX_FILES).then_some(PackageFiles { base, paths })
     }
 
-    /// Removes a record.
     pub(super) fn remove(&self, changes: &mut Changes, record: &PipRecord) {
         changes.remove(&record.dir);
         if let PackageRecords::Dpkg = self {
@@ -186,7 +166,6 @@ impl PackageRecords {
         }
     }
 
-    /// Adds a package with its record.
     pub(super) fn add(&self, changes: &mut Changes, package: &NvidiaPackage) {
         let NvidiaPackage { name, version, cuda_major, component, requires } = package;
         match self {
@@ -226,20 +205,16 @@ impl PackageRecords {
     }
 }
 
-/// The files of a package.
 pub(super) struct PackageFiles {
-    /// The directory that contains them.
     pub(super) base: PathBuf,
     /// Their paths below it.
     pub(super) paths: Vec<PathBuf>,
 }
 
-/// Returns whether this is a package of cuDNN in conda or Debian.
 fn is_cudnn(name: &str) -> bool {
     name.contains("cudnn") && !name.contains("frontend")
 }
 
-/// Returns paths as a record lists them.
 fn below(files: &[PathBuf], dir: &Path) -> Vec<String> {
     files.iter().map(|file| file.strip_prefix(dir).unwrap_or(file).to_string_lossy().into_owned()).collect()
 }

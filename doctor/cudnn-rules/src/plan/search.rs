@@ -20,42 +20,43 @@ use crate::check::{Finding, FindingKind, Severity};
 use crate::packages::forbidding;
 use crate::remedy::{Action, Effect, Remedy, Variable};
 
-/// The maximum number of further orders of the findings to try, and of findings in one plan. Each of them costs some
-/// checks of a simulated machine.
+/// Limits of the further orders of findings to try, and of the findings in a plan. Both multiply the checks of
+/// simulated machines.
 const MAX_ORDERS: usize = 3;
 const MAX_FINDINGS: usize = 24;
 
 /// The maximum number of remedies that follow one remedy.
 const MAX_FOLLOWING: usize = 5;
 
-/// Mixes of two installations. Repairing the files of one may fix them, because ld.so continues to search for another
-/// cuDNN if a file is missing or damaged.
+/// Mixes of two installations. Repairing the files of one may fix them, because ld.so continues the search after a
+/// missing or damaged file.
 const MIXES: [FindingKind; 3] = [LD_SO_MIX, LINKED_MIX, FRAMEWORK_MIX];
 
-/// Information that the search needs in addition to the findings.
+/// The inputs of the search in addition to the findings.
 #[derive(Clone, Copy, Default)]
 pub struct PlanContext<'a> {
     /// The directory of the installation that the requested program finds, and whether it belongs to a cuDNN package.
     pub program: Option<(&'a Path, bool)>,
     /// Whether the loader's variable names a directory.
     pub is_dir_named: bool,
-    /// Makes the findings again, from the active facts and without running anything.
+    /// Derives the findings from the active facts again, without running anything.
     pub check: Option<&'a dyn Fn() -> Vec<Finding>>,
 }
 
-/// The outcome for a finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RemedyOutcome {
-    /// The remedy is only advice.
     Advice(Option<Remedy>),
     /// The remedy would not work, or do harm. It is replaced by this one.
     Refused(Remedy),
-    /// The plan contains this remedy. An unverifiable remedy is assumed to work independently, or only after the
+    /// The plan contains this remedy. If `is_alone` is true, an unverifiable remedy is assumed to work without the
     /// remedies of earlier findings.
-    Planned { remedy: Remedy, is_alone: bool },
+    Planned {
+        remedy: Remedy,
+        is_alone: bool,
+    },
     /// The remedies of the finding with this index fix it.
     FixedBy(usize),
-    /// The remedies up to those of the finding with this index together fix it.
+    /// The remedies of the findings up to this index together fix it.
     FixedUpTo(usize),
 }
 
@@ -64,55 +65,46 @@ pub(super) enum RemedyOutcome {
 pub(super) struct PlannedRemedy {
     pub(super) of: usize,
     pub(super) remedy: Remedy,
-    /// Whether the finding remains without it. Otherwise it fixes what the other remedies bring to light.
+    /// Whether the finding needs it. Otherwise, it fixes a finding that other remedies cause.
     pub(super) is_needed: bool,
-    /// Whether the state after the remedy can be foreseen.
+    /// Whether the simulation knows the state after the remedy.
     is_known: bool,
 }
 
-/// The reason to refuse a remedy.
 enum Objection {
     /// It changes the same as the remedy of this finding.
     Contradicts(usize),
     /// The remedy of this finding changes the installation in an unknown way.
     Waits(usize),
-    /// The finding would remain.
     DoesNotHelp,
-    /// It leads to another error or warning.
     LeadsTo(Box<Finding>),
 }
 
-/// The machine with the steps so far.
 struct PlanSearch<'a> {
     findings: &'a [Finding],
     context: &'a PlanContext<'a>,
     before: Facts,
-    /// The findings without any step, as far as they can be made without running anything.
+    /// The findings without any step, as far as the checks find them without running anything.
     start: Vec<Finding>,
     parts: Vec<PlannedRemedy>,
-    /// The findings after the steps.
     left: Vec<Finding>,
     checked: &'a RefCell<Vec<Checked>>,
 }
 
-/// Remedies, and the findings after them. The search asks for most of them several times.
+/// Remedies and the findings after them, cached because the search repeats combinations.
 type Checked = (Vec<Remedy>, Vec<Finding>);
 
-/// The result of the search.
 pub(super) struct SearchResult {
-    /// The outcome for each finding.
     pub(super) outcomes: Vec<RemedyOutcome>,
-    /// The remedies of the plan.
     pub(super) parts: Vec<PlannedRemedy>,
-    /// The indices of the remedies that fix each finding, if no others of the plan are taken.
+    /// The indices of remedies that fix a finding without the rest of the plan, by finding.
     pub(super) enough: Vec<Vec<usize>>,
-    /// The findings afterwards, as far as they are known.
+    /// The known findings after the plan.
     pub(super) left: Vec<Finding>,
 }
 
-/// Searches for the best plan.
-///
-/// Remedies are taken in the order of the findings. If one is refused because of an earlier one, it may come first.
+/// Searches for the best plan. Remedies are tried in the order of the findings. If one is refused because of an earlier
+/// one, another attempt starts with it.
 pub(super) fn search(findings: &[Finding], context: &PlanContext<'_>) -> SearchResult {
     if !findings.iter().any(|finding| finding.remedy.as_ref().is_some_and(is_executable)) {
         let adapt = |finding: &Finding| finding.remedy.as_ref().map(|remedy| adapted(remedy, finding, context));
@@ -152,23 +144,21 @@ fn is_refused(outcome: Option<&RemedyOutcome>) -> bool {
     matches!(outcome, Some(RemedyOutcome::Refused(_)))
 }
 
-/// Returns whether a remedy belongs in the plan. Notes are only advice, and manual work must be started by the user.
+/// Returns whether a remedy belongs in the plan. Notes are only advice, and the user must start manual work.
 fn is_planned(finding: &Finding, remedy: &Remedy) -> bool {
     finding.kind.severity > Severity::Note && is_executable(remedy)
 }
 
-/// Returns whether commands can make the changes of a remedy.
 fn is_executable(remedy: &Remedy) -> bool {
     !remedy.is_by_hand && is_possible(remedy) && merge::changes(remedy)
 }
 
-/// Returns whether the user has decided against a change of the remedy.
 fn is_forbidden(remedy: &Remedy) -> bool {
     remedy.changes().any(|change| forbidding(change).is_some())
 }
 
 impl PlanSearch<'_> {
-    /// Returns the numbers of errors and warnings that the plan could have fixed and does not, then its length.
+    /// Returns the numbers of refused errors and warnings, then the length of the plan.
     fn cost(&self, outcomes: &[RemedyOutcome]) -> (usize, usize, usize) {
         let refused = |severity: Severity| {
             let all = outcomes.iter().zip(self.findings);
@@ -216,13 +206,13 @@ impl PlanSearch<'_> {
         (*choices.iter().find(is_enough).unwrap_or(&&before)).clone()
     }
 
-    /// Takes the remedies of the findings in this order, and returns the outcomes in the order of the findings.
+    /// Tries the remedies of the findings in this order, and returns the outcomes in the order of the findings.
     fn take(&mut self, order: &[usize]) -> Vec<RemedyOutcome> {
         let mut outcomes = vec![RemedyOutcome::Advice(None); self.findings.len()];
         for index in order {
             self.take_one(*index, &mut outcomes);
         }
-        // Later remedies may be what the refused ones need.
+        // Later remedies may help the refused ones.
         for index in order.iter().filter(|index| is_refused(outcomes.get(**index))).collect::<Vec<_>>() {
             self.take_one(*index, &mut outcomes);
         }
@@ -233,8 +223,8 @@ impl PlanSearch<'_> {
         outcomes
     }
 
-    /// Makes the commands of a note agree with the plan, because a person may run them as well: they are those that help
-    /// after the plan, and none that leads to an error.
+    /// Adapts the commands of a note, which the user may also run, to the machine after the plan. Drops commands that
+    /// would lead to an error.
     fn review_note(&self, finding: &Finding, outcome: &mut RemedyOutcome) {
         let is_note = finding.kind.severity == Severity::Note;
         let RemedyOutcome::Advice(Some(remedy)) = outcome else { return };
@@ -280,13 +270,12 @@ impl PlanSearch<'_> {
         };
     }
 
-    /// Takes the remedy of a finding if that helps.
     fn consider(&mut self, index: usize, remedy: Remedy) -> RemedyOutcome {
         let Some(finding) = self.findings.get(index) else { return RemedyOutcome::Advice(Some(remedy)) };
         if let Some(outcome) = self.fixed_already(finding, &remedy) {
             return outcome;
         }
-        // The steps so far may have changed what helps.
+        // The steps so far may have changed the remedy.
         let now = self.left.iter().find(|left| left.is_same(finding)).and_then(|left| left.remedy.as_ref());
         let now = now.map(|remedy| adapted(remedy, finding, self.context)).filter(|remedy| is_planned(finding, remedy));
         let is_changed = now.as_ref().is_some_and(|now| *now != remedy);
@@ -323,7 +312,6 @@ impl PlanSearch<'_> {
         is_among(finding, &self.start)
     }
 
-    /// Returns whether the remedies of one finding also fix another.
     fn is_fixed_by(&self, finding: &Finding, by: usize) -> bool {
         let parts: Vec<PlannedRemedy> = self.parts.iter().filter(|part| part.of == by).cloned().collect();
         !is_among(finding, &self.after(&parts))
@@ -335,7 +323,6 @@ impl PlanSearch<'_> {
         part
     }
 
-    /// Returns the facts after these remedies, and whether they are known.
     fn simulate(&self, parts: &[PlannedRemedy]) -> (Facts, bool) {
         let remedies: Vec<(usize, &Remedy)> = parts.iter().map(|part| (part.of, &part.remedy)).collect();
         let mut simulation = SimulatedMachine::new(self.before.clone());
@@ -346,7 +333,7 @@ impl PlanSearch<'_> {
         (simulation.facts(), is_known)
     }
 
-    /// Returns the findings after the known ones of these remedies.
+    /// Returns the findings after the remedies with known effects.
     fn after(&self, parts: &[PlannedRemedy]) -> Vec<Finding> {
         let Some(check) = self.context.check else { return Vec::new() };
         let known: Vec<PlannedRemedy> = parts.iter().filter(|part| part.is_known).cloned().collect();
@@ -359,14 +346,14 @@ impl PlanSearch<'_> {
         }
         let left = match self.simulate(&known) {
             (facts, true) => facts.within(check),
-            // Only the combination is not known, and should not be taken.
+            // Only the combination is unknown, so the plan should not contain it.
             _ => self.start.clone(),
         };
         self.checked.borrow_mut().push((remedies, left.clone()));
         left
     }
 
-    /// Tries these remedies, the last of which is new. Returns them with the remedies that have to follow, and the
+    /// Tries these remedies with a new one at the end. Returns them with the remedies that have to follow, and the
     /// findings afterwards.
     fn attempt(
         &self,
@@ -414,8 +401,7 @@ impl PlanSearch<'_> {
         self.findings.iter().chain(&self.start).chain(&self.left).any(|before| is_it(&before))
     }
 
-    /// Returns whether a remedy has to wait for an earlier one that changes the same installation, because what will be
-    /// there is not known.
+    /// Returns whether a remedy has to wait for an earlier remedy that changes the same installation in an unknown way.
     fn waits(&self, new: &PlannedRemedy, before: &PlannedRemedy) -> bool {
         let [Some(finding), Some(first)] = [new.of, before.of].map(|of| self.findings.get(of)) else { return false };
         let is_about_same = finding.installation.is_some() && finding.installation == first.installation;
@@ -424,11 +410,11 @@ impl PlanSearch<'_> {
         let is_affected = before.remedy.effect == Effect::OtherDir
             || new.remedy.effect != Effect::Other
             || new.remedy.installs() && !before.remedy.only_reinstalls()
-            || is_one_of(finding, &MIXES);
+            || MIXES.iter().any(|kind| kind.code == finding.kind.code);
         is_about_same && is_changed && is_affected && new.remedy != before.remedy
     }
 
-    /// Leaves out remedies that later ones made unnecessary. A variable lasts shorter than a package, so it replaces none.
+    /// Leaves out remedies that later ones made unnecessary. A package outlasts a variable, which never replaces one.
     fn leave_out(&mut self, outcomes: &mut [RemedyOutcome]) {
         let mut indices: Vec<usize> = self.parts.iter().map(|part| part.of).collect();
         indices.dedup();
@@ -455,7 +441,6 @@ impl PlanSearch<'_> {
         }
     }
 
-    /// Says in the remedy of a finding why it is refused.
     fn explain(&self, finding: &Finding, refusal: &Objection, remedy: Remedy) -> Remedy {
         let name = |index: usize| self.findings.get(index).map(|first| first.name_for(finding));
         match refusal {
@@ -486,17 +471,13 @@ fn is_among(finding: &Finding, all: &[Finding]) -> bool {
     all.iter().any(|other| other.is_same(finding))
 }
 
-fn is_one_of(finding: &Finding, kinds: &[FindingKind]) -> bool {
-    kinds.iter().any(|kind| kind.code == finding.kind.code)
-}
-
 fn wait_for(first: Option<String>, effect: &str) -> Remedy {
     let first = first.unwrap_or_default();
     Remedy::new(format!("fix {first} first, which {effect}; then run `{} check` again", doctor()))
 }
 
-/// Advises to replace an installation that no command can change. Installing another cuDNN into the active
-/// environment would not help, because the program does not search there.
+/// Advises to replace an installation that no command can change. The program would not find a different cuDNN in the
+/// active environment.
 fn require_manual_replacement(remedy: Remedy, dir: &Path, is_of_package: bool) -> Remedy {
     let uses_other = |action: &Action| matches!(action, Action::Variable(Variable::Use(_)));
     let is_beside = remedy.effect == Effect::OtherDir && remedy.installs();
@@ -507,7 +488,7 @@ fn require_manual_replacement(remedy: Remedy, dir: &Path, is_of_package: bool) -
     Remedy::new(format!("install a different release in {dir}, where the program finds cuDNN"))
 }
 
-/// Makes remedies that select another cuDNN also change [`DIR_VARIABLE`]. While it is set, the loader searches no
+/// Makes remedies that select another cuDNN also change [`DIR_VARIABLE`], because the loader otherwise searches no
 /// other directory.
 fn unset_loader_dir(remedy: Remedy) -> Remedy {
     let is_about_variable = |action: &Action| match action {

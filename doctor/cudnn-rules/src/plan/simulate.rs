@@ -1,7 +1,8 @@
 //! Derives the state of the machine after an action, as far as the checks can see it.
 //!
-//! Known are variables, links, removed files, and packages of pip, conda and apt. A removal deletes all files in the
-//! package's record, including files of other packages. An installation is a no-op if the requirement is met.
+//! The simulation models variables, links, removed files, and packages of pip, conda and apt. A removal deletes all
+//! files in the package's record, including files of other packages. An installation is a no-op if the requirement is
+//! met.
 
 use std::path::{Path, PathBuf};
 
@@ -17,16 +18,15 @@ use crate::packages::{
 };
 use crate::remedy::{Action, Variable};
 
-/// A machine after some actions.
 pub(super) struct SimulatedMachine {
     before: Facts,
     changes: Changes,
 }
 
-/// The reason why the state after an action is not known.
+/// The state after an action is unknown.
 pub(super) struct Unknown;
 
-/// Returns the facts after an action on this machine as it is now. `None` if they are not known.
+/// Returns the facts after an action on this machine, if the simulation knows them.
 pub fn facts_after(action: &Action) -> Option<Facts> {
     let mut simulation = SimulatedMachine::new(Facts::recorder());
     simulation.take(action).ok()?;
@@ -34,21 +34,16 @@ pub fn facts_after(action: &Action) -> Option<Facts> {
 }
 
 impl SimulatedMachine {
-    /// Starts from the active facts.
     pub(super) fn new(before: Facts) -> Self {
         // Without changes, recorded answers stay valid.
         SimulatedMachine { before: before.after(Changes::default()), changes: Changes::default() }
     }
 
-    /// Returns the facts after the actions.
     pub(super) fn facts(&self) -> Facts {
         self.before.after(self.changes.clone())
     }
 
-    /// Takes an action.
-    ///
-    /// # Errors
-    /// The state after the action is not known. What is known about it has changed.
+    /// Applies an action. If the result is unknown, a part of the changes may already be applied.
     pub(super) fn take(&mut self, action: &Action) -> Result<(), Unknown> {
         match action {
             Action::Remove { paths, .. } => paths.iter().for_each(|path| self.change(|changes| changes.remove(path))),
@@ -67,7 +62,7 @@ impl SimulatedMachine {
             Action::Variable(variable) => return self.set(variable),
             Action::Python(root) => return self.restore_python(root),
             Action::Inspect(_) => {}
-            // They change permissions, or the search of other programs.
+            // These change permissions or the search of other programs.
             Action::Permit { .. } | Action::Ldconfig | Action::DropIn { .. } => {
                 return Err(Unknown);
             }
@@ -79,7 +74,6 @@ impl SimulatedMachine {
         self.before.within(|| change(&mut self.changes));
     }
 
-    /// Calls a function on the machine after the actions.
     fn within<T>(&self, read: impl FnOnce() -> T) -> T {
         self.facts().within(read)
     }
@@ -105,7 +99,7 @@ impl SimulatedMachine {
         let records = self.records(change)?;
         let is_directory = matches!(change.site, Site::Directory { .. });
         let mut aside = self.within(|| change.records_aside());
-        aside.retain(|aside| !is_directory || aside.is_left());
+        aside.retain(|aside| !is_directory || aside.is_left);
         aside.iter().for_each(|aside| self.change(|changes| changes.remove(aside.before())));
         // conda's solver decides which packages it removes.
         let removed: &[String] = if matches!(records, PackageRecords::Conda { .. }) { &[] } else { &change.remove };
@@ -135,7 +129,7 @@ impl SimulatedMachine {
     fn records(&mut self, change: &PackageChange) -> Result<PackageRecords, Unknown> {
         match &change.site {
             _ if Os::HOST == Os::Windows => Err(Unknown),
-            // pip leaves the files that are there, and installs the rest.
+            // pip leaves existing files in place and installs the others.
             Site::Directory { dir, options, .. }
                 if !options.contains(&"--upgrade") && self.within(|| dir.join("nvidia").path_exists()) =>
             {
@@ -147,7 +141,7 @@ impl SimulatedMachine {
                 Ok(PackageRecords::Pip { dirs, dir })
             }),
             Site::NewEnvironment { dir, program, .. } => self.create_environment(dir, program).ok_or(Unknown),
-            // On aarch64, packages for servers and for Jetson have the same names.
+            // On aarch64, packages for servers share their names with packages for Jetson.
             _ if Architecture::HOST != Architecture::X86_64 => Err(Unknown),
             Site::Conda(root) => self.within(|| PackageRecords::read_conda(root, &change.install)).ok_or(Unknown),
             Site::System => Ok(PackageRecords::Dpkg),
@@ -155,7 +149,7 @@ impl SimulatedMachine {
         }
     }
 
-    /// Recreates the Python of the virtual environment at this root. What uv creates is not known.
+    /// Recreates the Python of the virtual environment at this root, unless uv would create it.
     fn restore_python(&mut self, root: &Path) -> Result<(), Unknown> {
         let Some(missing) = self.within(|| restore_python(root)) else { return Ok(()) };
         let program =
@@ -167,7 +161,7 @@ impl SimulatedMachine {
         if is_lost { Err(Unknown) } else { Ok(()) }
     }
 
-    /// Creates a virtual environment as this Python does. `None` if the version of the Python is not known.
+    /// Creates a virtual environment like this Python does, if the version is known.
     fn create_environment(&mut self, root: &Path, program: &Path) -> Option<PackageRecords> {
         let site = self.within(|| site_of_new(root, program))?;
         let home = self.within(|| canonicalize(program)).ok()?.parent()?.display().to_string();
@@ -183,14 +177,13 @@ impl SimulatedMachine {
     }
 }
 
-/// The packages of one place.
 struct Packages<'a> {
     machine: &'a mut SimulatedMachine,
     records: PackageRecords,
 }
 
 impl Packages<'_> {
-    /// Returns the record of a package. After an interrupted upgrade there may be two, and which one counts is not known.
+    /// Returns the record of a package. After an interrupted upgrade there may be two, which is an unknown state.
     fn find(&self, name: &str) -> Result<Option<PipRecord>, Unknown> {
         let mut found: Vec<PipRecord> = self.machine.within(|| self.records.find(&normalized(name)));
         match found.len() {
@@ -233,7 +226,7 @@ impl Packages<'_> {
             return Ok(());
         }
         let new = self.records.chosen(requirement, is_again).ok_or(Unknown)?;
-        // pip installs what a package requires before it removes the old version.
+        // pip installs the dependencies of a package before it removes the old version.
         if has_dependencies {
             for requirement in &new.requires {
                 self.install(requirement, false, true)?;

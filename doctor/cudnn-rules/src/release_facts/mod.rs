@@ -1,4 +1,4 @@
-//! Known issues of cuDNN releases, from the file with facts that this build contains or from a newer one.
+//! Reads known issues of cuDNN releases from the built-in file with facts or from a newer one.
 
 mod stored;
 
@@ -14,9 +14,7 @@ use crate::check::machine::Gpu;
 
 pub use stored::{FILE_NAME, InUse, MAX_LEN, in_use, stored_file};
 
-/// The version of the file format.
 const FORMAT: u32 = 1;
-/// The maximum length of a text in the file, in bytes.
 const MAX_TEXT: usize = 400;
 
 /// A file with facts about releases.
@@ -25,11 +23,11 @@ const MAX_TEXT: usize = 400;
 pub struct ReleaseFacts {
     #[serde(rename = "facts")]
     _format: u32,
-    /// The version of the facts. Newer facts have a higher number.
+    /// The version of the facts, which increases with updates.
     pub version: u32,
     /// The day when the facts were written: `2026-11-29`.
     pub date: String,
-    /// The known issues, in the order in which they are reported.
+    /// The known issues, in the order of reports.
     pub known_issues: Vec<KnownIssue>,
     errata: Errata,
 }
@@ -45,7 +43,7 @@ pub struct KnownIssue {
     /// The affected GPUs, or `None` if all are affected.
     #[serde(default)]
     pub compute_capability: Option<CapabilityRange>,
-    /// The number of GPUs that an affected machine has at least.
+    /// The minimum number of GPUs of an affected machine.
     #[serde(default)]
     pub min_gpus: Option<usize>,
     /// The affected releases of cuBLAS, such as `>=12.9`, or `None` if all are affected.
@@ -69,7 +67,6 @@ pub struct KnownIssue {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReleaseRange {
-    /// The first affected release.
     from: Release,
     /// The first release with a fix.
     #[serde(default)]
@@ -123,7 +120,7 @@ impl ReleaseFacts {
         Ok(facts)
     }
 
-    /// Checks the values that the types of the fields allow.
+    /// Checks values that the types of the fields allow but that are invalid.
     fn check(&self) -> Result<(), String> {
         if !is_date(&self.date) {
             return Err(format!("{:?} is not a date, such as \"2026-11-29\"", self.date));
@@ -154,8 +151,8 @@ impl KnownIssue {
         self.releases.iter().find(|range| range.contains(Release(version)))
     }
 
-    /// Returns whether it concerns a machine with these GPUs and this release of cuBLAS. An issue of certain GPUs concerns
-    /// no machine without such a GPU, but an issue of certain releases of cuBLAS concerns a machine whose release is unknown.
+    /// Returns whether it concerns a machine with these GPUs and this release of cuBLAS. An unknown release of cuBLAS
+    /// counts as affected.
     pub fn concerns(&self, gpus: &[Gpu], cublas: impl FnOnce() -> Option<String>) -> bool {
         let range = self.compute_capability.as_ref();
         let is_allowed = |affected: &String| cublas().is_none_or(|found| allows(&format!("cublas{affected}"), &found));
@@ -239,7 +236,7 @@ impl CapabilityRange {
         self.from.to_string()
     }
 
-    /// Returns the first higher compute capability that is not affected.
+    /// Returns the first higher, unaffected compute capability.
     pub fn end(&self) -> Option<String> {
         self.before.map(|end| end.to_string())
     }
@@ -259,16 +256,14 @@ impl std::fmt::Display for CapabilityRange {
     }
 }
 
-/// Returns whether this is a date such as `2026-11-29`.
 fn is_date(text: &str) -> bool {
     let digits = |text: &str, len: usize| text.len() == len && text.bytes().all(|byte| byte.is_ascii_digit());
     let parts: Vec<&str> = text.split('-').collect();
     let [year, month, day] = parts.as_slice() else { return false };
-    // Of numbers with equally many digits, the order is that of the texts.
+    // Text order equals number order for the same number of digits.
     let is_in_year = ("01"..="12").contains(month) && ("01"..="31").contains(day);
     is_in_year && digits(year, 4) && digits(month, 2) && digits(day, 2)
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests;

@@ -22,12 +22,12 @@ pub struct InUse {
     pub facts: ReleaseFacts,
     /// The stored file that they come from, or `None` if this build contains them.
     pub file: Option<PathBuf>,
-    /// The reason why the stored file is not used, if there is one.
+    /// The reason for ignoring the stored file.
     pub ignored: Option<String>,
 }
 
 /// Returns the path of the stored file: `cudnn-doctor/facts.json` in `XDG_DATA_HOME` or `~/.local/share`, and on
-/// Windows in `LOCALAPPDATA`. `None` if the variables are unset.
+/// Windows in `LOCALAPPDATA`. Returns `None` if the variables are unset.
 pub fn stored_file() -> Option<PathBuf> {
     let variable = |name: &str| facts::variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let data = match Os::HOST {
@@ -37,7 +37,7 @@ pub fn stored_file() -> Option<PathBuf> {
     Some(data?.join("cudnn-doctor").join(FILE_NAME))
 }
 
-/// Returns the stored facts if they are valid and newer than those that this build contains, and otherwise the latter.
+/// Returns the stored facts if they are valid and newer than the built-in facts, and otherwise the built-in facts.
 pub fn in_use() -> InUse {
     let built_in = ReleaseFacts::built_in();
     let stored =
@@ -53,7 +53,7 @@ pub fn in_use() -> InUse {
     }
 }
 
-/// Reads the stored file, if there is one. Only this user may be able to change it.
+/// Reads the stored file, which only this user may be able to change.
 fn read(file: &Path) -> Option<Result<String, String>> {
     // The environment comes from a less privileged user.
     if is_secure_execution() {

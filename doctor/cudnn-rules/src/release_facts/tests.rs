@@ -1,6 +1,5 @@
 use super::*;
 
-/// Returns a file with one issue that has these fields.
 fn file(fields: &str) -> String {
     let rules = r#"{"errata":1,"rules":[{"name":"rule","reason":"r","operations":["matmul"]}]}"#;
     let issue = format!(r#"{{"name":"n","operation":"o","effect":"e",{fields}}}"#);

@@ -1,8 +1,5 @@
-//! Creates requirements for tests of other modules.
-
 use super::*;
 
-/// Returns the requirement of a framework that accepts newer minor releases.
 pub(in crate::check) fn requirement(
     framework: &str,
     requirement: &str,

@@ -12,44 +12,34 @@ use crate::check::machine::Machine;
 use crate::check::wheel_choice::{WheelChoice, choose_wheel};
 use crate::packages::Site;
 
-/// A framework in an environment, on a machine.
 #[derive(Clone, Copy)]
 pub(super) struct FrameworkContext<'a> {
     pub(super) framework: &'a Framework,
     pub(super) survey: &'a Survey,
     pub(super) machine: &'a Machine,
     pub(super) host: &'a Host,
-    /// The installation that contains the graph library the framework would load.
+    /// The installation with the graph library that the framework would load.
     pub(super) report: Option<&'a InstallationReport>,
 }
 
 impl FrameworkContext<'_> {
-    /// Returns the name and version: `PyTorch 2.9.1+cu128`.
     pub(super) fn title(&self) -> String {
         text::title(self.framework)
     }
 
-    /// Returns the CUDA major that the framework was built for.
     pub(super) fn cuda_major(&self) -> Option<u32> {
         self.framework.built_for.cuda.as_ref().map(|cuda| cuda.value.0)
     }
 
-    /// Returns whether the framework is built for the CPU or for GPUs of other vendors.
-    pub(super) fn is_without_cuda(&self) -> bool {
-        self.framework.built_for.uses_gpu.as_ref().is_some_and(|uses_gpu| !uses_gpu.value)
-    }
-
-    /// Returns where the framework's packages are installed.
     pub(super) fn site(&self) -> Site {
         site_of(self.framework, self.survey)
     }
 
-    /// Returns the cuDNN wheel that suits all frameworks of the environment.
     pub(super) fn choose_wheel(&self) -> Result<WheelChoice, String> {
         choose_wheel(&self.survey.frameworks, self.machine)
     }
 
-    /// Returns whether a file is in the environment, or in the environment that contains the framework.
+    /// Returns whether a file is in the environment that imports the framework, or that contains it.
     pub(super) fn is_beside(&self, opened: &OpenedFile) -> bool {
         let dirs = [&self.survey.environment.root, &self.framework.distribution.import_dir];
         dirs.iter().any(|dir| opened.path.starts_with(dir))
@@ -61,7 +51,6 @@ impl FrameworkContext<'_> {
         self.survey.unreadable.iter().any(|one| is_closed(one) && one.path.starts_with(dir))
     }
 
-    /// Returns whether a damaged library belongs to the framework's own package.
     pub(super) fn owns(&self, damaged: &Damaged) -> bool {
         let Some(dir) = &self.framework.dir else { return false };
         let libs = format!("{}.libs", self.framework.distribution.name.replace('-', "_"));
@@ -70,8 +59,8 @@ impl FrameworkContext<'_> {
     }
 }
 
-/// Returns the GPU build in the same directory if this is the CPU build, or the other way round. The build installed
-/// last has overwritten the other.
+/// Returns the CPU build for a GPU build in the same directory, or the reverse. The build installed last has
+/// overwritten the other.
 pub(super) fn other_build<'a>(framework: &Framework, survey: &'a Survey) -> Option<&'a Framework> {
     let is_cpu = |framework: &Framework| framework.kind.is_cpu_package(&framework.distribution.name);
     let has_same_dir = |other: &Framework| framework.dir.is_some() && other.dir == framework.dir;
@@ -84,17 +73,14 @@ pub(super) fn is_closed(one: &Unreadable) -> bool {
     one.repair == Some(Repair::Allow)
 }
 
-/// Returns the graph library that a framework would load.
 pub(super) fn graph(framework: &Framework) -> Option<&OpenedFile> {
     framework.opens.cudnn.iter().find(|opened| is_graph(&opened.name))
 }
 
-/// Returns the directory of that library.
 pub(super) fn dir_of_graph(framework: &Framework) -> Option<PathBuf> {
     cudnn_probe::canonicalize(graph(framework)?.path.parent()?).ok()
 }
 
-/// Returns whether this is the name of the graph library on any system.
 pub(super) fn is_graph(name: &str) -> bool {
     name.starts_with("libcudnn_graph.") || name == Library::Graph.windows_name()
 }

@@ -20,7 +20,7 @@ use crate::packages::{self, CudaWheel, PackageChange};
 use crate::remedy::Remedy;
 use crate::system::LOADER;
 
-/// C074: CUDA libraries that the framework would not find.
+/// C074: missing CUDA libraries.
 pub(super) fn missing(context: &FrameworkContext<'_>) -> Option<Finding> {
     let framework = context.framework;
     let is_foreign = |name: &str| damaged_for(name, framework).is_some_and(is_foreign);
@@ -38,7 +38,7 @@ pub(super) fn missing(context: &FrameworkContext<'_>) -> Option<Finding> {
     let is_of_conda = is_of_conda(framework);
     let wheel = |name: &&String| packages::cuda_wheel(name, context.cuda_major());
     let wheels: Option<Vec<CudaWheel>> = missing.iter().map(wheel).collect();
-    // Requirements from the metadata come first.
+    // Unmet requirements of the metadata are reported as C073.
     let is_among = |pin: &Pin| match &wheels {
         Some(wheels) if !is_of_conda => wheels.iter().any(|wheel| wheel.name == pin.package),
         _ => is_of_conda || pin.package.starts_with("nvidia-"),
@@ -57,13 +57,12 @@ pub(super) fn missing(context: &FrameworkContext<'_>) -> Option<Finding> {
     })
 }
 
-/// C074: damaged libraries from outside the environment. ld.so searches LD_LIBRARY_PATH before it reaches the right
-/// ones.
+/// C074: damaged libraries outside the environment, for example on LD_LIBRARY_PATH, which ld.so searches first.
 pub(super) fn damaged(context: &FrameworkContext<'_>) -> Option<Finding> {
     let opens = &context.framework.opens;
     let is_missing =
         |damaged: &Damaged| !is_foreign(damaged) && opens.missing.iter().any(|name| damaged.path.ends_with(name));
-    // The framework's own libraries are covered by C086.
+    // C086 reports the framework's own libraries.
     let mut others = opens.damaged_others.iter().filter(|damaged| !is_missing(damaged) && !context.owns(damaged));
     let first = others.next()?;
     let rule = first.rule.as_ref()?;
@@ -72,12 +71,11 @@ pub(super) fn damaged(context: &FrameworkContext<'_>) -> Option<Finding> {
     Some(finding.remedy(foreign_library::replace(&first.path, rule)))
 }
 
-/// Returns the damaged file that ld.so finds for this name.
 fn damaged_for<'a>(name: &str, framework: &'a Framework) -> Option<&'a Damaged> {
     framework.opens.damaged_others.iter().find(|damaged| damaged.path.ends_with(name))
 }
 
-/// Returns whether a search path leads to the file, as opposed to the framework's run path or Python code.
+/// Returns whether ld.so finds the file by a variable, as opposed to a run path or Python code.
 fn is_foreign(damaged: &Damaged) -> bool {
     matches!(damaged.rule, Some(Rule::LibraryPath | Rule::Preload))
 }
@@ -86,7 +84,6 @@ fn text(damaged: &Damaged) -> String {
     format!("{} {}", damaged.path.printable(), damaged.reason)
 }
 
-/// Returns whether this file exists and ld.so can load it.
 fn is_usable(file: &Path, framework: &Framework) -> bool {
     file.leads_to_file()
         && !framework.opens.damaged_others.iter().any(|damaged| real_path(&damaged.path) == real_path(file))
@@ -107,8 +104,7 @@ fn reach(wheels: &[(&str, CudaWheel)], context: &FrameworkContext<'_>) -> Option
     Some(dirs.iter().fold(Remedy::new(text), |remedy, dir| remedy.search(dir)))
 }
 
-/// Installs the wheels with the missing libraries, in versions that suit all frameworks. Wheels that pip has on record are
-/// reinstalled.
+/// Installs the wheels in versions that suit all frameworks. Wheels with a record of pip are reinstalled.
 fn install(wheels: &[(&str, CudaWheel)], context: &FrameworkContext<'_>) -> Option<Remedy> {
     let (site, import_dir) = (context.site(), &context.framework.distribution.import_dir);
     let is_there =

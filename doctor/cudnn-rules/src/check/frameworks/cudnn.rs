@@ -22,8 +22,7 @@ use crate::check::installation;
 use crate::dependencies::{Dependency, OLDER_SHIM, mixes, with_canonical_dir};
 use crate::remedy::Remedy;
 
-/// C071: the cuDNN is for a different CUDA, and its kernels need a cuBLASLt and an NVRTC that the framework's CUDA does
-/// not include.
+/// C071: the cuDNN is for a different CUDA. The kernels need a cuBLASLt and an NVRTC that the framework's CUDA lacks.
 pub(super) fn for_other_cuda(context: &FrameworkContext<'_>) -> Option<Finding> {
     let built = context.framework.built_for.cuda.as_ref()?;
     let (major, minor) = built.value;
@@ -42,7 +41,6 @@ pub(super) fn for_other_cuda(context: &FrameworkContext<'_>) -> Option<Finding> 
     })
 }
 
-/// C070, C085: the framework finds no cuDNN.
 pub(super) fn missing(context: &FrameworkContext<'_>) -> Option<Finding> {
     let opens = &context.framework.opens;
     if opens.needs_none
@@ -63,8 +61,8 @@ pub(super) fn missing(context: &FrameworkContext<'_>) -> Option<Finding> {
     Some(or_by_program(finding.remedy(reach(context)), context))
 }
 
-/// Explains why pip has installed a framework without the cuDNN that it opens: its package works with any, and requires
-/// none.
+/// Explains why pip installed a framework without cuDNN: the package works with any release and requires no particular
+/// one.
 fn not_required(context: &FrameworkContext<'_>) -> Option<String> {
     let framework = context.framework;
     let is_required = framework.pins.iter().any(|pin| pin.package.starts_with(WHEEL));
@@ -73,14 +71,13 @@ fn not_required(context: &FrameworkContext<'_>) -> Option<String> {
     is_alone.then(|| format!("the package {name} requires no cuDNN, so that pip installs it without one"))
 }
 
-/// C072: the framework mixes libraries of different releases, CUDA majors or directories, or a file differs from the
-/// one that was installed.
+/// C072: the framework mixes libraries of different releases, CUDA majors or directories, or a file was changed.
 pub(super) fn mixed(context: &FrameworkContext<'_>) -> Option<Finding> {
     let finding = across_directories(context).or_else(|| in_its_directory(context))?;
     Some(finding.notes(built_for(context)))
 }
 
-/// C071: the framework does not accept the release.
+/// C071: the framework rejects the release.
 pub(super) fn too_old(context: &FrameworkContext<'_>) -> Option<Finding> {
     let (framework, opens) = (context.framework, &context.framework.opens);
     let (wanted, version, first) = (framework.built_for.cudnn.as_ref()?.value, opens.version()?, opens.cudnn.first()?);
@@ -103,7 +100,7 @@ pub(super) fn too_old(context: &FrameworkContext<'_>) -> Option<Finding> {
     })
 }
 
-/// C087: libraries are missing or damaged. C070 if only the shim is left.
+/// C087: libraries are missing or damaged. C070 if only the shim exists.
 pub(super) fn incomplete(context: &FrameworkContext<'_>) -> Option<Finding> {
     let opens = &context.framework.opens;
     let first = opens.cudnn.first()?;
@@ -131,7 +128,6 @@ pub(super) fn incomplete(context: &FrameworkContext<'_>) -> Option<Finding> {
     Some(finding.remedy(if is_elsewhere { reach(context) } else { reinstall(context) }))
 }
 
-/// Returns whether the directory of a library contains a JIT-only cuDNN.
 fn is_jit_only(opened: &OpenedFile, context: &FrameworkContext<'_>) -> bool {
     let report = opened.path.parent().and_then(|dir| InstallationReport::read(dir, context.host));
     report.is_some_and(|report| report.variant == Variant::JitOnly)
@@ -152,7 +148,7 @@ pub(super) fn older_shim(context: &FrameworkContext<'_>) -> Option<Finding> {
     Some(finding.remedy(keep_apart(shim, newer)))
 }
 
-/// C088: the framework's Python code searches directories with more files than the doctor examines.
+/// C088: the framework's Python code searches a directory with more files than the doctor examines.
 pub(super) fn half_searched(context: &FrameworkContext<'_>) -> Option<Finding> {
     let opens = &context.framework.opens;
     let dirs: Vec<String> = opens.half_searched.iter().map(|dir| dir.printable()).collect();
@@ -169,19 +165,17 @@ pub(super) fn half_searched(context: &FrameworkContext<'_>) -> Option<Finding> {
     }))
 }
 
-/// Describes the release that the framework was built for.
 fn built_for(context: &FrameworkContext<'_>) -> Option<String> {
     let wanted = context.framework.built_for.cudnn.as_ref()?;
     let verb = if context.framework.kind.cudnn_loader().is_some() { "requires" } else { "built for" };
     Some(format!("{verb} cuDNN {} ({})", wanted.value, source(&wanted.source)))
 }
 
-/// Returns the unusable cuDNN files, with the reason for each.
 fn damaged(opens: &Opens) -> impl Iterator<Item = String> {
     opens.damaged.iter().map(|damaged| format!("{} {}", damaged.path.printable(), damaged.reason.printable()))
 }
 
-/// Returns whether this shim is a copy in the framework's package, without the libraries that it opens.
+/// Returns whether the framework's package contains this copy of the shim, but not the other libraries.
 fn is_copy(shim: &OpenedFile, context: &FrameworkContext<'_>) -> bool {
     let framework = context.framework;
     let is_alone = || framework.opens.cudnn.len() == 1 && !framework.kind.contains_cudnn(framework.os);
@@ -202,7 +196,7 @@ fn across_directories(context: &FrameworkContext<'_>) -> Option<Finding> {
         return None;
     }
     let mix = mixes(&files).into_iter().find(|mix| !mix.is_in_one_dir && !mix.works)?;
-    // In loading order.
+    // The libraries are in loading order.
     let is_either = |file: &Dependency| file.name == Library::Graph.file_name() || file.name == mix.name;
     let mut either = opens.cudnn.iter().zip(&files).filter(|(_, file)| is_either(file)).map(|(opened, _)| opened);
     let (first, other, title) = (either.next()?, either.next()?, context.title());
@@ -221,7 +215,7 @@ fn across_directories(context: &FrameworkContext<'_>) -> Option<Finding> {
     })
 }
 
-/// Converts a loaded file to a dependency under NVIDIA's library name, because a package may rename its copy of the
+/// Converts a loaded file to a dependency with NVIDIA's library name, because packages may rename their copy of the
 /// shim.
 fn dependency(opened: &OpenedFile) -> Dependency {
     let of_windows = Library::ALL.iter().find(|library| library.windows_name() == opened.name);

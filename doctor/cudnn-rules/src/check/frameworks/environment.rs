@@ -1,4 +1,4 @@
-//! Checks an environment as a whole, across all of its frameworks: C078, C080.
+//! Checks an environment as a whole, across all frameworks: C078, C080.
 
 use cudnn_cli::escape::Printable;
 use cudnn_cli::programs::doctor;
@@ -15,17 +15,16 @@ use crate::check::finding::{
     FRAMEWORKS_TOGETHER, Finding, FindingKind, NO_CUDNN, NO_DRIVER, NOT_ON_PATH, OTHER_ON_PATH, PACKAGES_UNREADABLE,
     Severity,
 };
+use crate::check::framework_requirement::is_without_cuda;
 use crate::check::nvrtc::has_builtins;
 use crate::check::remedies::permit;
 use crate::packages;
 use crate::remedy::{Action, Remedy};
 use crate::system::LOADER;
 
-/// The maximum number of packages listed in a finding.
 const MAX: usize = 8;
 
-/// C078: a framework fails if another framework in the same process loads a different cuDNN first. Problems of the
-/// second framework on its own are reported separately.
+/// C078: a framework fails because another framework in the same process has loaded a different cuDNN.
 pub(super) fn together(pair: &Pair<'_>) -> Option<Finding> {
     let second = pair.second;
     let (alone, after) = (&second.opens, &pair.second_opens);
@@ -41,7 +40,7 @@ pub(super) fn together(pair: &Pair<'_>) -> Option<Finding> {
         let missing = after.missing.iter().find(is_new)?;
         format!("its cuDNN would then not find {}", missing.printable())
     };
-    // A Windows environment may be on a mounted disk.
+    // The environment may be a Windows one on a mounted disk.
     let loader = if second.os == Os::Windows { "Windows" } else { LOADER };
     let text =
         format!("import {} first, or install releases of both that are built for the same cuDNN", second.kind.id);
@@ -76,7 +75,7 @@ pub(super) fn unreadable(survey: &Survey) -> Option<Finding> {
     } else {
         "install such a package again, if a framework belongs to it; the findings do not cover unreadable files"
     };
-    // If a framework's libraries are unreadable, this user cannot import the framework.
+    // A framework with unreadable libraries fails for this user.
     let is_of_framework = |one: &Unreadable| {
         let mut dirs = survey.frameworks.iter().filter_map(|framework| framework.dir.as_ref());
         is_closed(one) && dirs.any(|dir| one.path.starts_with(dir))
@@ -97,7 +96,6 @@ pub(super) fn unreadable(survey: &Survey) -> Option<Finding> {
     )
 }
 
-/// Returns the known actions that repair an unreadable package.
 fn repair(one: &Unreadable, survey: &Survey) -> Vec<Action> {
     let root = &survey.environment.root;
     let reinstall = |name: &str, version: &Option<String>| {
@@ -111,7 +109,7 @@ fn repair(one: &Unreadable, survey: &Survey) -> Vec<Action> {
             permission.map(|remedy| remedy.actions).unwrap_or_default()
         }
         Some(Repair::Remove) => vec![Action::Remove { paths: vec![one.path.clone()], is_dir: true }],
-        // The change sets metadata aside that pip cannot use.
+        // This change also sets unusable metadata aside.
         Some(Repair::Reinstall(name, version) | Repair::Replace(name, version)) => {
             reinstall(name, version).into_iter().collect()
         }
@@ -130,8 +128,8 @@ pub(super) fn unsearched(survey: &Survey) -> Option<Finding> {
     Some(Finding::new(PACKAGES_UNREADABLE, message).notes(notes).remedy(remedy))
 }
 
-/// Downgrades a missing cuDNN (C010) or driver (C001) to a note if no framework of the environment needs it, or if all
-/// frameworks find a cuDNN where no other program searches.
+/// Downgrades a missing cuDNN (C010) or driver (C001) to a note if no framework needs it, or if all frameworks find a
+/// cuDNN in a place that other programs do not search.
 pub(crate) fn qualify_unneeded(findings: &mut [Finding], survey: &Survey) {
     let frameworks = &survey.frameworks;
     let (mut users, mut others) = (Vec::new(), Vec::new());
@@ -153,9 +151,7 @@ pub(crate) fn qualify_unneeded(findings: &mut [Finding], survey: &Survey) {
     if frameworks.is_empty() || survey.is_truncated || frameworks.iter().any(may_need_it) {
         return;
     }
-    let uses_no_gpu = frameworks
-        .iter()
-        .all(|framework| framework.built_for.uses_gpu.as_ref().is_some_and(|uses_gpu| !uses_gpu.value));
+    let uses_no_gpu = frameworks.iter().all(is_without_cuda);
     let titles = frameworks.iter().map(title).collect::<Vec<_>>().join(", ");
     for finding in findings {
         if finding.kind.code == NO_CUDNN.code {
@@ -190,11 +186,12 @@ fn why_unneeded(framework: &Framework) -> String {
     }
 }
 
-/// The frameworks of the active environment that load an installation. They find their libraries without a search path.
+/// The frameworks of the active environment that load an installation without a search path.
 #[derive(Default)]
 pub(in crate::check) struct Users {
     titles: Vec<String>,
-    /// The CUDA libraries that all of their processes have loaded, or load when cuDNN opens them: `libnvrtc.so.12`.
+    /// The CUDA libraries, such as `libnvrtc.so.12`, that all of their processes have loaded or load when cuDNN opens
+    /// them.
     pub(in crate::check) cuda: Vec<String>,
 }
 
@@ -221,14 +218,14 @@ impl Users {
         Users { titles: users.into_iter().map(title).collect(), cuda: in_all.unwrap_or_default() }
     }
 
-    /// Returns whether the finding says only that programs without a run path do not find the installation. This is true
-    /// of every healthy environment with a framework.
+    /// Returns whether the finding only says that programs need a run path to find the installation, which is true of
+    /// every healthy environment with a framework.
     pub(in crate::check) fn find_without_path(&self, finding: &Finding) -> bool {
         finding.kind.code == NOT_ON_PATH.code && !self.titles.is_empty()
     }
 
-    /// Downgrades the finding that programs without a run path find another installation to a note without a command,
-    /// because the frameworks find this one.
+    /// Removes the command if programs without a run path find another installation, because the frameworks find this
+    /// one.
     pub(in crate::check) fn qualify(&self, finding: &mut Finding) {
         if finding.kind.code != OTHER_ON_PATH.code || self.titles.is_empty() {
             return;

@@ -8,7 +8,7 @@ use super::context::FrameworkContext;
 use super::text::{release, source};
 use crate::check::finding::{FRAMEWORK_DRIVER, FRAMEWORK_OLD_GPU, FRAMEWORK_PTX, Finding};
 use crate::check::framework_requirement::is_of_conda;
-use crate::check::machine::{Gpu, capability};
+use crate::check::machine::Gpu;
 
 /// C075: the driver is too old for the framework's CUDA.
 pub(super) fn old_driver(context: &FrameworkContext<'_>) -> Option<Finding> {
@@ -26,7 +26,7 @@ pub(super) fn old_driver(context: &FrameworkContext<'_>) -> Option<Finding> {
     )
 }
 
-/// C076, C077: the framework has no kernels for a GPU, or only PTX that the driver compiles.
+/// C076, C077: the framework lacks kernels for a GPU, or contains only PTX that the driver compiles.
 pub(super) fn kernels(context: &FrameworkContext<'_>) -> Option<Finding> {
     let built_for = &context.framework.built_for;
     let built = built_for.gpu_code.as_ref().filter(|code| !code.value.is_empty() && !built_for.compiles_at_run_time)?;
@@ -35,10 +35,8 @@ pub(super) fn kernels(context: &FrameworkContext<'_>) -> Option<Finding> {
     };
     let mut unserved: Vec<&Gpu> = context.machine.gpus.iter().filter(|gpu| !runs(gpu, false)).collect();
     unserved.sort_by_key(|gpu| runs(gpu, true));
-    let texts = unserved
-        .iter()
-        .map(|gpu| format!("{} (compute capability {})", gpu.name.printable(), capability(gpu.compute_capability)));
-    let mut texts: Vec<String> = texts.collect();
+    let text = |gpu: &&Gpu| format!("{} (compute capability {})", gpu.name.printable(), gpu.capability());
+    let mut texts: Vec<String> = unserved.iter().map(text).collect();
     texts.dedup();
     let (gpu, others) = texts.split_first()?;
     let (title, is_ptx) = (context.title(), unserved.first().is_some_and(|gpu| runs(gpu, true)));
@@ -57,7 +55,6 @@ pub(super) fn kernels(context: &FrameworkContext<'_>) -> Option<Finding> {
     })
 }
 
-/// Adds which builds of the framework have kernels for all GPUs of this machine.
 fn with_kernels(context: &FrameworkContext<'_>, finding: Finding) -> Finding {
     let (framework, name) = (context.framework, context.framework.kind.name);
     let gpus: Vec<u32> = context.machine.gpus.iter().map(|gpu| gpu.compute_capability).collect();

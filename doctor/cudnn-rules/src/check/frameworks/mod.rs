@@ -1,7 +1,6 @@
 //! Checks whether the frameworks of an environment work on this machine with the cuDNN they would load.
 //!
-//! The `cudnn-frameworks` crate collects the facts. A check is a function from a `FrameworkContext` to a finding; the
-//! comment of the function starts with the code. `OF_CUDNN` and `OF_FRAMEWORK` list the checks.
+//! `OF_CUDNN` and `OF_FRAMEWORK` list the checks. The comment of a check starts with the code.
 
 mod context;
 mod cuda;
@@ -23,7 +22,7 @@ use cudnn_frameworks::{Depth, Environment, Survey, survey_to};
 use cudnn_probe::{Host, Os};
 
 use super::finding::Finding;
-use super::framework_requirement::{CUDNN_MAJOR, FrameworkRequirement};
+use super::framework_requirement::{CUDNN_MAJOR, FrameworkRequirement, is_without_cuda};
 use super::machine::Machine;
 use super::wheel_choice::choose_wheel;
 use crate::context::Context;
@@ -38,22 +37,20 @@ pub use text::{how, how_in_short, release};
 
 type FrameworkCheck = fn(&FrameworkContext<'_>) -> Option<Finding>;
 
-/// The checks of the cuDNN that a framework would load. Only the first finding is reported, because fixing it may
-/// select a different cuDNN.
+/// Checks of the cuDNN that a framework would load. Only the first finding is reported, because a fix may select a
+/// different cuDNN.
 const OF_CUDNN: [FrameworkCheck; 6] =
     [cudnn::for_other_cuda, cudnn::missing, cudnn::mixed, cudnn::too_old, cudnn::incomplete, cudnn::older_shim];
 
-/// The other checks of a framework. All of their findings are reported.
 const OF_FRAMEWORK: [FrameworkCheck; 6] =
     [cudnn::half_searched, pins::unmet, cuda::missing, cuda::damaged, gpu::old_driver, gpu::kernels];
 
-/// The checks of a framework that uses the cuDNN of another one, which is checked for the rest.
+/// Checks of a framework that uses a cuDNN loaded by another framework. The other checks apply to that framework.
 const OF_USER: [FrameworkCheck; 2] = [cudnn::too_old, pins::unmet];
 
-/// The frameworks of an environment, with the installations they would load.
 pub(crate) struct FrameworkFacts {
     pub(crate) survey: Arc<Survey>,
-    /// The installations by the directory of the graph library.
+    /// The key is the directory of the graph library.
     reports: HashMap<PathBuf, Option<InstallationReport>>,
 }
 
@@ -61,7 +58,7 @@ pub(crate) struct FrameworkFacts {
 pub struct FrameworkReport {
     /// The facts about the environment.
     pub survey: Arc<Survey>,
-    /// The findings about its frameworks, most severe first.
+    /// The findings about the frameworks, most severe first.
     pub findings: Vec<Finding>,
     /// The plan that resolves the findings.
     pub plan: Plan,
@@ -69,7 +66,7 @@ pub struct FrameworkReport {
 
 impl FrameworkFacts {
     pub(crate) fn read(survey: Arc<Survey>, host: &Host) -> FrameworkFacts {
-        // Read every installation once, even if several frameworks use it.
+        // Several frameworks may use one installation.
         let mut reports: HashMap<PathBuf, Option<InstallationReport>> = HashMap::new();
         for dir in survey.frameworks.iter().filter_map(dir_of_graph) {
             reports.entry(dir).or_insert_with_key(|dir| InstallationReport::read(dir, host));
@@ -77,7 +74,6 @@ impl FrameworkFacts {
         FrameworkFacts { survey, reports }
     }
 
-    /// Returns the findings about the frameworks on this machine.
     pub(crate) fn findings(&self, machine: &Machine, host: &Host) -> Vec<Finding> {
         let survey = &*self.survey;
         let mut findings: Vec<Finding> = Vec::new();
@@ -110,7 +106,7 @@ pub fn check_frameworks(survey: Arc<Survey>, machine: &Machine, host: &Host) -> 
 
 fn check_framework(context: &FrameworkContext<'_>) -> Vec<Finding> {
     let damaged = package::damaged(context);
-    if context.is_without_cuda() {
+    if is_without_cuda(context.framework) {
         return damaged.into_iter().chain(package::cpu_only(context)).collect();
     }
     let (of_cudnn, others): (&[FrameworkCheck], &[FrameworkCheck]) = match context.framework.kind.cudnn_loader() {
@@ -128,22 +124,19 @@ fn check_framework(context: &FrameworkContext<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Replaces the remedy for a Windows environment, because commands of this system cannot change it.
+/// Removes commands for a Windows environment, because they would run on this system.
 fn defer_to_windows(finding: &mut Finding) {
     if finding.remedy.as_ref().is_some_and(|remedy| !remedy.actions.is_empty()) {
         finding.remedy = Some(Remedy::new("run `cudnn-doctor frameworks` on Windows, which has the commands"));
     }
 }
 
-/// Returns the environment that provides the active Python.
 pub(crate) fn active(context: &Context) -> Option<Environment> {
     let of_python =
         context.python.as_ref().map(|python| Environment::from_python(&python.program, &python.root, &context.host));
     of_python.or_else(|| Environment::active(&context.search).into_iter().next())
 }
 
-/// Installs the cuDNN that the frameworks of the active environment require. Returns `None` if no framework requires
-/// one.
 pub(crate) fn install_for_active(context: &Context, machine: &Machine) -> Option<Remedy> {
     let survey = context.survey(&active(context)?, FRAMEWORKS);
     let demanding = survey.frameworks.iter().filter(|framework| FrameworkRequirement::of(framework).is_some());
@@ -151,7 +144,7 @@ pub(crate) fn install_for_active(context: &Context, machine: &Machine) -> Option
     Some(remedy::install(&FrameworkContext { framework, survey: &survey, machine, host: &context.host, report: None }))
 }
 
-/// Returns the unsupported major of cuDNN that the frameworks of the active environment need, along with their names.
+/// Returns the unsupported cuDNN major that the frameworks of the active environment need, and their names.
 pub(crate) fn needing_other_major(context: &Context, machine: &Machine) -> Option<(u32, Vec<String>)> {
     let survey = context.survey(&active(context)?, FRAMEWORKS);
     let major = choose_wheel(&survey.frameworks, machine).ok()?.cudnn_major;
@@ -159,15 +152,15 @@ pub(crate) fn needing_other_major(context: &Context, machine: &Machine) -> Optio
     (major != CUDNN_MAJOR).then(|| (major, demanding.map(text::title).collect()))
 }
 
-/// Makes the framework with this id find all CUDA and cuDNN libraries that its files need, after a run failed because
-/// one was missing. Returns `None` if the files do not name their libraries.
+/// Makes a framework find the CUDA and cuDNN libraries, after a run failed because of a missing one. Returns `None` if
+/// the files name no libraries.
 pub(crate) fn help_for_libraries(
     id: &str,
     environment: &Environment,
     machine: &Machine,
     host: &Host,
 ) -> Option<Remedy> {
-    let survey = survey_to(environment, host, Depth { kernels: false, unlisted: false, metadata: false });
+    let survey = survey_to(environment, host, FRAMEWORKS);
     let framework = survey.frameworks.iter().find(|framework| framework.kind.id == id)?;
     let context = FrameworkContext { framework, survey: &survey, machine, host, report: None };
     let findings = [cuda::missing(&context), cudnn::missing(&context)];

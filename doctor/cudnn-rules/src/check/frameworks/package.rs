@@ -11,16 +11,16 @@ use super::remedy::install_again;
 use super::site::reinstall_package;
 use super::text::{source, title};
 use crate::check::finding::{FRAMEWORK_CPU_ONLY, FRAMEWORK_DAMAGED, Finding, FindingKind, Severity};
+use crate::check::framework_requirement::is_without_cuda;
 use crate::check::remedies::by_change;
 use crate::remedy::Remedy;
 
-/// The maximum number of notes about files.
 const MAX: usize = 8;
 
 /// C086: files are missing or damaged. A note if no import needs them.
 pub(super) fn damaged(context: &FrameworkContext<'_>) -> Option<Finding> {
     let framework = context.framework;
-    // Unreadable files are covered by C080, and two packages with the same files by C079.
+    // C080 reports unreadable files, and C079 two packages with the same files.
     if context.is_closed() || other_build(framework, context.survey).is_some() {
         return None;
     }
@@ -61,10 +61,9 @@ pub(super) fn damaged(context: &FrameworkContext<'_>) -> Option<Finding> {
     Some(finding.remedy(remedy))
 }
 
-/// The problems that break the import of a framework.
 struct Problems {
     problems: Vec<String>,
-    /// The missing libraries that belong to the system. They are among the problems.
+    /// The missing system libraries among the problems.
     of_system: Vec<String>,
 }
 
@@ -82,7 +81,7 @@ impl Problems {
         let damaged = opens.damaged_others.iter().filter(|damaged| context.owns(damaged));
         let damaged = damaged.map(|one| format!("{} {}", one.path.printable(), one.reason.printable()));
         let mut problems: Vec<String> = missing.chain(needed).chain(damaged).collect();
-        let is_known = opens.needs_none || opens.is_unexamined || !opens.users.is_empty() || context.is_without_cuda();
+        let is_known = opens.needs_none || opens.is_unexamined || !opens.users.is_empty() || is_without_cuda(framework);
         let is_known = is_known || framework.kind.cudnn_loader().is_some();
         if problems.is_empty() && !is_known {
             problems
@@ -92,8 +91,8 @@ impl Problems {
     }
 }
 
-/// Returns whether a missing library belongs to the package: the record lists it, or the name contains the hash that
-/// wheel tools add to copies.
+/// Returns whether a missing library belongs to the package, because the record lists it or because the name contains
+/// the hash that wheel tools add to copies.
 fn is_of_package(missing_libraries: &MissingLibrary, framework: &Framework) -> bool {
     let is_hash = |text: &str| text.len() >= 8 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let stem = missing_libraries.name.split(".so").next().unwrap_or_default();
@@ -102,12 +101,12 @@ fn is_of_package(missing_libraries: &MissingLibrary, framework: &Framework) -> b
         || framework.missing_files.others.iter().chain(&framework.missing_files.necessary).any(is_it)
 }
 
-/// C079: a build without CUDA, on a machine with a GPU or in place of a build with CUDA.
+/// C079: a build without CUDA on a machine with a GPU, or in place of a build with CUDA.
 pub(super) fn cpu_only(context: &FrameworkContext<'_>) -> Option<Finding> {
     let (framework, name) = (context.framework, context.framework.kind.name);
     let gpu_package = other_build(framework, context.survey);
     let gpu = context.machine.gpus.first().map(|gpu| gpu.name.printable());
-    // Two packages in one directory are a single finding. A package that exists only for the CPU was chosen on purpose.
+    // Two packages in one directory cause one finding. Users of a CPU-only package have chosen it.
     if gpu_package.is_some() != framework.kind.is_cpu_package(&framework.distribution.name) {
         return None;
     }

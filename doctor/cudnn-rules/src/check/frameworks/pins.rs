@@ -16,7 +16,7 @@ use crate::check::remedies::by_change;
 use crate::packages::{PackageChange, Site};
 use crate::remedy::{Action, Remedy, Variable};
 
-/// C073: required packages are missing or have the wrong version.
+/// C073: required packages are missing, or present in the wrong version.
 pub(super) fn unmet(context: &FrameworkContext<'_>) -> Option<Finding> {
     let is_unmet =
         |pin: &&Pin| pin.extra.is_none() && matches!(pin.state, PinState::OtherVersion(_) | PinState::Missing);
@@ -54,10 +54,7 @@ fn is_kept(unmet: &[&Pin], context: &FrameworkContext<'_>) -> bool {
     package.starts_with(WHEEL) && context.choose_wheel().is_ok_and(|choice| choice.allows(found))
 }
 
-/// Installs versions that the framework requires and that suit the other frameworks.
-///
-/// # Errors
-/// Explains why no version suits all frameworks.
+/// Installs versions that suit this framework and the others, or explains the conflict.
 fn install(unmet: &[&Pin], context: &FrameworkContext<'_>) -> Result<Remedy, String> {
     let (cudnn, others): (Vec<&Pin>, Vec<&Pin>) = unmet.iter().partition(|pin| pin.package.starts_with(WHEEL));
     let requirements = others
@@ -80,7 +77,6 @@ fn install(unmet: &[&Pin], context: &FrameworkContext<'_>) -> Result<Remedy, Str
     Ok(by(text, PackageChange { install, ..change }.remove(others)))
 }
 
-/// Returns the remedy that makes this change, if there are commands for it.
 fn by(text: &str, change: PackageChange) -> Remedy {
     match change.possible() {
         Some(change) => by_change(text, change),
@@ -88,10 +84,7 @@ fn by(text: &str, change: PackageChange) -> Remedy {
     }
 }
 
-/// Returns the requirement of a package that the framework wants and that suits all others of the environment.
-///
-/// # Errors
-/// Explains why no version suits all of them.
+/// Combines what the framework wants of a package with the requirements of all others, or explains the conflict.
 pub(super) fn common_requirement(
     package: &str,
     wanted: String,
@@ -119,8 +112,7 @@ pub(super) fn common_requirement(
     Ok(if is_exact { wanted } else { all })
 }
 
-/// Removes the directory with the wrong version from PYTHONPATH, which takes precedence over packages that pip
-/// installs.
+/// Removes the directory with the wrong version from PYTHONPATH, which precedes the packages that pip installs.
 fn off_python_path(pin: &Pin, context: &FrameworkContext<'_>) -> Option<Remedy> {
     const NAME: &str = "PYTHONPATH";
     let PinState::OtherVersion(found) = &pin.state else { return None };
@@ -135,8 +127,8 @@ fn off_python_path(pin: &Pin, context: &FrameworkContext<'_>) -> Option<Remedy> 
     Some(Remedy::new(text).action(Variable::Without { name: NAME, entries: vec![dir.into_os_string()] }))
 }
 
-/// Uninstalls the wrong versions from an environment that Python searches before the framework's own, for example when
-/// a virtual environment includes its base. pip considers the right versions installed, even if others hide them.
+/// Uninstalls wrong versions that Python finds before the framework's own directory, for example in the base of a
+/// virtual environment. pip considers the right versions installed even if they are hidden.
 fn unhide(unmet: &[&Pin], context: &FrameworkContext<'_>) -> Option<Remedy> {
     let dirs = &context.survey.environment.import_dirs;
     let choice = context.choose_wheel();

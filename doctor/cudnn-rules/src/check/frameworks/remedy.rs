@@ -24,7 +24,7 @@ use crate::packages::{self, PackageChange, PackageNames, Site};
 use crate::remedy::{Action, Remedy, off_search_path, without_entries};
 use crate::system::LOADER;
 
-/// Makes a framework find a cuDNN. The environment may already contain one that the framework has no run path to.
+/// Makes a framework find a cuDNN, which the environment may already contain outside its run path.
 pub(super) fn reach(context: &FrameworkContext<'_>) -> Remedy {
     let (framework, environment) = (context.framework, &context.survey.environment);
     if other_major(context).is_some() {
@@ -59,7 +59,7 @@ pub(super) fn reach(context: &FrameworkContext<'_>) -> Remedy {
     }
 }
 
-/// Makes the cuDNN wheel readable if this user has no access to the directory.
+/// Makes the cuDNN wheel readable for this user.
 fn open_cudnn(context: &FrameworkContext<'_>) -> Option<Remedy> {
     let environment = &context.survey.environment;
     let is_denied =
@@ -69,8 +69,7 @@ fn open_cudnn(context: &FrameworkContext<'_>) -> Option<Remedy> {
     permit(reachable, &Origin::Python(environment.root.clone()))
 }
 
-/// Removes the variable that leads to a file outside the environment. Without such a variable, changes the file's
-/// directory as described in `otherwise`.
+/// Removes the variable that leads to a file outside the environment, or suggests the change in `otherwise`.
 pub(super) fn start_without(opened: &OpenedFile, otherwise: &str) -> Remedy {
     if let Some(remedy) = without_variable(opened) {
         return remedy;
@@ -85,7 +84,6 @@ pub(super) fn start_without(opened: &OpenedFile, otherwise: &str) -> Remedy {
     })
 }
 
-/// Makes a framework load two files from the same cuDNN.
 pub(super) fn keep_apart(first: &OpenedFile, other: &OpenedFile) -> Remedy {
     let dir = |opened: &OpenedFile| opened.path.parent().unwrap_or(&opened.path).printable();
     if dir(first) == dir(other) {
@@ -95,7 +93,7 @@ pub(super) fn keep_apart(first: &OpenedFile, other: &OpenedFile) -> Remedy {
     [first, other].into_iter().find_map(without_variable).unwrap_or_else(both)
 }
 
-/// Changes the search variable that led to a file, if there is one.
+/// Removes a file from the search variable that led to it.
 fn without_variable(opened: &OpenedFile) -> Option<Remedy> {
     if opened.by == SearchRule::DropIn && facts::variable(DIR_VARIABLE).is_some() {
         let text = format!("have {DIR_VARIABLE} name the directory of another cuDNN, or unset it:");
@@ -112,7 +110,6 @@ fn without_variable(opened: &OpenedFile) -> Option<Remedy> {
     Some(Remedy::new(format!("start it without {} on {SEARCH_PATH}:", dir.printable())).action(variable))
 }
 
-/// Removes a file from LD_PRELOAD, if it is listed there.
 pub(super) fn without_preload(opened: &OpenedFile) -> Option<Remedy> {
     const NAME: &str = "LD_PRELOAD";
     let value = facts::variable(NAME).filter(|_| opened.by == SearchRule::LdSo(Rule::Preload))?;
@@ -122,8 +119,8 @@ pub(super) fn without_preload(opened: &OpenedFile) -> Option<Remedy> {
     Some(Remedy::new(text).action(change))
 }
 
-/// Installs the cuDNN that suits all frameworks of the environment, with the installer that owns this framework and in
-/// a place where the framework searches.
+/// Installs the cuDNN that suits all frameworks of the environment, with the installer of this framework and where it
+/// searches.
 pub(super) fn install(context: &FrameworkContext<'_>) -> Remedy {
     let (framework, name) = (context.framework, context.framework.kind.name);
     let other_major = other_major(context);
@@ -152,7 +149,7 @@ pub(super) fn install(context: &FrameworkContext<'_>) -> Remedy {
     }
     let site = site_of(context.survey.cudnn_loader_of(framework), context.survey);
     let others = wheels_for_other_cuda(&site, &choice);
-    // Every cuDNN suits a framework that accompanies others.
+    // A framework that accompanies others works with every cuDNN.
     let is_sure = choice.is_demanded || framework.kind.accompanies_others;
     let Some(change) = install_chosen_wheel(site, &choice).filter(|_| is_sure) else { return by_hand() };
     let text = match other_major {
@@ -166,15 +163,14 @@ pub(super) fn install(context: &FrameworkContext<'_>) -> Remedy {
     with_search(by_change(text, change.remove(others)), context, &[Component::Cudnn.wheel_dir(choice.cuda_major)])
 }
 
-/// Returns the change that installs the wheel. If pip has the wheel on record, it is reinstalled, because pip would
-/// otherwise skip it even if files are missing.
+/// Reinstalls a wheel that pip has on record, because pip would otherwise skip it even if files are missing.
 fn install_chosen_wheel(site: Site, choice: &WheelChoice) -> Option<PackageChange> {
     let is_recorded = site.recorded_version(&choice.wheel()).is_some_and(|version| choice.allows(&version));
     let (change, requirement) = (PackageChange::of(site), [choice.requirement.clone()]);
     if is_recorded { change.reinstall(requirement) } else { change.install(requirement) }.possible()
 }
 
-/// Returns the change to make with conda, which knows the other packages it has installed.
+/// Changes the version with conda, which also considers the other packages that it has installed.
 fn change_with_conda(context: &FrameworkContext<'_>) -> Option<PackageChange> {
     let minimum = context.framework.built_for.cudnn.as_ref()?.value;
     let root = &context.survey.environment.root;
@@ -182,19 +178,18 @@ fn change_with_conda(context: &FrameworkContext<'_>) -> Option<PackageChange> {
     packages::upgrade(&package, &format!("{minimum},<{}", minimum.major + 1))
 }
 
-/// Returns the major of cuDNN that the framework was built for, if this project does not support that major.
+/// Returns the unsupported major of cuDNN that the framework was built for.
 fn other_major(context: &FrameworkContext<'_>) -> Option<u32> {
     let wanted = context.framework.built_for.cudnn.as_ref()?.value.major;
     (wanted != CUDNN_MAJOR).then_some(wanted)
 }
 
-/// Returns the remedy for a framework that needs an unsupported major of cuDNN and would find none.
 fn for_other_major(context: &FrameworkContext<'_>, major: u32) -> Remedy {
     let apart = format!("give this one an environment of its own with cuDNN {major}: a process can use one major");
     Remedy::new(format!("{}, or {apart}", without_major(context)))
 }
 
-/// Explains how to avoid the other major of cuDNN, based on known facts about the framework's releases.
+/// Suggests a release of the framework that works without the unsupported major of cuDNN.
 fn without_major(context: &FrameworkContext<'_>) -> String {
     let (name, package) = (context.framework.kind.name, &context.framework.distribution.name);
     let mut facts = releases::all().iter().filter(|fact| fact.package == *package).peekable();
@@ -208,7 +203,7 @@ fn without_major(context: &FrameworkContext<'_>) -> String {
     }
 }
 
-/// Returns the installed cuDNN wheels for a different CUDA than the suitable one. They own the same files.
+/// Returns the installed cuDNN wheels for other CUDA majors, which own the same files.
 pub(super) fn wheels_for_other_cuda(site: &Site, choice: &WheelChoice) -> Vec<String> {
     let others = packages::CUDA_MAJORS.filter(|other| *other != choice.cuda_major);
     let wheels = others.map(|other| Component::Cudnn.wheel(other));
@@ -228,8 +223,8 @@ pub(super) fn with_search(remedy: Remedy, context: &FrameworkContext<'_>, wheel_
     dirs.iter().fold(remedy.with_text(text), |remedy, dir| remedy.search(dir))
 }
 
-/// Adds how a program can make the framework find the wheels of the environment without a search path. If all of the
-/// wheels are installed, the finding becomes a warning, because the program may already do so.
+/// Adds how a program can help the framework find the wheels of the environment without a search path. If all of them
+/// are installed, the finding becomes a warning, because the program may already do so.
 pub(super) fn or_by_program(mut finding: Finding, context: &FrameworkContext<'_>) -> Finding {
     let has_search = |remedy: &&mut Remedy| remedy.actions.iter().any(Action::is_search);
     let Some(remedy) = finding.remedy.as_mut().filter(has_search) else { return finding };
@@ -245,7 +240,6 @@ pub(super) fn or_by_program(mut finding: Finding, context: &FrameworkContext<'_>
     finding
 }
 
-/// Reinstalls the cuDNN files of the environment.
 pub(super) fn reinstall(context: &FrameworkContext<'_>) -> Remedy {
     let dir = context.framework.opens.cudnn.first().and_then(|opened| opened.path.parent());
     let report = dir.and_then(|dir| InstallationReport::read(dir, context.host));
@@ -257,14 +251,13 @@ pub(super) fn reinstall(context: &FrameworkContext<'_>) -> Remedy {
     report.filter(is_right).map_or_else(|| install(context), |report| remedies::reinstall(&report))
 }
 
-/// Reinstalls the framework, if its package contains cuDNN.
 fn again_with_cudnn(context: &FrameworkContext<'_>) -> Remedy {
     let text = format!("install {} again, whose package contains its cuDNN", context.framework.kind.name);
     again_by(&text, own_package(context), context)
 }
 
-/// Reinstalls the framework's package, along with packages of the same release that contain parts of it:
-/// `jax-cuda12-pjrt` has the library of `jax-cuda12-plugin`.
+/// Reinstalls the framework's package, and packages of the same release with parts of it: `jax-cuda12-pjrt` contains
+/// the library of `jax-cuda12-plugin`.
 pub(super) fn install_again(context: &FrameworkContext<'_>) -> Remedy {
     let name = &context.framework.distribution.name;
     let family = name.rsplit_once('-').map_or(name.as_str(), |(family, _)| family);
@@ -276,7 +269,7 @@ pub(super) fn install_again(context: &FrameworkContext<'_>) -> Remedy {
     again_by("install it again", own_package(context).map(|own| own.reinstall(parts)), context)
 }
 
-/// Returns the change that reinstalls the framework's package, or `None` for a package that only a private index has.
+/// Reinstalls the framework's package. Returns `None` for a package that only a private index has.
 fn own_package(context: &FrameworkContext<'_>) -> Option<PackageChange> {
     let Distribution { name, version, .. } = &context.framework.distribution;
     reinstall_package(&context.site(), name, version)

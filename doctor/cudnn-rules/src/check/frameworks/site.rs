@@ -1,7 +1,5 @@
-//! Finds where a framework's packages are installed.
-//!
-//! The place is an environment, or a directory filled by `pip install --target` and listed in `PYTHONPATH` or a `.pth`
-//! file.
+//! Finds where a framework's packages are installed: in an environment, or in a directory that `pip install --target`
+//! filled and that `PYTHONPATH` or a `.pth` file lists.
 
 use cudnn_probe::facts::PathFacts;
 use std::path::{Path, PathBuf};
@@ -13,8 +11,8 @@ use cudnn_probe::Os;
 use crate::packages::{self, PackageChange, Pip, Site, records};
 use crate::platform::python_in;
 
-/// Returns where a framework is installed. Its libraries search relative to this place, and not to the virtual
-/// environment that imports it.
+/// Returns the place that the framework's libraries search relative to, which may differ from the environment that
+/// imports it.
 pub(super) fn site_of(framework: &Framework, survey: &Survey) -> Site {
     let Distribution { import_dir, info_dir, is_editable, .. } = &framework.distribution;
     let is_site = import_dir.ends_with("site-packages") || import_dir.ends_with("dist-packages");
@@ -42,8 +40,7 @@ fn root_of(site: &Path, root: &Path) -> Option<PathBuf> {
     user.or_else(base).or_else(other)
 }
 
-/// Returns the change that reinstalls one release of a package there, or `None` for a package that only a private index
-/// has.
+/// Reinstalls one release of a package. Returns `None` for a package that only a private index has.
 pub(super) fn reinstall_package(site: &Site, name: &str, version: &str) -> Option<PackageChange> {
     match site {
         Site::Environment(root) => packages::reinstall(&Package::new(Installer::Pip, name, Some(version), root)),
@@ -52,7 +49,6 @@ pub(super) fn reinstall_package(site: &Site, name: &str, version: &str) -> Optio
     }
 }
 
-/// Returns whether a directory of packages has a record of the package with this normalized name.
 pub(super) fn has_record(dir: &Path, name: &str) -> bool {
     records(dir).iter().any(|record| record.name == name)
 }

@@ -1,4 +1,4 @@
-//! Formats frameworks, the files they find, and the sources of facts for messages.
+//! Formats frameworks, their files, and the sources of facts for messages.
 
 use cudnn_cli::escape::Printable;
 use cudnn_frameworks::releases::{Citation, EvidenceKind};
@@ -8,7 +8,6 @@ use cudnn_probe::ld_so::Rule;
 
 use crate::dependencies::with_canonical_dir;
 
-/// Returns the name and version: `PyTorch 2.9.1+cu128`.
 pub(crate) fn title(framework: &Framework) -> String {
     format!("{} {}", framework.kind.name, framework.version)
 }
@@ -36,7 +35,7 @@ pub fn how(opened: &OpenedFile) -> String {
     }
 }
 
-/// Describes the same in a word or two.
+/// Describes in a word or two how the framework finds a file.
 pub fn how_in_short(opened: &OpenedFile) -> &'static str {
     match &opened.by {
         SearchRule::Python => "its Python code",
@@ -61,12 +60,10 @@ pub fn how_in_short(opened: &OpenedFile) -> &'static str {
     }
 }
 
-/// Describes a file and how it is found.
 pub(super) fn found(opened: &OpenedFile) -> String {
     format!("{}: {}", with_canonical_dir(&opened.path).printable(), how(opened))
 }
 
-/// Returns the first text and the number of the others.
 pub(super) fn first_of(texts: &[String]) -> Option<String> {
     let (first, others) = texts.split_first()?;
     Some(if others.is_empty() { first.clone() } else { format!("{first}, and {} more", others.len()) })

@@ -1,6 +1,3 @@
-#![allow(clippy::disallowed_methods, reason = "a test writes the files that the rules read")]
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
 use super::*;
 use crate::plan::advice_of;
 
@@ -19,7 +16,6 @@ fn write(file: &Path, contents: impl AsRef<[u8]>) {
     std::fs::write(file, contents).unwrap();
 }
 
-/// Writes an aarch64 library with this GPU code.
 fn library(dir: &Path, library: Library, targets: &[&str]) {
     let built = ExtensionLibrary::new().with_soname(library.file_name());
     let mut bytes = if targets.is_empty() { built.bytes() } else { built.with_gpu_code(2, targets).bytes() };
@@ -27,7 +23,7 @@ fn library(dir: &Path, library: Library, targets: &[&str]) {
     write(&dir.join(library.file_name()), bytes);
 }
 
-/// Writes a cuDNN with this GPU code. One library only has a kernel that all GPUs run, as in real releases.
+/// Writes a cuDNN with this GPU code. As in real releases, one library only contains a kernel that all GPUs run.
 fn install(dir: &Path, targets: &[&str]) {
     library(dir, Library::Graph, &[]);
     library(dir, Library::Ops, targets);
@@ -65,8 +61,8 @@ fn a_build_for_other_gpus_is_found_and_the_help_fits_the_machine() {
     let thor = "has no kernels for the GPU of Jetson Thor (compute capability 11.0)";
     let gpu = "has no kernels for A GPU (compute capability 9.0)";
     let newer = "has no kernels of its own for A GPU, whose compute capability is ";
-    // Each case: the chip and L4T release of a Jetson, the GPUs that NVML lists, the directory, the GPU code, and
-    // expected parts of the finding.
+    // The chip and L4T release of a Jetson, the GPUs that NVML lists, the directory, the GPU code, and expected parts
+    // of the finding.
     let of_orin = [
         orin,
         "GPU code in libcudnn_ops.so.9, libcudnn_engines_runtime_compiled.so.9: for 7.5 8.0",

@@ -1,10 +1,7 @@
-#![allow(clippy::disallowed_methods, reason = "a test writes the files that the rules read")]
-
 use super::*;
 use crate::plan::advice_of;
 
 impl Machine {
-    /// Returns a machine with these GPUs, optionally a Jetson.
     #[cfg(all(test, unix))]
     pub(crate) fn for_test(mut gpus: Vec<Gpu>, jetson: Option<Jetson>) -> Machine {
         if gpus.is_empty() {

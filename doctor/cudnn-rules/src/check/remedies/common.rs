@@ -12,7 +12,6 @@ use crate::packages::{self, PackageChange, dangling_dirs, named_data_dir};
 use crate::remedy::{Action, Effect, Remedy, Variable};
 use crate::system::LOADER;
 
-/// Returns the remedy that makes this change.
 pub(crate) fn by_change(text: impl Into<String>, change: PackageChange) -> Remedy {
     let effect = if moves_wheels(&change) { Effect::OtherDir } else { Effect::SameDir };
     let remedy = Remedy::new(text).effect(effect);
@@ -22,7 +21,6 @@ pub(crate) fn by_change(text: impl Into<String>, change: PackageChange) -> Remed
     remedy.actions(removal).change(change)
 }
 
-/// Makes the system's loader search a directory first.
 pub(in crate::check) fn search_first(dir: &Path) -> Remedy {
     Remedy::new(format!("have {LOADER} search {} first:", dir.printable())).search(dir)
 }
@@ -49,21 +47,21 @@ pub(super) fn cuda_major(report: &InstallationReport) -> u32 {
     report.cuda_major.filter(|major| packages::CUDA_MAJORS.contains(major)).unwrap_or(DEFAULT_CUDA_MAJOR)
 }
 
-/// Returns the directory of packages that contains a wheel's libraries, which are below it in `nvidia/cudnn/lib` or
-/// `torch/lib`. It may be a link, or contain links.
+/// Returns the directory of packages that contains a wheel's libraries, in `nvidia/cudnn/lib` or `torch/lib` for
+/// example. It may be a link, or contain links.
 pub(super) fn site_packages(report: &InstallationReport) -> Option<PathBuf> {
     let package = report.package.as_ref().filter(|package| package.installer == Installer::Pip)?;
     let is_below = |dir: &Path| report.dir.starts_with(real_path(dir));
     installation::site_packages(&package.root).find(|site| is_below(site) || is_below(&site.join("nvidia")))
 }
 
-/// Returns the path of a directory that need not exist, with the symbolic links in its existing part resolved.
+/// Resolves the symbolic links in the existing part of a path.
 pub(super) fn real_place(dir: &Path) -> PathBuf {
     let real = |above: &Path| Some(cudnn_probe::canonicalize(above).ok()?.join(dir.strip_prefix(above).ok()?));
     dir.ancestors().find_map(real).unwrap_or_else(|| dir.to_owned())
 }
 
-/// Returns the remedy if this user has no writable directory for a separate installation, as with `docker run --user`.
+/// Returns the remedy for a user without a writable directory for a separate installation, as with `docker run --user`.
 pub(super) fn no_place() -> Remedy {
     Remedy::new(format!(
         "this user has no writable home directory and no sudo for /opt: set HOME to a writable directory (`export \
@@ -72,8 +70,7 @@ pub(super) fn no_place() -> Remedy {
     ))
 }
 
-/// Returns a separate directory for a library, because pip refuses to add to a directory it has already filled. Returns
-/// `None` without a writable place.
+/// Returns a separate directory for a library, because pip refuses to add to a directory that it has filled.
 pub(super) fn apart_dir(component: Component, cuda_major: u32) -> Option<PathBuf> {
     let name = match component {
         Component::Cublas => "cublas",
@@ -83,7 +80,6 @@ pub(super) fn apart_dir(component: Component, cuda_major: u32) -> Option<PathBuf
     named_data_dir(&format!("{name}-cuda-{cuda_major}"))
 }
 
-/// Selects a different installation.
 pub(in crate::check) fn use_other(dir: &Path) -> Remedy {
     let text = format!("have programs use the cuDNN in {}:", dir.printable());
     Remedy::new(text).action(Variable::Use(dir.to_owned())).effect(Effect::OtherDir)

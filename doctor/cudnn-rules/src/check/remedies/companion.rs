@@ -16,23 +16,20 @@ use crate::packages::{self, PackageNames};
 use crate::remedy::{Effect, Remedy};
 use crate::system::{self, LOADER};
 
-/// The directory where CUDA toolkits are installed.
 const CUDA_PREFIX: &str = "/usr/local";
 
-/// A CUDA library that cuDNN opens by name when it needs it.
+/// A CUDA library that cuDNN opens by name when needed.
 pub(in crate::check) struct Companion<'a> {
-    /// `libnvrtc.so.12`.
+    /// For example `libnvrtc.so.12`.
     pub(in crate::check) name: String,
     pub(in crate::check) component: Component,
     pub(in crate::check) cuda_major: u32,
-    /// The cuDNN library that opens it.
     pub(in crate::check) opener: &'a LibraryReport,
     /// The kind of finding if it is missing or unusable.
     pub(in crate::check) kind: FindingKind,
 }
 
 impl Companion<'_> {
-    /// Returns the libraries that this cuDNN opens.
     pub(in crate::check) fn of(report: &InstallationReport) -> impl Iterator<Item = Companion<'_>> {
         let nvrtc = if Os::HOST == Os::Windows { Library::EnginesPrecompiled } else { Library::EnginesRuntimeCompiled };
         let all = [(Component::Cublas, Library::EnginesPrecompiled, NO_CUBLAS), (Component::Nvrtc, nvrtc, NO_NVRTC)];
@@ -42,13 +39,12 @@ impl Companion<'_> {
         })
     }
 
-    /// Returns the name of this library for a CUDA major.
     pub(in crate::check) fn name_for(&self, cuda_major: u32) -> String {
         name(self.component, cuda_major)
     }
 
-    /// Returns whether this directory contains the library and all of its dependencies. `incomplete` is the file that
-    /// the system finds now.
+    /// Returns whether this directory contains the library and the dependencies. `incomplete` is the file that the
+    /// system finds now.
     fn is_in(&self, dir: &Path, incomplete: Option<&Path>, context: &Context) -> bool {
         let file = dir.join(&self.name);
         let is_incomplete = incomplete.and_then(Path::parent).is_some_and(|parent| real_path(parent) == real_path(dir))
@@ -57,7 +53,7 @@ impl Companion<'_> {
         !is_incomplete && file.leads_to_file() && is_usable()
     }
 
-    /// Makes the library available to this cuDNN, in place of the incomplete or damaged file that the system finds now.
+    /// Makes the library available, in place of the incomplete or damaged file that the system finds now.
     pub(in crate::check) fn help(
         &self,
         incomplete: Option<&Path>,
@@ -66,7 +62,7 @@ impl Companion<'_> {
     ) -> Remedy {
         let Companion { component, cuda_major, .. } = *self;
         let (wheel_dir, apart) = (component.wheel_dir(cuda_major), apart_dir(component, cuda_major));
-        // The directories that may contain the library even though ld.so does not find it.
+        // The directories that may contain the library although ld.so does not find it.
         let mut dirs: Vec<PathBuf> = site_packages(report).into_iter().map(|site| site.join(&wheel_dir)).collect();
         dirs.extend(toolkits(cuda_major));
         for root in context.search.environments().iter().filter_map(Origin::root) {
@@ -74,7 +70,7 @@ impl Companion<'_> {
             dirs.push(root.join(system::choose("lib", "Library/bin")));
         }
         dirs.extend(apart.iter().map(|apart| apart.join(&wheel_dir)));
-        // Windows does not search the directory of the library that opens another by name.
+        // When a library opens another by name, Windows ignores the library's directory.
         dirs.extend((Os::HOST == Os::Windows).then(|| report.dir.clone()));
         if let Some(dir) = dirs.into_iter().find(|dir| self.is_in(dir, incomplete, context)) {
             let text = format!("it is in {}: have {LOADER} search that directory:", dir.printable());
@@ -110,7 +106,6 @@ fn name(component: Component, cuda_major: u32) -> String {
     }
 }
 
-/// Returns the library directories of the installed toolkits for this CUDA major.
 fn toolkits(cuda_major: u32) -> Vec<PathBuf> {
     let is_toolkit = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();

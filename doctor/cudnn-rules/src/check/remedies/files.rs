@@ -13,8 +13,8 @@ use crate::packages::entries;
 use crate::remedy::{Action, Effect, Remedy};
 use crate::system::CUDNN_PREFIX;
 
-/// Returns the directory that this user cannot access, or the parent directory of an unreadable file, if that is why a
-/// candidate was rejected.
+/// Returns the inaccessible directory, or the parent directory of an unreadable file, that caused the rejection of a
+/// candidate.
 pub fn denied_dir(one: &RejectedCandidate) -> Option<PathBuf> {
     let ProbeError::Unreadable { error } = &one.error else { return None };
     let path = one.path();
@@ -28,7 +28,6 @@ pub(crate) fn permit(dir: &Path, origin: &Origin) -> Option<Remedy> {
     dir.starts_with(origin.root()?).then(|| permit_all(dir, true))
 }
 
-/// Makes a file readable.
 pub(in crate::check) fn permit_file(file: &Path) -> Remedy {
     permit_all(file, false)
 }
@@ -38,8 +37,8 @@ fn permit_all(path: &Path, is_dir: bool) -> Remedy {
         .action(Action::Permit { path: path.to_owned(), is_dir })
 }
 
-/// Removes files that no package owns but that ldconfig links to instead of the package's libraries. Reinstalling the
-/// package would not help.
+/// Removes files that no package owns but that ldconfig prefers to the package's libraries. Reinstalling the package
+/// would not help.
 pub(in crate::check) fn leftovers(report: &InstallationReport) -> Option<Remedy> {
     let (first, others) = report.unowned.split_first()?;
     let more = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
@@ -50,37 +49,35 @@ pub(in crate::check) fn leftovers(report: &InstallationReport) -> Option<Remedy>
     Some(remedy.action(removal).action(Action::Ldconfig).effect(Effect::SameDir))
 }
 
-/// Removes a file that did not come from a package.
 pub(in crate::check) fn remove(text: String, file: &Path) -> Remedy {
     Remedy::new(text).action(Action::Remove { paths: vec![file.to_owned()], is_dir: false }).effect(Effect::SameDir)
 }
 
-/// Returns the missing libraries that still exist under their full names (`libcudnn_ops.so.9.28.0`), so that only the
-/// links are missing.
+/// Returns the libraries that only exist under their full names, such as `libcudnn_ops.so.9.28.0`, because the links
+/// are missing.
 pub(in crate::check) fn lost_links(report: &InstallationReport) -> Vec<Library> {
     let Some(version) = report.version.filter(|_| report.os == Os::Linux) else { return Vec::new() };
     let name = |library: &Library| format!("{}.{}.{}", library.file_name(), version.minor, version.patch);
     report.missing.iter().copied().filter(|library| report.dir.join(name(library)).leads_to_file()).collect()
 }
 
-/// Creates the missing links to all files of this release.
 pub(super) fn links(dir: &Path, version: Version) -> Remedy {
     Remedy::new("create the missing links; the files exist under their full names:")
         .action(Action::Link { dir: dir.to_owned(), version })
         .effect(Effect::SameDir)
 }
 
-/// Creates the links in a directory that contains this file but no link to it.
+/// Creates the links in a directory that contains this file without links.
 pub(in crate::check) fn links_like(dir: &Path, file: &str) -> Option<Remedy> {
     let version = file.split_once(".so.")?.1.parse().ok()?;
     Some(links(dir, version))
 }
 
-/// The complete releases in one directory, of which programs can use one.
+/// The complete releases in one directory. Programs can use one of them.
 pub(in crate::check) struct Releases {
     /// The release that most links lead to, or the newest.
     pub(in crate::check) kept: Version,
-    /// The other complete releases, oldest first.
+    /// Oldest first.
     pub(in crate::check) others: Vec<Version>,
     /// The short names, such as `libcudnn_ops.so.9`, that lead to other releases.
     strays: Vec<PathBuf>,
@@ -105,12 +102,11 @@ impl Releases {
         Some(Releases { kept, others, strays })
     }
 
-    /// Returns the other releases as words: `9.10.2 and 9.28.1`.
     pub(in crate::check) fn list_others(&self) -> String {
         self.others.iter().map(Version::to_string).collect::<Vec<_>>().join(" and ")
     }
 
-    /// Removes the files of the other releases. Only a person knows whether a program needs them.
+    /// Removes the files of the other releases. The user must decide, because programs may need them.
     pub(in crate::check) fn remove_others(&self, dir: &Path) -> Remedy {
         let (kept, others) = (self.kept, self.list_others());
         let of_all = self.others.iter().flat_map(|version| Library::ALL.iter().map(|library| (*library, *version)));
@@ -120,8 +116,8 @@ impl Releases {
         Remedy::new(text).action(removal).effect(Effect::SameDir).by_hand()
     }
 
-    /// Makes all short names lead to the chosen release, without removing files. `used` is the release of the graph
-    /// library that programs load.
+    /// Makes all short names lead to the chosen release without removing files. `used` is the release that programs
+    /// load.
     fn relink(&self, dir: &Path, used: Option<Version>) -> Remedy {
         let Releases { kept, others, strays } = self;
         let also = if others.is_empty() { String::new() } else { format!(" (those of {} too)", self.list_others()) };
@@ -142,7 +138,7 @@ impl Releases {
     }
 }
 
-/// Returns the full name of a library of this release, such as `libcudnn_ops.so.9.28.1`.
+/// Returns a name such as `libcudnn_ops.so.9.28.1`.
 fn full_name(dir: &Path, library: Library, version: Version) -> PathBuf {
     let [full_name, ..] = library.dlopen_names(version);
     dir.join(full_name)
@@ -155,7 +151,7 @@ pub(super) fn keep_release(report: &InstallationReport) -> Option<Remedy> {
     has_reason.then(|| releases.relink(&report.dir, report.version))
 }
 
-/// Removes dangling links in this directory, because pip fails on them.
+/// Removes dangling links to cuDNN in this directory, because pip fails on them.
 pub(super) fn dangling_links(dir: &Path) -> Option<Action> {
     let is_cudnn =
         |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(CUDNN_PREFIX));

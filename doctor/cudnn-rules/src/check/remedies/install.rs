@@ -1,4 +1,4 @@
-//! Installs a cuDNN where there is none, or next to an existing one, in the active environment or a separate directory.
+//! Installs a cuDNN in the active environment or in a separate directory.
 
 use cudnn_probe::facts::PathFacts;
 use std::path::{Path, PathBuf};
@@ -17,11 +17,9 @@ use crate::python::{self, Python};
 use crate::remedy::{Action, Effect, Remedy, Variable};
 use crate::system::LOADER;
 
-/// The directory where JetPack's packages install cuDNN.
 const JETPACK_DIR: &str = "/usr/lib/aarch64-linux-gnu";
 
-/// Installs the full cuDNN on a machine without one, if the frameworks of the active environment require none. Uses the
-/// active environment, or a separate directory if the Python on `PATH` rejects packages.
+/// Installs the full cuDNN on a machine without one, if the frameworks of the active environment require none.
 pub(crate) fn install(context: &Context, machine: &Machine, cuda_major: Option<u32>) -> Remedy {
     match choose_wheel_for(cuda_major, machine) {
         Ok(WheelChoice { cuda_major, requirement, .. }) => {
@@ -32,7 +30,8 @@ pub(crate) fn install(context: &Context, machine: &Machine, cuda_major: Option<u
     }
 }
 
-/// Installs the full cuDNN wheel that meets this requirement, where programs of the active environment find it.
+/// Installs the full cuDNN wheel where programs of the active environment find it. Uses a separate directory if no
+/// environment is active and the Python on `PATH` accepts no packages.
 pub(super) fn install_wheel(
     context: &Context,
     text: impl Into<String>,
@@ -51,7 +50,7 @@ pub(super) fn install_wheel(
     let takes_packages = Os::HOST == Os::Windows || base.takes_packages;
     if !takes_packages && !environments.iter().any(is_active) && context.python.is_none() {
         let mut requirements = vec![requirement.to_owned()];
-        // Such a directory cannot be added to later.
+        // pip refuses to add packages to such a directory later.
         if find(&format!("libnvrtc.so.{cuda_major}"), context).is_none() {
             requirements.push(Component::Nvrtc.requirement(cuda_major));
         }
@@ -75,7 +74,7 @@ pub(super) fn install_apart(
     let Some(dir) = apart_dir(Component::Cudnn, cuda_major) else { return Some(no_place()) };
     let program = python.map_or(PathBuf::from("python3"), python_in);
     let (why, site) = if base.has_pip {
-        // pip refuses to add to a directory it has already filled.
+        // pip refuses to add to a directory that it has filled.
         let options = if dir.target_exists() { vec!["--upgrade"] } else { Vec::new() };
         let site = Site::Directory { dir: dir.clone(), pip: Pip::Interpreter(program), options };
         ("the system's Python does not accept packages from pip", site)
@@ -105,14 +104,14 @@ fn root_of_conda(origin: &Origin) -> Option<&Path> {
     }
 }
 
-/// Installs a wheel in the active environment, or the same release with conda. Returns `None` if no command can do so.
+/// Installs a wheel in the active environment, or the same release with conda.
 fn in_environment(
     context: &Context,
     requirement: &str,
     minimum: Option<Version>,
     choice: &ReleaseChoice,
 ) -> Option<PackageChange> {
-    let in_site = |site: Site| PackageChange::of(site).install([requirement.to_owned()]).possible();
+    let in_site = |site: Site| PackageChange::of(site).install([requirement]).possible();
     let by_conda = |root: &Path| {
         let package = Package::new(Installer::Conda, Component::Cudnn.conda_package(), None, root);
         let minimum = minimum.unwrap_or(Version::new(9, 0, 0));
@@ -133,10 +132,10 @@ fn in_environment(
     })
 }
 
-/// Installs a cuDNN of this older major in a separate directory and makes ld.so search it. Returns `None` if there is
-/// no wheel for this CUDA with at least the minimum version.
+/// Installs a cuDNN of this older major in a separate directory and makes ld.so search it. Returns `None` if no wheel
+/// meets the minimum for this CUDA.
 pub(in crate::check) fn install_older(minimum: Version, cuda_major: u32) -> Option<Remedy> {
-    // The last wheel of cuDNN 8 for each CUDA.
+    // The last wheels of cuDNN 8.
     let last = match cuda_major {
         11 => Version::new(8, 9, 6),
         12 => Version::new(8, 9, 7),
@@ -148,7 +147,7 @@ pub(in crate::check) fn install_older(minimum: Version, cuda_major: u32) -> Opti
     let name = format!("cudnn-{}-cuda-{cuda_major}", last.major);
     let Some(dir) = named_data_dir(&name) else { return Some(no_place()) };
     let requirement = format!("{}>={minimum},<9", Component::Cudnn.wheel(cuda_major));
-    // pip refuses to add to a directory it has already filled.
+    // pip refuses to add to a directory that it has filled.
     let options = if dir.target_exists() { vec!["--upgrade"] } else { Vec::new() };
     let site = Site::Directory { dir: dir.clone(), pip: Pip::Any, options };
     let text = format!("install cuDNN 8 in a separate directory, next to any cuDNN 9, and have {LOADER} search it:");
@@ -161,7 +160,6 @@ pub(in crate::check) fn install_older(minimum: Version, cuda_major: u32) -> Opti
     Some(dirs.iter().fold(remedy, |remedy, dir| remedy.search(dir)))
 }
 
-/// Installs the cuDNN of JetPack's packages, and makes programs use it.
 pub(in crate::check) fn install_jetpack(cuda_major: u32, product: &str) -> Remedy {
     let text = format!("install the cuDNN of JetPack, which has kernels for {product}, and use that:");
     let install = packages::install_for_system(Component::Cudnn, cuda_major);

@@ -1,5 +1,4 @@
-//! Provides the remedies that repair or replace an installation. The `packages` module knows the commands of the
-//! installers, and these modules choose among them.
+//! Provides the remedies that repair or replace an installation. They choose among the commands of `packages`.
 
 mod common;
 mod companion;

@@ -1,10 +1,10 @@
-//! Restores the files of the same cuDNN with its installer.
+//! Restores the files of the same cuDNN with the installer.
 
 use std::io;
 
 use cudnn_cli::escape::Printable;
 use cudnn_frameworks::installation::{InstallationReport, Installer, Package, site_packages};
-use cudnn_probe::{Component, DEFAULT_CUDA_MAJOR, Host, Library, ProbeError, Version};
+use cudnn_probe::{Component, DEFAULT_CUDA_MAJOR, Library, ProbeError, Version};
 
 use super::common::{all_packages, apart_dir, by_change, cuda_major, names, no_place};
 use super::files::{dangling_links, keep_release, leftovers, links, lost_links};
@@ -14,8 +14,7 @@ use crate::cudnn_file::{files_of_cudnn, is_drop_in};
 use crate::packages::{self, PackageChange, PackageNames, Site};
 use crate::platform::is_too_many_open_files;
 use crate::remedy::{Action, Effect, Remedy, Variable};
-use crate::system::LOADER;
-use crate::system::is_loop;
+use crate::system::{LOADER, is_loop};
 
 /// Returns the fix for an unusable file, or `None` if the file is good.
 pub(crate) fn repair(error: &ProbeError, report: Option<&InstallationReport>) -> Option<Remedy> {
@@ -27,7 +26,7 @@ pub(crate) fn repair(error: &ProbeError, report: Option<&InstallationReport>) ->
         ProbeError::WrongOs { wanted, .. } if !has_package => format!("install cuDNN for {wanted}").into(),
         error if is_damage(error) => {
             let remedy = report.map_or_else(|| "reinstall this cuDNN".into(), reinstall);
-            // An installer puts the library back, too.
+            // An installer also restores the library.
             let pull = pull(error, report.map(|report| report.dir.as_path())).filter(|_| !remedy.installs());
             pull.unwrap_or_else(|| explained(remedy, error))
         }
@@ -67,7 +66,7 @@ pub fn is_damage(error: &ProbeError) -> bool {
 /// The part of [`reinstall`]'s text that applies if NVIDIA's shim overwrites the drop-in.
 pub(crate) const PUT_DROP_IN_AGAIN: &str = ", then install the drop-in again";
 
-/// Replaces damaged, missing or mixed files with those of one release.
+/// Replaces damaged, missing or mixed files with files of one release.
 pub fn reinstall(report: &InstallationReport) -> Remedy {
     if let Some(help) = leftovers(report) {
         return help;
@@ -76,7 +75,7 @@ pub fn reinstall(report: &InstallationReport) -> Remedy {
         return keep_one(report, |_| true);
     }
     match report.package.as_ref().and_then(|package| Some((package, packages::reinstall(package)?))) {
-        // If only links are missing, the files themselves need not be copied again.
+        // If only links are missing, the files need not be copied again.
         None if !lost_links(report).is_empty() => links(&report.dir, report.version.unwrap_or(Version::new(9, 0, 0))),
         Some((package, change)) => {
             let has_drop_in = report.library(Library::Shim).is_some_and(|part| is_drop_in(&part.path));
@@ -88,7 +87,7 @@ pub fn reinstall(report: &InstallationReport) -> Remedy {
     }
 }
 
-/// Installs a wheel over the same files in a Python environment, if pip has lost its record of them.
+/// Installs a wheel over the same files in a Python environment, after pip has lost the record of them.
 fn install_over(report: &InstallationReport) -> Option<Remedy> {
     let cuda_major = report.cuda_major.filter(|_| report.package.is_none())?;
     let components = [Component::Cudnn, Component::CudnnJit].into_iter();
@@ -103,7 +102,6 @@ fn install_over(report: &InstallationReport) -> Option<Remedy> {
     Some(by_change(format!("pip has lost its record of {wheel}: install it over the files:"), change.possible()?))
 }
 
-/// Restores the deleted files of wheels in one environment.
 pub(in crate::check) fn restore(wheels: &[Package]) -> Option<Remedy> {
     let change = match wheels {
         [wheel] => packages::reinstall(wheel),
@@ -112,8 +110,8 @@ pub(in crate::check) fn restore(wheels: &[Package]) -> Option<Remedy> {
     Some(by_change(format!("install the files of {} again:", names(wheels)), change?))
 }
 
-/// Removes all packages that own the directory and installs one of them: the one that a framework requires, or the one
-/// in the directory, or one for a CUDA major that fits.
+/// Removes all packages that own the directory and installs one of them: the one that a framework requires, the one in
+/// the directory, or one for a CUDA major that fits.
 pub(in crate::check) fn keep_one(report: &InstallationReport, fits: impl Fn(u32) -> bool) -> Remedy {
     let packages = all_packages(report);
     let Some(replacement) = one_of(&packages, Some(cuda_major(report)), fits) else { return by_hand(report) };
@@ -125,24 +123,15 @@ pub(in crate::check) fn keep_one(report: &InstallationReport, fits: impl Fn(u32)
     by_change(text, replacement)
 }
 
-/// Returns the change that replaces all of these packages with one.
 fn one_of(packages: &[Package], installed: Option<u32>, fits: impl Fn(u32) -> bool) -> Option<PackageChange> {
     let component = packages.last().and_then(Package::component).unwrap_or(Component::Cudnn);
     let of_package = |package: &Package| package.name.rsplit("-cu").next()?.parse().ok();
     let mut majors = installed.into_iter().chain(packages.iter().rev().filter_map(of_package));
-    let cuda_major = pinned_cuda(packages).or_else(|| majors.find(|major| fits(*major))).or(installed);
+    let cuda_major = demanded_cuda(packages).or_else(|| majors.find(|major| fits(*major))).or(installed);
     packages::replace(packages, component, cuda_major.unwrap_or(DEFAULT_CUDA_MAJOR))
 }
 
-/// Returns the CUDA major of the cuDNN that a framework of the environment requires, if that cuDNN is one of these
-/// packages.
-fn pinned_cuda(packages: &[Package]) -> Option<u32> {
-    let root = packages.first().filter(|package| package.installer == Installer::Pip)?.root.as_path();
-    let names: Vec<String> = packages.iter().map(|package| package.name.clone()).collect();
-    demanded_cuda(root, &names, &Host::current())
-}
-
-/// Restores a missing shim, so that programs that load `libcudnn.so.9` by name get one of this installation.
+/// Restores a missing shim for programs that load `libcudnn.so.9` by name.
 pub(in crate::check) fn with_shim(report: &InstallationReport) -> Remedy {
     let has_package = report.package.as_ref().is_some_and(|package| packages::reinstall(package).is_some());
     if has_package {
@@ -161,7 +150,7 @@ pub(in crate::check) fn with_shim(report: &InstallationReport) -> Remedy {
         .effect(Effect::OtherDir)
 }
 
-/// Returns the help if no command can restore the files, because they were copied or their installer is unknown.
+/// Returns the help if no command restores the files, because they were copied or their installer is unknown.
 fn by_hand(report: &InstallationReport) -> Remedy {
     if let Some(remedy) = keep_release(report) {
         return remedy;

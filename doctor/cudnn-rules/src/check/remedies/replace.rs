@@ -14,7 +14,6 @@ use crate::packages::{self, PackageChange, PackageNames};
 use crate::remedy::{Effect, Remedy, Variable};
 use crate::surveys::FRAMEWORKS;
 
-/// Replaces an older cuDNN with cuDNN 9.
 pub(in crate::check) fn replace_older(report: &InstallationReport) -> Option<Remedy> {
     let package = report.package.as_ref().filter(|package| package.is_cudnn())?;
     let change = match package.installer {
@@ -32,12 +31,11 @@ pub(crate) struct Wanted {
     pub(crate) cuda_major: Option<u32>,
     /// Whether the program needs libraries that are only in the full cuDNN.
     pub(crate) full: bool,
-    /// Whether the program has this installation on its search path, and must find the replacement there.
+    /// Whether the program searches the directory of this installation, and must find the replacement there.
     pub(crate) is_of_program: bool,
 }
 
 impl Wanted {
-    /// Describes the requirements: `the full cuDNN 9.22.0 or newer`.
     fn description(&self) -> String {
         let name = if self.full { "the full cuDNN" } else { "cuDNN" };
         match self.minimum {
@@ -48,10 +46,8 @@ impl Wanted {
     }
 }
 
-/// Installs a cuDNN that meets all requirements, as a single remedy for all findings.
-///
-/// # Errors
-/// Explains why no release meets the requirements and suits these GPUs and the frameworks of the environment.
+/// Installs a cuDNN that meets all requirements, as one remedy for all findings. Explains why if no release meets them
+/// and suits the GPUs and the frameworks of the environment.
 pub(crate) fn upgrade_to_requirement(
     report: &InstallationReport,
     wanted: &Wanted,
@@ -77,7 +73,6 @@ fn limits<'a>(package: Option<&Package>, gpus: &'a [Gpu], context: &Context) -> 
     Limits::from_survey(survey.as_deref(), gpus)
 }
 
-/// Upgrades or replaces the package of an installation. Returns `None` if no command can do so.
 fn in_place(
     package: &Package,
     report: &InstallationReport,
@@ -89,12 +84,12 @@ fn in_place(
     let packages = all_packages(report);
     let is_other_cuda = report.cuda_major.is_some_and(|major| major != cuda);
     let is_same_kind = !is_other_cuda && !wanted.full && packages.len() == 1;
-    // According to its record the package is new enough, so the files must be from an older release.
+    // The record says that the package is new enough, so the files must be from an older release.
     let is_recorded = |minimum: Version| recorded_version(package).is_some_and(|version| version >= minimum);
     if is_same_kind && wanted.minimum.is_some_and(is_recorded) {
         return Some(reinstall(report));
     }
-    // System package managers only install a given version or the newest one, without ranges.
+    // System package managers install a given version or the newest, but know no ranges.
     let has_ranges = matches!(package.installer, Installer::Pip | Installer::Conda);
     if let Some(minimum) = wanted.minimum.filter(|_| is_same_kind && (has_ranges || choice.exact.is_none()))
         && let Some(upgrade) = packages::upgrade(package, &format!("{minimum}{}", choice.specifiers))
@@ -134,13 +129,12 @@ fn install_separately(
     install_wheel(context, text, (&requirement, cuda_major), minimum, choice).effect(Effect::OtherDir)
 }
 
-/// Installs a server build next to a Jetson build.
 pub(in crate::check) fn server_build(report: &InstallationReport, context: &Context) -> Remedy {
     install_separately(report, "a build for servers", None, cuda_major(report), &ReleaseChoice::default(), context)
 }
 
-/// Returns the remedy for this replacement by this component. If the replacement moves cuDNN to a new directory, and
-/// the shell or a program names the old one, the remedy selects the new directory.
+/// Returns the remedy for this replacement. If cuDNN moves to a new directory, and the shell or a program names the old
+/// one, the remedy selects the new directory.
 fn replaced(
     text: impl Into<String>,
     replacement: PackageChange,
@@ -156,16 +150,12 @@ fn replaced(
     }
 }
 
-/// Returns the release recorded by the installer.
 fn recorded_version(package: &Package) -> Option<Version> {
     let numbers: Vec<&str> = package.version.as_ref()?.split('.').take(3).collect();
     numbers.join(".").parse().ok()
 }
 
-/// Installs this exact release.
-///
-/// # Errors
-/// Explains why the release does not suit the frameworks of the environment.
+/// Installs this exact release, or explains the conflict with the frameworks of the environment.
 pub(in crate::check) fn install_version(
     report: &InstallationReport,
     wheel_version: &str,

@@ -1,4 +1,4 @@
-//! Recognizes texts in place of a library by their first bytes, and says how to get the library.
+//! Recognizes a file that contains text in place of a library, and explains how to get the library.
 
 use std::path::Path;
 
@@ -7,12 +7,10 @@ use cudnn_probe::ProbeError;
 
 use crate::remedy::{Effect, Remedy};
 
-/// A text in place of a library.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum StandIn {
-    /// The pointer of Git LFS to a file that was not downloaded: `version https://git-lfs.github.com/spec/v1`.
+    /// A pointer of Git LFS in place of the file: `version https://git-lfs.github.com/spec/v1`.
     LfsPointer,
-    /// A document that a server sent instead of the file.
     WebPage,
 }
 
@@ -30,7 +28,7 @@ impl StandIn {
     }
 }
 
-/// Returns how to replace a pointer of Git LFS in this directory by the library, if the error is about one.
+/// Returns how to replace a pointer of Git LFS with the library.
 pub(in crate::check) fn pull(error: &ProbeError, dir: Option<&Path>) -> Option<Remedy> {
     let place = dir.map_or("the file".to_owned(), Printable::printable);
     let text = format!(
@@ -41,7 +39,6 @@ pub(in crate::check) fn pull(error: &ProbeError, dir: Option<&Path>) -> Option<R
     is_pointer.then(|| Remedy::new(text).effect(Effect::SameDir).by_hand())
 }
 
-/// Says in the remedy what stands in for the library.
 pub(super) fn explained(remedy: Remedy, error: &ProbeError) -> Remedy {
     let reason = match StandIn::of(error) {
         Some(StandIn::LfsPointer) => "the file is a pointer of Git LFS",

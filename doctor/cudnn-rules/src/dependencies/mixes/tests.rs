@@ -1,5 +1,3 @@
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use cudnn_probe::facts::{Changes, Facts};
 use cudnn_probe::image::{Identity, Links};
 

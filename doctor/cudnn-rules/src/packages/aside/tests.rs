@@ -1,10 +1,7 @@
-#![allow(clippy::disallowed_methods, reason = "a test writes the files that the rules read")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use super::*;
 use crate::packages::Pip;
 
-/// Creates records of packages, the metadata of which is not UTF-8.
+/// Creates records with metadata that is not UTF-8.
 fn dir_with(records: &[&str]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for record in records {
@@ -16,7 +13,7 @@ fn dir_with(records: &[&str]) -> tempfile::TempDir {
 
 fn aside(dir: &Path, name: &str) -> Vec<Aside> {
     let site = Site::Directory { dir: dir.to_owned(), pip: Pip::Any, options: Vec::new() };
-    PackageChange::of(site).reinstall([name.to_owned()]).records_aside()
+    PackageChange::of(site).reinstall([name]).records_aside()
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What the user has decided about system packages: those that are held (`apt-mark hold`) keep their version.
+//! Finds the user's decisions about system packages: held packages (`apt-mark hold`) stay at their version.
 
 use cudnn_cli::escape::Printable;
 
@@ -6,7 +6,7 @@ use crate::packages::change::PackageChange;
 use crate::packages::requirement::package_name;
 use crate::packages::{apt, contents};
 
-/// Returns the hold that forbids a change. To install the same version again is allowed.
+/// Returns the hold that forbids a change, unless it installs the same version again.
 pub(super) fn hold(change: &PackageChange) -> Option<String> {
     let rivals =
         change.installed().filter_map(|wanted| contents::debian_package(wanted)).flat_map(|new| new.debian_rivals());
@@ -35,7 +35,6 @@ mod tests {
     use crate::packages::{Site, install_beside, reinstall};
     use crate::plan::advice_of;
 
-    /// Calls a function on a system with these packages, of which some are held.
     fn with_packages<T>(packages: &[(&str, &str, bool)], run: impl FnOnce() -> T) -> T {
         let mut changes = Changes::default();
         for (name, version, is_held) in packages {
@@ -50,16 +49,15 @@ mod tests {
     #[test]
     fn a_held_package_keeps_its_version() {
         let change = || PackageChange::of(Site::System);
-        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         for (change, is_forbidden) in [
-            (change().install(names(&["libcudnn9-cuda-12>=9.19.0"])), true),
-            (change().install(names(&["libcudnn9-cuda-12=9.19.0.56-1"])), true),
-            (change().remove(names(&["libcudnn9-cuda-12"])), true),
-            (change().reinstall(names(&["libcudnn9-cuda-12=9.19.0.56-1"])), true),
-            (change().reinstall(names(&["libcudnn9-cuda-12=9.18.0.56-1"])), false),
-            // The package has the same files.
-            (change().install(names(&["libcudnn9-cuda-13"])), true),
-            (change().install(names(&["libcublas-12-9"])), false),
+            (change().install(["libcudnn9-cuda-12>=9.19.0"]), true),
+            (change().install(["libcudnn9-cuda-12=9.19.0.56-1"]), true),
+            (change().remove(["libcudnn9-cuda-12"]), true),
+            (change().reinstall(["libcudnn9-cuda-12=9.19.0.56-1"]), true),
+            (change().reinstall(["libcudnn9-cuda-12=9.18.0.56-1"]), false),
+            // The package contains the same files.
+            (change().install(["libcudnn9-cuda-13"]), true),
+            (change().install(["libcublas-12-9"]), false),
         ] {
             for is_held in [false, true] {
                 let found = with_packages(&[("libcudnn9-cuda-12", "9.18.0.56-1", is_held)], || {

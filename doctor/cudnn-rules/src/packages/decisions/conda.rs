@@ -1,4 +1,4 @@
-//! What the user has decided about a conda environment: its pins, and the manifest of pixi.
+//! Finds the user's decisions about a conda environment in pins, settings, and the manifest of pixi.
 
 use std::iter::once;
 use std::path::Path;
@@ -12,7 +12,6 @@ use crate::packages::pixi::Pixi;
 use crate::packages::requirement::package_name;
 use crate::packages::settings::conda_settings;
 
-/// Returns the decisions about the environment at this root.
 pub(super) fn decisions(root: &Path) -> Vec<Decision> {
     if let Some(pixi) = Pixi::of(root) {
         return decisions_of_pixi(&pixi);
@@ -32,7 +31,7 @@ pub(super) fn decisions(root: &Path) -> Vec<Decision> {
     frozen.into_iter().chain(pinned).chain(in_settings).chain(in_variable).collect()
 }
 
-/// Returns the settings that make conda change nothing, or something else.
+/// Returns the settings that make conda ignore commands or change other packages.
 fn redirections(file: &Path, settings: &str) -> Vec<Decision> {
     const REDIRECTIONS: [(&str, &str); 3] =
         [("dry_run", "nothing"), ("download_only", "nothing"), ("offline", "only what was downloaded before")];
@@ -47,7 +46,7 @@ fn redirections(file: &Path, settings: &str) -> Vec<Decision> {
     redirections.collect()
 }
 
-/// Returns the decisions in a file. `lines` returns its pins, one a line.
+/// Returns the decisions in a file. `lines` returns its pins, one per line.
 fn pins_in(file: &Path, lines: impl FnOnce(&str) -> String) -> Vec<Decision> {
     match text(file) {
         Ok(text) => pins(file, &text.map(|text| lines(&text)).unwrap_or_default()),
@@ -55,13 +54,12 @@ fn pins_in(file: &Path, lines: impl FnOnce(&str) -> String) -> Vec<Decision> {
     }
 }
 
-/// Returns the decisions in lines with pins.
 fn pins(source: &Path, lines: &str) -> Vec<Decision> {
     let pins = lines.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
     pins.filter(|pin| !pin.is_empty()).map(|pin| Decision::constraint(source, without_build(pin))).collect()
 }
 
-/// Returns the list of pins in conda's settings, one a line.
+/// Returns the list of pins in conda's settings, one per line.
 fn pinned_packages(settings: &str) -> String {
     const KEY: &str = "pinned_packages:";
     let mut lines = settings.lines().map(|line| line.split(" #").next().unwrap_or_default().trim_end());
@@ -85,7 +83,6 @@ fn pinned_packages(settings: &str) -> String {
     pins
 }
 
-/// Returns the decisions in the manifest of a pixi environment.
 fn decisions_of_pixi(pixi: &Pixi) -> Vec<Decision> {
     let refused = pixi.refused_manifest();
     let refused = refused.map(|(file, reason)| Decision::refused_settings(&file, &reason, "pixi"));
@@ -102,7 +99,8 @@ fn decisions_of_pixi(pixi: &Pixi) -> Vec<Decision> {
     refused.into_iter().chain(in_versions).chain(others).collect()
 }
 
-/// Returns the name and the versions in a specification of conda, without the build: `cudnn 8.9.*` for `cudnn=8.9=h1_0`.
+/// Returns the name and the versions in a specification of conda, without the build: `cudnn 8.9.*` for
+/// `cudnn=8.9=h1_0`.
 fn without_build(specification: &str) -> String {
     let name = package_name(specification);
     let rest = specification.split_once(name).map_or("", |(_, rest)| rest).trim();
@@ -122,6 +120,4 @@ fn without_build(specification: &str) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::disallowed_methods, reason = "a test writes the files that the rules read")]
-#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests;

@@ -1,4 +1,4 @@
-//! A decision of the user, and whether it forbids a version.
+//! Represents a decision of the user, which may forbid versions.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -9,12 +9,10 @@ use cudnn_frameworks::{applies, exclude_each_other, normalized};
 use crate::packages::contents::CONDA_LIBRARIES;
 use crate::packages::requirement::package_name;
 
-/// What the user has written, and where.
 #[derive(Clone, Debug)]
 pub(super) struct Decision {
-    /// The file, or the name of the variable.
     pub(super) source: PathBuf,
-    /// The requirement. For an installer that refuses the file or changes something else: what the file does, as a predicate.
+    /// The requirement. For `NoInstallation` and `NoChange`, the effect of the file as a predicate.
     pub(super) text: String,
     pub(super) kind: DecisionKind,
 }
@@ -22,21 +20,20 @@ pub(super) struct Decision {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DecisionKind {
     Constraint,
-    /// uv replaces all other requirements of the package by this one, so that it installs none if the marker of no override
-    /// applies.
+    /// uv uses this instead of all other requirements of the package. If the markers of all overrides exclude the
+    /// environment, it installs no version.
     Override,
     /// uv installs no version.
     Exclusion,
-    /// The manifest of pixi states something that `pixi add` would remove.
+    /// The manifest of pixi contains details that `pixi add` would remove.
     Manifest,
-    /// The installer installs nothing.
+    /// The installer refuses all installations.
     NoInstallation,
-    /// The installer changes nothing, or something else.
+    /// The installer refuses all changes, or makes other changes.
     NoChange,
 }
 
 impl Decision {
-    /// Returns the constraint in this file.
     pub(super) fn constraint(file: &Path, requirement: String) -> Decision {
         Decision { source: file.to_owned(), text: requirement, kind: DecisionKind::Constraint }
     }
@@ -53,13 +50,13 @@ impl Decision {
         Decision { source: file.to_owned(), text, kind: DecisionKind::NoChange }
     }
 
-    /// Returns the decision of a setting that makes an installer change something else.
     pub(super) fn redirection(source: &Path, setting: &str, installer: &str, changed: &str) -> Decision {
         let text = format!("has `{}`, so that {installer} would change {changed}", setting.printable());
         Decision { source: source.to_owned(), text, kind: DecisionKind::NoChange }
     }
 
-    /// Returns whether the decision is about this requirement's package, or one that conda installs in the same version.
+    /// Returns whether the decision is about this requirement's package, or about a package that conda installs in the
+    /// same version.
     fn is_about(&self, wanted: &str) -> bool {
         let [wanted, own] = [wanted, &self.text].map(|requirement| normalized(package_name(requirement)));
         let library = |name: &str| match name {
@@ -69,18 +66,14 @@ impl Decision {
         wanted == own || self.kind != DecisionKind::Manifest && library(&wanted) == library(&own)
     }
 
-    /// Returns whether the decision selects versions of a package that another one requires. Without one, or with an
-    /// exclusion, the other is installed alone.
+    /// Returns whether the decision selects versions of a dependency. Installers omit a dependency that an override or
+    /// an exclusion removes.
     pub(super) fn narrows(&self, python: Option<&str>) -> bool {
-        match self.kind {
-            DecisionKind::Constraint => true,
-            DecisionKind::Override => applies(&self.text, python),
-            _ => false,
-        }
+        self.kind == DecisionKind::Constraint || self.kind == DecisionKind::Override && applies(&self.text, python)
     }
 
-    /// Returns whether the decision, which is one of several, excludes all versions of a requirement in an environment with
-    /// this version of Python.
+    /// Returns whether the decision excludes all versions of a requirement in an environment with this version of
+    /// Python. `all` are the decisions, including this one.
     pub(super) fn forbids(&self, wanted: &str, python: Option<&str>, all: &[Decision]) -> bool {
         let is_applied = |one: &Decision| one.kind == DecisionKind::Override && applies(&one.text, python);
         match self.kind {
@@ -91,9 +84,10 @@ impl Decision {
                 let mut others = all.iter().filter(|one| one.is_about(wanted));
                 kind == DecisionKind::Override && !others.any(is_applied)
             }
-            _ => alternatives(&self.text)
-                .iter()
-                .all(|versions| exclude_each_other(&with_known_versions(wanted), versions)),
+            _ => {
+                let wanted = with_known_versions(wanted);
+                alternatives(&self.text).iter().all(|versions| exclude_each_other(&wanted, versions))
+            }
         }
     }
 }
@@ -110,8 +104,8 @@ impl fmt::Display for Decision {
     }
 }
 
-/// Adds to a requirement without a version what is known about all versions of the wheel: those of CUDA's libraries start
-/// with the CUDA release in the name, and only cuDNN 9 solves a finding, unless the remedy names another version.
+/// Adds the known versions of a wheel to a requirement without a version. Versions of CUDA's libraries start with the
+/// CUDA release in the name. Only cuDNN 9 solves a finding, unless the remedy specifies another version.
 fn with_known_versions(wanted: &str) -> String {
     const OF_CUDA: [&str; 3] = ["nvidia-cublas-cu", "nvidia-cuda-nvrtc-cu", "nvidia-cuda-runtime-cu"];
     let is_number = |text: &&str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -123,15 +117,15 @@ fn with_known_versions(wanted: &str) -> String {
     }
 }
 
-/// Returns the name and the version in the name of the wheel at the end of a path or URL.
+/// Returns the name and the version of the wheel at the end of a path or URL.
 pub(super) fn name_and_version(place: &str) -> Option<(&str, &str)> {
     let path = place.split([';', '?', '#']).next()?.trim();
     let mut parts = path.rsplit(['/', '\\']).next()?.strip_suffix(".whl")?.split('-');
     Some((parts.next()?, parts.next()?))
 }
 
-/// Returns the requirements with versions that one states, of which conda separates several by `|`. If it names a wheel,
-/// that is the wheel's version. None if it names another file or URL, whose version is unknown.
+/// Splits a requirement into alternatives with versions, which conda separates by `|`. A wheel's file name contains the
+/// version, but for other files and URLs, the version is unknown and the list empty.
 fn alternatives(requirement: &str) -> Vec<String> {
     if let Some((name, place)) = requirement.split(';').next().and_then(|requirement| requirement.split_once('@')) {
         let version = name_and_version(place).map(|(_, version)| version);

@@ -1,5 +1,6 @@
-//! What the user has decided about versions: constraints and overrides of uv, constraints of pip, pins of conda, and holds of
-//! apt. A change that contradicts them fails, or is undone later. The same is true if an installer refuses its files.
+//! Finds the user's decisions about versions: constraints and overrides of uv, constraints of pip, pins of conda, and
+//! holds of apt. A change that contradicts them fails, or is undone later. Unusable settings of the installer also make
+//! a change fail.
 
 mod apt;
 mod conda;
@@ -42,7 +43,7 @@ pub fn forbidding(change: &PackageChange) -> Option<String> {
     };
     let python = root.and_then(python_version);
     let forbids_one = |wanted: &String| {
-        // To install a package again, no manifest is edited.
+        // A reinstallation leaves the manifest unchanged.
         let is_edited = change.install.contains(wanted);
         let mut concerning = decisions.iter().filter(|one| is_edited || one.kind != DecisionKind::Manifest);
         concerning.find(|one| one.forbids(wanted, python.as_deref(), &decisions))
@@ -59,8 +60,7 @@ pub fn forbidding(change: &PackageChange) -> Option<String> {
     forbidding.map(Decision::to_string)
 }
 
-/// Returns the version of the Python in the environment at this root, as far as its settings or names of files show it:
-/// `3.12.1` or `3.12`.
+/// Returns the version of the environment's Python from settings or file names: `3.12.1` or `3.12`.
 fn python_version(root: PathBuf) -> Option<String> {
     let stated = setting(&root, "version").or_else(|| setting(&root, "version_info"));
     // virtualenv writes `3.12.1.final.0`.
@@ -68,7 +68,5 @@ fn python_version(root: PathBuf) -> Option<String> {
     stated.or_else(|| Some(dotted(version_name(&python_in(&root), &root)?.to_str()?)))
 }
 
-#[cfg(test)]
-#[allow(clippy::disallowed_methods, reason = "a test writes the files that the rules read")]
-#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#[cfg(all(test, target_os = "linux"))]
 mod tests;

@@ -1,4 +1,4 @@
-//! What the user has decided in pip's variables and configuration.
+//! Finds the user's decisions in pip's variables and configuration.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::packages::pip_options::{PipCommand, PipOption, PipSettings};
 use crate::packages::requirement::package_name;
 use crate::packages::{PackageChange, Site};
 
-/// Returns the decisions about a change by the pip of the Python with this prefix. `None` if the Python is not known.
+/// Returns the decisions about a change by the pip of the Python with this prefix, if the Python is known.
 pub(super) fn decisions(change: &PackageChange, prefix: Option<&Path>) -> Vec<Decision> {
     let settings = PipSettings::read(prefix);
     let refused = settings.refused.as_ref().map(|(file, reason)| Decision::refused_settings(file, reason, "pip"));
@@ -21,14 +21,12 @@ pub(super) fn decisions(change: &PackageChange, prefix: Option<&Path>) -> Vec<De
     refused.into_iter().chain(in_options).collect()
 }
 
-/// Returns the commands of pip that make a change.
 fn commands(change: &PackageChange) -> Vec<PipCommand> {
     let has_removals = !matches!(change.site, Site::Directory { .. } | Site::NewEnvironment { .. });
     let removal = (has_removals && !change.remove.is_empty()).then_some(PipCommand::Uninstall);
     removal.into_iter().chain(change.installs_any().then_some(PipCommand::Install)).collect()
 }
 
-/// Returns the decisions in an option of this command.
 fn in_option(option: &PipOption, command: PipCommand, change: &PackageChange, prefix: Option<&Path>) -> Vec<Decision> {
     let PipOption { source, name, value } = option;
     let is_harmless = match name.as_str() {

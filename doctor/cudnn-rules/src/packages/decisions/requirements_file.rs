@@ -11,23 +11,21 @@ use percent_encoding::percent_decode_str;
 use super::decision::{Decision, name_and_version};
 use crate::packages::decision_file::contents;
 
-/// Returns the decisions in the files of a setting, which are separated by spaces, and below this directory.
+/// Returns the decisions in the files of a setting, which are separated by spaces and relative to this directory.
 pub(super) fn decisions_in_files(setting: &str, dir: &Path) -> Vec<Decision> {
     setting.split_whitespace().flat_map(|file| decisions_in(&dir.join(path(file)))).collect()
 }
 
-/// Returns the decisions in a file, and in the files that it names with `-c` or `-r`, and which of these pip refuses.
+/// Returns the decisions in a file and in the files that it includes with `-c` or `-r`, and the lines that pip refuses.
 pub(super) fn decisions_in(file: &Path) -> Vec<Decision> {
-    /// More files than a person writes.
     const MAX_FILES: usize = 32;
     let mut found = Vec::new();
     let mut files = vec![file.to_owned()];
     let mut read = BTreeSet::new();
     while let Some(file) = files.pop() {
-        if read.len() >= MAX_FILES || !read.insert(file.clone()) {
-            continue;
-        }
-        if is_url(&file) {
+        // pip downloads a URL, which follows the directory of the including file.
+        let is_url = file.to_string_lossy().contains("://");
+        if read.len() >= MAX_FILES || !read.insert(file.clone()) || is_url {
             continue;
         }
         let text = text(&file).unwrap_or_else(|reason| {
@@ -35,7 +33,7 @@ pub(super) fn decisions_in(file: &Path) -> Vec<Decision> {
             String::new()
         });
         for line in joined_lines(&text) {
-            // A comment is a word of its own, because URLs contain this character, too.
+            // A comment starts after a space, because URLs contain this character, too.
             let line = expanded(line.replace('\t', " ").split(" #").next().unwrap_or_default());
             let words: Vec<&str> = line.split(' ').collect();
             let first_option = words.iter().position(|word| word.starts_with('-')).unwrap_or(words.len());
@@ -73,8 +71,8 @@ fn file_in_options(options: &[String]) -> Option<&str> {
     value("-r", "--requirement").or_else(|| value("-c", "--constraint"))
 }
 
-/// Returns whether a line of such a file may start with this option. pip takes the start of a name for the name. Constraints
-/// cannot be editable.
+/// Returns whether a line of such a file may start with this option. pip accepts the start of a name, and rejects
+/// editable constraints.
 fn is_known_option(option: &str) -> bool {
     const LONG: &str = "--constraint --extra-index-url --find-links --index-url --no-binary --no-index --only-binary --pre \
                         --prefer-binary --pypi-url --require-hashes --requirement --trusted-host --use-feature";
@@ -105,14 +103,8 @@ fn path(file: &str) -> PathBuf {
     }
 }
 
-/// Returns whether pip downloads this file.
-fn is_url(file: &Path) -> bool {
-    // The directory of the file that names it precedes the URL.
-    file.to_string_lossy().contains("://")
-}
-
-/// Returns the lines of a file with requirements, which end like those of Python's `splitlines`. A backslash continues a
-/// line, except for a comment.
+/// Returns the lines of a file with requirements, split like Python's `splitlines` does. A backslash continues a line,
+/// except for a comment.
 fn joined_lines(text: &str) -> Vec<String> {
     const ENDS: [char; 10] = ['\n', '\r', '\x0b', '\x0c', '\x1c', '\x1d', '\x1e', '\u{85}', '\u{2028}', '\u{2029}'];
     let mut lines = Vec::new();
@@ -128,7 +120,7 @@ fn joined_lines(text: &str) -> Vec<String> {
     lines
 }
 
-/// Replaces variables such as `${HOME}` in a line, like pip. Unset ones stay.
+/// Replaces variables such as `${HOME}` in a line, like pip. Unset variables stay.
 fn expanded(line: &str) -> String {
     let is_of_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     let names = line.split("${").skip(1).filter_map(|piece| Some(piece.split_once('}')?.0));
@@ -138,11 +130,8 @@ fn expanded(line: &str) -> String {
     })
 }
 
-/// Returns the text of a file in UTF-16 with a byte order mark, or else in UTF-8 or in the encoding that one of the first
-/// lines declares: requirements are ASCII, but comments may have any encoding.
-///
-/// # Errors
-/// The reason why pip cannot read the file, as a predicate.
+/// Returns the text of a file in UTF-16 with a byte order mark, in an encoding that one of the first lines declares, or
+/// in UTF-8. Requirements are ASCII, but comments may have any encoding. The error is a predicate.
 fn text(file: &Path) -> Result<String, String> {
     let bytes = contents(file)?.ok_or("does not exist, but a setting of pip or uv names it")?;
     let from_16 = |rest: &[u8], number: fn([u8; 2]) -> u16| {
@@ -163,6 +152,4 @@ fn text(file: &Path) -> Result<String, String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::disallowed_methods, reason = "a test writes the files that the rules read")]
-#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests;

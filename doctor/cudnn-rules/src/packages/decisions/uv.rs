@@ -1,4 +1,4 @@
-//! What the user has decided in uv's variables, configuration and projects.
+//! Finds the user's decisions in uv's variables, configuration and projects.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,37 +12,35 @@ use super::requirements_file::decisions_in_files;
 use crate::packages::decision_file::{text, toml};
 use crate::packages::settings::uv_settings;
 
-/// The kinds of decisions with the variables that name files of them, and the lists in uv's settings.
+/// The kinds of decisions, with the variables that list files and the settings that list requirements.
 const KINDS: [(DecisionKind, &str, &str); 3] = [
     (DecisionKind::Override, "UV_OVERRIDE", "override-dependencies"),
     (DecisionKind::Constraint, "UV_CONSTRAINT", "constraint-dependencies"),
     (DecisionKind::Exclusion, "UV_EXCLUDE", "exclude-dependencies"),
 ];
 
-/// The variable and the setting that make uv refuse packages without hashes, and what uv changes then.
+/// The variable and the setting that make uv refuse packages without hashes, and the effect.
 const REQUIRE_HASHES: (&str, &str, &str) =
     ("UV_REQUIRE_HASHES", "require-hashes", "nothing, because the commands contain no hashes");
 
-/// The variables that name other directories for uv than the working directory, and that of the project in it.
+/// The variables that set uv's working directory, and the directory of the project in it.
 pub const UV_DIRS: [&str; 3] = ["UV_WORKING_DIR", "UV_WORKING_DIRECTORY", "UV_PROJECT"];
 
-/// The settings in a file, or why uv refuses it.
+/// The settings in a file, or the reason why uv refuses it.
 struct Settings {
     file: PathBuf,
     content: Result<Item, String>,
 }
 
-/// Returns the decisions in uv's settings, and in the files that its variables name. If the commands name a directory, they
-/// replace that of the settings.
+/// Returns the decisions in uv's settings and in the files that variables name. If the commands contain a directory,
+/// they ignore the directory in the settings.
 pub(super) fn decisions(root: &Path, has_directory: bool) -> Vec<Decision> {
     let in_variables = KINDS.into_iter().flat_map(|(kind, name, _)| {
         let files = variable(name).unwrap_or_default();
-        decisions_in_files(&files.to_string_lossy(), &uv_working_dir()).into_iter().map(move |decision| match decision
-            .kind
-        {
-            DecisionKind::NoInstallation => decision,
-            _ => Decision { kind, ..decision },
-        })
+        let mut decisions = decisions_in_files(&files.to_string_lossy(), &uv_working_dir());
+        let readable = decisions.iter_mut().filter(|one| one.kind != DecisionKind::NoInstallation);
+        readable.for_each(|one| one.kind = kind);
+        decisions
     });
     let lost = [uv_working_dir(), project_dir()].into_iter().find(|dir| !dir.leads_to_dir());
     let lost = lost.filter(|_| UV_DIRS.iter().any(|name| variable(name).is_some()));
@@ -54,7 +52,6 @@ pub(super) fn decisions(root: &Path, has_directory: bool) -> Vec<Decision> {
     lost.into_iter().chain(hashes).chain(in_variables).chain(in_files).collect()
 }
 
-/// Returns the decisions in these settings.
 fn in_settings(settings: &Settings, has_directory: bool) -> Vec<Decision> {
     const REDIRECTIONS: [(&str, &str); 4] = [
         ("group", "other packages, too"),
@@ -80,10 +77,10 @@ fn in_settings(settings: &Settings, has_directory: bool) -> Vec<Decision> {
     redirections.chain(in_lists).collect()
 }
 
-/// Returns uv's settings in the project that contains the environment, in the project in which the printed command runs, and
-/// in uv's configuration.
+/// Returns uv's settings in the environment's project, in the project where the printed command runs, and in uv's
+/// configuration.
 fn settings_of(root: &Path) -> Vec<Settings> {
-    // uv reads nothing else then.
+    // uv then reads no other file.
     if let Some(file) = variable("UV_CONFIG_FILE") {
         let file = uv_working_dir().join(file);
         let content = toml(&file, &[]).and_then(|found| found.ok_or_else(|| "does not exist".to_owned()));
@@ -93,14 +90,14 @@ fn settings_of(root: &Path) -> Vec<Settings> {
         return Vec::new();
     }
     let project = |dir: &Path| dir.ancestors().find_map(settings_in);
-    // uv may run elsewhere, and does not read a file that it would refuse then.
+    // uv may run in a different directory, and ignore a file that it would refuse.
     let of_environment = root.parent().and_then(project).filter(|settings| settings.content.is_ok());
     let files = uv_settings().into_iter().filter(|file| file.ends_with("uv.toml"));
     of_environment.into_iter().chain(project(&project_dir())).chain(files.filter_map(settings)).collect()
 }
 
-/// Returns uv's settings of the project in which the printed command runs, if uv reads them there and not in the root
-/// directory.
+/// Returns the settings that uv reads when the printed command runs in a project. Files in the root directory are
+/// ignored.
 pub fn uv_project_settings() -> Option<PathBuf> {
     let is_read = variable("UV_CONFIG_FILE").is_none() && !is_true("UV_NO_CONFIG");
     let project = project_dir();
@@ -113,14 +110,13 @@ fn is_true(name: &str) -> bool {
     variable(name).is_some_and(|value| TRUE.iter().any(|on| value.eq_ignore_ascii_case(on)))
 }
 
-/// Returns the directory in which uv works.
+/// Returns uv's working directory.
 pub fn uv_working_dir() -> PathBuf {
     let [dir, dir_of_older, _] = UV_DIRS.map(variable);
     let current = facts::current_dir().unwrap_or_default();
     dir.or(dir_of_older).map_or(current.clone(), |dir| current.join(dir))
 }
 
-/// Returns the directory in which uv searches for a project.
 fn project_dir() -> PathBuf {
     let [.., project] = UV_DIRS.map(variable);
     real_path(&project.map_or_else(uv_working_dir, |project| uv_working_dir().join(project)))
@@ -134,7 +130,6 @@ fn variable(name: &str) -> Option<OsString> {
     facts::variable(name).filter(|value| !value.is_empty())
 }
 
-/// Returns uv's settings in this file. `None` if it contains none.
 fn settings(file: PathBuf) -> Option<Settings> {
     let is_project = file.ends_with("pyproject.toml");
     let keys = if is_project { &["tool", "uv"][..] } else { &[] };

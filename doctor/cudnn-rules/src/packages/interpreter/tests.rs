@@ -1,6 +1,3 @@
-#![allow(clippy::disallowed_methods, reason = "a test writes the files that the rules read")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use support::{TempDir, write_program};

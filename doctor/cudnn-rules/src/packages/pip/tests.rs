@@ -1,6 +1,3 @@
-#![allow(clippy::disallowed_methods, reason = "a test writes the files that the rules read")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use super::*;
 use cudnn_cli::command::command_line;
 use cudnn_os::files::below;

@@ -54,7 +54,7 @@ fn variables_set_options_in_any_case() {
     }
 }
 
-/// pip takes the last one in the order of the environment.
+/// pip uses the last one in the order of the environment.
 #[test]
 fn one_spelling_of_a_variable_counts() {
     for (os, variables, expected) in [
@@ -62,7 +62,7 @@ fn one_spelling_of_a_variable_counts() {
         (Os::Linux, &[("PIP_Constraint", "b"), ("PIP_CONSTRAINT", "a")], &[("PIP_CONSTRAINT", "a")]),
         (Os::Linux, &[("PIP_CONSTRAINT", "a"), ("PIP_Constraint", "")], &[]),
         (Os::Linux, &[("PIP_TARGET", "t")], &[]),
-        // There, no command unsets a variable.
+        // Commands unset no variables on Windows.
         (Os::Windows, &[("PIP_TARGET", "t")], &[("PIP_TARGET", "t")]),
     ] {
         let mut changes = Changes::default();

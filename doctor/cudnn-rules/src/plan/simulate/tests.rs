@@ -1,6 +1,3 @@
-#![allow(clippy::disallowed_methods, reason = "a test writes the files that the rules read")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use cudnn_frameworks::installation::InstallationReport;
 use cudnn_probe::ld_so::SearchPath;
 use cudnn_probe::{DIR_VARIABLE, Host};
@@ -15,13 +12,8 @@ fn change(site: Site) -> PackageChange {
     PackageChange::of(site)
 }
 
-/// Returns the newest release that a simulated installer knows.
 fn newest(cuda_major: u32) -> String {
     crate::packages::contents::wheel(&format!("nvidia-cudnn-cu{cuda_major}")).unwrap().version
-}
-
-fn names(names: &[&str]) -> Vec<String> {
-    names.iter().map(|name| (*name).to_owned()).collect()
 }
 
 impl SimulatedMachine {
@@ -29,7 +21,6 @@ impl SimulatedMachine {
         self.take(&Action::Packages(change)).is_ok()
     }
 
-    /// Returns the package, the CUDA major version and the number of libraries of a cuDNN.
     fn cudnn(&self, dir: &Path) -> Option<(String, Option<u32>, usize)> {
         let report = self.within(|| InstallationReport::read(dir, &Host::current()))?;
         Some((report.package?.to_string(), report.cuda_major, report.libraries.len()))
@@ -63,12 +54,13 @@ fn conda_installs_what_its_records_allow() {
             ("cudnn-9.10.1.4-h1_0", &["libcudnn 9.10.1.4"]),
         ];
         for (record, depends) in known.iter().chain(others) {
-            let files = if record.starts_with("libcudnn") { names(&["lib/libcudnn_graph.so.9"]) } else { Vec::new() };
+            let files = if record.starts_with("libcudnn") { &["lib/libcudnn_graph.so.9"][..] } else { &[] };
             let text = json!({ "files": files, "depends": depends }).to_string();
             std::fs::write(meta.join(format!("{record}.json")), text).unwrap();
         }
         let mut simulation = SimulatedMachine::new(Facts::recorder());
-        let change = change(Site::Conda(root.path().to_owned())).install(names(install)).reinstall(names(again));
+        let change = change(Site::Conda(root.path().to_owned())).install(install.iter().copied());
+        let change = change.reinstall(again.iter().copied());
         let is_known = simulation.knows(change);
         let found = simulation.cudnn(&root.path().join("lib")).filter(|_| is_known);
         let expected = expected.map(|(version, major, count)| {
@@ -88,14 +80,14 @@ fn apt_changes_what_dpkg_records() {
     let found =
         |version: &str, major, count| Some((format!("dpkg libcudnn9-cuda-{major} {version}-1"), Some(major), count));
     for (change, expected) in [
-        (apt().install(names(&["libcudnn9-cuda-12=9.10.2.21-1"])), found("9.10.2.21", 12, 8)),
-        (apt().install(names(&["libcudnn9-cuda-12"])), found("9.10.2.21", 12, 8)),
-        (apt().install(names(&["libcudnn9-cuda-12>=9.11,<9.19"])), found(&newest(12), 12, 10)),
-        (apt().reinstall(names(&["libcudnn9-cuda-12=9.19.0.56-1"])), found("9.19.0.56", 12, 8)),
+        (apt().install(["libcudnn9-cuda-12=9.10.2.21-1"]), found("9.10.2.21", 12, 8)),
+        (apt().install(["libcudnn9-cuda-12"]), found("9.10.2.21", 12, 8)),
+        (apt().install(["libcudnn9-cuda-12>=9.11,<9.19"]), found(&newest(12), 12, 10)),
+        (apt().reinstall(["libcudnn9-cuda-12=9.19.0.56-1"]), found("9.19.0.56", 12, 8)),
         // Both packages contain the same files.
-        (apt().install(names(&["libcudnn9-cuda-13"])), found(&newest(13), 13, 10)),
-        (apt().remove(names(&["libcudnn9-cuda-13"])), None),
-        (apt().install(names(&["libcudnn9-cuda-12=9.19.0.56-1", "libcublas-12-9"])), found("9.19.0.56", 12, 8)),
+        (apt().install(["libcudnn9-cuda-13"]), found(&newest(13), 13, 10)),
+        (apt().remove(["libcudnn9-cuda-13"]), None),
+        (apt().install(["libcudnn9-cuda-12=9.19.0.56-1", "libcublas-12-9"]), found("9.19.0.56", 12, 8)),
     ] {
         assert!(simulation.knows(change.clone()), "{change:?}");
         assert_eq!(simulation.cudnn(system), expected, "{change:?}");
@@ -104,7 +96,7 @@ fn apt_changes_what_dpkg_records() {
     let expected = Path::new("/usr/local/cuda-12.9/targets/x86_64-linux/lib/libcublas.so.12");
     assert_eq!(simulation.within(cublas).as_deref(), Some(expected));
     for unknown in ["libcudnn9-cuda-12=9.19.0.56-2", "libcudnn8", "another"] {
-        assert!(!simulation.knows(apt().install(names(&[unknown]))), "{unknown}");
+        assert!(!simulation.knows(apt().install([unknown])), "{unknown}");
     }
 }
 
@@ -143,7 +135,7 @@ fn a_new_environment_has_the_version_of_its_python() {
         }
         let mut simulation = SimulatedMachine::new(Facts::recorder());
         let site = Site::NewEnvironment { dir: dir.clone(), program: program.clone() };
-        assert_eq!(simulation.knows(change(site).install(names(&["nvidia-cudnn-cu12"]))), is_known, "{python}");
+        assert_eq!(simulation.knows(change(site).install(["nvidia-cudnn-cu12"])), is_known, "{python}");
         if is_known {
             assert!(simulation.take(&Action::Variable(Variable::Use(dir.clone()))).is_ok());
             let lib = dir.join("lib/python3.12/site-packages/nvidia/cudnn/lib");

@@ -1,5 +1,3 @@
-#![allow(clippy::disallowed_methods, reason = "a test writes the files that the rules read")]
-
 use super::*;
 use crate::plan::advice_of;
 use crate::shell::quoted_path;
@@ -31,7 +29,7 @@ fn a_leftover_next_to_a_system_package_is_removed() {
     let help =
         || InstallationReport::read(&dir, &host).map(|report| reinstall(&report)).unwrap_or_else(|| Remedy::new(""));
     assert_eq!(commands(&help()), "apt-get install -y --reinstall libcudnn9-jit-cuda-12");
-    // A copy that ldconfig prefers because its version is higher than the package's.
+    // ldconfig prefers this copy because the version is higher than the package's.
     let file = dir.join("libcudnn_graph.so.9.28.0");
     FakeLibrary::new(Library::Graph, support::Version::new(9, 28, 0)).build(&file);
     let link = dir.join("libcudnn_graph.so.9");

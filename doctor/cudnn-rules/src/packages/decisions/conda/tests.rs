@@ -5,7 +5,6 @@ use cudnn_probe::facts::{Changes, Facts};
 use std::path::PathBuf;
 use tempfile::TempDir;
 
-/// Returns a workspace of pixi without a manifest, and the root of its environment.
 fn pixi_workspace() -> (TempDir, PathBuf) {
     let workspace = tempfile::tempdir().unwrap();
     let root = workspace.path().join(".pixi/envs/default");
@@ -32,10 +31,10 @@ fn a_manifest_of_pixi_decides_what_it_states_besides_versions() {
             let file = workspace.path().join(name);
             std::fs::write(&file, format!("[dependencies]\nlibcudnn = {value}\n")).unwrap();
             let change = || PackageChange::of(Site::Conda(root.clone()));
-            let newer = change().install(["libcudnn>=9.18.0".to_owned()]);
+            let newer = change().install(["libcudnn>=9.18.0"]);
             assert_eq!(forbidding(&newer).is_some(), is_excluded, "{value}");
-            // To install it again, no manifest is edited.
-            let again = change().reinstall(["libcudnn".to_owned()]);
+            // A reinstallation leaves the manifest unchanged.
+            let again = change().reinstall(["libcudnn"]);
             assert_eq!(forbidding(&again), None, "{value}");
             std::fs::remove_file(file).unwrap();
         }
@@ -65,7 +64,7 @@ fn settings_and_a_variable_of_conda_pin_packages() {
     let dir = tempfile::tempdir().unwrap();
     let (root, file) = (dir.path().join("envs/x"), dir.path().join(".condarc"));
     std::fs::create_dir_all(root.join("conda-meta")).unwrap();
-    let change = PackageChange::of(Site::Conda(root)).install(["libcudnn>=9.18.0".to_owned()]);
+    let change = PackageChange::of(Site::Conda(root)).install(["libcudnn>=9.18.0"]);
     let forbidding = |settings: &[u8], pins: &str| {
         std::fs::write(&file, settings).unwrap();
         let mut changes = Changes::default();
@@ -107,19 +106,19 @@ fn settings_and_a_variable_of_conda_pin_packages() {
 #[cfg_attr(miri, ignore = "it writes files")]
 fn an_invalid_or_missing_manifest_forbids_all_changes_by_pixi() {
     let (workspace, root) = pixi_workspace();
-    let again = PackageChange::of(Site::Conda(root)).reinstall(["libcudnn".to_owned()]);
+    let again = PackageChange::of(Site::Conda(root)).reinstall(["libcudnn"]);
     let missing = forbidding(&again).unwrap();
     assert!(missing.ends_with(" has no manifest of pixi, so that pixi would fail"), "{missing}");
     let manifest = workspace.path().join("pixi.toml");
     std::fs::write(&manifest, "[dependencies\n").unwrap();
     let invalid = forbidding(&again).unwrap();
     assert!(invalid.contains("pixi.toml is invalid: TOML parse error at line 1, column 14"), "{invalid}");
-    // pixi does not read it besides another manifest.
+    // pixi prefers the other manifest.
     std::fs::write(manifest, "[dependencies]\n").unwrap();
     for other in ["[tool", "[tool.pixi.dependencies]\nlibcudnn = '<9'\n"] {
         std::fs::write(workspace.path().join("pyproject.toml"), other).unwrap();
         assert_eq!(forbidding(&again), None);
-        let newer = PackageChange::of(again.site.clone()).install(["libcudnn>=9.18.0".to_owned()]);
+        let newer = PackageChange::of(again.site.clone()).install(["libcudnn>=9.18.0"]);
         assert_eq!(forbidding(&newer), None);
     }
 }

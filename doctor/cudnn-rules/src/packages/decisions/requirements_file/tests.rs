@@ -75,7 +75,7 @@ fn files_have_the_encodings_and_variables_that_pip_knows() {
     ] {
         assert_eq!(found(bytes.clone()), ["a<9", "b-cu12==1"], "{bytes:?}");
     }
-    // A variable that is not set stays, so that the line is no requirement.
+    // An unset variable stays, and makes the line invalid.
     for line in ["a${NOTHING}b", "${lower}", "${"] {
         assert_eq!(found(line.into()), [format!("has the line `{line}`, so that nothing can be installed")]);
     }
