@@ -160,19 +160,20 @@ fn an_unusable_list_is_reported_and_does_no_harm() {
     let value = preload(&[dir.path().to_str().unwrap(), "--no-context"], &[("CUDNN_LOADER_PAGES", Path::new("list"))]);
     assert!(outcome(&value, "list").unwrap().contains("it is a relative path"), "{value}");
 
-    // Only regular files are replaced.
+    // Only lists are replaced.
+    let keep = |file: &Path| {
+        let value = preload(&[dir.path().to_str().unwrap(), "--no-context", "--keep", file.to_str().unwrap()], &[]);
+        assert!(value["error"].as_str().unwrap().contains("exists and is not a list of pages"), "{value}");
+    };
     for (name, make) in [("pipe", "mkfifo"), ("directory", "mkdir")] {
         let taken = dir.path().join(name);
         assert!(Command::new(make).arg(&taken).status().unwrap().success());
-        let arguments = [dir.path().to_str().unwrap(), "--no-context", "--keep", taken.to_str().unwrap()];
-        let value = preload(&arguments, &[]);
-        assert!(value["error"].as_str().unwrap().contains("is not a regular file"), "{value}");
+        keep(&taken);
         assert!(!taken.is_file());
     }
     let thesis = dir.path().join("thesis");
     std::fs::write(&thesis, "text").unwrap();
-    let value = preload(&[dir.path().to_str().unwrap(), "--no-context", "--keep", thesis.to_str().unwrap()], &[]);
-    assert!(value["error"].as_str().unwrap().contains("is no list of pages"), "{value}");
+    keep(&thesis);
     assert_eq!(std::fs::read(&thesis).unwrap(), b"text");
 
     let (other, _) = installation();

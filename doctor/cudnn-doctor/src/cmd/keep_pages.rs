@@ -2,8 +2,7 @@
 //! them first.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -12,8 +11,8 @@ use cudnn_cli::output::outln;
 use cudnn_cli::shell::set_variable;
 use cudnn_loader::Library;
 use cudnn_loader::preload::pages::{FILE_VARIABLE, FilePages, PageList, is_wanted};
-use cudnn_os::pages;
-use cudnn_os::trusted_files::{self, TrustError, Untrusted};
+use cudnn_os::files::is_replaceable;
+use cudnn_os::{pages, trusted_files};
 use serde_json::{Value, json};
 
 /// Gaps up to this size are read as well, because a disk reads one long range as fast as two short ranges.
@@ -35,32 +34,17 @@ pub(crate) struct KeptPages {
 /// # Errors
 /// The reason why reading or writing failed.
 pub(crate) fn keep(process: u32, file: &Path) -> Result<KeptPages, String> {
-    if contains_something_else(file) {
-        return Err(format!("{} exists, and is no list of pages: name another file", file.printable()));
+    let cannot_write = |reason: String| format!("cannot write {}: {}", file.printable(), reason.printable());
+    if !is_replaceable(file, PageList::is_list).map_err(|error| cannot_write(error.to_string()))? {
+        return Err(format!("{} exists and is not a list of pages; name another file", file.printable()));
     }
     let list = record(process).map_err(|error| error.to_string())?;
     let graph = list.files.iter().find(|file| file.path.ends_with(Library::Graph.file_name()));
     let installation = graph.and_then(|graph| graph.path.parent());
     let installation = installation.ok_or_else(|| format!("process {process} has not loaded {}", Library::Graph))?;
     trusted_files::replace(file, std::iter::once(list.encode().as_bytes()))
-        .map_err(|reason| cannot_write(file, &reason))?;
+        .map_err(|reason| cannot_write(reason.to_string()))?;
     Ok(KeptPages { installation: installation.to_owned(), list, file: file.to_owned() })
-}
-
-/// Returns whether there is a regular file with other contents than a list of pages.
-fn contains_something_else(file: &Path) -> bool {
-    let is_used = file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() > 0);
-    let mut start = Vec::new();
-    let opened = is_used.then(|| File::open(file).ok()).flatten();
-    is_used
-        && opened.is_none_or(|opened| opened.take(64).read_to_end(&mut start).is_err() || !PageList::is_list(&start))
-}
-
-fn cannot_write(file: &Path, reason: &TrustError) -> String {
-    match reason {
-        TrustError::Untrusted(Untrusted::NotAFile) => format!("{} is not a regular file", file.printable()),
-        reason => format!("cannot write {}: {}", file.printable(), reason.to_string().printable()),
-    }
 }
 
 /// Records the pages that a process has mapped from the libraries of cuDNN, CUDA and the driver. The system must allow
