@@ -47,11 +47,6 @@ fn is_usable(choice: &Choice) -> bool {
     matches!(choice.problem, None | Some(EngineProblem::Nondeterministic(_))) && choice.time_us.is_some()
 }
 
-/// Returns whether an engine returns wrong results or damages memory.
-pub(super) fn is_dangerous(choice: &Choice) -> bool {
-    choice.problem.as_ref().is_some_and(EngineProblem::is_dangerous)
-}
-
 fn is_same(one: Option<&Choice>, other: Option<&Choice>) -> bool {
     one.zip(other).is_some_and(|(one, other)| std::ptr::eq(one, other))
 }
@@ -59,7 +54,7 @@ fn is_same(one: Option<&Choice>, other: Option<&Choice>) -> bool {
 /// Returns the time that the layer saves in one execution, in microseconds. It is 0 if the default is wrong or damages
 /// memory, because no time makes up for that.
 pub(super) fn gain(ranking: &Ranking) -> f64 {
-    let default = default(ranking).filter(|default| !is_dangerous(default));
+    let default = default(ranking).filter(|default| !default.is_dangerous());
     let times = default.and_then(|choice| choice.time_us).zip(reachable(ranking).and_then(|choice| choice.time_us));
     times.map_or(0.0, |(default, time)| default - time)
 }
@@ -103,7 +98,7 @@ impl TuneSummary<'_> {
 
     /// Returns whether the program uses such an engine today.
     pub(super) fn has_dangerous_default(&self) -> bool {
-        self.rankings.iter().any(|ranking| default(ranking).is_some_and(is_dangerous))
+        self.rankings.iter().any(|ranking| default(ranking).is_some_and(Choice::is_dangerous))
     }
 
     /// Returns the report for `--json`.
@@ -161,7 +156,7 @@ mod tests {
         let summary =
             TuneSummary { place: &place, rankings: vec![&ranking], refused: &[], left: 0, steps: 3, older_searches: 0 };
         assert_eq!((summary.step(), summary.improved(), summary.out_of_reach()), ((200.0, 200.0), 0, 1));
-        assert!(!summary.has_dangerous_default() && is_dangerous(&ranking.engines[2]));
+        assert!(!summary.has_dangerous_default() && ranking.engines[2].is_dangerous());
     }
 
     #[test]
