@@ -3,12 +3,13 @@
 use cudnn_replay::tune::statistics::MIN_GAIN;
 use cudnn_replay::tune::task::Phases;
 use cudnn_store::choices::{Choice, EngineProblem, Ranking};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::place::Place;
 
 /// A graph that cannot be tuned.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct RefusedGraph {
     pub(super) graph: String,
     pub(super) label: String,
@@ -113,13 +114,12 @@ impl TuneSummary<'_> {
                 "reachable": place(ranking, reachable(ranking)), "gain_us": gain(ranking), "engines": ranking.engines,
             })
         };
-        let refused = |refused: &RefusedGraph| json!({ "graph": refused.graph, "label": refused.label, "reason": refused.reason });
         let (before, after) = self.step();
         let mut value = json!({
             "problems": problems,
             "cudnn": self.place.cudnn, "device": self.place.device,
             "graphs": self.rankings.iter().map(graph).collect::<Vec<_>>(),
-            "refused": self.refused.iter().map(refused).collect::<Vec<_>>(),
+            "refused": self.refused,
             "steps": self.steps, "step_us": before, "tuned_step_us": after,
             "older_searches": self.older_searches,
             "phases_ms": phases,
