@@ -4,7 +4,8 @@
 /// separators, all format characters (Unicode category Cf, such as direction marks), variation selectors, and fillers.
 pub fn is_unsafe(c: char) -> bool {
     c.is_control()
-        || matches!(c,
+        || !c.is_ascii()
+            && matches!(c,
             '\u{ad}' | '\u{34f}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{890}'..='\u{891}'
             | '\u{8e2}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}'
             | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'

@@ -1,7 +1,7 @@
 //! Opens files and converts paths.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 pub use crate::os::files::{
@@ -63,6 +63,24 @@ pub fn open_regular_without_links(path: &Path) -> io::Result<Opened> {
         return Ok(Opened::Other("a link"));
     }
     open_checked(path, open_without_following)
+}
+
+/// Returns whether a tool may write to this path, because there is no file, an empty file, or a file whose first bytes show
+/// that the tool writes such files. Links, directories and devices are never replaced.
+///
+/// # Errors
+/// Returns an error if the system call fails.
+pub fn is_replaceable(path: &Path, is_own: impl FnOnce(&[u8]) -> bool) -> io::Result<bool> {
+    let mut start = Vec::new();
+    match open_regular_without_links(path) {
+        Ok(Opened::Regular(file, _)) => {
+            file.take(256).read_to_end(&mut start)?;
+            Ok(start.is_empty() || is_own(&start))
+        }
+        Ok(Opened::Other(_)) => Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(error),
+    }
 }
 
 /// Opens a file for reading without waiting for the writer of a pipe or for new messages in the kernel log. Systems

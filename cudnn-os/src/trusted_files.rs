@@ -149,12 +149,12 @@ impl File {
 
 impl Directory {
     /// Writes a file that only this user can access, in place of a file or link with this name. The data goes to a
-    /// temporary file, which is then renamed.
+    /// temporary file with a name such as `tmp-71-0123456789abcdef`, which is then renamed.
     ///
     /// # Errors
     /// Returns an error if writing or renaming fails, for example because the name belongs to a directory.
     pub fn replace(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        let temporary = format!("{name}{}", temporary_suffix());
+        let temporary = temporary_name();
         let file = self.create_file(&temporary)?;
         let written = file.write(bytes);
         drop(file);
@@ -187,7 +187,7 @@ pub fn replace<'a>(path: &Path, mut pieces: impl Iterator<Item = &'a [u8]>) -> s
         return Err(Untrusted::NotAFile.into());
     }
     let mut temporary = path.as_os_str().to_owned();
-    temporary.push(temporary_suffix());
+    temporary.push(format!(".{}", temporary_name()));
     let temporary = Path::new(&temporary);
     let file = create_new(temporary)?;
     let written = make_readable(&file).and_then(|()| pieces.try_for_each(|piece| write_all(&file, piece)));
@@ -199,10 +199,10 @@ pub fn replace<'a>(path: &Path, mut pieces: impl Iterator<Item = &'a [u8]>) -> s
     Ok(written?)
 }
 
-/// Returns the end of the name of a temporary file. Processes in two containers may have the same ID.
-fn temporary_suffix() -> String {
+/// Returns a unique name. Processes in two containers may have the same ID.
+fn temporary_name() -> String {
     let random = RandomState::new().hash_one(SystemTime::now());
-    format!(".tmp-{}-{random:016x}", std::process::id())
+    format!("tmp-{}-{random:016x}", std::process::id())
 }
 
 #[cfg(test)]

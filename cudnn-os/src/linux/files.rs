@@ -238,6 +238,32 @@ mod tests {
 
     #[test]
     #[cfg(feature = "native")]
+    #[cfg_attr(miri, ignore = "O_NOFOLLOW is unsupported in Miri")]
+    fn only_missing_empty_and_own_files_are_replaceable() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        for (name, content) in [("own", "Dear friend"), ("empty", ""), ("other", "import os")] {
+            std::fs::write(at(name), content).unwrap();
+        }
+        symlink(&at("own"), &at("link")).unwrap();
+        let own = |start: &[u8]| start.starts_with(b"Dear ");
+        let is_replaceable = |path: &Path| crate::files::is_replaceable(path, own).ok();
+        for (name, expected) in [
+            ("own", Some(true)),
+            ("empty", Some(true)),
+            ("missing", Some(true)),
+            ("other", Some(false)),
+            ("link", Some(false)),
+            ("", Some(false)),
+            ("other/file", None),
+        ] {
+            assert_eq!(is_replaceable(&at(name)), expected, "{name}");
+        }
+        assert_eq!(is_replaceable(Path::new("/dev/null")), Some(false));
+    }
+
+    #[test]
+    #[cfg(feature = "native")]
     #[cfg_attr(miri, ignore = "O_TMPFILE is unsupported in Miri")]
     fn a_temporary_file_is_in_no_directory() {
         let dir = tempfile::tempdir().unwrap();

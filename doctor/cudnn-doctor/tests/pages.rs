@@ -1,4 +1,4 @@
-//! Tests `preload --keep`, and preloads that use the saved list.
+//! Tests `preload --keep`, and preloads that read the pages of a saved list.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
@@ -14,6 +14,7 @@ use cudnn_probe::Library;
 use serde_json::Value;
 use support::{FakeLibrary, TempDir, Version, lib_dir, not_run};
 
+/// Runs `preload --json` with only these variables.
 fn preload(arguments: &[&str], variables: &[(&str, &Path)]) -> Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"));
     command.args(["preload", "--json"]).args(arguments).env_clear().envs(variables.iter().copied());
@@ -21,13 +22,14 @@ fn preload(arguments: &[&str], variables: &[(&str, &Path)]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
 }
 
-/// Returns the outcome of the step that reads this list.
+/// Returns the outcome of the step that reads the list with this name.
 fn outcome(value: &Value, list: &str) -> Option<String> {
     let steps = value["steps"].as_array().unwrap_or_else(|| panic!("{value}"));
     let step = steps.iter().find(|step| step["step"] == format!("read {list}"))?;
     Some(step["outcome"].as_str().unwrap().to_owned())
 }
 
+/// Creates an installation of one small library, and a list of its pages.
 fn installation() -> (TempDir, PathBuf) {
     let dir = TempDir::new();
     FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).build(&dir.file(Library::Graph));
@@ -41,6 +43,7 @@ fn installation() -> (TempDir, PathBuf) {
     (dir, list)
 }
 
+/// Returns which pages of a file are in memory.
 fn resident(file: &Path) -> Vec<bool> {
     let opened = File::open(file).unwrap();
     let length = usize::try_from(opened.metadata().unwrap().len()).unwrap();
@@ -55,7 +58,8 @@ fn resident(file: &Path) -> Vec<bool> {
     pages.iter().map(|page| page & 1 == 1).collect()
 }
 
-/// Drops the file from the page cache. Returns whether this worked, because in-memory file systems keep all pages.
+/// Drops the file's pages from the page cache. Returns whether it worked, because in-memory file systems always keep
+/// them.
 fn evict(file: &Path) -> bool {
     let opened = File::open(file).unwrap();
     opened.sync_all().unwrap();
@@ -81,7 +85,7 @@ fn a_preload_reads_the_pages_of_an_earlier_run() {
     let pages = list.files.iter().find(|file| file.path == engines).unwrap();
     let bytes: u64 = pages.ranges.iter().map(|range| range.end - range.start).sum();
     assert!(bytes > 1 << 20, "{pages:?}");
-    // Without the list, only the registration of engines reads that file.
+    // Only the registration of engines would read that file.
     let without_engines: &[&str] = &[path, "--no-context", "--no-engines"];
     if !evict(&engines) {
         return not_run("a_preload_reads_the_pages_of_an_earlier_run", "the file system keeps files in memory");
@@ -99,7 +103,7 @@ fn a_preload_reads_the_pages_of_an_earlier_run() {
         .flat_map(|range| (range.start / 4096)..range.end.div_ceil(4096))
         .map(|page| usize::try_from(page).unwrap())
         .collect();
-    // The kernel reads in the background, and may skip parts if memory is short.
+    // The kernel reads in the background and may skip a part if memory is short.
     for attempt in 0.. {
         let resident = resident(&engines);
         let read = wanted.iter().filter(|page| resident.get(**page) == Some(&true)).count();
@@ -136,7 +140,7 @@ fn an_unusable_list_is_reported_and_does_no_harm() {
             },
             "it is not a regular file",
         ),
-        // Files in container volumes are such links.
+        // Like the files in container volumes.
         ("a link", &|| std::os::unix::fs::symlink(&list, &place).unwrap(), "done"),
         ("a directory", &|| std::fs::create_dir(&place).unwrap(), "it is not a regular file"),
         ("nothing", &|| {}, "No such file"),
@@ -152,21 +156,24 @@ fn an_unusable_list_is_reported_and_does_no_harm() {
         assert_eq!(loaded["outcome"], "done", "{case}: {value}");
         let _ = std::fs::remove_file(&place).or_else(|_| std::fs::remove_dir(&place));
     }
+    // A relative path is rejected.
     let value = preload(&[dir.path().to_str().unwrap(), "--no-context"], &[("CUDNN_LOADER_PAGES", Path::new("list"))]);
     assert!(outcome(&value, "list").unwrap().contains("it is a relative path"), "{value}");
 
+    // Only lists are replaced.
+    let keep = |file: &Path| {
+        let value = preload(&[dir.path().to_str().unwrap(), "--no-context", "--keep", file.to_str().unwrap()], &[]);
+        assert!(value["error"].as_str().unwrap().contains("exists and is not a list of pages"), "{value}");
+    };
     for (name, make) in [("pipe", "mkfifo"), ("directory", "mkdir")] {
         let taken = dir.path().join(name);
         assert!(Command::new(make).arg(&taken).status().unwrap().success());
-        let arguments = [dir.path().to_str().unwrap(), "--no-context", "--keep", taken.to_str().unwrap()];
-        let value = preload(&arguments, &[]);
-        assert!(value["error"].as_str().unwrap().contains("is not a regular file"), "{value}");
+        keep(&taken);
         assert!(!taken.is_file());
     }
     let thesis = dir.path().join("thesis");
     std::fs::write(&thesis, "text").unwrap();
-    let value = preload(&[dir.path().to_str().unwrap(), "--no-context", "--keep", thesis.to_str().unwrap()], &[]);
-    assert!(value["error"].as_str().unwrap().contains("is no list of pages"), "{value}");
+    keep(&thesis);
     assert_eq!(std::fs::read(&thesis).unwrap(), b"text");
 
     let (other, _) = installation();
@@ -179,6 +186,7 @@ fn an_unusable_list_is_reported_and_does_no_harm() {
     assert!(outcome(&value, "app.pages").unwrap().contains("cuDNN has changed since"), "{value}");
 }
 
+/// The process may belong to another user, and the file may have any size.
 #[test]
 fn a_huge_sparse_file_takes_no_memory() {
     let dir = TempDir::new();
@@ -229,7 +237,7 @@ fn the_list_of_a_running_process_is_saved() {
     let mut program = spawn(&dir.file(Library::Graph));
     let value = loop {
         let value = keep(&program);
-        // ld.so may still be running.
+        // ld.so may not have finished yet.
         if value.get("kept").is_some() || program.try_wait().unwrap().is_some() {
             break value;
         }
@@ -271,7 +279,7 @@ fn damaged_lists_are_rejected() {
     let last_line = text.trim_end().rfind('\n').unwrap() + 1;
     for length in 0..text.len() {
         let start = text.as_bytes().get(..length).unwrap();
-        // A cut at the end of a line leaves a valid list.
+        // The end of a line is the end of a list.
         assert_eq!(PageList::decode(start).is_ok(), length == last_line, "{length}");
     }
     for (from, to) in [

@@ -5,12 +5,12 @@
 //! input or follows another user's link.
 
 use std::fs::File;
-use std::io::{self, ErrorKind, Read, Seek};
+use std::io::{self, Seek};
 use std::path::{Path, PathBuf};
 
 use cudnn_cli::escape::Printable;
 use cudnn_cli::temporary::Temporary;
-use cudnn_os::files::{Opened, canonicalize, make_as_private_as, open_regular};
+use cudnn_os::files::{canonicalize, is_replaceable, make_as_private_as};
 use cudnn_os::text_file::is_trusted_link;
 use cudnn_probe::FileIdentity;
 use cudnn_store::captures::values_dir;
@@ -39,9 +39,6 @@ pub(crate) struct Output<'a> {
     pub(crate) inputs: &'a [&'a Path],
     pub(crate) force: bool,
 }
-
-/// The number of bytes that show the kind of a file.
-const START: u64 = 256;
 
 impl Output<'_> {
     /// Returns an error if the file cannot be written or replaced, before a command works for minutes.
@@ -130,24 +127,10 @@ impl Output<'_> {
                 "{name} is in the directory with the values of the capture; write to another directory"
             ));
         }
-        if self.force || self.is_free_or_older().map_err(|error| self.cannot("read", &error))? {
+        if self.force || is_replaceable(&target, self.kind.is_start).map_err(|error| self.cannot("read", &error))? {
             return Ok(());
         }
         Err(format!("{name} exists and is not {}; name another file, or add --force", self.kind.name))
-    }
-
-    /// Returns whether there is no such file, or an empty one, or an older output of this kind.
-    fn is_free_or_older(&self) -> io::Result<bool> {
-        match open_regular(self.file) {
-            Ok(Opened::Regular(file, _)) => {
-                let mut start = Vec::new();
-                file.take(START).read_to_end(&mut start)?;
-                Ok(start.is_empty() || (self.kind.is_start)(&start))
-            }
-            Ok(Opened::Other(_)) => Ok(false),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(!self.file.is_symlink()),
-            Err(error) => Err(error),
-        }
     }
 
     fn cannot(&self, what: &str, error: &io::Error) -> String {
@@ -161,7 +144,7 @@ fn dir_of(file: &Path) -> &Path {
 
 #[cfg(all(test, unix))]
 mod tests {
-    use std::io::Write;
+    use std::io::{ErrorKind, Write};
     use std::os::unix::fs::symlink;
 
     use super::*;

@@ -1,8 +1,11 @@
-//! The progress of commands that work on one graph after the other.
+//! The progress of commands that work on one graph after the other, and their end after an interruption.
 
+use std::fmt::Display;
 use std::time::Duration;
 
-use cudnn_cli::output::count;
+use cudnn_cli::output::{count, remark};
+use cudnn_cli::temporary;
+use cudnn_os::interruption::Signal;
 
 /// Returns the progress, with an estimate of the remaining time.
 pub(crate) fn progress(done: usize, total: usize, elapsed: Duration) -> String {
@@ -13,6 +16,14 @@ pub(crate) fn progress(done: usize, total: usize, elapsed: Duration) -> String {
         _ => format!(", {:.0} min left", left / 60.0),
     };
     format!("{done} of {}{left}", count(total, "graph"))
+}
+
+/// Terminates the program by the signal that has interrupted it. Call this after the report about what is done.
+pub(crate) fn end_if_interrupted(interrupted: Option<Signal>, done: impl Display) {
+    if let Some(signal) = interrupted {
+        remark(format_args!("interrupted: {done}"));
+        temporary::end_by(signal);
+    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,9 @@
-//! A table that is printed row by row, while the lab works.
+//! A table that is printed row by row, while the lab works or if there are many rows.
 
 use std::fmt::{Display, Write};
 
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::outln;
-use cudnn_replay::replay::capture::Captured;
 
 /// A table with graph ids in the first column.
 pub(crate) struct StreamTable {
@@ -15,8 +14,11 @@ pub(crate) struct StreamTable {
 }
 
 impl StreamTable {
-    pub(crate) fn new(graphs: &[Captured], columns: impl IntoIterator<Item = (&'static str, usize)>) -> Self {
-        let width = graphs.iter().map(|graph| graph.id.printable().chars().count()).max().unwrap_or_default();
+    pub(crate) fn new<'a>(
+        graphs: impl Iterator<Item = &'a str>,
+        columns: impl IntoIterator<Item = (&'static str, usize)>,
+    ) -> Self {
+        let width = graphs.map(|id| id.printable().chars().count()).max().unwrap_or_default();
         let columns = std::iter::once(("graph", width)).chain(columns);
         let columns = columns.map(|(name, width)| (name, width.max(name.len()))).collect();
         StreamTable { columns, has_header: false, has_heading: false }

@@ -283,6 +283,31 @@ fn a_capture_with_many_graphs_is_shown() {
     assert!(graphs.iter().all(|graph| graph["plans"][0]["executions"] == 7));
 }
 
+#[test]
+fn a_long_label_does_not_widen_the_rows_of_other_graphs() {
+    let graph = |uid: usize| {
+        let nodes = format!(r#"[{{"kind":"TENSOR","UNIQUE_ID:3":{uid}}}]"#);
+        (serde_json::from_str::<Graph>(&nodes).unwrap().id(), nodes)
+    };
+    let mut content = small().lines().next().unwrap().to_owned() + "\n";
+    for (uid, label) in [(0, "x".repeat(300)), (1, "short".to_owned())] {
+        let (id, nodes) = graph(uid);
+        writeln!(content, r#"{{"record":"graph","graph":"{id}","label":"{label}","nodes":{nodes}}}"#).unwrap();
+    }
+    let (id, _) = graph(1);
+    for index in 0..100 {
+        let plan = r#""status":"SUCCESS","workspace":64,"build_us":1"#;
+        writeln!(content, r#"{{"record":"plan","plan":{index},"graph":"{id}",{plan}}}"#).unwrap();
+    }
+    let dir = TempDir::new();
+    let file = dir.path().join("capture");
+    std::fs::write(&file, content).unwrap();
+    let output = text(&lab(&["capture", "show", file.to_str().unwrap()], ""));
+    let lines: Vec<&str> = output.lines().collect();
+    assert_eq!((lines.len(), lines[1].len()), (102, 65 + 300), "{output}");
+    assert!(lines[2..].iter().all(|line| line.ends_with(" SUCCESS        64         0           short")), "{output}");
+}
+
 /// `capture show` prints ids of failed calls.
 #[test]
 fn failures_have_the_ids_of_their_graphs() {

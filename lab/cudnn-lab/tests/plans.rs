@@ -222,7 +222,7 @@ fn a_pack_that_the_variable_cannot_name_is_written_with_a_hint() {
 fn clear_removes_only_plans() {
     let (root, dir) = plans();
     std::fs::write(dir.join("notes.txt"), "").unwrap();
-    std::fs::write(dir.join("tmp-1-1-0123456789abcdef"), "").unwrap();
+    std::fs::write(dir.join("tmp-1-0123456789abcdef"), "").unwrap();
     let (code, text) = lab(&["plans", "clear", "--dir", dir.to_str().unwrap()], &[]);
     assert!(code == Some(0) && text.contains("Removed 3 plans and 1 temporary file in"), "{text}");
     assert!(dir.join("notes.txt").exists() && store(&dir).entries().next().is_none());

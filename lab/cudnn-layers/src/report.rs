@@ -1,8 +1,7 @@
 //! Opens the files and streams for reports of layers, and formats the process name and durations in them.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io::{Error, ErrorKind, Read, Result};
+use std::io::{Error, ErrorKind, Result};
 use std::iter::once;
 use std::path::{Path, PathBuf, is_separator};
 use std::sync::atomic::AtomicBool;
@@ -11,7 +10,7 @@ use std::time::Duration;
 use cudnn_layer_api::Host;
 use cudnn_os::append_file::{AppendFile, uninterrupted};
 use cudnn_os::escape::one_line;
-use cudnn_os::files::create_temporary;
+use cudnn_os::files::{create_temporary, is_replaceable};
 use cudnn_os::text_file::{TextFile, is_special};
 use cudnn_probe::Version;
 use once_cell::race::OnceBox;
@@ -161,25 +160,13 @@ impl FileKind {
 
     /// Checks that [`FileKind::create`] would succeed in a new process, without creating or replacing a file.
     pub(crate) fn check(&self, name: &Path) -> std::result::Result<(), String> {
-        refuse_directory(name).map_err(|error| cannot_write(name, &error))?;
+        let cannot_write = |error| cannot_write(name, &error);
+        refuse_directory(name).map_err(cannot_write)?;
         // With `%i` in the name, every process has a file of its own.
-        if !has_placeholder(name) && !self.is_replaceable(name)? {
+        if !has_placeholder(name) && !is_replaceable(name, |start| self.may_replace(start)).map_err(cannot_write)? {
             return Err(format!("{} exists and is not a {}", name.display(), self.name));
         }
-        check_creation(name).map_err(|error| cannot_write(name, &error))
-    }
-
-    fn is_replaceable(&self, file: &Path) -> std::result::Result<bool, String> {
-        let mut start = Vec::new();
-        match file.symlink_metadata() {
-            Err(_) => Ok(true),
-            Ok(found) if found.is_file() => {
-                let read = File::open(file).and_then(|file| file.take(64).read_to_end(&mut start));
-                read.map_err(|error| format!("cannot read {}: {error}", file.display()))?;
-                Ok(self.may_replace(&start))
-            }
-            Ok(_) => Ok(false),
-        }
+        check_creation(name).map_err(cannot_write)
     }
 }
 

@@ -1,7 +1,6 @@
 //! Recognizes plans that a program serializes as JSON and restores.
 
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::lock::{HeldAtFork, Lock};
 use crate::program_memory::{accepted, accepted_word};
@@ -9,32 +8,31 @@ use crate::shadow::calls;
 use crate::shadow::content::Content;
 use crate::shadow::elements::Name;
 use crate::wrappers::{Call, Id};
+use crate::written::hash;
 
 /// The plans that the program has serialized, by a hash of the JSON.
-pub(crate) struct SerializedPlans<T>(Lock<Option<BTreeMap<u64, T>>>);
+pub(crate) struct SerializedPlans<T>(Lock<BTreeMap<u64, T>>);
 
 /// The maximum number of plans. Further ones are ignored.
 const MAX_PLANS: usize = 4096;
 
 impl<T: Clone + Send + 'static> SerializedPlans<T> {
     pub(crate) const fn new() -> Self {
-        SerializedPlans(Lock::keeping(None))
+        SerializedPlans(Lock::keeping(BTreeMap::new()))
     }
 
     /// Stores a plan with the JSON that the program has read.
     pub(crate) fn add(&self, json: &[u8], plan: T) {
-        let key = hash(json);
+        let key = key(json);
         // The old value is dropped after the lock is released.
-        let _former = self.0.lock().and_then(|mut plans| {
-            let plans = plans.get_or_insert_default();
-            if plans.len() < MAX_PLANS { plans.insert(key, plan) } else { None }
-        });
+        let plans = self.0.lock().filter(|plans| plans.len() < MAX_PLANS);
+        let _former = plans.and_then(|mut plans| plans.insert(key, plan));
     }
 
     /// Returns the plan from which a plan was restored.
     pub(crate) fn origin(&self, restored: &Content) -> Option<T> {
-        let key = hash(restored.elements(Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION)?.as_slice());
-        self.0.lock()?.as_ref()?.get(&key).cloned()
+        let key = key(restored.elements(Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION)?.as_slice());
+        self.0.lock()?.get(&key).cloned()
     }
 
     pub(crate) const fn lock(&'static self) -> &'static dyn HeldAtFork {
@@ -57,8 +55,6 @@ pub(crate) fn json_read<'a>(call: &'a Call<'_>) -> Option<&'a [u8]> {
 }
 
 /// Returns a hash of a text up to the first NUL.
-fn hash(text: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    text.split(|byte| *byte == 0).next().unwrap_or_default().hash(&mut hasher);
-    hasher.finish()
+fn key(text: &[u8]) -> u64 {
+    hash(&text.split(|byte| *byte == 0).next())
 }

@@ -8,7 +8,7 @@ use crate::lock::{HeldAtFork, Lock};
 
 /// The records or messages of one kind, by a hash of their content.
 pub(crate) struct WrittenRecords {
-    known: Lock<Option<BTreeMap<u64, Known>>>,
+    known: Lock<BTreeMap<u64, Known>>,
     max: usize,
 }
 
@@ -27,7 +27,7 @@ impl WrittenRecords {
     }
 
     pub(crate) const fn at_most(max: usize) -> Self {
-        WrittenRecords { known: Lock::keeping(None), max }
+        WrittenRecords { known: Lock::keeping(BTreeMap::new()), max }
     }
 
     pub(crate) const fn lock(&'static self) -> &'static dyn HeldAtFork {
@@ -36,15 +36,18 @@ impl WrittenRecords {
 
     /// Returns the ordinal of new content, unless the limit is reached.
     pub(crate) fn add(&self, content: &impl Hash) -> Option<usize> {
-        let key = key(content);
+        let key = hash(content);
         let mut all = self.known.lock()?;
-        let all = all.get_or_insert_default();
         let ordinal = all.len();
-        let is_full = ordinal >= self.max;
         match all.entry(key) {
-            Entry::Vacant(new) if !is_full => Some(new.insert(Known { ordinal, is_written: true }).ordinal),
+            Entry::Vacant(new) if ordinal < self.max => Some(new.insert(Known { ordinal, is_written: true }).ordinal),
             _ => None,
         }
+    }
+
+    /// Returns whether no content is new any more.
+    pub(crate) fn is_full(&self) -> bool {
+        self.known.lock().is_some_and(|all| all.len() >= self.max)
     }
 
     /// Writes a record with its ordinal, unless an equal one was written. `write` returns whether it succeeded. Returns
@@ -53,10 +56,9 @@ impl WrittenRecords {
     /// Two threads may write the same record. However, when this returns, the record precedes all later ones of this
     /// thread.
     pub(crate) fn write(&self, content: &impl Hash, write: impl FnOnce(usize) -> bool) -> Option<usize> {
-        let key = key(content);
+        let key = hash(content);
         let known = {
             let mut all = self.known.lock()?;
-            let all = all.get_or_insert_default();
             let ordinal = all.len();
             if ordinal >= self.max && !all.contains_key(&key) {
                 return None;
@@ -65,7 +67,8 @@ impl WrittenRecords {
         };
         if !known.is_written
             && write(known.ordinal)
-            && let Some(known) = self.known.lock()?.as_mut()?.get_mut(&key)
+            && let Some(mut all) = self.known.lock()
+            && let Some(known) = all.get_mut(&key)
         {
             known.is_written = true;
         }
@@ -73,7 +76,8 @@ impl WrittenRecords {
     }
 }
 
-fn key(content: &impl Hash) -> u64 {
+/// Returns a hash of a value.
+pub(crate) fn hash(content: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     content.hash(&mut hasher);
     hasher.finish()
@@ -88,5 +92,6 @@ mod tests {
         let records = WrittenRecords::at_most(2);
         let ordinals = ["a", "b", "a", "c", "b"].map(|content| records.write(&content, |_| true));
         assert_eq!(ordinals, [Some(0), Some(1), Some(0), None, Some(1)]);
+        assert!(records.is_full() && !WrittenRecords::new().is_full());
     }
 }

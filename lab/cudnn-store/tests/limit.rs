@@ -90,7 +90,7 @@ fn entries_expire_after_the_clock_was_set_back() {
     let now = SystemTime::now();
     // Ten years in the future, so that newly used entries would appear older.
     let ahead: Vec<_> = (0..9).map(|number| put(dir, number, now + HOUR * (90_000 - number as u32))).collect();
-    let abandoned = dir.join("tmp-1-1-00000000000000aa");
+    let abandoned = dir.join("tmp-1-00000000000000aa");
     std::fs::write(&abandoned, "").unwrap();
     set_modified(&abandoned, now + HOUR * 1000);
     let store = store(dir);
@@ -110,7 +110,7 @@ fn entries_expire_after_the_clock_was_set_back() {
     assert!([9, 10, 11].iter().all(|number| present.contains(number)), "{present:?}");
 
     // Before any file was written, temporary files are not removed.
-    let old = temporary.path().join("tmp-1-1-00000000000000ab");
+    let old = temporary.path().join("tmp-1-00000000000000ab");
     std::fs::write(&old, "").unwrap();
     assert_eq!(store.scan().unwrap().removed_temporaries, 0);
     assert_eq!(temporaries(dir).len(), 1);

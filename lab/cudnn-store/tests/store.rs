@@ -83,7 +83,7 @@ fn clear_removes_only_files_of_the_store() {
     assert_eq!(store.clear().unwrap().entries, 0, "there is no directory");
     store.put(&entry("a")).unwrap();
     store.put(&entry("b")).unwrap();
-    std::fs::write(dir.join("tmp-1-2-0123456789abcdef"), "").unwrap();
+    std::fs::write(dir.join("tmp-1-0123456789abcdef"), "").unwrap();
     for other in ["thesis.pdf", "my.plan", "tmp-notes"] {
         std::fs::write(dir.join(other), "").unwrap();
     }

@@ -31,20 +31,19 @@ fn child(cudnn: &Path) -> Option<Child> {
 
 /// Returns the events of a file. After a normal exit, the file is complete JSON.
 fn events(file: &Path) -> Vec<Value> {
-    parsed(file, &std::fs::read_to_string(file).unwrap())
-}
-
-/// Returns the events of an unfinished file. The last record may be incomplete.
-fn events_without_end(file: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(file).unwrap();
-    let ends = [r#""ph":"X"}"#, r#""ph":"M"}"#, r#""ph":"i"}"#];
-    let is_complete = ends.iter().any(|end| text.ends_with(end));
-    let end = if is_complete { text.len() } else { text.rfind(",\n").unwrap() };
-    parsed(file, &format!("{}]", &text[..end]))
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
-fn parsed(file: &Path, text: &str) -> Vec<Value> {
-    serde_json::from_str(text).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+/// Returns the events of an unfinished file after the repair that the guide prints. The last record may be incomplete.
+fn events_without_end(file: &Path) -> Vec<Value> {
+    const GUIDE: &str = include_str!("../../../docs/guide/trace.md");
+    let repair = GUIDE.lines().find(|line| line.ends_with(" >whole.json")).unwrap();
+    let dir = TempDir::new();
+    std::fs::copy(file, dir.path().join("trace.json")).unwrap();
+    let output = Command::new("sh").args(["-c", repair]).current_dir(dir.path()).output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    events(&dir.path().join("whole.json"))
 }
 
 fn name(event: &Value) -> &str {
@@ -144,6 +143,25 @@ fn calls_that_returned_are_in_the_file_however_the_process_ends() {
             // Records of the backend API are longer than records of functions without arguments.
             let size = std::fs::metadata(&file).unwrap().len();
             assert!((100..500).contains(&(size / events.len() as u64)), "{size} bytes for {} events", events.len());
+        }
+    }
+}
+
+#[test]
+fn the_repair_of_the_guide_keeps_all_complete_records_of_every_cut() {
+    let Some(cudnn) = lib_dir(JIT) else { return };
+    let dir = TempDir::new();
+    let file = dir.path().join("trace.json");
+    let Some(child) = child(&cudnn) else { return };
+    assert_eq!(child.env("CUDNN_TRACE", &file).run(&["calls:1"]).code, Some(0));
+    let (whole, all) = (std::fs::read(&file).unwrap(), events(&file));
+    let is_record_end = |bytes: &&[u8]| bytes.starts_with(b"\"ph\":\"") && bytes.ends_with(b"\"}");
+    for cut in 0..=whole.len() {
+        let start = &whole[..cut];
+        if cut < 3 || cut % 17 == 0 || start.ends_with(b"}") || start.ends_with(b"\n") {
+            std::fs::write(&file, start).unwrap();
+            let complete = start.windows(9).filter(is_record_end).count();
+            assert_eq!(events_without_end(&file), all[..complete], "{cut}");
         }
     }
 }

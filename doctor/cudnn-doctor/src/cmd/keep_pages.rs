@@ -1,8 +1,8 @@
-//! `preload --keep`: saves a list of the mapped pages, so that later preloads can request them first.
+//! `preload --keep`: saves a list of the pages that were mapped during startup, so that later preloads can request
+//! them first.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -11,8 +11,8 @@ use cudnn_cli::output::outln;
 use cudnn_cli::shell::set_variable;
 use cudnn_loader::Library;
 use cudnn_loader::preload::pages::{FILE_VARIABLE, FilePages, PageList, is_wanted};
-use cudnn_os::pages;
-use cudnn_os::trusted_files::{self, TrustError, Untrusted};
+use cudnn_os::files::is_replaceable;
+use cudnn_os::{pages, trusted_files};
 use serde_json::{Value, json};
 
 /// Gaps up to this size are read as well, because a disk reads one long range as fast as two short ranges.
@@ -22,6 +22,7 @@ const GAP: u64 = 256 << 10;
 const ORDER: &[&str] =
     &["libcudnn_graph", "libcuda.so", "libcublasLt", "libcudnn_engines_precompiled", "libcudnn_engines_runtime"];
 
+/// A saved list.
 pub(crate) struct KeptPages {
     list: PageList,
     installation: PathBuf,
@@ -29,35 +30,25 @@ pub(crate) struct KeptPages {
 }
 
 /// Saves the page list of a process in a file.
+///
+/// # Errors
+/// The reason why reading or writing failed.
 pub(crate) fn keep(process: u32, file: &Path) -> Result<KeptPages, String> {
-    if contains_something_else(file) {
-        return Err(format!("{} exists, and is no list of pages: name another file", file.printable()));
+    let cannot_write = |reason: String| format!("cannot write {}: {}", file.printable(), reason.printable());
+    if !is_replaceable(file, PageList::is_list).map_err(|error| cannot_write(error.to_string()))? {
+        return Err(format!("{} exists and is not a list of pages; name another file", file.printable()));
     }
     let list = record(process).map_err(|error| error.to_string())?;
     let graph = list.files.iter().find(|file| file.path.ends_with(Library::Graph.file_name()));
     let installation = graph.and_then(|graph| graph.path.parent());
     let installation = installation.ok_or_else(|| format!("process {process} has not loaded {}", Library::Graph))?;
     trusted_files::replace(file, std::iter::once(list.encode().as_bytes()))
-        .map_err(|reason| cannot_write(file, &reason))?;
+        .map_err(|reason| cannot_write(reason.to_string()))?;
     Ok(KeptPages { installation: installation.to_owned(), list, file: file.to_owned() })
 }
 
-fn contains_something_else(file: &Path) -> bool {
-    let is_used = file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() > 0);
-    let mut start = Vec::new();
-    let opened = is_used.then(|| File::open(file).ok()).flatten();
-    is_used
-        && opened.is_none_or(|opened| opened.take(64).read_to_end(&mut start).is_err() || !PageList::is_list(&start))
-}
-
-fn cannot_write(file: &Path, reason: &TrustError) -> String {
-    match reason {
-        TrustError::Untrusted(Untrusted::NotAFile) => format!("{} is not a regular file", file.printable()),
-        reason => format!("cannot write {}: {}", file.printable(), reason.to_string().printable()),
-    }
-}
-
-/// Records the pages that a process has mapped from libraries of cuDNN, CUDA and the driver.
+/// Records the pages that a process has mapped from the libraries of cuDNN, CUDA and the driver. The system must allow
+/// this process to inspect it.
 fn record(process: u32) -> io::Result<PageList> {
     // A list has one line per file.
     let is_listed = |path: &Path| is_wanted(path) && path.to_str().is_some_and(|path| !path.contains('\n'));
@@ -104,7 +95,7 @@ impl KeptPages {
     }
 }
 
-/// Sorts the ranges, fills small gaps, and limits the last page to the file's size.
+/// Sorts the ranges, fills small gaps, and ends the last page where the file ends.
 fn joined(mut ranges: Vec<Range<u64>>, size: u64) -> Vec<Range<u64>> {
     ranges.sort_unstable_by_key(|range| range.start);
     let mut joined: Vec<Range<u64>> = Vec::new();

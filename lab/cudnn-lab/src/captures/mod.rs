@@ -23,7 +23,8 @@ pub(crate) struct CaptureFile {
     pub(crate) capture: Capture,
     /// Descriptions of unreadable parts, in sentences.
     pub(crate) problems: Vec<String>,
-    path: PathBuf,
+    /// The path of the capture. If it was packed, this is an unpacked copy.
+    pub(crate) path: PathBuf,
     /// Contains the unpacked copies. Removed with this value.
     _unpacked: Option<Temporary>,
 }
@@ -91,16 +92,11 @@ impl CaptureFiles {
     }
 
     pub(crate) fn path_of(&self, captured: &Captured) -> &Path {
-        self.files.get(captured.capture).map_or(Path::new(""), CaptureFile::path)
+        self.files.get(captured.capture).map_or(Path::new(""), |file| &file.path)
     }
 
     pub(crate) fn names(&self) -> String {
         listed(&self.names)
-    }
-
-    /// Returns the outcome of reading.
-    pub(crate) fn outcome(&self) -> Outcome {
-        outcome(&self.problems)
     }
 }
 
@@ -108,20 +104,8 @@ pub(crate) fn gibibytes(count: u16) -> usize {
     usize::from(count) << 30
 }
 
-impl CaptureFile {
-    /// Returns the path of the capture. If it was packed, this is an unpacked copy.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Returns the outcome of reading.
-    pub(crate) fn outcome(&self) -> Outcome {
-        outcome(&self.problems)
-    }
-}
-
-/// Returns a warning if a part is unreadable.
-fn outcome(problems: &[String]) -> Outcome {
+/// Returns a warning if a part of a capture is unreadable.
+pub(crate) fn outcome(problems: &[String]) -> Outcome {
     if problems.is_empty() { Outcome::Fine } else { Outcome::Warnings }
 }
 

@@ -266,16 +266,16 @@ mod tests {
         }
         let original = super::super::read(&path).unwrap();
         let mut packed = dir.path().join("app.zip");
-        assert_eq!(write(&original.capture, original.path(), &packed).unwrap().files, 2);
+        assert_eq!(write(&original.capture, &original.path, &packed).unwrap().files, 2);
         // A packed file can be packed again.
         for _ in 0..2 {
             let read = super::super::read(&packed).unwrap();
             assert_eq!((&read.capture, read.problems.len()), (&original.capture, 0));
-            assert_eq!(std::fs::read(values_dir(read.path()).join("a.bin")).unwrap(), b"abc");
-            assert!(!values_dir(read.path()).join("unlisted.bin").exists());
+            assert_eq!(std::fs::read(values_dir(&read.path).join("a.bin")).unwrap(), b"abc");
+            assert!(!values_dir(&read.path).join("unlisted.bin").exists());
             packed = dir.path().join("again.zip");
-            write(&read.capture, read.path(), &packed).unwrap();
-            let unpacked = values_dir(read.path());
+            write(&read.capture, &read.path, &packed).unwrap();
+            let unpacked = values_dir(&read.path);
             drop(read);
             assert!(!unpacked.exists(), "the unpacked copy was not removed");
         }
@@ -307,7 +307,7 @@ mod tests {
         for (problem, expected) in read.problems.iter().zip(expected) {
             assert!(problem.contains(expected), "{problem}");
         }
-        assert_eq!(write(&read.capture, read.path(), &dir.path().join("app.zip")).unwrap().files, 1);
+        assert_eq!(write(&read.capture, &read.path, &dir.path().join("app.zip")).unwrap().files, 1);
     }
 
     #[test]
@@ -323,9 +323,9 @@ mod tests {
         for (name, problem) in others.iter().zip(&read.problems) {
             assert!(problem.contains(&format!("{name:?}")) && problem.contains("was ignored"), "{problem}");
         }
-        let files = std::fs::read_dir(values_dir(read.path())).unwrap().count();
-        assert_eq!((files, std::fs::read_dir(values_dir(read.path()).parent().unwrap()).unwrap().count()), (1, 2));
-        assert!(!values_dir(read.path()).join("../../escaped").exists());
+        let files = std::fs::read_dir(values_dir(&read.path)).unwrap().count();
+        assert_eq!((files, std::fs::read_dir(values_dir(&read.path).parent().unwrap()).unwrap().count()), (1, 2));
+        assert!(!values_dir(&read.path).join("../../escaped").exists());
     }
 
     #[test]
@@ -339,7 +339,7 @@ mod tests {
         archive.finish().unwrap();
         let read = super::super::read(&file).unwrap();
         assert!(read.problems[0].contains("was ignored"), "{:?}", read.problems);
-        assert!(values_dir(read.path()).join("link").symlink_metadata().is_err());
+        assert!(values_dir(&read.path).join("link").symlink_metadata().is_err());
     }
 
     #[test]

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::{CommandResult, Format, count, outln};
-use cudnn_cli::table::table;
 use cudnn_store::captures::{Capture, CapturedPlan, FailureRecord, Record};
 use serde_json::{Value, json};
 
 use crate::captures::{self, CaptureFile, pack};
 use crate::output_file::{Output, Replace};
+use crate::stream_table::StreamTable;
 
 /// The options of `capture`.
 #[derive(Args)]
@@ -55,14 +55,14 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
             let read = captures::read(file)?;
             let summary = CaptureSummary::new(&read.capture);
             format.report(|| summary.value(&read), || summary.text());
-            Ok(read.outcome())
+            Ok(captures::outcome(&read.problems))
         }
         Action::Pack { file, output, replace } => {
             let output = output.clone().unwrap_or_else(|| with_suffix(file));
             let target = Output { file: &output, kind: &pack::ARCHIVE, inputs: &[file], force: replace.force };
             target.check()?;
             let read = captures::read(file)?;
-            let packed = pack::write(&read.capture, read.path(), &target)?;
+            let packed = pack::write(&read.capture, &read.path, &target)?;
             format.report(
                 || {
                     json!({
@@ -75,12 +75,12 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
                     outln!("{}: the capture and {files}, {} bytes", output.printable(), packed.bytes);
                 },
             );
-            Ok(read.outcome())
+            Ok(captures::outcome(&read.problems))
         }
     }
 }
 
-/// Returns the start of a label. Tables pad all rows to the length of the longest one.
+/// Returns the start of a label.
 fn shown(label: &str) -> String {
     const MAX_LABEL: usize = 400;
     match label.char_indices().nth(MAX_LABEL) {
@@ -133,27 +133,20 @@ impl<'a> CaptureSummary<'a> {
     }
 
     fn text(&self) {
-        let mut table = table(["graph", "engine", "status", "workspace", "executions", "operations"]);
+        let columns = [("engine", 6), ("status", 13), ("workspace", 9), ("executions", 10), ("operations", 0)];
+        let mut table = StreamTable::new(self.graphs.iter().map(|(id, _)| *id), columns);
+        table.head(None);
         for (id, label) in &self.graphs {
-            let plans = self.plans_of(id);
+            let (plans, id, label) = (self.plans_of(id), id.printable(), shown(label));
             for CapturedPlan { record: plan, count, .. } in plans {
                 let engine = plan.engine.as_ref().map(|engine| engine.index.to_string()).unwrap_or_default();
                 let workspace = plan.workspace.map(|size| size.to_string()).unwrap_or_default();
-                let status = plan.status.to_string();
-                table.add_row([id.printable(), engine, status, workspace, count.to_string(), shown(label)]);
+                table.print([&id, &engine, &plan.status.to_string(), &workspace, &count.to_string(), &label]);
             }
             if plans.is_empty() {
-                table.add_row([
-                    id.printable(),
-                    String::new(),
-                    "no plan".into(),
-                    String::new(),
-                    "0".into(),
-                    shown(label),
-                ]);
+                table.print([&*id, "", "no plan", "", "0", &label]);
             }
         }
-        outln!("{table}");
         for (label, reason) in &self.incomplete {
             outln!("not stored: {}: {}", shown(label), reason.printable());
         }

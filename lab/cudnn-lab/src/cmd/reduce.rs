@@ -7,24 +7,28 @@ use clap::ValueEnum;
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::{CommandResult, Format, outln, remark};
 use cudnn_cli::subprocess::{Spinner, Timeouts};
-use cudnn_cli::temporary;
 use cudnn_graph::{Graph, label};
-use cudnn_layers::capture::may_replace;
+use cudnn_os::interruption::Interruption;
 use cudnn_replay::emit::Case;
-use cudnn_replay::reduce::{self, Condition, Observed, adapted, reduce};
+use cudnn_replay::reduce::{self, Condition, Observed, SmallerGraph, adapted, reduce};
 use cudnn_replay::replay::comparison::{status, working_plan};
 use cudnn_replay::replay::{DataSet, Engines, ReplayReport, ReportStatus, Request};
-use cudnn_store::captures::{DeviceRecord, GraphRecord, PlanRecord, Record, Status};
+use cudnn_store::captures::{DeviceRecord, GraphRecord, PlanRecord, Record, START, Status};
 use serde_json::json;
 
 use crate::captures;
 use crate::graph_arguments::{GraphArguments, MemoryOption};
 use crate::output_file::{Output, OutputKind, Replace};
+use crate::progress::end_if_interrupted;
 use crate::replay_worker::Replayer;
 use crate::worker::Stop;
 
 /// Captures, which `reduce` and the layer `capture` write.
-const CAPTURE: OutputKind = OutputKind { name: "a capture", is_start: may_replace, may_be_device: true };
+const CAPTURE: OutputKind =
+    OutputKind { name: "a capture", is_start: |start| start.starts_with(START.as_bytes()), may_be_device: true };
+
+const ONLY_WITH_VALUES: &str = "the graph shows this only with the captured values, and a smaller capture contains no values; \
+     use `emit` or the whole capture";
 
 /// The options of `reduce`.
 #[derive(clap::Args)]
@@ -79,74 +83,61 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
         // The problems concern the first engine that works, and not the captured one.
         case.captured.plan = None;
     }
+    let interruption = Interruption::catch();
     let graph = &case.captured.graph;
+    let (mut smallest, mut tries) = (graph.clone(), 0);
     let mut replayer = Replayer::new(None, timeouts);
     let mut observe = |graph: &Graph, data: &[DataSet]| {
         let max_bytes = arguments.memory.bytes();
-        let request = case.captured.request(file.path(), data);
+        let request = case.captured.request(&file.path, data);
         // The smaller capture contains no values of tensors.
         let values = request.values.filter(|_| data.contains(&DataSet::Captured));
         let request = Request { max_bytes, values, data: data.to_vec(), ..request };
         observe(&case, graph, condition, request, &mut replayer)
     };
-    let original = observe(graph, &[DataSet::Integers, DataSet::Normal])?;
-    if !condition.holds(&original, &original) {
-        let mut shows_with_values = || {
-            let observed = observe(graph, &[DataSet::Captured])?;
-            Ok::<_, String>(condition.holds(&observed, &observed))
-        };
-        if !case.captured.values.is_empty() && shows_with_values()? {
-            return Err(
-                "the graph shows this only with the captured values, and a smaller capture contains no values; \
-                        use `emit` or the whole capture"
-                    .into(),
-            );
-        }
-        let report = &original.report;
-        let found: Vec<&str> = report.reason.iter().chain(&report.problems).map(String::as_str).collect();
-        let found = if found.is_empty() { "no reason".to_owned() } else { found.join("; ") };
-        return Err(format!("the graph does not show this: {}, {}", status(report), found.printable()).into());
-    }
     let write = |graph: &Graph, report: &ReplayReport| {
         let text: String = records(&case, graph, report).iter().map(Record::to_line).collect();
-        output.write(|file| file.write_all(text.as_bytes()))
+        output.write(|file| file.write_all(text.as_bytes())).map_err(Stop::Failed)
     };
-    write(graph, &original.report)?;
-    let data = condition.data(&original);
-    let mut tries = 0;
-    let mut failure = None;
-    let smallest = reduce(
-        graph,
-        &mut |candidate| {
-            if failure.is_some() {
-                return false;
+    let mut search = || {
+        let original = observe(graph, &[DataSet::Integers, DataSet::Normal])?;
+        if !condition.holds(&original, &original) {
+            let has_values = !case.captured.values.is_empty();
+            if has_values && observe(graph, &[DataSet::Captured]).map(|seen| condition.holds(&seen, &seen))? {
+                return Err(Stop::Failed(ONLY_WITH_VALUES.to_owned()));
             }
+            let report = &original.report;
+            let found: Vec<&str> = report.reason.iter().chain(&report.problems).map(String::as_str).collect();
+            let found = if found.is_empty() { "no reason".to_owned() } else { found.join("; ") };
+            let found = found.printable();
+            return Err(Stop::Failed(format!("the graph does not show this: {}, {found}", status(report))));
+        }
+        write(graph, &original.report)?;
+        let data = condition.data(&original);
+        let mut is_kept = |candidate: &SmallerGraph| {
+            let observed = observe(&candidate.graph, &data)?;
             tries += 1;
-            let tried = observe(&candidate.graph, &data).and_then(|observed| {
-                let holds = condition.holds(&original, &observed);
-                let (result, found) = (if holds { "kept" } else { "dropped" }, found(&observed.report));
-                remark(format_args!("{tries}: {}: {result} ({})", candidate.change, found.printable()));
-                if holds {
-                    write(&candidate.graph, &observed.report)?;
-                }
-                Ok(holds)
-            });
-            tried.unwrap_or_else(|error| {
-                failure = Some(error);
-                false
-            })
-        },
-        arguments.limit,
-    );
-    if let Some(error) = failure {
-        return Err(error.into());
+            let holds = condition.holds(&original, &observed);
+            let (result, found) = (if holds { "kept" } else { "dropped" }, found(&observed.report));
+            remark(format_args!("{tries}: {}: {result} ({})", candidate.change, found.printable()));
+            if holds {
+                write(&candidate.graph, &observed.report)?;
+                smallest.clone_from(&candidate.graph);
+            }
+            Ok(holds)
+        };
+        reduce(graph, &mut is_kept, arguments.limit)
+    };
+    if let Err(Stop::Failed(reason)) = search() {
+        return Err(reason.into());
     }
     let (before, after, id) = (graph.nodes().len(), smallest.nodes().len(), smallest.id());
     format.report(
         || json!({ "graph": id, "descriptors": after, "tries": tries }),
         || outln!("graph {id}: {after} descriptors instead of {before}, after {tries} tries"),
     );
-    Ok(file.outcome())
+    end_if_interrupted(interruption.signal(), "a smaller graph may exist");
+    Ok(captures::outcome(&file.problems))
 }
 
 /// Returns the status, and the element with the largest error.
@@ -163,7 +154,7 @@ fn observe(
     condition: Condition,
     request: Request,
     replayer: &mut Replayer<'_>,
-) -> Result<Observed, String> {
+) -> Result<Observed, Stop> {
     let (captured, is_slow) = (&case.captured, condition == Condition::Slow);
     let engine = captured.plan.as_ref().and_then(|plan| plan.engine.clone());
     let mut request = Request {
@@ -174,13 +165,8 @@ fn observe(
         ..request
     };
     let mut spinner = Spinner::new(true);
-    let mut replay = |request: &Request| {
-        let report = replayer.replay(std::slice::from_ref(request), &mut || spinner.turn(|| "computing"));
-        report.map_err(|stop| match stop {
-            Stop::Interrupted(signal) => temporary::end_by(signal),
-            Stop::Failed(reason) => reason,
-        })
-    };
+    let mut replay =
+        |request: &Request| replayer.replay(std::slice::from_ref(request), &mut || spinner.turn(|| "computing"));
     let mut observed = Observed { report: replay(&request)?, alternatives: Vec::new() };
     if is_slow {
         request.engines = Engines::All;

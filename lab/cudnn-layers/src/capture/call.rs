@@ -3,8 +3,6 @@
 //! Programs repeat these calls at every step. Descriptors are therefore read only after changes, and arguments become
 //! text only for new calls.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-
 use cudnn_store::captures::Record;
 use cudnn_sys::types::cudnnStatus_t as Status;
 use serde_json::{Value as Json, json};
@@ -16,7 +14,7 @@ use crate::last_error::own_calls;
 use crate::program_memory::{self, accepted_word};
 use crate::table::Table;
 use crate::wrappers::{Call, Value};
-use crate::written::WrittenRecords;
+use crate::written::{WrittenRecords, hash};
 
 pub(super) static CALLS: WrittenRecords = WrittenRecords::at_most(MAX_CALLS);
 
@@ -101,11 +99,9 @@ fn read_changed(state: &State, call: &Call<'_>) {
     let read = |(type_name, address)| {
         // SAFETY: the program has created a descriptor of this type and has not destroyed it.
         let json = unsafe { descriptors::read(type_name, address, call.handle) }.unwrap_or_default();
-        let mut hasher = DefaultHasher::new();
-        json.to_string().hash(&mut hasher);
         let double = json!(cudnn_sys::types::cudnnDataType_t::CUDNN_DATA_DOUBLE.0);
         let is_double = json.get("dataType") == Some(&double);
-        (address, Properties { hash: hasher.finish(), is_double })
+        (address, Properties { hash: hash(&json.to_string()), is_double })
     };
     let read: Vec<_> = own_calls(&state.cudnn, || changed.into_iter().map(read).collect());
     for (address, properties) in read {

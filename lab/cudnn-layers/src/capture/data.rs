@@ -41,7 +41,7 @@ pub(super) struct Progress {
 }
 
 /// By the ordinal of the plan.
-pub(super) static PROGRESS: Lock<Option<BTreeMap<usize, Progress>>> = Lock::keeping(None);
+pub(super) static PROGRESS: Lock<BTreeMap<usize, Progress>> = Lock::keeping(BTreeMap::new());
 /// More distinct inputs than a program repeats.
 const MAX_INPUTS: usize = 1 << 16;
 
@@ -82,7 +82,7 @@ pub(super) fn before(state: &State, call: &Call<'_>) -> Option<PendingExecution>
     let triggers: Vec<Trigger> = selected.map(|request| request.trigger).collect();
     let (number, is_for_nan, is_for_mismatch) = {
         let mut all = PROGRESS.lock()?;
-        let progress = all.get_or_insert_default().entry(plan.stored.ordinal).or_default();
+        let progress = all.entry(plan.stored.ordinal).or_default();
         progress.executions += 1;
         let is_for_nan = triggers.contains(&Trigger::Nan) && !progress.has_nan;
         let is_for_mismatch = triggers.contains(&Trigger::Mismatch) && !progress.has_mismatch;
@@ -177,8 +177,8 @@ pub(super) fn after(state: &State, call: &Call<'_>, candidate: &PendingExecution
     if !is_within_limit(state, BYTES.fetch_add(stored, Ordering::Relaxed), &candidate.tensors) {
         return;
     }
-    if let Some(progress) =
-        PROGRESS.lock().as_mut().and_then(|all| all.as_mut()?.get_mut(&candidate.plan.stored.ordinal))
+    if let Some(mut all) = PROGRESS.lock()
+        && let Some(progress) = all.get_mut(&candidate.plan.stored.ordinal)
     {
         progress.has_nan |= has_nan;
         progress.has_mismatch |= has_mismatch;
@@ -230,7 +230,7 @@ impl PendingExecution {
         let mut outputs = DefaultHasher::new();
         self.values(after, true).for_each(|(tensor, bytes)| values::hash(tensor, bytes, &mut outputs));
         let Some(mut all) = PROGRESS.lock() else { return false };
-        let progress = all.get_or_insert_default().entry(self.plan.stored.ordinal).or_default();
+        let progress = all.entry(self.plan.stored.ordinal).or_default();
         let has_room = progress.outputs.len() < MAX_INPUTS;
         match progress.outputs.entry(inputs.finish()) {
             Entry::Occupied(known) => *known.get() != outputs.finish(),

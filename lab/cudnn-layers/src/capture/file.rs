@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use cudnn_layer_api::Host;
 use cudnn_os::append_file::{AppendFile, uninterrupted};
 use cudnn_os::trusted_files::Directory;
-use cudnn_store::captures::{FORMAT, Record, StartRecord, values_dir};
+use cudnn_store::captures::{FORMAT, Record, START, StartRecord, values_dir};
 
 use crate::leaked::Leaked;
 use crate::lock::Lock;
 use crate::report::{FileKind, own_name};
 
-pub(super) const KIND: FileKind = FileKind { name: "capture", start: "{\"record\":\"start\"" };
+pub(super) const KIND: FileKind = FileKind { name: "capture", start: START };
 /// Readers refuse larger captures.
 const MAX_RECORDS: usize = (1 << 20) - 1;
 
@@ -40,11 +40,6 @@ static FILE: Leaked<ProcessFile> = Leaked::new();
 pub(super) static CREATING: Lock<()> = Lock::new(());
 /// Whether this process has no file because of an error.
 static HAS_FAILED: AtomicBool = AtomicBool::new(false);
-
-/// Returns whether the layer replaces a file that starts with these bytes: an empty file or an older capture.
-pub fn may_replace(start: &[u8]) -> bool {
-    KIND.may_replace(start)
-}
 
 impl Output {
     pub(super) fn create(name: PathBuf, host: Host) -> std::result::Result<Self, String> {

@@ -51,7 +51,6 @@ use crate::shadow::{self, calls};
 use crate::wrappers::{Call, Id, Intercept, Next, Returned, intercept};
 use crate::{follow, serialized, trial};
 
-pub use self::file::may_replace;
 pub use self::options::{DATA_VARIABLE, Options, VARIABLE, configure};
 
 /// Writes a capture.

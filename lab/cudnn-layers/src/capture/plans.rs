@@ -43,7 +43,7 @@ pub(super) struct StoredPlan {
 }
 
 /// The plans in the capture, by ordinal.
-pub(super) static STORED: Lock<Option<BTreeMap<usize, Arc<StoredPlan>>>> = Lock::keeping(None);
+pub(super) static STORED: Lock<BTreeMap<usize, Arc<StoredPlan>>> = Lock::keeping(BTreeMap::new());
 
 /// A plan that was finalized and not destroyed.
 #[derive(Clone)]
@@ -84,7 +84,7 @@ fn graph_id(state: &State, graph: &Arc<Content>) -> Option<Arc<str>> {
 }
 
 /// Records once that something is not stored, and why.
-pub(super) fn incomplete(state: &State, label: &str, reason: &str) {
+fn incomplete(state: &State, label: &str, reason: &str) {
     let _ordinal = INCOMPLETE.write(&(label, reason), |_| {
         let (label, reason) = (label.to_owned(), reason.to_owned());
         state.output.write(&Record::Incomplete(IncompleteRecord { label, reason }))
@@ -198,16 +198,14 @@ fn store(
         },
     )?;
     let mut all = STORED.lock()?;
-    let stored = all.get_or_insert_default().entry(ordinal);
+    let stored = all.entry(ordinal);
     let new = || StoredPlan { ordinal, graph, executions: AtomicU64::new(0), written: AtomicU64::new(0) };
     Some(stored.or_insert_with(|| Arc::new(new())).clone())
 }
 
-/// Writes a plan with an ordinal, unless a plan of the same graph, device, engine and status was written.
+/// Writes a plan with an ordinal, unless a plan with the same key was written.
 fn write_plan(state: &State, plan: PlanRecord) -> Option<usize> {
-    let engine = plan.engine.as_ref().map(|engine| (engine.index, &engine.knobs));
-    let key = (&plan.graph, plan.device, &plan.status, engine);
-    PLANS.write(&key, |ordinal| state.output.write(&Record::Plan(PlanRecord { plan: ordinal, ..plan.clone() })))
+    PLANS.write(&plan.key(), |ordinal| state.output.write(&Record::Plan(PlanRecord { plan: ordinal, ..plan.clone() })))
 }
 
 fn workspace(state: &State, plan: Raw) -> Option<i64> {
@@ -270,6 +268,6 @@ pub(super) fn write_last_count(state: &State, stored: &StoredPlan) {
 
 pub(super) fn all_executed() -> Vec<Arc<StoredPlan>> {
     let all = STORED.lock();
-    let stored = all.iter().flat_map(|all| all.iter().flat_map(BTreeMap::values));
+    let stored = all.iter().flat_map(|all| all.values());
     stored.filter(|stored| stored.executions.load(Ordering::Relaxed) > 0).cloned().collect()
 }

@@ -41,25 +41,32 @@ pub struct SmallerGraph {
 
 /// Returns the smallest graph that was found, after at most `limit` calls of the condition. The condition is assumed to
 /// hold for the original graph.
-pub fn reduce(graph: &Graph, holds: &mut dyn FnMut(&SmallerGraph) -> bool, limit: usize) -> Graph {
+///
+/// # Errors
+/// Returns an error of the condition.
+pub fn reduce<E>(
+    graph: &Graph,
+    holds: &mut dyn FnMut(&SmallerGraph) -> Result<bool, E>,
+    limit: usize,
+) -> Result<Graph, E> {
     let mut best = graph.clone();
     let mut tried = HashSet::from([best.id()]);
     let mut tries = 0;
+    let mut smaller = |candidate: SmallerGraph| {
+        let is_tried = tries < limit && tried.insert(candidate.graph.id());
+        tries += usize::from(is_tried);
+        Ok((is_tried && holds(&candidate)?).then_some(candidate.graph))
+    };
     loop {
         let before = best.id();
         for candidates in [operations::candidates, extents::candidates, strides::candidates, attributes::candidates] {
             // The candidates of the smaller graph replace those of the larger one.
-            while let Some(next) = candidates(&best).into_iter().find(|candidate| {
-                tries < limit && tried.insert(candidate.graph.id()) && {
-                    tries += 1;
-                    holds(candidate)
-                }
-            }) {
-                best = next.graph;
+            while let Some(next) = candidates(&best).into_iter().find_map(|it| smaller(it).transpose()).transpose()? {
+                best = next;
             }
         }
-        if best.id() == before || tries >= limit {
-            return best;
+        if best.id() == before {
+            return Ok(best);
         }
     }
 }

@@ -35,6 +35,6 @@ pub use process::{CapturedPlan, Process};
 pub use read::{Capture, CaptureError, CaptureProblem};
 pub use record::{
     CallRecord, CountRecord, DataRecord, DeviceRecord, Engine, ExecutionRecord, FORMAT, FailureRecord, GraphRecord,
-    IncompleteRecord, Memory, PlanRecord, ProposalsRecord, Record, StartRecord, Tensor, hexadecimal, is_search,
+    IncompleteRecord, Memory, PlanRecord, ProposalsRecord, Record, START, StartRecord, Tensor, hexadecimal, is_search,
 };
 pub use status::Status;

@@ -126,7 +126,7 @@ impl Reading {
             Record::Plan(plan) => match self.plans.get(&plan.plan).and_then(|place| self.capture.records.get(*place)) {
                 None => _ = self.plans.insert(plan.plan, self.capture.records.len()),
                 // Two threads may write the same plan.
-                Some(Record::Plan(known)) if known.is_same(plan) => return,
+                Some(Record::Plan(known)) if known.key() == plan.key() => return,
                 Some(_) => return self.damage(line, format!("another plan has the ordinal {}", plan.plan)),
             },
             Record::Execution(ExecutionRecord { plan, .. }) | Record::Count(CountRecord { plan, .. })

@@ -1,6 +1,7 @@
 //! The records of a capture.
 
 use std::collections::BTreeMap;
+use std::hash::Hash;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -12,6 +13,9 @@ use super::status::Status;
 
 /// The version of the format. It is raised for records that readers must understand.
 pub const FORMAT: u32 = 1;
+
+/// The first bytes of a capture.
+pub const START: &str = "{\"record\":\"start\"";
 
 /// A line of a capture.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -125,13 +129,10 @@ pub struct PlanRecord {
 }
 
 impl PlanRecord {
-    /// Returns whether both are records of one plan. Plans of a graph with the same engine, device and status are one.
-    pub(crate) fn is_same(&self, other: &PlanRecord) -> bool {
-        let key = |plan: &PlanRecord| {
-            let engine = plan.engine.as_ref().map(|engine| (engine.index, engine.knobs.clone()));
-            (plan.graph.clone(), plan.device, plan.status, engine)
-        };
-        key(self) == key(other)
+    /// Returns what identifies a plan: the graph, the device, the status and the engine with its knobs.
+    pub fn key(&self) -> impl Hash + PartialEq {
+        let engine = self.engine.as_ref().map(|engine| (engine.index, &engine.knobs));
+        (&self.graph, self.device, self.status, engine)
     }
 }
 

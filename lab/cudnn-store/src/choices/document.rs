@@ -1,10 +1,8 @@
 //! Reads files with rules of the layer `errata`, rankings of the layer `tuned`, or both.
 
-use std::fmt;
-use std::io::Read;
 use std::path::Path;
 
-use cudnn_os::files::{Opened, open_regular};
+use cudnn_probe::read_bounded;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -53,15 +51,9 @@ impl<R: DeserializeOwned> Document<R> {
     /// Returns the file and the reason if it cannot be read, is larger than [`MAX_LEN`], or is invalid.
     pub fn read(path: &Path) -> Result<Self, String> {
         let name = cudnn_os::escape::one_line(&path.to_string_lossy());
-        let cannot_read = |reason: &dyn fmt::Display| format!("cannot read {name}: {reason}");
-        let file = match open_regular(path).map_err(|error| cannot_read(&error))? {
-            Opened::Regular(file, len) if len <= MAX_LEN => file,
-            Opened::Regular(_, len) => return Err(cannot_read(&format!("it has {len} bytes, more than {MAX_LEN}"))),
-            Opened::Other(kind) => return Err(cannot_read(&format!("it is {kind}, not a file"))),
-        };
-        let mut text = String::new();
-        file.take(MAX_LEN).read_to_string(&mut text).map_err(|error| cannot_read(&error))?;
-        Self::parse(&text).map_err(|reason| format!("{name}: {reason}"))
+        let bytes = read_bounded(path, MAX_LEN).map_err(|error| format!("cannot read {name}: {error}"))?;
+        let text = std::str::from_utf8(&bytes).map_err(|_| format!("{name} is not valid UTF-8"))?;
+        Self::parse(text).map_err(|reason| format!("{name}: {reason}"))
     }
 
     /// Parses the text of a file, or of a file with facts that contains a document. Checks rankings, but not rules.

@@ -142,7 +142,7 @@ impl Ranking {
 
     /// Returns whether an engine returns wrong results or damages memory.
     pub fn has_dangerous(&self) -> bool {
-        self.engines.iter().any(|choice| choice.problem.as_ref().is_some_and(EngineProblem::is_dangerous))
+        self.engines.iter().any(Choice::is_dangerous)
     }
 
     /// Checks values that the types do not restrict.
@@ -187,6 +187,13 @@ impl Ranking {
             }
         }
         Ok(())
+    }
+}
+
+impl Choice {
+    /// Returns whether the engine returns wrong results or damages memory.
+    pub fn is_dangerous(&self) -> bool {
+        self.problem.as_ref().is_some_and(EngineProblem::is_dangerous)
     }
 }
 

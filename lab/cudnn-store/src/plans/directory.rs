@@ -1,8 +1,8 @@
 //! The directory of a store, with one file per entry.
 
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use cudnn_os::trusted_files::{self, Untrusted};
@@ -227,35 +227,12 @@ fn contains_only_plans(directory: &trusted_files::Directory) -> Result<bool, Cau
 
 /// Creates a file with this content, or no file on failure.
 fn write(directory: &trusted_files::Directory, name: &str, content: &[u8]) -> Result<(), Cause> {
-    let (temporary, file) = create_temporary(directory)?;
-    let written = file.write(content).and_then(|()| {
-        drop(file);
-        match directory.rename(&temporary, name) {
-            // Something other than a regular file has this name.
-            Err(error) if matches!(error.kind(), ErrorKind::IsADirectory | ErrorKind::AlreadyExists) => {
-                directory.remove(name)?;
-                directory.rename(&temporary, name)
-            }
-            renamed => renamed,
+    match directory.replace(name, content) {
+        // Something other than a regular file has this name.
+        Err(error) if matches!(error.kind(), ErrorKind::IsADirectory | ErrorKind::AlreadyExists) => {
+            directory.remove(name)?;
+            Ok(directory.replace(name, content)?)
         }
-    });
-    if written.is_err() {
-        let _ = directory.remove(&temporary);
+        written => Ok(written?),
     }
-    Ok(written?)
-}
-
-fn create_temporary(directory: &trusted_files::Directory) -> io::Result<(String, trusted_files::File)> {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    let mut error = ErrorKind::AlreadyExists.into();
-    for _ in 0..8 {
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = name::temporary_name(std::process::id(), count, name::random());
-        match directory.create_file(&name) {
-            Ok(file) => return Ok((name, file)),
-            Err(failure) if failure.kind() == ErrorKind::AlreadyExists => error = failure,
-            Err(failure) => return Err(failure),
-        }
-    }
-    Err(error)
 }

@@ -4,9 +4,8 @@ use std::io::Write;
 use std::path::Path;
 
 use cudnn_cli::escape::Printable;
-use cudnn_cli::output::{CommandResult, Format, Outcome, outln, remark};
-use cudnn_cli::temporary;
-use cudnn_os::interruption::{Interruption, Signal};
+use cudnn_cli::output::{CommandResult, Format, Outcome, outln};
+use cudnn_os::interruption::Interruption;
 use cudnn_replay::replay::capture::Captured;
 use cudnn_replay::replay::comparison::{self, ComparisonRow, status};
 use cudnn_replay::replay::{ReplayReport, ReportStatus, page};
@@ -16,6 +15,7 @@ use super::session::ReplaySession;
 use super::text::{self, Table};
 use super::{baseline, junit, releases};
 use crate::output_file::Output;
+use crate::progress::end_if_interrupted;
 
 pub(super) struct Outputs<'a> {
     pub(super) html: Option<Output<'a>>,
@@ -27,7 +27,6 @@ struct Comparison {
     titles: [String; 2],
     notes: Vec<String>,
     values: [Value; 2],
-    interrupted: Option<Signal>,
     interruption: Interruption,
 }
 
@@ -38,13 +37,13 @@ pub(super) fn releases(session: &ReplaySession<'_>, names: [&str; 2], outputs: &
     let mut table = Table::for_rows(session.graphs, &titles);
     let mut rows = Vec::new();
     let dirs = compared.each_ref().map(|release| Some(release.dir.as_path()));
-    let interrupted = session.each(dirs, &mut |graph, [before, after]| {
+    session.each(dirs, &mut |graph, [before, after]| {
         rows.push(row(session, &mut table, &titles, graph, [before, after]));
         Ok(())
     })?;
     let notes = releases::cuda_note(&compared).into_iter().collect();
     let values = compared.each_ref().map(releases::Compared::value);
-    conclude(session, Comparison { rows, titles, notes, values, interrupted, interruption }, outputs)
+    conclude(session, Comparison { rows, titles, notes, values, interruption }, outputs)
 }
 
 /// Replays all graphs and compares them with the reports of an earlier replay. Uses the cuDNN in this directory, or the
@@ -65,7 +64,7 @@ pub(super) fn with_baseline(
     };
     let mut table = Table::for_rows(session.graphs, &titles(&versions));
     let (mut rows, mut earlier) = (Vec::new(), earlier.into_iter());
-    let interrupted = session.each([cudnn], &mut |graph, [after]| {
+    session.each([cudnn], &mut |graph, [after]| {
         let before = earlier.next().unwrap_or_default();
         baseline::check_place(&graph.id, &before, &after)?;
         if versions[1].is_none() {
@@ -77,8 +76,7 @@ pub(super) fn with_baseline(
     let value =
         |name: &str, version| json!({ "name": name, "version": version, "cuda_major": null, "directory": null });
     let values = [value(&file.to_string_lossy(), &versions[0]), value("installed", &versions[1])];
-    let comparison =
-        Comparison { rows, titles: titles(&versions), notes: Vec::new(), values, interrupted, interruption };
+    let comparison = Comparison { rows, titles: titles(&versions), notes: Vec::new(), values, interruption };
     conclude(session, comparison, outputs)
 }
 
@@ -98,19 +96,18 @@ fn row(
 }
 
 fn conclude(session: &ReplaySession<'_>, comparison: Comparison, outputs: &Outputs<'_>) -> CommandResult {
-    let Comparison { mut rows, titles, notes: about, values: [before, after], interrupted, interruption: outer } =
-        comparison;
+    let Comparison { mut rows, titles, notes: about, values: [before, after], interruption } = comparison;
     // From here on, a signal terminates the program at once, for example while it waits for the reader of a pipe.
-    let interrupted = interrupted.or(outer.signal());
-    drop(outer);
+    let interrupted = interruption.signal();
+    drop(interruption);
     comparison::sort(&mut rows);
     let worse = rows.iter().filter(|row| row.is_worse()).count();
     let is_failing =
         |row: &&ComparisonRow| [&row.before, &row.after].iter().all(|report| status(report) != ReportStatus::SUCCESS);
     let failing = rows.iter().filter(is_failing).count();
     let place = text::place_of(rows.iter().flat_map(|row| [&row.before, &row.after]));
-    let interruption = interrupted.map(|_| session.interruption(rows.len()));
-    let notes: Vec<String> = place.into_iter().chain(about.clone()).chain(interruption.clone()).collect();
+    let interruption = interrupted.map(|_| format!("interrupted: {}", session.done(rows.len())));
+    let notes: Vec<String> = place.into_iter().chain(about.clone()).chain(interruption).collect();
     let problems = &session.file.problems;
     let fails = |row: &ComparisonRow| session.arguments.gate.fails(row);
     // Write the files first, because printing to a pipe can block forever.
@@ -147,9 +144,6 @@ fn conclude(session: &ReplaySession<'_>, comparison: Comparison, outputs: &Outpu
             text::print_changes(&rows, &titles, [worse, failing]);
         },
     );
-    interruption.iter().for_each(remark);
-    if let Some(signal) = interrupted {
-        temporary::end_by(signal);
-    }
+    end_if_interrupted(interrupted, session.done(rows.len()));
     Ok(outcome)
 }

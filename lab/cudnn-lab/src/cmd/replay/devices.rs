@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use cudnn_cli::escape::Printable;
-use cudnn_cli::output::{CommandResult, Outcome, outln, remark};
+use cudnn_cli::output::{CommandResult, Outcome, outln};
 use cudnn_cli::table::{Table, table};
-use cudnn_cli::temporary;
 use cudnn_os::interruption::Interruption;
 use cudnn_replay::device::compute_capability;
 use cudnn_replay::replay::capture::Captured;
@@ -17,6 +16,7 @@ use super::session::ReplaySession;
 use super::text;
 use crate::captures::CaptureFiles;
 use crate::devices::TargetDevice;
+use crate::progress::end_if_interrupted;
 
 struct DeviceRow<'a> {
     graph: &'a Captured,
@@ -32,22 +32,18 @@ pub(super) fn compare(session: &ReplaySession<'_>, devices: &[TargetDevice], cud
         let mut graphs = session.graphs.to_vec();
         graphs.iter_mut().for_each(|graph| graph.plan_for(&device.description));
         let mut row = rows.iter_mut();
-        let interrupted = ReplaySession { graphs: &graphs, ..*session }.each([cudnn], &mut |_, [report]| {
+        ReplaySession { graphs: &graphs, ..*session }.each([cudnn], &mut |_, [report]| {
             row.next().into_iter().for_each(|row| row.reports.push(report.clone()));
             Ok(())
         })?;
-        if let Some(signal) = interrupted {
-            let done = rows.iter().filter(|row| row.reports.len() == devices.len()).count();
-            let document = || session.with_rest(value(devices, &rows, session.file), done);
-            session.format.report(document, || print(devices, &rows));
-            remark(session.interruption(done));
-            temporary::end_by(signal);
+        if interruption.signal().is_some() {
+            break;
         }
     }
-    session.format.report(|| value(devices, &rows, session.file), || print(devices, &rows));
-    if let Some(signal) = interruption.signal() {
-        temporary::end_by(signal);
-    }
+    let done = rows.iter().filter(|row| row.reports.len() == devices.len()).count();
+    let document = || session.with_rest(value(devices, &rows, session.file), done);
+    session.format.report(document, || print(devices, &rows));
+    end_if_interrupted(interruption.signal(), session.done(done));
     let all_work = rows.iter().flat_map(|row| &row.reports).all(|report| status(report) == ReportStatus::SUCCESS);
     Ok(if all_work { Outcome::Fine } else { Outcome::Warnings })
 }

@@ -85,5 +85,5 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
         _ if devices.len() > 1 => devices::compare(&session, &devices, cudnn)?,
         _ => single::replay(&session, cudnn)?,
     };
-    Ok(outcome.max(file.outcome()))
+    Ok(outcome.max(captures::outcome(&file.problems)))
 }

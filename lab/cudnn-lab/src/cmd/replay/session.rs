@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use cudnn_cli::output::{Format, count};
 use cudnn_cli::subprocess::{Spinner, Timeouts};
-use cudnn_os::interruption::Signal;
 use cudnn_replay::replay::capture::Captured;
 use cudnn_replay::replay::{ReplayReport, ReportStatus, Request};
 use serde_json::Value;
@@ -26,13 +25,13 @@ pub(super) struct ReplaySession<'a> {
 
 impl<'a> ReplaySession<'a> {
     /// Replays the graphs in turn, each one with every cuDNN: in these directories, or the one that the loader finds.
-    /// Only one of them works at a time, because executions would affect each other's times. Returns the signal that
-    /// interrupted this program.
+    /// Only one of them works at a time, because executions would affect each other's times. Stops if this program is
+    /// interrupted.
     pub(super) fn each<const COUNT: usize>(
         &self,
         dirs: [Option<&Path>; COUNT],
         finished: &mut dyn FnMut(&'a Captured, [ReplayReport; COUNT]) -> Result<(), String>,
-    ) -> Result<Option<Signal>, String> {
+    ) -> Result<(), String> {
         let requests: Vec<Request> =
             self.graphs.iter().filter_map(|graph| self.arguments.request(graph, self.file)).collect();
         let mut requests = requests.as_slice();
@@ -45,7 +44,7 @@ impl<'a> ReplaySession<'a> {
                     let mut wait = || spinner.turn(|| progress(done, total, start.elapsed()));
                     *report = match replayer.replay(requests, &mut wait) {
                         Ok(report) => report,
-                        Err(Stop::Interrupted(signal)) => return Ok(Some(signal)),
+                        Err(Stop::Interrupted(_)) => return Ok(()),
                         Err(Stop::Failed(reason)) => return Err(reason),
                     };
                 }
@@ -54,7 +53,7 @@ impl<'a> ReplaySession<'a> {
             spinner.clear();
             finished(graph, reports)?;
         }
-        Ok(None)
+        Ok(())
     }
 
     /// Adds the number of graphs that were not replayed because of an interruption.
@@ -66,9 +65,9 @@ impl<'a> ReplaySession<'a> {
         keys
     }
 
-    /// Describes an interruption after this number of graphs.
-    pub(super) fn interruption(&self, done: usize) -> String {
-        format!("interrupted: {done} of {} were replayed", count(self.graphs.len(), "graph"))
+    /// Describes what is done after this number of graphs.
+    pub(super) fn done(&self, done: usize) -> String {
+        format!("{done} of {} were replayed", count(self.graphs.len(), "graph"))
     }
 }
 

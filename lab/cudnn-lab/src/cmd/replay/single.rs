@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use cudnn_cli::output::{CommandResult, Format, Outcome, remark};
-use cudnn_cli::temporary;
+use cudnn_cli::output::{CommandResult, Format, Outcome};
 use cudnn_os::interruption::Interruption;
 use cudnn_replay::replay::capture::Captured;
 use cudnn_replay::replay::comparison::status;
@@ -12,12 +11,13 @@ use serde_json::json;
 
 use super::session::ReplaySession;
 use super::text::{self, Table};
+use crate::progress::end_if_interrupted;
 
 pub(super) fn replay(session: &ReplaySession<'_>, cudnn: Option<&Path>) -> CommandResult {
     let interruption = Interruption::catch();
     let mut table = Table::for_reports(session.graphs);
     let mut reports = Vec::new();
-    let interrupted = session.each([cudnn], &mut |graph, [report]| {
+    session.each([cudnn], &mut |graph, [report]| {
         if session.format == Format::Text {
             table.add_report(graph, &report);
         }
@@ -29,7 +29,7 @@ pub(super) fn replay(session: &ReplaySession<'_>, cudnn: Option<&Path>) -> Comma
         let is_complete = status(report) == ReportStatus::SUCCESS && report.problems.is_empty();
         is_complete && runs.all(|run| run.is_repeatable && run.damage.is_empty())
     };
-    let interrupted = interrupted.or(interruption.signal());
+    let interrupted = interruption.signal();
     let outcome =
         if interrupted.is_none() && !reports.is_empty() && reports.iter().all(|(_, report)| report.lacks_library()) {
             Err("error: cuDNN lacks a library, so no graph was replayed".to_owned())
@@ -47,9 +47,6 @@ pub(super) fn replay(session: &ReplaySession<'_>, cudnn: Option<&Path>) -> Comma
         },
         || text::print_notes(&reports),
     );
-    if let Some(signal) = interrupted {
-        remark(session.interruption(reports.len()));
-        temporary::end_by(signal);
-    }
+    end_if_interrupted(interrupted, session.done(reports.len()));
     Ok(outcome)
 }

@@ -16,13 +16,13 @@ pub(super) struct Table(StreamTable);
 impl Table {
     pub(super) fn for_reports(graphs: &[Captured]) -> Self {
         let names = ["status", "engine", "proposals", "engines", "workspace", "build", "time", "error"];
-        Table(StreamTable::new(graphs, names.map(usual)))
+        Table(StreamTable::new(ids(graphs), names.map(usual)))
     }
 
     pub(super) fn for_rows(graphs: &[Captured], titles: &[String; 2]) -> Self {
         let names = ["status", "engine", "workspace", "build", "time", "error", "same bits"];
         let release = titles.iter().map(|title| title.printable().chars().count()).max().unwrap_or_default();
-        Table(StreamTable::new(graphs, [("release", release)].into_iter().chain(names.map(usual))))
+        Table(StreamTable::new(ids(graphs), [("release", release)].into_iter().chain(names.map(usual))))
     }
 
     pub(super) fn add_report(&mut self, graph: &Captured, report: &ReplayReport) {
@@ -46,6 +46,10 @@ impl Table {
             self.0.print([graph, title, status, engine, workspace, build, time, error, same.to_owned()]);
         }
     }
+}
+
+fn ids(graphs: &[Captured]) -> impl Iterator<Item = &str> {
+    graphs.iter().map(|graph| graph.id.as_str())
 }
 
 /// Returns the column with the width of usual values.

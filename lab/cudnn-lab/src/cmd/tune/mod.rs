@@ -21,16 +21,15 @@ mod text;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use cudnn_cli::output::{CommandResult, Format, Outcome, continue_without_output, remark};
+use cudnn_cli::output::{CommandResult, Format, Outcome, continue_without_output, count};
 use cudnn_cli::subprocess::Timeouts;
-use cudnn_cli::temporary;
 use cudnn_os::interruption::Interruption;
 use cudnn_replay::tune::usage::{steps, usages};
 
 use crate::captures;
 use crate::output_file::{Output, OutputKind};
+use crate::progress::end_if_interrupted;
 use file::TUNED;
 use session::{TuneSession, Tuned};
 use summary::TuneSummary;
@@ -58,13 +57,13 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
     let older = file::existing(&tuned)?;
     let interruption = Interruption::catch();
     let session = TuneSession { arguments, captures: &captures, usages: &usages, output: &tuned, timeouts, format };
-    let Tuned { place, choices, refused, left, interrupted, phases } = session.tune(older)?;
+    let Tuned { place, choices, refused, left, phases } = session.tune(older)?;
     // From here on, a signal terminates the program at once.
-    let interrupted = interrupted.or(interruption.signal());
+    let interrupted = interruption.signal();
     drop(interruption);
-    let rankings: Vec<_> = choices.iter().filter(|ranking| place.is_of(ranking)).collect();
-    let of_capture = |id: &str| usages.graphs.contains_key(id);
-    let rankings: Vec<_> = rankings.into_iter().filter(|ranking| of_capture(&ranking.graph)).collect();
+    let is_captured = |graph: &str| usages.graphs.contains_key(graph);
+    let rankings = choices.iter().filter(|ranking| place.is_of(ranking) && is_captured(&ranking.graph));
+    let rankings: Vec<_> = rankings.collect();
     let steps = arguments.steps.unwrap_or_else(|| steps(rankings.iter().map(|ranking| ranking.executions)));
     let summary =
         TuneSummary { place: &place, rankings, refused: &refused, left, steps, older_searches: usages.older_searches };
@@ -74,17 +73,9 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
         html.write(|file| file.write_all(page.as_bytes()))
     });
     let is_fine = refused.is_empty() && !summary.has_dangerous_default();
-    let outcome = if is_fine { Outcome::Fine } else { Outcome::Warnings }.max(captures.outcome());
+    let outcome = if is_fine { Outcome::Fine } else { Outcome::Warnings }.max(captures::outcome(&captures.problems));
     let keys = || summary.value(&captures.problems, &phases);
     let outcome = format.conclude(written.map(|()| outcome), keys, || text::print(&summary, &phases));
-    if let Some(signal) = interrupted {
-        remark(format_args!("interrupted: {} not tuned", cudnn_cli::output::count(left, "graph")));
-        temporary::end_by(signal);
-    }
+    end_if_interrupted(interrupted, format_args!("{} not tuned", count(left, "graph")));
     Ok(outcome)
-}
-
-/// Returns the time limit.
-fn limit(arguments: &Arguments) -> Duration {
-    arguments.time_limit.map_or(Duration::MAX, Duration::from_secs)
 }

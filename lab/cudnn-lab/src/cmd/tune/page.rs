@@ -5,7 +5,7 @@ use std::fmt::Write;
 use cudnn_replay::replay::page::{self, escape};
 use cudnn_store::choices::{Choice, Ranking};
 
-use super::summary::{TuneSummary, default, is_dangerous, reachable};
+use super::summary::{TuneSummary, default, reachable};
 use super::text::{gain_text, place_text, remarks, sentences, time_of, workspace};
 
 const GENERATOR: &str = "cudnn-lab tune";
@@ -40,7 +40,7 @@ pub(super) fn html(summary: &TuneSummary<'_>, problems: &[String]) -> String {
 
 fn row(page: &mut String, ranking: &Ranking) {
     let (default, tuned) = (default(ranking), reachable(ranking));
-    let class = if default.is_some_and(is_dangerous) { " class=\"worse\"" } else { "" };
+    let class = if default.is_some_and(Choice::is_dangerous) { " class=\"worse\"" } else { "" };
     let cells = |choice: Option<&Choice>| {
         let name = choice.map_or(String::new(), Choice::to_string);
         format!("<td>{}<td>{}", escape(&name), time_of(choice))

@@ -7,7 +7,6 @@ use cudnn_cli::output::{Format, remark};
 use cudnn_cli::subprocess::{Spinner, Timeouts};
 use cudnn_graph::names::heuristics_mode;
 use cudnn_loader::cudnnBackendHeurMode_t as Mode;
-use cudnn_os::interruption::Signal;
 use cudnn_replay::replay::capture::Captured;
 use cudnn_replay::tune::task::{CandidateReport, Phases, Task, TuneReport};
 use cudnn_replay::tune::usage::{Usage, Usages};
@@ -16,7 +15,7 @@ use cudnn_store::choices::{Choice, Choices, Ranking};
 use super::arguments::Arguments;
 use super::place::Place;
 use super::summary::RefusedGraph;
-use super::{file, limit, text};
+use super::{file, text};
 use crate::captures::{self, CaptureFiles};
 use crate::output_file::Output;
 use crate::progress::progress;
@@ -43,7 +42,6 @@ pub(super) struct Tuned {
     pub(super) refused: Vec<RefusedGraph>,
     /// The number of graphs that were not tuned because of the time limit or an interruption.
     pub(super) left: usize,
-    pub(super) interrupted: Option<Signal>,
     /// The time that the worker has spent.
     pub(super) phases: Phases,
 }
@@ -64,29 +62,20 @@ impl TuneSession<'_> {
         let place = Place::new(&found)?;
         self.note_releases(&place);
         let graphs = self.graphs(&place, &older)?;
-        let mut tuned = Tuned {
-            choices: older,
-            refused: Vec::new(),
-            left: graphs.len(),
-            interrupted: None,
-            phases: Phases::default(),
-            place,
-        };
+        let mut tuned =
+            Tuned { choices: older, refused: Vec::new(), left: graphs.len(), phases: Phases::default(), place };
         let mut tasks: Vec<Task> = graphs.iter().map(|graph| self.task(graph)).collect();
         let mut tasks = tasks.as_mut_slice();
         let mut table = text::table(&graphs);
         let total = graphs.len();
         for (done, graph) in graphs.iter().enumerate() {
-            if start.elapsed() >= limit(self.arguments) {
+            if self.arguments.time_limit.is_some_and(|seconds| start.elapsed().as_secs() >= seconds) {
                 break;
             }
             let mut wait = || spinner.turn(|| progress(done, total, start.elapsed()));
             let report = match client.tune(tasks, &mut wait) {
                 Ok(report) => report,
-                Err(Stop::Interrupted(signal)) => {
-                    tuned.interrupted = Some(signal);
-                    break;
-                }
+                Err(Stop::Interrupted(_)) => break,
                 Err(Stop::Failed(reason)) => return Err(reason),
             };
             tasks = tasks.get_mut(1..).unwrap_or_default();

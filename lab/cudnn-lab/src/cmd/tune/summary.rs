@@ -3,12 +3,13 @@
 use cudnn_replay::tune::statistics::MIN_GAIN;
 use cudnn_replay::tune::task::Phases;
 use cudnn_store::choices::{Choice, EngineProblem, Ranking};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::place::Place;
 
 /// A graph that cannot be tuned.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct RefusedGraph {
     pub(super) graph: String,
     pub(super) label: String,
@@ -43,18 +44,13 @@ fn is_usable(choice: &Choice) -> bool {
     matches!(choice.problem, None | Some(EngineProblem::Nondeterministic(_))) && choice.time_us.is_some()
 }
 
-/// Returns whether an engine returns wrong results or damages memory.
-pub(super) fn is_dangerous(choice: &Choice) -> bool {
-    choice.problem.as_ref().is_some_and(EngineProblem::is_dangerous)
-}
-
 fn is_same(one: Option<&Choice>, other: Option<&Choice>) -> bool {
     one.zip(other).is_some_and(|(one, other)| std::ptr::eq(one, other))
 }
 
 /// Returns the microseconds that the layer saves per execution. The time of a dangerous default is meaningless.
 pub(super) fn gain(ranking: &Ranking) -> f64 {
-    let default = default(ranking).filter(|default| !is_dangerous(default));
+    let default = default(ranking).filter(|default| !default.is_dangerous());
     let times = default.and_then(|choice| choice.time_us).zip(reachable(ranking).and_then(|choice| choice.time_us));
     times.map_or(0.0, |(default, time)| default - time)
 }
@@ -94,7 +90,7 @@ impl TuneSummary<'_> {
     }
 
     pub(super) fn has_dangerous_default(&self) -> bool {
-        self.rankings.iter().any(|ranking| default(ranking).is_some_and(is_dangerous))
+        self.rankings.iter().any(|ranking| default(ranking).is_some_and(Choice::is_dangerous))
     }
 
     pub(super) fn value(&self, problems: &[String], phases: &Phases) -> Value {
@@ -108,13 +104,12 @@ impl TuneSummary<'_> {
                 "reachable": place(ranking, reachable(ranking)), "gain_us": gain(ranking), "engines": ranking.engines,
             })
         };
-        let refused = |refused: &RefusedGraph| json!({ "graph": refused.graph, "label": refused.label, "reason": refused.reason });
         let (before, after) = self.step();
         let mut value = json!({
             "problems": problems,
             "cudnn": self.place.cudnn, "device": self.place.device,
             "graphs": self.rankings.iter().map(graph).collect::<Vec<_>>(),
-            "refused": self.refused.iter().map(refused).collect::<Vec<_>>(),
+            "refused": self.refused,
             "steps": self.steps, "step_us": before, "tuned_step_us": after,
             "older_searches": self.older_searches,
             "phases_ms": phases,
@@ -151,7 +146,7 @@ mod tests {
         let summary =
             TuneSummary { place: &place, rankings: vec![&ranking], refused: &[], left: 0, steps: 3, older_searches: 0 };
         assert_eq!((summary.step(), summary.improved(), summary.out_of_reach()), ((200.0, 200.0), 0, 1));
-        assert!(!summary.has_dangerous_default() && is_dangerous(&ranking.engines[2]));
+        assert!(!summary.has_dangerous_default() && ranking.engines[2].is_dangerous());
     }
 
     #[test]

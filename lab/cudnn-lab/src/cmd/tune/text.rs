@@ -7,7 +7,7 @@ use cudnn_replay::tune::task::Phases;
 use cudnn_store::choices::{Choice, Ranking};
 
 use super::place::Place;
-use super::summary::{self, RefusedGraph, TuneSummary, best, default, gain, is_out_of_reach, reachable};
+use super::summary::{RefusedGraph, TuneSummary, best, default, gain, is_out_of_reach, reachable};
 use crate::stream_table::StreamTable;
 
 /// The names and usual widths of the columns after the graph.
@@ -15,7 +15,7 @@ const COLUMNS: [(&str, usize); 7] =
     [("executions", 10), ("default", 7), ("time", 10), ("tuned", 7), ("time", 10), ("gain", 6), ("workspace", 10)];
 
 pub(super) fn table(graphs: &[Captured]) -> StreamTable {
-    StreamTable::new(graphs, COLUMNS)
+    StreamTable::new(graphs.iter().map(|graph| graph.id.as_str()), COLUMNS)
 }
 
 pub(super) fn add(table: &mut StreamTable, place: &Place, ranking: &Ranking) {
@@ -105,7 +105,7 @@ pub(super) fn remarks(ranking: &Ranking) -> Vec<String> {
         let time = time_of(Some(best));
         remarks.push(format!("{best} takes {time}, but is out of reach for the layer"));
     }
-    for choice in ranking.engines.iter().filter(|choice| summary::is_dangerous(choice)) {
+    for choice in ranking.engines.iter().filter(|choice| choice.is_dangerous()) {
         let text = choice.problem.as_ref().map_or("", |problem| problem.text());
         let is_default = default(ranking).is_some_and(|default| std::ptr::eq(default, choice));
         let name = if is_default { ", which programs use without tuning," } else { "" };
