@@ -9,8 +9,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use support::{
-    Child, ChildOutput, Library, PlanningLibraries, TempDir, check_document, client, compile, csv_line, drop_in,
-    errata_for_all_releases, full_releases, lib_dir, not_run, put_drop_in, tuned_for_all_releases,
+    Child, ChildOutput, Library, PlanningLibraries, TempDir, check_rows, client, compile, csv_line, drop_in,
+    errata_for_all_releases, full_releases, lib_dir, not_run, put_drop_in, share, tuned_for_all_releases,
 };
 
 struct Surrounding {
@@ -73,6 +73,12 @@ const SURROUNDINGS: &[Surrounding] = &[
     guest("forks while threads use cuDNN", &[], &["fork"]),
 ];
 
+/// Returns the share of the surroundings that this run tries.
+fn surroundings() -> impl Iterator<Item = &'static Surrounding> {
+    SURROUNDINGS.iter().step_by(share())
+}
+
+/// The columns: the directory with the shim, and whether layers run.
 const COLUMNS: [(&str, &str, bool); 3] = [
     ("NVIDIA's shim", "nvidia", false),
     ("the drop-in", "drop-in", false),
@@ -247,7 +253,7 @@ impl Matrix {
         let (outputs, next) = (Mutex::new(BTreeMap::new()), AtomicUsize::new(0));
         let run_next = || {
             let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(surrounding) = SURROUNDINGS.get(index / RUNS) else { return false };
+            let Some(surrounding) = surroundings().nth(index / RUNS) else { return false };
             let (output, has_layers) = self.run(surrounding, index % RUNS, &plan(0));
             let outcome = outcome(&output, expected, surrounding.arguments);
             let lacks_layers = COLUMNS[index % RUNS / WAYS.len()].2 && !has_layers;
@@ -263,7 +269,7 @@ impl Matrix {
 
         let outputs = Vec::from_iter(outputs.into_inner().unwrap().into_values());
         let mut worse = String::new();
-        for (row, surrounding) in outputs.chunks(RUNS).zip(SURROUNDINGS) {
+        for (row, surrounding) in outputs.chunks(RUNS).zip(surroundings()) {
             for (index, (outcome, output)) in row.iter().enumerate() {
                 let way = index % WAYS.len();
                 if outcome.rank() > row[way].0.rank() {
@@ -299,7 +305,7 @@ fn outcome(output: &ChildOutput, expected: &str, arguments: &[&str]) -> Outcome 
 
 fn render(table: &[Vec<Outcome>]) -> String {
     let mut text = csv_line(["surroundings"].into_iter().chain(COLUMNS.map(|column| column.0)));
-    for (row, surrounding) in table.iter().zip(SURROUNDINGS) {
+    for (row, surrounding) in table.iter().zip(surroundings()) {
         let cells = row.chunks(WAYS.len()).map(|cell| match cell {
             [one, other] if one != other => {
                 format!("{}: {}; {}: {}", WAYS[0], one.text(), WAYS[1], other.text())
@@ -332,7 +338,7 @@ fn the_drop_in_coexists_with_everything_that_nvidias_shim_coexists_with() {
         return;
     }
     let Some(matrix) = Matrix::new(test, RELEASE) else { return };
-    check_document("docs/data/coexistence.csv", &render(&matrix.measure()));
+    check_rows("docs/data/coexistence.csv", &render(&matrix.measure()));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use cudnn_probe::Library;
-use support::{ExtensionLibrary, TempDir};
+use support::{ExtensionLibrary, TempDir, share};
 
 use crate::world::{Case, World, pack};
 use crate::{CU12_OLDER, Shared, overwrite, remove};
@@ -227,7 +227,10 @@ fn commands_give_frameworks_their_cudnn() {
         (1, Case::new("PyTorch for cuDNN 8 without cuDNN", "C070", &["torch==2.3.1", CUBLAS], nothing)),
         (1, Case::new("PyTorch for cuDNN 8 with cuDNN 9", "C070", &["torch==2.3.1", CUBLAS, CUDNN], nothing)),
         (1, Case::new("PyTorch for cuDNN 8, as it requires", "C073", &["torch==2.3.1", CUBLAS, CUDNN], nothing)),
-    ] {
+    ]
+    .into_iter()
+    .step_by(share())
+    {
         run(commands, &case);
     }
     // Search paths cannot contain a colon or semicolon.
@@ -279,7 +282,10 @@ fn commands_give_frameworks_the_packages_that_they_need() {
             }),
         ),
         (1, Case::new("a damaged plugin of JAX", "C086", &jax, |world| damage(world, PJRT))),
-    ] {
+    ]
+    .into_iter()
+    .step_by(share())
+    {
         run(commands, &case);
     }
 }
@@ -301,7 +307,10 @@ fn commands_replace_a_cudnn_for_another_cuda() {
         (3, Case::new("ONNX Runtime for CUDA 13, cuDNN for CUDA 12", "C085", &onnxruntime, nothing)),
         (1, Case::new("PyTorch for CUDA 13 alone", "C010", &torch[..1], nothing)),
         (2, Case::new("ONNX Runtime for CUDA 13 alone", "C010", &onnxruntime[..1], nothing)),
-    ] {
+    ]
+    .into_iter()
+    .step_by(share())
+    {
         let world = World::new("env", true).with_wheels(wheels().path());
         let lines = case.run(&world);
         assert_eq!(lines.len(), commands, "{lines:#?}");

@@ -19,7 +19,7 @@ mod world;
 use std::path::Path;
 
 use cudnn_probe::Library;
-use support::{TempDir, Version, Wheel};
+use support::{TempDir, Version, Wheel, share};
 use world::{Case, Cudnn, World};
 
 const V9_18: Version = Version::new(9, 18, 0);
@@ -64,7 +64,7 @@ fn commands_repair_wheels() {
         Case::new("a GPU that is too old", "C040", &["nvidia-cudnn-cu13"], |_| {}).with_old_gpu(),
         Case::new("a driver that is too old", "C002", &["nvidia-cudnn-cu13"], |_| {}).with_old_driver(),
     ];
-    for case in cases {
+    for case in cases.iter().step_by(share()) {
         case.run(&World::new("env", true));
     }
 }
@@ -228,7 +228,7 @@ fn commands_restore_the_missing_python_of_an_environment() {
     let without_python = |world: &World| dangle(world, &["python", "python3"]);
     let is_of_another =
         |line: &String| line.contains("--break-system-packages") || line.contains("pip install --python");
-    for has_pip in [true, false] {
+    for has_pip in [true, false].into_iter().step_by(share()) {
         let both = |world: &World| {
             remove_ops(world);
             without_python(world);
@@ -249,7 +249,7 @@ fn commands_restore_the_missing_python_of_an_environment() {
             std::os::unix::fs::symlink(&python, link).unwrap();
         }
     };
-    for code in ["C012", "C028"] {
+    for code in ["C012", "C028"].into_iter().step_by(share()) {
         let commands = Case::new("an upgrade", code, &["nvidia-cudnn-cu12"], upgraded).run(&World::new("env", true));
         assert!(commands.iter().any(|line| line.contains(" -m venv ")), "{commands:?}");
     }

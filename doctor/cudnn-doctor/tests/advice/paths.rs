@@ -5,6 +5,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use support::share;
+
 use crate::world::{Case, World};
 use crate::{CU12, CU12_OLDER};
 
@@ -74,7 +76,7 @@ fn execute(world: &World, codes: &[&str], options: &[&str], must_have_command: b
 
 #[test]
 fn commands_quote_every_path() {
-    for name in NAMES {
+    for name in NAMES.into_iter().step_by(share()) {
         let name = OsStr::from_bytes(name);
         // Search paths cannot contain such names.
         let fits = !name.as_bytes().iter().any(|byte| b":;$".contains(byte));

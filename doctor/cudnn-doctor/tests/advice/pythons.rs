@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use support::{copy_program, write_program};
+use support::{copy_program, share, write_program};
 
 use crate::world::{Case, World};
 
@@ -68,7 +68,10 @@ fn commands_restore_a_python_with_an_interpreter_instead_of_a_pyenv_shim() {
         ("C010", &[], dangle),
         ("C017", &["nvidia-cudnn-cu12==9.10.2.21"], dangle),
         ("C030", &["nvidia-cudnn-cu12"], dangle),
-    ] {
+    ]
+    .into_iter()
+    .step_by(share())
+    {
         let world = with_pyenv(World::new("env", true), &base);
         let commands = Case::new("pyenv", code, packages, breaking).run(&world);
         assert!(!commands.concat().contains("/shims/"), "{commands:#?}");

@@ -96,7 +96,7 @@ fn commands_change_the_packages_of_a_user() {
 
     // A virtual environment with a framework gets separate packages.
     user.sh(&format!(
-        "{PYTHON} -I -m venv --system-site-packages env && env/bin/python -I -m pip install --no-deps torch==2.8.0 --ignore-installed"
+        "{PYTHON} -I -m venv --without-pip --system-site-packages env && env/bin/python -I -m pip install --no-deps torch==2.8.0 --ignore-installed"
     ));
     let commands = user.commands("--no-load --python env", "C073").unwrap_or_default();
     assert!(commands.iter().all(|command| !command.contains(" --user ")), "{commands:?}");

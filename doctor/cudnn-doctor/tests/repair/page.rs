@@ -9,15 +9,12 @@ use crate::situation::{Ground, Outcome, Situation};
 
 const FILE: &str = "../../docs/data/repairs.json";
 
-/// Ordinary runs try every third situation, because each starts an installer several times.
-const SHARE: usize = 3;
-
-/// Runs a share of the situations, or all with `CUDNN_TESTS_REPAIRS=all`. Fails with all problems, or if the results
-/// below this heading in the file differ. `CUDNN_TESTS_WRITE=1` writes the file.
+/// Runs a share of the situations, because each starts an installer several times, and each on a ground of its own. Fails
+/// with all problems together, and if the file has other results. `CUDNN_TESTS_WRITE=1` writes the results below this
+/// heading.
 pub(crate) fn run(heading: &str, situations: &[Situation], ground: impl Fn() -> Box<dyn Ground>) {
     static LOCK: Mutex<()> = Mutex::new(());
-    let is_full = ["CUDNN_TESTS_REPAIRS", "CUDNN_TESTS_WRITE"].iter().any(|name| std::env::var_os(name).is_some());
-    let situations = situations.iter().step_by(if is_full { 1 } else { SHARE });
+    let situations = situations.iter().step_by(support::share());
     let outcomes: Vec<Outcome> = situations.map(|situation| situation.run(&*ground())).collect();
     let problem = |outcome: &Outcome| {
         let problem = outcome.problem.as_ref()?;
