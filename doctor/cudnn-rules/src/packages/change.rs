@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use cudnn_cli::escape::Printable;
 use cudnn_frameworks::installation::site_packages;
-use cudnn_frameworks::real_path;
+use cudnn_frameworks::{Environment, real_path};
+use cudnn_probe::Host;
 use cudnn_probe::facts::PathFacts;
 
 use super::contents;
@@ -85,6 +86,16 @@ impl Site {
             Site::Environment(root) | Site::Interpreter { root, .. } => site_packages(root).collect(),
             Site::Directory { dir, .. } | Site::NewEnvironment { dir, .. } => vec![dir.clone()],
             Site::OnPath | Site::Conda(_) | Site::System => Vec::new(),
+        }
+    }
+
+    /// Returns the environment whose Python imports the packages. `None` if it is unknown.
+    pub fn environment(&self) -> Option<Environment> {
+        let host = Host::current();
+        match self {
+            Site::Interpreter { program, root } => Some(Environment::from_python(program, root, &host)),
+            Site::Environment(root) | Site::Directory { dir: root, .. } => Some(Environment::at(root, &host)),
+            Site::NewEnvironment { .. } | Site::OnPath | Site::Conda(_) | Site::System => None,
         }
     }
 
