@@ -7,7 +7,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child as Started, Command, ExitStatus};
 use std::time::Instant;
 
-use super::inherited::{restore, was_output_closed};
+use super::inherited::{restore, was_closed};
 use super::keeper::{INTERVAL, KILL_LIMIT, Keeper, signal_group};
 use super::processes::{has_ended, stat};
 use super::watch::watch;
@@ -35,7 +35,12 @@ pub fn prepare() {
 /// # Errors
 /// Returns the error of writing to a closed file.
 pub fn check_output() -> Result<()> {
-    if was_output_closed() { Err(Error::from_raw_os_error(libc::EBADF)) } else { Ok(()) }
+    if was_closed(libc::STDOUT_FILENO) { Err(Error::from_raw_os_error(libc::EBADF)) } else { Ok(()) }
+}
+
+/// Returns whether this process was started with a standard input. std opens /dev/null in place of a closed one.
+pub fn has_input() -> bool {
+    !was_closed(libc::STDIN_FILENO)
 }
 
 /// Terminates this process together with the parent. Otherwise, it would run forever if a library hangs.

@@ -28,7 +28,7 @@ extern "C" fn record() {
 
 /// Restores the recorded settings, also between `fork` and `exec`. Always returns `Ok`, for `pre_exec`.
 pub(super) fn restore() -> Result<()> {
-    let (ignored, closed) = (IGNORED.load(Ordering::Relaxed), CLOSED.load(Ordering::Relaxed));
+    let ignored = IGNORED.load(Ordering::Relaxed);
     for signal in 1..=LAST_SIGNAL {
         let was_ignored = ignored >> (signal - 1) & 1 != 0;
         if was_ignored != is_ignored(signal) {
@@ -38,7 +38,7 @@ pub(super) fn restore() -> Result<()> {
         }
     }
     for stream in libc::STDIN_FILENO..=libc::STDERR_FILENO {
-        if closed >> stream & 1 != 0 {
+        if was_closed(stream) {
             // SAFETY: std opened /dev/null here, and the standard streams have no owner.
             unsafe { libc::close(stream) };
         }
@@ -46,8 +46,9 @@ pub(super) fn restore() -> Result<()> {
     Ok(())
 }
 
-pub(super) fn was_output_closed() -> bool {
-    CLOSED.load(Ordering::Relaxed) >> libc::STDOUT_FILENO & 1 != 0
+/// Returns whether this standard stream was closed.
+pub(super) fn was_closed(stream: c_int) -> bool {
+    CLOSED.load(Ordering::Relaxed) >> stream & 1 != 0
 }
 
 /// Returns whether a signal is ignored. Numbers that the C library reserves count as not ignored.

@@ -55,6 +55,11 @@ pub fn check_output() -> Result<()> {
     Ok(())
 }
 
+/// Returns whether this process was started with a standard input.
+pub fn has_input() -> bool {
+    !std::io::stdin().as_raw_handle().is_null()
+}
+
 // The job terminates the child.
 pub fn end_child_with_this_process(_command: &mut Command) {}
 

@@ -2,8 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use cudnn_loader::cudnnStatus_t;
 
@@ -47,6 +48,26 @@ fn numbers_of_cudnn_8_are_explained_as_the_page_says() {
         count += 1;
     }
     assert_eq!(count, 14);
+}
+
+#[test]
+fn log_knows_the_messages_of_the_page() {
+    let page = page("docs/statuses.md");
+    let (_, table) = page.split_once("| message | meaning | run |\n").unwrap();
+    let mut count = 0;
+    for line in table.lines().skip(1).take_while(|line| line.starts_with("| `")) {
+        let messages = line.split(" | ").next().unwrap().split('`').skip(1).step_by(2);
+        for message in messages.filter(|message| !message.starts_with("...")) {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"));
+            let mut child = command.args(["log", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+            let message = message.replace("STATUS_...", "STATUS_INTERNAL_ERROR");
+            child.stdin.take().unwrap().write_all(message.as_bytes()).unwrap();
+            let output = child.wait_with_output().unwrap();
+            assert_eq!(output.status.code(), Some(2), "{message}: {output:?}");
+            count += 1;
+        }
+    }
+    assert!(count > 20, "{count}");
 }
 
 #[test]

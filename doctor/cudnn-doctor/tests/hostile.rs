@@ -521,7 +521,22 @@ fn output_that_cannot_be_written_is_an_error() {
     }
 }
 
-/// By default, a write beyond this limit kills the process by a signal.
+/// std opens an empty file in place of a closed stream.
+#[test]
+fn a_closed_standard_input_is_no_empty_log() {
+    for (stream, code, expected) in
+        [("<&-", 3, "cannot read the standard input: it is closed\n"), ("</dev/null", 0, "")]
+    {
+        let mut command = Command::new("sh");
+        let script = format!("\"$0\" log - {stream}");
+        let output = command.args(["-c", &script, env!("CARGO_BIN_EXE_cudnn-doctor")]).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{stream}: {stderr}");
+        assert!(stderr.ends_with(expected), "{stream}: {stderr}");
+    }
+}
+
+/// A write beyond the file size limit is an output error rather than a signal that kills the doctor.
 #[test]
 fn a_file_size_limit_is_reported_as_an_output_error() {
     let dir = TempDir::new();

@@ -45,7 +45,7 @@ mod survey;
 
 pub use drop_in::{drop_in_version, drop_in_version_named, is_drop_in, is_drop_in_named};
 pub use environment::Environment;
-pub use files::real_path;
+pub use files::{program_contains, real_path};
 pub use framework::builds;
 pub use framework::built_for::{BuiltFor, Stated, ValueSource};
 pub use framework::kind::{Comparison, FrameworkKind, KINDS};
@@ -59,10 +59,12 @@ pub use opens::pairs::{Pair, pairs};
 pub use opens::unlisted::Unlisted;
 pub use opens::{Damaged, MissingLibrary, OpenedFile, Opens, SearchRule};
 pub use package::distribution::Distribution;
+pub use package::marker::Platform;
 pub use package::names::{name_before_aside, normalized, parse_dist_info};
 pub use package::record::{parse as parse_record_line, record_damage, recorded_files};
 pub use package::requirement::{
-    Pin, PinState, allows, allows_from, applies, exclude_each_other, required_packages, requirement_error, requirements,
+    Pin, PinState, allows, allows_from, applies, exclude_each_other, packages_with_requirements, required_packages,
+    requirement_error,
 };
 pub use package::unreadable::{Repair, Unreadable};
 pub use parallel::in_parallel;

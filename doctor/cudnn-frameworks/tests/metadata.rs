@@ -297,3 +297,21 @@ fn damaged_conda_records_are_skipped() {
     std::fs::create_dir(world.path().join("conda-meta/cudnn-9.1.0-x.json")).unwrap();
     assert_eq!(torch(&read(&conda)).pins, []);
 }
+
+/// PyTorch's packages for all systems have the same requirements.
+#[test]
+fn requirements_for_another_system_are_no_pins() {
+    for (import_dir, expected) in [("Lib/site-packages", &[][..]), ("lib/python3.12/site-packages", &["missing"])] {
+        let dir = TempDir::new();
+        let environment = PythonEnvironment::at(dir.path(), import_dir);
+        if import_dir.starts_with("Lib") {
+            std::fs::create_dir(dir.path().join("Scripts")).unwrap();
+        }
+        let requirement = "nvidia-cudnn-cu12==9.10.2.21; platform_system == 'Linux'";
+        environment.package("torch", "2.9.1").requires(requirement);
+        let survey = read(&environment);
+        let pins: Vec<String> = torch(&survey).pins.iter().map(shown).collect();
+        let expected: Vec<String> = expected.iter().map(|state| format!("nvidia-cudnn-cu12: {state}")).collect();
+        assert_eq!(pins, expected, "{import_dir}");
+    }
+}

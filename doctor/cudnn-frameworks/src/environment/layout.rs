@@ -54,6 +54,18 @@ impl Python {
     }
 }
 
+/// Returns the name of the directory with the modules of this Python of an environment: `python3.12`. On Windows, where only
+/// the user's packages are in such a directory, `Python312`.
+pub fn python_name(program: &Path, root: &Path) -> Option<String> {
+    name_of_program(program).or_else(|| Some(Python::at(root, Os::HOST)?.dir_name))
+}
+
+/// Like [`python_name`], if the program shows its version.
+pub fn name_of_program(program: &Path) -> Option<String> {
+    Some(Python::from_program(program, Os::HOST)?.dir_name)
+}
+
+/// Returns the minor version of Python from the environment's settings.
 fn stated_minor(root: &Path) -> Option<u32> {
     let minor = |version: String| version.strip_prefix("3.")?.split('.').next()?.parse().ok();
     ["version", "version_info"].iter().find_map(|name| minor(setting(root, name)?))
@@ -84,8 +96,9 @@ fn minor_of_dll(dir: &Path) -> Option<u32> {
         .max()
 }
 
-/// Returns the environment's operating system, which may be Windows under WSL (`/mnt/c`).
-pub(super) fn os_of(root: &Path) -> Os {
+/// Returns the operating system of the environment at this root. Under WSL, a Windows environment can be on a mounted
+/// disk (`/mnt/c`).
+pub fn os_of(root: &Path) -> Os {
     let has_program = || ["Scripts", "python.exe"].iter().any(|part| root.join(part).target_exists());
     if root.join("Lib").join("site-packages").leads_to_dir() && has_program() { Os::Windows } else { Os::HOST }
 }

@@ -2,49 +2,66 @@
 
 use std::str::FromStr;
 
-use cudnn_probe::Architecture;
+use cudnn_probe::{Architecture, Os};
 use pep440_rs::{Version, VersionSpecifier};
 
 use super::names::normalized;
+use crate::environment::Environment;
+use crate::environment::layout::setting;
 
 /// The default for an unknown Python version.
 const DEFAULT_PYTHON: (u32, u32) = (3, 12);
 const EXTRA: &str = "extra";
 
-pub(super) struct Platform {
+/// The values of the variables in markers, which describe the Python of an environment.
+pub struct Platform {
+    os: Os,
     python_version: String,
     python_full_version: String,
 }
 
 impl Platform {
-    pub(super) fn new(python: Option<(u32, u32)>) -> Self {
-        let (major, minor) = python.unwrap_or(DEFAULT_PYTHON);
-        Platform { python_version: format!("{major}.{minor}"), python_full_version: format!("{major}.{minor}.0") }
+    /// Returns the platform of this environment's Python.
+    pub fn of(environment: &Environment) -> Self {
+        let stated = ["version", "version_info"].iter().find_map(|name| setting(&environment.root, name));
+        Platform::new(environment.os, environment.python, stated.as_deref())
     }
 
-    /// Returns the platform with this version of Python, such as `3.12.1` or `3.12`.
-    pub(super) fn with_python(version: &str) -> Self {
-        let parts: Vec<&str> = version.split('.').collect();
-        let python_version = parts.iter().take(2).copied().collect::<Vec<_>>().join(".");
-        let python_full_version = if parts.len() > 2 { version.to_owned() } else { format!("{version}.0") };
-        Platform { python_version, python_full_version }
+    /// Returns the platform of a Python for this system. `stated` is the full version of one of the environment's Pythons.
+    pub(super) fn new(os: Os, python: Option<(u32, u32)>, stated: Option<&str>) -> Self {
+        let (major, minor) = python.unwrap_or(DEFAULT_PYTHON);
+        let python_version = format!("{major}.{minor}");
+        // virtualenv writes `3.12.1.final.0`.
+        let stated = stated.map(|stated| stated.split('.').take(3).collect::<Vec<_>>().join("."));
+        let stated = stated.filter(|stated| stated.starts_with(&format!("{python_version}.")));
+        let python_full_version = stated.unwrap_or_else(|| format!("{python_version}.0"));
+        Platform { os, python_version, python_full_version }
     }
 
     fn value(&self, variable: &str) -> Option<(&str, bool)> {
+        let is_arm = Architecture::HOST == Architecture::AARCH64;
+        let by_os = |windows, linux| if self.os == Os::Windows { windows } else { linux };
         let text = match variable {
             "python_version" => return Some((&self.python_version, true)),
             "implementation_version" | "python_full_version" => return Some((&self.python_full_version, true)),
             "implementation_name" => "cpython",
-            "os_name" => "posix",
-            "platform_machine" if Architecture::HOST == Architecture::AARCH64 => "aarch64",
-            "platform_machine" => "x86_64",
+            "os_name" => by_os("nt", "posix"),
+            "platform_machine" if is_arm => by_os("ARM64", "aarch64"),
+            "platform_machine" => by_os("AMD64", "x86_64"),
             "platform_python_implementation" => "CPython",
             "platform_release" | "platform_version" => "",
-            "platform_system" => "Linux",
-            "sys_platform" => "linux",
+            "platform_system" => by_os("Windows", "Linux"),
+            "sys_platform" => by_os("win32", "linux"),
             _ => return None,
         };
         Some((text, false))
+    }
+}
+
+/// The platform of the Python that is most likely on this system.
+impl Default for Platform {
+    fn default() -> Self {
+        Platform::new(Os::HOST, None, None)
     }
 }
 

@@ -3,7 +3,7 @@
 pub(crate) mod conda;
 pub(crate) mod distribution;
 mod editable;
-mod marker;
+pub(crate) mod marker;
 pub(crate) mod metadata;
 pub(crate) mod names;
 pub(crate) mod record;

@@ -1,12 +1,13 @@
 //! Compares the requirements of packages (`Requires-Dist`) for CUDA packages and parts of frameworks with the installed
 //! packages.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::str::FromStr;
 
 use pep440_rs::{Version, VersionSpecifier, VersionSpecifiers};
 
-use super::distribution::Distribution;
+use super::distribution::{self, Distribution};
 use super::marker::{Condition, Platform, condition};
 use super::metadata;
 use super::names::normalized;
@@ -18,6 +19,9 @@ const META_PACKAGE: &str = "cuda-toolkit";
 const MAX_PINS: usize = 256;
 /// The maximum length of a requirement in bytes, because parentheses recurse. Real ones have up to 250.
 const MAX_LEN: usize = 512;
+
+/// The maximum length of a chain of extras that request one another.
+const MAX_DEPTH: usize = 16;
 
 /// A requirement of a package.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,7 +104,7 @@ pub(crate) fn is_cuda(package: &str) -> bool {
 }
 
 pub(crate) fn pins(of: &Distribution, installed: &[Distribution], environment: &Environment) -> Vec<Pin> {
-    let platform = Platform::new(environment.python);
+    let platform = Platform::of(environment);
     let pin = |requirement: String, extras: &[String]| pin(requirement, &platform, installed, extras);
     // Unreadable metadata is already reported.
     let requirements_of = |package: &Distribution| metadata::read(&package.info_dir).unwrap_or_default().requirements;
@@ -162,8 +166,8 @@ pub fn required_packages(info_dir: &Path) -> Vec<String> {
     requirements(info_dir).iter().map(|requirement| normalized(name(requirement))).collect()
 }
 
-/// Returns a package's requirements as written, from this metadata directory.
-pub fn requirements(info_dir: &Path) -> Vec<String> {
+/// Returns the requirements in this metadata directory of a package, as written.
+fn requirements(info_dir: &Path) -> Vec<String> {
     metadata::read(info_dir).map(|metadata| metadata.requirements).unwrap_or_default()
 }
 
@@ -269,12 +273,42 @@ pub fn allows(requirement: &str, version: &str) -> bool {
     specifiers(requirement).is_none_or(|specifiers| version.is_ok_and(|version| specifiers.contains(&version)))
 }
 
-/// Returns whether a requirement's marker applies, without extras, to this platform and version of Python (`3.12` or
-/// `3.12.1`). Invalid markers apply.
-pub fn applies(requirement: &str, python: Option<&str>) -> bool {
+/// Returns whether the marker of a requirement applies to this platform and these normalized extras of the package. A marker
+/// that cannot be parsed counts as one that applies.
+pub fn applies(requirement: &str, platform: &Platform, extras: &[String]) -> bool {
     let marker = Parsed::new(requirement).ok().and_then(|parsed| parsed.marker);
-    let platform = python.map_or_else(|| Platform::new(None), Platform::with_python);
-    marker.is_none_or(|marker| !matches!(condition(marker, &platform, &[]), Ok(Condition::Never | Condition::With(_))))
+    let is_met = |marker| !matches!(condition(marker, platform, extras), Ok(Condition::Never | Condition::With(_)));
+    marker.is_none_or(is_met)
+}
+
+/// Returns the packages that the Python of an environment imports, with their requirements that apply there: also those of
+/// the extras that other packages request.
+pub fn packages_with_requirements(environment: &Environment) -> Vec<(Distribution, Vec<String>)> {
+    let platform = Platform::of(environment);
+    let packages = distribution::read(environment, |_| false).distributions;
+    let packages = packages.into_iter().map(|package| (requirements(&package.info_dir), package)).collect::<Vec<_>>();
+    let mut extras: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut found = Vec::new();
+    for _ in 0..MAX_DEPTH {
+        let before = extras.values().map(Vec::len).sum::<usize>();
+        found.clear();
+        for (all, package) in &packages {
+            let own = extras.get(&package.name).cloned().unwrap_or_default();
+            let required = all.iter().filter(|one| applies(one, &platform, &own)).cloned().collect::<Vec<_>>();
+            for one in &required {
+                let requested = extras.entry(normalized(name(one))).or_default();
+                let new = Parsed::new(one).map(|parsed| parsed.extras).unwrap_or_default();
+                requested.extend(new);
+                requested.sort();
+                requested.dedup();
+            }
+            found.push((package.clone(), required));
+        }
+        if extras.values().map(Vec::len).sum::<usize>() == before {
+            break;
+        }
+    }
+    found
 }
 
 /// Returns why this requirement is invalid, without reading the marker.

@@ -1,13 +1,12 @@
 //! Determines which cuDNN releases an environment can use, so that fixing one finding does not cause another.
 
 use cudnn_cli::escape::Printable;
-use cudnn_frameworks::installation::{Installer, Package, site_packages};
-use cudnn_frameworks::{Environment, Survey, allows_from, applies, normalized, requirements, survey_to};
+use cudnn_frameworks::{Environment, Survey, allows_from, normalized, packages_with_requirements, survey_to};
 use cudnn_probe::{Component, Host, Version, release_facts};
 
 use super::framework_requirement::{CUDNN_MAJOR, FrameworkRequirement, WHEEL};
 use super::machine::Gpu;
-use crate::packages::{package_name, records};
+use crate::packages::package_name;
 use crate::surveys::FRAMEWORKS;
 
 /// The last release with kernels for compute capabilities 5.0 to 7.0, and the full version of the wheels. It is also
@@ -37,9 +36,9 @@ impl<'a> Limits<'a> {
     pub(in crate::check) fn from_survey(survey: Option<&Survey>, gpus: &'a [Gpu]) -> Self {
         let demands = survey.into_iter().flat_map(|survey| &survey.frameworks).filter_map(FrameworkRequirement::of);
         let limits = Limits::of(gpus, demands.filter(|demand| demand.is_required || demand.cudnn_major == CUDNN_MAJOR));
-        let dirs = survey.into_iter().flat_map(|survey| site_packages(&survey.environment.root));
-        let wishes = dirs.flat_map(|dir| records(&dir)).flat_map(|record| requirements(&record.dir));
-        let is_about_cudnn = |wish: &String| normalized(package_name(wish)).starts_with(WHEEL) && applies(wish, None);
+        let packages = survey.into_iter().flat_map(|survey| packages_with_requirements(&survey.environment));
+        let wishes = packages.flat_map(|(_, requirements)| requirements);
+        let is_about_cudnn = |wish: &String| normalized(package_name(wish)).starts_with(WHEEL);
         Limits { wishes: wishes.filter(is_about_cudnn).collect(), ..limits }
     }
 

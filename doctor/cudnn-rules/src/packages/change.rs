@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use cudnn_cli::escape::Printable;
 use cudnn_frameworks::installation::site_packages;
-use cudnn_frameworks::real_path;
+use cudnn_frameworks::{Environment, real_path};
+use cudnn_probe::Host;
 use cudnn_probe::facts::PathFacts;
 
 use super::contents;
@@ -88,7 +89,18 @@ impl Site {
         }
     }
 
-    /// Combines two sites with the same directory and installer, including their options.
+    /// Returns the environment whose Python imports the packages. `None` if it is unknown.
+    pub fn environment(&self) -> Option<Environment> {
+        let host = Host::current();
+        match self {
+            Site::Interpreter { program, root } => Some(Environment::from_python(program, root, &host)),
+            Site::Environment(root) | Site::Directory { dir: root, .. } => Some(Environment::at(root, &host)),
+            Site::NewEnvironment { .. } | Site::OnPath | Site::Conda(_) | Site::System => None,
+        }
+    }
+
+    /// Combines two sites with the same directory and the same installer; their options are merged. `None` if they
+    /// differ.
     pub(crate) fn merged_with(&self, other: &Site) -> Option<Site> {
         match (self, other) {
             _ if self == other => Some(self.clone()),

@@ -1,16 +1,15 @@
 //! Locates the Python, the packages and the settings of a Python environment on Linux and Windows.
 
 use cudnn_probe::facts::{self, PathFacts};
-use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 pub(super) use cudnn_frameworks::installation::is_virtual;
 pub use cudnn_frameworks::installation::setting;
-use cudnn_frameworks::installation::{python_dirs, site_packages};
+use cudnn_frameworks::installation::{python_dirs, python_name, site_packages};
 use cudnn_frameworks::parse_dist_info;
 use cudnn_os::files::below;
-use cudnn_probe::{Os, canonicalize};
+use cudnn_probe::Os;
 
 use super::dirs::{entries, user_base};
 
@@ -42,54 +41,21 @@ pub(super) fn root_of(python: &Path) -> Option<&Path> {
     }
 }
 
-/// Returns the version as directory names contain it, such as `python3.12`. On Windows, where only the user's packages
-/// are in a versioned directory, `Python312`.
-pub(super) fn version_name(python: &Path, root: &Path) -> Option<OsString> {
-    if Os::HOST == Os::Windows {
-        return version_name_on_windows(root);
-    }
-    version_of_program(python).or_else(|| {
-        let mut names = python_dirs(root).filter_map(|dir| Some(dir.file_name()?.to_owned())).filter(is_version);
-        // With several versions, only running the Python would tell them apart.
-        names.next().filter(|_| names.next().is_none())
-    })
-}
-
-/// Returns the directory of packages in a virtual environment that this Python creates, if the version is known.
+/// Returns the directory of packages in a virtual environment that this Python creates. `None` if the version of the
+/// Python is not known.
 pub(crate) fn site_of_new(environment: &Path, program: &Path) -> Option<PathBuf> {
-    let version = version_name(program, root_of(program)?)?;
+    let version = python_name(program, root_of(program)?)?;
     Some(environment.join("lib").join(version).join("site-packages"))
 }
 
-pub(super) fn version_of_program(python: &Path) -> Option<OsString> {
-    Some(canonicalize(python).ok()?.file_name()?.to_owned()).filter(is_version)
-}
-
-fn is_version(name: &OsString) -> bool {
-    let minor = name.to_str().and_then(|name| name.strip_prefix("python3."));
-    minor.is_some_and(|minor| !minor.is_empty() && minor.bytes().all(|byte| byte.is_ascii_digit()))
-}
-
-/// Reads the version from `pyvenv.cfg` or from the DLL's name (`python312.dll`).
-fn version_name_on_windows(root: &Path) -> Option<OsString> {
-    let stated = setting(root, "version").or_else(|| setting(root, "version_info"));
-    let of_settings = stated.map(|version| version.split('.').take(2).collect::<String>());
-    let of_dll = || {
-        let names = entries(root).filter_map(|file| Some(file.file_name()?.to_str()?.to_ascii_lowercase()));
-        // `python3.dll` exists for every version.
-        let minor = |name: String| Some(name.strip_prefix("python3")?.strip_suffix(".dll")?.to_owned());
-        names.filter_map(minor).find(|minor| !minor.is_empty()).map(|minor| format!("3{minor}"))
-    };
-    Some(format!("Python{}", of_settings.or_else(of_dll)?).into())
-}
-
-pub(super) fn user_site(version_name: &OsStr) -> Option<PathBuf> {
+/// Returns the directory of `pip install --user` for this Python version.
+pub(super) fn user_site(python_name: &str) -> Option<PathBuf> {
     let lib = if Os::HOST == Os::Windows { user_base()? } else { user_base()?.join("lib") };
-    Some(lib.join(version_name).join("site-packages"))
+    Some(lib.join(python_name).join("site-packages"))
 }
 
 /// Returns whether the Python at this root imports the user's packages. Virtual environments rarely do.
-pub fn imports_user_packages(root: &Path) -> bool {
+pub(super) fn imports_user_packages(root: &Path) -> bool {
     !is_virtual(root) || setting(root, "include-system-site-packages").as_deref() == Some("true")
 }
 

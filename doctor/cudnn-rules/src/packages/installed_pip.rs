@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use cudnn_cli::command::Command;
 use cudnn_cli::path::{interpreter_of, is_on_path, program_on_path};
-use cudnn_frameworks::installation::{python_dirs, site_packages};
+use cudnn_frameworks::installation::{python_dirs, python_name, site_packages};
 use cudnn_os::files::below;
 use cudnn_probe::facts::PathFacts;
 use cudnn_probe::{Os, canonicalize};
@@ -14,7 +14,6 @@ use cudnn_probe::{Os, canonicalize};
 use super::apt::{python_pip, python_tools};
 use super::environment::{
     has_pip, imports_user_packages, is_managed, is_virtual, python_in, records, root_of, setting, user_site,
-    version_name,
 };
 use super::pip_options::redirecting_variables;
 
@@ -43,8 +42,8 @@ impl Interpreter {
         imports_user_packages(&self.root)
     }
 
-    fn version(&self) -> Option<OsString> {
-        version_name(&self.program, &self.root)
+    pub(super) fn version(&self) -> Option<String> {
+        python_name(&self.program, &self.root)
     }
 
     pub(super) fn user_site(&self) -> Option<PathBuf> {
@@ -55,8 +54,9 @@ impl Interpreter {
     pub(super) fn package_dirs(&self) -> impl Iterator<Item = PathBuf> + use<> {
         let version = self.version();
         let is_of_python = move |dir: &PathBuf| {
-            let name = dir.parent().and_then(Path::file_name);
-            Os::HOST == Os::Windows || name.is_some_and(|name| Some(name) == version.as_deref() || name == "python3")
+            let above = dir.parent().unwrap_or(dir);
+            let is_of_version = || version.as_ref().is_some_and(|version| above.ends_with(version));
+            Os::HOST == Os::Windows || above.ends_with("python3") || is_of_version()
         };
         site_packages(&self.root).chain(site_packages(&self.root.join("local"))).filter(is_of_python)
     }
@@ -98,8 +98,8 @@ impl Interpreter {
         let of_base = |dir: PathBuf| match Os::HOST {
             Os::Windows => Some(below(base, "Lib/ensurepip")),
             _ => {
-                let name = dir.file_name().filter(|name| version.as_deref().is_none_or(|version| *name == version))?;
-                Some(base.join("lib").join(name).join("ensurepip"))
+                let is_of_version = version.as_ref().is_none_or(|version| dir.ends_with(version));
+                Some(base.join("lib").join(dir.file_name().filter(|_| is_of_version)?).join("ensurepip"))
             }
         };
         python_dirs(&self.root).filter_map(of_base).any(|dir| dir.leads_to_dir())

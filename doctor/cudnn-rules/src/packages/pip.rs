@@ -4,13 +4,13 @@ use cudnn_cli::command::Command;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use cudnn_frameworks::installation::site_packages;
+use cudnn_frameworks::installation::{python_name, site_packages};
 use cudnn_frameworks::normalized;
 use cudnn_probe::Os;
 use cudnn_probe::facts::{PathFacts, is_executable};
 
 use super::dirs::{named_data_dir, user_base};
-use super::environment::{is_closed, is_managed, records, version_name, version_of_program};
+use super::environment::{is_closed, is_managed, records};
 use super::installed_pip::{Interpreter, in_new_environment, on_path, without_variables};
 use super::interpreter::{interpreters_on_path, is_in_unpacked_image};
 use super::requirement::package_name;
@@ -100,13 +100,7 @@ pub(super) fn with_python(python: &Interpreter, action: &str, arguments: Vec<OsS
 fn pythons_with_pip(version: OsString) -> impl Iterator<Item = Interpreter> {
     let named = if Os::HOST == Os::Windows { "python" } else { "python3" };
     let of_version = version.to_str().map(interpreters_on_path).into_iter().flatten();
-    let is_of_version = move |python: &Interpreter| {
-        let found = match Os::HOST {
-            Os::Windows => version_name(&python.program, &python.root),
-            _ => version_of_program(&python.program),
-        };
-        found.as_ref() == Some(&version)
-    };
+    let is_of_version = move |python: &Interpreter| python.version().is_some_and(|found| *found == *version);
     let others = interpreters_on_path(named).filter_map(Interpreter::of).filter(is_of_version);
     of_version.filter_map(Interpreter::of).chain(others).filter(Interpreter::has_pip)
 }
@@ -130,7 +124,8 @@ fn python_of_debian(root: &Path) -> Option<Interpreter> {
     let base = root.parent().filter(|_| root.ends_with("local"))?;
     let dir = site_packages(root).find(|dir| dir.ends_with("dist-packages") && dir.leads_to_dir())?;
     let version = dir.parent()?.file_name()?;
-    let main = Some(base.join("bin/python3")).filter(|python| version_name(python, base).as_deref() == Some(version));
+    let main =
+        Some(base.join("bin/python3")).filter(|python| python_name(python, base).is_some_and(|name| *name == *version));
     let program = main.unwrap_or_else(|| base.join("bin").join(version));
     is_executable(&program).then(|| Interpreter { program, root: base.to_owned() })
 }

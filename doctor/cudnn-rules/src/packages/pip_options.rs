@@ -46,6 +46,19 @@ const OF_REMOVALS: [&str; 2] = ["python", "requirement"];
 /// The redirections that protect a machine. Commands do not unset their variables.
 const POLICIES: [&str; 2] = ["no-binary", "require-hashes"];
 
+/// The values that switch an option on or off.
+const ON: &str = "1 on t true y yes";
+const OFF: &str = "0 f false n no off";
+
+/// The options that pip only switches, for all commands and for `pip install`.
+const SWITCHES: &str = "break-system-packages debug disable-pip-version-check isolated no-cache-dir no-color no-input \
+                        require-venv require-virtualenv";
+const SWITCHES_OF_INSTALL: &str = "compile dry-run force-reinstall ignore-installed ignore-requires-python \
+                                   no-build-isolation no-clean no-compile no-deps no-dependencies no-index no-user \
+                                   no-warn-conflicts no-warn-script-location pre prefer-binary require-hashes upgrade \
+                                   use-pep517 user";
+
+/// A command of pip that changes packages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PipCommand {
     Install,
@@ -73,9 +86,21 @@ impl PipOption {
     }
 
     fn is_on(&self) -> bool {
-        const OFF: [&str; 6] = ["0", "f", "false", "n", "no", "off"];
         let is_none = self.name == "no-binary" && self.value == ":none:";
-        !is_none && !OFF.contains(&self.value.to_lowercase().as_str())
+        !is_none && !is_word_of(OFF, &self.value.to_lowercase())
+    }
+
+    /// Returns whether this command fails because of the value.
+    pub(super) fn is_refused_by(&self, command: PipCommand) -> bool {
+        let value = self.value.to_lowercase();
+        let is_switch = is_word_of(ON, &value) || is_word_of(OFF, &value);
+        match self.name.as_str() {
+            "quiet" | "verbose" => !is_switch && value.parse::<u32>().is_err(),
+            "default-timeout" | "timeout" => value.parse::<f64>().is_err(),
+            "retries" => value.parse::<i32>().is_err(),
+            name if command == PipCommand::Install && is_word_of(SWITCHES_OF_INSTALL, name) => !is_switch,
+            name => is_word_of(SWITCHES, name) && !is_switch,
+        }
     }
 
     /// Returns whether commands unset the variable of the option.
@@ -84,6 +109,11 @@ impl PipOption {
     }
 }
 
+fn is_word_of(words: &str, word: &str) -> bool {
+    words.split(' ').any(|one| one == word)
+}
+
+/// Returns what pip changes because of the option with this name.
 fn redirection(option: &str) -> Option<&'static str> {
     REDIRECTIONS.into_iter().find_map(|(name, changed)| (name == option).then_some(changed))
 }

@@ -126,7 +126,7 @@ fn dependencies_in(part: &Item, is_default: bool, file: &Path) -> Vec<Dependency
     for (name, table) in part.as_table_like().into_iter().flat_map(|part| part.iter()) {
         // `pypi-dependencies` and others have tables of their own.
         let is_replaced = is_default && name == "dependencies";
-        let table = table.as_table_like().filter(|_| name.ends_with("dependencies"));
+        let table = table.as_table_like().filter(|_| name.ends_with("dependencies") || name == "constraints");
         for (package, value) in table.into_iter().flat_map(|table| table.iter()) {
             // `"9.10.*"` or `{ version = "9.10.*", channel = "conda-forge" }`
             let versions = value.as_str().or_else(|| value.get("version")?.as_str()).unwrap_or_default().to_owned();

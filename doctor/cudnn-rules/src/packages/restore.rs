@@ -4,13 +4,13 @@ use cudnn_cli::command::Command;
 use cudnn_cli::path::is_on_path;
 use std::path::{Path, PathBuf};
 
-use cudnn_frameworks::installation::{python_dirs, site_packages};
+use cudnn_frameworks::installation::{name_of_program, os_of, python_dirs, python_name, site_packages};
 use cudnn_probe::facts::{self, PathFacts, is_executable};
 use cudnn_probe::{Os, canonicalize};
 
 use super::apt::python_tools;
 use super::dirs::entries;
-use super::environment::{has_pip, is_closed, is_virtual, python_in, setting, version_name, version_of_program};
+use super::environment::{has_pip, is_closed, is_virtual, python_in, setting};
 use super::installed_pip::lacks_venv;
 use super::interpreter::{interpreters_on_path, is_in_unpacked_image};
 use super::uv;
@@ -35,6 +35,9 @@ fn is_usable(python: &Path) -> bool {
 /// Returns the problem with the Python of the virtual environment at this root.
 pub fn python_problem(root: &Path) -> Option<PythonProblem> {
     let python = python_in(root);
+    if os_of(root) != Os::HOST {
+        return None;
+    }
     if Os::HOST == Os::Windows {
         return (is_virtual(root) && !python.leads_to_file()).then_some(PythonProblem::Missing);
     }
@@ -55,9 +58,9 @@ pub fn python_problem(root: &Path) -> Option<PythonProblem> {
         return Some(PythonProblem::Missing);
     }
     let mut dirs = python_dirs(root).peekable();
-    match version_of_program(&python) {
-        Some(now) if dirs.peek().is_some() && !dirs.any(|dir| dir.file_name() == Some(&now)) => {
-            Some(PythonProblem::OtherVersion(now.to_string_lossy().into_owned()))
+    match name_of_program(&python) {
+        Some(now) if dirs.peek().is_some() && !dirs.any(|dir| dir.ends_with(&now)) => {
+            Some(PythonProblem::OtherVersion(now))
         }
         _ => is_stripped.then_some(PythonProblem::NoSettings),
     }
@@ -84,10 +87,9 @@ pub fn restore_python(root: &Path) -> Option<MissingPython> {
     let has_system = setting(root, "include-system-site-packages").as_deref() == Some("true");
     let options = has_system.then_some("--system-site-packages");
     let version = match problem {
-        PythonProblem::Missing => version_name(&python_in(root), root),
-        _ => python_dirs(root).filter_map(|dir| Some(dir.file_name()?.to_owned())).next(),
+        PythonProblem::Missing => python_name(&python_in(root), root),
+        _ => python_dirs(root).find_map(|dir| Some(dir.file_name()?.to_str()?.to_owned())),
     };
-    let version = version.and_then(|name| name.into_string().ok());
     let (commands, stale) = if uv::serves(root) {
         // uv finds or downloads this version.
         let number = version.as_ref().map(|name| ["--python".to_owned(), dotted(name)]);
@@ -114,9 +116,8 @@ fn by_venv(
     options: Option<&str>,
 ) -> (Vec<Command>, Vec<PathBuf>) {
     let bin = root.join("bin");
-    let is_version = |program: &PathBuf| {
-        version_of_program(program).is_none_or(|found| version.is_none_or(|version| found == version))
-    };
+    let is_version =
+        |program: &PathBuf| name_of_program(program).is_none_or(|found| version.is_none_or(|version| found == version));
     // The environment itself may be first on PATH.
     let mut programs = interpreters_on_path(version.unwrap_or("python3")).filter(|one| one.parent() != Some(&bin));
     let Some(program) = programs.next().filter(is_version) else { return Default::default() };
@@ -163,7 +164,7 @@ pub(crate) fn unusable_settings(root: &Path) -> Option<PathBuf> {
 }
 
 /// Converts `python3.12` and `Python312` to `3.12`.
-pub(super) fn dotted(version_name: &str) -> String {
+fn dotted(version_name: &str) -> String {
     let version = version_name.trim_start_matches(|c: char| !c.is_ascii_digit());
     match version.split_at_checked(1).filter(|_| !version.contains('.')) {
         Some((major, minor)) => format!("{major}.{minor}"),
@@ -174,6 +175,19 @@ pub(super) fn dotted(version_name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Under WSL, it may be on a disk of Windows.
+    #[test]
+    #[cfg(all(test, target_os = "linux"))]
+    #[allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test writes the files that the rules read")]
+    fn the_python_of_another_system_is_not_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("Lib/site-packages")).unwrap();
+        std::fs::write(dir.path().join("pyvenv.cfg"), "version = 3.12.4\n").unwrap();
+        assert_eq!(python_problem(dir.path()), Some(PythonProblem::Missing));
+        std::fs::create_dir(dir.path().join("Scripts")).unwrap();
+        assert_eq!(python_problem(dir.path()), None);
+    }
 
     #[test]
     fn a_version_has_a_dot_whatever_the_name_of_the_directory() {

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use cudnn_cli::escape::{Printable, without_colors};
 use cudnn_cli::output::{CommandResult, Format, Outcome, count, outln, remark};
 use cudnn_loader::logging::{LogEntry, LogSeverity, Reason, parse};
+use cudnn_os::child::has_input;
 use cudnn_os::files::{open_without_waiting, skip_hole};
 use cudnn_rules::cudnn_status::meaning;
 use serde_json::{Value, json};
@@ -93,6 +94,9 @@ impl Summary {
     /// Reads cuDNN's log, and the loader's log next to it.
     fn read(file: &Path) -> Result<Summary, String> {
         if file == Path::new("-") {
+            if !has_input() {
+                return Err("cannot read the standard input: it is closed".to_owned());
+            }
             let mut summary = Summary::default();
             let read = for_each_entry(std::io::stdin().lock(), |part| summary.add_part(part));
             return read.map(|()| summary).map_err(|error| format!("cannot read the standard input: {error}"));

@@ -29,7 +29,7 @@ fn versions_strings_and_extras_are_compared() {
         ("os_name ~= 'posix' and extra == 'x'", Some(false)),
         ("python_version < 'x' or extra == 'x'", Some(false)),
     ] {
-        let found = evaluate(marker, &Platform::new(None), &["and-cuda".into()]).unwrap();
+        let found = evaluate(marker, &Platform::new(Os::Linux, None, None), &["and-cuda".into()]).unwrap();
         assert_eq!(found.0, expected, "{marker}");
     }
 }
@@ -51,6 +51,34 @@ fn invalid_markers_are_errors() {
         "os_name == 'x' xor os_name == 'y'",
         "\u{1b}[31m",
     ] {
-        assert!(evaluate(marker, &Platform::new(None), &[]).is_none(), "{marker}");
+        assert!(evaluate(marker, &Platform::default(), &[]).is_none(), "{marker}");
+    }
+}
+
+#[test]
+fn variables_describe_the_python_of_the_environment() {
+    let windows = "os_name == 'nt' and sys_platform == 'win32' and platform_system == 'Windows'";
+    let linux = "os_name == 'posix' and sys_platform == 'linux' and platform_system == 'Linux'";
+    let of_windows = "platform_machine == 'AMD64' or platform_machine == 'ARM64'";
+    let of_linux = "platform_machine == 'x86_64' or platform_machine == 'aarch64'";
+    for (os, [holds, others]) in [
+        (Os::Windows, [[windows, of_windows], [linux, of_linux]]),
+        (Os::Linux, [[linux, of_linux], [windows, of_windows]]),
+    ] {
+        for (markers, expected) in [(holds, true), (others, false)] {
+            for marker in markers {
+                let found = evaluate(marker, &Platform::new(os, None, None), &[]).unwrap();
+                assert_eq!(found.0, Some(expected), "{os} {marker}");
+            }
+        }
+    }
+    for (python, stated, expected) in [
+        (Some((3, 11)), Some("3.11.7"), "3.11.7"),
+        (Some((3, 11)), Some("3.11.7.final.0"), "3.11.7"),
+        // The settings describe another Python of the environment.
+        (Some((3, 11)), Some("3.12.1"), "3.11.0"),
+        (Some((3, 11)), None, "3.11.0"),
+    ] {
+        assert_eq!(Platform::new(Os::Linux, python, stated).python_full_version, expected, "{python:?} {stated:?}");
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use cudnn_cli::escape::Printable;
-use cudnn_frameworks::{applies, exclude_each_other, normalized};
+use cudnn_frameworks::{Platform, applies, exclude_each_other, normalized};
 
 use crate::packages::contents::CONDA_LIBRARIES;
 use crate::packages::requirement::package_name;
@@ -66,21 +66,24 @@ impl Decision {
         wanted == own || self.kind != DecisionKind::Manifest && library(&wanted) == library(&own)
     }
 
-    /// Returns whether the decision selects versions of a dependency. Installers omit a dependency that an override or
-    /// an exclusion removes.
-    pub(super) fn narrows(&self, python: Option<&str>) -> bool {
-        self.kind == DecisionKind::Constraint || self.kind == DecisionKind::Override && applies(&self.text, python)
+    /// Returns whether the decision selects versions of a package that another one requires. Without one, or with an
+    /// exclusion, the other is installed alone.
+    pub(super) fn narrows(&self, platform: &Platform) -> bool {
+        match self.kind {
+            DecisionKind::Constraint => true,
+            DecisionKind::Override => applies(&self.text, platform, &[]),
+            _ => false,
+        }
     }
 
-    /// Returns whether the decision excludes all versions of a requirement in an environment with this version of
-    /// Python. `all` are the decisions, including this one.
-    pub(super) fn forbids(&self, wanted: &str, python: Option<&str>, all: &[Decision]) -> bool {
-        let is_applied = |one: &Decision| one.kind == DecisionKind::Override && applies(&one.text, python);
+    /// Returns whether the decision, which is one of several, excludes all versions of a requirement on this platform.
+    pub(super) fn forbids(&self, wanted: &str, platform: &Platform, all: &[Decision]) -> bool {
+        let is_applied = |one: &Decision| one.kind == DecisionKind::Override && applies(&one.text, platform, &[]);
         match self.kind {
             DecisionKind::NoInstallation | DecisionKind::NoChange => true,
             _ if !self.is_about(wanted) => false,
             DecisionKind::Exclusion => true,
-            kind if !applies(&self.text, python) => {
+            kind if !applies(&self.text, platform, &[]) => {
                 let mut others = all.iter().filter(|one| one.is_about(wanted));
                 kind == DecisionKind::Override && !others.any(is_applied)
             }
@@ -146,7 +149,7 @@ mod tests {
         assert_eq!(alternatives("cudnn 7.*|8.*"), ["cudnn 7.*", "cudnn 8.*"]);
         for (pin, is_excluded) in [("cudnn 7.*|8.*", true), ("cudnn 8.*|9.*", false), ("cudnn ", false)] {
             let pin = Decision::constraint(Path::new("pinned"), pin.to_owned());
-            assert_eq!(pin.forbids("cudnn>=9", None, &[]), is_excluded, "{}", pin.text);
+            assert_eq!(pin.forbids("cudnn>=9", &Platform::default(), &[]), is_excluded, "{}", pin.text);
         }
     }
 }

@@ -9,11 +9,13 @@ mod pip;
 mod requirements_file;
 mod uv;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::environment::{python_in, root_of, setting, version_name};
+use cudnn_frameworks::{Environment, Platform};
+use cudnn_probe::Host;
+
+use super::environment::root_of;
 use super::installed_pip::python_of_pip;
-use super::restore::dotted;
 use super::{PackageChange, Pip, Site, contents};
 use decision::{Decision, DecisionKind};
 pub use uv::{UV_DIRS, uv_project_settings, uv_working_dir};
@@ -41,16 +43,17 @@ pub fn forbidding(change: &PackageChange) -> Option<String> {
         DecisionKind::NoInstallation => change.installs_any(),
         _ => false,
     };
-    let python = root.and_then(python_version);
+    let environment = root.map(|root| Environment::at(&root, &Host::current()));
+    let platform = environment.as_ref().map_or_else(Platform::default, Platform::of);
     let forbids_one = |wanted: &String| {
         // A reinstallation leaves the manifest unchanged.
         let is_edited = change.install.contains(wanted);
         let mut concerning = decisions.iter().filter(|one| is_edited || one.kind != DecisionKind::Manifest);
-        concerning.find(|one| one.forbids(wanted, python.as_deref(), &decisions))
+        concerning.find(|one| one.forbids(wanted, &platform, &decisions))
     };
     let forbids_requirement = |required: String| {
-        let mut concerning = decisions.iter().filter(|one| one.narrows(python.as_deref()));
-        concerning.find(|one| one.forbids(&required, python.as_deref(), &decisions))
+        let mut concerning = decisions.iter().filter(|one| one.narrows(&platform));
+        concerning.find(|one| one.forbids(&required, &platform, &decisions))
     };
     let mut required =
         change.with_requirements().filter_map(|one| contents::wheel(one)).flat_map(|wheel| wheel.requires);
@@ -60,13 +63,7 @@ pub fn forbidding(change: &PackageChange) -> Option<String> {
     forbidding.map(Decision::to_string)
 }
 
-/// Returns the version of the environment's Python from settings or file names: `3.12.1` or `3.12`.
-fn python_version(root: PathBuf) -> Option<String> {
-    let stated = setting(&root, "version").or_else(|| setting(&root, "version_info"));
-    // virtualenv writes `3.12.1.final.0`.
-    let stated = stated.map(|version| version.split('.').take(3).collect::<Vec<_>>().join("."));
-    stated.or_else(|| Some(dotted(version_name(&python_in(&root), &root)?.to_str()?)))
-}
-
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "a test writes the files that the rules read")]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use cudnn_cli::escape::Printable;
 use cudnn_frameworks::normalized;
 
 use super::decision::Decision;
@@ -29,6 +30,10 @@ fn commands(change: &PackageChange) -> Vec<PipCommand> {
 
 fn in_option(option: &PipOption, command: PipCommand, change: &PackageChange, prefix: Option<&Path>) -> Vec<Decision> {
     let PipOption { source, name, value } = option;
+    let setting = format!("{name} = {value}");
+    if option.is_refused_by(command) {
+        return vec![Decision::refused_settings(source, &format!("has the invalid `{}`", setting.printable()), "pip")];
+    }
     let is_harmless = match name.as_str() {
         // The command names a directory itself.
         "target" => matches!(change.site, Site::Directory { .. }),
@@ -48,6 +53,6 @@ fn in_option(option: &PipOption, command: PipCommand, change: &PackageChange, pr
         None if option.requires_virtual() && !is_in_virtual() => Some("only packages of virtual environments"),
         changed => changed.filter(|_| !is_harmless),
     };
-    let redirection = |changed| Decision::redirection(source, &format!("{name} = {value}"), "pip", changed);
+    let redirection = |changed| Decision::redirection(source, &setting, "pip", changed);
     changed.map(redirection).into_iter().collect()
 }

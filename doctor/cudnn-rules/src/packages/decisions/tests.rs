@@ -173,6 +173,9 @@ fn the_manifest_of_pixi_is_not_edited_against_a_version_in_it() {
             "[environments]\ndefault = { features = ['x'], no-default-feature = true }\n[dependencies]\nlibcudnn = '<9.18'\n",
             None,
         ),
+        ("pixi.toml", "[constraints]\nlibcudnn = '<9.18'\n", Some("libcudnn <9.18")),
+        ("pixi.toml", "[feature.x.constraints]\nlibcudnn = '<9.18'\n", None),
+        ("pixi.toml", "[target.linux.constraints]\nlibcudnn = '<9.18'\n", Some("libcudnn <9.18")),
         ("pixi.toml", "[target.win-64.dependencies]\nlibcudnn = '<9.18'\n", None),
         ("pixi.toml", "[target.linux.dependencies]\nlibcudnn = '<9.18'\n", Some("libcudnn <9.18")),
         ("pixi.toml", "[dependencies.libcudnn]\nversion = \"9.10.*\"\n", Some("libcudnn 9.10.*")),
@@ -345,6 +348,7 @@ fn a_missing_file_of_constraints_forbids_installations() {
 fn settings_that_uv_refuses_forbid_all_changes() {
     let forbidden = |file: &str, text: &str, variables: &[(&str, &Path)]| {
         let dir = project("");
+        std::fs::write(dir.path().join("bin/uv"), "\x7fELF offline, pip").unwrap();
         std::fs::write(dir.path().join(file), text).unwrap();
         let mut changes = Changes::default();
         changes.set_answer("working directory", "", &Ok::<_, std::io::Error>(dir.path().to_owned()));
@@ -359,6 +363,15 @@ fn settings_that_uv_refuses_forbid_all_changes() {
     assert_eq!(forbidden("pyproject.toml", "[a\n", &[]), None);
     let config = [("UV_CONFIG_FILE", Path::new("x.toml"))];
     assert_eq!(forbidden("x.toml", "[a\n", &config), refused("x.toml", is_invalid));
+    for text in ["ofline = true\n", "offline = true\n[pip]\nofline = true\n"] {
+        let reason = "has the setting `ofline`, which uv does not know";
+        assert_eq!(forbidden("uv.toml", text, &[]), refused("uv.toml", reason));
+        assert_eq!(forbidden("x.toml", text, &config), refused("x.toml", reason));
+        assert_eq!(
+            forbidden("pyproject.toml", &format!("[tool.uv]\n{text}").replace("[pip]", "[tool.uv.pip]"), &[]),
+            None
+        );
+    }
     assert_eq!(forbidden("other", "", &config), refused("x.toml", "does not exist"));
     for name in UV_DIRS {
         let reason = "is not a directory, but a variable names it";
@@ -428,6 +441,17 @@ fn options_of_pip_concern_the_commands_that_know_them() {
         ("[global]\nrequire-virtualenv=1\n", install(&own), false),
         ("[global]\nrequire-virtualenv=1\n", install(&new), false),
         ("[global]\nrequire-virtualenv=1\n", install(&Site::OnPath), true),
+        // pip 23.2 and 26.3 refuse these values.
+        ("[global]\ntimeout=fast\n", remove(&own), true),
+        ("[global]\nretries=3\ntimeout=1.5\nverbose=2\nquiet=no\n", remove(&own), false),
+        ("[install]\nretries=many\n", install(&own), true),
+        ("[install]\nretries=many\n", remove(&own), false),
+        ("[global]\nno-color=perhaps\n", remove(&own), true),
+        ("[global]\nquiet=-1\n", remove(&own), true),
+        ("[global]\npre=perhaps\n", install(&own), true),
+        ("[global]\npre=perhaps\n", remove(&own), false),
+        ("[global]\npre=ON\n", install(&own), false),
+        ("[global]\nunknown=perhaps\n", install(&own), false),
         ("[global\n", remove(&own), true),
         ("a=1\n", install(&own), true),
     ] {
