@@ -1,3 +1,5 @@
+use cudnn_probe::Host;
+
 use super::*;
 use crate::plan::advice_of;
 use crate::shell::quoted_path;
