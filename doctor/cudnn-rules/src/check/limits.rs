@@ -1,6 +1,7 @@
 //! Determines which cuDNN releases an environment can use, so that fixing one finding does not cause another.
 
 use cudnn_cli::escape::Printable;
+use cudnn_frameworks::installation::{Installer, Package};
 use cudnn_frameworks::{Environment, Survey, allows_from, normalized, packages_with_requirements, survey_to};
 use cudnn_probe::{Component, Host, Version, release_facts};
 
