@@ -30,9 +30,6 @@ pub enum Opened {
 }
 
 /// Opens a regular file. The call never blocks, even if the path is replaced with a pipe while it runs.
-///
-/// # Errors
-/// Returns an error if the system call fails.
 pub fn open_regular(path: &Path) -> io::Result<Opened> {
     open_checked(path, open_without_blocking)
 }
@@ -55,9 +52,6 @@ fn open_checked(path: &Path, open: fn(&Path) -> io::Result<File>) -> io::Result<
 }
 
 /// Like [`open_regular`], but refuses links. Only Linux detects a link that replaces the file at the same time.
-///
-/// # Errors
-/// Returns an error if the system call fails.
 pub fn open_regular_without_links(path: &Path) -> io::Result<Opened> {
     if path.symlink_metadata()?.is_symlink() {
         return Ok(Opened::Other("a link"));
@@ -67,9 +61,6 @@ pub fn open_regular_without_links(path: &Path) -> io::Result<Opened> {
 
 /// Returns whether a tool may write to this path, because there is no file, an empty file, or a file whose first bytes show
 /// that the tool writes such files. Links, directories and devices are never replaced.
-///
-/// # Errors
-/// Returns an error if the system call fails.
 pub fn is_replaceable(path: &Path, is_own: impl FnOnce(&[u8]) -> bool) -> io::Result<bool> {
     let mut start = Vec::new();
     match open_regular_without_links(path) {
@@ -85,9 +76,6 @@ pub fn is_replaceable(path: &Path, is_own: impl FnOnce(&[u8]) -> bool) -> io::Re
 
 /// Opens a file for reading without waiting for the writer of a pipe or for new messages in the kernel log. Systems
 /// other than Linux open only regular files.
-///
-/// # Errors
-/// Returns an error if the system call fails.
 #[cfg(feature = "processes")]
 pub fn open_without_waiting(path: &Path) -> io::Result<File> {
     if crate::IS_LINUX {

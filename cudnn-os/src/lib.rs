@@ -4,9 +4,13 @@
 //! only the operating system. Other crates of the project must not use `cfg(target_os)`, `cfg(unix)` or `cfg(windows)`,
 //! except in tests and in the link attributes of `cudnn-sys`.
 //!
+//! Functions that return [`std::io::Result`] fail if the system does, and name only other errors.
+//!
 //! Without features, the crate needs only std and provides [`escape`], [`files`] and part of [`environment`]. The
 //! feature `native` adds modules for code inside a host program, and `processes` adds modules for programs that start
 //! and inspect other processes.
+
+#![allow(clippy::missing_errors_doc, reason = "functions fail if the system does")]
 
 #[cfg(target_os = "linux")]
 #[path = "linux/mod.rs"]
@@ -14,7 +18,7 @@ mod os;
 
 #[cfg(windows)]
 #[path = "windows/mod.rs"]
-#[allow(missing_docs, clippy::missing_errors_doc, clippy::missing_safety_doc, reason = "documented in linux")]
+#[allow(missing_docs, clippy::missing_safety_doc, reason = "documented in linux")]
 mod os;
 
 #[cfg(not(any(target_os = "linux", windows)))]

@@ -101,9 +101,6 @@ impl File {
     }
 
     /// Returns the size and modification time.
-    ///
-    /// # Errors
-    /// Returns an error if the system call fails.
     pub fn stat(&self) -> Result<FileStat> {
         let metadata = self.0.metadata()?;
         Ok(FileStat { size: metadata.len(), modified: metadata.modified().ok() })
@@ -131,17 +128,11 @@ impl File {
     }
 
     /// Appends bytes. An exceeded file size limit is an error and not a signal.
-    ///
-    /// # Errors
-    /// Returns an error if the system call fails.
     pub fn write(&self, bytes: &[u8]) -> Result<()> {
         write_all(&self.0, bytes)
     }
 
     /// Marks the file as used at this time.
-    ///
-    /// # Errors
-    /// Returns an error if the system call fails.
     pub fn set_modified(&self, time: SystemTime) -> Result<()> {
         self.0.set_modified(time)
     }

@@ -19,9 +19,6 @@ pub struct AppendFile(Descriptor);
 
 impl AppendFile {
     /// Creates a new file at an absolute path. Returns `None` if another process replaces it before it is locked.
-    ///
-    /// # Errors
-    /// Returns an error if the system call fails.
     pub fn create_new(path: &Path) -> Result<Option<Self>> {
         let _guard = ThreadStateGuard::new();
         let file = OpenOptions::new().append(true).create_new(true).open(path)?;
@@ -73,9 +70,6 @@ impl AppendFile {
     }
 
     /// Appends a record with a single write. Sets `is_torn` if a part of the record was written before an error.
-    ///
-    /// # Errors
-    /// Returns an error if the system call fails.
     pub fn append(&self, record: &[u8], is_torn: &AtomicBool) -> Result<()> {
         let written = self.0.with(|file| {
             let length = file.write_at(record, ANYWHERE)?;

@@ -82,9 +82,6 @@ pub fn keep_open(command: &mut Command, file: &File) {
 
 /// Terminates a child that was started after [`keep_from_interruption`], with all processes that it started. Processes
 /// that ignore SIGTERM are killed.
-///
-/// # Errors
-/// Returns an error if the system call fails.
 pub fn end_group(child: &mut Started) -> Result<ExitStatus> {
     let start = Instant::now();
     signal_group(child.id(), libc::SIGTERM);
@@ -141,9 +138,6 @@ enum Kind {
 
 impl Child {
     /// Starts the command, and closes this process's copies of the child's descriptors.
-    ///
-    /// # Errors
-    /// Returns an error if the system call fails.
     pub fn start(mut command: Command, has_session: bool) -> Result<Child> {
         let kind = if has_session {
             Kind::WithSession(Keeper::start(command)?)
@@ -163,9 +157,6 @@ impl Child {
 
     /// Terminates the child, and with a session also all processes that it started. Returns the exit status, or `None`
     /// if the process survives.
-    ///
-    /// # Errors
-    /// Returns an error if the system call fails.
     pub fn end(&mut self) -> Result<Option<ExitStatus>> {
         match &mut self.0 {
             Kind::WithoutSession(child) => end(child),

@@ -38,9 +38,6 @@ pub fn inode(path: &Path) -> Option<u64> {
 }
 
 /// Returns the absolute path with symbolic links resolved.
-///
-/// # Errors
-/// Returns an error if the system call fails.
 pub fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
     std::fs::canonicalize(path)
 }
@@ -130,18 +127,12 @@ pub fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
 }
 
 /// Makes a new file readable for the same users as another file, and writable only for its owner.
-///
-/// # Errors
-/// Returns an error if the system call fails.
 pub fn make_as_private_as(file: &File, other: &Metadata) -> io::Result<()> {
     const READABLE: u32 = 0o644;
     file.set_permissions(Permissions::from_mode(other.mode() & READABLE))
 }
 
 /// Creates a symbolic link.
-///
-/// # Errors
-/// Returns an error if the system call fails.
 pub fn symlink(target: &Path, link: &Path) -> io::Result<()> {
     std::os::unix::fs::symlink(target, link)
 }
@@ -208,9 +199,6 @@ pub fn sync_dir(dir: &Path) {
 }
 
 /// Reads bytes at an offset of a file. Returns the number of bytes read.
-///
-/// # Errors
-/// Returns an error if the system call fails.
 pub fn read_at(file: &File, into: &mut [u8], offset: u64) -> io::Result<usize> {
     file.read_at(into, offset)
 }

@@ -19,9 +19,6 @@ const MOST_MAPPED: u64 = 16 << 30;
 const PART: usize = 8 << 10;
 
 /// Returns the size, the modification time in seconds and the inode number of a regular file, without opening it.
-///
-/// # Errors
-/// Returns an error if the system call fails.
 pub fn regular_file(path: &Path) -> io::Result<(u64, i64, u64)> {
     let metadata = path.metadata()?;
     if !metadata.is_file() {
@@ -48,17 +45,11 @@ fn to_io_error(error: impl Into<TrustError>) -> io::Error {
 }
 
 /// Returns the executable file of a process.
-///
-/// # Errors
-/// Returns an error if the system call fails.
 pub fn program(process: u32) -> io::Result<PathBuf> {
     std::fs::read_link(format!("/proc/{process}/exe"))
 }
 
 /// Returns the files that a process has mapped, with the ranges that are in memory.
-///
-/// # Errors
-/// Returns an error if the system call fails.
 pub fn mapped(process: u32, is_wanted: impl Fn(&Path) -> bool) -> io::Result<Vec<(PathBuf, Vec<Range<u64>>)>> {
     let named = |error: io::Error, file: &str| io::Error::new(error.kind(), format!("{file}: {error}"));
     let maps = format!("/proc/{process}/maps");

@@ -38,18 +38,12 @@ impl Pipe {
 }
 
 /// Creates a pipe. Returns the ends for the parent and the child.
-///
-/// # Errors
-/// Returns an error if the system call fails.
 pub fn pipe() -> Result<(Pipe, Stdio)> {
     let (ours, child_end) = std::io::pipe()?;
     Ok((Pipe::new(ours.into())?, child_end.into()))
 }
 
 /// Creates a bidirectional channel and sends this text to the child. Returns the ends for the parent and the child.
-///
-/// # Errors
-/// Returns an error if the system call fails.
 pub fn channel(text: &[u8]) -> Result<(Pipe, Stdio)> {
     let (mut ours, child_end) = UnixStream::pair()?;
     ours.write_all(text)?;
@@ -64,9 +58,6 @@ pub fn receive(into: &mut [u8]) -> Option<usize> {
 }
 
 /// Called by the child: sends bytes to the parent.
-///
-/// # Errors
-/// Returns an error if the system call fails.
 pub fn report(bytes: &[u8]) -> Result<()> {
     File::from(std::io::stdin().as_fd().try_clone_to_owned()?).write_all(bytes)
 }

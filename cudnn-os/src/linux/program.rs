@@ -18,9 +18,6 @@ pub fn launcher() -> Vec<OsString> {
 }
 
 /// Returns the executable file of this program, or without /proc the path that was used to start the program.
-///
-/// # Errors
-/// Returns an error if the system call fails.
 pub fn executable() -> Result<PathBuf> {
     // In this case, /proc reports ld.so as the program.
     if let (false, Some(program)) = (launcher().is_empty(), std::env::args_os().next()) {

@@ -9,9 +9,6 @@ use super::trusted_files::open_existing;
 
 /// Makes the kernel read the start of each part of a file. It limits a request to the read-ahead size of the disk (128
 /// KiB by default), or to its largest request.
-///
-/// # Errors
-/// Returns an error if the system call fails.
 pub fn request(path: &Path, parts: impl IntoIterator<Item = Range<u64>>) -> io::Result<()> {
     // Opening a pipe or terminal must not block this thread, because another file may have replaced this one.
     let file = open_existing(path)?;

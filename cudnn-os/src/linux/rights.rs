@@ -95,9 +95,6 @@ pub fn create_own_dir(dir: &Path) -> Result<()> {
 }
 
 /// Gives a new file the permissions and, if allowed, the owner of another file.
-///
-/// # Errors
-/// Returns an error if the system call fails.
 pub fn take_rights(file: &File, like: &Metadata) -> Result<()> {
     const READABLE: u32 = 0o444;
     const ALL: u32 = 0o777;

@@ -58,9 +58,6 @@ impl TextFile {
     }
 
     /// Writes the text with a single system call if possible.
-    ///
-    /// # Errors
-    /// Returns an error if the system call fails.
     pub fn write(&self, text: &[u8]) -> Result<()> {
         let _guard = ThreadStateGuard::new();
         match &self.0 {

@@ -91,9 +91,6 @@ impl Directory {
     }
 
     /// Creates a file that only this user can access.
-    ///
-    /// # Errors
-    /// Returns an error if the system call fails.
     pub fn create_file(&self, name: &str) -> Result<File> {
         self.open_at(name, libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW).map(File::new)
     }
@@ -116,9 +113,6 @@ impl Directory {
     }
 
     /// Renames a file, replacing an existing file.
-    ///
-    /// # Errors
-    /// Returns an error if the system call fails.
     pub fn rename(&self, from: &str, to: &str) -> Result<()> {
         let (from, to, directory) = (CString::new(from)?, CString::new(to)?, self.0.as_raw_fd());
         // SAFETY: the names are NUL-terminated.
@@ -126,9 +120,6 @@ impl Directory {
     }
 
     /// Removes a file or an empty directory.
-    ///
-    /// # Errors
-    /// Returns an error if the system call fails.
     pub fn remove(&self, name: &str) -> Result<()> {
         let removed = self.remove_file(name);
         let name = CString::new(name)?;
@@ -150,9 +141,6 @@ impl Directory {
     }
 
     /// Returns the size and modification time of a file.
-    ///
-    /// # Errors
-    /// Returns an error if the system call fails.
     pub fn stat(&self, name: &str) -> Result<FileStat> {
         let name = CString::new(name)?;
         let mut metadata = MaybeUninit::<libc::stat>::uninit();
@@ -175,9 +163,6 @@ impl Directory {
     }
 
     /// Returns the names of all files, except names that are not valid UTF-8.
-    ///
-    /// # Errors
-    /// Returns an error if the system call fails.
     pub fn names(&self) -> Result<Vec<String>> {
         // Use a separate descriptor, because reading moves the position.
         let number = self.open_at(".", libc::O_RDONLY | libc::O_DIRECTORY)?.into_raw_fd();
