@@ -51,8 +51,10 @@ pub(crate) fn find(named: NamedTarget<'_>, command: DropInCommand<'_>, context: 
     }
     let mut known = HashSet::new();
     dirs.retain(|dir| known.insert(dir.clone()));
-    if dirs.iter().any(|dir| is_for(command, dir)) {
-        dirs.retain(|dir| is_for(command, dir));
+    // Another command may change the directories at the same time, so each is examined once.
+    let suitable: Vec<PathBuf> = dirs.iter().filter(|dir| is_for(command, dir)).cloned().collect();
+    if !suitable.is_empty() {
+        dirs = suitable;
     }
     match dirs.as_slice() {
         [] => {
