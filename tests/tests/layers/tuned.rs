@@ -328,11 +328,12 @@ fn proposals_that_change_are_noticed() {
 fn the_first_query_is_answered_in_the_expected_order() {
     let asking = Asking::stand_in();
     let [second, third, fourth] = asking.proposals.as_slice() else { panic!("{:?}", asking.proposals) };
+    let counted = [("PLANNER_PROPOSALS", "3")];
     let run = |engines: &[Choice], places: &[usize], ways: &[&str], variables: &[(&str, &str)]| {
         let listed = BTreeMap::from([("mode_a".to_owned(), places.to_vec())]);
         let proposals = if places.is_empty() { BTreeMap::new() } else { listed };
         let rankings = file([Ranking { proposals, ..asking.ranking(engines.to_vec()) }]);
-        let output = asking.run_with("tuned", Some(&rankings), ways, variables);
+        let output = asking.run_with("tuned", Some(&rankings), ways, &[&counted[..], variables].concat());
         assert!(output.code == Some(0) && leaks_nothing(&output), "{output:#?}");
         let proposed = output.stderr.lines().find_map(|line| line.split_once(" engines were proposed")).unwrap();
         let is_warned = output.stderr.contains("cuDNN does not propose the expected engines");
