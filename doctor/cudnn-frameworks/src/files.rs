@@ -1,6 +1,6 @@
 //! Reads untrusted files with limits: small texts, directory entries, and strings in large files.
 
-use cudnn_probe::facts::{self, PathFacts, Subject, entries_named};
+use cudnn_probe::facts::{PathFacts, entries_named};
 use std::fs::File;
 use std::io::{Read, Result, Seek, SeekFrom};
 use std::ops::Range;
@@ -96,14 +96,6 @@ pub(crate) fn contains(
         memmem::find_iter(block, text).any(|at| counts(block, at)).then_some(())
     });
     Ok(found?.is_some())
-}
-
-/// Returns whether a program contains this text. One that cannot be read counts as containing it.
-pub fn program_contains(program: &Path, text: &str) -> bool {
-    facts::ask("text in program", Subject::about(program, text), || {
-        let found = File::open(program).and_then(|file| contains(&file, &(0..u64::MAX), text.as_bytes(), |_, _| true));
-        found.unwrap_or(true)
-    })
 }
 
 #[cfg(test)]

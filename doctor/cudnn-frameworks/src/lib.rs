@@ -45,7 +45,7 @@ mod survey;
 
 pub use drop_in::{drop_in_version, drop_in_version_named, is_drop_in, is_drop_in_named};
 pub use environment::Environment;
-pub use files::{program_contains, real_path};
+pub use files::real_path;
 pub use framework::builds;
 pub use framework::built_for::{BuiltFor, Stated, ValueSource};
 pub use framework::kind::{Comparison, FrameworkKind, KINDS};

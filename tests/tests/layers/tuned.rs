@@ -321,6 +321,15 @@ fn proposals_that_change_are_noticed() {
     let rankings = file([asking.ranking(vec![third.clone(), fourth.clone(), wrong])]);
     let output = asking.run("tuned", Some(&rankings), &["changed"]);
     assert!(output.stdout.trim_end().ends_with("; 1"), "{output:#?}");
+    // No result is lost if there are fewer.
+    let output = asking.run("tuned", Some(&file([asking.ranking(asking.reversed())])), &["fewer"]);
+    let lines: Vec<String> = output.stdout.lines().map(engines).collect();
+    let second = format!(
+        "{}, -, -; {}, -, -, -; 3",
+        asking.lines(&[second.clone(), third.clone(), second.clone()]),
+        asking.lines(&[third.clone(), second.clone()])
+    );
+    assert_eq!(lines, [format!("fewer: {expected}, -, -; {second}")], "{output:#?}");
 }
 
 /// The file says which engines cuDNN has proposed, so that the layer need not query it twice.

@@ -8,7 +8,9 @@ use cudnn_frameworks::installation::site_packages;
 use cudnn_frameworks::{allows, normalized, required_packages};
 use cudnn_os::files::inode;
 use cudnn_rules::as_installed::damaged_file;
-use cudnn_rules::packages::{PackageChange, PipRecord, Site, entries, package_name, records};
+use cudnn_rules::packages::{
+    PackageChange, PipRecord, Site, entries, imports_user_packages, package_name, records, user_base,
+};
 
 use super::state::DPKG;
 
@@ -50,7 +52,7 @@ impl InstalledPackages {
             Site::System => from_dpkg(&String::from_utf8_lossy(&std::fs::read(DPKG).ok()?)),
             Site::Conda(root) => from_conda(entries(&root.join("conda-meta"))),
             Site::NewEnvironment { dir, .. } => from_records(site_packages(dir).collect()),
-            _ => from_records(site.environment()?.import_dirs),
+            _ => from_records(package_dirs(site)),
         })
     }
 
@@ -175,6 +177,20 @@ fn key(name: &str, change: &PackageChange) -> String {
         Site::System | Site::Conda(_) => name.to_owned(),
         _ => normalized(name),
     }
+}
+
+/// Returns the directories with pip's records, including Debian's, and the user's if this Python imports them.
+fn package_dirs(site: &Site) -> Vec<PathBuf> {
+    let mut dirs = site.package_dirs();
+    if let Some(root) = site.dir().filter(|_| !matches!(site, Site::Directory { .. })) {
+        dirs.extend(site_packages(&root.join("local")));
+        if imports_user_packages(root) {
+            // On Windows, Pythons have separate directories there.
+            let bases = user_base().into_iter().flat_map(|base| entries(&base).chain([base]).collect::<Vec<_>>());
+            dirs.extend(bases.flat_map(|base| site_packages(&base).collect::<Vec<_>>()));
+        }
+    }
+    dirs
 }
 
 fn from_records(dirs: Vec<PathBuf>) -> InstalledPackages {

@@ -57,7 +57,14 @@ impl Python {
 /// Returns the name of the directory with the modules of this Python of an environment: `python3.12`. On Windows, where only
 /// the user's packages are in such a directory, `Python312`.
 pub fn python_name(program: &Path, root: &Path) -> Option<String> {
-    name_of_program(program).or_else(|| Some(Python::at(root, Os::HOST)?.dir_name))
+    name_of_program(program).or_else(|| {
+        if Os::HOST == Os::Windows {
+            return Some(Python::at(root, Os::HOST)?.dir_name);
+        }
+        let mut pythons = python_dirs(root).filter_map(|dir| Python::named(file_name(&dir)));
+        // With several versions, only running the Python would tell them apart.
+        Some(pythons.next().filter(|_| pythons.next().is_none())?.dir_name)
+    })
 }
 
 /// Like [`python_name`], if the program shows its version.

@@ -29,10 +29,14 @@ impl Platform {
 
     /// Returns the platform of a Python for this system. `stated` is the full version of one of the environment's Pythons.
     pub(super) fn new(os: Os, python: Option<(u32, u32)>, stated: Option<&str>) -> Self {
-        let (major, minor) = python.unwrap_or(DEFAULT_PYTHON);
-        let python_version = format!("{major}.{minor}");
         // virtualenv writes `3.12.1.final.0`.
         let stated = stated.map(|stated| stated.split('.').take(3).collect::<Vec<_>>().join("."));
+        let of_stated = || {
+            let mut parts = stated.as_ref()?.split('.').map(|part| part.parse().ok());
+            Some((parts.next()??, parts.next()??))
+        };
+        let (major, minor) = python.or_else(of_stated).unwrap_or(DEFAULT_PYTHON);
+        let python_version = format!("{major}.{minor}");
         let stated = stated.filter(|stated| stated.starts_with(&format!("{python_version}.")));
         let python_full_version = stated.unwrap_or_else(|| format!("{python_version}.0"));
         Platform { os, python_version, python_full_version }

@@ -1,7 +1,7 @@
 //! Compares the requirements of packages (`Requires-Dist`) for CUDA packages and parts of frameworks with the installed
 //! packages.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::str::FromStr;
 
@@ -22,6 +22,8 @@ const MAX_LEN: usize = 512;
 
 /// The maximum length of a chain of extras that request one another.
 const MAX_DEPTH: usize = 16;
+/// The maximum number of extras of a package. Real ones have up to 60.
+const MAX_EXTRAS: usize = 256;
 
 /// A requirement of a package.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -286,25 +288,24 @@ pub fn applies(requirement: &str, platform: &Platform, extras: &[String]) -> boo
 pub fn packages_with_requirements(environment: &Environment) -> Vec<(Distribution, Vec<String>)> {
     let platform = Platform::of(environment);
     let packages = distribution::read(environment, |_| false).distributions;
-    let packages = packages.into_iter().map(|package| (requirements(&package.info_dir), package)).collect::<Vec<_>>();
-    let mut extras: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let packages: Vec<_> = packages.into_iter().map(|package| (requirements(&package.info_dir), package)).collect();
+    let mut extras: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut found = Vec::new();
     for _ in 0..MAX_DEPTH {
-        let before = extras.values().map(Vec::len).sum::<usize>();
+        let mut has_new = false;
         found.clear();
         for (all, package) in &packages {
-            let own = extras.get(&package.name).cloned().unwrap_or_default();
+            let own: Vec<String> = extras.get(&package.name).into_iter().flatten().take(MAX_EXTRAS).cloned().collect();
             let required = all.iter().filter(|one| applies(one, &platform, &own)).cloned().collect::<Vec<_>>();
-            for one in &required {
+            for one in required.iter().filter(|one| one.contains('[')) {
                 let requested = extras.entry(normalized(name(one))).or_default();
-                let new = Parsed::new(one).map(|parsed| parsed.extras).unwrap_or_default();
-                requested.extend(new);
-                requested.sort();
-                requested.dedup();
+                for extra in Parsed::new(one).map(|parsed| parsed.extras).unwrap_or_default() {
+                    has_new |= requested.len() < MAX_EXTRAS && requested.insert(extra);
+                }
             }
             found.push((package.clone(), required));
         }
-        if extras.values().map(Vec::len).sum::<usize>() == before {
+        if !has_new {
             break;
         }
     }

@@ -55,7 +55,7 @@ pub(super) fn user_site(python_name: &str) -> Option<PathBuf> {
 }
 
 /// Returns whether the Python at this root imports the user's packages. Virtual environments rarely do.
-pub(super) fn imports_user_packages(root: &Path) -> bool {
+pub fn imports_user_packages(root: &Path) -> bool {
     !is_virtual(root) || setting(root, "include-system-site-packages").as_deref() == Some("true")
 }
 

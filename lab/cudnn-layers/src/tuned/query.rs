@@ -90,9 +90,10 @@ pub(super) fn answer(state: &State, query: &HeuristicsQuery) -> Option<usize> {
     // SAFETY: the program passes the descriptors to this call, and keeps them alive.
     let proposed = unsafe { fill(&heuristics, &found.order, &descriptors) }.ok()?;
     let _guard = ThreadStateGuard::new();
-    let mut filled = found.order.iter().take_while(|(_, place)| *place < proposed).count();
-    let is_number_expected = filled == found.expected();
-    if matches!(found.source, Source::Predicted { len, .. } if proposed < len) {
+    let in_order = found.order.iter().take_while(|(_, place)| *place < proposed).count();
+    let is_number_expected = in_order == found.expected();
+    let mut filled = in_order;
+    if in_order < found.expected() {
         // SAFETY: the program keeps the descriptors alive.
         filled = unsafe { fill_rest(&heuristics, &found.order, proposed, &descriptors) };
     }
@@ -102,7 +103,7 @@ pub(super) fn answer(state: &State, query: &HeuristicsQuery) -> Option<usize> {
     descriptors.truncate(filled);
     let mut count = filled;
     let mut recommended = found.order.iter().take(filled).take_while(|(used, _)| used.is_recommended()).count();
-    if !matches!(found.source, Source::Queried) {
+    if !is_number_expected || !matches!(found.source, Source::Queried) {
         // SAFETY: cuDNN has filled these descriptors.
         let returned = unsafe { filled_proposals(&state.cudnn, &descriptors) };
         if is_number_expected && found.expects(&returned) {

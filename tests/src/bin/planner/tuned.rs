@@ -10,6 +10,7 @@
 //! | `used` | with a descriptor that cuDNN has already filled |
 //! | `again` | twice with the same heuristics |
 //! | `changed` | three times; after the first time, the stand-in proposes its engines in a different order |
+//! | `fewer` | like `changed`, and the stand-in proposes fewer engines |
 //! | `threads` | in eight threads |
 //! | `fork` | in a forked child |
 //! | `plan` | like `all`, and builds a plan of the first engine |
@@ -120,13 +121,15 @@ fn ask(json: &str, way: &str) -> Result<String, Error> {
             let id = json.split_once("\"engineId\":").and_then(|(_, id)| id.split(['}', ',']).next());
             format!("of {} {engines}", id.unwrap_or_default().trim())
         }
-        "changed" => {
+        "changed" | "fewer" => {
+            let fewer = ("PLANNER_PROPOSALS", "2");
+            let (name, value) = if way == "fewer" { fewer } else { ("PLANNER_PROPOSES_OTHERS", "1") };
             let first = all(&heuristics)?;
             // SAFETY: the process has a single thread.
-            unsafe { std::env::set_var("PLANNER_PROPOSES_OTHERS", "1") };
+            unsafe { std::env::set_var(name, value) };
             let (second, third) = (all(&heuristics)?, all(&heuristics)?);
             // SAFETY: as above.
-            unsafe { std::env::remove_var("PLANNER_PROPOSES_OTHERS") };
+            unsafe { std::env::remove_var(name) };
             [first.0, second.0, third.0, second.1.to_string()].join("; ")
         }
         "filters" => filtered(&all(&heuristics)?.2, &device),

@@ -348,7 +348,6 @@ fn a_missing_file_of_constraints_forbids_installations() {
 fn settings_that_uv_refuses_forbid_all_changes() {
     let forbidden = |file: &str, text: &str, variables: &[(&str, &Path)]| {
         let dir = project("");
-        std::fs::write(dir.path().join("bin/uv"), "\x7fELF offline, pip").unwrap();
         std::fs::write(dir.path().join(file), text).unwrap();
         let mut changes = Changes::default();
         changes.set_answer("working directory", "", &Ok::<_, std::io::Error>(dir.path().to_owned()));
@@ -363,15 +362,6 @@ fn settings_that_uv_refuses_forbid_all_changes() {
     assert_eq!(forbidden("pyproject.toml", "[a\n", &[]), None);
     let config = [("UV_CONFIG_FILE", Path::new("x.toml"))];
     assert_eq!(forbidden("x.toml", "[a\n", &config), refused("x.toml", is_invalid));
-    for text in ["ofline = true\n", "offline = true\n[pip]\nofline = true\n"] {
-        let reason = "has the setting `ofline`, which uv does not know";
-        assert_eq!(forbidden("uv.toml", text, &[]), refused("uv.toml", reason));
-        assert_eq!(forbidden("x.toml", text, &config), refused("x.toml", reason));
-        assert_eq!(
-            forbidden("pyproject.toml", &format!("[tool.uv]\n{text}").replace("[pip]", "[tool.uv.pip]"), &[]),
-            None
-        );
-    }
     assert_eq!(forbidden("other", "", &config), refused("x.toml", "does not exist"));
     for name in UV_DIRS {
         let reason = "is not a directory, but a variable names it";

@@ -3,10 +3,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use cudnn_cli::escape::Printable;
-use cudnn_cli::path::program_on_path;
-use cudnn_frameworks::{program_contains, real_path};
-use cudnn_probe::facts::{self, PathFacts, is_native_program};
+use cudnn_frameworks::real_path;
+use cudnn_probe::facts::{self, PathFacts};
 use toml_edit::Item;
 
 use super::decision::{Decision, DecisionKind};
@@ -85,7 +83,7 @@ fn settings_of(root: &Path) -> Vec<Settings> {
     // uv then reads no other file.
     if let Some(file) = variable("UV_CONFIG_FILE") {
         let file = uv_working_dir().join(file);
-        let content = known_settings(&file, &[]).and_then(|found| found.ok_or_else(|| "does not exist".to_owned()));
+        let content = toml(&file, &[]).and_then(|found| found.ok_or_else(|| "does not exist".to_owned()));
         return vec![Settings { file, content }];
     }
     if is_true("UV_NO_CONFIG") {
@@ -128,23 +126,6 @@ fn settings_in(dir: &Path) -> Option<Settings> {
     ["uv.toml", "pyproject.toml"].into_iter().find_map(|name| settings(dir.join(name)))
 }
 
-/// Returns the settings below these keys in a file. `None` if there is no such file or key.
-///
-/// # Errors
-/// The reason why uv refuses the settings, as a predicate. uv's program contains the names of all settings that it knows.
-fn known_settings(file: &Path, keys: &[&str]) -> Result<Option<Item>, String> {
-    let settings = toml(file, keys)?;
-    let program = program_on_path("uv").filter(|program| is_native_program(program));
-    let tables = settings.iter().chain(settings.as_ref().and_then(|settings| settings.get("pip")));
-    let names = tables.filter_map(Item::as_table_like).flat_map(|table| table.iter()).map(|(name, _)| name);
-    for name in names {
-        if program.as_ref().is_some_and(|program| !program_contains(program, name)) {
-            return Err(format!("has the setting `{}`, which uv does not know", name.printable()));
-        }
-    }
-    Ok(settings)
-}
-
 fn variable(name: &str) -> Option<OsString> {
     facts::variable(name).filter(|value| !value.is_empty())
 }
@@ -152,7 +133,7 @@ fn variable(name: &str) -> Option<OsString> {
 fn settings(file: PathBuf) -> Option<Settings> {
     let is_project = file.ends_with("pyproject.toml");
     let keys = if is_project { &["tool", "uv"][..] } else { &[] };
-    let content = match known_settings(&file, keys) {
+    let content = match toml(&file, keys) {
         // uv only warns, and continues in the directory above.
         Err(_) if is_project && text(&file).is_ok() => None,
         content => content.transpose(),
