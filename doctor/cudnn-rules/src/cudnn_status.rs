@@ -8,18 +8,19 @@ use cudnn_loader::cudnnStatus_t;
 static MEANINGS: LazyLock<Vec<(&'static str, &'static str)>> =
     LazyLock::new(|| serde_json::from_str(include_str!("../data/statuses.json")).unwrap_or_default());
 
-/// Returns the meaning of a status.
+/// Returns the meaning of a status. Old names have the meaning of the new one.
 pub fn meaning(status: &str) -> Option<&'static str> {
-    let name = status.strip_prefix("CUDNN_STATUS_")?;
+    let known = cudnnStatus_t::ENUMERATORS.iter().find(|(_, name)| name.to_bytes() == status.as_bytes());
+    let current = known.and_then(|(status, _)| status.name()?.to_str().ok());
+    let name = current.unwrap_or(status).strip_prefix("CUDNN_STATUS_")?;
     MEANINGS.iter().find(|(start, _)| name.starts_with(start)).map(|(_, meaning)| *meaning)
 }
 
-/// Returns all statuses of cuDNN with their numbers and meanings. Old names have the meaning of the new one.
+/// Returns all statuses of cuDNN with their numbers and meanings.
 pub fn all() -> impl Iterator<Item = (&'static str, u32, &'static str)> {
     cudnnStatus_t::ENUMERATORS.iter().filter_map(|(status, name)| {
         let name = name.to_str().ok()?;
-        let current = status.name().and_then(|name| name.to_str().ok()).unwrap_or(name);
-        Some((name, status.0, meaning(current)?))
+        Some((name, status.0, meaning(name)?))
     })
 }
 

@@ -14,7 +14,7 @@ const PREFIX: &str = "PIP_";
 const CONFIG_FILE: &str = "PIP_CONFIG_FILE";
 
 /// The options that redirect `pip install`, and the resulting changes.
-const REDIRECTIONS: [(&str, &str); 21] = [
+const REDIRECTIONS: [(&str, &str); 22] = [
     ("abi", "nothing, or files for another Python"),
     ("dry-run", "nothing"),
     ("editable", "other packages, too"),
@@ -25,6 +25,7 @@ const REDIRECTIONS: [(&str, &str); 21] = [
     ("no-binary", "nothing, because there are only wheels"),
     ("no-dependencies", "only the named packages"),
     ("no-deps", "only the named packages"),
+    (NO_INDEX, "nothing, because it asks no index"),
     // pip interprets any value of this option as `user`.
     ("no-user", "another place"),
     ("platform", "nothing, or files for another system"),
@@ -44,7 +45,10 @@ const REDIRECTIONS: [(&str, &str); 21] = [
 const OF_REMOVALS: [&str; 2] = ["python", "requirement"];
 
 /// The redirections that protect a machine. Commands do not unset their variables.
-const POLICIES: [&str; 2] = ["no-binary", "require-hashes"];
+const POLICIES: [&str; 3] = ["no-binary", NO_INDEX, "require-hashes"];
+
+/// Without an index, pip may install from places that `find-links` names.
+pub(super) const NO_INDEX: &str = "no-index";
 
 /// The values that switch an option on or off.
 const ON: &str = "1 on t true y yes";

@@ -25,7 +25,7 @@ use crate::worker::Stop;
 
 /// Captures, which `reduce` and the layer `capture` write.
 const CAPTURE: OutputKind =
-    OutputKind { name: "a capture", is_start: |start| start.starts_with(START.as_bytes()), may_be_device: true };
+    OutputKind { name: "a capture", is_start: |start| start.starts_with(START.as_bytes()), may_be_device: false };
 
 const ONLY_WITH_VALUES: &str = "the graph shows this only with the captured values, and a smaller capture contains no values; \
      use `emit` or the whole capture";
@@ -85,7 +85,8 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
     }
     let interruption = Interruption::catch();
     let graph = &case.captured.graph;
-    let (mut smallest, mut tries) = (graph.clone(), 0);
+    // `None` until the graph has shown the problem.
+    let (mut smallest, mut tries) = (None, 0);
     let mut replayer = Replayer::new(None, timeouts);
     let mut observe = |graph: &Graph, data: &[DataSet]| {
         let max_bytes = arguments.memory.bytes();
@@ -113,6 +114,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
             return Err(Stop::Failed(format!("the graph does not show this: {}, {found}", status(report))));
         }
         write(graph, &original.report)?;
+        smallest = Some(graph.clone());
         let data = condition.data(&original);
         let mut is_kept = |candidate: &SmallerGraph| {
             let observed = observe(&candidate.graph, &data)?;
@@ -122,7 +124,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
             remark(format_args!("{tries}: {}: {result} ({})", candidate.change, found.printable()));
             if holds {
                 write(&candidate.graph, &observed.report)?;
-                smallest.clone_from(&candidate.graph);
+                smallest = Some(candidate.graph.clone());
             }
             Ok(holds)
         };
@@ -131,10 +133,14 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
     if let Err(Stop::Failed(reason)) = search() {
         return Err(reason.into());
     }
-    let (before, after, id) = (graph.nodes().len(), smallest.nodes().len(), smallest.id());
+    let before = graph.nodes().len();
+    let found = smallest.map(|smallest| (smallest.id(), smallest.nodes().len()));
     format.report(
-        || json!({ "graph": id, "descriptors": after, "tries": tries }),
-        || outln!("graph {id}: {after} descriptors instead of {before}, after {tries} tries"),
+        || json!({ "graph": found.as_ref().map(|(id, _)| id), "descriptors": found.as_ref().map(|(_, after)| after), "tries": tries }),
+        || match &found {
+            Some((id, after)) => outln!("graph {id}: {after} descriptors instead of {before}, after {tries} tries"),
+            None => outln!("graph {}: not tried, and nothing was written", graph.id()),
+        },
     );
     end_if_interrupted(interruption.signal(), "a smaller graph may exist");
     Ok(captures::outcome(&file.problems))

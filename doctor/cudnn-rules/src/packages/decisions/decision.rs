@@ -55,6 +55,11 @@ impl Decision {
         Decision { source: source.to_owned(), text, kind: DecisionKind::NoChange }
     }
 
+    /// Like a redirection that concerns only installations.
+    pub(super) fn policy(source: &Path, setting: &str, installer: &str, changed: &str) -> Decision {
+        Decision { kind: DecisionKind::NoInstallation, ..Decision::redirection(source, setting, installer, changed) }
+    }
+
     /// Returns whether the decision is about this requirement's package, or about a package that conda installs in the
     /// same version.
     fn is_about(&self, wanted: &str) -> bool {

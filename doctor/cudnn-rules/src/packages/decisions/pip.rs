@@ -8,7 +8,7 @@ use cudnn_frameworks::normalized;
 use super::decision::Decision;
 use super::requirements_file::decisions_in_files;
 use crate::packages::environment::is_virtual;
-use crate::packages::pip_options::{PipCommand, PipOption, PipSettings};
+use crate::packages::pip_options::{NO_INDEX, PipCommand, PipOption, PipSettings};
 use crate::packages::requirement::package_name;
 use crate::packages::{PackageChange, Site};
 
@@ -17,7 +17,10 @@ pub(super) fn decisions(change: &PackageChange, prefix: Option<&Path>) -> Vec<De
     let settings = PipSettings::read(prefix);
     let refused = settings.refused.as_ref().map(|(file, reason)| Decision::refused_settings(file, reason, "pip"));
     let in_options = commands(change).into_iter().flat_map(|command| {
-        settings.options(command).into_iter().flat_map(move |option| in_option(&option, command, change, prefix))
+        let options = settings.options(command);
+        let has_links = options.iter().any(|option| option.name == "find-links");
+        let options = options.into_iter().filter(move |option| option.name != NO_INDEX || !has_links);
+        options.flat_map(move |option| in_option(&option, command, change, prefix))
     });
     refused.into_iter().chain(in_options).collect()
 }

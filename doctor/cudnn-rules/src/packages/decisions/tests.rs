@@ -306,10 +306,18 @@ fn settings_that_redirect_uv_forbid_all_changes() {
     let change = |dir: &TempDir| change(dir).install([NVRTC]);
     let expected =
         |key: &str| Some(format!("DIR/pyproject.toml has `pip.{key}`, so that uv would change another place"));
+    let policy = |setting: &str, changed: &str| {
+        Some(format!("DIR/pyproject.toml has `{setting}`, so that uv would change {changed}"))
+    };
     for (settings, expected) in [
         ("[tool.uv.pip]\ntarget = \"t\"\n", expected("target")),
         ("[tool.uv]\npip = { prefix = '/x' }\n", expected("prefix")),
         ("[tool.uv.pip]\nlink-mode = 'copy'\nrequire-hashes = false\n", None),
+        ("[tool.uv]\noffline = true\n", policy("offline = true", "nothing without the network")),
+        ("[tool.uv]\noffline = false\nno-binary-package = ['x']\n", None),
+        ("[tool.uv]\nno-binary = true\n", policy("no-binary = true", "nothing, because there are only wheels")),
+        ("[tool.uv.pip]\nno-index = true\n", policy("pip.no-index = true", "nothing, because it asks no index")),
+        ("[tool.uv]\nno-index = true\nfind-links = ['/wheels']\n", None),
     ] {
         let dir = project(settings);
         assert_eq!(forbidden(&dir, change(&dir), &[]), expected);
@@ -442,6 +450,9 @@ fn options_of_pip_concern_the_commands_that_know_them() {
         ("[global]\npre=perhaps\n", remove(&own), false),
         ("[global]\npre=ON\n", install(&own), false),
         ("[global]\nunknown=perhaps\n", install(&own), false),
+        ("[global]\nno-index=yes\n", install(&own), true),
+        ("[global]\nno-index=yes\n", remove(&own), false),
+        ("[global]\nno-index=yes\nfind-links=/wheels\n", install(&own), false),
         ("[global\n", remove(&own), true),
         ("a=1\n", install(&own), true),
     ] {

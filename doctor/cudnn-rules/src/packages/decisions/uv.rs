@@ -19,9 +19,17 @@ const KINDS: [(DecisionKind, &str, &str); 3] = [
     (DecisionKind::Exclusion, "UV_EXCLUDE", "exclude-dependencies"),
 ];
 
-/// The variable and the setting that make uv refuse packages without hashes, and the effect.
-const REQUIRE_HASHES: (&str, &str, &str) =
-    ("UV_REQUIRE_HASHES", "require-hashes", "nothing, because the commands contain no hashes");
+/// The variables of `uv pip` and settings that keep uv from installing packages, and the effects.
+const POLICIES: [(Option<&str>, &str, &str); 4] = [
+    (None, "no-binary", "nothing, because there are only wheels"),
+    (None, NO_INDEX, "nothing, because it asks no index"),
+    (Some("UV_OFFLINE"), "offline", "nothing without the network"),
+    (Some("UV_REQUIRE_HASHES"), "require-hashes", "nothing, because the commands contain no hashes"),
+];
+
+/// Without an index, uv may install from directories that another variable or setting names.
+const NO_INDEX: &str = "no-index";
+const FIND_LINKS: (&str, &str) = ("UV_FIND_LINKS", "find-links");
 
 /// The variables that set uv's working directory, and the directory of the project in it.
 pub const UV_DIRS: [&str; 3] = ["UV_WORKING_DIR", "UV_WORKING_DIRECTORY", "UV_PROJECT"];
@@ -47,18 +55,16 @@ pub(super) fn decisions(root: &Path, has_directory: bool) -> Vec<Decision> {
     let lost = lost.map(|dir| Decision::refused_settings(&dir, "is not a directory, but a variable names it", "uv"));
     let files = settings_of(root);
     let in_files = files.iter().flat_map(|settings| in_settings(settings, has_directory));
-    let (name, _, changed) = REQUIRE_HASHES;
-    let hashes = is_true(name).then(|| Decision::redirection(Path::new(name), "true", "uv", changed));
-    lost.into_iter().chain(hashes).chain(in_variables).chain(in_files).collect()
+    let policies = POLICIES.into_iter().filter_map(|(name, _, changed)| {
+        let name = name.filter(|name| is_true(name))?;
+        Some(Decision::policy(Path::new(name), "true", "uv", changed))
+    });
+    lost.into_iter().chain(policies).chain(in_variables).chain(in_files).collect()
 }
 
 fn in_settings(settings: &Settings, has_directory: bool) -> Vec<Decision> {
-    const REDIRECTIONS: [(&str, &str); 4] = [
-        ("group", "other packages, too"),
-        ("prefix", "another place"),
-        (REQUIRE_HASHES.1, REQUIRE_HASHES.2),
-        ("target", "another place"),
-    ];
+    const REDIRECTIONS: [(&str, &str); 3] =
+        [("group", "other packages, too"), ("prefix", "another place"), ("target", "another place")];
     let Settings { file, content } = settings;
     let content = match content {
         Ok(content) => content,
@@ -69,12 +75,24 @@ fn in_settings(settings: &Settings, has_directory: bool) -> Vec<Decision> {
     let redirections = REDIRECTIONS.into_iter().filter(|(key, _)| is_set(key) && !(has_directory && *key == "target"));
     let redirections =
         redirections.map(|(key, changed)| Decision::redirection(file, &format!("pip.{key}"), "uv", changed));
+    let found = |key: &str| {
+        let of_pip = value(key).map(|value| (format!("pip.{key}"), value));
+        of_pip.or_else(|| Some((key.to_owned(), content.get(key)?))).filter(|(_, value)| value.as_bool() != Some(false))
+    };
+    let is_policy = |key: &str| key != NO_INDEX || found(FIND_LINKS.1).is_none() && variable(FIND_LINKS.0).is_none();
+    let policies = POLICIES.into_iter().filter_map(|(_, key, changed)| {
+        let (setting, value) = found(key).filter(|_| is_policy(key))?;
+        // The list of packages in `pip.no-binary` may not concern this change.
+        let is_for_all = value.as_array().is_none_or(|list| list.iter().any(|one| one.as_str() == Some(":all:")));
+        is_for_all.then(|| Decision::policy(file, &format!("{setting} = true"), "uv", changed))
+    });
+    let policies: Vec<Decision> = policies.collect();
     let lists = KINDS.into_iter().filter_map(|(kind, _, key)| Some((kind, content.get(key)?.as_array()?)));
     let in_lists = lists.flat_map(|(kind, list)| {
         let requirements = list.iter().filter_map(|one| one.as_str()).map(str::trim);
         requirements.map(move |one| Decision { kind, ..Decision::constraint(file, one.to_owned()) })
     });
-    redirections.chain(in_lists).collect()
+    redirections.chain(policies).chain(in_lists).collect()
 }
 
 /// Returns uv's settings in the environment's project, in the project where the printed command runs, and in uv's
