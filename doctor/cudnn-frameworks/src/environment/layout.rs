@@ -61,9 +61,11 @@ pub fn python_name(program: &Path, root: &Path) -> Option<String> {
         if Os::HOST == Os::Windows {
             return Some(Python::at(root, Os::HOST)?.dir_name);
         }
-        let mut pythons = python_dirs(root).filter_map(|dir| Python::named(file_name(&dir)));
-        // With several versions, only running the Python would tell them apart.
-        Some(pythons.next().filter(|_| pythons.next().is_none())?.dir_name)
+        let stated = stated_minor(root);
+        let pythons: Vec<Python> = python_dirs(root).filter_map(|dir| Python::named(file_name(&dir))).collect();
+        // With several versions and no settings, only running the Python would tell them apart.
+        let is_alone = pythons.len() == 1;
+        Some(pythons.into_iter().find(|python| is_alone || Some(python.minor) == stated)?.dir_name)
     })
 }
 

@@ -12,6 +12,14 @@ use crate::packages::pixi::Pixi;
 use crate::packages::requirement::package_name;
 use crate::packages::settings::conda_settings;
 
+/// The settings that redirect conda, and what it would change. Each has a variable, such as `CONDA_DRY_RUN`.
+const REDIRECTIONS: [(&str, &str); 3] =
+    [("dry_run", "nothing"), ("download_only", "nothing"), ("offline", "only what was downloaded before")];
+
+fn is_true(value: &str) -> bool {
+    ["true", "yes", "on", "y", "1"].iter().any(|on| value.eq_ignore_ascii_case(on))
+}
+
 pub(super) fn decisions(root: &Path) -> Vec<Decision> {
     if let Some(pixi) = Pixi::of(root) {
         return decisions_of_pixi(&pixi);
@@ -28,17 +36,19 @@ pub(super) fn decisions(root: &Path) -> Vec<Decision> {
     let frozen = root.join("conda-meta/frozen");
     let frozen = frozen.path_exists().then(|| Decision::refused_settings(&frozen, "freezes the environment", "conda"));
     let pinned = pins_in(&root.join("conda-meta/pinned"), str::to_owned);
-    frozen.into_iter().chain(pinned).chain(in_settings).chain(in_variable).collect()
+    let variables = REDIRECTIONS.into_iter().filter_map(|(name, changed)| {
+        let name = format!("CONDA_{}", name.to_uppercase());
+        let value = facts::variable(&name)?.to_string_lossy().into_owned();
+        is_true(&value).then(|| Decision::redirection(Path::new(&name), &value, "conda", changed))
+    });
+    frozen.into_iter().chain(variables).chain(pinned).chain(in_settings).chain(in_variable).collect()
 }
 
 /// Returns the settings that make conda ignore commands or change other packages.
 fn redirections(file: &Path, settings: &str) -> Vec<Decision> {
-    const REDIRECTIONS: [(&str, &str); 3] =
-        [("dry_run", "nothing"), ("download_only", "nothing"), ("offline", "only what was downloaded before")];
-    const TRUE: [&str; 4] = ["true", "yes", "on", "y"];
     let lines = settings.lines().filter_map(|line| line.split_once(':'));
     let values = lines.map(|(key, value)| (key, value.split('#').next().unwrap_or_default().trim()));
-    let on = values.filter(|(_, value)| TRUE.iter().any(|on| value.eq_ignore_ascii_case(on)));
+    let on = values.filter(|(_, value)| is_true(value));
     let redirections = on.filter_map(|(key, value)| {
         let (_, changed) = REDIRECTIONS.into_iter().find(|(name, _)| *name == key)?;
         Some(Decision::redirection(file, &format!("{key}: {value}"), "conda", changed))

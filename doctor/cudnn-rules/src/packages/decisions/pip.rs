@@ -19,8 +19,7 @@ pub(super) fn decisions(change: &PackageChange, prefix: Option<&Path>) -> Vec<De
     let in_options = commands(change).into_iter().flat_map(|command| {
         let options = settings.options(command);
         let has_links = options.iter().any(|option| option.name == "find-links");
-        let options = options.into_iter().filter(move |option| option.name != NO_INDEX || !has_links);
-        options.flat_map(move |option| in_option(&option, command, change, prefix))
+        options.into_iter().flat_map(move |option| in_option(&option, command, change, prefix, has_links))
     });
     refused.into_iter().chain(in_options).collect()
 }
@@ -31,7 +30,14 @@ fn commands(change: &PackageChange) -> Vec<PipCommand> {
     removal.into_iter().chain(change.installs_any().then_some(PipCommand::Install)).collect()
 }
 
-fn in_option(option: &PipOption, command: PipCommand, change: &PackageChange, prefix: Option<&Path>) -> Vec<Decision> {
+/// Returns the decisions in an option. `has_links` says whether pip may install without an index.
+fn in_option(
+    option: &PipOption,
+    command: PipCommand,
+    change: &PackageChange,
+    prefix: Option<&Path>,
+    has_links: bool,
+) -> Vec<Decision> {
     let PipOption { source, name, value } = option;
     let setting = format!("{name} = {value}");
     if option.is_refused_by(command) {
@@ -40,6 +46,7 @@ fn in_option(option: &PipOption, command: PipCommand, change: &PackageChange, pr
     let is_harmless = match name.as_str() {
         // The command names a directory itself.
         "target" => matches!(change.site, Site::Directory { .. }),
+        NO_INDEX => has_links,
         "upgrade" => !matches!(change.site, Site::Directory { .. }),
         "no-binary" => {
             let named: Vec<_> = value.split([',', ' ', '\n']).map(normalized).collect();

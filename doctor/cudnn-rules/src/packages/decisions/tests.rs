@@ -317,7 +317,9 @@ fn settings_that_redirect_uv_forbid_all_changes() {
         ("[tool.uv]\noffline = false\nno-binary-package = ['x']\n", None),
         ("[tool.uv]\nno-binary = true\n", policy("no-binary = true", "nothing, because there are only wheels")),
         ("[tool.uv.pip]\nno-index = true\n", policy("pip.no-index = true", "nothing, because it asks no index")),
-        ("[tool.uv]\nno-index = true\nfind-links = ['/wheels']\n", None),
+        ("[tool.uv]\nno-index = true\noffline = true\nfind-links = ['/wheels']\n", None),
+        ("[tool.uv]\nno-index = true\n[tool.uv.pip]\nno-index = false\noffline = true\n", None),
+        ("[tool.uv]\nrequire-hashes = true\n", None),
     ] {
         let dir = project(settings);
         assert_eq!(forbidden(&dir, change(&dir), &[]), expected);
@@ -453,6 +455,7 @@ fn options_of_pip_concern_the_commands_that_know_them() {
         ("[global]\nno-index=yes\n", install(&own), true),
         ("[global]\nno-index=yes\n", remove(&own), false),
         ("[global]\nno-index=yes\nfind-links=/wheels\n", install(&own), false),
+        ("[global]\nno-index=perhaps\nfind-links=/wheels\n", install(&own), true),
         ("[global\n", remove(&own), true),
         ("a=1\n", install(&own), true),
     ] {

@@ -19,17 +19,44 @@ const KINDS: [(DecisionKind, &str, &str); 3] = [
     (DecisionKind::Exclusion, "UV_EXCLUDE", "exclude-dependencies"),
 ];
 
-/// The variables of `uv pip` and settings that keep uv from installing packages, and the effects.
-const POLICIES: [(Option<&str>, &str, &str); 4] = [
-    (None, "no-binary", "nothing, because there are only wheels"),
-    (None, NO_INDEX, "nothing, because it asks no index"),
-    (Some("UV_OFFLINE"), "offline", "nothing without the network"),
-    (Some("UV_REQUIRE_HASHES"), "require-hashes", "nothing, because the commands contain no hashes"),
+/// A variable and settings that keep uv from installing packages.
+struct Policy {
+    variable: Option<&'static str>,
+    /// The settings that uv knows, in the order of precedence.
+    settings: &'static [&'static str],
+    /// Whether uv may still install from places that [`FIND_LINKS`] name.
+    allows_links: bool,
+    changed: &'static str,
+}
+
+const POLICIES: [Policy; 4] = [
+    Policy {
+        variable: None,
+        settings: &["pip.no-binary", "no-binary"],
+        allows_links: false,
+        changed: "nothing, because there are only wheels",
+    },
+    Policy {
+        variable: None,
+        settings: &["pip.no-index", "no-index"],
+        allows_links: true,
+        changed: "nothing, because it asks no index",
+    },
+    Policy {
+        variable: Some("UV_OFFLINE"),
+        settings: &["offline"],
+        allows_links: true,
+        changed: "nothing without the network",
+    },
+    Policy {
+        variable: Some("UV_REQUIRE_HASHES"),
+        settings: &["pip.require-hashes"],
+        allows_links: false,
+        changed: "nothing, because the commands contain no hashes",
+    },
 ];
 
-/// Without an index, uv may install from directories that another variable or setting names.
-const NO_INDEX: &str = "no-index";
-const FIND_LINKS: (&str, &str) = ("UV_FIND_LINKS", "find-links");
+const FIND_LINKS: (&str, [&str; 2]) = ("UV_FIND_LINKS", ["pip.find-links", "find-links"]);
 
 /// The variables that set uv's working directory, and the directory of the project in it.
 pub const UV_DIRS: [&str; 3] = ["UV_WORKING_DIR", "UV_WORKING_DIRECTORY", "UV_PROJECT"];
@@ -55,11 +82,7 @@ pub(super) fn decisions(root: &Path, has_directory: bool) -> Vec<Decision> {
     let lost = lost.map(|dir| Decision::refused_settings(&dir, "is not a directory, but a variable names it", "uv"));
     let files = settings_of(root);
     let in_files = files.iter().flat_map(|settings| in_settings(settings, has_directory));
-    let policies = POLICIES.into_iter().filter_map(|(name, _, changed)| {
-        let name = name.filter(|name| is_true(name))?;
-        Some(Decision::policy(Path::new(name), "true", "uv", changed))
-    });
-    lost.into_iter().chain(policies).chain(in_variables).chain(in_files).collect()
+    lost.into_iter().chain(policies(&files)).chain(in_variables).chain(in_files).collect()
 }
 
 fn in_settings(settings: &Settings, has_directory: bool) -> Vec<Decision> {
@@ -75,24 +98,41 @@ fn in_settings(settings: &Settings, has_directory: bool) -> Vec<Decision> {
     let redirections = REDIRECTIONS.into_iter().filter(|(key, _)| is_set(key) && !(has_directory && *key == "target"));
     let redirections =
         redirections.map(|(key, changed)| Decision::redirection(file, &format!("pip.{key}"), "uv", changed));
-    let found = |key: &str| {
-        let of_pip = value(key).map(|value| (format!("pip.{key}"), value));
-        of_pip.or_else(|| Some((key.to_owned(), content.get(key)?))).filter(|(_, value)| value.as_bool() != Some(false))
-    };
-    let is_policy = |key: &str| key != NO_INDEX || found(FIND_LINKS.1).is_none() && variable(FIND_LINKS.0).is_none();
-    let policies = POLICIES.into_iter().filter_map(|(_, key, changed)| {
-        let (setting, value) = found(key).filter(|_| is_policy(key))?;
-        // The list of packages in `pip.no-binary` may not concern this change.
-        let is_for_all = value.as_array().is_none_or(|list| list.iter().any(|one| one.as_str() == Some(":all:")));
-        is_for_all.then(|| Decision::policy(file, &format!("{setting} = true"), "uv", changed))
-    });
-    let policies: Vec<Decision> = policies.collect();
     let lists = KINDS.into_iter().filter_map(|(kind, _, key)| Some((kind, content.get(key)?.as_array()?)));
     let in_lists = lists.flat_map(|(kind, list)| {
         let requirements = list.iter().filter_map(|one| one.as_str()).map(str::trim);
         requirements.map(move |one| Decision { kind, ..Decision::constraint(file, one.to_owned()) })
     });
-    redirections.chain(policies).chain(in_lists).collect()
+    redirections.chain(in_lists).collect()
+}
+
+fn policies(files: &[Settings]) -> Vec<Decision> {
+    let (variable_of_links, settings_of_links) = FIND_LINKS;
+    let has_links =
+        variable(variable_of_links).is_some() || settings_of_links.iter().any(|name| found(files, name).is_some());
+    let policies = POLICIES.iter().filter(|policy| !(has_links && policy.allows_links)).filter_map(|policy| {
+        let decision = |source: &Path, setting: &str| Decision::policy(source, setting, "uv", policy.changed);
+        if let Some(name) = policy.variable.filter(|name| variable(name).is_some()) {
+            return is_true(name).then(|| decision(Path::new(name), "true"));
+        }
+        let (name, (file, value)) = policy.settings.iter().find_map(|name| Some((name, found(files, name)?)))?;
+        // A list of packages may not concern this change.
+        let is_for_all = value.as_array().is_none_or(|list| list.iter().any(|one| one.as_str() == Some(":all:")));
+        (is_for_all && value.as_bool() != Some(false)).then(|| decision(file, &format!("{name} = true")))
+    });
+    policies.collect()
+}
+
+/// Returns a setting, such as `pip.no-index`, from the first file that has it.
+fn found<'a>(files: &'a [Settings], name: &str) -> Option<(&'a Path, &'a Item)> {
+    files.iter().find_map(|Settings { file, content }| {
+        let content = content.as_ref().ok()?;
+        let value = match name.split_once('.') {
+            Some((table, key)) => content.get(table)?.get(key)?,
+            None => content.get(name)?,
+        };
+        Some((file.as_path(), value))
+    })
 }
 
 /// Returns uv's settings in the environment's project, in the project where the printed command runs, and in uv's

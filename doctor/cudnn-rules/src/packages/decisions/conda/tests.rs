@@ -65,12 +65,13 @@ fn settings_and_a_variable_of_conda_pin_packages() {
     let (root, file) = (dir.path().join("envs/x"), dir.path().join(".condarc"));
     std::fs::create_dir_all(root.join("conda-meta")).unwrap();
     let change = PackageChange::of(Site::Conda(root)).install(["libcudnn>=9.18.0"]);
-    let forbidding = |settings: &[u8], pins: &str| {
+    let with_variable = |settings: &[u8], name: &str, value: &str| {
         std::fs::write(&file, settings).unwrap();
         let mut changes = Changes::default();
-        changes.set_variable("CONDA_PINNED_PACKAGES", Some(pins.into()));
+        changes.set_variable(name, Some(value.into()));
         Facts::recorder().after(changes).within(|| forbidding(&change))
     };
+    let forbidding = |settings: &[u8], pins: &str| with_variable(settings, "CONDA_PINNED_PACKAGES", pins);
     let pinned = |source: &Path| Some(format!("{} decides libcudnn <9", source.display()));
     for (settings, expected) in [
         ("channels:\n- x\npinned_packages:  # why\n  # old\n  - numpy\n  - 'libcudnn <9' # why\n", pinned(&file)),
@@ -93,6 +94,9 @@ fn settings_and_a_variable_of_conda_pin_packages() {
         assert_eq!(forbidding(settings.as_bytes(), ""), expected, "{settings}");
     }
     assert_eq!(forbidding(b"", "numpy 1.*&libcudnn <9"), pinned(Path::new("CONDA_PINNED_PACKAGES")));
+    let offline = "CONDA_OFFLINE has `1`, so that conda would change only what was downloaded before";
+    assert_eq!(with_variable(b"", "CONDA_OFFLINE", "1").as_deref(), Some(offline));
+    assert_eq!(with_variable(b"", "CONDA_DRY_RUN", "no"), None);
     let frozen = dir.path().join("envs/x").join("conda-meta/frozen");
     std::fs::write(&frozen, "").unwrap();
     let refused = format!("{} freezes the environment, so that conda would fail", frozen.display());
