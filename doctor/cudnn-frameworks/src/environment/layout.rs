@@ -54,8 +54,8 @@ impl Python {
     }
 }
 
-/// Returns the name of the directory with the modules of this Python of an environment: `python3.12`. On Windows, where only
-/// the user's packages are in such a directory, `Python312`.
+/// Returns the name of the directory with the modules of an environment's Python: `python3.12`, or `Python312` on
+/// Windows, where it contains only the user's packages.
 pub fn python_name(program: &Path, root: &Path) -> Option<String> {
     name_of_program(program).or_else(|| {
         if Os::HOST == Os::Windows {
@@ -69,7 +69,7 @@ pub fn python_name(program: &Path, root: &Path) -> Option<String> {
     })
 }
 
-/// Like [`python_name`], if the program shows its version.
+/// Like [`python_name`], if the name of the program contains the version.
 pub fn name_of_program(program: &Path) -> Option<String> {
     Some(Python::from_program(program, Os::HOST)?.dir_name)
 }

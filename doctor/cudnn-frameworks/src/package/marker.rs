@@ -27,7 +27,7 @@ impl Platform {
         Platform::new(environment.os, environment.python, stated.as_deref())
     }
 
-    /// Returns the platform of a Python for this system. `stated` is the full version of one of the environment's Pythons.
+    /// Returns the platform of a Python for this system. `stated` is the full version in the environment's settings.
     pub(super) fn new(os: Os, python: Option<(u32, u32)>, stated: Option<&str>) -> Self {
         // virtualenv writes `3.12.1.final.0`.
         let stated = stated.map(|stated| stated.split('.').take(3).collect::<Vec<_>>().join("."));

@@ -25,7 +25,7 @@ const REDIRECTIONS: [(&str, &str); 22] = [
     ("no-binary", "nothing, because there are only wheels"),
     ("no-dependencies", "only the named packages"),
     ("no-deps", "only the named packages"),
-    (NO_INDEX, "nothing, because it asks no index"),
+    (NO_INDEX, "nothing, because it uses no index"),
     // pip interprets any value of this option as `user`.
     ("no-user", "another place"),
     ("platform", "nothing, or files for another system"),

@@ -134,10 +134,10 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
         return Err(reason.into());
     }
     let before = graph.nodes().len();
-    let found = smallest.map(|smallest| (smallest.id(), smallest.nodes().len()));
+    let (id, after) = smallest.map(|smallest| (smallest.id(), smallest.nodes().len())).unzip();
     format.report(
-        || json!({ "graph": found.as_ref().map(|(id, _)| id), "descriptors": found.as_ref().map(|(_, after)| after), "tries": tries }),
-        || match &found {
+        || json!({ "graph": id, "descriptors": after, "tries": tries }),
+        || match id.as_ref().zip(after) {
             Some((id, after)) => outln!("graph {id}: {after} descriptors instead of {before}, after {tries} tries"),
             None => outln!("graph {}: not tried, and nothing was written", graph.id()),
         },

@@ -92,11 +92,12 @@ pub(super) fn answer(state: &State, query: &HeuristicsQuery) -> Option<usize> {
     let _guard = ThreadStateGuard::new();
     let in_order = found.order.iter().take_while(|(_, place)| *place < proposed).count();
     let is_number_expected = in_order == found.expected();
-    let mut filled = in_order;
-    if in_order < found.expected() {
+    let filled = if in_order < found.expected() {
         // SAFETY: the program keeps the descriptors alive.
-        filled = unsafe { fill_rest(&heuristics, &found.order, proposed, &descriptors) };
-    }
+        unsafe { fill_rest(&heuristics, &found.order, proposed, &descriptors) }
+    } else {
+        in_order
+    };
     if !is_number_expected {
         state.host.warning(&format!("cuDNN has returned {filled} engines instead of {}", found.expected()));
     }

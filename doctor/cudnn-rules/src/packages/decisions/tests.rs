@@ -316,7 +316,7 @@ fn settings_that_redirect_uv_forbid_all_changes() {
         ("[tool.uv]\noffline = true\n", policy("offline = true", "nothing without the network")),
         ("[tool.uv]\noffline = false\nno-binary-package = ['x']\n", None),
         ("[tool.uv]\nno-binary = true\n", policy("no-binary = true", "nothing, because there are only wheels")),
-        ("[tool.uv.pip]\nno-index = true\n", policy("pip.no-index = true", "nothing, because it asks no index")),
+        ("[tool.uv.pip]\nno-index = true\n", policy("pip.no-index = true", "nothing, because it uses no index")),
         ("[tool.uv]\nno-index = true\noffline = true\nfind-links = ['/wheels']\n", None),
         ("[tool.uv]\nno-index = true\n[tool.uv.pip]\nno-index = false\noffline = true\n", None),
         ("[tool.uv]\nrequire-hashes = true\n", None),

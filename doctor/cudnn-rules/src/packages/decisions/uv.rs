@@ -40,7 +40,7 @@ const POLICIES: [Policy; 4] = [
         variable: None,
         settings: &["pip.no-index", "no-index"],
         allows_links: true,
-        changed: "nothing, because it asks no index",
+        changed: "nothing, because it uses no index",
     },
     Policy {
         variable: Some("UV_OFFLINE"),
