@@ -42,7 +42,7 @@ CASES = [
 # What a process does: whether it searches, its layers, and the number of processes.
 MODES = {
     "heuristics": (False, "plans", 5),
-    "tuned": (False, "tuned,plans", 5),
+    "tuned": (False, "tuned,plans", 10),
     "search": (True, None, 5),
     "search among two": (True, "tuned", 2),
     "search among two, with plans": (True, "tuned,plans", 3),
