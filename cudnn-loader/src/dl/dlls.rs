@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 
 use cudnn_os::{libraries, objects};
 use cudnn_probe::Host;
-use cudnn_probe::dll_search::ProcessFacts;
-use cudnn_probe::dll_search::in_process::{self, Missing};
+use cudnn_probe::dll_search::{self, Failure, ProcessFacts, Resolution, Rule, Symbol};
 
 use super::dlerror::{DlErrorKind, DlopenError};
 
@@ -21,24 +20,31 @@ pub(super) fn facts() -> ProcessFacts {
 
 /// Adds details that Windows omits: the missing DLL or symbol, or the other file that failed to load.
 pub(super) fn to_open_error(message: String, path: &Path) -> DlopenError {
-    let Some(obstacle) = in_process::obstacle(path, &facts()) else {
+    let Some(failure) = dll_search::explain(path, &facts()) else {
         return DlopenError { cause: DlErrorKind::Other, message };
     };
-    let message = format!("{message} The files show: {}", obstacle.text);
-    let cause = match obstacle.missing {
-        Some(Missing::Dll(name)) => DlErrorKind::MissingDependency { name },
-        Some(Missing::Symbol(name, library)) => DlErrorKind::UndefinedSymbol { name, library },
-        None => DlErrorKind::Other,
+    let message = format!("{message} The files show: {failure}");
+    let cause = match failure {
+        Failure::MissingDll { name, needed_by: Some(_) } => DlErrorKind::MissingDependency { name },
+        Failure::MissingSymbol { symbol: Symbol::Name(name), dll, .. } => {
+            let library = dll.file_name().map(|name| name.to_string_lossy().into_owned());
+            DlErrorKind::UndefinedSymbol { name, library }
+        }
+        _ => DlErrorKind::Other,
     };
     DlopenError { cause, message }
 }
 
 /// Returns the file that opening this name would load.
 pub(super) fn resolve(facts: &ProcessFacts, name: &str) -> Option<PathBuf> {
-    in_process::resolve(facts, name).filter(|choice| choice.is_usable).map(|choice| choice.path)
+    match dll_search::resolve(name, facts) {
+        Some(Resolution::Found { path, .. }) => Some(path),
+        _ => None,
+    }
 }
 
 /// Returns whether the name resolves to a file in the working directory, where any user may have placed it.
 pub(super) fn is_in_working_dir(facts: &ProcessFacts, name: &str) -> bool {
-    in_process::resolve(facts, name).is_some_and(|choice| choice.is_in_working_dir)
+    let found = dll_search::resolve(name, facts);
+    matches!(found, Some(Resolution::Found { rule, .. } | Resolution::Unusable { rule, .. }) if rule == Rule::WorkingDir)
 }

@@ -13,28 +13,41 @@
 //! }
 //! ```
 //!
-//! A program that searches for DLLs of its own process uses [`in_process`].
+//! Without the feature `windows`, [`explain`] and [`resolve`] return `None`, so that the same program compiles for Linux
+//! without the code of the simulation.
 //!
 //! The model follows Microsoft's "Dynamic-link library search order". It does not cover redirection by manifests and
 //! `.local` files, packaged apps, and DLLs that are loaded later (delayed imports, `LoadLibrary`).
 
-#[cfg(feature = "windows")]
 mod failure;
-pub mod in_process;
 #[cfg(feature = "windows")]
 mod names;
 mod process_facts;
+mod resolution;
 #[cfg(feature = "windows")]
 mod simulate;
 
 #[cfg(feature = "windows")]
 pub use crate::image::dlls::imported_dlls as imports;
-#[cfg(feature = "windows")]
 pub use crate::image::imports::Symbol;
-#[cfg(feature = "windows")]
 pub use failure::Failure;
 #[cfg(feature = "windows")]
 pub use names::is_virtual;
 pub use process_facts::ProcessFacts;
+pub use resolution::{Resolution, Rule};
 #[cfg(feature = "windows")]
-pub use simulate::{Lookup, Mode, Module, Resolution, Rule, Simulation, explain};
+pub use simulate::{Lookup, Mode, Module, Simulation, explain, resolve};
+
+/// Returns `None`.
+#[cfg(not(feature = "windows"))]
+#[must_use]
+pub fn explain(_: &std::path::Path, _: &ProcessFacts) -> Option<Failure> {
+    None
+}
+
+/// Returns `None`.
+#[cfg(not(feature = "windows"))]
+#[must_use]
+pub fn resolve(_: &str, _: &ProcessFacts) -> Option<Resolution> {
+    None
+}

@@ -13,6 +13,7 @@ use crate::platform::Architecture;
 use super::failure::Failure;
 use super::names::{is_known, is_virtual, with_extension};
 use super::process_facts::ProcessFacts;
+use super::resolution::{Resolution, Rule};
 
 /// Limits that no real program reaches.
 const MAX_MODULES: usize = 2048;
@@ -33,74 +34,6 @@ pub enum Mode {
     /// `LOAD_LIBRARY_SEARCH_DEFAULT_DIRS`, plus the directory of the DLL if it is opened by absolute path
     /// (`LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR`). Python opens extension modules this way. Windows does not search `PATH`.
     DefaultDirs,
-}
-
-/// The rule that selected a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub enum Rule {
-    /// The name is a path.
-    Path,
-    /// A DLL with this base name is already loaded.
-    Loaded,
-    /// Windows always loads this DLL from the system directory (`KnownDLLs`).
-    Known,
-    /// The directory of the DLL that was opened by path.
-    DllDir,
-    /// The directory of the program.
-    ApplicationDir,
-    /// A directory that the program added with `AddDllDirectory` or `SetDllDirectory`.
-    AddedDir,
-    /// `C:\Windows\System32`, or `C:\Windows`.
-    SystemDir,
-    /// The working directory. Users who can write to it control which DLL is loaded.
-    WorkingDir,
-    /// `PATH`.
-    PathVariable,
-}
-
-impl fmt::Display for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Rule::Path => "by its path",
-            Rule::Loaded => "already loaded",
-            Rule::Known => "one of Windows' known DLLs",
-            Rule::DllDir => "directory of the DLL",
-            Rule::ApplicationDir => "directory of the program",
-            Rule::AddedDir => "directory that the program has added",
-            Rule::SystemDir => "directory of Windows",
-            Rule::WorkingDir => "working directory",
-            Rule::PathVariable => "PATH",
-        })
-    }
-}
-
-/// The result of looking up a DLL name.
-#[derive(Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub enum Resolution {
-    /// Windows loads this file or has already loaded it.
-    Found {
-        /// The file.
-        #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
-        path: PathBuf,
-        /// The rule that selected the file.
-        rule: Rule,
-    },
-    /// The name refers to an API set, which Windows maps to a system DLL.
-    Virtual,
-    /// Windows finds no file.
-    Missing,
-    /// Windows finds this file but cannot load it.
-    Unusable {
-        /// The file.
-        #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
-        path: PathBuf,
-        /// The rule that selected the file.
-        rule: Rule,
-    },
 }
 
 /// A requested DLL name and the result of the search.
@@ -143,6 +76,14 @@ pub fn explain(dll: &Path, facts: &ProcessFacts) -> Option<Failure> {
     let mut simulation = Simulation::new(facts.clone());
     simulation.open(dll, Mode::AlteredSearchPath);
     simulation.failures.into_iter().next()
+}
+
+/// Looks up a name as [`Mode::Standard`] does. Assumes that the DLL that opens it adds no directories.
+#[must_use]
+pub fn resolve(name: &str, facts: &ProcessFacts) -> Option<Resolution> {
+    let mut simulation = Simulation::new(facts.clone());
+    simulation.open(Path::new(name), Mode::Standard);
+    Some(simulation.lookups.into_iter().next()?.resolution)
 }
 
 /// The DLLs that Windows would load into a process.

@@ -2,12 +2,14 @@
 
 use std::fmt;
 
+#[cfg(feature = "windows")]
 use crate::platform::Architecture;
 
 #[cfg(feature = "serde")]
 crate::portable!(DllLinks, Symbol);
 
 /// The properties of a DLL or program that the Windows loader uses.
+#[cfg(feature = "windows")]
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct DllLinks {
@@ -16,6 +18,7 @@ pub(crate) struct DllLinks {
 }
 
 /// An imported DLL with the symbols that are imported from it.
+#[cfg(feature = "windows")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Import {

@@ -26,7 +26,6 @@ mod format;
 #[cfg(feature = "inspect")]
 mod gpu_code;
 mod identify;
-#[cfg(feature = "windows")]
 pub(crate) mod imports;
 #[cfg(feature = "inspect")]
 mod inspect;
@@ -45,8 +44,9 @@ pub(crate) use dlls::{dll_links, missing_imports};
 #[cfg(feature = "inspect")]
 pub use gpu_code::{GpuCode, gpu_code, main_gpu_code};
 pub use identify::{Identity, identify, identify_for};
+pub(crate) use imports::Symbol;
 #[cfg(feature = "windows")]
-pub(crate) use imports::{DllLinks, Import, Symbol};
+pub(crate) use imports::{DllLinks, Import};
 #[cfg(feature = "inspect")]
 pub use inspect::{
     elf_interpreter, identify_any, loaded_parts, missing_exports, missing_versions, parts_without_gpu_code_any,

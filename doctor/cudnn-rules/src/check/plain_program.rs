@@ -23,11 +23,9 @@ pub(super) fn find(name: &str, context: &Context) -> Option<FoundLibrary> {
 
 pub(super) fn find_dll(name: &str, facts: &dll_search::ProcessFacts) -> Option<FoundLibrary> {
     use dll_search::Resolution;
-    let mut simulation = dll_search::Simulation::new(facts.clone());
-    simulation.open(name.as_ref(), dll_search::Mode::Standard);
-    match &simulation.lookups().first()?.resolution {
+    match dll_search::resolve(name, facts)? {
         Resolution::Found { path, rule } | Resolution::Unusable { path, rule } => {
-            Some(FoundLibrary { path: path.clone(), rule: rule.to_string() })
+            Some(FoundLibrary { path, rule: rule.to_string() })
         }
         _ => None,
     }
