@@ -34,7 +34,7 @@ pub(super) fn missing_symbols(library: &Path, defined_by: &[PathBuf]) -> Result<
 pub(crate) fn missing_imports(dll: &Path, symbols: &[Symbol]) -> Result<Vec<Symbol>, ProbeError> {
     facts::ask("missing imports", Subject::about(dll, &format!("{symbols:?}")), || {
         let file = LibraryFile::open(dll)?;
-        let pe = Pe::read(&file.data, file.length, None)?;
+        let pe = Pe::read(&file.data, None)?;
         Ok(symbols.iter().filter(|symbol| !pe.exports_symbol(symbol)).cloned().collect())
     })
 }
@@ -44,7 +44,7 @@ pub(crate) fn missing_imports(dll: &Path, symbols: &[Symbol]) -> Result<Vec<Symb
 pub fn dll_version(dll: &Path) -> Option<Version> {
     facts::ask("version of DLL", dll, || {
         let file = LibraryFile::open_for(dll, Os::Windows).ok()?;
-        Pe::read(&file.data, file.length, None).ok()?.resource_version()
+        Pe::read(&file.data, None).ok()?.resource_version()
     })
 }
 
@@ -52,7 +52,7 @@ pub fn dll_version(dll: &Path) -> Option<Version> {
 pub(crate) fn dll_links(path: &Path) -> Result<DllLinks, ProbeError> {
     facts::ask("links of DLL", path, || {
         let file = LibraryFile::open_for(path, Os::Windows)?;
-        Ok(Pe::read(&file.data, file.length, None)?.links())
+        Ok(Pe::read(&file.data, None)?.links())
     })
 }
 

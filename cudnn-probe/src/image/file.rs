@@ -17,7 +17,6 @@ use super::pe::Pe;
 /// An open file that starts like a library.
 pub(super) struct LibraryFile {
     pub(super) data: FileData,
-    pub(super) length: u64,
     pub(super) os: Os,
 }
 
@@ -33,7 +32,7 @@ impl LibraryFile {
         };
         let (file, length) = match open_regular(path).map_err(explain)? {
             Opened::Regular(file, length) => (file, length),
-            Opened::Other(kind) => return Err(ProbeError::NotRegularFile { kind }),
+            Opened::Other(kind) => return Err(ProbeError::NotRegularFile { kind: kind.into() }),
         };
         let data = FileData::new(file, length);
         let start = data.start(16).map_err(explain)?;
@@ -42,7 +41,7 @@ impl LibraryFile {
             [b'M', b'Z', ..] => Os::Windows,
             _ => return Err(ProbeError::UnknownFormat { starts_with: start }),
         };
-        Ok(LibraryFile { data, length, os })
+        Ok(LibraryFile { data, os })
     }
 
     /// Like [`LibraryFile::open`], but returns an error for a library of a different system.
@@ -54,21 +53,22 @@ impl LibraryFile {
     /// Reads the headers. For a different processor, reading stops early.
     pub(super) fn parse(&self, wanted: Option<Architecture>) -> Result<Box<dyn Format + '_>, ProbeError> {
         match self.os {
-            Os::Linux => Ok(Box::new(Elf::read(&self.data, self.length, wanted)?)),
+            Os::Linux => Ok(Box::new(Elf::read(&self.data, wanted)?)),
             #[cfg(feature = "windows")]
-            Os::Windows => Ok(Box::new(Pe::read(&self.data, self.length, wanted)?)),
+            Os::Windows => Ok(Box::new(Pe::read(&self.data, wanted)?)),
             #[cfg(not(feature = "windows"))]
             Os::Windows => Err(ProbeError::WrongOs { found: self.os, wanted: Os::Linux }),
         }
     }
 
     pub(super) fn elf(&self) -> Result<Elf<'_>, ProbeError> {
-        Elf::read(&self.data, self.length, None)
+        Elf::read(&self.data, None)
     }
 
     pub(super) fn parts_without_gpu_code(&self) -> Result<Vec<Range<u64>>, ProbeError> {
         // If a library contains no GPU code, assume empty code at the end.
-        let code = self.parse(None)?.gpu_code().unwrap_or(self.length..self.length);
-        Ok(vec![0..code.start.min(self.length), code.end.min(self.length)..self.length])
+        let length = self.data.length();
+        let code = self.parse(None)?.gpu_code().unwrap_or(length..length);
+        Ok(vec![0..code.start.min(length), code.end.min(length)..length])
     }
 }

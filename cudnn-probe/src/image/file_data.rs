@@ -7,6 +7,8 @@ use std::ops::Range;
 
 use cudnn_os::files::read_at;
 
+use crate::error::ProbeError;
+
 /// The block size in bytes.
 const BLOCK_LEN: usize = 8 << 10;
 /// The number of cached blocks. It is sufficient for the symbol tables of a library, which are read in hash order.
@@ -31,6 +33,16 @@ impl FileData {
     /// Creates a reader for a file of this length.
     pub(crate) fn new(file: File, length: u64) -> Self {
         FileData { file, length, blocks: RefCell::default() }
+    }
+
+    /// Returns the length of the file in bytes.
+    pub(super) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Returns the error of a file that is shorter than the headers specify.
+    pub(super) fn truncated(&self, expected_len: u64) -> ProbeError {
+        ProbeError::Truncated { expected_len, length: self.length }
     }
 
     /// Returns the first bytes, at most `size`.

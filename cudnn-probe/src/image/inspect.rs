@@ -70,7 +70,7 @@ pub fn missing_exports(library: &Path, replaced: &Path) -> Result<Vec<String>, P
             let file = LibraryFile::open(path)?;
             match file.os {
                 Os::Linux => file.elf()?.functions("cudnn"),
-                Os::Windows => Ok(Pe::read(&file.data, file.length, None)?.functions("cudnn")),
+                Os::Windows => Ok(Pe::read(&file.data, None)?.functions("cudnn")),
             }
         };
         let present: BTreeSet<String> = functions(library)?.into_iter().collect();
@@ -104,6 +104,6 @@ pub fn missing_versions(library: &Path, name: &str, found: &Path) -> Result<Vec<
 pub fn elf_interpreter(path: &Path) -> Option<PathBuf> {
     facts::ask("interpreter", path, || {
         let file = LibraryFile::open_for(path, Os::Linux).ok()?;
-        Elf::read_any(&file.data, file.length).ok()?.interpreter()
+        Elf::read_any(&file.data).ok()?.interpreter()
     })
 }

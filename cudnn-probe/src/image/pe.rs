@@ -105,8 +105,8 @@ fn architecture(machine: u64) -> Result<Architecture, ProbeError> {
 }
 
 impl<'a> Pe<'a> {
-    pub(super) fn read(data: Data<'a>, length: u64, wanted: Option<Architecture>) -> Result<Self, ProbeError> {
-        let truncated = |expected_len: u64| ProbeError::Truncated { expected_len, length };
+    pub(super) fn read(data: Data<'a>, wanted: Option<Architecture>) -> Result<Self, ProbeError> {
+        let truncated = |expected_len: u64| data.truncated(expected_len);
         let dos = data.bytes(0, DOS_HEADER_LEN).ok_or_else(|| truncated(DOS_HEADER_LEN))?;
         let start = u64::from(word_of(&dos, 60));
         let after_file_header = start + 4 + FILE_HEADER_LEN;
@@ -139,7 +139,7 @@ impl<'a> Pe<'a> {
         let directories = directories.chunks_exact(8).map(|directory| word_of(directory, 0)).collect();
         let sections: Vec<Section> = sections.chunks_exact(SECTION_HEADER_LEN as usize).map(Section::of).collect();
         let expected_len = sections.iter().map(|section| section.range().end).max().unwrap_or(0);
-        if expected_len > length {
+        if expected_len > data.length() {
             return Err(truncated(expected_len));
         }
         let mut pe = Pe { data, sections, directories, architecture };

@@ -97,6 +97,6 @@ pub fn exports(library: &Path, functions: &[&str]) -> Result<Vec<bool>, ProbeErr
 pub fn links(path: &Path) -> Result<Links, ProbeError> {
     facts::ask("links", path, || {
         let file = LibraryFile::open_for(path, Os::Linux)?;
-        Elf::read_any(&file.data, file.length)?.links()
+        Elf::read_any(&file.data)?.links()
     })
 }

@@ -88,8 +88,8 @@ fn a_dll_for_another_processor_is_named_as_what_it_is() {
         (AMD64, false, ""),
     ] {
         FakeDll { machine, is_hybrid, ..GRAPH }.write(&path);
-        let LibraryFile { data, length, .. } = LibraryFile::open(&path).unwrap();
-        let error = Pe::read(&data, length, Some(Architecture::X86_64)).err().map(|error| error.to_string());
+        let file = LibraryFile::open(&path).unwrap();
+        let error = Pe::read(&file.data, Some(Architecture::X86_64)).err().map(|error| error.to_string());
         let error = error.unwrap_or_default();
         assert!(error.starts_with(expected) && error.is_empty() == expected.is_empty(), "{machine:x}: {error}");
     }
