@@ -14,6 +14,7 @@ mod cache;
 mod known_files;
 mod layout;
 mod paths;
+mod rule;
 #[cfg(feature = "inspect")]
 mod simulate;
 mod tokens;
@@ -26,6 +27,7 @@ pub use known_files::KnownFiles;
 pub(crate) use layout::distinct_default_dirs;
 pub(crate) use paths::library_path;
 pub use paths::{SearchPath, is_candidate};
+pub use rule::Rule;
 #[cfg(feature = "inspect")]
-pub use simulate::{Lookup, Object, Resolution, Rule, Simulation, needed, run_path, run_path_contains};
+pub use simulate::{Lookup, Object, Resolution, Simulation, needed, run_path, run_path_contains};
 pub use tokens::run_path_dirs;

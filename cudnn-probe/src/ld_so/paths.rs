@@ -12,6 +12,7 @@ use crate::image::{Links, links};
 use crate::platform::hwcaps;
 
 use super::cache::Cache;
+use super::rule::Rule;
 use super::{layout, tokens};
 
 /// The directories that ld.so searches for a library name, apart from the run path of the requesting file.
@@ -22,7 +23,7 @@ pub struct SearchPath {
     cache: Cache,
     /// The default directories, including subdirectories for this processor.
     default_dirs: Vec<PathBuf>,
-    hwcaps: Vec<&'static str>,
+    hwcaps: Vec<String>,
 }
 
 /// Provides file information to a search, either from disk ([`OnDisk`]) or from a cache.
@@ -35,17 +36,6 @@ pub(super) trait Files {
 
 /// Reads all information from disk.
 pub(super) struct OnDisk;
-
-/// The step of the search that found a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    /// The RPATH with this index.
-    Rpath(usize),
-    LibraryPath,
-    Runpath,
-    Cache,
-    DefaultDir,
-}
 
 impl SearchPath {
     /// Reads `LD_LIBRARY_PATH` and the cache of this host.
@@ -69,7 +59,7 @@ impl SearchPath {
     }
 
     fn read(host: &Host, library_path: Vec<PathBuf>) -> Self {
-        let hwcaps: Vec<&'static str> = facts::ask("hwcaps", "", hwcaps);
+        let hwcaps: Vec<String> = facts::ask("hwcaps", "", || hwcaps().into_iter().map(str::to_owned).collect());
         SearchPath {
             library_path: with_hwcaps(&library_path, &hwcaps, &OnDisk),
             cache: Cache::new(host),
@@ -85,42 +75,42 @@ impl SearchPath {
     /// Like ld.so, it skips files for other processors but returns a damaged file, because ld.so would stop there.
     #[must_use]
     pub fn resolve(&self, name: &str, run_path: &[PathBuf]) -> Option<PathBuf> {
-        self.find(name, [], run_path, false, &OnDisk).map(|(file, _)| file)
+        self.find(name, [], (Path::new(""), run_path), false, &OnDisk).map(|(file, _)| file)
     }
 
     /// Like [`SearchPath::resolve`], but also takes the applicable RPATHs (nearest first) and the `DF_1_NODEFLIB` flag
-    /// of the requesting file.
+    /// of the requesting file, and returns the rule. Run paths come with the files that contain them.
     pub(super) fn find<'a>(
         &self,
         name: &str,
-        rpaths: impl IntoIterator<Item = (usize, &'a [PathBuf])>,
-        runpath: &[PathBuf],
+        rpaths: impl IntoIterator<Item = (&'a Path, &'a [PathBuf])>,
+        (requester, runpath): (&Path, &[PathBuf]),
         no_default_dirs: bool,
         files: &impl Files,
-    ) -> Option<(PathBuf, Step)> {
+    ) -> Option<(PathBuf, Rule)> {
         if name.is_empty() || name.contains('/') {
             return None;
         }
-        for (index, dirs) in rpaths {
+        for (object, dirs) in rpaths {
             if let Some(file) = in_dirs(&with_hwcaps(dirs, &self.hwcaps, files), name, files) {
-                return Some((file, Step::Rpath(index)));
+                return Some((file, Rule::Rpath(object.to_owned())));
             }
         }
         if let Some(file) = in_dirs(&self.library_path, name, files) {
-            return Some((file, Step::LibraryPath));
+            return Some((file, Rule::LibraryPath));
         }
         if let Some(file) = in_dirs(&with_hwcaps(runpath, &self.hwcaps, files), name, files) {
-            return Some((file, Step::Runpath));
+            return Some((file, Rule::Runpath(requester.to_owned())));
         }
         let is_excluded = |file: &PathBuf| no_default_dirs && self.default_dirs.iter().any(|dir| file.starts_with(dir));
         let is_taken = |file: &PathBuf| files.is_candidate(file) && !is_excluded(file);
         if let Some(file) = self.cache.files(name).find(is_taken) {
-            return Some((file, Step::Cache));
+            return Some((file, Rule::Cache));
         }
         if no_default_dirs {
             return None;
         }
-        in_dirs(&self.default_dirs, name, files).map(|file| (file, Step::DefaultDir))
+        in_dirs(&self.default_dirs, name, files).map(|file| (file, Rule::Default))
     }
 }
 
@@ -141,7 +131,7 @@ fn split_library_path(host: &Host, dir: impl Fn(&[u8]) -> Option<PathBuf>) -> Ve
 
 /// Adds the existing subdirectories for this processor before each directory. Few directories have such subdirectories,
 /// so they are checked once for all names.
-fn with_hwcaps(dirs: &[PathBuf], hwcaps: &[&str], files: &impl Files) -> Vec<PathBuf> {
+fn with_hwcaps(dirs: &[PathBuf], hwcaps: &[String], files: &impl Files) -> Vec<PathBuf> {
     let mut all = Vec::new();
     for dir in dirs {
         let special = dir.join("glibc-hwcaps");
@@ -224,15 +214,17 @@ mod tests {
             let dir = path.parent().unwrap_or(path);
             assert!(std::fs::create_dir_all(dir).and_then(|()| std::fs::write(path, bytes)).is_ok(), "{path:?}");
         };
-        for (dir, expected) in [(host.system("/opt"), Some(Step::Cache)), (default, None)] {
+        for (dir, expected) in [(host.system("/opt"), Some(Rule::Cache)), (default, None)] {
             let file = dir.join("libx");
             write(&file, b"no library");
             let listed = Path::new("/").join(file.strip_prefix(&root).unwrap_or(&file));
             write(&host.system("/etc/ld.so.cache"), &cache(LD_CACHE_FLAGS, "libx", &listed.to_string_lossy(), 1));
             let path = SearchPath::new(&host);
-            let step = |no_default_dirs| path.find("libx", [], &[], no_default_dirs, &OnDisk).map(|(_, step)| step);
-            assert_eq!(step(false), Some(Step::Cache), "{dir:?}");
-            assert_eq!(step(true), expected, "{dir:?}");
+            let rule = |no_default_dirs| {
+                path.find("libx", [], (Path::new(""), &[]), no_default_dirs, &OnDisk).map(|(_, rule)| rule)
+            };
+            assert_eq!(rule(false), Some(Rule::Cache), "{dir:?}");
+            assert_eq!(rule(true), expected, "{dir:?}");
             let _ = std::fs::remove_file(file);
         }
         let _ = std::fs::remove_dir_all(root);

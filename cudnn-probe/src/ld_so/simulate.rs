@@ -2,7 +2,6 @@
 
 use std::cell::{Cell, OnceCell};
 use std::collections::HashMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,7 +12,8 @@ use crate::host::Host;
 use crate::image::{Links, links};
 
 use super::known_files::KnownFiles;
-use super::paths::{SearchPath, Step};
+use super::paths::SearchPath;
+use super::rule::Rule;
 use super::tokens;
 
 /// Limits for objects, requested names, searched names, and run path directories. Malicious files could request
@@ -22,46 +22,6 @@ const MAX_OBJECTS: usize = 4096;
 const MAX_LOOKUPS: usize = 1 << 16;
 const MAX_SEARCHES: usize = 4096;
 const MAX_DIRS: usize = 1 << 18;
-
-/// The rule that selected a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub enum Rule {
-    /// The name is a path.
-    Path,
-    /// The name is listed in `LD_PRELOAD`.
-    Preload,
-    /// An object with this name is already loaded.
-    Loaded,
-    /// The DT_RPATH of this object, which takes precedence over `LD_LIBRARY_PATH`.
-    #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
-    Rpath(PathBuf),
-    /// A directory in `LD_LIBRARY_PATH`.
-    LibraryPath,
-    /// The DT_RUNPATH of this object, which comes after `LD_LIBRARY_PATH`.
-    #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
-    Runpath(PathBuf),
-    /// `/etc/ld.so.cache`.
-    Cache,
-    /// A directory that is built into ld.so.
-    Default,
-}
-
-impl fmt::Display for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Rule::Path => f.write_str("by its path"),
-            Rule::Preload => f.write_str("LD_PRELOAD"),
-            Rule::Loaded => f.write_str("already loaded"),
-            Rule::Rpath(of) => write!(f, "RPATH of {of:?}"),
-            Rule::LibraryPath => f.write_str("LD_LIBRARY_PATH"),
-            Rule::Runpath(of) => write!(f, "RUNPATH of {of:?}"),
-            Rule::Cache => f.write_str("/etc/ld.so.cache"),
-            Rule::Default => f.write_str("default directory of ld.so"),
-        }
-    }
-}
 
 /// The result of looking up a name.
 #[derive(Debug)]
@@ -400,20 +360,13 @@ impl Simulation {
         let rpaths = self.rpath_chain(by);
         let rpaths = rpaths.into_iter().filter_map(|index| {
             let object = self.objects.get(index)?;
-            Some((index, self.dirs(index, object.links.rpath.as_ref()?, &object.rpath_dirs)))
+            Some((object.path.as_path(), self.dirs(index, object.links.rpath.as_ref()?, &object.rpath_dirs)))
         });
         let runpath = requester.links.runpath.as_ref();
         let runpath = runpath.map(|runpath| self.dirs(by, runpath, &requester.runpath_dirs)).unwrap_or_default();
         let is_limited = requester.links.no_default_dirs;
-        let (path, step) = self.search_path.find(name, rpaths, runpath, is_limited, &self.files)?;
-        let rule = match step {
-            Step::Rpath(index) => Rule::Rpath(self.objects.get(index)?.path.clone()),
-            Step::LibraryPath => Rule::LibraryPath,
-            Step::Runpath => Rule::Runpath(requester.path.clone()),
-            Step::Cache => Rule::Cache,
-            Step::DefaultDir => Rule::Default,
-        };
-        Some((path, rule))
+        let runpath = (requester.path.as_path(), runpath);
+        self.search_path.find(name, rpaths, runpath, is_limited, &self.files)
     }
 
     /// Returns the objects with an RPATH that applies to the dependencies of this object: the object itself, the chain
