@@ -579,7 +579,7 @@ mod tests {
     /// with a part of cuDNN.
     #[test]
     fn missing_installations_blame_the_most_relevant_directory() {
-        let variable = || Origin::Variable(DIR_VARIABLE);
+        let variable = || Origin::Variable(DIR_VARIABLE.into());
         let one = |origin, error| RejectedCandidate::new(Candidate::new("/a", origin), error);
         let other = |error| RejectedCandidate::new(Candidate::new("/b", Origin::LibraryPath), error);
         let empty = || ProbeError::UnknownFormat { starts_with: Vec::new() };

@@ -1,5 +1,6 @@
 //! Describes why a file or directory is unusable.
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
 use std::io;
@@ -66,8 +67,7 @@ pub enum ProbeError {
     /// The path is a directory, pipe or device instead of a file.
     NotRegularFile {
         /// The kind of file, such as `a directory`.
-        #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
-        kind: &'static std::primitive::str,
+        kind: Cow<'static, str>,
     },
     /// The file is neither an ELF file nor a DLL. Saved facts contain an older name.
     #[cfg_attr(feature = "serde", serde(rename = "NotElf"))]

@@ -92,20 +92,6 @@ pub const TEGRA_CHIPS: &[TegraChip] = &[
     },
 ];
 
-/// A chip is serialized as the name.
-#[cfg(feature = "serde")]
-impl crate::facts::Portable for &'static TegraChip {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name)
-    }
-
-    fn deserialize<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let name = <String as serde::Deserialize>::deserialize(deserializer)?;
-        let chip = TEGRA_CHIPS.iter().find(|chip| chip.name == name);
-        chip.ok_or_else(|| <D::Error as serde::de::Error>::custom(format!("unknown Tegra chip {name:?}")))
-    }
-}
-
 impl TegraChip {
     /// Returns the chip with a GPU of this compute capability (in tenths), which is unique.
     #[must_use]

@@ -83,9 +83,9 @@ fn directories_are_searched_in_the_documented_order() {
     let origins: Vec<&Origin> = found.iter().map(|(_, origin)| origin).collect();
     let place = |wanted: &Origin| origins.iter().position(|origin| *origin == wanted);
     assert!(place(&Origin::LibraryPath) < place(&Origin::LdDefault), "{found:#?}");
-    assert!(place(&Origin::LdDefault) < place(&Origin::CudaVariable("CUDA_HOME")), "{found:#?}");
-    assert!(place(&Origin::CudaVariable("CUDA_HOME")) < place(&Origin::WellKnown), "{found:#?}");
-    let toolkit_dirs = found.iter().filter(|(_, origin)| *origin == Origin::CudaVariable("CUDA_HOME"));
+    assert!(place(&Origin::LdDefault) < place(&Origin::CudaVariable("CUDA_HOME".into())), "{found:#?}");
+    assert!(place(&Origin::CudaVariable("CUDA_HOME".into())) < place(&Origin::WellKnown), "{found:#?}");
+    let toolkit_dirs = found.iter().filter(|(_, origin)| *origin == Origin::CudaVariable("CUDA_HOME".into()));
     let toolkit_dirs: Vec<&str> = toolkit_dirs.filter_map(|(dir, _)| dir.strip_prefix("cuda/")).collect();
     // A Jetson's toolkit uses different names than a server's.
     let targets: &[&str] = if cfg!(target_arch = "aarch64") {
@@ -269,7 +269,7 @@ fn an_explicit_directory_is_the_only_candidate() {
     let root = world.path();
     let environment = full_sandbox(root).env("CUDNN_LOADER_DIR", root.join("named"));
     let by_variable = Search::new(environment.clone()).add_loaded(root.join("loaded"));
-    assert_eq!(candidates(&by_variable, root), [("named".into(), Origin::Variable("CUDNN_LOADER_DIR"))]);
+    assert_eq!(candidates(&by_variable, root), [("named".into(), Origin::Variable("CUDNN_LOADER_DIR".into()))]);
     let in_code = Search::new(environment).explicit(root.join("explicit"));
     assert_eq!(candidates(&in_code, root), [("explicit".into(), Origin::Explicit)]);
 }

@@ -1,20 +1,18 @@
-//! Serializes values that serde does not support directly: non-UTF-8 paths, I/O errors, and references to static data.
+//! Serializes values that serde does not support directly: non-UTF-8 paths and I/O errors.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 
 use cudnn_os::files::{bytes_of, path_from_bytes};
-use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A value that can be serialized on one system and deserialized on another.
 ///
-/// In contrast to serde's own traits, it supports non-UTF-8 paths, I/O errors, and references to static data. Its
-/// methods have serde's names, so that a field can use it:
+/// In contrast to serde's own traits, it supports non-UTF-8 paths and I/O errors. Its methods have serde's
+/// names, so that a field can use it:
 ///
 /// ```
 /// use std::path::PathBuf;
@@ -148,32 +146,6 @@ impl Portable for io::Error {
         let mut on_this_system = code.map(io::Error::from_raw_os_error).into_iter().chain([kind.into()]);
         let same = on_this_system.find(|error| error.to_string() == text);
         Ok(same.unwrap_or_else(|| io::Error::new(kind, text)))
-    }
-}
-
-/// Stores distinct texts until the program exits, so their number and length are limited.
-/// Fields must use the type `&'static std::primitive::str`, because serde's derive macros would borrow a field of type
-/// `&str` from the input.
-impl Portable for &'static str {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self)
-    }
-
-    fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        const MAX_TEXTS: usize = 1024;
-        const MAX_LEN: usize = 256;
-        static KNOWN: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
-        let text = <String as Deserialize>::deserialize(deserializer)?;
-        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = known.get(text.as_str()) {
-            return Ok(known);
-        }
-        if known.len() >= MAX_TEXTS || text.len() > MAX_LEN {
-            return Err(D::Error::custom("too many different names, or one that is too long"));
-        }
-        let text: &'static str = text.leak();
-        known.insert(text);
-        Ok(text)
     }
 }
 

@@ -80,7 +80,7 @@ impl Given {
     }
 
     pub(super) fn explicit_candidate(&self) -> Option<Candidate> {
-        let variable = || Some((self.host.variable(self.variable)?.into(), Origin::Variable(self.variable)));
+        let variable = || Some((self.host.variable(self.variable)?.into(), Origin::Variable(self.variable.into())));
         let explicit = self.explicit.clone().map(|path| (path, Origin::Explicit)).or_else(variable);
         explicit.map(|(path, origin)| Candidate::new(dir_of(path), origin))
     }

@@ -165,7 +165,7 @@ fn cuda_variables(given: &Given) -> Vec<Candidate> {
     for name in CUDA_VARIABLES {
         let Some(root) = given.absolute(name) else { continue };
         for dir in CUDA_LIB_DIRS {
-            found.push(Candidate::new(root.join(dir), Origin::CudaVariable(name)));
+            found.push(Candidate::new(root.join(dir), Origin::CudaVariable(name.into())));
         }
     }
     found

@@ -1,5 +1,6 @@
 //! Describes a directory to search and the reason for searching it.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -34,8 +35,7 @@ pub enum Origin {
     /// The program requests the directory in code.
     Explicit,
     /// This environment variable contains the directory.
-    #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
-    Variable(&'static std::primitive::str),
+    Variable(Cow<'static, str>),
     /// The process has already loaded cuDNN from the directory.
     Loaded,
     /// The directory contains the library that runs this search, such as the drop-in library.
@@ -76,8 +76,7 @@ pub enum Origin {
     /// A directory that is built into ld.so.
     LdDefault,
     /// A subdirectory of the directory in this environment variable, such as `CUDA_HOME` or `CUDA_PATH`.
-    #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
-    CudaVariable(&'static std::primitive::str),
+    CudaVariable(Cow<'static, str>),
     /// A directory where cuDNN is often installed.
     WellKnown,
     /// A subdirectory of a directory that a person inspects. Searches for a cuDNN to load never include it.

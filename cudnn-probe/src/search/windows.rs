@@ -202,9 +202,9 @@ fn cuda_variables(given: &Given) -> Vec<Candidate> {
     let mut found = Vec::new();
     for name in CUDA_VARIABLES {
         let Some(root) = given.absolute(name) else { continue };
-        found.push(Candidate::new(root.join("bin"), Origin::CudaVariable(name)));
+        found.push(Candidate::new(root.join("bin"), Origin::CudaVariable(name.into())));
         let further = bin_dirs(&root).into_iter().skip(1);
-        found.extend(further.map(|dir| Candidate::new(dir, Origin::CudaVariable(name))));
+        found.extend(further.map(|dir| Candidate::new(dir, Origin::CudaVariable(name.into()))));
     }
     found
 }
@@ -367,13 +367,13 @@ mod tests {
             ("windows".to_owned(), Origin::SystemDir),
             ("venv/Scripts".to_owned(), Origin::Path),
             ("tools".to_owned(), Origin::Path),
-            ("programs/NVIDIA/CUDNN/v9.28/bin".to_owned(), Origin::CudaVariable("CUDNN_PATH")),
-            ("programs/NVIDIA/CUDNN/v9.28/bin/13.0/x64".to_owned(), Origin::CudaVariable("CUDNN_PATH")),
-            ("programs/NVIDIA/CUDNN/v9.28/bin/13.0".to_owned(), Origin::CudaVariable("CUDNN_PATH")),
-            ("programs/NVIDIA/CUDNN/v9.28/bin/12.9/x64".to_owned(), Origin::CudaVariable("CUDNN_PATH")),
-            ("programs/NVIDIA/CUDNN/v9.28/bin/12.9".to_owned(), Origin::CudaVariable("CUDNN_PATH")),
-            ("cuda/bin".to_owned(), Origin::CudaVariable("CUDA_PATH")),
-            ("cuda/bin/x64".to_owned(), Origin::CudaVariable("CUDA_PATH")),
+            ("programs/NVIDIA/CUDNN/v9.28/bin".to_owned(), Origin::CudaVariable("CUDNN_PATH".into())),
+            ("programs/NVIDIA/CUDNN/v9.28/bin/13.0/x64".to_owned(), Origin::CudaVariable("CUDNN_PATH".into())),
+            ("programs/NVIDIA/CUDNN/v9.28/bin/13.0".to_owned(), Origin::CudaVariable("CUDNN_PATH".into())),
+            ("programs/NVIDIA/CUDNN/v9.28/bin/12.9/x64".to_owned(), Origin::CudaVariable("CUDNN_PATH".into())),
+            ("programs/NVIDIA/CUDNN/v9.28/bin/12.9".to_owned(), Origin::CudaVariable("CUDNN_PATH".into())),
+            ("cuda/bin".to_owned(), Origin::CudaVariable("CUDA_PATH".into())),
+            ("cuda/bin/x64".to_owned(), Origin::CudaVariable("CUDA_PATH".into())),
             ("programs/NVIDIA/CUDNN/v9.28/bin".to_owned(), Origin::WellKnown),
             ("programs/NVIDIA/CUDNN/v9.28/bin/13.0/x64".to_owned(), Origin::WellKnown),
             ("programs/NVIDIA/CUDNN/v9.28/bin/13.0".to_owned(), Origin::WellKnown),
