@@ -92,24 +92,18 @@ impl LogSeverity {
         }
     }
 
+    /// The severities with the letters of their lines, in the order of cuDNN's numbers.
+    const ALL: [(LogSeverity, char); 4] =
+        [(LogSeverity::Fatal, 'F'), (LogSeverity::Error, 'E'), (LogSeverity::Warning, 'W'), (LogSeverity::Info, 'I')];
+
     /// Converts cuDNN's number to a severity.
     pub(super) fn from_number(severity: cudnnSeverity_t) -> LogSeverity {
-        match severity.0 {
-            0 => LogSeverity::Fatal,
-            1 => LogSeverity::Error,
-            2 => LogSeverity::Warning,
-            _ => LogSeverity::Info,
-        }
+        LogSeverity::ALL.get(severity.0 as usize).map_or(LogSeverity::Info, |(severity, _)| *severity)
     }
 
     /// Returns cuDNN's number.
     pub(super) fn number(self) -> cudnnSeverity_t {
-        cudnnSeverity_t(match self {
-            LogSeverity::Fatal => 0,
-            LogSeverity::Error => 1,
-            LogSeverity::Warning => 2,
-            LogSeverity::Info => 3,
-        })
+        cudnnSeverity_t(LogSeverity::ALL.iter().take_while(|(other, _)| *other != self).count() as u32)
     }
 
     /// Returns the bit in a mask. Returns 0 for fatal entries, which cannot be masked.
@@ -120,27 +114,11 @@ impl LogSeverity {
         }
     }
 
-    /// Returns the letters at the start of lines in a file: for the first line of an entry, and for the following
-    /// lines.
-    fn letters(self) -> (&'static str, &'static str) {
-        match self {
-            LogSeverity::Info => ("I", "i"),
-            LogSeverity::Warning => ("W", "w"),
-            LogSeverity::Error => ("E", "e"),
-            LogSeverity::Fatal => ("F", "f"),
-        }
-    }
-
-    /// Converts the letter at the start of a line to a severity, as in `I!` for the first line and `i!` for the
+    /// Converts the letter at the start of a line to a severity, as in `I!` for the first line of an entry and `i!` for the
     /// following lines.
     fn from_letter(letter: u8) -> Option<LogSeverity> {
-        match letter.to_ascii_uppercase() {
-            b'I' => Some(LogSeverity::Info),
-            b'W' => Some(LogSeverity::Warning),
-            b'E' => Some(LogSeverity::Error),
-            b'F' => Some(LogSeverity::Fatal),
-            _ => None,
-        }
+        let letter = char::from(letter.to_ascii_uppercase());
+        LogSeverity::ALL.iter().find(|(_, other)| *other == letter).map(|(severity, _)| *severity)
     }
 }
 
@@ -179,13 +157,13 @@ pub fn parse(log: &str) -> Vec<LogEntry> {
 
 /// Formats an entry as in a file: an empty line, the marked lines, and an empty line.
 pub(super) fn format<'a>(severity: LogSeverity, lines: impl Iterator<Item = &'a str>) -> String {
-    let (mut letter, other) = severity.letters();
+    let letter = LogSeverity::ALL.iter().find(|(other, _)| *other == severity).map_or('I', |(_, letter)| *letter);
     let mut text = String::from("\n");
-    for line in lines {
-        for part in [letter, "! ", line, "\n"] {
+    for (number, line) in lines.enumerate() {
+        text.push(if number == 0 { letter } else { letter.to_ascii_lowercase() });
+        for part in ["! ", line, "\n"] {
             text.push_str(part);
         }
-        letter = other;
     }
     text.push('\n');
     text
