@@ -64,82 +64,73 @@ impl ObjectEntry {
 #[derive(Default)]
 struct Copied {
     objects: Vec<CopiedObject>,
+    /// The NUL-terminated names of each object: path, SONAME, run path, and dependencies.
     text: Vec<u8>,
-    needed: Vec<Range<usize>>,
-    /// The required capacity for the complete list: objects, bytes of text, and dependency names.
-    required: [usize; 3],
+    /// The required capacity for the complete list: objects, and bytes of text.
+    required: [usize; 2],
 }
 
-/// A loaded object. Names are ranges in [`Copied`].
+/// A loaded object. The names are a range in [`Copied`].
 struct CopiedObject {
     library: Library,
     range: Range<usize>,
-    path: Range<usize>,
-    strings: DynamicStrings,
-}
-
-#[derive(Default)]
-struct DynamicStrings {
-    soname: Range<usize>,
-    needed: Range<usize>,
-    run_path: Option<Range<usize>>,
+    has_run_path: bool,
+    text: Range<usize>,
 }
 
 impl Copied {
-    fn push_text(&mut self, text: &[u8]) -> Range<usize> {
-        let start = self.text.len();
-        self.required[1] += text.len();
-        if self.text.capacity() - start >= text.len() {
+    fn push_text(&mut self, text: &[u8]) {
+        self.required[1] += text.len() + 1;
+        if self.text.capacity() - self.text.len() > text.len() {
             self.text.extend_from_slice(text);
-        }
-        start..self.text.len()
-    }
-
-    fn push_needed(&mut self, name: &[u8]) {
-        let name = self.push_text(name);
-        self.required[2] += 1;
-        if self.needed.len() < self.needed.capacity() {
-            self.needed.push(name);
+            self.text.push(0);
         }
     }
 
-    fn push(&mut self, object: CopiedObject) {
+    /// # Safety
+    /// As for [`Library::new`].
+    unsafe fn push(&mut self, info: &libc::dl_phdr_info, path: &[u8]) {
+        // SAFETY: guaranteed by the caller.
+        let library = unsafe { Library::new(info) };
+        // SAFETY: the offsets come from the dynamic section.
+        let text = |offset| unsafe { library.text(offset) };
+        let start = self.text.len();
+        let run_path = library.value(DT_RUNPATH).or_else(|| library.value(DT_RPATH));
+        self.push_text(path);
+        self.push_text(library.value(DT_SONAME).map(text).unwrap_or_default());
+        self.push_text(run_path.map(text).unwrap_or_default());
+        library.dynamic().filter(|(tag, _)| *tag == DT_NEEDED).for_each(|(_, offset)| self.push_text(text(offset)));
         self.required[0] += 1;
         if self.objects.len() < self.objects.capacity() {
-            self.objects.push(object);
+            let (range, text) = (library.range(), start..self.text.len());
+            self.objects.push(CopiedObject { library, range, has_run_path: run_path.is_some(), text });
         }
     }
 
     /// Clears the copy and reserves the capacity that was missing in the last attempt. Returns whether any was.
     fn grow(&mut self) -> bool {
-        let [objects, text, needed] = std::mem::take(&mut self.required);
-        let is_short = objects > self.objects.len() || text > self.text.len() || needed > self.needed.len();
+        let [objects, text] = std::mem::take(&mut self.required);
+        let is_short = objects > self.objects.len() || text > self.text.len();
         if is_short {
             self.objects.clear();
             self.text.clear();
-            self.needed.clear();
             // The list may grow in the meantime.
             self.objects.reserve(objects + objects / 4);
             self.text.reserve(text + text / 4);
-            self.needed.reserve(needed + needed / 4);
         }
         is_short
     }
 
     fn into_entries(self) -> Vec<ObjectEntry> {
-        let bytes = |range: &Range<usize>| self.text.get(range.clone()).unwrap_or_default().to_vec();
-        let entry = |object: &CopiedObject| {
-            let DynamicStrings { soname, needed, run_path } = &object.strings;
-            ObjectEntry {
-                path: OsString::from_vec(bytes(&object.path)).into(),
-                run_path: run_path.as_ref().map(|run_path| OsString::from_vec(bytes(run_path))),
-                soname: bytes(soname),
-                needed: self.needed.get(needed.clone()).unwrap_or_default().iter().map(bytes).collect(),
-                library: object.library,
-                range: object.range.clone(),
-            }
+        let entry = |CopiedObject { library, range, has_run_path, text }| {
+            let text = self.text.get(text).and_then(|text| text.strip_suffix(b"\0")).unwrap_or_default();
+            let mut names = text.split(|byte| *byte == 0).map(<[u8]>::to_vec);
+            let mut next = || names.next().unwrap_or_default();
+            let (path, soname, run_path) = (OsString::from_vec(next()), next(), OsString::from_vec(next()));
+            let run_path = has_run_path.then_some(run_path);
+            ObjectEntry { path: path.into(), run_path, soname, needed: names.collect(), library, range }
         };
-        self.objects.iter().map(entry).collect()
+        self.objects.into_iter().map(entry).collect()
     }
 }
 
@@ -157,17 +148,14 @@ pub fn read_list() -> Vec<ObjectEntry> {
             if path.starts_with(b"linux-vdso") {
                 return 0;
             }
-            let path = copied.push_text(path);
             // SAFETY: `info` comes from ld.so, which keeps the object loaded during this call. Later users keep the
             // library loaded.
-            let library = unsafe { Library::new(info) };
-            let strings = dynamic_strings(&library, copied);
-            copied.push(CopiedObject { library, range: library.range(), path, strings });
+            unsafe { copied.push(info, path) };
         }
         0
     }
     // This capacity is sufficient for most programs.
-    let mut copied = Copied { required: [64, 16 << 10, 512], ..Copied::default() };
+    let mut copied = Copied { required: [64, 16 << 10], ..Copied::default() };
     while copied.grow() {
         // SAFETY: the callback neither stores pointers nor calls ld.so.
         unsafe { libc::dl_iterate_phdr(Some(push), (&raw mut copied).cast()) };
@@ -186,18 +174,6 @@ pub fn load_count() -> u64 {
     // SAFETY: the callback neither stores pointers nor calls ld.so.
     unsafe { libc::dl_iterate_phdr(Some(read), (&raw mut count).cast()) };
     count
-}
-
-fn dynamic_strings(library: &Library, copied: &mut Copied) -> DynamicStrings {
-    // SAFETY: the offsets come from the dynamic section.
-    let text = |offset| unsafe { library.text(offset) };
-    let soname = library.value(DT_SONAME).map(|offset| copied.push_text(text(offset))).unwrap_or_default();
-    let run_path = library.value(DT_RUNPATH).or_else(|| library.value(DT_RPATH));
-    let run_path = run_path.map(|offset| copied.push_text(text(offset)));
-    let start = copied.needed.len();
-    let needed = library.dynamic().filter(|(tag, _)| *tag == DT_NEEDED);
-    needed.for_each(|(_, offset)| copied.push_needed(text(offset)));
-    DynamicStrings { soname, needed: start..copied.needed.len(), run_path }
 }
 
 /// Returns the absolute path of a listed file. If LD_LIBRARY_PATH contains relative directories, ld.so's paths are
