@@ -7,8 +7,9 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use crate::files::read_at;
+use crate::os::files::open_without_blocking;
 pub use crate::os::trusted_files::{Directory, create_new};
-use crate::os::trusted_files::{check_owner, make_readable, open_existing, write_all};
+use crate::os::trusted_files::{check_owner, make_readable, write_all};
 
 /// The property that makes a file or directory untrusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,7 +167,7 @@ pub fn open(path: &Path) -> std::result::Result<File, TrustError> {
     if !std::fs::metadata(path)?.is_file() {
         return Err(Untrusted::NotAFile.into());
     }
-    File::trusted(open_existing(path)?, true)
+    File::trusted(open_without_blocking(path)?, true)
 }
 
 /// Writes a file that all users can read, by renaming a temporary file in the same directory.

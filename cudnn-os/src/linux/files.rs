@@ -11,8 +11,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// `O_NONBLOCK` from `fcntl.h` on x86-64 and aarch64.
+/// `O_NONBLOCK` and `O_NOCTTY` from `fcntl.h` on x86-64 and aarch64.
 const O_NONBLOCK: i32 = 0o4000;
+const O_NOCTTY: i32 = 0o400;
 /// `O_NOFOLLOW` from `fcntl.h`.
 const O_NOFOLLOW: i32 = if cfg!(target_arch = "aarch64") { 0o100_000 } else { 0o400_000 };
 
@@ -57,9 +58,14 @@ pub fn is_setid(program: &Path) -> bool {
     std::fs::metadata(program).is_ok_and(|metadata| metadata.permissions().mode() & 0o6000 != 0)
 }
 
-const STICKY: u32 = 0o1000;
-const OTHERS_WRITE: u32 = 0o002;
-const GROUP_WRITES: u32 = 0o020;
+pub(crate) const STICKY: u32 = 0o1000;
+pub(crate) const OTHERS_WRITE: u32 = 0o002;
+pub(crate) const GROUP_WRITES: u32 = 0o020;
+
+/// Returns whether the group usually contains only one user: root's group, and a group with the number of its user.
+pub(crate) fn has_private_group(metadata: &Metadata) -> bool {
+    [0, metadata.uid()].contains(&metadata.gid())
+}
 
 /// Returns whether users can create files in the directory, but not remove files of others, as in /tmp.
 pub fn is_like_tmp(dir: &Path) -> bool {
@@ -93,9 +99,7 @@ pub fn resolve_beside(path: &Path, program_dir: &Path) -> Option<PathBuf> {
             found.mode() & bit != 0 && !(is_same && program_dir.as_ref().is_some_and(|dir| dir.mode() & bit != 0))
         };
         let is_same_group = program_dir.as_ref().is_some_and(|dir| dir.gid() == found.gid());
-        // Root's group, and a group with the number of its user, usually contain only that user.
-        let is_private_group = [0, found.uid()].contains(&found.gid());
-        may_write(OTHERS_WRITE, true) || may_write(GROUP_WRITES, is_same_group) && !is_private_group
+        may_write(OTHERS_WRITE, true) || may_write(GROUP_WRITES, is_same_group) && !has_private_group(found)
     };
     if is_in_tmp {
         // A single check is sufficient, because other users cannot move a directory that root or the owner has created
@@ -139,11 +143,11 @@ pub fn symlink(target: &Path, link: &Path) -> io::Result<()> {
 
 /// Opens a file without waiting for the writer of a pipe.
 pub(crate) fn open_without_blocking(path: &Path) -> io::Result<File> {
-    File::options().read(true).custom_flags(O_NONBLOCK).open(path)
+    File::options().read(true).custom_flags(O_NONBLOCK | O_NOCTTY).open(path)
 }
 
 pub(crate) fn open_without_following(path: &Path) -> io::Result<File> {
-    File::options().read(true).custom_flags(O_NONBLOCK | O_NOFOLLOW).open(path)
+    File::options().read(true).custom_flags(O_NONBLOCK | O_NOCTTY | O_NOFOLLOW).open(path)
 }
 
 /// Creates a file that disappears when it is closed, even if the process is killed. If the file system does not support
@@ -212,7 +216,7 @@ mod tests {
     #[cfg(feature = "native")]
     #[cfg_attr(miri, ignore = "O_NOFOLLOW is unsupported in Miri")]
     fn links_are_not_opened() {
-        assert_eq!(O_NOFOLLOW, libc::O_NOFOLLOW);
+        assert_eq!([O_NONBLOCK, O_NOCTTY, O_NOFOLLOW], [libc::O_NONBLOCK, libc::O_NOCTTY, libc::O_NOFOLLOW]);
         let dir = tempfile::tempdir().unwrap();
         let [file, link] = ["file", "link"].map(|name| dir.path().join(name));
         std::fs::write(&file, "abc").unwrap();

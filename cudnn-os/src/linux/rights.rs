@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, fchown};
 use std::path::Path;
 
+use super::files::{GROUP_WRITES, OTHERS_WRITE, STICKY, has_private_group};
 use super::{groups, trusted_files::user};
 
 /// Returns whether this process runs as root.
@@ -16,9 +17,8 @@ pub fn is_root() -> bool {
 
 /// Returns whether only root can create files at this path, which may not exist yet.
 pub fn is_of_root(path: &Path) -> bool {
-    const WRITABLE_BY_ALL: u32 = 0o002;
     let nearest = path.ancestors().find_map(|above| std::fs::metadata(above).ok());
-    nearest.is_some_and(|nearest| nearest.uid() == 0 && nearest.mode() & WRITABLE_BY_ALL == 0)
+    nearest.is_some_and(|nearest| nearest.uid() == 0 && nearest.mode() & OTHERS_WRITE == 0)
 }
 
 /// Returns whether the user of this process can create this directory, or files in it.
@@ -61,13 +61,9 @@ pub fn others_may_write(path: &Path) -> bool {
 }
 
 fn is_writable_for_others(metadata: &Metadata) -> bool {
-    const ALL: u32 = 0o002;
-    const GROUP: u32 = 0o020;
-    // Root's group, and a group with the number of its user, contain only that user. With an access control list, these
-    // bits are the permissions of the list's strongest entry.
-    let is_private_group = [0, metadata.uid()].contains(&metadata.gid());
-    let is_for_group = metadata.mode() & GROUP != 0 && !is_private_group;
-    metadata.mode() & ALL != 0 || is_for_group && !groups::is_empty(metadata.gid())
+    // With an access control list, these bits are the permissions of the list's strongest entry.
+    let is_for_group = metadata.mode() & GROUP_WRITES != 0 && !has_private_group(metadata);
+    metadata.mode() & OTHERS_WRITE != 0 || is_for_group && !groups::is_empty(metadata.gid())
 }
 
 /// Returns whether a file, directory or link belongs to root, and only root may write to it. The permission bits of
@@ -78,7 +74,7 @@ pub fn is_only_of_root(metadata: &Metadata) -> bool {
 
 /// Returns whether this is a directory of root, such as `/tmp`, where only owners can rename and remove files.
 pub fn is_sticky_of_root(metadata: &Metadata) -> bool {
-    metadata.is_dir() && metadata.uid() == 0 && metadata.mode() & libc::S_ISVTX != 0
+    metadata.is_dir() && metadata.uid() == 0 && metadata.mode() & STICKY != 0
 }
 
 /// Creates a directory and missing parents, to which only this user can write.

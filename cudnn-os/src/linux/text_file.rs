@@ -10,6 +10,7 @@ use std::path::Path;
 use super::cancel::ThreadStateGuard;
 use super::clock::nanoseconds;
 use super::descriptor::Descriptor;
+use super::files::{GROUP_WRITES, OTHERS_WRITE, STICKY};
 use super::signals::without_signal;
 use super::trusted_files::user;
 
@@ -105,7 +106,7 @@ fn open_unless_trap(options: &mut OpenOptions, path: &Path) -> Result<File> {
 /// Returns whether another user has created the file in a directory that all users can write to.
 fn is_prepared(file: &File, path: &Path) -> bool {
     let (Ok(file), Ok(dir)) = (file.metadata(), std::fs::metadata(parent(path))) else { return true };
-    dir.mode() & 0o002 != 0 && ![user(), dir.uid()].contains(&file.uid())
+    dir.mode() & OTHERS_WRITE != 0 && ![user(), dir.uid()].contains(&file.uid())
 }
 
 fn parent(path: &Path) -> &Path {
@@ -115,12 +116,11 @@ fn parent(path: &Path) -> &Path {
 /// Returns whether this user may follow a symbolic link, because this user or the owner of the directory created it, or
 /// because no other user can write to the directory.
 pub fn is_trusted_link(path: &Path) -> bool {
-    const STICKY: u32 = 0o1000;
     let (Ok(link), Ok(dir)) = (std::fs::symlink_metadata(path), std::fs::metadata(parent(path))) else { return false };
     let user = user();
-    let is_shared = dir.mode() & 0o022 != 0;
+    let is_shared = dir.mode() & (OTHERS_WRITE | GROUP_WRITES) != 0;
     // Other users cannot replace the link.
-    let is_kept = dir.mode() & STICKY != 0 || (dir.uid() == user && dir.mode() & 0o002 == 0);
+    let is_kept = dir.mode() & STICKY != 0 || (dir.uid() == user && dir.mode() & OTHERS_WRITE == 0);
     !is_shared || (is_kept && [user, dir.uid()].contains(&link.uid()))
 }
 

@@ -10,10 +10,9 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use super::files::{GROUP_WRITES, OTHERS_WRITE};
 use super::signals::without_signal;
 use crate::trusted_files::{File, FileStat, TrustError, Untrusted};
-
-const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 /// Does not follow links or wait for the writer of a pipe.
 const READ: libc::c_int = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
@@ -203,7 +202,7 @@ pub(crate) fn check_owner(metadata: &Metadata, may_be_of_root: bool) -> std::res
     if owner != user && !(may_be_of_root && owner == 0) {
         return Err(Untrusted::NotOwned { owner, user }.into());
     }
-    if metadata.mode() & WRITABLE_BY_OTHERS != 0 {
+    if metadata.mode() & (OTHERS_WRITE | GROUP_WRITES) != 0 {
         return Err(Untrusted::WritableByOthers { mode: metadata.mode() & 0o7777 }.into());
     }
     Ok(())
@@ -212,10 +211,6 @@ pub(crate) fn check_owner(metadata: &Metadata, may_be_of_root: bool) -> std::res
 pub(crate) fn user() -> u32 {
     // SAFETY: the call involves no pointers and always succeeds.
     unsafe { libc::geteuid() }
-}
-
-pub(crate) fn open_existing(path: &Path) -> Result<std::fs::File> {
-    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
 }
 
 /// Creates a file that only this user can access. Restricting it later would let others open it before.

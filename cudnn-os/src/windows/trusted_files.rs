@@ -96,10 +96,6 @@ pub(crate) fn check_owner(_: &Metadata, _: bool) -> std::result::Result<(), Trus
     Ok(())
 }
 
-pub(crate) fn open_existing(path: &Path) -> Result<StdFile> {
-    StdFile::open(path)
-}
-
 pub fn create_new(path: &Path) -> Result<StdFile> {
     OpenOptions::new().write(true).create_new(true).open(path)
 }
