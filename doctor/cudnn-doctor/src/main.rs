@@ -105,7 +105,7 @@ enum Command {
     Install(cmd::install::InstallArguments),
     /// Remove the drop-in and restore NVIDIA's shim.
     #[command(after_help = include_str!("help/uninstall.txt").trim_end())]
-    Uninstall(cmd::install::Place),
+    Uninstall(drop_in::target::Place),
     /// Run one program with the drop-in in front of cuDNN, without installing it.
     ///
     /// The doctor is replaced by the program, which receives all signals and determines the exit status. The exit

@@ -10,7 +10,7 @@ use cudnn_rules::check::frameworks::release;
 use cudnn_rules::check::machine::capability;
 use cudnn_rules::check::{FINDINGS, FindingKind};
 use cudnn_rules::cudnn_status;
-use cudnn_rules::release_facts::{CapabilityRange, InUse, KnownIssue, ReleaseRange, in_use};
+use cudnn_rules::release_facts::{InUse, KnownIssue, ReleaseRange, in_use};
 use serde_json::{Value, json};
 
 use super::facts_update;
@@ -115,23 +115,17 @@ fn release_facts_value(InUse { facts, file, ignored }: &InUse) -> Value {
 }
 
 fn issue_value(issue: &KnownIssue) -> Value {
-    let range = |range: &ReleaseRange| {
-        json!({
-            "from": range.first().to_string(),
-            "fixed_in": range.fixed_in().map(|version| version.to_string()),
-            "last_observed": range.last_observed().map(|version| version.to_string()),
-        })
-    };
+    let range =
+        |range: &ReleaseRange| json!({ "from": range.from, "fixed_in": range.before, "last_observed": range.through });
     let gpus = issue.compute_capability.as_ref();
-    let last = issue.releases.last();
     json!({
         "name": issue.name,
-        "from": issue.releases.first().map(|range| range.first().to_string()),
-        "fixed_in": last.and_then(ReleaseRange::fixed_in).map(|version| version.to_string()),
+        "from": issue.releases.first().map(|range| range.from),
+        "fixed_in": issue.releases.last().and_then(|range| range.before),
         "releases": issue.releases.iter().map(range).collect::<Vec<_>>(),
         "compute_capability": {
-            "from": gpus.map(CapabilityRange::lowest),
-            "before": gpus.and_then(CapabilityRange::end),
+            "from": gpus.map(|range| range.from),
+            "before": gpus.and_then(|range| range.before),
         },
         "min_gpus": issue.min_gpus,
         "cublas": issue.cublas,

@@ -19,29 +19,8 @@ use serde_json::{Value, json};
 
 use super::run::{TUNED_VARIABLE, absolute_file, usable_layers};
 use crate::drop_in::change::{self, ChangedDropIn, DropInChange, LayerOptions};
-use crate::drop_in::target::{self, NamedTarget};
+use crate::drop_in::target::{self, Place};
 use crate::layer_check;
-
-/// Selects the cuDNN directory of a command.
-#[derive(clap::Args)]
-pub(crate) struct Place {
-    /// A directory of cuDNN, or the root of an environment that contains one. Default: the active environment.
-    #[arg(value_name = "DIR")]
-    dir: Option<PathBuf>,
-    /// The environment to use, given as a Python interpreter or as the root directory.
-    #[arg(long, value_name = "PATH", conflicts_with = "dir")]
-    python: Option<PathBuf>,
-}
-
-impl Place {
-    fn named(&self) -> NamedTarget<'_> {
-        match (&self.dir, &self.python) {
-            (Some(dir), _) => NamedTarget::Dir(dir),
-            (None, Some(python)) => NamedTarget::Python(python),
-            (None, None) => NamedTarget::Nothing,
-        }
-    }
-}
 
 #[derive(clap::Args)]
 pub(crate) struct InstallArguments {
@@ -66,7 +45,7 @@ pub(crate) fn install(
     format: Format,
 ) -> CommandResult {
     let command = DropInCommand::Install { from: arguments.from.as_deref() };
-    let dir = target::find(arguments.place.named(), command, context)?;
+    let dir = target::find(&arguments.place, command, context)?;
     let source = source::find(arguments.from.as_deref())?;
     let options = options(arguments, &dir, &source, context, timeouts)?;
     let ChangedDropIn { change, state } = &change::install(&dir, &source, options.as_ref(), &context.host)?;
@@ -138,7 +117,7 @@ fn check(layers: &[(String, PathBuf)], tuned: Option<&Path>, timeouts: &Timeouts
 }
 
 pub(crate) fn uninstall(place: &Place, context: &Context, format: Format) -> CommandResult {
-    let dir = target::find(place.named(), DropInCommand::Uninstall, context)?;
+    let dir = target::find(place, DropInCommand::Uninstall, context)?;
     let ChangedDropIn { change, state } = &change::uninstall(&dir, &context.host)?;
     format.report(
         || value(*change, state, &dir),

@@ -28,20 +28,20 @@ fn is_for(command: DropInCommand<'_>, dir: &Path) -> bool {
     }
 }
 
-/// The target that the user named.
-#[derive(Clone, Copy)]
-pub(crate) enum NamedTarget<'a> {
-    /// A cuDNN directory, or the root of an environment that contains one.
-    Dir(&'a Path),
-    /// A Python interpreter, or the root of an environment.
-    Python(&'a Path),
-    /// The active environment.
-    Nothing,
+/// Selects the cuDNN directory of a command.
+#[derive(clap::Args)]
+pub(crate) struct Place {
+    /// A directory of cuDNN, or the root of an environment that contains one. Default: the active environment.
+    #[arg(value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// The environment to use, given as a Python interpreter or as the root directory.
+    #[arg(long, value_name = "PATH", conflicts_with = "dir")]
+    python: Option<PathBuf>,
 }
 
 /// Returns the canonical path of the cuDNN directory.
-pub(crate) fn find(named: NamedTarget<'_>, command: DropInCommand<'_>, context: &Context) -> Result<PathBuf, Refusal> {
-    let root = root(named, command, context)?;
+pub(crate) fn find(place: &Place, command: DropInCommand<'_>, context: &Context) -> Result<PathBuf, Refusal> {
+    let root = root(place, command, context)?;
     let real_root = canonical(&root)?;
     let mut dirs: Vec<PathBuf> = Vec::new();
     for candidate in context.search.under_root(&root) {
@@ -59,7 +59,7 @@ pub(crate) fn find(named: NamedTarget<'_>, command: DropInCommand<'_>, context: 
     match dirs.as_slice() {
         [] => {
             let refusal = nothing(&root, command, context);
-            Err(inactive(named, command, context).into_iter().fold(refusal, Refusal::help))
+            Err(inactive(place, command, context).into_iter().fold(refusal, Refusal::help))
         }
         [dir] if dir.starts_with(&real_root) => Ok(dir.clone()),
         [dir] => {
@@ -81,14 +81,14 @@ pub(crate) fn find(named: NamedTarget<'_>, command: DropInCommand<'_>, context: 
     }
 }
 
-fn root(named: NamedTarget<'_>, command: DropInCommand<'_>, context: &Context) -> Result<PathBuf, Refusal> {
-    let (python, refusal) = match named {
-        NamedTarget::Dir(dir) if dir.is_dir() => return Ok(dir.to_owned()),
-        NamedTarget::Dir(dir) if is_denied(dir) => return Err(unreadable(dir)),
-        NamedTarget::Dir(dir) => return Err(Refusal::new(format!("{} is not a directory", dir.printable()))),
-        NamedTarget::Python(python) if is_denied(python) || is_denied(&python_in(python)) => (None, unreadable(python)),
-        NamedTarget::Python(python) => (Python::find(Some(python), &context.search), no_python(python)),
-        NamedTarget::Nothing => {
+fn root(place: &Place, command: DropInCommand<'_>, context: &Context) -> Result<PathBuf, Refusal> {
+    let (python, refusal) = match (&place.dir, &place.python) {
+        (Some(dir), _) if dir.is_dir() => return Ok(dir.to_owned()),
+        (Some(dir), _) if is_denied(dir) => return Err(unreadable(dir)),
+        (Some(dir), _) => return Err(Refusal::new(format!("{} is not a directory", dir.printable()))),
+        (None, Some(python)) if is_denied(python) || is_denied(&python_in(python)) => (None, unreadable(python)),
+        (None, Some(python)) => (Python::find(Some(python), &context.search), no_python(python)),
+        (None, None) => {
             refuse_inconsistent(command)?;
             let refusal = Refusal::new("no Python environment is active, and no Python is on PATH");
             (Python::find(None, &context.search), refusal)
@@ -97,7 +97,7 @@ fn root(named: NamedTarget<'_>, command: DropInCommand<'_>, context: &Context) -
     python.filter(|python| python.program.is_file()).map(|python| python.root).ok_or_else(|| {
         let general =
             || format!("activate the environment, or name it: `{} {} --python ENVIRONMENT`", doctor(), command.name());
-        let help = refusal.help.clone().or_else(|| inactive(named, command, context));
+        let help = refusal.help.clone().or_else(|| inactive(place, command, context));
         refusal.help(help.unwrap_or_else(|| general().into()))
     })
 }
@@ -126,8 +126,8 @@ fn refuse_inconsistent(command: DropInCommand<'_>) -> Result<(), Refusal> {
 }
 
 /// Suggests the inactive virtual environment of the working directory.
-fn inactive(named: NamedTarget<'_>, command: DropInCommand<'_>, context: &Context) -> Option<Remedy> {
-    let root = context.inactive_environment().filter(|_| matches!(named, NamedTarget::Nothing))?;
+fn inactive(place: &Place, command: DropInCommand<'_>, context: &Context) -> Option<Remedy> {
+    let root = context.inactive_environment().filter(|_| place.dir.is_none() && place.python.is_none())?;
     let text = format!("the virtual environment {} exists here but is not active; to use it:", root.printable());
     Some(show(command, text, &root))
 }

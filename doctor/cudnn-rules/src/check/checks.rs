@@ -5,8 +5,8 @@ use cudnn_frameworks::installation::InstallationReport;
 use super::finding::{DRIVER_CRASHED, Finding, NO_DRIVER};
 use super::observations::Observations;
 use super::{
-    by_name, companions, drop_in, installation, kernels, known_issues, lost_python, other_major, program,
-    symbol_versions,
+    by_name, companions, drop_in, frameworks, installation, kernels, known_issues, lost_python, other_major, program,
+    symbol_versions, variables,
 };
 use crate::remedy::Action;
 
@@ -31,13 +31,15 @@ const CHECKS: &[Check] = &[
     |all| all.check_used(|report| installation::overlapping_packages(report, &all.machine)),
     |all| all.check_used(|report| installation::not_as_installed(report, all.requested.verify)),
     |all| all.check_used(|report| if all.requested.verify { installation::not_verified(report) } else { None }),
-    |all| all.search_path.finding().into_iter().collect(),
+    |_| variables::search_path().into_iter().collect(),
     |all| lost_python::finding(all.context).into_iter().collect(),
     old_gpu,
     no_kernels,
     |all| all.runs.iter().filter_map(|run| run.finding.clone()).collect(),
-    |all| all.variables.findings(),
-    |all| all.frameworks.iter().flat_map(|facts| facts.findings(&all.machine, &all.context.host)).collect(),
+    |_| variables::findings(),
+    |all| {
+        all.frameworks.iter().flat_map(|survey| frameworks::findings(survey, &all.machine, &all.context.host)).collect()
+    },
     |all| all.program.findings(),
     |all| all.check_used(|report| drop_in::finding(report, all.context)),
 ];

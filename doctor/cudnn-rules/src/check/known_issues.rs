@@ -2,7 +2,7 @@
 
 use cudnn_cli::programs::doctor;
 use cudnn_frameworks::installation::InstallationReport;
-use cudnn_probe::{Os, Version};
+use cudnn_probe::{Os, Release, Version};
 
 use super::companions;
 use super::finding::{Finding, KNOWN_ISSUE};
@@ -28,10 +28,10 @@ pub(super) fn findings(
     let concerns = |(issue, _): &(&KnownIssue, _)| issue.concerns(gpus, || companions::cublas_release(report, context));
     let found: Vec<_> = affecting.filter(concerns).collect();
     // Use a single upgrade that fixes as many issues as possible.
-    let mut fixes: Vec<Version> = found.iter().filter_map(|(_, range)| range.fixed_in()).collect();
+    let mut fixes: Vec<Version> = found.iter().filter_map(|(_, range)| Some(range.before?.0)).collect();
     fixes.sort_unstable();
     let upgrade = fixes.into_iter().rev().find_map(|fix| Some((fix, upgrade_to_requirement(fix).ok()?)));
-    let remedy = |fixed_in: Version| {
+    let remedy = |Release(fixed_in): Release| {
         let fixing = upgrade.as_ref().filter(|(fix, _)| fixed_in <= *fix);
         match fixing.map_or_else(|| upgrade_to_requirement(fixed_in), |(_, help)| Ok(help.clone())) {
             Ok(help) if help.effect == Effect::SameDir => help,
@@ -53,7 +53,7 @@ pub(super) fn findings(
             .note(format!("affects {range}{gpus}"))
             .note(format!("source: {}", issue.source))
             .notes(workaround)
-            .remedy(range.fixed_in().map_or_else(|| Remedy::new("no release is known to fix this"), remedy))
+            .remedy(range.before.map_or_else(|| Remedy::new("no release is known to fix this"), remedy))
     };
     found.into_iter().map(finding).collect()
 }

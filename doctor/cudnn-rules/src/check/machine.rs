@@ -10,6 +10,7 @@ use cudnn_probe::dll_search::ProcessFacts;
 use cudnn_probe::ld_so::{KnownFiles, Resolution};
 use cudnn_probe::release_facts::TegraChip;
 use cudnn_probe::{Host, Os, release_facts};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::finding::{Finding, NO_DRIVER, NOT_TESTED};
@@ -54,40 +55,8 @@ pub struct Machine {
     nvml_error: Option<QueryError>,
 }
 
-/// The files that determine how this machine should get the driver's library.
-#[derive(Debug, Default)]
-struct DriverFiles {
-    is_wsl: bool,
-    has_kernel_driver: bool,
-    /// Whether there is a GPU's own device. Containers without GPUs can have `/dev/nvidiactl`.
-    has_gpu: bool,
-    is_container: bool,
-    is_jetson: bool,
-    /// A directory with the driver's library that ld.so may not search.
-    dir: Option<&'static str>,
-}
-
-impl DriverFiles {
-    fn read(root: &Path, is_jetson: bool) -> DriverFiles {
-        const MAX_GPUS: u32 = 32;
-        let exists = |path: &str| root.join(path.trim_start_matches('/')).target_exists();
-        let has_kernel_driver = exists("dev/nvidiactl") || exists("proc/driver/nvidia/version") || exists("dev/dxg");
-        let has_library = |dir: &&str| exists(&format!("{dir}/{}", driver::LIBRARY));
-        // The forward-compatibility library only works if the kernel driver is loaded.
-        let is_usable = |dir: &&str| has_kernel_driver || !dir.ends_with("/compat");
-        DriverFiles {
-            is_wsl: exists("dev/dxg") || exists("usr/lib/wsl/lib"),
-            has_kernel_driver,
-            has_gpu: exists("dev/dxg") || (0..MAX_GPUS).any(|number| exists(&format!("dev/nvidia{number}"))),
-            is_container: exists("/.dockerenv") || exists("/run/.containerenv"),
-            is_jetson,
-            dir: DRIVER_DIRS.into_iter().filter(is_usable).find(has_library),
-        }
-    }
-}
-
 /// A GPU of this machine.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
 pub struct Gpu {
     /// The name of the model.
     pub name: String,
@@ -109,7 +78,7 @@ pub enum QueryError {
 enum DriverLibrary {
     /// The file, with symbolic links resolved.
     Found(PathBuf),
-    Missing(DriverFiles),
+    Missing,
     /// The file, and why ld.so cannot load it.
     Unusable(PathBuf, String),
 }
@@ -119,11 +88,11 @@ impl Machine {
     /// with the keys `driver` and `gpus`.
     pub fn detect(host: &Host, query_nvml: impl FnOnce() -> Result<Value, QueryError>) -> Machine {
         let jetson = Jetson::detect(host);
-        let library = driver_library(host, jetson.is_some());
+        let library = driver_library(host);
         let answer = if is_nvml_missing(host) { Ok(Value::Null) } else { query_nvml() };
         let (answer, nvml_error) = answer.map_or_else(|error| (Value::Null, Some(error)), |answer| (answer, None));
-        let gpus = answer.get("gpus").and_then(Value::as_array);
-        let mut gpus: Vec<Gpu> = gpus.into_iter().flatten().filter_map(Gpu::parse).collect();
+        let gpus = answer.get("gpus").and_then(Value::as_array).into_iter().flatten();
+        let mut gpus: Vec<Gpu> = gpus.filter_map(|gpu| Gpu::deserialize(gpu).ok()).collect();
         if gpus.is_empty() {
             gpus.extend(jetson.as_ref().and_then(Gpu::from_jetson));
         }
@@ -194,7 +163,7 @@ impl Machine {
 
     /// C001: the driver is missing or does not answer.
     pub(crate) fn findings(&self) -> Option<Finding> {
-        let (files, finding) = match &self.library {
+        let finding = match &self.library {
             DriverLibrary::Found(_) => {
                 return Some(match self.nvml_error.as_ref()? {
                     QueryError::Failed(error) => {
@@ -208,9 +177,9 @@ impl Machine {
                 let message = format!("the driver's library cannot be loaded: {} {error}", path.printable());
                 return Some(Finding::new(NO_DRIVER, message).remedy(driver::DAMAGED_HELP));
             }
-            DriverLibrary::Missing(files) => {
+            DriverLibrary::Missing => {
                 let message = format!("{}, the driver's library, was not found", driver::LIBRARY);
-                (files, Finding::new(NO_DRIVER, message).note("no program can use a GPU without it"))
+                Finding::new(NO_DRIVER, message).note("no program can use a GPU without it")
             }
         };
         let finding = match (&self.driver, &self.nvml_error) {
@@ -224,16 +193,26 @@ impl Machine {
                 "install NVIDIA's driver for this GPU, which contains it, and restart Windows; in a virtual machine, pass \
                  the GPU through",
             ),
-            _ => driver_help(files),
+            _ => driver_help(Path::new("/"), self.jetson.is_some()),
         }))
     }
 }
 
-fn driver_help(files: &DriverFiles) -> Remedy {
-    let DriverFiles { is_wsl, has_kernel_driver, has_gpu, is_container, is_jetson, dir } = *files;
-    if let Some(dir) = dir {
+/// Explains how this machine should get the driver's library.
+fn driver_help(root: &Path, is_jetson: bool) -> Remedy {
+    const MAX_GPUS: u32 = 32;
+    let exists = |path: &str| root.join(path.trim_start_matches('/')).target_exists();
+    let has_kernel_driver = exists("dev/nvidiactl") || exists("proc/driver/nvidia/version") || exists("dev/dxg");
+    let has_library = |dir: &&str| exists(&format!("{dir}/{}", driver::LIBRARY));
+    // The forward-compatibility library only works if the kernel driver is loaded.
+    let is_usable = |dir: &&str| has_kernel_driver || !dir.ends_with("/compat");
+    if let Some(dir) = DRIVER_DIRS.into_iter().filter(is_usable).find(has_library) {
         return Remedy::new(format!("it is in {dir}: have ld.so search that directory:")).search(Path::new(dir));
     }
+    // Containers without GPUs can have `/dev/nvidiactl`.
+    let has_gpu = exists("dev/dxg") || (0..MAX_GPUS).any(|number| exists(&format!("dev/nvidia{number}")));
+    let is_wsl = exists("dev/dxg") || exists("usr/lib/wsl/lib");
+    let is_container = exists("/.dockerenv") || exists("/run/.containerenv");
     Remedy::new(if is_jetson && is_container {
         "the driver's library of a Jetson comes with L4T: start the container with it, `docker run --runtime nvidia ...`"
     } else if is_jetson {
@@ -257,11 +236,6 @@ fn driver_help(files: &DriverFiles) -> Remedy {
 }
 
 impl Gpu {
-    fn parse(value: &Value) -> Option<Gpu> {
-        let compute_capability = u32::try_from(value.get("compute_capability")?.as_u64()?).ok()?;
-        Some(Gpu { name: value.get("name")?.as_str()?.to_owned(), compute_capability })
-    }
-
     fn from_jetson(jetson: &Jetson) -> Option<Gpu> {
         let compute_capability = jetson.compute_capability()?;
         Some(Gpu { name: format!("the GPU of {}", jetson.name()), compute_capability })
@@ -291,20 +265,19 @@ fn is_nvml_missing(host: &Host) -> bool {
     plain_program(host, &KnownFiles::new()).is_some_and(is_missing)
 }
 
-fn driver_library(host: &Host, is_jetson: bool) -> DriverLibrary {
-    let missing = || DriverLibrary::Missing(DriverFiles::read(Path::new("/"), is_jetson));
+fn driver_library(host: &Host) -> DriverLibrary {
     if Os::HOST == Os::Windows {
         // The driver's installer puts the DLL there, and CUDA's DLLs load it from there.
         let file = ProcessFacts::from_host(host).system_dir.map(|dir| dir.join(driver::LIBRARY));
-        return file.filter(|file| file.leads_to_file()).map_or_else(missing, DriverLibrary::Found);
+        return file.filter(|file| file.leads_to_file()).map_or(DriverLibrary::Missing, DriverLibrary::Found);
     }
     let Some(mut simulation) = plain_program(host, &KnownFiles::new()) else {
-        return missing();
+        return DriverLibrary::Missing;
     };
     match open(&mut simulation, driver::LIBRARY).first().map(|step| &step.resolution) {
         Some(Resolution::Found { path, .. }) => DriverLibrary::Found(real_path(path)),
         Some(Resolution::Unusable { path, error, .. }) => DriverLibrary::Unusable(path.clone(), error.to_string()),
-        _ => missing(),
+        _ => DriverLibrary::Missing,
     }
 }
 

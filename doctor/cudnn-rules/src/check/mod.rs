@@ -30,7 +30,6 @@ mod program;
 pub mod remedies;
 mod requested;
 mod requirements;
-mod search_path;
 mod selection;
 mod symbol_versions;
 mod table;

@@ -1,17 +1,16 @@
 //! Gathers the facts that the checks examine.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use cudnn_frameworks::Depth;
 use cudnn_frameworks::installation::InstallationReport;
+use cudnn_frameworks::{Depth, Survey};
 
-use super::frameworks::{self, FrameworkFacts, Users};
+use super::frameworks::{self, Users};
 use super::load_test::{LoadTest, Parts};
 use super::machine::Machine;
 use super::program::{Call, Examined};
-use super::search_path::SearchPath;
 use super::selection::{Selected, Used, installed_in};
-use super::variables::Variables;
 use super::{Finding, Requested, companions, installation};
 use crate::context::Context;
 use crate::framework_run::Run;
@@ -24,8 +23,6 @@ pub struct Observations<'a> {
     /// The driver and the GPUs.
     pub machine: Machine,
     pub(super) release_facts: ReleaseFacts,
-    pub(super) search_path: SearchPath,
-    pub(super) variables: Variables,
     /// The requested program. `how` is set only if the program finds a usable cuDNN.
     pub program: Examined,
     /// The installation that the program uses, or that the loader would use if no program was requested.
@@ -33,7 +30,7 @@ pub struct Observations<'a> {
     /// The result of the search, or empty if a requested program finds a cuDNN.
     pub(super) selected: Selected,
     /// The frameworks of the active environment, or `None` if a requested program finds a cuDNN.
-    pub(super) frameworks: Option<FrameworkFacts>,
+    pub(super) frameworks: Option<Arc<Survey>>,
     /// The result of loading the installation in a child process, see [`Observations::add_load_test`].
     pub load: LoadTest,
     /// The runs of the requested frameworks in child processes.
@@ -51,14 +48,11 @@ impl<'a> Observations<'a> {
         let mut selected = if found.is_some() { Selected::default() } else { Selected::read(context) };
         let used = found.or_else(|| selected.used.take());
         let frameworks = if program.how.is_none() { active_frameworks(context, &machine) } else { None };
-        let (search_path, variables) = (SearchPath::read(), Variables::read());
         Observations {
             requested,
             context,
             machine,
             release_facts: in_use().facts,
-            search_path,
-            variables,
             program,
             used,
             selected,
@@ -112,7 +106,7 @@ impl<'a> Observations<'a> {
 
     pub(super) fn users(&self) -> Users {
         let (Some(frameworks), Some(report)) = (&self.frameworks, self.report()) else { return Users::default() };
-        Users::of(&frameworks.survey, report)
+        Users::of(frameworks, report)
     }
 
     /// Downgrades a missing cuDNN or driver to a note if no framework of the environment needs it.
@@ -121,15 +115,15 @@ impl<'a> Observations<'a> {
         if let Some(frameworks) = self.frameworks.as_ref().filter(|_| is_about_frameworks)
             && !self.selected.is_cudnn_wanted(self.context)
         {
-            frameworks::qualify_unneeded(&mut findings, &frameworks.survey);
+            frameworks::qualify_unneeded(&mut findings, frameworks);
         }
         findings
     }
 }
 
-fn active_frameworks(context: &Context, machine: &Machine) -> Option<FrameworkFacts> {
+fn active_frameworks(context: &Context, machine: &Machine) -> Option<Arc<Survey>> {
     // Kernels only matter if there is a GPU.
     let depth = Depth { kernels: !machine.gpus.is_empty(), unlisted: false, metadata: true };
     let environment = frameworks::active(context)?;
-    Some(FrameworkFacts::read(context.survey(&environment, depth), &context.host))
+    Some(context.survey(&environment, depth))
 }

@@ -1,12 +1,19 @@
-//! Checks for environment variables that have no effect (C060), such as typos that the loader ignores.
+//! Checks environment variables: values without effect (C060), such as typos that the loader ignores, and the entries of
+//! the search path (C027).
 
 use cudnn_cli::escape::Printable;
+use cudnn_cli::shell::SEARCH_PATH;
 use cudnn_probe::facts::{self, PathFacts};
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use super::finding::{Finding, NO_EFFECT};
+use cudnn_probe::Os;
+
+use super::finding::{Finding, NO_EFFECT, RELATIVE_PATH};
 use crate::lost_environment::{self, LostEnvironment};
 use crate::remedy::{Action, Remedy};
+use crate::shell::split_search_path;
+use crate::system::{LOADER, choose};
 
 const PRELOAD_WORDS: [&str; 4] = ["files", "libraries", "contexts", "engines"];
 const PRELOAD: &str = "CUDNN_LOADER_PRELOAD";
@@ -31,63 +38,15 @@ const KNOWN: [&str; 9] = [
 
 const PREFIXES: [&str; 2] = ["CUDNN_LOADER_", "CUDNN_LOG"];
 
-/// The variables of this process that belong to cuDNN or the loader, or that name an environment.
-pub(super) struct Variables {
-    known: Vec<(&'static str, String)>,
-    names: Vec<String>,
-    /// The environments that do not exist, for example deleted ones.
-    lost_environments: Vec<LostEnvironment>,
-    log_dir: Option<LogDir>,
-}
-
-/// The problem with the destination of the log.
-#[derive(Clone, Copy)]
-enum LogDir {
-    IsDestination,
-    Missing,
-    /// A file or a dangling link blocks the name of the directory or of a parent.
-    Occupied,
-}
-
-impl Variables {
-    pub(super) fn read() -> Variables {
-        let value = |name: &str| Some(facts::variable(name)?.to_string_lossy().into_owned());
-        let known: Vec<_> = KNOWN.into_iter().filter_map(|name| Some((name, value(name)?))).collect();
-        let mut names: Vec<String> = PREFIXES.into_iter().flat_map(facts::variable_names).collect();
-        names.sort();
-        let lost = |name| LostEnvironment::in_variable(name, facts::variable(name));
-        let destination = known.iter().find(|(name, _)| *name == LOG_DESTINATION);
-        let log_dir = destination.and_then(|(_, destination)| LogDir::of(destination.trim()));
-        Variables {
-            known,
-            names,
-            lost_environments: lost_environment::VARIABLES.into_iter().filter_map(lost).collect(),
-            log_dir,
-        }
-    }
-
-    pub(super) fn findings(&self) -> Vec<Finding> {
-        let known = self.known.iter().filter_map(|(name, value)| ignored_value(name, value, self.log_dir));
-        let unknown = self.names.iter().filter_map(|name| unknown_name(name));
-        let lost = self.lost_environments.iter().map(lost_environment);
-        known.chain(unknown).chain(lost).collect()
-    }
-}
-
-impl LogDir {
-    fn of(destination: &str) -> Option<LogDir> {
-        let path = Path::new(destination);
-        if NO_FILES.iter().any(|name| name.eq_ignore_ascii_case(destination)) {
-            return None;
-        }
-        if path.leads_to_dir() || destination.ends_with('/') {
-            return Some(LogDir::IsDestination);
-        }
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty() && !destination.contains('%'))?;
-        let is_occupied = parent.ancestors().any(|dir| dir.path_exists() && !dir.leads_to_dir());
-        let problem = if is_occupied { LogDir::Occupied } else { LogDir::Missing };
-        (!parent.leads_to_dir()).then_some(problem)
-    }
+pub(super) fn findings() -> Vec<Finding> {
+    let value = |name: &str| Some(facts::variable(name)?.to_string_lossy().into_owned());
+    let ignored = KNOWN.into_iter().filter_map(|name| ignored_value(name, &value(name)?));
+    let mut names: Vec<String> = PREFIXES.into_iter().flat_map(facts::variable_names).collect();
+    names.sort();
+    let unknown = names.iter().filter_map(|name| unknown_name(name));
+    let lost = |name| LostEnvironment::in_variable(name, facts::variable(name));
+    let lost = lost_environment::VARIABLES.into_iter().filter_map(lost);
+    ignored.chain(unknown).chain(lost.map(|lost| lost_environment(&lost))).collect()
 }
 
 /// The user must choose the remedy, because without the variable, commands would change another Python.
@@ -106,7 +65,7 @@ fn unknown_name(name: &str) -> Option<Finding> {
 }
 
 /// Reports a value that has no effect, or a different effect than intended.
-fn ignored_value(name: &str, value: &str, log_dir: Option<LogDir>) -> Option<Finding> {
+fn ignored_value(name: &str, value: &str) -> Option<Finding> {
     let set = |text: &str, value: &str| Remedy::new(text).set(name, value);
     let (what, remedy) = match name {
         PRELOAD => {
@@ -130,14 +89,14 @@ fn ignored_value(name: &str, value: &str, log_dir: Option<LogDir>) -> Option<Fin
             let text = "the levels are 0 (nothing), 1 (errors), 2 (warnings) and 3 (all calls):";
             ("is not a log level".to_owned(), set(text, "3"))
         }
-        LOG_DESTINATION => destination(value.trim(), log_dir)?,
+        LOG_DESTINATION => destination(value.trim())?,
         _ => return None,
     };
     Some(Finding::new(NO_EFFECT, format!("{name}={} {what}", value.printable())).remedy(remedy))
 }
 
 /// Explains why the log is not written to this destination, or is written somewhere unexpected.
-fn destination(value: &str, log_dir: Option<LogDir>) -> Option<(String, Remedy)> {
+fn destination(value: &str) -> Option<(String, Remedy)> {
     let set = |text: &str, to: &Path| Remedy::new(text).set(LOG_DESTINATION, to);
     if NO_FILES.contains(&value) {
         return None;
@@ -147,20 +106,68 @@ fn destination(value: &str, log_dir: Option<LogDir>) -> Option<(String, Remedy)>
         return Some((format!("is the name of a file; cuDNN knows `{name}`"), remedy));
     }
     let path = Path::new(value);
-    Some(match log_dir? {
-        LogDir::IsDestination => {
-            let remedy = set("name a file in it:", &path.join("cudnn.log"));
-            ("is a directory: cuDNN writes no log".to_owned(), remedy)
-        }
-        LogDir::Occupied => {
-            let text = "is not in a directory: cuDNN writes no log".to_owned();
-            (text, "name a file in a directory that exists".into())
-        }
-        LogDir::Missing => {
-            let remedy = Remedy::new("create the directory:").action(Action::CreateDir(path.parent()?.to_owned()));
-            ("is in a directory that does not exist: cuDNN writes no log".to_owned(), remedy)
-        }
-    })
+    if path.leads_to_dir() || value.ends_with('/') {
+        let remedy = set("name a file in it:", &path.join("cudnn.log"));
+        return Some(("is a directory: cuDNN writes no log".to_owned(), remedy));
+    }
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty() && !value.contains('%') && !dir.leads_to_dir())?;
+    // A file or a dangling link blocks the name of the directory or of a parent.
+    if dir.ancestors().any(|dir| dir.path_exists() && !dir.leads_to_dir()) {
+        let text = "is not in a directory: cuDNN writes no log".to_owned();
+        return Some((text, "name a file in a directory that exists".into()));
+    }
+    let remedy = Remedy::new("create the directory:").action(Action::CreateDir(dir.to_owned()));
+    Some(("is in a directory that does not exist: cuDNN writes no log".to_owned(), remedy))
+}
+
+/// C027: relative directories. The system resolves them from the program's working directory, while this project's
+/// search ignores them.
+pub(super) fn search_path() -> Option<Finding> {
+    let value = facts::variable(SEARCH_PATH)?;
+    let Some(dir) = value.to_str().and_then(split_dir) else { return relative_dirs(&value) };
+    let message = format!("LD_LIBRARY_PATH contains {dir}, which ld.so splits into two directories");
+    let help = "make a symbolic link to it, without a colon or semicolon in its name, and name the link there";
+    let note = "a colon or a semicolon separates directories there, always";
+    Some(Finding::new(RELATIVE_PATH, message).note(note).remedy(help))
+}
+
+fn relative_dirs(path: &OsStr) -> Option<Finding> {
+    let is_relative = |dir: &&OsString| match Os::HOST {
+        // Windows ignores empty elements.
+        Os::Windows => !dir.is_empty() && Path::new(dir).is_relative(),
+        _ => !dir.as_encoded_bytes().starts_with(b"/") && !dir.as_encoded_bytes().starts_with(b"$"),
+    };
+    // ld.so ignores an empty variable, but treats an empty entry as the working directory.
+    let dirs = if path.is_empty() { Vec::new() } else { split_search_path(path) };
+    let describe =
+        |dir: &OsString| if dir.is_empty() { "an empty element".to_owned() } else { Path::new(dir).printable() };
+    let mut relative: Vec<String> = dirs.iter().filter(is_relative).map(describe).collect();
+    relative.dedup();
+    let dirs = relative.join(", ");
+    let what = match relative.len() {
+        0 => return None,
+        1 => format!("{SEARCH_PATH} contains a relative directory: {dirs}"),
+        _ => format!("{SEARCH_PATH} contains relative directories: {dirs}"),
+    };
+    let help = "write the full path of the directory";
+    let note = "resolves it from the working directory of the program; this project's search ignores it";
+    Some(
+        Finding::new(RELATIVE_PATH, what)
+            .note(format!("{LOADER} {note}"))
+            .remedy(format!("{help}{}", choose(", and no colon before the first or after the last one", ""))),
+    )
+}
+
+/// Returns a directory with a separator in the name, which ld.so splits into two directories.
+fn split_dir(path: &str) -> Option<String> {
+    if Os::HOST == Os::Windows {
+        return None;
+    }
+    let ends = || path.match_indices([':', ';']).map(|(at, _)| at).chain([path.len()]);
+    let starts = std::iter::once(0).chain(ends().map(|at| at + 1));
+    let mut dirs = starts.zip(ends().skip(1)).filter_map(|(start, end)| path.get(start..end));
+    let is_dir = |dir: &str| dir.starts_with('/') && Path::new(dir).leads_to_dir();
+    dirs.find(|dir| is_dir(dir) && !dir.split([':', ';']).all(is_dir)).map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -187,7 +194,7 @@ mod tests {
             (LOG_DESTINATION, "/nowhere/x.log", Some("does not exist")),
             (LOG_DESTINATION, "/dev/null/logs/x.log", Some("is not in a directory")),
         ] {
-            let message = ignored_value(name, value, LogDir::of(value)).map(|finding| finding.message);
+            let message = ignored_value(name, value).map(|finding| finding.message);
             assert_eq!(message.is_some(), expected.is_some(), "{name}={value}: {message:?}");
             assert!(message.unwrap_or_default().contains(expected.unwrap_or_default()), "{name}={value}");
         }

@@ -67,22 +67,25 @@ pub struct KnownIssue {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReleaseRange {
-    from: Release,
+    /// The first affected release.
+    pub from: Release,
     /// The first release with a fix.
     #[serde(default)]
-    before: Option<Release>,
+    pub before: Option<Release>,
     /// The last release that was observed to be affected, if no release is known to fix it.
     #[serde(default)]
-    through: Option<Release>,
+    pub through: Option<Release>,
 }
 
 /// Affected GPUs: from the first compute capability to before the second.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CapabilityRange {
-    from: Capability,
+    /// The lowest affected compute capability.
+    pub from: Capability,
+    /// The first higher, unaffected compute capability.
     #[serde(default)]
-    before: Option<Capability>,
+    pub before: Option<Capability>,
 }
 
 /// The rules of the layer `errata`, which only the layer understands.
@@ -185,21 +188,6 @@ impl KnownIssue {
 }
 
 impl ReleaseRange {
-    /// Returns the first affected release.
-    pub fn first(&self) -> Version {
-        self.from.0
-    }
-
-    /// Returns the first release with a fix, if it is known.
-    pub fn fixed_in(&self) -> Option<Version> {
-        self.before.map(|release| release.0)
-    }
-
-    /// Returns the last release that was observed to be affected, if no release is known to fix the issue.
-    pub fn last_observed(&self) -> Option<Version> {
-        self.through.map(|release| release.0)
-    }
-
     fn contains(&self, release: Release) -> bool {
         self.from <= release
             && self.before.is_none_or(|end| release < end)
@@ -221,26 +209,17 @@ impl ReleaseRange {
 
 impl std::fmt::Display for ReleaseRange {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match (self.fixed_in(), self.last_observed()) {
-            (Some(fixed), _) => write!(f, "{} through releases before {fixed}", self.first()),
-            (None, Some(last)) if last == self.first() => write!(f, "{last}, and perhaps later releases"),
-            (None, Some(last)) => write!(f, "{} through {last}, and perhaps later releases", self.first()),
-            (None, None) => write!(f, "releases from {} on", self.first()),
+        let Release(first) = self.from;
+        match (self.before, self.through) {
+            (Some(Release(fixed)), _) => write!(f, "{first} through releases before {fixed}"),
+            (None, Some(Release(last))) if last == first => write!(f, "{last}, and perhaps later releases"),
+            (None, Some(Release(last))) => write!(f, "{first} through {last}, and perhaps later releases"),
+            (None, None) => write!(f, "releases from {first} on"),
         }
     }
 }
 
 impl CapabilityRange {
-    /// Returns the lowest affected compute capability: `9.0`.
-    pub fn lowest(&self) -> String {
-        self.from.to_string()
-    }
-
-    /// Returns the first higher, unaffected compute capability.
-    pub fn end(&self) -> Option<String> {
-        self.before.map(|end| end.to_string())
-    }
-
     fn contains(&self, capability: Capability) -> bool {
         self.from <= capability && self.before.is_none_or(|end| capability < end)
     }

@@ -48,12 +48,6 @@ const OF_FRAMEWORK: [FrameworkCheck; 6] =
 /// Checks of a framework that uses a cuDNN loaded by another framework. The other checks apply to that framework.
 const OF_USER: [FrameworkCheck; 2] = [cudnn::too_old, pins::unmet];
 
-pub(crate) struct FrameworkFacts {
-    pub(crate) survey: Arc<Survey>,
-    /// The key is the directory of the graph library.
-    reports: HashMap<PathBuf, Option<InstallationReport>>,
-}
-
 /// The frameworks of an environment, with the findings about them.
 pub struct FrameworkReport {
     /// The facts about the environment.
@@ -64,44 +58,34 @@ pub struct FrameworkReport {
     pub plan: Plan,
 }
 
-impl FrameworkFacts {
-    pub(crate) fn read(survey: Arc<Survey>, host: &Host) -> FrameworkFacts {
-        // Several frameworks may use one installation.
-        let mut reports: HashMap<PathBuf, Option<InstallationReport>> = HashMap::new();
-        for dir in survey.frameworks.iter().filter_map(dir_of_graph) {
-            reports.entry(dir).or_insert_with_key(|dir| InstallationReport::read(dir, host));
-        }
-        FrameworkFacts { survey, reports }
+pub(crate) fn findings(survey: &Survey, machine: &Machine, host: &Host) -> Vec<Finding> {
+    // Several frameworks may use one installation.
+    let mut reports: HashMap<PathBuf, Option<InstallationReport>> = HashMap::new();
+    let mut findings: Vec<Finding> = Vec::new();
+    for framework in &survey.frameworks {
+        let report = dir_of_graph(framework)
+            .and_then(|dir| reports.entry(dir).or_insert_with_key(|dir| InstallationReport::read(dir, host)).as_ref());
+        findings.extend(check_framework(&FrameworkContext { framework, survey, machine, host, report }));
     }
-
-    pub(crate) fn findings(&self, machine: &Machine, host: &Host) -> Vec<Finding> {
-        let survey = &*self.survey;
-        let mut findings: Vec<Finding> = Vec::new();
-        for framework in &survey.frameworks {
-            let report = dir_of_graph(framework).and_then(|dir| self.reports.get(&dir)?.as_ref());
-            findings.extend(check_framework(&FrameworkContext { framework, survey, machine, host, report }));
-        }
-        findings.extend(cudnn_frameworks::pairs(survey, host).iter().filter_map(environment::together));
-        findings.extend(environment::unreadable(survey));
-        findings.extend(environment::unsearched(survey));
-        if survey.environment.os != Os::HOST {
-            findings.iter_mut().for_each(defer_to_windows);
-        }
-        findings
+    findings.extend(cudnn_frameworks::pairs(survey, host).iter().filter_map(environment::together));
+    findings.extend(environment::unreadable(survey));
+    findings.extend(environment::unsearched(survey));
+    if survey.environment.os != Os::HOST {
+        findings.iter_mut().for_each(defer_to_windows);
     }
+    findings
 }
 
 /// Checks the frameworks of an environment.
 pub fn check_frameworks(survey: Arc<Survey>, machine: &Machine, host: &Host) -> FrameworkReport {
-    let facts = FrameworkFacts::read(survey, host);
-    let findings = facts.findings(machine, host);
+    let found = findings(&survey, machine, host);
     let check = || {
         let depth = Depth { kernels: false, unlisted: false, metadata: true };
-        let again = survey_to(&Environment::at(&facts.survey.environment.root, host), host, depth);
-        FrameworkFacts::read(Arc::new(again), host).findings(machine, host)
+        let again = survey_to(&Environment::at(&survey.environment.root, host), host, depth);
+        findings(&again, machine, host)
     };
-    let plan = Plan::of(&findings, &PlanContext { check: Some(&check), ..PlanContext::default() });
-    FrameworkReport { survey: facts.survey, findings, plan }
+    let plan = Plan::of(&found, &PlanContext { check: Some(&check), ..PlanContext::default() });
+    FrameworkReport { survey, findings: found, plan }
 }
 
 fn check_framework(context: &FrameworkContext<'_>) -> Vec<Finding> {
