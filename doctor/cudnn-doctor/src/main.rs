@@ -25,7 +25,6 @@ mod fix;
 mod layer_check;
 mod observe;
 mod saved_facts;
-mod unseen_engines;
 
 use observe::{driver, load_test, machine};
 
@@ -248,7 +247,7 @@ fn supervise(format: Format, timeouts: &Timeouts) -> Result<ExitCode, Box<dyn Er
     let text = if let Some(reason) = ended.lack_of_memory {
         format!("error: {how}\nnote: {reason}\nhelp: {}", MEMORY_HELP)
     } else if let Some(fault) = driver::fault(&ended, timeouts) {
-        format!("error: the driver {verb}: {how}\nnote: {fault}\nhelp: {}", cudnn_rules::driver::HELP)
+        format!("error: the driver {verb}: {how}\nnote: {fault}\nhelp: {}", cudnn_rules::system::DRIVER_HELP)
     } else {
         format!("error: cuDNN {verb}: {how}\nhelp: `{} check` shows what is wrong", doctor())
     };

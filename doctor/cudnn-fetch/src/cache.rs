@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::FetchError;
-use crate::release::Release;
-use crate::variable::CACHE_VARIABLE;
+use crate::release::{CACHE_VARIABLE, Release};
 use cudnn_os::IS_WINDOWS;
 use tempfile::TempDir;
 
@@ -17,7 +16,7 @@ pub fn cache_dir() -> Result<PathBuf, FetchError> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     match variable(CACHE_VARIABLE) {
         Some(path) if path.is_absolute() => return Ok(path),
-        Some(path) => return Err(FetchError::RelativeCacheDir { path }),
+        Some(path) => return Err(FetchError::RelativeCacheDir(path)),
         None => {}
     }
     let absolute = |path: &PathBuf| path.is_absolute();
@@ -39,7 +38,7 @@ impl Release {
 /// Creates a directory with a unique name in the cache, for a release with this directory name.
 pub(crate) fn staging_dir(cache: &Path, dir_name: &str) -> Result<TempDir, FetchError> {
     let prefix = format!(".{dir_name}-");
-    let failed = |error| FetchError::Cache { path: cache.to_owned(), error };
+    let failed = |error| FetchError::Cache(cache.to_owned(), error);
     std::fs::create_dir_all(cache).map_err(failed)?;
     remove_abandoned(cache, &prefix);
     tempfile::Builder::new().prefix(&prefix).tempdir_in(cache).map_err(failed)

@@ -17,7 +17,6 @@ mod error;
 mod pip;
 mod python;
 mod release;
-mod variable;
 mod verify;
 
 use std::path::{Path, PathBuf};
@@ -26,8 +25,7 @@ use std::sync::{Mutex, PoisonError};
 pub use cache::cache_dir;
 pub use error::FetchError;
 pub use pip::{pip, python};
-pub use release::{RELEASES, Release};
-pub use variable::CACHE_VARIABLE;
+pub use release::{CACHE_VARIABLE, RELEASES, Release};
 pub use verify::{Damage, sha256, sha256_hex};
 
 /// Whether a missing release may be downloaded.
@@ -45,8 +43,7 @@ pub enum Network {
 /// # Errors
 /// [`FetchError::Unknown`].
 pub fn release(id: &str) -> Result<&'static Release, FetchError> {
-    let unknown =
-        || FetchError::Unknown { id: id.to_owned(), known: RELEASES.iter().map(|release| release.id).collect() };
+    let unknown = || FetchError::Unknown(id.to_owned(), RELEASES.iter().map(|release| release.id).collect());
     let newest = || RELEASES.iter().rev().find(|release| release.line() == Some(id));
     RELEASES.iter().find(|release| release.id == id).or_else(newest).ok_or_else(unknown)
 }
@@ -95,10 +92,10 @@ pub fn fetch_into(release: &'static Release, cache: &Path, network: Network) -> 
         return Err(FetchError::Offline { release, dir, damage });
     }
     if cudnn_os::IS_WINDOWS && !release.is_windows() {
-        return Err(FetchError::OtherSystem { release });
+        return Err(FetchError::OtherSystem(release));
     }
     if !verify::is_replaceable(&dir, release) {
-        return Err(FetchError::Occupied { path: dir });
+        return Err(FetchError::Occupied(dir));
     }
     let staging = cache::staging_dir(cache, &release.dir_name())?;
     download(release, staging.path(), &dir).map(|()| dir)
@@ -108,7 +105,7 @@ pub fn fetch_into(release: &'static Release, cache: &Path, network: Network) -> 
 fn download(release: &'static Release, staging: &Path, dir: &Path) -> Result<(), FetchError> {
     let unpacked = staging.join("unpacked");
     pip::install(release, staging, &unpacked)?;
-    verify::verify(&unpacked, release).map_err(|damage| FetchError::Damaged { release, damage })?;
+    verify::verify(&unpacked, release).map_err(|damage| FetchError::Damaged(release, damage))?;
     if dir.exists() && verify::verify(dir, release).is_err() {
         // A rename never shows other processes a partial release. The staging directory is removed at the end.
         let _ = std::fs::rename(dir, staging.join("damaged"));
@@ -116,7 +113,7 @@ fn download(release: &'static Release, staging: &Path, dir: &Path) -> Result<(),
     match std::fs::rename(&unpacked, dir) {
         // Another process was faster.
         Err(_) if verify::verify(dir, release).is_ok() => Ok(()),
-        renamed => renamed.map_err(|error| FetchError::Cache { path: dir.to_owned(), error }),
+        renamed => renamed.map_err(|error| FetchError::Cache(dir.to_owned(), error)),
     }
 }
 
@@ -177,7 +174,7 @@ mod tests {
         std::fs::write(dir.join("thesis"), "text").unwrap();
         assert!(!verify::is_replaceable(&dir.join("thesis"), release));
         let error = fetch_into(release, &cache, Network::Allowed).unwrap_err();
-        assert!(matches!(&error, FetchError::Occupied { path } if *path == dir), "{error}");
+        assert!(matches!(&error, FetchError::Occupied(path) if *path == dir), "{error}");
         std::fs::create_dir_all(release.lib_dir(&dir)).unwrap();
         assert!(verify::is_replaceable(&dir, release));
         std::fs::remove_dir_all(cache).unwrap();

@@ -38,11 +38,11 @@ pub fn python(work_dir: &Path) -> Command {
 
 /// Downloads, checks and unpacks a wheel into `target`, which must not exist. pip prints progress to stderr.
 pub(crate) fn install(release: &'static Release, work_dir: &Path, target: &Path) -> Result<(), FetchError> {
-    let failed = |message: String| FetchError::Pip { release, message };
+    let failed = |message: String| FetchError::Pip(release, message);
     // pip checks hashes only in requirements files.
     let requirement = work_dir.join("requirement.txt");
     std::fs::write(&requirement, release.requirement())
-        .map_err(|error| FetchError::Cache { path: requirement.clone(), error })?;
+        .map_err(|error| FetchError::Cache(requirement.clone(), error))?;
     let mut command = pip(work_dir);
     command
         .args(["install", "--no-deps", "--only-binary=:all:", "--no-compile", "--no-cache-dir"])

@@ -6,6 +6,10 @@ use cudnn_os::IS_WINDOWS;
 
 include!("generated/releases.rs");
 
+/// The environment variable with the cache directory. Default: `$XDG_CACHE_HOME/cudnn-shim` or `~/.cache/cudnn-shim`;
+/// on Windows `%LOCALAPPDATA%\cudnn-shim`.
+pub const CACHE_VARIABLE: &str = "CUDNN_FETCH_CACHE";
+
 /// A wheel: a pinned one, or one of [`unpinned`](crate::unpinned).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Release {

@@ -1,22 +1,21 @@
 //! Provides the context of a command, which `main` creates once.
 
 use cudnn_cli::path::path_dirs;
-use cudnn_probe::facts::{self, PathFacts};
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
 use cudnn_frameworks::installation::{Installed, inventory_with};
-use cudnn_frameworks::{Depth, Environment, Survey};
+use cudnn_frameworks::{Depth, Environment, Survey, survey_to};
+use cudnn_probe::facts::{self, PathFacts};
 use cudnn_probe::ld_so::{KnownFiles, Simulation};
 use cudnn_probe::{Candidate, Host, Installation, Origin, ProbeError, Requirements, Search, Selection, select};
+use std::cell::RefCell;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::cudnn_file::is_drop_in;
 use crate::lost_environment::LostEnvironment;
 use crate::packages::python_shim::{self, PythonShim};
 use crate::python::{Python, inactive_environment};
-
-use crate::surveys::Surveys;
 
 /// The host and the search for cuDNN. Like other programs, the search ignores the directory of the doctor's executable.
 #[derive(Clone)]
@@ -161,4 +160,32 @@ fn with_first_on_path(host: Host, bin: &Path) -> Host {
     let dirs = std::iter::once(bin.to_owned()).chain(std::env::split_paths(&path));
     let Ok(path) = std::env::join_paths(dirs) else { return host };
     host.env("PATH", path)
+}
+
+/// A survey of frameworks without further details.
+pub(crate) const FRAMEWORKS: Depth = Depth { kernels: false, unlisted: false, metadata: false };
+
+#[derive(Clone, Default)]
+pub(crate) struct Surveys(Rc<RefCell<Vec<Made>>>);
+
+struct Made {
+    read: Depth,
+    survey: Arc<Survey>,
+}
+
+impl Surveys {
+    /// Returns a cached survey of at least this depth, or makes a new one.
+    pub(crate) fn of(&self, environment: &Environment, host: &Host, depth: Depth) -> Arc<Survey> {
+        let is_it = |Made { read, survey }: &&Made| {
+            let has_read =
+                read.kernels >= depth.kernels && read.unlisted >= depth.unlisted && read.metadata >= depth.metadata;
+            has_read && survey.environment == *environment
+        };
+        if let Some(made) = self.0.borrow().iter().find(is_it) {
+            return made.survey.clone();
+        }
+        let survey = Arc::new(survey_to(environment, host, depth));
+        self.0.borrow_mut().push(Made { read: depth, survey: survey.clone() });
+        survey
+    }
 }

@@ -1,25 +1,23 @@
 //! Identifies the library and release of cuDNN files.
 
+use cudnn_cli::command::Command;
+use cudnn_frameworks::cudnn_library;
+pub(crate) use cudnn_frameworks::drop_in_version;
+use cudnn_frameworks::installation::InstallationReport;
+pub use cudnn_frameworks::{drop_in_version_named, is_drop_in, is_drop_in_named};
+use cudnn_loader::Function;
+use cudnn_probe::{Identity, Library, Os, Version, exports, facts, identify_any};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use cudnn_cli::command::Command;
-use cudnn_frameworks::cudnn_library;
-use cudnn_frameworks::installation::InstallationReport;
-use cudnn_probe::{Identity, Library, Os, Version, facts, identify_any};
-
 use crate::packages::entries;
-use crate::shim_release;
-
-pub(crate) use cudnn_frameworks::drop_in_version;
-pub use cudnn_frameworks::{drop_in_version_named, is_drop_in, is_drop_in_named};
 
 /// Returns the file's release. NVIDIA's shim contains no version, so it is assumed to match the graph library next to
 /// it, unless its exported functions contradict this.
 pub fn version(file: &Path) -> Option<Version> {
     match library(file.file_name()?.to_str()?)? {
         Library::Shim => version(&file.with_file_name(Library::Graph.file_name()))
-            .filter(|graph| shim_release::conflict(file, *graph).is_none()),
+            .filter(|graph| shim_conflict(file, *graph).is_none()),
         _ => identity(file)?.version,
     }
 }
@@ -68,6 +66,28 @@ pub(crate) fn sums_of_cudnn(dir: &Path) -> Command {
     match Os::HOST {
         Os::Windows => Command::new("Get-FileHash", ["-LiteralPath"]).and(files_of_cudnn(dir)),
         _ => Command::new("sha256sum", files_of_cudnn(dir)),
+    }
+}
+
+/// Explains why this shim contradicts the release of graph, for example `is of cuDNN 9.26.0 or newer`. Returns `None`
+/// for a matching shim, the drop-in, and a shim with unreadable functions.
+pub fn shim_conflict(shim: &Path, graph: Version) -> Option<String> {
+    if is_drop_in(shim) {
+        return None;
+    }
+    let names: Vec<&str> = Function::names().collect();
+    let exported = exports(shim, &names).ok()?;
+    let with = |wanted: bool| {
+        let functions = Function::ALL.iter().zip(&exported);
+        functions.filter(move |(_, is_there)| **is_there == wanted).map(|(function, _)| function.since())
+    };
+    // NVIDIA's shim always exports the functions of the first release.
+    let (oldest, before) = (with(true).max()?, with(false).min());
+    match before {
+        Some(before) if before <= Version::new(9, 0, 0) => None,
+        Some(before) if graph >= before => Some(format!("is of a cuDNN before {before}")),
+        _ if graph < oldest => Some(format!("is of cuDNN {oldest} or newer")),
+        _ => None,
     }
 }
 

@@ -25,14 +25,19 @@ impl RunnableFramework {
         RunnableFramework::Ctranslate2,
     ];
 
-    /// Returns the display name, the module name (also used on the command line), and the package with CUDA support.
-    fn facts(self) -> (&'static str, &'static str, &'static str) {
+    /// Returns the display name, the module name (also used on the command line), the package with CUDA support, the
+    /// extra with the libraries of CUDA, and the CPU-only package that installs the same files.
+    fn facts(self) -> (&'static str, &'static str, &'static str, &'static str, Option<&'static str>) {
         match self {
-            RunnableFramework::Torch => ("PyTorch", "torch", "torch"),
-            RunnableFramework::Jax => ("JAX", "jax", "jax"),
-            RunnableFramework::Tensorflow => ("TensorFlow", "tensorflow", "tensorflow"),
-            RunnableFramework::Onnxruntime => ("ONNX Runtime", "onnxruntime", "onnxruntime-gpu"),
-            RunnableFramework::Ctranslate2 => ("CTranslate2", "ctranslate2", "ctranslate2"),
+            RunnableFramework::Torch => ("PyTorch", "torch", "torch", "", None),
+            RunnableFramework::Jax => ("JAX", "jax", "jax", "[cuda{}]", None),
+            RunnableFramework::Tensorflow => {
+                ("TensorFlow", "tensorflow", "tensorflow", "[and-cuda]", Some("tensorflow-cpu"))
+            }
+            RunnableFramework::Onnxruntime => {
+                ("ONNX Runtime", "onnxruntime", "onnxruntime-gpu", "", Some("onnxruntime"))
+            }
+            RunnableFramework::Ctranslate2 => ("CTranslate2", "ctranslate2", "ctranslate2", "", None),
         }
     }
 
@@ -52,19 +57,12 @@ impl RunnableFramework {
 
     /// Returns a pip requirement for the framework with this CUDA major.
     pub(crate) fn package(self, cuda_major: u32) -> String {
-        match self {
-            RunnableFramework::Jax => format!("jax[cuda{cuda_major}]"),
-            RunnableFramework::Tensorflow => "tensorflow[and-cuda]".to_owned(),
-            _ => self.wheel().to_owned(),
-        }
+        let (.., package, extra, _) = self.facts();
+        format!("{package}{}", extra.replace("{}", &cuda_major.to_string()))
     }
 
     /// Returns the CPU-only package that installs the same files as the CUDA package.
     pub(crate) fn cpu_package(self) -> Option<&'static str> {
-        match self {
-            RunnableFramework::Tensorflow => Some("tensorflow-cpu"),
-            RunnableFramework::Onnxruntime => Some("onnxruntime"),
-            RunnableFramework::Torch | RunnableFramework::Jax | RunnableFramework::Ctranslate2 => None,
-        }
+        self.facts().4
     }
 }

@@ -1,6 +1,9 @@
 //! Provides system-specific terms, such as the library loader, for use in messages.
 
-use cudnn_probe::Os;
+use cudnn_os::errors::is_lack_of_files;
+use cudnn_os::libraries;
+use cudnn_probe::{Os, ProbeError};
+use std::path::PathBuf;
 
 const IS_WINDOWS: bool = matches!(Os::HOST, Os::Windows);
 
@@ -17,7 +20,8 @@ pub const LOADERS: &str = choose("ld.so's", "Windows'");
 /// The function that opens a library by name.
 pub const OPEN: &str = choose("dlopen", "LoadLibrary");
 
-pub(crate) const DRIVER: &str = choose("libcuda.so.1", "nvcuda.dll");
+/// The driver's library.
+pub const DRIVER_LIBRARY: &str = choose("libcuda.so.1", "nvcuda.dll");
 /// The name of NVML.
 pub const NVML: &str = choose("libnvidia-ml.so.1", "nvml.dll");
 
@@ -88,4 +92,55 @@ fn as_compared(name: &str) -> String {
 pub(crate) fn is_loop(error: &std::io::Error) -> bool {
     const ELOOP: i32 = 40;
     Os::HOST != Os::Windows && error.raw_os_error() == Some(ELOOP)
+}
+
+/// Returns whether the file could not be read because too many files are open, which is not a problem of the file.
+pub(crate) fn is_too_many_open_files(error: &ProbeError) -> bool {
+    matches!(error, ProbeError::Unreadable { error } if is_lack_of_files(error))
+}
+
+/// Returns the name or path for opening a driver library. On Windows it is a path in the system directory, because
+/// files with this name elsewhere are unrelated.
+pub fn system_library(name: &str) -> PathBuf {
+    libraries::system_dir().map_or_else(|| name.into(), |dir| dir.join(name))
+}
+
+/// The help for a driver that crashes or hangs.
+pub const DRIVER_HELP: &str = choose(
+    "check that `nvidia-smi` works; if it fails or hangs, reboot, or reinstall the driver. If LD_LIBRARY_PATH leads to \
+     another libcuda.so.1, remove that directory from it",
+    "check that `nvidia-smi` works; if it fails or hangs, restart Windows, or reinstall NVIDIA's driver",
+);
+
+/// The help for a damaged driver library.
+pub const DAMAGED_DRIVER_HELP: &str = choose(
+    "cuDNN needs no change. In a container, start it with GPU access, which puts the host's library in place of that file: \
+     `docker run --gpus all ...`. Elsewhere, or if the file stays: remove it, and reinstall NVIDIA's driver",
+    "cuDNN needs no change: reinstall NVIDIA's driver, and remove copies of nvcuda.dll that are not in Windows' own directory",
+);
+
+/// Returns the text if it is a driver version such as `580.65.06`, which can be compared.
+pub(crate) fn driver_version(text: &str) -> Option<&str> {
+    const MAX_DIGITS: usize = 5;
+    let is_number =
+        |part: &str| (1..=MAX_DIGITS).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());
+    let count = text.split('.').count();
+    ((2..=4).contains(&count) && text.split('.').all(is_number)).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_version_of_the_driver_is_one() {
+        for text in ["580.65.06", "470.57", "535.104.5.1"] {
+            assert_eq!(driver_version(text), Some(text));
+        }
+        for text in
+            ["", "580", "580.", ".580", "580.65.06\u{1b}[31m", "r580.65", "580.65-beta", "1.2.3.4.5", "999999.1"]
+        {
+            assert_eq!(driver_version(text), None, "{text}");
+        }
+    }
 }

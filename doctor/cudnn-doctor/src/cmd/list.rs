@@ -16,12 +16,11 @@ use cudnn_probe::{
 use cudnn_rules::check::installation::{repair, unusable_parts};
 use cudnn_rules::check::remedies::{denied_dir, reinstall};
 use cudnn_rules::context::Context;
-use cudnn_rules::cudnn_file::drop_in_before;
+use cudnn_rules::cudnn_file::{drop_in_before, shim_conflict};
 use cudnn_rules::drop_in::layers::layers_on;
 use cudnn_rules::plan::advice_of;
 use cudnn_rules::remedy::Remedy;
 use cudnn_rules::shell::use_dir;
-use cudnn_rules::shim_release::conflict;
 use serde_json::{Value, json};
 
 #[derive(clap::Args)]
@@ -115,7 +114,8 @@ fn problems(installed: &Installed) -> Vec<LibraryProblem> {
     let shim = report.library(Library::Shim).filter(|part| part.identity.is_ok());
     let graph = report.library(Library::Graph).and_then(|part| part.identity.as_ref().ok()?.version);
     let shim = shim.zip(graph).and_then(|(shim, graph)| {
-        let message = format!("{}, but the {} next to it is {graph}", conflict(&shim.path, graph)?, Library::Graph);
+        let message =
+            format!("{}, but the {} next to it is {graph}", shim_conflict(&shim.path, graph)?, Library::Graph);
         Some(LibraryProblem { library: shim.library.name_on(report.os).to_owned(), message, help: reinstall(report) })
     });
     unusable.chain(conflicts.iter().map(|(part, error)| problem(part, error))).chain(shim).collect()
@@ -266,9 +266,6 @@ fn value(row: &InstallationRow) -> Value {
                 "commands": advice.commands,
             })
         }).collect::<Vec<_>>(),
-        "evidence": report.evidence.iter().map(|evidence| json!({
-            "value": evidence.value,
-            "source": evidence.source,
-        })).collect::<Vec<_>>(),
+        "evidence": report.evidence,
     })
 }

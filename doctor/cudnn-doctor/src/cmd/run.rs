@@ -1,16 +1,10 @@
 //! `run`: replaces the doctor with a program that has the drop-in preloaded.
 
-use std::error::Error;
-use std::ffi::{OsStr, OsString};
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
-use std::time::SystemTime;
-
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::remark;
 use cudnn_cli::programs::doctor;
 use cudnn_cli::subprocess::Timeouts;
+use cudnn_frameworks::{Environment, frontend_with_engines};
 use cudnn_os::child::become_program;
 use cudnn_os::files::{bytes_of, path_from_bytes};
 use cudnn_probe::layers::{LAYER_PATH_VARIABLE, LAYERS_VARIABLE, requested_layers};
@@ -19,12 +13,19 @@ use cudnn_rules::context::Context;
 use cudnn_rules::drop_in::functions::{nvidia_shim_in, refuse_older};
 use cudnn_rules::drop_in::layers::{LayerAnswer, check_layers};
 use cudnn_rules::drop_in::{PRELOAD, source};
+use cudnn_rules::python::Python;
 use cudnn_rules::refusal::Refusal;
 use cudnn_rules::release_facts::in_use;
+use std::error::Error;
+use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::SystemTime;
 
 use super::destinations::{self, CAPTURE_VARIABLE, TRACE_VARIABLE};
 use crate::drop_in::preload::{self, check_program, find, program_of};
-use crate::{layer_check, unseen_engines};
+use crate::layer_check;
 
 /// The exit status for a missing program, as used by shells and `env`.
 const NOT_FOUND: u8 = 127;
@@ -93,7 +94,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, timeouts: &Timeouts)
     let variables = variables(arguments, program, context, timeouts)?;
     let layers = variables.iter().find(|(name, _)| *name == LAYERS_VARIABLE).map(|(_, layers)| layers.clone());
     if layers.or_else(|| context.host.variable(LAYERS_VARIABLE)).is_some_and(|layers| !layers.is_empty()) {
-        unseen_engines::note(program, context).iter().for_each(remark);
+        unseen_engines(program, context).iter().for_each(remark);
     }
     // If the name contains `%i`, every process writes a separate file.
     let trace = variables.iter().find(|(name, _)| *name == TRACE_VARIABLE).map(|(_, file)| PathBuf::from(file));
@@ -152,30 +153,19 @@ fn variables(
     }
     let checked = usable_layers(layers.as_deref(), &source.file, context)?;
     variables.extend(layers.map(|layers| (LAYERS_VARIABLE, layers)));
-    if let Some(file) = &arguments.trace {
-        variables.push((TRACE_VARIABLE, output_file(file)?));
-    }
-    if let Some(file) = &arguments.capture {
-        variables.push((CAPTURE_VARIABLE, output_file(file)?));
-    }
+    let of_options: [(_, Option<OsString>); 7] = [
+        (TRACE_VARIABLE, arguments.trace.as_deref().map(output_file).transpose()?),
+        (CAPTURE_VARIABLE, arguments.capture.as_deref().map(output_file).transpose()?),
+        (ERRATA_VARIABLE, arguments.errata.as_deref().map(absolute_files).transpose()?),
+        (TUNED_VARIABLE, (!arguments.tuned.is_empty()).then(|| path_list(&arguments.tuned)).transpose()?),
+        (EXPLAIN_VARIABLE, arguments.explain.as_ref().map(OsString::from)),
+        (cudnn_loader::VERBOSE_VARIABLE, arguments.verbose_errors.then(|| "1".into())),
+        ("CUDNN_LOADER_PRELOAD", (!arguments.preload.is_empty()).then(|| arguments.preload.join(",").into())),
+    ];
+    variables.extend(of_options.into_iter().filter_map(|(name, value)| Some((name, value?))));
     destinations::refuse_shared(&checked, &variables)?;
-    if let Some(rules) = &arguments.errata {
-        variables.push((ERRATA_VARIABLE, absolute_files(rules)?));
-    }
-    if !arguments.tuned.is_empty() {
-        variables.push((TUNED_VARIABLE, path_list(&arguments.tuned)?));
-    }
-    if let Some(reports) = &arguments.explain {
-        variables.push((EXPLAIN_VARIABLE, reports.into()));
-    }
     // With invalid variables, a layer stays off, and the program would run without it.
     layer_check::check(&checked, &variables, timeouts)?;
-    if arguments.verbose_errors {
-        variables.push((cudnn_loader::VERBOSE_VARIABLE, "1".into()));
-    }
-    if !arguments.preload.is_empty() {
-        variables.push(("CUDNN_LOADER_PRELOAD", arguments.preload.join(",").into()));
-    }
     Ok(variables)
 }
 
@@ -325,4 +315,19 @@ pub(super) fn usable_layers(
         }
     }
     Ok(usable)
+}
+
+/// Returns a note if the program's Python environment has a cudnn-frontend with separate engines.
+fn unseen_engines(program: &OsStr, context: &Context) -> Option<String> {
+    let file = find(program)?;
+    let python = |file: &Path| Python::find(Some(file), &context.search);
+    // The Python may be a script of pyenv or asdf.
+    let python = python(&file).or_else(|| python(&program_of(file)?))?;
+    let environment = Environment::from_python(&python.program, &python.root, &context.host);
+    let version = frontend_with_engines(&environment, &context.host)?;
+    Some(format!(
+        "note: nvidia-cudnn-frontend {} runs some graphs with engines in Python, which do not call cuDNN. Layers do not \
+         see their plans and executions",
+        version.printable()
+    ))
 }

@@ -12,7 +12,7 @@ use cudnn_rules::context::Context;
 use cudnn_rules::drop_in::KEPT;
 use cudnn_rules::drop_in::command::DropInCommand;
 use cudnn_rules::drop_in::state::{DropInFiles, shared_package};
-use cudnn_rules::platform::python_in;
+use cudnn_rules::packages::python_in;
 use cudnn_rules::python::{Python, no_python};
 use cudnn_rules::refusal::Refusal;
 use cudnn_rules::remedy::{Action, Remedy};

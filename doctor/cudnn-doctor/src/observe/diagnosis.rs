@@ -46,7 +46,8 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested, timeouts: &Time
 }
 
 fn diagnose_by_facts(context: &Context, requested: &Requested, timeouts: &Timeouts) -> Diagnosis {
-    let (observations, findings) = observe(context, requested, timeouts);
+    let observations = observe(context, requested, timeouts);
+    let findings = checks::findings(&observations);
     let Observations { machine, program, used, load, runs, .. } = observations;
     let report = used.map(|(_, report)| report);
     let owner = report
@@ -57,7 +58,7 @@ fn diagnose_by_facts(context: &Context, requested: &Requested, timeouts: &Timeou
     let by_reading =
         Requested { load: false, convolution: false, verify: false, frameworks: Vec::new(), ..requested.clone() };
     let (again, timeouts) = (context.again(), *timeouts);
-    let check = Box::new(move || observe(&again.again(), &by_reading, &timeouts).1);
+    let check = Box::new(move || checks::findings(&observe(&again.again(), &by_reading, &timeouts)));
     let is_dir_named = context.search.explicit_candidate().is_some();
     let plan = Plan::of(&findings, &PlanContext { program: owner, is_dir_named, check: Some(&*check) });
     let verified = report.as_ref().filter(|_| requested.verify).map(installation::verified);
@@ -80,7 +81,7 @@ fn diagnose_by_facts(context: &Context, requested: &Requested, timeouts: &Timeou
 }
 
 /// Reads files, and starts child processes for facts that files cannot show.
-fn observations<'a>(context: &'a Context, requested: &'a Requested, timeouts: &Timeouts) -> Observations<'a> {
+fn observe<'a>(context: &'a Context, requested: &'a Requested, timeouts: &Timeouts) -> Observations<'a> {
     let mut observations = Observations::read(context, requested, machine::detect(&context.host, timeouts));
     if let Some((report, parts)) = observations.to_load() {
         let load = load_test::load(report, &parts, timeouts);
@@ -89,17 +90,4 @@ fn observations<'a>(context: &'a Context, requested: &'a Requested, timeouts: &T
     let run = |framework: &_| framework_run::run(*framework, context, &observations.machine, timeouts);
     observations.runs = requested.frameworks.iter().map(run).collect();
     observations
-}
-
-/// Observes the machine and returns the findings, most severe first.
-fn observe<'a>(
-    context: &'a Context,
-    requested: &'a Requested,
-    timeouts: &Timeouts,
-) -> (Observations<'a>, Vec<Finding>) {
-    let observations = observations(context, requested, timeouts);
-    let mut findings = checks::findings(&observations);
-    findings.retain(|finding| requested.is_reported(finding));
-    findings.sort_by(|a, b| b.kind.severity.cmp(&a.kind.severity).then(a.kind.code.cmp(b.kind.code)));
-    (observations, findings)
 }

@@ -30,9 +30,7 @@ use cudnn_rules::check::load_test::{
     CONVOLUTION, CUDA, CUDA_VERSION, DRIVER, ENGINES, FAILURE, FINISHED, LOAD, LoadTest, Parts, VERSION_CHECK, result,
 };
 use cudnn_rules::cudnn_file;
-use cudnn_rules::driver::{DAMAGED_HELP, HELP, LIBRARY};
-use cudnn_rules::platform::system_library;
-use cudnn_rules::system::{LOADER, LOADERS};
+use cudnn_rules::system::{DAMAGED_DRIVER_HELP, DRIVER_HELP, DRIVER_LIBRARY, LOADER, LOADERS, system_library};
 use serde_json::json;
 
 use super::driver;
@@ -91,7 +89,7 @@ pub(crate) fn run_child(dir: &Path, parts: &Parts) -> ExitCode {
 fn start_driver() {
     if !driver::open() {
         // The doctor accepted the file, but ld.so rejected it.
-        if let Err(message) = open(&system_library(LIBRARY)) {
+        if let Err(message) = open(&system_library(DRIVER_LIBRARY)) {
             report_damaged_driver(&message);
         }
         return;
@@ -109,7 +107,7 @@ fn start_driver() {
 /// Reports that ld.so cannot load the driver's library. cuDNN is not at fault, even if its libraries need the driver.
 fn report_damaged_driver(message: &str) {
     let text = format!("the driver's library cannot be loaded: {message}");
-    report_failure(DRIVER, &text, Vec::new(), DAMAGED_HELP);
+    report_failure(DRIVER, &text, Vec::new(), DAMAGED_DRIVER_HELP);
 }
 
 fn load_and_check(dir: &Path, parts: &Parts) {
@@ -257,7 +255,7 @@ fn run_convolution() {
 
 fn driver_help(error: &NoGpu) -> &'static str {
     match error {
-        _ if Os::HOST == Os::Windows => HELP,
+        _ if Os::HOST == Os::Windows => DRIVER_HELP,
         NoGpu::Start(gpu::STUB_LIBRARY) => {
             "this libcuda.so.1 is a stub for linking: remove CUDA's directory `stubs` from LD_LIBRARY_PATH"
         }

@@ -5,4 +5,3 @@ pub(crate) mod driver;
 mod framework_run;
 pub(crate) mod load_test;
 pub(crate) mod machine;
-mod nvml;

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use cudnn_probe::{Version, canonicalize};
+use serde::Serialize;
 
 use super::libraries::LibraryReport;
 use super::package::{Installer, Package};
@@ -12,7 +13,7 @@ use crate::files::{file_name, read_text};
 const MAX_HEADER_LEN: u64 = 1 << 20;
 
 /// Evidence for the version, the CUDA release or the kind of aarch64.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Evidence {
     /// The value: `cuDNN 9.28.0`, `CUDA 12.9`, `server (SBSA) build`.
     pub value: String,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use cudnn_probe::Component;
+use cudnn_probe::{Component, Version};
 
 /// The tool or method that installed a cuDNN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -61,6 +61,12 @@ impl Package {
     pub fn new(installer: Installer, name: &str, version: Option<&str>, root: impl Into<PathBuf>) -> Self {
         let (name, version) = (name.to_owned(), version.map(str::to_owned));
         Package { installer, name, version, root: root.into(), is_held: false }
+    }
+
+    /// Returns the release in the version: 9.28.0 for `9.28.0.42`.
+    pub fn release(&self) -> Option<Version> {
+        let numbers: Vec<&str> = self.version.as_ref()?.split(['.', '-']).take(3).collect();
+        numbers.join(".").parse().ok()
     }
 
     /// Returns whether this is NVIDIA's cuDNN package, and not a framework or an application.

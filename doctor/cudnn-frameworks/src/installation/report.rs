@@ -237,10 +237,7 @@ fn read_older(dir: PathBuf, host: &Host) -> Option<InstallationReport> {
     let mut packages = InstallerRecords::read(&dir, os, host).packages(&name, version).into_iter();
     let package = packages.next();
     // Wheels and conda packages install the library under the short name.
-    let version = version.or_else(|| {
-        let numbers = package.as_ref()?.version.as_ref()?.split(['.', '-']).take(3).collect::<Vec<_>>();
-        numbers.join(".").parse().ok().filter(|version: &Version| version.major == major)
-    });
+    let version = version.or_else(|| package.as_ref()?.release().filter(|version| version.major == major));
     let version = version.or_else(|| version_in_header(&dir.parent()?.join("include/cudnn_version.h")));
     Some(InstallationReport {
         os,

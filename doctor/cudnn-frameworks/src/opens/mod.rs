@@ -7,7 +7,6 @@ mod linux;
 mod outcome;
 pub(crate) mod pairs;
 mod process;
-mod sub_libraries;
 pub(crate) mod unlisted;
 mod windows;
 
@@ -18,8 +17,8 @@ use cudnn_probe::{Host, Os};
 use crate::environment::Environment;
 use crate::framework::built_for::BuiltFor;
 use crate::framework::kind::FrameworkKind;
+use outcome::Use;
 use process::Import;
-use sub_libraries::Use;
 
 pub(crate) use known::Known;
 pub use outcome::{Damaged, MissingLibrary, OpenedFile, Opens, SearchRule};

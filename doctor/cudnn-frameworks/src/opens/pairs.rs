@@ -3,9 +3,9 @@
 use cudnn_probe::Host;
 
 use super::outcome::Opens;
+use super::outcome::Use;
 use super::process::{Import, Process};
 use super::start;
-use super::sub_libraries::Use;
 use crate::survey::{Framework, Survey};
 
 /// The maximum number of frameworks to combine.

@@ -6,7 +6,7 @@ use cudnn_probe::Os;
 
 use super::bytes::contain_cudnn;
 use super::outcome::Opens;
-use super::sub_libraries::Use;
+use super::outcome::Use;
 use crate::files::first_matching;
 use crate::framework::built_for::BuiltFor;
 use crate::framework::kind::{Binaries, FrameworkKind};

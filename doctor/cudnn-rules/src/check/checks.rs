@@ -1,12 +1,14 @@
 //! Lists the checks and runs them.
 
+use std::cmp::Reverse;
+
 use cudnn_frameworks::installation::InstallationReport;
 
 use super::finding::{DRIVER_CRASHED, Finding, NO_DRIVER};
 use super::observations::Observations;
 use super::{
-    by_name, companions, drop_in, frameworks, installation, kernels, known_issues, lost_python, other_major, program,
-    symbol_versions, variables,
+    by_name, companions, drop_in, foreign_library, frameworks, installation, kernels, known_issues, lost_python,
+    other_major, program, variables,
 };
 use crate::remedy::Action;
 
@@ -18,7 +20,7 @@ const CHECKS: &[Check] = &[
     driver,
     |all| all.check_used(|report| installation::old_driver(report, &all.machine, all.context)),
     no_cudnn,
-    |all| all.selected.rejections(all.context),
+    |all| all.selected.rejections.clone(),
     |all| all.check_used(installation::incomplete),
     search,
     |all| if all.is_of_program() { Vec::new() } else { by_name::check_linked_programs(all.report(), all.context) },
@@ -44,11 +46,11 @@ const CHECKS: &[Check] = &[
     |all| all.check_used(|report| drop_in::finding(report, all.context)),
 ];
 
-/// Runs all checks, and returns the requested findings in the order of their codes.
+/// Runs all checks, and returns the requested findings, most severe first.
 pub fn findings(observations: &Observations<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = CHECKS.iter().flat_map(|check| check(observations)).collect();
-    findings.retain(|finding| observations.requested.includes(&finding.kind));
-    findings.sort_by_key(|finding| finding.kind.code);
+    findings.retain(|finding| observations.requested.is_reported(finding));
+    findings.sort_by_key(|finding| (Reverse(finding.kind.severity), finding.kind.code));
     if let Some(lost) = observations.context.lost_environment() {
         let remedies = findings.iter_mut().filter_map(|finding| finding.remedy.as_mut());
         let others = observations.context.search.environments();
@@ -121,7 +123,7 @@ fn load(observations: &Observations<'_>) -> Vec<Finding> {
         let unusable = unusable.filter_map(|unusable| companions::unusable(report, observations.context, unusable));
         // The load test also reports what this check finds in the files.
         let is_tested = observations.requested.is_load_needed();
-        let by_files = (!is_tested).then(|| symbol_versions::finding(report, observations.context)).flatten();
+        let by_files = (!is_tested).then(|| foreign_library::too_old(report, observations.context)).flatten();
         observations.load.findings.iter().cloned().chain(unusable).chain(by_files).collect::<Vec<_>>()
     })
 }

@@ -1,22 +1,21 @@
 //! Checks the CUDA libraries that cuDNN opens by name: C030, C031, C032.
 
-use std::path::{Path, PathBuf};
-
 use cudnn_cli::escape::Printable;
 use cudnn_frameworks::installation::InstallationReport;
 use cudnn_probe::dll_search::ProcessFacts;
-use cudnn_probe::ld_so::{Resolution, Rule};
-use cudnn_probe::{Component, Os};
+use cudnn_probe::ld_so::{Resolution, Rule, Simulation};
+use cudnn_probe::{Component, Os, canonicalize};
+use std::path::{Path, PathBuf};
 
-use super::finding::Finding;
+use super::finding::{Finding, NO_CUBLAS};
 use super::load_test::Unusable;
 use super::plain_program::{find_dll, open};
 use super::remedies::Companion;
-use super::{cublas, foreign_library, nvrtc};
+use super::{foreign_library, nvrtc};
 use crate::context::Context;
-use crate::packages::CUDA_MAJORS;
-use crate::platform::is_too_many_open_files;
+use crate::packages::{CUDA_MAJORS, PackageNames, records};
 use crate::remedy::Remedy;
+use crate::system::is_too_many_open_files;
 
 enum OpenResult {
     /// The system finds this file, and all known dependencies of it.
@@ -77,7 +76,7 @@ impl Companion<'_> {
             OpenResult::Found(path) => {
                 let simulation = context.simulation(&self.opener.path).ok().filter(|_| Os::HOST == Os::Linux)?;
                 if self.component == Component::Cublas {
-                    return cublas::mixed(name, &path, *cuda_major, simulation);
+                    return mixed(name, &path, *cuda_major, simulation);
                 }
                 let found = nvrtc::other_major(name, &path, *cuda_major)
                     .or_else(|| nvrtc::builtins(name, &path, *cuda_major, simulation))?;
@@ -144,7 +143,7 @@ pub(super) fn cublas_release(report: &InstallationReport, context: &Context) -> 
     let mut of_cublas = Companion::of(report).filter(|one| one.component == Component::Cublas && Os::HOST == Os::Linux);
     let one = of_cublas.next()?;
     match one.open(one.cuda_major, context)? {
-        OpenResult::Found(path) => cublas::release(&path, one.cuda_major),
+        OpenResult::Found(path) => release(&path, one.cuda_major),
         _ => None,
     }
 }
@@ -167,4 +166,34 @@ pub(super) fn unusable(report: &InstallationReport, context: &Context, unusable:
 fn replacement(remedy: Remedy) -> Remedy {
     let text = format!("replace it (if the damaged file stays, the new one must come first): {}", remedy.text);
     remedy.with_text(text)
+}
+
+/// C030: ld.so finds libcublas from a different release than this libcublasLt, which the process opens as `name`.
+pub(super) fn mixed(name: &str, lt: &Path, cuda_major: u32, mut simulation: Simulation) -> Option<Finding> {
+    simulation.dlopen(name, 0);
+    let other_name = name.replace("cublasLt", "cublas");
+    let other = match &open(&mut simulation, &other_name).first()?.resolution {
+        Resolution::Found { path, .. } => path.clone(),
+        _ => return None,
+    };
+    let (release, other_release) = (release(lt, cuda_major)?, release(&other, cuda_major)?);
+    let (file, other_file) = (lt.printable(), other.printable());
+    let message =
+        format!("two releases of cuBLAS would be mixed: {release} ({file}) and {other_release} ({other_file})");
+    let text = "have one directory with both libraries come first, or install the same release of both";
+    let finding = Finding::new(NO_CUBLAS, message).note(format!("{other_name} calls functions of {name}"));
+    (release != other_release).then(|| finding.remedy(text))
+}
+
+/// Reads the release from the full file name, such as `libcublas.so.12.9.1.4`, or from the record of the wheel.
+pub(super) fn release(file: &Path, cuda_major: u32) -> Option<String> {
+    let file = canonicalize(file).ok()?;
+    let (_, version) = file.file_name()?.to_str()?.split_once(".so.")?;
+    if version.contains('.') {
+        return Some(version.printable());
+    }
+    let wheel_dir = Component::Cublas.wheel_dir(cuda_major);
+    let site: PathBuf = file.ancestors().find(|site| file.starts_with(site.join(&wheel_dir)))?.to_owned();
+    let wheel = Component::Cublas.wheel(cuda_major);
+    records(&site).into_iter().find(|record| record.name == wheel)?.version
 }

@@ -1,17 +1,18 @@
 //! Finds libraries outside cuDNN that prevent it from loading, for example an old libstdc++ on LD_LIBRARY_PATH.
 
-use std::path::{Path, PathBuf};
-
 use cudnn_cli::escape::Printable;
 use cudnn_frameworks::installation::InstallationReport;
 use cudnn_frameworks::is_of_driver;
-use cudnn_probe::ld_so::{Resolution, Rule, Simulation};
-use cudnn_probe::{Host, Library};
+use cudnn_probe::image::missing_versions;
+use cudnn_probe::ld_so::{Lookup, Resolution, Rule, Simulation};
+use cudnn_probe::{Host, Library, Os};
+use std::path::{Path, PathBuf};
 
 use super::finding::{DRIVER_CRASHED, Finding, NOT_LOADED};
 use super::remedies::Companion;
-use crate::driver;
+use crate::context::Context;
 use crate::remedy::Remedy;
+use crate::system::DRIVER_LIBRARY;
 
 /// Returns the problem and the fix, if libraries on LD_LIBRARY_PATH caused this error message of ld.so.
 pub fn explain(message: &str, library: &Path) -> Option<(String, String)> {
@@ -64,7 +65,7 @@ pub fn is_driver(message: &str) -> bool {
 /// C003 or C051: damaged files outside cuDNN that the libraries load. Loading one may crash (a truncated file) or hang
 /// (a pipe).
 pub(super) fn damaged(report: &InstallationReport) -> Option<Finding> {
-    let mut opened = vec![driver::LIBRARY.to_owned()];
+    let mut opened = vec![DRIVER_LIBRARY.to_owned()];
     opened.extend(Companion::of(report).map(|one| one.name));
     let mut found: Vec<(String, PathBuf, Rule, String)> = Vec::new();
     for part in report.libraries.iter().filter(|part| part.identity.is_ok()) {
@@ -96,5 +97,49 @@ pub(super) fn replace(file: &Path, rule: &Rule) -> Remedy {
         None => format!(
             "replace that file: reinstall the package that it belongs to (found by: {rule}); cuDNN needs no change"
         ),
+    })
+}
+
+struct Older {
+    needed_by: String,
+    file: String,
+    versions: Vec<String>,
+    remedy: Remedy,
+}
+
+/// C051: ld.so finds an older library, such as libstdc++, than cuDNN was built with. The load test reports the same
+/// from ld.so's message.
+pub(super) fn too_old(report: &InstallationReport, context: &Context) -> Option<Finding> {
+    let usable = report.libraries.iter().filter(|part| part.identity.is_ok() && Os::HOST == Os::Linux);
+    let mut found = usable.filter_map(|part| {
+        let simulation = context.simulation(&part.path).ok()?;
+        simulation.lookups().iter().find_map(|lookup| older(&part.path, lookup))
+    });
+    let Older { needed_by, file, versions, remedy } = found.next()?;
+    let also = found.map(|other| format!("{} needs {} of {}", other.needed_by, other.versions.join(", "), other.file));
+    let message = format!("{needed_by} cannot be loaded: {file} does not provide {}", versions.join(", "));
+    Some(Finding::new(NOT_LOADED, message).notes(also).remedy(remedy))
+}
+
+fn older(library: &Path, lookup: &Lookup) -> Option<Older> {
+    let Resolution::Found { path, rule } = &lookup.resolution else { return None };
+    let is_needed = lookup.requested_by == library && !lookup.name.starts_with("libcudnn");
+    let versions = is_needed.then(|| missing_versions(library, &lookup.name, path).ok()).flatten()?;
+    let first = versions.first()?.printable();
+    let text = match path.parent().filter(|_| *rule == Rule::LibraryPath) {
+        Some(dir) => format!(
+            "remove {} from LD_LIBRARY_PATH: a library in it is older than the system's, and ld.so takes it before the \
+             system's",
+            dir.printable()
+        ),
+        None => {
+            format!("install an older cuDNN, or a newer system: this system's libraries do not provide {first}")
+        }
+    };
+    Some(Older {
+        needed_by: Path::new(library.file_name()?).printable(),
+        file: path.printable(),
+        versions: versions.iter().map(|version| version.printable()).collect(),
+        remedy: Remedy::new(text),
     })
 }

@@ -6,7 +6,7 @@ use cudnn_frameworks::installation::{InstallationReport, Installer, LibraryRepor
 use cudnn_probe::facts::{self, PathFacts};
 use std::path::PathBuf;
 
-use cudnn_probe::{Library, Os, ProbeError, Version, release_facts};
+use cudnn_probe::{Library, Os, ProbeError, release_facts};
 
 use super::finding::{
     Finding, FindingKind, INCOMPLETE, MIXED_CUDA, MIXED_VERSIONS, NOT_AS_INSTALLED, NOT_VERIFIED, OLD_DRIVER, OLD_GPU,
@@ -17,9 +17,8 @@ use super::machine::{Gpu, Machine, capability};
 use super::remedies::{self, Releases, Wanted};
 use crate::as_installed;
 use crate::context::Context;
-use crate::cudnn_file::{is_drop_in, sums_of_cudnn};
+use crate::cudnn_file::{is_drop_in, shim_conflict, sums_of_cudnn};
 use crate::remedy::{Action, Remedy};
-use crate::shim_release;
 
 const MAX_SYMBOLS: usize = 4;
 
@@ -157,7 +156,7 @@ fn stands_for_shim(part: &LibraryReport) -> bool {
 fn shim_of_another_release(report: &InstallationReport) -> Option<Finding> {
     let (shim, graph) = (usable(report, Library::Shim)?, usable(report, Library::Graph)?);
     let version = graph.identity.as_ref().ok()?.version?;
-    let conflict = shim_release::conflict(&shim.path, version)?;
+    let conflict = shim_conflict(&shim.path, version)?;
     let message = format!("{} {conflict}, but the {} next to it is {version}", shim.path.printable(), Library::Graph);
     let remedy = remove_added(shim, report).unwrap_or_else(|| remedies::reinstall(report));
     Some(
@@ -204,8 +203,7 @@ fn changed(report: &InstallationReport, differences: Vec<String>) -> Option<Find
 fn other_version(report: &InstallationReport) -> Option<String> {
     let package =
         report.package.as_ref().filter(|package| package.installer == Installer::Pip && package.is_cudnn())?;
-    let numbers: Vec<&str> = package.version.as_ref()?.split('.').take(3).collect();
-    let recorded: Version = numbers.join(".").parse().ok()?;
+    let recorded = package.release()?;
     let found = report.version.filter(|found| report.other_packages.is_empty() && *found != recorded)?;
     Some(format!("{} is from {found}, but pip has a record of {} {}", Library::Graph, package.name, recorded))
 }

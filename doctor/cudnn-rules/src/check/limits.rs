@@ -7,8 +7,8 @@ use cudnn_probe::{Component, Host, Version, release_facts};
 
 use super::framework_requirement::{CUDNN_MAJOR, FrameworkRequirement, WHEEL};
 use super::machine::Gpu;
+use crate::context::FRAMEWORKS;
 use crate::packages::package_name;
-use crate::surveys::FRAMEWORKS;
 
 /// The last release with kernels for compute capabilities 5.0 to 7.0, and the full version of the wheels. It is also
 /// the last release for CUDA 11, and older than the first release for CUDA 13.

@@ -21,8 +21,8 @@ use super::finding::{
     NOT_TESTED, Severity,
 };
 use super::{foreign_library, installation, remedies};
-use crate::driver;
 use crate::remedy::{Action, Remedy};
+use crate::system::DRIVER_HELP;
 
 /// Limits of the notes with the last stderr lines of a crashed child.
 const MAX_STDERR_LINES: usize = 3;
@@ -143,7 +143,7 @@ fn crash(ended: &Ended, how: &str, report: &InstallationReport) -> Finding {
     if ended.step.as_ref().is_some_and(ChildStep::is_of_driver) {
         let note = "cuDNN was not loaded, because it also opens the driver's library";
         let finding = Finding::new(DRIVER_CRASHED, format!("a child process {how}{during}")).note(note);
-        return finding.notes(notes).remedy(driver::HELP);
+        return finding.notes(notes).remedy(DRIVER_HELP);
     }
     if let Some(finding) = foreign_library::damaged(report) {
         return finding.note(message).notes(notes);

@@ -15,12 +15,8 @@ use serde_json::{Value, json};
 
 use super::finding::{Finding, NO_DRIVER, NOT_TESTED};
 use super::plain_program::{find_in, open, plain_program};
-use crate::driver;
-use crate::platform::system_library;
 use crate::remedy::Remedy;
-use crate::system;
-
-const NVML_LIBRARY: &str = system::NVML;
+use crate::system::{DAMAGED_DRIVER_HELP, DRIVER_LIBRARY, NVML, driver_version, system_library};
 
 /// CUDA libraries have never run with a driver older than this.
 const OLDEST_DRIVER: &str = "100.0";
@@ -98,7 +94,7 @@ impl Machine {
         }
         let driver = answer.get("driver").and_then(Value::as_str).filter(|driver| !driver.is_empty());
         let (driver, driver_text) = match driver.map(str::to_owned) {
-            Some(driver) if driver::version(&driver).is_none() => (None, Some(driver)),
+            Some(driver) if driver_version(&driver).is_none() => (None, Some(driver)),
             driver => (driver, None),
         };
         Machine { driver, driver_text, gpus, jetson, library, cuda: None, nvml_error }
@@ -108,12 +104,8 @@ impl Machine {
     pub fn value(&self) -> Value {
         let gpu = |gpu: &Gpu| json!({ "name": gpu.name, "compute_capability": gpu.capability() });
         let jetson = |jetson: &Jetson| {
-            let evidence = jetson.evidence.iter().map(|found| json!({ "value": found.value, "source": found.source }));
-            json!({
-                "name": jetson.name(),
-                "l4t": jetson.l4t.map(|release| release.to_string()),
-                "evidence": evidence.collect::<Vec<_>>(),
-            })
+            let l4t = jetson.l4t.map(|release| release.to_string());
+            json!({ "name": jetson.name(), "l4t": l4t, "evidence": jetson.evidence })
         };
         json!({
             "driver": self.driver,
@@ -175,10 +167,10 @@ impl Machine {
             }
             DriverLibrary::Unusable(path, error) => {
                 let message = format!("the driver's library cannot be loaded: {} {error}", path.printable());
-                return Some(Finding::new(NO_DRIVER, message).remedy(driver::DAMAGED_HELP));
+                return Some(Finding::new(NO_DRIVER, message).remedy(DAMAGED_DRIVER_HELP));
             }
             DriverLibrary::Missing => {
-                let message = format!("{}, the driver's library, was not found", driver::LIBRARY);
+                let message = format!("{}, the driver's library, was not found", DRIVER_LIBRARY);
                 Finding::new(NO_DRIVER, message).note("no program can use a GPU without it")
             }
         };
@@ -186,7 +178,7 @@ impl Machine {
             (Some(driver), _) => finding.note(format!("NVML reports driver {driver}")),
             (None, Some(QueryError::Failed(error) | QueryError::NotStarted(error, _))) => finding.note(error),
             (None, None) if !CAN_LOAD => finding,
-            (None, None) => finding.note(format!("NVML ({NVML_LIBRARY}) does not answer either")),
+            (None, None) => finding.note(format!("NVML ({NVML}) does not answer either")),
         };
         Some(finding.remedy(match Os::HOST {
             Os::Windows => Remedy::new(
@@ -203,7 +195,7 @@ fn driver_help(root: &Path, is_jetson: bool) -> Remedy {
     const MAX_GPUS: u32 = 32;
     let exists = |path: &str| root.join(path.trim_start_matches('/')).target_exists();
     let has_kernel_driver = exists("dev/nvidiactl") || exists("proc/driver/nvidia/version") || exists("dev/dxg");
-    let has_library = |dir: &&str| exists(&format!("{dir}/{}", driver::LIBRARY));
+    let has_library = |dir: &&str| exists(&format!("{dir}/{}", DRIVER_LIBRARY));
     // The forward-compatibility library only works if the kernel driver is loaded.
     let is_usable = |dir: &&str| has_kernel_driver || !dir.ends_with("/compat");
     if let Some(dir) = DRIVER_DIRS.into_iter().filter(is_usable).find(has_library) {
@@ -259,22 +251,22 @@ pub fn capability(tenths: u32) -> String {
 /// Returns whether NVML is certainly missing, so that a child process cannot query it.
 fn is_nvml_missing(host: &Host) -> bool {
     if Os::HOST == Os::Windows {
-        return !system_library(NVML_LIBRARY).leads_to_file();
+        return !system_library(NVML).leads_to_file();
     }
-    let is_missing = |mut simulation| find_in(&mut simulation, NVML_LIBRARY).is_none();
+    let is_missing = |mut simulation| find_in(&mut simulation, NVML).is_none();
     plain_program(host, &KnownFiles::new()).is_some_and(is_missing)
 }
 
 fn driver_library(host: &Host) -> DriverLibrary {
     if Os::HOST == Os::Windows {
         // The driver's installer puts the DLL there, and CUDA's DLLs load it from there.
-        let file = ProcessFacts::from_host(host).system_dir.map(|dir| dir.join(driver::LIBRARY));
+        let file = ProcessFacts::from_host(host).system_dir.map(|dir| dir.join(DRIVER_LIBRARY));
         return file.filter(|file| file.leads_to_file()).map_or(DriverLibrary::Missing, DriverLibrary::Found);
     }
     let Some(mut simulation) = plain_program(host, &KnownFiles::new()) else {
         return DriverLibrary::Missing;
     };
-    match open(&mut simulation, driver::LIBRARY).first().map(|step| &step.resolution) {
+    match open(&mut simulation, DRIVER_LIBRARY).first().map(|step| &step.resolution) {
         Some(Resolution::Found { path, .. }) => DriverLibrary::Found(real_path(path)),
         Some(Resolution::Unusable { path, error, .. }) => DriverLibrary::Unusable(path.clone(), error.to_string()),
         _ => DriverLibrary::Missing,
@@ -283,7 +275,7 @@ fn driver_library(host: &Host) -> DriverLibrary {
 
 /// Returns the driver version in names such as `libcuda.so.580.65.06`. WSL's `libcuda.so.1.1` contains no version.
 fn file_version(file: &Path) -> Option<String> {
-    let version = driver::version(file.file_name()?.to_str()?.strip_prefix("libcuda.so.")?)?;
+    let version = driver_version(file.file_name()?.to_str()?.strip_prefix("libcuda.so.")?)?;
     (!is_older(version, OLDEST_DRIVER)).then(|| version.to_owned())
 }
 

@@ -10,7 +10,7 @@ use cudnn_probe::ld_so::{Resolution, Simulation, needed};
 use cudnn_probe::{ProbeError, facts};
 
 use super::finding::{Finding, NO_BUILTINS, NO_NVRTC};
-use crate::platform::is_too_many_open_files;
+use crate::system::is_too_many_open_files;
 
 /// C031: the file is NVRTC for a different CUDA major than the name suggests.
 pub(super) fn other_major(name: &str, nvrtc: &Path, cuda_major: u32) -> Option<Finding> {

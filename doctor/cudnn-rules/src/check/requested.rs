@@ -63,13 +63,9 @@ impl Requested {
         self.load && (self.only.is_empty() || is_selected || self.convolution)
     }
 
-    pub(super) fn includes(&self, kind: &FindingKind) -> bool {
-        self.only.is_empty() || kind.code == NOT_TESTED.code || self.only.contains(&kind.code)
-    }
-
     /// Returns whether this finding is reported. Failures of the doctor itself always are, because a check that could
     /// not run would otherwise look like a success.
-    pub fn is_reported(&self, finding: &Finding) -> bool {
+    pub(super) fn is_reported(&self, finding: &Finding) -> bool {
         let is_own = finding.is_of_doctor() && (self.is_load_needed() || !self.frameworks.is_empty());
         self.only.is_empty() || is_own || self.only.contains(&finding.kind.code)
     }

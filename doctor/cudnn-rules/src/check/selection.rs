@@ -31,8 +31,8 @@ pub(super) struct Selected {
     pub(super) used: Option<Used>,
     others: Vec<Installed>,
     rejected: Vec<RejectedCandidate>,
-    /// Packages with deleted files, grouped by installer.
-    deleted: Vec<Vec<Package>>,
+    /// The findings about unusable installations, and about packages that have lost their files.
+    pub(super) rejections: Vec<Finding>,
 }
 
 impl Selected {
@@ -44,23 +44,19 @@ impl Selected {
             let report = take_report(&mut others, &selected.dir, context)?;
             Some((selected, report))
         });
-        Selected { used, others, rejected: selection.rejected, deleted: deleted(context) }
-    }
-
-    pub(super) fn rejections(&self, context: &Context) -> Vec<Finding> {
-        let deleted = self.deleted.iter().filter_map(|packages| deleted_finding(packages));
-        rejected(context, &self.rejected).into_iter().chain(deleted).collect()
+        let mut rejections = rejected(context, &selection.rejected);
+        rejections.extend(deleted(context).iter().filter_map(|packages| deleted_finding(packages)));
+        Selected { used, others, rejected: selection.rejected, rejections }
     }
 
     /// Returns whether someone installed an unusable cuDNN here, or named a directory for one.
     pub(super) fn is_cudnn_wanted(&self, context: &Context) -> bool {
-        context.search.explicit_candidate().is_some() || !self.rejections(context).is_empty()
+        context.search.explicit_candidate().is_some() || !self.rejections.is_empty()
     }
 
     /// C010: no cuDNN is usable. If an installation was rejected, the help repairs it.
     pub(super) fn no_cudnn_finding(&self, context: &Context, machine: &Machine, cuda_major: Option<u32>) -> Finding {
-        let Selected { rejected, .. } = self;
-        let rejections = self.rejections(context);
+        let Selected { rejected, rejections, .. } = self;
         let finding = Finding::new(NO_CUDNN, "no usable cuDNN 9 was found");
         if let Some(explicit) = context.search.explicit_candidate() {
             return no_cudnn_finding_in(finding, &explicit.dir, rejected.first());
@@ -160,7 +156,8 @@ fn rejected(context: &Context, rejected: &[RejectedCandidate]) -> Vec<Finding> {
     seen.into_iter().map(|(_, finding)| finding).collect()
 }
 
-/// Returns the cuDNN packages that have lost their files, although their installer has records of them.
+/// Returns the cuDNN packages that have lost their files, although their installer has records of them, grouped by
+/// installer.
 fn deleted(context: &Context) -> Vec<Vec<Package>> {
     let environments = context.search.environments();
     let mut roots: Vec<&Path> = environments.iter().filter_map(Origin::root).collect();

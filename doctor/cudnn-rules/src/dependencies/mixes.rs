@@ -10,7 +10,7 @@ use cudnn_probe::{Library, Version, missing_symbols};
 
 use super::dependency::Dependency;
 use crate::cudnn_file;
-use crate::shim_release;
+use crate::cudnn_file::shim_conflict;
 
 /// Describes mixes that work but that a user should know about.
 pub fn notes(dependencies: &[Dependency]) -> Vec<String> {
@@ -125,7 +125,7 @@ impl Part<'_> {
         if self.library == Library::Shim
             && (is_in_one_dir || self.release.is_none())
             && let Some(expected) = graph.release
-            && let Some(conflict) = shim_release::conflict(self.file, expected)
+            && let Some(conflict) = shim_conflict(self.file, expected)
         {
             let are = if is_in_one_dir { "are" } else { "would be" };
             let file = self.file.printable();

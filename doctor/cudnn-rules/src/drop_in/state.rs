@@ -10,8 +10,7 @@ use cudnn_probe::{Architecture, Host, Library, Os, Version, exports, facts, iden
 
 use super::source::has_layers;
 use super::{KEPT, LAYERS};
-use crate::cudnn_file::{is_drop_in, is_drop_in_named, sha256};
-use crate::shim_release;
+use crate::cudnn_file::{is_drop_in, is_drop_in_named, sha256, shim_conflict};
 
 const FIRST: Version = Version::new(9, 0, 0);
 
@@ -183,7 +182,7 @@ fn fault(file: &Path, report: Option<&InstallationReport>) -> Option<String> {
     }
     let report = report?;
     if let Some(graph) = report.library(Library::Graph).and_then(|part| part.identity.as_ref().ok()?.version)
-        && let Some(conflict) = shim_release::conflict(file, graph)
+        && let Some(conflict) = shim_conflict(file, graph)
     {
         return Some(format!("{conflict}, but the {} next to it is {graph}", Library::Graph));
     }

@@ -17,10 +17,10 @@ use crate::check::machine::Machine;
 use crate::check::remedies::{self, Wanted};
 use crate::check::wheel_choice::choose_wheel;
 use crate::context::Context;
+use crate::context::FRAMEWORKS;
 use crate::packages::{self, PackageChange};
 use crate::python::Python;
 use crate::remedy::{Action, Remedy};
-use crate::surveys::FRAMEWORKS;
 
 /// Variables that can select a cuDNN outside the framework's environment, with the location of cuDNN below their
 /// directories.

@@ -13,12 +13,13 @@ use std::io::Error;
 use std::path::{Path, PathBuf};
 
 use cudnn_os::errors::is_lack_of_resources;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::check::finding::{FRAMEWORK_ELSEWHERE, FRAMEWORK_FAILED, Finding, NOT_TESTED};
 use crate::check::machine::Machine;
 use crate::context::Context;
-use crate::platform::python_in;
+use crate::packages::python_in;
 use crate::python::Python;
 use crate::remedy::Remedy;
 use crate::system::PYTHON;
@@ -152,7 +153,10 @@ impl Run {
                 self.steps.push(RunStep { name, log_start, ..RunStep::default() });
             }
             if let (Some(_), Some(step)) = (message.get("end"), self.steps.last_mut()) {
-                step.outcome = Some(StepOutcome::parse(&value("outcome").unwrap_or_default()));
+                step.outcome = message
+                    .get("outcome")
+                    .and_then(|outcome| StepOutcome::deserialize(outcome).ok())
+                    .or(Some(StepOutcome::Failed));
                 (step.text, step.causes) = (value("text").unwrap_or_default(), texts("causes"));
                 step.file = value("file").map(PathBuf::from);
             }
@@ -161,7 +165,8 @@ impl Run {
 
     /// Returns the run for `--json`.
     pub fn value(&self) -> Value {
-        let step = |RunStep { name, outcome, text, .. }: &RunStep| json!({ "step": name, "outcome": outcome.map(StepOutcome::as_str), "text": text });
+        let step =
+            |RunStep { name, outcome, text, .. }: &RunStep| json!({ "step": name, "outcome": outcome, "text": text });
         // The framework itself works, even if it was imported from elsewhere.
         let is_fault = |finding: &Finding| finding.kind.code != FRAMEWORK_ELSEWHERE.code;
         json!({

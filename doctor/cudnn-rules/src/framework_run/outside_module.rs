@@ -8,7 +8,7 @@ use cudnn_frameworks::installation::site_packages;
 use cudnn_frameworks::real_path;
 
 use crate::packages;
-use crate::platform::python_in;
+use crate::packages::python_in;
 use crate::python::Python;
 use crate::remedy::{Remedy, Variable, without_entries};
 

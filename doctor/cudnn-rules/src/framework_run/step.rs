@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 /// Used when Python exits before it sends a message.
 pub(super) const START: &str = "start of Python";
 
@@ -14,29 +16,15 @@ pub(super) const IMPORT: &str = "import";
 /// The number of characters to show from the beginning and the end of a long line.
 const MAX_LINE_PART: usize = 300;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The outcome of a step, as the child names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum StepOutcome {
     Done,
     Skipped,
     /// The framework falls back to the CPU.
     Cpu,
     Failed,
-}
-
-impl StepOutcome {
-    pub(super) fn parse(name: &str) -> StepOutcome {
-        let known = [StepOutcome::Done, StepOutcome::Skipped, StepOutcome::Cpu];
-        known.into_iter().find(|outcome| outcome.as_str() == name).unwrap_or(StepOutcome::Failed)
-    }
-
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            StepOutcome::Done => "done",
-            StepOutcome::Skipped => "skipped",
-            StepOutcome::Cpu => "cpu",
-            StepOutcome::Failed => "failed",
-        }
-    }
 }
 
 #[derive(Debug, Default)]

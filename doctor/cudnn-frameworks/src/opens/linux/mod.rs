@@ -11,9 +11,9 @@ use cudnn_probe::ld_so::{Lookup, Resolution, Rule, Simulation};
 use cudnn_probe::{DIR_VARIABLE, Host, Os};
 
 use super::known::Known;
+use super::outcome::Use;
 use super::outcome::{Damaged, MissingLibrary, OpenedFile, Opens, SearchRule};
 use super::process::{Import, Process};
-use super::sub_libraries::Use;
 use crate::drop_in::is_drop_in;
 use crate::environment::Environment;
 use crate::environment::layout::is_virtual;

@@ -10,7 +10,6 @@ mod gpu;
 mod package;
 mod pins;
 mod remedy;
-mod site;
 mod text;
 
 use std::collections::HashMap;
@@ -26,9 +25,9 @@ use super::framework_requirement::{CUDNN_MAJOR, FrameworkRequirement, is_without
 use super::machine::Machine;
 use super::wheel_choice::choose_wheel;
 use crate::context::Context;
+use crate::context::FRAMEWORKS;
 use crate::plan::{Plan, PlanContext};
 use crate::remedy::Remedy;
-use crate::surveys::FRAMEWORKS;
 use context::{FrameworkContext, dir_of_graph};
 
 pub(in crate::check) use environment::{Users, qualify_unneeded};

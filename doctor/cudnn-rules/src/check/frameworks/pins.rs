@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use cudnn_frameworks::{Pin, PinState, allows_from};
 
 use super::context::FrameworkContext;
+use super::context::{environment_with, has_record};
 use super::remedy::wheels_for_other_cuda;
-use super::site::{environment_with, has_record};
 use super::text::title;
 use crate::check::finding::{FRAMEWORK_PIN, Finding, FindingKind, Severity};
 use crate::check::framework_requirement::{WHEEL, is_of_conda};

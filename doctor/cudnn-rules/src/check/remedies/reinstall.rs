@@ -12,9 +12,8 @@ use super::stand_in::{explained, pull};
 use crate::check::limits::demanded_cuda;
 use crate::cudnn_file::{files_of_cudnn, is_drop_in};
 use crate::packages::{self, PackageChange, PackageNames, Site};
-use crate::platform::is_too_many_open_files;
 use crate::remedy::{Action, Effect, Remedy, Variable};
-use crate::system::{LOADER, is_loop};
+use crate::system::{LOADER, is_loop, is_too_many_open_files};
 
 /// Returns the fix for an unusable file, or `None` if the file is good.
 pub(crate) fn repair(error: &ProbeError, report: Option<&InstallationReport>) -> Option<Remedy> {

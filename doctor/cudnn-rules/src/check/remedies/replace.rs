@@ -10,9 +10,9 @@ use super::reinstall::reinstall;
 use crate::check::limits::{Limits, ReleaseChoice};
 use crate::check::machine::Gpu;
 use crate::context::Context;
+use crate::context::FRAMEWORKS;
 use crate::packages::{self, PackageChange, PackageNames};
 use crate::remedy::{Effect, Remedy, Variable};
-use crate::surveys::FRAMEWORKS;
 
 pub(in crate::check) fn replace_older(report: &InstallationReport) -> Option<Remedy> {
     let package = report.package.as_ref().filter(|package| package.is_cudnn())?;
@@ -85,7 +85,7 @@ fn in_place(
     let is_other_cuda = report.cuda_major.is_some_and(|major| major != cuda);
     let is_same_kind = !is_other_cuda && !wanted.full && packages.len() == 1;
     // The record says that the package is new enough, so the files must be from an older release.
-    let is_recorded = |minimum: Version| recorded_version(package).is_some_and(|version| version >= minimum);
+    let is_recorded = |minimum: Version| package.release().is_some_and(|version| version >= minimum);
     if is_same_kind && wanted.minimum.is_some_and(is_recorded) {
         return Some(reinstall(report));
     }
@@ -148,11 +148,6 @@ fn replaced(
         Some(dir) => remedy.action(Variable::Use(dir)),
         None => remedy,
     }
-}
-
-fn recorded_version(package: &Package) -> Option<Version> {
-    let numbers: Vec<&str> = package.version.as_ref()?.split('.').take(3).collect();
-    numbers.join(".").parse().ok()
 }
 
 /// Installs this exact release, or explains the conflict with the frameworks of the environment.
