@@ -214,6 +214,13 @@ fn stub(soname: &str, file: &Path) {
     compile("", &["-shared", "-nostdlib", "-w", &format!("-Wl,-soname,{soname}")], file);
 }
 
+/// Returns a directory with a fake graph library of release 9.19.0 that contains this C code.
+pub fn graph_with(code: &str) -> TempDir {
+    let dir = TempDir::new();
+    FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).with_code(code).build(&dir.file(Library::Graph));
+    dir
+}
+
 /// Copies a complete fake cuDNN of this version for CUDA 12 into a directory.
 pub fn copy_fake_set(version: Version, to: &Path) {
     copy_set(Os::Linux, version, 8, to);

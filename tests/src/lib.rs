@@ -61,7 +61,7 @@ pub use drop_in::{client, drop_in, drop_in_alone, drop_in_of_profile, put_drop_i
 pub use errata::errata_for_all_releases;
 pub use extension_dll::extension_dll;
 pub use extension_library::ExtensionLibrary;
-pub use fake_library::{FakeLibrary, copy_fake_dlls, copy_fake_set, fake_dll};
+pub use fake_library::{FakeLibrary, copy_fake_dlls, copy_fake_set, fake_dll, graph_with};
 pub use fake_nvml::FakeNvml;
 pub use program::{doctor, example, example_library, lab, root, xtask};
 pub use program_file::{copy_program, write_program};

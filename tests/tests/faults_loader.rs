@@ -4,7 +4,7 @@
 
 use cudnn_loader::{Library, Version};
 use support::matrix::{self, Fault};
-use support::{Child, ChildOutput, FakeLibrary, Subject, TempDir, client, drop_in_alone, lib_dir, put_drop_in};
+use support::{Child, ChildOutput, FakeLibrary, Subject, TempDir, client, drop_in_alone, lib_dir, put_drop_in, share};
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
 
@@ -76,25 +76,26 @@ fn expected(fault: Fault, library: Library) -> (&'static str, &'static str) {
 
 #[test]
 fn every_fault_in_every_library_gives_a_fitting_status_and_a_full_report() {
-    check(&|dir, library| matrix::provoke(DRIVER, Subject::Loader, dir, library));
+    check(1, &|dir, library| matrix::provoke(DRIVER, Subject::Loader, dir, library));
 }
 
 #[test]
 fn every_fault_has_the_same_result_in_a_c_program_with_the_drop_in() {
     let Some(client) = client("client.c", drop_in_alone().path(), &[]) else { return };
     let client = client.path().join("client");
-    check(&|dir, library| {
+    check(share(), &|dir, library| {
         put_drop_in(dir.path());
         let child = Child::bare(&client).env("LD_LIBRARY_PATH", dir.path());
         matrix::provoke_with(child, library)
     });
 }
 
-fn check(provoke: &dyn Fn(&TempDir, Library) -> ChildOutput) {
+/// Provokes the faults in this step.
+fn check(step: usize, provoke: &dyn Fn(&TempDir, Library) -> ChildOutput) {
     let Some(bases) = Bases::new() else { return };
     for library in Library::WITH_API.iter().copied() {
         let base = bases.to_test(library);
-        for fault in Fault::ALL.into_iter().filter(|fault| fault.applies_to(library)) {
+        for fault in Fault::ALL.into_iter().filter(|fault| fault.applies_to(library)).step_by(step) {
             let dir = TempDir::links_to(base.dir.path());
             fault.inject(&dir, library, base.version, base.cuda);
             let output = provoke(&dir, library);

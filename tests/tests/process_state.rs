@@ -4,16 +4,9 @@
 use std::process::Command;
 
 use cudnn_loader::{DIR_VARIABLE, VERBOSE_VARIABLE};
-use support::{Child, ChildOutput, FakeLibrary, Library, TempDir, Version, compile, not_run};
+use support::{Child, ChildOutput, TempDir, compile, graph_with, not_run, share};
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
-const VERSION: Version = Version::new(9, 19, 0);
-
-fn graph_with(code: &str) -> TempDir {
-    let dir = TempDir::new();
-    FakeLibrary::new(Library::Graph, VERSION).with_code(code).build(&dir.file(Library::Graph));
-    dir
-}
 
 fn run(child: Child, args: &[&str]) -> ChildOutput {
     child.run_successfully(args)
@@ -28,7 +21,7 @@ fn an_error_string_does_not_read_an_environment_that_another_thread_changes() {
         return;
     }
     let dir = graph_with("");
-    for _ in 0..3 {
+    for _ in (0..3).step_by(share()) {
         let output = run(Child::bare(DRIVER).env(DIR_VARIABLE, dir.path()), &["setenv"]);
         assert_eq!(output.returned("setenv"), Some("done"), "{output:#?}");
     }

@@ -24,6 +24,13 @@ struct Output {
     stderr: String,
 }
 
+impl From<std::process::Output> for Output {
+    fn from(output: std::process::Output) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Output { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
+    }
+}
+
 fn doctor(arguments: &[&str], variables: &[(&str, &Path)]) -> Output {
     let run = |options: &[&OsStr]| {
         let mut command = Command::new(DOCTOR);
@@ -36,9 +43,7 @@ fn doctor(arguments: &[&str], variables: &[(&str, &Path)]) -> Output {
             .output()
             .unwrap()
     };
-    let output = if arguments.first() == Some(&"check") { again::check(run) } else { run(&[]) };
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    Output { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
+    if arguments.first() == Some(&"check") { again::check(run).into() } else { run(&[]).into() }
 }
 
 fn check(options: &[&str], variables: &[(&str, &Path)]) -> Vec<Value> {
@@ -1741,9 +1746,7 @@ fn without_sudo_the_help_says_that_root_must_run_the_commands() {
 
 fn doctor_in(dir: &Path, arguments: &[&str], variables: &[(&str, &Path)]) -> Output {
     let mut command = Command::new(DOCTOR);
-    let output = command.args(arguments).current_dir(dir).env_clear().envs(variables.iter().copied()).output().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    Output { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
+    command.args(arguments).current_dir(dir).env_clear().envs(variables.iter().copied()).output().unwrap().into()
 }
 
 fn document(output: &Output) -> Value {

@@ -10,7 +10,7 @@ use cudnn_sys::types::cudnnStatus_t;
 use serde_json::{Value, json};
 use support::{Child, ChildOutput, Subject};
 
-use crate::planning::Planning;
+use crate::planning::{Planning, check_random_programs};
 use crate::plans::PLANNER;
 
 pub(super) struct Capturing(Planning);
@@ -226,7 +226,7 @@ fn failures_that_are_not_stored_are_mentioned() {
 #[test]
 fn executions_are_described_once_and_counted() {
     let stand_in = Capturing::stand_in();
-    let output = stand_in.run("capture", &["mistakes", "steps"]);
+    let output = stand_in.run("capture", &["mistakes", "steps-100"]);
     assert_eq!(output.code, Some(0), "{output:#?}");
     let records = records(&stand_in.file());
     let executions = executions(&records);
@@ -238,8 +238,8 @@ fn executions_are_described_once_and_counted() {
     assert_eq!((x.buffer, x.offset, x.span, x.alignment, x.is_host), (0, 0, Some(32_768), 4096, false));
     assert_eq!((y.buffer, y.offset, y.span, y.alignment, y.is_host), (0, 0x1000, Some(32_768), 4096, false));
     let counts: Vec<u64> = counts(&records).iter().map(|count| count.executions).collect();
-    let powers: Vec<u64> = (1..18).map(|power| 1 << power).collect();
-    assert_eq!(counts, [powers, vec![180_000]].concat());
+    let powers: Vec<u64> = (1..10).map(|power| 1 << power).collect();
+    assert_eq!(counts, [powers, vec![900]].concat());
 }
 
 /// A driver for which all addresses are device memory. It contains bits 12 to 19 of the address, or with the variable
@@ -272,7 +272,7 @@ fn tensors_are_stored_on_request_only() {
     let run = |requested: &str, capturing: Option<&str>| {
         let child = stand_in.child().env("LD_PRELOAD", &driver).env("CUDNN_CAPTURE_DATA", requested);
         let child = if let Some(value) = capturing { child.env("CAPTURING", value) } else { child };
-        child.run_successfully(&["capture", "mistakes", "steps"]);
+        child.run_successfully(&["capture", "mistakes", "steps-1"]);
         records(&stand_in.file())
     };
     for (requested, capturing) in [("", None), ("0123456789abcdef", None), ("all", Some("1"))] {
@@ -506,17 +506,9 @@ fn programs_see_no_difference_while_they_are_captured() {
     if support::is_emulated(test, "an emulator is slow") {
         return;
     }
-    for arguments in [&["0", "300"][..], &["300", "600", "8"], &["attack", "0", "200"], &["throw"], &["bounds"]] {
-        let without = stand_in.run("none", arguments);
-        for layers in ["capture", "capture,trace,validate,explain,errata,plans", "explain,validate,capture"] {
-            let with = stand_in.run(layers, arguments);
-            assert_eq!((with.code, without.code), (Some(0), Some(0)), "{layers} {arguments:?}: {with:#?}");
-            let mut lines = without.stdout.lines().zip(with.stdout.lines());
-            let difference = lines.find(|(without, with)| without != with);
-            assert!(without.stdout == with.stdout, "{layers} {arguments:?}: {difference:#?}");
-            records(&stand_in.file());
-        }
-    }
+    let combinations = ["capture", "capture,trace,validate,explain,errata,plans", "explain,validate,capture"];
+    let run = |layers: &str, arguments: &[&str]| stand_in.run(layers, arguments);
+    check_random_programs(&combinations, run, || _ = records(&stand_in.file()));
     let counts = |records: &[Record]| (plans(records).len(), executions(records).len());
     stand_in.run("capture", &["0", "300"]);
     let (plans, executions) = counts(&records(&stand_in.file()));
@@ -644,6 +636,6 @@ fn the_cost_of_a_step() {
     };
     for layers in ["none", "trace", "explain", "validate", "capture"] {
         let start = count(layers, &["executions", "early-pack"]);
-        println!("{layers}: {} instructions", (count(layers, &["mistakes", "steps"]) - start) / STEPS);
+        println!("{layers}: {} instructions", (count(layers, &["mistakes", "steps-20000"]) - start) / STEPS);
     }
 }

@@ -1,7 +1,8 @@
 //! Tests the layer `explain`, which names the cause if no plan of a graph works. The program must not see a difference.
 
-use support::{Child, ChildOutput, FakeLibrary, Library, PlanningLibraries, Subject, TempDir, Version};
+use support::{Child, ChildOutput, PlanningLibraries, Subject, TempDir, share};
 
+use crate::planning::Planning;
 use crate::plans::PLANNER;
 
 pub(super) struct Explaining {
@@ -199,24 +200,20 @@ fn random_programs_see_no_difference_and_their_engines_are_shown() {
     if support::is_emulated(test, "an emulator is slow") {
         return;
     }
-    let dir = TempDir::new();
-    let code = include_str!("../../layers/planner.c");
-    let graph = FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).with_code(code).with_body("LOG; return 0;");
-    graph.build(&dir.file(Library::Graph));
+    let stand_in = Planning::stand_in();
+    let lines = stand_in.dir.path().join("lines.txt");
     let run = |layers: &str, reports: &str, args: &[&str]| {
-        let child = Child::new(PLANNER, Subject::Loader, dir.path()).env("CUDNN_EXPLAIN", reports);
-        let child = child.env("CUDNN_PLANS_DIR", dir.path().join("plans"));
-        let child = child.env("CUDNN_TRACE_LINES", dir.path().join("lines.txt"));
+        let child = stand_in.child().env("CUDNN_EXPLAIN", reports).env("CUDNN_TRACE_LINES", &lines);
         child.run_successfully(&[&[layers], args].concat())
     };
-    for args in [&["0", "300"][..], &["300", "600", "8"], &["variants"], &["throw"], &["ask-back"], &["last-error"]] {
-        let without = run("none", "", args).stdout;
-        for (layers, reports) in [("explain", "used"), ("trace,explain,validate,errata,plans", "failures")] {
-            let with = run(layers, reports, args).stdout;
-            let mut lines = without.lines().zip(with.lines());
-            let difference = lines.find(|(without, with)| without != with);
-            assert!(without == with, "{layers} {reports} {args:?}: {difference:#?}");
-        }
+    let programs = [&["0", "300"][..], &["300", "600", "8"], &["variants"], &["throw"], &["ask-back"], &["last-error"]];
+    let combinations = [("explain", "used"), ("trace,explain,validate,errata,plans", "failures")];
+    let cases = programs.iter().flat_map(|args| combinations.map(|layers| (args, layers)));
+    for (args, (layers, reports)) in cases.step_by(share()) {
+        let (without, with) = (run("none", "", args).stdout, run(layers, reports, args).stdout);
+        let mut lines = without.lines().zip(with.lines());
+        let difference = lines.find(|(without, with)| without != with);
+        assert!(without == with, "{layers} {reports} {args:?}: {difference:#?}");
     }
     let used = run("explain", "used", &["0", "300"]).stderr;
     let line = used.lines().find(|line| line.contains("; engine ")).unwrap_or_else(|| panic!("{used}"));
@@ -224,6 +221,6 @@ fn random_programs_see_no_difference_and_their_engines_are_shown() {
     // A trace shows the same label.
     let label = line.trim_start_matches("cudnn-explain: used: ").split("; built in ").next().unwrap();
     run("trace,explain", "used", &["0", "300"]);
-    let trace = std::fs::read_to_string(dir.path().join("lines.txt")).unwrap();
+    let trace = std::fs::read_to_string(lines).unwrap();
     assert!(trace.lines().any(|line| line.contains("cudnnBackendExecute") && line.ends_with(label)), "{label}");
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
-use support::{Child, ChildOutput, FakeLibrary, Library, PlanningLibraries, Subject, TempDir, Version};
+use support::{Child, ChildOutput, FakeLibrary, Library, PlanningLibraries, Subject, TempDir, Version, share};
 
 use crate::plans::PLANNER;
 
@@ -48,6 +48,25 @@ impl Planning {
 
     pub(super) fn run(&self, layers: &str, arguments: &[&str]) -> ChildOutput {
         self.child().run(&[&[layers], arguments].concat())
+    }
+}
+
+/// Asserts that random programs print the same with each of these combinations of layers and the stand-in as without layers.
+/// `check` runs after each program. An ordinary run tries a third of the pairs of a program and a combination.
+pub(super) fn check_random_programs(
+    combinations: &[&str],
+    run: impl Fn(&str, &[&str]) -> ChildOutput,
+    check: impl Fn(),
+) {
+    let programs = [&["0", "300"][..], &["300", "600", "8"], &["attack", "0", "200"], &["throw"], &["bounds"]];
+    let cases = combinations.iter().flat_map(|layers| programs.map(|arguments| (layers, arguments)));
+    for (layers, arguments) in cases.step_by(share()) {
+        let (without, with) = (run("none", arguments), run(layers, arguments));
+        assert_eq!((with.code, without.code), (Some(0), Some(0)), "{layers} {arguments:?}: {with:#?}");
+        let mut lines = without.stdout.lines().zip(with.stdout.lines());
+        let difference = lines.find(|(without, with)| without != with);
+        assert!(without.stdout == with.stdout, "{layers} {arguments:?}: {difference:#?}");
+        check();
     }
 }
 

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use cudnn_loader::Version;
 use cudnn_probe::Library;
-use support::{Child, ChildOutput, FakeLibrary, Subject, TempDir};
+use support::{Child, ChildOutput, FakeLibrary, Subject, TempDir, graph_with};
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
 const JIT: Version = Version::new(9, 19, 0);
@@ -40,11 +40,5 @@ fn complete_jit(jit: &Path) -> TempDir {
     for library in [Library::Ops, Library::Cnn, Library::Adv] {
         FakeLibrary::new(library, JIT).build(&dir.file(library));
     }
-    dir
-}
-
-fn graph_with(code: &str) -> TempDir {
-    let dir = TempDir::new();
-    FakeLibrary::new(Library::Graph, JIT).with_code(code).build(&dir.file(Library::Graph));
     dir
 }

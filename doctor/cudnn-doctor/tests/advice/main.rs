@@ -100,7 +100,10 @@ fn commands_repair_an_environment_regardless_of_pip_variables() {
         ("PIP_PREFIX", "elsewhere"),
         ("PIP_USER", "1"),
         ("PIP_REQUIREMENT", "requirements.txt"),
-    ] {
+    ]
+    .into_iter()
+    .step_by(share())
+    {
         let world = World::new("env", true);
         let value = if value == "1" { value.into() } else { world.home().join(value).into_os_string() };
         let world = world.variable(name, value);
@@ -115,7 +118,7 @@ fn commands_keep_the_wheel_that_the_driver_can_run() {
     let world = World::new("env", true);
     let both = ["nvidia-cudnn-cu12", "nvidia-cudnn-cu13"];
     // The driver is only too old for the other wheel.
-    for code in ["C002", "C023"] {
+    for code in ["C002", "C023"].into_iter().step_by(share()) {
         let commands = Case::new("two wheels, an old driver", code, &both, |_| {}).with_old_driver().run(&world);
         assert!(commands.last().unwrap().ends_with("install nvidia-cudnn-cu12==9.19.0.56"), "{commands:?}");
     }
@@ -126,30 +129,36 @@ fn commands_repair_a_real_release() {
     let Some(release) = support::release("jit-cu12-9.19.0") else { return };
     let package = "nvidia-cudnn-jit-cu12";
     let world = || World::new("env", true).with_real_wheel(&release);
-    Case::new("no NVRTC", "C031", &[package], |_| {}).run(&world());
-    Case::new("no convolutions", "C019", &[package], |_| {})
-        .options(&["--function", "cudnnConvolutionForward"])
-        .run(&world());
     // No JIT-only wheel for CUDA 11 exists. pip installs the replacement before it removes the old package.
     let world_11 = world();
     let commands = Case::new("for CUDA 11", "C018", &[package], |_| {}).options(&["--cuda", "11"]).commands(&world_11);
     assert!(commands[0].ends_with("-m pip install nvidia-cudnn-cu11"), "{commands:?}");
     assert!(commands[1].ends_with("-m pip uninstall --yes nvidia-cudnn-jit-cu12"), "{commands:?}");
-    let file = "nvidia/cudnn_jit/lib/libcudnn_graph.so.9";
-    Case::new("a truncated graph", "C010", &[package], |world| {
-        let file = world.site_packages().join(file);
-        let bytes = std::fs::read(&file).unwrap();
-        std::fs::write(file, &bytes[..bytes.len() / 2]).unwrap();
-    })
-    .run(&world());
+    let packages = [package];
+    let cases = [
+        Case::new("a truncated graph", "C010", &packages, |world| {
+            let file = world.site_packages().join("nvidia/cudnn_jit/lib/libcudnn_graph.so.9");
+            let bytes = std::fs::read(&file).unwrap();
+            std::fs::write(file, &bytes[..bytes.len() / 2]).unwrap();
+        }),
+        Case::new("no NVRTC", "C031", &packages, |_| {}),
+        Case::new("no convolutions", "C019", &packages, |_| {}).options(&["--function", "cudnnConvolutionForward"]),
+    ];
+    for case in cases.iter().step_by(share()) {
+        case.run(&world());
+    }
 }
 
 #[test]
 fn commands_repair_environments_without_pip() {
     let remove_ops = |world: &World| std::fs::remove_file(world.wheel_dir().join("libcudnn_ops.so.9")).unwrap();
-    Case::new("without pip", "C012", &["nvidia-cudnn-cu12"], remove_ops).run(&World::new("env", false));
-    Case::new("two wheels without pip", "C023", &["nvidia-cudnn-cu12", "nvidia-cudnn-cu13"], |_| {})
-        .run(&World::new("env", false));
+    let cases = [
+        Case::new("without pip", "C012", &["nvidia-cudnn-cu12"], remove_ops),
+        Case::new("two wheels without pip", "C023", &["nvidia-cudnn-cu12", "nvidia-cudnn-cu13"], |_| {}),
+    ];
+    for case in cases.iter().step_by(share()) {
+        case.run(&World::new("env", false));
+    }
     // uv created the environment but is missing here.
     let commands = commands_without_tools(&World::new("env", false).made_by_uv(), remove_ops);
     assert!(commands.iter().all(|command| !command.starts_with("uv ")), "{commands:?}");
@@ -168,7 +177,10 @@ fn commands_replace_a_directory_that_is_a_link_to_itself_or_to_nothing() {
         ("a link to itself", &["nvidia-cudnn-cu12"][..], to_itself as fn(&World)),
         ("a link to nothing", &["nvidia-cudnn-cu12"], to_nothing),
         ("a link to nothing, without cuDNN", &[], to_nothing),
-    ] {
+    ]
+    .into_iter()
+    .step_by(share())
+    {
         let commands = Case::new(name, "C010", packages, breaking).run(&World::new("env", true));
         assert!(commands[0].starts_with("rm ") && commands[0].ends_with("/nvidia"), "{name}: {commands:?}");
     }
@@ -355,7 +367,10 @@ fn a_known_issue_has_no_command_if_no_fixed_release_fits() {
             "is the last",
         ),
         (Case::new("PyTorch", "C018", &package, torch).options(&["--cuda", "13"]), "requires nvidia-cudnn-cu12==9.10"),
-    ] {
+    ]
+    .into_iter()
+    .step_by(share())
+    {
         let findings = case.found(&World::new("env", true));
         for finding in findings {
             assert_eq!(finding["commands"].as_array().unwrap().len(), 0, "{finding:#?}");
@@ -395,7 +410,7 @@ fn the_drop_in_in_a_wheel_is_not_reported_as_damage() {
 /// The commands repeat `pip install --target`, unless the directory contains other packages, which pip would remove.
 #[test]
 fn a_directory_of_wheels_outside_of_an_environment_is_reinstalled() {
-    for others in ["", "nvidia-cublas-cu12"] {
+    for others in ["", "nvidia-cublas-cu12"].into_iter().step_by(share()) {
         let world = World::new("env", true);
         let target = world.home().join("libraries");
         std::fs::create_dir(&target).unwrap();
@@ -417,7 +432,7 @@ fn a_directory_of_wheels_outside_of_an_environment_is_reinstalled() {
 /// An upgrade would be a no-op, because the record already names the newer release.
 #[test]
 fn a_mix_with_a_record_of_the_new_release_is_reinstalled() {
-    for code in ["C014", "C017"] {
+    for code in ["C014", "C017"].into_iter().step_by(share()) {
         let older = Cudnn { version: Version::new(9, 10, 2), cuda_major: 12 };
         Case::new("a mix", code, &["nvidia-cudnn-cu12"], |world| {
             overwrite(world, older, Library::Graph);
@@ -435,7 +450,7 @@ fn commands_repair_archives_and_copied_libraries() {
         cudnn.copy_to(&dir);
         dir
     };
-    for (cudnn, code) in [(CU12, "C030"), (CU12, "C031"), (CU13, "C030"), (CU13, "C031")] {
+    for (cudnn, code) in [(CU12, "C030"), (CU12, "C031"), (CU13, "C030"), (CU13, "C031")].into_iter().step_by(share()) {
         let world = World::new("env", true);
         let dir = archive(&world, cudnn);
         Case::new("an archive", code, &[], |_| {}).run(&world.variable("LD_LIBRARY_PATH", dir));
@@ -480,7 +495,7 @@ fn commands_repair_archives_and_copied_libraries() {
 
 #[test]
 fn commands_repair_a_shim_in_another_directory() {
-    for (package, installed) in [(false, &[][..]), (true, &["nvidia-cudnn-cu12"])] {
+    for (package, installed) in [(false, &[][..]), (true, &["nvidia-cudnn-cu12"])].into_iter().step_by(share()) {
         let world = World::new("env", true);
         let (other, copied) = (world.home().join("other"), world.home().join("copied"));
         std::fs::create_dir(&other).unwrap();
@@ -532,7 +547,10 @@ fn one_set_of_commands_satisfies_all_requirements() {
     for (code, options) in [
         ("C019", &["--function", "cudnnConvolutionForward", "--cuda", "13"][..]),
         ("C018", &["--function", "cudnnConvolutionForward", "--cuda", "13", "--minimum", "9.19"]),
-    ] {
+    ]
+    .into_iter()
+    .step_by(share())
+    {
         let remove_cnn = |world: &World| remove(world, Library::Cnn);
         let packages = ["nvidia-cudnn-cu12==9.18.0.56"];
         Case::new("two requirements", code, &packages, remove_cnn).options(options).run(&World::new("env", true));

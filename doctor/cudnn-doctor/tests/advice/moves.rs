@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use cudnn_probe::Library;
 use cudnn_probe::release_facts::has_library;
+use support::share;
 
 use crate::world::{Case, World, files_below};
 use crate::{CU12, CU12_OLDER, V9_19};
@@ -22,7 +23,10 @@ fn commands_that_move_cudnn_update_cudnn_loader_dir() {
     for case in [
         Case::new("no convolutions", "C019", &[package], |_| {}).options(function),
         Case::new("an old GPU", "C040", &[package], |_| {}).with_old_gpu(),
-    ] {
+    ]
+    .into_iter()
+    .step_by(share())
+    {
         let commands = case.run(&world());
         assert!(commands.last().unwrap().starts_with("eval "), "{commands:?}");
     }
@@ -31,7 +35,9 @@ fn commands_that_move_cudnn_update_cudnn_loader_dir() {
     Case::new("an inactive environment", "C019", &[package], |_| {}).options(function).run(&inactive);
 
     // pip cannot upgrade these directories.
-    for dir in ["opt/cudnn-linux-x86_64-9.18.0.56_cuda12-archive/lib", "target/nvidia/cudnn/lib"] {
+    for dir in
+        ["opt/cudnn-linux-x86_64-9.18.0.56_cuda12-archive/lib", "target/nvidia/cudnn/lib"].into_iter().step_by(share())
+    {
         let world = World::new("env", true);
         let dir = world.home().join(dir);
         CU12_OLDER.copy_to(&dir);
@@ -57,7 +63,10 @@ fn commands_restore_lost_links() {
         ("it's a $(copy)", "LD_LIBRARY_PATH", Library::ALL, "C010"),
         (archive, "CUDNN_LOADER_DIR", &[Library::Ops], "C012"),
         ("it's a $(copy)", "LD_LIBRARY_PATH", &[Library::Cnn, Library::Shim], "C012"),
-    ] {
+    ]
+    .into_iter()
+    .step_by(share())
+    {
         let world = World::new("env", true);
         let dir = world.home().join(dir);
         let of_files = |dir: &PathBuf| -> Vec<PathBuf> {

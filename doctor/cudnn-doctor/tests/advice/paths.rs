@@ -121,14 +121,13 @@ fn commands_quote_every_path() {
 #[test]
 fn commands_quote_the_path_of_an_environment() {
     // For the first name, quotes are enough.
-    for name in ["$(touch RUN) it's \"x\";a:b", "`touch RUN`;new\nline gr\u{f6}\u{df}e \u{202e}"] {
-        for has_pip in [true, false] {
-            let world = World::new(name, has_pip);
-            let remove = |world: &World| std::fs::remove_file(world.wheel_dir().join("libcudnn_cnn.so.9")).unwrap();
-            let case = Case::new("an environment", "C012", &["nvidia-cudnn-cu12"], remove);
-            case.run(&world);
-            assert!(!has_run(&world));
-        }
+    let names = ["$(touch RUN) it's \"x\";a:b", "`touch RUN`;new\nline gr\u{f6}\u{df}e \u{202e}"];
+    for (name, has_pip) in [(1, true), (0, true), (1, false), (0, false)].into_iter().step_by(share()) {
+        let world = World::new(names[name], has_pip);
+        let remove = |world: &World| std::fs::remove_file(world.wheel_dir().join("libcudnn_cnn.so.9")).unwrap();
+        let case = Case::new("an environment", "C012", &["nvidia-cudnn-cu12"], remove);
+        case.run(&world);
+        assert!(!has_run(&world));
     }
 }
 

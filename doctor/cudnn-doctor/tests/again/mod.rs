@@ -1,16 +1,22 @@
-//! Repeats every report of `check` from saved facts.
+//! Repeats reports of `check` from saved facts.
 
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use support::TempDir;
+use support::{TempDir, share};
 
 const DOCTOR: &str = env!("CARGO_BIN_EXE_cudnn-doctor");
 
 /// Runs `check`, and repeats the report from saved facts in a process without the environment and the working
-/// directory. Both reports must be equal.
+/// directory. Both reports must be equal. An ordinary run repeats the reports of about every third test.
 pub(crate) fn check(run: impl FnOnce(&[&OsStr]) -> Output) -> Output {
+    // Threads have the names of their tests.
+    let thread = std::thread::current();
+    let number: usize = thread.name().unwrap_or_default().bytes().map(usize::from).sum();
+    if !number.is_multiple_of(share()) {
+        return run(&[]);
+    }
     let dir = TempDir::new();
     let file = dir.path().join("facts.json");
     let output = run(&["--save-facts".as_ref(), file.as_os_str(), "--with-names".as_ref()]);

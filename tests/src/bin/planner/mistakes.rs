@@ -1,6 +1,6 @@
 //! Makes one mistake, with the number in the list of `docs/measurements/validate.md`, and prints every failed call.
-//! `many` makes 300 mistakes twice, `legitimate` makes unusual graphs that are correct, and `steps` measures the calls
-//! of a step.
+//! `many` makes 300 mistakes twice, `legitimate` makes unusual graphs that are correct, and `steps-N` measures the
+//! calls of a step nine times, each with N steps.
 
 use std::ffi::{CStr, c_void};
 use std::ptr::null_mut;
@@ -338,8 +338,7 @@ impl Program {
     }
 
     /// Prints the nanoseconds of a step with a new variant pack, which has seven calls.
-    fn execute_steps(&self) {
-        const STEPS: u32 = 20_000;
+    fn execute_steps(&self, steps: u32) {
         let (handle, plan) = self.plan();
         let step = || {
             let pack = pack(&[(1, 0x1000), (2, 0x2000)]);
@@ -349,8 +348,8 @@ impl Program {
         };
         let measure = |_| {
             let start = Instant::now();
-            (0..STEPS).for_each(|_| step());
-            start.elapsed().as_nanos() / u128::from(STEPS)
+            (0..steps).for_each(|_| step());
+            start.elapsed().as_nanos() / u128::from(steps)
         };
         println!("{}", (0..9).map(measure).min().unwrap_or_default());
     }
@@ -410,8 +409,8 @@ pub(crate) fn run(which: &str, device: Option<&str>) {
             .finalize()
     });
     let program = Program { device };
-    if which == "steps" {
-        return program.execute_steps();
+    if let Some(steps) = which.strip_prefix("steps-").and_then(|steps| steps.parse().ok()) {
+        return program.execute_steps(steps);
     }
     if which == "many" {
         return (0..300).chain(0..300).for_each(|uid| tensor(uid, &[4, 0, 64]).made().destroy());
