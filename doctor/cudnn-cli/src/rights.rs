@@ -1,5 +1,6 @@
 //! The rights of this user, as recorded facts.
 
+use std::io::{Error, ErrorKind};
 use std::path::Path;
 
 use cudnn_os::rights;
@@ -23,6 +24,12 @@ pub fn belongs_to_user(path: &Path) -> bool {
 /// Returns whether this user can create files in a directory.
 pub fn can_write(dir: &Path) -> bool {
     ask("writable", dir, || rights::can_write(dir))
+}
+
+/// Returns whether a directory, or the nearest existing parent, is on a read-only file system.
+pub fn is_read_only(dir: &Path) -> bool {
+    let is_reason = |error: Error| error.kind() == ErrorKind::ReadOnlyFilesystem;
+    ask("on a read-only file system", dir, || rights::write_access(dir).is_err_and(is_reason))
 }
 
 /// Returns whether other users can change a file or directory.

@@ -31,10 +31,13 @@ pub(super) fn refusal(step: &Step) -> Option<String> {
     of_place.or_else(|| if is_root() { refusal_for_root(step) } else { refusal_without_rights(step) })
 }
 
-/// Returns why the installer would fail after the downloads, because this user lacks rights.
+/// Returns why the step would fail, possibly after the downloads, because this user lacks rights.
 fn refusal_without_rights(step: &Step) -> Option<String> {
-    let Action::Packages(change) = &step.action else { return None };
     let own = commands(step).into_iter().filter(|command| command.program != "sudo");
+    if let Some(command) = own.clone().find(|command| command.needs_root()) {
+        return Some(format!("only root may run `{command}`, and sudo is not installed: run `fix` as root"));
+    }
+    let Action::Packages(change) = &step.action else { return None };
     let roots: Vec<&Path> = own.filter_map(Command::changed_dir).collect();
     let is_changed = |dir: &PathBuf| roots.iter().any(|root| dir.starts_with(root)) && dir.is_dir();
     let sites = change.site.package_dirs().into_iter().filter(is_changed);

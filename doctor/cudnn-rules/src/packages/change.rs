@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use cudnn_cli::escape::Printable;
+use cudnn_cli::rights::is_read_only;
 use cudnn_frameworks::installation::site_packages;
 use cudnn_frameworks::{Environment, real_path};
 use cudnn_probe::Host;
@@ -203,6 +204,13 @@ impl PackageChange {
         let mut installed = self.installed().map(|one| package_name(one));
         let replaces = !self.remove.is_empty() || installed.any(|name| self.site.recorded_version(name).is_some());
         self.site.dir().filter(|_| replaces).and_then(|root| link_out_of(root, &dirs))
+    }
+
+    /// Describes a directory in which not even root can change packages, as a clause.
+    pub(super) fn read_only_dir(&self) -> Option<String> {
+        let dirs = self.site.package_dirs().into_iter().chain(self.site.dir().map(Path::to_owned));
+        let dir = dirs.into_iter().find(|dir| is_read_only(dir))?;
+        Some(format!("{} is on a read-only file system, so that packages change only in its image", dir.printable()))
     }
 
     pub(crate) fn installs_any(&self) -> bool {

@@ -3,7 +3,7 @@
 use cudnn_cli::command::{Command, REMOVE_ITEM};
 use cudnn_cli::escape::Printable;
 use cudnn_cli::path::is_on_path;
-use cudnn_cli::rights::{is_of_root, is_root};
+use cudnn_cli::rights::{belongs_to_user, can_write, is_of_root, is_root};
 use cudnn_cli::shell::{HERE, set_variable, unset_variable};
 use cudnn_probe::facts::{self, PathFacts};
 use std::path::{Path, PathBuf};
@@ -107,6 +107,14 @@ fn packages(change: &PackageChange, after: &[Action]) -> Rendered {
         true => Rendered::lines(commands),
         false => Rendered::lines([Line::Guarded { commands, put_back }]),
     };
+    let lines = match closed_dir(change) {
+        Some(dir) => {
+            let permission = Command::new("chmod", ["u+rwx"]).and([&dir]);
+            let text = format!("this user may not change {}, but owns it: run `{permission}`, then ", dir.printable());
+            lines.remark(Remark::Before(text))
+        }
+        None => lines,
+    };
     let Some(root) = change.site.python_root() else { return lines };
     match python::remark(root) {
         Some(remark @ Remark::Instead(_)) => Rendered::default().remark(remark),
@@ -116,6 +124,12 @@ fn packages(change: &PackageChange, after: &[Action]) -> Rendered {
         Some(remark) => lines.remark(remark),
         None => lines,
     }
+}
+
+/// Returns the directory of packages that this user owns, but has made read-only.
+fn closed_dir(change: &PackageChange) -> Option<PathBuf> {
+    let is_closed = |dir: &PathBuf| dir.leads_to_dir() && belongs_to_user(dir) && !can_write(dir);
+    change.site.package_dirs().into_iter().find(|dir| !is_root() && is_closed(dir))
 }
 
 fn variable(variable: &Variable) -> Rendered {

@@ -228,6 +228,37 @@ mod tests {
     use crate::remedy::Effect;
 
     #[test]
+    #[cfg(all(test, target_os = "linux"))]
+    fn the_owner_of_a_read_only_directory_is_told_to_open_it() {
+        use crate::packages::{PackageChange, Site};
+        use cudnn_probe::facts::Facts;
+
+        let dir = tempfile::tempdir().unwrap();
+        let site = dir.path().join("lib/python3.12/site-packages");
+        for file in ["bin/python3", "lib/python3.12/site-packages/pip/x"] {
+            let file = dir.path().join(file);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, "").unwrap();
+        }
+        let change = PackageChange::of(Site::Environment(dir.path().to_owned())).install(["x"]);
+        let remedy = Remedy::new("install x:").change(change);
+        for (is_root, expected) in [(false, true), (true, false)] {
+            let recorder = Facts::recorder();
+            recorder.within(|| advice_of(&remedy));
+            let mut answers = recorder.to_value();
+            answers["root"][""] = is_root.into();
+            let site = site.display().to_string();
+            for (question, answer) in [("owned by this user", true), ("writable", false)] {
+                answers[question][&site] = answer.into();
+            }
+            let advice = Facts::from_value(answers).unwrap().within(|| advice_of(&remedy));
+            let advised = format!("but owns it: run `chmod u+rwx {site}`, then install x");
+            assert_eq!(advice.text.contains(&advised), expected, "{advice:?}");
+            assert!(!advice.commands.is_empty());
+        }
+    }
+
+    #[test]
     fn another_finding_with_the_same_code_is_the_other_one() {
         let finding = |file: &str| {
             let removal = Action::Remove { paths: vec![file.into()], is_dir: false };

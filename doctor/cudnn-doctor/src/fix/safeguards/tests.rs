@@ -14,3 +14,18 @@ fn the_advice_fits_the_reason_why_a_directory_is_closed() {
         assert!(text.contains(expected), "{text}");
     }
 }
+
+#[test]
+fn a_command_for_root_is_not_tried_by_others_without_sudo() {
+    let step = |command: Command| Step {
+        action: Action::Ldconfig,
+        title: String::new(),
+        lines: vec![command.into()],
+        fixes: Vec::new(),
+        note: None,
+    };
+    let ldconfig = Command::new("ldconfig", [""; 0]);
+    let refusal = refusal_without_rights(&step(ldconfig.clone()));
+    assert_eq!(refusal.as_deref(), Some("only root may run `ldconfig`, and sudo is not installed: run `fix` as root"));
+    assert_eq!(refusal_without_rights(&step(ldconfig.started_by("sudo", []))), None);
+}

@@ -22,8 +22,8 @@ pub use uv::{UV_DIRS, uv_project_settings, uv_working_dir};
 
 /// Returns the decision that forbids a change, as a clause: `/x/pyproject.toml decides nvidia-cudnn-cu12<9.19`.
 pub fn forbidding(change: &PackageChange) -> Option<String> {
-    if let Some(link) = change.refused_link() {
-        return Some(link);
+    if let Some(reason) = change.refused_link().or_else(|| change.read_only_dir()) {
+        return Some(reason);
     }
     let root = match &change.site {
         Site::Environment(root) | Site::Interpreter { root, .. } | Site::Conda(root) => Some(root.clone()),

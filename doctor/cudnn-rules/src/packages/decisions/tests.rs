@@ -302,6 +302,20 @@ fn the_last_constraint_of_pip_replaces_the_others() {
 }
 
 #[test]
+fn no_step_changes_packages_on_a_read_only_file_system() {
+    let dir = project("");
+    let change = change(&dir).install([NVRTC]);
+    let recorder = Facts::recorder();
+    assert_eq!(recorder.within(|| forbidding(&change)), None);
+    let mut answers = recorder.to_value();
+    let site = dir.path().join("env/lib/python3.12/site-packages").display().to_string();
+    answers["on a read-only file system"][&site] = true.into();
+    let found = Facts::from_value(answers).unwrap().within(|| forbidding(&change));
+    let expected = format!("{site} is on a read-only file system, so that packages change only in its image");
+    assert_eq!(found, Some(expected));
+}
+
+#[test]
 fn settings_that_redirect_uv_forbid_all_changes() {
     let change = |dir: &TempDir| change(dir).install([NVRTC]);
     let expected =
