@@ -3,10 +3,13 @@
 use std::iter::once;
 use std::path::Path;
 
+use cudnn_frameworks::installation::conda_records;
 use cudnn_probe::facts::{self, PathFacts};
 
 use super::decision::{Decision, DecisionKind};
+use crate::packages::PackageChange;
 use crate::packages::conda::base_of;
+use crate::packages::contents::CONDA_CUDA;
 use crate::packages::decision_file::text;
 use crate::packages::pixi::Pixi;
 use crate::packages::requirement::package_name;
@@ -42,6 +45,21 @@ pub(super) fn decisions(root: &Path) -> Vec<Decision> {
         is_true(&value).then(|| Decision::redirection(Path::new(&name), &value, "conda", changed))
     });
     frozen.into_iter().chain(variables).chain(pinned).chain(in_settings).chain(in_variable).collect()
+}
+
+/// Returns the CUDA packages that a change for another CUDA release installs or must change, with their versions.
+pub(super) fn required(change: &PackageChange, root: &Path) -> Vec<String> {
+    // Their versions start with the CUDA release.
+    const NAMES: [&str; 5] = ["cuda-cudart", "cuda-nvrtc", "cuda-toolkit", "cudatoolkit", "libcublas"];
+    const OF_CUDNN: [&str; 2] = ["cuda-nvrtc", "libcublas"];
+    let cuda = change.install.iter().find_map(|one| one.strip_prefix(CONDA_CUDA)?.strip_prefix('='));
+    let Some(cuda) = cuda else { return Vec::new() };
+    let installed: Vec<String> = conda_records(root).into_iter().map(|record| record.name).collect();
+    let has_cudnn = change.install.iter().any(|one| package_name(one).contains("cudnn"));
+    let is_required = |name: &&str| {
+        change.installs(name) || has_cudnn && OF_CUDNN.contains(name) || installed.iter().any(|other| other == name)
+    };
+    NAMES.into_iter().filter(is_required).map(|name| format!("{name} {cuda}.*")).collect()
 }
 
 /// Returns the settings that make conda ignore commands or change other packages.

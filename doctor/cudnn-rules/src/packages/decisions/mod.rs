@@ -55,11 +55,15 @@ pub fn forbidding(change: &PackageChange) -> Option<String> {
         let mut concerning = decisions.iter().filter(|one| one.narrows(&platform));
         concerning.find(|one| one.forbids(&required, &platform, &decisions))
     };
-    let mut required =
-        change.with_requirements().filter_map(|one| contents::wheel(one)).flat_map(|wheel| wheel.requires);
+    let of_wheels =
+        || change.with_requirements().filter_map(|one| contents::wheel(one)).flat_map(|wheel| wheel.requires);
+    let required: Vec<String> = match &change.site {
+        Site::Conda(root) => conda::required(change, root),
+        _ => of_wheels().collect(),
+    };
     let forbidding = decisions.iter().find(forbids_all);
     let forbidding = forbidding.or_else(|| change.installed().find_map(forbids_one));
-    let forbidding = forbidding.or_else(|| required.find_map(forbids_requirement));
+    let forbidding = forbidding.or_else(|| required.into_iter().find_map(forbids_requirement));
     forbidding.map(Decision::to_string)
 }
 

@@ -106,6 +106,39 @@ fn settings_and_a_variable_of_conda_pin_packages() {
     assert_eq!(forbidding(b"x: \xff\n", ""), Some(refused));
 }
 
+/// The versions of CUDA's packages follow the CUDA release that a change selects.
+#[test]
+#[cfg_attr(miri, ignore = "it writes files")]
+fn pins_of_other_cuda_packages_are_decisions() {
+    let dir = tempfile::tempdir().unwrap();
+    let (workspace, of_pixi) = pixi_workspace();
+    std::fs::create_dir(dir.path().join("conda-meta")).unwrap();
+    let cudart = r#"{"name": "cuda-cudart", "version": "11.8.89", "files": [], "depends": []}"#;
+    std::fs::write(dir.path().join("conda-meta/cuda-cudart-11.8.89-0.json"), cudart).unwrap();
+    for (install, package, versions, is_forbidden) in [
+        (&["cudnn", "cuda-version=12"][..], "libcublas", "11.*", true),
+        (&["cudnn", "cuda-version=12"], "cuda-nvrtc", "<12", true),
+        (&["cudnn", "cuda-version=12"], "libcublas", "12.4.*", false),
+        (&["libcublas", "cuda-version=12"], "libcublas", "11.*", true),
+        (&["libcublas", "cuda-version=12"], "cuda-nvrtc", "11.*", false),
+        (&["libcublas", "cuda-version=12"], "cuda-cudart", "11.8.*", true),
+        (&["libcublas", "cuda-version=12"], "cuda-version", "11.8", true),
+        (&["libcublas"], "cuda-cudart", "11.8.*", false),
+        // conda installs no package because of a pin.
+        (&["cudnn", "cuda-version=12"], "cuda-toolkit", "11.*", false),
+    ] {
+        let change = |root: &Path| PackageChange::of(Site::Conda(root.to_owned())).install(install.iter().copied());
+        std::fs::write(dir.path().join("conda-meta/pinned"), format!("{package} {versions}\n")).unwrap();
+        let found = forbidding(&change(dir.path()));
+        assert_eq!(found.is_some(), is_forbidden, "{install:?} {package} {versions}: {found:?}");
+        let manifest = format!("[dependencies]\n{package} = '{versions}'\n");
+        std::fs::write(workspace.path().join("pixi.toml"), manifest).unwrap();
+        if package != "cuda-cudart" {
+            assert_eq!(forbidding(&change(&of_pixi)).is_some(), is_forbidden, "{install:?} {package} {versions}");
+        }
+    }
+}
+
 #[test]
 #[cfg_attr(miri, ignore = "it writes files")]
 fn an_invalid_or_missing_manifest_forbids_all_changes_by_pixi() {
