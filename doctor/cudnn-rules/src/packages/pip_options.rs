@@ -1,5 +1,7 @@
 //! Reads the options of pip in configuration files and variables.
 
+mod formats;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -7,6 +9,7 @@ use cudnn_probe::{Os, facts};
 
 use super::decision_file::contents;
 use super::settings::pip_settings;
+pub(super) use formats::Formats;
 
 const PREFIX: &str = "PIP_";
 
@@ -14,7 +17,7 @@ const PREFIX: &str = "PIP_";
 const CONFIG_FILE: &str = "PIP_CONFIG_FILE";
 
 /// The options that redirect `pip install`, and the resulting changes.
-const REDIRECTIONS: [(&str, &str); 22] = [
+const REDIRECTIONS: [(&str, &str); 23] = [
     ("abi", "nothing, or files for another Python"),
     ("dry-run", "nothing"),
     ("editable", "other packages, too"),
@@ -39,10 +42,11 @@ const REDIRECTIONS: [(&str, &str); 22] = [
     // With `--target`, this option makes pip replace whole directories of several packages.
     ("upgrade", "other packages, too"),
     ("user", "another place"),
+    ("version", "nothing"),
 ];
 
 /// The redirections that apply to `pip uninstall`, too.
-const OF_REMOVALS: [&str; 2] = ["python", "requirement"];
+const OF_REMOVALS: [&str; 3] = ["python", "requirement", "version"];
 
 /// The redirections that protect a machine. Commands do not unset their variables.
 const POLICIES: [&str; 3] = ["no-binary", NO_INDEX, "require-hashes"];
@@ -56,11 +60,20 @@ const OFF: &str = "0 f false n no off";
 
 /// The options that pip only switches, for all commands and for `pip install`.
 const SWITCHES: &str = "break-system-packages debug disable-pip-version-check isolated no-cache-dir no-color no-input \
-                        require-venv require-virtualenv";
+                        no-python-version-warning require-venv require-virtualenv version";
 const SWITCHES_OF_INSTALL: &str = "compile dry-run force-reinstall ignore-installed ignore-requires-python \
                                    no-build-isolation no-clean no-compile no-deps no-dependencies no-index no-user \
                                    no-warn-conflicts no-warn-script-location pre prefer-binary require-hashes upgrade \
                                    use-pep517 user";
+
+/// The values that any pip since 19 accepts, for the options with a fixed list of them.
+const CHOICES: [(&str, &str); 3] = [
+    ("exists-action", "a b i s w"),
+    ("keyring-provider", "auto disabled import subprocess"),
+    ("root-user-action", "ignore warn"),
+];
+const CHOICES_OF_INSTALL: [(&str, &str); 2] =
+    [("progress-bar", "ascii auto emoji off on pretty raw"), ("upgrade-strategy", "eager only-if-needed")];
 
 /// A command of pip that changes packages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,19 +103,27 @@ impl PipOption {
     }
 
     fn is_on(&self) -> bool {
-        let is_none = self.name == "no-binary" && self.value == ":none:";
-        !is_none && !is_word_of(OFF, &self.value.to_lowercase())
+        !is_word_of(OFF, &self.value.to_lowercase())
     }
 
     /// Returns whether this command fails because of the value.
     pub(super) fn is_refused_by(&self, command: PipCommand) -> bool {
         let value = self.value.to_lowercase();
         let is_switch = is_word_of(ON, &value) || is_word_of(OFF, &value);
+        let is_installation = command == PipCommand::Install;
+        let choices = CHOICES.iter().chain(CHOICES_OF_INSTALL.iter().filter(|_| is_installation));
+        if let Some((_, choices)) = choices.into_iter().find(|(name, _)| *name == self.name) {
+            return !self.value.split_whitespace().all(|value| is_word_of(choices, value));
+        }
         match self.name.as_str() {
             "quiet" | "verbose" => !is_switch && value.parse::<u32>().is_err(),
-            "default-timeout" | "timeout" => value.parse::<f64>().is_err(),
+            // The first connection fails with a negative number.
+            "default-timeout" | "timeout" => {
+                value.parse::<f64>().map_or(true, |seconds| is_installation && (seconds < 0.0 || seconds.is_nan()))
+            }
+            "no-binary" | "only-binary" => is_installation && value.starts_with('-'),
             "retries" => value.parse::<i32>().is_err(),
-            name if command == PipCommand::Install && is_word_of(SWITCHES_OF_INSTALL, name) => !is_switch,
+            name if is_installation && is_word_of(SWITCHES_OF_INSTALL, name) => !is_switch,
             name => is_word_of(SWITCHES, name) && !is_switch,
         }
     }
@@ -152,6 +173,24 @@ impl PipSettings {
     }
 
     fn options_on(&self, os: Os, command: PipCommand) -> Vec<PipOption> {
+        let all = self.in_order(os, command).into_iter().filter(|option| !option.value.is_empty());
+        let all = all.map(|option| (option.name.clone(), option));
+        all.collect::<BTreeMap<_, _>>().into_values().collect()
+    }
+
+    /// Returns for which packages `pip install` uses wheels.
+    pub(super) fn formats(&self) -> Formats {
+        let mut formats = Formats::default();
+        for PipOption { name, value, .. } in self.in_order(Os::HOST, PipCommand::Install) {
+            if !value.is_empty() {
+                formats.apply(&name, &value);
+            }
+        }
+        formats
+    }
+
+    /// Returns the options in the order in which pip applies them.
+    fn in_order(&self, os: Os, command: PipCommand) -> Vec<PipOption> {
         let own = if command == PipCommand::Install { "install" } else { "uninstall" };
         let in_section = |section: &'static str| {
             let sections = self.files.iter().filter_map(move |(file, all)| Some((file, all.get(section)?, all)));
@@ -160,14 +199,18 @@ impl PipSettings {
                 values.map(|(name, value)| PipOption { source: file.clone(), name: name.clone(), value: value.clone() })
             })
         };
-        // Only the last value of a section counts, even if it is empty.
-        let last = |options: &mut dyn Iterator<Item = PipOption>| -> BTreeMap<String, PipOption> {
-            options.map(|option| (option.name.clone(), option)).collect()
+        // Only the last value of a section counts, even if it is empty, but in the place of the first one.
+        let last = |options: &mut dyn Iterator<Item = PipOption>| {
+            options.fold(Vec::new(), |mut all: Vec<PipOption>, option| {
+                match all.iter_mut().find(|other| other.name == option.name) {
+                    Some(other) => *other = option,
+                    None => all.push(option),
+                }
+                all
+            })
         };
         let variables = variables().filter(|variable| os == Os::Windows || !variable.may_be_unset());
-        let all = [last(&mut in_section("global")), last(&mut in_section(own)), last(&mut { variables })];
-        let all = all.into_iter().flatten().filter(|(_, option)| !option.value.is_empty());
-        all.collect::<BTreeMap<_, _>>().into_values().collect()
+        [last(&mut in_section("global")), last(&mut in_section(own)), last(&mut { variables })].concat()
     }
 }
 

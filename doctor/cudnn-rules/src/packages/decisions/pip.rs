@@ -3,25 +3,43 @@
 use std::path::Path;
 
 use cudnn_cli::escape::Printable;
-use cudnn_frameworks::normalized;
 
 use super::decision::Decision;
 use super::requirements_file::decisions_in_files;
 use crate::packages::environment::is_virtual;
 use crate::packages::pip_options::{NO_INDEX, PipCommand, PipOption, PipSettings};
 use crate::packages::requirement::package_name;
-use crate::packages::{PackageChange, Site};
+use crate::packages::{PackageChange, Site, contents};
 
 /// Returns the decisions about a change by the pip of the Python with this prefix, if the Python is known.
 pub(super) fn decisions(change: &PackageChange, prefix: Option<&Path>) -> Vec<Decision> {
     let settings = PipSettings::read(prefix);
     let refused = settings.refused.as_ref().map(|(file, reason)| Decision::refused_settings(file, reason, "pip"));
-    let in_options = commands(change).into_iter().flat_map(|command| {
+    let mut found: Vec<Decision> = refused.into_iter().collect();
+    let (formats, is_directory) = (settings.formats(), matches!(change.site, Site::Directory { .. }));
+    for command in commands(change) {
         let options = settings.options(command);
         let has_links = options.iter().any(|option| option.name == "find-links");
-        options.into_iter().flat_map(move |option| in_option(&option, command, change, prefix, has_links))
-    });
-    refused.into_iter().chain(in_options).collect()
+        let is_harmless = |option: &PipOption| match option.name.as_str() {
+            // The command names a directory itself.
+            "target" => is_directory,
+            "upgrade" => !is_directory,
+            // pip then installs from the links.
+            NO_INDEX => has_links,
+            "no-binary" => wheels(change).all(|name| formats.allow_wheels_of(&name)),
+            _ => false,
+        };
+        let decisions = |option| in_option(option, command, change, prefix, is_harmless(option));
+        found.extend(options.iter().flat_map(decisions));
+    }
+    found
+}
+
+/// Returns the names of the wheels that pip installs, with those that they require and that are missing.
+fn wheels(change: &PackageChange) -> impl Iterator<Item = String> {
+    let required = change.with_requirements().filter_map(|one| contents::wheel(one)).flat_map(|wheel| wheel.requires);
+    let missing = required.filter(|one| change.site.recorded_version(package_name(one)).is_none());
+    change.installed().cloned().chain(missing).map(|one| package_name(&one).to_owned())
 }
 
 fn commands(change: &PackageChange) -> Vec<PipCommand> {
@@ -30,31 +48,19 @@ fn commands(change: &PackageChange) -> Vec<PipCommand> {
     removal.into_iter().chain(change.installs_any().then_some(PipCommand::Install)).collect()
 }
 
-/// Returns the decisions in an option. `has_links` says whether pip may install without an index.
+/// Returns the decisions in an option. `is_harmless` says whether it redirects other changes than this one.
 fn in_option(
     option: &PipOption,
     command: PipCommand,
     change: &PackageChange,
     prefix: Option<&Path>,
-    has_links: bool,
+    is_harmless: bool,
 ) -> Vec<Decision> {
     let PipOption { source, name, value } = option;
     let setting = format!("{name} = {value}");
     if option.is_refused_by(command) {
         return vec![Decision::refused_settings(source, &format!("has the invalid `{}`", setting.printable()), "pip")];
     }
-    let is_harmless = match name.as_str() {
-        // The command names a directory itself.
-        "target" => matches!(change.site, Site::Directory { .. }),
-        NO_INDEX => has_links,
-        "upgrade" => !matches!(change.site, Site::Directory { .. }),
-        "no-binary" => {
-            let named: Vec<_> = value.split([',', ' ', '\n']).map(normalized).collect();
-            let is_named = |wanted: &String| named.contains(&normalized(package_name(wanted)));
-            !named.iter().any(|name| name == ":all:") && !change.installed().any(is_named)
-        }
-        _ => false,
-    };
     let is_in_virtual = || matches!(change.site, Site::NewEnvironment { .. }) || prefix.is_some_and(is_virtual);
     let changed = match option.redirection(command) {
         None if command == PipCommand::Install && name == "constraint" => {

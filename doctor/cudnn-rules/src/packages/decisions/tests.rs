@@ -240,6 +240,20 @@ fn options_that_redirect_pip_forbid_all_changes() {
             Some("has `no-binary = numpy,NVIDIA_cuda-nvrtc-cu12`"),
         ),
         ("[global]\nno-binary = :all:\n", Some("because there are only wheels")),
+        ("[global]\nno-binary = :all:\nonly-binary = nvidia_cuda-nvrtc-cu12\n", None),
+        ("[install]\nno-binary = :all:\n[global]\nonly-binary = nvidia-cuda-nvrtc-cu12\n", Some("only wheels")),
+        ("[install]\nonly-binary = :all:\n[global]\nno-binary = :all:\n", None),
+        ("[install]\nno-binary = -x\n", Some("has the invalid `no-binary = -x`, so that pip would fail")),
+        ("[global]\nversion = true\n", Some("has `version = true`, so that pip would change nothing")),
+        ("[global]\nversion = x\n", Some("has the invalid `version = x`, so that pip would fail")),
+        ("[global]\nprogress-bar = nonsense\n", Some("has the invalid `progress-bar = nonsense`")),
+        ("[global]\nprogress-bar = raw\n", None),
+        ("[global]\nexists-action = i w\n", None),
+        ("[global]\nexists-action = i x\n", Some("has the invalid `exists-action = i x`")),
+        ("[uninstall]\nroot-user-action = x\n", None),
+        ("[global]\ntimeout = -1\n", Some("has the invalid `timeout = -1`")),
+        ("[global]\ntimeout = nan\n", Some("has the invalid `timeout = nan`")),
+        ("[global]\ntimeout = 0\n", None),
         ("[global]\nno-dependencies = 1\n", Some("would change only the named packages")),
         ("[install]\nupgrade = true\n", None),
     ] {
@@ -253,10 +267,41 @@ fn options_that_redirect_pip_forbid_all_changes() {
     let dir = project("");
     let file = dir.path().join("pip.conf");
     std::fs::write(&file, "[install]\nupgrade = true\n").unwrap();
+    // The wheel of cuDNN requires that of cuBLAS.
+    let cudnn = PackageChange::of(Site::Environment("/opt/env".into())).install(["nvidia-cudnn-cu12"]);
+    for (packages, is_forbidden) in [("nvidia-cudnn-cu12", true), ("nvidia-cudnn-cu12,nvidia-cublas-cu12", false)] {
+        std::fs::write(&file, format!("[global]\nno-binary = :all:\nonly-binary = {packages}\n")).unwrap();
+        let found = forbidden(&dir, cudnn.clone(), &[("PIP_CONFIG_FILE", &file)]);
+        assert_eq!(found.is_some(), is_forbidden, "{packages}: {found:?}");
+    }
+    // These options concern only installations.
+    let removal = PackageChange::of(Site::Environment("/opt/env".into())).remove([NVRTC]);
+    for (settings, is_forbidden) in
+        [("progress-bar = x\ntimeout = -1", false), ("root-user-action = x", true), ("version = 1", true)]
+    {
+        std::fs::write(&file, format!("[global]\n{settings}\n")).unwrap();
+        let found = forbidden(&dir, removal.clone(), &[("PIP_CONFIG_FILE", &file)]);
+        assert_eq!(found.is_some(), is_forbidden, "{settings}: {found:?}");
+    }
+    std::fs::write(&file, "[install]\nupgrade = true\n").unwrap();
     let apart = Site::Directory { dir: "/opt/x".into(), pip: Pip::Any, options: vec!["--no-deps"] };
     let change = PackageChange::of(apart).install([NVRTC]);
     let found = forbidden(&dir, change, &[("PIP_CONFIG_FILE", &file)]);
     assert!(found.as_ref().is_some_and(|found| found.contains("would change other packages, too")), "{found:?}");
+}
+
+#[test]
+fn no_step_changes_packages_on_a_read_only_file_system() {
+    let dir = project("");
+    let change = change(&dir).install([NVRTC]);
+    let recorder = Facts::recorder();
+    assert_eq!(recorder.within(|| forbidding(&change)), None);
+    let mut answers = recorder.to_value();
+    let site = dir.path().join("env/lib/python3.12/site-packages").display().to_string();
+    answers["on a read-only file system"][&site] = true.into();
+    let found = Facts::from_value(answers).unwrap().within(|| forbidding(&change));
+    let expected = format!("{site} is on a read-only file system, so that packages change only in its image");
+    assert_eq!(found, Some(expected));
 }
 
 #[test]
@@ -299,20 +344,6 @@ fn the_last_constraint_of_pip_replaces_the_others() {
         let change = PackageChange::of(Site::OnPath).install([NVRTC]);
         assert_eq!(forbidden(&dir, change, &variables).is_some(), is_forbidden, "{settings}");
     }
-}
-
-#[test]
-fn no_step_changes_packages_on_a_read_only_file_system() {
-    let dir = project("");
-    let change = change(&dir).install([NVRTC]);
-    let recorder = Facts::recorder();
-    assert_eq!(recorder.within(|| forbidding(&change)), None);
-    let mut answers = recorder.to_value();
-    let site = dir.path().join("env/lib/python3.12/site-packages").display().to_string();
-    answers["on a read-only file system"][&site] = true.into();
-    let found = Facts::from_value(answers).unwrap().within(|| forbidding(&change));
-    let expected = format!("{site} is on a read-only file system, so that packages change only in its image");
-    assert_eq!(found, Some(expected));
 }
 
 #[test]
