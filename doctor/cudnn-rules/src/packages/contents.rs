@@ -108,13 +108,23 @@ fn default_version(component: Component, cuda_major: u32, minor: Option<u32>) ->
     }
 }
 
+/// Returns the known versions from the newest to the oldest, or one that represents each minor version.
+fn older_versions(component: Component, cuda_major: u32) -> Vec<String> {
+    if !is_of_cudnn(component) {
+        return (0..ANY_MINOR).rev().map(|minor| format!("{cuda_major}.{minor}.0.0")).collect();
+    }
+    let wheel = component.wheel(cuda_major);
+    let known = RELEASES.iter().rev().filter(|release| release.package == wheel);
+    known.map(|release| release.version.to_owned()).collect()
+}
+
 fn is_of_cudnn(component: Component) -> bool {
     matches!(component, Component::Cudnn | Component::CudnnJit)
 }
 
 impl NvidiaPackage {
-    /// Returns the package with the first of these versions that meets the requirement: the default, the versions in
-    /// the requirement, which also exist, and cuDNN 8.
+    /// Returns the package with the first of these versions that meets the requirement: the default, older ones, the
+    /// versions in the requirement, which also exist, and cuDNN 8.
     fn of(
         name: &str,
         component: Component,
@@ -125,7 +135,8 @@ impl NvidiaPackage {
         let words = requirement.split(|c: char| !c.is_ascii_digit() && c != '.').map(|word| word.trim_matches('.'));
         let named = words.filter(|word| word.contains('.')).map(str::to_owned);
         let of_8 = (component == Component::Cudnn).then(|| CUDNN_8.to_owned());
-        let mut versions = std::iter::once(default).chain(named).chain(of_8);
+        let older = older_versions(component, cuda_major);
+        let mut versions = std::iter::once(default).chain(older).chain(named).chain(of_8);
         let version = versions.find(|version| allows(requirement, version))?;
         let is_of_cudnn = is_of_cudnn(component);
         let cuda_major = if is_of_cudnn { cuda_major } else { version.split('.').next()?.parse().ok()? };

@@ -47,6 +47,19 @@ pub(super) fn is_plain_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(is_plain)
 }
 
+/// Adds the known versions of a wheel to a requirement without a version. Versions of CUDA's libraries start with the
+/// CUDA release in the name. Only cuDNN 9 solves a finding, unless the remedy specifies another version.
+pub(super) fn with_known_versions(wanted: &str) -> String {
+    const OF_CUDA: [&str; 3] = ["nvidia-cublas-cu", "nvidia-cuda-nvrtc-cu", "nvidia-cuda-runtime-cu"];
+    let is_number = |text: &&str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = |start: &str| wanted.strip_prefix(start).filter(is_number);
+    match (OF_CUDA.into_iter().find_map(number), number("nvidia-cudnn-cu")) {
+        (Some(cuda), _) => format!("{wanted}=={cuda}.*"),
+        (None, Some(_)) => format!("{wanted}>=9"),
+        (None, None) => wanted.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -30,6 +30,11 @@ pub(super) fn merge(remedies: &[(usize, &Remedy)]) -> Vec<Merged> {
             needed.into_iter().chain([action.clone()]).for_each(|action| add(&mut all, action, *index));
         }
     }
+    for merged in &mut all {
+        if let Action::Packages(change) = &mut merged.action {
+            *change = change.clone().within_requirements();
+        }
+    }
     all.sort_by_key(|merged| rank(&merged.action));
     let mut before: Vec<Action> = Vec::new();
     for merged in &mut all {

@@ -7,7 +7,7 @@ use cudnn_cli::escape::Printable;
 use cudnn_frameworks::{Platform, applies, exclude_each_other, normalized};
 
 use crate::packages::contents::CONDA_LIBRARIES;
-use crate::packages::requirement::package_name;
+use crate::packages::requirement::{package_name, with_known_versions};
 
 #[derive(Clone, Debug)]
 pub(super) struct Decision {
@@ -109,19 +109,6 @@ impl fmt::Display for Decision {
             DecisionKind::Constraint | DecisionKind::Manifest | DecisionKind::Override => "decides ",
         };
         write!(f, "{} {verb}{}", self.source.printable(), self.text.printable())
-    }
-}
-
-/// Adds the known versions of a wheel to a requirement without a version. Versions of CUDA's libraries start with the
-/// CUDA release in the name. Only cuDNN 9 solves a finding, unless the remedy specifies another version.
-fn with_known_versions(wanted: &str) -> String {
-    const OF_CUDA: [&str; 3] = ["nvidia-cublas-cu", "nvidia-cuda-nvrtc-cu", "nvidia-cuda-runtime-cu"];
-    let is_number = |text: &&str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let number = |start: &str| wanted.strip_prefix(start).filter(is_number);
-    match (OF_CUDA.into_iter().find_map(number), number("nvidia-cudnn-cu")) {
-        (Some(cuda), _) => format!("{wanted}=={cuda}.*"),
-        (None, Some(_)) => format!("{wanted}>=9"),
-        (None, None) => wanted.to_owned(),
     }
 }
 
