@@ -12,8 +12,17 @@ use super::foreign::changeable_by_others;
 
 /// The variables passed to root's programs. All others are removed, because variables such as `LD_PRELOAD`,
 /// `OPENSSL_CONF` and `PYTHONHOME` name files with code or settings.
-const PASSED: [&str; 8] =
-    ["PATH", "HOME", "USER", "LOGNAME", "LANG", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_DATA_HOME"];
+const PASSED: [&str; 9] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "LANG",
+    "PYTHONUSERBASE",
+    "XDG_CONFIG_HOME",
+    "XDG_CONFIG_DIRS",
+    "XDG_DATA_HOME",
+];
 
 const PROXIES: [&str; 4] = ["http_proxy", "https_proxy", "all_proxy", "no_proxy"];
 

@@ -12,6 +12,7 @@ use cudnn_probe::facts::PathFacts;
 
 use super::contents;
 use super::dirs::link_out_of;
+use super::environment::root_of;
 use super::pip::recorded_version;
 use super::requirement::{package_name, stricter};
 use super::wheels::NVIDIA_PREFIX;
@@ -27,6 +28,15 @@ pub enum Site {
         program: PathBuf,
         /// The root of the environment.
         root: PathBuf,
+    },
+    /// The user's packages of this Python: `pip install --user`.
+    User {
+        /// The Python that imports and changes them.
+        program: PathBuf,
+        /// The directory that contains the packages of all Pythons.
+        base: PathBuf,
+        /// The directory of this Python's packages.
+        dir: PathBuf,
     },
     /// The environment of the `pip` on `PATH`.
     OnPath,
@@ -68,7 +78,7 @@ impl Site {
     pub fn dir(&self) -> Option<&Path> {
         match self {
             Site::Environment(root) | Site::Interpreter { root, .. } | Site::Conda(root) => Some(root),
-            Site::Directory { dir, .. } | Site::NewEnvironment { dir, .. } => Some(dir),
+            Site::Directory { dir, .. } | Site::NewEnvironment { dir, .. } | Site::User { base: dir, .. } => Some(dir),
             Site::OnPath | Site::System => None,
         }
     }
@@ -85,9 +95,16 @@ impl Site {
     pub fn package_dirs(&self) -> Vec<PathBuf> {
         match self {
             Site::Environment(root) | Site::Interpreter { root, .. } => site_packages(root).collect(),
-            Site::Directory { dir, .. } | Site::NewEnvironment { dir, .. } => vec![dir.clone()],
+            Site::Directory { dir, .. } | Site::NewEnvironment { dir, .. } | Site::User { dir, .. } => {
+                vec![dir.clone()]
+            }
             Site::OnPath | Site::Conda(_) | Site::System => Vec::new(),
         }
+    }
+
+    /// Returns the directory of the user's packages, if they are changed.
+    pub(crate) fn user_packages(&self) -> Option<PathBuf> {
+        if let Site::User { dir, .. } = self { Some(dir.clone()) } else { None }
     }
 
     /// Returns the environment whose Python imports the packages. `None` if it is unknown.
@@ -95,6 +112,7 @@ impl Site {
         let host = Host::current();
         match self {
             Site::Interpreter { program, root } => Some(Environment::from_python(program, root, &host)),
+            Site::User { program, .. } => Some(Environment::from_python(program, root_of(program)?, &host)),
             Site::Environment(root) | Site::Directory { dir: root, .. } => Some(Environment::at(root, &host)),
             Site::NewEnvironment { .. } | Site::OnPath | Site::Conda(_) | Site::System => None,
         }
@@ -111,6 +129,7 @@ impl Site {
             {
                 Some(self.clone())
             }
+            (Site::User { dir, .. }, Site::User { dir: other, .. }) if dir == other => Some(self.clone()),
             (Site::Directory { dir, pip, options }, Site::Directory { dir: other, pip: by, options: more })
                 if dir == other && pip == by =>
             {

@@ -4,10 +4,12 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use cudnn_cli::command::Command;
+use cudnn_frameworks::normalized;
 
 use super::apt::{self, apt_get};
 use super::aside::with_aside;
 use super::change::{PackageChange, Pip, Site};
+use super::dirs::user_base;
 use super::environment::records;
 use super::installed_pip::{Interpreter, in_new_environment, on_path, without_variables};
 use super::requirement::package_name;
@@ -25,6 +27,7 @@ impl Site {
             Site::Interpreter { program, root } => {
                 pip::with_python(&Interpreter { program: program.clone(), root: root.clone() }, action, arguments)
             }
+            Site::User { program, base, .. } => pip::for_user(program, base, action, arguments),
             Site::Directory { pip: Pip::Interpreter(program), .. } => {
                 Interpreter::of(program.clone())?.run_pip_for_others(action, arguments)
             }
@@ -36,9 +39,18 @@ impl Site {
 }
 
 impl PackageChange {
-    /// Returns this change if an installer can make it.
+    /// Returns this change in the place that the installer changes, if an installer can make it.
     pub(crate) fn possible(self) -> Option<Self> {
-        self.commands().is_some_and(|commands| !commands.is_empty()).then_some(self)
+        let has_commands = |change: &Self| change.commands().is_some_and(|commands| !commands.is_empty());
+        self.for_user().filter(has_commands).or_else(|| Some(self).filter(has_commands))
+    }
+
+    /// Returns the same change of the user's packages, if the packages belong there.
+    fn for_user(&self) -> Option<Self> {
+        let names = self.installed().chain(&self.remove).map(|one| normalized(package_name(one)));
+        let python = pip::python_for_user(&self.site, &names.collect::<Vec<_>>())?;
+        let site = Site::User { base: user_base()?, dir: python.user_site()?, program: python.program };
+        Some(PackageChange { site, ..self.clone() })
     }
 
     /// Returns the commands in order. `None` if no installer can make the change, for example because the environment's
@@ -84,7 +96,11 @@ impl PackageChange {
                 let new = (!new.is_empty()).then(|| apt_get("install").and(new.iter().map(|one| apt::argument(one))));
                 Some(again.into_iter().chain(apt::hold(&self.held())).chain(new).collect())
             }
-            Site::Environment(_) | Site::Interpreter { .. } | Site::NewEnvironment { .. } | Site::OnPath => {
+            Site::Environment(_)
+            | Site::Interpreter { .. }
+            | Site::NewEnvironment { .. }
+            | Site::OnPath
+            | Site::User { .. } => {
                 let options = if self.with_dependencies { &REINSTALL_OPTIONS[..1] } else { &REINSTALL_OPTIONS[..] };
                 let again = options.iter().map(OsString::from).chain(again.iter().map(OsString::from)).collect();
                 let mut commands =

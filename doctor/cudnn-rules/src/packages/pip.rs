@@ -5,15 +5,14 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::installation::{python_name, site_packages};
-use cudnn_frameworks::normalized;
 use cudnn_probe::Os;
 use cudnn_probe::facts::{PathFacts, is_executable};
 
+use super::change::Site;
 use super::dirs::{named_data_dir, user_base};
-use super::environment::{is_closed, is_managed, records};
+use super::environment::{is_closed, is_managed, is_virtual, records};
 use super::installed_pip::{Interpreter, in_new_environment, on_path, without_variables};
 use super::interpreter::{interpreters_on_path, is_in_unpacked_image};
-use super::requirement::package_name;
 use super::restore::python_problem;
 use super::uv;
 
@@ -21,8 +20,26 @@ use super::uv;
 const FRAMEWORKS: [&str; 7] =
     ["torch", "jax", "tensorflow", "onnxruntime", "ctranslate2", "nvidia-cudnn", "nvidia-cublas"];
 
-/// Returns whether to change these packages among the user's packages: because one of them is there, or because a
-/// framework is there and the Python itself contains neither.
+/// Returns the Python that changes these packages among the user's packages instead of at this site. `None` for all
+/// other sites, and for virtual environments, where pip leaves the user's packages alone.
+pub(super) fn python_for_user(site: &Site, names: &[String]) -> Option<Interpreter> {
+    let python = match site {
+        Site::Environment(root) => Interpreter::in_environment(root),
+        Site::Interpreter { program, root } => Interpreter { program: program.clone(), root: root.clone() },
+        _ => return None,
+    };
+    let root = &python.root;
+    if is_virtual(root) || python_problem(root).is_some() || is_in_unpacked_image(&python.program) {
+        return None;
+    }
+    if python.program.leads_to_file() {
+        return is_for_user(&python, names).then_some(python);
+    }
+    python_of_user(&python.root, names)
+}
+
+/// Returns whether one of these packages is among the user's packages, or whether a framework is there and the Python
+/// itself contains neither.
 fn is_for_user(python: &Interpreter, names: &[String]) -> bool {
     let Some(site) = python.user_site() else { return false };
     let is_framework = |record: &str| FRAMEWORKS.iter().any(|framework| record.starts_with(framework));
@@ -35,15 +52,10 @@ fn has_any(site: &Path, names: &[String]) -> bool {
     records(site).iter().any(|record| names.contains(&record.name))
 }
 
-fn names(arguments: &[OsString]) -> Vec<String> {
-    let words = arguments.iter().filter_map(|argument| argument.to_str());
-    words.filter(|word| !word.starts_with('-')).map(|word| normalized(package_name(word))).collect()
-}
-
 /// Returns the commands that run pip for the environment at this root. They use the environment's Python, because the
 /// scripts in `bin` break with some paths. If the environment was created without pip, they use uv (if uv created it),
-/// ensurepip, or the pip on `PATH`. For the user's packages, and for packages of Debian's Python below `/usr/local`,
-/// they use the Python that imports them.
+/// ensurepip, or the pip on `PATH`. For packages of Debian's Python below `/usr/local`, they use the Python that imports
+/// them.
 ///
 /// Returns `None` for a directory without a Python (`pip install --target` or `--prefix`). A different Python's pip
 /// would change the wrong packages.
@@ -57,8 +69,7 @@ pub(super) fn pip(root: &Path, action: &str, arguments: Vec<OsString>) -> Option
         return Some(vec![python.run_restored_pip(action, arguments).changing(root)]);
     }
     if !python.program.leads_to_file() || is_of_image {
-        let python = python_of_user(root, &names(&arguments)).or_else(|| python_of_debian(root))?;
-        return with_python(&python, action, arguments);
+        return with_python(&python_of_debian(root)?, action, arguments);
     }
     match on_path().filter(|_| !python.has_pip() && !python.has_ensurepip()) {
         Some(pip) => {
@@ -84,14 +95,19 @@ pub(super) fn into_dir(arguments: Vec<OsString>) -> Option<Vec<Command>> {
 }
 
 pub(super) fn with_python(python: &Interpreter, action: &str, arguments: Vec<OsString>) -> Option<Vec<Command>> {
-    let root = &python.root;
-    let has_place = arguments.iter().any(|argument| argument == "--target" || argument == "--prefix");
-    let is_for_user = python.imports_user_packages() && !has_place && is_for_user(python, &names(&arguments));
-    let user = (is_for_user && action == "install").then(|| "--user".into());
+    run(python, &python.root, action, arguments)
+}
+
+/// Returns the commands that change the user's packages, which are below this directory.
+pub(super) fn for_user(program: &Path, base: &Path, action: &str, arguments: Vec<OsString>) -> Option<Vec<Command>> {
+    let user = (action == "install").then(|| "--user".into());
+    run(&Interpreter::of(program.to_owned())?, base, action, user.into_iter().chain(arguments).collect())
+}
+
+fn run(python: &Interpreter, changed: &Path, action: &str, arguments: Vec<OsString>) -> Option<Vec<Command>> {
     let is_changed = ["install", "uninstall"].contains(&action);
-    let managed = (is_changed && is_managed(root)).then(|| OsString::from("--break-system-packages"));
-    let arguments = managed.into_iter().chain(user).chain(arguments).collect();
-    let changed = user_base().filter(|_| is_for_user).unwrap_or_else(|| root.clone());
+    let managed = (is_changed && is_managed(&python.root)).then(|| OsString::from("--break-system-packages"));
+    let arguments = managed.into_iter().chain(arguments).collect();
     let mut commands = python.run_pip(action, arguments)?;
     let pip = commands.pop().map(|pip| pip.changing(changed));
     Some(commands.into_iter().chain(pip).collect())

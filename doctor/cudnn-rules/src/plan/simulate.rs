@@ -135,11 +135,12 @@ impl SimulatedMachine {
             {
                 Err(Unknown)
             }
-            Site::Environment(_) | Site::Interpreter { .. } | Site::Directory { .. } => self.within(|| {
-                let dirs = change.site.package_dirs();
-                let dir = dirs.iter().find(|dir| dir.leads_to_dir()).or(dirs.first()).cloned().ok_or(Unknown)?;
-                Ok(PackageRecords::Pip { dirs, dir })
-            }),
+            Site::Environment(_) | Site::Interpreter { .. } | Site::User { .. } | Site::Directory { .. } => self
+                .within(|| {
+                    let dirs = change.site.package_dirs();
+                    let dir = dirs.iter().find(|dir| dir.leads_to_dir()).or(dirs.first()).cloned().ok_or(Unknown)?;
+                    Ok(PackageRecords::Pip { dirs, dir })
+                }),
             Site::NewEnvironment { dir, program, .. } => self.create_environment(dir, program).ok_or(Unknown),
             // On aarch64, packages for servers share their names with packages for Jetson.
             _ if Architecture::HOST != Architecture::X86_64 => Err(Unknown),

@@ -213,7 +213,9 @@ pub(super) fn wheels_for_other_cuda(site: &Site, choice: &WheelChoice) -> Vec<St
 /// Adds these wheel directories to the search path of ld.so, unless the framework finds them by itself.
 pub(super) fn with_search(remedy: Remedy, context: &FrameworkContext<'_>, wheel_dirs: &[PathBuf]) -> Remedy {
     let (framework, host) = (context.survey.cudnn_loader_of(context.framework), context.host);
-    let dirs = wheel_dirs.iter().map(|dir| framework.distribution.import_dir.join(dir));
+    let site = remedy.changes().find_map(|change| change.site.user_packages());
+    let site = site.as_ref().unwrap_or(&framework.distribution.import_dir);
+    let dirs = wheel_dirs.iter().map(|dir| site.join(dir));
     let dirs: Vec<PathBuf> = dirs.filter(|dir| !framework.searches(dir, host)).collect();
     if dirs.is_empty() {
         return remedy;

@@ -80,7 +80,8 @@ impl Companion<'_> {
         let text = format!("install {component} for CUDA {cuda_major}");
         let beside = |package| packages::install_beside(package, component, cuda_major, report.cuda_minor);
         if let Some(change) = report.package.as_ref().and_then(beside) {
-            let dir = site_packages(report).map(|site| site.join(wheel_dir));
+            let site = change.site.user_packages().or_else(|| site_packages(report));
+            let dir = site.map(|site| site.join(wheel_dir));
             let is_searched = |dir: &Path| ld_so::run_path_contains(&self.opener.path, &real_place(dir), &context.host);
             let dir = dir.filter(|dir| incomplete.is_some() || !is_searched(dir));
             let remedy = by_change(format!("{text} next to this cuDNN:"), change).effect(Effect::Other);

@@ -28,7 +28,9 @@ pub fn forbidding(change: &PackageChange) -> Option<String> {
     let root = match &change.site {
         Site::Environment(root) | Site::Interpreter { root, .. } | Site::Conda(root) => Some(root.clone()),
         Site::Directory { pip: Pip::Environment(root), .. } => Some(root.clone()),
-        Site::Directory { pip: Pip::Interpreter(program), .. } => root_of(program).map(Path::to_owned),
+        Site::Directory { pip: Pip::Interpreter(program), .. } | Site::User { program, .. } => {
+            root_of(program).map(Path::to_owned)
+        }
         Site::Directory { pip: Pip::Any, .. } | Site::OnPath => python_of_pip().map(|python| python.root),
         Site::NewEnvironment { .. } | Site::System => None,
     };
