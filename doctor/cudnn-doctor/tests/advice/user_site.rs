@@ -94,6 +94,12 @@ fn commands_change_the_packages_of_a_user() {
     user.sh(&commands.join("\n"));
     assert_eq!(user.commands("--no-load", "C073"), None, "{commands:?}");
 
+    // A plan names the directory that pip changes.
+    let base = "export PYTHONUSERBASE=$HOME/base";
+    user.sh(&format!("{base}\n{install} torch nvidia-cudnn-cu12==9.18.0.56"));
+    let plan = user.sh(&format!("{base}\ncudnn-doctor fix --no-load || true"));
+    assert!(plan.contains(" --user ") && plan.contains(" in ~/base "), "{plan}");
+
     // A virtual environment with a framework gets separate packages.
     user.sh(&format!(
         "{PYTHON} -I -m venv --without-pip --system-site-packages env && env/bin/python -I -m pip install --no-deps torch==2.8.0 --ignore-installed"
