@@ -1,7 +1,8 @@
 //! Catches termination signals while a child runs in another session. Ctrl-C affects only this process, which must
-//! first terminate the child.
+//! first terminate the child. Otherwise, a signal ends the process, which can leave an answer.
 
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
 /// A signal number.
 pub type Signal = libc::c_int;
@@ -14,6 +15,43 @@ static ARRIVED: AtomicI32 = AtomicI32::new(0);
 
 /// The number of requests to stop, except for closed terminals, which shell and kernel both report.
 static REQUESTS: AtomicU32 = AtomicU32::new(0);
+
+/// The answer of an interrupted process, and whether it is no longer needed.
+static ANSWER: OnceLock<&'static str> = OnceLock::new();
+static IS_ANSWERED: AtomicBool = AtomicBool::new(false);
+
+/// Prints this text on standard output if a termination signal ends the process before [`answered`] is called.
+pub fn answer_with(text: &'static str) {
+    let _ = ANSWER.set(text);
+    for signal in SIGNALS {
+        replace(signal, handler(end));
+    }
+}
+
+/// Call this before printing an answer.
+pub fn answered() {
+    IS_ANSWERED.store(true, Ordering::Relaxed);
+}
+
+extern "C" fn end(signal: libc::c_int) {
+    end_by(signal)
+}
+
+fn handler(function: extern "C" fn(libc::c_int)) -> libc::sighandler_t {
+    function as libc::sighandler_t
+}
+
+/// Handles a signal with one of this module's functions, unless something else handles it. Returns the previous action.
+fn replace(signal: libc::c_int, by: libc::sighandler_t) -> Option<libc::sighandler_t> {
+    // SAFETY: the functions of this module are safe in signal handlers.
+    let previous = unsafe { libc::signal(signal, by) };
+    if [libc::SIG_DFL, handler(note), handler(end)].contains(&previous) {
+        return Some(previous);
+    }
+    // SAFETY: the value was returned by the same function.
+    unsafe { libc::signal(signal, previous) };
+    None
+}
 
 extern "C" fn note(signal: libc::c_int) {
     if signal != libc::SIGHUP {
@@ -32,17 +70,7 @@ pub struct Interruption {
 impl Interruption {
     /// Starts recording signals.
     pub fn catch() -> Interruption {
-        let handler = note as extern "C" fn(libc::c_int) as libc::sighandler_t;
-        let caught = |signal: libc::c_int| {
-            // SAFETY: the handler only changes two atomic numbers.
-            let previous = unsafe { libc::signal(signal, handler) };
-            if previous == libc::SIG_DFL || previous == handler {
-                return Some((signal, previous));
-            }
-            // SAFETY: the value was returned by the same function.
-            unsafe { libc::signal(signal, previous) };
-            None
-        };
+        let caught = |signal: libc::c_int| Some((signal, replace(signal, handler(note))?));
         Interruption { caught: SIGNALS.into_iter().filter_map(caught).collect() }
     }
 
@@ -66,13 +94,22 @@ pub fn requests() -> u32 {
     REQUESTS.load(Ordering::Relaxed)
 }
 
-/// Terminates this process by a signal, as if the signal were uncaught.
+/// Terminates this process by a signal, as if the signal were uncaught. Can be called in signal handlers.
 pub fn end_by(signal: Signal) -> ! {
-    // SAFETY: the arguments are plain integers.
+    let answer = ANSWER.get().filter(|_| !IS_ANSWERED.swap(true, Ordering::Relaxed));
+    // SAFETY: the text is valid. The set is initialized by a function of libc, and the others are plain integers.
     unsafe {
+        if let Some(text) = answer {
+            // If nobody reads the answer, nobody needs it.
+            libc::write(libc::STDOUT_FILENO, text.as_ptr().cast(), text.len());
+        }
         libc::signal(signal, libc::SIG_DFL);
         libc::raise(signal);
+        // A handler blocks its signal.
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, signal);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
+        libc::_exit(128 + signal)
     }
-    // Reached only if the signal is blocked.
-    std::process::exit(128 + signal)
 }

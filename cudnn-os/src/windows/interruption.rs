@@ -16,6 +16,10 @@ impl Interruption {
     }
 }
 
+pub fn answer_with(_text: &'static str) {}
+
+pub fn answered() {}
+
 pub fn requests() -> u32 {
     0
 }

@@ -2,6 +2,7 @@
 //! colors or forge lines. All escaping is done here.
 
 use std::borrow::Cow;
+use std::io::{Error, ErrorKind, Result, Write};
 use std::path::Path;
 
 use cudnn_os::escape::{is_unsafe, one_line};
@@ -29,11 +30,22 @@ pub fn lines(text: &str) -> Cow<'_, str> {
     replace(text, |c| c != '\n' && is_unsafe(c), |c| c.escape_default().to_string())
 }
 
-/// Escapes a JSON document for a terminal. Unsafe characters are only in strings, which allow escapes.
-pub fn json(document: &str) -> Cow<'_, str> {
-    // JSON uses surrogate pairs.
-    let escape = |c: char| c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect();
-    replace(document, |c| c != '\n' && is_unsafe(c), escape)
+/// Escapes a JSON document for a terminal while it is written. Unsafe characters are only in strings, which allow escapes.
+pub struct Json<W>(pub W);
+
+impl<W: Write> Write for Json<W> {
+    /// Serializers write whole parts of strings.
+    fn write(&mut self, part: &[u8]) -> Result<usize> {
+        let text = std::str::from_utf8(part).map_err(|error| Error::new(ErrorKind::InvalidData, error))?;
+        // JSON uses surrogate pairs.
+        let escape = |c: char| c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect();
+        self.0.write_all(replace(text, |c| c != '\n' && is_unsafe(c), escape).as_bytes())?;
+        Ok(part.len())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.0.flush()
+    }
 }
 
 /// Removes control sequences, such as colors.
@@ -69,7 +81,9 @@ mod tests {
     fn characters_that_do_not_show_themselves_are_escaped() {
         for c in "\u{200b}\u{feff}\u{2060}\u{ad}\u{2028}\u{2029}\u{fe0f}\u{180e}\u{e0001}\u{e0101}\u{110bd}".chars() {
             assert_eq!(c.to_string().printable(), c.escape_unicode().to_string());
-            let document = json(&format!("{:#}", serde_json::json!([c]))).into_owned();
+            let mut document = Json(Vec::new());
+            let _ = serde_json::to_writer_pretty(&mut document, &[c]);
+            let document = String::from_utf8(document.0).unwrap_or_default();
             assert!(!document.contains(c), "{c:?}");
             assert_eq!(serde_json::from_str::<Vec<char>>(&document).unwrap_or_default(), [c], "{document}");
         }

@@ -3,7 +3,7 @@
 
 use std::error::Error;
 use std::fmt::{Arguments, Display};
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::Duration;
@@ -11,7 +11,8 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use cudnn_os::child::check_output;
 use cudnn_os::errors::is_closed_pipe;
-use serde_json::{Map, Value, json};
+use cudnn_os::interruption;
+use serde::Serialize;
 
 use crate::{escape, temporary};
 
@@ -43,24 +44,27 @@ impl Format {
         if is_json { Format::Json } else { Format::Text }
     }
 
+    /// Makes sure that a command prints a document even if a signal ends it.
+    pub fn answer_interruptions(self) {
+        if self == Format::Json {
+            interruption::answer_with(INTERRUPTED);
+        }
+    }
+
     /// Prints a report: a document with these keys and the schema, or text.
-    pub fn report(self, keys: impl FnOnce() -> Value, text: impl FnOnce()) {
-        if self == Format::Text {
-            return text();
+    pub fn report<K: Serialize>(self, keys: impl FnOnce() -> K, text: impl FnOnce()) {
+        match self {
+            Format::Text => text(),
+            Format::Json => document(&Document { schema: SCHEMA, keys: Some(keys()), error: None }),
         }
-        let mut members = Map::from_iter([("schema".to_owned(), SCHEMA.into())]);
-        if let Value::Object(keys) = keys() {
-            members.extend(keys);
-        }
-        document(&Value::Object(members));
     }
 
     /// Prints the last report of a command, like [`Format::report`]. An error means that the report is a partial
     /// result, so that the document also has the key `error`.
-    pub fn conclude(
+    pub fn conclude<K: Serialize>(
         self,
         outcome: Result<Outcome, String>,
-        keys: impl FnOnce() -> Value,
+        keys: impl FnOnce() -> K,
         text: impl FnOnce(),
     ) -> Outcome {
         let error = match outcome {
@@ -74,14 +78,9 @@ impl Format {
             text();
         }
         remark(&error);
-        let with_error = || {
-            let mut keys = keys();
-            if let Some(keys) = keys.as_object_mut() {
-                keys.insert("error".to_owned(), error.into());
-            }
-            keys
-        };
-        self.report(with_error, || ());
+        if self == Format::Json {
+            document(&Document { schema: SCHEMA, keys: Some(keys()), error: Some(error) });
+        }
         Outcome::Failed(Reported(()))
     }
 }
@@ -139,19 +138,37 @@ pub use crate::outln;
 
 /// Implements [`outln!`].
 pub fn line(text: Arguments<'_>) {
-    write(std::io::stdout(), format_args!("{}\n", escape::lines(&text.to_string())));
+    print(std::io::stdout(), format_args!("{}\n", escape::lines(&text.to_string())));
 }
 
 /// Prints a line with a colored label.
 pub fn labeled(label: &'static str, color: AnsiColor, text: impl Display) {
     let style: Style = color.on_default().bold();
     let text = text.to_string();
-    write(anstream::stdout(), format_args!("{style}{label}{style:#}{}\n", escape::lines(&text)));
+    print(anstream::stdout(), format_args!("{style}{label}{style:#}{}\n", escape::lines(&text)));
 }
 
-/// Prints a JSON document.
-pub fn document(value: &Value) {
-    write(std::io::stdout(), format_args!("{}\n", escape::json(&format!("{value:#}"))));
+/// The document of an interrupted command.
+const INTERRUPTED: &str = "{\n  \"schema\": 2,\n  \"error\": \"interrupted\"\n}\n";
+
+#[derive(Serialize)]
+struct Document<K> {
+    schema: u32,
+    #[serde(flatten)]
+    keys: Option<K>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+/// Prints a JSON document while it is serialized.
+pub fn document(value: &impl Serialize) {
+    interruption::answered();
+    write(|| {
+        let mut to = BufWriter::new(std::io::stdout().lock());
+        serde_json::to_writer_pretty(escape::Json(&mut to), value)?;
+        to.write_all(b"\n")?;
+        to.flush()
+    });
 }
 
 /// Prints generated text without escaping, such as a manual page.
@@ -162,13 +179,13 @@ pub fn generated(text: &[u8], format: Format) -> CommandResult {
     if format == Format::Json {
         return Err(ONLY_TEXT.into());
     }
-    write(std::io::stdout(), format_args!("{}\n", String::from_utf8_lossy(text).trim_end()));
+    print(std::io::stdout(), format_args!("{}\n", String::from_utf8_lossy(text).trim_end()));
     Ok(Outcome::Fine)
 }
 
 /// Prints the help or the version with colors.
 pub fn help(text: &clap::builder::StyledStr) {
-    write(anstream::stdout(), format_args!("{}", text.ansi()));
+    print(anstream::stdout(), format_args!("{}", text.ansi()));
 }
 
 /// Prints a remark to stderr.
@@ -184,7 +201,7 @@ pub fn fail(format: Format, error: impl Display) -> Outcome {
     // Writing the output may end the program.
     remark(&text);
     if format == Format::Json {
-        document(&json!({ "schema": SCHEMA, "error": text }));
+        document(&Document::<()> { schema: SCHEMA, keys: None, error: Some(text) });
     }
     Outcome::Failed(Reported(()))
 }
@@ -211,7 +228,7 @@ pub fn continue_without_output() {
 
 /// Fails like other output if stdout is closed, but prints nothing.
 pub fn require_output() {
-    write(std::io::stdout(), format_args!(""));
+    print(std::io::stdout(), format_args!(""));
 }
 
 /// Ends the program if writing the output failed.
@@ -222,11 +239,15 @@ pub fn end_if_output_failed() {
     }
 }
 
-fn write(mut to: impl Write, text: Arguments<'_>) {
+fn print(mut to: impl Write, text: Arguments<'_>) {
+    write(|| to.write_fmt(text).and_then(|()| to.flush()));
+}
+
+fn write(work: impl FnOnce() -> std::io::Result<()>) {
     if FAILURE.load(Ordering::Relaxed) != 0 {
         return;
     }
-    let written = check_output().and_then(|()| to.write_fmt(text)).and_then(|()| to.flush());
+    let written = check_output().and_then(|()| work());
     let Err(error) = written else { return };
     // A message is unnecessary if the reader closed the pipe.
     let is_closed = is_closed_pipe(&error);

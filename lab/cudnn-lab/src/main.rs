@@ -184,6 +184,7 @@ fn main() -> ExitCode {
         Err(outcome) => return outcome.into(),
     };
     let format = Format::new(arguments.json);
+    format.answer_interruptions();
     run(arguments, format).unwrap_or_else(|error| output::fail(format, error).into())
 }
 

@@ -8,9 +8,10 @@ use clap::{Args, Subcommand};
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::{CommandResult, Format, count, outln};
 use cudnn_store::captures::{Capture, CapturedPlan, FailureRecord, Record};
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use crate::captures::{self, CaptureFile, pack};
+use crate::captures::{self, pack};
 use crate::output_file::{Output, Replace};
 use crate::stream_table::StreamTable;
 
@@ -54,7 +55,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
         Action::Show { file } => {
             let read = captures::read(file)?;
             let summary = CaptureSummary::new(&read.capture);
-            format.report(|| summary.value(&read), || summary.text());
+            format.report(|| summary.keys(&read.problems), || summary.text());
             Ok(captures::outcome(&read.problems))
         }
         Action::Pack { file, output, replace } => {
@@ -165,7 +166,8 @@ impl<'a> CaptureSummary<'a> {
         }
     }
 
-    fn value(&self, file: &CaptureFile) -> Value {
+    /// Returns the keys of the document, whose records are converted while it is printed.
+    fn keys(&self, problems: &[String]) -> impl Serialize {
         let plan = |CapturedPlan { record: plan, count, .. }: &CapturedPlan<'_>| {
             let engine = plan.engine.as_ref().map(|engine| engine.index);
             json!({
@@ -173,7 +175,7 @@ impl<'a> CaptureSummary<'a> {
                 "build_us": plan.build_us, "executions": count,
             })
         };
-        let graph = |(id, label): &(&str, &str)| {
+        let graph = move |(id, label): &(&str, &str)| {
             let plans: Vec<Value> = self.plans_of(id).iter().map(plan).collect();
             json!({"graph": id, "label": label, "plans": plans})
         };
@@ -184,13 +186,29 @@ impl<'a> CaptureSummary<'a> {
                 "descriptor": refused_kind(failure), "attribute": failure.attribute.as_ref().map(|(name, ..)| name),
             })
         };
-        json!({
-            "graphs": self.graphs.iter().map(graph).collect::<Vec<_>>(),
-            "incomplete": self.incomplete.iter().map(|(label, reason)| json!({"label": label, "reason": reason}))
-                .collect::<Vec<_>>(),
-            "failures": self.failures.iter().map(failure).collect::<Vec<_>>(),
-            "calls": self.calls,
-            "problems": file.problems,
-        })
+        #[derive(Serialize)]
+        struct Keys<'a, G, I, F> {
+            graphs: G,
+            incomplete: I,
+            failures: F,
+            calls: usize,
+            problems: &'a [String],
+        }
+        Keys {
+            graphs: Each(self.graphs.iter().map(graph)),
+            incomplete: Each(self.incomplete.iter().map(|(label, reason)| json!({"label": label, "reason": reason}))),
+            failures: Each(self.failures.iter().map(failure)),
+            calls: self.calls,
+            problems,
+        }
+    }
+}
+
+/// A list whose elements are created while it is serialized.
+struct Each<I>(I);
+
+impl<I: Iterator<Item: Serialize> + Clone> Serialize for Each<I> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.clone())
     }
 }
