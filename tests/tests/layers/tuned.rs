@@ -318,7 +318,7 @@ fn proposals_that_change_are_noticed() {
     assert_eq!(lines[1], format!("all: 3 {expected}, -, -"), "{output:#?}");
     // After the change, a wrong engine is in second place, and the program does not get it.
     let wrong = Choice { problem: Some(EngineProblem::Wrong("-".into())), ..second.clone() };
-    let rankings = file([asking.ranking(vec![third.clone(), fourth.clone(), wrong])]);
+    let rankings = file([asking.ranking(vec![third.clone(), fourth.clone(), wrong.clone()])]);
     let output = asking.run("tuned", Some(&rankings), &["changed"]);
     assert!(output.stdout.trim_end().ends_with("; 1"), "{output:#?}");
     // No result is lost if there are fewer.
@@ -326,10 +326,18 @@ fn proposals_that_change_are_noticed() {
     let lines: Vec<String> = output.stdout.lines().map(engines).collect();
     let second = format!(
         "{}, -, -; {}, -, -, -; 3",
-        asking.lines(&[second.clone(), third.clone(), second.clone()]),
+        asking.lines(&[third.clone(), third.clone(), second.clone()]),
         asking.lines(&[third.clone(), second.clone()])
     );
     assert_eq!(lines, [format!("fewer: {expected}, -, -; {second}")], "{output:#?}");
+    // The engine that cuDNN proposes first is wrong, and the others remain.
+    let rankings = file([asking.ranking(vec![fourth.clone(), third.clone(), wrong])]);
+    let output = asking.run("tuned", Some(&rankings), &["fewer"]);
+    assert!(output.stdout.trim_end().ends_with("; 2"), "{output:#?}");
+    assert!(
+        engines(&output.stdout).contains(&format!("; {}, ", asking.lines(&[third.clone(), third.clone()]))),
+        "{output:#?}"
+    );
 }
 
 /// The file says which engines cuDNN has proposed, so that the layer need not query it twice.
@@ -373,14 +381,14 @@ fn the_first_query_is_answered_in_the_expected_order() {
     let only = [("CUDNN_TUNED_ONLY", "1")];
     assert_eq!(run(&reversed, &[2, 0, 1], &["all", "all"], &only).0, twice(&[fourth, second]));
     // After a surprise, the program has all proposals, and later queries are in the right order. There may be another
-    // engine than expected, one more or one fewer. Then the first ones are repeated.
+    // engine than expected, one more or one fewer. Then the best ones are repeated.
     let surprise = |places: &[usize], engines: &[&Choice]| {
         assert_eq!(all(&reversed, places), (vec![line(engines), order.clone()], 1 + 3 + 1 + 3 + 3, true));
     };
     surprise(&[2, 0, 1], &[third, fourth, second]);
     surprise(&[2, 1], &[third, second, fourth]);
     let fewer = run(&reversed, &[2, 1, 0], &["all", "all"], &[("PLANNER_PROPOSALS", "2")]);
-    assert_eq!((fewer.0, fewer.2), (vec![line(&[second, third, second, third]), line(&[third, second])], true));
+    assert_eq!((fewer.0, fewer.2), (vec![line(&[third, third, second, second]), line(&[third, second])], true));
     let silent = run(&reversed, &[2, 0, 1], &["silent"], &[]);
     assert_eq!(silent.0, [format!("silent: {}, -, -", asking.lines(&[third.clone(), fourth.clone(), second.clone()]))]);
 }

@@ -80,25 +80,6 @@ pub(super) unsafe fn fill(heuristics: &Descriptor<'_>, order: &Order, descriptor
     proposed
 }
 
-/// Fills the descriptors whose places cuDNN's proposals do not reach with the first proposals, which then occur twice.
-/// Returns how many descriptors are filled, up to the first one that is not.
-///
-/// # Safety
-/// The descriptors are live.
-pub(super) unsafe fn fill_rest(
-    heuristics: &Descriptor<'_>,
-    order: &Order,
-    proposed: usize,
-    descriptors: &[Raw],
-) -> usize {
-    let rest = order.iter().zip(descriptors).filter(|((_, place), _)| *place >= proposed);
-    let mut rest: Vec<Raw> = rest.map(|(_, descriptor)| *descriptor).collect();
-    let read = || trial::run_in_other_order(|| heuristics.read(RESULTS, DESCRIPTOR, &mut rest));
-    let filled = own_calls(heuristics.cudnn, read).unwrap_or(0);
-    rest.drain(..filled.min(rest.len()));
-    descriptors.iter().take_while(|descriptor| !rest.contains(descriptor)).count()
-}
-
 /// Configurations of this layer. They leak if a callback of the program throws an exception.
 struct Spare<'a> {
     cudnn: &'a Cudnn,

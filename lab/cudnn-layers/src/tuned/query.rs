@@ -9,18 +9,20 @@ use cudnn_store::choices::{Capability, Choices, Device, Ranking, Release};
 
 use super::options::Options;
 use super::order::{Order, Proposal, ProposalUse, choose, order, predicted};
-use super::proposals::{announced, fill, fill_rest, filled_proposals, proposals};
+use super::proposals::{announced, fill, filled_proposals, proposals};
 use super::remembered;
 use crate::active::Active;
 use crate::bypass::Bypass;
-use crate::cudnn::Cudnn;
+use crate::cudnn::{Cudnn, Descriptor};
 use crate::device;
 use crate::json::parsed;
+use crate::last_error::own_calls;
 use crate::program_memory::{copy, write_word};
 use crate::shadow;
 use crate::shadow::calls::{self, HeuristicsQuery};
 use crate::shadow::content::Content;
 use crate::shadow::elements::{Kind, Name, Raw};
+use crate::trial;
 
 pub(super) struct State {
     pub(super) host: Host,
@@ -93,8 +95,8 @@ pub(super) fn answer(state: &State, query: &HeuristicsQuery) -> Option<usize> {
     let in_order = found.order.iter().take_while(|(_, place)| *place < proposed).count();
     let is_number_expected = in_order == found.expected();
     let filled = if in_order < found.expected() {
-        // SAFETY: the program keeps the descriptors alive.
-        unsafe { fill_rest(&heuristics, &found.order, proposed, &descriptors) }
+        // SAFETY: the program keeps the descriptors alive, and cuDNN has filled this number of places.
+        unsafe { fill_gaps(state, &heuristics, &found, proposed, &descriptors) }
     } else {
         in_order
     };
@@ -122,6 +124,35 @@ pub(super) fn answer(state: &State, query: &HeuristicsQuery) -> Option<usize> {
     // SAFETY: the program passes this address to cuDNN, which writes the number to it.
     unsafe { write_word(query.count, count as u64) };
     Some(recommended)
+}
+
+/// Fills the descriptors whose places cuDNN's proposals do not reach with the same proposals, best first, which then
+/// occur twice. Returns how many descriptors are filled, up to the first one that is not.
+///
+/// # Safety
+/// The descriptors are live, and cuDNN has filled those at the first `proposed` places.
+unsafe fn fill_gaps(
+    state: &State,
+    heuristics: &Descriptor<'_>,
+    found: &FoundOrder<'_>,
+    proposed: usize,
+    descriptors: &[Raw],
+) -> usize {
+    let places = found.order.iter().map(|(_, place)| *place).zip(descriptors.iter().copied());
+    let (filled, gaps): (Vec<_>, Vec<_>) = places.partition(|(place, _)| *place < proposed);
+    let (places, filled): (Vec<usize>, Vec<Raw>) = filled.into_iter().unzip();
+    let gaps: Vec<Raw> = gaps.into_iter().map(|(_, descriptor)| descriptor).collect();
+    // SAFETY: guaranteed by the caller.
+    let returned = unsafe { filled_proposals(&state.cudnn, &filled) };
+    let mut best: Order = returned.iter().map(|proposal| choose(found.ranking, proposal)).zip(places).collect();
+    best.sort_unstable();
+    best.truncate(gaps.len());
+    // SAFETY: guaranteed by the caller.
+    let fill_again = || trial::run_in_other_order(|| unsafe { fill(heuristics, &best, &gaps) });
+    let reached = own_calls(&state.cudnn, fill_again).unwrap_or(0);
+    let count = best.iter().take_while(|(_, place)| *place < reached).count();
+    let empty = gaps.get(count..).unwrap_or_default();
+    descriptors.iter().take_while(|descriptor| !empty.contains(descriptor)).count()
 }
 
 struct FoundOrder<'a> {
