@@ -1,11 +1,11 @@
 //! Writes the output file of a command completely or not at all, and replaces only files that the command may replace.
 //!
-//! A command replaces empty files, and files that begin like its own output. Other files need `--force`, including
-//! devices, pipes and dangling links. Some outputs are never written to devices and pipes. A command never replaces its
-//! input or follows another user's link.
+//! A command replaces empty files, and files that begin like its own output. Other files and dangling links need
+//! `--force`. A command never writes to a device or a pipe, which could block forever, replaces its input, or follows
+//! another user's link.
 
 use std::fs::File;
-use std::io::{self, Seek};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use cudnn_cli::escape::Printable;
@@ -20,8 +20,6 @@ pub(crate) struct OutputKind {
     pub(crate) name: &'static str,
     /// Returns whether a file that starts with these bytes is of this kind.
     pub(crate) is_start: fn(&[u8]) -> bool,
-    /// Whether `--force` allows devices and pipes, which libraries would replace by a file.
-    pub(crate) may_be_device: bool,
 }
 
 /// The option to replace files of other kinds.
@@ -46,7 +44,6 @@ impl Output<'_> {
         self.check_replaceable()?;
         let target = self.target();
         let is_writable = match target.metadata() {
-            Ok(metadata) if !metadata.is_file() => return Ok(()),
             Ok(_) => File::options().append(true).open(&target).map(drop),
             Err(_) => Ok(()),
         };
@@ -57,22 +54,14 @@ impl Output<'_> {
 
     /// Writes the whole file, and then atomically replaces an older one, whose permissions it gets. After a failure or
     /// an interruption, the older file remains. A new file is readable only for users who can read the first input,
-    /// because that may contain private values. Devices and pipes are written directly.
+    /// because that may contain private values.
     pub(crate) fn write<T>(&self, write: impl FnOnce(&mut File) -> io::Result<T>) -> Result<T, String> {
         // Another program may have written the file after the first check.
         self.check_replaceable()?;
         let write = || {
             let target = self.target();
-            let metadata = target.metadata();
-            if metadata.as_ref().is_ok_and(|metadata| !metadata.is_file()) {
-                let mut file = tempfile::tempfile()?;
-                let written = write(&mut file)?;
-                file.rewind()?;
-                io::copy(&mut file, &mut File::options().write(true).open(&target)?)?;
-                return Ok(written);
-            }
             let (temporary, mut file) = Temporary::file_in(dir_of(&target))?;
-            match (metadata, self.inputs.first().map(|input| input.metadata())) {
+            match (target.metadata(), self.inputs.first().map(|input| input.metadata())) {
                 (Ok(older), _) => file.set_permissions(older.permissions())?,
                 (Err(_), Some(Ok(input))) => make_as_private_as(&file, &input)?,
                 _ => {}
@@ -118,8 +107,8 @@ impl Output<'_> {
         if target.is_dir() {
             return Err(format!("{name} is a directory"));
         }
-        if !self.kind.may_be_device && target.metadata().is_ok_and(|metadata| !metadata.is_file()) {
-            return Err(format!("{name} is a device or a pipe, but {} must be a file", self.kind.name));
+        if target.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+            return Err(format!("{name} is a device or a pipe; write to a file"));
         }
         let is_in = |values: PathBuf| canonicalize(dir).is_ok_and(|dir| dir.starts_with(values));
         if self.inputs.iter().any(|input| canonicalize(values_dir(input)).is_ok_and(is_in)) {
@@ -149,8 +138,7 @@ mod tests {
 
     use super::*;
 
-    const LETTER: OutputKind =
-        OutputKind { name: "a letter", is_start: |start| start.starts_with(b"Dear "), may_be_device: true };
+    const LETTER: OutputKind = OutputKind { name: "a letter", is_start: |start| start.starts_with(b"Dear ") };
 
     fn write(file: &Path, inputs: &[&Path], force: bool) -> Result<(), String> {
         let output = Output { file, kind: &LETTER, inputs, force };
@@ -178,12 +166,9 @@ mod tests {
         }
         symlink(path("nowhere"), path("dangling")).unwrap();
         symlink(path("letter"), path("link")).unwrap();
-        let devices = [Path::new("/dev/null").to_owned(), path("dangling")];
-        for file in &devices {
-            let refused = write(file, &[], false).unwrap_err();
-            assert!(refused.contains("exists and is not a letter; name another file, or add --force"), "{refused}");
-            write(file, &[], true).unwrap();
-        }
+        let refused = write(&path("dangling"), &[], false).unwrap_err();
+        assert!(refused.contains("exists and is not a letter; name another file, or add --force"), "{refused}");
+        write(&path("dangling"), &[], true).unwrap();
         assert!(!path("nowhere").exists(), "a file was created where somebody's link leads");
         write(&path("link"), &[], false).unwrap();
         assert!(path("link").is_symlink() && write(dir.path(), &[], true).unwrap_err().contains("is a directory"));
@@ -215,16 +200,16 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_is_written_only_with_force() {
+    fn devices_and_pipes_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let pipe = dir.path().join("pipe");
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-        let refused = write(&pipe, &[], false).unwrap_err();
-        assert!(refused.contains("exists and is not a letter; name another file, or add --force"), "{refused}");
-        let name = pipe.clone();
-        let reader = std::thread::spawn(move || std::fs::read_to_string(name).unwrap());
-        write(&pipe, &[], true).unwrap();
-        assert_eq!(reader.join().unwrap(), "Dear reader");
+        for file in [&pipe, Path::new("/dev/null")] {
+            let output = Output { file, kind: &LETTER, inputs: &[], force: true };
+            for refused in [output.check().unwrap_err(), output.write(|_| Ok(())).unwrap_err()] {
+                assert!(refused.contains("is a device or a pipe; write to a file"), "{refused}");
+            }
+        }
     }
 
     #[test]

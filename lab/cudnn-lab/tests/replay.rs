@@ -1,6 +1,7 @@
 //! Tests `replay` with real and broken releases of cuDNN, and with hostile captures.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -126,6 +127,7 @@ fn a_failed_output_stops_neither_the_replay_nor_the_files() {
     let dir = TempDir::new();
     let file = write(&dir, &[START, &convolution("good", 2)]);
     let [page, junit] = ["page.html", "junit.xml"].map(|name| dir.path().join(name));
+    let mut sizes = [0; 2];
     for (format, is_closed) in [(None, true), (Some("--json"), true), (None, false), (Some("--json"), false)] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-lab"));
         command.args(["replay", &file, "--compare"]).args([&cudnn, &cudnn]).args(format);
@@ -136,18 +138,34 @@ fn a_failed_output_stops_neither_the_replay_nor_the_files() {
         let expected = if is_closed { 128 + 13 } else { 3 };
         assert_eq!(output.status.code(), Some(expected), "{format:?}: {stderr}");
         assert_eq!(stderr.matches("cannot write the output").count(), usize::from(!is_closed), "{format:?}: {stderr}");
-        for (file, end) in [(&page, "</html>\n"), (&junit, "</testsuites>\n")] {
-            assert!(std::fs::read_to_string(file).unwrap().ends_with(end), "{format:?}: {}", file.display());
+        for ((file, end), size) in [(&page, "</html>\n"), (&junit, "</testsuites>\n")].into_iter().zip(&mut sizes) {
+            let text = std::fs::read_to_string(file).unwrap();
+            assert!(text.ends_with(end), "{format:?}: {}", file.display());
+            *size = text.len();
             std::fs::remove_file(file).unwrap();
         }
     }
     // Failing to write one file must not prevent the other one.
     let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-lab"));
     command.args(["replay", &file, "--compare"]).args([&cudnn, &cudnn]).env_clear();
-    command.args(["--html", "/dev/full", "--force", "--junit"]).arg(&junit).env("LD_LIBRARY_PATH", &libraries.path);
+    command.arg("--html").arg(&page).arg("--junit").arg(&junit).env("LD_LIBRARY_PATH", &libraries.path);
+    let [page_size, junit_size] = sizes;
+    let size = (page_size + junit_size) as u64 / 2;
+    let limit_files = move || {
+        let limit = libc::rlimit { rlim_cur: size, rlim_max: size };
+        // SAFETY: the pointer refers to a valid structure.
+        unsafe {
+            libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+            libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit);
+        }
+        Ok(())
+    };
+    // SAFETY: the function makes two calls that are allowed in a forked child.
+    unsafe { command.pre_exec(limit_files) };
     let output = command.output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!((output.status.code(), stderr.contains("cannot write /dev/full")), (Some(3), true), "{stderr}");
+    let reason = format!("cannot write {}: File too large", page.display());
+    assert_eq!((output.status.code(), stderr.contains(&reason)), (Some(3), true), "{stderr}");
     assert!(std::fs::read_to_string(junit).unwrap().ends_with("</testsuites>\n"));
 }
 

@@ -23,7 +23,7 @@ const CAPTURE: &str = "capture.cudnncap";
 const DATA: &str = "capture.cudnncap.data/";
 
 /// Archives from [`write()`], which begin with the capture.
-pub(crate) const ARCHIVE: OutputKind = OutputKind { name: "a packed capture", is_start, may_be_device: true };
+pub(crate) const ARCHIVE: OutputKind = OutputKind { name: "a packed capture", is_start };
 
 fn is_start(start: &[u8]) -> bool {
     /// The size of the header before the name of the first entry.

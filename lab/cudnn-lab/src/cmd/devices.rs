@@ -26,18 +26,14 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) -> CommandResult {
     match &arguments.device {
         Some(device) => print(&devices::select(device)?.description, format),
-        None if arguments.here => here(timeouts, format)?,
+        None if arguments.here => {
+            let description = plan_worker::describe_gpu(timeouts)
+                .map_err(|reason| format!("cannot describe a GPU of this machine: {}", reason.printable()))?;
+            print(&description, format);
+        }
         None => list(format),
     }
     Ok(Outcome::Fine)
-}
-
-/// Prints cuDNN's description of the first GPU of this machine, or returns an error if there is none.
-pub(crate) fn here(timeouts: &Timeouts, format: Format) -> Result<(), String> {
-    let description = plan_worker::describe_gpu(timeouts)
-        .map_err(|reason| format!("cannot describe a GPU of this machine: {}", reason.printable()))?;
-    print(&description, format);
-    Ok(())
 }
 
 /// Prints a description unchanged, because another program reads it.

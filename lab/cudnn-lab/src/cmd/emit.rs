@@ -13,7 +13,7 @@ use crate::captures;
 use crate::graph_arguments::GraphArguments;
 use crate::output_file::{Output, OutputKind, Replace};
 
-const PROGRAM: OutputKind = OutputKind { name: "a program of `emit`", is_start: is_program, may_be_device: true };
+const PROGRAM: OutputKind = OutputKind { name: "a program of `emit`", is_start: is_program };
 
 /// The options of `emit`.
 #[derive(clap::Args)]

@@ -22,7 +22,7 @@ use crate::devices::{DeviceOption, TargetDevice};
 use crate::output_file::{Output, OutputKind, Replace};
 use crate::plan_worker;
 
-const PACK: OutputKind = OutputKind { name: "a pack of plans", is_start: is_pack, may_be_device: false };
+const PACK: OutputKind = OutputKind { name: "a pack of plans", is_start: is_pack };
 
 /// The options of `plans`.
 #[derive(Args)]
@@ -58,8 +58,6 @@ enum Action {
         #[command(flatten)]
         replace: Replace,
     },
-    /// Print cuDNN's description of this machine's first GPU, like `cudnn-lab devices --here`.
-    TargetDevice,
     /// Remove the plans from the directory, and leave other files alone.
     Clear,
 }
@@ -106,10 +104,6 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
             plans.pack(&output, is_wanted, device.select()?.as_ref(), timeouts)
         }
         Action::Clear => plans.clear(),
-        Action::TargetDevice => {
-            super::devices::here(timeouts, format)?;
-            Ok(Outcome::Fine)
-        }
     }
 }
 

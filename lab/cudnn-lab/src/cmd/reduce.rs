@@ -24,8 +24,7 @@ use crate::replay_worker::Replayer;
 use crate::worker::Stop;
 
 /// Captures, which `reduce` and the layer `capture` write.
-const CAPTURE: OutputKind =
-    OutputKind { name: "a capture", is_start: |start| start.starts_with(START.as_bytes()), may_be_device: false };
+const CAPTURE: OutputKind = OutputKind { name: "a capture", is_start: |start| start.starts_with(START.as_bytes()) };
 
 const ONLY_WITH_VALUES: &str = "the graph shows this only with the captured values, and a smaller capture contains no values; \
      use `emit` or the whole capture";

@@ -8,8 +8,7 @@ use cudnn_replay::replay::comparison::ComparisonRow;
 use super::junit;
 use crate::output_file::OutputKind;
 
-pub(super) const JUNIT: OutputKind =
-    OutputKind { name: "a JUnit file of `replay`", is_start: junit::is_junit, may_be_device: true };
+pub(super) const JUNIT: OutputKind = OutputKind { name: "a JUnit file of `replay`", is_start: junit::is_junit };
 
 #[derive(clap::Args)]
 pub(super) struct Gate {

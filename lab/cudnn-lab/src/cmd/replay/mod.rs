@@ -39,7 +39,7 @@ use session::ReplaySession;
 
 pub(crate) use arguments::Arguments;
 
-const PAGE: OutputKind = OutputKind { name: "a page of `replay`", is_start: page::is_page, may_be_device: true };
+const PAGE: OutputKind = OutputKind { name: "a page of `replay`", is_start: page::is_page };
 
 pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) -> CommandResult {
     let file = captures::read_all(&arguments.files)?;

@@ -8,7 +8,7 @@ use cudnn_store::choices::Choices;
 
 use crate::output_file::{Output, OutputKind};
 
-pub(super) const TUNED: OutputKind = OutputKind { name: "a file of `tune`", is_start, may_be_device: false };
+pub(super) const TUNED: OutputKind = OutputKind { name: "a file of `tune`", is_start };
 
 /// Rules and choices share a format, which starts with the version.
 fn is_start(start: &[u8]) -> bool {

@@ -36,7 +36,7 @@ use summary::TuneSummary;
 
 pub(crate) use arguments::Arguments;
 
-const PAGE: OutputKind = OutputKind { name: "a page of `tune`", is_start: page::is_page, may_be_device: true };
+const PAGE: OutputKind = OutputKind { name: "a page of `tune`", is_start: page::is_page };
 
 pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) -> CommandResult {
     let inputs: Vec<&Path> = arguments.files.iter().map(PathBuf::as_path).collect();
