@@ -37,6 +37,11 @@ static double engine(long index, char *action) {
     sscanf(text, "%lf %20[a-z]", &time, action);
     return time;
 }
+int cudnnCreate(void **handle) {
+    char byte;
+    if (getenv("WAIT_AT_START")) read(open(getenv("FIFO"), O_RDONLY), &byte, 1);
+    return 0;
+}
 int cudnnBackendCreateDescriptor(int kind, void **descriptor) {
     *descriptor = calloc(1, sizeof(struct object));
     return 0;
@@ -318,9 +323,24 @@ fn files_are_merged() {
         assert_eq!(std::fs::read_to_string(fixture.path(name)).unwrap(), content);
     }
     let rule = json!({"name": "a", "reason": "r", "operations": ["conv_fwd"]});
-    std::fs::write(fixture.path("b"), json!({"errata": 1, "rules": [rule, rule]}).to_string()).unwrap();
+    for (rules, reason) in [
+        (json!([rule, rule]), "/b: two rules are called \"a\""),
+        (json!([{"name": "a"}]), "/b: missing field `reason`"),
+    ] {
+        std::fs::write(fixture.path("b"), json!({"errata": 1, "rules": rules}).to_string()).unwrap();
+        let refused = merge("new");
+        assert!(refused.status.code() == Some(3) && text(&refused).contains(reason), "{}", text(&refused));
+    }
+    for name in ["a", "b", "c"] {
+        std::fs::write(fixture.path(name), json!({"errata": 1, "rules": [rule]}).to_string()).unwrap();
+    }
     let refused = merge("new");
-    assert!(refused.status.code() == Some(3) && text(&refused).contains("two rules are called"), "{}", text(&refused));
+    assert_eq!(refused.status.code(), Some(3));
+    assert!(
+        text(&refused).contains("/new would rank no graph, so that programs could not use it"),
+        "{}",
+        text(&refused)
+    );
     assert!(!fixture.path("new").exists());
 }
 
@@ -335,6 +355,17 @@ fn an_interrupted_run_keeps_what_is_done() {
     drop(pipe);
     assert!(text(&output).contains("interrupted: 1 graph not tuned"), "{}", text(&output));
     assert_eq!((output.status.code(), fixture.tuned().len()), (None, 2));
+}
+
+#[test]
+fn an_interruption_while_the_gpu_starts_is_reported() {
+    let fixture = Fixture::new(1);
+    let child = fixture.tune("100 fine").arg("--json").env("WAIT_AT_START", "1").spawn().unwrap();
+    let pipe = std::fs::File::options().write(true).open(fixture.path("fifo")).unwrap();
+    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    drop(pipe);
+    assert_eq!((output.status.code(), document(&output)), (None, json!({ "schema": 2, "error": "interrupted" })));
 }
 
 /// The file is the purpose of the command, and may take an hour.

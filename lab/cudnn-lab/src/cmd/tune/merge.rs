@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::{CommandResult, Format, Outcome, count, outln};
+use cudnn_layers::errata::BlockingRules;
 use cudnn_store::choices::Choices;
 use serde_json::json;
 
@@ -14,7 +15,9 @@ use crate::output_file::Output;
 pub(super) fn run(files: &[PathBuf], output: &Output<'_>, format: Format) -> CommandResult {
     // A file that is input and output would be merged with its older contents.
     output.check()?;
-    let read = files.iter().map(|file| Choices::read(file)).collect::<Result<Vec<Choices>, String>>()?;
+    // The layer `errata` reads the rules.
+    let read = |file: &PathBuf| BlockingRules::read(file).and_then(|_| Choices::read(file));
+    let read = files.iter().map(read).collect::<Result<Vec<Choices>, String>>()?;
     let mut merged = Choices::default();
     for (file, choices) in files.iter().zip(read) {
         if let Some(rule) = merged.conflict(&choices).filter(|_| !output.force) {
