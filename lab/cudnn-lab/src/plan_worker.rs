@@ -17,7 +17,7 @@ use cudnn_replay::rebuild::{Refused, rebuild};
 use cudnn_store::plans::{PlanEntry, PlanInfo};
 use serde::{Deserialize, Serialize};
 
-use crate::worker::{Client, Stop, WorkerAnswer, reason_of, serve};
+use crate::worker::{Client, Stop, serve};
 
 pub(crate) const COMMAND: &str = "internal-plan";
 
@@ -92,9 +92,7 @@ fn ask<T: for<'de> Deserialize<'de>>(
     spinner: &mut Spinner,
 ) -> Result<Result<T, String>, String> {
     match client.ask(&[request], 1, &mut || spinner.turn(|| "computing")) {
-        Ok(WorkerAnswer::Message { answer, .. }) => Ok(Ok(answer)),
-        Ok(WorkerAnswer::Ended(ended)) => Ok(Err(reason_of(&ended))),
-        Ok(WorkerAnswer::Unknown(reason)) => Ok(Err(reason)),
+        Ok(answer) => Ok(answer.map(|(answer, _)| answer).map_err(|lost| lost.reason)),
         Err(Stop::Failed(reason)) => Err(reason),
         Err(Stop::Interrupted(signal)) => temporary::end_by(signal),
     }

@@ -7,7 +7,7 @@ use cudnn_cli::subprocess::Timeouts;
 use cudnn_replay::replay::Tuner;
 use cudnn_replay::tune::task::{Task, TuneAnswer, TuneReport};
 
-use crate::worker::{Client, Stop, WorkerAnswer, reason_of, serve_graphs};
+use crate::worker::{Client, Lost, Stop, serve_graphs};
 
 pub(crate) const COMMAND: &str = "internal-tune";
 
@@ -16,14 +16,11 @@ const AHEAD: usize = 24;
 /// The maximum number of engines per graph that may terminate a worker.
 const MAX_FAILED: usize = 8;
 
-pub(crate) struct TuneClient<'a> {
-    timeouts: &'a Timeouts,
-    client: Client<'a>,
-}
+pub(crate) struct TuneClient<'a>(Client<'a>);
 
 impl<'a> TuneClient<'a> {
     pub(crate) fn new(timeouts: &'a Timeouts) -> Self {
-        TuneClient { timeouts, client: Client::new(COMMAND, None, timeouts) }
+        TuneClient(Client::new(COMMAND, None, timeouts))
     }
 
     pub(crate) fn place(&mut self, wait: &mut dyn FnMut()) -> Result<TuneReport, Stop> {
@@ -36,18 +33,15 @@ impl<'a> TuneClient<'a> {
     /// worker has tuned other graphs, one of these may be the cause, and the graph is tuned again in a new worker.
     pub(crate) fn tune(&mut self, tasks: &mut [Task], wait: &mut dyn FnMut()) -> Result<TuneReport, Stop> {
         loop {
-            let is_new = self.client.is_new();
-            let (part, reason) = match self.client.ask(tasks, 1 + AHEAD, wait)? {
-                WorkerAnswer::Message { answer: TuneAnswer::Tuned(report), .. } => return Ok(report),
-                WorkerAnswer::Message { answer: TuneAnswer::Broke { candidate, reason }, .. } => {
-                    (Some(candidate), reason)
-                }
-                // If all engines together took too long, no single engine is the cause.
-                WorkerAnswer::Ended(ended) if ended.end.is_overall_limit(self.timeouts) => {
-                    return Ok(refused(reason_of(&ended)));
-                }
-                WorkerAnswer::Ended(ended) => (ended.step.as_ref().and_then(|step| step.part), reason_of(&ended)),
-                WorkerAnswer::Unknown(reason) => (None, reason),
+            let is_new = self.0.is_new();
+            let (part, reason) = match self.0.ask(tasks, 1 + AHEAD, wait)? {
+                Ok((TuneAnswer::Tuned(report), _)) => return Ok(report),
+                Ok((TuneAnswer::Broke { candidate, reason }, _)) => (Some(candidate), reason),
+                Err(Lost { reason, ended }) => match ended {
+                    // If all engines together took too long, no single engine is the cause.
+                    Some(ended) if ended.end.is_overall_limit(self.0.timeouts) => return Ok(refused(reason)),
+                    ended => (ended.and_then(|ended| ended.step?.part), reason),
+                },
             };
             if !is_new {
                 continue;

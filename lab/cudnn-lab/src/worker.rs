@@ -23,21 +23,19 @@ pub(crate) enum Stop {
     Failed(String),
 }
 
-pub(crate) enum WorkerAnswer<T> {
-    /// An answer. If the worker is intact, it receives the next graphs too.
-    Message { answer: T, is_intact: bool },
-    /// The worker has exited.
-    Ended(Ended),
-    /// The state of the worker is unknown.
-    Unknown(String),
+/// Why a worker has not answered.
+pub(crate) struct Lost {
+    pub(crate) reason: String,
+    /// How the worker has ended, or `None` if its state is unknown.
+    pub(crate) ended: Option<Ended>,
 }
 
 /// Sends graphs to a worker, and replaces it if it has ended or is not intact.
 pub(crate) struct Client<'a> {
     command: &'static str,
     /// The directory of cuDNN, or `None` for the one that the loader finds.
-    cudnn: Option<&'a Path>,
-    timeouts: &'a Timeouts,
+    pub(crate) cudnn: Option<&'a Path>,
+    pub(crate) timeouts: &'a Timeouts,
     /// A worker that has answered and can receive other graphs.
     worker: Option<Worker<'a>>,
     /// The number of graphs that the worker prepares ahead.
@@ -54,28 +52,29 @@ impl<'a> Client<'a> {
         self.worker.is_none()
     }
 
-    /// Sends the first `end` graphs, and waits for the answer about the first one. Later calls must continue with the
-    /// next graphs. Calls `wait` repeatedly until then.
+    /// Sends the first `end` graphs, and waits for the answer about the first one. Also returns whether the worker is
+    /// intact, and receives the next graphs, with which later calls must continue. Calls `wait` repeatedly until then.
     pub(crate) fn ask<T: DeserializeOwned>(
         &mut self,
         graphs: &[impl Serialize],
         end: usize,
         wait: &mut dyn FnMut(),
-    ) -> Result<WorkerAnswer<T>, Stop> {
+    ) -> Result<Result<(T, bool), Lost>, Stop> {
         let (worker, received) = match self.worker.take() {
             Some(worker) => (worker, self.ahead.min(graphs.len())),
             None => (start(self.command, self.cudnn, self.timeouts)?, 0),
         };
         let (message, received) = message(graphs, received, end.min(graphs.len()))?;
         Ok(match worker.ask(&message, &mut |_| wait()) {
-            Err(error) => WorkerAnswer::Unknown(format!("the state of the process is unknown: {error}")),
+            Err(error) => Err(Lost { reason: format!("the state of the process is unknown: {error}"), ended: None }),
             Ok(subprocess::Answer::Interrupted(signal)) => return Err(Stop::Interrupted(signal)),
-            Ok(subprocess::Answer::Ended(ended)) => match &ended.step {
-                Some(step) if matches!(step.work, Work::Load) => {
-                    return Err(Stop::Failed(format!("cuDNN cannot be loaded: {}", reason_of(&ended))));
+            Ok(subprocess::Answer::Ended(ended)) => {
+                let reason = reason_of(&ended);
+                if ended.step.as_ref().is_some_and(|step| step.work == Work::Load) {
+                    return Err(Stop::Failed(format!("cuDNN cannot be loaded: {reason}")));
                 }
-                _ => WorkerAnswer::Ended(ended),
-            },
+                Err(Lost { reason, ended: Some(ended) })
+            }
             Ok(subprocess::Answer::Message(message, worker)) => {
                 let (answer, is_intact) = parse(message)?;
                 if is_intact {
@@ -84,7 +83,7 @@ impl<'a> Client<'a> {
                     // The answer is complete.
                     let _ = worker.end();
                 }
-                WorkerAnswer::Message { answer, is_intact }
+                Ok((answer, is_intact))
             }
         })
     }
@@ -133,7 +132,7 @@ fn parse<T: DeserializeOwned>(mut message: Value) -> Result<(T, bool), Stop> {
     Ok((answer, message.get("intact").and_then(Value::as_bool) == Some(true)))
 }
 
-pub(crate) fn reason_of(ended: &Ended) -> String {
+fn reason_of(ended: &Ended) -> String {
     let failure = ended.end.failure().unwrap_or_else(|| "ended without a report".to_owned());
     let last = ended.stderr.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
     let last = if last.is_empty() { String::new() } else { format!(": {last}") };
