@@ -8,7 +8,7 @@ use cudnn_loader::{
 use super::super::tensor::{Array, Walk};
 use super::context::{Context, Results};
 use super::reduction::fold;
-use super::statistics::{moving_averages, unbiased};
+use super::statistics::moving_averages;
 
 pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
     let x = context.input(operation, Name::CUDNN_ATTR_OPERATION_NORM_FWD_XDESC)?;
@@ -45,21 +45,15 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
         let variance = mean_of(x, &mean, &stat_dims, 2)?;
         let count = x.values.len() as f64 / variance.values.len().max(1) as f64;
         let share = Name::CUDNN_ATTR_OPERATION_NORM_FWD_EXP_AVG_FACTOR_DESC;
-        let running = [
-            (
-                Name::CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_MEAN_DESC,
-                Name::CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_MEAN_DESC,
-                &mean,
-                1.0,
-            ),
-            (
-                Name::CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_VAR_DESC,
-                Name::CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_VAR_DESC,
-                &variance,
-                unbiased(count),
-            ),
+        let means = [
+            Name::CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_MEAN_DESC,
+            Name::CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_MEAN_DESC,
         ];
-        results.extend(moving_averages(context, operation, share, running)?);
+        let variances = [
+            Name::CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_VAR_DESC,
+            Name::CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_VAR_DESC,
+        ];
+        results.extend(moving_averages(context, operation, share, [(means, &mean), (variances, &variance)], count)?);
         let inverse = inverse_deviation(variance, epsilon);
         if is_training {
             let outputs = [

@@ -40,21 +40,15 @@ pub(super) fn finalize(context: &Context<'_>, operation: &Node) -> Results {
     let means = mean.values.iter().zip(&eq_scale.values);
     let eq_bias = array(bias.values.iter().zip(means).map(|(bias, (mean, scale))| bias - mean * scale).collect());
     let share = Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_EXP_AVERATE_FACTOR_DESC;
-    let running = [
-        (
-            Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_PREV_RUNNING_MEAN_DESC,
-            Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_UPDATED_RUNNING_MEAN_DESC,
-            &mean,
-            1.0,
-        ),
-        (
-            Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_PREV_RUNNING_VAR_DESC,
-            Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_UPDATED_RUNNING_VAR_DESC,
-            &variance,
-            unbiased(count),
-        ),
+    let means = [
+        Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_PREV_RUNNING_MEAN_DESC,
+        Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_UPDATED_RUNNING_MEAN_DESC,
     ];
-    let mut results = moving_averages(context, operation, share, running)?;
+    let variances = [
+        Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_PREV_RUNNING_VAR_DESC,
+        Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_UPDATED_RUNNING_VAR_DESC,
+    ];
+    let mut results = moving_averages(context, operation, share, [(means, &mean), (variances, &variance)], count)?;
     let outputs = [
         (Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_SAVED_MEAN_DESC, mean),
         (Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_SAVED_INV_STD_DESC, inverse),
@@ -65,25 +59,24 @@ pub(super) fn finalize(context: &Context<'_>, operation: &Node) -> Results {
     Ok(results)
 }
 
-/// Returns the moving averages of a mean and a variance, if they are outputs. The names are the attributes of the
-/// previous and the updated average.
+/// Returns the moving averages of a mean and a variance of this number of values, if they are outputs. The names are the
+/// attributes of the previous and the updated average.
 pub(super) fn moving_averages(
     context: &Context<'_>,
     operation: &Node,
     share: Name,
-    statistics: [(Name, Name, &Array, f64); 2],
+    statistics: [([Name; 2], &Array); 2],
+    count: f64,
 ) -> Results {
-    let present = statistics.into_iter().filter(|(_, updated, ..)| operation.value(*updated).is_some());
-    let average = |(former, updated, new, factor): (Name, Name, &Array, f64)| {
+    let unbiased = if count > 1.0 { count / (count - 1.0) } else { 1.0 };
+    let present = statistics.into_iter().zip([1.0, unbiased]);
+    let present = present.filter(|(([_, updated], _), _)| operation.value(*updated).is_some());
+    let average = |(([former, updated], new), factor): (([Name; 2], &Array), f64)| {
         let share = context.input(operation, share)?.get(0);
         let average = moving_average(context.input(operation, former)?, new, factor, share)?;
         Ok((context.output(operation, updated)?.0, average))
     };
     present.map(average).collect()
-}
-
-pub(super) fn unbiased(count: f64) -> f64 {
-    if count > 1.0 { count / (count - 1.0) } else { 1.0 }
 }
 
 /// Moves the previous values by this share towards the new ones.
