@@ -16,145 +16,15 @@ use super::bytes::KeyBytes;
 /// may read more variables with these prefixes.
 const PREFIXES: &[&str] = &["CUDNN_", "CUTE_DSL_", "FINALIZER_", "LIBNVVM_", "NVRTC_", "NVVM_", "TENSOR_IR_"];
 
-/// Variables that known releases read and that may affect compiled code. A test records the variables of each release.
-const KNOWN: &[&str] = &[
-    "CAN_FINALIZE_DEBUG",
-    "CUDA_7a3f9c2d",
-    "CUDA_HOME",
-    "CUDA_PATH",
-    "CUDNN_CONV_WSCAP_DBG",
-    "CUDNN_CUDA_GRAPH_RETENTION",
-    "CUDNN_CUSTOM_LUT_CALIBRATOR_LOG",
-    "CUDNN_ENABLE_DEFAULT_KERNEL_CACHE",
-    "CUDNN_ERRSRC_DBG",
-    "CUDNN_FORCE_JIT_DBG",
-    "CUDNN_FORT_FFMA_CONV1D_SELECT",
-    "CUDNN_FORT_SASS_CODEGEN_TACTIC_DBG",
-    "CUDNN_FORT_SASS_DBG",
-    "CUDNN_FREECOUNT_DBG",
-    "CUDNN_GA10X_SMEM_DBG",
-    "CUDNN_GCTX_ENABLE_DBG",
-    "CUDNN_JIT_FLAGS_DBG",
-    "CUDNN_KERNEL_CACHE_SIZE_MB",
-    "CUDNN_LIB_CONFIG",
-    "CUDNN_MALLOCCOUNT_DBG",
-    "CUDNN_NVRTC_RUNTIME_LINKING",
-    "CUDNN_PREFER_SM_COUNT_DBG",
-    "CUDNN_RNN_WS_SIZE_DBG",
-    "CUDNN_SKIPHEUR_DBG",
-    "CUDNN_STRICT_DBG",
-    "CUDNN_TENSOR_IR_MLIR_THREADING",
-    "CUTE_DSL_DUMP_DIR",
-    "CUTE_DSL_KEEP",
-    "EDG_BASE",
-    "EDG_MODULES_PATH",
-    "FINALIZER_CUBIE",
-    "FINALIZER_USE_LEGACY_ELF_BUILDER",
-    "LIBNVVM_DISABLE_CONCURRENT_API",
-    "LLVM_IGNORED_ENV_VAR",
-    "LLVM_OVERRIDE_PRODUCER",
-    "NVIDIA_TF32_OVERRIDE",
-    "NVRTCWIZ",
-    "NVRTC_APPEND_FLAGS",
-    "NVRTC_DISABLE_CONCURRENT_NVVM",
-    "NVRTC_DISABLE_PCH",
-    "NVRTC_INTERNAL_GLOBAL_LOCK",
-    "NVRTC_PCH_HEAP_SIZE",
-    "NVRTC_PREPEND_FLAGS",
-    "NVVM_IR_VER_CHK",
-    "NVVM_OVERRIDE_OPTIONS",
-    "NV_NVVM_VERSION",
-    "TENSOR_IR_CODEGEN_STRATEGY",
-    "TENSOR_IR_DUMP_IR",
-    "TENSOR_IR_DUMP_TILEIR_BC",
-    "TENSOR_IR_DUMP_TO",
-    "TENSOR_IR_LOAD_TILEIR_BC",
-    "TENSOR_IR_MAX_TILE_CANDIDATES",
-    "TENSOR_IR_PRINT_IR",
-    "TENSOR_IR_PRINT_IR_AFTER_ALL",
-    "TENSOR_IR_PRINT_IR_TREE_DIR",
-    "TENSOR_IR_TIMING",
-];
+/// Variables that known releases read and that may affect compiled code.
+const KNOWN: &str = include_str!("compiler_variables.txt");
+/// Variables that do not affect compiled code.
+const HARMLESS: &str = include_str!("harmless_variables.txt");
 
-/// Variables that control only logging, tracing, caching and loading. They are full names, because a future variable
-/// with a similar prefix could affect compiled code.
-const HARMLESS: &[&str] = &[
-    // cuDNN, cuBLAS and NVRTC: logs, dumps and a cache.
-    "AS_SECURE_LOG_FILE",
-    "CASK_ENHANCED_API_LOGGING",
-    "CASK_LOG_INFO",
-    "CUBLASLT_LOG_LEVEL",
-    "CUBLASLT_LOG_MASK",
-    "CUBLASLT_NVTX_LEVEL",
-    "CUDA_CACHE_DISABLE",
-    "CUDNN_LOGDEST_DBG",
-    "CUDNN_LOGERR_DBG",
-    "CUDNN_LOGINFO_DBG",
-    "CUDNN_LOGLEVEL_DBG",
-    "CUDNN_LOGWARN_DBG",
-    "DUMP_KNOBS_TO_FILE",
-    // The CPU instructions that cuBLAS uses.
-    "CUBLASLT_DISABLE_CPU_INSTRUCTIONS_MASK",
-    // How compiler threads wait, the CPU instructions that OpenSSL uses, and make's job server.
-    "CUDA_PREFER_SPINLOCKS_ON_HOST",
-    "MAKEFLAGS",
-    "OPENSSL_ia32cap",
-    // LLVM looks up this name but ignores the value.
-    "bar",
-    // The working directory, which NVRTC uses in messages.
-    "PWD",
-    // This project's own variables. A test compares them with the list in the documentation.
-    "CUDNN_CAPTURE",
-    "CUDNN_CAPTURE_DATA",
-    "CUDNN_ERRATA",
-    "CUDNN_EXPLAIN",
-    "CUDNN_EXPLAIN_OUTPUT",
-    "CUDNN_FETCH_CACHE",
-    "CUDNN_LAYERS",
-    "CUDNN_LAYER_PATH",
-    "CUDNN_LOADER_DIR",
-    "CUDNN_LOADER_PAGES",
-    "CUDNN_LOADER_PRELOAD",
-    "CUDNN_LOADER_VERBOSE_ERRORS",
-    "CUDNN_PLANS_DIR",
-    "CUDNN_PLANS_LIMIT",
-    "CUDNN_PLANS_PACK",
-    "CUDNN_PLANS_SUMMARY",
-    "CUDNN_SYS_INCLUDE_DIR",
-    "CUDNN_SYS_LIB_DIR",
-    "CUDNN_TESTS_ALL",
-    "CUDNN_TESTS_ATTACKS",
-    "CUDNN_TESTS_FUZZ",
-    "CUDNN_TESTS_FUZZ_RELEASE",
-    "CUDNN_TESTS_MACHINES",
-    "CUDNN_TESTS_OFFLINE",
-    "CUDNN_TESTS_PROFILE",
-    "CUDNN_TESTS_WRITE",
-    "CUDNN_TRACE",
-    "CUDNN_TRACE_ARGUMENTS",
-    "CUDNN_TRACE_LIMIT",
-    "CUDNN_TRACE_LINES",
-    "CUDNN_TRACE_SUMMARY",
-    "CUDNN_TUNED",
-    "CUDNN_TUNED_ONLY",
-    "CUDNN_VALIDATE",
-    // cudnn-frontend.
-    "CUDNN_FRONTEND_LOG_FILE",
-    "CUDNN_FRONTEND_LOG_INFO",
-    // Used by build systems, but not read by cuDNN.
-    "CUDNN_DIR",
-    "CUDNN_HOME",
-    "CUDNN_INCLUDE_DIR",
-    "CUDNN_INCLUDE_PATH",
-    "CUDNN_LIBRARY",
-    "CUDNN_LIBRARY_PATH",
-    "CUDNN_LIB_DIR",
-    "CUDNN_LIB_PATH",
-    "CUDNN_PATH",
-    "CUDNN_ROOT",
-    "CUDNN_ROOT_DIR",
-    "CUDNN_VERSION",
-];
+/// Returns the names in one of these lists.
+fn names(list: &'static str) -> impl Iterator<Item = &'static str> {
+    list.lines().filter(|line| !line.is_empty() && !line.starts_with('#'))
+}
 
 /// How a plan depends on an environment variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,9 +41,9 @@ pub enum VariableUse {
 /// Returns how plans depend on the variable with this name.
 pub fn variable_use(name: &OsStr) -> VariableUse {
     let Some(name) = name.to_str() else { return VariableUse::Unknown };
-    if HARMLESS.contains(&name) {
+    if names(HARMLESS).any(|harmless| harmless == name) {
         VariableUse::Harmless
-    } else if KNOWN.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
+    } else if names(KNOWN).any(|known| known == name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
         VariableUse::Key
     } else {
         VariableUse::Unknown
@@ -204,7 +74,7 @@ impl Variables {
     fn among(variables: impl Iterator<Item = (OsString, OsString)>) -> Self {
         let set = variables.filter(|(name, _)| variable_use(name) == VariableUse::Key);
         let mut values: Vec<_> = set.map(|(name, value)| (name, Some(value))).collect();
-        values.extend(KNOWN.iter().map(|name| (name.into(), None)));
+        values.extend(names(KNOWN).map(|name| (name.into(), None)));
         // If a name occurs twice, the stable sort puts the value first that `getenv` would return.
         values.sort_by(|(a, _), (b, _)| a.cmp(b));
         values.dedup_by(|(later, _), (first, _)| later == first);
@@ -265,11 +135,11 @@ mod tests {
         ] {
             assert_ne!(written(&[(name, "1")]), written(&[]), "{name}");
         }
-        for name in HARMLESS.iter().chain(&["PATH", "CUDA_VISIBLE_DEVICES"]) {
+        for name in names(HARMLESS).chain(["PATH", "CUDA_VISIBLE_DEVICES"]) {
             assert_eq!(written(&[(name, "1")]), written(&[]), "{name}");
-            assert!(!KNOWN.contains(name), "{name}");
+            assert!(names(KNOWN).all(|known| known != name), "{name}");
         }
-        assert!(KNOWN.is_sorted(), "in order");
+        assert!(names(KNOWN).is_sorted(), "in order");
     }
 
     #[test]
