@@ -353,14 +353,14 @@ impl Plans {
 }
 
 fn text_of(problem: StoreError) -> String {
-    problem.what().to_string().printable()
+    problem.what().printable()
 }
 
 const MAX_PROBLEMS: usize = 20;
 
 fn print_problems(problems: &[StoreError]) {
     for problem in problems.iter().take(MAX_PROBLEMS) {
-        labeled("warning", AnsiColor::Yellow, format_args!(": {}", problem.what().to_string().printable()));
+        labeled("warning", AnsiColor::Yellow, format_args!(": {}", problem.what().printable()));
         outln!("  = help: {}", problem.help());
     }
     if let Some(more @ 1..) = problems.len().checked_sub(MAX_PROBLEMS) {

@@ -9,7 +9,7 @@
 //! let start = Record::Start(StartRecord { format: 1, cudnn: 91_900, cudart: 13_000 });
 //! let capture = Capture::parse(start.to_line().as_bytes())?;
 //! assert_eq!(capture.records, [start]);
-//! # Ok::<(), cudnn_store::captures::CaptureError>(())
+//! # Ok::<(), String>(())
 //! ```
 //!
 //! | module | purpose |
@@ -32,7 +32,7 @@ mod status;
 
 pub use files::{is_file_name, values_dir};
 pub use process::{CapturedPlan, Process};
-pub use read::{Capture, CaptureError, CaptureProblem};
+pub use read::Capture;
 pub use record::{
     CallRecord, CountRecord, DataRecord, DeviceRecord, Engine, ExecutionRecord, FORMAT, FailureRecord, GraphRecord,
     IncompleteRecord, Memory, PlanRecord, ProposalsRecord, Record, START, StartRecord, Tensor, hexadecimal, is_search,

@@ -1,7 +1,6 @@
 //! Reads captures.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
@@ -15,40 +14,11 @@ use super::record::{CountRecord, ExecutionRecord, FORMAT, PlanRecord, ProposalsR
 pub struct Capture {
     /// The records of all processes.
     pub records: Vec<Record>,
-    /// The parts that could not be read.
-    pub problems: Vec<CaptureProblem>,
+    /// Sentences about the parts that could not be read, without a full stop.
+    pub problems: Vec<String>,
 }
 
-/// A part of a capture that could not be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum CaptureProblem {
-    /// The name and number of records that are newer than this program.
-    Unknown(String, usize),
-    /// The number and problem of a line that is not a record, or has a graph with an incorrect id. The first line is 1.
-    Damaged(usize, String),
-    /// The number of further lines or graphs that are damaged or missing.
-    More(usize),
-    /// The name of a missing graph or plan, and the number of records that need it.
-    Missing(String, usize),
-    /// The last line is incomplete, because the program was killed or the disk was full.
-    Truncated,
-}
-
-/// The reason why a file cannot be read as a capture.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum CaptureError {
-    /// The file cannot be read.
-    Io(std::io::Error),
-    /// The first line is not a record.
-    NoCapture,
-    /// The format is newer than this program.
-    Newer(u32),
-    /// A line or the file is too long.
-    TooLarge,
-}
-
+const NO_CAPTURE: &str = "the file is not a capture";
 /// Maximum length of a line in bytes.
 const MAX_LINE: u64 = 16 << 20;
 /// Maximum number of damaged lines and of unknown types to report.
@@ -59,43 +29,45 @@ impl Capture {
     /// Reads a file.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be read, or if this program does not understand it.
-    pub fn read(file: &Path) -> Result<Self, CaptureError> {
-        Capture::from_reader(std::fs::File::open(file).map_err(CaptureError::Io)?)
+    /// Returns the reason if the file cannot be read, or if this program does not understand it.
+    pub fn read(file: &Path) -> Result<Self, String> {
+        Capture::from_reader(std::fs::File::open(file).map_err(|error| error.to_string())?)
     }
 
     /// Reads the content of a file.
     ///
     /// # Errors
     /// See [`read`](Capture::read).
-    pub fn parse(content: &[u8]) -> Result<Self, CaptureError> {
+    pub fn parse(content: &[u8]) -> Result<Self, String> {
         Capture::from_reader(content)
     }
 
-    fn from_reader(content: impl Read) -> Result<Self, CaptureError> {
+    fn from_reader(content: impl Read) -> Result<Self, String> {
         let mut reader = BufReader::new(content);
         let mut reading = Reading::default();
         let mut line = Vec::new();
         for number in 1_usize.. {
             line.clear();
-            reader.by_ref().take(MAX_LINE).read_until(b'\n', &mut line).map_err(CaptureError::Io)?;
+            reader.by_ref().take(MAX_LINE).read_until(b'\n', &mut line).map_err(|error| error.to_string())?;
             if line.is_empty() {
                 break;
             }
             if line.len() as u64 == MAX_LINE || number > MAX_LINES {
-                return Err(CaptureError::TooLarge);
+                return Err("the capture is too large".to_owned());
             }
             let is_complete = line.last() == Some(&b'\n');
             match serde_json::from_slice::<Record>(&line) {
-                Ok(Record::Start(start)) if start.format > FORMAT => return Err(CaptureError::Newer(start.format)),
+                Ok(Record::Start(start)) if start.format > FORMAT => {
+                    return Err(format!("the format {} of the capture is newer than {FORMAT}", start.format));
+                }
                 Ok(record) if number > 1 || matches!(record, Record::Start(_)) => reading.add(number, record),
-                _ if number == 1 => return Err(CaptureError::NoCapture),
-                Err(_) if !is_complete => reading.capture.problems.push(CaptureProblem::Truncated),
+                _ if number == 1 => return Err(NO_CAPTURE.to_owned()),
+                Err(_) if !is_complete => reading.capture.problems.push("the last line is incomplete".to_owned()),
                 Err(error) => reading.skip(number, &line, &error),
                 Ok(_) => {}
             }
         }
-        if reading.capture.records.is_empty() { Err(CaptureError::NoCapture) } else { Ok(reading.finish()) }
+        if reading.capture.records.is_empty() { Err(NO_CAPTURE.to_owned()) } else { Ok(reading.finish()) }
     }
 }
 
@@ -152,7 +124,7 @@ impl Reading {
     fn damage(&mut self, line: usize, reason: String) {
         self.damaged += 1;
         if self.damaged <= MAX_DAMAGED {
-            self.capture.problems.push(CaptureProblem::Damaged(line, reason));
+            self.capture.problems.push(format!("line {line} is damaged: {reason}"));
         }
     }
 
@@ -161,13 +133,25 @@ impl Reading {
         let plan = |((process, plan), count)| (format!("the plan {plan} of process {process}"), count);
         missing.extend(self.missing.into_iter().map(plan));
         let problems = &mut self.capture.problems;
-        let more = |count: usize| count.checked_sub(MAX_DAMAGED).filter(|more| *more > 0).map(CaptureProblem::More);
+        let more = |count: usize| {
+            count
+                .checked_sub(MAX_DAMAGED)
+                .filter(|more| *more > 0)
+                .map(|more| format!("{more} more parts are damaged or missing"))
+        };
         problems.extend(more(self.damaged));
         let more = more(missing.len());
-        problems
-            .extend(missing.into_iter().take(MAX_DAMAGED).map(|(name, count)| CaptureProblem::Missing(name, count)));
+        problems.extend(
+            missing
+                .into_iter()
+                .take(MAX_DAMAGED)
+                .map(|(name, count)| format!("{name} is missing; records that need it and were skipped: {count}")),
+        );
         problems.extend(more);
-        problems.extend(self.unknown.into_iter().map(|(name, count)| CaptureProblem::Unknown(name, count)));
+        problems.extend(self.unknown.into_iter().map(|(name, count)| match count {
+            1 => format!("1 record of the unknown type {name:?} was skipped"),
+            _ => format!("{count} records of the unknown type {name:?} were skipped"),
+        }));
         self.capture
     }
 }
@@ -193,36 +177,6 @@ fn unknown_record(line: &[u8]) -> Option<String> {
     let error = serde_json::from_value::<Record>(serde_json::json!({ "record": name })).err()?;
     error.to_string().contains("unknown variant").then(|| name.chars().take(80).collect())
 }
-
-impl fmt::Display for CaptureProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            CaptureProblem::Unknown(name, 1) => write!(f, "1 record of the unknown type {name:?} was skipped"),
-            CaptureProblem::Unknown(name, count) => {
-                write!(f, "{count} records of the unknown type {name:?} were skipped")
-            }
-            CaptureProblem::Damaged(line, reason) => write!(f, "line {line} is damaged: {reason}"),
-            CaptureProblem::More(count) => write!(f, "{count} more parts are damaged or missing"),
-            CaptureProblem::Missing(name, count) => {
-                write!(f, "{name} is missing; records that need it and were skipped: {count}")
-            }
-            CaptureProblem::Truncated => f.write_str("the last line is incomplete"),
-        }
-    }
-}
-
-impl fmt::Display for CaptureError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            CaptureError::Io(error) => error.fmt(f),
-            CaptureError::NoCapture => f.write_str("the file is not a capture"),
-            CaptureError::Newer(format) => write!(f, "the format {format} of the capture is newer than {FORMAT}"),
-            CaptureError::TooLarge => f.write_str("the capture is too large"),
-        }
-    }
-}
-
-impl std::error::Error for CaptureError {}
 
 #[cfg(test)]
 mod tests {
@@ -344,14 +298,15 @@ mod tests {
 
     #[test]
     fn other_files_are_refused() {
-        assert!(matches!(Capture::parse(b""), Err(CaptureError::NoCapture)));
-        assert!(matches!(Capture::parse(b"{}\n"), Err(CaptureError::NoCapture)));
-        assert!(matches!(Capture::parse(&[0; 4096]), Err(CaptureError::NoCapture)));
+        for text in [&b""[..], b"{}\n", &[0; 4096]] {
+            assert_eq!(Capture::parse(text), Err(NO_CAPTURE.to_owned()));
+        }
         let newer = START.replace("\"format\":1", "\"format\":2");
-        assert!(matches!(Capture::parse(newer.as_bytes()), Err(CaptureError::Newer(2))));
+        let refused = |content: &[u8]| Capture::parse(content).unwrap_err();
+        assert_eq!(refused(newer.as_bytes()), "the format 2 of the capture is newer than 1");
         let long = vec![b' '; MAX_LINE as usize + 1];
-        assert!(matches!(Capture::parse(&[START.as_bytes(), &long].concat()), Err(CaptureError::TooLarge)));
-        assert!(matches!(Capture::read(Path::new("/no/such/file")), Err(CaptureError::Io(_))));
+        assert_eq!(refused(&[START.as_bytes(), &long].concat()), "the capture is too large");
+        assert!(Capture::read(Path::new("/no/such/file")).is_err());
         let start = Record::Start(StartRecord { format: 1, cudnn: 91_900, cudart: 13_000 });
         assert_eq!(start.to_line(), START);
     }

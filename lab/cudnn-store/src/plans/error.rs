@@ -218,40 +218,26 @@ impl StoreError {
     }
 
     /// Returns the problem without the fix.
-    pub fn what(&self) -> impl Display + '_ {
-        What(self)
-    }
-}
-
-struct What<'a>(&'a StoreError);
-
-impl Display for What<'_> {
-    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
-        let StoreError { kind, path, error, .. } = self.0;
-        if !path.as_os_str().is_empty() {
-            write!(to, "{} ", path.display())?;
-        }
-        match kind {
-            StoreErrorKind::NoDirectory => write!(to, "neither {DIR_VARIABLE} nor HOME names a directory for plans")?,
-            StoreErrorKind::NotAbsolute => to.write_str("is not an absolute path")?,
-            StoreErrorKind::BadLimit(text) => write!(to, "{LIMIT_VARIABLE}={text:?} is not a size")?,
-            StoreErrorKind::Untrusted(untrusted) => untrusted.fmt(to)?,
-            StoreErrorKind::ReadOnly => to.write_str("is on a read-only file system")?,
-            StoreErrorKind::Full => to.write_str("is on a full disk, or this user's quota is exceeded")?,
-            StoreErrorKind::Denied => to.write_str("is not accessible to this user")?,
-            StoreErrorKind::FileSizeLimit => to.write_str("would exceed the file size limit of this process")?,
-            StoreErrorKind::TooLarge { bytes, limit } => {
-                write!(to, "would have {bytes} bytes, but the limit is {limit}")?;
-            }
-            StoreErrorKind::Damaged(damage) => write!(to, "is damaged: {damage}")?,
-            StoreErrorKind::NewerFormat { version } => write!(to, "has format {version}, which is too new")?,
-            StoreErrorKind::NotAStore => to.write_str("is not tagged as a plan store; no files were removed")?,
-            StoreErrorKind::System => to.write_str("cannot be used")?,
-        }
-        match error {
-            Some(error) => write!(to, ": {error}"),
-            None => Ok(()),
-        }
+    pub fn what(&self) -> String {
+        let StoreError { kind, path, error, .. } = self;
+        let what = match kind {
+            StoreErrorKind::NoDirectory => format!("neither {DIR_VARIABLE} nor HOME names a directory for plans"),
+            StoreErrorKind::NotAbsolute => "is not an absolute path".to_owned(),
+            StoreErrorKind::BadLimit(text) => format!("{LIMIT_VARIABLE}={text:?} is not a size"),
+            StoreErrorKind::Untrusted(untrusted) => untrusted.to_string(),
+            StoreErrorKind::ReadOnly => "is on a read-only file system".to_owned(),
+            StoreErrorKind::Full => "is on a full disk, or this user's quota is exceeded".to_owned(),
+            StoreErrorKind::Denied => "is not accessible to this user".to_owned(),
+            StoreErrorKind::FileSizeLimit => "would exceed the file size limit of this process".to_owned(),
+            StoreErrorKind::TooLarge { bytes, limit } => format!("would have {bytes} bytes, but the limit is {limit}"),
+            StoreErrorKind::Damaged(damage) => format!("is damaged: {damage}"),
+            StoreErrorKind::NewerFormat { version } => format!("has format {version}, which is too new"),
+            StoreErrorKind::NotAStore => "is not tagged as a plan store; no files were removed".to_owned(),
+            StoreErrorKind::System => "cannot be used".to_owned(),
+        };
+        let path = if path.as_os_str().is_empty() { String::new() } else { format!("{} ", path.display()) };
+        let error = error.as_ref().map_or(String::new(), |error| format!(": {error}"));
+        format!("{path}{what}{error}")
     }
 }
 

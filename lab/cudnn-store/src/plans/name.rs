@@ -1,8 +1,8 @@
 //! The file names that the store uses. Files with other names are never touched.
 
-use std::fmt::Write;
-
 use sha2::{Digest, Sha256};
+
+use crate::captures::hexadecimal;
 
 pub(crate) type Hash = [u8; 32];
 
@@ -29,12 +29,7 @@ pub(crate) enum StoreFile {
 }
 
 pub(crate) fn entry_name(hash: &Hash) -> String {
-    let mut name = String::with_capacity(64 + ENTRY_SUFFIX.len());
-    for byte in hash {
-        let _ = write!(name, "{byte:02x}");
-    }
-    name.push_str(ENTRY_SUFFIX);
-    name
+    hexadecimal(hash) + ENTRY_SUFFIX
 }
 
 /// Returns the kind of a file with this name, or `None` if it does not belong to a store.
