@@ -94,15 +94,10 @@ impl Descriptor {
         unsafe { self.set_raw(name, T::TYPE, elements.len() as i64, elements.as_ptr().cast()) }
     }
 
-    /// Sets an attribute with any type code and count, including wrong ones.
-    ///
     /// # Safety
-    /// `address` points to `count` elements of the type `ty`, or cuDNN rejects the call before it reads them.
-    /// Everything that elements point to outlives this descriptor and all descriptors that refer to it.
-    ///
-    /// # Errors
-    /// Returns an error if cuDNN rejects the attribute, the type or the number of elements.
-    pub unsafe fn set_raw(self, name: Name, ty: Type, count: i64, address: *const c_void) -> Result<Self, Error> {
+    /// `address` points to `count` elements of the type `ty`. Everything that elements point to outlives this descriptor
+    /// and all descriptors that refer to it.
+    unsafe fn set_raw(self, name: Name, ty: Type, count: i64, address: *const c_void) -> Result<Self, Error> {
         // SAFETY: the descriptor is live; the caller guarantees the rest.
         unsafe { check!(cudnn::cudnnBackendSetAttribute(self.raw, name, ty, count, address)) }?;
         Ok(self)

@@ -1,48 +1,11 @@
 //! Compares a result with the reference.
 
-use std::error::Error;
-use std::fmt;
-
-/// A result that differs too much from the reference.
-#[derive(Debug)]
-pub enum WrongResult {
-    /// One element is far off.
-    Element {
-        /// The distance from the reference.
-        difference: f64,
-        /// The root mean square of the reference.
-        typical: f64,
-    },
-    /// The result is too far off overall, has another length, or contains NaN.
-    Overall {
-        /// The relative error in the 2-norm.
-        error: f64,
-        /// The limit.
-        tolerance: f64,
-    },
-}
-
-impl fmt::Display for WrongResult {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the result is wrong: ")?;
-        match self {
-            WrongResult::Element { difference, typical } => {
-                write!(f, "one element differs by {difference:.1e} from the CPU's, where {typical:.1e} is typical")
-            }
-            WrongResult::Overall { error, tolerance } => {
-                write!(f, "the relative error against the CPU is {error:.1e}, and at most {tolerance:.0e} is allowed")
-            }
-        }
-    }
-}
-
-impl Error for WrongResult {}
-
 /// Returns the relative error of a result in the 2-norm.
 ///
 /// # Errors
-/// Returns an error if this exceeds the tolerance, or if a single element exceeds 20 times the tolerance.
-pub fn compare(result: &[f32], reference: &[f32], tolerance: f64) -> Result<f64, WrongResult> {
+/// Returns a sentence if this exceeds the tolerance, if a single element exceeds 20 times the tolerance, or if the result
+/// has another length or contains NaN.
+pub fn compare(result: &[f32], reference: &[f32], tolerance: f64) -> Result<f64, String> {
     let (mut difference, mut size, mut largest) = (0f64, 0f64, 0f64);
     for (value, expected) in result.iter().zip(reference) {
         difference += f64::from(value - expected).powi(2);
@@ -52,13 +15,17 @@ pub fn compare(result: &[f32], reference: &[f32], tolerance: f64) -> Result<f64,
     let error = (difference / size).sqrt();
     let typical = (size / reference.len() as f64).sqrt();
     if largest > typical * tolerance * 20.0 {
-        return Err(WrongResult::Element { difference: largest, typical });
+        return Err(format!(
+            "the result is wrong: one element differs by {largest:.1e} from the CPU's, where {typical:.1e} is typical"
+        ));
     }
     // `error > tolerance` would be false for NaN.
     if error <= tolerance && result.len() == reference.len() {
         Ok(error)
     } else {
-        Err(WrongResult::Overall { error, tolerance })
+        Err(format!(
+            "the result is wrong: the relative error against the CPU is {error:.1e}, and at most {tolerance:.0e} is allowed"
+        ))
     }
 }
 

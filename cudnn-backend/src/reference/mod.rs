@@ -4,6 +4,6 @@ mod compare;
 mod convolution;
 mod values;
 
-pub use compare::{WrongResult, compare};
+pub use compare::compare;
 pub use convolution::convolve;
 pub use values::{decode, encode, noise};
