@@ -11,3 +11,6 @@
 pub mod captures;
 pub mod choices;
 pub mod plans;
+mod unique;
+
+pub use unique::read_unique;

@@ -169,7 +169,7 @@ fn invalid_rankings_are_refused_with_the_reason() {
     }
     let twice = choices([valid()]).to_json().replacen("\"TILE_SIZE\": 3", "\"TILE_SIZE\": 3, \"TILE_SIZE\": 4", 1);
     let refused = Choices::parse(&twice).unwrap_err();
-    assert!(refused.starts_with("the knob \"TILE_SIZE\" occurs twice at line "), "{refused}");
+    assert!(refused.starts_with("the name \"TILE_SIZE\" occurs twice at line "), "{refused}");
 }
 
 #[test]

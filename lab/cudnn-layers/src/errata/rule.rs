@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_graph::{Operand, Operation, names, vocabulary};
 use cudnn_probe::release_facts::RELEASE_FACTS;
-use cudnn_store::choices::{Capability, Document, Release, read_knobs};
+use cudnn_store::choices::{Capability, Document, Release};
+use cudnn_store::read_unique;
 use serde::Deserialize;
 
 use crate::engine::ChosenEngine;
@@ -39,7 +40,7 @@ pub struct BlockingRule {
     operations: Vec<String>,
     #[serde(default)]
     engines: Vec<u32>,
-    #[serde(default, deserialize_with = "read_knobs")]
+    #[serde(default, deserialize_with = "read_unique")]
     knobs: BTreeMap<String, i64>,
     #[serde(default)]
     numerical_notes: Vec<String>,
@@ -378,7 +379,7 @@ mod tests {
             (r#""operations":["matmul"],"compute_capability":{"from":"sm_90"}"#, "not a compute capability"),
             (r#""operation":["matmul"]"#, "unknown field `operation`"),
             (r#""knobs":{"TILE":1}"#, "unknown knob \"TILE\""),
-            (r#""knobs":{"TILE_SIZE":1,"TILE_SIZE":1}"#, "the knob \"TILE_SIZE\" occurs twice"),
+            (r#""knobs":{"TILE_SIZE":1,"TILE_SIZE":1}"#, "the name \"TILE_SIZE\" occurs twice"),
             (r#""tensors":[{"types":["fp16"]}]"#, "unknown data type \"fp16\""),
             (r#""operations":["matmul"],"reason":"other""#, "duplicate field"),
             (r#""operations":["convolution_forward"]"#, "unknown operation"),

@@ -2,10 +2,10 @@
 //! multiprocessors, and clocks.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::ops::Range;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use cudnn_store::read_unique;
+use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -66,12 +66,10 @@ pub(super) fn range_of(part: &str, text: &str) -> Option<Range<usize>> {
 /// Returns the members of a description without bus ID and index. Returns `None` unless the text is a single object
 /// with unique members and exactly comparable values.
 fn members(description: &[u8]) -> Option<BTreeMap<String, Value>> {
-    let OrderedObject(listed) = parsed(description)?;
-    let count = listed.len();
-    let mut members: BTreeMap<String, Value> = listed.into_iter().collect();
-    if members.len() != count || !members.values().all(is_exact) {
-        return None;
-    }
+    #[derive(Deserialize)]
+    struct Members(#[serde(deserialize_with = "read_unique")] BTreeMap<String, Value>);
+
+    let Members(mut members) = parsed(description).filter(|Members(members)| members.values().all(is_exact))?;
     PLACES.iter().for_each(|place| _ = members.remove(*place));
     Some(members)
 }
@@ -82,31 +80,6 @@ fn is_exact(value: &Value) -> bool {
         Value::Number(number) => !number.is_f64(),
         Value::Object(_) => false,
         _ => true,
-    }
-}
-
-/// The members of a JSON object in their original order.
-struct OrderedObject(Vec<(String, Value)>);
-
-impl<'de> Deserialize<'de> for OrderedObject {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Collect;
-        impl<'de> Visitor<'de> for Collect {
-            type Value = OrderedObject;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<OrderedObject, A::Error> {
-                let mut members = Vec::new();
-                while let Some(member) = map.next_entry()? {
-                    members.push(member);
-                }
-                Ok(OrderedObject(members))
-            }
-        }
-        deserializer.deserialize_map(Collect)
     }
 }
 

@@ -29,5 +29,5 @@ mod rankings;
 
 pub use cudnn_probe::{Capability, Release};
 pub use document::{Document, MAX_LEN};
-pub use ranking::{Choice, Device, EngineProblem, MAX_PROPOSALS, Ranking, read_knobs};
+pub use ranking::{Choice, Device, EngineProblem, MAX_PROPOSALS, Ranking};
 pub use rankings::Choices;

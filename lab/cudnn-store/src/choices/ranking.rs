@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use serde::de::{Error, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use cudnn_probe::{Capability, Release};
+
+use crate::unique::read_unique;
 
 /// The maximum length of a label in bytes, because layers write it to the log.
 const MAX_LABEL: usize = 4096;
@@ -60,7 +61,7 @@ pub struct Choice {
     /// The index of the engine.
     pub engine: i64,
     /// The values of the knobs by name, such as `TILE_SIZE`.
-    #[serde(default, deserialize_with = "read_knobs", skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, deserialize_with = "read_unique", skip_serializing_if = "BTreeMap::is_empty")]
     pub knobs: BTreeMap<String, i64>,
     /// The names of the notes, such as `tensor_core`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -97,34 +98,6 @@ pub enum EngineProblem {
     Nondeterministic(String),
     /// It cannot be built or executed.
     Failed(String),
-}
-
-/// Reads the values of knobs by name, for `deserialize_with`. By default, the last of two equal names would win.
-///
-/// # Errors
-/// Returns an error if a knob occurs twice.
-pub fn read_knobs<'de, D: Deserializer<'de>>(values: D) -> Result<BTreeMap<String, i64>, D::Error> {
-    struct Knobs;
-
-    impl<'de> Visitor<'de> for Knobs {
-        type Value = BTreeMap<String, i64>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("values of knobs by name")
-        }
-
-        fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
-            let mut knobs = BTreeMap::new();
-            while let Some((name, value)) = map.next_entry::<String, i64>()? {
-                if knobs.insert(name.clone(), value).is_some() {
-                    return Err(M::Error::custom(format_args!("the knob {name:?} occurs twice")));
-                }
-            }
-            Ok(knobs)
-        }
-    }
-
-    values.deserialize_map(Knobs)
 }
 
 impl Ranking {
