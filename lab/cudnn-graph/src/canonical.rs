@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use cudnn_sys::types::cudnnBackendAttributeName_t as Name;
 
-use crate::graph::{Attribute, Graph, Node};
+use crate::graph::{Attribute, Graph, GraphBuilder, Node, reachable};
 use crate::value::Value;
 
 impl Graph {
@@ -15,33 +15,30 @@ impl Graph {
     /// See [`Graph::new`].
     pub fn canonical(&self) -> Result<Graph, String> {
         let nodes: Vec<Node> = self.nodes().iter().map(without_device).collect();
-        let mut by_level = BTreeMap::<usize, Vec<usize>>::new();
-        for (place, level) in levels(&nodes).into_iter().enumerate() {
-            by_level.entry(level).or_default().push(place);
+        let mut by_level = BTreeMap::<_, Vec<usize>>::new();
+        let levels = levels(&nodes);
+        for place in reachable(&nodes, nodes.len().saturating_sub(1)) {
+            by_level.entry(levels.get(place)).or_default().push(place);
         }
-        by_level.remove(&UNUSED);
-        let (mut result, mut places) = (Vec::new(), vec![0; nodes.len()]);
+        let (mut builder, mut places) = (GraphBuilder::default(), vec![0; nodes.len()]);
         // Descriptors refer only to lower levels, whose order is known.
         for level in by_level.values() {
-            let mut by_text = BTreeMap::<String, (Node, Vec<usize>)>::new();
+            let mut by_text = Vec::with_capacity(level.len());
             for place in level {
                 let Some(mut node) = nodes.get(*place).cloned() else { continue };
                 for child in node.attributes.iter_mut().flat_map(children_mut) {
                     *child = places.get(*child).copied().unwrap_or(*child);
                 }
-                let text = serde_json::to_string(&node).unwrap_or_default();
-                by_text.entry(text).or_insert((node, Vec::new())).1.push(*place);
+                by_text.push((serde_json::to_string(&node).unwrap_or_default(), *place, node));
             }
-            for (node, equal) in by_text.into_values() {
-                for place in equal {
-                    if let Some(to) = places.get_mut(place) {
-                        *to = result.len();
-                    }
+            by_text.sort_by(|(one, ..), (other, ..)| one.cmp(other));
+            for (_, place, node) in by_text {
+                if let Some(to) = places.get_mut(place) {
+                    *to = builder.add(node);
                 }
-                result.push(node);
             }
         }
-        Graph::new(result)
+        builder.finish()
     }
 }
 
@@ -61,9 +58,6 @@ fn without_device(node: &Node) -> Node {
     node
 }
 
-/// The level of descriptors that the graph does not need.
-const UNUSED: usize = 0;
-
 /// Returns the level of each descriptor. A descriptor is one level above the descriptors that it refers to.
 fn levels(nodes: &[Node]) -> Vec<usize> {
     let mut levels: Vec<usize> = Vec::with_capacity(nodes.len());
@@ -72,20 +66,7 @@ fn levels(nodes: &[Node]) -> Vec<usize> {
         let highest = below.filter_map(|child| levels.get(*child)).max().copied();
         levels.push(highest.unwrap_or(0) + 1);
     }
-    let mut is_used = vec![false; nodes.len()];
-    if let Some(root) = is_used.last_mut() {
-        *root = true;
-    }
-    for (place, node) in nodes.iter().enumerate().rev() {
-        if is_used.get(place) == Some(&true) {
-            for child in node.attributes.iter().flat_map(|attribute| attribute.value.places()) {
-                if let Some(child) = is_used.get_mut(*child) {
-                    *child = true;
-                }
-            }
-        }
-    }
-    levels.into_iter().zip(is_used).map(|(level, is_used)| if is_used { level } else { UNUSED }).collect()
+    levels
 }
 
 fn children_mut(attribute: &mut Attribute) -> impl Iterator<Item = &mut usize> {

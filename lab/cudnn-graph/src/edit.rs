@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use cudnn_sys::types::{cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind};
 
-use crate::graph::{Graph, Node};
+use crate::graph::{Graph, Node, reachable};
 use crate::value::Value;
 
 /// The nodes of a graph, which may be changed in any way.
@@ -65,8 +65,7 @@ impl Edit {
             return None;
         }
         self.expose_lone_tensors(root);
-        let used = self.reachable(root);
-        let places: Vec<usize> = used.iter().copied().collect();
+        let places: Vec<usize> = reachable(&self.nodes, root).into_iter().collect();
         let nodes = places.iter().filter_map(|place| self.nodes.get(*place).cloned()).map(|mut node| {
             for attribute in &mut node.attributes {
                 if let Value::Nodes(children) = &mut attribute.value {
@@ -80,23 +79,11 @@ impl Edit {
         Graph::new(nodes.collect()).ok()
     }
 
-    fn reachable(&self, from: usize) -> BTreeSet<usize> {
-        let (mut found, mut next) = (BTreeSet::new(), vec![from]);
-        while let Some(index) = next.pop() {
-            if found.insert(index) {
-                for attribute in self.nodes.get(index).iter().flat_map(|node| &node.attributes) {
-                    next.extend(attribute.value.places());
-                }
-            }
-        }
-        found
-    }
-
     /// Makes tensors non-virtual if they no longer connect two operations, or if no remaining operation writes them.
     fn expose_lone_tensors(&mut self, root: usize) {
         let operations = self.children(root, Name::CUDNN_ATTR_OPERATIONGRAPH_OPS);
         let ids_of = |operation: &usize| -> BTreeSet<i64> {
-            let below = self.reachable(*operation);
+            let below = reachable(&self.nodes, *operation);
             below
                 .iter()
                 .filter_map(|index| self.nodes.get(*index)?.integer(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID))

@@ -1,6 +1,6 @@
 //! A graph as a list of descriptors, with JSON and an id that depend only on the content.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cudnn_sys::types::{
     cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type, cudnnBackendDescriptorType_t as Kind,
@@ -125,6 +125,18 @@ impl Graph {
         let json = serde_json::to_vec(self).unwrap_or_default();
         Sha256::digest(&json).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
+}
+
+/// Returns the index of a descriptor and of everything that it refers to.
+pub(crate) fn reachable(nodes: &[Node], from: usize) -> BTreeSet<usize> {
+    let (mut found, mut next) = (BTreeSet::new(), vec![from]);
+    while let Some(index) = next.pop() {
+        if found.insert(index) {
+            let attributes = nodes.get(index).into_iter().flat_map(|node| &node.attributes);
+            next.extend(attributes.flat_map(|attribute| attribute.value.places()));
+        }
+    }
+    found
 }
 
 /// Collects descriptors without duplicates.

@@ -171,6 +171,11 @@ fn list(operands: &[Operand<'_>]) -> String {
     text
 }
 
+/// Formats numbers as `[4,64,64]`.
+pub fn numbers(numbers: &[i64]) -> String {
+    format!("[{}]", numbers.iter().map(i64::to_string).collect::<Vec<_>>().join(","))
+}
+
 fn dimensions(tensor: &Node) -> String {
     let extents = tensor.extents();
     let mut texts: Vec<_> = extents.iter().take(MAX_DIMENSIONS).map(i64::to_string).collect();
